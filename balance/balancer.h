@@ -1,0 +1,48 @@
+/// The balancers: a table of names, one file per algorithm, one question and one answer.
+#pragma once
+
+#include "balance/problem.h"
+#include "base/arena.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/// A partition, or for the two historical balancers an owner per layer. Arrays are carved from
+/// the arena given to bal_balance.
+typedef struct bal_answer {
+    const int *first_layer; // [stage_count + 1], or NULL where owner is set
+    const int *owner;       // [layer_count] rank of each layer, or NULL where first_layer is set
+    int64_t *stage_load;    // [stage_count] in the unit of the weight
+    int64_t bottleneck_ns;  // value of the objective (moved-bytes: the largest load), in the unit
+                            // of the weight
+    int64_t bottleneck_lower_bound_ns; // proven: no plan under the same rules is below it
+    int64_t moved_bytes;               // against current_first_layer; 0 without one
+    double imbalance_ratio;
+    double load_spread_ratio;
+    bool optimal;    // proven: no plan under the same rules is better
+    bool executable; // contiguous and in model order
+} bal_answer;
+
+typedef struct bal_balancer {
+    const char *name;
+    const char *summary; // one line for --help
+    bool is_static;      // decides once, from the first iteration, and never again
+    bal_weight weight;   // what it weighs by unless told otherwise
+    status (*balance)(const bal_problem *problem, arena *memory, bal_answer *answer,
+                      error_message *err);
+} bal_balancer;
+
+/// The table, in the order in which it is shown.
+const bal_balancer *bal_balancers(int *count);
+
+/// The row of a name, or NULL.
+const bal_balancer *bal_balancer_find(const char *name);
+
+/// Checks the problem, asks the balancer, and checks its answer: every layer once, in order,
+/// pinned layers in place, memory within the caps, the bound not above the value.
+///
+/// @return STATUS_INVALID naming the input that is wrong or missing; STATUS_INFEASIBLE if no plan
+///         fits, saying why; STATUS_NO_MEMORY. answer is then untouched.
+status bal_balance(const bal_balancer *balancer, const bal_problem *problem, arena *memory,
+                   bal_answer *answer, error_message *err);

@@ -1,0 +1,25 @@
+/// The machine that a plan runs on: ranks, nodes, links and memory.
+#pragma once
+
+#include <stdint.h>
+
+/// One direction of a connection.
+typedef struct bal_link {
+    int64_t latency_ns;
+    int64_t bytes_per_s; // 0: free of charge beyond the latency
+} bal_link;
+
+typedef struct bal_machine {
+    int rank_count;     // pipeline ranks of one replica
+    int ranks_per_node; // consecutive ranks share a node; >= 1
+    bal_link intra_node;
+    bal_link inter_node;
+    int64_t rank_memory_bytes; // of every rank; 0: not limited
+} bal_machine;
+
+/// Time until bytes that leave now are at the other end: latency + bytes / bytes_per_s, rounded
+/// up; 0 bytes still pay the latency. Saturates at INT64_MAX / 4.
+int64_t bal_link_transfer_ns(bal_link link, int64_t bytes);
+
+/// The link between two different ranks of the machine.
+bal_link bal_machine_link(const bal_machine *machine, int rank, int other_rank);

@@ -1,0 +1,38 @@
+/// Every number that is reported about a timeline or about stage loads: each defined once, here.
+#pragma once
+
+#include "balance/schedule.h"
+#include "balance/stage_costs.h"
+#include "balance/timeline.h"
+#include "base/status.h"
+
+#include <stdint.h>
+
+typedef struct bal_metrics {
+    int64_t makespan_ns; // first op begin to last op end over all ranks: an iteration's length
+                         // with a global barrier at the optimizer step
+    int64_t span_ns;     // largest over ranks of (last end - own first begin): the iteration's
+                         // length with post-validation; the zero-bubble papers' cost
+    int64_t busy_ns;     // sum of op times over all ranks
+    int64_t work_max_ns; // largest sum of op times of one rank
+    double bubble_ratio; // 1 - busy / (rank_count * makespan), in [0, 1)
+    double bubble_overhead_ratio; // idle / ideal = (rank_count * makespan - busy) / busy
+    double zb_bubble_rate;        // 1 - work_max / span
+    double imbalance_ratio;       // max / mean of the ranks' work, >= 1
+    double load_spread_ratio;     // (max - min) / mean of the ranks' work: the paper's Delta L
+} bal_metrics;
+
+/// Derives all metrics from begin and end of the ops. Ratios of an empty timeline are 0
+/// (imbalance_ratio 1). Time O(ops), no allocation.
+bal_metrics bal_metrics_of(const bal_timeline *timeline);
+
+/// Imbalance of loads alone.
+///
+/// @param load_ns [count], >= 0
+double bal_imbalance_ratio(const int64_t *load_ns, int count);
+double bal_load_spread_ratio(const int64_t *load_ns, int count);
+
+/// The largest memory of each rank, op by op in its order: prefix sums of the changes in costs.
+///
+/// @param peak [schedule->rank_count] out, in the unit of costs->memory_*; never below 0
+void bal_memory_peak(const bal_schedule *schedule, const bal_stage_costs *costs, int64_t *peak);

@@ -1,0 +1,32 @@
+/// The callbacks through which the caller connects the core and the players: the core reads no
+/// file, no clock and no other folder.
+#pragma once
+
+#include "balance/layer_costs.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/// Where costs come from: a recorded trace, a model, a case of dynamism.
+typedef struct bal_cost_source {
+    void *context;
+    int layer_count;
+    int iteration_count; // iterations for which the source has its own costs; it answers any other
+                         // iteration with the last before it
+
+    /// Costs of iteration >= 0. *changed: they may differ from those of the call before (always
+    /// true at the first call). costs is borrowed until the next call.
+    status (*costs_at)(void *context, int iteration, bal_layer_costs *costs, bool *changed,
+                       error_message *err);
+} bal_cost_source;
+
+/// How the core asks what a partition would really take: a player without the player.
+typedef struct bal_evaluator {
+    void *context;
+
+    /// @param first_layer [stage_count + 1]
+    /// @param iteration_ns out: predicted length of one iteration
+    status (*iteration_ns)(void *context, const int *first_layer, int stage_count,
+                           int64_t *iteration_ns, error_message *err);
+} bal_evaluator;

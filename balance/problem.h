@@ -1,0 +1,46 @@
+/// The inputs of one decision: who shall own which layer.
+#pragma once
+
+#include "balance/layer_costs.h"
+#include "balance/ports.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/// What a balancer weighs layers by.
+typedef enum bal_weight {
+    BAL_WEIGHT_TIME,          ///< F + B + W
+    BAL_WEIGHT_PARAMETERS,    ///< parameter counts
+    BAL_WEIGHT_TIME_TRANSFER, ///< time, and the stage's wait for its neighbours' transfers
+    BAL_WEIGHT_COUNT
+} bal_weight;
+
+/// What a balancer minimises.
+typedef enum bal_objective {
+    BAL_OBJECTIVE_BOTTLENECK,  ///< the largest stage load
+    BAL_OBJECTIVE_1F1B_BOUND,  ///< max over stages of (loads of the stages before + M * own load)
+    BAL_OBJECTIVE_MOVED_BYTES, ///< bytes that change their stage, with every load <= load_cap_ns
+    BAL_OBJECTIVE_COUNT
+} bal_objective;
+
+/// Load of a stage = time_factor * sum of its layers + fixed; 0 if it is empty.
+/// Memory of a stage = sum of state_bytes + inflight * sum of activation_bytes.
+typedef struct bal_problem {
+    bal_layer_costs layers; // where microbatch_count > 1, the mean over columns counts
+    int stage_count;
+    bal_weight weight;
+    bal_objective objective;
+    bool allow_empty_stages;
+    int microbatch_count;              // M of the 1f1b bound and of the evaluator
+    const int64_t *transfer_ns;        // [layer_count] or NULL: time of layer l's output to l + 1
+                                       // on another rank; needed by BAL_WEIGHT_TIME_TRANSFER
+    const int64_t *stage_memory_bytes; // [stage_count] or NULL: no caps
+    const int64_t *stage_inflight;     // [stage_count] or NULL: 1 each
+    const int64_t *stage_time_factor_ppb; // [stage_count] or NULL: 1 each; parts per 10^9 (an
+                                          // integer so that all machines round alike)
+    const int64_t *stage_fixed_ns;        // [stage_count] or NULL: 0 each
+    int64_t load_cap_ns;                  // moved-bytes only
+    const int *current_first_layer;       // [stage_count + 1] or NULL: the plan in force
+    int current_stage_count;              // of current_first_layer where it differs; 0: same
+    const bal_evaluator *evaluator;       // `makespan` only
+} bal_problem;

@@ -1,0 +1,105 @@
+/// Who runs what when: the op order of every rank, compiled before the iteration and replayed.
+#pragma once
+
+#include "balance/stage_costs.h"
+#include "base/arena.h"
+#include "base/status.h"
+#include "base/text.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum bal_op_kind {
+    OP_FORWARD,         ///< F
+    OP_BACKWARD_INPUT,  ///< B: gradient of the input only; releases the stage before
+    OP_BACKWARD_WEIGHT, ///< W: gradient of the weights; nobody waits for it
+    OP_BACKWARD,        ///< BW: both; the stage before waits for all of it
+    OP_KIND_COUNT
+} bal_op_kind;
+
+typedef struct bal_op {
+    uint8_t kind; // bal_op_kind
+    uint8_t reserved;
+    uint16_t chunk;
+    int32_t microbatch;
+} bal_op;
+_Static_assert(sizeof(bal_op) == 8, "schedules of millions of ops stay in cache");
+
+typedef struct bal_schedule {
+    const char *name; // static storage
+    int rank_count;
+    int chunk_count;
+    int microbatch_count;
+    bal_placement placement;
+    bool has_split;      // B and W apart; false: F and BW only
+    const int *first_op; // [rank_count + 1] rank r runs ops [first_op[r], first_op[r + 1])
+    const bal_op *ops;   // [first_op[rank_count]] in the order in which each rank runs them
+} bal_schedule;
+
+enum {
+    BAL_RANKS_MAX = 4096,
+    BAL_CHUNKS_MAX = 64,
+    BAL_MICROBATCHES_MAX = 1 << 20,
+    BAL_OPS_MAX = 1 << 28
+};
+
+/// What a schedule is built from. Zero-initialise, then fill by name.
+typedef struct bal_schedule_request {
+    const char *name; // row of the table below
+    int rank_count;
+    int microbatch_count;
+    int chunk_count;              // 0: the family's own (1, or 2 where it needs two)
+    const bal_stage_costs *costs; // only searched schedules read it; required for them
+    const int64_t *memory_limit;  // [rank_count] in the unit of costs->memory_*; NULL: none.
+                                  // Searched schedules stay within it
+} bal_schedule_request;
+
+/// Builds the order of every rank.
+///
+/// @param schedule carved from memory
+/// @return STATUS_INVALID: unknown name (the nearest is named), a count outside its limits, a
+///         rule of the family broken (named); STATUS_INFEASIBLE: memory_limit is below what any
+///         order needs, naming rank, need and limit; STATUS_NO_MEMORY.
+status bal_schedule_build(const bal_schedule_request *request, arena *memory,
+                          bal_schedule *schedule, error_message *err);
+
+/// A row of the table of schedule names.
+typedef struct bal_schedule_family {
+    const char *name;
+    const char *summary; // one line for --help
+    bool has_split;
+    bool is_searched; // reads costs and memory_limit
+    int chunk_count;  // 0: the caller chooses (>= 2); else the only one allowed
+    bal_placement placement;
+} bal_schedule_family;
+
+/// The table, in the order in which it is shown.
+const bal_schedule_family *bal_schedule_families(int *count);
+
+/// The row of a name, or NULL.
+const bal_schedule_family *bal_schedule_family_find(const char *name);
+
+/// Proves that an order can be played: every (stage, microbatch) has its F and either B and W or
+/// BW exactly once, F before B before W on its rank, and no cycle among the ranks' waits. Orders
+/// that were imported or written by hand come through here.
+///
+/// @param topological [op_count] or NULL, out: indices into ops such that every op stands behind
+///                    the op before it on its rank and behind the op whose message it needs.
+///                    Among ops that could come next, ranks take turns (round robin), so that
+///                    neighbours in this order are independent where the schedule allows.
+/// @return STATUS_INVALID naming rank and op that is missing, repeated or too early; or the
+///         cycle, op by op: "rank 0 F1 waits for rank 1 B0 waits for ... ".
+status bal_schedule_check(const bal_schedule *schedule, int *topological, error_message *err);
+
+/// The op whose message op (of rank) waits for: the F of the stage before, or the B (or BW) of the
+/// stage after, same microbatch. Same-rank neighbours count too (chunk to chunk).
+///
+/// @return the stage that sends, or -1 if the op waits for no other stage (F of the first stage;
+///         B of the last; W)
+int bal_op_waits_for(const bal_schedule *schedule, int rank, bal_op op, bal_op_kind *kind);
+
+/// Writes "F0", "B0", "W0", "BW0", or "1:F0" for chunk 1, into out.
+void bal_op_name(bal_op op, char out[32]);
+
+/// Parses what bal_op_name writes. STATUS_FORMAT naming the text.
+status bal_op_parse(const char *name, bal_op *op, error_message *err);

@@ -1,0 +1,157 @@
+#include "balance/stage_costs.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+int bal_stage_of(bal_placement placement, int rank_count, int chunk_count, int rank, int chunk)
+{
+    if (placement == BAL_PLACEMENT_V && chunk == 1) return rank_count * chunk_count - 1 - rank;
+    return chunk * rank_count + rank;
+}
+
+int bal_rank_of_stage(bal_placement placement, int rank_count, int chunk_count, int stage,
+                      int *chunk)
+{
+    const int row = stage / rank_count;
+    if (chunk != NULL) *chunk = row;
+    if (placement == BAL_PLACEMENT_V && row == 1) return rank_count * chunk_count - 1 - stage;
+    return stage % rank_count;
+}
+
+/// Sums one array of times over the layers of every stage.
+static status sum_times(const int64_t *layer_ns, int columns, const int *first_layer,
+                        int stage_count, const double *stage_factor, const char *what,
+                        int64_t *stage_ns, error_message *err)
+{
+    for (int stage = 0; stage < stage_count; stage++) {
+        int64_t *row = stage_ns + (int64_t)stage * columns;
+        for (int layer = first_layer[stage]; layer < first_layer[stage + 1]; layer++) {
+            for (int column = 0; column < columns; column++) {
+                const int64_t ns = layer_ns[(int64_t)layer * columns + column];
+                if (ns < 0 || ns > INT64_MAX / 4 - row[column]) {
+                    return error_set(err, STATUS_INVALID,
+                                     "%s of layer %d: %" PRId64 " ns is negative or makes stage %d "
+                                     "longer than %" PRId64 " ns",
+                                     what, layer, ns, stage, INT64_MAX / 4);
+                }
+                row[column] += ns;
+            }
+        }
+        if (stage_factor == NULL || stage_factor[stage] == 1.0) continue;
+        for (int column = 0; column < columns; column++) {
+            const double scaled = round((double)row[column] * stage_factor[stage]);
+            if (!(scaled <= (double)(INT64_MAX / 4))) {
+                return error_set(err, STATUS_INVALID, "%s of stage %d: %g ns is too long", what,
+                                 stage, scaled);
+            }
+            row[column] = (int64_t)scaled;
+        }
+    }
+    return STATUS_OK;
+}
+
+static status sum_bytes(const int64_t *layer_bytes, const int *first_layer, int stage_count,
+                        const char *what, int64_t *stage_bytes, error_message *err)
+{
+    if (layer_bytes == NULL) return STATUS_OK;
+    for (int stage = 0; stage < stage_count; stage++) {
+        for (int layer = first_layer[stage]; layer < first_layer[stage + 1]; layer++) {
+            const int64_t bytes = layer_bytes[layer];
+            if (bytes < 0 || bytes > INT64_MAX / 4 - stage_bytes[stage]) {
+                return error_set(err, STATUS_INVALID,
+                                 "%s of layer %d: %" PRId64 " bytes is negative or too large", what,
+                                 layer, bytes);
+            }
+            stage_bytes[stage] += bytes;
+        }
+    }
+    return STATUS_OK;
+}
+
+/// The layer whose output crosses the cut behind a stage: the last layer at or before it. Empty
+/// stages pass on what they receive. -1 where no layer precedes the cut.
+static int layer_before_cut(const int *first_layer, int stage)
+{
+    return first_layer[stage + 1] - 1;
+}
+
+static void fill_sends(const bal_layer_costs *layers, const int *first_layer, int chunk_count,
+                       bal_placement placement, const bal_machine *machine, int stage_count,
+                       int64_t *send_forward_ns, int64_t *send_backward_ns)
+{
+    for (int stage = 0; stage + 1 < stage_count; stage++) {
+        const int rank =
+            bal_rank_of_stage(placement, machine->rank_count, chunk_count, stage, NULL);
+        const int next =
+            bal_rank_of_stage(placement, machine->rank_count, chunk_count, stage + 1, NULL);
+        if (rank == next) continue;
+        const int layer = layer_before_cut(first_layer, stage);
+        const int64_t bytes =
+            layers->message_bytes != NULL && layer >= 0 ? layers->message_bytes[layer] : 0;
+        const bal_link link = bal_machine_link(machine, rank, next);
+        send_forward_ns[stage] = bal_link_transfer_ns(link, bytes);
+        send_backward_ns[stage + 1] = send_forward_ns[stage]; // gradients have their shape
+    }
+}
+
+status bal_stage_costs_from_layers(const bal_layer_costs *layers, const int *first_layer,
+                                   int chunk_count, bal_placement placement,
+                                   const bal_machine *machine, const double *rank_time_factor,
+                                   arena *memory, bal_stage_costs *out, error_message *err)
+{
+    const int stages = machine->rank_count * chunk_count;
+    const int columns = layers->microbatch_count;
+    enum { TIMES = 3, PER_STAGE = 7 };
+    int64_t *times = arena_array(memory, (size_t)stages * (size_t)columns * TIMES, sizeof *times);
+    int64_t *bytes = arena_array(memory, (size_t)stages * PER_STAGE, sizeof *bytes);
+    double *factor = arena_array(memory, (size_t)stages, sizeof *factor);
+    if (times == NULL || bytes == NULL || factor == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d stages of %d microbatches",
+                         stages, columns);
+    }
+    for (int stage = 0; stage < stages; stage++) {
+        const int rank =
+            bal_rank_of_stage(placement, machine->rank_count, chunk_count, stage, NULL);
+        factor[stage] = rank_time_factor != NULL ? rank_time_factor[rank] : 1.0;
+    }
+    int64_t *forward = times;
+    int64_t *input = times + (int64_t)stages * columns;
+    int64_t *weight = times + (int64_t)stages * columns * 2;
+    TRY(sum_times(layers->forward_ns, columns, first_layer, stages, factor, "forward_ns", forward,
+                  err));
+    TRY(sum_times(layers->backward_input_ns, columns, first_layer, stages, factor,
+                  "backward_input_ns", input, err));
+    TRY(sum_times(layers->backward_weight_ns, columns, first_layer, stages, factor,
+                  "backward_weight_ns", weight, err));
+
+    int64_t *send_forward = bytes;
+    int64_t *send_backward = bytes + stages;
+    int64_t *memory_forward = bytes + stages * 2;
+    int64_t *memory_input = bytes + stages * 3;
+    int64_t *memory_weight = bytes + stages * 4;
+    int64_t *activation = bytes + stages * 5;
+    int64_t *gradient = bytes + stages * 6;
+    TRY(sum_bytes(layers->activation_bytes, first_layer, stages, "activation_bytes", activation,
+                  err));
+    TRY(sum_bytes(layers->gradient_bytes, first_layer, stages, "gradient_bytes", gradient, err));
+    for (int stage = 0; stage < stages; stage++) {
+        memory_forward[stage] = activation[stage];
+        memory_input[stage] = gradient[stage] - activation[stage];
+        memory_weight[stage] = -gradient[stage];
+    }
+    fill_sends(layers, first_layer, chunk_count, placement, machine, stages, send_forward,
+               send_backward);
+    *out = (bal_stage_costs){
+        .stage_count = stages,
+        .microbatch_count = columns,
+        .forward_ns = forward,
+        .backward_input_ns = input,
+        .backward_weight_ns = weight,
+        .send_forward_ns = send_forward,
+        .send_backward_ns = send_backward,
+        .memory_forward = memory_forward,
+        .memory_backward_input = memory_input,
+        .memory_backward_weight = memory_weight,
+    };
+    return STATUS_OK;
+}

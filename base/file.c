@@ -1,0 +1,123 @@
+#include "base/file.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static status read_stream(FILE *stream, const char *path, size_t max_bytes, char **bytes,
+                          size_t *length, error_message *err)
+{
+    size_t capacity = 1 << 16;
+    size_t used = 0;
+    char *buffer = malloc(capacity);
+    while (buffer != NULL) {
+        used += fread(buffer + used, 1, capacity - used - 1, stream);
+        if (ferror(stream)) {
+            free(buffer);
+            return error_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
+        }
+        if (used > max_bytes) {
+            free(buffer);
+            return error_set(err, STATUS_INVALID, "%s: larger than %zu bytes", path, max_bytes);
+        }
+        if (feof(stream)) break;
+        if (capacity - used > 1) continue;
+        capacity *= 2;
+        char *larger = realloc(buffer, capacity);
+        if (larger == NULL) free(buffer);
+        buffer = larger;
+    }
+    if (buffer == NULL) return error_set(err, STATUS_NO_MEMORY, "%s: out of memory", path);
+    buffer[used] = '\0';
+    *bytes = buffer;
+    *length = used;
+    return STATUS_OK;
+}
+
+status file_read(const char *path, size_t max_bytes, char **bytes, size_t *length,
+                 error_message *err)
+{
+    if (strcmp(path, "-") == 0) {
+        return read_stream(stdin, "standard input", max_bytes, bytes, length, err);
+    }
+    FILE *stream = fopen(path, "rb");
+    if (stream == NULL) return error_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
+    const status result = read_stream(stream, path, max_bytes, bytes, length, err);
+    fclose(stream);
+    return result;
+}
+
+static bool write_and_close(FILE *stream, const char *bytes, size_t length)
+{
+    const bool written = fwrite(bytes, 1, length, stream) == length && fflush(stream) == 0;
+    const int reason = errno;
+    const bool closed = fclose(stream) == 0;
+    if (!written) errno = reason;
+    return written && closed;
+}
+
+static status write_in_place(const char *path, const char *bytes, size_t length, error_message *err)
+{
+    FILE *stream = fopen(path, "wb");
+    if (stream == NULL || !write_and_close(stream, bytes, length)) {
+        return error_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
+    }
+    return STATUS_OK;
+}
+
+status file_write(const char *path, const char *bytes, size_t length, error_message *err)
+{
+    if (strcmp(path, "-") == 0) {
+        if (fwrite(bytes, 1, length, stdout) != length || fflush(stdout) != 0) {
+            return error_set(err, STATUS_IO, "standard output: %s", strerror(errno));
+        }
+        return STATUS_OK;
+    }
+    struct stat existing;
+    if (stat(path, &existing) == 0 && !S_ISREG(existing.st_mode)) {
+        return write_in_place(path, bytes, length, err); // a pipe or /dev/null
+    }
+    char beside[4096];
+    const int needed = snprintf(beside, sizeof beside, "%s.%ld.partial", path, (long)getpid());
+    if (needed < 0 || (size_t)needed >= sizeof beside) {
+        return error_set(err, STATUS_IO, "%.80s...: path longer than %zu bytes", path,
+                         sizeof beside);
+    }
+    FILE *stream = fopen(beside, "wb");
+    if (stream == NULL) return error_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
+    if (!write_and_close(stream, bytes, length) || rename(beside, path) != 0) {
+        const int reason = errno;
+        unlink(beside);
+        return error_set(err, STATUS_IO, "%s: %s", path, strerror(reason));
+    }
+    return STATUS_OK;
+}
+
+uint64_t file_hash(uint64_t hash, const void *bytes, size_t length)
+{
+    const unsigned char *at = bytes;
+    for (size_t index = 0; index < length; index++) {
+        hash = (hash ^ at[index]) * UINT64_C(0x100000001b3);
+    }
+    return hash;
+}
+
+status file_hash_path(const char *path, uint64_t *hash, error_message *err)
+{
+    FILE *stream = fopen(path, "rb");
+    if (stream == NULL) return error_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
+    uint64_t running = FILE_HASH_START;
+    unsigned char block[1 << 16];
+    for (size_t count; (count = fread(block, 1, sizeof block, stream)) > 0;) {
+        running = file_hash(running, block, count);
+    }
+    const bool failed = ferror(stream) != 0;
+    fclose(stream);
+    if (failed) return error_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
+    *hash = running;
+    return STATUS_OK;
+}

@@ -1,0 +1,28 @@
+/// Whole files in, whole files out.
+#pragma once
+
+#include "base/status.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/// Reads all of path; "-" is standard input.
+///
+/// @param bytes owned by the caller, release with free; one zero byte stands behind the last
+/// @return STATUS_IO naming path and the system's reason; STATUS_INVALID above max_bytes.
+status file_read(const char *path, size_t max_bytes, char **bytes, size_t *length,
+                 error_message *err);
+
+/// Writes bytes[length] to path; "-" is standard output. A regular file is written beside its
+/// place and renamed, so that a failure (a full disk, a killed process) leaves the old one.
+///
+/// @return STATUS_IO naming path and the system's reason; nothing is left behind.
+status file_write(const char *path, const char *bytes, size_t length, error_message *err);
+
+/// FNV-1a over bytes[length], continuing from hash; start with FILE_HASH_START. It tells inputs
+/// apart in the record of a run; it is no protection against forgery.
+uint64_t file_hash(uint64_t hash, const void *bytes, size_t length);
+#define FILE_HASH_START UINT64_C(0xcbf29ce484222325)
+
+/// FNV-1a over the content of path.
+status file_hash_path(const char *path, uint64_t *hash, error_message *err);

@@ -1,0 +1,538 @@
+#include "base/json.h"
+
+#include "base/file.h"
+
+#include <assert.h>
+#include <cjson/cJSON.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { JSON_FILE_BYTES_MAX = 256 << 20, JSON_PATH_BYTES = 200, JSON_DEPTH_MAX = 64 };
+
+struct json_document {
+    cJSON *root;
+    char *name;
+};
+
+static const cJSON *node_of(json_value value)
+{
+    return value.node;
+}
+
+static int line_of(const char *bytes, size_t offset)
+{
+    int line = 1;
+    for (size_t at = 0; at < offset; at++) {
+        line += bytes[at] == '\n';
+    }
+    return line;
+}
+
+/// cJSON keeps numbers as double and nests without asking, so what a double or the stack would
+/// not hold is looked for in the text: integers above 2^53, and depth above JSON_DEPTH_MAX.
+static status check_text(const char *name, const char *bytes, size_t length, error_message *err)
+{
+    const char *last_string = bytes;
+    int last_string_length = 0;
+    int depth = 0;
+    for (size_t at = 0; at < length; at++) {
+        const char c = bytes[at];
+        if (c == '"') {
+            const size_t begin = ++at;
+            while (at < length && bytes[at] != '"') {
+                at += bytes[at] == '\\' ? 2 : 1;
+            }
+            last_string = bytes + begin;
+            last_string_length = (int)((at < length ? at : length) - begin);
+            if (last_string_length > 60) last_string_length = 60;
+        } else if (c == '{' || c == '[') {
+            if (++depth > JSON_DEPTH_MAX) {
+                return error_set(err, STATUS_FORMAT, "%s:%d: nested deeper than %d levels", name,
+                                 line_of(bytes, at), JSON_DEPTH_MAX);
+            }
+        } else if (c == '}' || c == ']') {
+            depth--;
+        } else if (c >= '0' && c <= '9') {
+            const size_t begin = at;
+            bool integer = true;
+            uint64_t magnitude = 0;
+            bool large = false;
+            for (; at < length && strchr("0123456789.eE+-", bytes[at]) != NULL && bytes[at] != '\0';
+                 at++) {
+                if (bytes[at] < '0' || bytes[at] > '9') integer = false;
+                if (!integer || large) continue;
+                magnitude = magnitude * 10 + (uint64_t)(bytes[at] - '0');
+                large = magnitude > (uint64_t)JSON_INTEGER_MAX;
+            }
+            if (integer && large) {
+                const int digits = at - begin > 40 ? 40 : (int)(at - begin);
+                return error_set(err, STATUS_FORMAT,
+                                 "%s:%d: %.*s: integer %.*s exceeds 2^53 = 9007199254740992", name,
+                                 line_of(bytes, begin), last_string_length, last_string, digits,
+                                 bytes + begin);
+            }
+            at--;
+        }
+    }
+    return STATUS_OK;
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static status check_duplicates_of(const char *name, const cJSON *object, error_message *err)
+{
+    const int count = cJSON_GetArraySize(object);
+    const char **keys = malloc((size_t)(count > 0 ? count : 1) * sizeof *keys);
+    if (keys == NULL) return error_set(err, STATUS_NO_MEMORY, "%s: out of memory", name);
+    int filled = 0;
+    for (const cJSON *child = object->child; child != NULL; child = child->next) {
+        keys[filled++] = child->string;
+    }
+    qsort(keys, (size_t)filled, sizeof *keys, compare_keys);
+    status result = STATUS_OK;
+    for (int key = 1; key < filled && result == STATUS_OK; key++) {
+        if (strcmp(keys[key - 1], keys[key]) == 0) {
+            result = error_set(err, STATUS_FORMAT, "%s: key '%.80s' appears twice in one object",
+                               name, keys[key]);
+        }
+    }
+    free(keys);
+    return result;
+}
+
+/// Depth first with an explicit stack: check_text has bounded the depth.
+static status check_duplicates(const char *name, const cJSON *root, error_message *err)
+{
+    const cJSON *stack[JSON_DEPTH_MAX + 2];
+    int height = 0;
+    const cJSON *node = root;
+    while (node != NULL) {
+        if (cJSON_IsObject(node)) TRY(check_duplicates_of(name, node, err));
+        if (node->child != NULL) {
+            stack[height++] = node;
+            node = node->child;
+            continue;
+        }
+        while (node != root && node->next == NULL && height > 0) {
+            node = stack[--height];
+        }
+        node = node == root ? NULL : node->next;
+    }
+    return STATUS_OK;
+}
+
+status json_open_bytes(const char *name, const char *bytes, size_t length, json_document **document,
+                       error_message *err)
+{
+    TRY(check_text(name, bytes, length, err));
+    const char *end = NULL;
+    cJSON *root = cJSON_ParseWithLengthOpts(bytes, length, &end, 0);
+    if (root == NULL) {
+        const size_t offset = end != NULL ? (size_t)(end - bytes) : 0;
+        return error_set(err, STATUS_FORMAT, "%s:%d: not valid JSON", name,
+                         line_of(bytes, offset < length ? offset : length));
+    }
+    for (; end < bytes + length; end++) {
+        if (strchr(" \t\r\n", *end) == NULL || *end == '\0') {
+            const int line = line_of(bytes, (size_t)(end - bytes));
+            cJSON_Delete(root);
+            return error_set(err, STATUS_FORMAT, "%s:%d: text after the end of the document", name,
+                             line);
+        }
+    }
+    const status checked = check_duplicates(name, root, err);
+    json_document *opened = checked == STATUS_OK ? malloc(sizeof *opened) : NULL;
+    char *copy = opened != NULL ? strdup(name) : NULL;
+    if (copy == NULL) {
+        free(opened);
+        cJSON_Delete(root);
+        return checked != STATUS_OK ? checked
+                                    : error_set(err, STATUS_NO_MEMORY, "%s: out of memory", name);
+    }
+    *opened = (json_document){.root = root, .name = copy};
+    *document = opened;
+    return STATUS_OK;
+}
+
+status json_open(const char *path, json_document **document, error_message *err)
+{
+    char *bytes = NULL;
+    size_t length = 0;
+    TRY(file_read(path, JSON_FILE_BYTES_MAX, &bytes, &length, err));
+    const status result = json_open_bytes(path, bytes, length, document, err);
+    free(bytes);
+    return result;
+}
+
+void json_close(json_document *document)
+{
+    if (document == NULL) return;
+    cJSON_Delete(document->root);
+    free(document->name);
+    free(document);
+}
+
+json_value json_root(const json_document *document)
+{
+    return (json_value){.node = document->root, .document = document, .key = ""};
+}
+
+bool json_is_missing(json_value value)
+{
+    return value.node == NULL || cJSON_IsNull(node_of(value));
+}
+
+bool json_is_object(json_value value)
+{
+    return cJSON_IsObject(node_of(value));
+}
+
+bool json_is_array(json_value value)
+{
+    return cJSON_IsArray(node_of(value));
+}
+
+bool json_is_string(json_value value)
+{
+    return cJSON_IsString(node_of(value));
+}
+
+bool json_is_number(json_value value)
+{
+    return cJSON_IsNumber(node_of(value));
+}
+
+bool json_is_bool(json_value value)
+{
+    return cJSON_IsBool(node_of(value));
+}
+
+json_value json_member(json_value object, const char *key)
+{
+    json_value member = {.document = object.document, .key = key, .parent = node_of(object)};
+    if (cJSON_IsObject(node_of(object))) {
+        member.node = cJSON_GetObjectItemCaseSensitive(node_of(object), key);
+    }
+    return member;
+}
+
+int json_count(json_value container)
+{
+    const cJSON *node = node_of(container);
+    return cJSON_IsArray(node) || cJSON_IsObject(node) ? cJSON_GetArraySize(node) : 0;
+}
+
+json_value json_element(json_value container, int index)
+{
+    const cJSON *node = cJSON_GetArrayItem(node_of(container), index);
+    return (json_value){.node = node,
+                        .document = container.document,
+                        .key = node != NULL && node->string != NULL ? node->string : "",
+                        .parent = node_of(container)};
+}
+
+const char *json_key(json_value value)
+{
+    return value.key;
+}
+
+/// Writes the path of target below node into path; true once found. Walks the tree depth first,
+/// which only a failing read pays for.
+static bool path_find(const cJSON *node, const cJSON *target, char *path, size_t capacity,
+                      int depth)
+{
+    if (node == target) return true;
+    if (depth > JSON_DEPTH_MAX) return false;
+    const size_t length = strlen(path);
+    int index = 0;
+    for (const cJSON *child = node->child; child != NULL; child = child->next, index++) {
+        if (child->string != NULL) {
+            snprintf(path + length, capacity - length, "%s%s", length > 0 ? "." : "",
+                     child->string);
+        } else {
+            snprintf(path + length, capacity - length, "[%d]", index);
+        }
+        if (path_find(child, target, path, capacity, depth + 1)) return true;
+        path[length] = '\0';
+    }
+    return false;
+}
+
+status json_error(json_value value, status code, error_message *err, const char *format, ...)
+{
+    char message[256];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    char path[JSON_PATH_BYTES] = "";
+    const cJSON *target = value.node != NULL ? node_of(value) : value.parent;
+    if (target != NULL) path_find(value.document->root, target, path, sizeof path, 0);
+    if (value.node == NULL && value.key != NULL) {
+        const size_t length = strlen(path);
+        snprintf(path + length, sizeof path - length, "%s%s", length > 0 ? "." : "", value.key);
+    }
+    const char *colon = path[0] != '\0' ? ": " : "";
+    return error_set(err, code, "%s: %s%s%s", value.document->name, path, colon, message);
+}
+
+status json_check_keys(json_value object, const char *const *allowed, int allowed_count,
+                       error_message *err)
+{
+    if (!json_is_object(object)) return json_error(object, STATUS_FORMAT, err, "not an object");
+    for (const cJSON *child = node_of(object)->child; child != NULL; child = child->next) {
+        bool known = false;
+        for (int key = 0; key < allowed_count && !known; key++) {
+            known = strcmp(child->string, allowed[key]) == 0;
+        }
+        if (known) continue;
+        const char *nearest = text_nearest(child->string, allowed, allowed_count);
+        return json_error(object, STATUS_FORMAT, err, "unknown key '%.60s'%s%s%s", child->string,
+                          nearest != NULL ? "; did you mean '" : "", nearest != NULL ? nearest : "",
+                          nearest != NULL ? "'?" : "");
+    }
+    return STATUS_OK;
+}
+
+static status refuse_missing(json_value value, const char *wanted, error_message *err)
+{
+    return json_error(value, STATUS_FORMAT, err,
+                      value.node == NULL ? "missing; needs %s" : "is not %s", wanted);
+}
+
+status json_int64(json_value value, int64_t min, int64_t max, int64_t *out, error_message *err)
+{
+    if (!cJSON_IsNumber(node_of(value))) return refuse_missing(value, "an integer", err);
+    const double number = node_of(value)->valuedouble;
+    if (number != floor(number)) {
+        return json_error(value, STATUS_FORMAT, err, "%g is not an integer", number);
+    }
+    if (fabs(number) > (double)JSON_INTEGER_MAX) {
+        return json_error(value, STATUS_FORMAT, err, "integer %.17g exceeds 2^53", number);
+    }
+    const int64_t integer = (int64_t)number;
+    if (integer < min || integer > max) {
+        return json_error(value, STATUS_FORMAT, err,
+                          "%" PRId64 " is outside [%" PRId64 ", %" PRId64 "]", integer, min, max);
+    }
+    *out = integer;
+    return STATUS_OK;
+}
+
+status json_int(json_value value, int min, int max, int *out, error_message *err)
+{
+    int64_t wide = 0;
+    TRY(json_int64(value, min, max, &wide, err));
+    *out = (int)wide;
+    return STATUS_OK;
+}
+
+status json_double(json_value value, double min, double max, double *out, error_message *err)
+{
+    if (!cJSON_IsNumber(node_of(value))) return refuse_missing(value, "a number", err);
+    const double number = node_of(value)->valuedouble;
+    if (!(number >= min && number <= max)) {
+        return json_error(value, STATUS_FORMAT, err, "%g is outside [%g, %g]", number, min, max);
+    }
+    *out = number;
+    return STATUS_OK;
+}
+
+status json_bool(json_value value, bool *out, error_message *err)
+{
+    if (!cJSON_IsBool(node_of(value))) return refuse_missing(value, "true or false", err);
+    *out = cJSON_IsTrue(node_of(value));
+    return STATUS_OK;
+}
+
+status json_string(json_value value, const char **out, error_message *err)
+{
+    if (!cJSON_IsString(node_of(value))) return refuse_missing(value, "a string", err);
+    *out = node_of(value)->valuestring;
+    return STATUS_OK;
+}
+
+status json_int64_array(json_value value, int count, int64_t min, int64_t max, int64_t *out,
+                        error_message *err)
+{
+    if (!json_is_array(value)) return refuse_missing(value, "an array", err);
+    if (json_count(value) != count) {
+        return json_error(value, STATUS_FORMAT, err, "has %d entries, needs %d", json_count(value),
+                          count);
+    }
+    int index = 0;
+    const cJSON *array = node_of(value);
+    for (const cJSON *child = array->child; child != NULL; child = child->next, index++) {
+        const json_value element = {.node = child, .document = value.document, .key = ""};
+        int64_t number = 0;
+        TRY(json_int64(element, min, max, &number, err));
+    }
+    index = 0;
+    for (const cJSON *child = array->child; child != NULL; child = child->next, index++) {
+        out[index] = (int64_t)child->valuedouble;
+    }
+    return STATUS_OK;
+}
+
+json_writer json_writer_init(text_buffer *out, bool indented)
+{
+    return (json_writer){.out = out, .indented = indented};
+}
+
+static void new_line(json_writer *writer)
+{
+    if (!writer->indented) return;
+    text_append(writer->out, "\n");
+    for (int level = 0; level < writer->depth; level++) {
+        text_append(writer->out, "  ");
+    }
+}
+
+static void before_value(json_writer *writer)
+{
+    if (writer->after_key) {
+        writer->after_key = false;
+        return;
+    }
+    if (writer->depth == 0) return;
+    if (writer->has_items[writer->depth]) text_append(writer->out, ",");
+    new_line(writer);
+    writer->has_items[writer->depth] = true;
+}
+
+static void open_container(json_writer *writer, const char *bracket)
+{
+    before_value(writer);
+    text_append(writer->out, bracket);
+    writer->depth++;
+    assert(writer->depth < (int)(sizeof writer->has_items / sizeof writer->has_items[0]));
+    writer->has_items[writer->depth] = false;
+}
+
+static void close_container(json_writer *writer, const char *bracket)
+{
+    assert(writer->depth > 0 && !writer->after_key);
+    const bool has_items = writer->has_items[writer->depth];
+    writer->depth--;
+    if (has_items) new_line(writer);
+    text_append(writer->out, bracket);
+}
+
+void json_begin_object(json_writer *writer)
+{
+    open_container(writer, "{");
+}
+
+void json_end_object(json_writer *writer)
+{
+    close_container(writer, "}");
+}
+
+void json_begin_array(json_writer *writer)
+{
+    open_container(writer, "[");
+}
+
+void json_end_array(json_writer *writer)
+{
+    close_container(writer, "]");
+}
+
+static void write_quoted(text_buffer *out, const char *value)
+{
+    text_append(out, "\"");
+    for (const char *c = value; *c != '\0'; c++) {
+        const unsigned char byte = (unsigned char)*c;
+        if (byte == '"' || byte == '\\') {
+            text_format(out, "\\%c", byte);
+        } else if (byte == '\n') {
+            text_append(out, "\\n");
+        } else if (byte == '\t') {
+            text_append(out, "\\t");
+        } else if (byte < 0x20) {
+            text_format(out, "\\u%04x", byte);
+        } else {
+            text_append_bytes(out, c, 1);
+        }
+    }
+    text_append(out, "\"");
+}
+
+void json_write_key(json_writer *writer, const char *key)
+{
+    assert(!writer->after_key);
+    before_value(writer);
+    write_quoted(writer->out, key);
+    text_append(writer->out, writer->indented ? ": " : ":");
+    writer->after_key = true;
+}
+
+void json_write_int64(json_writer *writer, int64_t value)
+{
+    before_value(writer);
+    text_format(writer->out, "%" PRId64, value);
+}
+
+void json_write_double(json_writer *writer, double value)
+{
+    before_value(writer);
+    if (!isfinite(value)) {
+        text_append(writer->out, "null");
+        return;
+    }
+    char digits[40];
+    for (int precision = 1; precision <= 17; precision++) {
+        snprintf(digits, sizeof digits, "%.*g", precision, value);
+        if (strtod(digits, NULL) == value) break;
+    }
+    text_append(writer->out, digits);
+}
+
+void json_write_bool(json_writer *writer, bool value)
+{
+    before_value(writer);
+    text_append(writer->out, value ? "true" : "false");
+}
+
+void json_write_string(json_writer *writer, const char *value)
+{
+    before_value(writer);
+    if (value == NULL) {
+        text_append(writer->out, "null");
+    } else {
+        write_quoted(writer->out, value);
+    }
+}
+
+void json_write_null(json_writer *writer)
+{
+    before_value(writer);
+    text_append(writer->out, "null");
+}
+
+void json_write_int64_array(json_writer *writer, const int64_t *values, int count)
+{
+    before_value(writer);
+    text_append(writer->out, "[");
+    for (int index = 0; index < count; index++) {
+        text_format(writer->out, "%s%" PRId64, index > 0 ? "," : "", values[index]);
+    }
+    text_append(writer->out, "]");
+}
+
+void json_write_int_array(json_writer *writer, const int *values, int count)
+{
+    before_value(writer);
+    text_append(writer->out, "[");
+    for (int index = 0; index < count; index++) {
+        text_format(writer->out, "%s%d", index > 0 ? "," : "", values[index]);
+    }
+    text_append(writer->out, "]");
+}

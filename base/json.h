@@ -1,0 +1,96 @@
+/// JSON in and out: the only place that knows cJSON.
+///
+/// Reading is strict: one document, no trailing text, no duplicate keys, integers up to 2^53 (a
+/// larger one is refused by its key), and every getter names the path of what it refuses. Writing
+/// is a stream into a text buffer: integers exact, doubles with the fewest digits that read back.
+#pragma once
+
+#include "base/status.h"
+#include "base/text.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { JSON_INTEGER_BITS = 53 };
+#define JSON_INTEGER_MAX (INT64_C(1) << JSON_INTEGER_BITS)
+
+typedef struct json_document json_document;
+
+/// A value inside a document, or a missing one (is_missing). Borrowed until the document closes.
+typedef struct json_value {
+    const void *node; // NULL if missing
+    const json_document *document;
+    const char *key;    // last key or "" at the root; for messages
+    const void *parent; // the container it was looked for in
+} json_value;
+
+/// Reads a whole file; "-" is standard input. Files above 256 MiB are refused.
+///
+/// @return STATUS_IO or STATUS_FORMAT with path and line. Release with json_close.
+status json_open(const char *path, json_document **document, error_message *err);
+
+/// As json_open, from bytes[length]; name stands for the path in messages.
+status json_open_bytes(const char *name, const char *bytes, size_t length, json_document **document,
+                       error_message *err);
+
+void json_close(json_document *document);
+
+json_value json_root(const json_document *document);
+bool json_is_missing(json_value value); ///< absent, or null
+bool json_is_object(json_value value);
+bool json_is_array(json_value value);
+bool json_is_string(json_value value);
+bool json_is_number(json_value value);
+bool json_is_bool(json_value value);
+
+/// The member of an object; missing if object is missing or has no such key.
+json_value json_member(json_value object, const char *key);
+
+int json_count(json_value container);                     ///< members or elements; 0 if neither
+json_value json_element(json_value container, int index); ///< element, or member in file order
+const char *json_key(json_value value);                   ///< its key in the object that holds it
+
+/// Refuses an object with a key that is not in allowed, naming the nearest allowed one.
+status json_check_keys(json_value object, const char *const *allowed, int allowed_count,
+                       error_message *err);
+
+/// Getters. Each returns STATUS_FORMAT with "file: path.to.key: ..." if the value is missing, has
+/// another type, or is outside [min, max]. The out parameter is then untouched.
+status json_int64(json_value value, int64_t min, int64_t max, int64_t *out, error_message *err);
+status json_int(json_value value, int min, int max, int *out, error_message *err);
+status json_double(json_value value, double min, double max, double *out, error_message *err);
+status json_bool(json_value value, bool *out, error_message *err);
+status json_string(json_value value, const char **out, error_message *err); ///< borrowed
+
+/// Reads an array of exactly count integers into out [count].
+status json_int64_array(json_value value, int count, int64_t min, int64_t max, int64_t *out,
+                        error_message *err);
+
+/// Fails with the place of value in front: "study.json: pipeline.stages: <message>".
+status json_error(json_value value, status code, error_message *err, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/// A stream of JSON text. Commas, quotes and nesting are the writer's; keys before values are the
+/// caller's (asserted).
+typedef struct json_writer {
+    text_buffer *out;
+    bool indented; // two blanks per level; else one line
+    int depth;
+    bool has_items[64]; // per level
+    bool after_key;
+} json_writer;
+
+json_writer json_writer_init(text_buffer *out, bool indented);
+void json_begin_object(json_writer *writer);
+void json_end_object(json_writer *writer);
+void json_begin_array(json_writer *writer);
+void json_end_array(json_writer *writer);
+void json_write_key(json_writer *writer, const char *key);
+void json_write_int64(json_writer *writer, int64_t value);
+void json_write_double(json_writer *writer, double value); ///< not finite: null
+void json_write_bool(json_writer *writer, bool value);
+void json_write_string(json_writer *writer, const char *value); ///< NULL: null
+void json_write_null(json_writer *writer);
+void json_write_int64_array(json_writer *writer, const int64_t *values, int count);
+void json_write_int_array(json_writer *writer, const int *values, int count);

@@ -1,0 +1,43 @@
+#include "base/status.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+status error_set(error_message *err, status code, const char *format, ...)
+{
+    if (err == NULL) return code;
+    err->code = code;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(err->message, sizeof err->message, format, arguments);
+    va_end(arguments);
+    return code;
+}
+
+status error_prefix(error_message *err, status code_if_null, const char *format, ...)
+{
+    if (err == NULL) return code_if_null;
+    char inner[sizeof err->message];
+    memcpy(inner, err->message, sizeof inner);
+    va_list arguments;
+    va_start(arguments, format);
+    const int length = vsnprintf(err->message, sizeof err->message, format, arguments);
+    va_end(arguments);
+    const size_t used = length < 0 ? 0 : (size_t)length;
+    if (used + 3 > sizeof err->message) return err->code;
+    memcpy(err->message + used, ": ", 2);
+    const size_t room = sizeof err->message - used - 3; // what does not fit is cut off
+    const size_t kept = strnlen(inner, room);
+    memcpy(err->message + used + 2, inner, kept);
+    err->message[used + 2 + kept] = '\0';
+    return err->code;
+}
+
+const char *status_name(status code)
+{
+    static const char *const names[STATUS_COUNT] = {
+        "ok", "invalid", "infeasible", "no memory", "i/o", "format", "unsupported", "backend",
+    };
+    return code >= 0 && code < STATUS_COUNT ? names[code] : "unknown";
+}

@@ -1,0 +1,267 @@
+#include "base/text.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+status text_parse_int64(const char *text, const char *what, int64_t min, int64_t max,
+                        int64_t *value, error_message *err)
+{
+    const char *digits = text + (text[0] == '-');
+    if (!isdigit((unsigned char)digits[0])) {
+        return error_set(err, STATUS_INVALID, "%s: '%.60s' is not an integer", what, text);
+    }
+    char *end = NULL;
+    errno = 0;
+    const long long parsed = strtoll(text, &end, 10);
+    if (*end != '\0') {
+        return error_set(err, STATUS_INVALID, "%s: '%.60s' is not an integer", what, text);
+    }
+    if (errno == ERANGE || parsed < min || parsed > max) {
+        return error_set(err, STATUS_INVALID, "%s: %.60s is outside [%" PRId64 ", %" PRId64 "]",
+                         what, text, min, max);
+    }
+    *value = parsed;
+    return STATUS_OK;
+}
+
+status text_parse_double(const char *text, const char *what, double min, double max, double *value,
+                         error_message *err)
+{
+    const char *digits = text + (text[0] == '-');
+    if (!isdigit((unsigned char)digits[0]) && digits[0] != '.') {
+        return error_set(err, STATUS_INVALID, "%s: '%.60s' is not a number", what, text);
+    }
+    char *end = NULL;
+    const double parsed = strtod(text, &end);
+    if (*end != '\0' || end == digits || strpbrk(text, "xX") != NULL) {
+        return error_set(err, STATUS_INVALID, "%s: '%.60s' is not a number", what, text);
+    }
+    if (!(parsed >= min && parsed <= max)) {
+        return error_set(err, STATUS_INVALID, "%s: %.60s is outside [%g, %g]", what, text, min,
+                         max);
+    }
+    *value = parsed;
+    return STATUS_OK;
+}
+
+/// The digits of a decimal number and the place of its point, as text_parse_decimal_ns reads them.
+typedef struct decimal {
+    bool negative;
+    int digit_count;
+    char digits[40]; // significant digits; further ones are dropped, which is below 1e-37 of it
+    int point;       // the value is 0.d1d2d3... * 10^point
+} decimal;
+
+static bool decimal_read(const char *text, size_t length, decimal *number)
+{
+    *number = (decimal){0};
+    size_t at = 0;
+    if (at < length && text[at] == '-') {
+        number->negative = true;
+        at++;
+    }
+    bool any = false;
+    bool fraction = false;
+    int exponent_of_fraction = 0;
+    int dropped = 0;
+    for (; at < length && (isdigit((unsigned char)text[at]) || text[at] == '.'); at++) {
+        if (text[at] == '.') {
+            if (fraction) return false;
+            fraction = true;
+            continue;
+        }
+        any = true;
+        if (fraction && exponent_of_fraction < INT_MAX / 4) exponent_of_fraction++;
+        if (number->digit_count == 0 && text[at] == '0') continue;
+        if (number->digit_count < (int)sizeof number->digits) {
+            number->digits[number->digit_count++] = text[at];
+        } else if (dropped < INT_MAX / 4) {
+            dropped++;
+        }
+    }
+    if (!any) return false;
+    long exponent = 0;
+    if (at < length && (text[at] == 'e' || text[at] == 'E')) {
+        at++;
+        bool negative = false;
+        if (at < length && (text[at] == '-' || text[at] == '+')) negative = text[at++] == '-';
+        if (at >= length) return false;
+        for (; at < length && isdigit((unsigned char)text[at]); at++) {
+            if (exponent < 100000) exponent = exponent * 10 + (text[at] - '0');
+        }
+        if (negative) exponent = -exponent;
+    }
+    if (at != length) return false;
+    number->point = (int)(number->digit_count + dropped - exponent_of_fraction + exponent);
+    return true;
+}
+
+status text_parse_decimal_ns(const char *text, size_t length, int64_t unit_ns, int64_t *value,
+                             error_message *err)
+{
+    const int shown = length > 60 ? 60 : (int)length;
+    decimal number;
+    if (!decimal_read(text, length, &number)) {
+        return error_set(err, STATUS_INVALID, "'%.*s' is not a number", shown, text);
+    }
+    int unit_digits = 0;
+    while (unit_ns > 1) {
+        unit_ns /= 10;
+        unit_digits++;
+    }
+    const int integer_digits = number.point + unit_digits;
+    int64_t ns = 0;
+    for (int place = 0; place < integer_digits && number.digit_count > 0; place++) {
+        const int digit = place < number.digit_count ? number.digits[place] - '0' : 0;
+        if (ns > (INT64_MAX - 10) / 10) {
+            return error_set(err, STATUS_INVALID, "%.*s does not fit 64-bit nanoseconds", shown,
+                             text);
+        }
+        ns = ns * 10 + digit;
+    }
+    const bool has_next = integer_digits >= 0 && integer_digits < number.digit_count;
+    if (has_next && number.digits[integer_digits] >= '5') ns++;
+    *value = number.negative ? -ns : ns;
+    return STATUS_OK;
+}
+
+static bool text_reserve(text_buffer *buffer, size_t extra)
+{
+    if (buffer->failed) return false;
+    if (buffer->length + extra + 1 <= buffer->capacity) return true;
+    size_t capacity = buffer->capacity < 64 ? 64 : buffer->capacity * 2;
+    while (capacity < buffer->length + extra + 1) {
+        capacity *= 2;
+    }
+    char *bytes = realloc(buffer->bytes, capacity);
+    if (bytes == NULL) {
+        buffer->failed = true;
+        return false;
+    }
+    buffer->bytes = bytes;
+    buffer->capacity = capacity;
+    return true;
+}
+
+void text_append(text_buffer *buffer, const char *piece)
+{
+    text_append_bytes(buffer, piece, strlen(piece));
+}
+
+void text_append_bytes(text_buffer *buffer, const char *bytes, size_t count)
+{
+    if (!text_reserve(buffer, count)) return;
+    if (count > 0) memcpy(buffer->bytes + buffer->length, bytes, count);
+    buffer->length += count;
+    buffer->bytes[buffer->length] = '\0';
+}
+
+void text_format(text_buffer *buffer, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    va_list again;
+    va_copy(again, arguments);
+    const int length = vsnprintf(NULL, 0, format, arguments);
+    va_end(arguments);
+    if (length >= 0 && text_reserve(buffer, (size_t)length)) {
+        vsnprintf(buffer->bytes + buffer->length, (size_t)length + 1, format, again);
+        buffer->length += (size_t)length;
+    }
+    va_end(again);
+}
+
+void text_clear(text_buffer *buffer)
+{
+    buffer->length = 0;
+    if (buffer->bytes != NULL) buffer->bytes[0] = '\0';
+}
+
+void text_free(text_buffer *buffer)
+{
+    free(buffer->bytes);
+    *buffer = (text_buffer){0};
+}
+
+static void write_scaled(double value, const char *unit, char out[32])
+{
+    const double magnitude = fabs(value);
+    const int decimals = magnitude >= 99.95 ? 0 : magnitude >= 9.995 ? 1 : 2;
+    snprintf(out, 32, "%.*f %s", decimals, value, unit);
+}
+
+void text_duration(int64_t ns, char out[32])
+{
+    const double magnitude = fabs((double)ns);
+    if (magnitude < 1e3) {
+        snprintf(out, 32, "%" PRId64 " ns", ns);
+    } else if (magnitude < 999.5e3) {
+        write_scaled((double)ns / 1e3, "us", out);
+    } else if (magnitude < 999.5e6) {
+        write_scaled((double)ns / 1e6, "ms", out);
+    } else {
+        write_scaled((double)ns / 1e9, "s", out);
+    }
+}
+
+void text_size(int64_t bytes, char out[32])
+{
+    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    double value = (double)bytes;
+    if (fabs(value) < 1024) {
+        snprintf(out, 32, "%" PRId64 " B", bytes);
+        return;
+    }
+    int unit = -1;
+    while (fabs(value) >= 1023.5 && unit < 5) {
+        value /= 1024;
+        unit++;
+    }
+    write_scaled(value, units[unit], out);
+}
+
+static int edit_distance(const char *a, const char *b)
+{
+    enum { LIMIT = 40 };
+    const int length_a = (int)strlen(a);
+    const int length_b = (int)strlen(b);
+    if (length_a > LIMIT || length_b > LIMIT) return LIMIT;
+    int row[LIMIT + 1];
+    for (int column = 0; column <= length_b; column++) {
+        row[column] = column;
+    }
+    for (int line = 1; line <= length_a; line++) {
+        int diagonal = row[0];
+        row[0] = line;
+        for (int column = 1; column <= length_b; column++) {
+            const int replace = diagonal + (a[line - 1] != b[column - 1]);
+            diagonal = row[column];
+            const int insert = row[column - 1] + 1;
+            const int erase = row[column] + 1;
+            int best = replace < insert ? replace : insert;
+            row[column] = best < erase ? best : erase;
+        }
+    }
+    return row[length_b];
+}
+
+const char *text_nearest(const char *word, const char *const *names, int name_count)
+{
+    const char *nearest = NULL;
+    int nearest_distance = (int)strlen(word) / 3 + 1;
+    for (int name = 0; name < name_count; name++) {
+        const int distance = edit_distance(word, names[name]);
+        if (distance < nearest_distance) {
+            nearest = names[name];
+            nearest_distance = distance;
+        }
+    }
+    return nearest;
+}

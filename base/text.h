@@ -1,0 +1,58 @@
+/// Text in and out: strict numbers, a growing buffer, words for people.
+#pragma once
+
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/// Parses a decimal integer. The whole text must be one: no blanks, no sign but '-', no fraction.
+///
+/// @param what names the number in the message, for example "--stages"
+/// @return STATUS_INVALID naming what, the text and the limits if the text is no integer, is
+///         outside [min, max], or does not fit int64. value is then untouched.
+status text_parse_int64(const char *text, const char *what, int64_t min, int64_t max,
+                        int64_t *value, error_message *err);
+
+/// Parses a decimal number; infinity and NaN are refused. Otherwise as text_parse_int64.
+status text_parse_double(const char *text, const char *what, double min, double max, double *value,
+                         error_message *err);
+
+/// Parses a time in microseconds or another decimal unit into integer nanoseconds, exactly:
+/// "1002.345" with unit_ns 1000 is 1002345. Digits below 1 ns are rounded half up. An exponent
+/// is allowed, as JSON writers use it.
+///
+/// @param text   [length], not terminated; a JSON number
+/// @return STATUS_INVALID if it is no number or does not fit int64.
+status text_parse_decimal_ns(const char *text, size_t length, int64_t unit_ns, int64_t *value,
+                             error_message *err);
+
+/// A growing string. Zero-initialise; release with text_free.
+typedef struct text_buffer {
+    char *bytes; // [length + 1], terminated; NULL while empty
+    size_t length;
+    size_t capacity;
+    bool failed; // out of memory once: further appends do nothing
+} text_buffer;
+
+void text_append(text_buffer *buffer, const char *piece);
+void text_append_bytes(text_buffer *buffer, const char *bytes, size_t count);
+void text_format(text_buffer *buffer, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void text_clear(text_buffer *buffer); ///< length 0, memory kept
+void text_free(text_buffer *buffer);
+
+/// Writes a duration with three digits and a unit, for example "1.23 ms", into out.
+///
+/// @param out [32]
+void text_duration(int64_t ns, char out[32]);
+
+/// Writes a size with a binary unit, for example "1.50 GiB", into out.
+///
+/// @param out [32]
+void text_size(int64_t bytes, char out[32]);
+
+/// The name in names that is closest to word, for "did you mean"; NULL if none is close (more
+/// than a third of the letters differ).
+const char *text_nearest(const char *word, const char *const *names, int name_count);

@@ -1,0 +1,55 @@
+/// One table of commands and options: parsing, --help and the manual page all come from it.
+#pragma once
+
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { CLI_OPTIONS_MAX = 32, CLI_OPERANDS_MAX = 4096 };
+
+typedef struct cli_option {
+    const char *name;     // "--stages"
+    char letter;          // 'o' for -o, or 0
+    const char *argument; // "P", or NULL for a switch
+    const char *help;     // one sentence, with unit and default
+    bool may_repeat;
+} cli_option;
+
+typedef struct cli_arguments cli_arguments;
+
+typedef struct cli_command {
+    const char *name;                    // "schedule", or two words: "import kineto"
+    const char *synopsis;                // what stands behind the name
+    const char *summary;                 // one line
+    const char *description;             // paragraphs separated by an empty line
+    cli_option options[CLI_OPTIONS_MAX]; // ends at name == NULL; --help is everybody's
+    int operand_min;
+    int operand_max;
+    status (*run)(const cli_arguments *arguments, error_message *err);
+} cli_command;
+
+/// The commands, in the order in which they are shown.
+const cli_command *const *cli_commands(int *count);
+
+/// The value of an option of the command, "" for a switch that is set, NULL if it is not given.
+/// @param name must be in the command's table (asserted)
+const char *cli_value(const cli_arguments *arguments, const char *name);
+
+/// Values of an option that may repeat, in order; NULL behind the last.
+const char *cli_value_at(const cli_arguments *arguments, const char *name, int index);
+
+bool cli_has(const cli_arguments *arguments, const char *name);
+
+/// The option as an integer in [min, max]; fallback if it is not given.
+status cli_int(const cli_arguments *arguments, const char *name, int min, int max, int fallback,
+               int *value, error_message *err);
+
+/// Fails with "--name is needed" unless the option is given.
+status cli_require(const cli_arguments *arguments, const char *name, error_message *err);
+
+int cli_operand_count(const cli_arguments *arguments);
+const char *cli_operand(const cli_arguments *arguments, int index);
+
+/// The whole command line as given, for the record of a run.
+const char *cli_command_line(const cli_arguments *arguments);

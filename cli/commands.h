@@ -1,0 +1,6 @@
+/// The commands; main.c has the table. One cmd_<name>.c each.
+#pragma once
+
+#include "cli/command.h"
+
+extern const cli_command cli_command_manual;

@@ -1,0 +1,140 @@
+/// The only file that prints errors and chooses an exit code.
+#include "base/text.h"
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "cli/help.h"
+#include "cli/version.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const cli_command *const commands[] = {
+    &cli_command_manual,
+};
+enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
+
+const cli_command *const *cli_commands(int *count)
+{
+    *count = COMMAND_COUNT;
+    return commands;
+}
+
+static int exit_code_of(status code)
+{
+    switch (code) {
+    case STATUS_OK:
+        return 0;
+    case STATUS_INVALID:
+    case STATUS_FORMAT:
+    case STATUS_UNSUPPORTED:
+        return 2;
+    case STATUS_INFEASIBLE:
+        return 3;
+    default:
+        return 1;
+    }
+}
+
+static status print(text_buffer *out, error_message *err)
+{
+    const bool written = !out->failed && out->bytes != NULL && fputs(out->bytes, stdout) != EOF &&
+                         fflush(stdout) == 0;
+    text_free(out);
+    return written ? STATUS_OK : error_set(err, STATUS_IO, "standard output: cannot write");
+}
+
+/// The command whose name is the first word or the first two; *word_count: how many words it took.
+static const cli_command *command_find(int argc, char *const *argv, int *word_count)
+{
+    for (int index = 0; index < COMMAND_COUNT; index++) {
+        const char *name = commands[index]->name;
+        const char *blank = strchr(name, ' ');
+        if (blank == NULL) {
+            *word_count = 1;
+            if (strcmp(argv[1], name) == 0) return commands[index];
+            continue;
+        }
+        const size_t first = (size_t)(blank - name);
+        *word_count = 2;
+        if (argc > 2 && strlen(argv[1]) == first && strncmp(argv[1], name, first) == 0 &&
+            strcmp(argv[2], blank + 1) == 0) {
+            return commands[index];
+        }
+    }
+    return NULL;
+}
+
+static status unknown_command(int argc, char *const *argv, error_message *err)
+{
+    const char *names[COMMAND_COUNT];
+    char given[80];
+    bool first_word_known = false;
+    for (int index = 0; index < COMMAND_COUNT; index++) {
+        names[index] = commands[index]->name;
+        const size_t length = strcspn(names[index], " ");
+        if (strlen(argv[1]) == length && strncmp(argv[1], names[index], length) == 0) {
+            first_word_known = true;
+        }
+    }
+    const bool two = first_word_known && argc > 2;
+    snprintf(given, sizeof given, "%.40s%s%.30s", argv[1], two ? " " : "", two ? argv[2] : "");
+    const char *nearest = text_nearest(given, names, COMMAND_COUNT);
+    return error_set(err, STATUS_INVALID, "unknown command '%s'%s%s%s", given,
+                     nearest != NULL ? "; did you mean '" : ", see dynmo --help",
+                     nearest != NULL ? nearest : "", nearest != NULL ? "'?" : "");
+}
+
+static char *join_words(int argc, char *const *argv)
+{
+    text_buffer line = {0};
+    for (int word = 0; word < argc; word++) {
+        text_format(&line, "%s%s", word > 0 ? " " : "", argv[word]);
+    }
+    return line.bytes;
+}
+
+static status run(int argc, char *const *argv, error_message *err)
+{
+    text_buffer out = {0};
+    if (argc < 2) {
+        return error_set(err, STATUS_INVALID,
+                         "usage: dynmo COMMAND [OPTION]... [FILE]...; "
+                         "see dynmo --help");
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        cli_help_overview(&out);
+        return print(&out, err);
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        text_append(&out, "dynmo " DYNMO_VERSION "\n");
+        return print(&out, err);
+    }
+    int word_count = 0;
+    const cli_command *command = command_find(argc, argv, &word_count);
+    if (command == NULL) return unknown_command(argc, argv, err);
+    cli_arguments *arguments = calloc(1, sizeof *arguments);
+    char *command_line = join_words(argc, argv);
+    status result = error_set(err, STATUS_NO_MEMORY, "out of memory");
+    if (arguments != NULL && command_line != NULL) {
+        arguments->command_line = command_line;
+        result = cli_parse(command, argc - 1 - word_count, argv + 1 + word_count, arguments, err);
+        if (result == STATUS_OK && arguments->wants_help) {
+            cli_help_command(command, &out);
+            result = print(&out, err);
+        } else if (result == STATUS_OK) {
+            result = command->run(arguments, err);
+        }
+    }
+    free(command_line);
+    free(arguments);
+    return result;
+}
+
+int main(int argc, char **argv)
+{
+    error_message err = {0};
+    const status result = run(argc, argv, &err);
+    if (result != STATUS_OK) fprintf(stderr, "dynmo: %s\n", err.message);
+    return exit_code_of(result);
+}

@@ -1,0 +1,19 @@
+/// Compares doubles as doubles; cmocka's assert_float_equal casts to float.
+#pragma once
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#define assert_close(actual, expected, relative)                                                   \
+    do {                                                                                           \
+        const double close_a = (actual);                                                           \
+        const double close_e = (expected);                                                         \
+        if (!(fabs(close_a - close_e) <= (relative)*fabs(close_e))) {                              \
+            fail_msg("%.17g is not within %g of %.17g", close_a, (double)(relative), close_e);     \
+        }                                                                                          \
+    } while (0)

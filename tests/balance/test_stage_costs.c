@@ -1,0 +1,87 @@
+/// Stage costs: sums, placements, and what a message costs on which link.
+#include "balance/stage_costs.h"
+#include "tests/assert_close.h"
+
+static void every_stage_has_one_rank_in_both_placements(void **state)
+{
+    (void)state;
+    for (int placement = BAL_PLACEMENT_LOOP; placement <= BAL_PLACEMENT_V; placement++) {
+        for (int rank = 0; rank < 5; rank++) {
+            for (int chunk = 0; chunk < 2; chunk++) {
+                const int stage = bal_stage_of((bal_placement)placement, 5, 2, rank, chunk);
+                int found = -1;
+                assert_int_equal(bal_rank_of_stage((bal_placement)placement, 5, 2, stage, &found),
+                                 rank);
+                assert_int_equal(found, chunk);
+            }
+        }
+    }
+    assert_int_equal(bal_stage_of(BAL_PLACEMENT_V, 5, 2, 4, 1), 5);
+}
+
+static void a_transfer_is_latency_plus_bytes_over_bandwidth_rounded_up(void **state)
+{
+    (void)state;
+    assert_int_equal(bal_link_transfer_ns((bal_link){10, 0}, 1000), 10);
+    assert_int_equal(bal_link_transfer_ns((bal_link){10, 1000000000}, 1000), 1010);
+    assert_int_equal(bal_link_transfer_ns((bal_link){0, 3000000000}, 1), 1);
+    assert_int_equal(bal_link_transfer_ns((bal_link){0, 3000000000}, 6), 2);
+    assert_int_equal(bal_link_transfer_ns((bal_link){5, INT64_C(450000000000)}, 900000000000),
+                     2000000005);
+    assert_true(bal_link_transfer_ns((bal_link){0, 1}, INT64_MAX) == INT64_MAX / 4);
+}
+
+static void stages_sum_their_layers_and_know_their_links(void **state)
+{
+    (void)state;
+    const int64_t forward[] = {1, 2, 3, 4};
+    const int64_t input[] = {10, 20, 30, 40};
+    const int64_t weight[] = {100, 200, 300, 400};
+    const int64_t activation[] = {7, 7, 7, 7};
+    const int64_t gradient[] = {2, 2, 2, 2};
+    const int64_t message[] = {1000, 2000, 3000, 4000};
+    const bal_layer_costs layers = {
+        .layer_count = 4,
+        .microbatch_count = 1,
+        .has_split = true,
+        .forward_ns = forward,
+        .backward_input_ns = input,
+        .backward_weight_ns = weight,
+        .activation_bytes = activation,
+        .gradient_bytes = gradient,
+        .message_bytes = message,
+    };
+    const bal_machine machine = {.rank_count = 3,
+                                 .ranks_per_node = 2,
+                                 .intra_node = {1, 1000000000},
+                                 .inter_node = {5, 1000000000}};
+    const int first_layer[] = {0, 1, 2, 4};
+    const double slow_last[] = {1, 1, 1.25};
+    arena *memory = arena_create(1024);
+    bal_stage_costs costs;
+
+    assert_int_equal(bal_stage_costs_from_layers(&layers, first_layer, 1, BAL_PLACEMENT_LOOP,
+                                                 &machine, slow_last, memory, &costs, NULL),
+                     STATUS_OK);
+
+    assert_int_equal(costs.forward_ns[0], 1);
+    assert_int_equal(costs.forward_ns[2], 9); // (3 + 4) * 1.25 = 8.75
+    assert_int_equal(costs.backward_weight_ns[2], 875);
+    assert_int_equal(costs.send_forward_ns[0], 1001);
+    assert_int_equal(costs.send_forward_ns[1], 2005);
+    assert_int_equal(costs.send_backward_ns[2], 2005);
+    assert_int_equal(costs.memory_forward[2], 14);
+    assert_int_equal(costs.memory_backward_input[2], -10);
+    assert_int_equal(costs.memory_backward_weight[2], -4);
+    arena_destroy(memory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_stage_has_one_rank_in_both_placements),
+        cmocka_unit_test(a_transfer_is_latency_plus_bytes_over_bandwidth_rounded_up),
+        cmocka_unit_test(stages_sum_their_layers_and_know_their_links),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

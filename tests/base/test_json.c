@@ -1,0 +1,99 @@
+/// json: what is refused and how it is named; what is written reads back the same.
+#include "base/json.h"
+#include "tests/assert_close.h"
+
+#include <string.h>
+
+static void assert_refused(const char *document_text, const char *message)
+{
+    json_document *document = NULL;
+    error_message err = {0};
+
+    assert_int_equal(
+        json_open_bytes("f.json", document_text, strlen(document_text), &document, &err),
+        STATUS_FORMAT);
+    assert_string_equal(err.message, message);
+    assert_null(document);
+}
+
+static void malformed_documents_are_refused_with_their_line(void **state)
+{
+    (void)state;
+    assert_refused("{\"a\":\n1,}", "f.json:2: not valid JSON");
+    assert_refused("{} {}", "f.json:1: text after the end of the document");
+    assert_refused("{\"a\":1,\"b\":{\"c\":1,\"c\":2}}",
+                   "f.json: key 'c' appears twice in one object");
+    assert_refused("{\"n\":9007199254740993}",
+                   "f.json:1: n: integer 9007199254740993 exceeds 2^53 = 9007199254740992");
+    assert_refused("", "f.json:1: not valid JSON");
+    char deep[200];
+    memset(deep, '[', sizeof deep);
+    deep[sizeof deep - 1] = '\0';
+    assert_refused(deep, "f.json:1: nested deeper than 64 levels");
+}
+
+static void getters_name_the_path_of_what_they_refuse(void **state)
+{
+    (void)state;
+    static const char bytes[] = "{\"a\":{\"b\":[1,2.5,-3]},\"s\":\"x\"}";
+    static const char *const allowed[] = {"a", "stages"};
+    json_document *document = NULL;
+    error_message err = {0};
+    int64_t value = 42;
+    const char *string = NULL;
+    assert_int_equal(json_open_bytes("f.json", bytes, strlen(bytes), &document, &err), STATUS_OK);
+    const json_value root = json_root(document);
+    const json_value b = json_member(json_member(root, "a"), "b");
+
+    assert_int_equal(json_int64(json_element(b, 1), 0, 9, &value, &err), STATUS_FORMAT);
+    assert_string_equal(err.message, "f.json: a.b[1]: 2.5 is not an integer");
+    assert_int_equal(json_int64(json_element(b, 2), 0, 9, &value, &err), STATUS_FORMAT);
+    assert_string_equal(err.message, "f.json: a.b[2]: -3 is outside [0, 9]");
+    assert_int_equal(json_int64(json_member(json_member(root, "a"), "c"), 0, 9, &value, &err),
+                     STATUS_FORMAT);
+    assert_string_equal(err.message, "f.json: a.c: missing; needs an integer");
+    assert_int_equal(json_int64_array(b, 2, 0, 9, &value, &err), STATUS_FORMAT);
+    assert_string_equal(err.message, "f.json: a.b: has 3 entries, needs 2");
+    assert_int_equal(json_check_keys(root, allowed, 2, &err), STATUS_FORMAT);
+    assert_string_equal(err.message, "f.json: unknown key 's'");
+    assert_int_equal(value, 42);
+    assert_int_equal(json_string(json_member(root, "s"), &string, &err), STATUS_OK);
+    assert_string_equal(string, "x");
+
+    json_close(document);
+}
+
+static void what_is_written_reads_back_the_same(void **state)
+{
+    (void)state;
+    text_buffer out = {0};
+    json_writer writer = json_writer_init(&out, false);
+
+    json_begin_object(&writer);
+    json_write_key(&writer, "n");
+    json_write_int64(&writer, INT64_MAX);
+    json_write_key(&writer, "x");
+    json_write_double(&writer, 0.1);
+    json_write_key(&writer, "s");
+    json_write_string(&writer, "a\"b\\\n\x01");
+    json_write_key(&writer, "e");
+    json_begin_array(&writer);
+    json_end_array(&writer);
+    json_write_key(&writer, "v");
+    json_write_int64_array(&writer, (const int64_t[]){1, -2}, 2);
+    json_end_object(&writer);
+
+    assert_string_equal(out.bytes, "{\"n\":9223372036854775807,\"x\":0.1,"
+                                   "\"s\":\"a\\\"b\\\\\\n\\u0001\",\"e\":[],\"v\":[1,-2]}");
+    text_free(&out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(malformed_documents_are_refused_with_their_line),
+        cmocka_unit_test(getters_name_the_path_of_what_they_refuse),
+        cmocka_unit_test(what_is_written_reads_back_the_same),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

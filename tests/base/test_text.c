@@ -1,0 +1,108 @@
+/// text: strict numbers, exact decimal nanoseconds, words for people.
+#include "base/text.h"
+#include "tests/assert_close.h"
+
+#include <string.h>
+
+static void integers_are_whole_words_inside_their_limits(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"", "-", "+1", " 1", "1 ", "1.0", "0x10", "1e3", "nan"};
+    int64_t value = 42;
+    error_message err = {0};
+
+    for (size_t index = 0; index < sizeof bad / sizeof bad[0]; index++) {
+        assert_int_equal(text_parse_int64(bad[index], "--n", INT64_MIN, INT64_MAX, &value, &err),
+                         STATUS_INVALID);
+    }
+    assert_int_equal(text_parse_int64("10000000000000000000", "--n", 0, 9, &value, &err),
+                     STATUS_INVALID);
+    assert_string_equal(err.message, "--n: 10000000000000000000 is outside [0, 9]");
+    assert_int_equal(value, 42);
+    assert_int_equal(text_parse_int64("-7", "--n", -7, 9, &value, &err), STATUS_OK);
+    assert_int_equal(value, -7);
+}
+
+static void doubles_refuse_nan_infinity_and_hexadecimal(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"nan", "inf", "-inf", "0x1p3", "1e999", "1,5", "", "."};
+    double value = 42;
+
+    for (size_t index = 0; index < sizeof bad / sizeof bad[0]; index++) {
+        assert_int_equal(text_parse_double(bad[index], "x", -1e300, 1e300, &value, NULL),
+                         STATUS_INVALID);
+    }
+    assert_int_equal(text_parse_double("0.25", "x", 0, 1, &value, NULL), STATUS_OK);
+    assert_true(value == 0.25);
+}
+
+static void decimal_times_become_exact_nanoseconds(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int64_t unit_ns;
+        int64_t ns;
+    } cases[] = {
+        {"1002.345", 1000, 1002345}, {"0", 1000, 0},
+        {"-1.5", 1000, -1500},       {"1738000000123456.789", 1000, 1738000000123456789},
+        {"0.0004", 1000, 0},         {"0.0005", 1000, 1},
+        {"1e3", 1000, 1000000},      {"1.5E-3", 1000, 2},
+        {"000012", 1, 12},           {"9223372036854775.807", 1000, 0},
+    };
+
+    for (size_t index = 0; index + 1 < sizeof cases / sizeof cases[0]; index++) {
+        int64_t ns = -1;
+        assert_int_equal(text_parse_decimal_ns(cases[index].text, strlen(cases[index].text),
+                                               cases[index].unit_ns, &ns, NULL),
+                         STATUS_OK);
+        assert_true(ns == cases[index].ns);
+    }
+    static const char *const bad[] = {"", "-", "1.2.3", "1e", "nan", "10000000000000000000", "1 "};
+    for (size_t index = 0; index < sizeof bad / sizeof bad[0]; index++) {
+        int64_t ns = 5;
+        assert_int_equal(text_parse_decimal_ns(bad[index], strlen(bad[index]), 1000, &ns, NULL),
+                         STATUS_INVALID);
+        assert_int_equal(ns, 5);
+    }
+}
+
+static void durations_and_sizes_carry_three_digits_and_a_unit(void **state)
+{
+    (void)state;
+    char out[32];
+
+    text_duration(999, out);
+    assert_string_equal(out, "999 ns");
+    text_duration(1234567, out);
+    assert_string_equal(out, "1.23 ms");
+    text_duration(12345678901, out);
+    assert_string_equal(out, "12.3 s");
+    text_size(1536, out);
+    assert_string_equal(out, "1.50 KiB");
+    text_size(INT64_C(80) << 30, out);
+    assert_string_equal(out, "80.0 GiB");
+}
+
+static void the_nearest_name_is_offered_only_if_it_is_near(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"zb-h1", "zb-h2", "1f1b", "interleaved-1f1b"};
+
+    assert_string_equal(text_nearest("zbh1", names, 4), "zb-h1");
+    assert_string_equal(text_nearest("interleaved1f1b", names, 4), "interleaved-1f1b");
+    assert_null(text_nearest("chimera", names, 4));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(integers_are_whole_words_inside_their_limits),
+        cmocka_unit_test(doubles_refuse_nan_infinity_and_hexadecimal),
+        cmocka_unit_test(decimal_times_become_exact_nanoseconds),
+        cmocka_unit_test(durations_and_sizes_carry_three_digits_and_a_unit),
+        cmocka_unit_test(the_nearest_name_is_offered_only_if_it_is_near),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
