@@ -87,13 +87,17 @@ const bal_schedule_family *bal_schedule_family_find(const char *name);
 ///                    the op before it on its rank and behind the op whose message it needs.
 ///                    Among ops that could come next, ranks take turns (round robin), so that
 ///                    neighbours in this order are independent where the schedule allows.
+///                    Unspecified on failure.
 /// @return STATUS_INVALID naming rank and op that is missing, repeated or too early; or the
-///         cycle, op by op: "rank 0 F1 waits for rank 1 B0 waits for ... ".
+///         cycle, op by op: "rank 0 F1 waits for rank 1 B0 waits for ... "; STATUS_NO_MEMORY.
+/// Time and memory O(stages * microbatches).
 status bal_schedule_check(const bal_schedule *schedule, int *topological, error_message *err);
 
 /// The op whose message op (of rank) waits for: the F of the stage before, or the B (or BW) of the
 /// stage after, same microbatch. Same-rank neighbours count too (chunk to chunk).
 ///
+/// @param kind out: OP_FORWARD; or OP_BACKWARD_INPUT with a split and OP_BACKWARD without, where
+///             an op of the other kind in its place counts too. Untouched for -1.
 /// @return the stage that sends, or -1 if the op waits for no other stage (F of the first stage;
 ///         B of the last; W)
 int bal_op_waits_for(const bal_schedule *schedule, int rank, bal_op op, bal_op_kind *kind);

@@ -1,0 +1,191 @@
+#include "balance/schedule.h"
+
+#include "balance/schedule_families.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const bal_schedule_family families[] = {
+    {.name = "gpipe",
+     .summary = "all forwards, then all backwards",
+     .chunk_count = 1,
+     .placement = BAL_PLACEMENT_LOOP},
+    {.name = "1f1b",
+     .summary = "one forward, one backward; at most P microbatches in flight",
+     .chunk_count = 1,
+     .placement = BAL_PLACEMENT_LOOP},
+};
+enum { FAMILY_COUNT = sizeof families / sizeof families[0] };
+
+/// Parallel to families.
+static bal_schedule_fill *const fills[] = {
+    bal_schedule_fill_gpipe,
+    bal_schedule_fill_1f1b,
+};
+_Static_assert(sizeof fills / sizeof fills[0] == FAMILY_COUNT, "every family writes its order");
+
+const bal_schedule_family *bal_schedule_families(int *count)
+{
+    *count = FAMILY_COUNT;
+    return families;
+}
+
+const bal_schedule_family *bal_schedule_family_find(const char *name)
+{
+    for (int family = 0; family < FAMILY_COUNT; family++) {
+        if (strcmp(families[family].name, name) == 0) return &families[family];
+    }
+    return NULL;
+}
+
+static status unknown_name(const char *name, error_message *err)
+{
+    const char *names[FAMILY_COUNT];
+    for (int family = 0; family < FAMILY_COUNT; family++) {
+        names[family] = families[family].name;
+    }
+    const char *nearest = text_nearest(name, names, FAMILY_COUNT);
+    return error_set(err, STATUS_INVALID, "unknown schedule '%.60s'%s%s%s", name,
+                     nearest != NULL ? "; did you mean '" : "", nearest != NULL ? nearest : "",
+                     nearest != NULL ? "'?" : "");
+}
+
+static status check_limits(const char *what, int value, int min, int max, error_message *err)
+{
+    if (value >= min && value <= max) return STATUS_OK;
+    return error_set(err, STATUS_INVALID, "%s %d is outside [%d, %d]", what, value, min, max);
+}
+
+/// @param chunk_count out: the family's own where the request leaves it open
+static status check_request(const bal_schedule_request *request, const bal_schedule_family *family,
+                            int *chunk_count, error_message *err)
+{
+    TRY(check_limits("rank_count", request->rank_count, 1, BAL_RANKS_MAX, err));
+    TRY(check_limits("microbatch_count", request->microbatch_count, 1, BAL_MICROBATCHES_MAX, err));
+    const int own = family->chunk_count;
+    int chunks = request->chunk_count;
+    if (chunks == 0) chunks = own != 0 ? own : 2;
+    if (own != 0 && chunks != own) {
+        return error_set(err, STATUS_INVALID, "chunk_count %d: schedule %s has %d per rank", chunks,
+                         family->name, own);
+    }
+    if (own == 0) TRY(check_limits("chunk_count", chunks, 2, BAL_CHUNKS_MAX, err));
+    const int64_t ops = (int64_t)request->rank_count * request->microbatch_count * chunks *
+                        (family->has_split ? 3 : 2);
+    if (ops > BAL_OPS_MAX) {
+        return error_set(err, STATUS_INVALID,
+                         "%d ranks of %d microbatches and %d chunks are %lld ops; the limit is %d",
+                         request->rank_count, request->microbatch_count, chunks, (long long)ops,
+                         BAL_OPS_MAX);
+    }
+    *chunk_count = chunks;
+    return STATUS_OK;
+}
+
+status bal_schedule_build(const bal_schedule_request *request, arena *memory,
+                          bal_schedule *schedule, error_message *err)
+{
+    const bal_schedule_family *family = bal_schedule_family_find(request->name);
+    if (family == NULL) return unknown_name(request->name, err);
+    int chunk_count = 0;
+    TRY(check_request(request, family, &chunk_count, err));
+    const int rank_count = request->rank_count;
+    const int rank_op_count = request->microbatch_count * chunk_count * (family->has_split ? 3 : 2);
+    const size_t op_count = (size_t)rank_op_count * (size_t)rank_count;
+    int *first_op = arena_array(memory, (size_t)rank_count + 1, sizeof *first_op);
+    bal_op *ops = arena_array(memory, op_count, sizeof *ops);
+    if (first_op == NULL || ops == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory for %zu ops", op_count);
+    }
+    for (int rank = 0; rank <= rank_count; rank++) {
+        first_op[rank] = rank * rank_op_count;
+    }
+    for (int rank = 0; rank < rank_count; rank++) {
+        fills[family - families](rank_count, chunk_count, request->microbatch_count, rank,
+                                 ops + first_op[rank]);
+    }
+    *schedule = (bal_schedule){
+        .name = family->name,
+        .rank_count = rank_count,
+        .chunk_count = chunk_count,
+        .microbatch_count = request->microbatch_count,
+        .placement = family->placement,
+        .has_split = family->has_split,
+        .first_op = first_op,
+        .ops = ops,
+    };
+    return STATUS_OK;
+}
+
+int bal_op_waits_for(const bal_schedule *schedule, int rank, bal_op op, bal_op_kind *kind)
+{
+    const int stage = bal_stage_of(schedule->placement, schedule->rank_count, schedule->chunk_count,
+                                   rank, op.chunk);
+    const int last = schedule->rank_count * schedule->chunk_count - 1;
+    switch (op.kind) {
+    case OP_FORWARD:
+        if (stage > 0) *kind = OP_FORWARD;
+        return stage - 1;
+    case OP_BACKWARD_INPUT:
+    case OP_BACKWARD:
+        if (stage == last) return -1;
+        *kind = schedule->has_split ? OP_BACKWARD_INPUT : OP_BACKWARD;
+        return stage + 1;
+    default:
+        return -1;
+    }
+}
+
+static const char *const kind_names[] = {[OP_FORWARD] = "F",
+                                         [OP_BACKWARD_INPUT] = "B",
+                                         [OP_BACKWARD_WEIGHT] = "W",
+                                         [OP_BACKWARD] = "BW"};
+
+void bal_op_name(bal_op op, char out[32])
+{
+    assert(op.kind < OP_KIND_COUNT);
+    if (op.chunk == 0) {
+        snprintf(out, 32, "%s%d", kind_names[op.kind], op.microbatch);
+    } else {
+        snprintf(out, 32, "%d:%s%d", op.chunk, kind_names[op.kind], op.microbatch);
+    }
+}
+
+/// Reads the digits of a number in [0, max]. NULL if there is none or it is larger.
+static const char *parse_count(const char *text, int max, int *value)
+{
+    if (text[0] < '0' || text[0] > '9') return NULL;
+    int parsed = 0;
+    for (; text[0] >= '0' && text[0] <= '9'; text++) {
+        parsed = parsed * 10 + (text[0] - '0');
+        if (parsed > max) return NULL;
+    }
+    *value = parsed;
+    return text;
+}
+
+status bal_op_parse(const char *name, bal_op *op, error_message *err)
+{
+    const char *at = name;
+    int chunk = 0;
+    int microbatch = 0;
+    if (strchr(name, ':') != NULL) {
+        at = parse_count(name, BAL_CHUNKS_MAX - 1, &chunk);
+        at = at != NULL && at[0] == ':' ? at + 1 : NULL;
+    }
+    // The two letters of BW come before the one of B.
+    for (int kind = OP_KIND_COUNT - 1; at != NULL && kind >= 0; kind--) {
+        const size_t length = strlen(kind_names[kind]);
+        if (strncmp(at, kind_names[kind], length) != 0) continue;
+        const char *end = parse_count(at + length, BAL_MICROBATCHES_MAX - 1, &microbatch);
+        if (end == NULL || end[0] != '\0') break;
+        bal_op_put(op, (bal_op_kind)kind, chunk, microbatch);
+        return STATUS_OK;
+    }
+    return error_set(err, STATUS_FORMAT,
+                     "'%.60s' is no op: F, B, W or BW and the microbatch, \"1:\" in front for "
+                     "chunk 1",
+                     name);
+}

@@ -1,0 +1,20 @@
+/// How the rows of the schedule table write their orders; only schedule.c and the families see it.
+#pragma once
+
+#include "balance/schedule.h"
+
+/// Writes the order of one rank of a fixed family into ops: F, B and W (F and BW without a split)
+/// of every chunk and microbatch. The counts are already within the limits.
+typedef void bal_schedule_fill(int rank_count, int chunk_count, int microbatch_count, int rank,
+                               bal_op *ops);
+
+bal_schedule_fill bal_schedule_fill_gpipe;
+bal_schedule_fill bal_schedule_fill_1f1b;
+
+/// The next place of an order that is being written.
+static inline bal_op *bal_op_put(bal_op *next, bal_op_kind kind, int chunk, int microbatch)
+{
+    *next = (bal_op){
+        .kind = (uint8_t)kind, .chunk = (uint16_t)chunk, .microbatch = (int32_t)microbatch};
+    return next + 1;
+}

@@ -1,0 +1,210 @@
+/// The table of schedules, the orders written out by hand for small cases, and the proof that an
+/// order can be played: every way of being wrong is refused by name.
+#include "balance/schedule.h"
+#include "tests/assert_close.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bal_schedule build(const char *name, int ranks, int microbatches, int chunks, arena *memory)
+{
+    const bal_schedule_request request = {
+        .name = name, .rank_count = ranks, .microbatch_count = microbatches, .chunk_count = chunks};
+    bal_schedule schedule = {0};
+    error_message err = {0};
+    if (bal_schedule_build(&request, memory, &schedule, &err) != STATUS_OK) {
+        fail_msg("%s", err.message);
+    }
+    return schedule;
+}
+
+static void assert_order(const bal_schedule *schedule, int rank, const char *expected)
+{
+    text_buffer text = {0};
+    for (int op = schedule->first_op[rank]; op < schedule->first_op[rank + 1]; op++) {
+        char name[32];
+        bal_op_name(schedule->ops[op], name);
+        text_format(&text, "%s%s", text.length > 0 ? " " : "", name);
+    }
+    assert_string_equal(text.bytes, expected);
+    text_free(&text);
+}
+
+static void gpipe_runs_all_forwards_first(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1024);
+    const bal_schedule schedule = build("gpipe", 2, 3, 0, memory);
+    assert_order(&schedule, 0, "F0 F1 F2 BW0 BW1 BW2");
+    assert_order(&schedule, 1, "F0 F1 F2 BW0 BW1 BW2");
+    arena_destroy(memory);
+}
+
+static void one_f_one_b_warms_up_by_the_ranks_behind(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1024);
+    const bal_schedule schedule = build("1f1b", 3, 4, 1, memory);
+    assert_order(&schedule, 0, "F0 F1 F2 BW0 F3 BW1 BW2 BW3");
+    assert_order(&schedule, 1, "F0 F1 BW0 F2 BW1 F3 BW2 BW3");
+    assert_order(&schedule, 2, "F0 BW0 F1 BW1 F2 BW2 F3 BW3");
+    const bal_schedule few = build("1f1b", 4, 2, 1, memory);
+    assert_order(&few, 0, "F0 F1 BW0 BW1");
+    arena_destroy(memory);
+}
+
+/// Plays an order given as text, one rank per row: what the check answers.
+static status check_rows(const char *const *rows, int rank_count, int chunk_count,
+                         int microbatch_count, bool has_split, bal_placement placement,
+                         int *topological, error_message *err)
+{
+    bal_op ops[64];
+    int first_op[8] = {0};
+    int count = 0;
+    for (int rank = 0; rank < rank_count; rank++) {
+        char row[256];
+        snprintf(row, sizeof row, "%s", rows[rank]);
+        for (char *name = strtok(row, " "); name != NULL; name = strtok(NULL, " ")) {
+            assert_int_equal(bal_op_parse(name, &ops[count++], NULL), STATUS_OK);
+        }
+        first_op[rank + 1] = count;
+    }
+    const bal_schedule schedule = {.name = "text",
+                                   .rank_count = rank_count,
+                                   .chunk_count = chunk_count,
+                                   .microbatch_count = microbatch_count,
+                                   .placement = placement,
+                                   .has_split = has_split,
+                                   .first_op = first_op,
+                                   .ops = ops};
+    return bal_schedule_check(&schedule, topological, err);
+}
+
+static void assert_refused(const char *row0, const char *row1, bool has_split, const char *message)
+{
+    const char *const rows[] = {row0, row1};
+    error_message err = {0};
+    assert_int_equal(check_rows(rows, 2, 1, 2, has_split, BAL_PLACEMENT_LOOP, NULL, &err),
+                     STATUS_INVALID);
+    assert_string_equal(err.message, message);
+}
+
+static void a_wrong_order_is_refused_by_name(void **state)
+{
+    (void)state;
+    const char *good = "F0 F1 BW0 BW1";
+    assert_refused("F0 F1 BW0", good, false, "rank 0: BW1 is missing");
+    assert_refused(good, "F0 BW0 BW1", false, "rank 1: BW1 is too early: F1 is not before it");
+    assert_refused(good, "F0 F1 F0 BW0 BW1", false, "rank 1: F0 is repeated");
+    assert_refused(good, "F0 F1 BW0 BW2", false, "rank 1 op 3: BW2: microbatch is outside [0, 1]");
+    assert_refused(good, "F0 F1 1:BW0 BW1", false, "rank 1 op 2: 1:BW0: chunk is outside [0, 0]");
+    assert_refused(good, "F0 F1 B0 W0 BW1", false, "rank 1 op 2: B0: the schedule has no split");
+    assert_refused("F0 F1 B0 W0 B1", good, true, "rank 0: W1 is missing");
+    assert_refused("F0 F1 W0 B0 B1 W1", good, true, "rank 0: W0 is too early: B0 is not before it");
+    assert_refused("F0 F1 BW0 W0 BW1", good, true, "rank 0: W0 is repeated: BW0 holds it");
+    assert_refused("F0 F1 B0 BW0 W0 BW1", good, true, "rank 0: BW0 is repeated");
+    assert_refused("F0 F1 W0", "", true, "rank 0: W0 is too early: B0 is not before it");
+}
+
+static void a_cycle_is_printed_op_by_op(void **state)
+{
+    (void)state;
+    // Rank 0 wants B0 before it sends F1; rank 1 wants F1 before it sends B0.
+    assert_refused("F0 BW0 F1 BW1", "F0 F1 BW0 BW1", false,
+                   "cycle: rank 0 BW0 waits for rank 1 BW0 waits for rank 1 F1 waits for rank 0 F1 "
+                   "waits for rank 0 BW0");
+    const char *const self[] = {"1:F0 F0 BW0 1:BW0"};
+    error_message err = {0};
+    assert_int_equal(check_rows(self, 1, 2, 1, false, BAL_PLACEMENT_LOOP, NULL, &err),
+                     STATUS_INVALID);
+    assert_string_equal(err.message,
+                        "cycle: rank 0 1:F0 waits for rank 0 F0 waits for rank 0 1:F0");
+}
+
+static void ranks_take_turns_in_the_topological_order(void **state)
+{
+    (void)state;
+    const char *const rows[] = {"F0 F1 BW0 BW1", "F0 BW0 F1 BW1"};
+    int topological[8];
+
+    assert_int_equal(check_rows(rows, 2, 1, 2, false, BAL_PLACEMENT_LOOP, topological, NULL),
+                     STATUS_OK);
+
+    // Who is released by an op takes its turn before the rank that ran it.
+    const int expected[] = {0, 4, 1, 5, 2, 6, 7, 3};
+    assert_memory_equal(topological, expected, sizeof expected);
+}
+
+static void a_mixed_order_may_fuse_some_backwards(void **state)
+{
+    (void)state;
+    const char *const rows[] = {"F0 F1 B0 BW1 W0", "F0 BW0 F1 B1 W1"};
+    assert_int_equal(check_rows(rows, 2, 1, 2, true, BAL_PLACEMENT_LOOP, NULL, NULL), STATUS_OK);
+}
+
+static void names_of_ops_read_back(void **state)
+{
+    (void)state;
+    const char *const names[] = {"F0", "B12", "W7", "BW1048575", "1:F0", "63:BW9"};
+    for (size_t index = 0; index < sizeof names / sizeof names[0]; index++) {
+        bal_op op;
+        char name[32];
+        assert_int_equal(bal_op_parse(names[index], &op, NULL), STATUS_OK);
+        bal_op_name(op, name);
+        assert_string_equal(name, names[index]);
+    }
+    const char *const wrong[] = {"",   "F",   "X0",    "F-1",      "F0 ",  "0F0",
+                                 "1:", ":F0", "64:F0", "F1048576", "B0W0", "F99999999999999999999"};
+    for (size_t index = 0; index < sizeof wrong / sizeof wrong[0]; index++) {
+        bal_op op;
+        assert_int_equal(bal_op_parse(wrong[index], &op, NULL), STATUS_FORMAT);
+    }
+}
+
+static void a_bad_request_is_refused_by_name(void **state)
+{
+    (void)state;
+    const struct {
+        bal_schedule_request request;
+        const char *message;
+    } cases[] = {
+        {{.name = "1f1c", .rank_count = 2, .microbatch_count = 2},
+         "unknown schedule '1f1c'; did you mean '1f1b'?"},
+        {{.name = "gpipe", .rank_count = 0, .microbatch_count = 2},
+         "rank_count 0 is outside [1, 4096]"},
+        {{.name = "gpipe", .rank_count = 4097, .microbatch_count = 2},
+         "rank_count 4097 is outside [1, 4096]"},
+        {{.name = "gpipe", .rank_count = 2, .microbatch_count = 0},
+         "microbatch_count 0 is outside [1, 1048576]"},
+        {{.name = "gpipe", .rank_count = 2, .microbatch_count = 2, .chunk_count = 2},
+         "chunk_count 2: schedule gpipe has 1 per rank"},
+        {{.name = "gpipe", .rank_count = 4096, .microbatch_count = 1048576},
+         "4096 ranks of 1048576 microbatches and 1 chunks are 8589934592 ops; the limit is "
+         "268435456"},
+    };
+    arena *memory = arena_create(1024);
+    for (size_t index = 0; index < sizeof cases / sizeof cases[0]; index++) {
+        bal_schedule schedule = {.rank_count = -7};
+        error_message err = {0};
+        assert_int_equal(bal_schedule_build(&cases[index].request, memory, &schedule, &err),
+                         STATUS_INVALID);
+        assert_string_equal(err.message, cases[index].message);
+        assert_int_equal(schedule.rank_count, -7);
+    }
+    arena_destroy(memory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gpipe_runs_all_forwards_first),
+        cmocka_unit_test(one_f_one_b_warms_up_by_the_ranks_behind),
+        cmocka_unit_test(a_wrong_order_is_refused_by_name),
+        cmocka_unit_test(a_cycle_is_printed_op_by_op),
+        cmocka_unit_test(ranks_take_turns_in_the_topological_order),
+        cmocka_unit_test(a_mixed_order_may_fuse_some_backwards),
+        cmocka_unit_test(names_of_ops_read_back),
+        cmocka_unit_test(a_bad_request_is_refused_by_name),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
