@@ -16,13 +16,27 @@ static const bal_schedule_family families[] = {
      .summary = "one forward, one backward; at most P microbatches in flight",
      .chunk_count = 1,
      .placement = BAL_PLACEMENT_LOOP},
+    {.name = "interleaved-1f1b",
+     .summary = "1f1b over V chunks per rank; a smaller bubble, more messages; P divides M",
+     .chunk_count = 0,
+     .placement = BAL_PLACEMENT_LOOP},
+    {.name = "zb-h1",
+     .summary = "zero-bubble by hand in the memory of 1f1b",
+     .has_split = true,
+     .chunk_count = 1,
+     .placement = BAL_PLACEMENT_LOOP},
+    {.name = "zb-h2",
+     .summary = "zero-bubble by hand in twice that memory",
+     .has_split = true,
+     .chunk_count = 1,
+     .placement = BAL_PLACEMENT_LOOP},
 };
 enum { FAMILY_COUNT = sizeof families / sizeof families[0] };
 
 /// Parallel to families.
 static bal_schedule_fill *const fills[] = {
-    bal_schedule_fill_gpipe,
-    bal_schedule_fill_1f1b,
+    bal_schedule_fill_gpipe, bal_schedule_fill_1f1b,  bal_schedule_fill_interleaved_1f1b,
+    bal_schedule_fill_zb_h1, bal_schedule_fill_zb_h2,
 };
 _Static_assert(sizeof fills / sizeof fills[0] == FAMILY_COUNT, "every family writes its order");
 
@@ -79,6 +93,12 @@ static status check_request(const bal_schedule_request *request, const bal_sched
                          "%d ranks of %d microbatches and %d chunks are %lld ops; the limit is %d",
                          request->rank_count, request->microbatch_count, chunks, (long long)ops,
                          BAL_OPS_MAX);
+    }
+    if (fills[family - families] == bal_schedule_fill_interleaved_1f1b &&
+        request->microbatch_count % request->rank_count != 0) {
+        return error_set(err, STATUS_INVALID,
+                         "microbatch_count %d: schedule %s needs a multiple of rank_count %d",
+                         request->microbatch_count, family->name, request->rank_count);
     }
     *chunk_count = chunks;
     return STATUS_OK;

@@ -10,6 +10,9 @@ typedef void bal_schedule_fill(int rank_count, int chunk_count, int microbatch_c
 
 bal_schedule_fill bal_schedule_fill_gpipe;
 bal_schedule_fill bal_schedule_fill_1f1b;
+bal_schedule_fill bal_schedule_fill_interleaved_1f1b; // P divides M
+bal_schedule_fill bal_schedule_fill_zb_h1;
+bal_schedule_fill bal_schedule_fill_zb_h2;
 
 /// The next place of an order that is being written.
 static inline bal_op *bal_op_put(bal_op *next, bal_op_kind kind, int chunk, int microbatch)

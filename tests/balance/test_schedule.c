@@ -53,6 +53,55 @@ static void one_f_one_b_warms_up_by_the_ranks_behind(void **state)
     arena_destroy(memory);
 }
 
+static void interleaved_takes_p_microbatches_through_each_chunk(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1024);
+    const bal_schedule schedule = build("interleaved-1f1b", 2, 4, 2, memory);
+    assert_order(&schedule, 0,
+                 "F0 F1 1:F0 1:F1 F2 1:BW0 F3 1:BW1 1:F2 BW0 1:F3 BW1 1:BW2 1:BW3 BW2 BW3");
+    assert_order(&schedule, 1,
+                 "F0 F1 1:F0 1:BW0 1:F1 1:BW1 F2 BW0 F3 BW1 1:F2 1:BW2 1:F3 1:BW3 BW2 BW3");
+    assert_int_equal(build("interleaved-1f1b", 2, 4, 0, memory).chunk_count, 2);
+    arena_destroy(memory);
+}
+
+static void hand_zero_bubble_orders_hold_back_weights_by_rank(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1024);
+    const bal_schedule h1 = build("zb-h1", 3, 4, 1, memory);
+    assert_order(&h1, 0, "F0 F1 F2 B0 W0 F3 B1 W1 B2 W2 B3 W3");
+    assert_order(&h1, 2, "F0 B0 F1 B1 F2 B2 W0 F3 B3 W1 W2 W3");
+    const bal_schedule h2 = build("zb-h2", 2, 5, 1, memory);
+    assert_order(&h2, 0, "F0 F1 F2 B0 W0 F3 B1 W1 F4 B2 W2 B3 W3 B4 W4");
+    assert_order(&h2, 1, "F0 B0 F1 B1 F2 B2 W0 F3 B3 W1 F4 B4 W2 W3 W4");
+    arena_destroy(memory);
+}
+
+static void every_built_order_passes_the_check(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 16);
+    int family_count = 0;
+    const bal_schedule_family *families = bal_schedule_families(&family_count);
+    for (int family = 0; family < family_count; family++) {
+        if (families[family].is_searched) continue;
+        for (int ranks = 1; ranks <= 7; ranks++) {
+            for (int microbatches = ranks; microbatches <= 4 * ranks; microbatches += ranks) {
+                const bal_schedule schedule =
+                    build(families[family].name, ranks, microbatches, 0, memory);
+                error_message err = {0};
+                if (bal_schedule_check(&schedule, NULL, &err) != STATUS_OK) {
+                    fail_msg("%s: %s", schedule.name, err.message);
+                }
+                arena_reset(memory);
+            }
+        }
+    }
+    arena_destroy(memory);
+}
+
 /// Plays an order given as text, one rank per row: what the check answers.
 static status check_rows(const char *const *rows, int rank_count, int chunk_count,
                          int microbatch_count, bool has_split, bal_placement placement,
@@ -178,6 +227,10 @@ static void a_bad_request_is_refused_by_name(void **state)
          "microbatch_count 0 is outside [1, 1048576]"},
         {{.name = "gpipe", .rank_count = 2, .microbatch_count = 2, .chunk_count = 2},
          "chunk_count 2: schedule gpipe has 1 per rank"},
+        {{.name = "interleaved-1f1b", .rank_count = 4, .microbatch_count = 6},
+         "microbatch_count 6: schedule interleaved-1f1b needs a multiple of rank_count 4"},
+        {{.name = "interleaved-1f1b", .rank_count = 4, .microbatch_count = 8, .chunk_count = 1},
+         "chunk_count 1 is outside [2, 64]"},
         {{.name = "gpipe", .rank_count = 4096, .microbatch_count = 1048576},
          "4096 ranks of 1048576 microbatches and 1 chunks are 8589934592 ops; the limit is "
          "268435456"},
@@ -199,6 +252,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gpipe_runs_all_forwards_first),
         cmocka_unit_test(one_f_one_b_warms_up_by_the_ranks_behind),
+        cmocka_unit_test(interleaved_takes_p_microbatches_through_each_chunk),
+        cmocka_unit_test(hand_zero_bubble_orders_hold_back_weights_by_rank),
+        cmocka_unit_test(every_built_order_passes_the_check),
         cmocka_unit_test(a_wrong_order_is_refused_by_name),
         cmocka_unit_test(a_cycle_is_printed_op_by_op),
         cmocka_unit_test(ranks_take_turns_in_the_topological_order),

@@ -1,0 +1,189 @@
+/// Orders of other programs' making: every case of schedule_cases.json played by the plainest
+/// player gives its makespan, span and peak memory to the nanosecond; every begin and end of
+/// schedule_timelines.json is met. Searched orders may be better, never worse.
+///
+/// In the cases the costs are those of a device; with V chunks all times are multiplied by V, so
+/// that a chunk's share is whole.
+#include "balance/metrics.h"
+#include "base/json.h"
+#include "tests/balance/reference_player.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct schedule_case {
+    const char *schedule;
+    const char *costs;
+    int ranks;
+    int microbatches;
+    int chunks;
+    int64_t memory_fbw[3];
+    int64_t memory_limit; // searched schedules only
+    int64_t makespan_ns;
+    int64_t span_ns;
+    json_value peak; // fixed schedules only
+} schedule_case;
+
+static json_document *open_file(const char *path)
+{
+    json_document *document = NULL;
+    error_message err = {0};
+    if (json_open(path, &document, &err) != STATUS_OK) fail_msg("%s", err.message);
+    return document;
+}
+
+static int64_t number(json_value object, const char *key)
+{
+    int64_t value = 0;
+    error_message err = {0};
+    if (json_int64(json_member(object, key), 0, JSON_INTEGER_MAX, &value, &err) != STATUS_OK) {
+        fail_msg("%s", err.message);
+    }
+    return value;
+}
+
+static const char *word(json_value object, const char *key)
+{
+    const char *value = "";
+    assert_int_equal(json_string(json_member(object, key), &value, NULL), STATUS_OK);
+    return value;
+}
+
+static schedule_case read_case(json_value row)
+{
+    schedule_case read = {
+        .schedule = word(row, "schedule"),
+        .costs = word(row, "costs"),
+        .ranks = (int)number(row, "ranks"),
+        .microbatches = (int)number(row, "microbatches"),
+        .chunks = (int)number(row, "chunks"),
+        .memory_fbw = {1, 0, -1},
+        .makespan_ns = number(row, "makespan"),
+        .span_ns = number(row, "span"),
+        .peak = json_member(row, "peak"),
+    };
+    if (!json_is_missing(json_member(row, "memory_limit"))) {
+        read.memory_limit = number(row, "memory_limit");
+        assert_int_equal(
+            json_int64_array(json_member(row, "memory_fbw"), 3, -9, 9, read.memory_fbw, NULL),
+            STATUS_OK);
+    }
+    return read;
+}
+
+/// The times of a rank's list for every one of its chunks.
+static int64_t *stage_times(json_value set, const char *key, const schedule_case *of, arena *memory)
+{
+    int64_t *times = arena_array(memory, (size_t)(of->ranks * of->chunks), sizeof *times);
+    for (int stage = 0; stage < of->ranks * of->chunks; stage++) {
+        const json_value value = json_element(json_member(set, key), stage % of->ranks);
+        assert_int_equal(json_int64(value, 0, JSON_INTEGER_MAX, &times[stage], NULL), STATUS_OK);
+    }
+    return times;
+}
+
+static bal_stage_costs read_costs(json_value sets, const schedule_case *of, arena *memory)
+{
+    const json_value set = json_member(sets, of->costs);
+    bal_stage_costs costs = reference_uniform_costs(
+        of->ranks * of->chunks, 0, 0, 0, number(set, "send") * of->chunks, of->memory_fbw, memory);
+    costs.forward_ns = stage_times(set, "forward", of, memory);
+    costs.backward_input_ns = stage_times(set, "backward_input", of, memory);
+    costs.backward_weight_ns = stage_times(set, "backward_weight", of, memory);
+    return costs;
+}
+
+static void play_fixed_case(const schedule_case *of, const bal_stage_costs *costs, arena *memory)
+{
+    const bal_schedule schedule =
+        reference_build(of->schedule, of->ranks, of->microbatches, of->chunks, memory);
+    const bal_timeline timeline = reference_play(&schedule, costs, memory);
+    int64_t *peak = arena_array(memory, (size_t)of->ranks, sizeof *peak);
+
+    const bal_metrics metrics = bal_metrics_of(&timeline);
+    bal_memory_peak(&schedule, costs, peak);
+
+    assert_int_equal(bal_schedule_check(&schedule, NULL, NULL), STATUS_OK);
+    if (metrics.makespan_ns != of->makespan_ns || metrics.span_ns != of->span_ns) {
+        fail_msg("%s %s P=%d M=%d V=%d: makespan %lld, span %lld; expected %lld, %lld",
+                 of->schedule, of->costs, of->ranks, of->microbatches, of->chunks,
+                 (long long)metrics.makespan_ns, (long long)metrics.span_ns,
+                 (long long)of->makespan_ns, (long long)of->span_ns);
+    }
+    for (int rank = 0; rank < of->ranks; rank++) {
+        int64_t expected = -1;
+        assert_int_equal(json_int64(json_element(of->peak, rank), 0, 1 << 20, &expected, NULL),
+                         STATUS_OK);
+        assert_int_equal(peak[rank], expected);
+    }
+}
+
+static void fixed_schedules_meet_every_case_to_the_nanosecond(void **state)
+{
+    (void)state;
+    json_document *file = open_file("balance/schedule_cases.json");
+    const json_value sets = json_member(json_root(file), "costs");
+    const json_value cases = json_member(json_root(file), "cases");
+    arena *memory = arena_create(1 << 20);
+    int played = 0;
+    for (int index = 0; index < json_count(cases); index++) {
+        const schedule_case row = read_case(json_element(cases, index));
+        if (row.memory_limit > 0) continue;
+        const bal_stage_costs costs = read_costs(sets, &row, memory);
+        play_fixed_case(&row, &costs, memory);
+        arena_reset(memory);
+        played++;
+    }
+    assert_int_equal(played, 280);
+    arena_destroy(memory);
+    json_close(file);
+}
+
+static void recorded_timelines_are_met_op_by_op(void **state)
+{
+    (void)state;
+    json_document *file = open_file("balance/schedule_timelines.json");
+    arena *memory = arena_create(1 << 16);
+    for (int index = 0; index < json_count(json_root(file)); index++) {
+        const json_value row = json_element(json_root(file), index);
+        const int ranks = (int)number(row, "ranks");
+        const bal_schedule schedule = reference_build(word(row, "schedule"), ranks,
+                                                      (int)number(row, "microbatches"), 1, memory);
+        const bal_stage_costs costs = reference_uniform_costs(
+            ranks, number(row, "forward"), number(row, "backward_input"),
+            number(row, "backward_weight"), number(row, "send"), (int64_t[]){1, 0, -1}, memory);
+
+        const bal_timeline timeline = reference_play(&schedule, &costs, memory);
+
+        for (int rank = 0; rank < ranks; rank++) {
+            const json_value ops = json_element(json_member(row, "timeline"), rank);
+            const int first = schedule.first_op[rank];
+            assert_int_equal(json_count(ops), schedule.first_op[rank + 1] - first);
+            for (int op = 0; op < json_count(ops); op++) {
+                const json_value expected = json_element(ops, op);
+                const char *expected_name = "";
+                int64_t times[2] = {-1, -1};
+                json_string(json_element(expected, 0), &expected_name, NULL);
+                json_int64(json_element(expected, 1), 0, 1 << 20, &times[0], NULL);
+                json_int64(json_element(expected, 2), 0, 1 << 20, &times[1], NULL);
+                char name[32];
+                bal_op_name(schedule.ops[first + op], name);
+                assert_string_equal(name, expected_name);
+                assert_int_equal(timeline.begin_ns[first + op], times[0]);
+                assert_int_equal(timeline.end_ns[first + op], times[1]);
+            }
+        }
+    }
+    assert_int_equal(json_count(json_root(file)), 2);
+    arena_destroy(memory);
+    json_close(file);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fixed_schedules_meet_every_case_to_the_nanosecond),
+        cmocka_unit_test(recorded_timelines_are_met_op_by_op),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
