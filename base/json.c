@@ -493,6 +493,9 @@ void json_write_double(json_writer *writer, double value)
         if (strtod(digits, NULL) == value) break;
     }
     text_append(writer->out, digits);
+    // Without a point it would be an integer, and one that readers refuse.
+    const bool looks_integer = strspn(digits, "-0123456789") == strlen(digits);
+    if (looks_integer && fabs(value) > (double)JSON_INTEGER_MAX) text_append(writer->out, ".0");
 }
 
 void json_write_bool(json_writer *writer, bool value)

@@ -88,12 +88,31 @@ static void what_is_written_reads_back_the_same(void **state)
     text_free(&out);
 }
 
+static void a_double_above_2_53_is_written_as_one_and_read_back(void **state)
+{
+    (void)state;
+    text_buffer out = {0};
+    json_writer writer = json_writer_init(&out, false);
+    json_document *document = NULL;
+    double value = 0;
+
+    json_write_double(&writer, 66666666666666664.0);
+
+    assert_string_equal(out.bytes, "66666666666666664.0");
+    assert_int_equal(json_open_bytes("f.json", out.bytes, out.length, &document, NULL), STATUS_OK);
+    assert_int_equal(json_double(json_root(document), 0, 1e300, &value, NULL), STATUS_OK);
+    assert_true(value == 66666666666666664.0);
+    json_close(document);
+    text_free(&out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(malformed_documents_are_refused_with_their_line),
         cmocka_unit_test(getters_name_the_path_of_what_they_refuse),
         cmocka_unit_test(what_is_written_reads_back_the_same),
+        cmocka_unit_test(a_double_above_2_53_is_written_as_one_and_read_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
