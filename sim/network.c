@@ -1,0 +1,20 @@
+#include "sim/network.h"
+
+int sim_network_receiver(const bal_schedule *schedule, bal_op_kind kind, int stage)
+{
+    if (kind == OP_BACKWARD_WEIGHT) return -1;
+    const int ranks = schedule->rank_count;
+    const int chunks = schedule->chunk_count;
+    const int receiver = kind == OP_FORWARD ? stage + 1 : stage - 1;
+    if (receiver < 0 || receiver == ranks * chunks) return -1;
+    const int from = bal_rank_of_stage(schedule->placement, ranks, chunks, stage, NULL);
+    const int to = bal_rank_of_stage(schedule->placement, ranks, chunks, receiver, NULL);
+    return from == to ? -1 : receiver;
+}
+
+int64_t sim_network_transfer_ns(const bal_schedule *schedule, const bal_stage_costs *costs,
+                                bal_op_kind kind, int stage)
+{
+    if (sim_network_receiver(schedule, kind, stage) < 0) return 0;
+    return kind == OP_FORWARD ? costs->send_forward_ns[stage] : costs->send_backward_ns[stage];
+}

@@ -1,0 +1,97 @@
+/// The static engine: plays a fixed order as a max-plus recurrence. No queue, no allocation.
+///
+/// Every op begins when the op before it on its rank has ended and the message that it waits for
+/// has arrived. With the order fixed, that is one pass over the ops in an order in which nothing
+/// stands before what it waits for. A plan is compiled once and played once per iteration.
+#pragma once
+
+#include "balance/schedule.h"
+#include "balance/stage_costs.h"
+#include "balance/timeline.h"
+#include "base/arena.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/// One op of the compiled order.
+typedef struct sim_step {
+    uint32_t row_and_rank; // row of sim_order.rows << 12 | rank
+    uint32_t microbatch;
+    uint32_t wait; // slot in which the message arrives that it waits for
+    uint32_t send; // slot of the message that it sends
+} sim_step;
+_Static_assert(sizeof(sim_step) == 16, "a compiled order is streamed once per play");
+
+/// What all ops of one kind and stage have in common during a play.
+typedef struct sim_row {
+    const int64_t *op_ns; // [microbatch_count] or [1]
+    int64_t transfer_ns;  // end of the op until its message is there
+} sim_row;
+
+/// Where a rank stands during a play.
+typedef struct sim_clock {
+    int64_t free_ns; // end of its last op
+    int64_t op;      // index into the timeline of its next op
+} sim_clock;
+
+/// A compiled order. Filled by sim_order_compile; the second half is scratch that a play uses, so
+/// one order serves one play at a time.
+typedef struct sim_order {
+    const bal_schedule *schedule;
+    int stage_count;
+    int step_count;
+    int slot_count;
+    const sim_step *steps;     // [step_count]
+    const int *first_wait;     // [rank_count] slot that the first op of a rank waits for
+    sim_row *rows;             // [OP_KIND_COUNT][stage_count]
+    sim_clock *clocks;         // [rank_count]
+    int64_t *arrival_ns;       // [slot_count]
+    int64_t *full_backward_ns; // [stage_count][microbatch_count]
+    bool has_full_backward;    // else full_backward_ns is not filled
+} sim_order;
+
+/// Compiles an order for playing.
+///
+/// @param schedule borrowed for the life of the order
+/// @param order    out: arrays are carved from memory, 16 bytes per op; untouched on failure
+/// @return what bal_schedule_check refuses; STATUS_NO_MEMORY. Time O(ops).
+status sim_order_compile(const bal_schedule *schedule, arena *memory, sim_order *order,
+                         error_message *err);
+
+/// Refuses costs that a play could not add up. The other functions assume that it passed.
+///
+/// @return STATUS_INVALID naming what does not fit: costs are of another number of stages, or of
+///         microbatches other than 1 and the schedule's; a cost is negative; all ops and messages
+///         together take longer than INT64_MAX / 4 ns.
+status sim_order_check_costs(const sim_order *order, const bal_stage_costs *costs,
+                             error_message *err);
+
+/// What a replay of many iterations needs of each.
+typedef struct sim_summary {
+    int64_t makespan_ns;     // first op begin to last op end
+    int64_t span_ns;         // largest over ranks of last end - own first begin
+    int64_t *busy_ns;        // [rank_count] sum of its op times
+    int64_t *first_begin_ns; // [rank_count]
+    int64_t *last_end_ns;    // [rank_count]
+} sim_summary;
+
+/// Carves the arrays of a summary or of a timeline for order from memory. STATUS_NO_MEMORY.
+status sim_summary_init(const sim_order *order, arena *memory, sim_summary *summary,
+                        error_message *err);
+status sim_timeline_init(const bal_schedule *schedule, arena *memory, bal_timeline *timeline,
+                         error_message *err);
+
+/// Plays one iteration and keeps begin and end of every op.
+///
+/// @param start_ns [rank_count] earliest begin of each rank in [0, INT64_MAX / 2], or NULL: all may
+///                 begin at 0
+/// @param timeline of sim_timeline_init, for the schedule of order
+///
+/// Time O(ops), no allocation.
+void sim_order_play(sim_order *order, const bal_stage_costs *costs, const int64_t *start_ns,
+                    bal_timeline *timeline);
+
+/// Plays one iteration and keeps only the summary; otherwise as sim_order_play, and faster.
+void sim_order_summarise(sim_order *order, const bal_stage_costs *costs, const int64_t *start_ns,
+                         sim_summary *summary);

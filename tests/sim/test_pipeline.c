@@ -1,0 +1,249 @@
+/// The static engine against the plainest player, closed forms and its own summary; what it
+/// refuses.
+#include "balance/metrics.h"
+#include "sim/pipeline.h"
+#include "tests/assert_close.h"
+#include "tests/balance/reference_player.h"
+#include "tests/sim/random_schedules.h"
+
+#include <string.h>
+
+static sim_order compile(const bal_schedule *schedule, arena *memory)
+{
+    sim_order order = {0};
+    error_message err = {0};
+    if (sim_order_compile(schedule, memory, &order, &err) != STATUS_OK) fail_msg("%s", err.message);
+    return order;
+}
+
+static void two_stages_by_hand(void **state)
+{
+    (void)state;
+    // F 10, BW 20 + 5; a message takes 3 forward and 4 backward. Rank 1: F0 [13, 23) BW0 [23, 48),
+    // so BW0 of rank 0 begins at 52.
+    arena *memory = arena_create(1 << 16);
+    const bal_schedule schedule = reference_build("1f1b", 2, 1, 1, memory);
+    const int64_t send_forward[] = {3, 1000};
+    const int64_t send_backward[] = {1000, 4};
+    bal_stage_costs costs = reference_uniform_costs(2, 10, 20, 5, 0, (int64_t[]){1, 0, -1}, memory);
+    costs.send_forward_ns = send_forward;
+    costs.send_backward_ns = send_backward;
+    sim_order order = compile(&schedule, memory);
+    bal_timeline timeline;
+    sim_summary summary;
+    assert_int_equal(sim_timeline_init(&schedule, memory, &timeline, NULL), STATUS_OK);
+    assert_int_equal(sim_summary_init(&order, memory, &summary, NULL), STATUS_OK);
+
+    sim_order_play(&order, &costs, NULL, &timeline);
+    sim_order_summarise(&order, &costs, NULL, &summary);
+
+    const int64_t begin[] = {0, 52, 13, 23};
+    const int64_t end[] = {10, 77, 23, 48};
+    assert_memory_equal(timeline.begin_ns, begin, sizeof begin);
+    assert_memory_equal(timeline.end_ns, end, sizeof end);
+    assert_int_equal(summary.makespan_ns, 77);
+    assert_int_equal(summary.span_ns, 77);
+    assert_int_equal(summary.first_begin_ns[1], 13);
+    assert_int_equal(summary.last_end_ns[1], 48);
+    assert_int_equal(summary.busy_ns[0], 35);
+    arena_destroy(memory);
+}
+
+static void assert_summary_of(const sim_summary *summary, const bal_timeline *timeline)
+{
+    const bal_schedule *schedule = timeline->schedule;
+    const bal_metrics metrics = bal_metrics_of(timeline);
+    assert_int_equal(summary->makespan_ns, metrics.makespan_ns);
+    assert_int_equal(summary->span_ns, metrics.span_ns);
+    for (int rank = 0; rank < schedule->rank_count; rank++) {
+        const int first = schedule->first_op[rank];
+        const int last = schedule->first_op[rank + 1] - 1;
+        int64_t busy_ns = 0;
+        for (int op = first; op <= last; op++) {
+            busy_ns += timeline->end_ns[op] - timeline->begin_ns[op];
+        }
+        assert_int_equal(summary->busy_ns[rank], busy_ns);
+        assert_int_equal(summary->first_begin_ns[rank], timeline->begin_ns[first]);
+        assert_int_equal(summary->last_end_ns[rank], timeline->end_ns[last]);
+    }
+}
+
+static void random_orders_play_as_the_plainest_player_plays_them(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 18);
+    for (uint64_t seed = 0; seed < 3000; seed++) {
+        const random_problem problem = random_problem_draw(seed, memory);
+        const size_t op_count = (size_t)problem.schedule.first_op[problem.schedule.rank_count];
+        const bal_timeline expected = reference_play(&problem.schedule, &problem.costs, memory);
+        sim_order order = compile(&problem.schedule, memory);
+        bal_timeline timeline;
+        sim_summary summary;
+        assert_int_equal(sim_timeline_init(&problem.schedule, memory, &timeline, NULL), STATUS_OK);
+        assert_int_equal(sim_summary_init(&order, memory, &summary, NULL), STATUS_OK);
+        assert_int_equal(sim_order_check_costs(&order, &problem.costs, NULL), STATUS_OK);
+
+        sim_order_play(&order, &problem.costs, NULL, &timeline);
+        sim_order_summarise(&order, &problem.costs, NULL, &summary);
+
+        if (memcmp(timeline.begin_ns, expected.begin_ns, op_count * sizeof(int64_t)) != 0 ||
+            memcmp(timeline.end_ns, expected.end_ns, op_count * sizeof(int64_t)) != 0) {
+            fail_msg("seed %llu: another timeline", (unsigned long long)seed);
+        }
+        assert_summary_of(&summary, &timeline);
+        arena_reset(memory);
+    }
+    arena_destroy(memory);
+}
+
+static void equal_stages_with_latency_take_the_closed_form(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 18);
+    for (int p = 1; p <= 6; p++) {
+        for (int m = p; m <= 24; m += p) {
+            const int64_t c = 3;
+            const bal_stage_costs costs =
+                reference_uniform_costs(p, 50, 60, 40, c, (int64_t[]){1, 0, -1}, memory);
+            const bal_schedule gpipe = reference_build("gpipe", p, m, 1, memory);
+            const bal_schedule one_f_one_b = reference_build("1f1b", p, m, 1, memory);
+            sim_order gpipe_order = compile(&gpipe, memory);
+            sim_order one_f_one_b_order = compile(&one_f_one_b, memory);
+            sim_summary summary;
+            assert_int_equal(sim_summary_init(&gpipe_order, memory, &summary, NULL), STATUS_OK);
+
+            sim_order_summarise(&gpipe_order, &costs, NULL, &summary);
+            assert_int_equal(summary.makespan_ns, (m + p - 1) * 150 + 2 * (p - 1) * c);
+            sim_order_summarise(&one_f_one_b_order, &costs, NULL, &summary);
+            // Every P microbatches wait for one round trip through the pipeline.
+            const int64_t latencies = p == 1 ? 0 : 2 * (p - 2) + 2 * (p - 1) * (m / p);
+            assert_int_equal(summary.makespan_ns, (m + p - 1) * 150 + latencies * c);
+            arena_reset(memory);
+        }
+    }
+    arena_destroy(memory);
+}
+
+static void ranks_begin_no_earlier_than_their_start(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 16);
+    const bal_schedule schedule = reference_build("1f1b", 2, 1, 1, memory);
+    const bal_stage_costs costs =
+        reference_uniform_costs(2, 10, 20, 5, 0, (int64_t[]){1, 0, -1}, memory);
+    const int64_t start_ns[] = {100, 200};
+    sim_order order = compile(&schedule, memory);
+    sim_summary summary;
+    bal_timeline timeline;
+    assert_int_equal(sim_timeline_init(&schedule, memory, &timeline, NULL), STATUS_OK);
+    assert_int_equal(sim_summary_init(&order, memory, &summary, NULL), STATUS_OK);
+
+    sim_order_play(&order, &costs, start_ns, &timeline);
+    sim_order_summarise(&order, &costs, start_ns, &summary);
+
+    const int64_t begin[] = {100, 235, 200, 210};
+    assert_memory_equal(timeline.begin_ns, begin, sizeof begin);
+    assert_int_equal(summary.makespan_ns, 160);
+    assert_int_equal(summary.span_ns, 160);
+    assert_int_equal(summary.first_begin_ns[1], 200);
+    arena_destroy(memory);
+}
+
+static void an_order_that_waits_in_a_ring_is_refused_and_touches_nothing(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 16);
+    bal_op ops[] = {{.kind = OP_FORWARD, .microbatch = 1},
+                    {.kind = OP_BACKWARD, .microbatch = 1},
+                    {.kind = OP_FORWARD},
+                    {.kind = OP_BACKWARD},
+                    {.kind = OP_FORWARD},
+                    {.kind = OP_BACKWARD},
+                    {.kind = OP_FORWARD, .microbatch = 1},
+                    {.kind = OP_BACKWARD, .microbatch = 1}};
+    const int first_op[] = {0, 4, 8};
+    const bal_schedule schedule = {
+        .rank_count = 2, .chunk_count = 1, .microbatch_count = 2, .first_op = first_op, .ops = ops};
+    sim_order order = {.step_count = -7};
+    error_message err = {0};
+
+    assert_int_equal(sim_order_compile(&schedule, memory, &order, &err), STATUS_INVALID);
+
+    assert_non_null(strstr(err.message, "cycle: rank 0 BW1 waits for rank 1 BW1"));
+    assert_int_equal(order.step_count, -7);
+    arena_destroy(memory);
+}
+
+static void costs_that_do_not_fit_are_refused(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 16);
+    const bal_schedule schedule = reference_build("1f1b", 2, 4, 1, memory);
+    const sim_order order = compile(&schedule, memory);
+    const int64_t *const held = (int64_t[]){1, 0, -1};
+    error_message err = {0};
+
+    bal_stage_costs costs = reference_uniform_costs(3, 1, 1, 1, 0, held, memory);
+    assert_int_equal(sim_order_check_costs(&order, &costs, &err), STATUS_INVALID);
+    assert_string_equal(err.message, "costs of 3 stages for a schedule of 2 stages");
+
+    costs = reference_uniform_costs(2, 1, 1, 1, 0, held, memory);
+    costs.microbatch_count = 3;
+    assert_int_equal(sim_order_check_costs(&order, &costs, &err), STATUS_INVALID);
+    assert_string_equal(err.message, "costs of 3 microbatches for a schedule of 4 microbatches");
+
+    costs = reference_uniform_costs(2, 1, -5, 1, 0, held, memory);
+    assert_int_equal(sim_order_check_costs(&order, &costs, &err), STATUS_INVALID);
+    assert_string_equal(err.message, "backward_input_ns of stage 0 is negative: -5 ns");
+
+    // 8 F, 8 BW; then 4 messages forward and 4 backward.
+    const int64_t limit = INT64_MAX / 4;
+    costs = reference_uniform_costs(2, limit / 8 - 2, 1, 0, 0, held, memory);
+    assert_int_equal(sim_order_check_costs(&order, &costs, &err), STATUS_OK);
+    costs = reference_uniform_costs(2, limit / 8 + 1, 1, 0, 0, held, memory);
+    assert_int_equal(sim_order_check_costs(&order, &costs, &err), STATUS_INVALID);
+    assert_string_equal(err.message,
+                        "forward_ns of stage 1: with 288230376151711744 ns all ops and messages of "
+                        "the iteration together take longer than 2305843009213693951 ns");
+    costs = reference_uniform_costs(2, 0, 0, 0, limit / 4, held, memory);
+    assert_int_equal(sim_order_check_costs(&order, &costs, &err), STATUS_INVALID);
+    assert_string_equal(err.message,
+                        "send_backward_ns of stage 1: with 576460752303423487 ns all ops and "
+                        "messages of the iteration together take longer than "
+                        "2305843009213693951 ns");
+    arena_destroy(memory);
+}
+
+static void the_longest_times_that_pass_the_check_add_up_exactly(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 16);
+    const bal_schedule schedule = reference_build("gpipe", 1, 1, 1, memory);
+    const int64_t limit = INT64_MAX / 4;
+    const bal_stage_costs costs =
+        reference_uniform_costs(1, limit - 3, 2, 1, 0, (int64_t[]){1, 0, -1}, memory);
+    sim_order order = compile(&schedule, memory);
+    sim_summary summary;
+    assert_int_equal(sim_summary_init(&order, memory, &summary, NULL), STATUS_OK);
+    assert_int_equal(sim_order_check_costs(&order, &costs, NULL), STATUS_OK);
+
+    sim_order_summarise(&order, &costs, (int64_t[]){INT64_MAX / 2}, &summary);
+
+    assert_true(summary.makespan_ns == limit);
+    assert_true(summary.last_end_ns[0] == INT64_MAX / 2 + limit);
+    arena_destroy(memory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(two_stages_by_hand),
+        cmocka_unit_test(random_orders_play_as_the_plainest_player_plays_them),
+        cmocka_unit_test(equal_stages_with_latency_take_the_closed_form),
+        cmocka_unit_test(ranks_begin_no_earlier_than_their_start),
+        cmocka_unit_test(an_order_that_waits_in_a_ring_is_refused_and_touches_nothing),
+        cmocka_unit_test(costs_that_do_not_fit_are_refused),
+        cmocka_unit_test(the_longest_times_that_pass_the_check_add_up_exactly),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
