@@ -30,15 +30,28 @@ static const bal_schedule_family families[] = {
      .has_split = true,
      .chunk_count = 1,
      .placement = BAL_PLACEMENT_LOOP},
+    {.name = "zb-auto",
+     .summary = "zero-bubble searched for the smallest span within a memory limit",
+     .has_split = true,
+     .is_searched = true,
+     .chunk_count = 1,
+     .placement = BAL_PLACEMENT_LOOP},
 };
 enum { FAMILY_COUNT = sizeof families / sizeof families[0] };
 
-/// Parallel to families.
-static bal_schedule_fill *const fills[] = {
-    bal_schedule_fill_gpipe, bal_schedule_fill_1f1b,  bal_schedule_fill_interleaved_1f1b,
-    bal_schedule_fill_zb_h1, bal_schedule_fill_zb_h2,
+/// Parallel to families: who writes the order, one of the two.
+static const struct {
+    bal_schedule_fill *fill;
+    bal_schedule_search *search;
+} writers[] = {
+    {.fill = bal_schedule_fill_gpipe},
+    {.fill = bal_schedule_fill_1f1b},
+    {.fill = bal_schedule_fill_interleaved_1f1b},
+    {.fill = bal_schedule_fill_zb_h1},
+    {.fill = bal_schedule_fill_zb_h2},
+    {.search = bal_schedule_search_zb_auto},
 };
-_Static_assert(sizeof fills / sizeof fills[0] == FAMILY_COUNT, "every family writes its order");
+_Static_assert(sizeof writers / sizeof writers[0] == FAMILY_COUNT, "every family has its writer");
 
 const bal_schedule_family *bal_schedule_families(int *count)
 {
@@ -72,6 +85,26 @@ static status check_limits(const char *what, int value, int min, int max, error_
     return error_set(err, STATUS_INVALID, "%s %d is outside [%d, %d]", what, value, min, max);
 }
 
+/// Whether the costs of a searched schedule are there and have its shape.
+static status check_costs(const bal_schedule_request *request, const bal_schedule_family *family,
+                          int chunk_count, error_message *err)
+{
+    const bal_stage_costs *costs = request->costs;
+    if (costs == NULL) {
+        return error_set(err, STATUS_INVALID, "schedule %s is searched and needs costs",
+                         family->name);
+    }
+    if (costs->stage_count != request->rank_count * chunk_count) {
+        return error_set(err, STATUS_INVALID, "costs of %d stages for %d ranks of %d chunks",
+                         costs->stage_count, request->rank_count, chunk_count);
+    }
+    if (costs->microbatch_count != 1 && costs->microbatch_count != request->microbatch_count) {
+        return error_set(err, STATUS_INVALID, "costs of %d microbatches for microbatch_count %d",
+                         costs->microbatch_count, request->microbatch_count);
+    }
+    return STATUS_OK;
+}
+
 /// @param chunk_count out: the family's own where the request leaves it open
 static status check_request(const bal_schedule_request *request, const bal_schedule_family *family,
                             int *chunk_count, error_message *err)
@@ -94,14 +127,14 @@ static status check_request(const bal_schedule_request *request, const bal_sched
                          request->rank_count, request->microbatch_count, chunks, (long long)ops,
                          BAL_OPS_MAX);
     }
-    if (fills[family - families] == bal_schedule_fill_interleaved_1f1b &&
+    if (writers[family - families].fill == bal_schedule_fill_interleaved_1f1b &&
         request->microbatch_count % request->rank_count != 0) {
         return error_set(err, STATUS_INVALID,
                          "microbatch_count %d: schedule %s needs a multiple of rank_count %d",
                          request->microbatch_count, family->name, request->rank_count);
     }
     *chunk_count = chunks;
-    return STATUS_OK;
+    return family->is_searched ? check_costs(request, family, chunks, err) : STATUS_OK;
 }
 
 status bal_schedule_build(const bal_schedule_request *request, arena *memory,
@@ -122,9 +155,10 @@ status bal_schedule_build(const bal_schedule_request *request, arena *memory,
     for (int rank = 0; rank <= rank_count; rank++) {
         first_op[rank] = rank * rank_op_count;
     }
-    for (int rank = 0; rank < rank_count; rank++) {
-        fills[family - families](rank_count, chunk_count, request->microbatch_count, rank,
-                                 ops + first_op[rank]);
+    bal_schedule_fill *const fill = writers[family - families].fill;
+    if (fill == NULL) TRY(writers[family - families].search(request, memory, ops, err));
+    for (int rank = 0; fill != NULL && rank < rank_count; rank++) {
+        fill(rank_count, chunk_count, request->microbatch_count, rank, ops + first_op[rank]);
     }
     *schedule = (bal_schedule){
         .name = family->name,

@@ -14,6 +14,19 @@ bal_schedule_fill bal_schedule_fill_interleaved_1f1b; // P divides M
 bal_schedule_fill bal_schedule_fill_zb_h1;
 bal_schedule_fill bal_schedule_fill_zb_h2;
 
+/// Writes the orders of all ranks of a searched family, rank after rank. The counts are within the
+/// limits and request->costs fits them.
+typedef status bal_schedule_search(const bal_schedule_request *request, arena *memory, bal_op *ops,
+                                   error_message *err);
+
+/// Smallest span_ns, then smallest makespan_ns, of the orders that it tries; where costs vary by
+/// microbatch, with their means. At least as good as zb-h1 and zb-h2 where they fit the limits.
+/// Time O(ops), about ten passes over them.
+///
+/// @return STATUS_INVALID: times or memory outside their limits; STATUS_INFEASIBLE naming rank,
+///         need and limit.
+bal_schedule_search bal_schedule_search_zb_auto;
+
 /// The next place of an order that is being written.
 static inline bal_op *bal_op_put(bal_op *next, bal_op_kind kind, int chunk, int microbatch)
 {

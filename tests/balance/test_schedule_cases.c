@@ -139,6 +139,49 @@ static void fixed_schedules_meet_every_case_to_the_nanosecond(void **state)
     json_close(file);
 }
 
+static void searched_schedules_are_never_worse_within_the_same_memory(void **state)
+{
+    (void)state;
+    json_document *file = open_file("balance/schedule_cases.json");
+    const json_value sets = json_member(json_root(file), "costs");
+    const json_value cases = json_member(json_root(file), "cases");
+    arena *memory = arena_create(1 << 20);
+    int played = 0;
+    for (int index = 0; index < json_count(cases); index++) {
+        const schedule_case row = read_case(json_element(cases, index));
+        if (row.memory_limit == 0) continue;
+        const bal_stage_costs costs = read_costs(sets, &row, memory);
+        const bal_schedule_request request = {
+            .name = row.schedule,
+            .rank_count = row.ranks,
+            .microbatch_count = row.microbatches,
+            .costs = &costs,
+            .memory_limit = reference_row(&row.memory_limit, row.ranks, true, memory)};
+        bal_schedule schedule;
+        int64_t peak[8];
+
+        assert_int_equal(bal_schedule_build(&request, memory, &schedule, NULL), STATUS_OK);
+
+        assert_int_equal(bal_schedule_check(&schedule, NULL, NULL), STATUS_OK);
+        const bal_timeline timeline = reference_play(&schedule, &costs, memory);
+        const bal_metrics metrics = bal_metrics_of(&timeline);
+        if (metrics.span_ns > row.span_ns) {
+            fail_msg("%s %s P=%d M=%d limit %lld: span %lld is above %lld", row.schedule, row.costs,
+                     row.ranks, row.microbatches, (long long)row.memory_limit,
+                     (long long)metrics.span_ns, (long long)row.span_ns);
+        }
+        bal_memory_peak(&schedule, &costs, peak);
+        for (int rank = 0; rank < row.ranks; rank++) {
+            assert_true(peak[rank] <= row.memory_limit);
+        }
+        arena_reset(memory);
+        played++;
+    }
+    assert_int_equal(played, 290);
+    arena_destroy(memory);
+    json_close(file);
+}
+
 static void recorded_timelines_are_met_op_by_op(void **state)
 {
     (void)state;
@@ -183,6 +226,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fixed_schedules_meet_every_case_to_the_nanosecond),
+        cmocka_unit_test(searched_schedules_are_never_worse_within_the_same_memory),
         cmocka_unit_test(recorded_timelines_are_met_op_by_op),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
