@@ -1,12 +1,20 @@
 /// The balancers: a table of names, one file per algorithm, one question and one answer.
 #pragma once
 
+#include "balance/chain.h"
 #include "balance/problem.h"
 #include "base/arena.h"
 #include "base/status.h"
 
 #include <stdbool.h>
 #include <stdint.h>
+
+/// One layer that a historical diffusion balancer sent from rank to rank.
+typedef struct bal_transfer {
+    int from;
+    int to;
+    int layer;
+} bal_transfer;
 
 /// A partition, or for the two historical balancers an owner per layer. Arrays are carved from
 /// the arena given to bal_balance.
@@ -20,8 +28,11 @@ typedef struct bal_answer {
     int64_t moved_bytes;               // against current_first_layer; 0 without one
     double imbalance_ratio;
     double load_spread_ratio;
-    bool optimal;    // proven: no plan under the same rules is better
-    bool executable; // contiguous and in model order
+    bool optimal;                  // proven: no plan under the same rules is better
+    bool executable;               // contiguous and in model order
+    int64_t iteration_ns;          // what the evaluator said of it; -1 where it was not asked
+    const bal_transfer *transfers; // [transfer_count] diffusion-published and -coded only, in order
+    int transfer_count;
 } bal_answer;
 
 typedef struct bal_balancer {
@@ -29,8 +40,10 @@ typedef struct bal_balancer {
     const char *summary; // one line for --help
     bool is_static;      // decides once, from the first iteration, and never again
     bal_weight weight;   // what it weighs by unless told otherwise
-    status (*balance)(const bal_problem *problem, arena *memory, bal_answer *answer,
-                      error_message *err);
+    /// Fills first_layer or owner, and what it knows of the rest: bottleneck_lower_bound_ns (else
+    /// -1), iteration_ns, transfers. bal_balance checks and completes the answer.
+    status (*balance)(const bal_problem *problem, const bal_chain *chain, arena *memory,
+                      bal_answer *answer, error_message *err);
 } bal_balancer;
 
 /// The table, in the order in which it is shown.
@@ -40,9 +53,15 @@ const bal_balancer *bal_balancers(int *count);
 const bal_balancer *bal_balancer_find(const char *name);
 
 /// Checks the problem, asks the balancer, and checks its answer: every layer once, in order,
-/// pinned layers in place, memory within the caps, the bound not above the value.
+/// pinned layers in place, memory within the caps (and with moved-bytes loads within load_cap_ns),
+/// the bound not above the value (asserted). The bound is the exact optimum under the same rules;
+/// for an owner per layer it is bal_assignment_lower_bound.
 ///
 /// @return STATUS_INVALID naming the input that is wrong or missing; STATUS_INFEASIBLE if no plan
-///         fits, saying why; STATUS_NO_MEMORY. answer is then untouched.
+///         fits, or the balancer's own plan breaks a rule that it does not know, saying which;
+///         STATUS_NO_MEMORY. answer is then untouched.
+///
+/// Time: the balancer's own, plus one bal_partition_* for the bound where the balancer is not
+/// exact.
 status bal_balance(const bal_balancer *balancer, const bal_problem *problem, arena *memory,
                    bal_answer *answer, error_message *err);

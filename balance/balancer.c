@@ -1,0 +1,184 @@
+#include "balance/balancer.h"
+
+#include "balance/balancers.h"
+#include "balance/bounds.h"
+#include "balance/metrics.h"
+#include "balance/partition.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <string.h>
+
+static const bal_balancer table[] = {
+    {"even", "the same number of transformer layers per stage, as Megatron-LM", true,
+     BAL_WEIGHT_TIME, bal_balance_even},
+    {"tuned", "the best static split of the first iteration, embedding and head counted", true,
+     BAL_WEIGHT_TIME, bal_balance_tuned},
+    {"partition", "the exact contiguous optimum", false, BAL_WEIGHT_TIME, bal_balance_partition},
+};
+
+const bal_balancer *bal_balancers(int *count)
+{
+    *count = (int)(sizeof table / sizeof table[0]);
+    return table;
+}
+
+const bal_balancer *bal_balancer_find(const char *name)
+{
+    for (size_t row = 0; row < sizeof table / sizeof table[0]; row++) {
+        if (strcmp(table[row].name, name) == 0) return &table[row];
+    }
+    return NULL;
+}
+
+static int current_stages(const bal_problem *problem)
+{
+    return problem->current_stage_count > 0 ? problem->current_stage_count : problem->stage_count;
+}
+
+static status check_objective(const bal_problem *problem, error_message *err)
+{
+    if (problem->objective == BAL_OBJECTIVE_1F1B_BOUND && problem->microbatch_count < 1) {
+        return error_set(err, STATUS_INVALID,
+                         "the objective 1f1b-bound needs microbatch_count >= 1, not %d",
+                         problem->microbatch_count);
+    }
+    if (problem->objective != BAL_OBJECTIVE_MOVED_BYTES) return STATUS_OK;
+    if (problem->current_first_layer == NULL) {
+        return error_set(err, STATUS_INVALID,
+                         "the objective moved-bytes needs current_first_layer");
+    }
+    if (problem->layers.state_bytes == NULL) {
+        return error_set(err, STATUS_INVALID, "the objective moved-bytes needs state_bytes");
+    }
+    if (problem->load_cap_ns < 0) {
+        return error_set(err, STATUS_INVALID, "load_cap_ns %" PRId64 " is negative",
+                         problem->load_cap_ns);
+    }
+    return STATUS_OK;
+}
+
+/// The exact optimum under the same rules: the best bound that there is.
+static status bound_of(const bal_problem *problem, const bal_chain *chain, arena *memory,
+                       int64_t *bound, error_message *err)
+{
+    int *first = arena_array(memory, (size_t)chain->stage_count + 1, sizeof *first);
+    if (first == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d stages", chain->stage_count);
+    }
+    if (problem->objective == BAL_OBJECTIVE_1F1B_BOUND) {
+        return bal_partition_1f1b(chain, problem->microbatch_count, memory, first, bound, err);
+    }
+    return bal_partition_bottleneck(chain, memory, first, bound, err);
+}
+
+static int64_t largest_of(const int64_t *values, int count)
+{
+    int64_t largest = 0;
+    for (int index = 0; index < count; index++) {
+        if (values[index] > largest) largest = values[index];
+    }
+    return largest;
+}
+
+/// Whether the plan moves as few bytes as any within load_cap_ns.
+static status complete_moved(const bal_problem *problem, const bal_chain *chain, arena *memory,
+                             bal_answer *answer, error_message *err)
+{
+    if (answer->bottleneck_ns > problem->load_cap_ns) {
+        return error_set(err, STATUS_INFEASIBLE,
+                         "its largest load %" PRId64 " exceeds load_cap_ns %" PRId64,
+                         answer->bottleneck_ns, problem->load_cap_ns);
+    }
+    int *first = arena_array(memory, (size_t)chain->stage_count + 1, sizeof *first);
+    if (first == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d stages", chain->stage_count);
+    }
+    int64_t fewest = 0;
+    TRY(bal_partition_moved_bytes(chain, problem->current_first_layer, current_stages(problem),
+                                  problem->load_cap_ns, memory, first, &fewest, err));
+    assert(answer->moved_bytes >= fewest);
+    answer->optimal = answer->moved_bytes == fewest;
+    return STATUS_OK;
+}
+
+static status complete_partition(const bal_problem *problem, const bal_chain *chain, arena *memory,
+                                 bal_answer *answer, error_message *err)
+{
+    TRY(bal_chain_check(chain, answer->first_layer, err));
+    bal_chain_loads(chain, answer->first_layer, answer->stage_load);
+    if (answer->bottleneck_lower_bound_ns < 0) {
+        TRY(bound_of(problem, chain, memory, &answer->bottleneck_lower_bound_ns, err));
+    }
+    answer->bottleneck_ns =
+        problem->objective == BAL_OBJECTIVE_1F1B_BOUND
+            ? bal_1f1b_bound_ns(answer->stage_load, chain->stage_count, problem->microbatch_count)
+            : largest_of(answer->stage_load, chain->stage_count);
+    answer->optimal = answer->bottleneck_ns == answer->bottleneck_lower_bound_ns;
+    answer->executable = true;
+    if (problem->current_first_layer != NULL) {
+        answer->moved_bytes =
+            bal_moved_bytes(chain->state_before, problem->current_first_layer,
+                            current_stages(problem), answer->first_layer, chain->stage_count);
+    }
+    if (problem->objective == BAL_OBJECTIVE_MOVED_BYTES) {
+        return complete_moved(problem, chain, memory, answer, err);
+    }
+    return STATUS_OK;
+}
+
+static void owner_loads(const bal_chain *chain, const int *owner, int64_t *load)
+{
+    for (int layer = 0; layer < chain->layer_count; layer++) {
+        load[owner[layer]] += chain->weight_before[layer + 1] - chain->weight_before[layer];
+    }
+}
+
+static int64_t owner_moved_bytes(const bal_problem *problem, const bal_chain *chain,
+                                 const int *owner)
+{
+    if (problem->current_first_layer == NULL) return 0;
+    int64_t moved = 0;
+    for (int stage = 0; stage < current_stages(problem); stage++) {
+        for (int layer = problem->current_first_layer[stage];
+             layer < problem->current_first_layer[stage + 1]; layer++) {
+            if (owner[layer] == stage) continue;
+            moved += chain->state_before[layer + 1] - chain->state_before[layer];
+        }
+    }
+    return moved;
+}
+
+static void complete_owners(const bal_problem *problem, const bal_chain *chain, bal_answer *answer)
+{
+    owner_loads(chain, answer->owner, answer->stage_load);
+    answer->bottleneck_ns = largest_of(answer->stage_load, chain->stage_count);
+    answer->bottleneck_lower_bound_ns = bal_assignment_lower_bound(chain);
+    answer->optimal = answer->bottleneck_ns == answer->bottleneck_lower_bound_ns;
+    answer->moved_bytes = owner_moved_bytes(problem, chain, answer->owner);
+}
+
+status bal_balance(const bal_balancer *balancer, const bal_problem *problem, arena *memory,
+                   bal_answer *answer, error_message *err)
+{
+    bal_chain chain;
+    TRY(bal_chain_of(problem, memory, &chain, err));
+    TRY(check_objective(problem, err));
+    bal_answer made = {.bottleneck_lower_bound_ns = -1, .iteration_ns = -1};
+    made.stage_load = arena_array(memory, (size_t)chain.stage_count, sizeof *made.stage_load);
+    if (made.stage_load == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d stages", chain.stage_count);
+    }
+    TRY(balancer->balance(problem, &chain, memory, &made, err));
+    if (made.first_layer != NULL) {
+        const status completed = complete_partition(problem, &chain, memory, &made, err);
+        if (completed != STATUS_OK) return error_prefix(err, completed, "%s", balancer->name);
+    } else {
+        complete_owners(problem, &chain, &made);
+    }
+    assert(made.bottleneck_lower_bound_ns <= made.bottleneck_ns);
+    made.imbalance_ratio = bal_imbalance_ratio(made.stage_load, chain.stage_count);
+    made.load_spread_ratio = bal_load_spread_ratio(made.stage_load, chain.stage_count);
+    *answer = made;
+    return STATUS_OK;
+}

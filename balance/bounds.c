@@ -1,0 +1,166 @@
+#include "balance/bounds.h"
+
+/// Whether the ranks could take all weights within load, were layers divisible.
+static bool takes_total(const bal_chain *chain, int64_t load)
+{
+    bal_wide taken = 0;
+    for (int stage = 0; stage < chain->stage_count; stage++) {
+        const int64_t weight = bal_chain_weight_within(chain, stage, load);
+        if (weight > 0) taken += weight;
+    }
+    return taken >= chain->weight_before[chain->layer_count];
+}
+
+int64_t bal_assignment_lower_bound(const bal_chain *chain)
+{
+    int64_t bound = 0;
+    for (int layer = 0; layer < chain->layer_count; layer++) {
+        int64_t least = INT64_MAX;
+        for (int stage = 0; stage < chain->stage_count; stage++) {
+            const int64_t load = bal_chain_own_load(chain, stage, layer, layer + 1);
+            if (load < least) least = load;
+        }
+        if (least > bound) bound = least;
+    }
+    int64_t high = chain->load_sum_max;
+    while (bound < high) {
+        const int64_t middle = bound + (high - bound) / 2;
+        if (takes_total(chain, middle)) {
+            high = middle;
+        } else {
+            bound = middle + 1;
+        }
+    }
+    return bound;
+}
+
+static int64_t add(int64_t a, int64_t b)
+{
+    return b > INT64_MAX - a ? INT64_MAX : a + b;
+}
+
+static int64_t max_of(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static int64_t min_of(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/// The time of a stage's microbatch, where one column may stand for all.
+static int64_t at(const bal_stage_costs *costs, const int64_t *times, int stage, int microbatch)
+{
+    const int columns = costs->microbatch_count;
+    return times[(int64_t)stage * columns + (columns == 1 ? 0 : microbatch)];
+}
+
+/// Sum over a stage's microbatches.
+static int64_t sum_of(const bal_stage_costs *costs, const int64_t *times, int stage,
+                      int microbatch_count)
+{
+    if (costs->microbatch_count == 1) {
+        const bal_wide sum = (bal_wide)times[stage] * microbatch_count;
+        return sum > INT64_MAX ? INT64_MAX : (int64_t)sum;
+    }
+    int64_t sum = 0;
+    for (int microbatch = 0; microbatch < microbatch_count; microbatch++) {
+        sum = add(sum, at(costs, times, stage, microbatch));
+    }
+    return sum;
+}
+
+/// The least over a stage's microbatches.
+static int64_t least_of(const bal_stage_costs *costs, const int64_t *times, int stage)
+{
+    const int columns = costs->microbatch_count;
+    int64_t least = INT64_MAX;
+    for (int column = 0; column < columns; column++) {
+        least = min_of(least, times[(int64_t)stage * columns + column]);
+    }
+    return least;
+}
+
+/// The longest microbatch's way from stage 0 to the last, back to a stage, and W there.
+static int64_t longest_way(const bal_stage_costs *costs, int microbatch_count)
+{
+    const int columns = costs->microbatch_count == 1 ? 1 : microbatch_count;
+    const int last = costs->stage_count - 1;
+    int64_t longest = 0;
+    for (int microbatch = 0; microbatch < columns; microbatch++) {
+        int64_t way = 0;
+        for (int stage = 0; stage <= last; stage++) {
+            way = add(way, at(costs, costs->forward_ns, stage, microbatch));
+            if (stage < last) way = add(way, costs->send_forward_ns[stage]);
+        }
+        for (int stage = last; stage >= 0; stage--) {
+            if (stage < last) way = add(way, costs->send_backward_ns[stage + 1]);
+            way = add(way, at(costs, costs->backward_input_ns, stage, microbatch));
+            longest =
+                max_of(longest, add(way, at(costs, costs->backward_weight_ns, stage, microbatch)));
+        }
+    }
+    return longest;
+}
+
+typedef struct rank_work {
+    int64_t forward_input; // F + B of all stages and microbatches of a rank
+    int64_t weight;        // W of them
+} rank_work;
+
+static rank_work work_of(const bal_stage_costs *costs, int rank, int rank_count, int chunk_count,
+                         bal_placement placement, int microbatch_count)
+{
+    rank_work work = {0};
+    for (int chunk = 0; chunk < chunk_count; chunk++) {
+        const int stage = bal_stage_of(placement, rank_count, chunk_count, rank, chunk);
+        const int64_t forward = sum_of(costs, costs->forward_ns, stage, microbatch_count);
+        const int64_t input = sum_of(costs, costs->backward_input_ns, stage, microbatch_count);
+        const int64_t weight = sum_of(costs, costs->backward_weight_ns, stage, microbatch_count);
+        work.forward_input = add(work.forward_input, add(forward, input));
+        work.weight = add(work.weight, weight);
+    }
+    return work;
+}
+
+int64_t bal_makespan_lower_bound_ns(const bal_stage_costs *costs, int rank_count, int chunk_count,
+                                    bal_placement placement, int microbatch_count)
+{
+    int64_t bound = longest_way(costs, microbatch_count);
+    int64_t head = 0; // until the first F reaches the rank
+    int64_t tail = 0; // from the end of the rank's last B until stage 0 has ended its own
+    for (int rank = 0; rank < rank_count; rank++) {
+        const rank_work work =
+            work_of(costs, rank, rank_count, chunk_count, placement, microbatch_count);
+        bound = max_of(bound, add(head, add(work.forward_input, work.weight)));
+        bound = max_of(bound, add(head, add(work.forward_input, tail)));
+        if (rank + 1 == rank_count) break;
+        // Stage `rank` is the rank's first in model order, under both placements.
+        head = add(head, least_of(costs, costs->forward_ns, rank));
+        head = add(head, costs->send_forward_ns[rank]);
+        tail = add(tail, least_of(costs, costs->backward_input_ns, rank));
+        tail = add(tail, costs->send_backward_ns[rank + 1]);
+    }
+    return bound;
+}
+
+int64_t bal_span_lower_bound_ns(const bal_stage_costs *costs, int rank_count, int chunk_count,
+                                bal_placement placement, int microbatch_count)
+{
+    int64_t bound = 0;
+    int64_t trip = 0; // F from a stage to the last and B back to it
+    for (int stage = costs->stage_count - 1; stage >= 0; stage--) {
+        trip = add(trip, least_of(costs, costs->forward_ns, stage));
+        trip = add(trip, least_of(costs, costs->backward_input_ns, stage));
+        if (stage < costs->stage_count - 1) {
+            trip = add(trip, costs->send_forward_ns[stage]);
+            trip = add(trip, costs->send_backward_ns[stage + 1]);
+        }
+        if (stage >= rank_count) continue;
+        const rank_work work =
+            work_of(costs, stage, rank_count, chunk_count, placement, microbatch_count);
+        bound = max_of(bound, max_of(trip, add(work.forward_input, work.weight)));
+    }
+    return bound;
+}

@@ -1,0 +1,332 @@
+#include "balance/chain.h"
+
+#include <inttypes.h>
+
+enum { PPB = 1000000000 };
+
+static status no_memory(int layer_count, error_message *err)
+{
+    return error_set(err, STATUS_NO_MEMORY, "out of memory for %d layers", layer_count);
+}
+
+/// Prefix sums of bytes; zeros where values is NULL.
+static status sum_bytes(const int64_t *values, int count, const char *what, int64_t *before,
+                        error_message *err)
+{
+    for (int layer = 0; layer < count; layer++) {
+        const int64_t value = values != NULL ? values[layer] : 0;
+        if (value < 0) {
+            return error_set(err, STATUS_INVALID, "%s of layer %d is negative: %" PRId64, what,
+                             layer, value);
+        }
+        if (value > INT64_MAX - before[layer]) {
+            return error_set(err, STATUS_INVALID, "%s: the sum up to layer %d does not fit 64 bits",
+                             what, layer);
+        }
+        before[layer + 1] = before[layer] + value;
+    }
+    return STATUS_OK;
+}
+
+/// F + B + W of one layer, the mean over its microbatches, rounded half up.
+static status layer_time(const bal_layer_costs *layers, int layer, int64_t *time_ns,
+                         error_message *err)
+{
+    const int columns = layers->microbatch_count;
+    const int64_t *const parts[] = {layers->forward_ns, layers->backward_input_ns,
+                                    layers->backward_weight_ns};
+    static const char *const names[] = {"forward_ns", "backward_input_ns", "backward_weight_ns"};
+    bal_wide sum = 0;
+    for (int part = 0; part < 3; part++) {
+        if (parts[part] == NULL) continue;
+        for (int column = 0; column < columns; column++) {
+            const int64_t ns = parts[part][(int64_t)layer * columns + column];
+            if (ns < 0) {
+                return error_set(err, STATUS_INVALID, "%s of layer %d is negative: %" PRId64,
+                                 names[part], layer, ns);
+            }
+            sum += ns;
+        }
+    }
+    const bal_wide mean = (sum + columns / 2) / columns;
+    if (mean > INT64_MAX) {
+        return error_set(err, STATUS_INVALID, "the time of layer %d does not fit 64 bits", layer);
+    }
+    *time_ns = (int64_t)mean;
+    return STATUS_OK;
+}
+
+static status sum_weights(const bal_problem *problem, int64_t *before, error_message *err)
+{
+    const bal_layer_costs *layers = &problem->layers;
+    if (problem->weight == BAL_WEIGHT_PARAMETERS) {
+        if (layers->parameters == NULL) {
+            return error_set(err, STATUS_INVALID, "weighing by parameters needs parameters");
+        }
+        return sum_bytes(layers->parameters, layers->layer_count, "parameters", before, err);
+    }
+    if (layers->forward_ns == NULL && layers->layer_count > 0) {
+        return error_set(err, STATUS_INVALID, "weighing by time needs forward_ns");
+    }
+    for (int layer = 0; layer < layers->layer_count; layer++) {
+        int64_t time_ns = 0;
+        TRY(layer_time(layers, layer, &time_ns, err));
+        if (time_ns > INT64_MAX - before[layer]) {
+            return error_set(err, STATUS_INVALID,
+                             "time: the sum up to layer %d does not fit 64 bits", layer);
+        }
+        before[layer + 1] = before[layer] + time_ns;
+    }
+    return STATUS_OK;
+}
+
+static status check_per_stage(const int64_t *values, int count, int64_t min, const char *what,
+                              error_message *err)
+{
+    for (int stage = 0; values != NULL && stage < count; stage++) {
+        if (values[stage] < min) {
+            return error_set(err, STATUS_INVALID, "%s of stage %d is %" PRId64 ", below %" PRId64,
+                             what, stage, values[stage], min);
+        }
+    }
+    return STATUS_OK;
+}
+
+static status check_counts(const bal_problem *problem, error_message *err)
+{
+    const int layer_count = problem->layers.layer_count;
+    if (layer_count < 0 || layer_count > BAL_LAYERS_MAX) {
+        return error_set(err, STATUS_INVALID, "layer_count %d is outside [0, %d]", layer_count,
+                         BAL_LAYERS_MAX);
+    }
+    if (problem->stage_count < 1 || problem->stage_count > BAL_LAYERS_MAX) {
+        return error_set(err, STATUS_INVALID, "stage_count %d is outside [1, %d]",
+                         problem->stage_count, BAL_LAYERS_MAX);
+    }
+    if (problem->layers.microbatch_count < 1) {
+        return error_set(err, STATUS_INVALID, "microbatch_count %d of the layer costs is below 1",
+                         problem->layers.microbatch_count);
+    }
+    if (!problem->allow_empty_stages && problem->stage_count > layer_count) {
+        return error_set(err, STATUS_INVALID,
+                         "stage_count %d exceeds layer_count %d and empty stages are not allowed",
+                         problem->stage_count, layer_count);
+    }
+    const int pinned = (problem->layers.embedding ? 1 : 0) + (problem->layers.head ? 1 : 0);
+    if (pinned > layer_count) {
+        return error_set(err, STATUS_INVALID,
+                         "layer_count %d is below the %d of embedding and head", layer_count,
+                         pinned);
+    }
+    TRY(check_per_stage(problem->stage_memory_bytes, problem->stage_count, 0, "stage_memory_bytes",
+                        err));
+    TRY(check_per_stage(problem->stage_inflight, problem->stage_count, 0, "stage_inflight", err));
+    TRY(check_per_stage(problem->stage_time_factor_ppb, problem->stage_count, 1,
+                        "stage_time_factor_ppb", err));
+    return check_per_stage(problem->stage_fixed_ns, problem->stage_count, 0, "stage_fixed_ns", err);
+}
+
+static status check_current(const bal_problem *problem, error_message *err)
+{
+    const int *first = problem->current_first_layer;
+    if (first == NULL) return STATUS_OK;
+    const int stages =
+        problem->current_stage_count > 0 ? problem->current_stage_count : problem->stage_count;
+    const int layer_count = problem->layers.layer_count;
+    for (int stage = 0; stage < stages; stage++) {
+        if (first[stage] > first[stage + 1]) {
+            return error_set(err, STATUS_INVALID,
+                             "current_first_layer falls from %d to %d behind stage %d",
+                             first[stage], first[stage + 1], stage);
+        }
+    }
+    if (first[0] != 0 || first[stages] != layer_count) {
+        return error_set(err, STATUS_INVALID,
+                         "current_first_layer runs from %d to %d instead of 0 to layer_count %d",
+                         first[0], first[stages], layer_count);
+    }
+    return STATUS_OK;
+}
+
+/// No plan's loads add up to more than this: every layer at the largest factor, every fixed time,
+/// every transfer at both of its ends, and half a unit of rounding per stage.
+static status bound_load_sum(bal_chain *chain, error_message *err)
+{
+    const int64_t total = chain->weight_before[chain->layer_count];
+    int64_t factor_ppb = PPB;
+    bal_wide sum = 0;
+    for (int stage = 0; stage < chain->stage_count; stage++) {
+        if (chain->stage_time_factor_ppb != NULL) {
+            const int64_t factor = chain->stage_time_factor_ppb[stage];
+            if (stage == 0 || factor > factor_ppb) factor_ppb = factor;
+        }
+        if (chain->stage_fixed_ns != NULL) sum += chain->stage_fixed_ns[stage];
+    }
+    for (int layer = 0; chain->transfer_ns != NULL && layer < chain->layer_count; layer++) {
+        sum += (bal_wide)chain->transfer_ns[layer] * 2;
+    }
+    const bal_wide product = (bal_wide)total * factor_ppb;
+    sum += factor_ppb == PPB ? (bal_wide)total : product / PPB + chain->stage_count;
+    if (sum >= INT64_MAX) {
+        return error_set(err, STATUS_INVALID,
+                         "the loads of all layers (%" PRId64 " at a factor of up to %g, fixed "
+                         "times and transfers) do not fit 64 bits",
+                         total, (double)factor_ppb / PPB);
+    }
+    chain->load_sum_max = (int64_t)sum;
+    return STATUS_OK;
+}
+
+static status check_memory_sums(const bal_chain *chain, error_message *err)
+{
+    const int64_t state = chain->state_before[chain->layer_count];
+    const int64_t activation = chain->activation_before[chain->layer_count];
+    for (int stage = 0; stage < chain->stage_count; stage++) {
+        const int64_t inflight = chain->stage_inflight != NULL ? chain->stage_inflight[stage] : 1;
+        if ((bal_wide)inflight * activation + state > INT64_MAX) {
+            return error_set(err, STATUS_INVALID,
+                             "memory of stage %d with stage_inflight %" PRId64
+                             " does not fit 64 bits",
+                             stage, inflight);
+        }
+    }
+    return STATUS_OK;
+}
+
+status bal_chain_of(const bal_problem *problem, arena *memory, bal_chain *chain, error_message *err)
+{
+    TRY(check_counts(problem, err));
+    TRY(check_current(problem, err));
+    const bal_layer_costs *layers = &problem->layers;
+    const bool by_time = problem->weight != BAL_WEIGHT_PARAMETERS;
+    const bool by_transfer = problem->weight == BAL_WEIGHT_TIME_TRANSFER;
+    if (by_transfer && problem->transfer_ns == NULL) {
+        return error_set(err, STATUS_INVALID, "weighing by time+transfer needs transfer_ns");
+    }
+    const size_t entries = (size_t)layers->layer_count + 1;
+    int64_t *weight = arena_array(memory, entries, sizeof *weight);
+    int64_t *state = arena_array(memory, entries, sizeof *state);
+    int64_t *activation = arena_array(memory, entries, sizeof *activation);
+    if (weight == NULL || state == NULL || activation == NULL) {
+        return no_memory(layers->layer_count, err);
+    }
+    TRY(sum_weights(problem, weight, err));
+    TRY(sum_bytes(layers->state_bytes, layers->layer_count, "state_bytes", state, err));
+    TRY(sum_bytes(layers->activation_bytes, layers->layer_count, "activation_bytes", activation,
+                  err));
+    for (int layer = 0; by_transfer && layer < layers->layer_count; layer++) {
+        if (problem->transfer_ns[layer] < 0) {
+            return error_set(err, STATUS_INVALID, "transfer_ns of layer %d is negative: %" PRId64,
+                             layer, problem->transfer_ns[layer]);
+        }
+    }
+    bal_chain made = {
+        .layer_count = layers->layer_count,
+        .stage_count = problem->stage_count,
+        .allow_empty_stages = problem->allow_empty_stages,
+        .embedding = layers->embedding,
+        .head = layers->head,
+        .weight_before = weight,
+        .state_before = state,
+        .activation_before = activation,
+        .transfer_ns = by_transfer ? problem->transfer_ns : NULL,
+        .stage_memory_bytes = problem->stage_memory_bytes,
+        .stage_inflight = problem->stage_inflight,
+        .stage_time_factor_ppb = by_time ? problem->stage_time_factor_ppb : NULL,
+        .stage_fixed_ns = by_time ? problem->stage_fixed_ns : NULL,
+    };
+    TRY(check_memory_sums(&made, err));
+    TRY(bound_load_sum(&made, err));
+    *chain = made;
+    return STATUS_OK;
+}
+
+int64_t bal_chain_own_load(const bal_chain *chain, int stage, int begin, int end)
+{
+    if (begin == end) return 0;
+    int64_t load = chain->weight_before[end] - chain->weight_before[begin];
+    if (chain->stage_time_factor_ppb != NULL) {
+        const bal_wide product = (bal_wide)load * chain->stage_time_factor_ppb[stage];
+        load = (int64_t)((product + PPB / 2) / PPB);
+    }
+    return chain->stage_fixed_ns != NULL ? load + chain->stage_fixed_ns[stage] : load;
+}
+
+int64_t bal_chain_load(const bal_chain *chain, int stage, int begin, int end)
+{
+    if (begin == end) return 0;
+    int64_t load = bal_chain_own_load(chain, stage, begin, end);
+    if (chain->transfer_ns == NULL) return load;
+    if (begin > 0) load += chain->transfer_ns[begin - 1];
+    if (end < chain->layer_count) load += chain->transfer_ns[end - 1];
+    return load;
+}
+
+static int64_t memory_of(const bal_chain *chain, int stage, int begin, int end)
+{
+    const int64_t inflight = chain->stage_inflight != NULL ? chain->stage_inflight[stage] : 1;
+    return chain->state_before[end] - chain->state_before[begin] +
+           inflight * (chain->activation_before[end] - chain->activation_before[begin]);
+}
+
+bool bal_chain_fits(const bal_chain *chain, int stage, int begin, int end)
+{
+    if (chain->stage_memory_bytes == NULL || begin == end) return true;
+    return memory_of(chain, stage, begin, end) <= chain->stage_memory_bytes[stage];
+}
+
+bool bal_chain_may_be_empty(const bal_chain *chain, int stage)
+{
+    if (!chain->allow_empty_stages) return false;
+    if (stage == 0 && chain->embedding) return false;
+    return stage != chain->stage_count - 1 || !chain->head;
+}
+
+int64_t bal_chain_weight_within(const bal_chain *chain, int stage, int64_t load)
+{
+    if (chain->stage_fixed_ns != NULL) load -= chain->stage_fixed_ns[stage];
+    if (load < 0) return -1;
+    if (chain->stage_time_factor_ppb == NULL) return load;
+    // Rounded half up, w * factor / 10^9 <= load  <=>  w * factor + 10^9 / 2 < (load + 1) * 10^9.
+    const bal_wide product = ((bal_wide)load + 1) * PPB - 1 - PPB / 2;
+    const bal_wide weight = product / chain->stage_time_factor_ppb[stage];
+    return weight > INT64_MAX ? INT64_MAX : (int64_t)weight;
+}
+
+void bal_chain_loads(const bal_chain *chain, const int *first_layer, int64_t *stage_load)
+{
+    for (int stage = 0; stage < chain->stage_count; stage++) {
+        stage_load[stage] =
+            bal_chain_load(chain, stage, first_layer[stage], first_layer[stage + 1]);
+    }
+}
+
+status bal_chain_check(const bal_chain *chain, const int *first_layer, error_message *err)
+{
+    const int stages = chain->stage_count;
+    if (first_layer[0] != 0 || first_layer[stages] != chain->layer_count) {
+        return error_set(err, STATUS_INFEASIBLE, "the plan runs from layer %d to %d, not 0 to %d",
+                         first_layer[0], first_layer[stages], chain->layer_count);
+    }
+    for (int stage = 0; stage < stages; stage++) {
+        const int begin = first_layer[stage];
+        const int end = first_layer[stage + 1];
+        if (begin > end) {
+            return error_set(err, STATUS_INFEASIBLE, "stage %d ends before it begins: [%d, %d)",
+                             stage, begin, end);
+        }
+        if (begin == end && !bal_chain_may_be_empty(chain, stage)) {
+            const char *rule = !chain->allow_empty_stages ? "empty stages are not allowed"
+                               : stage == 0               ? "it must own the embedding"
+                                                          : "it must own the head";
+            return error_set(err, STATUS_INFEASIBLE, "stage %d is left empty: %s", stage, rule);
+        }
+        if (!bal_chain_fits(chain, stage, begin, end)) {
+            return error_set(
+                err, STATUS_INFEASIBLE,
+                "stage %d with layers [%d, %d) needs %" PRId64 " bytes, its cap is %" PRId64, stage,
+                begin, end, memory_of(chain, stage, begin, end), chain->stage_memory_bytes[stage]);
+        }
+    }
+    return STATUS_OK;
+}

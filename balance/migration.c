@@ -1,0 +1,98 @@
+#include "balance/migration.h"
+
+#include <inttypes.h>
+
+static int stage_count_of(const bal_placed_partition *plan)
+{
+    return plan->rank_count * plan->chunk_count;
+}
+
+static status check_plan(const bal_placed_partition *plan, const char *which, int layer_count,
+                         const bal_machine *machine, error_message *err)
+{
+    if (plan->rank_count < 1 || plan->chunk_count < 1) {
+        return error_set(err, STATUS_INVALID, "the %s plan has %d ranks of %d chunks", which,
+                         plan->rank_count, plan->chunk_count);
+    }
+    const int end = plan->first_layer[stage_count_of(plan)];
+    if (plan->first_layer[0] != 0 || end != layer_count) {
+        return error_set(err, STATUS_INVALID, "the %s plan runs from layer %d to %d, not 0 to %d",
+                         which, plan->first_layer[0], end, layer_count);
+    }
+    if (machine != NULL && plan->rank_count > machine->rank_count) {
+        return error_set(err, STATUS_INVALID, "the %s plan has %d ranks, the machine %d", which,
+                         plan->rank_count, machine->rank_count);
+    }
+    return STATUS_OK;
+}
+
+/// Writes the rank of every layer.
+static void fill_ranks(const bal_placed_partition *plan, int *rank_of)
+{
+    for (int stage = 0; stage < stage_count_of(plan); stage++) {
+        const int rank =
+            bal_rank_of_stage(plan->placement, plan->rank_count, plan->chunk_count, stage, NULL);
+        for (int layer = plan->first_layer[stage]; layer < plan->first_layer[stage + 1]; layer++) {
+            rank_of[layer] = rank;
+        }
+    }
+}
+
+static status add_transfer(const bal_machine *machine, int64_t bytes, int from, int to,
+                           int64_t *rank_ns, error_message *err)
+{
+    const int64_t ns = bal_link_transfer_ns(bal_machine_link(machine, from, to), bytes);
+    if (ns > INT64_MAX - rank_ns[from] || ns > INT64_MAX - rank_ns[to]) {
+        return error_set(err, STATUS_INVALID,
+                         "the transfers between ranks %d and %d take longer than 64 bits of ns",
+                         from, to);
+    }
+    rank_ns[from] += ns;
+    rank_ns[to] += ns;
+    return STATUS_OK;
+}
+
+status bal_migration_between(const bal_placed_partition *from, const bal_placed_partition *to,
+                             const bal_layer_costs *layers, const bal_machine *machine,
+                             arena *memory, bal_migration *out, error_message *err)
+{
+    const int layer_count = layers->layer_count;
+    TRY(check_plan(from, "old", layer_count, machine, err));
+    TRY(check_plan(to, "new", layer_count, machine, err));
+    const int rank_count = machine != NULL ? machine->rank_count : 0;
+    const size_t count = (size_t)layer_count;
+    int *layer_moved = arena_array(memory, count, sizeof *layer_moved);
+    int *rank_from = arena_array(memory, count, sizeof *rank_from);
+    int *rank_to = arena_array(memory, count, sizeof *rank_to);
+    int64_t *rank_ns = arena_array(memory, (size_t)rank_count, sizeof *rank_ns);
+    if (layer_moved == NULL || rank_from == NULL || rank_to == NULL || rank_ns == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d layers", layer_count);
+    }
+    fill_ranks(from, rank_from);
+    fill_ranks(to, rank_to);
+    bal_migration made = {.layer = layer_moved, .from = rank_from, .to = rank_to};
+    for (int layer = 0; layer < layer_count; layer++) {
+        const int source = rank_from[layer];
+        const int target = rank_to[layer];
+        if (source == target) continue;
+        const int64_t bytes = layers->state_bytes != NULL ? layers->state_bytes[layer] : 0;
+        if (bytes < 0 || bytes > INT64_MAX - made.bytes) {
+            return error_set(err, STATUS_INVALID,
+                             "state_bytes of layer %d: %" PRId64 " is negative or the sum does not "
+                             "fit 64 bits",
+                             layer, bytes);
+        }
+        made.bytes += bytes;
+        if (machine != NULL) TRY(add_transfer(machine, bytes, source, target, rank_ns, err));
+        // The moving layers close ranks at the front of the arrays, never ahead of the reading.
+        layer_moved[made.layer_count] = layer;
+        rank_from[made.layer_count] = source;
+        rank_to[made.layer_count] = target;
+        made.layer_count++;
+    }
+    for (int rank = 0; rank < rank_count; rank++) {
+        if (rank_ns[rank] > made.time_ns) made.time_ns = rank_ns[rank];
+    }
+    *out = made;
+    return STATUS_OK;
+}
