@@ -3,7 +3,6 @@
 #include "sim/network.h"
 
 #include <assert.h>
-#include <inttypes.h>
 
 enum {
     RANK_BITS = 12,
@@ -125,20 +124,10 @@ static status compile_steps(const bal_schedule *schedule, arena *scratch, sim_st
     return STATUS_OK;
 }
 
-static bool has_full_backward(const bal_schedule *schedule)
-{
-    const int ops = schedule->first_op[schedule->rank_count];
-    for (int op = 0; op < ops; op++) {
-        if (schedule->ops[op].kind == OP_BACKWARD) return true;
-    }
-    return false;
-}
-
 status sim_order_compile(const bal_schedule *schedule, arena *memory, sim_order *order,
                          error_message *err)
 {
     const size_t ranks = (size_t)schedule->rank_count;
-    const int stages = schedule->rank_count * schedule->chunk_count;
     const int op_count = schedule->first_op[schedule->rank_count];
     sim_step *steps = arena_array(memory, (size_t)op_count, sizeof *steps);
     int *first_wait = arena_array(memory, ranks, sizeof *first_wait);
@@ -152,93 +141,24 @@ status sim_order_compile(const bal_schedule *schedule, arena *memory, sim_order 
     arena_destroy(scratch);
     if (compiled != STATUS_OK) return compiled;
 
-    const bool sums = has_full_backward(schedule);
-    const size_t cells = sums ? (size_t)stages * (size_t)schedule->microbatch_count : 0;
-    const sim_order filled = {
-        .schedule = schedule,
-        .stage_count = stages,
+    sim_order filled = {
         .step_count = op_count,
         .slot_count = slot_count,
         .steps = steps,
         .first_wait = first_wait,
-        .rows = arena_array(memory, (size_t)stages * OP_KIND_COUNT, sizeof *filled.rows),
         .clocks = arena_array(memory, ranks, sizeof *filled.clocks),
         .arrival_ns = arena_array(memory, (size_t)slot_count, sizeof *filled.arrival_ns),
-        .full_backward_ns = arena_array(memory, cells, sizeof *filled.full_backward_ns),
-        .has_full_backward = sums,
     };
-    if (filled.rows == NULL || filled.clocks == NULL || filled.arrival_ns == NULL ||
-        filled.full_backward_ns == NULL) {
-        return no_memory(op_count, err);
-    }
+    if (filled.clocks == NULL || filled.arrival_ns == NULL) return no_memory(op_count, err);
+    TRY(sim_cost_table_init(schedule, memory, &filled.costs, err));
     *order = filled;
-    return STATUS_OK;
-}
-
-/// Adds a time, counted times, to a total that may not pass INT64_MAX / 4.
-static status add_time(int64_t *total, int64_t ns, int64_t times, const char *what, int stage,
-                       error_message *err)
-{
-    const int64_t limit = INT64_MAX / 4;
-    if (ns < 0) {
-        return error_set(err, STATUS_INVALID, "%s of stage %d is negative: %" PRId64 " ns", what,
-                         stage, ns);
-    }
-    if (ns > (limit - *total) / times) {
-        return error_set(err, STATUS_INVALID,
-                         "%s of stage %d: with %" PRId64 " ns all ops and messages of the "
-                         "iteration together take longer than %" PRId64 " ns",
-                         what, stage, ns, limit);
-    }
-    *total += ns * times;
-    return STATUS_OK;
-}
-
-static status add_times(int64_t *total, const int64_t *op_ns, const bal_stage_costs *costs,
-                        int microbatch_count, const char *what, error_message *err)
-{
-    const int columns = costs->microbatch_count;
-    for (int stage = 0; stage < costs->stage_count; stage++) {
-        for (int column = 0; column < columns; column++) {
-            TRY(add_time(total, op_ns[(int64_t)stage * columns + column],
-                         columns == 1 ? microbatch_count : 1, what, stage, err));
-        }
-    }
-    return STATUS_OK;
-}
-
-status sim_order_check_costs(const sim_order *order, const bal_stage_costs *costs,
-                             error_message *err)
-{
-    const int microbatches = order->schedule->microbatch_count;
-    int64_t total = 0;
-    if (costs->stage_count != order->stage_count) {
-        return error_set(err, STATUS_INVALID, "costs of %d stages for a schedule of %d stages",
-                         costs->stage_count, order->stage_count);
-    }
-    if (costs->microbatch_count != 1 && costs->microbatch_count != microbatches) {
-        return error_set(err, STATUS_INVALID,
-                         "costs of %d microbatches for a schedule of %d microbatches",
-                         costs->microbatch_count, microbatches);
-    }
-    TRY(add_times(&total, costs->forward_ns, costs, microbatches, "forward_ns", err));
-    TRY(add_times(&total, costs->backward_input_ns, costs, microbatches, "backward_input_ns", err));
-    TRY(add_times(&total, costs->backward_weight_ns, costs, microbatches, "backward_weight_ns",
-                  err));
-    for (int stage = 0; stage < costs->stage_count; stage++) {
-        TRY(add_time(&total, sim_network_transfer_ns(order->schedule, costs, OP_FORWARD, stage),
-                     microbatches, "send_forward_ns", stage, err));
-        TRY(add_time(&total,
-                     sim_network_transfer_ns(order->schedule, costs, OP_BACKWARD_INPUT, stage),
-                     microbatches, "send_backward_ns", stage, err));
-    }
     return STATUS_OK;
 }
 
 status sim_summary_init(const sim_order *order, arena *memory, sim_summary *summary,
                         error_message *err)
 {
-    const size_t ranks = (size_t)order->schedule->rank_count;
+    const size_t ranks = (size_t)order->costs.schedule->rank_count;
     int64_t *times = arena_array(memory, 3 * ranks, sizeof *times);
     if (times == NULL)
         return error_set(err, STATUS_NO_MEMORY, "out of memory for %zu ranks", ranks);
@@ -260,39 +180,11 @@ status sim_timeline_init(const bal_schedule *schedule, arena *memory, bal_timeli
     return STATUS_OK;
 }
 
-static void add_full_backward(sim_order *order, const bal_stage_costs *costs)
-{
-    const int64_t count = (int64_t)order->stage_count * costs->microbatch_count;
-    int64_t *restrict sum = order->full_backward_ns;
-    const int64_t *input = costs->backward_input_ns;
-    const int64_t *weight = costs->backward_weight_ns;
-    for (int64_t i = 0; i < count; i++)
-        sum[i] = input[i] + weight[i];
-}
-
 /// Prepares the scratch of an order: rows for these costs, clocks at the start, no message.
 static void prepare(sim_order *order, const bal_stage_costs *costs, const int64_t *start_ns)
 {
-    const bal_schedule *schedule = order->schedule;
-    const int stages = order->stage_count;
-    const int64_t columns = costs->microbatch_count;
-    assert(costs->stage_count == stages);
-    assert(columns == 1 || columns == schedule->microbatch_count);
-    if (order->has_full_backward) add_full_backward(order, costs);
-    const int64_t *const op_ns[OP_KIND_COUNT] = {
-        [OP_FORWARD] = costs->forward_ns,
-        [OP_BACKWARD_INPUT] = costs->backward_input_ns,
-        [OP_BACKWARD_WEIGHT] = costs->backward_weight_ns,
-        [OP_BACKWARD] = order->full_backward_ns,
-    };
-    for (int kind = 0; kind < OP_KIND_COUNT; kind++) {
-        for (int stage = 0; stage < stages; stage++) {
-            order->rows[kind * stages + stage] = (sim_row){
-                .op_ns = op_ns[kind] + stage * columns,
-                .transfer_ns = sim_network_transfer_ns(schedule, costs, (bal_op_kind)kind, stage),
-            };
-        }
-    }
+    const bal_schedule *schedule = order->costs.schedule;
+    sim_cost_table_fill(&order->costs, costs);
     for (int rank = 0; rank < schedule->rank_count; rank++) {
         order->clocks[rank] = (sim_clock){
             .free_ns = start_ns != NULL ? start_ns[rank] : 0,
@@ -304,13 +196,13 @@ static void prepare(sim_order *order, const bal_stage_costs *costs, const int64_
 
 /// The recurrence. begin_ns and end_ns are both NULL if only clocks and messages are wanted; the
 /// two callers pass constants, so that each gets its own loop.
-static inline void play_steps(sim_order *order, bool has_columns, int64_t *restrict begin_ns,
+static inline void play_steps(sim_order *order, int64_t *restrict begin_ns,
                               int64_t *restrict end_ns)
 {
     const sim_step *restrict step = order->steps;
     const sim_step *const stop = step + order->step_count;
-    const sim_row *restrict rows = order->rows;
-    const uint32_t column_mask = has_columns ? UINT32_MAX : 0;
+    const sim_row *restrict rows = order->costs.rows;
+    const uint32_t column_mask = order->costs.column_mask;
     sim_clock *restrict clocks = order->clocks;
     int64_t *restrict arrival_ns = order->arrival_ns;
     for (; step < stop; step++) {
@@ -333,7 +225,7 @@ void sim_order_play(sim_order *order, const bal_stage_costs *costs, const int64_
                     bal_timeline *timeline)
 {
     prepare(order, costs, start_ns);
-    play_steps(order, costs->microbatch_count > 1, timeline->begin_ns, timeline->end_ns);
+    play_steps(order, timeline->begin_ns, timeline->end_ns);
 }
 
 /// Sum of all ops of a stage; no order changes it.
@@ -351,9 +243,9 @@ static int64_t stage_busy_ns(const bal_stage_costs *costs, int stage, int microb
 void sim_order_summarise(sim_order *order, const bal_stage_costs *costs, const int64_t *start_ns,
                          sim_summary *summary)
 {
-    const bal_schedule *schedule = order->schedule;
+    const bal_schedule *schedule = order->costs.schedule;
     prepare(order, costs, start_ns);
-    play_steps(order, costs->microbatch_count > 1, NULL, NULL);
+    play_steps(order, NULL, NULL);
 
     int64_t first_ns = INT64_MAX;
     int64_t last_ns = 0;

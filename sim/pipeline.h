@@ -10,24 +10,18 @@
 #include "balance/timeline.h"
 #include "base/arena.h"
 #include "base/status.h"
+#include "sim/costs.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 
 /// One op of the compiled order.
 typedef struct sim_step {
-    uint32_t row_and_rank; // row of sim_order.rows << 12 | rank
+    uint32_t row_and_rank; // row of the cost table << 12 | rank
     uint32_t microbatch;
     uint32_t wait; // slot in which the message arrives that it waits for
     uint32_t send; // slot of the message that it sends
 } sim_step;
 _Static_assert(sizeof(sim_step) == 16, "a compiled order is streamed once per play");
-
-/// What all ops of one kind and stage have in common during a play.
-typedef struct sim_row {
-    const int64_t *op_ns; // [microbatch_count] or [1]
-    int64_t transfer_ns;  // end of the op until its message is there
-} sim_row;
 
 /// Where a rank stands during a play.
 typedef struct sim_clock {
@@ -35,20 +29,16 @@ typedef struct sim_clock {
     int64_t op;      // index into the timeline of its next op
 } sim_clock;
 
-/// A compiled order. Filled by sim_order_compile; the second half is scratch that a play uses, so
-/// one order serves one play at a time.
+/// A compiled order. Filled by sim_order_compile; clocks, messages and the rows of costs are
+/// scratch of a play, so one order serves one play at a time.
 typedef struct sim_order {
-    const bal_schedule *schedule;
-    int stage_count;
     int step_count;
     int slot_count;
-    const sim_step *steps;     // [step_count]
-    const int *first_wait;     // [rank_count] slot that the first op of a rank waits for
-    sim_row *rows;             // [OP_KIND_COUNT][stage_count]
-    sim_clock *clocks;         // [rank_count]
-    int64_t *arrival_ns;       // [slot_count]
-    int64_t *full_backward_ns; // [stage_count][microbatch_count]
-    bool has_full_backward;    // else full_backward_ns is not filled
+    const sim_step *steps; // [step_count]
+    const int *first_wait; // [rank_count] slot that the first op of a rank waits for
+    sim_clock *clocks;     // [rank_count]
+    int64_t *arrival_ns;   // [slot_count]
+    sim_cost_table costs;
 } sim_order;
 
 /// Compiles an order for playing.
@@ -58,14 +48,6 @@ typedef struct sim_order {
 /// @return what bal_schedule_check refuses; STATUS_NO_MEMORY. Time O(ops).
 status sim_order_compile(const bal_schedule *schedule, arena *memory, sim_order *order,
                          error_message *err);
-
-/// Refuses costs that a play could not add up. The other functions assume that it passed.
-///
-/// @return STATUS_INVALID naming what does not fit: costs are of another number of stages, or of
-///         microbatches other than 1 and the schedule's; a cost is negative; all ops and messages
-///         together take longer than INT64_MAX / 4 ns.
-status sim_order_check_costs(const sim_order *order, const bal_stage_costs *costs,
-                             error_message *err);
 
 /// What a replay of many iterations needs of each.
 typedef struct sim_summary {
@@ -84,6 +66,7 @@ status sim_timeline_init(const bal_schedule *schedule, arena *memory, bal_timeli
 
 /// Plays one iteration and keeps begin and end of every op.
 ///
+/// @param costs    ones that sim_costs_check accepts
 /// @param start_ns [rank_count] earliest begin of each rank in [0, INT64_MAX / 2], or NULL: all may
 ///                 begin at 0
 /// @param timeline of sim_timeline_init, for the schedule of order

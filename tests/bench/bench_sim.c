@@ -99,7 +99,7 @@ static void static_case_init(static_case *problem, int ranks, int microbatches, 
     problem->schedule = split_1f1b(ranks, microbatches, memory);
     problem->costs = skewed_costs(ranks, columns, memory);
     require(sim_order_compile(&problem->schedule, memory, &problem->order, &err), &err);
-    require(sim_order_check_costs(&problem->order, &problem->costs, &err), &err);
+    require(sim_costs_check(&problem->schedule, &problem->costs, &err), &err);
     require(sim_summary_init(&problem->order, memory, &problem->summary, &err), &err);
     require(sim_timeline_init(&problem->schedule, memory, &problem->timeline, &err), &err);
 }

@@ -81,7 +81,7 @@ static void random_orders_play_as_the_plainest_player_plays_them(void **state)
         sim_summary summary;
         assert_int_equal(sim_timeline_init(&problem.schedule, memory, &timeline, NULL), STATUS_OK);
         assert_int_equal(sim_summary_init(&order, memory, &summary, NULL), STATUS_OK);
-        assert_int_equal(sim_order_check_costs(&order, &problem.costs, NULL), STATUS_OK);
+        assert_int_equal(sim_costs_check(&problem.schedule, &problem.costs, NULL), STATUS_OK);
 
         sim_order_play(&order, &problem.costs, NULL, &timeline);
         sim_order_summarise(&order, &problem.costs, NULL, &summary);
@@ -179,38 +179,44 @@ static void costs_that_do_not_fit_are_refused(void **state)
     (void)state;
     arena *memory = arena_create(1 << 16);
     const bal_schedule schedule = reference_build("1f1b", 2, 4, 1, memory);
-    const sim_order order = compile(&schedule, memory);
     const int64_t *const held = (int64_t[]){1, 0, -1};
     error_message err = {0};
 
     bal_stage_costs costs = reference_uniform_costs(3, 1, 1, 1, 0, held, memory);
-    assert_int_equal(sim_order_check_costs(&order, &costs, &err), STATUS_INVALID);
+    assert_int_equal(sim_costs_check(&schedule, &costs, &err), STATUS_INVALID);
     assert_string_equal(err.message, "costs of 3 stages for a schedule of 2 stages");
 
     costs = reference_uniform_costs(2, 1, 1, 1, 0, held, memory);
     costs.microbatch_count = 3;
-    assert_int_equal(sim_order_check_costs(&order, &costs, &err), STATUS_INVALID);
+    assert_int_equal(sim_costs_check(&schedule, &costs, &err), STATUS_INVALID);
     assert_string_equal(err.message, "costs of 3 microbatches for a schedule of 4 microbatches");
 
     costs = reference_uniform_costs(2, 1, -5, 1, 0, held, memory);
-    assert_int_equal(sim_order_check_costs(&order, &costs, &err), STATUS_INVALID);
+    assert_int_equal(sim_costs_check(&schedule, &costs, &err), STATUS_INVALID);
     assert_string_equal(err.message, "backward_input_ns of stage 0 is negative: -5 ns");
 
     // 8 F, 8 BW; then 4 messages forward and 4 backward.
     const int64_t limit = INT64_MAX / 4;
     costs = reference_uniform_costs(2, limit / 8 - 2, 1, 0, 0, held, memory);
-    assert_int_equal(sim_order_check_costs(&order, &costs, &err), STATUS_OK);
+    assert_int_equal(sim_costs_check(&schedule, &costs, &err), STATUS_OK);
     costs = reference_uniform_costs(2, limit / 8 + 1, 1, 0, 0, held, memory);
-    assert_int_equal(sim_order_check_costs(&order, &costs, &err), STATUS_INVALID);
+    assert_int_equal(sim_costs_check(&schedule, &costs, &err), STATUS_INVALID);
     assert_string_equal(err.message,
                         "forward_ns of stage 1: with 288230376151711744 ns all ops and messages of "
                         "the iteration together take longer than 2305843009213693951 ns");
     costs = reference_uniform_costs(2, 0, 0, 0, limit / 4, held, memory);
-    assert_int_equal(sim_order_check_costs(&order, &costs, &err), STATUS_INVALID);
+    assert_int_equal(sim_costs_check(&schedule, &costs, &err), STATUS_INVALID);
     assert_string_equal(err.message,
                         "send_backward_ns of stage 1: with 576460752303423487 ns all ops and "
                         "messages of the iteration together take longer than "
                         "2305843009213693951 ns");
+
+    const int64_t large[] = {0, INT64_MIN, 0};
+    costs = reference_uniform_costs(2, 0, 0, 0, 0, large, memory);
+    assert_int_equal(sim_costs_check(&schedule, &costs, &err), STATUS_INVALID);
+    assert_string_equal(err.message,
+                        "memory_backward_input of stage 0: with -9223372036854775808 the memory of "
+                        "4 microbatches adds up to more than 2305843009213693951");
     arena_destroy(memory);
 }
 
@@ -225,7 +231,7 @@ static void the_longest_times_that_pass_the_check_add_up_exactly(void **state)
     sim_order order = compile(&schedule, memory);
     sim_summary summary;
     assert_int_equal(sim_summary_init(&order, memory, &summary, NULL), STATUS_OK);
-    assert_int_equal(sim_order_check_costs(&order, &costs, NULL), STATUS_OK);
+    assert_int_equal(sim_costs_check(&schedule, &costs, NULL), STATUS_OK);
 
     sim_order_summarise(&order, &costs, (int64_t[]){INT64_MAX / 2}, &summary);
 

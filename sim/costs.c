@@ -1,0 +1,162 @@
+#include "sim/costs.h"
+
+#include "sim/network.h"
+
+#include <assert.h>
+#include <inttypes.h>
+
+/// Adds a time, counted times, to a total that may not pass INT64_MAX / 4.
+static status add_time(int64_t *total, int64_t ns, int64_t times, const char *what, int stage,
+                       error_message *err)
+{
+    const int64_t limit = INT64_MAX / 4;
+    if (ns < 0) {
+        return error_set(err, STATUS_INVALID, "%s of stage %d is negative: %" PRId64 " ns", what,
+                         stage, ns);
+    }
+    if (ns > (limit - *total) / times) {
+        return error_set(err, STATUS_INVALID,
+                         "%s of stage %d: with %" PRId64 " ns all ops and messages of the "
+                         "iteration together take longer than %" PRId64 " ns",
+                         what, stage, ns, limit);
+    }
+    *total += ns * times;
+    return STATUS_OK;
+}
+
+static status add_times(int64_t *total, const int64_t *op_ns, const bal_stage_costs *costs,
+                        int microbatch_count, const char *what, error_message *err)
+{
+    const int columns = costs->microbatch_count;
+    for (int stage = 0; stage < costs->stage_count; stage++) {
+        for (int column = 0; column < columns; column++) {
+            TRY(add_time(total, op_ns[(int64_t)stage * columns + column],
+                         columns == 1 ? microbatch_count : 1, what, stage, err));
+        }
+    }
+    return STATUS_OK;
+}
+
+/// Adds what an op of every microbatch could add to or take from memory.
+static status add_memory(int64_t *total, int64_t change, int microbatch_count, const char *what,
+                         int stage, error_message *err)
+{
+    const int64_t limit = INT64_MAX / 4;
+    const int64_t room = (limit - *total) / microbatch_count;
+    if (change > room || change < -room) {
+        return error_set(err, STATUS_INVALID,
+                         "%s of stage %d: with %" PRId64 " the memory of %d microbatches adds up "
+                         "to more than %" PRId64,
+                         what, stage, change, microbatch_count, limit);
+    }
+    *total += (change < 0 ? -change : change) * microbatch_count;
+    return STATUS_OK;
+}
+
+static status check_memory(const bal_stage_costs *costs, int microbatch_count, error_message *err)
+{
+    int64_t total = 0;
+    for (int stage = 0; stage < costs->stage_count; stage++) {
+        TRY(add_memory(&total, costs->memory_forward[stage], microbatch_count, "memory_forward",
+                       stage, err));
+        TRY(add_memory(&total, costs->memory_backward_input[stage], microbatch_count,
+                       "memory_backward_input", stage, err));
+        TRY(add_memory(&total, costs->memory_backward_weight[stage], microbatch_count,
+                       "memory_backward_weight", stage, err));
+    }
+    return STATUS_OK;
+}
+
+status sim_costs_check(const bal_schedule *schedule, const bal_stage_costs *costs,
+                       error_message *err)
+{
+    const int microbatches = schedule->microbatch_count;
+    const int stages = schedule->rank_count * schedule->chunk_count;
+    int64_t total = 0;
+    if (costs->stage_count != stages) {
+        return error_set(err, STATUS_INVALID, "costs of %d stages for a schedule of %d stages",
+                         costs->stage_count, stages);
+    }
+    if (costs->microbatch_count != 1 && costs->microbatch_count != microbatches) {
+        return error_set(err, STATUS_INVALID,
+                         "costs of %d microbatches for a schedule of %d microbatches",
+                         costs->microbatch_count, microbatches);
+    }
+    TRY(add_times(&total, costs->forward_ns, costs, microbatches, "forward_ns", err));
+    TRY(add_times(&total, costs->backward_input_ns, costs, microbatches, "backward_input_ns", err));
+    TRY(add_times(&total, costs->backward_weight_ns, costs, microbatches, "backward_weight_ns",
+                  err));
+    for (int stage = 0; stage < costs->stage_count; stage++) {
+        TRY(add_time(&total, sim_network_transfer_ns(schedule, costs, OP_FORWARD, stage),
+                     microbatches, "send_forward_ns", stage, err));
+        TRY(add_time(&total, sim_network_transfer_ns(schedule, costs, OP_BACKWARD_INPUT, stage),
+                     microbatches, "send_backward_ns", stage, err));
+    }
+    return check_memory(costs, microbatches, err);
+}
+
+static bool has_full_backward(const bal_schedule *schedule)
+{
+    const int ops = schedule->first_op[schedule->rank_count];
+    for (int op = 0; op < ops; op++) {
+        if (schedule->ops[op].kind == OP_BACKWARD) return true;
+    }
+    return false;
+}
+
+status sim_cost_table_init(const bal_schedule *schedule, arena *memory, sim_cost_table *table,
+                           error_message *err)
+{
+    const int stages = schedule->rank_count * schedule->chunk_count;
+    const bool sums = has_full_backward(schedule);
+    const size_t cells = sums ? (size_t)stages * (size_t)schedule->microbatch_count : 0;
+    const sim_cost_table filled = {
+        .schedule = schedule,
+        .stage_count = stages,
+        .rows = arena_array(memory, (size_t)stages * OP_KIND_COUNT, sizeof *filled.rows),
+        .has_full_backward = sums,
+        .full_backward_ns = arena_array(memory, cells, sizeof *filled.full_backward_ns),
+    };
+    if (filled.rows == NULL || filled.full_backward_ns == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory for the costs of %d stages", stages);
+    }
+    *table = filled;
+    return STATUS_OK;
+}
+
+static void add_full_backward(const sim_cost_table *table, const bal_stage_costs *costs)
+{
+    const int64_t count = (int64_t)table->stage_count * costs->microbatch_count;
+    int64_t *restrict sum = table->full_backward_ns;
+    const int64_t *input = costs->backward_input_ns;
+    const int64_t *weight = costs->backward_weight_ns;
+    for (int64_t cell = 0; cell < count; cell++) {
+        sum[cell] = input[cell] + weight[cell];
+    }
+}
+
+void sim_cost_table_fill(sim_cost_table *table, const bal_stage_costs *costs)
+{
+    const int stages = table->stage_count;
+    const int64_t columns = costs->microbatch_count;
+    assert(costs->stage_count == stages);
+    assert(columns == 1 || columns == table->schedule->microbatch_count);
+    if (table->has_full_backward) add_full_backward(table, costs);
+    const int64_t *const op_ns[OP_KIND_COUNT] = {
+        [OP_FORWARD] = costs->forward_ns,
+        [OP_BACKWARD_INPUT] = costs->backward_input_ns,
+        [OP_BACKWARD_WEIGHT] = costs->backward_weight_ns,
+        [OP_BACKWARD] = table->full_backward_ns,
+    };
+    for (int kind = 0; kind < OP_KIND_COUNT; kind++) {
+        if (kind == OP_BACKWARD && !table->has_full_backward) continue;
+        for (int stage = 0; stage < stages; stage++) {
+            table->rows[kind * stages + stage] = (sim_row){
+                .op_ns = op_ns[kind] + stage * columns,
+                .transfer_ns =
+                    sim_network_transfer_ns(table->schedule, costs, (bal_op_kind)kind, stage),
+            };
+        }
+    }
+    table->column_mask = columns > 1 ? UINT32_MAX : 0;
+}

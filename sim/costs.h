@@ -1,0 +1,44 @@
+/// Stage costs as a play reads them: checked once, then one row per kind of op and stage.
+#pragma once
+
+#include "balance/schedule.h"
+#include "balance/stage_costs.h"
+#include "base/arena.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/// Refuses costs that a play could not add up. Both engines assume that it passed.
+///
+/// @return STATUS_INVALID naming what does not fit: costs are of another number of stages, or of
+///         microbatches other than 1 and the schedule's; a cost is negative; all ops and messages
+///         together take longer than INT64_MAX / 4 ns; the memory of all microbatches exceeds
+///         INT64_MAX / 4.
+status sim_costs_check(const bal_schedule *schedule, const bal_stage_costs *costs,
+                       error_message *err);
+
+/// What all ops of one kind and stage have in common.
+typedef struct sim_row {
+    const int64_t *op_ns; // [microbatch_count], or [1] if the table has no columns
+    int64_t transfer_ns;  // end of the op until its message is there
+} sim_row;
+
+/// The rows of a schedule, made once and filled for each play.
+typedef struct sim_cost_table {
+    const bal_schedule *schedule;
+    int stage_count;
+    uint32_t column_mask;      // microbatch & column_mask is the column of a row
+    sim_row *rows;             // [OP_KIND_COUNT][stage_count]
+    bool has_full_backward;    // some op is a BW
+    int64_t *full_backward_ns; // [stage_count][microbatch_count] scratch, if has_full_backward
+} sim_cost_table;
+
+/// @param table carved from memory; schedule is borrowed for its life
+/// @return STATUS_NO_MEMORY
+status sim_cost_table_init(const bal_schedule *schedule, arena *memory, sim_cost_table *table,
+                           error_message *err);
+
+/// Points the rows at costs, which are borrowed for the plays that follow. Time O(stages), with BW
+/// O(stages * microbatches); no allocation.
+void sim_cost_table_fill(sim_cost_table *table, const bal_stage_costs *costs);
