@@ -16,6 +16,13 @@ bool bench_is_smoke(int argc, char **argv)
     exit(2);
 }
 
+void bench_require(status code, const error_message *err)
+{
+    if (code == STATUS_OK) return;
+    fprintf(stderr, "bench: %s\n", err->message);
+    exit(1);
+}
+
 int64_t bench_now_ns(void)
 {
     struct timespec now;

@@ -1,12 +1,17 @@
 /// What the programs in tests/bench share: a stopwatch, and the line in which a figure is printed.
 #pragma once
 
+#include "base/status.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
 /// Reads the one argument of a benchmark, --smoke: every setting once, as small as possible, to see
 /// that the program works. Exits with 2 and a message on any other argument.
 bool bench_is_smoke(int argc, char **argv);
+
+/// Exits with 1 and the message unless code is STATUS_OK: preparing a benchmark must not fail.
+void bench_require(status code, const error_message *err);
 
 /// Nanoseconds of the monotonic clock since an unspecified moment.
 int64_t bench_now_ns(void);
