@@ -43,43 +43,76 @@ static rank_sums sum_rank(const bal_timeline *timeline, int first, int end)
     return sums;
 }
 
-bal_metrics bal_metrics_of(const bal_timeline *timeline)
+/// Metrics while the ranks are added one by one.
+typedef struct rank_totals {
+    int rank_count;
+    int64_t begin_ns;
+    int64_t end_ns;
+    int64_t work_min_ns;
+    bal_metrics metrics;
+} rank_totals;
+
+static rank_totals totals_start(int rank_count)
 {
-    const bal_schedule *schedule = timeline->schedule;
-    const int rank_count = schedule->rank_count;
-    bal_metrics metrics = {.imbalance_ratio = 1.0};
-    int64_t begin_ns = INT64_MAX;
-    int64_t end_ns = INT64_MIN;
-    int64_t work_min_ns = INT64_MAX;
-    for (int rank = 0; rank < rank_count; rank++) {
-        const int first = schedule->first_op[rank];
-        const int end = schedule->first_op[rank + 1];
-        if (first == end) {
-            work_min_ns = 0;
-            continue;
-        }
-        const rank_sums sums = sum_rank(timeline, first, end);
-        const int64_t span_ns = sums.end_ns - sums.begin_ns;
-        if (sums.begin_ns < begin_ns) begin_ns = sums.begin_ns;
-        if (sums.end_ns > end_ns) end_ns = sums.end_ns;
-        if (span_ns > metrics.span_ns) metrics.span_ns = span_ns;
-        if (sums.work_ns > metrics.work_max_ns) metrics.work_max_ns = sums.work_ns;
-        if (sums.work_ns < work_min_ns) work_min_ns = sums.work_ns;
-        metrics.busy_ns += sums.work_ns;
-    }
-    if (metrics.busy_ns == 0) {
-        if (end_ns > begin_ns) metrics.makespan_ns = end_ns - begin_ns;
-        return metrics;
-    }
-    metrics.makespan_ns = end_ns - begin_ns;
-    const double total = (double)rank_count * (double)metrics.makespan_ns;
+    return (rank_totals){.rank_count = rank_count,
+                         .begin_ns = INT64_MAX,
+                         .end_ns = INT64_MIN,
+                         .work_min_ns = INT64_MAX,
+                         .metrics = {.imbalance_ratio = 1.0}};
+}
+
+static void totals_add(rank_totals *totals, rank_sums sums)
+{
+    bal_metrics *metrics = &totals->metrics;
+    const int64_t span_ns = sums.end_ns - sums.begin_ns;
+    if (sums.begin_ns < totals->begin_ns) totals->begin_ns = sums.begin_ns;
+    if (sums.end_ns > totals->end_ns) totals->end_ns = sums.end_ns;
+    if (span_ns > metrics->span_ns) metrics->span_ns = span_ns;
+    if (sums.work_ns > metrics->work_max_ns) metrics->work_max_ns = sums.work_ns;
+    if (sums.work_ns < totals->work_min_ns) totals->work_min_ns = sums.work_ns;
+    metrics->busy_ns += sums.work_ns;
+}
+
+static bal_metrics totals_finish(const rank_totals *totals)
+{
+    bal_metrics metrics = totals->metrics;
+    if (totals->end_ns > totals->begin_ns) metrics.makespan_ns = totals->end_ns - totals->begin_ns;
+    if (metrics.busy_ns == 0) return metrics;
+    const double total = (double)totals->rank_count * (double)metrics.makespan_ns;
     const double busy = (double)metrics.busy_ns;
     metrics.bubble_ratio = 1.0 - busy / total;
     metrics.bubble_overhead_ratio = (total - busy) / busy;
     metrics.zb_bubble_rate = 1.0 - (double)metrics.work_max_ns / (double)metrics.span_ns;
-    metrics.imbalance_ratio = (double)metrics.work_max_ns * rank_count / busy;
-    metrics.load_spread_ratio = (double)(metrics.work_max_ns - work_min_ns) * rank_count / busy;
+    metrics.imbalance_ratio = (double)metrics.work_max_ns * totals->rank_count / busy;
+    metrics.load_spread_ratio =
+        (double)(metrics.work_max_ns - totals->work_min_ns) * totals->rank_count / busy;
     return metrics;
+}
+
+bal_metrics bal_metrics_of(const bal_timeline *timeline)
+{
+    const bal_schedule *schedule = timeline->schedule;
+    rank_totals totals = totals_start(schedule->rank_count);
+    for (int rank = 0; rank < schedule->rank_count; rank++) {
+        const int first = schedule->first_op[rank];
+        const int end = schedule->first_op[rank + 1];
+        if (first == end) {
+            totals.work_min_ns = 0;
+        } else {
+            totals_add(&totals, sum_rank(timeline, first, end));
+        }
+    }
+    return totals_finish(&totals);
+}
+
+bal_metrics bal_metrics_of_ranks(const int64_t *begin_ns, const int64_t *end_ns,
+                                 const int64_t *work_ns, int rank_count)
+{
+    rank_totals totals = totals_start(rank_count);
+    for (int rank = 0; rank < rank_count; rank++) {
+        totals_add(&totals, (rank_sums){begin_ns[rank], end_ns[rank], work_ns[rank]});
+    }
+    return totals_finish(&totals);
 }
 
 /// Change of memory by an op; stage is its own.

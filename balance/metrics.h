@@ -26,6 +26,12 @@ typedef struct bal_metrics {
 /// (imbalance_ratio 1). Time O(ops), no allocation.
 bal_metrics bal_metrics_of(const bal_timeline *timeline);
 
+/// The same from what a replay keeps of every rank; each must have played at least one op.
+///
+/// @param begin_ns, end_ns, work_ns [rank_count] begin of its first op, end of its last, sum of all
+bal_metrics bal_metrics_of_ranks(const int64_t *begin_ns, const int64_t *end_ns,
+                                 const int64_t *work_ns, int rank_count);
+
 /// Imbalance of loads alone.
 ///
 /// @param load_ns [count], >= 0

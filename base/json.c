@@ -238,6 +238,15 @@ json_value json_element(json_value container, int index)
                         .parent = node_of(container)};
 }
 
+json_value json_next(json_value element)
+{
+    const cJSON *node = element.node != NULL ? node_of(element)->next : NULL;
+    return (json_value){.node = node,
+                        .document = element.document,
+                        .key = node != NULL && node->string != NULL ? node->string : "",
+                        .parent = element.parent};
+}
+
 const char *json_key(json_value value)
 {
     return value.key;

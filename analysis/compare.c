@@ -1,0 +1,373 @@
+#include "analysis/compare.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/// What the sink of a replay passes on.
+typedef struct row_context {
+    const ana_listener *listener;
+} row_context;
+
+static bool pass_wants(void *context, int iteration)
+{
+    const ana_listener *listener = ((row_context *)context)->listener;
+    return listener->wants_timeline != NULL &&
+           listener->wants_timeline(listener->context, iteration);
+}
+
+static status pass_iteration(void *context, const sim_training_iteration *iteration,
+                             error_message *err)
+{
+    const ana_listener *listener = ((row_context *)context)->listener;
+    if (listener->iteration == NULL) return STATUS_OK;
+    return listener->iteration(listener->context, iteration, err);
+}
+
+static double rate(const ana_setup *setup, int64_t total_ns)
+{
+    const double units =
+        setup->tokens_per_microbatch > 0 ? (double)setup->tokens_per_microbatch : 1.0;
+    const double per_iteration =
+        units * (double)setup->microbatch_count * (double)setup->study->data_parallel;
+    if (total_ns <= 0) return 0;
+    return per_iteration * (double)setup->iteration_count / ((double)total_ns / 1e9);
+}
+
+static sim_training training_of(const ana_setup *setup, const ana_balancing *balancing,
+                                row_context *context)
+{
+    const ana_study *study = setup->study;
+    return (sim_training){
+        .source = setup->source,
+        .machine = setup->machine,
+        .iteration_count = setup->iteration_count,
+        .microbatch_count = setup->microbatch_count,
+        .chunk_count = study->chunk_count,
+        .schedule = study->schedule,
+        .post_validation = study->post_validation,
+        .reduction_ns = setup->reduction_ns,
+        .optimizer_step_ns = study->optimizer_step_ns,
+        .decision_ns = study->decision_ns,
+        .change_ratio = study->change_ratio,
+        .balancer = balancing->balancer,
+        .weight = balancing->weight,
+        .policy = balancing->policy,
+        .sink = {.context = context, .wants_timeline = pass_wants, .put = pass_iteration},
+    };
+}
+
+static status play_row(const ana_setup *setup, const ana_listener *listener, arena *memory,
+                       ana_row *row, error_message *err)
+{
+    static const ana_listener nobody = {0};
+    row_context context = {.listener = listener != NULL ? listener : &nobody};
+    const sim_training training = training_of(setup, row->balancing, &context);
+    if (context.listener->begin_row != NULL) {
+        TRY(context.listener->begin_row(context.listener->context, row->balancing, err));
+    }
+    error_message inner = {0};
+    row->outcome = sim_training_replay(&training, memory, &row->result, &inner);
+    if (row->outcome != STATUS_OK) {
+        if (row->outcome != STATUS_INFEASIBLE) {
+            return error_set(err, row->outcome, "%s: %.*s", row->balancing->label, 400,
+                             inner.message);
+        }
+        snprintf(row->message, sizeof row->message, "%.*s", (int)sizeof row->message - 1,
+                 inner.message);
+    } else if (row->result.executable) {
+        row->iteration_mean_ns = row->result.total_ns / setup->iteration_count;
+        row->per_second = rate(setup, row->result.total_ns);
+    }
+    if (context.listener->end_row == NULL) return STATUS_OK;
+    return context.listener->end_row(context.listener->context, row, err);
+}
+
+/// The rate of the row of a static baseline under its own weight; 0 if there is none.
+static double baseline_rate(const ana_row *rows, int row_count, const char *name)
+{
+    for (int row = 0; row < row_count; row++) {
+        const ana_balancing *balancing = rows[row].balancing;
+        if (strcmp(balancing->balancer->name, name) == 0 &&
+            balancing->policy.kind == BAL_POLICY_NEVER && rows[row].outcome == STATUS_OK) {
+            return rows[row].per_second;
+        }
+    }
+    return 0;
+}
+
+status ana_compare(const ana_setup *setup, const ana_listener *listener, arena *memory,
+                   ana_comparison *comparison, error_message *err)
+{
+    const int row_count = setup->study->balancing_count;
+    ana_row *rows = arena_array(memory, (size_t)row_count, sizeof *rows);
+    if (rows == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    int feasible = 0;
+    for (int row = 0; row < row_count; row++) {
+        rows[row].balancing = &setup->study->balancings[row];
+        TRY(play_row(setup, listener, memory, &rows[row], err));
+        feasible += rows[row].outcome == STATUS_OK;
+    }
+    if (feasible == 0) return error_set(err, STATUS_INFEASIBLE, "%s", rows[0].message);
+    const double even = baseline_rate(rows, row_count, "even");
+    const double tuned = baseline_rate(rows, row_count, "tuned");
+    for (int row = 0; row < row_count; row++) {
+        if (even > 0) rows[row].relative_to_even = rows[row].per_second / even;
+        if (tuned > 0) rows[row].relative_to_tuned = rows[row].per_second / tuned;
+    }
+    *comparison = (ana_comparison){.setup = setup, .rows = rows};
+    return STATUS_OK;
+}
+
+static int64_t largest(const int64_t *values, int count)
+{
+    int64_t result = 0;
+    for (int index = 0; index < count; index++) {
+        if (values[index] > result) result = values[index];
+    }
+    return result;
+}
+
+/// "1.23x", or "-" where there is no baseline.
+static const char *ratio_text(double ratio, char out[16])
+{
+    if (ratio > 0) {
+        snprintf(out, 16, "%.3fx", ratio);
+    } else {
+        snprintf(out, 16, "-");
+    }
+    return out;
+}
+
+static const char *rate_text(double per_second, char out[24])
+{
+    const int decimals = per_second >= 1000 ? 0 : per_second >= 10 ? 1 : 3;
+    snprintf(out, 24, "%.*f", decimals, per_second);
+    return out;
+}
+
+static void print_row(const ana_setup *setup, const ana_row *row, int label_width, text_buffer *out)
+{
+    const sim_training_result *result = &row->result;
+    text_format(out, "%-*s", label_width, row->balancing->label);
+    if (row->outcome != STATUS_OK) {
+        text_format(out, "  infeasible: %s\n", row->message);
+        return;
+    }
+    char moved[32];
+    text_size(result->moved_bytes, moved);
+    if (!result->executable) {
+        text_format(out, " %12s %8s %8s %10s %15s %9.3f %6d %7" PRId64 " %10s %10s  %s\n", "-", "-",
+                    "-", "-", "-", result->imbalance_ratio, result->rebalance_count,
+                    result->moved_layer_count, moved, "-", "loads only, not executable");
+        return;
+    }
+    char iteration[32];
+    char memory[32];
+    char throughput[24];
+    char even[16];
+    char tuned[16];
+    char bubbles[32];
+    const int64_t peak = largest(result->peak_memory_bytes, setup->machine.rank_count);
+    text_duration(row->iteration_mean_ns, iteration);
+    text_size(peak, memory);
+    snprintf(bubbles, sizeof bubbles, "%.3f -> %.3f", result->first.bubble_ratio,
+             result->last.bubble_ratio);
+    text_format(out, " %12s %8s %8s %10s %15s %9.3f %6d %7" PRId64 " %10s %10s  %s\n",
+                rate_text(row->per_second, throughput), ratio_text(row->relative_to_even, even),
+                ratio_text(row->relative_to_tuned, tuned), iteration, bubbles,
+                result->imbalance_ratio, result->rebalance_count, result->moved_layer_count, moved,
+                peak > 0 ? memory : "-",
+                setup->machine.rank_memory_bytes == 0 ? "no limit"
+                : result->fits                        ? "yes"
+                                                      : "NO");
+}
+
+static void print_inputs(const ana_inputs *inputs, text_buffer *out)
+{
+    int counts[ANA_ORIGIN_COUNT] = {0};
+    int width = 0;
+    for (int input = 0; input < inputs->count; input++) {
+        const int length = (int)strlen(inputs->entries[input].name);
+        if (length > width) width = length;
+    }
+    text_append(out, "\nInputs\n");
+    for (int input = 0; input < inputs->count; input++) {
+        const ana_input *entry = &inputs->entries[input];
+        counts[entry->origin]++;
+        text_format(out, "  %-8s  %-*s  %s\n", ana_origin_name(entry->origin), width, entry->name,
+                    entry->value);
+    }
+    text_append(out, " ");
+    for (int origin = 0; origin < ANA_ORIGIN_COUNT; origin++) {
+        text_format(out, " %d %s%s", counts[origin], ana_origin_name((ana_origin)origin),
+                    origin + 1 < ANA_ORIGIN_COUNT ? "," : "\n");
+    }
+}
+
+void ana_comparison_print(const ana_comparison *comparison, text_buffer *out)
+{
+    const ana_setup *setup = comparison->setup;
+    const ana_study *study = setup->study;
+    const bool tokens = setup->tokens_per_microbatch > 0;
+    int label_width = 8;
+    for (int row = 0; row < study->balancing_count; row++) {
+        const int length = (int)strlen(study->balancings[row].label);
+        if (length > label_width) label_width = length;
+    }
+    text_format(out, "%s: %d iterations, %d layers on %d stages, %d microbatches, %s%s\n\n",
+                study->name, setup->iteration_count, setup->source.layer_count,
+                setup->machine.rank_count, setup->microbatch_count, study->schedule,
+                study->post_validation ? ", post-validation" : "");
+    text_format(out, "%-*s %12s %8s %8s %10s %15s %9s %6s %7s %10s %10s  %s\n", label_width,
+                "balancer", tokens ? "tokens/s" : "microbatch/s", "vs even", "vs tuned",
+                "iteration", "bubble_ratio", "imbalance", "rebal.", "layers", "moved", "peak mem",
+                "fits");
+    for (int row = 0; row < study->balancing_count; row++) {
+        print_row(setup, &comparison->rows[row], label_width, out);
+    }
+    text_append(out,
+                "\niteration: mean over the run, decisions and migration included. bubble_ratio:"
+                " idle / total in the first -> last iteration.\nimbalance: max / mean load of"
+                " the ranks, mean over the run. peak mem: largest over the ranks.\n");
+    print_inputs(&study->inputs, out);
+}
+
+static void write_metrics(json_writer *writer, const char *key, const bal_metrics *metrics)
+{
+    json_write_key(writer, key);
+    json_begin_object(writer);
+    json_write_key(writer, "makespan_ns");
+    json_write_int64(writer, metrics->makespan_ns);
+    json_write_key(writer, "span_ns");
+    json_write_int64(writer, metrics->span_ns);
+    json_write_key(writer, "bubble_ratio");
+    json_write_double(writer, metrics->bubble_ratio);
+    json_write_key(writer, "zb_bubble_rate");
+    json_write_double(writer, metrics->zb_bubble_rate);
+    json_write_key(writer, "imbalance_ratio");
+    json_write_double(writer, metrics->imbalance_ratio);
+    json_write_key(writer, "load_spread_ratio");
+    json_write_double(writer, metrics->load_spread_ratio);
+    json_end_object(writer);
+}
+
+static void write_number(json_writer *writer, const char *key, int64_t value)
+{
+    json_write_key(writer, key);
+    json_write_int64(writer, value);
+}
+
+static void write_ratio(json_writer *writer, const char *key, double value)
+{
+    json_write_key(writer, key);
+    if (value > 0) {
+        json_write_double(writer, value);
+    } else {
+        json_write_null(writer);
+    }
+}
+
+static void write_times(const ana_setup *setup, const ana_row *row, json_writer *writer)
+{
+    const sim_training_result *result = &row->result;
+    json_write_key(writer,
+                   setup->tokens_per_microbatch > 0 ? "tokens_per_s" : "microbatches_per_s");
+    json_write_double(writer, row->per_second);
+    write_ratio(writer, "relative_to_even", row->relative_to_even);
+    write_ratio(writer, "relative_to_tuned", row->relative_to_tuned);
+    write_number(writer, "total_ns", result->total_ns);
+    write_number(writer, "iteration_mean_ns", row->iteration_mean_ns);
+    write_number(writer, "pipeline_ns", result->pipeline_ns);
+    write_number(writer, "decision_ns", result->decision_ns);
+    write_number(writer, "migration_ns", result->migration_ns);
+    json_write_key(writer, "bubble_ratio");
+    json_write_double(writer, result->bubble_ratio);
+    write_metrics(writer, "first", &result->first);
+    write_metrics(writer, "last", &result->last);
+    json_write_key(writer, "start_first_layer");
+    json_write_int_array(writer, result->start_first_layer, result->stage_count + 1);
+    json_write_key(writer, "final_first_layer");
+    json_write_int_array(writer, result->final_first_layer, result->stage_count + 1);
+    json_write_key(writer, "peak_memory_bytes");
+    json_write_int64_array(writer, result->peak_memory_bytes, setup->machine.rank_count);
+    json_write_key(writer, "fits");
+    json_write_bool(writer, result->fits);
+}
+
+static void write_row(const ana_setup *setup, const ana_row *row, json_writer *writer)
+{
+    const sim_training_result *result = &row->result;
+    char policy[32];
+    bal_policy_name(row->balancing->policy, policy);
+    json_begin_object(writer);
+    json_write_key(writer, "label");
+    json_write_string(writer, row->balancing->label);
+    json_write_key(writer, "balancer");
+    json_write_string(writer, row->balancing->balancer->name);
+    json_write_key(writer, "policy");
+    json_write_string(writer, policy);
+    if (row->outcome != STATUS_OK) {
+        json_write_key(writer, "infeasible");
+        json_write_string(writer, row->message);
+        json_end_object(writer);
+        return;
+    }
+    json_write_key(writer, "executable");
+    json_write_bool(writer, result->executable);
+    if (result->executable) write_times(setup, row, writer);
+    json_write_key(writer, "imbalance_ratio");
+    json_write_double(writer, result->imbalance_ratio);
+    write_number(writer, "changes", result->change_count);
+    write_number(writer, "decisions", result->decision_count);
+    write_number(writer, "rebalances", result->rebalance_count);
+    write_number(writer, "moved_layers", result->moved_layer_count);
+    write_number(writer, "moved_bytes", result->moved_bytes);
+    write_number(writer, "bottleneck_ns", result->bottleneck_ns);
+    write_number(writer, "bottleneck_lower_bound_ns", result->bottleneck_lower_bound_ns);
+    json_end_object(writer);
+}
+
+static void write_inputs(const ana_inputs *inputs, json_writer *writer)
+{
+    json_begin_array(writer);
+    for (int input = 0; input < inputs->count; input++) {
+        json_begin_object(writer);
+        json_write_key(writer, "name");
+        json_write_string(writer, inputs->entries[input].name);
+        json_write_key(writer, "value");
+        json_write_string(writer, inputs->entries[input].value);
+        json_write_key(writer, "origin");
+        json_write_string(writer, ana_origin_name(inputs->entries[input].origin));
+        json_end_object(writer);
+    }
+    json_end_array(writer);
+}
+
+void ana_comparison_write(const ana_comparison *comparison, text_buffer *out)
+{
+    const ana_setup *setup = comparison->setup;
+    json_writer writer = json_writer_init(out, false);
+    json_begin_object(&writer);
+    json_write_key(&writer, "schema");
+    json_write_string(&writer, "dynmo-simulation/1");
+    json_write_key(&writer, "name");
+    json_write_string(&writer, setup->study->name);
+    write_number(&writer, "iterations", setup->iteration_count);
+    write_number(&writer, "layers", setup->source.layer_count);
+    write_number(&writer, "stages", setup->machine.rank_count);
+    write_number(&writer, "microbatches", setup->microbatch_count);
+    json_write_key(&writer, "schedule");
+    json_write_string(&writer, setup->study->schedule);
+    json_write_key(&writer, "rows");
+    json_begin_array(&writer);
+    for (int row = 0; row < setup->study->balancing_count; row++) {
+        write_row(setup, &comparison->rows[row], &writer);
+    }
+    json_end_array(&writer);
+    json_write_key(&writer, "inputs");
+    write_inputs(&setup->study->inputs, &writer);
+    json_end_object(&writer);
+    text_append(out, "\n");
+}

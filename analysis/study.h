@@ -1,0 +1,102 @@
+/// The study file: what is to be simulated, read once, checked completely, with the source of every
+/// input.
+#pragma once
+
+#include "balance/balancer.h"
+#include "balance/controller.h"
+#include "balance/machine.h"
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { ANA_BALANCINGS_MAX = 64, ANA_INPUTS_MAX = 64 };
+
+/// Where an input of a result comes from.
+typedef enum ana_origin {
+    ANA_ORIGIN_MEASURED, ///< recorded from a run
+    ANA_ORIGIN_FITTED,   ///< derived from measurements by a fit
+    ANA_ORIGIN_PRESET,   ///< from a shipped model or hardware file
+    ANA_ORIGIN_ASSUMED,  ///< chosen by the user or by a default
+    ANA_ORIGIN_COUNT
+} ana_origin;
+
+const char *ana_origin_name(ana_origin origin);
+
+typedef struct ana_input {
+    const char *name;  // path in the study, for example "cluster.links.intra.latency_ns"
+    const char *value; // as text with its unit
+    ana_origin origin;
+} ana_input;
+
+/// The inputs of a result, in the order in which they were added.
+typedef struct ana_inputs {
+    ana_input entries[ANA_INPUTS_MAX];
+    int count;
+} ana_inputs;
+
+/// Adds an input; the texts are copied into memory. What does not fit ANA_INPUTS_MAX is an assert.
+void ana_inputs_add(ana_inputs *inputs, arena *memory, const char *name, ana_origin origin,
+                    const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+/// One row of a comparison.
+typedef struct ana_balancing {
+    const bal_balancer *balancer;
+    bal_policy policy;
+    bal_weight weight;
+    const char *label; // unique; "partition on-change" unless the study names it
+} ana_balancing;
+
+typedef struct ana_study {
+    const char *path;
+    const char *name;
+
+    // Where costs come from: a trace in a store, or a model on a hardware.
+    const char *trace_path; // NULL: model and hardware
+    const char *trace_name; // NULL: the store's only or newest
+    const char *model;      // path or shipped name
+    const char *hardware;   // path or shipped name; also gives links and memory to a trace's study
+
+    // cluster; 0 or negative: not given, the hardware or a stated default decides
+    int gpus_per_node;
+    int64_t memory_bytes; // -1: not given; 0: not limited
+    bal_link intra_node;  // latency_ns -1: not given
+    bal_link inter_node;  // latency_ns -1: not given
+
+    // training; 0: not given, the trace decides
+    int iteration_count;
+    int sequence_length;
+    int microbatch_size;
+    int microbatch_count;
+    int data_parallel;
+    int64_t decision_ns; // time of one decision, charged with every rebalance
+    int64_t optimizer_step_ns;
+    bool post_validation; // step without the global barrier: an iteration lasts the span
+
+    // pipeline
+    int stage_count;
+    int chunk_count; // 0: the schedule's own
+    const char *schedule;
+
+    double change_ratio; // dynamism.change_ratio
+
+    ana_balancing balancings[ANA_BALANCINGS_MAX];
+    int balancing_count;
+
+    ana_inputs inputs;       // every value above that was given or defaulted
+    json_document *document; // names above are borrowed from it or from the arena
+} ana_study;
+
+/// Reads a study file. Release with ana_study_close.
+///
+/// @param trace_path, model, hardware overrides from the command line; NULL: as the file says.
+///        A path in the file that is not absolute is relative to the file's folder.
+/// @return STATUS_IO; STATUS_FORMAT naming file, key and limit: unknown keys, balancers,
+///         schedules or policies (with the nearest known name), counts outside their limits;
+///         STATUS_UNSUPPORTED for a part of the format that `dynmo simulate` cannot play.
+status ana_study_open(const char *path, const char *trace_path, const char *model,
+                      const char *hardware, arena *memory, ana_study *study, error_message *err);
+
+void ana_study_close(ana_study *study);

@@ -1,0 +1,36 @@
+/// A timeline as a JSON document ("dynmo-timeline/1"): how one iteration travels from a replay
+/// through the store to the exporters and the report.
+#pragma once
+
+#include "balance/metrics.h"
+#include "balance/stage_costs.h"
+#include "balance/timeline.h"
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/status.h"
+#include "base/text.h"
+
+#include <stdint.h>
+
+/// A timeline with what is needed to explain it.
+typedef struct ana_timeline {
+    const char *label; // which row of a comparison it belongs to
+    int iteration;
+    bal_schedule schedule;
+    bal_timeline timeline;                // timeline.schedule points to schedule
+    const int *first_layer;               // [rank_count * chunk_count + 1]
+    const int64_t *memory_forward;        // [stage_count] changes of memory as in
+    const int64_t *memory_backward_input; // bal_stage_costs, bytes
+    const int64_t *memory_backward_weight;
+} ana_timeline;
+
+/// Appends the document. Times are in ns from the begin of the iteration.
+void ana_timeline_write(const ana_timeline *timeline, text_buffer *out);
+
+/// Reads a document that ana_timeline_write wrote. timeline itself must stay where it is: its
+/// schedule is pointed to.
+///
+/// @param timeline arrays are carved from memory
+/// @return STATUS_FORMAT naming the key that is wrong.
+status ana_timeline_read(const json_document *document, arena *memory, ana_timeline *timeline,
+                         error_message *err);

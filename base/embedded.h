@@ -1,0 +1,12 @@
+/// Text files that are part of the binary, so that it works from anywhere. `embed_files` in
+/// CMakeLists.txt makes one table of them per folder.
+#pragma once
+
+/// Tables end at name NULL.
+typedef struct embedded_file {
+    const char *name; // without folder and extension
+    const char *text; // terminated
+} embedded_file;
+
+/// The text of a name, or NULL.
+const char *embedded_find(const embedded_file *files, const char *name);

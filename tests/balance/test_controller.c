@@ -1,0 +1,119 @@
+/// When a policy acts, and what counts as a change of the model in a noisy trace.
+#include "balance/controller.h"
+#include "tests/assert_close.h"
+
+#include <string.h>
+
+static void policies_read_back_as_written(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"never", "on-change", "every:7", "every:1"};
+    char written[32];
+
+    for (size_t index = 0; index < sizeof names / sizeof names[0]; index++) {
+        bal_policy policy;
+        assert_int_equal(bal_policy_parse(names[index], &policy, NULL), STATUS_OK);
+        bal_policy_name(policy, written);
+        assert_string_equal(written, names[index]);
+    }
+    bal_policy every;
+    assert_int_equal(bal_policy_parse("every-iteration", &every, NULL), STATUS_OK);
+    assert_int_equal(every.period, 1);
+}
+
+static void unknown_policies_and_periods_below_one_are_refused(void **state)
+{
+    (void)state;
+    error_message err = {0};
+    bal_policy policy = {.kind = BAL_POLICY_EVERY, .period = 42};
+
+    assert_int_equal(bal_policy_parse("sometimes", &policy, &err), STATUS_INVALID);
+    assert_string_equal(err.message,
+                        "unknown policy 'sometimes'; known: never, on-change, every:N, "
+                        "every-iteration");
+    assert_int_equal(bal_policy_parse("every:0", &policy, &err), STATUS_INVALID);
+    assert_string_equal(err.message, "policy every:N: 0 is outside [1, 1000000000]");
+    assert_int_equal(bal_policy_parse("every:x", &policy, &err), STATUS_INVALID);
+    assert_int_equal(policy.period, 42);
+}
+
+static void every_n_acts_after_each_nth_iteration(void **state)
+{
+    (void)state;
+    const bal_policy every = {.kind = BAL_POLICY_EVERY, .period = 3};
+    static const bool expected[] = {false, false, true, false, false, true};
+
+    for (int iteration = 0; iteration < 6; iteration++) {
+        assert_int_equal(bal_policy_acts(every, iteration, false), expected[iteration]);
+    }
+    assert_false(bal_policy_acts((bal_policy){.kind = BAL_POLICY_NEVER}, 0, true));
+    assert_true(bal_policy_acts((bal_policy){.kind = BAL_POLICY_ON_CHANGE}, 0, true));
+    assert_false(bal_policy_acts((bal_policy){.kind = BAL_POLICY_ON_CHANGE}, 0, false));
+}
+
+/// Two layers of two microbatches each.
+static bool observe(bal_change_detector *detector, const int64_t forward[4],
+                    const int64_t weight[4])
+{
+    static const int64_t input[4] = {100, 100, 100, 100};
+    return bal_change_detector_observe(detector, &(bal_layer_costs){.layer_count = 2,
+                                                                    .microbatch_count = 2,
+                                                                    .has_split = true,
+                                                                    .forward_ns = forward,
+                                                                    .backward_input_ns = input,
+                                                                    .backward_weight_ns = weight});
+}
+
+static void noise_is_no_change_but_a_frozen_layer_and_a_drift_are(void **state)
+{
+    (void)state;
+    static const int64_t forward[4] = {100, 100, 100, 100};
+    static const int64_t noisy[4] = {110, 130, 90, 100};
+    static const int64_t weight[4] = {100, 100, 100, 100};
+    static const int64_t frozen[4] = {0, 0, 100, 100};
+    static const int64_t slower[4] = {100, 100, 190, 190};
+    arena *memory = arena_create(1024);
+    bal_change_detector detector;
+    assert_int_equal(bal_change_detector_init(&detector, 2, 0.25, memory, NULL), STATUS_OK);
+
+    assert_false(observe(&detector, forward, weight)); // the first is none
+    assert_false(observe(&detector, noisy, weight));
+    assert_true(observe(&detector, noisy, frozen));    // W of layer 0 is gone
+    assert_false(observe(&detector, forward, frozen)); // nothing new
+    assert_true(observe(&detector, slower, frozen));   // layer 1: 300 -> 390, 30 %
+    assert_false(observe(&detector, slower, frozen));
+    assert_true(observe(&detector, slower, weight)); // thawed
+
+    arena_destroy(memory);
+}
+
+static void a_slow_drift_adds_up_to_a_change(void **state)
+{
+    (void)state;
+    static const int64_t weight[4] = {100, 100, 100, 100};
+    arena *memory = arena_create(1024);
+    bal_change_detector detector;
+    int changes = 0;
+    assert_int_equal(bal_change_detector_init(&detector, 2, 0.25, memory, NULL), STATUS_OK);
+
+    for (int64_t step = 0; step <= 60; step++) {
+        const int64_t forward[4] = {100 + 2 * step, 100 + 2 * step, 100, 100};
+        changes += observe(&detector, forward, weight);
+    }
+
+    // Layer 0 goes from 300 to 420: it passes 375 once; the next limit is 376 * 1.25 = 470.
+    assert_int_equal(changes, 1);
+    arena_destroy(memory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(policies_read_back_as_written),
+        cmocka_unit_test(unknown_policies_and_periods_below_one_are_refused),
+        cmocka_unit_test(every_n_acts_after_each_nth_iteration),
+        cmocka_unit_test(noise_is_no_change_but_a_frozen_layer_and_a_drift_are),
+        cmocka_unit_test(a_slow_drift_adds_up_to_a_change),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
