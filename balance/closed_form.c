@@ -1,0 +1,154 @@
+#include "balance/closed_form.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+static bal_closed_ns holds(int64_t ns)
+{
+    return (bal_closed_ns){.ns = ns};
+}
+
+static bal_closed_ns fails(const char *because)
+{
+    return (bal_closed_ns){.ns = -1, .because = because};
+}
+
+static bal_closed_form same(bal_closed_ns length)
+{
+    return (bal_closed_form){.makespan = length, .span = length};
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t work_ns(const bal_equal_stages *stages)
+{
+    return stages->forward_ns + stages->backward_input_ns + stages->backward_weight_ns;
+}
+
+static bal_closed_form gpipe(const bal_equal_stages *stages)
+{
+    const int64_t ahead = stages->rank_count - 1;
+    return same(
+        holds((stages->microbatch_count + ahead) * work_ns(stages) + 2 * ahead * stages->send_ns));
+}
+
+/// A message comes in the way of all but every P-th of the M + P - 2 turns between rank 0's first
+/// forward and its last backward.
+static bal_closed_form one_f_one_b(const bal_equal_stages *stages)
+{
+    const int64_t ahead = stages->rank_count - 1;
+    const int64_t turns = stages->microbatch_count + ahead - 1;
+    return same(holds((stages->microbatch_count + ahead) * work_ns(stages) +
+                      2 * (turns - turns / stages->rank_count) * stages->send_ns));
+}
+
+static bal_closed_form interleaved_1f1b(const bal_equal_stages *stages)
+{
+    const int64_t ahead = stages->rank_count - 1;
+    const int64_t chunks = stages->chunk_count;
+    const int64_t backward_ns = stages->backward_input_ns + stages->backward_weight_ns;
+    const int64_t work = work_ns(stages);
+    if (ahead == 0) return same(holds(stages->microbatch_count * work));
+    if (work % chunks != 0 || stages->forward_ns % chunks != 0) {
+        return same(fails("the times of a chunk are no integers"));
+    }
+    if (stages->send_ns > smaller(stages->forward_ns, backward_ns) / chunks) {
+        return same(fails("a message takes longer than F or BW of a chunk"));
+    }
+    return same(holds(stages->microbatch_count * work + ahead * (work / chunks) +
+                      2 * (stages->rank_count * chunks - 1) * stages->send_ns));
+}
+
+static bal_closed_form zb_h1(const bal_equal_stages *stages)
+{
+    const int64_t ahead = stages->rank_count - 1;
+    const int64_t forward_ns = stages->forward_ns;
+    const int64_t input_ns = stages->backward_input_ns;
+    const int64_t weight_ns = stages->backward_weight_ns;
+    const int64_t send_ns = stages->send_ns;
+    if (stages->microbatch_count < stages->rank_count) {
+        return same(fails("there are fewer microbatches than ranks"));
+    }
+    if (ahead > 0 && send_ns > 0) {
+        if (stages->microbatch_count < 2 * stages->rank_count - 1) {
+            return same(fails("messages take time and there are fewer than 2P-1 microbatches"));
+        }
+        if (weight_ns > smaller(forward_ns, input_ns)) {
+            return same(fails("messages take time and W is longer than F or B"));
+        }
+        if (2 * send_ns > weight_ns) {
+            return same(fails("two messages take longer than W"));
+        }
+    }
+    const int64_t turn_ns = larger(input_ns, forward_ns + input_ns - weight_ns);
+    const int64_t base_ns = stages->microbatch_count * work_ns(stages) + 4 * ahead * send_ns;
+    return (bal_closed_form){.makespan = holds(base_ns + ahead * larger(forward_ns, turn_ns)),
+                             .span = holds(base_ns + ahead * turn_ns)};
+}
+
+static bal_closed_form zb_h2(const bal_equal_stages *stages)
+{
+    const int64_t ahead = stages->rank_count - 1;
+    bal_closed_form form = {.makespan =
+                                fails("no formula is known; at least M(F+B+W) + (P-1)(F+c)")};
+    const int64_t forward_ns = stages->forward_ns;
+    const int64_t weight_ns = stages->backward_weight_ns;
+    if (stages->microbatch_count < 2 * stages->rank_count - 1) {
+        form.span = fails("there are fewer than 2P-1 microbatches");
+    } else if (ahead > 0 && 2 * stages->send_ns > weight_ns) {
+        form.span = fails("two messages take longer than W");
+    } else {
+        const int64_t turn_ns = forward_ns + stages->backward_input_ns + 2 * stages->send_ns -
+                                2 * smaller(forward_ns, weight_ns);
+        form.span = holds(stages->microbatch_count * work_ns(stages) + ahead * larger(0, turn_ns));
+    }
+    if (ahead == 0) form.makespan = form.span;
+    return form;
+}
+
+bal_closed_form bal_closed_form_of(const char *schedule, const bal_equal_stages *stages)
+{
+    if (strcmp(schedule, "gpipe") == 0) return gpipe(stages);
+    if (strcmp(schedule, "1f1b") == 0) return one_f_one_b(stages);
+    if (strcmp(schedule, "interleaved-1f1b") == 0) return interleaved_1f1b(stages);
+    if (strcmp(schedule, "zb-h1") == 0) return zb_h1(stages);
+    if (strcmp(schedule, "zb-h2") == 0) return zb_h2(stages);
+    return same(fails("no formula is known"));
+}
+
+int64_t bal_closed_memory(const char *schedule, const bal_equal_stages *stages, int rank)
+{
+    const int64_t ranks = stages->rank_count;
+    const int64_t all = (int64_t)stages->microbatch_count * stages->chunk_count;
+    if (strcmp(schedule, "gpipe") == 0) return all;
+    if (strcmp(schedule, "1f1b") == 0) return smaller(all, ranks - rank);
+    if (strcmp(schedule, "interleaved-1f1b") == 0) {
+        return smaller(all, 2 * (ranks - 1 - rank) + (stages->chunk_count - 1) * ranks + 1);
+    }
+    if (strcmp(schedule, "zb-h1") == 0) return smaller(all, ranks);
+    if (strcmp(schedule, "zb-h2") == 0) return smaller(all, 2 * ranks - 1);
+    return -1;
+}
+
+/// P * makespan of Chimera's critical path (P forwards, 2P-2 backwards, 3P-2 messages), and the
+/// paper's count of what of it is idle.
+double bal_published_eq1_ratio(int rank_count, int64_t forward_ns, int64_t backward_ns,
+                               int64_t send_ns)
+{
+    const double p = rank_count;
+    const double total =
+        p * (p * (double)(forward_ns + send_ns) + (2 * p - 2) * (double)(backward_ns + send_ns));
+    if (rank_count < 2 || rank_count % 2 != 0 || total <= 0) return NAN;
+    const double idle =
+        (1.5 * p * p + 2 * p - 6) * (double)send_ns + (p * p - 2 * p) * (double)backward_ns;
+    return idle / total;
+}

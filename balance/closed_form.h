@@ -1,0 +1,61 @@
+/// What a schedule takes by formula, for equal stages, with the conditions under which the formula
+/// holds. A check on the players and a number for people; decisions use neither.
+#pragma once
+
+#include <stdint.h>
+
+/// Equal stages. Times are of a rank and one microbatch; with V chunks a chunk takes 1/V of them.
+/// All ops and messages of the iteration together must not exceed INT64_MAX / 4 ns.
+typedef struct bal_equal_stages {
+    int rank_count;
+    int microbatch_count;
+    int chunk_count;
+    int64_t forward_ns;
+    int64_t backward_input_ns;
+    int64_t backward_weight_ns;
+    int64_t send_ns; // end of an op until its message is on the neighbouring rank
+} bal_equal_stages;
+
+/// A length in ns, or why the formula does not hold here.
+typedef struct bal_closed_ns {
+    int64_t ns;          // -1 where because is set
+    const char *because; // NULL where the formula holds; static storage
+} bal_closed_ns;
+
+typedef struct bal_closed_form {
+    bal_closed_ns makespan;
+    bal_closed_ns span;
+} bal_closed_form;
+
+/// Makespan and span of a schedule by formula, equal to a play to the nanosecond where they hold.
+/// With T = F + B + W and latency c:
+///
+/// | schedule         | length                                              | holds               |
+/// | gpipe            | (M+P-1)T + 2(P-1)c                                  | always              |
+/// | 1f1b             | (M+P-1)T + 2(N - floor(N/P))c, N = M+P-2            | always              |
+/// | interleaved-1f1b | MT + (P-1)T/V + 2(PV-1)c                            | c <= min(F, B+W)/V  |
+/// | zb-h1            | MT + (P-1)max(F, B, F+B-W) + 4(P-1)c                | M >= P if c = 0;    |
+/// |                  | span: the same without the F in max                 | else M >= 2P-1 and  |
+/// |                  |                                                     | 2c <= W <= min(F,B) |
+/// | zb-h2            | span: MT + (P-1)max(0, F+B+2c - 2min(F,W))          | M >= 2P-1, 2c <= W  |
+///
+/// Sources: Qi et al., Zero bubble pipeline parallelism, ICLR 2024, with max(F, ...) and the
+/// latency terms derived from the orders' critical paths and tested over grids.
+bal_closed_form bal_closed_form_of(const char *schedule, const bal_equal_stages *stages);
+
+/// Peak of the activations that a rank holds, in those of one chunk (taken at F, given back at the
+/// end of W or BW): gpipe M; 1f1b P - rank; interleaved-1f1b 2(P-1-rank) + (V-1)P + 1; zb-h1 P;
+/// zb-h2 2P-1; never above M * V.
+///
+/// @return -1 where no formula is known
+int64_t bal_closed_memory(const char *schedule, const bal_equal_stages *stages, int rank);
+
+/// The bubble ratio that the DynMo paper prints as Equation 1 for zero-bubble schedules. It is
+/// Chimera's with as many microbatches as ranks: neither M nor W appear in it. Offered for
+/// reproduction under the name `published-eq1`; never used for a decision.
+///
+/// @param backward_ns the full backward
+/// @return idle / total in [0, 1) for an even rank_count >= 2; NaN for others, for which the
+///         paper's counts are no integers, and where all times are 0
+double bal_published_eq1_ratio(int rank_count, int64_t forward_ns, int64_t backward_ns,
+                               int64_t send_ns);

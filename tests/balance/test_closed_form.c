@@ -1,0 +1,170 @@
+/// Closed forms against the plainest player over grids of ranks, microbatches, times and
+/// latencies: where a form holds it is exact; where it does not it says why. Every condition is
+/// shown to be needed. Also the DynMo paper's Equation 1 against its published values.
+#include "balance/closed_form.h"
+#include "balance/metrics.h"
+#include "base/rng.h"
+#include "tests/balance/reference_player.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { FAMILY_COUNT = 5 };
+static const char *const families[FAMILY_COUNT] = {"gpipe", "1f1b", "interleaved-1f1b", "zb-h1",
+                                                   "zb-h2"};
+
+static bal_equal_stages random_stages(rng *generator, int chunk_count)
+{
+    const int ranks = (int)rng_between(generator, 1, 6);
+    const int microbatches = chunk_count > 1 ? ranks * (int)rng_between(generator, 1, 4)
+                                             : (int)rng_between(generator, 1, 18);
+    return (bal_equal_stages){
+        .rank_count = ranks,
+        .microbatch_count = microbatches,
+        .chunk_count = chunk_count,
+        .forward_ns = chunk_count * rng_between(generator, 0, 9),
+        .backward_input_ns = chunk_count * rng_between(generator, 0, 9),
+        .backward_weight_ns = chunk_count * rng_between(generator, 0, 9),
+        .send_ns = rng_below(generator, 2) == 0 ? 0 : rng_between(generator, 1, 6),
+    };
+}
+
+static bal_metrics play(const char *name, const bal_equal_stages *stages, arena *memory)
+{
+    const int chunks = stages->chunk_count;
+    const bal_schedule schedule =
+        reference_build(name, stages->rank_count, stages->microbatch_count, chunks, memory);
+    const bal_stage_costs costs = reference_uniform_costs(
+        stages->rank_count * chunks, stages->forward_ns / chunks,
+        stages->backward_input_ns / chunks, stages->backward_weight_ns / chunks, stages->send_ns,
+        (int64_t[]){1, 0, -1}, memory);
+    const bal_timeline timeline = reference_play(&schedule, &costs, memory);
+    int64_t *peak = arena_array(memory, (size_t)stages->rank_count, sizeof *peak);
+    bal_memory_peak(&schedule, &costs, peak);
+    for (int rank = 0; rank < stages->rank_count; rank++) {
+        assert_int_equal(bal_closed_memory(name, stages, rank), peak[rank]);
+    }
+    return bal_metrics_of(&timeline);
+}
+
+static void assert_closed(bal_closed_ns form, int64_t played_ns, const char *name, int instance)
+{
+    if (form.because == NULL) {
+        if (form.ns != played_ns) {
+            fail_msg("%s, instance %d: %lld by formula, %lld played", name, instance,
+                     (long long)form.ns, (long long)played_ns);
+        }
+    } else {
+        assert_int_equal(form.ns, -1);
+    }
+}
+
+static void a_form_that_holds_is_exact(void **state)
+{
+    (void)state;
+    rng generator = rng_init(20240507, 0);
+    arena *memory = arena_create(1 << 18);
+    int held[FAMILY_COUNT] = {0};
+    for (int instance = 0; instance < 6000; instance++) {
+        const int family = instance % FAMILY_COUNT;
+        const char *name = families[family];
+        const bool chunks = family == 2;
+        const bal_equal_stages stages =
+            random_stages(&generator, chunks ? (int)rng_between(&generator, 2, 4) : 1);
+
+        const bal_metrics metrics = play(name, &stages, memory);
+
+        const bal_closed_form form = bal_closed_form_of(name, &stages);
+        assert_closed(form.makespan, metrics.makespan_ns, name, instance);
+        assert_closed(form.span, metrics.span_ns, name, instance);
+        held[family] += form.span.because == NULL;
+        arena_reset(memory);
+    }
+    assert_int_equal(held[0], 1200); // always
+    assert_int_equal(held[1], 1200);
+    assert_true(held[2] > 600 && held[3] > 300 && held[4] > 300);
+    arena_destroy(memory);
+}
+
+/// One step outside each condition the formula would be wrong: ns is what it would give there.
+static void every_condition_is_needed(void **state)
+{
+    (void)state;
+    const struct {
+        const char *schedule;
+        bal_equal_stages stages;
+        const char *because;
+        int64_t formula_span_ns;
+    } cases[] = {
+        {"interleaved-1f1b",
+         {2, 4, 2, 2, 2, 2, 2},
+         "a message takes longer than F or BW of a chunk",
+         4 * 6 + 3 + 2 * 3 * 2},
+        {"zb-h1", {3, 2, 1, 1, 8, 6, 0}, "there are fewer microbatches than ranks", 2 * 15 + 2 * 8},
+        {"zb-h1",
+         {3, 3, 1, 12, 7, 7, 2},
+         "messages take time and there are fewer than 2P-1 microbatches",
+         3 * 26 + 2 * 12 + 8 * 2},
+        {"zb-h1",
+         {2, 4, 1, 10, 10, 20, 1},
+         "messages take time and W is longer than F or B",
+         4 * 40 + 10 + 4},
+        {"zb-h1", {2, 6, 1, 10, 10, 10, 6}, "two messages take longer than W", 6 * 30 + 10 + 4 * 6},
+        {"zb-h2", {2, 2, 1, 3, 2, 1, 0}, "there are fewer than 2P-1 microbatches", 2 * 6 + 3},
+        {"zb-h2", {2, 18, 1, 0, 3, 2, 4}, "two messages take longer than W", 18 * 5 + 11},
+    };
+    arena *memory = arena_create(1 << 16);
+    for (size_t index = 0; index < sizeof cases / sizeof cases[0]; index++) {
+        const bal_closed_form form =
+            bal_closed_form_of(cases[index].schedule, &cases[index].stages);
+        assert_non_null(form.span.because);
+        assert_string_equal(form.span.because, cases[index].because);
+        const bal_metrics metrics = play(cases[index].schedule, &cases[index].stages, memory);
+        if (metrics.span_ns == cases[index].formula_span_ns) {
+            fail_msg("case %d: the condition is not needed", (int)index);
+        }
+    }
+    arena_destroy(memory);
+}
+
+static void what_has_no_formula_says_so(void **state)
+{
+    (void)state;
+    const bal_equal_stages stages = {4, 8, 1, 5, 6, 4, 0};
+    assert_string_equal(bal_closed_form_of("zb-auto", &stages).span.because, "no formula is known");
+    assert_string_equal(bal_closed_form_of("zb-h2", &stages).makespan.because,
+                        "no formula is known; at least M(F+B+W) + (P-1)(F+c)");
+    assert_int_equal(bal_closed_memory("zb-auto", &stages, 0), -1);
+    const bal_equal_stages odd = {2, 4, 2, 5, 6, 4, 0};
+    assert_string_equal(bal_closed_form_of("interleaved-1f1b", &odd).span.because,
+                        "the times of a chunk are no integers");
+}
+
+static void equation_1_has_the_values_of_the_paper(void **state)
+{
+    (void)state;
+    const double expected[][2] = {{2, 0}, {4, .2500}, {8, .3333}, {16, .3684}, {24, .3793}};
+    for (int index = 0; index < 5; index++) {
+        const double ratio = bal_published_eq1_ratio((int)expected[index][0], 100, 200, 0);
+        assert_true(fabs(ratio - expected[index][1]) <= 0.00005);
+    }
+    const double messages[][2] = {{5, .3413}, {20, .3626}, {50, .3963}, {100, .4353}, {500, .5360}};
+    for (int index = 0; index < 5; index++) {
+        const double ratio = bal_published_eq1_ratio(8, 100, 200, (int64_t)messages[index][0]);
+        assert_true(fabs(ratio - messages[index][1]) <= 0.00005);
+    }
+    assert_true(isnan(bal_published_eq1_ratio(3, 1, 2, 0)));
+    assert_true(isnan(bal_published_eq1_ratio(1, 1, 2, 0)));
+    assert_true(isnan(bal_published_eq1_ratio(4, 0, 0, 0)));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_form_that_holds_is_exact),
+        cmocka_unit_test(every_condition_is_needed),
+        cmocka_unit_test(what_has_no_formula_says_so),
+        cmocka_unit_test(equation_1_has_the_values_of_the_paper),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
