@@ -1,0 +1,32 @@
+/// Model configs and hardware presets that are part of the program, found by name from anywhere.
+#pragma once
+
+#include "base/json.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef enum model_shipped_kind {
+    MODEL_SHIPPED_CONFIG,  ///< models/configs
+    MODEL_SHIPPED_HARDWARE ///< models/hardware
+} model_shipped_kind;
+
+typedef struct model_shipped_file {
+    model_shipped_kind kind;
+    const char *name;  // of the file without ".json"
+    const char *bytes; // [length]
+    size_t length;
+} model_shipped_file;
+
+/// Every shipped file, configs first, each kind by name. CMake writes its source.
+const model_shipped_file *model_shipped_files(int *count);
+
+/// Opens a shipped file by its exact name, or a file on disk: any other word is a path, and a path
+/// with a slash in it is never a name.
+///
+/// @param document release with json_close
+/// @param is_shipped out: which of both it was
+/// @return STATUS_IO, naming the shipped ones of this kind, if it is neither; else as json_open.
+status model_shipped_open(model_shipped_kind kind, const char *name_or_path,
+                          json_document **document, bool *is_shipped, error_message *err);

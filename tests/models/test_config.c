@@ -1,0 +1,403 @@
+/// config: every spelling is read, published parameter totals are met exactly, and each fault of a
+/// file is named with its key and value.
+#include "base/text.h"
+#include "models/config.h"
+#include "tests/assert_close.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static status read_text(const char *text, arena *memory, model_config *config, error_message *err)
+{
+    json_document *document = NULL;
+    TRY(json_open_bytes("c.json", text, strlen(text), &document, err));
+    const status result = model_config_read(document, memory, config, err);
+    json_close(document);
+    return result;
+}
+
+/// base with one member more, or with another value of a member that it has on a line of its own.
+static char *with(const char *base, const char *key, const char *value)
+{
+    char quoted[80];
+    snprintf(quoted, sizeof quoted, "\"%s\":", key);
+    text_buffer out = {0};
+    const char *found = strstr(base, quoted);
+    if (found != NULL) {
+        text_append_bytes(&out, base, (size_t)(found - base));
+        text_format(&out, "%s%s%s", quoted, value, found + strcspn(found, ",}"));
+    } else {
+        text_format(&out, "{%s%s,%s", quoted, value, base + 1);
+    }
+    return out.bytes;
+}
+
+static char *without(const char *base, const char *key)
+{
+    return with(base, key, "null");
+}
+
+static void assert_refused_text(char *owned, status code, const char *message)
+{
+    arena *memory = arena_create(4096);
+    model_config config = {.layer_count = -7};
+    error_message err = {0};
+
+    assert_int_equal(read_text(owned, memory, &config, &err), code);
+
+    assert_string_equal(err.message, message);
+    assert_int_equal(config.layer_count, -7);
+    arena_destroy(memory);
+    free(owned);
+}
+
+static const char gpt2[] = "{\"model_type\":\"gpt2\",\"n_layer\":2,\"n_embd\":64,\"n_head\":4,"
+                           "\"n_positions\":32,\"vocab_size\":100}";
+static const char llama[] =
+    "{\"model_type\":\"llama\",\"num_hidden_layers\":2,\"hidden_size\":64,"
+    "\"intermediate_size\":96,\"num_attention_heads\":4,\"num_key_value_heads\":2,"
+    "\"vocab_size\":100}";
+static const char mixtral[] =
+    "{\"model_type\":\"mixtral\",\"num_hidden_layers\":2,\"hidden_size\":64,"
+    "\"intermediate_size\":96,\"num_attention_heads\":4,\"num_key_value_heads\":2,"
+    "\"num_local_experts\":8,\"num_experts_per_tok\":2,\"vocab_size\":100}";
+static const char llama_moe[] =
+    "{\"model_type\":\"llama_moe\",\"num_hidden_layers\":2,\"hidden_size\":64,"
+    "\"intermediate_size\":96,\"num_attention_heads\":4,\"num_experts\":4,\"num_selects\":2,"
+    "\"vocab_size\":100}";
+static const char deepseek[] =
+    "{\"model_type\":\"deepseek_v2\",\"num_hidden_layers\":27,\"hidden_size\":2048,"
+    "\"intermediate_size\":10944,\"moe_intermediate_size\":1408,\"num_attention_heads\":16,"
+    "\"num_key_value_heads\":16,\"n_routed_experts\":64,\"n_shared_experts\":2,"
+    "\"num_experts_per_tok\":6,\"first_k_dense_replace\":1,\"moe_layer_freq\":1,"
+    "\"kv_lora_rank\":512,\"q_lora_rank\":null,\"qk_nope_head_dim\":128,\"qk_rope_head_dim\":64,"
+    "\"v_head_dim\":128,\"vocab_size\":102400}";
+
+static void published_totals_are_met_exactly(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        int layers;
+        int64_t layer;
+        int64_t total;
+        int64_t active;
+    } published[] = {
+        {"gpt2", 12, 7087872, 124439808, 124439808},
+        {"gpt2-medium", 24, 12596224, 354823168, 354823168},
+        {"gpt2-xl", 48, 30740800, 1557611200, 1557611200},
+        {"gpt-dynmo", 24, 12596224, 355871744, 355871744}, // gpt2-medium with 2048 positions
+        {"llama-2-7b", 32, 202383360, 6738415616, 6738415616},
+        {"llama-3-8b", 32, 218112000, 8030261248, 8030261248},
+        {"mixtral-8x7b", 32, 1451270144, 46702792704, 12879925248},
+        // Llama-2-7B and in each layer a gate of 2hE + E^2 = 131,328.
+        {"llama-moe-3.5b", 32, 202514688, 6742618112, 3496226816},
+    };
+    arena *memory = arena_create(4096);
+    for (size_t row = 0; row < sizeof published / sizeof published[0]; row++) {
+        model_config config;
+        assert_int_equal(model_config_open(published[row].name, memory, &config, NULL), STATUS_OK);
+        assert_int_equal(config.layer_count, published[row].layers);
+        assert_int_equal(model_layer_parameters(&config, 0), published[row].layer);
+        assert_int_equal(model_total_parameters(&config), published[row].total);
+        assert_int_equal(model_active_parameters(&config), published[row].active);
+    }
+    arena_destroy(memory);
+}
+
+static int64_t total_of(const char *text, arena *memory)
+{
+    model_config config;
+    error_message err = {0};
+    if (read_text(text, memory, &config, &err) != STATUS_OK) fail_msg("%s", err.message);
+    return model_total_parameters(&config);
+}
+
+static void totals_of_other_families_are_met_too(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(4096);
+
+    // GPT-2 large, as its table lists it.
+    assert_int_equal(total_of("{\"model_type\":\"gpt2\",\"n_layer\":36,\"n_embd\":1280,"
+                              "\"n_head\":20,\"n_positions\":1024,\"vocab_size\":50257}",
+                              memory),
+                     774030080);
+    // Qwen1.5-MoE-A2.7B: biases on queries, keys and values; a gated shared expert.
+    assert_int_equal(total_of("{\"model_type\":\"qwen2_moe\",\"num_hidden_layers\":24,"
+                              "\"hidden_size\":2048,\"intermediate_size\":5632,"
+                              "\"moe_intermediate_size\":1408,"
+                              "\"shared_expert_intermediate_size\":5632,\"num_experts\":60,"
+                              "\"num_experts_per_tok\":4,\"num_attention_heads\":16,"
+                              "\"num_key_value_heads\":16,\"vocab_size\":151936}",
+                              memory),
+                     14315784192);
+    // Qwen3-30B-A3B: heads wider than hidden_size, norms on queries and keys.
+    assert_int_equal(total_of("{\"model_type\":\"qwen3_moe\",\"num_hidden_layers\":48,"
+                              "\"hidden_size\":2048,\"moe_intermediate_size\":768,"
+                              "\"num_experts\":128,\"num_experts_per_tok\":8,\"head_dim\":128,"
+                              "\"num_attention_heads\":32,\"num_key_value_heads\":4,"
+                              "\"vocab_size\":151936}",
+                              memory),
+                     30532122624);
+    // DeepSeek-V2-Lite: latent attention, queries not compressed, first layer dense.
+    assert_int_equal(total_of(deepseek, memory), 15706484224);
+    // DeepSeek-V3 without its prediction layer: compressed queries, a balancing bias per expert.
+    assert_int_equal(
+        total_of("{\"model_type\":\"deepseek_v3\",\"num_hidden_layers\":61,\"hidden_size\":7168,"
+                 "\"intermediate_size\":18432,\"moe_intermediate_size\":2048,"
+                 "\"num_attention_heads\":128,\"num_key_value_heads\":128,"
+                 "\"n_routed_experts\":256,\"n_shared_experts\":1,\"num_experts_per_tok\":8,"
+                 "\"first_k_dense_replace\":3,\"kv_lora_rank\":512,\"q_lora_rank\":1536,"
+                 "\"qk_nope_head_dim\":128,\"qk_rope_head_dim\":64,\"v_head_dim\":128,"
+                 "\"num_nextn_predict_layers\":1,\"vocab_size\":129280}",
+                 memory),
+        671026419200);
+    arena_destroy(memory);
+}
+
+static void every_spelling_gives_the_same_model(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(4096);
+    const int64_t gpt2_total = total_of(gpt2, memory);
+    const int64_t mixtral_total = total_of(mixtral, memory);
+
+    assert_int_equal(total_of("{\"model_type\":\"gpt2\",\"num_hidden_layers\":2,"
+                              "\"hidden_size\":64,\"num_attention_heads\":4,\"n_ctx\":32,"
+                              "\"n_inner\":256,\"vocab_size\":100}",
+                              memory),
+                     gpt2_total);
+    assert_int_equal(total_of("{\"model_type\":\"mistral\",\"num_hidden_layers\":2,"
+                              "\"hidden_size\":64,\"intermediate_size\":96,"
+                              "\"num_attention_heads\":4,\"num_key_value_heads\":2,"
+                              "\"num_experts\":8,\"num_experts_per_token\":2,"
+                              "\"vocab_size\":100}",
+                              memory),
+                     mixtral_total);
+    // Multimodal files hold the language model in text_config; outside of it other sizes may stand.
+    char nested[sizeof mixtral + 100];
+    snprintf(nested, sizeof nested,
+             "{\"model_type\":\"llava\",\"hidden_size\":3,\"text_config\":%s}", mixtral);
+    assert_int_equal(total_of(nested, memory), mixtral_total);
+    arena_destroy(memory);
+}
+
+static void details_of_a_family_reach_the_config(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(4096);
+    model_config config;
+    char *text = NULL;
+
+    assert_int_equal(read_text(gpt2, memory, &config, NULL), STATUS_OK);
+    assert_true(config.has_tied_embeddings && config.has_learned_positions && config.has_mlp_bias);
+    assert_true(config.has_attention_dropout && config.has_residual_dropout);
+    assert_false(config.has_gated_mlp);
+    assert_int_equal(config.norm, MODEL_NORM_LAYER);
+    assert_int_equal(config.ffn_size, 256);
+    assert_int_equal(config.dtype, MODEL_DTYPE_UNKNOWN);
+
+    text = with(gpt2, "attn_pdrop", "0.0");
+    assert_int_equal(read_text(text, memory, &config, NULL), STATUS_OK);
+    assert_false(config.has_attention_dropout);
+    assert_true(config.has_residual_dropout);
+    free(text);
+
+    text = with(llama, "dtype", "\"bfloat16\"");
+    assert_int_equal(read_text(text, memory, &config, NULL), STATUS_OK);
+    assert_int_equal(config.dtype, MODEL_DTYPE_BFLOAT16);
+    assert_int_equal(config.kv_head_count, 2);
+    assert_int_equal(config.query_key_dim, 16);
+    assert_false(config.has_tied_embeddings);
+    free(text);
+
+    assert_int_equal(read_text(llama_moe, memory, &config, NULL), STATUS_OK);
+    assert_int_equal(config.expert_ffn_size, 24);
+    assert_int_equal(config.kv_head_count, 4);
+    assert_int_equal(config.router_weight_count, 2 * 64 * 4 + 16);
+
+    text = with(mixtral, "sliding_window", "16");
+    assert_int_equal(read_text(text, memory, &config, NULL), STATUS_OK);
+    assert_int_equal(config.sliding_window, 16);
+    free(text);
+
+    assert_int_equal(read_text(deepseek, memory, &config, NULL), STATUS_OK);
+    assert_false(config.is_moe[0]);
+    assert_true(config.is_moe[1] && config.is_moe[26]);
+    assert_int_equal(config.shared_ffn_size, 2816);
+    assert_int_equal(config.query_key_dim, 192);
+    arena_destroy(memory);
+}
+
+static void qwen_layers_are_moe_at_every_step_but_where_listed(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(4096);
+    model_config config;
+
+    assert_int_equal(read_text("{\"model_type\":\"qwen3_moe\",\"num_hidden_layers\":6,"
+                               "\"hidden_size\":64,\"intermediate_size\":96,"
+                               "\"moe_intermediate_size\":32,\"num_experts\":8,"
+                               "\"num_experts_per_tok\":2,\"num_attention_heads\":4,"
+                               "\"num_key_value_heads\":4,\"vocab_size\":100,"
+                               "\"decoder_sparse_step\":2,\"mlp_only_layers\":[3]}",
+                               memory, &config, NULL),
+                     STATUS_OK);
+
+    const bool expected[] = {false, true, false, false, false, true};
+    for (int layer = 0; layer < 6; layer++) {
+        assert_int_equal(config.is_moe[layer], expected[layer]);
+    }
+    assert_int_equal(config.ffn_size, 96);
+    arena_destroy(memory);
+}
+
+static void missing_fields_are_named(void **state)
+{
+    (void)state;
+    assert_refused_text(without(llama, "model_type"), STATUS_FORMAT,
+                        "c.json: model_type: is not a string");
+    assert_refused_text(without(llama, "num_hidden_layers"), STATUS_FORMAT,
+                        "c.json: num_hidden_layers: missing (as is 'n_layer'); model_type 'llama' "
+                        "needs it");
+    assert_refused_text(without(llama, "vocab_size"), STATUS_FORMAT,
+                        "c.json: vocab_size: missing; model_type 'llama' needs it");
+    assert_refused_text(without(llama, "intermediate_size"), STATUS_FORMAT,
+                        "c.json: intermediate_size: missing (as is 'n_inner'); model_type 'llama' "
+                        "needs it");
+    assert_refused_text(without(mixtral, "num_key_value_heads"), STATUS_FORMAT,
+                        "c.json: num_key_value_heads: missing; model_type 'mixtral' needs it");
+    assert_refused_text(without(mixtral, "num_experts_per_tok"), STATUS_FORMAT,
+                        "c.json: num_experts_per_tok: missing (as is 'num_experts_per_token'); "
+                        "model_type 'mixtral' needs it");
+    assert_refused_text(without(gpt2, "n_positions"), STATUS_FORMAT,
+                        "c.json: max_position_embeddings: missing (as is 'n_positions'); "
+                        "model_type 'gpt2' needs it");
+    assert_refused_text(without(deepseek, "kv_lora_rank"), STATUS_FORMAT,
+                        "c.json: kv_lora_rank: missing; model_type 'deepseek_v2' needs it");
+}
+
+static void values_outside_their_limits_are_named(void **state)
+{
+    (void)state;
+    assert_refused_text(with(gpt2, "n_head", "0"), STATUS_FORMAT,
+                        "c.json: n_head: 0 is outside [1, 2097152]");
+    assert_refused_text(with(gpt2, "n_layer", "-3"), STATUS_FORMAT,
+                        "c.json: n_layer: -3 is outside [1, 16384]");
+    assert_refused_text(with(gpt2, "n_embd", "10000000000000000000"), STATUS_FORMAT,
+                        "c.json:1: n_embd: integer 10000000000000000000 exceeds 2^53 = "
+                        "9007199254740992");
+    assert_refused_text(with(gpt2, "n_embd", "1e19"), STATUS_FORMAT,
+                        "c.json: n_embd: integer 1e+19 exceeds 2^53");
+    assert_refused_text(with(gpt2, "n_embd", "NaN"), STATUS_FORMAT, "c.json:1: not valid JSON");
+    assert_refused_text(with(gpt2, "n_embd", "64.5"), STATUS_FORMAT,
+                        "c.json: n_embd: 64.5 is not an integer");
+    assert_refused_text(with(gpt2, "n_embd", "\"64\""), STATUS_FORMAT,
+                        "c.json: n_embd: is not an integer");
+    assert_refused_text(with(gpt2, "attn_pdrop", "1.5"), STATUS_FORMAT,
+                        "c.json: attn_pdrop: 1.5 is outside [0, 1]");
+    assert_refused_text(with(mixtral, "num_local_experts", "99999"), STATUS_FORMAT,
+                        "c.json: num_local_experts: 99999 is outside [0, 4096]");
+    char *wide = with(mixtral, "intermediate_size", "2097152");
+    char *wider = with(wide, "hidden_size", "2097152");
+    free(wide);
+    wide = with(wider, "num_local_experts", "4096");
+    free(wider);
+    assert_refused_text(wide, STATUS_FORMAT, "c.json: the model has more than 2^53 parameters");
+}
+
+static void contradictions_name_both_sides(void **state)
+{
+    (void)state;
+    assert_refused_text(with(gpt2, "num_hidden_layers", "3"), STATUS_FORMAT,
+                        "c.json: n_layer: 2 contradicts num_hidden_layers 3");
+    assert_refused_text(with(gpt2, "n_head", "3"), STATUS_FORMAT,
+                        "c.json: n_head: 3 does not divide hidden_size 64, and head_dim is not "
+                        "given");
+    assert_refused_text(with(llama, "num_key_value_heads", "3"), STATUS_FORMAT,
+                        "c.json: num_key_value_heads: 3 does not divide the 4 attention heads");
+    assert_refused_text(with(llama, "num_local_experts", "8"), STATUS_FORMAT,
+                        "c.json: num_local_experts: 8 experts contradict model_type 'llama', "
+                        "which has none");
+    assert_refused_text(with(mixtral, "num_local_experts", "0"), STATUS_FORMAT,
+                        "c.json: num_local_experts: 0 experts contradict model_type 'mixtral'");
+    assert_refused_text(with(mixtral, "num_experts_per_tok", "9"), STATUS_FORMAT,
+                        "c.json: num_experts_per_tok: 9 exceeds the 8 experts");
+    assert_refused_text(with(mixtral, "num_experts", "4"), STATUS_FORMAT,
+                        "c.json: num_experts: 4 contradicts num_local_experts 8");
+    assert_refused_text(with(llama_moe, "intermediate_size", "95"), STATUS_FORMAT,
+                        "c.json: intermediate_size: 95 is not a multiple of the 4 experts that "
+                        "share it");
+    assert_refused_text(with(llama_moe, "size_experts", "[[24,24,24,24]]"), STATUS_FORMAT,
+                        "c.json: size_experts: has 1 rows, needs one for each of 2 layers");
+    assert_refused_text(with(llama, "layer_types", "[\"full_attention\"]"), STATUS_FORMAT,
+                        "c.json: layer_types: has 1 entries, needs one for each of 2 layers");
+    assert_refused_text(with(deepseek, "num_key_value_heads", "8"), STATUS_FORMAT,
+                        "c.json: num_key_value_heads: 8 contradicts num_attention_heads 16: in "
+                        "latent attention every head has its own keys");
+    char *both = with(llama, "torch_dtype", "\"float16\"");
+    char *text = with(both, "dtype", "\"bfloat16\"");
+    free(both);
+    assert_refused_text(text, STATUS_FORMAT,
+                        "c.json: dtype: 'bfloat16' contradicts torch_dtype 'float16'");
+}
+
+static void what_is_not_modelled_is_refused_by_name(void **state)
+{
+    (void)state;
+    assert_refused_text(with(llama, "model_type", "\"mamba2\""), STATUS_UNSUPPORTED,
+                        "c.json: model_type: 'mamba2' is no family that is modelled (gpt2, llama, "
+                        "mistral, mixtral, llama_moe, qwen2[_moe], qwen3[_moe], deepseek_v2, "
+                        "deepseek_v3)");
+    assert_refused_text(with(llama, "model_type", "\"llama4\""), STATUS_UNSUPPORTED,
+                        "c.json: model_type: 'llama4' is no family that is modelled (the nearest "
+                        "is llama)");
+    assert_refused_text(with(llama, "layer_types", "[\"full_attention\",\"linear_attention\"]"),
+                        STATUS_UNSUPPORTED,
+                        "c.json: layer_types[1]: 'linear_attention' is not modelled, only "
+                        "full_attention");
+    assert_refused_text(with(llama, "use_sliding_window", "true"), STATUS_UNSUPPORTED,
+                        "c.json: use_sliding_window: true is not modelled: it gives layers "
+                        "different windows");
+    assert_refused_text(with(llama_moe, "size_experts", "[[24,24,24,24],[12,36,24,24]]"),
+                        STATUS_UNSUPPORTED,
+                        "c.json: size_experts[1][0]: 12: experts of different sizes are not "
+                        "modelled; intermediate_size / num_experts is 24");
+    assert_refused_text(with(llama_moe, "gate_network", "\"cnn\""), STATUS_UNSUPPORTED,
+                        "c.json: gate_network: 'cnn' is not modelled, only mlp and linear");
+    assert_refused_text(with(deepseek, "attention_bias", "true"), STATUS_UNSUPPORTED,
+                        "c.json: attention_bias: true is not modelled for latent attention");
+}
+
+static void a_word_that_is_neither_name_nor_file_lists_the_names(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(64);
+    model_config config;
+    error_message err = {0};
+
+    assert_int_equal(model_config_open("gpt3", memory, &config, &err), STATUS_IO);
+
+    assert_non_null(strstr(err.message, "no shipped model is named 'gpt3' (there are gpt-dynmo, "
+                                        "gpt2, gpt2-medium, gpt2-xl, llama-2-7b"));
+    arena_destroy(memory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(published_totals_are_met_exactly),
+        cmocka_unit_test(totals_of_other_families_are_met_too),
+        cmocka_unit_test(every_spelling_gives_the_same_model),
+        cmocka_unit_test(details_of_a_family_reach_the_config),
+        cmocka_unit_test(qwen_layers_are_moe_at_every_step_but_where_listed),
+        cmocka_unit_test(missing_fields_are_named),
+        cmocka_unit_test(values_outside_their_limits_are_named),
+        cmocka_unit_test(contradictions_name_both_sides),
+        cmocka_unit_test(what_is_not_modelled_is_refused_by_name),
+        cmocka_unit_test(a_word_that_is_neither_name_nor_file_lists_the_names),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,204 @@
+/// hardware: presets hold dense rates, files are read strictly, sparse figures are refused.
+#include "models/hardware.h"
+#include "models/shipped.h"
+#include "tests/assert_close.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char plain[] =
+    "{\"schema\":\"dynmo-hardware/1\",\"flop_per_s\":{\"bfloat16\":100},"
+    "\"efficiency\":{\"gemm\":0.5,\"attention\":0.25,\"memory\":1},\"memory_bytes\":1000,"
+    "\"memory_bytes_per_s\":10,\"gpus_per_node\":4,"
+    "\"links\":{\"intra\":{\"latency_ns\":1,\"bytes_per_s\":2},"
+    "\"inter\":{\"latency_ns\":3,\"bytes_per_s\":4}}}";
+
+static status read_text(const char *text, arena *memory, model_hardware *hardware,
+                        error_message *err)
+{
+    json_document *document = NULL;
+    TRY(json_open_bytes("h.json", text, strlen(text), &document, err));
+    const status result = model_hardware_read(document, "h.json", memory, hardware, err);
+    json_close(document);
+    return result;
+}
+
+/// plain with its first old replaced by new.
+static void assert_refused(const char *old, const char *new, status code, const char *message)
+{
+    char text[sizeof plain + 200];
+    const char *found = strstr(plain, old);
+    assert_non_null(found);
+    snprintf(text, sizeof text, "%.*s%s%s", (int)(found - plain), plain, new, found + strlen(old));
+    arena *memory = arena_create(4096);
+    model_hardware hardware = {.gpus_per_node = -7};
+    error_message err = {0};
+
+    assert_int_equal(read_text(text, memory, &hardware, &err), code);
+
+    assert_string_equal(err.message, message);
+    assert_int_equal(hardware.gpus_per_node, -7);
+    arena_destroy(memory);
+}
+
+static void presets_hold_dense_rates_and_say_where_each_number_is_from(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        int64_t tflop_per_s;
+        int64_t memory_gb;
+        int64_t memory_gb_per_s;
+        int64_t intra_gb_per_s;
+        int64_t inter_gb_per_s;
+    } presets[] = {
+        {"a100-sxm-80gb", 312, 80, 2039, 300, 25},
+        {"h100-sxm", 989, 80, 3350, 450, 50},
+        {"h200-sxm", 989, 141, 4800, 450, 50},
+        {"b200", 2250, 180, 8000, 900, 50},
+    };
+    const int64_t giga = 1000000000;
+    arena *memory = arena_create(4096);
+    for (size_t row = 0; row < sizeof presets / sizeof presets[0]; row++) {
+        model_hardware hardware;
+        assert_int_equal(model_hardware_open(presets[row].name, memory, &hardware, NULL),
+                         STATUS_OK);
+        assert_string_equal(hardware.name, presets[row].name);
+        assert_int_equal(hardware.flop_per_s[MODEL_DTYPE_BFLOAT16],
+                         presets[row].tflop_per_s * 1000 * giga);
+        assert_int_equal(hardware.flop_per_s[MODEL_DTYPE_FLOAT32], 0);
+        assert_int_equal(hardware.memory_bytes, presets[row].memory_gb * giga);
+        assert_int_equal(hardware.memory_bytes_per_s, presets[row].memory_gb_per_s * giga);
+        assert_int_equal(hardware.intra_node.bytes_per_s, presets[row].intra_gb_per_s * giga);
+        assert_int_equal(hardware.inter_node.bytes_per_s, presets[row].inter_gb_per_s * giga);
+        assert_int_equal(hardware.flop_origin.kind, MODEL_ORIGIN_PRESET);
+        assert_int_equal(hardware.efficiency_origin.kind, MODEL_ORIGIN_ASSUMED);
+        assert_int_equal(hardware.memory_origin.kind, MODEL_ORIGIN_PRESET);
+        assert_int_equal(hardware.links_origin.kind, MODEL_ORIGIN_PRESET);
+        assert_int_equal(hardware.latency_origin.kind, MODEL_ORIGIN_ASSUMED);
+        assert_true(strlen(hardware.efficiency_origin.text) > 0);
+    }
+    arena_destroy(memory);
+}
+
+static void every_shipped_preset_is_one_of_those_tested(void **state)
+{
+    (void)state;
+    int count = 0;
+    int hardware_count = 0;
+    const model_shipped_file *files = model_shipped_files(&count);
+    for (int file = 0; file < count; file++) {
+        hardware_count += files[file].kind == MODEL_SHIPPED_HARDWARE;
+    }
+    assert_int_equal(hardware_count, 4);
+}
+
+static void a_plain_file_is_given_by_its_name(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(4096);
+    model_hardware hardware;
+
+    assert_int_equal(read_text(plain, memory, &hardware, NULL), STATUS_OK);
+
+    assert_string_equal(hardware.name, "h.json");
+    assert_close(hardware.attention_efficiency, 0.25, 0);
+    assert_int_equal(hardware.latency_origin.kind, MODEL_ORIGIN_GIVEN);
+    assert_string_equal(hardware.latency_origin.text, "h.json");
+    const bal_machine machine = model_hardware_machine(&hardware, 12);
+    assert_int_equal(machine.rank_count, 12);
+    assert_int_equal(machine.ranks_per_node, 4);
+    assert_int_equal(machine.rank_memory_bytes, 1000);
+    assert_int_equal(machine.inter_node.latency_ns, 3);
+    arena_destroy(memory);
+}
+
+static void sparse_rates_are_refused_and_the_dense_one_named(void **state)
+{
+    (void)state;
+    assert_refused(":100", ":1979000000000000", STATUS_INVALID,
+                   "h.json: flop_per_s.bfloat16: 1979000000000000 is what H100, H200 does with "
+                   "sparse matrices; dense ones, which training multiplies, reach 989 TFLOP/s");
+    assert_refused(":100", ":1978900000000000", STATUS_INVALID,
+                   "h.json: flop_per_s.bfloat16: 1978900000000000 is what H100, H200 does with "
+                   "sparse matrices; dense ones, which training multiplies, reach 989 TFLOP/s");
+    assert_refused(":100", ":624e12", STATUS_INVALID,
+                   "h.json: flop_per_s.bfloat16: 624000000000000 is what A100 does with sparse "
+                   "matrices; dense ones, which training multiplies, reach 312 TFLOP/s");
+    assert_refused(":100", ":4500e12", STATUS_INVALID,
+                   "h.json: flop_per_s.bfloat16: 4500000000000000 is what B200 does with sparse "
+                   "matrices; dense ones, which training multiplies, reach 2250 TFLOP/s");
+}
+
+static void faults_of_a_file_are_named(void **state)
+{
+    (void)state;
+    assert_refused("hardware/1", "hardware/2", STATUS_FORMAT,
+                   "h.json: schema: 'dynmo-hardware/2' is not 'dynmo-hardware/1'");
+    assert_refused("memory_bytes\"", "memory_byte\"", STATUS_FORMAT,
+                   "h.json: unknown key 'memory_byte'; did you mean 'memory_bytes'?");
+    assert_refused("\"memory_bytes\":1000,", "", STATUS_FORMAT,
+                   "h.json: memory_bytes: missing; needs an integer");
+    assert_refused("{\"bfloat16\":100}", "{}", STATUS_FORMAT,
+                   "h.json: flop_per_s: is empty; needs the rate of one dtype");
+    assert_refused("bfloat16", "float8", STATUS_FORMAT,
+                   "h.json: flop_per_s: unknown key 'float8'; did you mean 'float16'?");
+    assert_refused(":100", ":0", STATUS_FORMAT,
+                   "h.json: flop_per_s.bfloat16: 0 is outside [1, 1000000000000000000]");
+    assert_refused(":0.5", ":1.5", STATUS_FORMAT,
+                   "h.json: efficiency.gemm: 1.5 is outside [1e-06, 1]");
+    assert_refused(":0.25", ":0", STATUS_FORMAT,
+                   "h.json: efficiency.attention: 0 is outside [1e-06, 1]");
+    assert_refused(":0.25", ":\"fast\"", STATUS_FORMAT,
+                   "h.json: efficiency.attention: is not a number");
+    assert_refused(":1000", ":-1", STATUS_FORMAT,
+                   "h.json: memory_bytes: -1 is outside [1, 9007199254740992]");
+    assert_refused(":1000", ":10000000000000000000", STATUS_FORMAT,
+                   "h.json:1: memory_bytes: integer 10000000000000000000 exceeds 2^53 = "
+                   "9007199254740992");
+    assert_refused(":1000", ":NaN", STATUS_FORMAT, "h.json:1: not valid JSON");
+    assert_refused("\"gpus_per_node\":4", "\"gpus_per_node\":0", STATUS_FORMAT,
+                   "h.json: gpus_per_node: 0 is outside [1, 65536]");
+    assert_refused("\"latency_ns\":3", "\"latency_ns\":-3", STATUS_FORMAT,
+                   "h.json: links.inter.latency_ns: -3 is outside [0, 1000000000]");
+    assert_refused("\"bytes_per_s\":4", "\"gbps\":4", STATUS_FORMAT,
+                   "h.json: links.inter: unknown key 'gbps'");
+    assert_refused("\"links\"",
+                   "\"source\":{\"memory\":{\"kind\":\"guessed\",\"text\":\"x\"}},"
+                   "\"links\"",
+                   STATUS_FORMAT,
+                   "h.json: source.memory.kind: 'guessed' is none of given, measured, fitted, "
+                   "preset, assumed");
+    assert_refused("\"links\"", "\"source\":{\"memory\":{\"kind\":\"fitted\"}},\"links\"",
+                   STATUS_FORMAT, "h.json: source.memory.text: missing; needs a string");
+    assert_refused("\"links\"", "\"source\":{\"bandwidth\":{}},\"links\"", STATUS_FORMAT,
+                   "h.json: source: unknown key 'bandwidth'");
+}
+
+static void an_unknown_preset_lists_those_there_are(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(64);
+    model_hardware hardware;
+    error_message err = {0};
+
+    assert_int_equal(model_hardware_open("v100", memory, &hardware, &err), STATUS_IO);
+
+    assert_non_null(strstr(err.message, "no shipped hardware is named 'v100' (there are "
+                                        "a100-sxm-80gb, b200, h100-sxm, h200-sxm)"));
+    arena_destroy(memory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(presets_hold_dense_rates_and_say_where_each_number_is_from),
+        cmocka_unit_test(every_shipped_preset_is_one_of_those_tested),
+        cmocka_unit_test(a_plain_file_is_given_by_its_name),
+        cmocka_unit_test(sparse_rates_are_refused_and_the_dense_one_named),
+        cmocka_unit_test(faults_of_a_file_are_named),
+        cmocka_unit_test(an_unknown_preset_lists_those_there_are),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
