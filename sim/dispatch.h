@@ -1,0 +1,67 @@
+/// The event engine: plays a schedule under a policy that decides, whenever a rank is idle, which
+/// op it runs next.
+///
+/// Policies that decide while the iteration runs depend on what arrived by then, so that their
+/// order cannot be compiled. Under the static policy the times are those of the static engine
+/// (sim/pipeline.h), to the nanosecond, and a tenth of its speed.
+#pragma once
+
+#include "balance/schedule.h"
+#include "balance/stage_costs.h"
+#include "balance/timeline.h"
+#include "base/arena.h"
+#include "base/status.h"
+
+#include <stdint.h>
+
+typedef enum sim_policy {
+    SIM_STATIC,     ///< the order of the schedule, whatever the costs: what frameworks do
+    SIM_FLOATING_W, ///< F, B and BW keep their order; whenever the next of them is not ready, or
+                    ///< memory forbids the next F, the oldest pending W runs
+    SIM_GREEDY,     ///< B (or BW), else F if memory allows, else the oldest pending W
+    SIM_POLICY_COUNT
+} sim_policy;
+
+/// "static", "floating-w", "greedy". Static storage.
+const char *sim_policy_name(sim_policy policy);
+
+/// @return STATUS_INVALID naming the text and the names. policy is then untouched.
+status sim_policy_parse(const char *name, sim_policy *policy, error_message *err);
+
+typedef struct sim_dispatch sim_dispatch;
+
+/// Prepares a schedule for plays under a policy.
+///
+/// @param schedule borrowed for the life of the dispatch. Under greedy its order decides only which
+///                 of two chunks of a rank goes first when both are ready.
+/// @param dispatch out: carved from memory
+/// @return what bal_schedule_check refuses; STATUS_NO_MEMORY. Time O(ops).
+status sim_dispatch_create(const bal_schedule *schedule, sim_policy policy, arena *memory,
+                           sim_dispatch **dispatch, error_message *err);
+
+/// Plays one iteration.
+///
+/// A rank decides when all that happens at that moment has happened. Ready ops of one chunk run in
+/// the order in which their messages arrived.
+///
+/// A limit holds for every moment: an F also claims what its own B will add, and under greedy
+/// leaves room for one F of each later chunk of its rank, without which microbatches could block
+/// each other. So an iteration that begins also ends.
+///
+/// @param costs        ones that sim_costs_check accepts
+/// @param memory_limit [rank_count] in the unit of costs->memory_*, or NULL: none
+/// @param start_ns     [rank_count] as sim_order_play
+/// @param timeline     out: begin and end of the ops in the order in which they ran, which is that
+///                     of timeline->schedule; borrowed until the next play. Untouched on failure.
+/// @return STATUS_INFEASIBLE if a limit is below what the policy needs, naming rank, need and
+/// limit;
+///         STATUS_INVALID if there is a limit and a microbatch leaves memory behind, naming the
+///         stage.
+///
+/// Time O(ops * (log(ranks + messages on their way) + chunks)), no allocation.
+status sim_dispatch_play(sim_dispatch *dispatch, const bal_stage_costs *costs,
+                         const int64_t *memory_limit, const int64_t *start_ns,
+                         bal_timeline *timeline, error_message *err);
+
+/// How many events the last play took: ends of ops, arrivals of messages, starts of ranks.
+int64_t sim_dispatch_event_count(const sim_dispatch *dispatch);
