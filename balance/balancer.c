@@ -10,11 +10,24 @@
 #include <string.h>
 
 static const bal_balancer table[] = {
-    {"even", "the same number of transformer layers per stage, as Megatron-LM", true,
+    {"even", "the same number of transformer layers per stage, as Megatron-LM", true, false,
      BAL_WEIGHT_TIME, bal_balance_even},
+    {"parameters", "DeepSpeed's partition_balanced since 0.12.5, faults included", false, false,
+     BAL_WEIGHT_PARAMETERS, bal_balance_parameters},
+    {"parameters-legacy", "DeepSpeed's partition_balanced before 0.12.5, faults included", false,
+     false, BAL_WEIGHT_PARAMETERS, bal_balance_parameters_legacy},
     {"tuned", "the best static split of the first iteration, embedding and head counted", true,
-     BAL_WEIGHT_TIME, bal_balance_tuned},
-    {"partition", "the exact contiguous optimum", false, BAL_WEIGHT_TIME, bal_balance_partition},
+     false, BAL_WEIGHT_TIME, bal_balance_tuned},
+    {"partition", "the exact contiguous optimum", false, false, BAL_WEIGHT_TIME,
+     bal_balance_partition},
+    {"diffusion-published", "Algorithm 3 of the DynMo paper; an owner per layer, loads only", false,
+     true, BAL_WEIGHT_TIME, bal_balance_diffusion_published},
+    {"diffusion-coded", "diffusion as in DynMo's released code; an owner per layer, loads only",
+     false, true, BAL_WEIGHT_TIME, bal_balance_diffusion_coded},
+    {"diffusion", "contiguous: the balancing flow rounded to layers, then local search", false,
+     false, BAL_WEIGHT_TIME, bal_balance_diffusion},
+    {"makespan", "the best of many candidate partitions in simulated time", false, false,
+     BAL_WEIGHT_TIME, bal_balance_makespan},
 };
 
 const bal_balancer *bal_balancers(int *count)
@@ -36,8 +49,16 @@ static int current_stages(const bal_problem *problem)
     return problem->current_stage_count > 0 ? problem->current_stage_count : problem->stage_count;
 }
 
-static status check_objective(const bal_problem *problem, error_message *err)
+static status check_objective(const bal_balancer *balancer, const bal_problem *problem,
+                              error_message *err)
 {
+    if (balancer->owns_freely && (problem->objective != BAL_OBJECTIVE_BOTTLENECK ||
+                                  problem->weight == BAL_WEIGHT_TIME_TRANSFER)) {
+        return error_set(err, STATUS_INVALID,
+                         "%s assigns layers without cuts: it knows neither transfers nor "
+                         "objectives other than bottleneck",
+                         balancer->name);
+    }
     if (problem->objective == BAL_OBJECTIVE_1F1B_BOUND && problem->microbatch_count < 1) {
         return error_set(err, STATUS_INVALID,
                          "the objective 1f1b-bound needs microbatch_count >= 1, not %d",
@@ -114,7 +135,8 @@ static status complete_partition(const bal_problem *problem, const bal_chain *ch
         problem->objective == BAL_OBJECTIVE_1F1B_BOUND
             ? bal_1f1b_bound_ns(answer->stage_load, chain->stage_count, problem->microbatch_count)
             : largest_of(answer->stage_load, chain->stage_count);
-    answer->optimal = answer->bottleneck_ns == answer->bottleneck_lower_bound_ns;
+    answer->optimal = answer->bottleneck_ns == answer->bottleneck_lower_bound_ns &&
+                      answer->iteration_ns < 0; // no bound says what the evaluator could answer
     answer->executable = true;
     if (problem->current_first_layer != NULL) {
         answer->moved_bytes =
@@ -129,8 +151,18 @@ static status complete_partition(const bal_problem *problem, const bal_chain *ch
 
 static void owner_loads(const bal_chain *chain, const int *owner, int64_t *load)
 {
+    enum { EMPTY = -1 };
+    for (int stage = 0; stage < chain->stage_count; stage++) {
+        load[stage] = EMPTY;
+    }
     for (int layer = 0; layer < chain->layer_count; layer++) {
-        load[owner[layer]] += chain->weight_before[layer + 1] - chain->weight_before[layer];
+        int64_t *sum = &load[owner[layer]];
+        if (*sum == EMPTY) *sum = 0;
+        *sum += chain->weight_before[layer + 1] - chain->weight_before[layer];
+    }
+    for (int stage = 0; stage < chain->stage_count; stage++) {
+        load[stage] =
+            load[stage] == EMPTY ? 0 : bal_chain_load_of_weight(chain, stage, load[stage]);
     }
 }
 
@@ -163,7 +195,7 @@ status bal_balance(const bal_balancer *balancer, const bal_problem *problem, are
 {
     bal_chain chain;
     TRY(bal_chain_of(problem, memory, &chain, err));
-    TRY(check_objective(problem, err));
+    TRY(check_objective(balancer, problem, err));
     bal_answer made = {.bottleneck_lower_bound_ns = -1, .iteration_ns = -1};
     made.stage_load = arena_array(memory, (size_t)chain.stage_count, sizeof *made.stage_load);
     if (made.stage_load == NULL) {

@@ -39,12 +39,16 @@ typedef struct bal_balancer {
     const char *name;
     const char *summary; // one line for --help
     bool is_static;      // decides once, from the first iteration, and never again
+    bool owns_freely;    // an owner per layer instead of a partition: loads only
     bal_weight weight;   // what it weighs by unless told otherwise
     /// Fills first_layer or owner, and what it knows of the rest: bottleneck_lower_bound_ns (else
     /// -1), iteration_ns, transfers. bal_balance checks and completes the answer.
     status (*balance)(const bal_problem *problem, const bal_chain *chain, arena *memory,
                       bal_answer *answer, error_message *err);
 } bal_balancer;
+
+/// Plans that `makespan` evaluates at the most.
+enum { BAL_MAKESPAN_EVALUATIONS_MAX = 256 };
 
 /// The table, in the order in which it is shown.
 const bal_balancer *bal_balancers(int *count);

@@ -241,15 +241,21 @@ status bal_chain_of(const bal_problem *problem, arena *memory, bal_chain *chain,
     return STATUS_OK;
 }
 
-int64_t bal_chain_own_load(const bal_chain *chain, int stage, int begin, int end)
+int64_t bal_chain_load_of_weight(const bal_chain *chain, int stage, int64_t weight)
 {
-    if (begin == end) return 0;
-    int64_t load = chain->weight_before[end] - chain->weight_before[begin];
+    int64_t load = weight;
     if (chain->stage_time_factor_ppb != NULL) {
-        const bal_wide product = (bal_wide)load * chain->stage_time_factor_ppb[stage];
+        const bal_wide product = (bal_wide)weight * chain->stage_time_factor_ppb[stage];
         load = (int64_t)((product + PPB / 2) / PPB);
     }
     return chain->stage_fixed_ns != NULL ? load + chain->stage_fixed_ns[stage] : load;
+}
+
+int64_t bal_chain_own_load(const bal_chain *chain, int stage, int begin, int end)
+{
+    if (begin == end) return 0;
+    const int64_t weight = chain->weight_before[end] - chain->weight_before[begin];
+    return bal_chain_load_of_weight(chain, stage, weight);
 }
 
 int64_t bal_chain_load(const bal_chain *chain, int stage, int begin, int end)
@@ -262,7 +268,7 @@ int64_t bal_chain_load(const bal_chain *chain, int stage, int begin, int end)
     return load;
 }
 
-static int64_t memory_of(const bal_chain *chain, int stage, int begin, int end)
+int64_t bal_chain_memory_bytes(const bal_chain *chain, int stage, int begin, int end)
 {
     const int64_t inflight = chain->stage_inflight != NULL ? chain->stage_inflight[stage] : 1;
     return chain->state_before[end] - chain->state_before[begin] +
@@ -272,7 +278,7 @@ static int64_t memory_of(const bal_chain *chain, int stage, int begin, int end)
 bool bal_chain_fits(const bal_chain *chain, int stage, int begin, int end)
 {
     if (chain->stage_memory_bytes == NULL || begin == end) return true;
-    return memory_of(chain, stage, begin, end) <= chain->stage_memory_bytes[stage];
+    return bal_chain_memory_bytes(chain, stage, begin, end) <= chain->stage_memory_bytes[stage];
 }
 
 bool bal_chain_may_be_empty(const bal_chain *chain, int stage)
@@ -322,10 +328,11 @@ status bal_chain_check(const bal_chain *chain, const int *first_layer, error_mes
             return error_set(err, STATUS_INFEASIBLE, "stage %d is left empty: %s", stage, rule);
         }
         if (!bal_chain_fits(chain, stage, begin, end)) {
-            return error_set(
-                err, STATUS_INFEASIBLE,
-                "stage %d with layers [%d, %d) needs %" PRId64 " bytes, its cap is %" PRId64, stage,
-                begin, end, memory_of(chain, stage, begin, end), chain->stage_memory_bytes[stage]);
+            return error_set(err, STATUS_INFEASIBLE,
+                             "stage %d with layers [%d, %d) needs %" PRId64
+                             " bytes, its cap is %" PRId64,
+                             stage, begin, end, bal_chain_memory_bytes(chain, stage, begin, end),
+                             chain->stage_memory_bytes[stage]);
         }
     }
     return STATUS_OK;

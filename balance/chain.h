@@ -40,6 +40,10 @@ enum { BAL_LAYERS_MAX = 1 << 20 };
 status bal_chain_of(const bal_problem *problem, arena *memory, bal_chain *chain,
                     error_message *err);
 
+/// Load of a stage whose layers weigh this much together: time_factor * weight, rounded half up,
+/// + fixed. For a stage that owns a layer at all.
+int64_t bal_chain_load_of_weight(const bal_chain *chain, int stage, int64_t weight);
+
 /// Load of a stage that owns layers [begin, end): time_factor * weights, rounded half up, + fixed;
 /// with transfer_ns also the wait for the forward message over the cut before it, of layer
 /// begin - 1, and for the gradient message over the cut behind it, of the size of the output of
@@ -50,8 +54,11 @@ int64_t bal_chain_load(const bal_chain *chain, int stage, int begin, int end);
 /// The same without the transfers: never shrinks when the run of layers grows.
 int64_t bal_chain_own_load(const bal_chain *chain, int stage, int begin, int end);
 
-/// Whether layers [begin, end) stay within the stage's memory: sum of state_bytes + inflight * sum
-/// of activation_bytes. True for an empty stage.
+/// Memory of a stage that owns layers [begin, end): sum of state_bytes + inflight * sum of
+/// activation_bytes.
+int64_t bal_chain_memory_bytes(const bal_chain *chain, int stage, int begin, int end);
+
+/// Whether layers [begin, end) stay within the stage's memory cap. True for an empty stage.
 bool bal_chain_fits(const bal_chain *chain, int stage, int begin, int end);
 
 /// Whether the rules allow the stage to own no layer.

@@ -1,0 +1,191 @@
+/// The best of many candidate partitions in the time that the problem's evaluator predicts, usually
+/// by playing the real schedule.
+///
+/// The smallest bottleneck does not give the shortest iteration: schedules also pay for warmup and
+/// cooldown, where the order of heavy and light stages counts. Candidates, in this order: the plan
+/// in force; the exact optima of the bottleneck and of the 1F1B bound; `even`; `diffusion`; for
+/// bottlenecks up to an eighth above the optimum the plans with the latest and with the earliest
+/// cuts; then single layers across single cuts of the best plan so far, until no such step is
+/// better or BAL_MAKESPAN_EVALUATIONS_MAX plans have been evaluated. Of equal plans the first wins.
+#include "balance/balancers.h"
+#include "balance/partition.h"
+
+#include <assert.h>
+#include <string.h>
+
+enum { EVALUATIONS_MAX = BAL_MAKESPAN_EVALUATIONS_MAX };
+
+typedef struct search {
+    const bal_problem *problem;
+    const bal_chain *chain;
+    size_t cut_count;
+    int *evaluated; // [EVALUATIONS_MAX][cut_count] plans asked so far
+    int evaluation_count;
+    int best; // row of evaluated, or -1
+    int64_t best_ns;
+} search;
+
+static bool is_known(const search *state, const int *first)
+{
+    for (int row = 0; row < state->evaluation_count; row++) {
+        const int *known = state->evaluated + (size_t)row * state->cut_count;
+        if (memcmp(known, first, state->cut_count * sizeof *first) == 0) return true;
+    }
+    return false;
+}
+
+/// Evaluates a plan unless it breaks a rule, is known, or the evaluations are used up.
+static status consider(search *state, const int *first, error_message *err)
+{
+    if (state->evaluation_count == EVALUATIONS_MAX || is_known(state, first)) return STATUS_OK;
+    if (bal_chain_check(state->chain, first, NULL) != STATUS_OK) return STATUS_OK;
+    const bal_evaluator *evaluator = state->problem->evaluator;
+    int64_t ns = 0;
+    TRY(evaluator->iteration_ns(evaluator->context, first, state->chain->stage_count, &ns, err));
+    const int row = state->evaluation_count++;
+    memcpy(state->evaluated + (size_t)row * state->cut_count, first,
+           state->cut_count * sizeof *first);
+    if (state->best >= 0 && ns >= state->best_ns) return STATUS_OK;
+    state->best = row;
+    state->best_ns = ns;
+    return STATUS_OK;
+}
+
+static status mirrored(const int64_t *before, int count, arena *memory, const int64_t **out,
+                       error_message *err)
+{
+    int64_t *sums = arena_array(memory, (size_t)count + 1, sizeof *sums);
+    if (sums == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory for %d layers", count);
+    for (int layer = 0; layer <= count; layer++) {
+        sums[layer] = before[count] - before[count - layer];
+    }
+    *out = sums;
+    return STATUS_OK;
+}
+
+static status reversed(const int64_t *values, int count, arena *memory, const int64_t **out,
+                       error_message *err)
+{
+    if (values == NULL) return STATUS_OK;
+    int64_t *copy = arena_array(memory, (size_t)count, sizeof *copy);
+    if (copy == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory for %d stages", count);
+    for (int index = 0; index < count; index++) {
+        copy[index] = values[count - 1 - index];
+    }
+    *out = copy;
+    return STATUS_OK;
+}
+
+/// The chain read from its end: latest cuts in it are earliest cuts in the original.
+static status mirror(const bal_chain *chain, arena *memory, bal_chain *out, error_message *err)
+{
+    bal_chain made = *chain;
+    const int layers = chain->layer_count;
+    const int stages = chain->stage_count;
+    made.embedding = chain->head;
+    made.head = chain->embedding;
+    TRY(mirrored(chain->weight_before, layers, memory, &made.weight_before, err));
+    TRY(mirrored(chain->state_before, layers, memory, &made.state_before, err));
+    TRY(mirrored(chain->activation_before, layers, memory, &made.activation_before, err));
+    TRY(reversed(chain->stage_memory_bytes, stages, memory, &made.stage_memory_bytes, err));
+    TRY(reversed(chain->stage_inflight, stages, memory, &made.stage_inflight, err));
+    TRY(reversed(chain->stage_time_factor_ppb, stages, memory, &made.stage_time_factor_ppb, err));
+    TRY(reversed(chain->stage_fixed_ns, stages, memory, &made.stage_fixed_ns, err));
+    *out = made;
+    return STATUS_OK;
+}
+
+/// The plans with the latest and the earliest cuts whose largest load is within some loads.
+static status consider_near_optima(search *state, int64_t bottleneck, int *first, arena *memory,
+                                   error_message *err)
+{
+    static const int slack_of_256[] = {0, 1, 2, 4, 6, 8, 12, 16, 24, 32};
+    bal_chain forward = *state->chain;
+    bal_chain backward;
+    forward.transfer_ns = NULL; // cuts move loads by less than what is tried here
+    TRY(mirror(&forward, memory, &backward, err));
+    const int stages = forward.stage_count;
+    int *turned = arena_array(memory, state->cut_count, sizeof *turned);
+    if (turned == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    for (size_t index = 0; index < sizeof slack_of_256 / sizeof slack_of_256[0]; index++) {
+        const int64_t slack = bottleneck / 256 * slack_of_256[index];
+        const int64_t load =
+            slack < forward.load_sum_max - bottleneck ? bottleneck + slack : forward.load_sum_max;
+        if (bal_partition_latest(&forward, load, NULL, first, NULL) == STATUS_OK) {
+            TRY(consider(state, first, err));
+        }
+        if (bal_partition_latest(&backward, load, NULL, turned, NULL) != STATUS_OK) continue;
+        for (int cut = 0; cut <= stages; cut++) {
+            first[cut] = forward.layer_count - turned[stages - cut];
+        }
+        TRY(consider(state, first, err));
+    }
+    return STATUS_OK;
+}
+
+static status consider_candidates(search *state, int *first, arena *memory, error_message *err)
+{
+    const bal_problem *problem = state->problem;
+    const bal_chain *chain = state->chain;
+    if (problem->current_first_layer != NULL &&
+        (problem->current_stage_count == 0 || problem->current_stage_count == chain->stage_count)) {
+        TRY(consider(state, problem->current_first_layer, err));
+    }
+    int64_t bottleneck = 0;
+    TRY(bal_partition_bottleneck(chain, memory, first, &bottleneck, err));
+    TRY(consider(state, first, err));
+    if (problem->microbatch_count >= 1) {
+        int64_t bound = 0;
+        TRY(bal_partition_1f1b(chain, problem->microbatch_count, memory, first, &bound, err));
+        TRY(consider(state, first, err));
+    }
+    bal_even_cuts(chain, first);
+    TRY(consider(state, first, err));
+    bal_answer diffused = {0};
+    TRY(bal_balance_diffusion(problem, chain, memory, &diffused, err));
+    TRY(consider(state, diffused.first_layer, err));
+    return consider_near_optima(state, bottleneck, first, memory, err);
+}
+
+/// Steps from the best plan, cut by cut, as long as a round of them finds a better one.
+static status consider_steps(search *state, int *first, error_message *err)
+{
+    for (int centre = -1; centre != state->best && state->evaluation_count < EVALUATIONS_MAX;) {
+        centre = state->best;
+        for (int cut = 1; cut < state->chain->stage_count; cut++) {
+            for (int step = -1; step <= 1; step += 2) {
+                const int *best = state->evaluated + (size_t)state->best * state->cut_count;
+                memcpy(first, best, state->cut_count * sizeof *first);
+                first[cut] += step;
+                if (first[cut] < first[cut - 1] || first[cut] > first[cut + 1]) continue;
+                TRY(consider(state, first, err));
+            }
+        }
+    }
+    return STATUS_OK;
+}
+
+status bal_balance_makespan(const bal_problem *problem, const bal_chain *chain, arena *memory,
+                            bal_answer *answer, error_message *err)
+{
+    if (problem->evaluator == NULL) {
+        return error_set(err, STATUS_INVALID,
+                         "makespan needs an evaluator: a schedule to play the candidates with");
+    }
+    search state = {.problem = problem,
+                    .chain = chain,
+                    .cut_count = (size_t)chain->stage_count + 1,
+                    .best = -1};
+    int *first = arena_array(memory, state.cut_count, sizeof *first);
+    state.evaluated =
+        arena_array(memory, state.cut_count * EVALUATIONS_MAX, sizeof *state.evaluated);
+    if (first == NULL || state.evaluated == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d stages", chain->stage_count);
+    }
+    TRY(consider_candidates(&state, first, memory, err));
+    assert(state.best >= 0); // the exact optimum keeps every rule
+    TRY(consider_steps(&state, first, err));
+    answer->first_layer = state.evaluated + (size_t)state.best * state.cut_count;
+    answer->iteration_ns = state.best_ns;
+    return STATUS_OK;
+}
