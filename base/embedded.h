@@ -1,5 +1,5 @@
-/// Text files that are part of the binary, so that it works from anywhere. `embed_files` in
-/// CMakeLists.txt makes one table of them per folder.
+/// Text files that are part of the binary, so that it works from anywhere. `embed_files` of
+/// embed.cmake makes the tables.
 #pragma once
 
 /// Tables end at name NULL.

@@ -5,14 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static const model_shipped_file *find(model_shipped_kind kind, const char *name)
+static const embedded_file *files_of(model_shipped_kind kind)
 {
-    int count = 0;
-    const model_shipped_file *files = model_shipped_files(&count);
-    for (int file = 0; file < count; file++) {
-        if (files[file].kind == kind && strcmp(files[file].name, name) == 0) return &files[file];
-    }
-    return NULL;
+    return kind == MODEL_SHIPPED_CONFIG ? model_shipped_configs : model_shipped_hardware;
 }
 
 /// Completes the message of a path that could not be read: it may have been meant as a name.
@@ -22,13 +17,9 @@ static status refuse(model_shipped_kind kind, const char *name, status code, err
     char reason[sizeof err->message];
     snprintf(reason, sizeof reason, "%s", err->message);
     char names[256] = "";
-    int count = 0;
-    const model_shipped_file *files = model_shipped_files(&count);
-    for (int file = 0; file < count; file++) {
-        if (files[file].kind != kind) continue;
+    for (const embedded_file *file = files_of(kind); file->name != NULL; file++) {
         const size_t length = strlen(names);
-        snprintf(names + length, sizeof names - length, "%s%s", length > 0 ? ", " : "",
-                 files[file].name);
+        snprintf(names + length, sizeof names - length, "%s%s", length > 0 ? ", " : "", file->name);
     }
     return error_set(err, code, "%.200s; and no shipped %s is named '%.60s' (there are %s)", reason,
                      kind == MODEL_SHIPPED_CONFIG ? "model" : "hardware", name, names);
@@ -37,9 +28,9 @@ static status refuse(model_shipped_kind kind, const char *name, status code, err
 status model_shipped_open(model_shipped_kind kind, const char *name_or_path,
                           json_document **document, bool *is_shipped, error_message *err)
 {
-    const model_shipped_file *file = find(kind, name_or_path);
-    if (file != NULL) {
-        TRY(json_open_bytes(file->name, file->bytes, file->length, document, err));
+    const char *text = embedded_find(files_of(kind), name_or_path);
+    if (text != NULL) {
+        TRY(json_open_bytes(name_or_path, text, strlen(text), document, err));
         *is_shipped = true;
         return STATUS_OK;
     }

@@ -1,26 +1,19 @@
 /// Model configs and hardware presets that are part of the program, found by name from anywhere.
 #pragma once
 
+#include "base/embedded.h"
 #include "base/json.h"
 #include "base/status.h"
 
 #include <stdbool.h>
-#include <stddef.h>
 
 typedef enum model_shipped_kind {
     MODEL_SHIPPED_CONFIG,  ///< models/configs
     MODEL_SHIPPED_HARDWARE ///< models/hardware
 } model_shipped_kind;
 
-typedef struct model_shipped_file {
-    model_shipped_kind kind;
-    const char *name;  // of the file without ".json"
-    const char *bytes; // [length]
-    size_t length;
-} model_shipped_file;
-
-/// Every shipped file, configs first, each kind by name. CMake writes its source.
-const model_shipped_file *model_shipped_files(int *count);
+extern const embedded_file model_shipped_configs[];  // by name
+extern const embedded_file model_shipped_hardware[]; // by name
 
 /// Opens a shipped file by its exact name, or a file on disk: any other word is a path, and a path
 /// with a slash in it is never a name.
