@@ -4,7 +4,7 @@ if ! command -v mandoc >/dev/null; then
     echo 'skipped: no mandoc'
     exit 77
 fi
-page=$(mktemp)
-trap 'rm -f "$page"' EXIT
-"$1" manual >"$page"
-mandoc -T lint -W warning "$page"
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+"$1" manual >"$folder/dynmo.1"
+mandoc -T lint -W warning "$folder/dynmo.1"

@@ -1,0 +1,148 @@
+/// file: what is written reads back, a failed write leaves the old file and nothing beside it, and
+/// every refusal names the path. /dev/full stands for a full disk.
+#include "base/file.h"
+#include "tests/assert_close.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/// A new, empty folder; its name goes into path [64].
+static void make_folder(char path[64])
+{
+    snprintf(path, 64, "%s/dynmo-test-XXXXXX", P_tmpdir);
+    assert_non_null(mkdtemp(path));
+}
+
+static int entries_in(const char *folder)
+{
+    int count = 0;
+    DIR *stream = opendir(folder);
+    assert_non_null(stream);
+    while (readdir(stream) != NULL) {
+        count++;
+    }
+    closedir(stream);
+    return count - 2; // . and ..
+}
+
+static void what_is_written_reads_back(void **state)
+{
+    (void)state;
+    char folder[64];
+    char path[80];
+    make_folder(folder);
+    snprintf(path, sizeof path, "%s/f", folder);
+    static const char bytes[] = "a\0b\n";
+    char *read = NULL;
+    size_t length = 0;
+
+    assert_int_equal(file_write(path, "old and longer", 14, NULL), STATUS_OK);
+    assert_int_equal(file_write(path, bytes, 4, NULL), STATUS_OK);
+    assert_int_equal(file_read(path, 4, &read, &length, NULL), STATUS_OK);
+
+    assert_int_equal(length, 4);
+    assert_memory_equal(read, bytes, 5);
+    assert_int_equal(entries_in(folder), 1);
+    free(read);
+    unlink(path);
+    rmdir(folder);
+}
+
+static void a_file_above_the_limit_is_invalid(void **state)
+{
+    (void)state;
+    char *read = NULL;
+    size_t length = 7;
+    error_message err = {0};
+
+    assert_int_equal(file_read("/dev/zero", 100000, &read, &length, &err), STATUS_INVALID);
+
+    assert_string_equal(err.message, "/dev/zero: larger than 100000 bytes");
+    assert_null(read);
+    assert_int_equal(length, 7);
+}
+
+static void a_path_that_cannot_be_read_is_named_with_the_reason(void **state)
+{
+    (void)state;
+    char *read = NULL;
+    size_t length = 0;
+    uint64_t hash = 7;
+    error_message err = {0};
+
+    assert_int_equal(file_read("absent/f", 10, &read, &length, &err), STATUS_IO);
+    assert_string_equal(err.message, "absent/f: No such file or directory");
+    assert_int_equal(file_read("base", 10, &read, &length, &err), STATUS_IO);
+    assert_string_equal(err.message, "base: Is a directory");
+    assert_int_equal(file_hash_path("absent/f", &hash, &err), STATUS_IO);
+    assert_string_equal(err.message, "absent/f: No such file or directory");
+    assert_int_equal(file_hash_path("base", &hash, &err), STATUS_IO);
+    assert_string_equal(err.message, "base: Is a directory");
+    assert_int_equal(hash, 7);
+}
+
+static void a_full_disk_is_an_error(void **state)
+{
+    (void)state;
+    error_message err = {0};
+
+    assert_int_equal(file_write("/dev/full", "x", 1, &err), STATUS_IO);
+
+    assert_string_equal(err.message, "/dev/full: No space left on device");
+}
+
+static void a_failed_write_leaves_nothing_behind(void **state)
+{
+    (void)state;
+    char folder[64];
+    char path[80];
+    char *const absent = calloc(5001, 1);
+    error_message err = {0};
+    make_folder(folder);
+    snprintf(path, sizeof path, "%s/d/f", folder);
+
+    assert_int_equal(file_write(path, "x", 1, &err), STATUS_IO);
+    assert_non_null(strstr(err.message, "/d/f: No such file or directory"));
+    memset(absent, 'p', 5000);
+    assert_int_equal(file_write(absent, "x", 1, &err), STATUS_IO);
+    assert_non_null(strstr(err.message, "ppp...: path longer than 4096 bytes"));
+
+    assert_int_equal(entries_in(folder), 0);
+    free(absent);
+    rmdir(folder);
+}
+
+static void the_hash_is_fnv_1a_however_the_bytes_arrive(void **state)
+{
+    (void)state;
+    char path[64];
+    make_folder(path);
+    char file[80];
+    snprintf(file, sizeof file, "%s/f", path);
+    uint64_t hash = 0;
+    assert_int_equal(file_write(file, "foobar", 6, NULL), STATUS_OK);
+
+    assert_int_equal(file_hash_path(file, &hash, NULL), STATUS_OK);
+
+    assert_true(hash == UINT64_C(0x85944171f73967e8)); // the authors' test vector
+    assert_true(file_hash(file_hash(FILE_HASH_START, "foo", 3), "bar", 3) == hash);
+    unlink(file);
+    rmdir(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_written_reads_back),
+        cmocka_unit_test(a_file_above_the_limit_is_invalid),
+        cmocka_unit_test(a_path_that_cannot_be_read_is_named_with_the_reason),
+        cmocka_unit_test(a_full_disk_is_an_error),
+        cmocka_unit_test(a_failed_write_leaves_nothing_behind),
+        cmocka_unit_test(the_hash_is_fnv_1a_however_the_bytes_arrive),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
