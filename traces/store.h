@@ -1,0 +1,72 @@
+/// The file that everything recorded goes into: one SQLite file for traces, plans and runs.
+#pragma once
+
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/// An open store. Not for several threads at once; over MPI only one rank opens it.
+typedef struct trace_store trace_store;
+
+typedef enum trace_mode {
+    TRACE_READ,  ///< the file must exist; nothing in it is changed, but see trace_store_open
+    TRACE_WRITE, ///< the file is made where it does not exist
+} trace_mode;
+
+/// Where a trace or a run stands. Only a complete trace is ever taken for data by its name.
+typedef enum trace_status {
+    TRACE_RUNNING,     ///< somebody is writing it
+    TRACE_COMPLETE,    ///< its writer said that it is
+    TRACE_FAILED,      ///< runs only: it ended with an error, which stands beside it
+    TRACE_INTERRUPTED, ///< its writer is gone without saying anything
+    TRACE_STATUS_COUNT
+} trace_status;
+
+/// The word for a status as the store holds it: "running", "complete", ... Static storage.
+const char *trace_status_name(trace_status value);
+
+/// Opens a store.
+///
+/// A store of an older version is brought up to date in one transaction, also under TRACE_READ
+/// (which needs the file to be writable then). Under TRACE_WRITE, traces and runs that are marked
+/// running although their writer is dead become interrupted; under TRACE_READ they are reported so.
+/// A writer is known by host name, boot, PID namespace, process id and process start: it counts as
+/// dead if it was on this host and its process is gone or the host has been booted since. One on
+/// another host, or in another container, cannot be seen from here and stays running. Two hosts of
+/// the same name that share a store would each take the other's writers for dead.
+///
+/// Many readers and one writer at a time work together. The journal is a write-ahead log; where
+/// that cannot work (NFS, Lustre, GPFS and others, or where SQLite says so) a rollback journal.
+///
+/// @param path  ":memory:" is a store that lives until it is closed
+/// @param store owned by the caller, release with trace_store_close
+/// @return STATUS_IO naming path and reason: missing, not permitted, locked for 5 s, disk full;
+///         STATUS_FORMAT: not SQLite, not a store of dynmo, corrupt; STATUS_UNSUPPORTED naming
+///         both versions: made by a newer dynmo; STATUS_NO_MEMORY.
+status trace_store_open(const char *path, trace_mode mode, trace_store **store, error_message *err);
+
+/// Closes a store; NULL is allowed. What no finish has committed since the last batch is lost, and
+/// traces and runs that this store began and did not finish are interrupted. A file that this open
+/// made and that holds neither trace nor run is removed again, so that a failed import leaves none.
+void trace_store_close(trace_store *store);
+
+/// How long a statement waits for a lock of another process; 5000 ms unless told.
+void trace_store_set_patience(trace_store *store, int patience_ms);
+
+/// Commits what was put so far. Writers commit by themselves after 4096 rows, and at the first row
+/// that comes a second or more after the batch began; until then other writers wait.
+status trace_store_flush(trace_store *store, error_message *err);
+
+/// "wal", "truncate", "memory", ...: the journal in use. Borrowed until close.
+const char *trace_store_journal(const trace_store *store);
+
+/// The path as given to open. Borrowed until close.
+const char *trace_store_path(const trace_store *store);
+
+/// An input of a trace or a run, by which it can be recognised.
+typedef struct trace_input_file {
+    const char *path;
+    int64_t bytes;
+    uint64_t hash; // file_hash of base/file.h over its bytes as they are on disk
+} trace_input_file;
