@@ -80,9 +80,10 @@ static bal_metrics totals_finish(const rank_totals *totals)
     if (metrics.busy_ns == 0) return metrics;
     const double total = (double)totals->rank_count * (double)metrics.makespan_ns;
     const double busy = (double)metrics.busy_ns;
-    metrics.bubble_ratio = 1.0 - busy / total;
+    metrics.bubble_ratio = (total - busy) / total;
     metrics.bubble_overhead_ratio = (total - busy) / busy;
-    metrics.zb_bubble_rate = 1.0 - (double)metrics.work_max_ns / (double)metrics.span_ns;
+    metrics.zb_bubble_rate =
+        (double)(metrics.span_ns - metrics.work_max_ns) / (double)metrics.span_ns;
     metrics.imbalance_ratio = (double)metrics.work_max_ns * totals->rank_count / busy;
     metrics.load_spread_ratio =
         (double)(metrics.work_max_ns - totals->work_min_ns) * totals->rank_count / busy;

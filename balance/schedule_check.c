@@ -284,8 +284,16 @@ static status check_shape(const bal_schedule *schedule, error_message *err)
         return error_set(err, STATUS_INVALID, "V placement has 2 chunks per rank, not %d",
                          schedule->chunk_count);
     }
+    // A short order that names one far microbatch must not cost the memory of all before it.
     const int64_t cells =
         (int64_t)schedule->rank_count * schedule->chunk_count * schedule->microbatch_count;
+    const int op_count = schedule->first_op[schedule->rank_count];
+    if (cells > (1 << 20) && 2 * cells > op_count) {
+        return error_set(err, STATUS_INVALID,
+                         "%d ops are too few: %d microbatches on %d stages need at least %" PRId64,
+                         op_count, schedule->microbatch_count,
+                         schedule->rank_count * schedule->chunk_count, 2 * cells);
+    }
     if (cells * ROW_COUNT > 2 * (int64_t)BAL_OPS_MAX) {
         return error_set(err, STATUS_INVALID,
                          "%" PRId64 " microbatches on all stages; the limit is %d", cells,

@@ -4,3 +4,4 @@
 #include "cli/command.h"
 
 extern const cli_command cli_command_manual;
+extern const cli_command cli_command_schedule;

@@ -1,0 +1,364 @@
+/// dynmo schedule: one iteration of one schedule.
+#include "cli/commands.h"
+
+#include "analysis/perfetto.h"
+#include "balance/closed_form.h"
+#include "balance/metrics.h"
+#include "balance/schedule.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "cli/gantt.h"
+#include "cli/schedule_costs.h"
+#include "cli/schedule_order.h"
+#include "sim/dispatch.h"
+#include "sim/pipeline.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+enum { ARENA_BLOCK_BYTES = 1 << 20, PRINTED_RANKS_MAX = 32 };
+
+/// What is played, and what came out.
+typedef struct schedule_run {
+    sim_policy policy;
+    bal_schedule schedule; // as built or imported
+    cli_schedule_costs costs;
+    bal_timeline timeline; // of the ops as they ran
+    bal_metrics metrics;
+    int64_t *peak; // [rank_count] activations of one chunk
+} schedule_run;
+
+/// Reads the costs for the shape of the schedule.
+static status read_costs(const cli_arguments *arguments, const bal_schedule *schedule,
+                         arena *memory, cli_schedule_costs *costs, error_message *err)
+{
+    const cli_schedule_shape shape = {.rank_count = schedule->rank_count,
+                                      .microbatch_count = schedule->microbatch_count,
+                                      .chunk_count = schedule->chunk_count,
+                                      .placement = schedule->placement};
+    return cli_schedule_costs_read(cli_value(arguments, "--costs"), &shape, memory, costs, err);
+}
+
+/// Builds the named schedule; a searched one needs the costs first.
+static status build(const cli_arguments *arguments, arena *memory, schedule_run *run,
+                    error_message *err)
+{
+    bal_schedule_request request = {.name = cli_value(arguments, "--schedule")};
+    TRY(cli_require(arguments, "--stages", err));
+    TRY(cli_require(arguments, "--microbatches", err));
+    TRY(cli_int(arguments, "--stages", 1, BAL_RANKS_MAX, 0, &request.rank_count, err));
+    TRY(cli_int(arguments, "--microbatches", 1, BAL_MICROBATCHES_MAX, 0, &request.microbatch_count,
+                err));
+    TRY(cli_int(arguments, "--chunks", 1, BAL_CHUNKS_MAX, 0, &request.chunk_count, err));
+    const bal_schedule_family *family = bal_schedule_family_find(request.name);
+    if (family == NULL || !family->is_searched) {
+        TRY(bal_schedule_build(&request, memory, &run->schedule, err));
+        return read_costs(arguments, &run->schedule, memory, &run->costs, err);
+    }
+    run->schedule = (bal_schedule){.rank_count = request.rank_count,
+                                   .microbatch_count = request.microbatch_count,
+                                   .chunk_count = family->chunk_count,
+                                   .placement = family->placement};
+    TRY(read_costs(arguments, &run->schedule, memory, &run->costs, err));
+    request.costs = &run->costs.stages;
+    request.memory_limit = run->costs.memory_limit;
+    return bal_schedule_build(&request, memory, &run->schedule, err);
+}
+
+/// An option that an imported order answers itself may be given, but only rightly.
+static status check_given(const cli_arguments *arguments, const char *name, int found,
+                          error_message *err)
+{
+    int given = found;
+    TRY(cli_int(arguments, name, 1, BAL_MICROBATCHES_MAX, found, &given, err));
+    if (given == found) return STATUS_OK;
+    return error_set(err, STATUS_INVALID, "%s: %s is %d, the order has %d",
+                     cli_value(arguments, "--order"), name, given, found);
+}
+
+static status import(const cli_arguments *arguments, arena *memory, schedule_run *run,
+                     error_message *err)
+{
+    const char *path = cli_value(arguments, "--order");
+    if (cli_has(arguments, "--schedule")) {
+        return error_set(err, STATUS_INVALID, "--schedule and --order exclude each other");
+    }
+    TRY(cli_schedule_order_read(path, memory, &run->schedule, err));
+    TRY(check_given(arguments, "--stages", run->schedule.rank_count, err));
+    TRY(check_given(arguments, "--microbatches", run->schedule.microbatch_count, err));
+    TRY(check_given(arguments, "--chunks", run->schedule.chunk_count, err));
+    const status checked = bal_schedule_check(&run->schedule, NULL, err);
+    if (checked != STATUS_OK) return error_prefix(err, checked, "%s", path);
+    return read_costs(arguments, &run->schedule, memory, &run->costs, err);
+}
+
+static status play_static(arena *memory, schedule_run *run, error_message *err)
+{
+    sim_order order;
+    TRY(sim_order_compile(&run->schedule, memory, &order, err));
+    TRY(sim_timeline_init(&run->schedule, memory, &run->timeline, err));
+    sim_order_play(&order, &run->costs.stages, NULL, &run->timeline);
+    return STATUS_OK;
+}
+
+static status play_policy(arena *memory, schedule_run *run, error_message *err)
+{
+    sim_dispatch *dispatch = NULL;
+    TRY(sim_dispatch_create(&run->schedule, run->policy, memory, &dispatch, err));
+    return sim_dispatch_play(dispatch, &run->costs.stages, run->costs.memory_limit, NULL,
+                             &run->timeline, err);
+}
+
+static status check_memory(const schedule_run *run, error_message *err)
+{
+    if (run->costs.memory_limit == NULL) return STATUS_OK;
+    for (int rank = 0; rank < run->schedule.rank_count; rank++) {
+        if (run->peak[rank] <= run->costs.memory_limit[rank]) continue;
+        return error_set(err, STATUS_INFEASIBLE,
+                         "schedule %s: peak memory %" PRId64 " of rank %d exceeds memory_limit "
+                         "%" PRId64,
+                         run->schedule.name, run->peak[rank], rank, run->costs.memory_limit[rank]);
+    }
+    return STATUS_OK;
+}
+
+static status play(arena *memory, schedule_run *run, error_message *err)
+{
+    TRY(sim_costs_check(&run->schedule, &run->costs.stages, err));
+    run->peak = arena_array(memory, (size_t)run->schedule.rank_count, sizeof *run->peak);
+    if (run->peak == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    if (run->policy == SIM_STATIC) {
+        bal_memory_peak(&run->schedule, &run->costs.stages, run->peak);
+        TRY(check_memory(run, err));
+        TRY(play_static(memory, run, err));
+    } else {
+        TRY(play_policy(memory, run, err));
+        bal_memory_peak(run->timeline.schedule, &run->costs.stages, run->peak);
+    }
+    run->metrics = bal_metrics_of(&run->timeline);
+    return STATUS_OK;
+}
+
+static void write_json(const schedule_run *run, text_buffer *out)
+{
+    const bal_schedule *ran = run->timeline.schedule;
+    json_writer writer = json_writer_init(out, false);
+    json_begin_object(&writer);
+    json_write_key(&writer, "makespan_ns");
+    json_write_int64(&writer, run->metrics.makespan_ns);
+    json_write_key(&writer, "span_ns");
+    json_write_int64(&writer, run->metrics.span_ns);
+    json_write_key(&writer, "bubble_ratio");
+    json_write_double(&writer, run->metrics.bubble_ratio);
+    json_write_key(&writer, "zb_bubble_rate");
+    json_write_double(&writer, run->metrics.zb_bubble_rate);
+    json_write_key(&writer, "peak_memory");
+    json_write_int64_array(&writer, run->peak, ran->rank_count);
+    json_write_key(&writer, "order");
+    json_begin_array(&writer);
+    for (int rank = 0; rank < ran->rank_count; rank++) {
+        json_begin_array(&writer);
+        for (int op = ran->first_op[rank]; op < ran->first_op[rank + 1]; op++) {
+            char name[32];
+            bal_op_name(ran->ops[op], name);
+            json_write_string(&writer, name);
+        }
+        json_end_array(&writer);
+    }
+    json_end_array(&writer);
+    json_end_object(&writer);
+    text_append(out, "\n");
+}
+
+/// A length, and beside it what the formula says.
+static void write_length(const char *what, int64_t ns, bal_closed_ns form, text_buffer *out)
+{
+    text_format(out, "%-18s %14" PRId64 " ns   ", what, ns);
+    if (form.because != NULL) {
+        text_format(out, "by formula: %s\n", form.because);
+    } else {
+        text_format(out, "by formula: %" PRId64 " ns\n", form.ns);
+    }
+}
+
+static bal_closed_form closed_form_of(const schedule_run *run)
+{
+    const char *because = NULL;
+    if (run->policy != SIM_STATIC) because = "no formula is known under this policy";
+    if (!run->costs.is_equal) because = "none, as stages or microbatches differ";
+    if (because == NULL) return bal_closed_form_of(run->schedule.name, &run->costs.equal);
+    const bal_closed_ns none = {.ns = -1, .because = because};
+    return (bal_closed_form){.makespan = none, .span = none};
+}
+
+static void write_published_eq1(const schedule_run *run, text_buffer *out)
+{
+    const bal_equal_stages *equal = &run->costs.equal;
+    if (!run->costs.is_equal || !run->schedule.has_split || run->schedule.chunk_count > 1) return;
+    const double ratio = bal_published_eq1_ratio(
+        equal->rank_count, equal->forward_ns, equal->backward_input_ns + equal->backward_weight_ns,
+        equal->send_ns);
+    if (isnan(ratio)) return;
+    text_format(out, "%-18s %14.6f      the DynMo paper's Equation 1: Chimera's at M = P\n",
+                "published-eq1", ratio);
+}
+
+static void write_memory(const schedule_run *run, text_buffer *out)
+{
+    text_format(out, "%-18s ", "peak memory");
+    for (int rank = 0; rank < run->schedule.rank_count && rank < PRINTED_RANKS_MAX; rank++) {
+        text_format(out, "%s%" PRId64, rank > 0 ? " " : "", run->peak[rank]);
+    }
+    const int left = run->schedule.rank_count - PRINTED_RANKS_MAX;
+    if (left > 0) text_format(out, " and %d more ranks", left);
+    text_append(out, "   by rank, in activations of one chunk\n");
+}
+
+static void write_text(const schedule_run *run, text_buffer *out)
+{
+    const bal_metrics *metrics = &run->metrics;
+    const bal_closed_form form = closed_form_of(run);
+    text_format(out, "%s: %d ranks, %d microbatches, %d chunk%s per rank, policy %s\n\n",
+                run->schedule.name, run->schedule.rank_count, run->schedule.microbatch_count,
+                run->schedule.chunk_count, run->schedule.chunk_count > 1 ? "s" : "",
+                sim_policy_name(run->policy));
+    write_length("makespan", metrics->makespan_ns, form.makespan, out);
+    write_length("span", metrics->span_ns, form.span, out);
+    text_format(out, "%-18s %14.6f      idle over all time of all ranks\n", "bubble ratio",
+                metrics->bubble_ratio);
+    text_format(out, "%-18s %14.6f      1 - work of the busiest rank / span\n", "zb bubble rate",
+                metrics->zb_bubble_rate);
+    write_published_eq1(run, out);
+    text_format(out, "%-18s %14.6f      work of the busiest rank / mean\n", "imbalance ratio",
+                metrics->imbalance_ratio);
+    write_memory(run, out);
+    text_append(out, "\n");
+    if (!cli_gantt(&run->timeline, out)) {
+        text_append(out, "Too long to draw here; --timeline writes it for ui.perfetto.dev.\n");
+    }
+}
+
+/// Writes the timeline as a Chrome trace. Stages stand for layers, since the costs have none.
+static status write_timeline(const schedule_run *run, const char *path, arena *memory,
+                             error_message *err)
+{
+    const int stage_count = run->costs.stages.stage_count;
+    int *first_layer = arena_array(memory, (size_t)stage_count + 1, sizeof *first_layer);
+    if (first_layer == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    for (int stage = 0; stage <= stage_count; stage++) {
+        first_layer[stage] = stage;
+    }
+    ana_timeline shown = {
+        .label = run->schedule.name,
+        .schedule = *run->timeline.schedule,
+        .timeline = run->timeline,
+        .first_layer = first_layer,
+        .memory_forward = run->costs.stages.memory_forward,
+        .memory_backward_input = run->costs.stages.memory_backward_input,
+        .memory_backward_weight = run->costs.stages.memory_backward_weight,
+    };
+    shown.timeline.schedule = &shown.schedule;
+    const ana_timeline *const timelines[] = {&shown};
+    text_buffer out = {0};
+    status result = ana_perfetto_write(timelines, 1, memory, &out, err);
+    if (result == STATUS_OK && out.failed) {
+        result = error_set(err, STATUS_NO_MEMORY, "out of memory for %s", path);
+    }
+    if (result == STATUS_OK) result = file_write(path, out.bytes, out.length, err);
+    text_free(&out);
+    return result;
+}
+
+static status run_in(const cli_arguments *arguments, arena *memory, text_buffer *out,
+                     error_message *err)
+{
+    schedule_run run = {.policy = SIM_STATIC};
+    const char *policy = cli_value(arguments, "--policy");
+    if (policy != NULL) TRY(sim_policy_parse(policy, &run.policy, err));
+    if (cli_has(arguments, "--order")) {
+        TRY(import(arguments, memory, &run, err));
+    } else {
+        TRY(cli_require(arguments, "--schedule", err));
+        TRY(build(arguments, memory, &run, err));
+    }
+    TRY(play(memory, &run, err));
+    if (cli_has(arguments, "--json")) {
+        write_json(&run, out);
+    } else {
+        write_text(&run, out);
+    }
+    if (out->failed) return error_set(err, STATUS_NO_MEMORY, "out of memory for the output");
+    const char *path = cli_value(arguments, "--timeline");
+    if (path != NULL) TRY(write_timeline(&run, path, memory, err));
+    return file_write("-", out->bytes, out->length, err);
+}
+
+static status run(const cli_arguments *arguments, error_message *err)
+{
+    arena *memory = arena_create(ARENA_BLOCK_BYTES);
+    if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    text_buffer out = {0};
+    const status result = run_in(arguments, memory, &out, err);
+    text_free(&out);
+    arena_destroy(memory);
+    return result;
+}
+
+const cli_command cli_command_schedule = {
+    .name = "schedule",
+    .synopsis =
+        "--schedule NAME --stages P --microbatches M [OPTION]... | --order FILE [OPTION]...",
+    .summary = "plays one iteration of one schedule",
+    .description =
+        "Builds the order of the ops of every rank, plays it with the given costs, and prints "
+        "makespan, span, bubbles, peak memory and the order; where a closed form holds, it stands "
+        "beside the number.\n\n"
+        "F is a forward, B a backward for the input gradient, W one for the weight gradient, BW "
+        "both at once; \"1:F0\" is of chunk 1. makespan is the length of the iteration with a "
+        "barrier at the optimizer step; span, the largest over ranks of last end minus own first "
+        "begin, is its length without one.\n\n"
+        "Schedules: gpipe; 1f1b; interleaved-1f1b (V chunks per rank, M divisible by P); zb-h1 and "
+        "zb-h2 (zero-bubble orders made by hand); zb-auto (searched for the smallest span within "
+        "memory_limit; where costs vary by microbatch, for their means).\n\n"
+        "The costs file: {\"forward_ns\":[P], \"backward_input_ns\":[P], "
+        "\"backward_weight_ns\":[P], \"send_ns\":n, \"memory_fbw\":[f,b,w], \"memory_limit\":n}. "
+        "Times are of a rank and one microbatch, [P] or [P][M], in whole ns; a chunk takes 1/V of "
+        "them. send_ns (0) is the time of a message between ranks. memory_fbw ([1,0,-1]) is the "
+        "change of memory at F, B and W, and memory_limit (none) its limit on every rank, both in "
+        "activations of one chunk.",
+    .options =
+        {
+            {.name = "--schedule", .argument = "NAME", .help = "The schedule."},
+            {.name = "--stages", .argument = "P", .help = "Number of ranks, 1 to 4096."},
+            {.name = "--microbatches", .argument = "M", .help = "Microbatches, 1 to 1048576."},
+            {.name = "--chunks",
+             .argument = "V",
+             .help = "Chunks per rank, for interleaved-1f1b. Default 2."},
+            {.name = "--costs",
+             .argument = "FILE",
+             .help =
+                 "Costs, JSON as above. Default: F, B and W of a chunk take 1 ns each, messages "
+                 "nothing."},
+            {.name = "--policy",
+             .argument = "NAME",
+             .help =
+                 "static (default): the order as it is. floating-w: F and B keep their order, W "
+                 "run whenever the next of them is not ready. greedy: B, else F if memory allows, "
+                 "else W."},
+            {.name = "--order",
+             .argument = "FILE",
+             .help =
+                 "Plays an order from a file instead: JSON {\"order\":[[\"F0\",...],...]}, or CSV "
+                 "with a row per rank, PyTorch's too. An order that cannot be played is refused, "
+                 "naming the op or the cycle."},
+            {.name = "--timeline",
+             .argument = "FILE",
+             .help =
+                 "Also writes begin and end of every op as a Chrome trace, for ui.perfetto.dev."},
+            {.name = "--json", .help = "Prints one line of JSON."},
+            {0},
+        },
+    .run = run,
+};

@@ -1,0 +1,23 @@
+/// Orders from elsewhere: a JSON document, or a table as PyTorch writes it.
+#pragma once
+
+#include "balance/schedule.h"
+#include "base/arena.h"
+#include "base/status.h"
+
+/// Reads the order of every rank.
+///
+/// JSON: {"order":[["F0","B0","W0",...],...],"placement":"interleaved"|"v"}, or what
+/// `dynmo schedule --json` prints. Anything else is read as CSV, a row per rank and a cell per op:
+/// the same names, or PyTorch's, which begin with the stage in model order: "0F0", "0I0" for B,
+/// "0W0", and "0B0" for BW. Empty cells are skipped, and so are PyTorch's cells for messages and
+/// for sharding, which follow from the order. Two overlapped ops ("F0&BW1", "(0F0;7B1)OVERLAP_F_B")
+/// run one after the other.
+///
+/// The numbers of ranks, chunks and microbatches are those that occur. The order may still be one
+/// that cannot be played: see bal_schedule_check.
+///
+/// @param schedule carved from memory
+/// @return STATUS_IO; STATUS_FORMAT naming file, rank and op; STATUS_NO_MEMORY
+status cli_schedule_order_read(const char *path, arena *memory, bal_schedule *schedule,
+                               error_message *err);

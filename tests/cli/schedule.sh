@@ -1,0 +1,178 @@
+# dynmo schedule: exact stdout, stderr and exit code, for every way in and every way to be wrong.
+# usage: schedule.sh DYNMO
+set -u
+dynmo=$1
+failed=0
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+
+# expect CODE STDOUT STDERR ARGUMENT...: runs dynmo schedule with the arguments.
+expect() {
+    code=$1 stdout=$2 stderr=$3
+    shift 3
+    "$dynmo" schedule "$@" >out 2>err
+    found=$?
+    if [ "$found" -ne "$code" ] || [ "$(cat out)" != "$stdout" ] || [ "$(cat err)" != "$stderr" ]
+    then
+        echo "FAILED: dynmo schedule $*"
+        echo "  exit $found, expected $code"
+        diff - out <<EOF | sed 's/^/  stdout /'
+$stdout
+EOF
+        diff - err <<EOF | sed 's/^/  stderr /'
+$stderr
+EOF
+        failed=1
+    fi
+}
+
+refuse() { # refuse CODE STDERR ARGUMENT...
+    code=$1 stderr=$2
+    shift 2
+    expect "$code" '' "dynmo: $stderr" "$@"
+}
+
+# What other programs rely on.
+expect 0 '{"makespan_ns":9,"span_ns":9,"bubble_ratio":0.3333333333333333,"zb_bubble_rate":0.3333333333333333,"peak_memory":[2,1],"order":[["F0","F1","BW0","BW1"],["F0","BW0","F1","BW1"]]}' '' \
+    --schedule 1f1b --stages 2 --microbatches 2 --json
+
+cat >costs.json <<'EOF'
+{"forward_ns":[5,5,5,5],"backward_input_ns":[6,6,6,6],"backward_weight_ns":[4,4,4,4]}
+EOF
+expect 0 'zb-h1: 4 ranks, 8 microbatches, 1 chunk per rank, policy static
+
+makespan                      141 ns   by formula: 141 ns
+span                          141 ns   by formula: 141 ns
+bubble ratio             0.148936      idle over all time of all ranks
+zb bubble rate           0.148936      1 - work of the busiest rank / span
+published-eq1            0.300000      the DynMo paper'\''s Equation 1: Chimera'\''s at M = P
+imbalance ratio          1.000000      work of the busiest rank / mean
+peak memory        4 4 4 4   by rank, in activations of one chunk
+
+Too long to draw here; --timeline writes it for ui.perfetto.dev.' '' \
+    --schedule zb-h1 --stages 4 --microbatches 8 --costs costs.json
+
+expect 0 'interleaved-1f1b: 2 ranks, 2 microbatches, 2 chunks per rank, policy static
+
+makespan                       15 ns   by formula: 15 ns
+span                           15 ns   by formula: 15 ns
+bubble ratio             0.200000      idle over all time of all ranks
+zb bubble rate           0.200000      1 - work of the busiest rank / span
+imbalance ratio          1.000000      work of the busiest rank / mean
+peak memory        4 3   by rank, in activations of one chunk
+
+rank 0    |F0=F1=F==F==      1:BW0=BW0===1:BW1=BW1===|
+rank 1    |   F0=F1=F==1:BW0=F==BW0===1:BW1=BW1===   |' '' \
+    --schedule interleaved-1f1b --stages 2 --microbatches 2
+
+# Costs that vary: mean for the search, the actual ones for the play; a limit that is kept.
+cat >vary.json <<'EOF'
+{"forward_ns":[[1,2],[3,4]],"backward_input_ns":[1,1],"backward_weight_ns":[1,1],
+ "send_ns":0,"memory_fbw":[2,-1,-1],"memory_limit":2}
+EOF
+expect 0 '{"makespan_ns":16,"span_ns":16,"bubble_ratio":0.4375,"zb_bubble_rate":0.3125,"peak_memory":[2,2],"order":[["F0","B0","W0","F1","B1","W1"],["F0","B0","W0","F1","B1","W1"]]}' '' \
+    --schedule zb-auto --stages 2 --microbatches 2 --costs vary.json --json
+refuse 3 'schedule 1f1b: peak memory 4 of rank 0 exceeds memory_limit 2' \
+    --schedule 1f1b --stages 2 --microbatches 2 --costs vary.json
+cat >tight.json <<'EOF'
+{"forward_ns":[1,1],"backward_input_ns":[1,1],"backward_weight_ns":[1,1],"memory_limit":0}
+EOF
+refuse 3 'rank 0 needs memory 1 for one microbatch; its limit is 0' \
+    --schedule zb-auto --stages 2 --microbatches 2 --costs tight.json
+refuse 3 'rank 0 needs memory of 2 under policy floating-w; its limit is 0' \
+    --schedule zb-h1 --stages 2 --microbatches 2 --costs tight.json --policy floating-w
+
+# Policies decide while they play, and the order printed is the one that ran.
+expect 0 '{"makespan_ns":8,"span_ns":7,"bubble_ratio":0.25,"zb_bubble_rate":0.14285714285714285,"peak_memory":[2,2],"order":[["F0","F1","B0","W0","B1","W1"],["F0","B0","F1","B1","W0","W1"]]}' '' \
+    --schedule zb-h1 --stages 2 --microbatches 2 --policy greedy --json
+
+# Names and numbers.
+refuse 2 "unknown schedule '1f1c'; did you mean '1f1b'?" \
+    --schedule 1f1c --stages 2 --microbatches 2
+refuse 2 '--stages: 0 is outside [1, 4096]' --schedule 1f1b --stages 0 --microbatches 2
+refuse 2 '--microbatches: 0 is outside [1, 1048576]' --schedule 1f1b --stages 2 --microbatches 0
+refuse 2 "--stages: 'two' is not an integer" --schedule 1f1b --stages two --microbatches 2
+refuse 2 '--stages: 99999999999999999999 is outside [1, 4096]' \
+    --schedule 1f1b --stages 99999999999999999999 --microbatches 2
+refuse 2 'dynmo schedule: --microbatches is needed' --schedule 1f1b --stages 2
+refuse 2 'dynmo schedule: --schedule is needed' --stages 2 --microbatches 2
+refuse 2 'chunk_count 2: schedule gpipe has 1 per rank' \
+    --schedule gpipe --stages 2 --microbatches 2 --chunks 2
+refuse 2 'microbatch_count 3: schedule interleaved-1f1b needs a multiple of rank_count 2' \
+    --schedule interleaved-1f1b --stages 2 --microbatches 3
+refuse 2 "policy 'gredy' is none of static, floating-w and greedy" \
+    --schedule 1f1b --stages 2 --microbatches 2 --policy gredy
+refuse 2 "dynmo schedule: unknown option '--cost'; did you mean '--costs'?" --cost x
+
+# Costs files that are not what they should be.
+bad_costs() { # bad_costs CODE STDERR TEXT
+    printf '%s' "$3" >bad.json
+    refuse "$1" "$2" --schedule interleaved-1f1b --stages 2 --microbatches 2 --costs bad.json
+}
+rest='"backward_input_ns":[2,2],"backward_weight_ns":[2,2]'
+bad_costs 2 'bad.json:1: not valid JSON' '{"forward_ns":[NaN,1]}'
+bad_costs 2 'bad.json: forward_ns[0]: -1 is outside [0, 9007199254740992]' \
+    '{"forward_ns":[-1,1],'"$rest"'}'
+bad_costs 2 'bad.json:1: forward_ns: integer 10000000000000000000 exceeds 2^53 = 9007199254740992' \
+    '{"forward_ns":[10000000000000000000,1],'"$rest"'}'
+bad_costs 2 'bad.json: forward_ns[1]: 1.5 is not an integer' '{"forward_ns":[1,1.5],'"$rest"'}'
+bad_costs 2 'bad.json: forward_ns: needs an array of 2 ranks' "{$rest}"
+bad_costs 2 'bad.json: forward_ns: has 3 entries, needs one for each of 2 ranks' \
+    '{"forward_ns":[1,1,1],'"$rest"'}'
+bad_costs 2 'bad.json: forward_ns[1]: has 3 entries, needs 2' \
+    '{"forward_ns":[2,[1,2,3]],'"$rest"'}'
+bad_costs 2 "bad.json: unknown key 'forwrd_ns'; did you mean 'forward_ns'?" '{"forwrd_ns":[1]}'
+bad_costs 2 'bad.json: memory_fbw: has 2 entries, needs 3' \
+    '{"forward_ns":[2,2],'"$rest"',"memory_fbw":[1,-1]}'
+bad_costs 2 'bad.json: memory_limit: -1 is outside [0, 9007199254740992]' \
+    '{"forward_ns":[2,2],'"$rest"',"memory_limit":-1}'
+bad_costs 2 'bad.json: forward_ns of rank 0: 3 ns does not divide into 2 chunks' \
+    '{"forward_ns":[3,2],'"$rest"'}'
+refuse 1 'missing.json: No such file or directory' \
+    --schedule 1f1b --stages 2 --microbatches 2 --costs missing.json
+
+# Orders from elsewhere.
+echo '{"order":[["F0","F1","BW0","BW1"],["F0","BW0","F1","BW1"]]}' >order.json
+expect 0 '{"makespan_ns":9,"span_ns":9,"bubble_ratio":0.3333333333333333,"zb_bubble_rate":0.3333333333333333,"peak_memory":[2,1],"order":[["F0","F1","BW0","BW1"],["F0","BW0","F1","BW1"]]}' '' \
+    --order order.json --json
+"$dynmo" schedule --schedule zb-h2 --stages 3 --microbatches 6 --json >written.json
+expect 0 "$(cat written.json)" '' --order written.json --json
+printf '0F0,0F1,,0I0,0W0,0B1\r\n,1F0,1RECV_F1,1B0,1F1,1B1\r\n' >pytorch.csv
+expect 0 '{"makespan_ns":9,"span_ns":9,"bubble_ratio":0.3333333333333333,"zb_bubble_rate":0.3333333333333333,"peak_memory":[2,1],"order":[["F0","F1","B0","W0","BW1"],["F0","BW0","F1","BW1"]]}' '' \
+    --order pytorch.csv --json
+printf '0F0,3F0,(3B0;0F1)OVERLAP_F_B,0B0,3F1,3B1&0B1\n1F0,2F0,2B0,1B0,1F1,2F1,2B1,1B1\n' >v.csv
+expect 0 '{"makespan_ns":24,"span_ns":24,"bubble_ratio":0.5,"zb_bubble_rate":0.5,"peak_memory":[2,2],"order":[["F0","1:F0","1:BW0","F1","BW0","1:F1","1:BW1","BW1"],["F0","1:F0","1:BW0","BW0","F1","1:F1","1:BW1","BW1"]]}' '' \
+    --order v.csv --json
+echo '{"order":[["F0","BW0","F1","BW1"],["F0","F1","BW0","BW1"]]}' >cycle.json
+refuse 2 'cycle.json: cycle: rank 0 BW0 waits for rank 1 BW0 waits for rank 1 F1 waits for rank 0 F1 waits for rank 0 BW0' \
+    --order cycle.json
+echo '{"order":[["F0","F1","BW0"],["F0","BW0","F1","BW1"]]}' >short.json
+refuse 2 'short.json: rank 0: BW1 is missing' --order short.json
+echo '{"order":[["F0","X1"]]}' >name.json
+refuse 2 "name.json: rank 0: 'X1' is no op: F, B, W or BW and the microbatch, \"1:\" in front for chunk 1" \
+    --order name.json
+echo '0F0,0F1,2BW0' >old.csv
+refuse 2 "old.csv: rank 0: '2BW0' is no op: stage, one of F, I, W, B, and the microbatch" \
+    --order old.csv
+printf '0F0,3F1,0B0\n0F0' >place.csv
+refuse 2 'place.csv: rank 0: stage 3 of 2 ranks is not there, neither interleaved nor as V' \
+    --order place.csv
+: >empty.csv
+refuse 2 'empty.csv: holds no op' --order empty.csv
+refuse 2 'order.json: --stages is 3, the order has 2' --order order.json --stages 3
+refuse 2 '--schedule and --order exclude each other' --order order.json --schedule 1f1b
+echo '{"order":[["F0","BW0"]],"placement":"spiral"}' >spiral.json
+refuse 2 "spiral.json: placement: 'spiral' is neither interleaved nor v" --order spiral.json
+
+# The timeline is a Chrome trace; a path that cannot be written leaves nothing on stdout.
+"$dynmo" schedule --schedule 1f1b --stages 2 --microbatches 2 --timeline trace.json --json >out || failed=1
+[ "$(grep -o '"ph":"X"' trace.json | wc -l)" -ge 8 ] || { echo 'FAILED: trace.json'; failed=1; }
+refuse 1 'no/such/folder/trace.json: No such file or directory' \
+    --schedule 1f1b --stages 2 --microbatches 2 --timeline no/such/folder/trace.json
+
+# The same bytes again.
+"$dynmo" schedule --schedule zb-auto --stages 6 --microbatches 20 --json >first
+"$dynmo" schedule --schedule zb-auto --stages 6 --microbatches 20 --json >second
+cmp first second || failed=1
+exit $failed
