@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-enum { COLUMNS_MAX = 110, OP_COLUMNS = 3 };
+enum { COLUMNS_MAX = 108, OP_COLUMNS = 3 };
 
 /// Greatest common divisor of all begins and ends: one column of it shows every op exactly.
 static int64_t common_ns(const bal_timeline *timeline)

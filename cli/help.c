@@ -79,6 +79,9 @@ static void append_mdoc(text_buffer *out, const char *words)
         if (at[0] == '\n' && at[1] == '\n') {
             text_append(out, "\n.Pp\n");
             at++;
+        } else if (at[0] == '.' && at[1] == ' ') {
+            text_append(out, ".\n"); // mdoc wants every sentence on a line of its own
+            at++;
         } else if (*at == '\\') {
             text_append(out, "\\e");
         } else if (*at == '-') {
