@@ -1,0 +1,375 @@
+/// layer_work: counts against formulas worked out by hand and against published figures, and
+/// properties over random models.
+#include "base/rng.h"
+#include "models/layer_work.h"
+#include "tests/assert_close.h"
+
+#include <string.h>
+
+static const bool all_moe[64] = {true, true};
+static const bool no_moe[64] = {false};
+
+/// GPT-2 of any size, dropout everywhere.
+static model_config gpt(int hidden, int heads)
+{
+    return (model_config){
+        .model_type = "gpt2",
+        .layer_count = 2,
+        .hidden_size = hidden,
+        .head_count = heads,
+        .kv_head_count = heads,
+        .query_key_dim = hidden / heads,
+        .value_dim = hidden / heads,
+        .ffn_size = 4 * hidden,
+        .vocabulary_size = 50257,
+        .position_count = 1 << 20,
+        .has_learned_positions = true,
+        .has_tied_embeddings = true,
+        .has_query_key_value_bias = true,
+        .has_attention_output_bias = true,
+        .has_mlp_bias = true,
+        .has_embedding_dropout = true,
+        .has_attention_dropout = true,
+        .has_residual_dropout = true,
+        .norm = MODEL_NORM_LAYER,
+        .is_moe = no_moe,
+    };
+}
+
+/// Llama-3-8B, and with experts Mixtral-8x7B.
+static model_config llama(int experts)
+{
+    return (model_config){
+        .model_type = "llama",
+        .layer_count = 2,
+        .hidden_size = 4096,
+        .head_count = 32,
+        .kv_head_count = 8,
+        .query_key_dim = 128,
+        .value_dim = 128,
+        .ffn_size = 14336,
+        .expert_count = experts,
+        .expert_top_k = experts > 0 ? 2 : 0,
+        .expert_ffn_size = experts > 0 ? 14336 : 0,
+        .router_weight_count = (int64_t)experts * 4096,
+        .vocabulary_size = 128256,
+        .has_gated_mlp = true,
+        .norm = MODEL_NORM_RMS,
+        .is_moe = experts > 0 ? all_moe : no_moe,
+    };
+}
+
+static model_shape shape_of(int sequence_length, int microbatch_size, model_attention attention)
+{
+    return (model_shape){sequence_length, microbatch_size, MODEL_DTYPE_BFLOAT16, attention};
+}
+
+static void the_gpt_of_the_dynmo_paper_has_its_published_figures(void **state)
+{
+    (void)state;
+    const model_config config = gpt(1024, 32);
+    const model_shape shape = shape_of(2048, 2, MODEL_ATTENTION_UNFUSED);
+
+    const int64_t forward = model_layer_flop(&config, &shape, 0, MODEL_PASS_FORWARD);
+    const int64_t input = model_layer_flop(&config, &shape, 0, MODEL_PASS_BACKWARD_INPUT);
+    const int64_t weight = model_layer_flop(&config, &shape, 0, MODEL_PASS_BACKWARD_WEIGHT);
+    assert_int_equal(forward, 137438953472); // 137 GFLOP
+    assert_int_equal(input, 171798691840);   // 172
+    assert_int_equal(weight, 103079215104);  // 103
+
+    const model_memory memory = model_layer_memory(&config, &shape, 0);
+    assert_int_equal(memory.activation_bytes, 1484783616); // 1.485 GB
+    assert_int_equal(memory.gradient_bytes, 134217728);    // 0.134 GB
+    assert_int_equal(model_message_bytes(&config, &shape), 8388608);
+
+    int64_t head = 0;
+    for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
+        const model_layer_work work = model_head_work(&config, &shape, (model_pass)pass);
+        assert_int_equal(model_work_flop(&work), INT64_C(2) * 4096 * 1024 * 50257);
+        head += model_work_flop(&work);
+    }
+    assert_close((double)head / (double)(forward + input + weight), 3.07, 0.001);
+}
+
+static void gpt_layers_follow_the_zero_bubble_formulas(void **state)
+{
+    (void)state;
+    const uint64_t seed = 11;
+    rng random = rng_init(seed, 0);
+    for (int round = 0; round < 200; round++) {
+        const int heads = 1 << rng_between(&random, 0, 6);
+        const int64_t h = heads * rng_between(&random, 1, 200);
+        const int64_t a = heads;
+        const int64_t s = rng_between(&random, 1, 5000);
+        const int64_t b = rng_between(&random, 1, 9);
+        const model_config config = gpt((int)h, heads);
+        const model_shape unfused = shape_of((int)s, (int)b, MODEL_ATTENTION_UNFUSED);
+        const model_shape flash = shape_of((int)s, (int)b, MODEL_ATTENTION_FLASH);
+
+        assert_int_equal(model_layer_flop(&config, &unfused, 1, MODEL_PASS_FORWARD),
+                         s * b * h * (24 * h + 4 * s));
+        assert_int_equal(model_layer_flop(&config, &unfused, 1, MODEL_PASS_BACKWARD_INPUT),
+                         s * b * h * (24 * h + 8 * s));
+        assert_int_equal(model_layer_flop(&config, &unfused, 1, MODEL_PASS_BACKWARD_WEIGHT),
+                         24 * s * b * h * h);
+        assert_int_equal(model_layer_memory(&config, &unfused, 1).activation_bytes,
+                         s * b * (34 * h + 5 * a * s));
+        assert_int_equal(model_layer_memory(&config, &unfused, 1).gradient_bytes, 32 * s * b * h);
+
+        // Flash: half of the pairs, and 5 products instead of 4 in backward.
+        assert_int_equal(model_layer_flop(&config, &flash, 1, MODEL_PASS_FORWARD),
+                         s * b * h * (24 * h + 2 * s));
+        assert_int_equal(model_layer_flop(&config, &flash, 1, MODEL_PASS_BACKWARD_INPUT),
+                         s * b * h * (24 * h + 5 * s));
+        assert_int_equal(model_layer_memory(&config, &flash, 1).activation_bytes, 34 * s * b * h);
+        assert_int_equal(model_layer_memory(&config, &flash, 1).gradient_bytes, 32 * s * b * h);
+    }
+}
+
+static void without_dropout_no_masks_are_kept(void **state)
+{
+    (void)state;
+    model_config config = gpt(64, 4);
+    config.has_attention_dropout = false;
+    config.has_residual_dropout = false;
+    config.has_embedding_dropout = false;
+    const model_shape shape = shape_of(16, 3, MODEL_ATTENTION_UNFUSED);
+
+    // 2 bytes less 1 per hidden unit of both masks; scores once instead of 2.5 times.
+    assert_int_equal(model_layer_memory(&config, &shape, 0).activation_bytes,
+                     16 * 3 * (32 * 64 + 2 * 4 * 16));
+    assert_int_equal(model_embedding_memory(&config, &shape).activation_bytes, 16 * 3 * 8);
+}
+
+static void llama_and_mixtral_meet_the_derived_figures(void **state)
+{
+    (void)state;
+    const model_shape shape = shape_of(4096, 1, MODEL_ATTENTION_FLASH);
+    const model_config dense = llama(0);
+    const model_config sparse = llama(8);
+    const int64_t sbh = INT64_C(4096) * 4096;
+
+    // 12 + 4 g + 6 f/h with g = 1/4 and f/h = 3.5, and with experts 13 + 2 (6 f/h + 4).
+    assert_int_equal(model_layer_memory(&dense, &shape, 0).activation_bytes, 34 * sbh);
+    assert_int_equal(model_layer_memory(&sparse, &shape, 0).activation_bytes, 63 * sbh);
+    // 2T (2h^2(1 + g) + k 3hf + hE) + 2 s T h: the 3.37 TFLOP of a Mixtral layer.
+    assert_int_equal(model_layer_flop(&sparse, &shape, 0, MODEL_PASS_FORWARD), 3367522795520);
+    assert_int_equal(model_layer_flop(&sparse, &shape, 0, MODEL_PASS_BACKWARD_WEIGHT),
+                     INT64_C(2) * 4096 * 394297344);
+    assert_int_equal(model_layer_flop(&dense, &shape, 0, MODEL_PASS_BACKWARD_WEIGHT),
+                     INT64_C(2) * 4096 * 218103808);
+}
+
+static void experts_that_no_token_meets_are_not_read(void **state)
+{
+    (void)state;
+    const model_config config = llama(8);
+    const model_shape one_token = shape_of(1, 1, MODEL_ATTENTION_FLASH);
+    const model_layer_work work = model_layer_work_of(&config, &one_token, 0, MODEL_PASS_FORWARD);
+
+    // Two of eight experts, the router, and in and out of every product.
+    const int64_t h = 4096;
+    const int64_t f = 14336;
+    const int64_t weights = 2 * 3 * h * f + 8 * h;
+    const int64_t sides = (h + 8) + 2 * (h + 2 * f) + 2 * (f + h);
+    assert_int_equal(work.mlp.bytes, 2 * (weights + sides));
+}
+
+static void latent_attention_multiplies_by_all_its_matrices(void **state)
+{
+    (void)state;
+    // DeepSeek-V2-Lite.
+    const model_config config = {
+        .model_type = "deepseek_v2",
+        .layer_count = 1,
+        .hidden_size = 2048,
+        .head_count = 16,
+        .kv_head_count = 16,
+        .query_key_dim = 192,
+        .value_dim = 128,
+        .kv_rank = 512,
+        .rope_dim = 64,
+        .ffn_size = 10944,
+        .has_gated_mlp = true,
+        .is_moe = no_moe,
+    };
+    const model_shape shape = shape_of(100, 3, MODEL_ATTENTION_FLASH);
+    const model_layer_work forward = model_layer_work_of(&config, &shape, 0, MODEL_PASS_FORWARD);
+    const model_layer_work backward =
+        model_layer_work_of(&config, &shape, 0, MODEL_PASS_BACKWARD_INPUT);
+
+    assert_int_equal(forward.projection.flop, 2 * 300 * model_attention_weight_count(&config));
+    assert_int_equal(forward.attention.flop, 100 * 100 * 16 * 3 * (192 + 128));
+    assert_int_equal(backward.attention.flop, 100 * 100 * 16 * 3 * (3 * 192 + 2 * 128));
+}
+
+static void a_window_hides_pairs_from_flash_attention_only(void **state)
+{
+    (void)state;
+    model_config config = gpt(64, 4);
+    config.sliding_window = 8;
+    const model_shape flash = shape_of(16, 1, MODEL_ATTENTION_FLASH);
+    const model_shape unfused = shape_of(16, 1, MODEL_ATTENTION_UNFUSED);
+    const model_shape shorter = shape_of(6, 1, MODEL_ATTENTION_FLASH);
+
+    // w (2s - w) = 8 * 24 of the 16 * 16 doubled pairs.
+    assert_int_equal(model_layer_work_of(&config, &flash, 0, MODEL_PASS_FORWARD).attention.flop,
+                     8 * 24 * 4 * (16 + 16));
+    assert_int_equal(model_layer_work_of(&config, &unfused, 0, MODEL_PASS_FORWARD).attention.flop,
+                     16 * 16 * 4 * 2 * (16 + 16));
+    assert_int_equal(model_layer_work_of(&config, &shorter, 0, MODEL_PASS_FORWARD).attention.flop,
+                     6 * 6 * 4 * (16 + 16));
+}
+
+static void bytes_of_a_small_layer_are_those_counted_by_hand(void **state)
+{
+    (void)state;
+    const model_config config = gpt(8, 2);
+    const model_shape shape = shape_of(4, 1, MODEL_ATTENTION_UNFUSED);
+    const model_layer_work forward = model_layer_work_of(&config, &shape, 0, MODEL_PASS_FORWARD);
+    const model_layer_work input =
+        model_layer_work_of(&config, &shape, 0, MODEL_PASS_BACKWARD_INPUT);
+    const model_layer_work weight =
+        model_layer_work_of(&config, &shape, 0, MODEL_PASS_BACKWARD_WEIGHT);
+
+    // 4 tokens: 8 -> 24 and 8 -> 8; 8 -> 32 and 32 -> 8; 2 bytes each, 8 per weight in W.
+    assert_int_equal(forward.projection.bytes, 4 * (32 + 16) * 2 + (192 + 64) * 2);
+    assert_int_equal(input.projection.bytes, forward.projection.bytes);
+    assert_int_equal(weight.projection.bytes, 4 * (32 + 16) * 2 + (192 + 64) * 8);
+    assert_int_equal(forward.mlp.bytes, 4 * (40 + 40) * 2 + 512 * 2);
+    // 2 heads of 4 x 4 scores: 6 accesses of 2 bytes and a mask, then 9; 32 numbers per token.
+    assert_int_equal(forward.attention.bytes, 32 * (6 * 2 + 1) + 4 * 32 * 2);
+    assert_int_equal(input.attention.bytes, 32 * (9 * 2 + 1) + 4 * 32 * 2 * 2);
+    // Norms 4h, residuals 6h, activation 2f, both masks 2h; backward 6h, 6h + 4h, 3f, 2h.
+    assert_int_equal(forward.elementwise.bytes, 4 * ((4 * 8 + 6 * 8 + 2 * 32) * 2 + 16));
+    assert_int_equal(input.elementwise.bytes, 4 * ((6 * 8 + 10 * 8 + 3 * 32) * 2 + 16));
+    assert_int_equal(weight.elementwise.bytes, 0);
+    assert_int_equal(weight.attention.bytes + weight.attention.flop, 0);
+}
+
+static void bytes_of_embedding_and_head_are_those_counted_by_hand(void **state)
+{
+    (void)state;
+    model_config config = gpt(8, 2);
+    config.vocabulary_size = 100;
+    const model_shape shape = shape_of(4, 1, MODEL_ATTENTION_FLASH);
+
+    // Two rows read, one vector written, a mask; gradient read, two rows read and written, mask.
+    const int64_t lookup =
+        model_embedding_work(&config, &shape, MODEL_PASS_FORWARD).elementwise.bytes;
+    const int64_t update =
+        model_embedding_work(&config, &shape, MODEL_PASS_BACKWARD_WEIGHT).elementwise.bytes;
+    assert_int_equal(lookup, 4 * (3 * 8 * 2 + 8));
+    assert_int_equal(update, 4 * (8 * 2 + 2 * 8 * 8 + 8));
+    const model_layer_work none = model_embedding_work(&config, &shape, MODEL_PASS_BACKWARD_INPUT);
+    assert_int_equal(none.elementwise.bytes + model_work_flop(&none), 0);
+
+    const model_layer_work head = model_head_work(&config, &shape, MODEL_PASS_FORWARD);
+    assert_int_equal(head.projection.bytes, 4 * (8 + 100) * 2 + 800 * 2);
+    assert_int_equal(head.elementwise.bytes, 4 * (2 * 8 * 2 + 100 * 10));
+    const model_memory memory = model_head_memory(&config, &shape);
+    assert_int_equal(memory.activation_bytes, 4 * (2 * 8 * 2 + 100 * 4));
+    assert_int_equal(memory.gradient_bytes, 4 * (8 + 100) * 2);
+    const model_memory embedding = model_embedding_memory(&config, &shape);
+    assert_int_equal(embedding.activation_bytes, 4 * (8 + 8));
+    assert_int_equal(embedding.gradient_bytes, 4 * (8 + 8 + 16));
+}
+
+static void float32_doubles_what_is_sent(void **state)
+{
+    (void)state;
+    const model_config config = llama(0);
+    model_shape shape = shape_of(64, 2, MODEL_ATTENTION_FLASH);
+    const int64_t message = model_message_bytes(&config, &shape);
+    const model_memory memory = model_layer_memory(&config, &shape, 0);
+
+    shape.dtype = MODEL_DTYPE_FLOAT32;
+
+    assert_int_equal(model_message_bytes(&config, &shape), 2 * message);
+    assert_int_equal(model_layer_memory(&config, &shape, 0).activation_bytes,
+                     2 * memory.activation_bytes);
+}
+
+static void absurd_sizes_saturate(void **state)
+{
+    (void)state;
+    const model_config config = llama(8);
+    const model_shape shape = shape_of(1 << 30, 1 << 30, MODEL_ATTENTION_UNFUSED);
+
+    assert_true(model_layer_flop(&config, &shape, 0, MODEL_PASS_FORWARD) == INT64_MAX);
+    assert_true(model_layer_memory(&config, &shape, 0).activation_bytes == INT64_MAX);
+    assert_true(model_message_bytes(&config, &shape) == INT64_MAX);
+}
+
+static int64_t bytes_of(const model_layer_work *work)
+{
+    return work->projection.bytes + work->attention.bytes + work->mlp.bytes +
+           work->elementwise.bytes;
+}
+
+static void assert_not_less(const model_config *small, const model_shape *small_shape,
+                            const model_config *large, const model_shape *large_shape)
+{
+    for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
+        const model_layer_work less = model_layer_work_of(small, small_shape, 0, (model_pass)pass);
+        const model_layer_work more = model_layer_work_of(large, large_shape, 0, (model_pass)pass);
+        assert_true(model_work_flop(&less) <= model_work_flop(&more));
+        assert_true(bytes_of(&less) <= bytes_of(&more));
+    }
+    const model_memory less = model_layer_memory(small, small_shape, 0);
+    const model_memory more = model_layer_memory(large, large_shape, 0);
+    assert_true(less.activation_bytes <= more.activation_bytes);
+    assert_true(less.gradient_bytes <= more.gradient_bytes);
+}
+
+static void more_of_anything_never_costs_less(void **state)
+{
+    (void)state;
+    const uint64_t seed = 5;
+    rng random = rng_init(seed, 0);
+    for (int round = 0; round < 300; round++) {
+        model_config config = llama(round % 2 == 0 ? 0 : (int)rng_between(&random, 3, 64));
+        config.ffn_size = (int)rng_between(&random, 1, 20000);
+        config.shared_ffn_size = (int)rng_between(&random, 0, 1) * 512;
+        config.sliding_window = (int)rng_between(&random, 0, 2) * 500;
+        const model_shape shape = {(int)rng_between(&random, 1, 3000),
+                                   (int)rng_between(&random, 1, 8), MODEL_DTYPE_FLOAT16,
+                                   (model_attention)rng_between(&random, 0, 1)};
+        model_shape longer = shape;
+        longer.sequence_length++;
+        model_shape wider = shape;
+        wider.microbatch_size++;
+        model_config grown = config;
+        grown.ffn_size++;
+        grown.expert_ffn_size++;
+        model_config more_heads = config;
+        more_heads.head_count += more_heads.kv_head_count;
+        model_config more_experts = config;
+        if (config.expert_count > 0) more_experts.expert_top_k++;
+
+        assert_not_less(&config, &shape, &config, &longer);
+        assert_not_less(&config, &shape, &config, &wider);
+        assert_not_less(&config, &shape, &grown, &shape);
+        assert_not_less(&config, &shape, &more_heads, &shape);
+        assert_not_less(&config, &shape, &more_experts, &shape);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_gpt_of_the_dynmo_paper_has_its_published_figures),
+        cmocka_unit_test(gpt_layers_follow_the_zero_bubble_formulas),
+        cmocka_unit_test(without_dropout_no_masks_are_kept),
+        cmocka_unit_test(llama_and_mixtral_meet_the_derived_figures),
+        cmocka_unit_test(experts_that_no_token_meets_are_not_read),
+        cmocka_unit_test(latent_attention_multiplies_by_all_its_matrices),
+        cmocka_unit_test(a_window_hides_pairs_from_flash_attention_only),
+        cmocka_unit_test(bytes_of_a_small_layer_are_those_counted_by_hand),
+        cmocka_unit_test(bytes_of_embedding_and_head_are_those_counted_by_hand),
+        cmocka_unit_test(float32_doubles_what_is_sent),
+        cmocka_unit_test(absurd_sizes_saturate),
+        cmocka_unit_test(more_of_anything_never_costs_less),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
