@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { GRADIENT_BYTES = 4 }; // of one parameter in the reduction between replicas: fp32
+
 /// What the sink of a replay passes on.
 typedef struct row_context {
     const ana_listener *listener;
@@ -47,7 +49,8 @@ static sim_training training_of(const ana_setup *setup, const ana_balancing *bal
         .chunk_count = study->chunk_count,
         .schedule = study->schedule,
         .post_validation = study->post_validation,
-        .reduction_ns = setup->reduction_ns,
+        .data_parallel = study->data_parallel,
+        .gradient_bytes = GRADIENT_BYTES,
         .optimizer_step_ns = study->optimizer_step_ns,
         .decision_ns = study->decision_ns,
         .change_ratio = study->change_ratio,
@@ -186,7 +189,7 @@ static void print_row(const ana_setup *setup, const ana_row *row, int label_widt
 
 static void print_inputs(const ana_inputs *inputs, text_buffer *out)
 {
-    int counts[ANA_ORIGIN_COUNT] = {0};
+    int counts[MODEL_ORIGIN_KIND_COUNT] = {0};
     int width = 0;
     for (int input = 0; input < inputs->count; input++) {
         const int length = (int)strlen(inputs->entries[input].name);
@@ -196,13 +199,14 @@ static void print_inputs(const ana_inputs *inputs, text_buffer *out)
     for (int input = 0; input < inputs->count; input++) {
         const ana_input *entry = &inputs->entries[input];
         counts[entry->origin]++;
-        text_format(out, "  %-8s  %-*s  %s\n", ana_origin_name(entry->origin), width, entry->name,
-                    entry->value);
+        text_format(out, "  %-8s  %-*s  %s\n", model_origin_kind_name(entry->origin), width,
+                    entry->name, entry->value);
     }
     text_append(out, " ");
-    for (int origin = 0; origin < ANA_ORIGIN_COUNT; origin++) {
-        text_format(out, " %d %s%s", counts[origin], ana_origin_name((ana_origin)origin),
-                    origin + 1 < ANA_ORIGIN_COUNT ? "," : "\n");
+    for (int origin = 0; origin < MODEL_ORIGIN_KIND_COUNT; origin++) {
+        text_format(out, " %d %s%s", counts[origin],
+                    model_origin_kind_name((model_origin_kind)origin),
+                    origin + 1 < MODEL_ORIGIN_KIND_COUNT ? "," : "\n");
     }
 }
 
@@ -339,7 +343,7 @@ static void write_inputs(const ana_inputs *inputs, json_writer *writer)
         json_write_key(writer, "value");
         json_write_string(writer, inputs->entries[input].value);
         json_write_key(writer, "origin");
-        json_write_string(writer, ana_origin_name(inputs->entries[input].origin));
+        json_write_string(writer, model_origin_kind_name(inputs->entries[input].origin));
         json_end_object(writer);
     }
     json_end_array(writer);

@@ -1,7 +1,7 @@
 /// Replays a study under each of its balancers and puts the outcomes side by side.
 #pragma once
 
-#include "analysis/study.h"
+#include "analysis/setup.h"
 #include "balance/machine.h"
 #include "balance/ports.h"
 #include "base/arena.h"
@@ -11,17 +11,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-
-/// A study with everything decided: what the trace, the hardware and the defaults filled in.
-typedef struct ana_setup {
-    const ana_study *study;
-    bal_cost_source source;
-    bal_machine machine;
-    int iteration_count;
-    int microbatch_count;
-    int64_t tokens_per_microbatch; // 0: not known; throughput is then in microbatches
-    int64_t reduction_ns;          // gradient reduction per iteration
-} ana_setup;
 
 /// The outcome under one balancer and policy.
 typedef struct ana_row {

@@ -1,25 +1,21 @@
 #include "analysis/study.h"
 
 #include "balance/schedule.h"
+#include "base/file.h"
 
 #include <assert.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define COUNT_OF(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
-enum { ITERATIONS_MAX = 100000000, LAYER_LENGTH_MAX = 1 << 24 };
+enum { STUDY_BYTES_MAX = 16 << 20, ITERATIONS_MAX = 100000000, LAYER_LENGTH_MAX = 1 << 24 };
 
-const char *ana_origin_name(ana_origin origin)
-{
-    static const char *const names[ANA_ORIGIN_COUNT] = {"measured", "fitted", "preset", "assumed"};
-    return names[origin];
-}
-
-void ana_inputs_add(ana_inputs *inputs, arena *memory, const char *name, ana_origin origin,
+void ana_inputs_add(ana_inputs *inputs, arena *memory, const char *name, model_origin_kind origin,
                     const char *format, ...)
 {
     assert(inputs->count < ANA_INPUTS_MAX);
@@ -43,10 +39,10 @@ typedef struct reading {
 } reading;
 
 /// The origin of a value that the study gives: what "sources" says of its path or of an object
-/// around it, else assumed.
-static status origin_of(const reading *state, const char *path, ana_origin *origin)
+/// around it, else given.
+static status origin_of(const reading *state, const char *path, model_origin_kind *origin)
 {
-    *origin = ANA_ORIGIN_ASSUMED;
+    *origin = MODEL_ORIGIN_GIVEN;
     char prefix[128];
     snprintf(prefix, sizeof prefix, "%s", path);
     json_value named = json_member(state->sources, prefix);
@@ -58,19 +54,15 @@ static status origin_of(const reading *state, const char *path, ana_origin *orig
     }
     const char *text = NULL;
     TRY(json_string(named, &text, state->err));
-    for (int known = 0; known < ANA_ORIGIN_COUNT; known++) {
-        if (strcmp(text, ana_origin_name((ana_origin)known)) == 0) {
-            *origin = (ana_origin)known;
-            return STATUS_OK;
-        }
-    }
+    *origin = model_origin_kind_find(text);
+    if (*origin != MODEL_ORIGIN_KIND_COUNT) return STATUS_OK;
     return json_error(named, STATUS_FORMAT, state->err,
-                      "'%.40s' is not one of measured, fitted, preset, assumed", text);
+                      "'%.40s' is not one of given, measured, fitted, preset, assumed", text);
 }
 
 static status add_given(const reading *state, const char *path, int64_t value, const char *unit)
 {
-    ana_origin origin;
+    model_origin_kind origin;
     TRY(origin_of(state, path, &origin));
     ana_inputs_add(&state->study->inputs, state->memory, path, origin, "%" PRId64 "%s%s", value,
                    unit[0] != '\0' ? " " : "", unit);
@@ -264,6 +256,8 @@ static status read_training(const reading *state, json_value training)
                    &study->decision_ns));
     TRY(read_int64(state, training, section, "optimizer_step_ns", "ns", 0, INT64_C(1000000000000),
                    &study->optimizer_step_ns));
+    TRY(read_int(state, training, section, "state_bytes_per_parameter", "B", 1, 64,
+                 &study->state_bytes_per_parameter));
     return read_step(state, training);
 }
 
@@ -498,10 +492,21 @@ status ana_study_open(const char *path, const char *trace_path, const char *mode
                       const char *hardware, arena *memory, ana_study *study, error_message *err)
 {
     json_document *document = NULL;
-    TRY(json_open(path, &document, err));
+    char *bytes = NULL;
+    size_t length = 0;
+    TRY(file_read(path, STUDY_BYTES_MAX, &bytes, &length, err));
+    const char *text = arena_string(memory, bytes);
+    const status opened = json_open_bytes(path, bytes, length, &document, err);
+    free(bytes);
+    TRY(opened);
+    if (text == NULL) {
+        json_close(document);
+        return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    }
     *study = (ana_study){
         .path = path,
         .name = path,
+        .text = text,
         .memory_bytes = -1,
         .intra_node = {.latency_ns = -1},
         .inter_node = {.latency_ns = -1},

@@ -8,27 +8,17 @@
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/status.h"
+#include "models/assumption.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { ANA_BALANCINGS_MAX = 64, ANA_INPUTS_MAX = 64 };
-
-/// Where an input of a result comes from.
-typedef enum ana_origin {
-    ANA_ORIGIN_MEASURED, ///< recorded from a run
-    ANA_ORIGIN_FITTED,   ///< derived from measurements by a fit
-    ANA_ORIGIN_PRESET,   ///< from a shipped model or hardware file
-    ANA_ORIGIN_ASSUMED,  ///< chosen by the user or by a default
-    ANA_ORIGIN_COUNT
-} ana_origin;
-
-const char *ana_origin_name(ana_origin origin);
+enum { ANA_BALANCINGS_MAX = 64, ANA_INPUTS_MAX = 128 };
 
 typedef struct ana_input {
     const char *name;  // path in the study, for example "cluster.links.intra.latency_ns"
     const char *value; // as text with its unit
-    ana_origin origin;
+    model_origin_kind origin;
 } ana_input;
 
 /// The inputs of a result, in the order in which they were added.
@@ -38,7 +28,7 @@ typedef struct ana_inputs {
 } ana_inputs;
 
 /// Adds an input; the texts are copied into memory. What does not fit ANA_INPUTS_MAX is an assert.
-void ana_inputs_add(ana_inputs *inputs, arena *memory, const char *name, ana_origin origin,
+void ana_inputs_add(ana_inputs *inputs, arena *memory, const char *name, model_origin_kind origin,
                     const char *format, ...) __attribute__((format(printf, 5, 6)));
 
 /// One row of a comparison.
@@ -52,6 +42,7 @@ typedef struct ana_balancing {
 typedef struct ana_study {
     const char *path;
     const char *name;
+    const char *text; // the file as it was read
 
     // Where costs come from: a trace in a store, or a model on a hardware.
     const char *trace_path; // NULL: model and hardware
@@ -73,7 +64,8 @@ typedef struct ana_study {
     int data_parallel;
     int64_t decision_ns; // time of one decision, charged with every rebalance
     int64_t optimizer_step_ns;
-    bool post_validation; // step without the global barrier: an iteration lasts the span
+    int state_bytes_per_parameter; // weights, gradients, optimizer; where the trace does not say
+    bool post_validation;          // step without the global barrier: an iteration lasts the span
 
     // pipeline
     int stage_count;

@@ -5,6 +5,43 @@ static int64_t weight_of(const bal_chain *chain, int layer)
     return chain->weight_before[layer + 1] - chain->weight_before[layer];
 }
 
+/// Fills the lists with contiguous ranges.
+static void fill_ranges(bal_layer_lists *lists, const bal_chain *chain, const int *start)
+{
+    for (int rank = 0; rank < lists->rank_count; rank++) {
+        const int begin = start[rank];
+        const int end = start[rank + 1];
+        lists->first[rank] = begin < end ? begin : -1;
+        lists->count[rank] = end - begin;
+        lists->load[rank] = chain->weight_before[end] - chain->weight_before[begin];
+        for (int layer = begin; layer < end; layer++) {
+            lists->next[layer] = layer + 1 < end ? layer + 1 : -1;
+        }
+    }
+}
+
+/// Fills the lists from owners; a rank's layers stand in model order.
+static status fill_owners(bal_layer_lists *lists, const bal_chain *chain, const int *owner,
+                          error_message *err)
+{
+    for (int rank = 0; rank < lists->rank_count; rank++) {
+        lists->first[rank] = -1;
+    }
+    for (int layer = lists->layer_count - 1; layer >= 0; layer--) {
+        const int rank = owner[layer];
+        if (rank < 0 || rank >= lists->rank_count) {
+            return error_set(err, STATUS_INVALID,
+                             "current_owner of layer %d: rank %d is outside [0, %d)", layer, rank,
+                             lists->rank_count);
+        }
+        lists->next[layer] = lists->first[rank];
+        lists->first[rank] = layer;
+        lists->count[rank]++;
+        lists->load[rank] += weight_of(chain, layer);
+    }
+    return STATUS_OK;
+}
+
 status bal_layer_lists_init(const bal_problem *problem, const bal_chain *chain, arena *memory,
                             bal_layer_lists *lists, error_message *err)
 {
@@ -19,21 +56,16 @@ status bal_layer_lists_init(const bal_problem *problem, const bal_chain *chain, 
         made.load == NULL) {
         return error_set(err, STATUS_NO_MEMORY, "out of memory for %d layers", chain->layer_count);
     }
+    if (problem->current_owner != NULL) {
+        TRY(fill_owners(&made, chain, problem->current_owner, err));
+        *lists = made;
+        return STATUS_OK;
+    }
     bal_even_cuts(chain, even);
     const bool has_current =
         problem->current_first_layer != NULL &&
         (problem->current_stage_count == 0 || problem->current_stage_count == chain->stage_count);
-    const int *start = has_current ? problem->current_first_layer : even;
-    for (int rank = 0; rank < chain->stage_count; rank++) {
-        const int begin = start[rank];
-        const int end = start[rank + 1];
-        made.first[rank] = begin < end ? begin : -1;
-        made.count[rank] = end - begin;
-        made.load[rank] = chain->weight_before[end] - chain->weight_before[begin];
-        for (int layer = begin; layer < end; layer++) {
-            made.next[layer] = layer + 1 < end ? layer + 1 : -1;
-        }
-    }
+    fill_ranges(&made, chain, has_current ? problem->current_first_layer : even);
     *lists = made;
     return STATUS_OK;
 }

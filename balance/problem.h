@@ -42,5 +42,7 @@ typedef struct bal_problem {
     int64_t load_cap_ns;                  // moved-bytes only
     const int *current_first_layer;       // [stage_count + 1] or NULL: the plan in force
     int current_stage_count;              // of current_first_layer where it differs; 0: same
+    const int *current_owner;             // [layer_count] or NULL: the plan in force where it has
+                                          // owners instead; only diffusion-published and -coded
     const bal_evaluator *evaluator;       // `makespan` only
 } bal_problem;

@@ -106,18 +106,21 @@ uint64_t file_hash(uint64_t hash, const void *bytes, size_t length)
     return hash;
 }
 
-status file_hash_path(const char *path, uint64_t *hash, error_message *err)
+status file_hash_path(const char *path, int64_t *bytes, uint64_t *hash, error_message *err)
 {
     FILE *stream = fopen(path, "rb");
     if (stream == NULL) return error_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
     uint64_t running = FILE_HASH_START;
+    int64_t total = 0;
     unsigned char block[1 << 16];
     for (size_t count; (count = fread(block, 1, sizeof block, stream)) > 0;) {
         running = file_hash(running, block, count);
+        total += (int64_t)count;
     }
     const bool failed = ferror(stream) != 0;
     fclose(stream);
     if (failed) return error_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
     *hash = running;
+    *bytes = total;
     return STATUS_OK;
 }

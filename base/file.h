@@ -24,5 +24,5 @@ status file_write(const char *path, const char *bytes, size_t length, error_mess
 uint64_t file_hash(uint64_t hash, const void *bytes, size_t length);
 #define FILE_HASH_START UINT64_C(0xcbf29ce484222325)
 
-/// FNV-1a over the content of path.
-status file_hash_path(const char *path, uint64_t *hash, error_message *err);
+/// Size and FNV-1a of the content of path.
+status file_hash_path(const char *path, int64_t *bytes, uint64_t *hash, error_message *err);

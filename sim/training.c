@@ -28,6 +28,7 @@ typedef struct replay {
     int64_t *peak_memory;    // [rank_count]
     int64_t *transfer_ns;    // [layer_count] over the slower of the links between neighbours
     int *first_layer;        // [stage_count + 1] in force
+    int64_t reduction_ns;    // of the gradients under the plan in force
     int *owner;              // [layer_count] in force; NULL unless the balancer has owners
 
     bal_layer_costs layers; // of this iteration, columns as the schedule needs them
@@ -76,6 +77,7 @@ static status fetch_costs(replay *state, int iteration, bool *is_new)
     bal_layer_costs layers;
     TRY(training->source.costs_at(training->source.context, iteration, &layers, is_new,
                                   state->err));
+    *is_new = *is_new || iteration == 0; // an earlier replay may have asked the same source last
     if (!*is_new) return STATUS_OK;
     if (state->family->has_split && !layers.has_split) {
         return error_set(state->err, STATUS_INVALID,
@@ -157,12 +159,37 @@ static status activation_limits(const replay *state, const int *first_layer, are
     return STATUS_OK;
 }
 
+/// How long the replicas of the largest rank take to reduce its gradients.
+static int64_t gradient_reduction_ns(const replay *state, const int *first_layer)
+{
+    const sim_training *training = state->training;
+    const int replicas = training->data_parallel;
+    if (replicas <= 1 || state->layers.parameters == NULL) return 0;
+    int64_t largest = 0;
+    for (int rank = 0; rank < training->machine.rank_count; rank++) {
+        int64_t parameters = 0;
+        for (int chunk = 0; chunk < state->chunk_count; chunk++) {
+            const int stage = bal_stage_of(state->family->placement, training->machine.rank_count,
+                                           state->chunk_count, rank, chunk);
+            for (int layer = first_layer[stage]; layer < first_layer[stage + 1]; layer++) {
+                parameters += state->layers.parameters[layer];
+            }
+        }
+        if (parameters > largest) largest = parameters;
+    }
+    // Each of the 2 (D - 1) steps of the ring moves one D-th of the bytes.
+    const int64_t step_bytes = (largest * training->gradient_bytes + replicas - 1) / replicas;
+    const int64_t step_ns = bal_link_transfer_ns(training->machine.inter_node, step_bytes);
+    return 2 * (int64_t)(replicas - 1) * step_ns;
+}
+
 /// Takes the partition into force: order, and from now on the memory that it needs.
 static status enact(replay *state)
 {
     arena_reset(state->plan);
     bal_stage_costs stages;
     const int64_t *limits = NULL;
+    state->reduction_ns = gradient_reduction_ns(state, state->first_layer);
     TRY(sum_stages(state, state->first_layer, state->plan, &stages));
     TRY(activation_limits(state, state->first_layer, state->plan, &limits));
     TRY(compile(state, &stages, limits, state->plan, &state->schedule, &state->order));
@@ -266,7 +293,8 @@ static status decide(replay *state, bool is_start, bal_answer *answer)
         .transfer_ns = state->transfer_ns,
         .stage_memory_bytes = state->stage_memory,
         .stage_inflight = state->stage_inflight,
-        .current_first_layer = is_start ? NULL : state->first_layer,
+        .current_first_layer = is_start || state->owner != NULL ? NULL : state->first_layer,
+        .current_owner = state->owner,
         .evaluator = &evaluator,
     };
     arena_reset(state->decision);
@@ -481,7 +509,7 @@ static status play_iteration(replay *state, int iteration)
     }
     TRY(play(state));
     record.metrics = state->metrics;
-    record.iteration_ns = training->reduction_ns + training->optimizer_step_ns;
+    record.iteration_ns = state->reduction_ns + training->optimizer_step_ns;
     if (state->owner == NULL) {
         record.first_layer = state->first_layer;
         record.iteration_ns +=

@@ -3,6 +3,9 @@
 ///
 /// iteration_ns = makespan (span without the global barrier) + gradient reduction + optimizer step
 ///              + decision and migration, where a rebalance follows the iteration
+///
+/// The gradient reduction is a ring over the links between nodes, 2 (D - 1) / D of the gradients of
+/// the largest rank, and hides behind nothing.
 #pragma once
 
 #include "balance/balancer.h"
@@ -48,7 +51,8 @@ typedef struct sim_training {
     int chunk_count;      // 0: the schedule's own
     const char *schedule;
     bool post_validation; // no global barrier at the step: the span counts
-    int64_t reduction_ns; // gradient reduction behind every iteration, exposed
+    int data_parallel;    // replicas D >= 1 that reduce their gradients after each iteration
+    int gradient_bytes;   // of one parameter in that reduction
     int64_t optimizer_step_ns;
     int64_t decision_ns; // of every decision, whether or not layers move
     double change_ratio; // see bal_change_detector

@@ -71,6 +71,7 @@ static void a_path_that_cannot_be_read_is_named_with_the_reason(void **state)
     (void)state;
     char *read = NULL;
     size_t length = 0;
+    int64_t bytes = 7;
     uint64_t hash = 7;
     error_message err = {0};
 
@@ -78,9 +79,9 @@ static void a_path_that_cannot_be_read_is_named_with_the_reason(void **state)
     assert_string_equal(err.message, "absent/f: No such file or directory");
     assert_int_equal(file_read("base", 10, &read, &length, &err), STATUS_IO);
     assert_string_equal(err.message, "base: Is a directory");
-    assert_int_equal(file_hash_path("absent/f", &hash, &err), STATUS_IO);
+    assert_int_equal(file_hash_path("absent/f", &bytes, &hash, &err), STATUS_IO);
     assert_string_equal(err.message, "absent/f: No such file or directory");
-    assert_int_equal(file_hash_path("base", &hash, &err), STATUS_IO);
+    assert_int_equal(file_hash_path("base", &bytes, &hash, &err), STATUS_IO);
     assert_string_equal(err.message, "base: Is a directory");
     assert_int_equal(hash, 7);
 }
@@ -123,10 +124,11 @@ static void the_hash_is_fnv_1a_however_the_bytes_arrive(void **state)
     make_folder(path);
     char file[80];
     snprintf(file, sizeof file, "%s/f", path);
+    int64_t bytes = 0;
     uint64_t hash = 0;
     assert_int_equal(file_write(file, "foobar", 6, NULL), STATUS_OK);
 
-    assert_int_equal(file_hash_path(file, &hash, NULL), STATUS_OK);
+    assert_int_equal(file_hash_path(file, &bytes, &hash, NULL), STATUS_OK);
 
     assert_true(hash == UINT64_C(0x85944171f73967e8)); // the authors' test vector
     assert_true(file_hash(file_hash(FILE_HASH_START, "foo", 3), "bar", 3) == hash);

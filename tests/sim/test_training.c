@@ -34,6 +34,7 @@ static status step_costs_at(void *context, int iteration, bal_layer_costs *costs
                                .forward_ns = forward,
                                .backward_input_ns = source->zero,
                                .backward_weight_ns = source->zero,
+                               .parameters = source->state_bytes,
                                .state_bytes = source->state_bytes};
     return STATUS_OK;
 }
@@ -154,7 +155,9 @@ static void the_sum_of_the_iterations_is_the_total(void **state)
     arena *memory = arena_create(1 << 16);
     sim_training training =
         training_with(&source, "partition", (bal_policy){.kind = BAL_POLICY_EVERY, .period = 2});
-    training.reduction_ns = 100;
+    training.data_parallel = 4;
+    training.gradient_bytes = 2;
+    training.machine.inter_node = (bal_link){.latency_ns = 1, .bytes_per_s = 1000000000};
     training.optimizer_step_ns = 11;
     training.decision_ns = 3;
     training.sink = (sim_training_sink){&all, NULL, keep};
@@ -167,8 +170,11 @@ static void the_sum_of_the_iterations_is_the_total(void **state)
         total += all.iteration_ns[iteration];
     }
     assert_int_equal(result.total_ns, total);
-    assert_int_equal(result.total_ns,
-                     result.pipeline_ns + 10 * 111 + result.decision_ns + result.migration_ns);
+    // 4 layers of 1000 parameters on the largest rank until the change at iteration 5, which is
+    // acted on behind it: 2 * 3 ring steps of 4000 * 2 / 4 bytes. Behind it 6 layers.
+    const int64_t reduction_ns = 6 * (6 * 2001) + 4 * (6 * 3001);
+    assert_int_equal(result.total_ns, result.pipeline_ns + reduction_ns + 10 * 11 +
+                                          result.decision_ns + result.migration_ns);
     assert_int_equal(result.decision_count, 5);
     assert_int_equal(result.decision_ns, 15);
     arena_destroy(memory);
@@ -249,6 +255,25 @@ static void wrong_setups_are_refused(void **state)
     arena_destroy(memory);
 }
 
+static void owners_without_stages_are_followed_in_loads_only(void **state)
+{
+    (void)state;
+    step_source source = moving_load();
+    arena *memory = arena_create(1 << 16);
+    const sim_training training =
+        training_with(&source, "diffusion-published", (bal_policy){.kind = BAL_POLICY_ON_CHANGE});
+    sim_training_result result;
+
+    assert_int_equal(sim_training_replay(&training, memory, &result, NULL), STATUS_OK);
+
+    assert_false(result.executable);
+    assert_null(result.final_first_layer);
+    assert_int_equal(result.total_ns, 0);
+    assert_close(result.first.imbalance_ratio, 1.0, 1e-12);
+    assert_true(result.last.imbalance_ratio < 1.1); // two of the heavy layers have moved
+    arena_destroy(memory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -258,6 +283,7 @@ int main(void)
         cmocka_unit_test(memory_that_nothing_fits_is_infeasible),
         cmocka_unit_test(full_backwards_do_not_play_a_zero_bubble_schedule),
         cmocka_unit_test(wrong_setups_are_refused),
+        cmocka_unit_test(owners_without_stages_are_followed_in_loads_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,35 @@
+/// Puts a comparison into the store while it is played: every iteration, every plan, the timelines
+/// of the first and the last iteration, and what came out.
+#pragma once
+
+#include "analysis/compare.h"
+#include "base/arena.h"
+#include "base/status.h"
+#include "traces/store.h"
+
+#include <stdint.h>
+
+/// Timelines of larger iterations are left out: as JSON an op takes about 30 bytes.
+enum { ANA_RECORDED_OPS_MAX = 200000 };
+
+/// A run that is being recorded.
+typedef struct ana_recording ana_recording;
+
+/// Begins a run of kind "sim" in the store.
+///
+/// @param recording owned by the caller; ends with ana_recording_finish, before the store is closed
+/// @return STATUS_IO, STATUS_NO_MEMORY
+status ana_recording_begin(trace_store *store, const ana_setup *setup, const char *command_line,
+                           const char *tool_version, ana_recording **recording, error_message *err);
+
+/// What ana_compare tells it. Borrowed until finish.
+ana_listener ana_recording_listener(ana_recording *recording);
+
+int64_t ana_recording_run_id(const ana_recording *recording);
+
+/// Ends the run; the recording is gone afterwards, also on failure.
+///
+/// @param comparison NULL where the comparison failed
+/// @param outcome    NULL or why it failed
+status ana_recording_finish(ana_recording *recording, const ana_comparison *comparison,
+                            const error_message *outcome, error_message *err);

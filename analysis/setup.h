@@ -1,0 +1,54 @@
+/// A study with everything decided: what the trace or the model, the hardware and the defaults fill
+/// in, and the origin of each.
+#pragma once
+
+#include "analysis/study.h"
+#include "balance/machine.h"
+#include "balance/ports.h"
+#include "base/arena.h"
+#include "base/status.h"
+#include "models/model_source.h"
+#include "traces/store.h"
+
+#include <stdint.h>
+
+/// Costs with what their source does not know, completed by stated assumptions.
+typedef struct ana_completion {
+    bal_cost_source inner;
+    int64_t state_bytes_per_parameter;
+    int64_t *state_bytes; // [layer_count] scratch
+} ana_completion;
+
+typedef struct ana_setup {
+    ana_study *study;
+    bal_cost_source source;
+    bal_machine machine; // rank_count is the number of stages
+    int iteration_count;
+    int microbatch_count;
+    int stage_count;               // ranks x chunks
+    int64_t tokens_per_microbatch; // 0: not known; throughput is then in microbatches
+
+    ana_completion completion;
+    trace_store *store; // of the trace; NULL: from a model
+    struct trace_reader *reader;
+    model_costs model_costs;
+    model_source model;
+} ana_setup;
+
+/// Opens the costs of a study and decides what it leaves open. Every decision is added to
+/// study->inputs.
+///
+/// - iterations, microbatches, tokens: the trace's own unless the study says otherwise
+/// - links, memory, GPUs per node: study, else its hardware, else the preset h100-sxm's links, no
+///   memory limit and 8 GPUs per node
+/// - bytes of state that the trace does not hold: parameters x state_bytes_per_parameter (16)
+/// - bytes held from B to W that the trace does not hold: all of the activations
+/// - with data_parallel > 1 the gradients are reduced in 4 bytes per parameter; parameters unknown:
+///   STATUS_INVALID
+///
+/// @param setup must stay where it is; release with ana_setup_close
+/// @return what the store, the model or the hardware file refuse; STATUS_INVALID if the trace has
+///         fewer layers than there are stages.
+status ana_setup_open(ana_study *study, arena *memory, ana_setup *setup, error_message *err);
+
+void ana_setup_close(ana_setup *setup);

@@ -1,0 +1,97 @@
+/// `dynmo export perfetto`: timelines of a recorded run for Perfetto or chrome://tracing.
+#include "cli/commands.h"
+
+#include "analysis/perfetto.h"
+#include "analysis/recorded.h"
+#include "base/file.h"
+
+enum { ROWS_MAX = 64 };
+
+/// The rows that the options name; else before and after.
+static int choose_rows(const cli_arguments *arguments, const ana_recorded *recorded,
+                       const char *labels[ROWS_MAX])
+{
+    int count = 0;
+    for (const char *label; count < ROWS_MAX; count++) {
+        label = cli_value_at(arguments, "--row", count);
+        if (label == NULL) break;
+        labels[count] = label;
+    }
+    if (count > 0) return count;
+    const char *before = NULL;
+    const char *after = NULL;
+    ana_recorded_before_after(recorded, &before, &after);
+    if (before != NULL) labels[count++] = before;
+    if (after != NULL) labels[count++] = after;
+    return count;
+}
+
+static status write_rows(const cli_arguments *arguments, trace_store *store,
+                         const ana_recorded *recorded, arena *memory, text_buffer *out,
+                         error_message *err)
+{
+    const char *labels[ROWS_MAX];
+    const ana_timeline *chosen[ROWS_MAX];
+    int iteration = -1;
+    TRY(cli_int(arguments, "--iteration", 0, INT32_MAX, -1, &iteration, err));
+    const int count = choose_rows(arguments, recorded, labels);
+    ana_timeline *timelines = arena_array(memory, ROWS_MAX, sizeof *timelines);
+    if (timelines == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    if (count == 0) return error_set(err, STATUS_INVALID, "the run holds no timeline");
+    for (int row = 0; row < count; row++) {
+        TRY(ana_recorded_timeline(store, recorded, labels[row], iteration, memory, &timelines[row],
+                                  err));
+        chosen[row] = &timelines[row];
+    }
+    return ana_perfetto_write(chosen, count, memory, out, err);
+}
+
+static status run(const cli_arguments *arguments, error_message *err)
+{
+    trace_store *store = NULL;
+    ana_recorded recorded;
+    text_buffer out = {0};
+    const char *output = cli_value(arguments, "--output");
+    arena *memory = arena_create(1 << 20);
+    if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    status result = trace_store_open(cli_operand(arguments, 0), TRACE_READ, &store, err);
+    if (result == STATUS_OK) {
+        result = ana_recorded_open(store, cli_value(arguments, "--run"), memory, &recorded, err);
+    }
+    if (result == STATUS_OK) {
+        result = write_rows(arguments, store, &recorded, memory, &out, err);
+        ana_recorded_close(&recorded);
+    }
+    if (result == STATUS_OK) {
+        result = file_write(output != NULL ? output : "-", out.bytes, out.length, err);
+    }
+    text_free(&out);
+    trace_store_close(store);
+    arena_destroy(memory);
+    return result;
+}
+
+const cli_command cli_command_export_perfetto = {
+    .name = "export perfetto",
+    .synopsis = "RUN.db [--run NAME] [--row LABEL]... [--iteration N] [-o TRACE.json]",
+    .summary = "writes recorded timelines for Perfetto",
+    .description =
+        "Writes timelines of a run that `dynmo simulate --store` recorded as a Chrome trace: a "
+        "process per row of the comparison, a thread per rank with its layers, a slice per op, an "
+        "arrow per message and a counter of activation bytes. Opens in the Perfetto UI and in "
+        "chrome://tracing.",
+    .options =
+        {
+            {"--run", 0, "NAME",
+             "The run by its name or number; the newest simulation if not given.", false},
+            {"--row", 0, "LABEL",
+             "A row of the comparison; may be given several times. 'even' and the fastest if not "
+             "given.",
+             true},
+            {"--iteration", 0, "N", "The iteration; the last recorded if not given.", false},
+            {"--output", 'o', "FILE", "Where to write; standard output if not given.", false},
+        },
+    .operand_min = 1,
+    .operand_max = 1,
+    .run = run,
+};

@@ -1,0 +1,122 @@
+/// `dynmo report`: a recorded run as one HTML page, or its timelines as SVG.
+#include "cli/commands.h"
+
+#include "analysis/recorded.h"
+#include "analysis/report.h"
+#include "base/file.h"
+
+#include <string.h>
+
+/// The two timelines of the picture; after may stay unset.
+typedef struct timeline_pair {
+    ana_timeline before;
+    ana_timeline after;
+    bool has_before;
+    bool has_after;
+} timeline_pair;
+
+/// Takes what the options name, else `even` and the fastest row. Only what was asked for by name
+/// must be there.
+static status open_timelines(const cli_arguments *arguments, trace_store *store,
+                             const ana_recorded *recorded, arena *memory, timeline_pair *pair,
+                             error_message *err)
+{
+    const char *before = NULL;
+    const char *after = NULL;
+    int iteration = -1;
+    TRY(cli_int(arguments, "--iteration", 0, INT32_MAX, -1, &iteration, err));
+    ana_recorded_before_after(recorded, &before, &after);
+    const bool named = cli_has(arguments, "--before") || cli_has(arguments, "--after") ||
+                       cli_has(arguments, "--svg") || iteration >= 0;
+    if (cli_has(arguments, "--before")) before = cli_value(arguments, "--before");
+    if (cli_has(arguments, "--after")) after = cli_value(arguments, "--after");
+    if (before != NULL) {
+        const status found =
+            ana_recorded_timeline(store, recorded, before, iteration, memory, &pair->before, err);
+        if (found != STATUS_OK && named) return found;
+        pair->has_before = found == STATUS_OK;
+    }
+    if (after != NULL && pair->has_before) {
+        const status found =
+            ana_recorded_timeline(store, recorded, after, iteration, memory, &pair->after, err);
+        if (found != STATUS_OK && named) return found;
+        pair->has_after = found == STATUS_OK;
+    }
+    return STATUS_OK;
+}
+
+static status write_page(const cli_arguments *arguments, trace_store *store,
+                         const ana_recorded *recorded, arena *memory, text_buffer *out,
+                         error_message *err)
+{
+    timeline_pair pair = {0};
+    TRY(open_timelines(arguments, store, recorded, memory, &pair, err));
+    const ana_timeline *before = pair.has_before ? &pair.before : NULL;
+    const ana_timeline *after = pair.has_after ? &pair.after : NULL;
+    if (cli_has(arguments, "--svg")) {
+        if (before == NULL) return error_set(err, STATUS_INVALID, "the run holds no timeline");
+        return ana_report_timeline(before, after, out, err);
+    }
+    const ana_report report = {
+        .title = recorded->info.name,
+        .comparison = recorded->comparison,
+        .series = recorded->series,
+        .series_count = recorded->series_count,
+        .before = before,
+        .after = after,
+        .provenance = recorded->provenance,
+        .provenance_count = recorded->provenance_count,
+    };
+    return ana_report_write(&report, out, err);
+}
+
+static status run(const cli_arguments *arguments, error_message *err)
+{
+    trace_store *store = NULL;
+    ana_recorded recorded;
+    text_buffer out = {0};
+    const char *output = cli_value(arguments, "--output");
+    arena *memory = arena_create(1 << 20);
+    if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    status result = trace_store_open(cli_operand(arguments, 0), TRACE_READ, &store, err);
+    if (result == STATUS_OK) {
+        result = ana_recorded_open(store, cli_value(arguments, "--run"), memory, &recorded, err);
+    }
+    if (result == STATUS_OK) {
+        result = write_page(arguments, store, &recorded, memory, &out, err);
+        ana_recorded_close(&recorded);
+    }
+    if (result == STATUS_OK) {
+        result = file_write(output != NULL ? output : "-", out.bytes, out.length, err);
+    }
+    text_free(&out);
+    trace_store_close(store);
+    arena_destroy(memory);
+    return result;
+}
+
+const cli_command cli_command_report = {
+    .name = "report",
+    .synopsis = "RUN.db [--run NAME] [--before LABEL] [--after LABEL] [--iteration N] [--svg] "
+                "[-o FILE]",
+    .summary = "writes a recorded run as an HTML page, or its timelines as SVG",
+    .description =
+        "Writes one HTML page with the comparison of a run that `dynmo simulate --store` recorded: "
+        "timelines before and after balancing, throughput, bubble_ratio and imbalance over the "
+        "iterations, the inputs and where they come from. The page needs nothing else: no "
+        "scripts, no fonts, no network. gnuplot draws the figures; without it they are left out.",
+    .options =
+        {
+            {"--run", 0, "NAME",
+             "The run by its name or number; the newest simulation if not given.", false},
+            {"--before", 0, "LABEL", "Row of the upper timeline; 'even' if not given.", false},
+            {"--after", 0, "LABEL", "Row of the lower timeline; the fastest if not given.", false},
+            {"--iteration", 0, "N", "Iteration of both timelines; the last recorded if not given.",
+             false},
+            {"--svg", 0, NULL, "Writes only the picture of the timelines, as SVG.", false},
+            {"--output", 'o', "FILE", "Where to write; standard output if not given.", false},
+        },
+    .operand_min = 1,
+    .operand_max = 1,
+    .run = run,
+};

@@ -1,0 +1,112 @@
+/// `dynmo simulate`: replays a study under each of its balancers and compares them.
+#include "cli/commands.h"
+#include "cli/version.h"
+
+#include "analysis/compare.h"
+#include "analysis/recording.h"
+#include "analysis/setup.h"
+#include "analysis/study.h"
+#include "base/file.h"
+
+/// Plays the rows, into a store if there is one.
+static status play(const cli_arguments *arguments, const ana_setup *setup, arena *memory,
+                   ana_comparison *comparison, error_message *err)
+{
+    const char *path = cli_value(arguments, "--store");
+    if (path == NULL) return ana_compare(setup, NULL, memory, comparison, err);
+    trace_store *store = NULL;
+    ana_recording *recording = NULL;
+    TRY(trace_store_open(path, TRACE_WRITE, &store, err));
+    status result = ana_recording_begin(store, setup, cli_command_line(arguments), DYNMO_VERSION,
+                                        &recording, err);
+    if (result == STATUS_OK) {
+        const ana_listener listener = ana_recording_listener(recording);
+        result = ana_compare(setup, &listener, memory, comparison, err);
+        error_message finish_err = {0};
+        const status finished =
+            ana_recording_finish(recording, result == STATUS_OK ? comparison : NULL,
+                                 result == STATUS_OK ? NULL : err, &finish_err);
+        if (result == STATUS_OK && finished != STATUS_OK) {
+            result = error_set(err, finished, "%s", finish_err.message);
+        }
+    }
+    trace_store_close(store);
+    return result;
+}
+
+static status simulate(const cli_arguments *arguments, ana_study *study, arena *memory,
+                       error_message *err)
+{
+    ana_setup setup;
+    ana_comparison comparison;
+    text_buffer out = {0};
+    TRY(ana_setup_open(study, memory, &setup, err));
+    status result = play(arguments, &setup, memory, &comparison, err);
+    if (result == STATUS_OK) {
+        if (cli_has(arguments, "--json")) {
+            ana_comparison_write(&comparison, &out);
+        } else {
+            ana_comparison_print(&comparison, &out);
+        }
+        result = out.failed ? error_set(err, STATUS_NO_MEMORY, "out of memory")
+                            : file_write("-", out.bytes, out.length, err);
+    }
+    text_free(&out);
+    ana_setup_close(&setup);
+    return result;
+}
+
+static status run(const cli_arguments *arguments, error_message *err)
+{
+    arena *memory = arena_create(1 << 20);
+    if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    ana_study study;
+    status result = ana_study_open(cli_operand(arguments, 0), cli_value(arguments, "--trace"),
+                                   cli_value(arguments, "--model"),
+                                   cli_value(arguments, "--hardware"), memory, &study, err);
+    if (result == STATUS_OK) {
+        result = simulate(arguments, &study, memory, err);
+        ana_study_close(&study);
+    }
+    arena_destroy(memory);
+    return result;
+}
+
+const cli_command cli_command_simulate = {
+    .name = "simulate",
+    .synopsis = "STUDY.json [--trace TRACE.db | --model CONFIG --hardware NAME] [--store RUN.db] "
+                "[--json]",
+    .summary = "replays a training run under several balancers and compares them",
+    .description =
+        "Replays every iteration of the run that the study describes, once for each entry of its "
+        "'balancing': stage costs from the trace or the model, the schedule played with them, the "
+        "controller's decisions, and the migrations that follow. Prints throughput, iteration "
+        "time, bubble_ratio, imbalance, what moved and the peak memory side by side, and ends "
+        "with the inputs and where each comes from."
+        "\n\n"
+        "Every row starts from its balancer's own plan for iteration 0. `never` keeps it; "
+        "`on-change` decides after each iteration whose loads have changed; `every:N` after every "
+        "N-th. A decision uses the profile of the iteration that has just ended and is in force "
+        "from the next one on.",
+    .options =
+        {
+            {"--trace", 0, "TRACE.db", "Takes costs from this store instead of the study's.",
+             false},
+            {"--model", 0, "CONFIG",
+             "Takes costs from a Hugging Face config.json or a shipped model by its name, instead "
+             "of the study's trace; needs a hardware.",
+             false},
+            {"--hardware", 0, "NAME",
+             "A hardware file or a shipped preset by its name, for the cost model and for links "
+             "and memory that the study does not give.",
+             false},
+            {"--store", 0, "RUN.db",
+             "Records the run in this store: every iteration, every plan, the timelines of the "
+             "first and last iteration. `dynmo report` and `dynmo export` read it.",
+             false},
+            {"--json", 0, NULL, "Prints one JSON object instead of the table.", false},
+        },
+    .operand_min = 1,
+    .operand_max = 1,
+    .run = run,
+};

@@ -1,0 +1,194 @@
+/// The study file: what it means, and that everything wrong in it is named.
+#include "analysis/study.h"
+#include "tests/assert_close.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/// A study on disk, removed with its folder.
+typedef struct study_file {
+    char folder[64];
+    char path[96];
+} study_file;
+
+static study_file write_study(const char *content)
+{
+    study_file file;
+    snprintf(file.folder, sizeof file.folder, "%s/dynmo-study-XXXXXX", P_tmpdir);
+    assert_non_null(mkdtemp(file.folder));
+    snprintf(file.path, sizeof file.path, "%s/s.json", file.folder);
+    FILE *stream = fopen(file.path, "w");
+    assert_non_null(stream);
+    fputs(content, stream);
+    fclose(stream);
+    return file;
+}
+
+static void remove_study(const study_file *file)
+{
+    unlink(file->path);
+    rmdir(file->folder);
+}
+
+/// The message without the path in front, which differs from run to run.
+static void assert_refused(const char *content, status code, const char *message)
+{
+    const study_file file = write_study(content);
+    arena *memory = arena_create(4096);
+    ana_study study;
+    error_message err = {0};
+
+    assert_int_equal(ana_study_open(file.path, NULL, NULL, NULL, memory, &study, &err), code);
+    assert_string_equal(strncmp(err.message, file.path, strlen(file.path)) == 0
+                            ? err.message + strlen(file.path)
+                            : err.message,
+                        message);
+
+    arena_destroy(memory);
+    remove_study(&file);
+}
+
+#define STUDY(rest) "{\"schema\":\"dynmo-study/1\",\"trace\":\"t.db\"" rest "}"
+#define STAGES ",\"pipeline\":{\"stages\":4}"
+
+static void a_short_study_gets_stated_defaults(void **state)
+{
+    (void)state;
+    const study_file file = write_study(STUDY(STAGES));
+    arena *memory = arena_create(4096);
+    ana_study study;
+    char trace[128];
+    snprintf(trace, sizeof trace, "%s/t.db", file.folder);
+
+    assert_int_equal(ana_study_open(file.path, NULL, NULL, NULL, memory, &study, NULL), STATUS_OK);
+
+    assert_string_equal(study.trace_path, trace); // relative to the study, not to the caller
+    assert_string_equal(study.schedule, "zb-h1");
+    assert_int_equal(study.data_parallel, 1);
+    assert_int_equal(study.balancing_count, 5);
+    assert_string_equal(study.balancings[0].label, "even");
+    assert_string_equal(study.balancings[3].label, "partition on-change");
+    ana_study_close(&study);
+    arena_destroy(memory);
+    remove_study(&file);
+}
+
+static void values_carry_the_origin_that_the_study_states(void **state)
+{
+    (void)state;
+    const study_file file = write_study(
+        STUDY(STAGES ",\"cluster\":{\"gpus_per_node\":4,\"links\":{\"inter\":{\"latency_ns\":5,"
+                     "\"bytes_per_s\":7}}},\"training\":{\"decision_ns\":9},"
+                     "\"sources\":{\"cluster.links\":\"measured\"}"));
+    arena *memory = arena_create(4096);
+    ana_study study;
+
+    assert_int_equal(ana_study_open(file.path, NULL, NULL, NULL, memory, &study, NULL), STATUS_OK);
+
+    int measured = 0;
+    int given = 0;
+    for (int input = 0; input < study.inputs.count; input++) {
+        measured += study.inputs.entries[input].origin == MODEL_ORIGIN_MEASURED;
+        given += study.inputs.entries[input].origin == MODEL_ORIGIN_GIVEN;
+    }
+    assert_int_equal(measured, 2); // latency and bandwidth of the inter link
+    assert_int_equal(given, 3);    // gpus_per_node, decision_ns, stages
+    assert_int_equal(study.inter_node.bytes_per_s, 7);
+    assert_int_equal(study.intra_node.latency_ns, -1);
+    ana_study_close(&study);
+    arena_destroy(memory);
+    remove_study(&file);
+}
+
+static void the_command_line_overrides_where_costs_come_from(void **state)
+{
+    (void)state;
+    const study_file file = write_study(STUDY(STAGES));
+    arena *memory = arena_create(4096);
+    ana_study study;
+    error_message err = {0};
+
+    assert_int_equal(ana_study_open(file.path, "other.db", NULL, NULL, memory, &study, &err),
+                     STATUS_OK);
+    assert_string_equal(study.trace_path, "other.db");
+    ana_study_close(&study);
+    assert_int_equal(ana_study_open(file.path, NULL, "gpt2", "h100-sxm", memory, &study, &err),
+                     STATUS_OK);
+    assert_null(study.trace_path);
+    assert_string_equal(study.model, "gpt2");
+    ana_study_close(&study);
+    assert_int_equal(ana_study_open(file.path, NULL, "gpt2", NULL, memory, &study, &err),
+                     STATUS_FORMAT);
+    arena_destroy(memory);
+    remove_study(&file);
+}
+
+static void everything_unknown_is_named_with_what_is_near(void **state)
+{
+    (void)state;
+    assert_refused("{\"schema\":\"dynmo-study/2\"}", STATUS_FORMAT,
+                   ": schema: 'dynmo-study/2' is not 'dynmo-study/1', the schema that this version "
+                   "reads");
+    assert_refused(STUDY(STAGES ",\"balancings\":[]"), STATUS_FORMAT,
+                   ": unknown key 'balancings'; did you mean 'balancing'?");
+    assert_refused(STUDY(STAGES ",\"balancing\":[{\"balancer\":\"partitoin\"}]"), STATUS_FORMAT,
+                   ": balancing[0].balancer: unknown balancer 'partitoin'; did you mean "
+                   "'partition'?");
+    assert_refused(STUDY(STAGES ",\"balancing\":[{\"balancer\":\"even\",\"policy\":\"every:2\"}]"),
+                   STATUS_FORMAT,
+                   ": balancing[0].policy: 'even' decides once; its policy can only be never");
+    assert_refused(STUDY(",\"pipeline\":{\"stages\":4,\"schedule\":\"zbh1\"}"), STATUS_FORMAT,
+                   ": pipeline.schedule: unknown schedule 'zbh1'; did you mean 'zb-h1'?");
+    assert_refused(
+        STUDY(STAGES ",\"balancing\":[{\"balancer\":\"partition\",\"policy\":\"always\"}]"),
+        STATUS_FORMAT,
+        ": balancing[0].policy: unknown policy 'always'; known: never, on-change, every:N, "
+        "every-iteration");
+}
+
+static void numbers_outside_their_limits_are_refused(void **state)
+{
+    (void)state;
+    assert_refused(STUDY(",\"pipeline\":{\"stages\":0}"), STATUS_FORMAT,
+                   ": pipeline.stages: 0 is outside [1, 4096]");
+    assert_refused(STUDY(",\"pipeline\":{}"), STATUS_FORMAT, ": pipeline: 'stages' is missing");
+    assert_refused(STUDY(STAGES ",\"training\":{\"microbatches\":-1}"), STATUS_FORMAT,
+                   ": training.microbatches: -1 is outside [1, 1048576]");
+    assert_refused(STUDY(STAGES ",\"training\":{\"decision_ns\":10000000000000000000}"),
+                   STATUS_FORMAT,
+                   ":1: decision_ns: integer 10000000000000000000 exceeds 2^53 = 9007199254740992");
+    assert_refused(STUDY(STAGES ",\"cluster\":{\"nodes\":1,\"gpus_per_node\":3}"),
+                   STATUS_INFEASIBLE,
+                   ": cluster.nodes: 4 stages x 1 replicas need 4 GPUs, the cluster has 3");
+}
+
+static void contradictions_and_parts_of_later_versions_are_refused(void **state)
+{
+    (void)state;
+    assert_refused(STUDY(STAGES ",\"model\":\"gpt2\""), STATUS_FORMAT,
+                   ": both 'trace' and 'model' are given; costs come from one of them");
+    assert_refused("{\"schema\":\"dynmo-study/1\"" STAGES "}", STATUS_FORMAT,
+                   ": needs 'trace' (a store), or 'model' and 'hardware'");
+    assert_refused("{\"schema\":\"dynmo-study/1\",\"model\":\"gpt2\"" STAGES "}", STATUS_FORMAT,
+                   ": 'model' needs 'hardware' to turn it into times");
+    assert_refused(STUDY(STAGES ",\"vary\":{}"), STATUS_UNSUPPORTED,
+                   ": vary: `dynmo simulate` of this version does not play it");
+    assert_refused(STUDY(STAGES ",\"balancing\":[{\"balancer\":\"even\"},{\"balancer\":\"even\"}]"),
+                   STATUS_FORMAT,
+                   ": balancing[1]: the label 'even' is used twice; give one of them a 'label'");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_short_study_gets_stated_defaults),
+        cmocka_unit_test(values_carry_the_origin_that_the_study_states),
+        cmocka_unit_test(the_command_line_overrides_where_costs_come_from),
+        cmocka_unit_test(everything_unknown_is_named_with_what_is_near),
+        cmocka_unit_test(numbers_outside_their_limits_are_refused),
+        cmocka_unit_test(contradictions_and_parts_of_later_versions_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
