@@ -1,0 +1,455 @@
+/// dynmo plan: one decision.
+#include "cli/commands.h"
+
+#include "balance/balancer.h"
+#include "balance/migration.h"
+#include "balance/plan.h"
+#include "balance/schedule.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "cli/plan_loads.h"
+#include "cli/plan_player.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { ARENA_BLOCK_BYTES = 1 << 20 };
+
+/// The question as given, and the answer.
+typedef struct plan_run {
+    const bal_balancer *balancer;
+    const char *schedule; // NULL if not given
+    cli_plan_loads loads;
+    bal_answer answer;
+    bal_migration migration; // from current_first_layer; empty without one
+} plan_run;
+
+static const char *const weight_names[] = {"time", "parameters", "time+transfer"};
+_Static_assert(sizeof weight_names / sizeof weight_names[0] == BAL_WEIGHT_COUNT, "a name each");
+static const char *const objective_names[] = {"bottleneck", "1f1b-bound", "moved-bytes"};
+_Static_assert(sizeof objective_names / sizeof objective_names[0] == BAL_OBJECTIVE_COUNT,
+               "a name each");
+
+/// The index of an option's value among names; fallback if it is not given.
+static status choose(const cli_arguments *arguments, const char *option, const char *const *names,
+                     int name_count, int fallback, int *chosen, error_message *err)
+{
+    const char *value = cli_value(arguments, option);
+    *chosen = fallback;
+    if (value == NULL) return STATUS_OK;
+    for (int name = 0; name < name_count; name++) {
+        if (strcmp(value, names[name]) != 0) continue;
+        *chosen = name;
+        return STATUS_OK;
+    }
+    const char *nearest = text_nearest(value, names, name_count);
+    return error_set(err, STATUS_INVALID, "%s: unknown '%.40s'%s%s%s", option, value,
+                     nearest != NULL ? "; did you mean '" : "", nearest != NULL ? nearest : "",
+                     nearest != NULL ? "'?" : "");
+}
+
+static status find_balancer(const char *name, const bal_balancer **found, error_message *err)
+{
+    enum { NAMES_MAX = 32 };
+    *found = bal_balancer_find(name);
+    if (*found != NULL) return STATUS_OK;
+    if (strcmp(name, "v-partition") == 0 || strcmp(name, "interleaved-partition") == 0) {
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "--balancer %s: two chunks per rank are not in this version", name);
+    }
+    const char *names[NAMES_MAX];
+    int count = 0;
+    const bal_balancer *table = bal_balancers(&count);
+    for (int row = 0; row < count && row < NAMES_MAX; row++) {
+        names[row] = table[row].name;
+    }
+    const char *nearest = text_nearest(name, names, count < NAMES_MAX ? count : NAMES_MAX);
+    return error_set(err, STATUS_INVALID, "--balancer: unknown '%.40s'%s%s%s", name,
+                     nearest != NULL ? "; did you mean '" : "", nearest != NULL ? nearest : "",
+                     nearest != NULL ? "'?" : "");
+}
+
+static status check_schedule(const char *name, error_message *err)
+{
+    if (name == NULL) return STATUS_OK;
+    const bal_schedule_family *family = bal_schedule_family_find(name);
+    if (family == NULL) {
+        return error_set(err, STATUS_INVALID, "--schedule: unknown '%.40s'", name);
+    }
+    if (family->chunk_count != 1) {
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "--schedule %s: several chunks per rank are not planned in this version",
+                         name);
+    }
+    return STATUS_OK;
+}
+
+static status read_options(const cli_arguments *arguments, arena *memory, plan_run *run,
+                           error_message *err)
+{
+    static const char *const required[] = {"--loads", "--stages", "--balancer"};
+    for (size_t index = 0; index < sizeof required / sizeof required[0]; index++) {
+        TRY(cli_require(arguments, required[index], err));
+    }
+    int stages = 0;
+    int microbatches = 0;
+    int chunks = 1;
+    int weight = 0;
+    int objective = 0;
+    TRY(cli_int(arguments, "--stages", 1, BAL_RANKS_MAX, 0, &stages, err));
+    TRY(cli_int(arguments, "--microbatches", 1, BAL_MICROBATCHES_MAX, 0, &microbatches, err));
+    TRY(cli_int(arguments, "--chunks", 1, BAL_CHUNKS_MAX, 1, &chunks, err));
+    TRY(find_balancer(cli_value(arguments, "--balancer"), &run->balancer, err));
+    TRY(choose(arguments, "--by", weight_names, BAL_WEIGHT_COUNT, (int)run->balancer->weight,
+               &weight, err));
+    TRY(choose(arguments, "--objective", objective_names, BAL_OBJECTIVE_COUNT,
+               BAL_OBJECTIVE_BOTTLENECK, &objective, err));
+    if (chunks > 1) {
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "--chunks %d: several chunks per rank are not planned in this version",
+                         chunks);
+    }
+    run->schedule = cli_value(arguments, "--schedule");
+    TRY(check_schedule(run->schedule, err));
+    TRY(cli_plan_loads_read(cli_value(arguments, "--loads"), stages, memory, &run->loads, err));
+    bal_problem *problem = &run->loads.problem;
+    problem->weight = (bal_weight)weight;
+    problem->objective = (bal_objective)objective;
+    problem->microbatch_count = microbatches;
+    problem->allow_empty_stages = cli_has(arguments, "--allow-empty-stages");
+    return STATUS_OK;
+}
+
+/// What one option or balancer needs of another option.
+static status check_options(const cli_arguments *arguments, const plan_run *run, error_message *err)
+{
+    const bal_problem *problem = &run->loads.problem;
+    if (problem->objective == BAL_OBJECTIVE_1F1B_BOUND && problem->microbatch_count == 0) {
+        return error_set(err, STATUS_INVALID, "--objective 1f1b-bound needs --microbatches");
+    }
+    if (problem->objective == BAL_OBJECTIVE_MOVED_BYTES && !run->loads.has_load_cap) {
+        return error_set(err, STATUS_INVALID, "%s: --objective moved-bytes needs load_cap_ns",
+                         cli_value(arguments, "--loads"));
+    }
+    const bool plays = strcmp(run->balancer->name, "makespan") == 0;
+    const char *path = cli_value(arguments, "--output");
+    if ((plays || path != NULL) && (run->schedule == NULL || problem->microbatch_count == 0)) {
+        return error_set(err, STATUS_INVALID, "%s needs --schedule and --microbatches",
+                         plays ? "--balancer makespan" : "--output");
+    }
+    if (path != NULL && strcmp(path, "-") == 0) {
+        return error_set(err, STATUS_INVALID, "--output -: standard output has the answer already");
+    }
+    if (path != NULL && run->balancer->owns_freely) {
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "--output: %s gives layers to ranks in any order; nothing can play that",
+                         run->balancer->name);
+    }
+    return STATUS_OK;
+}
+
+static status decide(arena *memory, plan_run *run, error_message *err)
+{
+    bal_problem *problem = &run->loads.problem;
+    cli_plan_player player = {
+        .problem = problem, .schedule = run->schedule, .scratch = arena_create(ARENA_BLOCK_BYTES)};
+    if (player.scratch == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    const bal_evaluator evaluator = cli_plan_evaluator(&player);
+    if (run->schedule != NULL && problem->microbatch_count > 0) problem->evaluator = &evaluator;
+    const status result = bal_balance(run->balancer, problem, memory, &run->answer, err);
+    problem->evaluator = NULL;
+    arena_destroy(player.scratch);
+    return result;
+}
+
+/// Layers whose owner differs from the stage that owns them now.
+static status owner_moves(const bal_problem *problem, const int *owner, arena *memory,
+                          bal_migration *out, error_message *err)
+{
+    const size_t layers = (size_t)problem->layers.layer_count;
+    int *layer_moved = arena_array(memory, layers, sizeof *layer_moved);
+    int *from = arena_array(memory, layers, sizeof *from);
+    int *to = arena_array(memory, layers, sizeof *to);
+    if (layer_moved == NULL || from == NULL || to == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    }
+    int count = 0;
+    for (int stage = 0; stage < problem->current_stage_count; stage++) {
+        for (int layer = problem->current_first_layer[stage];
+             layer < problem->current_first_layer[stage + 1]; layer++) {
+            if (owner[layer] == stage) continue;
+            layer_moved[count] = layer;
+            from[count] = stage;
+            to[count] = owner[layer];
+            count++;
+        }
+    }
+    *out = (bal_migration){.layer_count = count, .layer = layer_moved, .from = from, .to = to};
+    return STATUS_OK;
+}
+
+static status find_moves(arena *memory, plan_run *run, error_message *err)
+{
+    const bal_problem *problem = &run->loads.problem;
+    if (problem->current_first_layer == NULL) return STATUS_OK;
+    if (run->answer.owner != NULL) {
+        return owner_moves(problem, run->answer.owner, memory, &run->migration, err);
+    }
+    const bal_placed_partition from = {.first_layer = problem->current_first_layer,
+                                       .rank_count = problem->current_stage_count,
+                                       .chunk_count = 1};
+    const bal_placed_partition to = {.first_layer = run->answer.first_layer,
+                                     .rank_count = problem->stage_count,
+                                     .chunk_count = 1};
+    return bal_migration_between(&from, &to, &problem->layers, NULL, memory, &run->migration, err);
+}
+
+static void write_ints_or_null(json_writer *writer, const char *key, const int *values, int count)
+{
+    json_write_key(writer, key);
+    if (values != NULL) {
+        json_write_int_array(writer, values, count);
+    } else {
+        json_write_null(writer);
+    }
+}
+
+static void write_json(const plan_run *run, text_buffer *out)
+{
+    const bal_problem *problem = &run->loads.problem;
+    const bal_answer *answer = &run->answer;
+    json_writer writer = json_writer_init(out, false);
+    json_begin_object(&writer);
+    write_ints_or_null(&writer, "first_layer", answer->first_layer, problem->stage_count + 1);
+    write_ints_or_null(&writer, "owner", answer->owner, problem->layers.layer_count);
+    json_write_key(&writer, "bottleneck_ns");
+    json_write_int64(&writer, answer->bottleneck_ns);
+    json_write_key(&writer, "bottleneck_lower_bound_ns");
+    json_write_int64(&writer, answer->bottleneck_lower_bound_ns);
+    json_write_key(&writer, "imbalance_ratio");
+    json_write_double(&writer, answer->imbalance_ratio);
+    json_write_key(&writer, "load_spread_ratio");
+    json_write_double(&writer, answer->load_spread_ratio);
+    json_write_key(&writer, "moved_bytes");
+    json_write_int64(&writer, answer->moved_bytes);
+    json_write_key(&writer, "migration");
+    json_begin_array(&writer);
+    for (int move = 0; move < run->migration.layer_count; move++) {
+        json_begin_object(&writer);
+        json_write_key(&writer, "layer");
+        json_write_int64(&writer, run->migration.layer[move]);
+        json_write_key(&writer, "from");
+        json_write_int64(&writer, run->migration.from[move]);
+        json_write_key(&writer, "to");
+        json_write_int64(&writer, run->migration.to[move]);
+        json_end_object(&writer);
+    }
+    json_end_array(&writer);
+    json_write_key(&writer, "optimal");
+    json_write_bool(&writer, answer->optimal);
+    json_write_key(&writer, "executable");
+    json_write_bool(&writer, answer->executable);
+    json_end_object(&writer);
+    text_append(out, "\n");
+}
+
+/// A load in its unit: a duration, or a count of parameters.
+static void format_load(const plan_run *run, int64_t load, char out[32])
+{
+    if (run->loads.problem.weight == BAL_WEIGHT_PARAMETERS) {
+        snprintf(out, 32, "%" PRId64, load);
+    } else {
+        text_duration(load, out);
+    }
+}
+
+/// The layers of a stage: "4-7", or for owners "0 3 6".
+static void append_layers(const plan_run *run, int stage, text_buffer *out)
+{
+    const bal_answer *answer = &run->answer;
+    if (answer->first_layer != NULL) {
+        const int begin = answer->first_layer[stage];
+        const int end = answer->first_layer[stage + 1];
+        if (begin == end) {
+            text_append(out, "none");
+        } else {
+            text_format(out, "%d-%d", begin, end - 1);
+        }
+        return;
+    }
+    const char *blank = "";
+    for (int layer = 0; layer < run->loads.problem.layers.layer_count; layer++) {
+        if (answer->owner[layer] != stage) continue;
+        text_format(out, "%s%d", blank, layer);
+        blank = " ";
+    }
+    if (*blank == '\0') text_append(out, "none");
+}
+
+static void write_text(const plan_run *run, text_buffer *out)
+{
+    const bal_problem *problem = &run->loads.problem;
+    const bal_answer *answer = &run->answer;
+    char value[32];
+    char bound[32];
+    text_format(out, "%s by %s, %d layers on %d stages, minimising %s\n\n", run->balancer->name,
+                weight_names[problem->weight], problem->layers.layer_count, problem->stage_count,
+                answer->iteration_ns >= 0 ? "the iteration" : objective_names[problem->objective]);
+    text_format(out, "%5s  %12s  %s\n", answer->owner != NULL ? "rank" : "stage", "load", "layers");
+    for (int stage = 0; stage < problem->stage_count; stage++) {
+        format_load(run, answer->stage_load[stage], value);
+        text_format(out, "%5d  %12s  ", stage, value);
+        append_layers(run, stage, out);
+        text_append(out, "\n");
+    }
+    format_load(run, answer->bottleneck_ns, value);
+    format_load(run, answer->bottleneck_lower_bound_ns, bound);
+    text_format(out, "\n%-18s %12s   no plan is below %s%s\n",
+                problem->objective == BAL_OBJECTIVE_1F1B_BOUND ? "1f1b bound" : "bottleneck", value,
+                bound, answer->optimal ? "; this one is optimal" : "");
+    text_format(out, "%-18s %12.3f   largest load / mean\n", "imbalance ratio",
+                answer->imbalance_ratio);
+    text_format(out, "%-18s %12.3f   (largest - smallest) / mean\n", "load spread ratio",
+                answer->load_spread_ratio);
+    if (answer->iteration_ns >= 0) {
+        text_duration(answer->iteration_ns, value);
+        text_format(out, "%-18s %12s   played under %s, %d microbatches\n", "makespan", value,
+                    run->schedule, problem->microbatch_count);
+    }
+    if (problem->current_first_layer != NULL) {
+        text_size(answer->moved_bytes, value);
+        text_format(out, "%-18s %12s   %d layers change their stage\n", "moved", value,
+                    run->migration.layer_count);
+    }
+    if (!answer->executable) {
+        text_append(out, "\nLayers leave the model order: loads only, not executable.\n");
+    }
+}
+
+static status write_plan(const plan_run *run, const char *path, arena *memory, error_message *err)
+{
+    const bal_problem *problem = &run->loads.problem;
+    int *ranks = arena_array(memory, (size_t)problem->stage_count, sizeof *ranks);
+    if (ranks == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    for (int stage = 0; stage < problem->stage_count; stage++) {
+        ranks[stage] = stage;
+    }
+    const bal_plan plan = {.first_layer = run->answer.first_layer,
+                           .rank_count = problem->stage_count,
+                           .chunk_count = 1,
+                           .placement = BAL_PLACEMENT_LOOP,
+                           .schedule = run->schedule,
+                           .microbatch_count = problem->microbatch_count,
+                           .stage_ranks = ranks,
+                           .data_parallel = 1,
+                           .embedding = problem->layers.embedding,
+                           .head = problem->layers.head};
+    text_buffer out = {0};
+    json_writer writer = json_writer_init(&out, false);
+    bal_plan_write(&plan, &writer);
+    text_append(&out, "\n");
+    const status result = out.failed ? error_set(err, STATUS_NO_MEMORY, "out of memory")
+                                     : file_write(path, out.bytes, out.length, err);
+    text_free(&out);
+    return result;
+}
+
+/// Programs that asked for JSON learn the reason there too.
+static status answer_infeasible(const cli_arguments *arguments, const char *reason,
+                                error_message *err)
+{
+    if (!cli_has(arguments, "--json")) return STATUS_INFEASIBLE;
+    text_buffer out = {0};
+    json_writer writer = json_writer_init(&out, false);
+    json_begin_object(&writer);
+    json_write_key(&writer, "error");
+    json_write_string(&writer, reason);
+    json_end_object(&writer);
+    text_append(&out, "\n");
+    const status written = out.failed ? error_set(err, STATUS_NO_MEMORY, "out of memory")
+                                      : file_write("-", out.bytes, out.length, err);
+    text_free(&out);
+    return written == STATUS_OK ? STATUS_INFEASIBLE : written;
+}
+
+static status run_in(const cli_arguments *arguments, arena *memory, text_buffer *out,
+                     error_message *err)
+{
+    plan_run run = {0};
+    error_message reason = {0};
+    TRY(read_options(arguments, memory, &run, err));
+    TRY(check_options(arguments, &run, err));
+    const status decided = decide(memory, &run, &reason);
+    if (decided != STATUS_OK) error_set(err, decided, "%s", reason.message);
+    if (decided == STATUS_INFEASIBLE) return answer_infeasible(arguments, reason.message, err);
+    if (decided != STATUS_OK) return decided;
+    TRY(find_moves(memory, &run, err));
+    const char *path = cli_value(arguments, "--output");
+    if (path != NULL) TRY(write_plan(&run, path, memory, err));
+    if (cli_has(arguments, "--json")) {
+        write_json(&run, out);
+    } else {
+        write_text(&run, out);
+    }
+    if (out->failed) return error_set(err, STATUS_NO_MEMORY, "out of memory for the output");
+    return file_write("-", out->bytes, out->length, err);
+}
+
+static status run(const cli_arguments *arguments, error_message *err)
+{
+    arena *memory = arena_create(ARENA_BLOCK_BYTES);
+    if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    text_buffer out = {0};
+    const status result = run_in(arguments, memory, &out, err);
+    text_free(&out);
+    arena_destroy(memory);
+    return result;
+}
+
+const cli_command cli_command_plan = {
+    .name = "plan",
+    .synopsis = "--loads FILE.json --stages P --balancer NAME [OPTION]...",
+    .summary = "decides once which stage owns which layers",
+    .description =
+        "Reads what layers cost, asks one balancer, and prints the stages, the value of the "
+        "objective beside a proven lower bound, and what moves from the plan in force.\n\n"
+        "Balancers: even (Megatron-LM), parameters and parameters-legacy (DeepSpeed since and "
+        "before 0.12.5, faults included), tuned and partition (the exact optimum), "
+        "diffusion-published and diffusion-coded (the DynMo paper's Algorithm 3 and its released "
+        "code; loads only), diffusion (contiguous), makespan (candidates played under a "
+        "schedule).\n\n"
+        "The loads file: {\"forward_ns\":[L], \"backward_input_ns\":[L], "
+        "\"backward_weight_ns\":[L], \"parameters\":[L], \"state_bytes\":[L], "
+        "\"activation_bytes\":[L], \"transfer_ns\":[L], \"embedding\":bool, \"head\":bool, "
+        "\"stage_memory_bytes\":[P], \"stage_inflight\":[P], \"stage_time_factor\":[P], "
+        "\"stage_fixed_ns\":[P], \"load_cap_ns\":n, \"current_first_layer\":[P+1]}; only "
+        "forward_ns "
+        "is needed always. Times are of one microbatch in whole ns. The load of a stage is "
+        "stage_time_factor * sum of its layers + stage_fixed_ns, 0 if it owns none; its memory is "
+        "sum of state_bytes + stage_inflight * sum of activation_bytes. embedding and head pin the "
+        "first and the last layer. transfer_ns is the time of a layer's output to the next stage.",
+    .options =
+        {
+            {"--loads", 0, "FILE.json", "What layers and stages cost; - is standard input.", false},
+            {"--stages", 0, "P", "Number of stages.", false},
+            {"--balancer", 0, "NAME", "Who decides; see above.", false},
+            {"--by", 0, "WEIGHT",
+             "time, parameters or time+transfer (time, and the wait for the messages over both "
+             "cuts). Default: the balancer's own.",
+             false},
+            {"--objective", 0, "NAME",
+             "bottleneck (the largest load; default), 1f1b-bound (largest of the loads before a "
+             "stage + M * its own) or moved-bytes (with every load within load_cap_ns). partition "
+             "and tuned minimise it, the others are measured by it.",
+             false},
+            {"--chunks", 0, "V", "Chunks per rank; only 1 in this version.", false},
+            {"--schedule", 0, "NAME", "Schedule for --output and for makespan.", false},
+            {"--microbatches", 0, "M", "Microbatches of an iteration.", false},
+            {"--allow-empty-stages", 0, NULL, "Lets stages own no layer.", false},
+            {"--output", 'o', "PLAN.json", "Also writes the plan as dynmo-plan/1.", false},
+            {"--json", 0, NULL, "Prints one line of JSON.", false},
+        },
+    .run = run,
+};

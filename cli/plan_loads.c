@@ -1,0 +1,140 @@
+#include "cli/plan_loads.h"
+
+#include "balance/chain.h"
+#include "base/json.h"
+
+#include <math.h>
+
+enum { PPB = 1000000000 };
+static const double time_factor_min = 1e-6;
+static const double time_factor_max = 1e6;
+
+static status no_memory(json_value value, error_message *err)
+{
+    return json_error(value, STATUS_NO_MEMORY, err, "out of memory");
+}
+
+/// Reads [count] integers >= 0 into *out; leaves it NULL if the key is missing.
+static status read_optional(json_value root, const char *key, int count, arena *memory,
+                            const int64_t **out, error_message *err)
+{
+    const json_value value = json_member(root, key);
+    if (json_is_missing(value)) return STATUS_OK;
+    int64_t *numbers = arena_array(memory, (size_t)count, sizeof *numbers);
+    if (numbers == NULL) return no_memory(value, err);
+    TRY(json_int64_array(value, count, 0, JSON_INTEGER_MAX, numbers, err));
+    *out = numbers;
+    return STATUS_OK;
+}
+
+static status read_layers(json_value root, arena *memory, bal_layer_costs *layers,
+                          error_message *err)
+{
+    const json_value forward = json_member(root, "forward_ns");
+    const int count = json_count(forward);
+    if (!json_is_array(forward)) {
+        return json_error(forward, STATUS_FORMAT, err, "needs an array of times, one per layer");
+    }
+    if (count > BAL_LAYERS_MAX) {
+        return json_error(forward, STATUS_FORMAT, err, "has %d layers, more than %d", count,
+                          BAL_LAYERS_MAX);
+    }
+    layers->layer_count = count;
+    layers->microbatch_count = 1;
+    TRY(read_optional(root, "forward_ns", count, memory, &layers->forward_ns, err));
+    TRY(read_optional(root, "backward_input_ns", count, memory, &layers->backward_input_ns, err));
+    TRY(read_optional(root, "backward_weight_ns", count, memory, &layers->backward_weight_ns, err));
+    TRY(read_optional(root, "parameters", count, memory, &layers->parameters, err));
+    TRY(read_optional(root, "state_bytes", count, memory, &layers->state_bytes, err));
+    TRY(read_optional(root, "activation_bytes", count, memory, &layers->activation_bytes, err));
+    layers->has_split = layers->backward_weight_ns != NULL;
+    const int64_t *zeros = arena_array(memory, (size_t)count, sizeof *zeros);
+    if (zeros == NULL) return no_memory(forward, err);
+    if (layers->backward_input_ns == NULL) layers->backward_input_ns = zeros;
+    if (layers->backward_weight_ns == NULL) layers->backward_weight_ns = zeros;
+    const json_value embedding = json_member(root, "embedding");
+    const json_value head = json_member(root, "head");
+    if (!json_is_missing(embedding)) TRY(json_bool(embedding, &layers->embedding, err));
+    if (!json_is_missing(head)) TRY(json_bool(head, &layers->head, err));
+    return STATUS_OK;
+}
+
+static status read_factors(json_value root, int count, arena *memory, const int64_t **out,
+                           error_message *err)
+{
+    const json_value value = json_member(root, "stage_time_factor");
+    if (json_is_missing(value)) return STATUS_OK;
+    if (!json_is_array(value) || json_count(value) != count) {
+        return json_error(value, STATUS_FORMAT, err, "needs an array of %d factors", count);
+    }
+    int64_t *ppb = arena_array(memory, (size_t)count, sizeof *ppb);
+    if (ppb == NULL) return no_memory(value, err);
+    json_value element = json_element(value, 0);
+    for (int stage = 0; stage < count; stage++, element = json_next(element)) {
+        double factor = 0;
+        TRY(json_double(element, time_factor_min, time_factor_max, &factor, err));
+        ppb[stage] = (int64_t)round(factor * PPB);
+    }
+    *out = ppb;
+    return STATUS_OK;
+}
+
+/// The plan in force; it may have another number of stages.
+static status read_current(json_value root, arena *memory, bal_problem *problem, error_message *err)
+{
+    const json_value value = json_member(root, "current_first_layer");
+    if (json_is_missing(value)) return STATUS_OK;
+    const int count = json_count(value);
+    if (!json_is_array(value) || count < 2) {
+        return json_error(value, STATUS_FORMAT, err, "needs an array of stages + 1 layers");
+    }
+    int64_t *wide = arena_array(memory, (size_t)count, sizeof *wide);
+    int *first = arena_array(memory, (size_t)count, sizeof *first);
+    if (wide == NULL || first == NULL) return no_memory(value, err);
+    TRY(json_int64_array(value, count, 0, problem->layers.layer_count, wide, err));
+    for (int stage = 0; stage < count; stage++) {
+        first[stage] = (int)wide[stage];
+    }
+    problem->current_first_layer = first;
+    problem->current_stage_count = count - 1;
+    return STATUS_OK;
+}
+
+static status read_root(json_value root, int stage_count, arena *memory, cli_plan_loads *loads,
+                        error_message *err)
+{
+    static const char *const keys[] = {
+        "forward_ns",     "backward_input_ns",  "backward_weight_ns", "parameters",
+        "state_bytes",    "activation_bytes",   "transfer_ns",        "embedding",
+        "head",           "stage_memory_bytes", "stage_inflight",     "stage_time_factor",
+        "stage_fixed_ns", "load_cap_ns",        "current_first_layer"};
+    bal_problem *problem = &loads->problem;
+    problem->stage_count = stage_count;
+    TRY(json_check_keys(root, keys, (int)(sizeof keys / sizeof keys[0]), err));
+    TRY(read_layers(root, memory, &problem->layers, err));
+    TRY(read_optional(root, "transfer_ns", problem->layers.layer_count, memory,
+                      &problem->transfer_ns, err));
+    TRY(read_optional(root, "stage_memory_bytes", stage_count, memory, &problem->stage_memory_bytes,
+                      err));
+    TRY(read_optional(root, "stage_inflight", stage_count, memory, &problem->stage_inflight, err));
+    TRY(read_factors(root, stage_count, memory, &problem->stage_time_factor_ppb, err));
+    TRY(read_optional(root, "stage_fixed_ns", stage_count, memory, &problem->stage_fixed_ns, err));
+    const json_value cap = json_member(root, "load_cap_ns");
+    if (!json_is_missing(cap)) {
+        loads->has_load_cap = true;
+        TRY(json_int64(cap, 0, JSON_INTEGER_MAX, &problem->load_cap_ns, err));
+    }
+    return read_current(root, memory, problem, err);
+}
+
+status cli_plan_loads_read(const char *path, int stage_count, arena *memory, cli_plan_loads *loads,
+                           error_message *err)
+{
+    json_document *document = NULL;
+    cli_plan_loads made = {0};
+    TRY(json_open(path, &document, err));
+    const status result = read_root(json_root(document), stage_count, memory, &made, err);
+    json_close(document);
+    if (result == STATUS_OK) *loads = made;
+    return result;
+}
