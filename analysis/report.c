@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NAMES_SHOWN_MAX = 500, SERIES_POINTS_MAX = 2000 };
+enum { NAMES_SHOWN_MAX = 3000, SERIES_POINTS_MAX = 2000 };
 
 static void append_escaped(text_buffer *out, const char *text)
 {
@@ -184,6 +184,7 @@ static status plot_throughput(json_value rows, text_buffer *svg, error_message *
 {
     text_buffer settings = {0};
     const char *unit = "";
+    double largest = 0;
     int count = 0;
     text_append(&settings, "$rows << EOD\n");
     for (json_value row = json_element(rows, 0); !json_is_missing(row); row = json_next(row)) {
@@ -192,6 +193,7 @@ static status plot_throughput(json_value rows, text_buffer *svg, error_message *
         const double tuned = number_or(json_member(row, "relative_to_tuned"), 0);
         const char *policy = string_or(json_member(row, "policy"), "");
         char label[64];
+        if (rate > largest) largest = rate;
         unit = rate_unit(rate_key(row));
         if (tuned > 0) {
             snprintf(label, sizeof label, "%.*f (%.3fx tuned)", rate >= 100 ? 0 : 2, rate, tuned);
@@ -205,8 +207,8 @@ static status plot_throughput(json_value rows, text_buffer *svg, error_message *
         text_append(&settings, "\n");
         count++;
     }
-    text_format(&settings, "EOD\nrow_count = %d\nx_title = \"%s\"\nheight = %d\n", count, unit,
-                70 + 34 * count);
+    text_format(&settings, "EOD\nrow_count = %d\nlargest = %.9g\nx_title = \"%s\"\nheight = %d\n",
+                count, largest, unit, 70 + 34 * count);
     const status result = count > 0 ? ana_plot("throughput", &settings, svg, err) : STATUS_OK;
     text_free(&settings);
     return result;

@@ -13,7 +13,7 @@ set border 3 lc rgb "#888888"
 set tics textcolor rgb "#222222" nomirror
 set style fill solid 1.0 border rgb "#ffffff"
 color(kind) = kind == 0 ? 0x0072B2 : kind == 1 ? 0xE69F00 : kind == 2 ? 0x009E73 : 0xD55E00
-ink(kind) = kind == 1 ? 0x000000 : 0xFFFFFF
+fits(width_ms, name) = show_names && width_ms / end_ms * 920 > 5.5 * strlen(name) + 2
 do for [panel = 0:panel_count - 1] {
     data = sprintf("$ops_%d", panel)
     set label 1 (panel == 0 ? title_0 : title_1) at graph 0,1.0 left offset 0,0.9 noenhanced \
@@ -28,7 +28,7 @@ do for [panel = 0:panel_count - 1] {
              lc rgb variable notitle, \
          for [kind = 0:3] NaN with boxes lc rgb color(kind) \
              title (kinds & 2**kind ? word("F B W BW", kind + 1) : ""), \
-         data using (show_names ? ($1 + $2) / 2 : NaN):3:5 with labels font ",8" \
+         data using (fits($2 - $1, strcol(5)) ? ($1 + $2) / 2 : NaN):3:5 with labels font ",8" \
              tc rgb "#ffffff" notitle
 }
 unset multiplot

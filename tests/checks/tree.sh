@@ -24,6 +24,6 @@ lines() {
 refuse "$(lines '(^|[^A-Za-z0-9_.})])/(work|farm|root|home|tmp|var/tmp|Users)/')" \
     'paths of a machine'
 refuse "$(lines ' $' | grep -v '^\(\./\)\?LICENSE:' || true)" 'blanks at the end of a line'
-refuse "$(lines '(TO''DO|FIX''ME|XX''X)($|[^A-Za-z])')" 'unfinished'
+refuse "$(lines '(^|[^A-Za-z])(TO''DO|FIX''ME|XX''X)($|[^A-Za-z])')" 'unfinished'
 refuse "$(files | xargs -0 du -k --apparent-size | awk '$1 > 1024')" 'larger than 1 MiB'
 exit $failed
