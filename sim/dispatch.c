@@ -1,33 +1,12 @@
 #include "sim/dispatch.h"
 
-#include "balance/metrics.h"
+#include "sim/claims.h"
 #include "sim/costs.h"
 #include "sim/engine.h"
 #include "sim/pipeline.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <string.h>
-
-static const char *const policy_names[SIM_POLICY_COUNT] = {
-    [SIM_STATIC] = "static", [SIM_FLOATING_W] = "floating-w", [SIM_GREEDY] = "greedy"};
-
-const char *sim_policy_name(sim_policy policy)
-{
-    assert(policy >= 0 && policy < SIM_POLICY_COUNT);
-    return policy_names[policy];
-}
-
-status sim_policy_parse(const char *name, sim_policy *policy, error_message *err)
-{
-    for (int index = 0; index < SIM_POLICY_COUNT; index++) {
-        if (strcmp(name, policy_names[index]) != 0) continue;
-        *policy = (sim_policy)index;
-        return STATUS_OK;
-    }
-    return error_set(err, STATUS_INVALID, "policy '%.60s' is none of static, floating-w and greedy",
-                     name);
-}
 
 typedef enum direction { FORWARD, BACKWARD, DIRECTION_COUNT } direction;
 
@@ -45,19 +24,9 @@ typedef struct queue {
     int end;
 } queue;
 
-/// What a microbatch holds at a stage, at worst from an op on: more than at that moment only if a
-/// later op of it adds to it.
-typedef struct claim {
-    int64_t from_forward;
-    int64_t from_backward;
-    int64_t from_weight;
-} claim;
-
 typedef struct stage_state {
     int rank;
     int chunk;
-    claim claim;
-    int64_t reserve;              // claims of one F at each later stage of the rank
     queue ready[DIRECTION_COUNT]; // greedy: what could run and did not yet
 } stage_state;
 
@@ -87,7 +56,8 @@ struct sim_dispatch {
     bal_op *fixed;      // [op_count] of each rank from first_op: the ops whose order is fixed
     bool *is_ready;     // [DIRECTION_COUNT][stage_count][microbatch_count] its message is there
     int *place;         // the same shape; greedy: index into the ops of the schedule
-    int64_t *need;      // [rank_count] memory, scratch
+    sim_claim *claims;  // [stage_count] all 0 without limits
+    int64_t *need;      // [rank_count] scratch of the claims
     bal_op *played_ops; // [op_count]
     bal_schedule played;
     bal_timeline timeline; // of played
@@ -161,11 +131,13 @@ static status take_arrays(sim_dispatch *dispatch, arena *memory, error_message *
     dispatch->fixed = arena_array(memory, ops, sizeof *dispatch->fixed);
     dispatch->is_ready = arena_array(memory, DIRECTION_COUNT * cells, sizeof *dispatch->is_ready);
     dispatch->place = arena_array(memory, DIRECTION_COUNT * cells, sizeof *dispatch->place);
+    dispatch->claims = arena_array(memory, stages, sizeof *dispatch->claims);
     dispatch->need = arena_array(memory, ranks, sizeof *dispatch->need);
     dispatch->played_ops = arena_array(memory, ops, sizeof *dispatch->played_ops);
     if (queued == NULL || dispatch->stages == NULL || dispatch->ranks == NULL ||
         dispatch->touched == NULL || dispatch->fixed == NULL || dispatch->is_ready == NULL ||
-        dispatch->place == NULL || dispatch->need == NULL || dispatch->played_ops == NULL) {
+        dispatch->place == NULL || dispatch->claims == NULL || dispatch->need == NULL ||
+        dispatch->played_ops == NULL) {
         return error_set(err, STATUS_NO_MEMORY, "out of memory for a play of %zu ops", ops);
     }
     for (size_t stage = 0; stage < stages; stage++) {
@@ -207,73 +179,6 @@ status sim_dispatch_create(const bal_schedule *schedule, sim_policy policy, aren
     created->played.ops = created->played_ops;
     created->timeline.schedule = &created->played;
     *dispatch = created;
-    return STATUS_OK;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-static claim claim_of(const bal_stage_costs *costs, int stage)
-{
-    const int64_t forward = costs->memory_forward[stage];
-    const int64_t backward = forward + costs->memory_backward_input[stage];
-    const int64_t weight = backward + costs->memory_backward_weight[stage];
-    return (claim){.from_forward = larger(forward, larger(backward, weight)),
-                   .from_backward = larger(backward, weight),
-                   .from_weight = weight};
-}
-
-/// Fills claims, and the room that greedy leaves for one F of each later stage of a rank.
-///
-/// @param need [rank_count] out: the room for one F of every stage
-static void fill_claims(sim_dispatch *dispatch, const bal_stage_costs *costs, int64_t *need)
-{
-    memset(need, 0, (size_t)dispatch->schedule->rank_count * sizeof *need);
-    for (int stage = dispatch->stage_count - 1; stage >= 0; stage--) {
-        stage_state *state = &dispatch->stages[stage];
-        state->claim = claim_of(costs, stage);
-        state->reserve = dispatch->policy == SIM_GREEDY ? need[state->rank] : 0;
-        need[state->rank] += larger(0, state->claim.from_forward);
-    }
-}
-
-/// The least memory in which a rank can keep its order of F and B: every W runs as soon as it can.
-static int64_t floating_need(const sim_dispatch *dispatch, int rank)
-{
-    int64_t claimed = 0;
-    int64_t need = 0;
-    for (int index = dispatch->schedule->first_op[rank]; index < dispatch->ranks[rank].fixed_end;
-         index++) {
-        const bal_op op = dispatch->fixed[index];
-        const claim held = dispatch->stages[stage_of_op(dispatch, rank, op)].claim;
-        claimed += op.kind == OP_FORWARD ? held.from_forward : held.from_weight - held.from_forward;
-        need = larger(need, claimed);
-    }
-    return need;
-}
-
-static status check_limits(const sim_dispatch *dispatch, const bal_stage_costs *costs,
-                           const int64_t *memory_limit, int64_t *need, error_message *err)
-{
-    if (dispatch->policy == SIM_STATIC) bal_memory_peak(dispatch->schedule, costs, need);
-    for (int stage = 0; dispatch->policy != SIM_STATIC && stage < dispatch->stage_count; stage++) {
-        const int64_t left = dispatch->stages[stage].claim.from_weight;
-        if (left <= 0) continue;
-        return error_set(err, STATUS_INVALID,
-                         "a microbatch leaves %" PRId64 " of memory behind at stage %d: policy %s "
-                         "cannot keep a limit",
-                         left, stage, policy_names[dispatch->policy]);
-    }
-    for (int rank = 0; rank < dispatch->schedule->rank_count; rank++) {
-        if (dispatch->policy == SIM_FLOATING_W) need[rank] = floating_need(dispatch, rank);
-        if (need[rank] <= memory_limit[rank]) continue;
-        return error_set(err, STATUS_INFEASIBLE,
-                         "rank %d needs memory of %" PRId64
-                         " under policy %s; its limit is %" PRId64,
-                         rank, need[rank], policy_names[dispatch->policy], memory_limit[rank]);
-    }
     return STATUS_OK;
 }
 
@@ -337,9 +242,11 @@ static void give_inputs(sim_dispatch *dispatch)
     }
 }
 
-static bool has_room(const rank_state *rank, const stage_state *stage)
+static bool has_room(const sim_dispatch *dispatch, int rank, int stage)
 {
-    return rank->claimed + stage->claim.from_forward + stage->reserve <= rank->limit;
+    const rank_state *state = &dispatch->ranks[rank];
+    const sim_claim *claim = &dispatch->claims[stage];
+    return state->claimed + claim->from_forward + claim->reserve <= state->limit;
 }
 
 static bal_op op_at(const sim_dispatch *dispatch, bal_op_kind kind, int cell)
@@ -369,7 +276,7 @@ static bool choose_fixed(const sim_dispatch *dispatch, int rank, bal_op *op)
         row_of(dispatch, direction_of(next.kind), cell_of(dispatch, stage, next.microbatch));
     const bool is_ready = next.kind == OP_BACKWARD_WEIGHT || dispatch->is_ready[row];
     const bool fits = next.kind != OP_FORWARD || dispatch->policy == SIM_STATIC ||
-                      has_room(state, &dispatch->stages[stage]);
+                      has_room(dispatch, rank, stage);
     if (!is_ready || !fits) return choose_weight(dispatch, state, op);
     state->next_fixed++;
     *op = next;
@@ -383,11 +290,11 @@ static bool choose_ready(const sim_dispatch *dispatch, int rank, direction way, 
     queue *best = NULL;
     int best_place = 0;
     for (int chunk = 0; chunk < schedule->chunk_count; chunk++) {
-        stage_state *stage =
-            &dispatch->stages[stage_of_op(dispatch, rank, (bal_op){.chunk = (uint16_t)chunk})];
-        queue *ready = &stage->ready[way];
+        const int stage = bal_stage_of(schedule->placement, schedule->rank_count,
+                                       schedule->chunk_count, rank, chunk);
+        queue *ready = &dispatch->stages[stage].ready[way];
         if (queue_is_empty(ready)) continue;
-        if (way == FORWARD && !has_room(&dispatch->ranks[rank], stage)) continue;
+        if (way == FORWARD && !has_room(dispatch, rank, stage)) continue;
         const int place = dispatch->place[row_of(dispatch, way, ready->cells[ready->first])];
         if (best != NULL && best_place < place) continue;
         best = ready;
@@ -419,7 +326,7 @@ static void begin_op(sim_dispatch *dispatch, int rank, bal_op op)
     const uint32_t column = (uint32_t)op.microbatch & dispatch->costs.column_mask;
     const int64_t begin_ns = sim_engine_now_ns(dispatch->engine);
     const int64_t end_ns = begin_ns + row_of_op(dispatch, op, stage)->op_ns[column];
-    if (op.kind == OP_FORWARD) state->claimed += dispatch->stages[stage].claim.from_forward;
+    if (op.kind == OP_FORWARD) state->claimed += dispatch->claims[stage].from_forward;
     state->running = op;
     state->is_busy = true;
     dispatch->played_ops[state->next_played] = op;
@@ -451,7 +358,7 @@ static void end_op(sim_dispatch *dispatch, int rank)
     rank_state *state = &dispatch->ranks[rank];
     const bal_op op = state->running;
     const int stage = stage_of_op(dispatch, rank, op);
-    const claim held = dispatch->stages[stage].claim;
+    const sim_claim held = dispatch->claims[stage];
     state->is_busy = false;
     touch(dispatch, rank);
     switch (op.kind) {
@@ -514,9 +421,11 @@ status sim_dispatch_play(sim_dispatch *dispatch, const bal_stage_costs *costs,
 {
     const bal_schedule *schedule = dispatch->schedule;
     sim_event event;
-    fill_claims(dispatch, costs, dispatch->need);
     if (memory_limit != NULL) {
-        TRY(check_limits(dispatch, costs, memory_limit, dispatch->need, err));
+        TRY(sim_claims_fill(schedule, dispatch->policy, costs, memory_limit, dispatch->claims,
+                            dispatch->need, err));
+    } else {
+        memset(dispatch->claims, 0, (size_t)dispatch->stage_count * sizeof *dispatch->claims);
     }
     sim_cost_table_fill(&dispatch->costs, costs);
     reset(dispatch, memory_limit, start_ns);

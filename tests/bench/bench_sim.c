@@ -1,58 +1,27 @@
-/// What playing a schedule costs: the static engine per op, beside the bound of the machine for the
-/// same recurrence, and how it grows.
+/// What playing a schedule costs: both engines per op and per event, beside the bound of the
+/// machine for the same recurrence; how it grows; a run of 10,000 iterations.
 #include "balance/schedule.h"
 #include "base/rng.h"
+#include "sim/dispatch.h"
 #include "sim/pipeline.h"
 #include "tests/bench/bench.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
-static void require(status code, const error_message *err)
-{
-    if (code == STATUS_OK) return;
-    fprintf(stderr, "bench_sim: %s\n", err->message);
-    exit(1);
-}
-
 static void *take(arena *memory, size_t count, size_t bytes)
 {
+    error_message err = {0};
     void *array = arena_array(memory, count, bytes);
-    if (array == NULL) {
-        fprintf(stderr, "bench_sim: out of memory\n");
-        exit(1);
-    }
+    if (array == NULL) bench_require(error_set(&err, STATUS_NO_MEMORY, "out of memory"), &err);
     return array;
 }
 
-/// The order of 1F1B with every BW as B and W: F, B and W as in a zero-bubble schedule.
-static bal_schedule split_1f1b(int rank_count, int microbatch_count, arena *memory)
+static bal_schedule zb_h1(int rank_count, int microbatch_count, arena *memory)
 {
     const bal_schedule_request request = {
-        .name = "1f1b", .rank_count = rank_count, .microbatch_count = microbatch_count};
-    bal_schedule whole;
+        .name = "zb-h1", .rank_count = rank_count, .microbatch_count = microbatch_count};
+    bal_schedule schedule;
     error_message err = {0};
-    require(bal_schedule_build(&request, memory, &whole, &err), &err);
-    const int op_count = rank_count * microbatch_count * 3;
-    int *first_op = take(memory, (size_t)rank_count + 1, sizeof *first_op);
-    bal_op *ops = take(memory, (size_t)op_count, sizeof *ops);
-    int used = 0;
-    for (int rank = 0; rank < rank_count; rank++) {
-        for (int op = whole.first_op[rank]; op < whole.first_op[rank + 1]; op++) {
-            ops[used] = whole.ops[op];
-            if (whole.ops[op].kind == OP_BACKWARD) {
-                ops[used].kind = OP_BACKWARD_INPUT;
-                ops[used + 1] = ops[used];
-                ops[++used].kind = OP_BACKWARD_WEIGHT;
-            }
-            used++;
-        }
-        first_op[rank + 1] = used;
-    }
-    whole.has_split = true;
-    whole.first_op = first_op;
-    whole.ops = ops;
-    return whole;
+    bench_require(bal_schedule_build(&request, memory, &schedule, &err), &err);
+    return schedule;
 }
 
 static int64_t *draw(rng *generator, int count, int64_t low, int64_t high, arena *memory)
@@ -96,12 +65,12 @@ static void static_case_init(static_case *problem, int ranks, int microbatches, 
                              arena *memory)
 {
     error_message err = {0};
-    problem->schedule = split_1f1b(ranks, microbatches, memory);
+    problem->schedule = zb_h1(ranks, microbatches, memory);
     problem->costs = skewed_costs(ranks, columns, memory);
-    require(sim_order_compile(&problem->schedule, memory, &problem->order, &err), &err);
-    require(sim_costs_check(&problem->schedule, &problem->costs, &err), &err);
-    require(sim_summary_init(&problem->order, memory, &problem->summary, &err), &err);
-    require(sim_timeline_init(&problem->schedule, memory, &problem->timeline, &err), &err);
+    bench_require(sim_order_compile(&problem->schedule, memory, &problem->order, &err), &err);
+    bench_require(sim_costs_check(&problem->schedule, &problem->costs, &err), &err);
+    bench_require(sim_summary_init(&problem->order, memory, &problem->summary, &err), &err);
+    bench_require(sim_timeline_init(&problem->schedule, memory, &problem->timeline, &err), &err);
 }
 
 static void summarise(void *context)
@@ -121,7 +90,7 @@ static void compile(void *context)
     static_case *problem = context;
     error_message err = {0};
     sim_order order;
-    require(sim_order_compile(&problem->schedule, problem->scratch, &order, &err), &err);
+    bench_require(sim_order_compile(&problem->schedule, problem->scratch, &order, &err), &err);
     arena_reset(problem->scratch);
 }
 
@@ -132,18 +101,109 @@ static void measure_static(bool smoke, int ranks, int microbatches, int columns)
     static_case_init(&problem, ranks, microbatches, columns, memory);
     problem.scratch = arena_create(1 << 20);
     const double ops = problem.order.step_count;
-    const char *costs = columns == 1 ? "per stage" : "per microbatch";
+    const char *costs = columns == 1 ? "stage" : "microbatch";
     const bench_time summary = bench_measure(smoke, summarise, &problem);
+    bench_print("static_engine_ns_per_op", summary.median_ns / ops, "ns", "P=%d M=%d costs per %s",
+                ranks, microbatches, costs);
+    bench_print("static_engine_min_ns_per_op", summary.min_ns / ops, "ns", "P=%d M=%d costs per %s",
+                ranks, microbatches, costs);
     const bench_time timeline = bench_measure(smoke, play, &problem);
-    const bench_time compiled = bench_measure(smoke, compile, &problem);
-    bench_print("static_engine_ns_per_op", summary.median_ns / ops, "ns",
-                "P=%d M=%d, costs %s, summary, min %.2f", ranks, microbatches, costs,
-                summary.min_ns / ops);
     bench_print("static_engine_timeline_ns_per_op", timeline.median_ns / ops, "ns",
-                "P=%d M=%d, costs %s, min %.2f", ranks, microbatches, costs, timeline.min_ns / ops);
-    bench_print("static_engine_compile_ns_per_op", compiled.median_ns / ops, "ns", "P=%d M=%d",
-                ranks, microbatches);
+                "P=%d M=%d costs per %s", ranks, microbatches, costs);
+    if (columns == 1) {
+        const bench_time compiled = bench_measure(smoke, compile, &problem);
+        bench_print("static_engine_compile_ns_per_op", compiled.median_ns / ops, "ns", "P=%d M=%d",
+                    ranks, microbatches);
+    }
     arena_destroy(problem.scratch);
+    arena_destroy(memory);
+}
+
+/// Iterations whose costs all change, as under mixture of experts: check them and play.
+typedef struct run_case {
+    static_case problem;
+    rng generator;
+    int iteration_count;
+    bool is_chained; // every rank goes on from its own end, as without a barrier
+    int64_t *forward_ns;
+    int64_t *start_ns;
+} run_case;
+
+static void play_run(void *context)
+{
+    run_case *run = context;
+    static_case *problem = &run->problem;
+    const int ranks = problem->schedule.rank_count;
+    error_message err = {0};
+    for (int rank = 0; rank < ranks; rank++) {
+        run->start_ns[rank] = 0;
+    }
+    for (int iteration = 0; iteration < run->iteration_count; iteration++) {
+        for (int stage = 0; stage < ranks; stage++) {
+            run->forward_ns[stage] = rng_between(&run->generator, 5000000, 7000000);
+        }
+        bench_require(sim_costs_check(&problem->schedule, &problem->costs, &err), &err);
+        sim_order_summarise(&problem->order, &problem->costs,
+                            run->is_chained ? run->start_ns : NULL, &problem->summary);
+        for (int rank = 0; rank < ranks; rank++) {
+            run->start_ns[rank] = problem->summary.last_end_ns[rank];
+        }
+    }
+}
+
+static void measure_run(bool smoke, bool is_chained)
+{
+    enum { RANKS = 24, MICROBATCHES = 96 };
+    arena *memory = arena_create(1 << 20);
+    run_case run = {.generator = rng_init(1, 2),
+                    .iteration_count = smoke ? 10 : 10000,
+                    .is_chained = is_chained,
+                    .forward_ns = take(memory, RANKS, sizeof(int64_t)),
+                    .start_ns = take(memory, RANKS, sizeof(int64_t))};
+    static_case_init(&run.problem, RANKS, MICROBATCHES, 1, memory);
+    run.problem.costs.forward_ns = run.forward_ns;
+    const bench_time time = bench_measure(smoke, play_run, &run);
+    bench_print("static_engine_run_ms", time.median_ns / 1e6, "ms",
+                "P=%d M=%d 10000 %s iterations, costs change in each", RANKS, MICROBATCHES,
+                is_chained ? "chained" : "independent");
+    arena_destroy(memory);
+}
+
+typedef struct dispatch_case {
+    sim_dispatch *dispatch;
+    bal_stage_costs costs;
+    const int64_t *memory_limit;
+    bal_timeline timeline;
+} dispatch_case;
+
+static void dispatch(void *context)
+{
+    dispatch_case *problem = context;
+    error_message err = {0};
+    bench_require(sim_dispatch_play(problem->dispatch, &problem->costs, problem->memory_limit, NULL,
+                                    &problem->timeline, &err),
+                  &err);
+}
+
+static void measure_dispatch(bool smoke, int ranks, int microbatches, sim_policy policy)
+{
+    arena *memory = arena_create(1 << 20);
+    const bal_schedule schedule = zb_h1(ranks, microbatches, memory);
+    rng generator = rng_init(1, 3);
+    dispatch_case problem = {
+        .costs = skewed_costs(ranks, microbatches, memory),
+        .memory_limit = draw(&generator, ranks, ranks, ranks, memory),
+    };
+    error_message err = {0};
+    bench_require(sim_dispatch_create(&schedule, policy, memory, &problem.dispatch, &err), &err);
+    const bench_time time = bench_measure(smoke, dispatch, &problem);
+    bench_print("event_engine_ns_per_event",
+                time.median_ns / (double)sim_dispatch_event_count(problem.dispatch), "ns",
+                "P=%d M=%d costs per microbatch, policy %s", ranks, microbatches,
+                sim_policy_name(policy));
+    bench_print("event_engine_ns_per_op", time.median_ns / schedule.first_op[ranks], "ns",
+                "P=%d M=%d costs per microbatch, policy %s", ranks, microbatches,
+                sim_policy_name(policy));
     arena_destroy(memory);
 }
 
@@ -210,22 +270,28 @@ static void measure_bound(bool smoke, int ranks, int microbatches)
         .rank_count = ranks,
     };
     const bench_time time = bench_measure(smoke, bound, &problem);
-    bench_print("max_plus_bound_ns_per_op", time.median_ns / op_count, "ns", "P=%d M=%d, min %.2f",
-                ranks, microbatches, time.min_ns / op_count);
+    bench_print("max_plus_bound_ns_per_op", time.median_ns / op_count, "ns", "P=%d M=%d", ranks,
+                microbatches);
     arena_destroy(memory);
 }
 
 int main(int argc, char **argv)
 {
     const bool smoke = bench_is_smoke(argc, argv);
+    static const int sizes[][2] = {{8, 96}, {64, 256}, {128, 512}, {512, 2048}};
     measure_bound(smoke, 24, 96);
     measure_static(smoke, 24, 96, 1);
     measure_static(smoke, 24, 96, 96);
+    measure_run(smoke, false);
+    measure_run(smoke, true);
+    for (int policy = 0; policy < SIM_POLICY_COUNT; policy++) {
+        measure_dispatch(smoke, 24, 96, (sim_policy)policy);
+    }
     if (smoke) return 0;
-    static const int sizes[][2] = {{8, 96}, {64, 256}, {128, 512}, {512, 2048}};
     for (size_t size = 0; size < sizeof sizes / sizeof sizes[0]; size++) {
         measure_static(smoke, sizes[size][0], sizes[size][1], 1);
         measure_static(smoke, sizes[size][0], sizes[size][1], sizes[size][1]);
+        measure_dispatch(smoke, sizes[size][0], sizes[size][1], SIM_STATIC);
     }
     return 0;
 }
