@@ -1,0 +1,78 @@
+/// What deciding an order costs: the search of zb-auto, in process, as after each rebalance.
+#include "balance/schedule.h"
+#include "tests/bench/bench.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef struct search {
+    bal_schedule_request request;
+    arena *memory;
+} search;
+
+static void build(void *context)
+{
+    search *of = context;
+    bal_schedule schedule;
+    error_message err = {0};
+    arena_reset(of->memory);
+    if (bal_schedule_build(&of->request, of->memory, &schedule, &err) != STATUS_OK) {
+        fprintf(stderr, "bench_schedule: %s\n", err.message);
+        exit(1);
+    }
+}
+
+/// Costs of a 6.2B GPT (Qi et al., ICLR 2024, table 6) on every rank; where imbalanced, 3 % more on
+/// each rank than on the one before.
+static void measure(bool smoke, int rank_count, int microbatch_count, int memory_factor,
+                    bool imbalanced)
+{
+    enum { RANKS_MAX = 24, ROWS = 9 };
+    const int64_t first[ROWS] = {29718000, 29444000, 19927000, 527000, 527000, 2, -1, -1};
+    int64_t rows[ROWS][RANKS_MAX];
+    for (int row = 0; row < ROWS; row++) {
+        for (int rank = 0; rank < rank_count; rank++) {
+            const bool grows = imbalanced && row < 3;
+            rows[row][rank] = first[row] + (grows ? first[row] * 3 * rank / 100 : 0);
+        }
+    }
+    for (int rank = 0; rank < rank_count; rank++) {
+        rows[8][rank] = (int64_t)2 * memory_factor * rank_count; // the last row is the limit
+    }
+    const bal_stage_costs costs = {.stage_count = rank_count,
+                                   .microbatch_count = 1,
+                                   .forward_ns = rows[0],
+                                   .backward_input_ns = rows[1],
+                                   .backward_weight_ns = rows[2],
+                                   .send_forward_ns = rows[3],
+                                   .send_backward_ns = rows[4],
+                                   .memory_forward = rows[5],
+                                   .memory_backward_input = rows[6],
+                                   .memory_backward_weight = rows[7]};
+    search of = {.request = {.name = "zb-auto",
+                             .rank_count = rank_count,
+                             .microbatch_count = microbatch_count,
+                             .costs = &costs,
+                             .memory_limit = rows[8]},
+                 .memory = arena_create(1 << 20)};
+    if (of.memory == NULL) {
+        fprintf(stderr, "bench_schedule: out of memory\n");
+        exit(1);
+    }
+    const bench_time time = bench_measure(smoke, build, &of);
+    bench_print("zb_auto_search_us", time.median_ns / 1e3, "us", "P=%d M=%d memory=%dx%s",
+                rank_count, microbatch_count, memory_factor, imbalanced ? " imbalanced" : "");
+    arena_destroy(of.memory);
+}
+
+int main(int argc, char **argv)
+{
+    const bool smoke = bench_is_smoke(argc, argv);
+    for (int memory_factor = 1; memory_factor <= 2; memory_factor++) {
+        measure(smoke, 24, 96, memory_factor, false);
+        measure(smoke, 24, 96, memory_factor, true);
+        measure(smoke, 8, 32, memory_factor, false);
+        measure(smoke, 8, 32, memory_factor, true);
+    }
+    return 0;
+}
