@@ -1,22 +1,12 @@
 /// The table of schedules, the orders written out by hand for small cases, and the proof that an
 /// order can be played: every way of being wrong is refused by name.
+#include "balance/metrics.h"
 #include "balance/schedule.h"
-#include "tests/assert_close.h"
+#include "base/rng.h"
+#include "tests/balance/reference_player.h"
 
 #include <stdio.h>
 #include <string.h>
-
-static bal_schedule build(const char *name, int ranks, int microbatches, int chunks, arena *memory)
-{
-    const bal_schedule_request request = {
-        .name = name, .rank_count = ranks, .microbatch_count = microbatches, .chunk_count = chunks};
-    bal_schedule schedule = {0};
-    error_message err = {0};
-    if (bal_schedule_build(&request, memory, &schedule, &err) != STATUS_OK) {
-        fail_msg("%s", err.message);
-    }
-    return schedule;
-}
 
 static void assert_order(const bal_schedule *schedule, int rank, const char *expected)
 {
@@ -34,7 +24,7 @@ static void gpipe_runs_all_forwards_first(void **state)
 {
     (void)state;
     arena *memory = arena_create(1024);
-    const bal_schedule schedule = build("gpipe", 2, 3, 0, memory);
+    const bal_schedule schedule = reference_build("gpipe", 2, 3, 0, memory);
     assert_order(&schedule, 0, "F0 F1 F2 BW0 BW1 BW2");
     assert_order(&schedule, 1, "F0 F1 F2 BW0 BW1 BW2");
     arena_destroy(memory);
@@ -44,11 +34,11 @@ static void one_f_one_b_warms_up_by_the_ranks_behind(void **state)
 {
     (void)state;
     arena *memory = arena_create(1024);
-    const bal_schedule schedule = build("1f1b", 3, 4, 1, memory);
+    const bal_schedule schedule = reference_build("1f1b", 3, 4, 1, memory);
     assert_order(&schedule, 0, "F0 F1 F2 BW0 F3 BW1 BW2 BW3");
     assert_order(&schedule, 1, "F0 F1 BW0 F2 BW1 F3 BW2 BW3");
     assert_order(&schedule, 2, "F0 BW0 F1 BW1 F2 BW2 F3 BW3");
-    const bal_schedule few = build("1f1b", 4, 2, 1, memory);
+    const bal_schedule few = reference_build("1f1b", 4, 2, 1, memory);
     assert_order(&few, 0, "F0 F1 BW0 BW1");
     arena_destroy(memory);
 }
@@ -57,12 +47,12 @@ static void interleaved_takes_p_microbatches_through_each_chunk(void **state)
 {
     (void)state;
     arena *memory = arena_create(1024);
-    const bal_schedule schedule = build("interleaved-1f1b", 2, 4, 2, memory);
+    const bal_schedule schedule = reference_build("interleaved-1f1b", 2, 4, 2, memory);
     assert_order(&schedule, 0,
                  "F0 F1 1:F0 1:F1 F2 1:BW0 F3 1:BW1 1:F2 BW0 1:F3 BW1 1:BW2 1:BW3 BW2 BW3");
     assert_order(&schedule, 1,
                  "F0 F1 1:F0 1:BW0 1:F1 1:BW1 F2 BW0 F3 BW1 1:F2 1:BW2 1:F3 1:BW3 BW2 BW3");
-    assert_int_equal(build("interleaved-1f1b", 2, 4, 0, memory).chunk_count, 2);
+    assert_int_equal(reference_build("interleaved-1f1b", 2, 4, 0, memory).chunk_count, 2);
     arena_destroy(memory);
 }
 
@@ -70,10 +60,10 @@ static void hand_zero_bubble_orders_hold_back_weights_by_rank(void **state)
 {
     (void)state;
     arena *memory = arena_create(1024);
-    const bal_schedule h1 = build("zb-h1", 3, 4, 1, memory);
+    const bal_schedule h1 = reference_build("zb-h1", 3, 4, 1, memory);
     assert_order(&h1, 0, "F0 F1 F2 B0 W0 F3 B1 W1 B2 W2 B3 W3");
     assert_order(&h1, 2, "F0 B0 F1 B1 F2 B2 W0 F3 B3 W1 W2 W3");
-    const bal_schedule h2 = build("zb-h2", 2, 5, 1, memory);
+    const bal_schedule h2 = reference_build("zb-h2", 2, 5, 1, memory);
     assert_order(&h2, 0, "F0 F1 F2 B0 W0 F3 B1 W1 F4 B2 W2 B3 W3 B4 W4");
     assert_order(&h2, 1, "F0 B0 F1 B1 F2 B2 W0 F3 B3 W1 F4 B4 W2 W3 W4");
     arena_destroy(memory);
@@ -90,7 +80,7 @@ static void every_built_order_passes_the_check(void **state)
         for (int ranks = 1; ranks <= 7; ranks++) {
             for (int microbatches = ranks; microbatches <= 4 * ranks; microbatches += ranks) {
                 const bal_schedule schedule =
-                    build(families[family].name, ranks, microbatches, 0, memory);
+                    reference_build(families[family].name, ranks, microbatches, 0, memory);
                 error_message err = {0};
                 if (bal_schedule_check(&schedule, NULL, &err) != STATUS_OK) {
                     fail_msg("%s: %s", schedule.name, err.message);
@@ -99,6 +89,127 @@ static void every_built_order_passes_the_check(void **state)
             }
         }
     }
+    arena_destroy(memory);
+}
+
+/// Costs of every stage and microbatch at random.
+static bal_stage_costs random_costs(rng *generator, int stages, int microbatches, arena *memory)
+{
+    bal_stage_costs costs = reference_uniform_costs(stages, 0, 0, 0, rng_between(generator, 0, 20),
+                                                    (int64_t[]){1, 0, -1}, memory);
+    int64_t *times = arena_array(memory, (size_t)(3 * stages * microbatches), sizeof *times);
+    for (int cell = 0; cell < 3 * stages * microbatches; cell++) {
+        times[cell] = rng_between(generator, 0, 100);
+    }
+    costs.microbatch_count = microbatches;
+    costs.forward_ns = times;
+    costs.backward_input_ns = times + stages * microbatches;
+    costs.backward_weight_ns = times + 2 * stages * microbatches;
+    return costs;
+}
+
+static void no_schedule_is_shorter_than_its_busiest_rank(void **state)
+{
+    (void)state;
+    rng generator = rng_init(7, 0);
+    arena *memory = arena_create(1 << 16);
+    int family_count = 0;
+    const bal_schedule_family *families = bal_schedule_families(&family_count);
+    for (int instance = 0; instance < 600; instance++) {
+        const bal_schedule_family *family = &families[instance % family_count];
+        const int ranks = (int)rng_between(&generator, 1, 6);
+        const int microbatches = ranks * (int)rng_between(&generator, 1, 3);
+        const int chunks = family->chunk_count > 0 ? family->chunk_count : 2;
+        const bal_stage_costs costs =
+            random_costs(&generator, ranks * chunks, microbatches, memory);
+        const bal_schedule_request request = {.name = family->name,
+                                              .rank_count = ranks,
+                                              .microbatch_count = microbatches,
+                                              .costs = &costs};
+        bal_schedule schedule;
+
+        assert_int_equal(bal_schedule_build(&request, memory, &schedule, NULL), STATUS_OK);
+
+        const bal_timeline timeline = reference_play(&schedule, &costs, memory);
+        const bal_metrics metrics = bal_metrics_of(&timeline);
+        assert_true(metrics.makespan_ns >= metrics.span_ns);
+        assert_true(metrics.span_ns >= metrics.work_max_ns);
+        assert_true(metrics.bubble_ratio >= 0 && metrics.bubble_ratio < 1);
+        arena_reset(memory);
+    }
+    arena_destroy(memory);
+}
+
+/// Whether every op still stands behind those of its own rank and other ranks that it needs, by
+/// running whatever can run until nothing can.
+static bool can_be_played(const bal_schedule *schedule)
+{
+    const int op_count = schedule->first_op[schedule->rank_count];
+    const int ranks = schedule->rank_count;
+    bool ran[OP_KIND_COUNT][8][16] = {0}; // [kind][stage][microbatch]
+    int next[8];
+    int done = 0;
+    for (int rank = 0; rank < ranks; rank++) {
+        next[rank] = schedule->first_op[rank];
+    }
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (int rank = 0; rank < ranks; rank++) {
+            if (next[rank] == schedule->first_op[rank + 1]) continue;
+            const bal_op op = schedule->ops[next[rank]];
+            if (ran[op.kind][rank][op.microbatch]) return false; // twice
+            const bool ready =
+                op.kind == OP_FORWARD ? rank == 0 || ran[OP_FORWARD][rank - 1][op.microbatch]
+                : op.kind == OP_BACKWARD_WEIGHT
+                    ? ran[OP_BACKWARD_INPUT][rank][op.microbatch]
+                    : ran[OP_FORWARD][rank][op.microbatch] &&
+                          (rank == ranks - 1 || ran[op.kind][rank + 1][op.microbatch]);
+            if (!ready) continue;
+            ran[op.kind][rank][op.microbatch] = true;
+            next[rank]++;
+            done++;
+            moved = true;
+        }
+    }
+    return done == op_count;
+}
+
+/// One op is replaced by another, or two of a rank change places: sometimes that can still be
+/// played, and the check must say the same as the player above.
+static void a_corrupted_order_is_refused_unless_it_can_be_played(void **state)
+{
+    (void)state;
+    rng generator = rng_init(11, 0);
+    arena *memory = arena_create(1 << 16);
+    const char *const names[] = {"gpipe", "1f1b", "zb-h1", "zb-h2"};
+    int refused = 0;
+    int accepted = 0;
+    for (int instance = 0; instance < 4000; instance++) {
+        const int ranks = (int)rng_between(&generator, 2, 5);
+        const int microbatches = (int)rng_between(&generator, 2, 9);
+        const bal_schedule schedule =
+            reference_build(names[rng_below(&generator, 4)], ranks, microbatches, 1, memory);
+        bal_op *ops = (bal_op *)(uintptr_t)schedule.ops; // the arena's, ours to spoil
+        const int rank = (int)rng_below(&generator, (uint64_t)ranks);
+        const int first = schedule.first_op[rank];
+        const uint64_t length = (uint64_t)(schedule.first_op[rank + 1] - first);
+        bal_op *one = &ops[first + (int)rng_below(&generator, length)];
+        bal_op *other = &ops[first + (int)rng_below(&generator, length)];
+        const bal_op kept = *one;
+        *one = *other;
+        if (rng_below(&generator, 2) == 0) *other = kept;
+
+        const status result = bal_schedule_check(&schedule, NULL, NULL);
+
+        assert_int_equal(result, can_be_played(&schedule) ? STATUS_OK : STATUS_INVALID);
+        if (result == STATUS_OK) {
+            accepted++;
+        } else {
+            refused++;
+        }
+        arena_reset(memory);
+    }
+    assert_true(refused > 2000 && accepted > 100);
     arena_destroy(memory);
 }
 
@@ -255,6 +366,8 @@ int main(void)
         cmocka_unit_test(interleaved_takes_p_microbatches_through_each_chunk),
         cmocka_unit_test(hand_zero_bubble_orders_hold_back_weights_by_rank),
         cmocka_unit_test(every_built_order_passes_the_check),
+        cmocka_unit_test(no_schedule_is_shorter_than_its_busiest_rank),
+        cmocka_unit_test(a_corrupted_order_is_refused_unless_it_can_be_played),
         cmocka_unit_test(a_wrong_order_is_refused_by_name),
         cmocka_unit_test(a_cycle_is_printed_op_by_op),
         cmocka_unit_test(ranks_take_turns_in_the_topological_order),

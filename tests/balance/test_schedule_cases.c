@@ -1,11 +1,13 @@
 /// Orders of other programs' making: every case of schedule_cases.json played by the plainest
-/// player gives its makespan, span and peak memory to the nanosecond; every begin and end of
-/// schedule_timelines.json is met. Searched orders may be better, never worse.
+/// player and by the static engine gives its makespan, span and peak memory to the nanosecond;
+/// every begin and end of schedule_timelines.json is met. Searched orders may be better, never
+/// worse.
 ///
 /// In the cases the costs are those of a device; with V chunks all times are multiplied by V, so
 /// that a chunk's share is whole.
 #include "balance/metrics.h"
 #include "base/json.h"
+#include "sim/pipeline.h"
 #include "tests/balance/reference_player.h"
 
 #include <stdio.h>
@@ -93,11 +95,26 @@ static bal_stage_costs read_costs(json_value sets, const schedule_case *of, aren
     return costs;
 }
 
+/// Plays an order with both players, which must agree on every op.
+static bal_timeline play(const bal_schedule *schedule, const bal_stage_costs *costs, arena *memory)
+{
+    const bal_timeline plainest = reference_play(schedule, costs, memory);
+    const size_t bytes = (size_t)schedule->first_op[schedule->rank_count] * sizeof(int64_t);
+    sim_order order;
+    bal_timeline timeline;
+    assert_int_equal(sim_order_compile(schedule, memory, &order, NULL), STATUS_OK);
+    assert_int_equal(sim_timeline_init(schedule, memory, &timeline, NULL), STATUS_OK);
+    sim_order_play(&order, costs, NULL, &timeline);
+    assert_memory_equal(timeline.begin_ns, plainest.begin_ns, bytes);
+    assert_memory_equal(timeline.end_ns, plainest.end_ns, bytes);
+    return timeline;
+}
+
 static void play_fixed_case(const schedule_case *of, const bal_stage_costs *costs, arena *memory)
 {
     const bal_schedule schedule =
         reference_build(of->schedule, of->ranks, of->microbatches, of->chunks, memory);
-    const bal_timeline timeline = reference_play(&schedule, costs, memory);
+    const bal_timeline timeline = play(&schedule, costs, memory);
     int64_t *peak = arena_array(memory, (size_t)of->ranks, sizeof *peak);
 
     const bal_metrics metrics = bal_metrics_of(&timeline);
@@ -163,7 +180,7 @@ static void searched_schedules_are_never_worse_within_the_same_memory(void **sta
         assert_int_equal(bal_schedule_build(&request, memory, &schedule, NULL), STATUS_OK);
 
         assert_int_equal(bal_schedule_check(&schedule, NULL, NULL), STATUS_OK);
-        const bal_timeline timeline = reference_play(&schedule, &costs, memory);
+        const bal_timeline timeline = play(&schedule, &costs, memory);
         const bal_metrics metrics = bal_metrics_of(&timeline);
         if (metrics.span_ns > row.span_ns) {
             fail_msg("%s %s P=%d M=%d limit %lld: span %lld is above %lld", row.schedule, row.costs,
@@ -196,7 +213,7 @@ static void recorded_timelines_are_met_op_by_op(void **state)
             ranks, number(row, "forward"), number(row, "backward_input"),
             number(row, "backward_weight"), number(row, "send"), (int64_t[]){1, 0, -1}, memory);
 
-        const bal_timeline timeline = reference_play(&schedule, &costs, memory);
+        const bal_timeline timeline = play(&schedule, &costs, memory);
 
         for (int rank = 0; rank < ranks; rank++) {
             const json_value ops = json_element(json_member(row, "timeline"), rank);

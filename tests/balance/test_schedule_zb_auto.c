@@ -1,8 +1,9 @@
 /// The searched order on seeded random costs and limits: it can be played, stays within every
 /// rank's memory, is no worse than the hand orders where they fit, and never beats the work of the
-/// busiest rank.
+/// busiest rank. The bubble rates of the zero-bubble papers are met to the printed digits.
 #include "balance/metrics.h"
 #include "base/rng.h"
+#include "sim/pipeline.h"
 #include "tests/balance/reference_player.h"
 
 #include <stdio.h>
@@ -165,11 +166,118 @@ static void costs_that_do_not_fit_are_refused_by_name(void **state)
     arena_destroy(memory);
 }
 
+/// A row of Qi et al., ICLR 2024, tables 5 and 6: sequences of 1024, times in us.
+typedef struct published_row {
+    int ranks;
+    int microbatches;
+    int hidden;
+    int heads;
+    int chunks; // of interleaved 1F1B
+    int64_t forward_us;
+    int64_t input_us;
+    int64_t weight_us;
+    int64_t send_us;
+    int one_f_one_b; // bubble rates in 1/10000
+    int interleaved; // with all dependencies: the printed value leaves some out
+    int h1;
+    int h2;
+    int zb_1p;
+    int zb_2p;
+} published_row;
+
+static const published_row published[] = {
+    {8, 24, 2304, 24, 3, 18522, 18086, 9337, 601, 2431, 1090, 1585, 1083, 1585, 433},
+    {8, 32, 2304, 24, 3, 18513, 18086, 9331, 626, 1985, 847, 1242, 837, 1242, 39},
+    {8, 64, 2304, 24, 3, 18546, 18097, 9321, 762, 1240, 461, 674, 444, 674, 26},
+    {8, 24, 4096, 32, 4, 29718, 29444, 19927, 527, 2347, 827, 1323, 698, 1323, 29},
+    {8, 32, 4096, 32, 4, 29802, 29428, 19530, 577, 1898, 644, 1045, 559, 1045, 22},
+    {8, 64, 4096, 32, 4, 29935, 29621, 19388, 535, 1091, 328, 554, 294, 554, 10},
+    {16, 48, 5120, 40, 3, 11347, 11248, 8132, 377, 2552, 1136, 1397, 672, 1397, 66},
+    {16, 64, 5120, 40, 3, 11307, 11254, 8101, 379, 2082, 878, 1088, 516, 1088, 54},
+    {16, 128, 5120, 40, 3, 11325, 11308, 8109, 378, 1251, 459, 576, 266, 576, 28},
+    {32, 96, 6144, 48, 2, 10419, 10207, 7715, 408, 2646, 1528, 1421, 641, 1421, 38},
+    {32, 128, 6144, 48, 2, 10408, 10204, 7703, 408, 2168, 1192, 1106, 490, 1106, 29},
+    {32, 256, 6144, 48, 2, 10402, 10248, 7698, 460, 1352, 641, 594, 257, 594, 18},
+};
+
+/// Costs of a stage in the given number of chunks, all times multiplied by it. Activations of a
+/// transformer layer are 34 h + 5 a s bytes per token from F on, 32 h of them from B on (table 1).
+static bal_stage_costs published_costs(const published_row *row, int chunks, arena *memory)
+{
+    const int64_t held = 34L * row->hidden + 5L * row->heads * 1024;
+    const int64_t kept = 32L * row->hidden;
+    return reference_uniform_costs(row->ranks * chunks, row->forward_us, row->input_us,
+                                   row->weight_us, row->send_us * chunks,
+                                   (int64_t[]){held, kept - held, -kept}, memory);
+}
+
+/// With the static engine: the plainest player takes too long for 32 ranks of 256 microbatches.
+static bal_metrics play_fast(const bal_schedule *schedule, const bal_stage_costs *costs,
+                             arena *memory)
+{
+    sim_order order;
+    bal_timeline timeline;
+    assert_int_equal(sim_order_compile(schedule, memory, &order, NULL), STATUS_OK);
+    assert_int_equal(sim_timeline_init(schedule, memory, &timeline, NULL), STATUS_OK);
+    sim_order_play(&order, costs, NULL, &timeline);
+    return bal_metrics_of(&timeline);
+}
+
+/// 1 - work / length in 1/10000, rounded as printed.
+static int rate_of(int64_t work_us, int64_t length_us)
+{
+    return (int)lround(1e4 * (double)(length_us - work_us) / (double)length_us);
+}
+
+static bal_metrics play_named(const char *name, const published_row *row, int chunks, arena *memory)
+{
+    const bal_schedule schedule =
+        reference_build(name, row->ranks, row->microbatches, chunks, memory);
+    const bal_stage_costs costs = published_costs(row, chunks, memory);
+    return play_fast(&schedule, &costs, memory);
+}
+
+static int searched_rate(const published_row *row, int memory_factor, arena *memory)
+{
+    const bal_stage_costs costs = published_costs(row, 1, memory);
+    const int64_t limit = costs.memory_forward[0] * memory_factor * row->ranks;
+    bal_schedule schedule;
+    assert_int_equal(search(row->ranks, row->microbatches, &costs,
+                            reference_row(&limit, row->ranks, true, memory), memory, &schedule,
+                            NULL),
+                     STATUS_OK);
+    const bal_metrics metrics = play_fast(&schedule, &costs, memory);
+    return rate_of(metrics.work_max_ns, metrics.span_ns);
+}
+
+/// The tables print makespans for 1F1B, its interleaving and H1, spans for the others.
+static void published_bubble_rates_are_met(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 20);
+    for (size_t index = 0; index < sizeof published / sizeof published[0]; index++) {
+        const published_row *row = &published[index];
+        bal_metrics metrics = play_named("1f1b", row, 1, memory);
+        assert_int_equal(rate_of(metrics.work_max_ns, metrics.makespan_ns), row->one_f_one_b);
+        metrics = play_named("interleaved-1f1b", row, row->chunks, memory);
+        assert_int_equal(rate_of(metrics.work_max_ns, metrics.makespan_ns), row->interleaved);
+        metrics = play_named("zb-h1", row, 1, memory);
+        assert_int_equal(rate_of(metrics.work_max_ns, metrics.makespan_ns), row->h1);
+        metrics = play_named("zb-h2", row, 1, memory);
+        assert_int_equal(rate_of(metrics.work_max_ns, metrics.span_ns), row->h2);
+        assert_true(searched_rate(row, 1, memory) <= row->zb_1p);
+        assert_true(searched_rate(row, 2, memory) <= row->zb_2p);
+        arena_reset(memory);
+    }
+    arena_destroy(memory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_searches_stay_within_memory_and_beat_the_hand_orders),
         cmocka_unit_test(a_limit_below_one_microbatch_is_infeasible_by_name),
+        cmocka_unit_test(published_bubble_rates_are_met),
         cmocka_unit_test(costs_that_do_not_fit_are_refused_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
