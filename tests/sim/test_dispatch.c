@@ -305,6 +305,62 @@ static void dynamic_policies_keep_their_rules_and_replay_to_the_same_times(void 
     arena_destroy(memory);
 }
 
+static int64_t change_of(const bal_stage_costs *costs, int stage, uint8_t kind)
+{
+    if (kind == OP_FORWARD) return costs->memory_forward[stage];
+    if (kind == OP_BACKWARD_INPUT) return costs->memory_backward_input[stage];
+    if (kind == OP_BACKWARD_WEIGHT) return costs->memory_backward_weight[stage];
+    return costs->memory_backward_input[stage] + costs->memory_backward_weight[stage];
+}
+
+/// What a rank holds once everything up to a moment has happened: F that began, B and W that ended.
+static int64_t held_at(const bal_timeline *timeline, const bal_stage_costs *costs, int rank,
+                       int64_t moment_ns)
+{
+    const bal_schedule *schedule = timeline->schedule;
+    int64_t held = 0;
+    for (int index = schedule->first_op[rank]; index < schedule->first_op[rank + 1]; index++) {
+        const bal_op op = schedule->ops[index];
+        const int stage = bal_stage_of(schedule->placement, schedule->rank_count,
+                                       schedule->chunk_count, rank, op.chunk);
+        const int64_t changes_at =
+            op.kind == OP_FORWARD ? timeline->begin_ns[index] : timeline->end_ns[index];
+        if (changes_at <= moment_ns) held += change_of(costs, stage, op.kind);
+    }
+    return held;
+}
+
+static void memory_counted_moment_by_moment_peaks_within_the_limit(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 18);
+    for (uint64_t seed = 0; seed < 500; seed++) {
+        const random_problem problem = random_problem_draw(seed, memory);
+        const bal_schedule *schedule = &problem.schedule;
+        int64_t limit[5];
+        for (int rank = 0; rank < schedule->rank_count; rank++) {
+            limit[rank] = greedy_need(schedule, &problem.costs, rank) + (int64_t)(seed % 3);
+        }
+
+        const bal_timeline timeline = play(schedule, &problem.costs, SIM_GREEDY, limit, memory);
+
+        for (int rank = 0; rank < schedule->rank_count; rank++) {
+            for (int index = schedule->first_op[rank]; index < schedule->first_op[rank + 1];
+                 index++) {
+                const int64_t begin_ns = timeline.begin_ns[index];
+                const int64_t end_ns = timeline.end_ns[index];
+                if (held_at(&timeline, &problem.costs, rank, begin_ns) > limit[rank] ||
+                    held_at(&timeline, &problem.costs, rank, end_ns) > limit[rank]) {
+                    fail_msg("seed %llu: rank %d is above %lld", (unsigned long long)seed, rank,
+                             (long long)limit[rank]);
+                }
+            }
+        }
+        arena_reset(memory);
+    }
+    arena_destroy(memory);
+}
+
 /// 1F1B with every BW as B and W, which is the order of F and B of ZB-H1.
 static bal_schedule split_1f1b(int p, int m, arena *memory)
 {
@@ -558,6 +614,7 @@ int main(void)
         cmocka_unit_test(under_static_both_engines_agree_to_the_nanosecond),
         cmocka_unit_test(the_families_play_alike_in_both_engines),
         cmocka_unit_test(dynamic_policies_keep_their_rules_and_replay_to_the_same_times),
+        cmocka_unit_test(memory_counted_moment_by_moment_peaks_within_the_limit),
         cmocka_unit_test(eight_equal_stages_take_the_measured_spans),
         cmocka_unit_test(a_floating_timeline_of_an_independent_program),
         cmocka_unit_test(a_limit_too_low_names_rank_need_and_limit),
