@@ -1,9 +1,8 @@
 /// `dynmo report`: a recorded run as one HTML page, or its timelines as SVG.
 #include "cli/commands.h"
+#include "cli/recorded_run.h"
 
-#include "analysis/recorded.h"
 #include "analysis/report.h"
-#include "base/file.h"
 
 #include <string.h>
 
@@ -72,27 +71,7 @@ static status write_page(const cli_arguments *arguments, trace_store *store,
 
 static status run(const cli_arguments *arguments, error_message *err)
 {
-    trace_store *store = NULL;
-    ana_recorded recorded;
-    text_buffer out = {0};
-    const char *output = cli_value(arguments, "--output");
-    arena *memory = arena_create(1 << 20);
-    if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    status result = trace_store_open(cli_operand(arguments, 0), TRACE_READ, &store, err);
-    if (result == STATUS_OK) {
-        result = ana_recorded_open(store, cli_value(arguments, "--run"), memory, &recorded, err);
-    }
-    if (result == STATUS_OK) {
-        result = write_page(arguments, store, &recorded, memory, &out, err);
-        ana_recorded_close(&recorded);
-    }
-    if (result == STATUS_OK) {
-        result = file_write(output != NULL ? output : "-", out.bytes, out.length, err);
-    }
-    text_free(&out);
-    trace_store_close(store);
-    arena_destroy(memory);
-    return result;
+    return cli_write_recorded(arguments, write_page, err);
 }
 
 const cli_command cli_command_report = {
