@@ -5,6 +5,7 @@
 
 extern const cli_command cli_command_export_perfetto;
 extern const cli_command cli_command_manual;
+extern const cli_command cli_command_model;
 extern const cli_command cli_command_plan;
 extern const cli_command cli_command_report;
 extern const cli_command cli_command_schedule;

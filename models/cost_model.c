@@ -172,8 +172,8 @@ static void assume_hardware(const model_hardware *hardware, const model_shape *s
                             const char *origin, assumption_list *list)
 {
     assume(list, "hardware", MODEL_ORIGIN_GIVEN, origin, "%s", hardware->name);
-    assume(list, "flop_per_s", hardware->flop_origin.kind, hardware->flop_origin.text, "%.6g T",
-           (double)hardware->flop_per_s[shape->dtype] / 1e12);
+    assume(list, "flop_per_s", hardware->flop_origin.kind, hardware->flop_origin.text,
+           "%.6g TFLOP/s", (double)hardware->flop_per_s[shape->dtype] / 1e12);
     const model_origin efficiency = hardware->efficiency_origin;
     assume(list, "efficiency.gemm", efficiency.kind, efficiency.text, "%.6g",
            hardware->gemm_efficiency);
@@ -182,14 +182,15 @@ static void assume_hardware(const model_hardware *hardware, const model_shape *s
     assume(list, "efficiency.memory", efficiency.kind, efficiency.text, "%.6g",
            hardware->memory_efficiency);
     assume(list, "memory_bytes_per_s", hardware->memory_origin.kind, hardware->memory_origin.text,
-           "%.6g G", (double)hardware->memory_bytes_per_s / 1e9);
+           "%.6g GB/s", (double)hardware->memory_bytes_per_s / 1e9);
 }
 
 static void assume_absences(assumption_list *list)
 {
     assume(list, "recomputation", MODEL_ORIGIN_ASSUMED, "not modelled", "none");
     assume(list, "tensor and expert parallelism", MODEL_ORIGIN_ASSUMED, "not modelled", "none");
-    assume(list, "kernel launches", MODEL_ORIGIN_ASSUMED, "not modelled", "hidden behind the GPU");
+    assume(list, "kernel launches", MODEL_ORIGIN_ASSUMED,
+           "not modelled: small layers take longer than is said here", "0 ns");
 }
 
 /// The arrays of the costs, writable while they are filled.

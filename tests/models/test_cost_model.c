@@ -152,7 +152,7 @@ static void what_is_not_given_is_listed_as_assumed(void **state)
     assert_string_equal(find(&given, "state_bytes_per_parameter")->value, "2");
     assert_string_equal(find(&given, "microbatch_size")->value, "3");
     assert_int_equal(find(&given, "flop_per_s")->origin.kind, MODEL_ORIGIN_PRESET);
-    assert_string_equal(find(&given, "flop_per_s")->value, "989 T");
+    assert_string_equal(find(&given, "flop_per_s")->value, "989 TFLOP/s");
     assert_int_equal(find(&given, "efficiency.gemm")->origin.kind, MODEL_ORIGIN_ASSUMED);
     assert_string_equal(find(&given, "hardware")->origin.text, "h100");
     assert_int_equal(given.layers.state_bytes[1], 12596224 * 2);

@@ -1,0 +1,313 @@
+#include "cli/commands.h"
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "models/cost_model.h"
+#include "models/saturating.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { ARENA_BLOCK_BYTES = 1 << 16 };
+
+static status read_training(const cli_arguments *arguments, model_training *training,
+                            error_message *err)
+{
+    const int max = INT32_MAX; // the cost model has the limits
+    TRY(cli_int(arguments, "--sequence-length", 1, max, 0, &training->sequence_length, err));
+    TRY(cli_int(arguments, "--microbatch-size", 1, max, 0, &training->microbatch_size, err));
+    TRY(cli_int(arguments, "--state-bytes-per-parameter", 1, max, 0,
+                &training->state_bytes_per_parameter, err));
+    training->attention = cli_value(arguments, "--attention");
+    const char *dtype = cli_value(arguments, "--dtype");
+    if (dtype == NULL) return STATUS_OK;
+    training->dtype = model_dtype_find(dtype);
+    if (training->dtype != MODEL_DTYPE_UNKNOWN) return STATUS_OK;
+    return error_set(err, STATUS_INVALID, "--dtype '%.60s' is not bfloat16, float16 or float32",
+                     dtype);
+}
+
+static int64_t sum_of(const int64_t *values, int count)
+{
+    int64_t sum = 0;
+    for (int index = 0; index < count; index++) {
+        sum = saturating_add(sum, values[index]);
+    }
+    return sum;
+}
+
+/// Layers with the same costs stand in one row.
+static bool is_same_row(const bal_layer_costs *layers, int a, int b)
+{
+    const int64_t *const columns[] = {layers->forward_ns,         layers->backward_input_ns,
+                                      layers->backward_weight_ns, layers->parameters,
+                                      layers->activation_bytes,   layers->gradient_bytes};
+    for (size_t column = 0; column < sizeof columns / sizeof columns[0]; column++) {
+        if (columns[column][a] != columns[column][b]) return false;
+    }
+    return true;
+}
+
+/// Figures of one row of the table; a total has no message.
+typedef struct table_row {
+    int64_t forward_ns;
+    int64_t backward_input_ns;
+    int64_t backward_weight_ns;
+    int64_t parameters;
+    int64_t state_bytes;
+    int64_t activation_bytes;
+    int64_t gradient_bytes;
+    int64_t message_bytes; // -1: none
+} table_row;
+
+static void write_row(const char *layer, const char *what, const table_row *row, text_buffer *out)
+{
+    char times[3][32];
+    char sizes[4][32];
+    text_duration(row->forward_ns, times[0]);
+    text_duration(row->backward_input_ns, times[1]);
+    text_duration(row->backward_weight_ns, times[2]);
+    text_size(row->state_bytes, sizes[0]);
+    text_size(row->activation_bytes, sizes[1]);
+    text_size(row->gradient_bytes, sizes[2]);
+    if (row->message_bytes >= 0) {
+        text_size(row->message_bytes, sizes[3]);
+    } else {
+        sizes[3][0] = '\0';
+    }
+    text_format(out, "%-9s %-11s %9s %9s %9s %15" PRId64 " %9s %9s %9s", layer, what, times[0],
+                times[1], times[2], row->parameters, sizes[0], sizes[1], sizes[2]);
+    if (row->message_bytes >= 0) text_format(out, " %9s", sizes[3]);
+    text_append(out, "\n");
+}
+
+static void write_layers(const model_costs *costs, text_buffer *out)
+{
+    const bal_layer_costs *layers = &costs->layers;
+    const int last = layers->layer_count - 1;
+    text_format(out, "%-9s %-11s %9s %9s %9s %15s %9s %9s %9s %9s\n", "layer", "", "F", "B", "W",
+                "parameters", "state", "F to B", "B to W", "message");
+    for (int first = 0; first <= last;) {
+        int end = first + 1;
+        while (first > 0 && end < last && is_same_row(layers, first, end)) {
+            end++;
+        }
+        char range[32];
+        if (end - first > 1) {
+            snprintf(range, sizeof range, "%d-%d", first, end - 1);
+        } else {
+            snprintf(range, sizeof range, "%d", first);
+        }
+        const table_row row = {
+            layers->forward_ns[first],         layers->backward_input_ns[first],
+            layers->backward_weight_ns[first], layers->parameters[first],
+            layers->state_bytes[first],        layers->activation_bytes[first],
+            layers->gradient_bytes[first],     first == last ? -1 : layers->message_bytes[first]};
+        const bool is_moe = first > 0 && first < last && costs->config.is_moe[first - 1];
+        const char *what = first == 0      ? "embedding"
+                           : first == last ? "head"
+                           : is_moe        ? "experts"
+                                           : "transformer";
+        write_row(range, what, &row, out);
+        first = end;
+    }
+    const int count = layers->layer_count;
+    const table_row total = {
+        sum_of(layers->forward_ns, count),         sum_of(layers->backward_input_ns, count),
+        sum_of(layers->backward_weight_ns, count), sum_of(layers->parameters, count),
+        sum_of(layers->state_bytes, count),        sum_of(layers->activation_bytes, count),
+        sum_of(layers->gradient_bytes, count),     -1};
+    write_row("total", "", &total, out);
+}
+
+static void write_assumptions(const model_costs *costs, text_buffer *out)
+{
+    int counts[MODEL_ORIGIN_KIND_COUNT] = {0};
+    for (int row = 0; row < costs->assumption_count; row++) {
+        counts[costs->assumptions[row].origin.kind]++;
+    }
+    text_append(out, "Inputs:");
+    const char *comma = "";
+    for (int kind = 0; kind < MODEL_ORIGIN_KIND_COUNT; kind++) {
+        if (counts[kind] == 0) continue;
+        text_format(out, "%s %d %s", comma, counts[kind],
+                    model_origin_kind_name((model_origin_kind)kind));
+        comma = ",";
+    }
+    text_append(out, "\n");
+    for (int row = 0; row < costs->assumption_count; row++) {
+        const model_assumption *input = &costs->assumptions[row];
+        text_format(out, "%-9s %-30s %s%s%s%s\n", model_origin_kind_name(input->origin.kind),
+                    input->name, input->value, input->origin.text[0] != '\0' ? " (" : "",
+                    input->origin.text, input->origin.text[0] != '\0' ? ")" : "");
+    }
+}
+
+static void write_text(const model_costs *costs, const char *model, text_buffer *out)
+{
+    text_format(out, "%s on %s: sequence length %d, microbatch size %d, %s, %s attention\n", model,
+                costs->hardware.name, costs->shape.sequence_length, costs->shape.microbatch_size,
+                model_dtype_name(costs->shape.dtype), model_attention_name(costs->shape.attention));
+    text_format(out, "%" PRId64 " parameters, %" PRId64 " of them met by a token\n\n",
+                costs->total_parameters, costs->active_parameters);
+    write_layers(costs, out);
+    if (costs->config.has_tied_embeddings) {
+        text_append(out, "The head counts its copy of the tied embedding as parameters of its "
+                         "own.\n");
+    }
+    text_append(out, "\n");
+    write_assumptions(costs, out);
+}
+
+static void write_array(json_writer *writer, const char *key, const int64_t *values, int count)
+{
+    json_write_key(writer, key);
+    json_write_int64_array(writer, values, count);
+}
+
+/// The part that `dynmo plan --loads` reads.
+static void write_loads(json_writer *writer, const bal_layer_costs *layers)
+{
+    const int count = layers->layer_count;
+    json_write_key(writer, "loads");
+    json_begin_object(writer);
+    write_array(writer, "forward_ns", layers->forward_ns, count);
+    write_array(writer, "backward_input_ns", layers->backward_input_ns, count);
+    write_array(writer, "backward_weight_ns", layers->backward_weight_ns, count);
+    write_array(writer, "parameters", layers->parameters, count);
+    write_array(writer, "state_bytes", layers->state_bytes, count);
+    write_array(writer, "activation_bytes", layers->activation_bytes, count);
+    json_write_key(writer, "embedding");
+    json_write_bool(writer, layers->embedding);
+    json_write_key(writer, "head");
+    json_write_bool(writer, layers->head);
+    json_end_object(writer);
+}
+
+static void write_named(json_writer *writer, const char *key, const char *value)
+{
+    json_write_key(writer, key);
+    json_write_string(writer, value);
+}
+
+static void write_counted(json_writer *writer, const char *key, int64_t value)
+{
+    json_write_key(writer, key);
+    json_write_int64(writer, value);
+}
+
+static void write_json(const model_costs *costs, const char *model, text_buffer *out)
+{
+    const int count = costs->layers.layer_count;
+    json_writer writer = json_writer_init(out, false);
+    json_begin_object(&writer);
+    write_named(&writer, "model", model);
+    write_named(&writer, "hardware", costs->hardware.name);
+    write_counted(&writer, "sequence_length", costs->shape.sequence_length);
+    write_counted(&writer, "microbatch_size", costs->shape.microbatch_size);
+    write_named(&writer, "dtype", model_dtype_name(costs->shape.dtype));
+    write_named(&writer, "attention", model_attention_name(costs->shape.attention));
+    write_counted(&writer, "total_parameters", costs->total_parameters);
+    write_counted(&writer, "active_parameters", costs->active_parameters);
+    write_loads(&writer, &costs->layers);
+    write_array(&writer, "gradient_bytes", costs->layers.gradient_bytes, count);
+    write_array(&writer, "message_bytes", costs->layers.message_bytes, count);
+    write_array(&writer, "forward_flop", costs->forward_flop, count);
+    write_array(&writer, "backward_input_flop", costs->backward_input_flop, count);
+    write_array(&writer, "backward_weight_flop", costs->backward_weight_flop, count);
+    json_write_key(&writer, "assumptions");
+    json_begin_array(&writer);
+    for (int row = 0; row < costs->assumption_count; row++) {
+        json_begin_object(&writer);
+        write_named(&writer, "name", costs->assumptions[row].name);
+        write_named(&writer, "value", costs->assumptions[row].value);
+        write_named(&writer, "kind", model_origin_kind_name(costs->assumptions[row].origin.kind));
+        write_named(&writer, "source", costs->assumptions[row].origin.text);
+        json_end_object(&writer);
+    }
+    json_end_array(&writer);
+    json_end_object(&writer);
+    text_append(out, "\n");
+}
+
+static status run_in(const cli_arguments *arguments, arena *memory, text_buffer *out,
+                     error_message *err)
+{
+    model_training training = {0};
+    model_costs costs;
+    TRY(cli_require(arguments, "--model", err));
+    TRY(cli_require(arguments, "--hardware", err));
+    TRY(read_training(arguments, &training, err));
+    const char *model = cli_value(arguments, "--model");
+    TRY(model_costs_from_files(model, cli_value(arguments, "--hardware"), &training, memory, &costs,
+                               err));
+    if (cli_has(arguments, "--json")) {
+        write_json(&costs, model, out);
+    } else {
+        write_text(&costs, model, out);
+    }
+    if (out->failed) return error_set(err, STATUS_NO_MEMORY, "out of memory for the output");
+    return file_write("-", out->bytes, out->length, err);
+}
+
+static status run(const cli_arguments *arguments, error_message *err)
+{
+    arena *memory = arena_create(ARENA_BLOCK_BYTES);
+    if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    text_buffer out = {0};
+    const status result = run_in(arguments, memory, &out, err);
+    text_free(&out);
+    arena_destroy(memory);
+    return result;
+}
+
+const cli_command cli_command_model = {
+    .name = "model",
+    .synopsis = "--model NAME|FILE --hardware NAME|FILE [OPTION]...",
+    .summary = "costs of a model's layers where there is no trace",
+    .description =
+        "Computes what every layer of a model costs for one microbatch: times of F, B and W from "
+        "floating-point operations and bytes against the rates of a GPU, parameters, bytes of "
+        "state, bytes kept from F to B and from B to W, and bytes sent to the next layer. "
+        "Embedding and head are the first and the last layer.\n\n"
+        "Every input is listed with its origin: given (by the user), measured, fitted, preset (a "
+        "published figure) or assumed. What is assumed stands in for a measurement; a recorded "
+        "trace is better than all of it.\n\n"
+        "With --json, \"loads\" is what dynmo plan --loads reads.\n\n"
+        "Models by name: gpt-dynmo (of the DynMo paper), gpt2, gpt2-medium, gpt2-xl, llama-2-7b, "
+        "llama-3-8b, llama-moe-3.5b, mixtral-8x7b. Hardware by name: a100-sxm-80gb, b200, "
+        "h100-sxm, h200-sxm.",
+    .options =
+        {
+            {.name = "--model",
+             .argument = "NAME|FILE",
+             .help = "A shipped model, or a config.json of Hugging Face: gpt2, llama, mistral, "
+                     "mixtral, "
+                     "llama_moe, qwen2, qwen3, qwen2_moe, qwen3_moe, deepseek_v2, deepseek_v3."},
+            {.name = "--hardware",
+             .argument = "NAME|FILE",
+             .help = "A shipped preset, or a hardware file."},
+            {.name = "--sequence-length",
+             .argument = "S",
+             .help = "Tokens per sample. Default 2048, or what the model can take if less."},
+            {.name = "--microbatch-size",
+             .argument = "B",
+             .help = "Samples per microbatch. Default 1."},
+            {.name = "--dtype",
+             .argument = "NAME",
+             .help = "Of weights and activations: bfloat16 (default), float16 or float32."},
+            {.name = "--attention",
+             .argument = "NAME",
+             .help = "flash (default), or unfused: scores in memory, masked pairs computed too."},
+            {.name = "--state-bytes-per-parameter",
+             .argument = "N",
+             .help =
+                 "Weights, gradients and optimizer. Default: 18, Adam in mixed precision; 16 for "
+                 "float32."},
+            {.name = "--json", .help = "Prints one line of JSON."},
+            {0},
+        },
+    .run = run,
+};

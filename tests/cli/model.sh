@@ -1,0 +1,131 @@
+# dynmo model: exact stdout, stderr and exit code.
+# usage: model.sh DYNMO
+set -u
+dynmo=$1
+failed=0
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+
+# expect CODE ARGUMENT...: runs dynmo model; wanted_out and wanted_err hold what it shall print.
+expect() {
+    code=$1
+    shift
+    "$dynmo" model "$@" >out 2>err
+    found=$?
+    if [ "$found" -ne "$code" ] || ! cmp -s wanted_out out || ! cmp -s wanted_err err; then
+        echo "FAILED: dynmo model $*"
+        echo "  exit $found, expected $code"
+        diff wanted_out out
+        diff wanted_err err
+        failed=1
+    fi
+}
+
+refuse() { # refuse CODE STDERR ARGUMENT...
+    : >wanted_out
+    echo "dynmo: $2" >wanted_err
+    code=$1
+    shift 2
+    expect "$code" "$@"
+}
+
+cat >config.json <<'END'
+{"model_type":"mixtral","num_hidden_layers":2,"hidden_size":64,"intermediate_size":96,"num_attention_heads":4,"num_key_value_heads":2,"num_local_experts":8,"num_experts_per_tok":2,"max_position_embeddings":256,"vocab_size":1000}
+END
+cat >toy.json <<'END'
+{"schema":"dynmo-hardware/1","name":"toy","flop_per_s":{"bfloat16":1000000000000},"efficiency":{"gemm":0.5,"attention":0.25,"memory":1},"memory_bytes":1000000000,"memory_bytes_per_s":100000000000,"gpus_per_node":4,"links":{"intra":{"latency_ns":1000,"bytes_per_s":10000000000},"inter":{"latency_ns":5000,"bytes_per_s":1000000000}},"source":{"efficiency":{"kind":"measured","text":"on the bench"}}}
+END
+
+# 1024 tokens of 64 numbers: the embedding moves 262144 bytes at 100 GB/s, W of the head is
+# 2 * 1024 * 64 * 1000 FLOP at 0.5 TFLOP/s.
+: >wanted_err
+cat >wanted_out <<'END'
+config.json on toy: sequence length 256, microbatch size 4, bfloat16, flash attention
+448832 parameters, 227648 of them met by a token
+
+layer                         F         B         W      parameters     state    F to B    B to W   message
+0         embedding     2.62 us      0 ns   6.55 us           64000  1.10 MiB  8.00 KiB   136 KiB   128 KiB
+1-2       experts        374 us    586 us    203 us          160384  2.75 MiB  2.50 MiB  2.39 MiB   128 KiB
+3         head           367 us    328 us    262 us           64064  1.10 MiB  4.16 MiB  2.08 MiB
+total                   1.12 ms   1.50 ms    676 us          448832  7.70 MiB  9.16 MiB  6.99 MiB
+
+Inputs: 6 given, 3 measured, 8 assumed
+given     model                          mixtral, 2 layers, hidden 64, 4/2 heads (config.json)
+given     dropout                        none (config.json)
+assumed   routing                        2 of 8 experts per token, all experts alike, none dropped (no trace of the router)
+assumed   sequence_length                256 (the positions of the model)
+given     microbatch_size                4
+assumed   dtype                          bfloat16 (default, whatever the checkpoint is kept in)
+assumed   attention                      flash, skips what the causal mask hides (default)
+assumed   state_bytes_per_parameter      18 (Adam: weight, 32-bit gradient and moments, and a 32-bit copy of a 16-bit weight; not sharded)
+given     hardware                       toy (toy.json)
+given     flop_per_s                     1 TFLOP/s (toy.json)
+measured  efficiency.gemm                0.5 (on the bench)
+measured  efficiency.attention           0.25 (on the bench)
+measured  efficiency.memory              1 (on the bench)
+given     memory_bytes_per_s             100 GB/s (toy.json)
+assumed   recomputation                  none (not modelled)
+assumed   tensor and expert parallelism  none (not modelled)
+assumed   kernel launches                0 ns (not modelled: small layers take longer than is said here)
+END
+expect 0 --model config.json --hardware toy.json --microbatch-size 4
+cat >wanted_out <<'END'
+{"model":"config.json","hardware":"toy","sequence_length":256,"microbatch_size":4,"dtype":"bfloat16","attention":"flash","total_parameters":448832,"active_parameters":227648,"loads":{"forward_ns":[2621,374342,374342,367165],"backward_input_ns":[0,586154,586154,327516],"backward_weight_ns":[6554,203424,203424,262144],"parameters":[64000,160384,160384,64064],"state_bytes":[1152000,2886912,2886912,1153152],"activation_bytes":[8192,2621440,2621440,4358144],"embedding":true,"head":true},"gradient_bytes":[139264,2506752,2506752,2179072],"message_bytes":[131072,131072,131072,0],"forward_flop":[0,135266304,135266304,131072000],"backward_input_flop":[0,185597952,185597952,131072000],"backward_weight_flop":[0,101711872,101711872,131072000],"assumptions":[{"name":"model","value":"mixtral, 2 layers, hidden 64, 4/2 heads","kind":"given","source":"config.json"},{"name":"dropout","value":"none","kind":"given","source":"config.json"},{"name":"routing","value":"2 of 8 experts per token, all experts alike, none dropped","kind":"assumed","source":"no trace of the router"},{"name":"sequence_length","value":"256","kind":"assumed","source":"the positions of the model"},{"name":"microbatch_size","value":"4","kind":"given","source":""},{"name":"dtype","value":"bfloat16","kind":"assumed","source":"default, whatever the checkpoint is kept in"},{"name":"attention","value":"flash, skips what the causal mask hides","kind":"assumed","source":"default"},{"name":"state_bytes_per_parameter","value":"18","kind":"assumed","source":"Adam: weight, 32-bit gradient and moments, and a 32-bit copy of a 16-bit weight; not sharded"},{"name":"hardware","value":"toy","kind":"given","source":"toy.json"},{"name":"flop_per_s","value":"1 TFLOP/s","kind":"given","source":"toy.json"},{"name":"efficiency.gemm","value":"0.5","kind":"measured","source":"on the bench"},{"name":"efficiency.attention","value":"0.25","kind":"measured","source":"on the bench"},{"name":"efficiency.memory","value":"1","kind":"measured","source":"on the bench"},{"name":"memory_bytes_per_s","value":"100 GB/s","kind":"given","source":"toy.json"},{"name":"recomputation","value":"none","kind":"assumed","source":"not modelled"},{"name":"tensor and expert parallelism","value":"none","kind":"assumed","source":"not modelled"},{"name":"kernel launches","value":"0 ns","kind":"assumed","source":"not modelled: small layers take longer than is said here"}]}
+END
+expect 0 --model config.json --hardware toy.json --microbatch-size 4 --json
+
+# The model of the DynMo paper has the figures that it is published with.
+"$dynmo" model --model gpt-dynmo --hardware h100-sxm --microbatch-size 2 --attention unfused --json \
+    >out || failed=1
+for figure in '"forward_flop":[0,137438953472,' '"backward_input_flop":[0,171798691840,' \
+    '"backward_weight_flop":[0,103079215104,' '"message_bytes":[8388608,' \
+    '"total_parameters":355871744' ',1484783616,' '"gradient_bytes":[12615680,134217728,'; do
+    grep -qF "$figure" out || { echo "FAILED: no $figure"; failed=1; }
+done
+
+# Every shipped model runs on every shipped preset.
+for model in gpt-dynmo gpt2 gpt2-medium gpt2-xl llama-2-7b llama-3-8b llama-moe-3.5b mixtral-8x7b; do
+    for hardware in a100-sxm-80gb b200 h100-sxm h200-sxm; do
+        if ! "$dynmo" model --model $model --hardware $hardware --json >out 2>err || [ -s err ]; then
+            echo "FAILED: $model on $hardware"
+            failed=1
+        fi
+    done
+done
+
+refuse 2 'dynmo model: --model is needed' --hardware h100-sxm
+refuse 2 'dynmo model: --hardware is needed' --model gpt2
+refuse 2 'sequence_length 2048 exceeds the 1024 positions of the model' \
+    --model gpt2 --hardware h100-sxm --sequence-length 2048
+refuse 2 "--sequence-length: 0 is outside [1, 2147483647]" \
+    --model gpt2 --hardware h100-sxm --sequence-length 0
+refuse 2 "--microbatch-size: -1 is outside [1, 2147483647]" \
+    --model gpt2 --hardware h100-sxm --microbatch-size -1
+refuse 2 'microbatch_size 70000 is outside [1, 65536]' \
+    --model gpt2 --hardware h100-sxm --microbatch-size 70000
+refuse 2 "--dtype 'int8' is not bfloat16, float16 or float32" \
+    --model gpt2 --hardware h100-sxm --dtype int8
+refuse 2 "hardware 'h100-sxm' has no flop_per_s for dtype float32" \
+    --model gpt2 --hardware h100-sxm --dtype float32
+refuse 2 "attention 'flesh' is neither flash nor unfused" \
+    --model gpt2 --hardware h100-sxm --attention flesh
+refuse 1 "gpt3: No such file or directory; and no shipped model is named 'gpt3' (there are gpt-dynmo, gpt2, gpt2-medium, gpt2-xl, llama-2-7b, llama-3-8b, llama-moe-3.5b, mixtral-8x7b)" \
+    --model gpt3 --hardware h100-sxm
+refuse 1 "h100: No such file or directory; and no shipped hardware is named 'h100' (there are a100-sxm-80gb, b200, h100-sxm, h200-sxm)" \
+    --model gpt2 --hardware h100
+echo '{"model_type":"mamba"}' >mamba.json
+refuse 2 "mamba.json: model_type: 'mamba' is no family that is modelled (gpt2, llama, mistral, mixtral, llama_moe, qwen2[_moe], qwen3[_moe], deepseek_v2, deepseek_v3)" \
+    --model mamba.json --hardware h100-sxm
+echo '{"model_type":"gpt2","n_layer":2}' >part.json
+refuse 2 "part.json: hidden_size: missing (as is 'n_embd'); model_type 'gpt2' needs it" \
+    --model part.json --hardware h100-sxm
+sed 's/1000000000000}/1979000000000000}/' toy.json >sparse.json
+refuse 2 'sparse.json: flop_per_s.bfloat16: 1979000000000000 is what H100, H200 does with sparse matrices; dense ones, which training multiplies, reach 989 TFLOP/s' \
+    --model gpt2 --hardware sparse.json
+
+# The same bytes again.
+"$dynmo" model --model mixtral-8x7b --hardware b200 >first
+"$dynmo" model --model mixtral-8x7b --hardware b200 >second
+cmp first second || failed=1
+exit $failed
