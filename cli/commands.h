@@ -10,3 +10,7 @@ extern const cli_command cli_command_plan;
 extern const cli_command cli_command_report;
 extern const cli_command cli_command_schedule;
 extern const cli_command cli_command_simulate;
+
+extern const cli_command cli_command_import_csv;
+extern const cli_command cli_command_manual;
+extern const cli_command cli_command_show;

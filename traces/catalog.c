@@ -368,6 +368,21 @@ status trace_rows_open(trace_store *store, int64_t trace_id, int first, int last
     return STATUS_OK;
 }
 
+/// False for numbers that a writer would have refused: sums of larger ones might not fit.
+static bool is_within_limits(const trace_load *load)
+{
+    const int64_t numbers[] = {
+        load->forward_ns,        load->backward_ns,
+        load->backward_input_ns, load->backward_weight_ns,
+        load->recompute_ns,      load->communication_ns,
+        load->span_ns,           load->activation_bytes,
+    };
+    for (size_t number = 0; number < sizeof numbers / sizeof numbers[0]; number++) {
+        if (numbers[number] > TRACE_VALUE_MAX) return false;
+    }
+    return true;
+}
+
 status trace_rows_next(trace_rows *rows, trace_load *load, bool *is_end, error_message *err)
 {
     sqlite3_stmt *row = rows->statement;
@@ -388,7 +403,11 @@ status trace_rows_next(trace_rows *rows, trace_load *load, bool *is_end, error_m
         .span_ns = sql_int64(row, 9),
         .activation_bytes = sql_int64(row, 10),
     };
-    return STATUS_OK;
+    if (is_within_limits(load)) return STATUS_OK;
+    return error_set(
+        err, STATUS_FORMAT,
+        "%s: table load: iteration %d layer %d microbatch %d holds a number above 2^53",
+        rows->store->path, load->iteration, load->layer, load->microbatch);
 }
 
 void trace_rows_close(trace_rows *rows)

@@ -12,15 +12,16 @@
 ///                                     timeline
 ///     communication_ns, activation_bytes, parameters, message_bytes
 ///
-/// Every cell is an integer in [0, 2^53] or empty. A phase without a row costs nothing. Rows may
-/// come in any order. Cells are not quoted; every line ends with a line feed.
+/// Every cell is an integer in [0, 2^53] (start_ns: any that is not negative) or empty: not
+/// recorded. A phase without a row costs nothing. Rows may come in any order. Cells are not quoted,
+/// every line ends with a line feed, and a line has at most 64 KiB.
 #pragma once
 
 #include "base/status.h"
 #include "traces/stream.h"
 #include "traces/writer.h"
 
-/// What several files of one trace have in common: layers seen, metadata seen.
+/// One trace that is read from several files: of several ranks, or one after another in time.
 typedef struct trace_csv trace_csv;
 
 /// Begins a trace.
@@ -34,7 +35,8 @@ status trace_csv_begin(trace_store *store, const trace_info *info, trace_csv **c
 ///
 /// @return STATUS_FORMAT with "file:line: column: ..." for anything that is not as above, a phase
 ///         given twice (also by another file), or metadata that contradicts another file's. Only
-///         trace_csv_abort is left then.
+///         trace_csv_abort is left then. The source that the first file names is kept, and notes of
+///         the second file have " [2]" behind their key, and so on.
 status trace_csv_read(trace_csv *csv, trace_stream *stream, error_message *err);
 
 /// Commits the trace. csv is gone afterwards, also on failure.

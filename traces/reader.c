@@ -1,6 +1,7 @@
 #include "traces/reader.h"
 
 #include "base/arena.h"
+#include "traces/loads.h"
 #include "traces/sql.h"
 
 #include <assert.h>
@@ -194,45 +195,12 @@ status trace_reader_next_sample(trace_reader *reader, int iteration, int *sample
     return seek(reader, reader->select_next, iteration, -1, sample, err);
 }
 
-static int64_t recorded(int64_t value)
-{
-    return value > 0 ? value : 0;
-}
-
-/// Recompute waits in front of B, or of the full backward.
-static void split_backward(const trace_reader *reader, const trace_load *load, int64_t *input_ns,
-                           int64_t *weight_ns)
-{
-    const double share = reader->info.backward_split;
-    const int64_t full_ns = recorded(load->backward_ns);
-    int64_t full_input_ns = full_ns;
-    if (reader->has_split && !reader->info.has_split) {
-        full_input_ns = (int64_t)(share * (double)full_ns + 0.5);
-        if (full_input_ns > full_ns) full_input_ns = full_ns;
-        if (reader->info.embedding && load->layer == 0) full_input_ns = 0;
-    }
-    *input_ns = recorded(load->recompute_ns) + recorded(load->backward_input_ns) + full_input_ns;
-    *weight_ns = recorded(load->backward_weight_ns) + full_ns - full_input_ns;
-    if (reader->has_split) return;
-    *input_ns += *weight_ns;
-    *weight_ns = 0;
-}
-
-/// True for what a writer would have refused.
-static bool is_beyond_limits(const trace_load *load)
-{
-    return load->forward_ns > TRACE_VALUE_MAX || load->backward_ns > TRACE_VALUE_MAX ||
-           load->backward_input_ns > TRACE_VALUE_MAX ||
-           load->backward_weight_ns > TRACE_VALUE_MAX || load->recompute_ns > TRACE_VALUE_MAX ||
-           load->activation_bytes > TRACE_VALUE_MAX;
-}
-
 static status put_row(trace_reader *reader, const trace_load *load, error_message *err)
 {
     const int column = load->microbatch == TRACE_MEAN ? 0 : load->microbatch;
     if (load->layer < 0 || load->layer >= reader->info.layer_count || column < 0 ||
         column >= reader->row_columns ||
-        (load->microbatch == TRACE_MEAN && reader->row_columns > 1) || is_beyond_limits(load)) {
+        (load->microbatch == TRACE_MEAN && reader->row_columns > 1)) {
         return error_set(err, STATUS_FORMAT,
                          "%s: table load: iteration %d layer %d microbatch %d: not possible in"
                          " a trace of %d layers and %d microbatches",
@@ -241,8 +209,13 @@ static status put_row(trace_reader *reader, const trace_load *load, error_messag
     }
     const size_t cell = (size_t)load->layer * (size_t)reader->row_columns + (size_t)column;
     reader->seen[column] = true;
-    reader->row_forward_ns[cell] = recorded(load->forward_ns);
-    split_backward(reader, load, &reader->row_input_ns[cell], &reader->row_weight_ns[cell]);
+    reader->row_forward_ns[cell] = load->forward_ns > 0 ? load->forward_ns : 0;
+    trace_backward_of(&reader->info, load, &reader->row_input_ns[cell],
+                      &reader->row_weight_ns[cell]);
+    if (!reader->has_split) {
+        reader->row_input_ns[cell] += reader->row_weight_ns[cell];
+        reader->row_weight_ns[cell] = 0;
+    }
     if (load->forward_ns >= 0 && load->activation_bytes < 0) reader->has_activations = false;
     if (load->activation_bytes >= 0) {
         // A larger sum than fits is no size of any memory: it saturates.

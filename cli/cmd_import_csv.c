@@ -1,0 +1,161 @@
+#include "cli/commands.h"
+
+#include "base/arena.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "cli/version.h"
+#include "traces/catalog.h"
+#include "traces/csv.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/// The name of a file without folder, .gz and .csv.
+static void name_of(const char *path, char *name, size_t capacity)
+{
+    static const char *const endings[] = {".gz", ".csv"};
+    const char *slash = strrchr(path, '/');
+    const char *base = slash != NULL ? slash + 1 : path;
+    snprintf(name, capacity, "%s", strcmp(base, "-") == 0 ? "stdin" : base);
+    for (int ending = 0; ending < 2; ending++) {
+        const size_t length = strlen(name);
+        const size_t cut = strlen(endings[ending]);
+        if (length > cut && strcmp(name + length - cut, endings[ending]) == 0) {
+            name[length - cut] = '\0';
+        }
+    }
+}
+
+static status read_file(trace_csv *csv, const char *path, error_message *err)
+{
+    trace_stream *stream = NULL;
+    TRY(trace_stream_open(path, &stream, err));
+    const status result = trace_csv_read(csv, stream, err);
+    trace_stream_close(stream);
+    return result;
+}
+
+static status import_files(trace_store *store, const cli_arguments *arguments,
+                           const trace_info *info, int64_t *trace_id, error_message *err)
+{
+    trace_csv *csv = NULL;
+    TRY(trace_csv_begin(store, info, &csv, err));
+    for (int file = 0; file < cli_operand_count(arguments); file++) {
+        const status result = read_file(csv, cli_operand(arguments, file), err);
+        if (result != STATUS_OK) {
+            trace_csv_abort(csv);
+            return result;
+        }
+    }
+    return trace_csv_finish(csv, trace_id, err);
+}
+
+static void write_json(const trace_info *info, text_buffer *out)
+{
+    json_writer writer = json_writer_init(out, false);
+    json_begin_object(&writer);
+    json_write_key(&writer, "trace");
+    json_write_string(&writer, info->name);
+    json_write_key(&writer, "trace_id");
+    json_write_int64(&writer, info->trace_id);
+    json_write_key(&writer, "layers");
+    json_write_int64(&writer, info->layer_count);
+    json_write_key(&writer, "microbatches");
+    json_write_int64(&writer, info->microbatch_count);
+    json_write_key(&writer, "sampled_iterations");
+    json_write_int64(&writer, info->iteration_count);
+    json_write_key(&writer, "first_iteration");
+    json_write_int64(&writer, info->first_iteration);
+    json_write_key(&writer, "last_iteration");
+    json_write_int64(&writer, info->last_iteration);
+    json_write_key(&writer, "backward_split");
+    json_write_string(&writer, info->has_split             ? "measured"
+                               : info->backward_split >= 0 ? "assumed"
+                                                           : "none");
+    json_end_object(&writer);
+    text_append(out, "\n");
+}
+
+static void write_words(const trace_info *info, const char *path, text_buffer *out)
+{
+    text_format(out, "trace '%s' in %s: %d layers", info->name, path, info->layer_count);
+    if (info->microbatch_columns > 1) {
+        text_format(out, " x %d microbatches", info->microbatch_columns);
+    }
+    text_format(out, ", %" PRId64 " sampled iterations from %" PRId64 " to %" PRId64 "\n",
+                info->iteration_count, info->first_iteration, info->last_iteration);
+    if (!info->has_split && info->backward_split < 0) {
+        text_append(out, "B and W were not told apart; schedules that split the backward need "
+                         "--backward-split\n");
+    }
+}
+
+static status report(trace_store *store, const cli_arguments *arguments, int64_t trace_id,
+                     error_message *err)
+{
+    arena *memory = arena_create(1 << 12);
+    if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    trace_info info;
+    text_buffer out = {0};
+    status result = trace_by_id(store, trace_id, memory, &info, err);
+    if (result == STATUS_OK && cli_has(arguments, "--json")) {
+        write_json(&info, &out);
+    } else if (result == STATUS_OK) {
+        write_words(&info, trace_store_path(store), &out);
+    }
+    if (result == STATUS_OK) {
+        result = out.failed ? error_set(err, STATUS_NO_MEMORY, "out of memory")
+                            : file_write("-", out.bytes, out.length, err);
+    }
+    text_free(&out);
+    arena_destroy(memory);
+    return result;
+}
+
+static status run(const cli_arguments *arguments, error_message *err)
+{
+    char name[256];
+    trace_store *store = NULL;
+    int64_t trace_id = 0;
+    trace_info info = trace_info_default();
+    TRY(cli_require(arguments, "--output", err));
+    name_of(cli_operand(arguments, 0), name, sizeof name);
+    info.name = cli_has(arguments, "--name") ? cli_value(arguments, "--name") : name;
+    info.tool_version = DYNMO_VERSION;
+    if (cli_has(arguments, "--backward-split")) {
+        TRY(text_parse_double(cli_value(arguments, "--backward-split"), "--backward-split", 0, 1,
+                              &info.backward_split, err));
+    }
+    TRY(trace_store_open(cli_value(arguments, "--output"), TRACE_WRITE, &store, err));
+    status result = import_files(store, arguments, &info, &trace_id, err);
+    if (result == STATUS_OK) result = report(store, arguments, trace_id, err);
+    trace_store_close(store);
+    return result;
+}
+
+const cli_command cli_command_import_csv = {
+    .name = "import csv",
+    .synopsis = "FILE[.gz]... -o TRACE.db [--name NAME] [--backward-split X] [--json]",
+    .summary = "imports a load trace in the native CSV format",
+    .description =
+        "Adds one trace, read from one or more files in the format dynmo-trace/1 (plain or gzip, - "
+        "is standard input), to a store, which is made where it does not exist. Several files are "
+        "parts of one trace: of its ranks, or one after another in time. A file that is malformed "
+        "leaves nothing in the store.",
+    .options =
+        {
+            {"--output", 'o', "TRACE.db", "The store. Needed.", false},
+            {"--name", 0, "NAME", "Name of the trace; default: the first file's, without .csv.gz.",
+             false},
+            {"--backward-split", 0, "X",
+             "Share of a full backward (BW) that replays take for the input gradient, between 0 "
+             "and 1. Default: a full backward stays one.",
+             false},
+            {"--json", 0, NULL, "Prints what was imported as JSON.", false},
+        },
+    .operand_min = 1,
+    .operand_max = CLI_OPERANDS_MAX,
+    .run = run,
+};

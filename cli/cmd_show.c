@@ -1,0 +1,406 @@
+#include "cli/commands.h"
+
+#include "base/arena.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "traces/catalog.h"
+#include "traces/loads.h"
+#include "traces/runs.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/// What one call of `dynmo show` works with.
+typedef struct shown {
+    trace_store *store;
+    arena *memory;
+    text_buffer out;
+    bool json;
+} shown;
+
+/// "cuda, 24 layers x 8 microbatches" and the like.
+static void write_trace_line(text_buffer *out, const trace_info *trace, int name_width)
+{
+    text_format(out, "  %4" PRId64 "  %-*s  %-11s  %-6s  %6d layers", trace->trace_id, name_width,
+                trace->name, trace_status_name(trace->status),
+                trace_source_kind_name(trace->source), trace->layer_count);
+    text_format(out, "  %7d microbatches  %8" PRId64 " samples", trace->microbatch_count,
+                trace->iteration_count);
+    if (trace->iteration_count > 0) {
+        text_format(out, " of %" PRId64 ":%" PRId64, trace->first_iteration, trace->last_iteration);
+    }
+    text_append(out, "\n");
+}
+
+static int width_of(int width, const char *name)
+{
+    const int length = (int)strlen(name);
+    return length > width ? length : width;
+}
+
+static void write_traces(text_buffer *out, const trace_info *traces, int count)
+{
+    int width = 4;
+    for (int trace = 0; trace < count; trace++) {
+        width = width_of(width, traces[trace].name);
+    }
+    text_format(out, "traces: %d\n", count);
+    for (int trace = 0; trace < count; trace++) {
+        write_trace_line(out, &traces[trace], width);
+    }
+}
+
+/// How much a run holds.
+typedef struct run_counts {
+    int series;
+    int iterations;
+    int plans;
+    int results;
+} run_counts;
+
+static status count_run(shown *show, int64_t run_id, run_counts *counts, error_message *err)
+{
+    const char **series = NULL;
+    trace_run_plan *plans = NULL;
+    trace_run_result *results = NULL;
+    TRY(trace_run_series(show->store, run_id, show->memory, &series, &counts->series, err));
+    TRY(trace_run_plans(show->store, run_id, show->memory, &plans, &counts->plans, err));
+    TRY(trace_run_results(show->store, run_id, show->memory, &results, &counts->results, err));
+    counts->iterations = 0;
+    for (int label = 0; label < counts->series; label++) {
+        trace_run_iteration *iterations = NULL;
+        int count = 0;
+        TRY(trace_run_iterations(show->store, run_id, series[label], show->memory, &iterations,
+                                 &count, err));
+        counts->iterations += count;
+    }
+    return STATUS_OK;
+}
+
+static status write_runs(shown *show, const trace_run_info *runs, int count, error_message *err)
+{
+    int width = 4;
+    for (int run = 0; run < count; run++) {
+        width = width_of(width, runs[run].name);
+    }
+    text_format(&show->out, "runs: %d\n", count);
+    for (int run = 0; run < count; run++) {
+        run_counts counts;
+        TRY(count_run(show, runs[run].run_id, &counts, err));
+        text_format(&show->out,
+                    "  %4" PRId64 "  %-*s  %-11s  %-6s  %3d series  %8d iterations  %5d plans"
+                    "  %4d results\n",
+                    runs[run].run_id, width, runs[run].name, trace_status_name(runs[run].status),
+                    trace_run_kind_name(runs[run].kind), counts.series, counts.iterations,
+                    counts.plans, counts.results);
+        if (runs[run].message != NULL) {
+            text_format(&show->out, "        %s\n", runs[run].message);
+        }
+    }
+    return STATUS_OK;
+}
+
+static void write_optional(json_writer *writer, const char *key, int64_t value)
+{
+    json_write_key(writer, key);
+    if (value < 0) {
+        json_write_null(writer);
+    } else {
+        json_write_int64(writer, value);
+    }
+}
+
+static void write_trace_json(json_writer *writer, const trace_info *trace)
+{
+    json_begin_object(writer);
+    json_write_key(writer, "trace_id");
+    json_write_int64(writer, trace->trace_id);
+    json_write_key(writer, "name");
+    json_write_string(writer, trace->name);
+    json_write_key(writer, "status");
+    json_write_string(writer, trace_status_name(trace->status));
+    json_write_key(writer, "source");
+    json_write_string(writer, trace_source_kind_name(trace->source));
+    json_write_key(writer, "device");
+    json_write_string(writer, trace->device);
+    json_write_key(writer, "layers");
+    json_write_int64(writer, trace->layer_count);
+    json_write_key(writer, "microbatches");
+    json_write_int64(writer, trace->microbatch_count);
+    write_optional(writer, "tokens_per_microbatch", trace->tokens_per_microbatch);
+    json_write_key(writer, "embedding");
+    json_write_bool(writer, trace->embedding);
+    json_write_key(writer, "head");
+    json_write_bool(writer, trace->head);
+    json_write_key(writer, "sampled_iterations");
+    json_write_int64(writer, trace->iteration_count);
+    write_optional(writer, "first_iteration", trace->first_iteration);
+    write_optional(writer, "last_iteration", trace->last_iteration);
+    json_write_key(writer, "known");
+    json_begin_object(writer);
+    const struct {
+        const char *key;
+        trace_known known;
+    } quantities[] = {
+        {"times", trace->times},
+        {"split", trace->split},
+        {"communication", trace->communication},
+        {"activations", trace->activations},
+        {"parameters", trace->parameters},
+        {"messages", trace->messages},
+    };
+    for (size_t quantity = 0; quantity < sizeof quantities / sizeof quantities[0]; quantity++) {
+        json_write_key(writer, quantities[quantity].key);
+        json_write_string(writer, trace_known_name(quantities[quantity].known));
+    }
+    json_end_object(writer);
+    json_end_object(writer);
+}
+
+static status write_run_json(shown *show, json_writer *writer, const trace_run_info *run,
+                             error_message *err)
+{
+    run_counts counts;
+    TRY(count_run(show, run->run_id, &counts, err));
+    json_begin_object(writer);
+    json_write_key(writer, "run_id");
+    json_write_int64(writer, run->run_id);
+    json_write_key(writer, "name");
+    json_write_string(writer, run->name);
+    json_write_key(writer, "status");
+    json_write_string(writer, trace_status_name(run->status));
+    json_write_key(writer, "kind");
+    json_write_string(writer, trace_run_kind_name(run->kind));
+    json_write_key(writer, "message");
+    json_write_string(writer, run->message);
+    json_write_key(writer, "series");
+    json_write_int64(writer, counts.series);
+    json_write_key(writer, "iterations");
+    json_write_int64(writer, counts.iterations);
+    json_write_key(writer, "plans");
+    json_write_int64(writer, counts.plans);
+    json_write_key(writer, "results");
+    json_write_int64(writer, counts.results);
+    json_end_object(writer);
+    return STATUS_OK;
+}
+
+static status show_contents(shown *show, error_message *err)
+{
+    trace_info *traces = NULL;
+    trace_run_info *runs = NULL;
+    int trace_count = 0;
+    int run_count = 0;
+    TRY(trace_list(show->store, show->memory, &traces, &trace_count, err));
+    TRY(trace_run_list(show->store, show->memory, &runs, &run_count, err));
+    if (!show->json) {
+        write_traces(&show->out, traces, trace_count);
+        return write_runs(show, runs, run_count, err);
+    }
+    json_writer writer = json_writer_init(&show->out, false);
+    json_begin_object(&writer);
+    json_write_key(&writer, "traces");
+    json_begin_array(&writer);
+    for (int trace = 0; trace < trace_count; trace++) {
+        write_trace_json(&writer, &traces[trace]);
+    }
+    json_end_array(&writer);
+    json_write_key(&writer, "runs");
+    json_begin_array(&writer);
+    for (int run = 0; run < run_count; run++) {
+        TRY(write_run_json(show, &writer, &runs[run], err));
+    }
+    json_end_array(&writer);
+    json_end_object(&writer);
+    text_append(&show->out, "\n");
+    return STATUS_OK;
+}
+
+static void write_loads_json(text_buffer *out, const trace_loads *loads)
+{
+    json_writer writer = json_writer_init(out, false);
+    json_begin_object(&writer);
+    json_write_key(&writer, "iterations");
+    json_write_int_array(&writer, loads->iterations, loads->iteration_count);
+    json_write_key(&writer, "layers");
+    json_begin_array(&writer);
+    for (int layer = 0; layer < loads->layer_count; layer++) {
+        const bool is_full = loads->is_full[layer];
+        json_begin_object(&writer);
+        json_write_key(&writer, "layer");
+        json_write_int64(&writer, layer);
+        json_write_key(&writer, "forward_ns");
+        json_write_int64(&writer, loads->forward_ns[layer]);
+        write_optional(&writer, "backward_input_ns",
+                       is_full ? -1 : loads->backward_input_ns[layer]);
+        write_optional(&writer, "backward_weight_ns",
+                       is_full ? -1 : loads->backward_weight_ns[layer]);
+        if (is_full) {
+            json_write_key(&writer, "backward_ns");
+            json_write_int64(&writer, loads->backward_input_ns[layer]);
+        }
+        json_write_key(&writer, "communication_ns");
+        json_write_int64(&writer, loads->communication_ns[layer]);
+        json_end_object(&writer);
+    }
+    json_end_array(&writer);
+    json_end_object(&writer);
+    text_append(out, "\n");
+}
+
+static int64_t load_ns(const trace_loads *loads, int layer)
+{
+    return loads->forward_ns[layer] + loads->backward_input_ns[layer] +
+           loads->backward_weight_ns[layer];
+}
+
+static const char *kind_of(const trace_info *info, int layer)
+{
+    if (info->embedding && layer == 0) return "embedding";
+    return info->head && layer == info->layer_count - 1 ? "head" : "";
+}
+
+static void write_layer_line(text_buffer *out, const trace_info *info, const trace_loads *loads,
+                             int layer, int64_t load_max_ns)
+{
+    enum { BAR_WIDTH = 24 };
+    static const char bar[] = "########################";
+    _Static_assert(sizeof bar == BAR_WIDTH + 1, "the bar at its longest");
+    char forward[32];
+    char input[32];
+    char weight[32];
+    char communication[32];
+    text_duration(loads->forward_ns[layer], forward);
+    text_duration(loads->backward_input_ns[layer], input);
+    text_duration(loads->backward_weight_ns[layer], weight);
+    text_duration(loads->communication_ns[layer], communication);
+    if (loads->is_full[layer]) snprintf(weight, sizeof weight, "in B");
+    const double share = load_max_ns > 0 ? (double)load_ns(loads, layer) / (double)load_max_ns : 0;
+    text_format(out, "  %5d  %10s  %10s  %10s  %13s  %-*.*s", layer, forward, input, weight,
+                communication, BAR_WIDTH, (int)(share * BAR_WIDTH + 0.5), bar);
+    if (loads->iteration_count < 2 || loads->first_ns[layer] == 0) {
+        text_format(out, "  %6s", "-");
+    } else {
+        text_format(out, "  %+5.0f%%",
+                    100 * ((double)loads->last_ns[layer] / (double)loads->first_ns[layer] - 1));
+    }
+    const char *kind = kind_of(info, layer);
+    text_format(out, "%s%s\n", kind[0] != '\0' ? "  " : "", kind);
+}
+
+static void write_loads_table(text_buffer *out, const trace_info *info, const trace_loads *loads)
+{
+    const int first = loads->iterations[0];
+    const int last = loads->iterations[loads->iteration_count - 1];
+    int64_t load_max_ns = 0;
+    for (int layer = 0; layer < loads->layer_count; layer++) {
+        if (load_ns(loads, layer) > load_max_ns) load_max_ns = load_ns(loads, layer);
+    }
+    text_format(out, "trace '%s', %d samples of iterations %d:%d; busy time of one microbatch\n",
+                info->name, loads->iteration_count, first, last);
+    if (!info->has_split && info->backward_split >= 0) {
+        text_format(out, "a full backward is taken as %g B and %g W (assumed)\n",
+                    info->backward_split, 1 - info->backward_split);
+    }
+    text_format(out, "  %5s  %10s  %10s  %10s  %13s  %-24s  %6s\n", "layer", "F", "B", "W",
+                "communication", "F + B + W", "drift");
+    for (int layer = 0; layer < loads->layer_count; layer++) {
+        write_layer_line(out, info, loads, layer, load_max_ns);
+    }
+    text_format(out, "drift: F + B + W of iteration %d against iteration %d\n", last, first);
+}
+
+/// Parses "a:b", both included, or one iteration.
+static status parse_range(const char *text, int *first, int *last, error_message *err)
+{
+    const char *colon = strchr(text, ':');
+    int64_t begin = 0;
+    int64_t end = 0;
+    char head[32];
+    if (colon != NULL && (size_t)(colon - text) >= sizeof head) {
+        return error_set(err, STATUS_INVALID, "--iterations: '%.60s' is not A:B", text);
+    }
+    snprintf(head, sizeof head, "%.*s", colon != NULL ? (int)(colon - text) : 31, text);
+    TRY(text_parse_int64(head, "--iterations", 0, TRACE_ITERATIONS_MAX, &begin, err));
+    end = begin;
+    if (colon != NULL) {
+        TRY(text_parse_int64(colon + 1, "--iterations", 0, TRACE_ITERATIONS_MAX, &end, err));
+    }
+    if (end < begin) {
+        return error_set(err, STATUS_INVALID, "--iterations: %.60s ends before it begins", text);
+    }
+    *first = (int)begin;
+    *last = (int)end;
+    return STATUS_OK;
+}
+
+static status show_loads(shown *show, const cli_arguments *arguments, error_message *err)
+{
+    int first = 0;
+    int last = TRACE_ITERATIONS_MAX;
+    trace_info info;
+    trace_loads loads;
+    const char *range = cli_value(arguments, "--iterations");
+    if (range != NULL) TRY(parse_range(range, &first, &last, err));
+    TRY(trace_find(show->store, cli_value(arguments, "--trace"), show->memory, &info, err));
+    TRY(trace_loads_mean(show->store, &info, first, last, show->memory, &loads, err));
+    if (show->json) {
+        write_loads_json(&show->out, &loads);
+    } else {
+        write_loads_table(&show->out, &info, &loads);
+    }
+    return STATUS_OK;
+}
+
+static status run(const cli_arguments *arguments, error_message *err)
+{
+    shown show = {.json = cli_has(arguments, "--json")};
+    const bool loads = cli_has(arguments, "--loads");
+    for (int option = 0; option < 2 && !loads; option++) {
+        const char *name = option == 0 ? "--trace" : "--iterations";
+        if (cli_has(arguments, name)) {
+            return error_set(err, STATUS_INVALID, "dynmo show: %s needs --loads", name);
+        }
+    }
+    TRY(trace_store_open(cli_operand(arguments, 0), TRACE_READ, &show.store, err));
+    show.memory = arena_create(1 << 16);
+    status result = show.memory == NULL ? error_set(err, STATUS_NO_MEMORY, "out of memory")
+                    : loads             ? show_loads(&show, arguments, err)
+                                        : show_contents(&show, err);
+    if (result == STATUS_OK) {
+        result = show.out.failed ? error_set(err, STATUS_NO_MEMORY, "out of memory")
+                                 : file_write("-", show.out.bytes, show.out.length, err);
+    }
+    text_free(&show.out);
+    arena_destroy(show.memory);
+    trace_store_close(show.store);
+    return result;
+}
+
+const cli_command cli_command_show = {
+    .name = "show",
+    .synopsis = "STORE.db [--loads [--trace NAME] [--iterations A:B]] [--json]",
+    .summary = "what is in a store",
+    .description =
+        "Lists the traces and runs of a store with their status, or, with --loads, what the layers "
+        "of a trace cost: busy time of one microbatch, mean over the samples, with the drift of "
+        "each layer's load between the first and the last of them.\n\n"
+        "A trace or run that is marked running although its process is gone shows as interrupted.",
+    .options =
+        {
+            {"--loads", 0, NULL, "Shows the loads of a trace's layers.", false},
+            {"--trace", 0, "NAME",
+             "The trace, by name or number; default: the newest complete one.", false},
+            {"--iterations", 0, "A:B",
+             "Only samples of these iterations, both included; one number is one iteration. "
+             "Default: all.",
+             false},
+            {"--json", 0, NULL, "Prints JSON.", false},
+        },
+    .operand_min = 1,
+    .operand_max = 1,
+    .run = run,
+};
