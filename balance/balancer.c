@@ -111,6 +111,7 @@ static status complete_moved(const bal_problem *problem, const bal_chain *chain,
                          "its largest load %" PRId64 " exceeds load_cap_ns %" PRId64,
                          answer->bottleneck_ns, problem->load_cap_ns);
     }
+    if (answer->optimal) return STATUS_OK; // the balancer minimised just that
     int *first = arena_array(memory, (size_t)chain->stage_count + 1, sizeof *first);
     if (first == NULL) {
         return error_set(err, STATUS_NO_MEMORY, "out of memory for %d stages", chain->stage_count);
@@ -135,8 +136,6 @@ static status complete_partition(const bal_problem *problem, const bal_chain *ch
         problem->objective == BAL_OBJECTIVE_1F1B_BOUND
             ? bal_1f1b_bound_ns(answer->stage_load, chain->stage_count, problem->microbatch_count)
             : largest_of(answer->stage_load, chain->stage_count);
-    answer->optimal = answer->bottleneck_ns == answer->bottleneck_lower_bound_ns &&
-                      answer->iteration_ns < 0; // no bound says what the evaluator could answer
     answer->executable = true;
     if (problem->current_first_layer != NULL) {
         answer->moved_bytes =
@@ -146,6 +145,8 @@ static status complete_partition(const bal_problem *problem, const bal_chain *ch
     if (problem->objective == BAL_OBJECTIVE_MOVED_BYTES) {
         return complete_moved(problem, chain, memory, answer, err);
     }
+    answer->optimal = answer->bottleneck_ns == answer->bottleneck_lower_bound_ns &&
+                      answer->iteration_ns < 0; // no bound says what the evaluator could answer
     return STATUS_OK;
 }
 

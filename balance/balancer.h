@@ -42,7 +42,8 @@ typedef struct bal_balancer {
     bool owns_freely;    // an owner per layer instead of a partition: loads only
     bal_weight weight;   // what it weighs by unless told otherwise
     /// Fills first_layer or owner, and what it knows of the rest: bottleneck_lower_bound_ns (else
-    /// -1), iteration_ns, transfers. bal_balance checks and completes the answer.
+    /// -1), optimal (moved-bytes only), iteration_ns, transfers. bal_balance checks and completes
+    /// the answer.
     status (*balance)(const bal_problem *problem, const bal_chain *chain, arena *memory,
                       bal_answer *answer, error_message *err);
 } bal_balancer;

@@ -20,6 +20,7 @@ status bal_balance_partition(const bal_problem *problem, const bal_chain *chain,
             problem->current_stage_count > 0 ? problem->current_stage_count : stages;
         TRY(bal_partition_moved_bytes(chain, problem->current_first_layer, current_stages,
                                       problem->load_cap_ns, memory, first, &value, err));
+        answer->optimal = true;
         break;
     }
     default:

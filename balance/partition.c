@@ -1,5 +1,7 @@
 #include "balance/partition.h"
 
+#include "balance/cut_table.h"
+
 #include <assert.h>
 #include <inttypes.h>
 #include <string.h>
@@ -233,102 +235,14 @@ static status no_memory(const bal_chain *chain, error_message *err)
                      chain->stage_count, chain->layer_count);
 }
 
-/// One row per stage of a dynamic program over cuts.
-typedef struct table {
-    int64_t *value;    // [layer_count + 1] of the stages so far
-    int64_t *previous; // [layer_count + 1] of the stages before
-    int *choice;       // [stage_count][layer_count + 1] begin of the stage that ends here
-} table;
-
-enum { UNREACHED = -1 };
-
-static status table_make(const bal_chain *chain, arena *memory, table *out, error_message *err)
+/// The optimum without transfers, found by probes: a plan that shows whether the rules allow any,
+/// and whose loads with transfers are an upper bound.
+static status probe_bottleneck(const bal_chain *chain, arena *memory, int *first_layer,
+                               int64_t *bottleneck, error_message *err)
 {
-    const size_t width = (size_t)chain->layer_count + 1;
-    out->value = arena_array(memory, width, sizeof *out->value);
-    out->previous = arena_array(memory, width, sizeof *out->previous);
-    out->choice = arena_array(memory, width * (size_t)chain->stage_count, sizeof *out->choice);
-    if (out->value == NULL || out->previous == NULL || out->choice == NULL) {
-        return no_memory(chain, err);
-    }
-    return STATUS_OK;
-}
-
-static void table_begin(const bal_chain *chain, table *rows)
-{
-    for (int layer = 0; layer <= chain->layer_count; layer++) {
-        rows->value[layer] = UNREACHED;
-    }
-    rows->value[0] = 0;
-}
-
-static void table_next_stage(table *rows)
-{
-    int64_t *swap = rows->previous;
-    rows->previous = rows->value;
-    rows->value = swap;
-}
-
-static void table_cuts(const bal_chain *chain, const table *rows, int *first_layer)
-{
-    const size_t width = (size_t)chain->layer_count + 1;
-    first_layer[chain->stage_count] = chain->layer_count;
-    for (int stage = chain->stage_count - 1; stage >= 0; stage--) {
-        first_layer[stage] = rows->choice[(size_t)stage * width + (size_t)first_layer[stage + 1]];
-    }
-}
-
-/// value[end] = min over begin of max(previous[begin], load of [begin, end)).
-static void bottleneck_row(const bal_chain *chain, int stage, table *rows)
-{
-    int *choice = rows->choice + (size_t)stage * ((size_t)chain->layer_count + 1);
-    const bool may_be_empty = bal_chain_may_be_empty(chain, stage);
-    for (int end = 0; end <= chain->layer_count; end++) {
-        int64_t best = may_be_empty ? rows->previous[end] : UNREACHED;
-        choice[end] = end;
-        for (int begin = end - 1; begin >= 0; begin--) {
-            if (!bal_chain_fits(chain, stage, begin, end)) break;
-            const int64_t own = bal_chain_own_load(chain, stage, begin, end);
-            if (best != UNREACHED && own >= best) break; // and so is every longer run
-            if (rows->previous[begin] == UNREACHED) continue;
-            const int64_t load = bal_chain_load(chain, stage, begin, end);
-            const int64_t value = load > rows->previous[begin] ? load : rows->previous[begin];
-            if (best == UNREACHED || value < best) {
-                best = value;
-                choice[end] = begin;
-            }
-        }
-        rows->value[end] = best;
-    }
-}
-
-static status bottleneck_by_table(const bal_chain *chain, arena *memory, int *first_layer,
-                                  int64_t *bottleneck, error_message *err)
-{
-    table rows;
-    TRY(table_make(chain, memory, &rows, err));
-    table_begin(chain, &rows);
-    int reach = 0;
-    for (int stage = 0; stage < chain->stage_count; stage++) {
-        table_next_stage(&rows);
-        bottleneck_row(chain, stage, &rows);
-        for (int end = chain->layer_count; end > reach; end--) {
-            if (rows.value[end] != UNREACHED) reach = end;
-        }
-    }
-    if (rows.value[chain->layer_count] == UNREACHED) return say_infeasible(chain, reach, err);
-    table_cuts(chain, &rows, first_layer);
-    *bottleneck = rows.value[chain->layer_count];
-    return STATUS_OK;
-}
-
-status bal_partition_bottleneck(const bal_chain *chain, arena *memory, int *first_layer,
-                                int64_t *bottleneck, error_message *err)
-{
-    if (chain->transfer_ns != NULL) {
-        return bottleneck_by_table(chain, memory, first_layer, bottleneck, err);
-    }
-    probe ask = {.chain = chain};
+    bal_chain without_transfer = *chain;
+    without_transfer.transfer_ns = NULL;
+    probe ask = {.chain = &without_transfer};
     const size_t cuts = (size_t)chain->stage_count + 1;
     ask.first = arena_array(memory, cuts, sizeof *ask.first);
     if (ask.first == NULL) return no_memory(chain, err);
@@ -336,6 +250,37 @@ status bal_partition_bottleneck(const bal_chain *chain, arena *memory, int *firs
         return say_infeasible(chain, ask.reach, err);
     }
     memcpy(first_layer, ask.first, cuts * sizeof *first_layer);
+    return STATUS_OK;
+}
+
+static int64_t largest_load(const bal_chain *chain, const int *first_layer)
+{
+    int64_t largest = 0;
+    for (int stage = 0; stage < chain->stage_count; stage++) {
+        const int64_t load =
+            bal_chain_load(chain, stage, first_layer[stage], first_layer[stage + 1]);
+        if (load > largest) largest = load;
+    }
+    return largest;
+}
+
+status bal_partition_bottleneck(const bal_chain *chain, arena *memory, int *first_layer,
+                                int64_t *bottleneck, error_message *err)
+{
+    if (chain->transfer_ns == NULL) {
+        return probe_bottleneck(chain, memory, first_layer, bottleneck, err);
+    }
+    bal_cut_table table;
+    int64_t without_transfer = 0;
+    int *first = arena_array(memory, (size_t)chain->stage_count + 1, sizeof *first);
+    if (first == NULL) return no_memory(chain, err);
+    TRY(probe_bottleneck(chain, memory, first, &without_transfer, err));
+    TRY(bal_cut_table_init(chain, memory, &table, err));
+    const bal_cut_question ask = {
+        .chain = chain, .value = BAL_CUT_LARGEST_LOAD, .load_max = largest_load(chain, first)};
+    const bool found = bal_cut_table_answer(&ask, &table, first_layer, bottleneck);
+    assert(found); // the plan that load_max is of
+    (void)found;
     return STATUS_OK;
 }
 
@@ -362,73 +307,46 @@ int64_t bal_1f1b_bound_ns(const int64_t *stage_load, int stage_count, int microb
     return bound;
 }
 
-/// value[end] = the least sum of loads of the stages so far that all keep within bound.
-static void sum_row(const bal_chain *chain, int stage, int64_t microbatch_count, int64_t bound,
-                    table *rows)
+static int64_t bound_of_plan(const bal_chain *chain, const int *first_layer, int microbatch_count,
+                             int64_t *stage_load)
 {
-    int *choice = rows->choice + (size_t)stage * ((size_t)chain->layer_count + 1);
-    const bool may_be_empty = bal_chain_may_be_empty(chain, stage);
-    for (int end = 0; end <= chain->layer_count; end++) {
-        int64_t best = may_be_empty ? rows->previous[end] : UNREACHED;
-        choice[end] = end;
-        for (int begin = end - 1; begin >= 0; begin--) {
-            if (!bal_chain_fits(chain, stage, begin, end)) break;
-            if (bal_chain_own_load(chain, stage, begin, end) > bound / microbatch_count) break;
-            if (rows->previous[begin] == UNREACHED) continue;
-            const int64_t load = bal_chain_load(chain, stage, begin, end);
-            if (rows->previous[begin] + microbatch_count * load > bound) continue;
-            if (best == UNREACHED || rows->previous[begin] + load < best) {
-                best = rows->previous[begin] + load;
-                choice[end] = begin;
-            }
-        }
-        rows->value[end] = best;
-    }
-}
-
-static bool sums_within(const bal_chain *chain, int64_t microbatch_count, int64_t bound,
-                        table *rows)
-{
-    table_begin(chain, rows);
-    for (int stage = 0; stage < chain->stage_count; stage++) {
-        table_next_stage(rows);
-        sum_row(chain, stage, microbatch_count, bound, rows);
-    }
-    return rows->value[chain->layer_count] != UNREACHED;
+    bal_chain_loads(chain, first_layer, stage_load);
+    return bal_1f1b_bound_ns(stage_load, chain->stage_count, microbatch_count);
 }
 
 /// Bisection where the loads before a stage depend on how the layers before it are cut. For a given
-/// bound a plan with a smaller sum up to a cut can replace any other up to there, so one number per
-/// cut is enough.
+/// bound a plan with a smaller sum up to a cut can replace any other up to there, so the least sum
+/// per cut is enough.
 static status bound_by_table(const bal_chain *chain, int microbatch_count, arena *memory,
                              int *first_layer, int64_t *bound_ns, error_message *err)
 {
-    table rows;
-    int64_t *load = arena_array(memory, (size_t)chain->stage_count, sizeof *load);
-    if (load == NULL) return no_memory(chain, err);
-    TRY(table_make(chain, memory, &rows, err));
-    int64_t low = 0;
-    int64_t high = chain->load_sum_max * microbatch_count;
-    if (!sums_within(chain, microbatch_count, high, &rows)) {
-        int64_t bottleneck = 0;
-        const status result = bottleneck_by_table(chain, memory, first_layer, &bottleneck, err);
-        assert(result != STATUS_OK); // a plan within the caps would have met the largest bound
-        return result;
-    }
+    bal_cut_table table;
+    const size_t stages = (size_t)chain->stage_count;
+    int *first = arena_array(memory, stages + 1, sizeof *first);
+    int64_t *load = arena_array(memory, stages, sizeof *load);
+    if (load == NULL || first == NULL) return no_memory(chain, err);
+    int64_t sum = 0;
+    TRY(probe_bottleneck(chain, memory, first, &sum, err));
+    TRY(bal_cut_table_init(chain, memory, &table, err));
+    bal_cut_question ask = {
+        .chain = chain, .value = BAL_CUT_LOAD_SUM, .microbatch_count = microbatch_count};
+    int64_t low = search_begin(chain, microbatch_count);
+    int64_t high = bound_of_plan(chain, first, microbatch_count, load);
     while (low < high) {
-        const int64_t middle = low + (high - low) / 2;
-        if (sums_within(chain, microbatch_count, middle, &rows)) {
-            table_cuts(chain, &rows, first_layer);
-            bal_chain_loads(chain, first_layer, load);
-            high = bal_1f1b_bound_ns(load, chain->stage_count, microbatch_count);
+        ask.bound = low + (high - low) / 2;
+        ask.load_max = ask.bound / microbatch_count;
+        if (bal_cut_table_answer(&ask, &table, first, &sum)) {
+            high = bound_of_plan(chain, first, microbatch_count, load);
         } else {
-            low = middle + 1;
+            low = ask.bound + 1;
         }
     }
-    const bool found = sums_within(chain, microbatch_count, high, &rows);
+    // Once more: of the plans within the optimum, the one whose loads have the least sum.
+    ask.bound = high;
+    ask.load_max = high / microbatch_count;
+    const bool found = bal_cut_table_answer(&ask, &table, first_layer, &sum);
     assert(found);
     (void)found;
-    table_cuts(chain, &rows, first_layer);
     *bound_ns = high;
     return STATUS_OK;
 }
@@ -476,58 +394,24 @@ int64_t bal_moved_bytes(const int64_t *state_before, const int *from_first_layer
     return state_before[to_first_layer[to_stages]] - stay;
 }
 
-/// value[end] = the fewest bytes that move into the stages so far.
-static void moved_row(const bal_chain *chain, int stage, int64_t load_cap, int home_begin,
-                      int home_end, table *rows)
-{
-    const int64_t *state = chain->state_before;
-    int *choice = rows->choice + (size_t)stage * ((size_t)chain->layer_count + 1);
-    const bool may_be_empty = bal_chain_may_be_empty(chain, stage);
-    for (int end = 0; end <= chain->layer_count; end++) {
-        int64_t best = may_be_empty ? rows->previous[end] : UNREACHED;
-        choice[end] = end;
-        for (int begin = end - 1; begin >= 0; begin--) {
-            if (!bal_chain_fits(chain, stage, begin, end)) break;
-            if (bal_chain_own_load(chain, stage, begin, end) > load_cap) break;
-            if (rows->previous[begin] == UNREACHED) continue;
-            if (bal_chain_load(chain, stage, begin, end) > load_cap) continue;
-            const int from = begin > home_begin ? begin : home_begin;
-            const int to = end < home_end ? end : home_end;
-            const int64_t stay = from < to ? state[to] - state[from] : 0;
-            const int64_t value = rows->previous[begin] + (state[end] - state[begin]) - stay;
-            if (best == UNREACHED || value < best) {
-                best = value;
-                choice[end] = begin;
-            }
-        }
-        rows->value[end] = best;
-    }
-}
-
 status bal_partition_moved_bytes(const bal_chain *chain, const int *current_first_layer,
                                  int current_stage_count, int64_t load_cap, arena *memory,
                                  int *first_layer, int64_t *moved_bytes, error_message *err)
 {
-    table rows;
-    TRY(table_make(chain, memory, &rows, err));
-    table_begin(chain, &rows);
-    for (int stage = 0; stage < chain->stage_count; stage++) {
-        const bool has_home = stage < current_stage_count;
-        table_next_stage(&rows);
-        moved_row(chain, stage, load_cap, has_home ? current_first_layer[stage] : 0,
-                  has_home ? current_first_layer[stage + 1] : 0, &rows);
-    }
-    if (rows.value[chain->layer_count] == UNREACHED) {
-        int *best = arena_array(memory, (size_t)chain->stage_count + 1, sizeof *best);
-        if (best == NULL) return no_memory(chain, err);
-        int64_t bottleneck = 0;
-        TRY(bal_partition_bottleneck(chain, memory, best, &bottleneck, err));
-        return error_set(err, STATUS_INFEASIBLE,
-                         "no plan keeps every load within load_cap_ns %" PRId64
-                         "; the smallest bottleneck is %" PRId64,
-                         load_cap, bottleneck);
-    }
-    table_cuts(chain, &rows, first_layer);
-    *moved_bytes = rows.value[chain->layer_count];
-    return STATUS_OK;
+    bal_cut_table table;
+    TRY(bal_cut_table_init(chain, memory, &table, err));
+    const bal_cut_question ask = {.chain = chain,
+                                  .value = BAL_CUT_MOVED_BYTES,
+                                  .load_max = load_cap,
+                                  .current_first_layer = current_first_layer,
+                                  .current_stage_count = current_stage_count};
+    if (bal_cut_table_answer(&ask, &table, first_layer, moved_bytes)) return STATUS_OK;
+    int *best = arena_array(memory, (size_t)chain->stage_count + 1, sizeof *best);
+    if (best == NULL) return no_memory(chain, err);
+    int64_t bottleneck = 0;
+    TRY(bal_partition_bottleneck(chain, memory, best, &bottleneck, err));
+    return error_set(err, STATUS_INFEASIBLE,
+                     "no plan keeps every load within load_cap_ns %" PRId64
+                     "; the smallest bottleneck is %" PRId64,
+                     load_cap, bottleneck);
 }
