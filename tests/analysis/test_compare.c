@@ -1,0 +1,220 @@
+/// The comparison: who is compared with whom, what an infeasible row becomes, and that the record
+/// in the store holds what was played. Costs come from a shipped model, which needs no file.
+#include "analysis/compare.h"
+#include "analysis/recorded.h"
+#include "analysis/recording.h"
+#include "analysis/setup.h"
+#include "tests/assert_close.h"
+#include "traces/runs.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/// A study on disk with everything opened from it.
+typedef struct fixture {
+    char path[96];
+    arena *memory;
+    ana_study study;
+    ana_setup setup;
+} fixture;
+
+#define STUDY(rest)                                                                                \
+    "{\"schema\":\"dynmo-study/1\",\"name\":\"n\",\"model\":\"gpt2\",\"hardware\":\"h100-sxm\","   \
+    "\"training\":{\"iterations\":3,\"microbatches\":8},\"pipeline\":{\"stages\":4}" rest "}"
+
+static fixture *open_fixture(const char *content)
+{
+    fixture *opened = calloc(1, sizeof *opened);
+    assert_non_null(opened);
+    snprintf(opened->path, sizeof opened->path, "%s/dynmo-compare-XXXXXX", P_tmpdir);
+    const int file = mkstemp(opened->path);
+    assert_true(file >= 0);
+    assert_int_equal(write(file, content, strlen(content)), strlen(content));
+    close(file);
+    opened->memory = arena_create(1 << 16);
+    error_message err = {0};
+    const status read =
+        ana_study_open(opened->path, NULL, NULL, NULL, opened->memory, &opened->study, &err);
+    assert_string_equal(err.message, "");
+    assert_int_equal(read, STATUS_OK);
+    assert_int_equal(ana_setup_open(&opened->study, opened->memory, &opened->setup, &err),
+                     STATUS_OK);
+    return opened;
+}
+
+static void close_fixture(fixture *opened)
+{
+    ana_setup_close(&opened->setup);
+    ana_study_close(&opened->study);
+    arena_destroy(opened->memory);
+    unlink(opened->path);
+    free(opened);
+}
+
+static void rows_are_relative_to_even_and_tuned(void **state)
+{
+    (void)state;
+    fixture *given = open_fixture(STUDY(""));
+    ana_comparison comparison;
+
+    assert_int_equal(ana_compare(&given->setup, NULL, given->memory, &comparison, NULL), STATUS_OK);
+
+    const ana_row *even = &comparison.rows[0];
+    const ana_row *tuned = &comparison.rows[1];
+    assert_close(even->relative_to_even, 1.0, 1e-12);
+    assert_close(tuned->relative_to_tuned, 1.0, 1e-12);
+    assert_close(tuned->relative_to_even, tuned->per_second / even->per_second, 1e-12);
+    assert_true(tuned->relative_to_even > 1); // the head of gpt2 costs several layers
+    for (int row = 0; row < given->study.balancing_count; row++) {
+        assert_int_equal(comparison.rows[row].result.rebalance_count, 0); // nothing changes
+    }
+    // 8 microbatches of 1024 tokens in iteration_mean_ns.
+    assert_close(even->per_second, 8 * 1024 * 1e9 / (double)even->iteration_mean_ns, 1e-6);
+    close_fixture(given);
+}
+
+static void a_row_that_fits_nowhere_is_an_outcome_until_all_are(void **state)
+{
+    (void)state;
+    fixture *given = open_fixture(STUDY(",\"cluster\":{\"memory_bytes\":1700000000},\"balancing\":"
+                                        "[{\"balancer\":\"even\"},{\"balancer\":\"partition\"}]"));
+    fixture *tiny = open_fixture(STUDY(",\"cluster\":{\"memory_bytes\":1000000}"));
+    ana_comparison comparison;
+    text_buffer out = {0};
+    error_message err = {0};
+
+    const status played = ana_compare(&given->setup, NULL, given->memory, &comparison, &err);
+    assert_string_equal(err.message, "");
+    assert_int_equal(played, STATUS_OK);
+    assert_int_equal(comparison.rows[0].outcome, STATUS_INFEASIBLE);
+    assert_int_equal(comparison.rows[1].outcome, STATUS_OK);
+    ana_comparison_print(&comparison, &out);
+    assert_non_null(strstr(out.bytes, "infeasible: "));
+    assert_int_equal(ana_compare(&tiny->setup, NULL, tiny->memory, &comparison, &err),
+                     STATUS_INFEASIBLE);
+    assert_true(strlen(err.message) > 0);
+    text_free(&out);
+    close_fixture(given);
+    close_fixture(tiny);
+}
+
+static void the_same_study_gives_the_same_bytes(void **state)
+{
+    (void)state;
+    text_buffer out[2] = {{0}, {0}};
+
+    for (int round = 0; round < 2; round++) {
+        fixture *given = open_fixture(STUDY(""));
+        ana_comparison comparison;
+        assert_int_equal(ana_compare(&given->setup, NULL, given->memory, &comparison, NULL),
+                         STATUS_OK);
+        ana_comparison_write(&comparison, &out[round]);
+        close_fixture(given);
+    }
+
+    assert_string_equal(out[0].bytes, out[1].bytes);
+    text_free(&out[0]);
+    text_free(&out[1]);
+}
+
+static void the_record_holds_what_was_played(void **state)
+{
+    (void)state;
+    fixture *given = open_fixture(STUDY(""));
+    trace_store *store = NULL;
+    ana_recording *recording = NULL;
+    ana_comparison comparison;
+    ana_recorded recorded;
+    error_message err = {0};
+    assert_int_equal(trace_store_open(":memory:", TRACE_WRITE, &store, &err), STATUS_OK);
+    assert_int_equal(
+        ana_recording_begin(store, &given->setup, "dynmo simulate", "0", &recording, &err),
+        STATUS_OK);
+    const ana_listener listener = ana_recording_listener(recording);
+
+    assert_int_equal(ana_compare(&given->setup, &listener, given->memory, &comparison, &err),
+                     STATUS_OK);
+    assert_int_equal(ana_recording_finish(recording, &comparison, NULL, &err), STATUS_OK);
+
+    assert_int_equal(ana_recorded_open(store, NULL, given->memory, &recorded, &err), STATUS_OK);
+    assert_int_equal(recorded.series_count, 5);
+    assert_int_equal(recorded.series[0].count, 3);
+    assert_close(recorded.series[0].bubble_ratio[2], comparison.rows[0].result.last.bubble_ratio,
+                 1e-12);
+    const char *before = NULL;
+    const char *after = NULL;
+    ana_recorded_before_after(&recorded, &before, &after);
+    assert_string_equal(before, "even");
+    ana_timeline timeline;
+    assert_int_equal(
+        ana_recorded_timeline(store, &recorded, after, -1, given->memory, &timeline, &err),
+        STATUS_OK);
+    assert_int_equal(timeline.iteration, 2);
+    assert_int_equal(
+        ana_recorded_timeline(store, &recorded, "even", 1, given->memory, &timeline, &err),
+        STATUS_INVALID);
+    assert_non_null(strstr(err.message, ":memory:: no timeline of 'even' at iteration 1; recorded: "
+                                        "'even' at 0, 'even' at 2"));
+    ana_recorded_close(&recorded);
+    trace_store_close(store);
+    close_fixture(given);
+}
+
+static void a_store_without_a_simulation_is_told_apart(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(4096);
+    trace_store *store = NULL;
+    ana_recorded recorded;
+    error_message err = {0};
+    assert_int_equal(trace_store_open(":memory:", TRACE_WRITE, &store, &err), STATUS_OK);
+
+    assert_int_equal(ana_recorded_open(store, NULL, memory, &recorded, &err), STATUS_INVALID);
+
+    assert_string_equal(err.message, ":memory:: holds no complete simulation; record one with "
+                                     "`dynmo simulate --store`");
+    trace_store_close(store);
+    arena_destroy(memory);
+}
+
+static void more_stages_than_layers_are_refused(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 16);
+    char path[96];
+    snprintf(path, sizeof path, "%s/dynmo-compare-XXXXXX", P_tmpdir);
+    static const char content[] =
+        "{\"schema\":\"dynmo-study/1\",\"model\":\"gpt2\",\"hardware\":\"h100-sxm\","
+        "\"pipeline\":{\"stages\":15}}";
+    const int file = mkstemp(path);
+    assert_int_equal(write(file, content, strlen(content)), strlen(content));
+    close(file);
+    ana_study study;
+    ana_setup setup;
+    error_message err = {0};
+    assert_int_equal(ana_study_open(path, NULL, NULL, NULL, memory, &study, &err), STATUS_OK);
+
+    assert_int_equal(ana_setup_open(&study, memory, &setup, &err), STATUS_INVALID);
+
+    assert_string_equal(err.message + strlen(path),
+                        ": pipeline.stages: 15 stages of 1 chunks need at least 15 layers, there "
+                        "are 14");
+    ana_study_close(&study);
+    unlink(path);
+    arena_destroy(memory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_are_relative_to_even_and_tuned),
+        cmocka_unit_test(a_row_that_fits_nowhere_is_an_outcome_until_all_are),
+        cmocka_unit_test(the_same_study_gives_the_same_bytes),
+        cmocka_unit_test(the_record_holds_what_was_played),
+        cmocka_unit_test(a_store_without_a_simulation_is_told_apart),
+        cmocka_unit_test(more_stages_than_layers_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
