@@ -161,9 +161,10 @@ static void print_row(const ana_setup *setup, const ana_row *row, int label_widt
     char moved[32];
     text_size(result->moved_bytes, moved);
     if (!result->executable) {
-        text_format(out, " %12s %8s %8s %10s %15s %9.3f %6d %7" PRId64 " %10s %10s  %s\n", "-", "-",
-                    "-", "-", "-", result->imbalance_ratio, result->rebalance_count,
-                    result->moved_layer_count, moved, "-", "loads only, not executable");
+        text_format(out, " %12s %8s %8s %10s %7s %7s %7s %9.3f %6d %7" PRId64 " %10s %10s  %s\n",
+                    "-", "-", "-", "-", "-", "-", "-", result->imbalance_ratio,
+                    result->rebalance_count, result->moved_layer_count, moved, "-",
+                    "loads only, not executable");
         return;
     }
     char iteration[32];
@@ -171,12 +172,9 @@ static void print_row(const ana_setup *setup, const ana_row *row, int label_widt
     char throughput[24];
     char even[16];
     char tuned[16];
-    char bubbles[32];
     const int64_t peak = largest(result->peak_memory_bytes, setup->machine.rank_count);
     text_duration(row->iteration_mean_ns, iteration);
     text_size(peak, memory);
-    snprintf(bubbles, sizeof bubbles, "%.3f -> %.3f", result->first.bubble_ratio,
-             result->last.bubble_ratio);
     text_format(out, " %12s %8s %8s %10s %15s %9.3f %6d %7" PRId64 " %10s %10s  %s\n",
                 rate_text(row->per_second, throughput), ratio_text(row->relative_to_even, even),
                 ratio_text(row->relative_to_tuned, tuned), iteration, bubbles,

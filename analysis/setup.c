@@ -14,7 +14,8 @@ static status completed_costs_at(void *context, int iteration, bal_layer_costs *
                                  bool *changed, error_message *err)
 {
     ana_completion *completion = context;
-    TRY(completion->inner.costs_at(completion->inner.context, iteration, costs, changed, err));
+    TRY(completion->inner.costs_at(completion->inner.context,
+                                   iteration + completion->first_iteration, costs, changed, err));
     if (costs->state_bytes == NULL && costs->parameters != NULL) {
         for (int layer = 0; layer < costs->layer_count; layer++) {
             const int64_t parameters = costs->parameters[layer];
@@ -36,6 +37,7 @@ static status complete(ana_setup *setup, arena *memory, error_message *err)
     ana_completion *completion = &setup->completion;
     const size_t layers = (size_t)setup->source.layer_count;
     completion->inner = setup->source;
+    completion->first_iteration = setup->study->first_iteration;
     completion->state_bytes_per_parameter = setup->study->state_bytes_per_parameter > 0
                                                 ? setup->study->state_bytes_per_parameter
                                                 : STATE_BYTES_DEFAULT;
@@ -125,9 +127,15 @@ static status open_trace(ana_setup *setup, arena *memory, error_message *err)
     TRY(trace_find(setup->store, study->trace_name, memory, &info, err));
     TRY(trace_reader_open(setup->store, info.trace_id, TRACE_COLUMNS_RECORDED, &setup->reader,
                           err));
-    TRY(trace_reader_costs_at(setup->reader, 0, &raw, &changed, err));
+    TRY(trace_reader_costs_at(setup->reader, study->first_iteration, &raw, &changed, err));
     setup->source = trace_reader_source(setup->reader);
-    setup->iteration_count = (int)(info.last_iteration + 1);
+    if (study->first_iteration > info.last_iteration) {
+        return error_set(
+            err, STATUS_INVALID,
+            "%s: trace.first_iteration: %d is behind the trace's last iteration %" PRId64,
+            study->path, study->first_iteration, info.last_iteration);
+    }
+    setup->iteration_count = (int)(info.last_iteration + 1) - study->first_iteration;
     setup->microbatch_count = info.microbatch_count > 0 ? info.microbatch_count : 1;
     if (info.tokens_per_microbatch > 0) setup->tokens_per_microbatch = info.tokens_per_microbatch;
     add_trace_inputs(setup, &info, memory);

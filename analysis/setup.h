@@ -12,9 +12,11 @@
 
 #include <stdint.h>
 
-/// Costs with what their source does not know, completed by stated assumptions.
+/// Costs from an iteration on, with what their source does not know completed by stated
+/// assumptions.
 typedef struct ana_completion {
     bal_cost_source inner;
+    int first_iteration; // of the source: what the replay calls iteration 0
     int64_t state_bytes_per_parameter;
     int64_t *state_bytes; // [layer_count] scratch
 } ana_completion;
@@ -38,7 +40,8 @@ typedef struct ana_setup {
 /// Opens the costs of a study and decides what it leaves open. Every decision is added to
 /// study->inputs.
 ///
-/// - iterations, microbatches, tokens: the trace's own unless the study says otherwise
+/// - iterations, microbatches, tokens: the trace's own unless the study says otherwise; a study may
+///   leave out the trace's first iterations, which its replay then does not count
 /// - links, memory, GPUs per node: study, else its hardware, else the preset h100-sxm's links, no
 ///   memory limit and 8 GPUs per node
 /// - bytes of state that the trace does not hold: parameters x state_bytes_per_parameter (16)

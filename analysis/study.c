@@ -113,10 +113,12 @@ static status read_path(const reading *state, json_value value, bool may_be_name
 
 static status read_trace(const reading *state, json_value trace)
 {
-    static const char *const keys[] = {"store", "name"};
+    static const char *const keys[] = {"store", "name", "first_iteration"};
     if (json_is_string(trace)) return read_path(state, trace, false, &state->study->trace_path);
     TRY(json_check_keys(trace, keys, COUNT_OF(keys), state->err));
     TRY(read_path(state, json_member(trace, "store"), false, &state->study->trace_path));
+    TRY(read_int(state, trace, "trace", "first_iteration", "", 0, ITERATIONS_MAX,
+                 &state->study->first_iteration));
     const json_value name = json_member(trace, "name");
     return json_is_missing(name) ? STATUS_OK
                                  : json_string(name, &state->study->trace_name, state->err);
