@@ -150,6 +150,16 @@ static const char *rate_text(double per_second, char out[24])
     return out;
 }
 
+/// The columns that every row has: how uneven it was, what moved, and a last word.
+static void print_moves(const sim_training_result *result, const char *memory, const char *fits,
+                        text_buffer *out)
+{
+    char moved[32];
+    text_size(result->moved_bytes, moved);
+    text_format(out, " %9.3f %6d %7" PRId64 " %9s %9s  %s\n", result->imbalance_ratio,
+                result->rebalance_count, result->moved_layer_count, moved, memory, fits);
+}
+
 static void print_row(const ana_setup *setup, const ana_row *row, int label_width, text_buffer *out)
 {
     const sim_training_result *result = &row->result;
@@ -158,13 +168,9 @@ static void print_row(const ana_setup *setup, const ana_row *row, int label_widt
         text_format(out, "  infeasible: %s\n", row->message);
         return;
     }
-    char moved[32];
-    text_size(result->moved_bytes, moved);
     if (!result->executable) {
-        text_format(out, " %12s %8s %8s %10s %7s %7s %7s %9.3f %6d %7" PRId64 " %10s %10s  %s\n",
-                    "-", "-", "-", "-", "-", "-", "-", result->imbalance_ratio,
-                    result->rebalance_count, result->moved_layer_count, moved, "-",
-                    "loads only, not executable");
+        text_format(out, " %12s %8s %8s %9s %6s %6s %6s", "-", "-", "-", "-", "-", "-", "-");
+        print_moves(result, "-", "loads only, not executable", out);
         return;
     }
     char iteration[32];
@@ -173,16 +179,28 @@ static void print_row(const ana_setup *setup, const ana_row *row, int label_widt
     char even[16];
     char tuned[16];
     const int64_t peak = largest(result->peak_memory_bytes, setup->machine.rank_count);
+    const bool is_limited = setup->machine.rank_memory_bytes > 0;
     text_duration(row->iteration_mean_ns, iteration);
     text_size(peak, memory);
-    text_format(out, " %12s %8s %8s %10s %15s %9.3f %6d %7" PRId64 " %10s %10s  %s\n",
-                rate_text(row->per_second, throughput), ratio_text(row->relative_to_even, even),
-                ratio_text(row->relative_to_tuned, tuned), iteration, bubbles,
-                result->imbalance_ratio, result->rebalance_count, result->moved_layer_count, moved,
-                peak > 0 ? memory : "-",
-                setup->machine.rank_memory_bytes == 0 ? "no limit"
-                : result->fits                        ? "yes"
-                                                      : "NO");
+    text_format(out, " %12s %8s %8s %9s %6.3f %6.3f %6.3f", rate_text(row->per_second, throughput),
+                ratio_text(row->relative_to_even, even), ratio_text(row->relative_to_tuned, tuned),
+                iteration, result->first.bubble_ratio, result->last.bubble_ratio,
+                result->bubble_ratio);
+    print_moves(result, peak > 0 ? memory : "-",
+                !is_limited    ? "no limit"
+                : result->fits ? "yes"
+                               : "NO",
+                out);
+}
+
+static void print_header(int label_width, bool tokens, text_buffer *out)
+{
+    text_format(out, "%-*s %12s %8s %8s %9s %20s %9s %6s %17s\n", label_width, "", "", "", "",
+                "mean", "bubble_ratio    ", "mean", "", "moved    ");
+    text_format(out, "%-*s %12s %8s %8s %9s %6s %6s %6s %9s %6s %7s %9s %9s  %s\n", label_width,
+                "balancer", tokens ? "tokens/s" : "microbatch/s", "vs even", "vs tuned",
+                "iteration", "first", "last", "mean", "imbalance", "rebal.", "layers", "bytes",
+                "peak mem", "fits");
 }
 
 static void print_inputs(const ana_inputs *inputs, text_buffer *out)
@@ -222,17 +240,15 @@ void ana_comparison_print(const ana_comparison *comparison, text_buffer *out)
                 study->name, setup->iteration_count, setup->source.layer_count,
                 setup->machine.rank_count, setup->microbatch_count, study->schedule,
                 study->post_validation ? ", post-validation" : "");
-    text_format(out, "%-*s %12s %8s %8s %10s %15s %9s %6s %7s %10s %10s  %s\n", label_width,
-                "balancer", tokens ? "tokens/s" : "microbatch/s", "vs even", "vs tuned",
-                "iteration", "bubble_ratio", "imbalance", "rebal.", "layers", "moved", "peak mem",
-                "fits");
+    print_header(label_width, tokens, out);
     for (int row = 0; row < study->balancing_count; row++) {
         print_row(setup, &comparison->rows[row], label_width, out);
     }
     text_append(out,
-                "\niteration: mean over the run, decisions and migration included. bubble_ratio:"
-                " idle / total in the first -> last iteration.\nimbalance: max / mean load of"
-                " the ranks, mean over the run. peak mem: largest over the ranks.\n");
+                "\niteration: decisions and migration included. bubble_ratio: idle / total, in "
+                "the first and last iteration and over the run.\nimbalance: max / mean load of "
+                "the ranks. rebal.: decisions that moved layers. peak mem: of the fullest "
+                "rank.\n");
     print_inputs(&study->inputs, out);
 }
 

@@ -10,19 +10,32 @@
 #include <string.h>
 
 static const cli_command *const commands[] = {
-    &cli_command_simulate, &cli_command_plan,   &cli_command_schedule,
-    &cli_command_model,    &cli_command_report, &cli_command_export_perfetto,
+    &cli_command_simulate,
+    &cli_command_plan,
+    &cli_command_schedule,
+    &cli_command_model,
+    &cli_command_report,
+    &cli_command_export_perfetto,
 
-    &cli_command_simulate,        &cli_command_plan,   &cli_command_schedule, &cli_command_report,
-    &cli_command_export_perfetto, &cli_command_manual,
+    &cli_command_simulate,
+    &cli_command_plan,
+    &cli_command_schedule,
+    &cli_command_report,
+    &cli_command_export_perfetto,
+    &cli_command_manual,
 
     &cli_command_import_csv,
     &cli_command_show,
     &cli_command_manual,
 
-    &cli_command_simulate, &cli_command_plan,       &cli_command_schedule,
-    &cli_command_report,   &cli_command_import_csv, &cli_command_export_perfetto,
-    &cli_command_show,     &cli_command_manual,
+    &cli_command_simulate,
+    &cli_command_plan,
+    &cli_command_schedule,
+    &cli_command_report,
+    &cli_command_import_csv,
+    &cli_command_export_perfetto,
+    &cli_command_show,
+    &cli_command_manual,
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
 
