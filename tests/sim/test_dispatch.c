@@ -268,6 +268,43 @@ static int64_t floating_need(const bal_schedule *schedule, const bal_stage_costs
     return need;
 }
 
+static int64_t need_of(const bal_schedule *schedule, const bal_stage_costs *costs,
+                       sim_policy policy, int rank)
+{
+    return policy == SIM_GREEDY ? greedy_need(schedule, costs, rank)
+                                : floating_need(schedule, costs, rank);
+}
+
+static void one_less_than_the_least_limit_is_infeasible(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 18);
+    for (uint64_t seed = 0; seed < 1000; seed++) {
+        const random_problem problem = random_problem_draw(seed, memory);
+        const int ranks = problem.schedule.rank_count;
+        for (int policy = SIM_FLOATING_W; policy <= SIM_GREEDY; policy++) {
+            int64_t limit[5];
+            sim_dispatch *dispatch = NULL;
+            bal_timeline timeline;
+            for (int rank = 0; rank < ranks; rank++) {
+                limit[rank] = need_of(&problem.schedule, &problem.costs, (sim_policy)policy, rank);
+            }
+            limit[seed % (uint64_t)ranks]--;
+            assert_int_equal(
+                sim_dispatch_create(&problem.schedule, (sim_policy)policy, memory, &dispatch, NULL),
+                STATUS_OK);
+
+            if (sim_dispatch_play(dispatch, &problem.costs, limit, NULL, &timeline, NULL) !=
+                STATUS_INFEASIBLE) {
+                fail_msg("seed %llu, %s: a limit below the need was kept", (unsigned long long)seed,
+                         sim_policy_name((sim_policy)policy));
+            }
+        }
+        arena_reset(memory);
+    }
+    arena_destroy(memory);
+}
+
 static void dynamic_policies_keep_their_rules_and_replay_to_the_same_times(void **state)
 {
     (void)state;
@@ -281,8 +318,7 @@ static void dynamic_policies_keep_their_rules_and_replay_to_the_same_times(void 
         int64_t limit[5];
         int64_t peak[5];
         for (int rank = 0; rank < schedule->rank_count; rank++) {
-            limit[rank] = policy == SIM_GREEDY ? greedy_need(schedule, &problem.costs, rank)
-                                               : floating_need(schedule, &problem.costs, rank);
+            limit[rank] = need_of(schedule, &problem.costs, policy, rank);
             limit[rank] += rng_between(&generator, 0, 4);
         }
 
@@ -613,6 +649,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(under_static_both_engines_agree_to_the_nanosecond),
         cmocka_unit_test(the_families_play_alike_in_both_engines),
+        cmocka_unit_test(one_less_than_the_least_limit_is_infeasible),
         cmocka_unit_test(dynamic_policies_keep_their_rules_and_replay_to_the_same_times),
         cmocka_unit_test(memory_counted_moment_by_moment_peaks_within_the_limit),
         cmocka_unit_test(eight_equal_stages_take_the_measured_spans),
