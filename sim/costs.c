@@ -37,6 +37,51 @@ static status add_times(int64_t *total, const int64_t *op_ns, const bal_stage_co
     return STATUS_OK;
 }
 
+/// All bits that are set in some time of an array: at least the largest, less than twice it, and
+/// negative if one is.
+static int64_t bits_of(const int64_t *ns, int64_t count)
+{
+    int64_t bits = 0;
+    for (int64_t index = 0; index < count; index++) {
+        bits |= ns[index];
+    }
+    return bits;
+}
+
+/// Whether every time is so small that their sum cannot come near the limit, whatever they are. One
+/// cheap pass that spares nearly all costs the exact sum, which takes longer than the play.
+static bool are_small(const bal_schedule *schedule, const bal_stage_costs *costs)
+{
+    enum { TIMES_PER_CELL = 5 }; // F, B, W and two messages
+    const int64_t cells = (int64_t)costs->stage_count * costs->microbatch_count;
+    const int64_t all = (int64_t)costs->stage_count * schedule->microbatch_count * TIMES_PER_CELL;
+    const int64_t bits = bits_of(costs->forward_ns, cells) |
+                         bits_of(costs->backward_input_ns, cells) |
+                         bits_of(costs->backward_weight_ns, cells) |
+                         bits_of(costs->send_forward_ns, costs->stage_count) |
+                         bits_of(costs->send_backward_ns, costs->stage_count);
+    return bits >= 0 && bits <= INT64_MAX / 4 / all;
+}
+
+static status check_times(const bal_schedule *schedule, const bal_stage_costs *costs,
+                          error_message *err)
+{
+    const int microbatches = schedule->microbatch_count;
+    int64_t total = 0;
+    if (are_small(schedule, costs)) return STATUS_OK;
+    TRY(add_times(&total, costs->forward_ns, costs, microbatches, "forward_ns", err));
+    TRY(add_times(&total, costs->backward_input_ns, costs, microbatches, "backward_input_ns", err));
+    TRY(add_times(&total, costs->backward_weight_ns, costs, microbatches, "backward_weight_ns",
+                  err));
+    for (int stage = 0; stage < costs->stage_count; stage++) {
+        TRY(add_time(&total, sim_network_transfer_ns(schedule, costs, OP_FORWARD, stage),
+                     microbatches, "send_forward_ns", stage, err));
+        TRY(add_time(&total, sim_network_transfer_ns(schedule, costs, OP_BACKWARD_INPUT, stage),
+                     microbatches, "send_backward_ns", stage, err));
+    }
+    return STATUS_OK;
+}
+
 /// Adds what an op of every microbatch could add to or take from memory.
 static status add_memory(int64_t *total, int64_t change, int microbatch_count, const char *what,
                          int stage, error_message *err)
@@ -72,7 +117,6 @@ status sim_costs_check(const bal_schedule *schedule, const bal_stage_costs *cost
 {
     const int microbatches = schedule->microbatch_count;
     const int stages = schedule->rank_count * schedule->chunk_count;
-    int64_t total = 0;
     if (costs->stage_count != stages) {
         return error_set(err, STATUS_INVALID, "costs of %d stages for a schedule of %d stages",
                          costs->stage_count, stages);
@@ -82,16 +126,7 @@ status sim_costs_check(const bal_schedule *schedule, const bal_stage_costs *cost
                          "costs of %d microbatches for a schedule of %d microbatches",
                          costs->microbatch_count, microbatches);
     }
-    TRY(add_times(&total, costs->forward_ns, costs, microbatches, "forward_ns", err));
-    TRY(add_times(&total, costs->backward_input_ns, costs, microbatches, "backward_input_ns", err));
-    TRY(add_times(&total, costs->backward_weight_ns, costs, microbatches, "backward_weight_ns",
-                  err));
-    for (int stage = 0; stage < costs->stage_count; stage++) {
-        TRY(add_time(&total, sim_network_transfer_ns(schedule, costs, OP_FORWARD, stage),
-                     microbatches, "send_forward_ns", stage, err));
-        TRY(add_time(&total, sim_network_transfer_ns(schedule, costs, OP_BACKWARD_INPUT, stage),
-                     microbatches, "send_backward_ns", stage, err));
-    }
+    TRY(check_times(schedule, costs, err));
     return check_memory(costs, microbatches, err);
 }
 

@@ -94,6 +94,13 @@ static void compile(void *context)
     arena_reset(problem->scratch);
 }
 
+static void check(void *context)
+{
+    static_case *problem = context;
+    error_message err = {0};
+    bench_require(sim_costs_check(&problem->schedule, &problem->costs, &err), &err);
+}
+
 static void measure_static(bool smoke, int ranks, int microbatches, int columns)
 {
     arena *memory = arena_create(1 << 20);
@@ -110,6 +117,11 @@ static void measure_static(bool smoke, int ranks, int microbatches, int columns)
     const bench_time timeline = bench_measure(smoke, play, &problem);
     bench_print("static_engine_timeline_ns_per_op", timeline.median_ns / ops, "ns",
                 "P=%d M=%d costs per %s", ranks, microbatches, costs);
+    if (columns > 1) {
+        const bench_time checked = bench_measure(smoke, check, &problem);
+        bench_print("costs_check_ns_per_op", checked.median_ns / ops, "ns",
+                    "P=%d M=%d costs per %s", ranks, microbatches, costs);
+    }
     if (columns == 1) {
         const bench_time compiled = bench_measure(smoke, compile, &problem);
         bench_print("static_engine_compile_ns_per_op", compiled.median_ns / ops, "ns", "P=%d M=%d",
