@@ -247,6 +247,36 @@ static void bytes_of_a_small_layer_are_those_counted_by_hand(void **state)
     assert_int_equal(weight.attention.bytes + weight.attention.flop, 0);
 }
 
+static void a_small_layer_with_experts_is_counted_by_hand(void **state)
+{
+    (void)state;
+    model_config config = llama(4);
+    config.hidden_size = 8;
+    config.head_count = 2;
+    config.kv_head_count = 1;
+    config.query_key_dim = 4;
+    config.value_dim = 4;
+    config.expert_ffn_size = 6;
+    config.shared_ffn_size = 10;
+    const model_shape shape = shape_of(4, 1, MODEL_ATTENTION_FLASH);
+    const model_layer_work forward = model_layer_work_of(&config, &shape, 0, MODEL_PASS_FORWARD);
+    const model_layer_work input =
+        model_layer_work_of(&config, &shape, 0, MODEL_PASS_BACKWARD_INPUT);
+    const model_memory memory = model_layer_memory(&config, &shape, 0);
+
+    // Activation of 2 * 6 + 10 = 22 numbers from 44. Norms 4h, residuals 6h, rotation of 8 + 4
+    // numbers read and written, 44 + 22, to two experts and back 6h; backward norms 6h, 88 + 22.
+    assert_int_equal(forward.elementwise.bytes, 4 * 2 * (4 * 8 + 6 * 8 + 2 * 12 + 66 + 6 * 8));
+    assert_int_equal(input.elementwise.bytes, 4 * 2 * (6 * 8 + 6 * 8 + 2 * 12 + 110 + 6 * 8));
+    // Inputs: two of attention, router, two expert rows, their 6 each, the shared 10; the shared
+    // expert reads what the router has kept. Outputs: 16 + 8, 4, 2 * 12, 2 * 8, 20, 8.
+    const int64_t inputs = 8 + 8 + 8 + 2 * 8 + 2 * 6 + 10;
+    const int64_t outputs = 16 + 8 + 4 + 24 + 16 + 20 + 8;
+    assert_int_equal(memory.gradient_bytes, 4 * 2 * (inputs + outputs));
+    // And for B: queries, keys and values, inputs of both norms, of the activation, two rows.
+    assert_int_equal(memory.activation_bytes, 4 * 2 * (inputs + 16 + 2 * 8 + 44 + 2 * 8));
+}
+
 static void bytes_of_embedding_and_head_are_those_counted_by_hand(void **state)
 {
     (void)state;
@@ -366,6 +396,7 @@ int main(void)
         cmocka_unit_test(latent_attention_multiplies_by_all_its_matrices),
         cmocka_unit_test(a_window_hides_pairs_from_flash_attention_only),
         cmocka_unit_test(bytes_of_a_small_layer_are_those_counted_by_hand),
+        cmocka_unit_test(a_small_layer_with_experts_is_counted_by_hand),
         cmocka_unit_test(bytes_of_embedding_and_head_are_those_counted_by_hand),
         cmocka_unit_test(float32_doubles_what_is_sent),
         cmocka_unit_test(absurd_sizes_saturate),
