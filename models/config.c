@@ -550,8 +550,7 @@ status model_config_open(const char *name_or_path, arena *memory, model_config *
                          error_message *err)
 {
     json_document *document = NULL;
-    bool is_shipped = false;
-    TRY(model_shipped_open(MODEL_SHIPPED_CONFIG, name_or_path, &document, &is_shipped, err));
+    TRY(model_shipped_open(MODEL_SHIPPED_CONFIG, name_or_path, &document, err));
     const status result = model_config_read(document, memory, config, err);
     json_close(document);
     return result;

@@ -171,8 +171,7 @@ status model_hardware_open(const char *name_or_path, arena *memory, model_hardwa
                            error_message *err)
 {
     json_document *document = NULL;
-    bool is_shipped = false;
-    TRY(model_shipped_open(MODEL_SHIPPED_HARDWARE, name_or_path, &document, &is_shipped, err));
+    TRY(model_shipped_open(MODEL_SHIPPED_HARDWARE, name_or_path, &document, err));
     const status result = model_hardware_read(document, name_or_path, memory, hardware, err);
     json_close(document);
     return result;

@@ -26,17 +26,10 @@ static status refuse(model_shipped_kind kind, const char *name, status code, err
 }
 
 status model_shipped_open(model_shipped_kind kind, const char *name_or_path,
-                          json_document **document, bool *is_shipped, error_message *err)
+                          json_document **document, error_message *err)
 {
     const char *text = embedded_find(files_of(kind), name_or_path);
-    if (text != NULL) {
-        TRY(json_open_bytes(name_or_path, text, strlen(text), document, err));
-        *is_shipped = true;
-        return STATUS_OK;
-    }
+    if (text != NULL) return json_open_bytes(name_or_path, text, strlen(text), document, err);
     const status result = json_open(name_or_path, document, err);
-    if (result == STATUS_IO) return refuse(kind, name_or_path, result, err);
-    TRY(result);
-    *is_shipped = false;
-    return STATUS_OK;
+    return result == STATUS_IO ? refuse(kind, name_or_path, result, err) : result;
 }

@@ -5,8 +5,6 @@
 #include "base/json.h"
 #include "base/status.h"
 
-#include <stdbool.h>
-
 typedef enum model_shipped_kind {
     MODEL_SHIPPED_CONFIG,  ///< models/configs
     MODEL_SHIPPED_HARDWARE ///< models/hardware
@@ -15,11 +13,10 @@ typedef enum model_shipped_kind {
 extern const embedded_file model_shipped_configs[];  // by name
 extern const embedded_file model_shipped_hardware[]; // by name
 
-/// Opens a shipped file by its exact name, or a file on disk: any other word is a path, and a path
-/// with a slash in it is never a name.
+/// Opens a shipped file by its exact name, or a file on disk: any other word is a path. A file that
+/// has the name of a shipped one is reached as ./NAME.
 ///
 /// @param document release with json_close
-/// @param is_shipped out: which of both it was
 /// @return STATUS_IO, naming the shipped ones of this kind, if it is neither; else as json_open.
 status model_shipped_open(model_shipped_kind kind, const char *name_or_path,
-                          json_document **document, bool *is_shipped, error_message *err);
+                          json_document **document, error_message *err);
