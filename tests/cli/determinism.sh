@@ -1,0 +1,36 @@
+# The same input gives the same bytes: run by run, under other locales and time zones, and on every
+# machine and by every compiler, for determinism.txt holds the hash of each output.
+# Usage: determinism.sh DYNMO [new], in tests/. With `new` prints determinism.txt as it would be now,
+# for a commit that says why an output has changed.
+set -eu
+dynmo=$1
+list=cli/determinism.txt
+failed=0
+out=$(mktemp)
+trap 'rm -f "$out"' EXIT
+
+# hash_of LOCALE TIME_ZONE WORD...: of what the command writes to standard output
+hash_of() {
+    locale=$1
+    time_zone=$2
+    shift 2
+    LC_ALL=$locale TZ=$time_zone "$dynmo" "$@" >"$out"
+    sha256sum <"$out" | cut -c 1-64
+}
+
+while read -r wanted words; do
+    # shellcheck disable=SC2086 # words is a list of words
+    first=$(hash_of C UTC $words)
+    # shellcheck disable=SC2086
+    second=$(hash_of de_DE.UTF-8 Asia/Tokyo $words)
+    if [ "${2:-}" = new ]; then
+        echo "$first $words"
+    elif [ "$first" != "$second" ]; then
+        echo "dynmo $words: differs from run to run"
+        failed=1
+    elif [ "$first" != "$wanted" ]; then
+        echo "dynmo $words: hash is $first, was $wanted"
+        failed=1
+    fi
+done <"$list"
+exit $failed
