@@ -6,19 +6,45 @@
 /// then the smallest makespan, then the first.
 ///
 /// Source: Qi et al., Zero bubble pipeline parallelism, ICLR 2024, section 3.1: warmup, priority of
-/// B over F, and the rule for W in a gap, two variants each.
+/// B over F, and the rule for W in a gap, two variants each. Theirs are eight of the plans here;
+/// further warmups and the hand orders, cut to the memory limit, are ours.
 #include "balance/schedule_families.h"
 
 #include <assert.h>
 #include <inttypes.h>
 
-/// Where a pass takes its warmup from.
+/// How many forwards a rank runs before its first B, as far as its memory allows.
 typedef enum warmup_rule {
-    WARMUP_NO_DELAY, ///< forwards that end before the first gradient arrives
+    WARMUP_NO_DELAY, ///< those that end before the first gradient arrives
     WARMUP_NO_GAP,   ///< one more, so that the rank never waits for it
-    WARMUP_HAND_1,   ///< zb-h1: as many as ranks behind
-    WARMUP_HAND_2,   ///< zb-h2: twice as many
+    WARMUP_SLOPE,    ///< a fixed number for each rank behind
+    WARMUP_SPREAD,   ///< what fills the memory on rank 0, in proportion to the ranks behind
 } warmup_rule;
+
+typedef struct warmup {
+    warmup_rule rule;
+    int quarters;      // WARMUP_SLOPE: forwards per rank behind, in quarters, rounded up
+    bool is_staggered; // a later rank runs at least one fewer, so that none waits for its input;
+                       // else it may run as many, which pays where memory is tight
+} warmup;
+
+/// The paper's two come first. Where the limit is below that of zb-h1, the flat slopes win.
+static const warmup warmups[] = {
+    {.rule = WARMUP_NO_DELAY, .is_staggered = true},
+    {.rule = WARMUP_NO_GAP, .is_staggered = true},
+    {.rule = WARMUP_NO_DELAY},
+    {.rule = WARMUP_NO_GAP},
+    {.rule = WARMUP_SPREAD},
+    {.rule = WARMUP_SLOPE, .quarters = 1},
+    {.rule = WARMUP_SLOPE, .quarters = 2},
+    {.rule = WARMUP_SLOPE, .quarters = 3},
+    {.rule = WARMUP_SLOPE, .quarters = 4},
+    {.rule = WARMUP_SLOPE, .quarters = 4, .is_staggered = true},
+    {.rule = WARMUP_SLOPE, .quarters = 6},
+    {.rule = WARMUP_SLOPE, .quarters = 8},
+    {.rule = WARMUP_SLOPE, .quarters = 8, .is_staggered = true},
+};
+enum { WARMUP_COUNT = sizeof warmups / sizeof warmups[0] };
 
 typedef enum weight_rule {
     WEIGHT_FILL_ALL,  ///< W in every gap, also where it overruns
@@ -26,20 +52,13 @@ typedef enum weight_rule {
     WEIGHT_HAND,      ///< W at a fixed distance behind B: zb-h1, zb-h2
 } weight_rule;
 
+/// What a pass decides by.
 typedef struct plan {
-    warmup_rule warmup;
+    warmup warmup;
     weight_rule weight;
+    int hand_depth;      // WEIGHT_HAND: 1 for zb-h1, 2 for zb-h2
     bool backward_first; // leave out a forward that would delay the next B
 } plan;
-
-static const plan plans[] = {
-    {WARMUP_NO_DELAY, WEIGHT_FILL_ALL, true},  {WARMUP_NO_DELAY, WEIGHT_FILL_PAST, true},
-    {WARMUP_NO_DELAY, WEIGHT_FILL_ALL, false}, {WARMUP_NO_DELAY, WEIGHT_FILL_PAST, false},
-    {WARMUP_NO_GAP, WEIGHT_FILL_ALL, true},    {WARMUP_NO_GAP, WEIGHT_FILL_PAST, true},
-    {WARMUP_NO_GAP, WEIGHT_FILL_ALL, false},   {WARMUP_NO_GAP, WEIGHT_FILL_PAST, false},
-    {WARMUP_HAND_1, WEIGHT_HAND, false},       {WARMUP_HAND_2, WEIGHT_HAND, false},
-};
-enum { PLAN_COUNT = sizeof plans / sizeof plans[0] };
 
 /// A rank during a pass; the costs of its stage stand beside what it has done so far.
 typedef struct rank_state {
@@ -146,23 +165,38 @@ static void fill_gap(search *find, int rank, int64_t arrival_ns, weight_rule rul
     }
 }
 
+/// Forwards of a rank's warmup beside the first, where the rule is a number.
+static int planned_warmup(const search *find, int rank, const warmup *by)
+{
+    const rank_state *state = &find->ranks[rank];
+    const int last = find->rank_count - 1;
+    const int behind = last - rank;
+    if (by->rule != WARMUP_SPREAD) return (by->quarters * behind + 3) / 4;
+    if (last == 0) return 0;
+    int64_t fitting = 2 * last; // zb-h2 never needs more
+    if (state->memory_forward > 0) {
+        const int64_t further = (state->memory_limit - forward_need(state)) / state->memory_forward;
+        if (further < fitting) fitting = further;
+    }
+    return (int)((fitting * behind + last - 1) / last);
+}
+
 /// Counts the forwards of a rank's warmup beside the first, under its memory limit.
 ///
 /// @param gradient_ns when the first gradient arrives
-static int count_warmup(const search *find, int rank, int64_t gradient_ns, warmup_rule rule,
+static int count_warmup(const search *find, int rank, int64_t gradient_ns, const warmup *by,
                         int64_t *end_ns)
 {
     const rank_state *state = &find->ranks[rank];
-    const int behind = find->rank_count - 1 - rank;
-    const int hand = rule == WARMUP_HAND_1 ? behind : 2 * behind;
+    const int planned = planned_warmup(find, rank, by);
     int count = 0;
     int64_t held = state->held;
     *end_ns = state->free_ns;
     while (count + 1 < find->microbatch_count &&
            held + forward_need(state) <= state->memory_limit) {
-        if (rule == WARMUP_NO_DELAY && *end_ns + state->forward_ns > gradient_ns) break;
-        if (rule == WARMUP_NO_GAP && *end_ns >= gradient_ns) break;
-        if (rule >= WARMUP_HAND_1 && count == hand) break;
+        if (by->rule == WARMUP_NO_DELAY && *end_ns + state->forward_ns > gradient_ns) break;
+        if (by->rule == WARMUP_NO_GAP && *end_ns >= gradient_ns) break;
+        if (by->rule >= WARMUP_SLOPE && count == planned) break;
         held += state->memory_forward;
         *end_ns += state->forward_ns;
         count++;
@@ -170,9 +204,16 @@ static int count_warmup(const search *find, int rank, int64_t gradient_ns, warmu
     return count;
 }
 
-/// First forward and warmup of all ranks. A later rank warms up by one forward fewer, or
-/// it would wait for the rank before it.
-static void warm_up(search *find, warmup_rule rule)
+/// The most forwards that a rank may warm up by behind one that warms up by before: never more,
+/// or it would need what the other has not sent.
+static int warmup_most(const search *find, const warmup *by, int before)
+{
+    const bool runs_all = before + 1 == find->microbatch_count;
+    return by->is_staggered && !runs_all && before > 0 ? before - 1 : before;
+}
+
+/// First forward and warmup of all ranks.
+static void warm_up(search *find, const warmup *by)
 {
     const int last = find->rank_count - 1;
     for (int rank = 0; rank <= last; rank++) {
@@ -182,18 +223,14 @@ static void warm_up(search *find, warmup_rule rule)
     for (int rank = last; rank >= 0; rank--) {
         rank_state *state = &find->ranks[rank];
         int64_t end_ns = state->free_ns;
-        state->warmup = rank == last ? 0 : count_warmup(find, rank, gradient_ns, rule, &end_ns);
+        state->warmup = rank == last ? 0 : count_warmup(find, rank, gradient_ns, by, &end_ns);
         const int64_t begin_ns = end_ns > gradient_ns ? end_ns : gradient_ns;
         gradient_ns = begin_ns + state->input_ns + state->send_backward_ns;
     }
     for (int rank = 0; rank <= last; rank++) {
         rank_state *state = &find->ranks[rank];
-        if (rank > 0) {
-            const int before = state[-1].warmup;
-            const int most =
-                before + 1 == find->microbatch_count || before == 0 ? before : before - 1;
-            if (state->warmup > most) state->warmup = most;
-        }
+        const int most = rank > 0 ? warmup_most(find, by, state[-1].warmup) : state->warmup;
+        if (state->warmup > most) state->warmup = most;
         for (int forward = 0; forward < state->warmup; forward++) {
             put(find, rank, OP_FORWARD, forward_arrival(find, rank));
         }
@@ -264,7 +301,6 @@ static void run_forwards(search *find, weight_rule rule)
 static void run_backwards(search *find, const plan *by)
 {
     const int last = find->rank_count - 1;
-    const int depth = by->warmup == WARMUP_HAND_2 ? 2 : 1;
     int64_t gradient_ns = 0;
     for (int rank = last; rank >= 0; rank--) {
         rank_state *state = &find->ranks[rank];
@@ -277,7 +313,7 @@ static void run_backwards(search *find, const plan *by)
         }
         put(find, rank, OP_BACKWARD_INPUT, gradient_ns);
         gradient_ns = state->free_ns + state->send_backward_ns;
-        if (by->weight == WEIGHT_HAND && state->weights + depth * rank < state->inputs) {
+        if (by->weight == WEIGHT_HAND && state->weights + by->hand_depth * rank < state->inputs) {
             put(find, rank, OP_BACKWARD_WEIGHT, 0);
         }
     }
@@ -333,7 +369,7 @@ static void finish(search *find)
 static void run_pass(search *find, const plan *by)
 {
     reset(find);
-    warm_up(find, by->warmup);
+    warm_up(find, &by->warmup);
     run_backwards(find, by);
     for (int microbatch = 1; microbatch < find->microbatch_count; microbatch++) {
         if (is_beaten(find)) return;
@@ -342,6 +378,28 @@ static void run_pass(search *find, const plan *by)
         run_backwards(find, by);
     }
     finish(find);
+}
+
+/// The paper's eight plans come first, so that they win ties.
+static void run_all(search *find)
+{
+    for (int index = 0; index < WARMUP_COUNT; index++) {
+        for (int variant = 0; variant < 4; variant++) {
+            const plan by = {.warmup = warmups[index],
+                             .weight = variant % 2 == 0 ? WEIGHT_FILL_ALL : WEIGHT_FILL_PAST,
+                             .backward_first = variant < 2};
+            run_pass(find, &by);
+        }
+    }
+    for (int variant = 0; variant < 4; variant++) {
+        const int depth = 1 + variant / 2;
+        const plan by = {.warmup = {.rule = WARMUP_SLOPE,
+                                    .quarters = 4 * depth,
+                                    .is_staggered = variant % 2 == 0},
+                         .weight = WEIGHT_HAND,
+                         .hand_depth = depth};
+        run_pass(find, &by);
+    }
 }
 
 /// Mean over the microbatches of one stage, rounded to the nearest ns.
@@ -458,9 +516,7 @@ status bal_schedule_search_zb_auto(const bal_schedule_request *request, arena *m
     search find;
     TRY(carve(request, memory, &find, err));
     TRY(read_costs(request, &find, err));
-    for (int index = 0; index < PLAN_COUNT; index++) {
-        run_pass(&find, &plans[index]);
-    }
+    run_all(&find);
     const uint8_t *kind = find.best_kinds;
     for (int rank = 0; rank < find.rank_count; rank++) {
         int next_microbatch[OP_KIND_COUNT] = {0};
