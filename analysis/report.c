@@ -126,7 +126,7 @@ static status plot_series(const ana_report *report, bool bubble, text_buffer *sv
             text_format(&settings, "%d %.6f\n", series->iteration[point], values[point]);
         }
         text_append(&settings, "EOD\n");
-        text_format(&titles, "titles[%d] = ", shown + 1);
+        text_format(&titles, "numbers[%d] = %d\ntitles[%d] = ", shown + 1, index, shown + 1);
         ana_plot_quote(&titles, series->label);
         text_append(&titles, "\n");
         if (series->iteration[series->count - 1] > last_iteration) {
@@ -139,10 +139,11 @@ static status plot_series(const ana_report *report, bool bubble, text_buffer *sv
         return STATUS_OK;
     }
     text_format(&settings,
-                "array titles[%d]\n%stitle_of(n) = titles[n + 1]\nheight = 300\nseries_count = %d\n"
+                "array titles[%d]\narray numbers[%d]\n%stitle_of(n) = titles[n + 1]\n"
+                "number_of(n) = numbers[n + 1]\nheight = 300\nseries_count = %d\n"
                 "last_iteration = %d\ny_low = %d\ny_title = \"%s\"\n",
-                shown, titles.failed ? "" : titles.bytes, shown, last_iteration, bubble ? 0 : 1,
-                bubble ? "bubble_ratio" : "imbalance_ratio (max / mean)");
+                shown, shown, titles.failed ? "" : titles.bytes, shown, last_iteration,
+                bubble ? 0 : 1, bubble ? "bubble_ratio" : "imbalance_ratio (max / mean)");
     const status result = ana_plot("series", &settings, svg, err);
     text_free(&settings);
     text_free(&titles);

@@ -1,5 +1,6 @@
 # One quantity over the iterations, a line per row of the comparison. Set before: height, y_title,
-# series_count, title_of(n); data blocks $series_0, $series_1, ... with rows
+# y_low, last_iteration, series_count, title_of(n), number_of(n) (which color: a row has the same in
+# every figure); data blocks $series_0, $series_1, ... with rows
 #   iteration value
 set terminal svg size 1000,height font "Helvetica,12" rounded background "#ffffff"
 set border 3 lc rgb "#888888"
@@ -15,4 +16,4 @@ set grid ytics lc rgb "#dddddd"
 array colors[8] = [0x999999, 0x000000, 0x0072B2, 0xE69F00, 0x009E73, 0xD55E00, 0xCC79A7, 0x56B4E9]
 array dashes[3] = [1, 2, 4]
 plot for [n = 0:series_count - 1] sprintf("$series_%d", n) using 1:2 with lines lw 1.6 \
-    dt dashes[n / 8 % 3 + 1] lc rgb colors[n % 8 + 1] title title_of(n)
+    dt dashes[number_of(n) / 8 % 3 + 1] lc rgb colors[number_of(n) % 8 + 1] title title_of(n)
