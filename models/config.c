@@ -3,7 +3,6 @@
 #include "models/saturating.h"
 #include "models/shipped.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum {

@@ -4,7 +4,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdbool.h>
 #include <string.h>
 
 static const double efficiency_min = 1e-6; // a smaller share is a unit mistake
