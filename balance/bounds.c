@@ -49,6 +49,21 @@ static int64_t min_of(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/// Whether a message from a stage to the next one crosses ranks; else it costs nothing.
+static bool crosses(int stage, int rank_count, int chunk_count, bal_placement placement)
+{
+    return bal_rank_of_stage(placement, rank_count, chunk_count, stage, NULL) !=
+           bal_rank_of_stage(placement, rank_count, chunk_count, stage + 1, NULL);
+}
+
+/// Time of the messages both ways between a stage and the next one.
+static int64_t both_sends(const bal_stage_costs *costs, int stage, int rank_count, int chunk_count,
+                          bal_placement placement)
+{
+    if (!crosses(stage, rank_count, chunk_count, placement)) return 0;
+    return add(costs->send_forward_ns[stage], costs->send_backward_ns[stage + 1]);
+}
+
 /// The time of a stage's microbatch, where one column may stand for all.
 static int64_t at(const bal_stage_costs *costs, const int64_t *times, int stage, int microbatch)
 {
@@ -83,22 +98,25 @@ static int64_t least_of(const bal_stage_costs *costs, const int64_t *times, int 
 }
 
 /// The longest microbatch's way from stage 0 to the last, back to a stage, and W there.
-static int64_t longest_way(const bal_stage_costs *costs, int microbatch_count)
+static int64_t longest_way(const bal_stage_costs *costs, int rank_count, int chunk_count,
+                           bal_placement placement)
 {
-    const int columns = costs->microbatch_count == 1 ? 1 : microbatch_count;
     const int last = costs->stage_count - 1;
     int64_t longest = 0;
-    for (int microbatch = 0; microbatch < columns; microbatch++) {
+    for (int column = 0; column < costs->microbatch_count; column++) {
         int64_t way = 0;
         for (int stage = 0; stage <= last; stage++) {
-            way = add(way, at(costs, costs->forward_ns, stage, microbatch));
-            if (stage < last) way = add(way, costs->send_forward_ns[stage]);
+            way = add(way, at(costs, costs->forward_ns, stage, column));
+            if (stage == last || !crosses(stage, rank_count, chunk_count, placement)) continue;
+            way = add(way, costs->send_forward_ns[stage]);
         }
         for (int stage = last; stage >= 0; stage--) {
-            if (stage < last) way = add(way, costs->send_backward_ns[stage + 1]);
-            way = add(way, at(costs, costs->backward_input_ns, stage, microbatch));
+            if (stage < last && crosses(stage, rank_count, chunk_count, placement)) {
+                way = add(way, costs->send_backward_ns[stage + 1]);
+            }
+            way = add(way, at(costs, costs->backward_input_ns, stage, column));
             longest =
-                max_of(longest, add(way, at(costs, costs->backward_weight_ns, stage, microbatch)));
+                max_of(longest, add(way, at(costs, costs->backward_weight_ns, stage, column)));
         }
     }
     return longest;
@@ -127,7 +145,7 @@ static rank_work work_of(const bal_stage_costs *costs, int rank, int rank_count,
 int64_t bal_makespan_lower_bound_ns(const bal_stage_costs *costs, int rank_count, int chunk_count,
                                     bal_placement placement, int microbatch_count)
 {
-    int64_t bound = longest_way(costs, microbatch_count);
+    int64_t bound = longest_way(costs, rank_count, chunk_count, placement);
     int64_t head = 0; // until the first F reaches the rank
     int64_t tail = 0; // from the end of the rank's last B until stage 0 has ended its own
     for (int rank = 0; rank < rank_count; rank++) {
@@ -140,7 +158,7 @@ int64_t bal_makespan_lower_bound_ns(const bal_stage_costs *costs, int rank_count
         head = add(head, least_of(costs, costs->forward_ns, rank));
         head = add(head, costs->send_forward_ns[rank]);
         tail = add(tail, least_of(costs, costs->backward_input_ns, rank));
-        tail = add(tail, costs->send_backward_ns[rank + 1]);
+        tail = add(tail, costs->send_backward_ns[rank + 1]); // stages of two ranks
     }
     return bound;
 }
@@ -154,8 +172,7 @@ int64_t bal_span_lower_bound_ns(const bal_stage_costs *costs, int rank_count, in
         trip = add(trip, least_of(costs, costs->forward_ns, stage));
         trip = add(trip, least_of(costs, costs->backward_input_ns, stage));
         if (stage < costs->stage_count - 1) {
-            trip = add(trip, costs->send_forward_ns[stage]);
-            trip = add(trip, costs->send_backward_ns[stage + 1]);
+            trip = add(trip, both_sends(costs, stage, rank_count, chunk_count, placement));
         }
         if (stage >= rank_count) continue;
         const rank_work work =

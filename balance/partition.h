@@ -53,7 +53,8 @@ status bal_partition_moved_bytes(const bal_chain *chain, const int *current_firs
 /// The plan with every cut as far behind as any plan whose largest load is within load, or with no
 /// cut behind those of at_most (NULL: no such limit).
 ///
-/// @param at_most [stage_count + 1]
+/// @param at_most     [stage_count + 1]
+/// @param first_layer [stage_count + 1] out; after failure its content means nothing
 /// @return STATUS_INFEASIBLE if there is none. Needs a chain without transfer_ns (asserted).
 status bal_partition_latest(const bal_chain *chain, int64_t load, const int *at_most,
                             int *first_layer, error_message *err);

@@ -258,10 +258,151 @@ static void every_objective_equals_an_exhaustive_search(void **state)
     arena_destroy(memory);
 }
 
+static bal_chain chain_of(const bal_problem *problem, arena *memory)
+{
+    bal_chain chain;
+    error_message err = {0};
+    if (bal_chain_of(problem, memory, &chain, &err) != STATUS_OK) fail_msg("%s", err.message);
+    return chain;
+}
+
+static bal_problem problem_of(const int64_t *time_ns, int layer_count, int stage_count)
+{
+    return (bal_problem){
+        .layers = {.layer_count = layer_count, .microbatch_count = 1, .forward_ns = time_ns},
+        .stage_count = stage_count};
+}
+
+static void a_stage_leaves_a_layer_that_only_the_next_one_can_hold(void **state)
+{
+    (void)state;
+    // Stage 0 could take layers 0 and 1, but then stage 1 would begin with layer 2, which only
+    // stage 2 has the memory for, and must not be empty.
+    const int64_t time_ns[] = {1, 1, 1, 1};
+    const int64_t bytes[] = {1, 1, 9, 1};
+    bal_problem problem = problem_of(time_ns, 4, 3);
+    problem.layers.state_bytes = bytes;
+    problem.stage_memory_bytes = (const int64_t[]){2, 2, 10};
+    arena *memory = arena_create(4096);
+    const bal_chain chain = chain_of(&problem, memory);
+    int first[4];
+    int64_t bottleneck = 0;
+
+    assert_int_equal(bal_partition_bottleneck(&chain, memory, first, &bottleneck, NULL), STATUS_OK);
+
+    assert_memory_equal(first, ((const int[]){0, 1, 2, 4}), sizeof first);
+    assert_int_equal(bottleneck, 2);
+    arena_destroy(memory);
+}
+
+static void cuts_are_as_far_behind_as_the_optimum_allows(void **state)
+{
+    (void)state;
+    const int64_t ones[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    const bal_problem problem = problem_of(ones, 10, 4);
+    arena *memory = arena_create(4096);
+    const bal_chain chain = chain_of(&problem, memory);
+    int first[5];
+    int64_t bottleneck = 0;
+
+    assert_int_equal(bal_partition_bottleneck(&chain, memory, first, &bottleneck, NULL), STATUS_OK);
+    assert_memory_equal(first, ((const int[]){0, 3, 6, 9, 10}), sizeof first);
+    assert_int_equal(bal_partition_latest(&chain, 3, (const int[]){0, 2, 6, 9, 10}, first, NULL),
+                     STATUS_OK);
+    assert_memory_equal(first, ((const int[]){0, 2, 5, 8, 10}), sizeof first);
+    arena_destroy(memory);
+}
+
+static void what_no_plan_keeps_is_infeasible_and_touches_nothing(void **state)
+{
+    (void)state;
+    const int64_t time_ns[] = {5, 5, 5};
+    const int64_t bytes[] = {1, 9, 1};
+    bal_problem problem = problem_of(time_ns, 3, 2);
+    problem.layers.state_bytes = bytes;
+    problem.stage_memory_bytes = (const int64_t[]){5, 8};
+    arena *memory = arena_create(4096);
+    bal_chain chain = chain_of(&problem, memory);
+    error_message err = {0};
+    int first[3] = {-7, -7, -7};
+    int64_t value = -7;
+
+    assert_int_equal(bal_partition_bottleneck(&chain, memory, first, &value, &err),
+                     STATUS_INFEASIBLE);
+    assert_string_equal(err.message, "layer 1 alone (9 bytes of state) exceeds the memory cap of "
+                                     "every stage");
+    problem.stage_memory_bytes = (const int64_t[]){9, 9};
+    chain = chain_of(&problem, memory);
+    assert_int_equal(bal_partition_1f1b(&chain, 4, memory, first, &value, &err), STATUS_INFEASIBLE);
+    assert_string_equal(err.message, "no plan of 2 stages keeps every stage within its memory cap "
+                                     "and non-empty: together they hold at most the first 2 of 3 "
+                                     "layers");
+    problem.stage_memory_bytes = NULL;
+    chain = chain_of(&problem, memory);
+    assert_int_equal(bal_partition_moved_bytes(&chain, (const int[]){0, 1, 3}, 2, 9, memory, first,
+                                               &value, &err),
+                     STATUS_INFEASIBLE);
+    assert_string_equal(err.message, "no plan keeps every load within load_cap_ns 9; the smallest "
+                                     "bottleneck is 10");
+    assert_int_equal(bal_partition_latest(&chain, 10, (const int[]){0, 0, 3}, first, &err),
+                     STATUS_INFEASIBLE);
+    assert_string_equal(err.message,
+                        "no plan keeps every load within 10 and its cuts within the limits");
+    assert_int_equal(value, -7);
+    arena_destroy(memory);
+}
+
+static void a_1f1b_bound_without_microbatches_or_beyond_int64_is_invalid(void **state)
+{
+    (void)state;
+    const int64_t large[] = {INT64_MAX / 4, 1};
+    const bal_problem problem = problem_of(large, 2, 2);
+    arena *memory = arena_create(4096);
+    const bal_chain chain = chain_of(&problem, memory);
+    error_message err = {0};
+    int first[3];
+    int64_t value = 0;
+
+    assert_int_equal(bal_partition_1f1b(&chain, 0, memory, first, &value, &err), STATUS_INVALID);
+    assert_string_equal(err.message, "microbatch_count 0 of the 1F1B bound is below 1");
+    assert_int_equal(bal_partition_1f1b(&chain, 4, memory, first, &value, &err), STATUS_INVALID);
+    assert_string_equal(err.message, "loads of up to 2305843009213693952 times 4 microbatches do "
+                                     "not fit 64 bits");
+    assert_int_equal(bal_partition_1f1b(&chain, 3, memory, first, &value, &err), STATUS_OK);
+    arena_destroy(memory);
+}
+
+static void the_1f1b_bound_counts_the_loads_before_a_stage(void **state)
+{
+    (void)state;
+    assert_int_equal(bal_1f1b_bound_ns((const int64_t[]){3, 5, 4}, 3, 10), 3 + 50);
+    assert_int_equal(bal_1f1b_bound_ns((const int64_t[]){3, 5, 5}, 3, 10), 8 + 50);
+    assert_int_equal(bal_1f1b_bound_ns((const int64_t[]){7, 0}, 2, 1), 7);
+}
+
+static void moved_bytes_know_plans_of_another_length(void **state)
+{
+    (void)state;
+    const int64_t before[] = {0, 1, 3, 7, 15, 31, 63};
+    // Layers 2, 4 and 5 change their stage.
+    assert_int_equal(
+        bal_moved_bytes(before, (const int[]){0, 2, 4, 6}, 3, (const int[]){0, 3, 6}, 2),
+        4 + 16 + 32);
+    assert_int_equal(
+        bal_moved_bytes(before, (const int[]){0, 3, 6}, 2, (const int[]){0, 2, 4, 6}, 3),
+        4 + 16 + 32);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_objective_equals_an_exhaustive_search),
+        cmocka_unit_test(a_stage_leaves_a_layer_that_only_the_next_one_can_hold),
+        cmocka_unit_test(cuts_are_as_far_behind_as_the_optimum_allows),
+        cmocka_unit_test(what_no_plan_keeps_is_infeasible_and_touches_nothing),
+        cmocka_unit_test(a_1f1b_bound_without_microbatches_or_beyond_int64_is_invalid),
+        cmocka_unit_test(the_1f1b_bound_counts_the_loads_before_a_stage),
+        cmocka_unit_test(moved_bytes_know_plans_of_another_length),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,275 @@
+/// A problem's checks, each by its message, and the arithmetic of loads.
+#include "balance/chain.h"
+#include "tests/assert_close.h"
+
+static const int64_t ones[] = {1, 1, 1, 1};
+
+static bal_problem four_layers(void)
+{
+    return (bal_problem){.layers = {.layer_count = 4,
+                                    .microbatch_count = 1,
+                                    .forward_ns = ones,
+                                    .parameters = ones,
+                                    .state_bytes = ones,
+                                    .activation_bytes = ones},
+                         .stage_count = 2};
+}
+
+static void assert_refused(const bal_problem *problem, const char *message)
+{
+    arena *memory = arena_create(4096);
+    bal_chain chain = {.layer_count = -7};
+    error_message err = {0};
+
+    assert_int_equal(bal_chain_of(problem, memory, &chain, &err), STATUS_INVALID);
+
+    assert_string_equal(err.message, message);
+    assert_int_equal(chain.layer_count, -7);
+    arena_destroy(memory);
+}
+
+static void counts_outside_their_limits_are_invalid(void **state)
+{
+    (void)state;
+    bal_problem problem = four_layers();
+    problem.stage_count = 0;
+    assert_refused(&problem, "stage_count 0 is outside [1, 1048576]");
+    problem.stage_count = 5;
+    assert_refused(&problem,
+                   "stage_count 5 exceeds layer_count 4 and empty stages are not allowed");
+    problem = four_layers();
+    problem.layers.layer_count = -1;
+    assert_refused(&problem, "layer_count -1 is outside [0, 1048576]");
+    problem = four_layers();
+    problem.layers.microbatch_count = 0;
+    assert_refused(&problem, "microbatch_count 0 of the layer costs is below 1");
+    problem = four_layers();
+    problem.layers.layer_count = 1;
+    problem.stage_count = 1;
+    problem.layers.embedding = true;
+    problem.layers.head = true;
+    assert_refused(&problem, "layer_count 1 is below the 2 of embedding and head");
+}
+
+static void negative_inputs_are_invalid(void **state)
+{
+    (void)state;
+    static const int64_t negative[] = {1, -2, 1, 1};
+    bal_problem problem = four_layers();
+    problem.layers.forward_ns = negative;
+    assert_refused(&problem, "forward_ns of layer 1 is negative: -2");
+    problem = four_layers();
+    problem.layers.backward_weight_ns = negative;
+    assert_refused(&problem, "backward_weight_ns of layer 1 is negative: -2");
+    problem = four_layers();
+    problem.layers.state_bytes = negative;
+    assert_refused(&problem, "state_bytes of layer 1 is negative: -2");
+    problem = four_layers();
+    problem.layers.activation_bytes = negative;
+    assert_refused(&problem, "activation_bytes of layer 1 is negative: -2");
+    problem = four_layers();
+    problem.weight = BAL_WEIGHT_PARAMETERS;
+    problem.layers.parameters = negative;
+    assert_refused(&problem, "parameters of layer 1 is negative: -2");
+    problem = four_layers();
+    problem.weight = BAL_WEIGHT_TIME_TRANSFER;
+    problem.transfer_ns = negative;
+    assert_refused(&problem, "transfer_ns of layer 1 is negative: -2");
+    problem = four_layers();
+    problem.stage_memory_bytes = negative;
+    assert_refused(&problem, "stage_memory_bytes of stage 1 is -2, below 0");
+    problem = four_layers();
+    problem.stage_inflight = negative;
+    assert_refused(&problem, "stage_inflight of stage 1 is -2, below 0");
+    problem = four_layers();
+    problem.stage_fixed_ns = negative;
+    assert_refused(&problem, "stage_fixed_ns of stage 1 is -2, below 0");
+    problem = four_layers();
+    problem.stage_time_factor_ppb = negative;
+    assert_refused(&problem, "stage_time_factor_ppb of stage 1 is -2, below 1");
+}
+
+static void a_weight_that_is_not_known_is_invalid(void **state)
+{
+    (void)state;
+    bal_problem problem = four_layers();
+    problem.layers.forward_ns = NULL;
+    assert_refused(&problem, "weighing by time needs forward_ns");
+    problem = four_layers();
+    problem.weight = BAL_WEIGHT_PARAMETERS;
+    problem.layers.parameters = NULL;
+    assert_refused(&problem, "weighing by parameters needs parameters");
+    problem = four_layers();
+    problem.weight = BAL_WEIGHT_TIME_TRANSFER;
+    assert_refused(&problem, "weighing by time+transfer needs transfer_ns");
+}
+
+static void sums_that_do_not_fit_are_invalid(void **state)
+{
+    (void)state;
+    static const int64_t huge[] = {INT64_MAX / 2, INT64_MAX / 2, INT64_MAX / 2, 1};
+    static const int64_t almost[] = {INT64_MAX, 0, 0, 0};
+    static const int64_t twice[] = {2000000000, 2000000000};
+    bal_problem problem = four_layers();
+    problem.layers.forward_ns = huge;
+    assert_refused(&problem, "time: the sum up to layer 2 does not fit 64 bits");
+    problem.layers.forward_ns = almost;
+    assert_refused(&problem, "the loads of all layers (9223372036854775807 at a factor of up to 1, "
+                             "fixed times and transfers) do not fit 64 bits");
+    problem.layers.backward_input_ns = almost;
+    assert_refused(&problem, "the time of layer 0 does not fit 64 bits");
+    problem = four_layers();
+    problem.layers.state_bytes = huge;
+    assert_refused(&problem, "state_bytes: the sum up to layer 2 does not fit 64 bits");
+    problem = four_layers();
+    problem.layers.activation_bytes = (const int64_t[]){INT64_MAX / 2, 0, 0, 0};
+    problem.stage_inflight = (const int64_t[]){1, 3};
+    assert_refused(&problem, "memory of stage 1 with stage_inflight 3 does not fit 64 bits");
+    problem = four_layers();
+    problem.layers.forward_ns = (const int64_t[]){INT64_MAX / 2 + 1, 0, 0, 0};
+    problem.stage_time_factor_ppb = twice;
+    assert_refused(&problem, "the loads of all layers (4611686018427387904 at a factor of up to 2, "
+                             "fixed times and transfers) do not fit 64 bits");
+}
+
+static void a_plan_in_force_that_is_none_is_invalid(void **state)
+{
+    (void)state;
+    bal_problem problem = four_layers();
+    problem.current_first_layer = (const int[]){0, 3, 2};
+    assert_refused(&problem, "current_first_layer falls from 3 to 2 behind stage 1");
+    problem.current_first_layer = (const int[]){1, 3, 4};
+    assert_refused(&problem, "current_first_layer runs from 1 to 4 instead of 0 to layer_count 4");
+    problem.current_first_layer = (const int[]){0, 1, 2, 3};
+    problem.current_stage_count = 3;
+    assert_refused(&problem, "current_first_layer runs from 0 to 3 instead of 0 to layer_count 4");
+}
+
+static void loads_are_factor_times_layers_rounded_half_up_plus_fixed(void **state)
+{
+    (void)state;
+    const int64_t time[] = {3, 4, 5, 6};
+    const int64_t factor[] = {1500000000, 250000000};
+    const int64_t fixed[] = {0, 10};
+    bal_problem problem = four_layers();
+    problem.layers.forward_ns = time;
+    problem.stage_time_factor_ppb = factor;
+    problem.stage_fixed_ns = fixed;
+    bal_chain chain;
+    arena *memory = arena_create(4096);
+    assert_int_equal(bal_chain_of(&problem, memory, &chain, NULL), STATUS_OK);
+
+    assert_int_equal(bal_chain_load(&chain, 0, 0, 1), 5);  // 4.5
+    assert_int_equal(bal_chain_load(&chain, 0, 0, 4), 27); // 18 * 1.5
+    assert_int_equal(bal_chain_load(&chain, 1, 2, 4), 13); // 2.75 + 10
+    assert_int_equal(bal_chain_load(&chain, 1, 3, 3), 0);
+    for (int64_t load = 0; load < 40; load++) {
+        for (int stage = 0; stage < 2; stage++) {
+            const int64_t weight = bal_chain_weight_within(&chain, stage, load);
+            if (weight >= 0) {
+                assert_true(bal_chain_load_of_weight(&chain, stage, weight) <= load);
+            }
+            assert_true(bal_chain_load_of_weight(&chain, stage, weight + 1) > load);
+        }
+    }
+    arena_destroy(memory);
+}
+
+static void a_stage_waits_for_the_messages_over_both_of_its_cuts(void **state)
+{
+    (void)state;
+    const int64_t transfer[] = {10, 20, 30, 40};
+    bal_problem problem = four_layers();
+    problem.weight = BAL_WEIGHT_TIME_TRANSFER;
+    problem.transfer_ns = transfer;
+    bal_chain chain;
+    arena *memory = arena_create(4096);
+    assert_int_equal(bal_chain_of(&problem, memory, &chain, NULL), STATUS_OK);
+
+    assert_int_equal(bal_chain_load(&chain, 0, 0, 2), 2 + 20);
+    assert_int_equal(bal_chain_load(&chain, 0, 1, 3), 2 + 10 + 30);
+    assert_int_equal(bal_chain_load(&chain, 1, 2, 4), 2 + 20);
+    assert_int_equal(bal_chain_load(&chain, 1, 0, 4), 4);
+    assert_int_equal(bal_chain_own_load(&chain, 0, 1, 3), 2);
+    arena_destroy(memory);
+}
+
+static void microbatches_count_with_their_mean(void **state)
+{
+    (void)state;
+    const int64_t forward[] = {1, 2, 10, 11};
+    const int64_t input[] = {0, 0, 0, 2};
+    bal_problem problem = {.layers = {.layer_count = 2,
+                                      .microbatch_count = 2,
+                                      .forward_ns = forward,
+                                      .backward_input_ns = input},
+                           .stage_count = 1};
+    bal_chain chain;
+    arena *memory = arena_create(4096);
+    assert_int_equal(bal_chain_of(&problem, memory, &chain, NULL), STATUS_OK);
+
+    assert_int_equal(bal_chain_load(&chain, 0, 0, 1), 2);  // 1.5
+    assert_int_equal(bal_chain_load(&chain, 0, 1, 2), 12); // 11.5
+    arena_destroy(memory);
+}
+
+static void parameters_know_neither_factors_nor_fixed_times(void **state)
+{
+    (void)state;
+    bal_problem problem = four_layers();
+    problem.weight = BAL_WEIGHT_PARAMETERS;
+    problem.stage_time_factor_ppb = (const int64_t[]){2000000000, 2000000000};
+    problem.stage_fixed_ns = (const int64_t[]){7, 7};
+    bal_chain chain;
+    arena *memory = arena_create(4096);
+    assert_int_equal(bal_chain_of(&problem, memory, &chain, NULL), STATUS_OK);
+
+    assert_int_equal(bal_chain_load(&chain, 0, 0, 2), 2);
+    arena_destroy(memory);
+}
+
+static void a_plan_that_breaks_a_rule_is_told_which(void **state)
+{
+    (void)state;
+    bal_problem problem = four_layers();
+    problem.layers.embedding = true;
+    problem.layers.head = true;
+    problem.stage_memory_bytes = (const int64_t[]){4, 5};
+    bal_chain chain;
+    error_message err = {0};
+    arena *memory = arena_create(4096);
+    assert_int_equal(bal_chain_of(&problem, memory, &chain, NULL), STATUS_OK);
+
+    assert_int_equal(bal_chain_check(&chain, (const int[]){0, 2, 4}, &err), STATUS_OK);
+    assert_int_equal(bal_chain_check(&chain, (const int[]){0, 0, 4}, &err), STATUS_INFEASIBLE);
+    assert_string_equal(err.message, "stage 0 is left empty: empty stages are not allowed");
+    assert_int_equal(bal_chain_check(&chain, (const int[]){0, 3, 4}, &err), STATUS_INFEASIBLE);
+    assert_string_equal(err.message, "stage 0 with layers [0, 3) needs 6 bytes, its cap is 4");
+    assert_int_equal(bal_chain_check(&chain, (const int[]){0, 2, 3}, &err), STATUS_INFEASIBLE);
+    assert_string_equal(err.message, "the plan runs from layer 0 to 3, not 0 to 4");
+    assert_int_equal(bal_chain_check(&chain, (const int[]){0, 5, 4}, &err), STATUS_INFEASIBLE);
+    chain.allow_empty_stages = true;
+    assert_int_equal(bal_chain_check(&chain, (const int[]){0, 0, 4}, &err), STATUS_INFEASIBLE);
+    assert_string_equal(err.message, "stage 0 is left empty: it must own the embedding");
+    chain.stage_memory_bytes = NULL;
+    assert_int_equal(bal_chain_check(&chain, (const int[]){0, 4, 4}, &err), STATUS_INFEASIBLE);
+    assert_string_equal(err.message, "stage 1 is left empty: it must own the head");
+    arena_destroy(memory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(counts_outside_their_limits_are_invalid),
+        cmocka_unit_test(negative_inputs_are_invalid),
+        cmocka_unit_test(a_weight_that_is_not_known_is_invalid),
+        cmocka_unit_test(sums_that_do_not_fit_are_invalid),
+        cmocka_unit_test(a_plan_in_force_that_is_none_is_invalid),
+        cmocka_unit_test(loads_are_factor_times_layers_rounded_half_up_plus_fixed),
+        cmocka_unit_test(a_stage_waits_for_the_messages_over_both_of_its_cuts),
+        cmocka_unit_test(microbatches_count_with_their_mean),
+        cmocka_unit_test(parameters_know_neither_factors_nor_fixed_times),
+        cmocka_unit_test(a_plan_that_breaks_a_rule_is_told_which),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
