@@ -140,14 +140,27 @@ static status read_costs(const reading *state, json_value root)
     return STATUS_OK;
 }
 
+/// Forgets what the study said of its trace, when a model takes its place.
+static void drop_trace(ana_study *study)
+{
+    int kept = 0;
+    for (int input = 0; input < study->inputs.count; input++) {
+        if (strncmp(study->inputs.entries[input].name, "trace.", 6) == 0) continue;
+        study->inputs.entries[kept++] = study->inputs.entries[input];
+    }
+    study->inputs.count = kept;
+    study->trace_path = NULL;
+    study->trace_name = NULL;
+    study->first_iteration = 0;
+}
+
 static void override_costs(ana_study *study, const char *trace_path, const char *model,
                            const char *hardware)
 {
     if (hardware != NULL) study->hardware = hardware;
     if (model != NULL) {
+        drop_trace(study);
         study->model = model;
-        study->trace_path = NULL;
-        study->trace_name = NULL;
     }
     if (trace_path != NULL) {
         study->trace_path = trace_path;

@@ -29,9 +29,6 @@ typedef struct cli_command {
     status (*run)(const cli_arguments *arguments, error_message *err);
 } cli_command;
 
-/// The commands, in the order in which they are shown.
-const cli_command *const *cli_commands(int *count);
-
 /// The value of an option of the command, "" for a switch that is set, NULL if it is not given.
 /// @param name must be in the command's table (asserted)
 const char *cli_value(const cli_arguments *arguments, const char *name);

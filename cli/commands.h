@@ -1,7 +1,14 @@
-/// The commands; main.c has the table. One cmd_<name>.c each.
+/// The commands. One cmd_<name>.c each; commands.c has the table.
 #pragma once
 
 #include "cli/command.h"
+
+enum { CLI_COMMANDS_MAX = 32 };
+
+/// The commands, in the order in which they are shown.
+///
+/// @return [*count], static storage
+const cli_command *const *cli_commands(int *count);
 
 extern const cli_command cli_command_export_perfetto;
 extern const cli_command cli_command_import_csv;

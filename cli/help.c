@@ -1,5 +1,6 @@
 #include "cli/help.h"
 
+#include "cli/commands.h"
 #include "cli/version.h"
 
 #include <string.h>

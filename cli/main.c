@@ -9,42 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const cli_command *const commands[] = {
-    &cli_command_simulate,
-    &cli_command_plan,
-    &cli_command_schedule,
-    &cli_command_model,
-    &cli_command_report,
-    &cli_command_export_perfetto,
-
-    &cli_command_simulate,
-    &cli_command_plan,
-    &cli_command_schedule,
-    &cli_command_report,
-    &cli_command_export_perfetto,
-    &cli_command_manual,
-
-    &cli_command_import_csv,
-    &cli_command_show,
-    &cli_command_manual,
-
-    &cli_command_simulate,
-    &cli_command_plan,
-    &cli_command_schedule,
-    &cli_command_report,
-    &cli_command_import_csv,
-    &cli_command_export_perfetto,
-    &cli_command_show,
-    &cli_command_manual,
-};
-enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
-
-const cli_command *const *cli_commands(int *count)
-{
-    *count = COMMAND_COUNT;
-    return commands;
-}
-
 static int exit_code_of(status code)
 {
     switch (code) {
@@ -72,7 +36,9 @@ static status print(text_buffer *out, error_message *err)
 /// The command whose name is the first word or the first two; *word_count: how many words it took.
 static const cli_command *command_find(int argc, char *const *argv, int *word_count)
 {
-    for (int index = 0; index < COMMAND_COUNT; index++) {
+    int count = 0;
+    const cli_command *const *commands = cli_commands(&count);
+    for (int index = 0; index < count; index++) {
         const char *name = commands[index]->name;
         const char *blank = strchr(name, ' ');
         if (blank == NULL) {
@@ -92,10 +58,12 @@ static const cli_command *command_find(int argc, char *const *argv, int *word_co
 
 static status unknown_command(int argc, char *const *argv, error_message *err)
 {
-    const char *names[COMMAND_COUNT];
+    const char *names[CLI_COMMANDS_MAX];
+    int count = 0;
+    const cli_command *const *commands = cli_commands(&count);
     char given[80];
     bool first_word_known = false;
-    for (int index = 0; index < COMMAND_COUNT; index++) {
+    for (int index = 0; index < count; index++) {
         names[index] = commands[index]->name;
         const size_t length = strcspn(names[index], " ");
         if (strlen(argv[1]) == length && strncmp(argv[1], names[index], length) == 0) {
@@ -104,7 +72,7 @@ static status unknown_command(int argc, char *const *argv, error_message *err)
     }
     const bool two = first_word_known && argc > 2;
     snprintf(given, sizeof given, "%.40s%s%.30s", argv[1], two ? " " : "", two ? argv[2] : "");
-    const char *nearest = text_nearest(given, names, COMMAND_COUNT);
+    const char *nearest = text_nearest(given, names, count);
     return error_set(err, STATUS_INVALID, "unknown command '%s'%s%s%s", given,
                      nearest != NULL ? "; did you mean '" : ", see dynmo --help",
                      nearest != NULL ? nearest : "", nearest != NULL ? "'?" : "");
