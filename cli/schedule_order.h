@@ -1,4 +1,5 @@
-/// Orders from elsewhere: a JSON document, or a table as PyTorch writes it.
+/// The orders that `dynmo schedule --order` reads: a JSON document, or a table as PyTorch writes
+/// it.
 #pragma once
 
 #include "balance/schedule.h"
