@@ -12,6 +12,7 @@ const cli_command *const *cli_commands(int *count);
 
 extern const cli_command cli_command_export_perfetto;
 extern const cli_command cli_command_import_csv;
+extern const cli_command cli_command_import_kineto;
 extern const cli_command cli_command_manual;
 extern const cli_command cli_command_model;
 extern const cli_command cli_command_plan;

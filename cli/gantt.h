@@ -1,5 +1,4 @@
-/// The chart of `dynmo schedule`: a timeline as lines of text, a row per rank, where it fits a
-/// terminal.
+/// A timeline as lines of text, a row per rank: for schedules that fit a terminal.
 #pragma once
 
 #include "balance/timeline.h"

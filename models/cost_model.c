@@ -1,6 +1,5 @@
 #include "models/cost_model.h"
 
-#include "models/parameters.h"
 #include "models/saturating.h"
 
 #include <assert.h>

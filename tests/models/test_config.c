@@ -2,7 +2,6 @@
 /// file is named with its key and value.
 #include "base/text.h"
 #include "models/config.h"
-#include "models/parameters.h"
 #include "tests/assert_close.h"
 
 #include <stdio.h>

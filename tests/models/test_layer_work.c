@@ -2,7 +2,6 @@
 /// properties over random models.
 #include "base/rng.h"
 #include "models/layer_work.h"
-#include "models/parameters.h"
 #include "tests/assert_close.h"
 
 #include <string.h>

@@ -1,0 +1,314 @@
+#include "base/file.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "cli/commands.h"
+#include "cli/version.h"
+#include "traces/catalog.h"
+#include "traces/import_kineto.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/// The file's name without folder and without .gz, .json, .trace, .pt.
+static void name_of(const char *path, char *name, size_t capacity)
+{
+    static const char *const endings[] = {".gz", ".json", ".trace", ".pt"};
+    const char *slash = strrchr(path, '/');
+    const char *base = slash != NULL ? slash + 1 : path;
+    snprintf(name, capacity, "%s", strcmp(base, "-") == 0 ? "stdin" : base);
+    for (size_t ending = 0; ending < sizeof endings / sizeof endings[0]; ending++) {
+        const size_t length = strlen(name);
+        const size_t cut = strlen(endings[ending]);
+        if (length > cut && strcmp(name + length - cut, endings[ending]) == 0) {
+            name[length - cut] = '\0';
+        }
+    }
+}
+
+static const char *naming_words(trace_naming naming)
+{
+    switch (naming) {
+    case TRACE_NAMED_BY_MAP:
+        return "phase map";
+    case TRACE_NAMED_BY_DYNMO:
+        return "dynmo";
+    case TRACE_NAMED_BY_PIPELINE:
+        return "torch.distributed.pipelining";
+    case TRACE_NAMED_BY_GPIPE:
+        return "ScheduleGPipe";
+    case TRACE_NAMING_COUNT:
+        break;
+    }
+    return "unknown";
+}
+
+static void write_member(json_writer *writer, const char *key, int64_t value)
+{
+    json_write_key(writer, key);
+    json_write_int64(writer, value);
+}
+
+static void write_rank_json(json_writer *writer, const trace_import *import, int rank)
+{
+    const trace_recording *recording = &import->recordings[rank];
+    const trace_attribution *ops = &recording->ops;
+    json_begin_object(writer);
+    write_member(writer, "rank", recording->rank);
+    json_write_key(writer, "device");
+    json_write_string(writer, recording->on_device ? "cuda" : "cpu");
+    write_member(writer, "events", recording->event_count);
+    write_member(writer, "malformed_events", recording->malformed_count);
+    write_member(writer, "operations", ops->op_count);
+    write_member(writer, "operations_ns", ops->total_ns);
+    write_member(writer, "attributed", ops->loads + ops->others);
+    write_member(writer, "attributed_to_layers", ops->loads);
+    write_member(writer, "outside_windows", ops->outside);
+    write_member(writer, "outside_windows_ns", ops->outside_ns);
+    write_member(writer, "without_launch", ops->without_launch);
+    write_member(writer, "without_launch_ns", ops->without_launch_ns);
+    write_member(writer, "clock_offset_ns", import->alignment.offset_ns[rank]);
+    json_write_key(writer, "clock_residual_ns");
+    if (import->alignment.residual_ns[rank] < 0) {
+        json_write_null(writer);
+    } else {
+        json_write_int64(writer, import->alignment.residual_ns[rank]);
+    }
+    json_end_object(writer);
+}
+
+static void write_json(const trace_import *import, const trace_info *info, text_buffer *out)
+{
+    json_writer writer = json_writer_init(out, false);
+    json_begin_object(&writer);
+    json_write_key(&writer, "trace");
+    json_write_string(&writer, info->name);
+    json_write_key(&writer, "names");
+    json_write_string(&writer, naming_words(import->recordings[0].naming));
+    write_member(&writer, "layers", import->layer_count);
+    write_member(&writer, "microbatches", import->microbatch_count);
+    write_member(&writer, "iterations", import->iteration_count);
+    write_member(&writer, "first_iteration", import->first_iteration);
+    write_member(&writer, "last_iteration", import->last_iteration);
+    json_write_key(&writer, "backward_split");
+    json_write_string(&writer, info->split == TRACE_MEASURED  ? "measured"
+                               : info->split == TRACE_ASSUMED ? "assumed"
+                                                              : "none");
+    write_member(&writer, "clock_contradiction_ns", import->alignment.contradiction_ns);
+    json_write_key(&writer, "ranks");
+    json_begin_array(&writer);
+    for (int rank = 0; rank < import->rank_count; rank++) {
+        write_rank_json(&writer, import, rank);
+    }
+    json_end_array(&writer);
+    json_end_object(&writer);
+    text_append(out, "\n");
+}
+
+static void write_rank_words(const trace_import *import, int rank, text_buffer *out)
+{
+    const trace_recording *recording = &import->recordings[rank];
+    const trace_attribution *ops = &recording->ops;
+    const char *what = recording->on_device ? "GPU operations" : "CPU operators";
+    text_format(out, "rank %d%s: %" PRId64 " events, %" PRId64 " %s: %" PRId64 " attributed",
+                recording->rank,
+                recording->rank_is_known ? "" : " (by the order of the files: it does not say)",
+                recording->event_count, ops->op_count, what, ops->loads + ops->others);
+    if (ops->others > 0) {
+        text_format(out, " (%" PRId64 " to messages, gradient reduction and optimizer)",
+                    ops->others);
+    }
+    text_format(out, ", %" PRId64 " outside windows, %" PRId64 " without launch\n", ops->outside,
+                ops->without_launch);
+    if (recording->malformed_count > 0) {
+        text_format(out,
+                    "rank %d: %" PRId64 " malformed events were passed over, the first is event "
+                    "%" PRId64 "\n",
+                    recording->rank, recording->malformed_count, recording->malformed_first);
+    }
+    if (recording->stray_window_count > 0) {
+        text_format(out,
+                    "rank %d: %" PRId64 " annotations outside every iteration or scope were left "
+                    "out\n",
+                    recording->rank, recording->stray_window_count);
+    }
+}
+
+static void write_assumptions(const trace_import *import, const trace_info *info, text_buffer *out)
+{
+    const trace_recording *first = &import->recordings[0];
+    if (!first->on_device) {
+        text_append(out, "device=cpu: no device activity; times are of CPU operators\n");
+    }
+    if (!first->has_steps) {
+        text_append(out, "assumed: no ProfilerStep#<n>; iterations are counted from 0 by repeated "
+                         "names\n");
+    }
+    if (first->has_overlap) {
+        text_append(out, "assumed: in OVERLAP_F_B, what other threads than the annotated one "
+                         "launch is the backward\n");
+    }
+    if (info->split == TRACE_ASSUMED) {
+        text_format(out, "assumed: a full backward is %.12g B and %.12g W\n", info->backward_split,
+                    1 - info->backward_split);
+    } else if (info->split == TRACE_UNKNOWN) {
+        text_append(out, "B and W were not told apart; schedules that split the backward need "
+                         "--backward-split\n");
+    }
+    if (import->layer_count <= import->layer_last) {
+        text_format(out, "only %d of layers 0 to %d: the other ranks' files have the rest\n",
+                    import->layer_count, import->layer_last);
+    }
+}
+
+static void write_clocks(const trace_import *import, text_buffer *out)
+{
+    const trace_alignment *alignment = &import->alignment;
+    if (import->rank_count < 2) return;
+    if (alignment->bound_count == 0) {
+        text_append(out, "clocks: no messages between the ranks; only baseTimeNanoseconds aligns "
+                         "them\n");
+        return;
+    }
+    for (int rank = 1; rank < import->rank_count; rank++) {
+        char offset[32];
+        char residual[32];
+        text_duration(alignment->offset_ns[rank], offset);
+        text_duration(alignment->residual_ns[rank], residual);
+        text_format(out, "clock of rank %d: %s added, residual %s%s\n",
+                    import->recordings[rank].rank, offset,
+                    alignment->residual_ns[rank] < 0 ? "unknown: no messages both ways" : "+- ",
+                    alignment->residual_ns[rank] < 0 ? "" : residual);
+    }
+    if (alignment->contradiction_ns > 0) {
+        char drift[32];
+        text_duration(alignment->contradiction_ns, drift);
+        text_format(out, "clocks: messages contradict each other by %s (drift)\n", drift);
+    }
+}
+
+static void write_words(const trace_import *import, const trace_info *info, const char *path,
+                        text_buffer *out)
+{
+    text_format(out,
+                "trace '%s' in %s: %d layers, %d microbatches, %d iterations (%d to %d), %d ranks; "
+                "names of %s\n",
+                info->name, path, import->layer_count, import->microbatch_count,
+                import->iteration_count, import->first_iteration, import->last_iteration,
+                import->rank_count, naming_words(import->recordings[0].naming));
+    for (int rank = 0; rank < import->rank_count; rank++) {
+        write_rank_words(import, rank, out);
+    }
+    write_assumptions(import, info, out);
+    write_clocks(import, out);
+}
+
+static status print_report(const trace_import *import, const trace_info *info, const char *path,
+                           bool as_json, error_message *err)
+{
+    text_buffer out = {0};
+    if (as_json) {
+        write_json(import, info, &out);
+    } else {
+        write_words(import, info, path, &out);
+    }
+    const status result = out.failed ? error_set(err, STATUS_NO_MEMORY, "out of memory")
+                                     : file_write("-", out.bytes, out.length, err);
+    text_free(&out);
+    return result;
+}
+
+static status store_and_report(const cli_arguments *arguments, const trace_import *import,
+                               const trace_info *info, error_message *err)
+{
+    const char *path = cli_value(arguments, "--output");
+    trace_store *store = NULL;
+    arena *memory = arena_create(1 << 12);
+    trace_info stored;
+    int64_t trace_id = 0;
+    if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    status result = trace_store_open(path, TRACE_WRITE, &store, err);
+    if (result == STATUS_OK) result = trace_import_write(import, info, store, &trace_id, err);
+    if (result == STATUS_OK) result = trace_by_id(store, trace_id, memory, &stored, err);
+    if (result == STATUS_OK) {
+        result = print_report(import, &stored, path, cli_has(arguments, "--json"), err);
+    }
+    trace_store_close(store);
+    arena_destroy(memory);
+    return result;
+}
+
+static status read_files(const cli_arguments *arguments, const trace_phase_map *map,
+                         trace_import *import, error_message *err)
+{
+    const int count = cli_operand_count(arguments);
+    trace_kineto_source *sources = calloc((size_t)count, sizeof *sources);
+    if (sources == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    for (int file = 0; file < count; file++) {
+        sources[file] =
+            (trace_kineto_source){.path = cli_operand(arguments, file), .map = map, .rank = file};
+    }
+    const status result = trace_import_read(sources, count, import, err);
+    free(sources);
+    return result;
+}
+
+static status read_split(const cli_arguments *arguments, trace_info *info, error_message *err)
+{
+    const char *text = cli_value(arguments, "--backward-split");
+    if (text == NULL) return STATUS_OK;
+    return text_parse_double(text, "--backward-split", 0, 1, &info->backward_split, err);
+}
+
+static status run(const cli_arguments *arguments, error_message *err)
+{
+    char name[256];
+    trace_info info = trace_info_default();
+    trace_phase_map *map = NULL;
+    trace_import import = {0};
+    TRY(cli_require(arguments, "--output", err));
+    name_of(cli_operand(arguments, 0), name, sizeof name);
+    info.name = cli_has(arguments, "--name") ? cli_value(arguments, "--name") : name;
+    info.tool_version = DYNMO_VERSION;
+    TRY(read_split(arguments, &info, err));
+    if (cli_has(arguments, "--phase-map")) {
+        TRY(trace_phase_map_open(cli_value(arguments, "--phase-map"), &map, err));
+    }
+    status result = read_files(arguments, map, &import, err);
+    if (result == STATUS_OK) result = store_and_report(arguments, &import, &info, err);
+    trace_import_free(&import);
+    trace_phase_map_close(map);
+    return result;
+}
+
+const cli_command cli_command_import_kineto = {
+    .name = "import kineto",
+    .synopsis = "FILE[.gz]... -o TRACE.db [--phase-map FILE.json] [--backward-split X] "
+                "[--name NAME] [--json]",
+    .summary = "imports traces of the PyTorch profiler",
+    .description =
+        "Reads Chrome traces as torch.profiler exports them (plain or gzip), one file per rank of "
+        "one pipeline, of any size, and adds one trace with loads and timeline to a store. Kernels "
+        "are counted for the annotation in which they were launched, by any thread.\n\n"
+        "It knows the names of torch.distributed.pipelining (PP:<stage><F|I|W|B><microbatch>; "
+        "Forward <microbatch>), for which a layer is a stage, those of dynmo's recorder, and "
+        "ProfilerStep#<n> as iterations. Other names are said by a phase map.\n\n"
+        "Clocks of several ranks are aligned by their messages. Without device activity, CPU "
+        "operators are counted. Malformed input leaves nothing in the store.",
+    .options =
+        {
+            {"--output", 'o', "TRACE.db", "The store. Needed.", false},
+            {"--phase-map", 0, "FILE.json",
+             "Which annotations are which layer and phase, and which kernels communicate.", false},
+            {"--backward-split", 0, "X",
+             "Share of a full backward (BW) that replays take for the input gradient, between 0 "
+             "and 1. Default: a full backward stays one.",
+             false},
+            {"--name", 0, "NAME", "Name of the trace; default: the first file's.", false},
+            {"--json", 0, NULL, "Prints what was imported as JSON.", false},
+        },
+    .operand_min = 1,
+    .operand_max = CLI_OPERANDS_MAX,
+    .run = run,
+};
