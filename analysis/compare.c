@@ -195,8 +195,8 @@ static void print_row(const ana_setup *setup, const ana_row *row, int label_widt
 
 static void print_header(int label_width, bool tokens, text_buffer *out)
 {
-    text_format(out, "%-*s %12s %8s %8s %9s %20s %9s %6s %17s\n", label_width, "", "", "", "",
-                "mean", "bubble_ratio    ", "mean", "", "moved    ");
+    text_format(out, "%*s %20s %9s %15s\n", label_width + 41, "mean", "bubble_ratio    ", "mean",
+                "moved");
     text_format(out, "%-*s %12s %8s %8s %9s %6s %6s %6s %9s %6s %7s %9s %9s  %s\n", label_width,
                 "balancer", tokens ? "tokens/s" : "microbatch/s", "vs even", "vs tuned",
                 "iteration", "first", "last", "mean", "imbalance", "rebal.", "layers", "bytes",

@@ -147,23 +147,37 @@ static int timeline_iteration(const char *result_label, const char **label)
     return (int)iteration;
 }
 
+/// Says which iterations of the row there are; or which rows, if there is no such row.
 static status refuse_timeline(trace_store *store, const trace_run_result *results, int count,
-                              const char *wanted, int iteration, error_message *err)
+                              const char *wanted, error_message *err)
 {
-    char known[300] = "";
-    size_t length = 0;
-    for (int result = 0; result < count && length < sizeof known; result++) {
-        const char *label = NULL;
-        const int at = timeline_iteration(results[result].label, &label);
+    text_buffer iterations = {0};
+    text_buffer rows = {0};
+    const char *row_before = "";
+    for (int result = 0; result < count; result++) {
+        const char *row = NULL;
+        const int at = timeline_iteration(results[result].label, &row);
         if (at < 0) continue;
-        const int added = snprintf(known + length, sizeof known - length, "%s'%s' at %d",
-                                   length > 0 ? ", " : "", label, at);
-        length += added > 0 ? (size_t)added : 0;
+        if (strcmp(row, wanted) == 0) {
+            text_format(&iterations, "%s%d", iterations.length > 0 ? ", " : "", at);
+        }
+        if (strcmp(row, row_before) != 0) {
+            text_format(&rows, "%s'%s'", rows.length > 0 ? ", " : "", row);
+        }
+        row_before = row;
     }
-    char at[32] = "";
-    if (iteration >= 0) snprintf(at, sizeof at, " at iteration %d", iteration);
-    return error_set(err, STATUS_INVALID, "%s: no timeline of '%.60s'%s; recorded: %s",
-                     trace_store_path(store), wanted, at, known[0] != '\0' ? known : "none");
+    status refused;
+    if (iterations.length > 0) {
+        refused =
+            error_set(err, STATUS_INVALID, "%s: '%.60s' has timelines of these iterations only: %s",
+                      trace_store_path(store), wanted, iterations.bytes);
+    } else {
+        refused = error_set(err, STATUS_INVALID, "%s: no timeline of '%.60s'; recorded: %s",
+                            trace_store_path(store), wanted, rows.length > 0 ? rows.bytes : "none");
+    }
+    text_free(&iterations);
+    text_free(&rows);
+    return refused;
 }
 
 status ana_recorded_timeline(trace_store *store, const ana_recorded *recorded, const char *label,
@@ -184,7 +198,7 @@ status ana_recorded_timeline(trace_store *store, const ana_recorded *recorded, c
             found_iteration = at;
         }
     }
-    if (found < 0) return refuse_timeline(store, results, count, label, iteration, err);
+    if (found < 0) return refuse_timeline(store, results, count, label, err);
     json_document *document = NULL;
     const char *json = results[found].result_json;
     TRY(json_open_bytes(results[found].label, json, strlen(json), &document, err));

@@ -324,7 +324,7 @@ status json_int64(json_value value, int64_t min, int64_t max, int64_t *out, erro
         return json_error(value, STATUS_FORMAT, err, "%g is not an integer", number);
     }
     if (fabs(number) > (double)JSON_INTEGER_MAX) {
-        return json_error(value, STATUS_FORMAT, err, "integer %.17g exceeds 2^53", number);
+        return json_error(value, STATUS_FORMAT, err, "integer %g exceeds 2^53", number);
     }
     const int64_t integer = (int64_t)number;
     if (integer < min || integer > max) {

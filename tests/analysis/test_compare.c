@@ -155,8 +155,14 @@ static void the_record_holds_what_was_played(void **state)
     assert_int_equal(
         ana_recorded_timeline(store, &recorded, "even", 1, given->memory, &timeline, &err),
         STATUS_INVALID);
-    assert_non_null(strstr(err.message, ":memory:: no timeline of 'even' at iteration 1; recorded: "
-                                        "'even' at 0, 'even' at 2"));
+    assert_string_equal(err.message,
+                        ":memory:: 'even' has timelines of these iterations only: 0, 2");
+    assert_int_equal(
+        ana_recorded_timeline(store, &recorded, "odd", -1, given->memory, &timeline, &err),
+        STATUS_INVALID);
+    assert_string_equal(err.message,
+                        ":memory:: no timeline of 'odd'; recorded: 'even', 'tuned', 'diffusion "
+                        "on-change', 'partition on-change', 'makespan on-change'");
     ana_recorded_close(&recorded);
     trace_store_close(store);
     close_fixture(given);

@@ -1,0 +1,97 @@
+# The main job end to end: the shipped trace through import, simulate, report and export; what the
+# README shows of it; and every way for a study to be wrong.
+# usage: simulate.sh DYNMO, in tests/
+set -u
+dynmo=$1
+root=$(cd .. && pwd)
+failed=0
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+
+fail() {
+    echo "FAILED: $*"
+    failed=1
+}
+
+# refuse CODE STDERR ARGUMENT...: dynmo with the arguments says just this and writes nothing.
+refuse() {
+    code=$1 stderr=$2
+    shift 2
+    "$dynmo" "$@" >out 2>err
+    found=$?
+    [ "$found" -eq "$code" ] || fail "dynmo $*: exit $found, expected $code"
+    [ ! -s out ] || fail "dynmo $*: wrote to standard output"
+    printf 'dynmo: %s\n' "$stderr" | diff - err || fail "dynmo $*: message"
+}
+
+study() { # study TEXT: a study of the shipped trace with the text behind its pipeline
+    printf '{"schema":"dynmo-study/1","trace":"t.db","pipeline":{"stages":4}%s}' "$1" >s.json
+}
+
+"$dynmo" import csv "$root/traces/recorded/gpt-freezing-cpu.csv.gz" -o t.db >/dev/null 2>&1 ||
+    fail 'import of the shipped trace'
+
+# The answer that the README shows, line by line.
+"$dynmo" simulate "$root/models/studies/freezing.json" --trace t.db --store t.db >answer 2>err ||
+    fail "simulate: $(cat err)"
+[ ! -s err ] || fail "simulate says: $(cat err)"
+while IFS= read -r line; do
+    grep -qxF -- "$line" "$root/README.md" || fail "README.md does not show: $line"
+done <answer
+
+# The same bytes with and without a store, and as JSON twice.
+"$dynmo" simulate "$root/models/studies/freezing.json" --trace t.db | cmp -s - answer ||
+    fail 'the answer depends on --store'
+"$dynmo" simulate "$root/models/studies/freezing.json" --trace t.db --json >one.json
+"$dynmo" simulate "$root/models/studies/freezing.json" --trace t.db --json | cmp -s - one.json ||
+    fail 'two runs differ'
+grep -q '"schema":"dynmo-simulation/1"' one.json || fail 'JSON without its schema'
+
+# Report and export of what was recorded.
+"$dynmo" report t.db -o report.html || fail 'report'
+grep -q '<h1>freezing GPT, 4 stages</h1>' report.html || fail 'report without its title'
+grep -q 'makespan on-change' report.html || fail 'report without its rows'
+if grep -qE 'src=|href="http' report.html; then fail 'the report refers to something outside'; fi
+"$dynmo" export perfetto t.db --row even --iteration 0 -o trace.json || fail 'export perfetto'
+[ "$(grep -c '"ph":"X"' trace.json)" -eq $((4 * 16 * 3)) ] || fail 'export: not every op'
+if command -v gnuplot >/dev/null; then
+    "$dynmo" report t.db --svg --before even --after tuned | head -n 1 | grep -q '^<svg' ||
+        fail 'report --svg'
+fi
+PATH=/nonexistent "$dynmo" report t.db -o plain.html || fail 'report without gnuplot'
+grep -q 'no gnuplot to draw the figures' plain.html || fail 'a report without figures does not say so'
+
+# A wrong question has one answer.
+refuse 1 'none.json: No such file or directory' simulate none.json
+refuse 2 'usage: dynmo simulate STUDY.json [--trace TRACE.db | --model CONFIG --hardware NAME] [--store RUN.db] [--json]' \
+    simulate
+study ',"balancing":[{"balancer":"partitio"}]'
+refuse 2 "s.json: balancing[0].balancer: unknown balancer 'partitio'; did you mean 'partition'?" \
+    simulate s.json
+study ',"training":{"iterations":1e99}'
+refuse 2 's.json: training.iterations: integer 1e+99 exceeds 2^53' simulate s.json
+study ',"training":{"iterations":NaN}'
+refuse 2 's.json:1: not valid JSON' simulate s.json
+study ',"cluster":{"memory_bytes":1000}'
+"$dynmo" simulate s.json >out 2>err
+[ $? -eq 3 ] || fail 'memory that nothing fits: exit status'
+if [ -s out ] || [ "$(wc -l <err)" -ne 1 ]; then fail 'memory that nothing fits: one message'; fi
+printf '{"schema":"dynmo-study/1","trace":"t.db","pipeline":{"stages":17}}' >s.json
+refuse 2 's.json: pipeline.stages: 17 stages of 1 chunks need at least 17 layers, there are 16' \
+    simulate s.json
+printf '{"schema":"dynmo-study/1","trace":{"store":"t.db","first_iteration":240},"pipeline":{"stages":4}}' >s.json
+refuse 2 "s.json: trace.first_iteration: 240 is behind the trace's last iteration 239" simulate s.json
+printf '{"schema":"dynmo-study/1","trace":"none.db","pipeline":{"stages":4}}' >s.json
+refuse 1 'none.db: No such file or directory' simulate s.json
+study ''
+refuse 2 "t.db: no timeline of 'odd'; recorded: 'even', 'parameters', 'tuned', 'diffusion on-change', 'partition on-change', 'partition every:10', 'partition by parameters on-change', 'makespan on-change'" \
+    export perfetto t.db --row odd
+
+# A full disk: one message, exit 1, and the old file stays.
+if [ -w /dev/full ]; then
+    "$dynmo" simulate s.json >/dev/full 2>err
+    [ $? -eq 1 ] || fail 'full disk: exit status'
+    echo 'dynmo: standard output: No space left on device' | diff - err || fail 'full disk: message'
+fi
+exit $failed
