@@ -7,18 +7,16 @@ if ! command -v valgrind >/dev/null; then
     echo 'skipped: no valgrind'
     exit 77
 fi
-
+checker='valgrind --quiet --error-exitcode=99 --leak-check=full'
 cd "$(dirname "$0")/.."
-check() {
-    echo "valgrind $*"
-    valgrind --quiet --error-exitcode=99 --leak-check=full "$@" >/dev/null
-}
 
 for test in "$@"; do
-    check "$test"
+    echo "valgrind $test"
+    $checker "$test" >/dev/null
 done
-check "$dynmo" manual
-while read -r _ words; do
-    # shellcheck disable=SC2086 # a list of words
-    check "$dynmo" $words
-done <cli/determinism.txt
+
+checked=$(mktemp)
+trap 'rm -f "$checked"' EXIT
+printf '#!/bin/sh\nexec %s "%s" "$@"\n' "$checker" "$dynmo" >"$checked"
+chmod +x "$checked"
+sh cli/determinism.sh "$checked"
