@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { JSON_FILE_BYTES_MAX = 256 << 20, JSON_PATH_BYTES = 200, JSON_DEPTH_MAX = 64 };
+enum { JSON_FILE_BYTES_MAX = 256 << 20, JSON_PATH_BYTES = 200 };
 
 struct json_document {
     cJSON *root;
@@ -421,7 +421,7 @@ static void open_container(json_writer *writer, const char *bracket)
     before_value(writer);
     text_append(writer->out, bracket);
     writer->depth++;
-    assert(writer->depth < (int)(sizeof writer->has_items / sizeof writer->has_items[0]));
+    assert(writer->depth <= JSON_DEPTH_MAX);
     writer->has_items[writer->depth] = false;
 }
 

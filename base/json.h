@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { JSON_INTEGER_BITS = 53 };
+enum { JSON_INTEGER_BITS = 53, JSON_DEPTH_MAX = 64 };
 #define JSON_INTEGER_MAX (INT64_C(1) << JSON_INTEGER_BITS)
 
 typedef struct json_document json_document;
@@ -78,7 +78,7 @@ typedef struct json_writer {
     text_buffer *out;
     bool indented; // two blanks per level; else one line
     int depth;
-    bool has_items[64]; // per level
+    bool has_items[JSON_DEPTH_MAX + 1]; // per level; 0 is outside of all containers
     bool after_key;
 } json_writer;
 

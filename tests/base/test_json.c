@@ -106,12 +106,37 @@ static void a_double_above_2_53_is_written_as_one_and_read_back(void **state)
     text_free(&out);
 }
 
+static void as_deep_as_is_read_can_be_written(void **state)
+{
+    (void)state;
+    char deepest[2 * JSON_DEPTH_MAX + 1];
+    memset(deepest, '[', JSON_DEPTH_MAX);
+    memset(deepest + JSON_DEPTH_MAX, ']', JSON_DEPTH_MAX);
+    deepest[2 * JSON_DEPTH_MAX] = '\0';
+    text_buffer out = {0};
+    json_writer writer = json_writer_init(&out, false);
+    json_document *document = NULL;
+
+    for (int level = 0; level < JSON_DEPTH_MAX; level++) {
+        json_begin_array(&writer);
+    }
+    for (int level = 0; level < JSON_DEPTH_MAX; level++) {
+        json_end_array(&writer);
+    }
+
+    assert_string_equal(out.bytes, deepest);
+    assert_int_equal(json_open_bytes("f.json", out.bytes, out.length, &document, NULL), STATUS_OK);
+    json_close(document);
+    text_free(&out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(malformed_documents_are_refused_with_their_line),
         cmocka_unit_test(getters_name_the_path_of_what_they_refuse),
         cmocka_unit_test(what_is_written_reads_back_the_same),
+        cmocka_unit_test(as_deep_as_is_read_can_be_written),
         cmocka_unit_test(a_double_above_2_53_is_written_as_one_and_read_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,8 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-enum { DEPTH_MAX = 64 };
-
 static void write_scalar(json_writer *writer, json_value value)
 {
     int64_t integer = 0;
@@ -32,13 +30,13 @@ static void write_scalar(json_writer *writer, json_value value)
 static void write_document(const json_document *document, text_buffer *out)
 {
     json_writer writer = json_writer_init(out, false);
-    json_value open[DEPTH_MAX + 1];
-    int next[DEPTH_MAX + 1];
+    json_value open[JSON_DEPTH_MAX];
+    int next[JSON_DEPTH_MAX];
     int depth = 0;
     json_value value = json_root(document);
     for (;;) {
         if (json_is_object(value) || json_is_array(value)) {
-            assert(depth < DEPTH_MAX);
+            assert(depth < JSON_DEPTH_MAX);
             if (json_is_object(value)) {
                 json_begin_object(&writer);
             } else {
