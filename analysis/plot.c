@@ -76,6 +76,24 @@ static status run_gnuplot(FILE *input, FILE *output, FILE *errors, text_buffer *
     return read_all(output, svg, err);
 }
 
+/// Appends lines without the blanks that gnuplot leaves at their ends.
+static void append_trimmed(text_buffer *out, const char *lines)
+{
+    while (*lines != '\0') {
+        const size_t length = strcspn(lines, "\n");
+        size_t kept = length;
+        while (kept > 0 && lines[kept - 1] == ' ') {
+            kept--;
+        }
+        text_append_bytes(out, lines, kept);
+        lines += length;
+        if (*lines == '\n') {
+            text_append(out, "\n");
+            lines++;
+        }
+    }
+}
+
 status ana_plot(const char *script, const text_buffer *settings, text_buffer *svg,
                 error_message *err)
 {
@@ -98,7 +116,7 @@ status ana_plot(const char *script, const text_buffer *settings, text_buffer *sv
         if (element == NULL) {
             result = error_set(err, STATUS_BACKEND, "gnuplot drew nothing for '%s'", script);
         } else {
-            text_append(svg, element);
+            append_trimmed(svg, element);
         }
     }
     text_free(&whole);
