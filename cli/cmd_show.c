@@ -27,7 +27,11 @@ static void write_trace_line(text_buffer *out, const trace_info *trace, int name
     text_format(out, "  %4" PRId64 "  %-*s  %-11s  %-6s  %6d layers", trace->trace_id, name_width,
                 trace->name, trace_status_name(trace->status),
                 trace_source_kind_name(trace->source), trace->layer_count);
-    text_format(out, "  %7d microbatches  %8" PRId64 " samples", trace->microbatch_count,
+    char microbatches[16] = "-"; // not known where all rows are means
+    if (trace->microbatch_count > 0) {
+        snprintf(microbatches, sizeof microbatches, "%d", trace->microbatch_count);
+    }
+    text_format(out, "  %7s microbatches  %8" PRId64 " samples", microbatches,
                 trace->iteration_count);
     if (trace->iteration_count > 0) {
         text_format(out, " of %" PRId64 ":%" PRId64, trace->first_iteration, trace->last_iteration);

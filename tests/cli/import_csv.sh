@@ -1,0 +1,88 @@
+# import csv: what it says, what it refuses, and that a refusal leaves no file and no trace.
+# Usage: import_csv.sh DYNMO
+set -eu
+dynmo=$1
+recorded=$(cd "$(dirname "$0")/../../traces/recorded" && pwd)
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+
+# prints WANTED WORD...
+prints() {
+    wanted=$1
+    shift
+    "$dynmo" "$@" >out 2>messages || true
+    if [ "$(cat out)" != "$wanted" ] || [ -s messages ]; then
+        echo "dynmo $*:"
+        cat out messages
+        echo "wanted: $wanted"
+        exit 1
+    fi
+}
+
+# refuses CODE MESSAGE WORD...
+refuses() {
+    wanted_code=$1
+    wanted=$2
+    shift 2
+    code=0
+    "$dynmo" "$@" >out 2>messages || code=$?
+    if [ "$code" -ne "$wanted_code" ] || [ "$(cat messages)" != "$wanted" ] || [ -s out ]; then
+        echo "dynmo $*: exit code $code, wanted $wanted_code; messages:"
+        cat messages
+        echo "wanted: $wanted"
+        exit 1
+    fi
+}
+
+cp "$recorded/gpt-freezing-cpu.csv.gz" .
+prints "trace 'gpt-freezing-cpu' in r.db: 16 layers x 4 microbatches, 240 sampled iterations from 0 to 239" \
+    import csv gpt-freezing-cpu.csv.gz -o r.db
+refuses 2 "dynmo: r.db: has a trace 'gpt-freezing-cpu' already (complete)" \
+    import csv gpt-freezing-cpu.csv.gz -o r.db
+
+gzip -dc gpt-freezing-cpu.csv.gz >whole.csv
+prints '{"trace":"again","trace_id":2,"layers":16,"microbatches":4,"sampled_iterations":240,"first_iteration":0,"last_iteration":239,"backward_split":"measured"}' \
+    import csv - --name again -o r.db --json <whole.csv
+
+# The same rows as two ranks would have written them, and from the last to the first.
+grep '^#' whole.csv >head.csv
+grep '^iteration' whole.csv >>head.csv
+for rank in 0 1; do
+    { cat head.csv; grep '^[0-9]' whole.csv | awk -F, -v rank=$rank '$5 == rank' | sort -t, -k1,1nr; } >"rank$rank.csv"
+done
+prints "trace 'rank1' in r.db: 16 layers x 4 microbatches, 240 sampled iterations from 0 to 239" \
+    import csv rank1.csv rank0.csv -o r.db
+"$dynmo" show r.db --loads --trace again --json >one
+"$dynmo" show r.db --loads --trace rank1 --json >two
+cmp one two
+
+printf '# dynmo-trace/1\niteration,layer,phase,busy_ns\n0,0,F,10\n0,0,BW,21\n' >full.csv
+prints "trace 'full' in f.db: 1 layers, 1 sampled iterations from 0 to 0
+B and W were not told apart; schedules that split the backward need --backward-split" \
+    import csv full.csv -o f.db
+prints "trace 'half' in f.db: 1 layers, 1 sampled iterations from 0 to 0" \
+    import csv full.csv -o f.db --name half --backward-split 0.5
+refuses 2 "dynmo: --backward-split: 2 is outside [0, 1]" \
+    import csv full.csv -o f.db --backward-split 2
+
+printf '# dynmo-trace/1\niteration,layer,phase,busy_ns\n0,0,F,10\n0,1,F,x\n' >bad.csv
+refuses 2 "dynmo: bad.csv:4: busy_ns: 'x' is not an integer" import csv bad.csv -o new.db
+refuses 2 "dynmo: rank0.csv:10: iteration 239 microbatch 0 layer 0: F is given twice" \
+    import csv whole.csv rank0.csv -o new.db
+head -c 100000 gpt-freezing-cpu.csv.gz >cut.csv.gz
+refuses 2 "dynmo: cut.csv.gz: gzip data ends early: the file is truncated" import csv cut.csv.gz -o new.db
+refuses 1 "dynmo: absent.csv: No such file or directory" import csv absent.csv -o new.db
+refuses 1 "dynmo: absent/r.db: cannot open: No such file or directory" import csv full.csv -o absent/r.db
+refuses 2 "dynmo: full.csv: not a SQLite file" import csv whole.csv -o full.csv
+refuses 2 "dynmo: dynmo import csv: --output is needed" import csv full.csv
+refuses 2 "dynmo: usage: dynmo import csv FILE[.gz]... -o TRACE.db [--name NAME] [--backward-split X] [--json]" \
+    import csv -o new.db
+for left in new.db*; do
+    if [ -e "$left" ]; then
+        echo "left behind: $left"
+        exit 1
+    fi
+done
+"$dynmo" import csv bad.csv -o f.db 2>messages && exit 1
+[ "$("$dynmo" show f.db | grep -c complete)" -eq 2 ]

@@ -1,0 +1,107 @@
+# show: what is in a store, and the loads of a trace in the form that other programs read.
+# Usage: show.sh DYNMO
+set -eu
+dynmo=$1
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+
+# prints WANTED WORD...
+prints() {
+    wanted=$1
+    shift
+    "$dynmo" "$@" >out 2>messages || true
+    if [ "$(cat out)" != "$wanted" ] || [ -s messages ]; then
+        echo "dynmo $*:"
+        cat out messages
+        echo "wanted: $wanted"
+        exit 1
+    fi
+}
+
+# refuses CODE MESSAGE WORD...
+refuses() {
+    wanted_code=$1
+    wanted=$2
+    shift 2
+    code=0
+    "$dynmo" "$@" >out 2>messages || code=$?
+    if [ "$code" -ne "$wanted_code" ] || [ "$(cat messages)" != "$wanted" ] || [ -s out ]; then
+        echo "dynmo $*: exit code $code, wanted $wanted_code; messages:"
+        cat messages
+        echo "wanted: $wanted"
+        exit 1
+    fi
+}
+
+# Two samples of two microbatches. Layer 1 loses its W and half of its F.
+cat >split.csv <<'END'
+# dynmo-trace/1
+# device=cuda
+# embedding=1
+# head=1
+iteration,microbatch,layer,phase,busy_ns,communication_ns
+0,0,0,F,1000,3
+0,1,0,F,1001,
+0,0,0,W,2000,
+0,1,0,W,2000,
+0,0,1,F,40000,
+0,1,1,F,40000,
+0,0,1,B,40000,
+0,1,1,B,40000,
+0,0,1,W,40000,
+0,1,1,W,40000,
+0,0,2,F,10000,
+0,1,2,F,10000,
+0,0,2,B,10000,
+0,1,2,B,10000,
+0,0,2,W,10000,
+0,1,2,W,10000,
+5,0,0,F,1000,
+5,1,0,F,1000,
+5,0,1,F,20000,
+5,1,1,F,20000,
+5,0,1,B,40000,
+5,1,1,B,40000,
+5,0,2,F,15000,
+5,1,2,F,15000,
+5,0,2,B,15000,
+5,1,2,B,15000,
+5,0,2,W,15000,
+5,1,2,W,15000,
+END
+printf '# dynmo-trace/1\n# embedding=1\niteration,layer,phase,busy_ns\n0,0,F,10\n0,0,BW,21\n0,1,F,10\n0,1,BW,21\n0,1,R,4\n' >full.csv
+"$dynmo" import csv split.csv -o s.db >out
+"$dynmo" import csv full.csv -o s.db >out
+"$dynmo" import csv full.csv -o s.db --name assumed --backward-split 0.5 >out
+
+prints 'traces: 3
+     1  split    complete     csv          3 layers        2 microbatches         2 samples of 0:5
+     2  full     complete     csv          2 layers        - microbatches         1 samples of 0:0
+     3  assumed  complete     csv          2 layers        - microbatches         1 samples of 0:0
+runs: 0' show s.db
+prints '{"iterations":[0,5],"layers":[{"layer":0,"forward_ns":1000,"backward_input_ns":0,"backward_weight_ns":1000,"communication_ns":1},{"layer":1,"forward_ns":30000,"backward_input_ns":40000,"backward_weight_ns":20000,"communication_ns":0},{"layer":2,"forward_ns":12500,"backward_input_ns":12500,"backward_weight_ns":12500,"communication_ns":0}]}' \
+    show s.db --loads --trace split --json
+prints '{"iterations":[5],"layers":[{"layer":0,"forward_ns":1000,"backward_input_ns":0,"backward_weight_ns":0,"communication_ns":0},{"layer":1,"forward_ns":20000,"backward_input_ns":40000,"backward_weight_ns":0,"communication_ns":0},{"layer":2,"forward_ns":15000,"backward_input_ns":15000,"backward_weight_ns":15000,"communication_ns":0}]}' \
+    show s.db --loads --trace 1 --iterations 1:5 --json
+prints '{"iterations":[0],"layers":[{"layer":0,"forward_ns":10,"backward_input_ns":null,"backward_weight_ns":null,"backward_ns":21,"communication_ns":0},{"layer":1,"forward_ns":10,"backward_input_ns":null,"backward_weight_ns":null,"backward_ns":25,"communication_ns":0}]}' \
+    show s.db --loads --trace full --json
+# The newest trace. The embedding has no B; of the other layer's 21 ns half, rounded up, and the
+# recompute are B.
+prints '{"iterations":[0],"layers":[{"layer":0,"forward_ns":10,"backward_input_ns":0,"backward_weight_ns":21,"communication_ns":0},{"layer":1,"forward_ns":10,"backward_input_ns":15,"backward_weight_ns":10,"communication_ns":0}]}' \
+    show s.db --loads --json
+prints "trace 'split', 2 samples of iterations 0:5; busy time of one microbatch
+  layer           F           B           W  communication  F + B + W                  drift
+      0     1.00 us        0 ns     1.00 us           1 ns  #                           -67%  embedding
+      1     30.0 us     40.0 us     20.0 us           0 ns  ########################    -50%
+      2     12.5 us     12.5 us     12.5 us           0 ns  ##########                  +50%  head
+drift: F + B + W of iteration 5 against iteration 0" show s.db --loads --trace split
+
+refuses 2 "dynmo: s.db: no trace 'splt'; did you mean 'split'?" show s.db --loads --trace splt
+refuses 2 "dynmo: s.db: trace 'split' has no sample in iterations 1:4; it has them from 0 to 5" \
+    show s.db --loads --trace split --iterations 1:4
+refuses 2 "dynmo: --iterations: 5:1 ends before it begins" show s.db --loads --iterations 5:1
+refuses 2 "dynmo: --iterations: 'x' is not an integer" show s.db --loads --iterations x
+refuses 2 "dynmo: dynmo show: --trace needs --loads" show s.db --trace split
+refuses 1 "dynmo: absent.db: No such file or directory" show absent.db
+refuses 2 "dynmo: split.csv: not a SQLite file" show split.csv
