@@ -83,8 +83,7 @@ static status play_row(const ana_setup *setup, const ana_listener *listener, are
         row->iteration_mean_ns = row->result.total_ns / setup->iteration_count;
         row->per_second = rate(setup, row->result.total_ns);
     }
-    if (context.listener->end_row == NULL) return STATUS_OK;
-    return context.listener->end_row(context.listener->context, row, err);
+    return STATUS_OK;
 }
 
 /// The rate of the row of a static baseline under its own weight; 0 if there is none.

@@ -35,7 +35,6 @@ typedef struct ana_listener {
     status (*begin_row)(void *context, const ana_balancing *balancing, error_message *err);
     status (*iteration)(void *context, const sim_training_iteration *iteration, error_message *err);
     bool (*wants_timeline)(void *context, int iteration);
-    status (*end_row)(void *context, const ana_row *row, error_message *err);
 } ana_listener;
 
 /// Replays every row. An infeasible row is an outcome, not a failure.

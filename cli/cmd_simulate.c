@@ -1,5 +1,6 @@
 /// `dynmo simulate`: replays a study under each of its balancers and compares them.
 #include "cli/commands.h"
+#include "cli/progress.h"
 #include "cli/version.h"
 
 #include "analysis/compare.h"
@@ -8,28 +9,76 @@
 #include "analysis/study.h"
 #include "base/file.h"
 
-/// Plays the rows, into a store if there is one.
+/// Shows progress on the way to the recording, if there is one.
+typedef struct watcher {
+    ana_listener inner;
+    cli_progress progress;
+} watcher;
+
+static status watch_iteration(void *context, const sim_training_iteration *iteration,
+                              error_message *err)
+{
+    watcher *watching = context;
+    cli_progress_step(&watching->progress);
+    if (watching->inner.iteration == NULL) return STATUS_OK;
+    return watching->inner.iteration(watching->inner.context, iteration, err);
+}
+
+static status watch_row(void *context, const ana_balancing *balancing, error_message *err)
+{
+    const ana_listener *inner = &((watcher *)context)->inner;
+    return inner->begin_row != NULL ? inner->begin_row(inner->context, balancing, err) : STATUS_OK;
+}
+
+static bool watch_wants_timeline(void *context, int iteration)
+{
+    const ana_listener *inner = &((watcher *)context)->inner;
+    return inner->wants_timeline != NULL && inner->wants_timeline(inner->context, iteration);
+}
+
+static status compare(const ana_setup *setup, const ana_listener *inner, arena *memory,
+                      ana_comparison *comparison, error_message *err)
+{
+    const int64_t total = (int64_t)setup->iteration_count * setup->study->balancing_count;
+    watcher watching = {.progress = cli_progress_begin("iterations", total)};
+    if (inner != NULL) watching.inner = *inner;
+    const ana_listener listener = {
+        .context = &watching,
+        .begin_row = watch_row,
+        .iteration = watch_iteration,
+        .wants_timeline = watch_wants_timeline,
+    };
+    const status result = ana_compare(setup, &listener, memory, comparison, err);
+    cli_progress_end(&watching.progress);
+    return result;
+}
+
+/// Plays the rows into a store.
+static status compare_recorded(const cli_arguments *arguments, const ana_setup *setup,
+                               trace_store *store, arena *memory, ana_comparison *comparison,
+                               error_message *err)
+{
+    ana_recording *recording = NULL;
+    error_message finish_err = {0};
+    TRY(ana_recording_begin(store, setup, cli_command_line(arguments), DYNMO_VERSION, &recording,
+                            err));
+    const ana_listener listener = ana_recording_listener(recording);
+    const status played = compare(setup, &listener, memory, comparison, err);
+    const bool is_ok = played == STATUS_OK;
+    const status finished =
+        ana_recording_finish(recording, is_ok ? comparison : NULL, is_ok ? NULL : err, &finish_err);
+    if (!is_ok || finished == STATUS_OK) return played;
+    return error_set(err, finished, "%s", finish_err.message);
+}
+
 static status play(const cli_arguments *arguments, const ana_setup *setup, arena *memory,
                    ana_comparison *comparison, error_message *err)
 {
     const char *path = cli_value(arguments, "--store");
-    if (path == NULL) return ana_compare(setup, NULL, memory, comparison, err);
+    if (path == NULL) return compare(setup, NULL, memory, comparison, err);
     trace_store *store = NULL;
-    ana_recording *recording = NULL;
     TRY(trace_store_open(path, TRACE_WRITE, &store, err));
-    status result = ana_recording_begin(store, setup, cli_command_line(arguments), DYNMO_VERSION,
-                                        &recording, err);
-    if (result == STATUS_OK) {
-        const ana_listener listener = ana_recording_listener(recording);
-        result = ana_compare(setup, &listener, memory, comparison, err);
-        error_message finish_err = {0};
-        const status finished =
-            ana_recording_finish(recording, result == STATUS_OK ? comparison : NULL,
-                                 result == STATUS_OK ? NULL : err, &finish_err);
-        if (result == STATUS_OK && finished != STATUS_OK) {
-            result = error_set(err, finished, "%s", finish_err.message);
-        }
-    }
+    const status result = compare_recorded(arguments, setup, store, memory, comparison, err);
     trace_store_close(store);
     return result;
 }

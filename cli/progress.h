@@ -1,0 +1,25 @@
+/// Progress of a long command: one line on standard error, rewritten, if that is a terminal.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/// Zero-initialise through cli_progress_begin.
+typedef struct cli_progress {
+    bool is_shown;
+    const char *what; // borrowed
+    int64_t total;
+    int64_t done;
+    int64_t begun_ns;
+    int64_t last_shown_ns;
+} cli_progress;
+
+/// @param what  words in front of the numbers
+/// @param total steps, >= 1
+cli_progress cli_progress_begin(const char *what, int64_t total);
+
+/// One step more. Writes at most ten times a second.
+void cli_progress_step(cli_progress *progress);
+
+/// Takes the line away.
+void cli_progress_end(cli_progress *progress);
