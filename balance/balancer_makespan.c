@@ -4,9 +4,10 @@
 /// The smallest bottleneck does not give the shortest iteration: schedules also pay for warmup and
 /// cooldown, where the order of heavy and light stages counts. Candidates, in this order: the plan
 /// in force; the exact optima of the bottleneck and of the 1F1B bound; `even`; `diffusion`; for
-/// bottlenecks up to an eighth above the optimum the plans with the latest and with the earliest
-/// cuts; then single layers across single cuts of the best plan so far, until no such step is
-/// better or BAL_MAKESPAN_EVALUATIONS_MAX plans have been evaluated. Of equal plans the first wins.
+/// bottlenecks up to an eighth above the optimum the plans with the latest, the earliest and the
+/// flattest cuts; then single layers across single cuts of the best plan so far, until no such step
+/// is better or BAL_MAKESPAN_EVALUATIONS_MAX plans have been evaluated. Of equal plans the first
+/// wins.
 #include "balance/balancers.h"
 #include "balance/partition.h"
 
@@ -51,73 +52,24 @@ static status consider(search *state, const int *first, error_message *err)
     return STATUS_OK;
 }
 
-static status mirrored(const int64_t *before, int count, arena *memory, const int64_t **out,
-                       error_message *err)
-{
-    int64_t *sums = arena_array(memory, (size_t)count + 1, sizeof *sums);
-    if (sums == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory for %d layers", count);
-    for (int layer = 0; layer <= count; layer++) {
-        sums[layer] = before[count] - before[count - layer];
-    }
-    *out = sums;
-    return STATUS_OK;
-}
-
-static status reversed(const int64_t *values, int count, arena *memory, const int64_t **out,
-                       error_message *err)
-{
-    if (values == NULL) return STATUS_OK;
-    int64_t *copy = arena_array(memory, (size_t)count, sizeof *copy);
-    if (copy == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory for %d stages", count);
-    for (int index = 0; index < count; index++) {
-        copy[index] = values[count - 1 - index];
-    }
-    *out = copy;
-    return STATUS_OK;
-}
-
-/// The chain read from its end: latest cuts in it are earliest cuts in the original.
-static status mirror(const bal_chain *chain, arena *memory, bal_chain *out, error_message *err)
-{
-    bal_chain made = *chain;
-    const int layers = chain->layer_count;
-    const int stages = chain->stage_count;
-    made.embedding = chain->head;
-    made.head = chain->embedding;
-    TRY(mirrored(chain->weight_before, layers, memory, &made.weight_before, err));
-    TRY(mirrored(chain->state_before, layers, memory, &made.state_before, err));
-    TRY(mirrored(chain->activation_before, layers, memory, &made.activation_before, err));
-    TRY(reversed(chain->stage_memory_bytes, stages, memory, &made.stage_memory_bytes, err));
-    TRY(reversed(chain->stage_inflight, stages, memory, &made.stage_inflight, err));
-    TRY(reversed(chain->stage_time_factor_ppb, stages, memory, &made.stage_time_factor_ppb, err));
-    TRY(reversed(chain->stage_fixed_ns, stages, memory, &made.stage_fixed_ns, err));
-    *out = made;
-    return STATUS_OK;
-}
-
-/// The plans with the latest and the earliest cuts whose largest load is within some loads.
+/// The plans with the latest, the earliest and the flattest cuts whose largest load is within some
+/// loads.
 static status consider_near_optima(search *state, int64_t bottleneck, int *first, arena *memory,
                                    error_message *err)
 {
     static const int slack_of_256[] = {0, 1, 2, 4, 6, 8, 12, 16, 24, 32};
-    bal_chain forward = *state->chain;
-    bal_chain backward;
-    forward.transfer_ns = NULL; // cuts move loads by less than what is tried here
-    TRY(mirror(&forward, memory, &backward, err));
-    const int stages = forward.stage_count;
-    int *turned = arena_array(memory, state->cut_count, sizeof *turned);
-    if (turned == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    bal_chain chain = *state->chain;
+    chain.transfer_ns = NULL; // cuts move loads by less than what is tried here
     for (size_t index = 0; index < sizeof slack_of_256 / sizeof slack_of_256[0]; index++) {
         const int64_t slack = bottleneck / 256 * slack_of_256[index];
         const int64_t load =
-            slack < forward.load_sum_max - bottleneck ? bottleneck + slack : forward.load_sum_max;
-        if (bal_partition_latest(&forward, load, NULL, first, NULL) == STATUS_OK) {
-            TRY(consider(state, first, err));
-        }
-        if (bal_partition_latest(&backward, load, NULL, turned, NULL) != STATUS_OK) continue;
-        for (int cut = 0; cut <= stages; cut++) {
-            first[cut] = forward.layer_count - turned[stages - cut];
-        }
+            slack < chain.load_sum_max - bottleneck ? bottleneck + slack : chain.load_sum_max;
+        // With transfers the optimum may lie above every load without them: always a plan.
+        TRY(bal_partition_latest(&chain, load, NULL, first, err));
+        TRY(consider(state, first, err));
+        TRY(bal_partition_earliest(&chain, load, memory, first, err));
+        TRY(consider(state, first, err));
+        TRY(bal_partition_flattest(&chain, load, memory, first, err));
         TRY(consider(state, first, err));
     }
     return STATUS_OK;

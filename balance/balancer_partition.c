@@ -1,4 +1,6 @@
-/// The exact contiguous optimum of the problem's objective.
+/// The exact contiguous optimum of the problem's objective. Of the plans with the smallest
+/// bottleneck it takes the flattest: where the head alone makes it, the rest is still shared
+/// evenly.
 #include "balance/balancers.h"
 #include "balance/partition.h"
 
@@ -25,6 +27,7 @@ status bal_balance_partition(const bal_problem *problem, const bal_chain *chain,
     }
     default:
         TRY(bal_partition_bottleneck(chain, memory, first, &value, err));
+        TRY(bal_partition_flattest(chain, value, memory, first, err));
         answer->bottleneck_lower_bound_ns = value;
         break;
     }

@@ -1,5 +1,6 @@
 #include "balance/chain.h"
 
+#include <assert.h>
 #include <inttypes.h>
 
 enum { PPB = 1000000000 };
@@ -335,5 +336,49 @@ status bal_chain_check(const bal_chain *chain, const int *first_layer, error_mes
                              chain->stage_memory_bytes[stage]);
         }
     }
+    return STATUS_OK;
+}
+
+static status mirrored(const int64_t *before, int count, arena *memory, const int64_t **out,
+                       error_message *err)
+{
+    int64_t *sums = arena_array(memory, (size_t)count + 1, sizeof *sums);
+    if (sums == NULL) return no_memory(count, err);
+    for (int layer = 0; layer <= count; layer++) {
+        sums[layer] = before[count] - before[count - layer];
+    }
+    *out = sums;
+    return STATUS_OK;
+}
+
+static status reversed(const int64_t *values, int count, arena *memory, const int64_t **out,
+                       error_message *err)
+{
+    if (values == NULL) return STATUS_OK;
+    int64_t *copy = arena_array(memory, (size_t)count, sizeof *copy);
+    if (copy == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory for %d stages", count);
+    for (int index = 0; index < count; index++) {
+        copy[index] = values[count - 1 - index];
+    }
+    *out = copy;
+    return STATUS_OK;
+}
+
+status bal_chain_mirror(const bal_chain *chain, arena *memory, bal_chain *out, error_message *err)
+{
+    assert(chain->transfer_ns == NULL);
+    bal_chain made = *chain;
+    const int layers = chain->layer_count;
+    const int stages = chain->stage_count;
+    made.embedding = chain->head;
+    made.head = chain->embedding;
+    TRY(mirrored(chain->weight_before, layers, memory, &made.weight_before, err));
+    TRY(mirrored(chain->state_before, layers, memory, &made.state_before, err));
+    TRY(mirrored(chain->activation_before, layers, memory, &made.activation_before, err));
+    TRY(reversed(chain->stage_memory_bytes, stages, memory, &made.stage_memory_bytes, err));
+    TRY(reversed(chain->stage_inflight, stages, memory, &made.stage_inflight, err));
+    TRY(reversed(chain->stage_time_factor_ppb, stages, memory, &made.stage_time_factor_ppb, err));
+    TRY(reversed(chain->stage_fixed_ns, stages, memory, &made.stage_fixed_ns, err));
+    *out = made;
     return STATUS_OK;
 }

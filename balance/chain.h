@@ -78,3 +78,9 @@ void bal_chain_loads(const bal_chain *chain, const int *first_layer, int64_t *st
 ///
 /// @return STATUS_INFEASIBLE naming the stage and the rule it breaks.
 status bal_chain_check(const bal_chain *chain, const int *first_layer, error_message *err);
+
+/// The chain read from its end, stages too: its latest cuts are the earliest ones of the original.
+/// Only for chains without transfer_ns (asserted).
+///
+/// @param out arrays are carved from memory or borrowed from chain
+status bal_chain_mirror(const bal_chain *chain, arena *memory, bal_chain *out, error_message *err);

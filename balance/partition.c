@@ -295,6 +295,20 @@ status bal_partition_latest(const bal_chain *chain, int64_t load, const int *at_
                      load);
 }
 
+status bal_partition_earliest(const bal_chain *chain, int64_t load, arena *memory, int *first_layer,
+                              error_message *err)
+{
+    bal_chain mirror;
+    int *turned = arena_array(memory, (size_t)chain->stage_count + 1, sizeof *turned);
+    if (turned == NULL) return no_memory(chain, err);
+    TRY(bal_chain_mirror(chain, memory, &mirror, err));
+    TRY(bal_partition_latest(&mirror, load, NULL, turned, err));
+    for (int cut = 0; cut <= chain->stage_count; cut++) {
+        first_layer[cut] = chain->layer_count - turned[chain->stage_count - cut];
+    }
+    return STATUS_OK;
+}
+
 int64_t bal_1f1b_bound_ns(const int64_t *stage_load, int stage_count, int microbatch_count)
 {
     int64_t before = 0;

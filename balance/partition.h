@@ -59,6 +59,25 @@ status bal_partition_moved_bytes(const bal_chain *chain, const int *current_firs
 status bal_partition_latest(const bal_chain *chain, int64_t load, const int *at_most,
                             int *first_layer, error_message *err);
 
+/// The plan with every cut as far in front as any plan whose largest load is within load. Otherwise
+/// as bal_partition_latest.
+status bal_partition_earliest(const bal_chain *chain, int64_t load, arena *memory, int *first_layer,
+                              error_message *err);
+
+/// Of the plans whose largest load is within load, the one with the smallest sum of squared loads:
+/// where one heavy layer makes the bottleneck, the other stages still share the rest evenly. Ties:
+/// the latest cut, seen from the last stage.
+///
+/// Where the plans within load leave more than BAL_FLATTEST_CUTS_MAX places for the cuts, it is the
+/// plan with the latest cuts (with transfer_ns: STATUS_NO_MEMORY).
+///
+/// @return STATUS_INFEASIBLE if no plan is within load. first_layer is then untouched.
+///
+/// Time O(places for the cuts * layers that fit load).
+status bal_partition_flattest(const bal_chain *chain, int64_t load, arena *memory, int *first_layer,
+                              error_message *err);
+enum { BAL_FLATTEST_CUTS_MAX = 1 << 26 };
+
 /// Value of the 1F1B bound for given loads.
 ///
 /// @param stage_load [stage_count]

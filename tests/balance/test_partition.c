@@ -26,6 +26,7 @@ typedef struct instance {
 typedef struct oracle {
     bool feasible;
     int64_t bottleneck;
+    bal_wide squares; // the least sum of squared loads of the plans with this bottleneck
     int64_t bound_1f1b;
     bool moved_feasible;
     int64_t moved_bytes;
@@ -88,14 +89,20 @@ static void plain_judge(const instance *at, const int *first, oracle *best)
     int64_t bottleneck = 0;
     int64_t bound = 0;
     int64_t before = 0;
+    bal_wide squares = 0;
     for (int stage = 0; stage < problem->stage_count; stage++) {
         const int64_t load = plain_load(at, stage, first[stage], first[stage + 1]);
         const int64_t value = before + problem->microbatch_count * load;
         if (load > bottleneck) bottleneck = load;
         if (value > bound) bound = value;
         before += load;
+        squares += (bal_wide)load * load;
     }
-    if (!best->feasible || bottleneck < best->bottleneck) best->bottleneck = bottleneck;
+    if (!best->feasible || bottleneck < best->bottleneck ||
+        (bottleneck == best->bottleneck && squares < best->squares)) {
+        best->bottleneck = bottleneck;
+        best->squares = squares;
+    }
     if (!best->feasible || bound < best->bound_1f1b) best->bound_1f1b = bound;
     best->feasible = true;
     if (bottleneck > problem->load_cap_ns) return;
@@ -190,6 +197,18 @@ static void fill_random(rng *random, instance *at)
     if (rng_below(random, 3) == 0) problem->weight = BAL_WEIGHT_TIME_TRANSFER;
 }
 
+/// No cut of a plan within load is behind the latest or in front of the earliest.
+static void assert_between(const bal_chain *chain, int64_t load, const int *first, arena *memory)
+{
+    int earliest[STAGES + 1];
+    int latest[STAGES + 1];
+    assert_int_equal(bal_partition_earliest(chain, load, memory, earliest, NULL), STATUS_OK);
+    assert_int_equal(bal_partition_latest(chain, load, NULL, latest, NULL), STATUS_OK);
+    for (int cut = 0; cut <= chain->stage_count; cut++) {
+        assert_true(earliest[cut] <= first[cut] && first[cut] <= latest[cut]);
+    }
+}
+
 static void assert_equals_oracle(const instance *at, int number, arena *memory)
 {
     const oracle best = exhaustive(at);
@@ -211,6 +230,12 @@ static void assert_equals_oracle(const instance *at, int number, arena *memory)
         ours = (oracle){0};
         plain_judge(at, first, &ours);
         assert_true(ours.feasible && ours.bottleneck == value);
+        int flattest[STAGES + 1];
+        assert_int_equal(bal_partition_flattest(&chain, value, memory, flattest, &err), STATUS_OK);
+        ours = (oracle){0};
+        plain_judge(at, flattest, &ours);
+        assert_true(ours.feasible && ours.bottleneck == value && ours.squares == best.squares);
+        if (chain.transfer_ns == NULL) assert_between(&chain, value, flattest, memory);
     }
 
     result = bal_partition_1f1b(&chain, problem->microbatch_count, memory, first, &value, &err);
@@ -348,7 +373,28 @@ static void what_no_plan_keeps_is_infeasible_and_touches_nothing(void **state)
                      STATUS_INFEASIBLE);
     assert_string_equal(err.message,
                         "no plan keeps every load within 10 and its cuts within the limits");
+    assert_int_equal(bal_partition_flattest(&chain, 9, memory, first, &err), STATUS_INFEASIBLE);
+    problem.weight = BAL_WEIGHT_TIME_TRANSFER;
+    problem.transfer_ns = bytes;
+    chain = chain_of(&problem, memory);
+    assert_int_equal(bal_partition_flattest(&chain, 10, memory, first, &err), STATUS_INFEASIBLE);
+    assert_string_equal(err.message, "no plan keeps every load, messages included, within 10");
     assert_int_equal(value, -7);
+    arena_destroy(memory);
+}
+
+static void the_flattest_plan_shares_what_the_head_leaves(void **state)
+{
+    (void)state;
+    const int64_t time_ns[] = {1, 1, 1, 1, 1, 1, 5};
+    const bal_problem problem = problem_of(time_ns, 7, 4);
+    arena *memory = arena_create(4096);
+    const bal_chain chain = chain_of(&problem, memory);
+    int first[5];
+
+    assert_int_equal(bal_partition_flattest(&chain, 5, memory, first, NULL), STATUS_OK);
+
+    assert_memory_equal(first, ((const int[]){0, 2, 4, 6, 7}), sizeof first);
     arena_destroy(memory);
 }
 
@@ -400,6 +446,7 @@ int main(void)
         cmocka_unit_test(a_stage_leaves_a_layer_that_only_the_next_one_can_hold),
         cmocka_unit_test(cuts_are_as_far_behind_as_the_optimum_allows),
         cmocka_unit_test(what_no_plan_keeps_is_infeasible_and_touches_nothing),
+        cmocka_unit_test(the_flattest_plan_shares_what_the_head_leaves),
         cmocka_unit_test(a_1f1b_bound_without_microbatches_or_beyond_int64_is_invalid),
         cmocka_unit_test(the_1f1b_bound_counts_the_loads_before_a_stage),
         cmocka_unit_test(moved_bytes_know_plans_of_another_length),

@@ -1,0 +1,179 @@
+# dynmo plan: exact stdout, stderr and exit code, for every way in and every way to be wrong.
+# usage: plan.sh DYNMO
+set -u
+dynmo=$1
+failed=0
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+
+# expect CODE STDOUT STDERR ARGUMENT...: runs dynmo plan with the arguments.
+expect() {
+    code=$1 stdout=$2 stderr=$3
+    shift 3
+    "$dynmo" plan "$@" >out 2>err
+    found=$?
+    printf '%s' "$stdout${stdout:+
+}" >wanted_out
+    printf '%s' "$stderr${stderr:+
+}" >wanted_err
+    if [ "$found" -ne "$code" ] || ! cmp -s wanted_out out || ! cmp -s wanted_err err; then
+        echo "FAILED: dynmo plan $*"
+        echo "  exit $found, expected $code"
+        diff wanted_out out
+        diff wanted_err err
+        failed=1
+    fi
+}
+
+refuse() { # refuse CODE STDERR ARGUMENT...
+    code=$1 stderr=$2
+    shift 2
+    expect "$code" '' "dynmo: $stderr" "$@"
+}
+
+cat >loads.json <<'EOF'
+{"forward_ns":[1000,3000,2000,1000,1000,2000],"parameters":[1,4,2,2,3,1],"state_bytes":[10,20,30,40,50,60],
+ "activation_bytes":[1,1,1,1,1,1],"transfer_ns":[100,200,300,400,500,600],"current_first_layer":[0,2,4,5,6],
+ "load_cap_ns":4000}
+EOF
+
+# What other programs rely on.
+expect 0 '{"first_layer":[0,1,2,4,6],"owner":null,"bottleneck_ns":3000,"bottleneck_lower_bound_ns":3000,"imbalance_ratio":1.2,"load_spread_ratio":0.8,"moved_bytes":140,"migration":[{"layer":1,"from":0,"to":1},{"layer":2,"from":1,"to":2},{"layer":3,"from":1,"to":2},{"layer":4,"from":2,"to":3}],"optimal":true,"executable":true}' '' \
+    --loads loads.json --stages 4 --balancer partition --json
+expect 0 '{"first_layer":null,"owner":[2,0,1,1,2,3],"bottleneck_ns":3000,"bottleneck_lower_bound_ns":3000,"imbalance_ratio":1.2,"load_spread_ratio":0.4,"moved_bytes":10,"migration":[{"layer":0,"from":0,"to":2}],"optimal":true,"executable":false}' '' \
+    --loads loads.json --stages 4 --balancer diffusion-published --json
+expect 0 '{"first_layer":[0,2,3,4,6],"owner":null,"bottleneck_ns":5,"bottleneck_lower_bound_ns":4,"imbalance_ratio":1.5384615384615385,"load_spread_ratio":0.9230769230769231,"moved_bytes":90,"migration":[{"layer":3,"from":1,"to":2},{"layer":4,"from":2,"to":3}],"optimal":false,"executable":true}' '' \
+    --loads loads.json --stages 4 --balancer parameters --json
+expect 0 '{"first_layer":[0,2,4,5,6],"owner":null,"bottleneck_ns":4000,"bottleneck_lower_bound_ns":3000,"imbalance_ratio":1.6,"load_spread_ratio":1.2,"moved_bytes":0,"migration":[],"optimal":true,"executable":true}' '' \
+    --loads loads.json --stages 4 --balancer partition --objective moved-bytes --json
+expect 0 '{"first_layer":[0,3,6],"owner":null,"bottleneck_ns":24000,"bottleneck_lower_bound_ns":24000,"imbalance_ratio":1.2,"load_spread_ratio":0.4,"moved_bytes":140,"migration":[{"layer":2,"from":1,"to":0},{"layer":4,"from":2,"to":1},{"layer":5,"from":3,"to":1}],"optimal":true,"executable":true}' '' \
+    --loads loads.json --stages 2 --balancer partition --objective 1f1b-bound --microbatches 4 --json
+expect 0 '{"first_layer":[0,1,2,4,6],"owner":null,"bottleneck_ns":3600,"bottleneck_lower_bound_ns":3600,"imbalance_ratio":1.263157894736842,"load_spread_ratio":0.8771929824561403,"moved_bytes":140,"migration":[{"layer":1,"from":0,"to":1},{"layer":2,"from":1,"to":2},{"layer":3,"from":1,"to":2},{"layer":4,"from":2,"to":3}],"optimal":true,"executable":true}' '' \
+    --loads loads.json --stages 4 --balancer partition --by time+transfer --json
+
+expect 0 'even by time, 6 layers on 4 stages, minimising bottleneck
+
+stage          load  layers
+    0       4.00 us  0-1
+    1       3.00 us  2-3
+    2       1.00 us  4-4
+    3       2.00 us  5-5
+
+bottleneck              4.00 us   no plan is below 3.00 us
+imbalance ratio           1.600   largest load / mean
+load spread ratio         1.200   (largest - smallest) / mean
+moved                       0 B   0 layers change their stage' '' \
+    --loads loads.json --stages 4 --balancer even
+expect 0 'diffusion-coded by time, 6 layers on 4 stages, minimising bottleneck
+
+ rank          load  layers
+    0       3.00 us  1
+    1       3.00 us  2 3
+    2       2.00 us  0 4
+    3       2.00 us  5
+
+bottleneck              3.00 us   no plan is below 3.00 us; this one is optimal
+imbalance ratio           1.200   largest load / mean
+load spread ratio         0.400   (largest - smallest) / mean
+moved                      10 B   1 layers change their stage
+
+Layers leave the model order: loads only, not executable.' '' \
+    --loads loads.json --stages 4 --balancer diffusion-coded
+
+# makespan plays its candidates, and the plan can be written.
+expect 0 'makespan by time, 6 layers on 4 stages, minimising the iteration
+
+stage          load  layers
+    0       1.00 us  0-0
+    1       3.00 us  1-1
+    2       3.00 us  2-3
+    3       3.00 us  4-5
+
+bottleneck              3.00 us   no plan is below 3.00 us
+imbalance ratio           1.200   largest load / mean
+load spread ratio         0.800   (largest - smallest) / mean
+makespan                35.2 us   played under 1f1b, 8 microbatches
+moved                     140 B   4 layers change their stage' '' \
+    --loads loads.json --stages 4 --balancer makespan --schedule 1f1b --microbatches 8 -o plan.json
+printf '%s\n' '{"schema":"dynmo-plan/1","first_layer":[0,1,2,4,6],"chunks":1,"placement":"interleaved","schedule":"1f1b","microbatches":8,"stage_ranks":[0,1,2,3],"data_parallel":1,"embedding":false,"head":false}' >wanted_plan
+if ! cmp -s wanted_plan plan.json; then
+    echo "FAILED: the plan file"
+    diff wanted_plan plan.json
+    failed=1
+fi
+
+# Rules: stage factors and fixed times, memory, pinned layers, empty stages.
+echo '{"forward_ns":[4,4,4,4],"stage_time_factor":[1.5,0.5],"stage_fixed_ns":[0,1]}' >speeds.json
+expect 0 '{"first_layer":[0,1,4],"owner":null,"bottleneck_ns":7,"bottleneck_lower_bound_ns":7,"imbalance_ratio":1.0769230769230769,"load_spread_ratio":0.15384615384615385,"moved_bytes":0,"migration":[],"optimal":true,"executable":true}' '' \
+    --loads speeds.json --stages 2 --balancer partition --json
+echo '{"forward_ns":[4,4,4,4],"state_bytes":[1,1,1,1],"activation_bytes":[1,1,1,1],"stage_inflight":[2,1],"stage_memory_bytes":[3,6]}' >memory.json
+expect 0 '{"first_layer":[0,1,4],"owner":null,"bottleneck_ns":12,"bottleneck_lower_bound_ns":12,"imbalance_ratio":1.5,"load_spread_ratio":1,"moved_bytes":0,"migration":[],"optimal":true,"executable":true}' '' \
+    --loads memory.json --stages 2 --balancer partition --json
+refuse 3 'even: stage 0 with layers [0, 2) needs 6 bytes, its cap is 3' \
+    --loads memory.json --stages 2 --balancer even
+echo '{"forward_ns":[7],"embedding":true}' >one.json
+expect 0 '{"first_layer":[0,1,1],"owner":null,"bottleneck_ns":7,"bottleneck_lower_bound_ns":7,"imbalance_ratio":2,"load_spread_ratio":2,"moved_bytes":0,"migration":[],"optimal":true,"executable":true}' '' \
+    --loads one.json --stages 2 --balancer partition --allow-empty-stages --json
+refuse 2 'stage_count 2 exceeds layer_count 1 and empty stages are not allowed' \
+    --loads one.json --stages 2 --balancer partition
+
+# Infeasible: exit 3, and with --json the reason on stdout too.
+echo '{"forward_ns":[1,1],"state_bytes":[5,5],"stage_memory_bytes":[9]}' >full.json
+reason='no plan of 1 stages keeps every stage within its memory cap and non-empty: together they hold at most the first 1 of 2 layers'
+expect 3 "{\"error\":\"$reason\"}" "dynmo: $reason" --loads full.json --stages 1 --balancer partition --json
+refuse 3 "$reason" --loads full.json --stages 1 --balancer partition --schedule 1f1b --microbatches 1 -o never.json
+[ ! -e never.json ] || { echo "FAILED: a plan was written that does not exist"; failed=1; }
+
+# Options that are wrong, missing or do not go together.
+refuse 2 'dynmo plan: --loads is needed' --stages 2 --balancer partition
+refuse 2 'dynmo plan: --stages is needed' --loads loads.json --balancer partition
+refuse 2 'dynmo plan: --balancer is needed' --loads loads.json --stages 2
+refuse 2 "--balancer: unknown 'partitio'; did you mean 'partition'?" --loads loads.json --stages 2 --balancer partitio
+refuse 2 '--balancer v-partition: two chunks per rank are not in this version' --loads loads.json --stages 2 --balancer v-partition
+refuse 2 '--balancer interleaved-partition: two chunks per rank are not in this version' --loads loads.json --stages 2 --balancer interleaved-partition
+refuse 2 '--chunks 2: several chunks per rank are not planned in this version' --loads loads.json --stages 2 --balancer partition --chunks 2
+refuse 2 "--by: unknown 'tim'; did you mean 'time'?" --loads loads.json --stages 2 --balancer partition --by tim
+refuse 2 "--objective: unknown 'fastest'" --loads loads.json --stages 2 --balancer partition --objective fastest
+refuse 2 "--schedule: unknown '2f2b'" --loads loads.json --stages 2 --balancer partition --schedule 2f2b
+refuse 2 '--schedule interleaved-1f1b: several chunks per rank are not planned in this version' --loads loads.json --stages 2 --balancer partition --schedule interleaved-1f1b
+refuse 2 '--objective 1f1b-bound needs --microbatches' --loads loads.json --stages 2 --balancer partition --objective 1f1b-bound
+refuse 2 'one.json: --objective moved-bytes needs load_cap_ns' --loads one.json --stages 1 --balancer partition --objective moved-bytes
+refuse 2 '--balancer makespan needs --schedule and --microbatches' --loads loads.json --stages 2 --balancer makespan --schedule 1f1b
+refuse 2 '--output needs --schedule and --microbatches' --loads loads.json --stages 2 --balancer partition -o plan.json
+refuse 2 '--output -: standard output has the answer already' --loads loads.json --stages 2 --balancer partition --schedule 1f1b --microbatches 4 -o -
+refuse 2 '--output: diffusion-coded gives layers to ranks in any order; nothing can play that' --loads loads.json --stages 2 --balancer diffusion-coded --schedule 1f1b --microbatches 4 -o x.json
+refuse 2 'diffusion-published assigns layers without cuts: it knows neither transfers nor objectives other than bottleneck' --loads loads.json --stages 4 --balancer diffusion-published --by time+transfer
+refuse 2 "--stages: 0 is outside [1, 4096]" --loads loads.json --stages 0 --balancer partition
+
+# What a balancer needs and the file does not say.
+echo '{"forward_ns":[1,1],"load_cap_ns":9}' >bare.json
+refuse 2 'weighing by parameters needs parameters' --loads bare.json --stages 2 --balancer parameters
+refuse 2 'weighing by time+transfer needs transfer_ns' --loads bare.json --stages 2 --balancer partition --by time+transfer
+refuse 2 'the objective moved-bytes needs current_first_layer' --loads bare.json --stages 2 --balancer partition --objective moved-bytes
+echo '{"forward_ns":[1,1],"load_cap_ns":9,"current_first_layer":[0,2,2]}' >bare.json
+refuse 2 'the objective moved-bytes needs state_bytes' --loads bare.json --stages 2 --balancer partition --objective moved-bytes
+
+# Files that are not what they should be.
+refuse 1 'absent.json: No such file or directory' --loads absent.json --stages 2 --balancer partition
+file() { # file STDERR CONTENT
+    printf '%s' "$2" >bad.json
+    refuse 2 "bad.json$1" --loads bad.json --stages 2 --balancer partition
+}
+file ':1: not valid JSON' '{"forward_ns":[1,1'
+file ': not an object' '[1,1]'
+file ': forward_ns: needs an array of times, one per layer' '{}'
+file ": unknown key 'forward'" '{"forward":[1,1]}'
+file ': forward_ns[1]: -1 is outside [0, 9007199254740992]' '{"forward_ns":[1,-1]}'
+file ':1: forward_ns: integer 9007199254740993 exceeds 2^53 = 9007199254740992' '{"forward_ns":[9007199254740993]}'
+file ': backward_input_ns: has 1 entries, needs 2' '{"forward_ns":[1,1],"backward_input_ns":[1]}'
+file ': stage_memory_bytes: has 3 entries, needs 2' '{"forward_ns":[1,1],"stage_memory_bytes":[1,1,1]}'
+file ': stage_time_factor: needs an array of 2 factors' '{"forward_ns":[1,1],"stage_time_factor":[1]}'
+file ': stage_time_factor[1]: 0 is outside [1e-06, 1e+06]' '{"forward_ns":[1,1],"stage_time_factor":[1,0]}'
+file ': embedding: is not true or false' '{"forward_ns":[1,1],"embedding":1}'
+file ': current_first_layer: needs an array of stages + 1 layers' '{"forward_ns":[1,1],"current_first_layer":[0]}'
+file ': current_first_layer[2]: 3 is outside [0, 2]' '{"forward_ns":[1,1],"current_first_layer":[0,1,3]}'
+refuse 2 'current_first_layer falls from 2 to 1 behind stage 1' --loads - --stages 2 --balancer partition <<'EOF'
+{"forward_ns":[1,1],"current_first_layer":[0,2,1]}
+EOF
+exit $failed
