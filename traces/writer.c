@@ -155,7 +155,10 @@ static const char insert_load[] =
     " AND (backward_weight_ns IS NULL OR coalesce(excluded.backward_weight_ns,"
     " excluded.backward_ns) IS NULL)"
     " AND (recompute_ns IS NULL OR excluded.recompute_ns IS NULL)"
-    " AND (activation_bytes IS NULL OR excluded.activation_bytes IS NULL)";
+    " AND (activation_bytes IS NULL OR excluded.activation_bytes IS NULL)"
+    " AND coalesce(communication_ns, 0)+coalesce(excluded.communication_ns, 0)<=1<<53"
+    " AND coalesce(span_ns, 0)+coalesce(excluded.span_ns, 0)<=1<<53";
+_Static_assert(TRACE_VALUE_MAX == INT64_C(1) << 53, "the limit of the sums in insert_load");
 
 status trace_writer_begin(trace_store *store, const trace_info *info, trace_writer **writer,
                           error_message *err)
@@ -234,17 +237,32 @@ static status check_load(const trace_writer *writer, const trace_load *load, err
     return STATUS_OK;
 }
 
-static const char *const load_columns[] = {"F", "BW", "B", "W", "R", "activation_bytes"};
-
-/// The six of load that may stand only once in a row, in the order of load_columns.
-static void load_singles(const trace_load *load, int64_t singles[6])
+/// Writes why load cannot complete the row that is there.
+static void write_conflict(const trace_load *there, const trace_load *load, char reason[64])
 {
-    singles[0] = load->forward_ns;
-    singles[1] = load->backward_ns;
-    singles[2] = load->backward_input_ns;
-    singles[3] = load->backward_weight_ns;
-    singles[4] = load->recompute_ns;
-    singles[5] = load->activation_bytes;
+    const struct {
+        const char *name;
+        int64_t there;
+        int64_t given;
+    } singles[] = {
+        {"F", there->forward_ns, load->forward_ns},
+        {"BW", there->backward_ns, load->backward_ns},
+        {"B", there->backward_input_ns, load->backward_input_ns},
+        {"W", there->backward_weight_ns, load->backward_weight_ns},
+        {"R", there->recompute_ns, load->recompute_ns},
+        {"activation_bytes", there->activation_bytes, load->activation_bytes},
+    };
+    for (size_t single = 0; single < sizeof singles / sizeof singles[0]; single++) {
+        if (singles[single].there < 0 || singles[single].given < 0) continue;
+        snprintf(reason, 64, "%s is given twice", singles[single].name);
+        return;
+    }
+    const bool is_full = there->backward_ns >= 0 || load->backward_ns >= 0;
+    const bool is_split = there->backward_input_ns >= 0 || there->backward_weight_ns >= 0 ||
+                          load->backward_input_ns >= 0 || load->backward_weight_ns >= 0;
+    snprintf(reason, 64, "%s",
+             is_full && is_split ? "a full backward (BW) beside B or W"
+                                 : "the sum of communication_ns or span_ns exceeds 2^53");
 }
 
 /// Says why a row could not be completed.
@@ -263,26 +281,23 @@ static status refuse_load(trace_writer *writer, const trace_load *load, error_me
                  (int64_t)load->iteration, (int64_t)load->layer, (int64_t)load->microbatch));
     TRY(sql_step(store, writer->select_load, &has_row, err));
     assert(has_row);
-    char place[96];
-    int64_t given[6];
-    const char *twice = NULL;
-    load_singles(load, given);
-    for (int column = 0; column < 6 && twice == NULL; column++) {
-        if (given[column] >= 0 && sql_int64(writer->select_load, column) >= 0) {
-            twice = load_columns[column];
-        }
-    }
+    const trace_load there = {
+        .forward_ns = sql_int64(writer->select_load, 0),
+        .backward_ns = sql_int64(writer->select_load, 1),
+        .backward_input_ns = sql_int64(writer->select_load, 2),
+        .backward_weight_ns = sql_int64(writer->select_load, 3),
+        .recompute_ns = sql_int64(writer->select_load, 4),
+        .activation_bytes = sql_int64(writer->select_load, 5),
+    };
     sqlite3_reset(writer->select_load);
+    char reason[64];
+    write_conflict(&there, load, reason);
     if (load->microbatch == TRACE_MEAN) {
-        snprintf(place, sizeof place, "iteration %d layer %d", load->iteration, load->layer);
-    } else {
-        snprintf(place, sizeof place, "iteration %d microbatch %d layer %d", load->iteration,
-                 load->microbatch, load->layer);
+        return error_set(err, STATUS_INVALID, "iteration %d layer %d: %s", load->iteration,
+                         load->layer, reason);
     }
-    if (twice == NULL) {
-        return error_set(err, STATUS_INVALID, "%s: a full backward (BW) beside B or W", place);
-    }
-    return error_set(err, STATUS_INVALID, "%s: %s is given twice", place, twice);
+    return error_set(err, STATUS_INVALID, "iteration %d microbatch %d layer %d: %s",
+                     load->iteration, load->microbatch, load->layer, reason);
 }
 
 status trace_writer_put_load(trace_writer *writer, const trace_load *load, error_message *err)

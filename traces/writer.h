@@ -160,8 +160,8 @@ int64_t trace_writer_id(const trace_writer *writer);
 /// Puts what is recorded in load. Puts for the same (iteration, layer, microbatch), in any order,
 /// complete one row: communication and span add up, anything else must not be there yet.
 ///
-/// @return STATUS_INVALID naming the place: outside the limits, recorded twice, a full backward
-///         beside B or W, means beside microbatches. The trace can go on after it.
+/// @return STATUS_INVALID naming the place: outside the limits (so are sums), recorded twice,
+///         a full backward beside B or W, means beside microbatches. The trace can go on after it.
 status trace_writer_put_load(trace_writer *writer, const trace_load *load, error_message *err);
 
 /// Puts properties of a layer; once per layer. Layers without one have none recorded.
