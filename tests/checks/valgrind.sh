@@ -19,4 +19,4 @@ checked=$(mktemp)
 trap 'rm -f "$checked"' EXIT
 printf '#!/bin/sh\nexec %s "%s" "$@"\n' "$checker" "$dynmo" >"$checked"
 chmod +x "$checked"
-sh cli/determinism.sh "$checked"
+sh cli/determinism.sh "$checked" new
