@@ -12,10 +12,19 @@ extern char **environ;
 
 void ana_plot_quote(text_buffer *out, const char *text)
 {
+    text_append(out, "'");
+    for (const char *c = text; *c != '\0'; c++) {
+        if (*c == '\'') text_append(out, "'");
+        text_append_bytes(out, (unsigned char)*c < ' ' ? " " : c, 1);
+    }
+    text_append(out, "'");
+}
+
+void ana_plot_cell(text_buffer *out, const char *text)
+{
     text_append(out, "\"");
     for (const char *c = text; *c != '\0'; c++) {
-        if (*c == '"' || *c == '\\') text_append(out, "\\");
-        text_append_bytes(out, c, 1);
+        text_append_bytes(out, (unsigned char)*c < ' ' ? " " : *c == '"' ? "'" : c, 1);
     }
     text_append(out, "\"");
 }

@@ -202,9 +202,9 @@ static status plot_throughput(json_value rows, text_buffer *svg, error_message *
             snprintf(label, sizeof label, "%.*f", rate >= 100 ? 0 : 2, rate);
         }
         text_format(&settings, "%d %.9g %d ", count, rate, strcmp(policy, "never") != 0);
-        ana_plot_quote(&settings, label);
+        ana_plot_cell(&settings, label);
         text_append(&settings, " ");
-        ana_plot_quote(&settings, string_or(json_member(row, "label"), ""));
+        ana_plot_cell(&settings, string_or(json_member(row, "label"), ""));
         text_append(&settings, "\n");
         count++;
     }
