@@ -13,7 +13,12 @@
 
 #define COUNT_OF(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
-enum { STUDY_BYTES_MAX = 16 << 20, ITERATIONS_MAX = 100000000, LAYER_LENGTH_MAX = 1 << 24 };
+enum {
+    STUDY_BYTES_MAX = 16 << 20,
+    WORDS_BYTES_MAX = 100,
+    ITERATIONS_MAX = 100000000,
+    LAYER_LENGTH_MAX = 1 << 24
+};
 
 void ana_inputs_add(ana_inputs *inputs, arena *memory, const char *name, model_origin_kind origin,
                     const char *format, ...)
@@ -402,6 +407,26 @@ static status add_balancing(const reading *state, json_value place, ana_balancin
     return STATUS_OK;
 }
 
+/// A name for people: it stands in tables, in the store and in pictures.
+static status read_words(const reading *state, json_value value, const char **words)
+{
+    const char *text = NULL;
+    if (json_is_missing(value)) return STATUS_OK;
+    TRY(json_string(value, &text, state->err));
+    const size_t length = strlen(text);
+    if (length < 1 || length > WORDS_BYTES_MAX) {
+        return json_error(value, STATUS_FORMAT, state->err, "has %zu bytes, needs 1 to %d", length,
+                          WORDS_BYTES_MAX);
+    }
+    for (const char *c = text; *c != '\0'; c++) {
+        if ((unsigned char)*c < ' ') {
+            return json_error(value, STATUS_FORMAT, state->err, "holds control character %d", *c);
+        }
+    }
+    *words = text;
+    return STATUS_OK;
+}
+
 static status read_balancing(const reading *state, json_value object)
 {
     static const char *const keys[] = {"balancer", "policy", "by", "label"};
@@ -424,8 +449,7 @@ static status read_balancing(const reading *state, json_value object)
                               row.balancer->name);
         }
     }
-    const json_value label = json_member(object, "label");
-    if (!json_is_missing(label)) TRY(json_string(label, &row.label, state->err));
+    TRY(read_words(state, json_member(object, "label"), &row.label));
     return add_balancing(state, object, row);
 }
 
@@ -491,8 +515,7 @@ static status read_study(const reading *state, json_value root)
                           "'%.40s' is not 'dynmo-study/1', the schema that this version reads",
                           text);
     }
-    const json_value name = json_member(root, "name");
-    if (!json_is_missing(name)) TRY(json_string(name, &state->study->name, state->err));
+    TRY(read_words(state, json_member(root, "name"), &state->study->name));
     TRY(refuse_other_parts(state, root));
     TRY(read_costs(state, root));
     TRY(read_cluster(state, json_member(root, "cluster")));

@@ -173,6 +173,10 @@ static void contradictions_and_parts_of_later_versions_are_refused(void **state)
                    ": needs 'trace' (a store), or 'model' and 'hardware'");
     assert_refused("{\"schema\":\"dynmo-study/1\",\"model\":\"gpt2\"" STAGES "}", STATUS_FORMAT,
                    ": 'model' needs 'hardware' to turn it into times");
+    assert_refused(STUDY(STAGES ",\"balancing\":[{\"balancer\":\"even\",\"label\":\"a\\nb\"}]"),
+                   STATUS_FORMAT, ": balancing[0].label: holds control character 10");
+    assert_refused(STUDY(STAGES ",\"name\":\"\""), STATUS_FORMAT,
+                   ": name: has 0 bytes, needs 1 to 100");
     assert_refused(STUDY(STAGES ",\"vary\":{}"), STATUS_UNSUPPORTED,
                    ": vary: `dynmo simulate` of this version does not play it");
     assert_refused(STUDY(STAGES ",\"balancing\":[{\"balancer\":\"even\"},{\"balancer\":\"even\"}]"),
