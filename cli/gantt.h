@@ -1,4 +1,5 @@
-/// A timeline as lines of text, a row per rank: for schedules that fit a terminal.
+/// The chart of `dynmo schedule`: a timeline as lines of text, a row per rank, where it fits a
+/// terminal.
 #pragma once
 
 #include "balance/timeline.h"

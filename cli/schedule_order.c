@@ -292,12 +292,20 @@ static status finish(const reading *order, bal_placement placement, bal_schedule
     return STATUS_OK;
 }
 
+static bool is_json(const char *bytes, size_t length)
+{
+    size_t at = 0;
+    while (at < length && isspace((unsigned char)bytes[at])) {
+        at++;
+    }
+    return at < length && bytes[at] == '{';
+}
+
 static status read_bytes(reading *order, const char *bytes, size_t length, bal_schedule *schedule,
                          error_message *err)
 {
     bal_placement placement = BAL_PLACEMENT_LOOP;
-    const size_t blanks = strspn(bytes, " \t\r\n");
-    if (bytes[blanks] == '{') {
+    if (is_json(bytes, length)) {
         TRY(read_json(order, bytes, length, &placement, err));
     } else {
         TRY(read_csv(order, bytes, length, err));
@@ -307,19 +315,26 @@ static status read_bytes(reading *order, const char *bytes, size_t length, bal_s
     return finish(order, placement, schedule, err);
 }
 
+status cli_schedule_order_parse(const char *name, const char *bytes, size_t length, arena *memory,
+                                bal_schedule *schedule, error_message *err)
+{
+    reading order = {.path = name,
+                     .memory = memory,
+                     .first_op = arena_array(memory, BAL_RANKS_MAX + 1, sizeof *order.first_op)};
+    if (order.first_op == NULL) return out_of_memory(&order, err);
+    const status result = read_bytes(&order, bytes, length, schedule, err);
+    free(order.ops);
+    free(order.stages);
+    return result;
+}
+
 status cli_schedule_order_read(const char *path, arena *memory, bal_schedule *schedule,
                                error_message *err)
 {
     char *bytes = NULL;
     size_t length = 0;
     TRY(file_read(path, ORDER_BYTES_MAX, &bytes, &length, err));
-    reading order = {.path = path,
-                     .memory = memory,
-                     .first_op = arena_array(memory, BAL_RANKS_MAX + 1, sizeof *order.first_op)};
-    const status result = order.first_op == NULL ? out_of_memory(&order, err)
-                                                 : read_bytes(&order, bytes, length, schedule, err);
-    free(order.ops);
-    free(order.stages);
+    const status result = cli_schedule_order_parse(path, bytes, length, memory, schedule, err);
     free(bytes);
     return result;
 }

@@ -1,9 +1,12 @@
-/// Orders from elsewhere: a JSON document, or a table as PyTorch writes it.
+/// The orders that `dynmo schedule --order` reads: a JSON document, or a table as PyTorch writes
+/// it.
 #pragma once
 
 #include "balance/schedule.h"
 #include "base/arena.h"
 #include "base/status.h"
+
+#include <stddef.h>
 
 /// Reads the order of every rank.
 ///
@@ -21,3 +24,7 @@
 /// @return STATUS_IO; STATUS_FORMAT naming file, rank and op; STATUS_NO_MEMORY
 status cli_schedule_order_read(const char *path, arena *memory, bal_schedule *schedule,
                                error_message *err);
+
+/// As cli_schedule_order_read, from bytes[length]; name stands for the path in messages.
+status cli_schedule_order_parse(const char *name, const char *bytes, size_t length, arena *memory,
+                                bal_schedule *schedule, error_message *err);

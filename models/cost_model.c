@@ -1,5 +1,6 @@
 #include "models/cost_model.h"
 
+#include "models/parameters.h"
 #include "models/saturating.h"
 
 #include <assert.h>

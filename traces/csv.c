@@ -190,7 +190,7 @@ static status parse_number(const csv_file *file, const char *what, const char *t
         }
         if (!fits) continue;
         const int digit = *at - '0';
-        fits = number <= (max - digit) / 10;
+        fits = digit <= max && number <= (max - digit) / 10;
         if (fits) number = number * 10 + digit;
     }
     if (!fits) {

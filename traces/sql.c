@@ -16,15 +16,23 @@ static int64_t monotonic_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/// The reason of the operating system if SQLite kept one, else its own words.
-static const char *system_reason(trace_store *store)
+/// The reason of the operating system if it is known, else SQLite's own words. SQLite keeps none
+/// where a commit fails (3.40); errno, which sql_run and sql_step clear, still has it then, unless
+/// a later call of the rollback failed as well: only what a write can fail with is believed.
+static const char *system_reason(trace_store *store, int errno_now)
 {
+    static const int write_reasons[] = {EFBIG, EDQUOT, EIO, ENOSPC, EROFS, ESTALE};
     const int reason = sqlite3_system_errno(store->db);
-    return reason != 0 ? strerror(reason) : sqlite3_errmsg(store->db);
+    if (reason != 0) return strerror(reason);
+    for (size_t at = 0; at < sizeof write_reasons / sizeof write_reasons[0]; at++) {
+        if (errno_now == write_reasons[at]) return strerror(errno_now);
+    }
+    return sqlite3_errmsg(store->db);
 }
 
 status sql_error(trace_store *store, int code, error_message *err)
 {
+    const int errno_now = errno;
     const char *path = store->path;
     switch (code & 0xff) {
     case SQLITE_BUSY:
@@ -39,14 +47,15 @@ status sql_error(trace_store *store, int code, error_message *err)
         }
         return error_set(err, STATUS_IO, "%s: cannot write: the file is read-only here", path);
     case SQLITE_CANTOPEN:
-        return error_set(err, STATUS_IO, "%s: cannot open: %s", path, system_reason(store));
+        return error_set(err, STATUS_IO, "%s: cannot open: %s", path,
+                         system_reason(store, errno_now));
     case SQLITE_PERM:
     case SQLITE_AUTH:
     case SQLITE_PROTOCOL:
     case SQLITE_NOLFS:
     case SQLITE_IOERR:
         if (code == SQLITE_IOERR_NOMEM) break;
-        return error_set(err, STATUS_IO, "%s: %s", path, system_reason(store));
+        return error_set(err, STATUS_IO, "%s: %s", path, system_reason(store, errno_now));
     case SQLITE_NOTADB:
         return error_set(err, STATUS_FORMAT, "%s: not a SQLite file", path);
     case SQLITE_CORRUPT:
@@ -61,6 +70,7 @@ status sql_error(trace_store *store, int code, error_message *err)
 
 status sql_run(trace_store *store, const char *text, error_message *err)
 {
+    errno = 0;
     const int code = sqlite3_exec(store->db, text, NULL, NULL, NULL);
     return code == SQLITE_OK ? STATUS_OK : sql_error(store, code, err);
 }
@@ -120,6 +130,7 @@ status sql_query(trace_store *store, const char *text, int64_t id, sqlite3_stmt 
 
 status sql_step(trace_store *store, sqlite3_stmt *statement, bool *has_row, error_message *err)
 {
+    errno = 0;
     const int code = sqlite3_step(statement);
     *has_row = code == SQLITE_ROW;
     if (code == SQLITE_ROW) return STATUS_OK;

@@ -21,7 +21,8 @@ struct trace_store {
     int batch_rows; // written in it
     int patience_ms;
     int64_t batch_begin_ns;
-    int64_t process_id; // row of this process in the table process; 0: not written yet
+    int64_t leftover_trace_id; // aborted, but could not be deleted; 0: none
+    int64_t process_id;        // row of this process in the table process; 0: not written yet
 };
 
 /// The failure that the last call on store->db returned, in words, behind the path.

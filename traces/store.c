@@ -192,19 +192,22 @@ static void interrupt_own(trace_store *store)
     sqlite3_exec(store->db, text, NULL, NULL, NULL);
 }
 
-/// True for a file without trace and run, also for one whose tables were never made.
+/// True for a file without trace and run, also for one whose tables were never made. A trace that
+/// was aborted and could not be deleted does not count.
 static bool holds_nothing(trace_store *store)
 {
     sqlite3_stmt *statement = NULL;
     bool is_empty = false;
+    bool has_row = true;
     if (schema_is_empty(store, &is_empty, NULL) != STATUS_OK) return false;
     if (is_empty) return true;
-    if (sqlite3_prepare_v2(store->db, "SELECT 1 FROM trace UNION ALL SELECT 1 FROM run", -1,
-                           &statement, NULL) != SQLITE_OK)
+    if (sql_query(store, "SELECT 1 FROM trace WHERE trace_id<>? UNION ALL SELECT 1 FROM run",
+                  store->leftover_trace_id, &statement, NULL) != STATUS_OK) {
         return false;
-    const bool nothing = sqlite3_step(statement) == SQLITE_DONE;
+    }
+    const status result = sql_step(store, statement, &has_row, NULL);
     sqlite3_finalize(statement);
-    return nothing;
+    return result == STATUS_OK && !has_row;
 }
 
 static void remove_files(const char *path)

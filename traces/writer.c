@@ -491,9 +491,10 @@ void trace_writer_abort(trace_writer *writer)
     trace_store *store = writer->store;
     // Where even this fails (a full disk), the trace stays running until the store is closed or
     // opened again, and is then interrupted.
-    if (writer->trace_id != 0 && sql_write_once(store, NULL, "DELETE FROM trace WHERE trace_id=?",
-                                                "i", writer->trace_id) == STATUS_OK) {
-        sql_batch_commit(store, NULL);
+    if (writer->trace_id != 0 && (sql_write_once(store, NULL, "DELETE FROM trace WHERE trace_id=?",
+                                                 "i", writer->trace_id) != STATUS_OK ||
+                                  sql_batch_commit(store, NULL) != STATUS_OK)) {
+        store->leftover_trace_id = writer->trace_id;
     }
     release(writer);
 }

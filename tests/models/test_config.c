@@ -2,6 +2,7 @@
 /// file is named with its key and value.
 #include "base/text.h"
 #include "models/config.h"
+#include "models/parameters.h"
 #include "tests/assert_close.h"
 
 #include <stdio.h>

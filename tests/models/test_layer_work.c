@@ -2,6 +2,7 @@
 /// properties over random models.
 #include "base/rng.h"
 #include "models/layer_work.h"
+#include "models/parameters.h"
 #include "tests/assert_close.h"
 
 #include <string.h>

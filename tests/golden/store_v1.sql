@@ -1,0 +1,24 @@
+-- A store of version 1, as the first development version of dynmo made it: one trace, one run.
+CREATE TABLE process( process_id INTEGER PRIMARY KEY, host TEXT NOT NULL, boot TEXT NOT NULL, pid_namespace TEXT NOT NULL, pid INTEGER NOT NULL, start_ticks INTEGER NOT NULL) STRICT;
+INSERT INTO process VALUES(1,'node-a','b766ce30','pid:[4026531836]',13506,388694);
+CREATE TABLE trace( trace_id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, status TEXT NOT NULL CHECK(status IN('running','complete','interrupted')), source TEXT NOT NULL CHECK(source IN('csv','kineto','model','exec')), device TEXT, layer_count INTEGER NOT NULL, microbatch_count INTEGER NOT NULL, tokens_per_microbatch INTEGER, embedding INTEGER NOT NULL CHECK(embedding IN(0,1)), head INTEGER NOT NULL CHECK(head IN(0,1)), backward_split REAL CHECK(backward_split BETWEEN 0 AND 1), has_split INTEGER NOT NULL CHECK(has_split IN(0,1)), times TEXT NOT NULL, split TEXT NOT NULL, communication TEXT NOT NULL, activations TEXT NOT NULL, parameters TEXT NOT NULL, messages TEXT NOT NULL, recorded_by TEXT, tool_version TEXT, imported_at TEXT NOT NULL, process_id INTEGER NOT NULL REFERENCES process) STRICT;
+INSERT INTO trace VALUES(1,'old','complete','csv','cpu',2,0,512,1,0,NULL,1,'measured','measured','unknown','unknown','unknown','unknown','hand-made','0.0.1','2026-11-21T14:00:00Z',1);
+CREATE TABLE trace_input( trace_id INTEGER NOT NULL REFERENCES trace ON DELETE CASCADE, place INTEGER NOT NULL, path TEXT NOT NULL, bytes INTEGER NOT NULL, hash TEXT NOT NULL, PRIMARY KEY(trace_id, place)) STRICT, WITHOUT ROWID;
+INSERT INTO trace_input VALUES(1,0,'old.csv',1234,'00000000000000ff');
+CREATE TABLE trace_note( trace_id INTEGER NOT NULL REFERENCES trace ON DELETE CASCADE, key TEXT NOT NULL, text TEXT NOT NULL, PRIMARY KEY(trace_id, key)) STRICT, WITHOUT ROWID;
+CREATE TABLE layer( trace_id INTEGER NOT NULL REFERENCES trace ON DELETE CASCADE, layer INTEGER NOT NULL, kind TEXT NOT NULL CHECK(kind IN('embedding','layer','head')), parameters INTEGER, state_bytes INTEGER, message_bytes INTEGER, PRIMARY KEY(trace_id, layer)) STRICT, WITHOUT ROWID;
+INSERT INTO layer VALUES(1,0,'embedding',10,NULL,4);
+INSERT INTO layer VALUES(1,1,'layer',20,NULL,4);
+CREATE TABLE load( trace_id INTEGER NOT NULL REFERENCES trace ON DELETE CASCADE, iteration INTEGER NOT NULL, layer INTEGER NOT NULL, microbatch INTEGER NOT NULL, forward_ns INTEGER, backward_ns INTEGER, backward_input_ns INTEGER, backward_weight_ns INTEGER, recompute_ns INTEGER, communication_ns INTEGER, span_ns INTEGER, activation_bytes INTEGER, PRIMARY KEY(trace_id, iteration, layer, microbatch)) STRICT, WITHOUT ROWID;
+INSERT INTO load VALUES(1,0,0,-1,100,NULL,NULL,300,NULL,NULL,NULL,NULL);
+INSERT INTO load VALUES(1,0,1,-1,101,NULL,201,301,NULL,NULL,NULL,NULL);
+CREATE TABLE run( run_id INTEGER PRIMARY KEY, name TEXT NOT NULL, kind TEXT NOT NULL CHECK(kind IN('sim','exec','import')), status TEXT NOT NULL CHECK(status IN('running','complete','failed','interrupted')), command_line TEXT NOT NULL, config_json TEXT CHECK(config_json IS NULL OR json_valid(config_json)), seed INTEGER NOT NULL, tool_version TEXT, started_at TEXT NOT NULL, finished_at TEXT, message TEXT, process_id INTEGER NOT NULL REFERENCES process) STRICT;
+INSERT INTO run VALUES(1,'first','sim','complete','dynmo simulate s.json',NULL,7,'0.0.1','2026-11-21T14:00:00Z','2026-11-21T14:00:01Z',NULL,1);
+CREATE TABLE run_input( run_id INTEGER NOT NULL REFERENCES run ON DELETE CASCADE, place INTEGER NOT NULL, path TEXT NOT NULL, bytes INTEGER NOT NULL, hash TEXT NOT NULL, PRIMARY KEY(run_id, place)) STRICT, WITHOUT ROWID;
+CREATE TABLE plan( plan_id INTEGER PRIMARY KEY, run_id INTEGER NOT NULL REFERENCES run ON DELETE CASCADE, series TEXT NOT NULL, from_iteration INTEGER NOT NULL, plan_json TEXT NOT NULL CHECK(json_valid(plan_json))) STRICT;
+CREATE INDEX plan_of_run ON plan(run_id);
+CREATE TABLE series( series_id INTEGER PRIMARY KEY, run_id INTEGER NOT NULL REFERENCES run ON DELETE CASCADE, label TEXT NOT NULL, UNIQUE(run_id, label)) STRICT;
+CREATE TABLE iteration( series_id INTEGER NOT NULL REFERENCES series ON DELETE CASCADE, iteration INTEGER NOT NULL, plan_id INTEGER REFERENCES plan, iteration_ns INTEGER NOT NULL, makespan_ns INTEGER NOT NULL, span_ns INTEGER NOT NULL, busy_ns INTEGER NOT NULL, bubble_ratio REAL NOT NULL, imbalance_ratio REAL NOT NULL, rebalanced INTEGER NOT NULL, moved_layer_count INTEGER NOT NULL, moved_bytes INTEGER NOT NULL, migration_ns INTEGER NOT NULL, PRIMARY KEY(series_id, iteration)) STRICT, WITHOUT ROWID;
+CREATE TABLE result( result_id INTEGER PRIMARY KEY, run_id INTEGER NOT NULL REFERENCES run ON DELETE CASCADE, label TEXT NOT NULL, result_json TEXT NOT NULL CHECK(json_valid(result_json)), UNIQUE(run_id, label)) STRICT;
+PRAGMA application_id=1146703437;
+PRAGMA user_version=1;

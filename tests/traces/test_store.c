@@ -1,0 +1,569 @@
+/// store: what a file must be to be opened, and what is left of it when a lock, a full disk, a
+/// killed writer or a foreign file system gets in the way. SQLite is called here only to make such
+/// files and such trouble.
+#include "tests/assert_close.h"
+#include "traces/catalog.h"
+#include "traces/runs.h"
+#include "traces/store.h"
+#include "traces/writer.h"
+
+#include "base/file.h"
+
+#include <signal.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char folder[64];
+static char path[96];
+static arena *memory;
+
+static int make_folder(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof folder, "%s/dynmo-test-XXXXXX", P_tmpdir);
+    memory = arena_create(1 << 12);
+    if (mkdtemp(folder) == NULL || memory == NULL) return -1;
+    snprintf(path, sizeof path, "%s/s.db", folder);
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    static const char *const suffixes[] = {"", "-wal", "-shm", "-journal"};
+    for (int suffix = 0; suffix < 4; suffix++) {
+        char name[128];
+        snprintf(name, sizeof name, "%s%s", path, suffixes[suffix]);
+        unlink(name);
+    }
+    arena_destroy(memory);
+    return rmdir(folder); // fails if a test left anything else
+}
+
+static void ok(status result, const error_message *err)
+{
+    if (result != STATUS_OK) fail_msg("%s", err->message);
+}
+
+static trace_store *open_store(trace_mode mode)
+{
+    error_message err = {0};
+    trace_store *store = NULL;
+    ok(trace_store_open(path, mode, &store, &err), &err);
+    return store;
+}
+
+static void assert_not_opened(trace_mode mode, status code, const char *reason)
+{
+    error_message err = {0};
+    trace_store *store = NULL;
+    char message[600];
+    snprintf(message, sizeof message, "%s: %s", path, reason);
+    assert_int_equal(trace_store_open(path, mode, &store, &err), code);
+    assert_string_equal(err.message, message);
+    assert_null(store);
+}
+
+/// Runs SQL on the file behind the store's back.
+static void sql(const char *text)
+{
+    sqlite3 *db = NULL;
+    char *why = NULL;
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    if (sqlite3_exec(db, text, NULL, NULL, &why) != SQLITE_OK) fail_msg("%s", why);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+}
+
+static bool exists(const char *suffix)
+{
+    char name[128];
+    struct stat about;
+    snprintf(name, sizeof name, "%s%s", path, suffix);
+    return stat(name, &about) == 0;
+}
+
+static trace_writer *begin(trace_store *store, const char *name)
+{
+    error_message err = {0};
+    trace_writer *writer = NULL;
+    trace_info info = trace_info_default();
+    info.name = name;
+    ok(trace_writer_begin(store, &info, &writer, &err), &err);
+    return writer;
+}
+
+/// Puts rows of ascending iterations until one fails or count are there.
+static status put_rows(trace_writer *writer, int count, error_message *err)
+{
+    for (int iteration = 0; iteration < count; iteration++) {
+        trace_load load = trace_load_init(iteration, 0, TRACE_MEAN);
+        load.forward_ns = 1000000 + iteration;
+        TRY(trace_writer_put_load(writer, &load, err));
+    }
+    return STATUS_OK;
+}
+
+static void put_trace(trace_store *store, const char *name, int row_count)
+{
+    error_message err = {0};
+    trace_writer *writer = begin(store, name);
+    ok(put_rows(writer, row_count, &err), &err);
+    ok(trace_writer_finish(writer, &err), &err);
+}
+
+static trace_info only_trace(trace_store *store)
+{
+    error_message err = {0};
+    trace_info *traces = NULL;
+    int count = 0;
+    ok(trace_list(store, memory, &traces, &count, &err), &err);
+    assert_int_equal(count, 1);
+    return traces[0];
+}
+
+static void a_file_that_is_no_store_is_refused(void **state)
+{
+    (void)state;
+    assert_not_opened(TRACE_READ, STATUS_IO, "No such file or directory");
+    ok(file_write(path, "", 0, NULL), NULL);
+    assert_not_opened(TRACE_READ, STATUS_FORMAT, "empty, not a store of dynmo");
+    static const char words[] = "iteration,layer,phase,busy_ns\n0,0,F,1\n";
+    ok(file_write(path, words, strlen(words), NULL), NULL);
+    assert_not_opened(TRACE_READ, STATUS_FORMAT, "not a SQLite file");
+    assert_not_opened(TRACE_WRITE, STATUS_FORMAT, "not a SQLite file");
+    char *bytes = NULL;
+    size_t length = 0;
+    ok(file_read(path, 1000, &bytes, &length, NULL), NULL);
+    assert_string_equal(bytes, words); // and left as it was
+    free(bytes);
+    unlink(path);
+    sql("CREATE TABLE t(x)");
+    assert_not_opened(TRACE_WRITE, STATUS_FORMAT,
+                      "a SQLite file, but not a store of dynmo (application_id 0x00000000)");
+    unlink(path);
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_not_opened(TRACE_WRITE, STATUS_IO, "not a regular file");
+    rmdir(path);
+    snprintf(path, sizeof path, "%s/absent/s.db", folder);
+    assert_not_opened(TRACE_WRITE, STATUS_IO, "cannot open: No such file or directory");
+}
+
+static void a_newer_store_is_refused_and_an_older_one_brought_up_to_date(void **state)
+{
+    (void)state;
+    error_message err = {0};
+    char *golden = NULL;
+    size_t length = 0;
+    ok(file_read("golden/store_v1.sql", 1 << 20, &golden, &length, &err), &err);
+    sql(golden);
+    free(golden);
+
+    trace_store *store = open_store(TRACE_READ);
+    const trace_info info = only_trace(store);
+    assert_string_equal(info.name, "old");
+    assert_string_equal(info.host, "node-a");
+    assert_int_equal(info.tokens_per_microbatch, 512);
+    assert_int_equal(info.iteration_count, 1);
+    trace_op *ops = NULL;
+    int count = -1;
+    ok(trace_ops(store, info.trace_id, 0, memory, &ops, &count, &err), &err); // of version 2
+    assert_int_equal(count, 0);
+    trace_run_info run;
+    ok(trace_run_find(store, NULL, memory, &run, &err), &err);
+    assert_int_equal(run.seed, 7);
+    trace_store_close(store);
+
+    sql("PRAGMA user_version=3");
+    assert_not_opened(TRACE_READ, STATUS_UNSUPPORTED,
+                      "store version 3 was made by a newer dynmo; this one reads up to 2");
+    assert_not_opened(TRACE_WRITE, STATUS_UNSUPPORTED,
+                      "store version 3 was made by a newer dynmo; this one reads up to 2");
+}
+
+static void a_locked_store_says_so(void **state)
+{
+    (void)state;
+    error_message err = {0};
+    char message[160];
+    trace_store *store = open_store(TRACE_WRITE);
+    put_trace(store, "t", 1);
+    sqlite3 *other = NULL;
+    assert_int_equal(sqlite3_open(path, &other), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    trace_store_set_patience(store, 20);
+    trace_writer *writer = NULL;
+    trace_info info = trace_info_default();
+    info.name = "u";
+
+    assert_int_equal(trace_writer_begin(store, &info, &writer, &err), STATUS_IO);
+
+    snprintf(message, sizeof message, "%s: locked by another process (waited 20 ms)", path);
+    assert_string_equal(err.message, message);
+    assert_string_equal(only_trace(store).name, "t"); // readers do not wait
+    assert_int_equal(sqlite3_close(other), SQLITE_OK);
+    put_trace(store, "u", 1); // and the lock is all that was in the way
+    trace_store_close(store);
+}
+
+/// A file system that is full once write_budget bytes were written; below 0: never. The system's
+/// own has a table of methods for the store and another for its journals.
+static int64_t write_budget = -1;
+static sqlite3_vfs full_disk;
+static struct {
+    const sqlite3_io_methods *real;
+    sqlite3_io_methods patched;
+} methods[2];
+static int (*real_open)(sqlite3_vfs *, const char *, sqlite3_file *, int, int *);
+
+static int write_until_full(sqlite3_file *file, const void *bytes, int length, sqlite3_int64 offset)
+{
+    if (write_budget >= 0) {
+        if (length > write_budget) return SQLITE_FULL;
+        write_budget -= length;
+    }
+    const int table = file->pMethods == &methods[1].patched;
+    return methods[table].real->xWrite(file, bytes, length, offset);
+}
+
+static int open_patched(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags,
+                        int *out_flags)
+{
+    const int code = real_open(vfs, name, file, flags, out_flags);
+    if (code != SQLITE_OK) return code;
+    const int table = methods[0].real != NULL && methods[0].real != file->pMethods;
+    methods[table].real = file->pMethods;
+    methods[table].patched = *file->pMethods;
+    methods[table].patched.xWrite = write_until_full;
+    file->pMethods = &methods[table].patched;
+    return SQLITE_OK;
+}
+
+static void a_full_disk_loses_nothing_that_was_committed(void **state)
+{
+    (void)state;
+    error_message err = {0};
+    char message[160];
+    full_disk = *sqlite3_vfs_find("unix");
+    real_open = full_disk.xOpen;
+    full_disk.xOpen = open_patched;
+    full_disk.zName = "full-disk";
+    sqlite3_vfs_register(&full_disk, 1);
+    trace_store *store = open_store(TRACE_WRITE);
+    put_trace(store, "before", 10);
+    trace_writer *writer = begin(store, "during");
+
+    write_budget = 100000;
+    assert_int_equal(put_rows(writer, 1000000, &err), STATUS_IO);
+    snprintf(message, sizeof message, "%s: cannot grow: disk or quota full", path);
+    assert_string_equal(err.message, message);
+    trace_writer_abort(writer);
+    trace_store_close(store);
+
+    write_budget = -1;
+    store = open_store(TRACE_WRITE);
+    trace_info info;
+    ok(trace_find(store, NULL, memory, &info, &err), &err);
+    assert_string_equal(info.name, "before");
+    assert_int_equal(info.iteration_count, 10);
+    put_trace(store, "after", 10);
+    trace_store_close(store);
+    sqlite3_vfs_unregister(&full_disk);
+}
+
+static void the_systems_reason_for_a_failed_write_is_given(void **state)
+{
+    (void)state;
+    trace_store *whole = open_store(TRACE_WRITE);
+    put_trace(whole, "t", 1);
+    trace_store_close(whole);
+    const pid_t child = fork();
+    if (child == 0) {
+        error_message err = {0};
+        char message[160];
+        trace_store *store = NULL;
+        const struct rlimit limit = {1 << 18, 1 << 18};
+        signal(SIGXFSZ, SIG_IGN);
+        const bool opened = setrlimit(RLIMIT_FSIZE, &limit) == 0 &&
+                            trace_store_open(path, TRACE_WRITE, &store, &err) == STATUS_OK;
+        if (!opened) _exit(1);
+        trace_writer *writer = begin(store, "large");
+        if (put_rows(writer, 1000000, &err) != STATUS_IO) _exit(2);
+        snprintf(message, sizeof message, "%s: File too large", path);
+        _exit(strcmp(err.message, message) == 0 ? 0 : 3);
+    }
+    int ended = -1;
+    assert_int_equal(waitpid(child, &ended, 0), child);
+    assert_int_equal(ended, 0);
+}
+
+static void a_killed_writer_loses_nothing_committed_and_leaves_its_sign(void **state)
+{
+    (void)state;
+    int ready[2];
+    char byte = 0;
+    error_message err = {0};
+    trace_store_close(open_store(TRACE_WRITE));
+    assert_int_equal(pipe(ready), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        trace_store *store = open_store(TRACE_WRITE);
+        const trace_run_info run_info = {.name = "r", .command_line = "dynmo run"};
+        trace_run *run = NULL;
+        if (trace_run_begin(store, &run_info, NULL, 0, &run, &err) != STATUS_OK) _exit(1);
+        trace_writer *writer = begin(store, "t");
+        if (put_rows(writer, 5000, &err) != STATUS_OK) _exit(1); // one batch of 4096, one begun
+        if (write(ready[1], "x", 1) != 1) _exit(1);
+        pause();
+        _exit(1);
+    }
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    trace_store *store = open_store(TRACE_READ);
+    assert_int_equal(only_trace(store).status, TRACE_RUNNING);
+    trace_store_close(store);
+
+    assert_int_equal(kill(child, SIGKILL), 0);
+    int ended = 0;
+    assert_int_equal(waitpid(child, &ended, 0), child);
+    assert_true(WIFSIGNALED(ended));
+
+    store = open_store(TRACE_READ);
+    trace_info info = only_trace(store);
+    assert_int_equal(info.status, TRACE_INTERRUPTED);
+    assert_int_equal(info.iteration_count, 4096);
+    assert_int_equal(trace_find(store, "t", memory, &info, &err), STATUS_INVALID);
+    assert_non_null(strstr(err.message, "trace 't' is not complete: its writer was interrupted"));
+    assert_int_equal(trace_find(store, NULL, memory, &info, &err), STATUS_INVALID);
+    trace_run_info run;
+    ok(trace_run_find(store, "r", memory, &run, &err), &err);
+    assert_int_equal(run.status, TRACE_INTERRUPTED);
+    trace_store_close(store);
+
+    store = open_store(TRACE_WRITE); // marks it for good
+    put_trace(store, "t", 3);        // and gives the name to the next import
+    assert_int_equal(only_trace(store).iteration_count, 3);
+    trace_store_close(store);
+    close(ready[0]);
+    close(ready[1]);
+}
+
+static void writers_that_cannot_be_seen_from_here_stay_running(void **state)
+{
+    (void)state;
+    trace_store *store = open_store(TRACE_WRITE);
+    put_trace(store, "t", 1);
+    trace_store_close(store);
+    static const struct {
+        const char *change;
+        trace_status expected;
+    } cases[] = {
+        {"host='elsewhere'", TRACE_RUNNING},
+        {"host=substr(host, 1)", TRACE_RUNNING}, // this very process
+        {"pid_namespace='pid:[1]'", TRACE_RUNNING},
+        {"start_ticks=start_ticks-1", TRACE_INTERRUPTED}, // the id was given to another process
+        {"boot='another'", TRACE_INTERRUPTED},
+    };
+    sql("CREATE TABLE kept AS SELECT * FROM process");
+    for (size_t at = 0; at < sizeof cases / sizeof cases[0]; at++) {
+        char text[256];
+        snprintf(text, sizeof text,
+                 "UPDATE trace SET status='running', process_id=1; DELETE FROM process;"
+                 "INSERT INTO process SELECT * FROM kept; UPDATE process SET %s",
+                 cases[at].change);
+        sql(text);
+        for (int mode = TRACE_READ; mode <= TRACE_WRITE; mode++) {
+            store = open_store((trace_mode)mode);
+            assert_int_equal(only_trace(store).status, cases[at].expected);
+            trace_store_close(store);
+        }
+    }
+}
+
+static void without_shared_memory_the_journal_is_a_rollback_journal(void **state)
+{
+    (void)state;
+    trace_store *store = open_store(TRACE_WRITE);
+    assert_string_equal(trace_store_journal(store), "wal");
+    put_trace(store, "t", 1);
+    trace_store_close(store);
+    assert_false(exists("-wal")); // at rest the store is one file
+    unlink(path);
+
+    sqlite3_vfs *usual = sqlite3_vfs_find(NULL);
+    sqlite3_vfs_register(sqlite3_vfs_find("unix-dotfile"), 1); // has no shared memory, as NFS
+    store = open_store(TRACE_WRITE);
+    assert_string_equal(trace_store_journal(store), "truncate");
+    put_trace(store, "t", 5000);
+    trace_store_close(store);
+    store = open_store(TRACE_READ);
+    assert_int_equal(only_trace(store).iteration_count, 5000);
+    trace_store_close(store);
+    sqlite3_vfs_register(usual, 1);
+    rmdir(path);
+}
+
+static void what_holds_nothing_is_removed_again(void **state)
+{
+    (void)state;
+    trace_store *store = open_store(TRACE_WRITE);
+    assert_true(exists(""));
+    trace_writer_abort(begin(store, "t"));
+    trace_store_close(store);
+    assert_false(exists(""));
+    assert_false(exists("-wal"));
+
+    store = open_store(TRACE_WRITE);
+    put_trace(store, "t", 1);
+    trace_store_close(store);
+    store = open_store(TRACE_WRITE); // was there before
+    trace_store_close(store);
+    assert_true(exists(""));
+}
+
+static void a_store_closed_under_its_writers_interrupts_them(void **state)
+{
+    (void)state;
+    error_message err = {0};
+    trace_store *store = open_store(TRACE_WRITE);
+    const trace_run_info info = {.name = "r", .command_line = "dynmo run"};
+    trace_run *run = NULL;
+    ok(trace_run_begin(store, &info, NULL, 0, &run, &err), &err);
+    sql("UPDATE run SET status='running'"); // committed: others see it
+    const error_message outcome = {STATUS_BACKEND, "rank 3 failed"};
+    ok(trace_run_finish(run, &outcome, &err), &err);
+    trace_run_info found;
+    ok(trace_run_find(store, "r", memory, &found, &err), &err);
+    assert_int_equal(found.status, TRACE_FAILED);
+    assert_string_equal(found.message, "rank 3 failed");
+    assert_non_null(found.finished_at);
+    trace_store_close(store);
+}
+
+static void a_corrupt_store_is_named(void **state)
+{
+    (void)state;
+    error_message err = {0};
+    trace_store *store = open_store(TRACE_WRITE);
+    put_trace(store, "t", 5000);
+    trace_store_close(store);
+    char *bytes = NULL;
+    size_t length = 0;
+    ok(file_read(path, 1 << 24, &bytes, &length, &err), &err);
+    memset(bytes + 4096, 0xA5, length - 4096); // all but the schema's page
+    ok(file_write(path, bytes, length, &err), &err);
+    free(bytes);
+    trace_info *traces = NULL;
+    int count = 0;
+
+    status result = trace_store_open(path, TRACE_READ, &store, &err);
+    if (result == STATUS_OK) {
+        result = trace_list(store, memory, &traces, &count, &err);
+        trace_store_close(store);
+    }
+
+    assert_int_equal(result, STATUS_FORMAT);
+    char message[200];
+    snprintf(message, sizeof message, "%s: corrupt (database disk image is malformed)", path);
+    assert_string_equal(err.message, message);
+}
+
+static void a_run_comes_back_as_it_was_put(void **state)
+{
+    (void)state;
+    error_message err = {0};
+    trace_store *store = open_store(TRACE_WRITE);
+    const trace_input_file input = {"study.json", 123, UINT64_C(0xfedcba9876543210)};
+    const trace_run_info info = {.name = "study",
+                                 .kind = TRACE_RUN_SIM,
+                                 .command_line = "dynmo simulate study.json",
+                                 .config_json = "{\"schema\":\"dynmo-study/1\"}",
+                                 .seed = UINT64_MAX,
+                                 .tool_version = "0.1.0"};
+    trace_run *run = NULL;
+    int64_t plan_id = 0;
+    ok(trace_run_begin(store, &info, &input, 1, &run, &err), &err);
+    ok(trace_run_put_plan(run, "even", 0, "{\"first_layer\":[0,2]}", &plan_id, &err), &err);
+    const trace_run_iteration first = {.iteration = 0,
+                                       .plan_id = plan_id,
+                                       .iteration_ns = 9,
+                                       .makespan_ns = 8,
+                                       .span_ns = 7,
+                                       .busy_ns = 6,
+                                       .bubble_ratio = 0.1,
+                                       .imbalance_ratio = 1.25,
+                                       .rebalanced = true,
+                                       .moved_layer_count = 2,
+                                       .moved_bytes = 3,
+                                       .migration_ns = 4};
+    const trace_run_iteration second = {.iteration = 1, .iteration_ns = 10};
+    ok(trace_run_put_iteration(run, "even", &first, &err), &err);
+    ok(trace_run_put_iteration(run, "tuned", &first, &err), &err);
+    ok(trace_run_put_iteration(run, "even", &second, &err), &err);
+    assert_int_equal(trace_run_put_iteration(run, "even", &second, &err), STATUS_INVALID);
+    assert_non_null(strstr(err.message, ": iteration 1 of 'even' is given twice"));
+    ok(trace_run_put_result(run, "comparison", "[1,2]", &err), &err);
+    assert_int_equal(trace_run_put_result(run, "comparison", "[]", &err), STATUS_INVALID);
+    assert_int_equal(trace_run_put_plan(run, "even", 1, "{", NULL, &err), STATUS_INVALID);
+    assert_non_null(strstr(err.message, ": a plan is no JSON"));
+    ok(trace_run_finish(run, NULL, &err), &err);
+    trace_store_close(store);
+
+    store = open_store(TRACE_READ);
+    trace_run_info found;
+    trace_input_file *files = NULL;
+    const char **series = NULL;
+    trace_run_iteration *iterations = NULL;
+    trace_run_plan *plans = NULL;
+    trace_run_result *results = NULL;
+    int count = 0;
+    ok(trace_run_find(store, NULL, memory, &found, &err), &err);
+    assert_string_equal(found.config_json, info.config_json);
+    assert_true(found.seed == UINT64_MAX);
+    assert_int_equal(found.status, TRACE_COMPLETE);
+    ok(trace_run_inputs(store, found.run_id, memory, &files, &count, &err), &err);
+    assert_int_equal(count, 1);
+    assert_true(files[0].hash == input.hash);
+    ok(trace_run_series(store, found.run_id, memory, &series, &count, &err), &err);
+    assert_int_equal(count, 2);
+    assert_string_equal(series[1], "tuned");
+    ok(trace_run_iterations(store, found.run_id, "even", memory, &iterations, &count, &err), &err);
+    assert_int_equal(count, 2);
+    assert_memory_equal(&iterations[0].iteration_ns, &first.iteration_ns, 4 * sizeof(int64_t));
+    assert_true(iterations[0].bubble_ratio == 0.1 && iterations[0].rebalanced);
+    assert_int_equal(iterations[0].plan_id, plan_id);
+    assert_int_equal(iterations[1].plan_id, 0);
+    ok(trace_run_plans(store, found.run_id, memory, &plans, &count, &err), &err);
+    assert_int_equal(count, 1);
+    assert_string_equal(plans[0].plan_json, "{\"first_layer\":[0,2]}");
+    ok(trace_run_results(store, found.run_id, memory, &results, &count, &err), &err);
+    assert_int_equal(count, 1);
+    assert_string_equal(results[0].label, "comparison");
+    assert_int_equal(trace_run_find(store, "nothing", memory, &found, &err), STATUS_INVALID);
+    assert_non_null(strstr(err.message, ": no run 'nothing'"));
+    trace_store_close(store);
+}
+
+int main(void)
+{
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
+    const struct CMUnitTest tests[] = {
+        IN_FOLDER(a_file_that_is_no_store_is_refused),
+        IN_FOLDER(a_newer_store_is_refused_and_an_older_one_brought_up_to_date),
+        IN_FOLDER(a_locked_store_says_so),
+        IN_FOLDER(a_full_disk_loses_nothing_that_was_committed),
+        IN_FOLDER(the_systems_reason_for_a_failed_write_is_given),
+        IN_FOLDER(a_killed_writer_loses_nothing_committed_and_leaves_its_sign),
+        IN_FOLDER(writers_that_cannot_be_seen_from_here_stay_running),
+        IN_FOLDER(without_shared_memory_the_journal_is_a_rollback_journal),
+        IN_FOLDER(what_holds_nothing_is_removed_again),
+        IN_FOLDER(a_store_closed_under_its_writers_interrupts_them),
+        IN_FOLDER(a_corrupt_store_is_named),
+        IN_FOLDER(a_run_comes_back_as_it_was_put),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
