@@ -1,7 +1,6 @@
 #include "cli/plan_loads.h"
 
 #include "balance/chain.h"
-#include "base/json.h"
 
 #include <math.h>
 
@@ -127,14 +126,21 @@ static status read_root(json_value root, int stage_count, arena *memory, cli_pla
     return read_current(root, memory, problem, err);
 }
 
+status cli_plan_loads_of(json_value object, int stage_count, arena *memory, cli_plan_loads *loads,
+                         error_message *err)
+{
+    cli_plan_loads made = {0};
+    TRY(read_root(object, stage_count, memory, &made, err));
+    *loads = made;
+    return STATUS_OK;
+}
+
 status cli_plan_loads_read(const char *path, int stage_count, arena *memory, cli_plan_loads *loads,
                            error_message *err)
 {
     json_document *document = NULL;
-    cli_plan_loads made = {0};
     TRY(json_open(path, &document, err));
-    const status result = read_root(json_root(document), stage_count, memory, &made, err);
+    const status result = cli_plan_loads_of(json_root(document), stage_count, memory, loads, err);
     json_close(document);
-    if (result == STATUS_OK) *loads = made;
     return result;
 }

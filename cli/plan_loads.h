@@ -3,6 +3,7 @@
 
 #include "balance/problem.h"
 #include "base/arena.h"
+#include "base/json.h"
 #include "base/status.h"
 
 #include <stdbool.h>
@@ -23,3 +24,7 @@ typedef struct cli_plan_loads {
 /// @return STATUS_IO; STATUS_FORMAT naming file and key. loads is then untouched.
 status cli_plan_loads_read(const char *path, int stage_count, arena *memory, cli_plan_loads *loads,
                            error_message *err);
+
+/// The same from an object that is open already.
+status cli_plan_loads_of(json_value object, int stage_count, arena *memory, cli_plan_loads *loads,
+                         error_message *err);
