@@ -2,6 +2,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/commands.h"
+#include "cli/timeline_causes.h"
 #include "cli/version.h"
 #include "traces/catalog.h"
 #include "traces/import_kineto.h"
@@ -78,7 +79,8 @@ static void write_rank_json(json_writer *writer, const trace_import *import, int
     json_end_object(writer);
 }
 
-static void write_json(const trace_import *import, const trace_info *info, text_buffer *out)
+static void write_json(const trace_import *import, const trace_info *info,
+                       const trace_recorded_timeline *timeline, text_buffer *out)
 {
     json_writer writer = json_writer_init(out, false);
     json_begin_object(&writer);
@@ -102,6 +104,8 @@ static void write_json(const trace_import *import, const trace_info *info, text_
         write_rank_json(&writer, import, rank);
     }
     json_end_array(&writer);
+    json_write_key(&writer, "timeline");
+    cli_write_timeline_json(&writer, timeline);
     json_end_object(&writer);
     text_append(out, "\n");
 }
@@ -189,7 +193,7 @@ static void write_clocks(const trace_import *import, text_buffer *out)
 }
 
 static void write_words(const trace_import *import, const trace_info *info, const char *path,
-                        text_buffer *out)
+                        const trace_recorded_timeline *timeline, text_buffer *out)
 {
     text_format(out,
                 "trace '%s' in %s: %d layers, %d microbatches, %d iterations (%d to %d), %d ranks; "
@@ -202,17 +206,21 @@ static void write_words(const trace_import *import, const trace_info *info, cons
     }
     write_assumptions(import, info, out);
     write_clocks(import, out);
+    if (import->rank_count > 1 && timeline->rank_count > 1) cli_write_timeline(out, timeline);
 }
 
 static status print_report(const trace_import *import, const trace_info *info, const char *path,
                            bool as_json, error_message *err)
 {
     text_buffer out = {0};
+    trace_recorded_timeline timeline;
+    TRY(trace_recorded_timeline_of(import->ops, import->op_count, &timeline, err));
     if (as_json) {
-        write_json(import, info, &out);
+        write_json(import, info, &timeline, &out);
     } else {
-        write_words(import, info, path, &out);
+        write_words(import, info, path, &timeline, &out);
     }
+    trace_recorded_timeline_free(&timeline);
     const status result = out.failed ? error_set(err, STATUS_NO_MEMORY, "out of memory")
                                      : file_write("-", out.bytes, out.length, err);
     text_free(&out);

@@ -1,4 +1,5 @@
 #include "cli/commands.h"
+#include "cli/timeline_causes.h"
 
 #include "base/arena.h"
 #include "base/file.h"
@@ -359,20 +360,77 @@ static status show_loads(shown *show, const cli_arguments *arguments, error_mess
     return STATUS_OK;
 }
 
+/// Adds the timeline of one iteration to sum.
+static status add_iteration(shown *show, int64_t trace_id, int iteration,
+                            trace_recorded_timeline *sum, error_message *err)
+{
+    trace_op *ops = NULL;
+    int op_count = 0;
+    trace_recorded_timeline one;
+    arena *memory = arena_create(1 << 16);
+    if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    status result = trace_ops(show->store, trace_id, iteration, memory, &ops, &op_count, err);
+    if (result == STATUS_OK) result = trace_recorded_timeline_of(ops, op_count, &one, err);
+    arena_destroy(memory);
+    if (result != STATUS_OK) return result;
+    result = trace_recorded_timeline_add(sum, &one, err);
+    trace_recorded_timeline_free(&one);
+    return result;
+}
+
+static status sum_timeline(shown *show, const cli_arguments *arguments,
+                           trace_recorded_timeline *sum, error_message *err)
+{
+    int first = 0;
+    int last = TRACE_ITERATIONS_MAX;
+    trace_info info;
+    trace_loads loads;
+    const char *range = cli_value(arguments, "--iterations");
+    if (range != NULL) TRY(parse_range(range, &first, &last, err));
+    TRY(trace_find(show->store, cli_value(arguments, "--trace"), show->memory, &info, err));
+    TRY(trace_loads_mean(show->store, &info, first, last, show->memory, &loads, err));
+    for (int sample = 0; sample < loads.iteration_count; sample++) {
+        TRY(add_iteration(show, info.trace_id, loads.iterations[sample], sum, err));
+    }
+    if (sum->rank_count > 0) return STATUS_OK;
+    return error_set(err, STATUS_INVALID, "trace '%s' has no timeline", info.name);
+}
+
+static status show_timeline(shown *show, const cli_arguments *arguments, error_message *err)
+{
+    trace_recorded_timeline sum = {0};
+    const status result = sum_timeline(show, arguments, &sum, err);
+    if (result == STATUS_OK && show->json) {
+        json_writer writer = json_writer_init(&show->out, false);
+        cli_write_timeline_json(&writer, &sum);
+        text_append(&show->out, "\n");
+    } else if (result == STATUS_OK) {
+        cli_write_timeline(&show->out, &sum);
+    }
+    trace_recorded_timeline_free(&sum);
+    return result;
+}
+
 static status run(const cli_arguments *arguments, error_message *err)
 {
     shown show = {.json = cli_has(arguments, "--json")};
     const bool loads = cli_has(arguments, "--loads");
-    for (int option = 0; option < 2 && !loads; option++) {
+    const bool timeline = cli_has(arguments, "--timeline");
+    if (loads && timeline) {
+        return error_set(err, STATUS_INVALID, "dynmo show: --loads or --timeline, not both");
+    }
+    for (int option = 0; option < 2 && !loads && !timeline; option++) {
         const char *name = option == 0 ? "--trace" : "--iterations";
         if (cli_has(arguments, name)) {
-            return error_set(err, STATUS_INVALID, "dynmo show: %s needs --loads", name);
+            return error_set(err, STATUS_INVALID, "dynmo show: %s needs --loads or --timeline",
+                             name);
         }
     }
     TRY(trace_store_open(cli_operand(arguments, 0), TRACE_READ, &show.store, err));
     show.memory = arena_create(1 << 16);
     status result = show.memory == NULL ? error_set(err, STATUS_NO_MEMORY, "out of memory")
                     : loads             ? show_loads(&show, arguments, err)
+                    : timeline          ? show_timeline(&show, arguments, err)
                                         : show_contents(&show, err);
     if (result == STATUS_OK) {
         result = show.out.failed ? error_set(err, STATUS_NO_MEMORY, "out of memory")
@@ -386,16 +444,20 @@ static status run(const cli_arguments *arguments, error_message *err)
 
 const cli_command cli_command_show = {
     .name = "show",
-    .synopsis = "STORE.db [--loads [--trace NAME] [--iterations A:B]] [--json]",
+    .synopsis = "STORE.db [--loads|--timeline [--trace NAME] [--iterations A:B]] [--json]",
     .summary = "what is in a store",
     .description =
         "Lists the traces and runs of a store with their status, or, with --loads, what the layers "
         "of a trace cost: busy time of one microbatch, mean over the samples, with the drift of "
         "each layer's load between the first and the last of them.\n\n"
+        "With --timeline, why the ranks of a recorded run were idle: how long they worked, waited "
+        "for "
+        "input or gradient of another rank, for a message, or otherwise.\n\n"
         "A trace or run that is marked running although its process is gone shows as interrupted.",
     .options =
         {
             {"--loads", 0, NULL, "Shows the loads of a trace's layers.", false},
+            {"--timeline", 0, NULL, "Shows why the ranks were idle.", false},
             {"--trace", 0, "NAME",
              "The trace, by name or number; default: the newest complete one.", false},
             {"--iterations", 0, "A:B",

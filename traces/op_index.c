@@ -83,15 +83,29 @@ const trace_op *trace_op_find(const trace_op_index *index, int iteration, trace_
     return compare_parts(op, iteration, kind, layer, microbatch) == 0 ? op : NULL;
 }
 
+/// The B of a layer, or where it has none its BW.
+static const trace_op *find_backward(const trace_op_index *index, int iteration, int layer,
+                                     int microbatch)
+{
+    const trace_op *input =
+        trace_op_find(index, iteration, TRACE_OP_BACKWARD_INPUT, layer, microbatch);
+    if (input != NULL) return input;
+    return trace_op_find(index, iteration, TRACE_OP_BACKWARD, layer, microbatch);
+}
+
 const trace_op *trace_op_producer(const trace_op_index *index, const trace_op *op)
 {
     if (op->layer < 0 || op->microbatch < 0) return NULL;
-    if (op->kind == TRACE_OP_FORWARD) {
+    switch (op->kind) {
+    case TRACE_OP_FORWARD:
         return trace_op_find(index, op->iteration, TRACE_OP_FORWARD, op->layer - 1, op->microbatch);
+    case TRACE_OP_BACKWARD_WEIGHT:
+        if (find_backward(index, op->iteration, op->layer, op->microbatch) != NULL) return NULL;
+        return find_backward(index, op->iteration, op->layer + 1, op->microbatch);
+    case TRACE_OP_BACKWARD_INPUT:
+    case TRACE_OP_BACKWARD:
+        return find_backward(index, op->iteration, op->layer + 1, op->microbatch);
+    default:
+        return NULL;
     }
-    if (op->kind != TRACE_OP_BACKWARD_INPUT && op->kind != TRACE_OP_BACKWARD) return NULL;
-    const trace_op *input =
-        trace_op_find(index, op->iteration, TRACE_OP_BACKWARD_INPUT, op->layer + 1, op->microbatch);
-    if (input != NULL) return input;
-    return trace_op_find(index, op->iteration, TRACE_OP_BACKWARD, op->layer + 1, op->microbatch);
 }

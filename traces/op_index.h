@@ -22,6 +22,7 @@ void trace_op_index_free(trace_op_index *index);
 const trace_op *trace_op_find(const trace_op_index *index, int iteration, trace_op_kind kind,
                               int layer, int microbatch);
 
-/// The op whose result op needs from another layer: for F that of the layer before, for B and BW
-/// that of the layer after; NULL if op needs none or it was not recorded.
+/// The op whose result op needs from another layer: for F that of the layer before; for B, BW, and
+/// a W without either (the first layer has no input gradient) that of the layer after. NULL if op
+/// needs none or it was not recorded.
 const trace_op *trace_op_producer(const trace_op_index *index, const trace_op *op);
