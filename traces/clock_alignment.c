@@ -68,7 +68,7 @@ static status collect_bounds(const trace_op_index *index, trace_alignment *align
         const trace_op *op = &index->ops[each];
         const trace_op *producer = trace_op_producer(index, op);
         if (producer == NULL || producer->rank == op->rank) continue;
-        if (alignment->bound_count == capacity) {
+        if (capacity > 0 && alignment->bound_count == capacity) {
             qsort(alignment->bounds, (size_t)capacity, sizeof *alignment->bounds, compare_bounds);
             alignment->bound_count = merge_bounds(alignment->bounds, capacity);
         }

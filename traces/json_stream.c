@@ -117,8 +117,8 @@ static scan_result skip_value(scan *text)
     return skip_word(text);
 }
 
-/// From a key to behind its value.
-static scan_result scan_member(scan *text, trace_json_slice *key, trace_json_slice *value)
+/// From a key to its value.
+static scan_result scan_key(scan *text, trace_json_slice *key)
 {
     key->bytes = text->at;
     if (*text->at != '"') return SCAN_BAD;
@@ -127,11 +127,22 @@ static scan_result scan_member(scan *text, trace_json_slice *key, trace_json_sli
     if (result != SCAN_OK || (result = skip_blanks(text)) != SCAN_OK) return result;
     if (*text->at != ':') return SCAN_BAD;
     text->at++;
-    if ((result = skip_blanks(text)) != SCAN_OK) return result;
+    return skip_blanks(text);
+}
+
+static scan_result scan_value(scan *text, trace_json_slice *value)
+{
     value->bytes = text->at;
-    result = skip_value(text);
+    const scan_result result = skip_value(text);
     value->length = (size_t)(text->at - value->bytes);
     return result;
+}
+
+/// From a key to behind its value.
+static scan_result scan_member(scan *text, trace_json_slice *key, trace_json_slice *value)
+{
+    const scan_result result = scan_key(text, key);
+    return result == SCAN_OK ? scan_value(text, value) : result;
 }
 
 /// Behind a value: to the next one (*is_last false), or behind the closing bracket.
@@ -327,6 +338,20 @@ static status skip_large_container(trace_json_stream *json, error_message *err)
     } while (true);
 }
 
+/// Goes behind the bracket of "traceEvents", whose value begins at value.
+static status begin_events(trace_json_stream *json, const char *value, error_message *err)
+{
+    if (*value != '[') {
+        return malformed(json, err, "not a profiler trace: traceEvents is not an array");
+    }
+    if (json->has_events) return malformed(json, err, "traceEvents is there twice");
+    json->begin = (size_t)(value - json->buffer) + 1;
+    json->part = PART_EVENTS;
+    json->has_events = true;
+    json->is_first = true;
+    return STATUS_OK;
+}
+
 /// A member of the outermost object; where it is "traceEvents", only its key and bracket.
 static status next_member(trace_json_stream *json, trace_json_item *item, bool *found,
                           error_message *err)
@@ -343,22 +368,14 @@ static status next_member(trace_json_stream *json, trace_json_item *item, bool *
     if (!json->is_first) return malformed(json, err, "expected ',' or '}' behind a member");
     for (;;) {
         scan text = scan_here(json);
-        item->value = (trace_json_slice){0};
-        scan_result result = scan_member(&text, &item->key, &item->value);
-        if (result == SCAN_BAD) return malformed(json, err, "not JSON: expected a member");
-        const bool has_value = item->value.bytes != NULL && item->value.bytes < text.end;
-        if (has_value && item->key.length == 13 &&
-            memcmp(item->key.bytes, "\"traceEvents\"", 13) == 0) {
-            if (*item->value.bytes != '[') {
-                return malformed(json, err, "not a profiler trace: traceEvents is not an array");
-            }
-            if (json->has_events) return malformed(json, err, "traceEvents is there twice");
-            json->begin = (size_t)(item->value.bytes - json->buffer) + 1;
-            json->part = PART_EVENTS;
-            json->has_events = true;
-            json->is_first = true;
-            return STATUS_OK;
+        scan_result result = scan_key(&text, &item->key);
+        const bool has_key = result == SCAN_OK;
+        const char *value = text.at;
+        if (has_key && trace_json_equals(item->key, "traceEvents")) {
+            return begin_events(json, value, err);
         }
+        if (has_key) result = scan_value(&text, &item->value);
+        if (result == SCAN_BAD) return malformed(json, err, "not JSON: expected a member");
         if (result == SCAN_OK) {
             take(json, &text);
             json->is_first = false;
@@ -368,10 +385,10 @@ static status next_member(trace_json_stream *json, trace_json_item *item, bool *
         }
         if (json->at_end) return truncated(json, err, "a member of the outermost object");
         if (is_full(json)) {
-            if (!has_value || (*item->value.bytes != '{' && *item->value.bytes != '[')) {
+            if (!has_key || (*value != '{' && *value != '[')) {
                 return malformed(json, err, "not a profiler trace: a member above 1 MiB");
             }
-            json->begin = (size_t)(item->value.bytes - json->buffer);
+            json->begin = (size_t)(value - json->buffer);
             TRY(skip_large_container(json, err));
             json->is_first = false;
             return STATUS_OK;

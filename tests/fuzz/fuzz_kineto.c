@@ -1,0 +1,79 @@
+/// Any bytes as a profiler trace, with and without a phase map: refused with a message, or read;
+/// and what was read lost no operation and adds up.
+#include "tests/fuzz/fuzz.h"
+#include "traces/import_kineto.h"
+#include "traces/recorded_timeline.h"
+
+#include <assert.h>
+#include <string.h>
+
+static const char map_text[] =
+    "{\"schema\":\"dynmo-phase-map/1\",\"scope\":\"^S$\",\"annotations\":["
+    "{\"match\":\"^u([0-9]+)$\",\"phase\":\"F\",\"layer\":{\"group\":1}},"
+    "{\"match\":\"^a[(]([FBW])[)]$\",\"phase\":{\"group\":1},\"layer\":{\"count\":\"down\"}},"
+    "{\"match\":\"^c$\",\"phase\":\"F\",\"layer\":{\"count\":\"up\"},\"component\":"
+    "\"communication\"}],"
+    "\"kernels\":[{\"match\":\"^x\",\"component\":\"communication\"}]}";
+
+static void check_recording(const trace_recording *recording)
+{
+    const trace_attribution *ops = &recording->ops;
+    assert(ops->loads + ops->others + ops->outside + ops->without_launch == ops->op_count);
+    for (int cell = 0; cell < recording->cell_count; cell++) {
+        const trace_cell *each = &recording->cells[cell];
+        assert(each->busy_ns >= 0 && each->communication_ns >= 0 && each->span_ns >= 0);
+        assert(each->layer >= 0 && each->microbatch >= 0 && each->iteration >= 0);
+    }
+}
+
+static void check_timeline(const trace_import *import)
+{
+    trace_recorded_timeline timeline;
+    assert(trace_recorded_timeline_of(import->ops, import->op_count, &timeline, NULL) == STATUS_OK);
+    for (int rank = 0; rank < timeline.rank_count; rank++) {
+        const trace_rank_time *each = &timeline.ranks[rank];
+        assert(each->op_ns + each->warmup_ns + each->cooldown_ns + each->wait_forward_ns +
+                   each->wait_gradient_ns + each->communication_ns + each->other_ns ==
+               timeline.makespan_ns);
+    }
+    trace_recorded_timeline_free(&timeline);
+}
+
+/// Two ranks: what stands before and behind the first byte 0, or the same file twice.
+static void read_one(const uint8_t *bytes, size_t count, const trace_phase_map *map)
+{
+    const uint8_t *cut = count > 0 ? memchr(bytes, 0, count) : NULL;
+    const size_t first = cut != NULL ? (size_t)(cut - bytes) : count;
+    const trace_kineto_source sources[] = {
+        {.path = "first", .bytes = bytes, .length = first, .map = map, .rank = 0},
+        {.path = "second",
+         .bytes = bytes + first + (cut != NULL),
+         .length = count - first - (cut != NULL),
+         .map = map,
+         .rank = 1},
+    };
+    error_message err = {0};
+    trace_import import;
+    if (trace_import_read(sources, cut != NULL ? 2 : 1, &import, &err) != STATUS_OK) {
+        assert(err.message[0] != '\0');
+        return;
+    }
+    for (int rank = 0; rank < import.rank_count; rank++) {
+        check_recording(&import.recordings[rank]);
+    }
+    check_timeline(&import);
+    trace_import_free(&import);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
+{
+    static const uint8_t nothing[1] = {0};
+    trace_phase_map *map = NULL;
+    if (count == 0) bytes = nothing;
+    assert(trace_phase_map_open_bytes("map", map_text, sizeof map_text - 1, &map, NULL) ==
+           STATUS_OK);
+    read_one(bytes, count, NULL);
+    read_one(bytes, count, map);
+    trace_phase_map_close(map);
+    return 0;
+}

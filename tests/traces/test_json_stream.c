@@ -1,0 +1,252 @@
+/// The reader of profiler traces: what it slices, what it passes over, what it refuses.
+#include "base/text.h"
+#include "traces/json_stream.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/// A trace in memory and its reader.
+typedef struct opened {
+    trace_stream *input;
+    trace_json_stream *json;
+    trace_json_item item;
+    error_message err;
+} opened;
+
+static void open_bytes(opened *trace, const char *text, size_t length)
+{
+    *trace = (opened){0};
+    assert_int_equal(trace_stream_open_bytes("t.json", text, length, &trace->input, NULL),
+                     STATUS_OK);
+    assert_int_equal(trace_json_open(trace->input, "t.json", &trace->json, NULL), STATUS_OK);
+}
+
+static void close_trace(opened *trace)
+{
+    trace_json_close(trace->json);
+    trace_stream_close(trace->input);
+}
+
+/// Reads to the end. @return what the reader said; *events: how many it gave
+static status read_all(opened *trace, int *events)
+{
+    *events = 0;
+    for (;;) {
+        const status result = trace_json_next(trace->json, &trace->item, &trace->err);
+        if (result != STATUS_OK || trace->item.kind == TRACE_JSON_END) return result;
+        *events += trace->item.kind == TRACE_JSON_EVENT;
+    }
+}
+
+static void expect_refused(const char *text, const char *message)
+{
+    opened trace;
+    int events = 0;
+    open_bytes(&trace, text, strlen(text));
+    assert_int_equal(read_all(&trace, &events), STATUS_FORMAT);
+    assert_string_equal(trace.err.message, message);
+    close_trace(&trace);
+}
+
+static void expect_events(const char *text, int event_count, int malformed_count)
+{
+    opened trace;
+    int events = 0;
+    open_bytes(&trace, text, strlen(text));
+    assert_int_equal(read_all(&trace, &events), STATUS_OK);
+    assert_int_equal(events, event_count);
+    assert_int_equal(trace_json_malformed_count(trace.json), malformed_count);
+    close_trace(&trace);
+}
+
+static void members_and_events_come_in_file_order(void **state)
+{
+    (void)state;
+    opened trace;
+    const char text[] = "{\"a\":1, \"traceEvents\" : [ {\"ph\":\"X\",\"ts\":1.5,\"x\":[{}],"
+                        "\"args\":{\"correlation\":7}} ], \"b\":{\"c\":[1]} }\n";
+    open_bytes(&trace, text, sizeof text - 1);
+
+    assert_int_equal(trace_json_next(trace.json, &trace.item, NULL), STATUS_OK);
+    assert_int_equal(trace.item.kind, TRACE_JSON_MEMBER);
+    assert_true(trace_json_equals(trace.item.key, "a"));
+    assert_int_equal(trace_json_next(trace.json, &trace.item, NULL), STATUS_OK);
+    assert_int_equal(trace.item.kind, TRACE_JSON_EVENT);
+    assert_true(trace_json_equals(trace.item.event.phase, "X"));
+    assert_int_equal(trace.item.event.ts.length, 3);
+    int64_t correlation = 0;
+    assert_true(
+        trace_json_int64(trace_json_find(trace.item.event.args, "correlation"), &correlation));
+    assert_int_equal(correlation, 7);
+    assert_null(trace_json_find(trace.item.event.args, "none").bytes);
+    assert_null(trace.item.event.name.bytes);
+    assert_int_equal(trace_json_next(trace.json, &trace.item, NULL), STATUS_OK);
+    assert_true(trace_json_equals(trace.item.key, "b"));
+    assert_int_equal(trace_json_next(trace.json, &trace.item, NULL), STATUS_OK);
+    assert_int_equal(trace.item.kind, TRACE_JSON_END);
+    close_trace(&trace);
+}
+
+static void the_outermost_value_may_be_the_array_of_events(void **state)
+{
+    (void)state;
+    expect_events("[]", 0, 0);
+    expect_events("[{}, {\"ph\":\"X\"}]", 2, 0);
+}
+
+static void escapes_become_text_and_control_characters_question_marks(void **state)
+{
+    (void)state;
+    const char text[] = "\"a\\\"b\\\\\\u00e9\\ud83d\\ude00\\u0001\\ud800\"";
+    char out[32];
+
+    assert_true(trace_json_text((trace_json_slice){text, sizeof text - 1}, out, sizeof out));
+    assert_string_equal(out, "a\"b\\\xc3\xa9\xf0\x9f\x98\x80??");
+    assert_false(trace_json_text((trace_json_slice){text, sizeof text - 1}, out, 4));
+    assert_string_equal(out, "a\"b");
+}
+
+static void integers_are_exact_to_64_bits(void **state)
+{
+    (void)state;
+    const struct {
+        const char *text;
+        bool is_integer;
+        int64_t value;
+    } cases[] = {
+        {"9223372036854775807", true, INT64_MAX},
+        {"-9223372036854775808", true, INT64_MIN},
+        {"9223372036854775808", false, 0},
+        {"1.0", false, 0},
+        {"\"5\"", false, 0},
+        {"-", false, 0},
+        {"1700000000000000001", true, 1700000000000000001},
+    };
+    for (size_t each = 0; each < sizeof cases / sizeof cases[0]; each++) {
+        const trace_json_slice slice = {cases[each].text, strlen(cases[each].text)};
+        int64_t value = 0;
+        assert_int_equal(trace_json_int64(slice, &value), cases[each].is_integer);
+        assert_int_equal(value, cases[each].value);
+    }
+}
+
+static void a_quote_inside_a_name_costs_one_event(void **state)
+{
+    (void)state;
+    expect_events("{\"traceEvents\": [\n  {\n    \"name\": \"a\"\n  },\n"
+                  "  {\n    \"name\": \"f(\"x\")\", \"args\": {\n    }\n  },\n"
+                  "  {\n    \"name\": \"b\"\n  }\n  ]}\n",
+                  2, 1);
+    // An odd number of quotes; and the last event of all.
+    expect_events("{\"traceEvents\": [\n  {\n    \"name\": \"a\"b\",\n    \"ts\": 1\n  },\n"
+                  "  {\n    \"name\": \"b\"\n  },\n  {\n    \"name\": \"c\"d\"\n  }\n  ]}\n",
+                  1, 2);
+}
+
+static void an_event_above_the_limit_costs_one_event(void **state)
+{
+    (void)state;
+    text_buffer text = {0};
+    opened trace;
+    int events = 0;
+    text_append(&text, "{\"traceEvents\": [\n  {\"name\": \"");
+    for (int kib = 0; kib < 1100; kib++) {
+        for (int piece = 0; piece < 16; piece++) {
+            text_append(&text, "0123456789012345678901234567890123456789012345678901234567890123");
+        }
+    }
+    text_append(&text, "\"},\n  {\"name\": \"b\"}\n  ]}");
+    open_bytes(&trace, text.bytes, text.length);
+
+    assert_int_equal(read_all(&trace, &events), STATUS_OK);
+
+    assert_int_equal(events, 1);
+    assert_int_equal(trace_json_malformed_count(trace.json), 1);
+    assert_int_equal(trace_json_bytes(trace.json), text.length);
+    close_trace(&trace);
+    text_free(&text);
+}
+
+static void a_large_member_is_passed_over(void **state)
+{
+    (void)state;
+    text_buffer text = {0};
+    opened trace;
+    int events = 0;
+    text_append(&text, "{\"stacks\": [\"\\\"]\"");
+    for (int number = 0; number < 300000; number++) {
+        text_append(&text, ",[1,2]");
+    }
+    text_append(&text, "], \"traceEvents\": [{}]}");
+    open_bytes(&trace, text.bytes, text.length);
+
+    assert_int_equal(read_all(&trace, &events), STATUS_OK);
+
+    assert_int_equal(events, 1);
+    close_trace(&trace);
+    text_free(&text);
+}
+
+static void what_is_no_trace_is_refused(void **state)
+{
+    (void)state;
+    expect_refused("", "t.json: the file is empty");
+    expect_refused("  \n", "t.json: the file is empty");
+    expect_refused("SQLite format 3",
+                   "t.json: not a profiler trace: JSON begins with '{', this file does not");
+    expect_refused("{\"schema\": 1}", "t.json: not a profiler trace: it has no traceEvents");
+    expect_refused("{\"traceEvents\": 3}",
+                   "t.json: byte 1: not a profiler trace: traceEvents is not an array");
+    expect_refused("{\"traceEvents\": [], \"traceEvents\": []}",
+                   "t.json: byte 20: traceEvents is there twice");
+    expect_refused("{\"traceEvents\": []} x", "t.json: byte 20: text behind the end of the trace");
+    expect_refused("{a}", "t.json: byte 1: not JSON: expected a member");
+    expect_refused("{\"a\":1 \"b\":2}", "t.json: byte 7: expected ',' or '}' behind a member");
+}
+
+static void a_truncated_trace_is_refused(void **state)
+{
+    (void)state;
+    const char text[] = "{\"traceEvents\": [\n  {\"name\": \"a\"},\n  {\"name\": \"b\"}\n  ]}";
+    opened trace;
+    for (size_t length = 1; length < sizeof text - 1; length++) {
+        int events = 0;
+        open_bytes(&trace, text, length);
+        assert_int_equal(read_all(&trace, &events), STATUS_FORMAT);
+        assert_non_null(strstr(trace.err.message, "truncated"));
+        close_trace(&trace);
+    }
+    expect_refused("{\"traceEvents\": [\n  {\"name\": \"a\"},\n  {\"na",
+                   "t.json: truncated: it ends at byte 41 inside an event (was the profiler "
+                   "stopped before it was done writing?)");
+}
+
+static void a_malformed_event_on_a_shared_line_ends_the_reading(void **state)
+{
+    (void)state;
+    expect_refused("{\"traceEvents\":[{\"name\":\"a\"b\"},{}]}",
+                   "t.json: byte 16: event 0 is malformed, and events are not one below the other, "
+                   "so that reading cannot go on behind it");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(members_and_events_come_in_file_order),
+        cmocka_unit_test(the_outermost_value_may_be_the_array_of_events),
+        cmocka_unit_test(escapes_become_text_and_control_characters_question_marks),
+        cmocka_unit_test(integers_are_exact_to_64_bits),
+        cmocka_unit_test(a_quote_inside_a_name_costs_one_event),
+        cmocka_unit_test(an_event_above_the_limit_costs_one_event),
+        cmocka_unit_test(a_large_member_is_passed_over),
+        cmocka_unit_test(what_is_no_trace_is_refused),
+        cmocka_unit_test(a_truncated_trace_is_refused),
+        cmocka_unit_test(a_malformed_event_on_a_shared_line_ends_the_reading),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,342 @@
+/// Small traces in the shapes that the PyTorch profiler writes, with sums worked out by hand; and
+/// what is refused.
+#include "base/text.h"
+#include "traces/kineto.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static status read_text(const char *text, const trace_phase_map *map, trace_recording *recording,
+                        error_message *err)
+{
+    const trace_kineto_source source = {
+        .path = "t.json", .bytes = text, .length = strlen(text), .map = map};
+    return trace_kineto_read(&source, recording, err);
+}
+
+static trace_recording read_file(const char *path)
+{
+    const trace_kineto_source source = {.path = path};
+    trace_recording recording;
+    error_message err = {0};
+    if (trace_kineto_read(&source, &recording, &err) != STATUS_OK) fail_msg("%s", err.message);
+    return recording;
+}
+
+static void expect_refused(const char *text, status code, const char *message)
+{
+    trace_recording recording;
+    error_message err = {0};
+    assert_int_equal(read_text(text, NULL, &recording, &err), code);
+    assert_string_equal(err.message, message);
+}
+
+static void expect_cell(const trace_recording *recording, int cell, trace_op_kind kind, int layer,
+                        int64_t busy_ns, int64_t communication_ns, int64_t span_ns)
+{
+    assert_true(cell < recording->cell_count);
+    assert_int_equal(recording->cells[cell].kind, kind);
+    assert_int_equal(recording->cells[cell].layer, layer);
+    assert_int_equal(recording->cells[cell].busy_ns, busy_ns);
+    assert_int_equal(recording->cells[cell].communication_ns, communication_ns);
+    assert_int_equal(recording->cells[cell].span_ns, span_ns);
+}
+
+/// Annotation, launch and device operation of traces that are written below.
+#define ANNOTATION(name, thread, ts, dur)                                                          \
+    "{\"ph\":\"X\",\"cat\":\"user_annotation\",\"name\":\"" name "\",\"pid\":1,\"tid\":" #thread   \
+    ",\"ts\":" #ts ",\"dur\":" #dur "}"
+#define LAUNCH(correlation, thread, ts)                                                            \
+    ",{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"l\",\"pid\":1,\"tid\":" #thread            \
+    ",\"ts\":" #ts ",\"dur\":1,\"args\":{\"correlation\":" #correlation "}}"
+#define KERNEL(name, correlation, ts, dur)                                                         \
+    ",{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"" name "\",\"pid\":0,\"tid\":7,\"ts\":" #ts      \
+    ",\"dur\":" #dur ",\"args\":{\"correlation\":" #correlation "}}"
+
+static void kernels_count_for_the_window_of_their_launch_on_any_thread(void **state)
+{
+    (void)state;
+    trace_recording recording = read_file("traces/kineto/gpu.json");
+
+    assert_int_equal(recording.rank, 1);
+    assert_int_equal(recording.world_size, 2);
+    assert_int_equal(recording.base_ns, 1700000000000000000);
+    assert_true(recording.on_device && recording.has_steps);
+    // F: 130-170 and 150-180.5 on two streams, a copy 181-183.25; NCCL 160-190 apart.
+    assert_int_equal(recording.cell_count, 2);
+    expect_cell(&recording, 0, TRACE_OP_FORWARD, 1, 52750, 30000, 60000);
+    // BW, launched by another thread: 300-400.125 and 500-550.
+    expect_cell(&recording, 1, TRACE_OP_BACKWARD, 1, 150125, 0, 250000);
+    assert_int_equal(recording.cells[0].iteration, 4);
+    assert_int_equal(recording.ops.op_count, 9);
+    assert_int_equal(recording.ops.loads, 6);
+    assert_int_equal(recording.ops.others, 1); // of RECV_F
+    assert_int_equal(recording.ops.outside, 1);
+    assert_int_equal(recording.ops.outside_ns, 7000);
+    assert_int_equal(recording.ops.without_launch, 1);
+    assert_int_equal(recording.ops.without_launch_ns, 3000);
+    assert_int_equal(recording.unknown_annotation_count, 1);
+    trace_recording_free(&recording);
+}
+
+static void the_innermost_window_counts(void **state)
+{
+    (void)state;
+    trace_recording recording = read_file("traces/kineto/dynmo.json");
+
+    assert_int_equal(recording.cell_count, 3);
+    assert_int_equal(recording.cells[0].iteration, 2);
+    assert_int_equal(recording.cells[0].microbatch, 1);
+    expect_cell(&recording, 0, TRACE_OP_FORWARD, 3, 10000, 0, 10000);
+    // 306-310 and 410-470; the recompute between them, 330-350, is not the backward's.
+    expect_cell(&recording, 1, TRACE_OP_BACKWARD, 3, 64000, 0, 164000);
+    expect_cell(&recording, 2, TRACE_OP_RECOMPUTE, 3, 20000, 0, 20000);
+    trace_recording_free(&recording);
+}
+
+static void without_a_device_cpu_operators_count(void **state)
+{
+    (void)state;
+    trace_recording recording = read_file("traces/kineto/cpu.json");
+
+    assert_false(recording.on_device);
+    // 150-180 with what is nested in it, 185-195.5; the window's first 50 us are waiting.
+    expect_cell(&recording, 0, TRACE_OP_FORWARD, 0, 40500, 0, 45500);
+    expect_cell(&recording, 1, TRACE_OP_BACKWARD, 0, 50000, 25000, 115000);
+    assert_int_equal(recording.ops.op_count, 5);
+    assert_int_equal(recording.ops.loads, 4);
+    assert_int_equal(recording.ops.outside, 1);
+    trace_recording_free(&recording);
+}
+
+static void a_cpu_operator_is_shared_by_the_windows_that_it_crosses(void **state)
+{
+    (void)state;
+    trace_recording recording;
+    // BW 100-300 holds R 150-200; one operator runs 120-250, the next 290-310.
+    const char text[] = "[" ANNOTATION("dynmo it=0 mb=0 L=0 BW", 5, 100, 200) "," ANNOTATION(
+        "dynmo it=0 mb=0 L=0 R", 5, 150, 50) ",{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"a\","
+                                             "\"pid\":1,\"tid\":5,\"ts\":120,\"dur\":130}"
+                                             ",{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"b\","
+                                             "\"pid\":1,\"tid\":5,\"ts\":290,\"dur\":20}"
+                                             "]";
+
+    assert_int_equal(read_text(text, NULL, &recording, NULL), STATUS_OK);
+
+    expect_cell(&recording, 0, TRACE_OP_BACKWARD, 0, 30000 + 50000 + 10000, 0, 180000);
+    expect_cell(&recording, 1, TRACE_OP_RECOMPUTE, 0, 50000, 0, 50000);
+    trace_recording_free(&recording);
+}
+
+static void an_overlapped_pair_is_told_apart_by_thread(void **state)
+{
+    (void)state;
+    trace_recording recording;
+    const char text[] = "[" ANNOTATION("PP:(0F1;3B0)OVERLAP_F_B", 5, 100, 100) LAUNCH(1, 5, 110)
+        LAUNCH(2, 6, 120) KERNEL("k", 1, 130, 10) KERNEL("k", 2, 135, 20) "]";
+
+    assert_int_equal(read_text(text, NULL, &recording, NULL), STATUS_OK);
+
+    assert_true(recording.has_overlap);
+    expect_cell(&recording, 0, TRACE_OP_FORWARD, 0, 10000, 0, 10000);
+    expect_cell(&recording, 1, TRACE_OP_BACKWARD, 3, 20000, 0, 20000);
+    assert_int_equal(recording.cells[0].microbatch, 1);
+    assert_int_equal(recording.cells[1].microbatch, 0);
+    trace_recording_free(&recording);
+}
+
+static void gpipe_names_have_the_rank_as_stage(void **state)
+{
+    (void)state;
+    trace_recording recording;
+    const char text[] =
+        "{\"distributedInfo\":{\"rank\":3,\"world_size\":4},\"traceEvents\":[" ANNOTATION(
+            "Forward 2", 5, 0, 50) LAUNCH(1, 5, 10) KERNEL("k", 1, 20, 1.25) "]}";
+
+    assert_int_equal(read_text(text, NULL, &recording, NULL), STATUS_OK);
+
+    expect_cell(&recording, 0, TRACE_OP_FORWARD, 3, 1250, 0, 1250);
+    assert_int_equal(recording.cells[0].microbatch, 2);
+    trace_recording_free(&recording);
+}
+
+static void without_steps_repetition_numbers_iterations(void **state)
+{
+    (void)state;
+    trace_recording recording;
+    const char text[] = "[" ANNOTATION("PP:0F0", 5, 100, 10) "," ANNOTATION("PP:0F0", 5, 0, 10)
+        LAUNCH(1, 5, 1) LAUNCH(2, 5, 101) KERNEL("k", 1, 2, 3) KERNEL("k", 2, 102, 4) "]";
+
+    assert_int_equal(read_text(text, NULL, &recording, NULL), STATUS_OK);
+
+    assert_false(recording.has_steps);
+    assert_int_equal(recording.cell_count, 2);
+    assert_int_equal(recording.cells[1].iteration, 1);
+    expect_cell(&recording, 0, TRACE_OP_FORWARD, 0, 3000, 0, 3000);
+    expect_cell(&recording, 1, TRACE_OP_FORWARD, 0, 4000, 0, 4000);
+    trace_recording_free(&recording);
+}
+
+static void counted_layers_start_over_in_each_scope(void **state)
+{
+    (void)state;
+    static const char map_text[] =
+        "{\"schema\":\"dynmo-phase-map/1\",\"scope\":\"^S$\",\"annotations\":["
+        "{\"match\":\"^f$\",\"phase\":\"F\",\"layer\":{\"count\":\"up\"}},"
+        "{\"match\":\"^b$\",\"phase\":\"B\",\"layer\":{\"count\":\"down\"}},"
+        "{\"match\":\"^d$\",\"phase\":\"F\",\"layer\":{\"count\":\"up\"},"
+        "\"component\":\"communication\"}],"
+        "\"kernels\":[{\"match\":\"^cast\",\"component\":\"compute\"},"
+        "{\"match\":\"^ep\",\"component\":\"communication\"}]}";
+    trace_phase_map *map = NULL;
+    trace_recording recording;
+    const char text[] =
+        "[" ANNOTATION("S", 5, 0, 100) "," ANNOTATION("f", 5, 1, 9) "," ANNOTATION("b", 5, 11, 9) "," ANNOTATION(
+            "f", 5, 21,
+            9) "," ANNOTATION("b", 5, 31,
+                              9) "," ANNOTATION("d", 5, 41,
+                                                9) "," ANNOTATION("d", 5, 51,
+                                                                  9) "," ANNOTATION("S", 5, 200,
+                                                                                    100) "," ANNOTATION("f",
+                                                                                                        5,
+                                                                                                        201,
+                                                                                                        9) "," ANNOTATION("f",
+                                                                                                                          5,
+                                                                                                                          500,
+                                                                                                                          9)
+            LAUNCH(1, 5, 2) LAUNCH(2, 5, 12) LAUNCH(3, 5, 22) LAUNCH(4, 5, 32) LAUNCH(5, 5, 42)
+                LAUNCH(6, 5, 43) LAUNCH(7, 5, 52) LAUNCH(8, 5, 202) LAUNCH(9, 5, 502)
+                    KERNEL("k", 1, 2, 1) KERNEL("k", 2, 12, 2) KERNEL("k", 3, 22, 3)
+                        KERNEL("ep", 4, 32, 4) KERNEL("k", 5, 42, 5) KERNEL("cast", 6, 47, 6)
+                            KERNEL("k", 7, 53, 7) KERNEL("k", 8, 202, 8) KERNEL("k", 9, 502, 9) "]";
+    assert_int_equal(trace_phase_map_open_bytes("m", map_text, strlen(map_text), &map, NULL),
+                     STATUS_OK);
+
+    assert_int_equal(read_text(text, map, &recording, NULL), STATUS_OK);
+
+    // Layer 0: the first f, the first d, the last b; in the second scope microbatch 1.
+    assert_int_equal(recording.cell_count, 5);
+    expect_cell(&recording, 0, TRACE_OP_FORWARD, 0, 1000 + 6000, 5000, 1000 + 11000);
+    expect_cell(&recording, 1, TRACE_OP_BACKWARD_INPUT, 0, 0, 4000, 4000);
+    assert_int_equal(recording.cells[2].microbatch, 1);
+    expect_cell(&recording, 2, TRACE_OP_FORWARD, 0, 8000, 0, 8000);
+    expect_cell(&recording, 3, TRACE_OP_FORWARD, 1, 3000, 7000, 10000);
+    expect_cell(&recording, 4, TRACE_OP_BACKWARD_INPUT, 1, 2000, 0, 2000);
+    assert_int_equal(recording.stray_window_count, 1);
+    assert_int_equal(recording.ops.outside, 1);
+    assert_int_equal(recording.ops.outside_ns, 9000);
+    trace_recording_free(&recording);
+    trace_phase_map_close(map);
+}
+
+static void layers_that_cannot_be_counted_are_refused(void **state)
+{
+    (void)state;
+    static const char rules[] =
+        "\"annotations\":[{\"match\":\"^[ab]$\",\"phase\":\"F\",\"layer\":{\"count\":\"up\"}}]}";
+    const char text[] = "[" ANNOTATION("a", 5, 1, 9) "," ANNOTATION("b", 5, 11, 9) "," ANNOTATION(
+        "a", 5, 21, 9) "]";
+    char map_text[400];
+    for (int layers = 0; layers <= 2; layers += 2) {
+        trace_phase_map *map = NULL;
+        trace_recording recording;
+        error_message err = {0};
+        snprintf(map_text, sizeof map_text, "{\"schema\":\"dynmo-phase-map/1\",%s%s",
+                 layers > 0 ? "\"layers\":2," : "", rules);
+        assert_int_equal(trace_phase_map_open_bytes("m", map_text, strlen(map_text), &map, NULL),
+                         STATUS_OK);
+        assert_int_equal(read_text(text, map, &recording, &err), STATUS_INVALID);
+        assert_string_equal(
+            err.message,
+            layers > 0
+                ? "t.json: an annotation of iteration 0 occurs 1 times, which is no multiple "
+                  "of the phase map's layers, 2"
+                : "t.json: iteration 0: two annotations that count layers the same way "
+                  "occur 2 and 1 times: which layers are which cannot be told");
+        trace_phase_map_close(map);
+    }
+}
+
+static void a_trace_that_says_nothing_known_is_refused(void **state)
+{
+    (void)state;
+    expect_refused(
+        "[" ANNOTATION("attn", 5, 0, 1) "," ANNOTATION("mlp", 5, 0, 1) "," ANNOTATION("attn", 5, 3,
+                                                                                      1) "]",
+        STATUS_INVALID,
+        "t.json: no annotation that dynmo knows; there are 'attn', 'mlp': name them with "
+        "--phase-map FILE.json");
+    expect_refused("[]", STATUS_INVALID,
+                   "t.json: no annotation says which layer or stage computes (there is none at "
+                   "all): record with a schedule of torch.distributed.pipelining, or with dynmo's "
+                   "recorder");
+}
+
+static void impossible_times_are_refused(void **state)
+{
+    (void)state;
+    expect_refused("[" ANNOTATION("PP:0F0", 5, NaN, 1) "]", STATUS_FORMAT,
+                   "t.json: event 0 ('PP:0F0'): ts NaN is no time in microseconds");
+    expect_refused("[{}," ANNOTATION("PP:0F0", 5, 1, -2) "]", STATUS_FORMAT,
+                   "t.json: event 1 ('PP:0F0'): dur -2 is negative");
+    expect_refused("[" ANNOTATION("PP:0F0", 5, 1e17, 1) "]", STATUS_FORMAT,
+                   "t.json: event 0 ('PP:0F0'): ts 1e17 is no time in microseconds");
+    expect_refused("[" ANNOTATION("PP:0F0", 5, 9e15, 9e15) "]", STATUS_FORMAT,
+                   "t.json: event 0 ('PP:0F0'): dur 9e15 ends beyond 64 bits of ns");
+    expect_refused("[{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"dur\":1}]", STATUS_FORMAT,
+                   "t.json: event 0 ('k'): ts is missing");
+    expect_refused(
+        "{\"baseTimeNanoseconds\":9223372036854775807,\"traceEvents\":[" ANNOTATION("PP:0F0", 5, 1,
+                                                                                    1) "]}",
+        STATUS_FORMAT,
+        "t.json: baseTimeNanoseconds 9223372036854775807 plus the last time, 2000 ns, is "
+        "beyond 64 bits");
+    expect_refused("{\"baseTimeNanoseconds\":1.5,\"traceEvents\":[]}", STATUS_FORMAT,
+                   "t.json: baseTimeNanoseconds 1.5 is no time in ns");
+    expect_refused("{\"distributedInfo\":{\"rank\":-1},\"traceEvents\":[]}", STATUS_FORMAT,
+                   "t.json: distributedInfo: rank -1 is outside [0, 65535]");
+}
+
+static void contradictions_are_refused(void **state)
+{
+    (void)state;
+    expect_refused("[" ANNOTATION("ProfilerStep#3", 5, 0, 100) "," ANNOTATION(
+                       "PP:1F0", 5, 1, 9) "," ANNOTATION("PP:1F0", 5, 11, 9) "]",
+                   STATUS_INVALID,
+                   "t.json: F of stage 1, microbatch 0 occurs 2 times in ProfilerStep#3: call "
+                   "prof.step() once per schedule step");
+    expect_refused(
+        "[" ANNOTATION("ProfilerStep#3", 5, 50, 10) "," ANNOTATION("PP:1F0", 5, 1, 9) "]",
+        STATUS_INVALID, "t.json: all 1 annotations of layers are outside every ProfilerStep");
+    expect_refused(
+        "[" ANNOTATION("PP:1F0", 5, 1, 9) LAUNCH(
+            1, 5, 2) ",{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"l\",\"pid\":2,\"tid\":5,"
+                     "\"ts\":2,\"dur\":1,\"args\":{\"correlation\":1}}" KERNEL("k", 1, 3, 1) "]",
+        STATUS_INVALID,
+        "t.json: correlation 1 is of launches of two processes: a trace is of one "
+        "process");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(kernels_count_for_the_window_of_their_launch_on_any_thread),
+        cmocka_unit_test(the_innermost_window_counts),
+        cmocka_unit_test(without_a_device_cpu_operators_count),
+        cmocka_unit_test(a_cpu_operator_is_shared_by_the_windows_that_it_crosses),
+        cmocka_unit_test(an_overlapped_pair_is_told_apart_by_thread),
+        cmocka_unit_test(gpipe_names_have_the_rank_as_stage),
+        cmocka_unit_test(without_steps_repetition_numbers_iterations),
+        cmocka_unit_test(counted_layers_start_over_in_each_scope),
+        cmocka_unit_test(layers_that_cannot_be_counted_are_refused),
+        cmocka_unit_test(a_trace_that_says_nothing_known_is_refused),
+        cmocka_unit_test(impossible_times_are_refused),
+        cmocka_unit_test(contradictions_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
