@@ -102,6 +102,6 @@ refuses 2 "dynmo: s.db: trace 'split' has no sample in iterations 1:4; it has th
     show s.db --loads --trace split --iterations 1:4
 refuses 2 "dynmo: --iterations: 5:1 ends before it begins" show s.db --loads --iterations 5:1
 refuses 2 "dynmo: --iterations: 'x' is not an integer" show s.db --loads --iterations x
-refuses 2 "dynmo: dynmo show: --trace needs --loads" show s.db --trace split
+refuses 2 "dynmo: dynmo show: --trace needs --loads or --timeline" show s.db --trace split
 refuses 1 "dynmo: absent.db: No such file or directory" show absent.db
 refuses 2 "dynmo: split.csv: not a SQLite file" show split.csv
