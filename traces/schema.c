@@ -159,6 +159,12 @@ status schema_migrate(trace_store *store, error_message *err)
     int version = 0;
     TRY(read_version(store, &version, err));
     if (version == SCHEMA_VERSION) return STATUS_OK;
+    if (sqlite3_db_readonly(store->db, "main") == 1) {
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "%s: store version %d has to be brought to %d first, and the file is "
+                         "read-only here",
+                         store->path, version, SCHEMA_VERSION);
+    }
     TRY(sql_run(store, "BEGIN IMMEDIATE", err));
     const status result = migrate_locked(store, err);
     if (result == STATUS_OK) return sql_run(store, "COMMIT", err);

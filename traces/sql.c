@@ -45,6 +45,12 @@ status sql_error(trace_store *store, int code, error_message *err)
         if (code == SQLITE_READONLY_DBMOVED) {
             return error_set(err, STATUS_IO, "%s: was moved or removed while it was open", path);
         }
+        if (store->mode == TRACE_READ) {
+            return error_set(err, STATUS_IO,
+                             "%s: was not closed by its last writer, and what that left cannot be "
+                             "tidied here: the file or its folder is read-only",
+                             path);
+        }
         return error_set(err, STATUS_IO, "%s: cannot write: the file is read-only here", path);
     case SQLITE_CANTOPEN:
         return error_set(err, STATUS_IO, "%s: cannot open: %s", path,

@@ -6,6 +6,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,26 +153,37 @@ static status open_store(trace_store *store, error_message *err)
                                       : sql_run(store, "PRAGMA query_only=ON", err);
 }
 
-status trace_store_open(const char *path, trace_mode mode, trace_store **store, error_message *err)
+/// Looks for the file, or makes it: SQLite would not tell why it cannot.
+static status find_file(const char *path, trace_mode mode, bool *created, error_message *err)
 {
     struct stat about;
-    const bool in_memory = strcmp(path, ":memory:") == 0;
-    const bool exists = !in_memory && stat(path, &about) == 0;
-    if (mode == TRACE_READ && !exists) {
-        return error_set(err, STATUS_IO, "%s: %s", path,
-                         in_memory ? "nothing to read" : strerror(errno));
-    }
-    if (exists && !S_ISREG(about.st_mode)) {
+    *created = false;
+    if (stat(path, &about) == 0) {
+        if (S_ISREG(about.st_mode)) return STATUS_OK;
         return error_set(err, STATUS_IO, "%s: not a regular file", path);
     }
+    if (mode == TRACE_READ) return error_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
+    const int file = open(path, O_RDWR | O_CREAT | O_EXCL, 0666);
+    if (file < 0 && errno == EEXIST) return STATUS_OK; // another process was faster
+    if (file < 0) return error_set(err, STATUS_IO, "%s: cannot make it: %s", path, strerror(errno));
+    close(file);
+    *created = true;
+    return STATUS_OK;
+}
+
+status trace_store_open(const char *path, trace_mode mode, trace_store **store, error_message *err)
+{
+    bool created = false;
+    if (strcmp(path, ":memory:") != 0) TRY(find_file(path, mode, &created, err));
     trace_store *opened = calloc(1, sizeof *opened);
     if (opened != NULL) opened->path = strdup(path);
     if (opened == NULL || opened->path == NULL) {
         free(opened);
+        if (created) unlink(path);
         return error_set(err, STATUS_NO_MEMORY, "%s: out of memory", path);
     }
     opened->mode = mode;
-    opened->created = !in_memory && !exists;
+    opened->created = created;
     const status result = open_store(opened, err);
     if (result != STATUS_OK) {
         trace_store_close(opened);

@@ -43,7 +43,7 @@ const char *trace_status_name(trace_status value);
 /// @param store owned by the caller, release with trace_store_close
 /// @return STATUS_IO naming path and reason: missing, not permitted, locked for 5 s, disk full;
 ///         STATUS_FORMAT: not SQLite, not a store of dynmo, corrupt; STATUS_UNSUPPORTED naming
-///         both versions: made by a newer dynmo; STATUS_NO_MEMORY.
+///         both versions: made by a newer dynmo, or older and read-only; STATUS_NO_MEMORY.
 status trace_store_open(const char *path, trace_mode mode, trace_store **store, error_message *err);
 
 /// Closes a store; NULL is allowed. What no finish has committed since the last batch is lost, and

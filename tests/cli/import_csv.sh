@@ -73,7 +73,7 @@ refuses 2 "dynmo: rank0.csv:10: iteration 239 microbatch 0 layer 0: F is given t
 head -c 100000 gpt-freezing-cpu.csv.gz >cut.csv.gz
 refuses 2 "dynmo: cut.csv.gz: gzip data ends early: the file is truncated" import csv cut.csv.gz -o new.db
 refuses 1 "dynmo: absent.csv: No such file or directory" import csv absent.csv -o new.db
-refuses 1 "dynmo: absent/r.db: cannot open: No such file or directory" import csv full.csv -o absent/r.db
+refuses 1 "dynmo: absent/r.db: cannot make it: No such file or directory" import csv full.csv -o absent/r.db
 refuses 2 "dynmo: full.csv: not a SQLite file" import csv whole.csv -o full.csv
 refuses 2 "dynmo: dynmo import csv: --output is needed" import csv full.csv
 refuses 2 "dynmo: usage: dynmo import csv FILE[.gz]... -o TRACE.db [--name NAME] [--backward-split X] [--json]" \

@@ -151,7 +151,7 @@ static void a_file_that_is_no_store_is_refused(void **state)
     assert_not_opened(TRACE_WRITE, STATUS_IO, "not a regular file");
     rmdir(path);
     snprintf(path, sizeof path, "%s/absent/s.db", folder);
-    assert_not_opened(TRACE_WRITE, STATUS_IO, "cannot open: No such file or directory");
+    assert_not_opened(TRACE_WRITE, STATUS_IO, "cannot make it: No such file or directory");
 }
 
 static void a_newer_store_is_refused_and_an_older_one_brought_up_to_date(void **state)
@@ -407,6 +407,68 @@ static void without_shared_memory_the_journal_is_a_rollback_journal(void **state
     rmdir(path);
 }
 
+/// As another user than root, who may write anywhere: what open says for a store in mode.
+static int open_as_nobody(trace_mode mode, const char *wanted)
+{
+    enum { NOBODY = 65534 };
+    int ended = -1;
+    const pid_t child = fork();
+    if (child == 0) {
+        error_message err = {0};
+        char message[400];
+        trace_store *store = NULL;
+        trace_writer *writer = NULL;
+        trace_info info = trace_info_default();
+        info.name = "u";
+        if (geteuid() == 0 && setuid(NOBODY) != 0) _exit(1);
+        status result = trace_store_open(path, mode, &store, &err);
+        if (result == STATUS_OK && mode == TRACE_READ) {
+            result = trace_find(store, "t", memory, &info, &err);
+        } else if (result == STATUS_OK) {
+            result = trace_writer_begin(store, &info, &writer, &err);
+        }
+        snprintf(message, sizeof message, "%s: %s", path, wanted);
+        _exit(result == STATUS_OK ? wanted[0] != '\0' : strcmp(err.message, message) != 0);
+    }
+    return waitpid(child, &ended, 0) == child ? ended : -1;
+}
+
+static void set_writable(bool writable)
+{
+    chmod(folder, writable ? 0755 : 0555);
+    chmod(path, writable ? 0644 : 0444);
+}
+
+static void a_read_only_store_is_read_and_not_written(void **state)
+{
+    (void)state;
+    trace_store *store = open_store(TRACE_WRITE);
+    put_trace(store, "t", 1);
+    trace_store_close(store);
+    set_writable(false);
+
+    assert_int_equal(open_as_nobody(TRACE_READ, ""), 0);
+    assert_int_equal(open_as_nobody(TRACE_WRITE, "cannot write: the file is read-only here"), 0);
+    set_writable(true);
+    sql("PRAGMA user_version=1");
+    set_writable(false);
+    assert_int_equal(open_as_nobody(TRACE_READ, "store version 1 has to be brought to 2 first, and "
+                                                "the file is read-only here"),
+                     0);
+    set_writable(true);
+    sql("PRAGMA user_version=2; PRAGMA journal_mode=WAL");
+    set_writable(false);
+    assert_int_equal(open_as_nobody(TRACE_READ,
+                                    "was not closed by its last writer, and what that left cannot "
+                                    "be tidied here: the file or its folder is read-only"),
+                     0);
+    set_writable(true);
+    unlink(path);
+    chmod(folder, 0555);
+    assert_int_equal(open_as_nobody(TRACE_WRITE, "cannot make it: Permission denied"), 0);
+    chmod(folder, 0755);
+}
+
 static void what_holds_nothing_is_removed_again(void **state)
 {
     (void)state;
@@ -560,6 +622,7 @@ int main(void)
         IN_FOLDER(a_killed_writer_loses_nothing_committed_and_leaves_its_sign),
         IN_FOLDER(writers_that_cannot_be_seen_from_here_stay_running),
         IN_FOLDER(without_shared_memory_the_journal_is_a_rollback_journal),
+        IN_FOLDER(a_read_only_store_is_read_and_not_written),
         IN_FOLDER(what_holds_nothing_is_removed_again),
         IN_FOLDER(a_store_closed_under_its_writers_interrupts_them),
         IN_FOLDER(a_corrupt_store_is_named),
