@@ -86,8 +86,10 @@ static int furthest_end(probe *ask, int stage, int begin, int last, int64_t boun
     return end;
 }
 
-/// Whether stage or one behind it could own layer alone. Layers in front of a latest cut of `stage`
-/// are the only ones that stages before it may own, so if not, there is no plan.
+/// Whether stage, or one behind it, could own layer and nothing else. Asked for a layer that no
+/// plan gives to a stage in front: if none could, there is no plan, since owning more layers costs
+/// no stage less. Neither does it under the 1F1B bound, where each layer in front of `layer` moves
+/// from the loads before the stage to its own, which count microbatch_count times.
 static bool is_held_behind(probe *ask, int stage, int layer, int64_t bound)
 {
     for (; stage < ask->chain->stage_count; stage++) {

@@ -618,6 +618,16 @@ static void makespan_without_a_working_evaluator_is_refused(void **state)
     assert_refused("makespan", &problem, STATUS_BACKEND, "no player");
 }
 
+/// Those that find a plan wherever there is one.
+static bool knows_the_rules(const char *balancer)
+{
+    static const char *const names[] = {"tuned", "partition", "diffusion", "makespan"};
+    for (size_t index = 0; index < sizeof names / sizeof names[0]; index++) {
+        if (strcmp(names[index], balancer) == 0) return true;
+    }
+    return false;
+}
+
 static void every_contiguous_balancer_keeps_the_rules_and_its_bound(void **state)
 {
     (void)state;
@@ -651,12 +661,18 @@ static void every_contiguous_balancer_keeps_the_rules_and_its_bound(void **state
         problem.microbatch_count = 4;
         if (rng_below(&random, 2) == 0) problem.stage_memory_bytes = cap;
         if (rng_below(&random, 2) == 0) problem.stage_time_factor_ppb = factor;
+        taste wish = {.favourite = (const int[9]){0}};
+        const bal_evaluator evaluator = {&wish, distance_from_favourite};
+        problem.evaluator = &evaluator;
+        bal_answer exact = {0};
+        const status feasible =
+            bal_balance(bal_balancer_find("partition"), &problem, memory, &exact, NULL);
         for (int row = 0; row < count; row++) {
             bal_answer answer = {0};
             error_message err = {0};
             arena_reset(memory);
-            if (strcmp(table[row].name, "makespan") == 0) continue;
             const status result = bal_balance(&table[row], &problem, memory, &answer, &err);
+            if (knows_the_rules(table[row].name)) assert_int_equal(result, feasible);
             if (result != STATUS_OK) {
                 assert_int_equal(result, STATUS_INFEASIBLE);
                 continue;
