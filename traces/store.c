@@ -243,7 +243,7 @@ static void leave_one_file(trace_store *store)
 void trace_store_close(trace_store *store)
 {
     if (store == NULL) return;
-    bool remove = false;
+    bool remove = store->created && store->db == NULL;
     if (store->db != NULL) {
         if (store->in_batch) sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL);
         if (store->process_id != 0) interrupt_own(store);

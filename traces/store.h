@@ -46,9 +46,9 @@ const char *trace_status_name(trace_status value);
 ///         both versions: made by a newer dynmo, or older and read-only; STATUS_NO_MEMORY.
 status trace_store_open(const char *path, trace_mode mode, trace_store **store, error_message *err);
 
-/// Closes a store; NULL is allowed. What no finish has committed since the last batch is lost, and
-/// traces and runs that this store began and did not finish are interrupted. A file that this open
-/// made and that holds neither trace nor run is removed again, so that a failed import leaves none.
+/// Closes a store; NULL is allowed. Readers, writers and runs of it have ended before (asserted). A
+/// trace that could not be deleted when it was aborted is interrupted. A file that this open made
+/// and that holds neither trace nor run is removed again, so that a failed import leaves none.
 void trace_store_close(trace_store *store);
 
 /// How long a statement waits for a lock of another process; 5000 ms unless told.
