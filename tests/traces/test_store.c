@@ -3,6 +3,8 @@
 /// files and such trouble.
 #include "tests/assert_close.h"
 #include "traces/catalog.h"
+#include "traces/loads.h"
+#include "traces/reader.h"
 #include "traces/runs.h"
 #include "traces/store.h"
 #include "traces/writer.h"
@@ -533,6 +535,73 @@ static void a_corrupt_store_is_named(void **state)
     assert_string_equal(err.message, message);
 }
 
+/// What reading the loads of trace 1 says, by the reader and by the means.
+static void assert_rows_refused(const char *reason)
+{
+    error_message err = {0};
+    char message[600];
+    trace_reader *reader = NULL;
+    bal_layer_costs costs;
+    trace_loads loads;
+    bool changed = false;
+    snprintf(message, sizeof message, "%s: %s", path, reason);
+    trace_store *store = open_store(TRACE_READ);
+    const trace_info info = only_trace(store);
+
+    status result = trace_reader_open(store, 1, TRACE_COLUMNS_RECORDED, &reader, &err);
+    if (result == STATUS_OK) result = trace_reader_costs_at(reader, 9, &costs, &changed, &err);
+    assert_int_equal(result, STATUS_FORMAT);
+    assert_string_equal(err.message, message);
+    trace_reader_close(reader);
+    if (info.iteration_count > 0) {
+        err = (error_message){0};
+        assert_int_equal(trace_loads_mean(store, &info, 0, 9, memory, &loads, &err), STATUS_FORMAT);
+        assert_string_equal(err.message, message);
+    }
+    trace_store_close(store);
+}
+
+static void rows_that_no_writer_puts_are_refused(void **state)
+{
+    (void)state;
+    trace_store *store = open_store(TRACE_WRITE);
+    put_trace(store, "t", 1);
+    trace_store_close(store);
+
+    sql("UPDATE load SET forward_ns=9007199254740993");
+    assert_rows_refused("table load: iteration 0 layer 0 microbatch -1 holds a number above 2^53");
+    sql("UPDATE load SET forward_ns=1, layer=1");
+    assert_rows_refused("table load: iteration 0 layer 1 microbatch -1: not possible in a trace of "
+                        "1 layers and 1 microbatches");
+    sql("DELETE FROM load");
+    assert_rows_refused("trace 't' holds no sample");
+}
+
+static void sums_that_do_not_fit_are_refused(void **state)
+{
+    (void)state;
+    error_message err = {0};
+    char message[200];
+    trace_loads loads;
+    trace_store *store = open_store(TRACE_WRITE);
+    trace_writer *writer = begin(store, "t");
+    for (int iteration = 0; iteration < 600; iteration++) {
+        trace_load load = trace_load_init(iteration, 0, TRACE_MEAN);
+        load.forward_ns = TRACE_VALUE_MAX;
+        ok(trace_writer_put_load(writer, &load, &err), &err);
+    }
+    ok(trace_writer_finish(writer, &err), &err);
+    const trace_info info = only_trace(store);
+
+    ok(trace_loads_mean(store, &info, 0, 510, memory, &loads, &err), &err);
+    assert_true(loads.forward_ns[0] == TRACE_VALUE_MAX);
+    assert_int_equal(trace_loads_mean(store, &info, 0, 599, memory, &loads, &err), STATUS_FORMAT);
+    snprintf(message, sizeof message,
+             "%s: trace 't' iteration 511 layer 0: the sum of its times exceeds 64 bits", path);
+    assert_string_equal(err.message, message);
+    trace_store_close(store);
+}
+
 static void a_run_comes_back_as_it_was_put(void **state)
 {
     (void)state;
@@ -625,6 +694,8 @@ int main(void)
         IN_FOLDER(what_holds_nothing_is_removed_again),
         IN_FOLDER(a_failed_run_keeps_its_message),
         IN_FOLDER(a_corrupt_store_is_named),
+        IN_FOLDER(rows_that_no_writer_puts_are_refused),
+        IN_FOLDER(sums_that_do_not_fit_are_refused),
         IN_FOLDER(a_run_comes_back_as_it_was_put),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
