@@ -322,12 +322,6 @@ status trace_writer_put_load(trace_writer *writer, const trace_load *load, error
     return STATUS_OK;
 }
 
-static const char *layer_kind(const trace_info *info, int layer, int layer_count)
-{
-    if (info->embedding && layer == 0) return "embedding";
-    return info->head && layer == layer_count - 1 ? "head" : "layer";
-}
-
 status trace_writer_put_layer(trace_writer *writer, const trace_layer *layer, error_message *err)
 {
     const int layer_max =
@@ -440,14 +434,14 @@ static status check_counts(const trace_writer *writer, int layer_count, int micr
 /// Every layer has a row, with its kind, whether or not it has properties.
 static status complete_layers(trace_writer *writer, int layer_count, error_message *err)
 {
-    for (int layer = 0; layer < layer_count; layer++) {
-        TRY(sql_write_once(writer->store, err,
-                           "INSERT INTO layer VALUES(?,?,?,NULL,NULL,NULL)"
-                           " ON CONFLICT DO UPDATE SET kind=excluded.kind",
-                           "iit", writer->trace_id, (int64_t)layer,
-                           layer_kind(&writer->info, layer, layer_count)));
-    }
-    return STATUS_OK;
+    return sql_write_once(
+        writer->store, err,
+        "WITH RECURSIVE number(layer) AS"
+        " (SELECT 0 UNION ALL SELECT layer+1 FROM number WHERE layer+1<?2)"
+        " INSERT INTO layer SELECT ?1, layer, CASE WHEN ?3 AND layer=0 THEN 'embedding'"
+        " WHEN ?4 AND layer=?2-1 THEN 'head' ELSE 'layer' END, NULL, NULL, NULL FROM number"
+        " WHERE true ON CONFLICT DO UPDATE SET kind=excluded.kind",
+        "iibb", writer->trace_id, (int64_t)layer_count, writer->info.embedding, writer->info.head);
 }
 
 static status complete(trace_writer *writer, error_message *err)
