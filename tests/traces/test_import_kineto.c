@@ -1,0 +1,275 @@
+/// Several ranks' traces together: clocks recovered from messages, sets that do not belong
+/// together, idle time by its causes, and what stands in the store. Numbers are worked out by hand.
+#include "base/arena.h"
+#include "traces/catalog.h"
+#include "traces/import_kineto.h"
+#include "traces/recorded_timeline.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const trace_kineto_source two_ranks[] = {{.path = "traces/kineto/rank0.json", .rank = 0},
+                                                {.path = "traces/kineto/rank1.json", .rank = 1}};
+
+static trace_import read_two(void)
+{
+    trace_import import;
+    error_message err = {0};
+    if (trace_import_read(two_ranks, 2, &import, &err) != STATUS_OK) fail_msg("%s", err.message);
+    return import;
+}
+
+static void the_offset_of_a_clock_is_recovered(void **state)
+{
+    (void)state;
+    trace_import import = read_two();
+
+    // Rank 1's clock is 1 ms ahead, and messages take at least 4 us both ways.
+    assert_int_equal(import.alignment.offset_ns[0], 0);
+    assert_int_equal(import.alignment.offset_ns[1], -1000000);
+    assert_int_equal(import.alignment.residual_ns[1], 4000);
+    assert_int_equal(import.alignment.contradiction_ns, 0);
+    assert_int_equal(import.alignment.bound_count, 2);
+    assert_int_equal(import.alignment.bounds[0].message_count, 2);
+    assert_int_equal(import.alignment.bounds[0].least_ns, 1004000);
+    assert_int_equal(import.alignment.bounds[1].least_ns, -996000);
+    trace_import_free(&import);
+}
+
+static void ops_are_on_one_clock(void **state)
+{
+    (void)state;
+    trace_import import = read_two();
+
+    assert_int_equal(import.op_count, 10); // 8 of layers, 2 SEND_F
+    assert_int_equal(import.zero_ns, 1700000000000000000 + 10000);
+    for (int64_t op = 0; op < import.op_count; op++) {
+        const trace_op *each = &import.ops[op];
+        if (each->rank != 1 || each->kind != TRACE_OP_FORWARD || each->microbatch != 0) continue;
+        assert_int_equal(each->begin_ns, 24000);
+        assert_int_equal(each->end_ns, 44000);
+        assert_int_equal(each->stage, 1);
+    }
+    trace_import_free(&import);
+}
+
+static void idle_time_is_split_by_cause(void **state)
+{
+    (void)state;
+    trace_import import = read_two();
+    trace_recorded_timeline timeline;
+
+    assert_int_equal(trace_recorded_timeline_of(import.ops, import.op_count, &timeline, NULL),
+                     STATUS_OK);
+
+    // Rank 0: F 10-30 30-50, BW 95-125 154-184. Rank 1: F 34-54, BW 54-91, F 92-112, BW 113-150.
+    assert_int_equal(timeline.makespan_ns, 174000);
+    assert_int_equal(timeline.rank_count, 2);
+    assert_int_equal(timeline.ranks[0].op_ns, 100000);
+    assert_int_equal(timeline.ranks[0].wait_gradient_ns, 41000 + 25000);
+    assert_int_equal(timeline.ranks[0].communication_ns, 4000 + 4000);
+    assert_int_equal(timeline.ranks[0].device_ns, 100000);
+    assert_int_equal(timeline.ranks[1].op_ns, 114000);
+    assert_int_equal(timeline.ranks[1].warmup_ns, 24000);
+    assert_int_equal(timeline.ranks[1].cooldown_ns, 34000);
+    assert_int_equal(timeline.ranks[1].other_ns, 1000 + 1000);
+    assert_true(timeline.bubble_ratio > 0.38505 && timeline.bubble_ratio < 0.38506); // 1 - 214/348
+    trace_recorded_timeline_free(&timeline);
+    trace_import_free(&import);
+}
+
+static trace_op op(int rank, trace_op_kind kind, int layer, int64_t begin_ns, int64_t end_ns)
+{
+    return (trace_op){.rank = rank,
+                      .kind = kind,
+                      .stage = layer,
+                      .layer = layer,
+                      .begin_ns = begin_ns,
+                      .end_ns = end_ns,
+                      .busy_ns = end_ns - begin_ns};
+}
+
+static void a_message_explains_a_gap_whose_input_was_there(void **state)
+{
+    (void)state;
+    // Rank 1 waits for F(0) until 100, then 10 ns for the message; in its second gap, 130-150, a
+    // RECV lasts 120-140; a W without B waits for the gradient of the layer behind.
+    const trace_op ops[] = {
+        op(0, TRACE_OP_FORWARD, 0, 0, 100),         op(0, TRACE_OP_BACKWARD_WEIGHT, 0, 205, 250),
+        op(1, TRACE_OP_FORWARD, 5, 20, 30),         op(1, TRACE_OP_FORWARD, 1, 110, 130),
+        op(1, TRACE_OP_RECV_BACKWARD, 7, 120, 140), op(1, TRACE_OP_BACKWARD_INPUT, 1, 150, 200),
+    };
+    trace_recorded_timeline timeline;
+
+    assert_int_equal(trace_recorded_timeline_of(ops, 6, &timeline, NULL), STATUS_OK);
+
+    assert_int_equal(timeline.ranks[0].wait_gradient_ns, 100);
+    assert_int_equal(timeline.ranks[0].communication_ns, 5);
+    assert_int_equal(timeline.ranks[1].warmup_ns, 20);
+    assert_int_equal(timeline.ranks[1].wait_forward_ns, 70);
+    assert_int_equal(timeline.ranks[1].communication_ns, 10 + 10);
+    assert_int_equal(timeline.ranks[1].other_ns, 10);
+    assert_int_equal(timeline.ranks[1].cooldown_ns, 50);
+    trace_recorded_timeline_free(&timeline);
+}
+
+static void a_chain_of_messages_bounds_clocks_of_ranks_that_do_not_talk(void **state)
+{
+    (void)state;
+    // Rank 2 is 500 behind rank 1, which is 300 ahead of rank 0; each message takes 10.
+    const trace_op ops[] = {
+        op(0, TRACE_OP_FORWARD, 0, 0, 100),    op(1, TRACE_OP_FORWARD, 1, 410, 500),
+        op(2, TRACE_OP_FORWARD, 2, 10, 100),   op(2, TRACE_OP_BACKWARD, 2, 100, 200),
+        op(1, TRACE_OP_BACKWARD, 1, 710, 800), op(0, TRACE_OP_BACKWARD, 0, 510, 600),
+    };
+    trace_alignment alignment;
+
+    assert_int_equal(trace_alignment_find(ops, 6, 3, &alignment, NULL), STATUS_OK);
+
+    assert_int_equal(alignment.offset_ns[1], -300);
+    assert_int_equal(alignment.offset_ns[2], 200);
+    assert_int_equal(alignment.residual_ns[1], 10);
+    assert_int_equal(alignment.residual_ns[2], 20);
+    trace_alignment_free(&alignment);
+}
+
+static void messages_one_way_bound_one_side(void **state)
+{
+    (void)state;
+    const trace_op ops[] = {op(0, TRACE_OP_FORWARD, 0, 1000, 2000),
+                            op(1, TRACE_OP_FORWARD, 1, 500, 600)};
+    trace_alignment alignment;
+
+    assert_int_equal(trace_alignment_find(ops, 2, 2, &alignment, NULL), STATUS_OK);
+
+    assert_int_equal(alignment.offset_ns[1], 1500);
+    assert_int_equal(alignment.residual_ns[1], -1);
+    trace_alignment_free(&alignment);
+}
+
+static void messages_that_contradict_each_other_are_refused_or_said(void **state)
+{
+    (void)state;
+    // Forward as if rank 1 were 100 ns behind at least, backward as if 60 at most.
+    trace_op ops[] = {op(0, TRACE_OP_FORWARD, 0, 0, 200), op(1, TRACE_OP_FORWARD, 1, 100, 150),
+                      op(1, TRACE_OP_BACKWARD, 1, 150, 300), op(0, TRACE_OP_BACKWARD, 0, 360, 400)};
+    trace_alignment alignment;
+    error_message err = {0};
+
+    assert_int_equal(trace_alignment_find(ops, 4, 2, &alignment, NULL), STATUS_OK);
+    assert_int_equal(alignment.contradiction_ns, 20);
+    assert_int_equal(alignment.offset_ns[1], 80);
+    trace_alignment_free(&alignment);
+
+    ops[0].end_ns = 200000000;
+    assert_int_equal(trace_alignment_find(ops, 4, 2, &alignment, &err), STATUS_INVALID);
+    assert_string_equal(err.message,
+                        "messages between the ranks contradict each other by more than 10 ms, "
+                        "whatever their clocks: these are not traces of one run");
+}
+
+static void expect_set_refused(const char *const texts[2], const char *message)
+{
+    trace_kineto_source sources[2];
+    trace_import import;
+    error_message err = {0};
+    for (int file = 0; file < 2; file++) {
+        sources[file] = (trace_kineto_source){.path = file == 0 ? "a.json" : "b.json",
+                                              .bytes = texts[file],
+                                              .length = strlen(texts[file]),
+                                              .rank = file};
+    }
+    assert_int_equal(trace_import_read(sources, 2, &import, &err), STATUS_INVALID);
+    assert_string_equal(err.message, message);
+}
+
+#define RANK(rank, size) "{\"distributedInfo\":{\"rank\":" #rank ",\"world_size\":" #size "},"
+#define STEP(step, name)                                                                           \
+    "\"traceEvents\":[{\"ph\":\"X\",\"cat\":\"user_annotation\",\"name\":\"ProfilerStep#" #step    \
+    "\",\"pid\":1,\"tid\":1,\"ts\":0,\"dur\":100},{\"ph\":\"X\",\"cat\":\"user_annotation\","      \
+    "\"name\":\"" name "\",\"pid\":1,\"tid\":1,\"ts\":10,\"dur\":10}]}"
+
+static void files_that_do_not_belong_together_are_refused(void **state)
+{
+    (void)state;
+    expect_set_refused(
+        (const char *const[]){RANK(1, 2) STEP(1, "PP:0F0"), RANK(1, 2) STEP(1, "PP:1F0")},
+        "a.json and b.json are both of rank 1");
+    expect_set_refused(
+        (const char *const[]){RANK(1, 2) STEP(1, "PP:0F0"), "{" STEP(1, "PP:1F0")},
+        "a.json and b.json are both of rank 1 (a file that does not say its rank has "
+        "that of its place)");
+    expect_set_refused(
+        (const char *const[]){RANK(0, 2) STEP(1, "PP:0F0"), RANK(1, 4) STEP(1, "PP:1F0")},
+        "a.json is of a run with 2 ranks, b.json of one with 4");
+    expect_set_refused(
+        (const char *const[]){RANK(0, 2) STEP(1, "PP:0F0"), RANK(1, 2) STEP(2, "PP:1F0")},
+        "a.json has 1 iterations from 1 to 1, b.json has 1 from 2 to 2: record the same steps on "
+        "all "
+        "ranks");
+    expect_set_refused(
+        (const char *const[]){RANK(0, 2) STEP(1, "PP:0F0"), RANK(1, 2) STEP(1, "Forward 0")},
+        "a.json and b.json name their annotations differently");
+    expect_set_refused(
+        (const char *const[]){RANK(0, 2) STEP(1, "PP:0F0"), RANK(1, 2) STEP(1, "PP:0F0")},
+        "rank 0 and rank 1 both ran F of layer 0, microbatch 0 in iteration 1: import the ranks of "
+        "one pipeline (of one data-parallel replica)");
+    expect_set_refused(
+        (const char *const[]){RANK(0, 2) STEP(1, "PP:0F0"), RANK(2, 2) STEP(1, "PP:1F0")},
+        "b.json is of rank 2, but its run has 2 ranks");
+}
+
+static void the_store_holds_loads_timeline_and_clocks(void **state)
+{
+    (void)state;
+    trace_import import = read_two();
+    trace_info info = trace_info_default();
+    trace_store *store = NULL;
+    arena *memory = arena_create(1 << 12);
+    trace_op *ops = NULL;
+    trace_clock *clocks = NULL;
+    int64_t trace_id = 0;
+    int count = 0;
+    info.name = "run";
+    info.backward_split = 0.5;
+    assert_int_equal(trace_store_open(":memory:", TRACE_WRITE, &store, NULL), STATUS_OK);
+
+    assert_int_equal(trace_import_write(&import, &info, store, &trace_id, NULL), STATUS_OK);
+
+    assert_int_equal(trace_by_id(store, trace_id, memory, &info, NULL), STATUS_OK);
+    assert_int_equal(info.status, TRACE_COMPLETE);
+    assert_int_equal(info.source, TRACE_SOURCE_KINETO);
+    assert_int_equal(info.split, TRACE_ASSUMED);
+    assert_int_equal(info.layer_count, 2);
+    assert_int_equal(info.microbatch_count, 2);
+    assert_string_equal(info.device, "cuda");
+    assert_int_equal(trace_ops(store, trace_id, 7, memory, &ops, &count, NULL), STATUS_OK);
+    assert_int_equal(count, 10);
+    assert_int_equal(trace_clocks(store, trace_id, memory, &clocks, &count, NULL), STATUS_OK);
+    assert_int_equal(count, 2);
+    assert_int_equal(clocks[1].offset_ns, -1000000);
+    trace_store_close(store);
+    arena_destroy(memory);
+    trace_import_free(&import);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_offset_of_a_clock_is_recovered),
+        cmocka_unit_test(ops_are_on_one_clock),
+        cmocka_unit_test(idle_time_is_split_by_cause),
+        cmocka_unit_test(a_message_explains_a_gap_whose_input_was_there),
+        cmocka_unit_test(a_chain_of_messages_bounds_clocks_of_ranks_that_do_not_talk),
+        cmocka_unit_test(messages_one_way_bound_one_side),
+        cmocka_unit_test(messages_that_contradict_each_other_are_refused_or_said),
+        cmocka_unit_test(files_that_do_not_belong_together_are_refused),
+        cmocka_unit_test(the_store_holds_loads_timeline_and_clocks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
