@@ -1,0 +1,76 @@
+# import kineto: what it prints, what the store then holds, and what is refused without a trace of it.
+# Usage: import_kineto.sh DYNMO
+set -eu
+dynmo=$1
+traces=$(pwd)/traces/kineto
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+
+# prints WANTED WORD...
+prints() {
+    wanted=$1
+    shift
+    "$dynmo" "$@" >out 2>messages || true
+    if [ "$(cat out)" != "$wanted" ] || [ -s messages ]; then
+        echo "dynmo $*:"
+        cat out messages
+        echo "wanted: $wanted"
+        exit 1
+    fi
+}
+
+# refuses CODE MESSAGE WORD...: and leaves no store behind
+refuses() {
+    wanted_code=$1
+    wanted=$2
+    shift 2
+    code=0
+    "$dynmo" "$@" -o none.db >out 2>messages || code=$?
+    if [ "$code" -ne "$wanted_code" ] || [ "$(cat messages)" != "$wanted" ] || [ -s out ] ||
+        [ -e none.db ]; then
+        echo "dynmo $*: exit code $code, wanted $wanted_code; messages:"
+        cat messages
+        ls
+        echo "wanted: $wanted"
+        exit 1
+    fi
+}
+
+# Plain and gzip are told apart by content.
+gzip -c "$traces/gpu.json" >gpu.json
+prints "trace 'gpu' in g.db: 1 layers, 1 microbatches, 1 iterations (4 to 4), 1 ranks; names of torch.distributed.pipelining
+rank 1: 22 events, 9 GPU operations: 7 attributed (1 to messages, gradient reduction and optimizer), 1 outside windows, 1 without launch
+assumed: a full backward is 0.25 B and 0.75 W
+only 1 of layers 0 to 1: the other ranks' files have the rest" \
+    import kineto gpu.json -o g.db --backward-split 0.25
+prints '{"iterations":[4],"layers":[{"layer":0,"forward_ns":0,"backward_input_ns":0,"backward_weight_ns":0,"communication_ns":0},{"layer":1,"forward_ns":52750,"backward_input_ns":37531,"backward_weight_ns":112594,"communication_ns":30000}]}' \
+    show g.db --loads --json
+
+prints "trace 'cpu' in c.db: 1 layers, 1 microbatches, 1 iterations (1 to 1), 1 ranks; names of torch.distributed.pipelining
+rank 0: 13 events, 5 CPU operators: 4 attributed, 1 outside windows, 0 without launch
+device=cpu: no device activity; times are of CPU operators
+B and W were not told apart; schedules that split the backward need --backward-split" \
+    import kineto "$traces/cpu.json" -o c.db
+
+timeline='{"iterations":1,"makespan_ns":174000,"bubble_ratio":0.38505747126436785,"ranks":[{"rank":0,"op_ns":100000,"warmup_ns":0,"cooldown_ns":0,"wait_forward_ns":0,"wait_gradient_ns":66000,"communication_ns":8000,"other_ns":0,"device_ns":100000},{"rank":1,"op_ns":114000,"warmup_ns":24000,"cooldown_ns":34000,"wait_forward_ns":0,"wait_gradient_ns":0,"communication_ns":0,"other_ns":2000,"device_ns":114000}]}'
+ranks='{"rank":0,"device":"cuda","events":15,"malformed_events":0,"operations":4,"operations_ns":100000,"attributed":4,"attributed_to_layers":4,"outside_windows":0,"outside_windows_ns":0,"without_launch":0,"without_launch_ns":0,"clock_offset_ns":0,"clock_residual_ns":0},{"rank":1,"device":"cuda","events":13,"malformed_events":0,"operations":4,"operations_ns":114000,"attributed":4,"attributed_to_layers":4,"outside_windows":0,"outside_windows_ns":0,"without_launch":0,"without_launch_ns":0,"clock_offset_ns":-1000000,"clock_residual_ns":4000}'
+prints "{\"trace\":\"two\",\"names\":\"torch.distributed.pipelining\",\"layers\":2,\"microbatches\":2,\"iterations\":1,\"first_iteration\":7,\"last_iteration\":7,\"backward_split\":\"none\",\"clock_contradiction_ns\":0,\"ranks\":[$ranks],\"timeline\":$timeline}" \
+    import kineto "$traces/rank1.json" "$traces/rank0.json" -o two.db --name two --json
+prints "$timeline" show two.db --timeline --json
+
+head -c 300 gpu.json >cut.json
+refuses 2 "dynmo: cut.json: gzip data ends early: the file is truncated" import kineto cut.json
+head -c 1000 "$traces/gpu.json" >cut.json
+refuses 2 "dynmo: cut.json: truncated: it ends at byte 1000 inside an event (was the profiler stopped before it was done writing?)" \
+    import kineto cut.json
+: >empty.json
+refuses 2 "dynmo: empty.json: the file is empty" import kineto empty.json
+refuses 1 "dynmo: absent.json: No such file or directory" import kineto absent.json
+refuses 2 "dynmo: $traces/rank0.json and $traces/rank0.json are both of rank 0" \
+    import kineto "$traces/rank0.json" "$traces/rank0.json"
+refuses 2 "dynmo: --backward-split: 1.5 is outside [0, 1]" \
+    import kineto "$traces/gpu.json" --backward-split 1.5
+echo '{"schema":"dynmo-phase-map/1","annotations":[{"match":"(","phase":"F","layer":0}]}' >map.json
+refuses 2 "dynmo: map.json: annotations[0].match: '(' is no regular expression: Unmatched ( or \\(" \
+    import kineto "$traces/gpu.json" --phase-map map.json
