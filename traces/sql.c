@@ -163,9 +163,20 @@ status sql_batch_commit(trace_store *store, error_message *err)
     return result;
 }
 
-status sql_write(trace_store *store, sqlite3_stmt *statement, error_message *err)
+/// True if the batch, which has just got a row, shall be committed: others wait for it.
+static bool is_due(trace_store *store)
 {
     const int64_t batch_ns_max = 1000000000;
+    const int64_t pause_ns = 100000000; // after one, the next may be as long
+    const int64_t now_ns = monotonic_ns();
+    const bool paused = now_ns - store->last_write_ns >= pause_ns;
+    store->last_write_ns = now_ns;
+    return paused || ++store->batch_rows >= SQL_BATCH_ROWS ||
+           now_ns - store->batch_begin_ns >= batch_ns_max;
+}
+
+status sql_write(trace_store *store, sqlite3_stmt *statement, error_message *err)
+{
     TRY(sql_batch_begin(store, err));
     bool has_row = false;
     const status result = sql_step(store, statement, &has_row, err);
@@ -175,10 +186,7 @@ status sql_write(trace_store *store, sqlite3_stmt *statement, error_message *err
         return result;
     }
     assert(!has_row);
-    const bool due =
-        ++store->batch_rows >= SQL_BATCH_ROWS ||
-        (store->batch_rows % 64 == 0 && monotonic_ns() - store->batch_begin_ns >= batch_ns_max);
-    return due ? sql_batch_commit(store, err) : STATUS_OK;
+    return is_due(store) ? sql_batch_commit(store, err) : STATUS_OK;
 }
 
 status sql_write_once(trace_store *store, error_message *err, const char *text, const char *types,

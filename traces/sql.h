@@ -21,6 +21,7 @@ struct trace_store {
     int batch_rows; // written in it
     int patience_ms;
     int64_t batch_begin_ns;
+    int64_t last_write_ns;
     int64_t leftover_trace_id; // aborted, but could not be deleted; 0: none
     int64_t process_id;        // row of this process in the table process; 0: not written yet
 };

@@ -54,8 +54,9 @@ void trace_store_close(trace_store *store);
 /// How long a statement waits for a lock of another process; 5000 ms unless told.
 void trace_store_set_patience(trace_store *store, int patience_ms);
 
-/// Commits what was put so far. Writers commit by themselves after 4096 rows, and at the first row
-/// that comes a second or more after the batch began; until then other writers wait.
+/// Commits what was put so far. Writers commit by themselves: after 4096 rows, at the first row a
+/// second after the batch began, and at a row that comes 0.1 s or more after the one before. Until
+/// then other writers wait, so whoever pauses behind many rows flushes first.
 status trace_store_flush(trace_store *store, error_message *err);
 
 /// "wal", "truncate", "memory", ...: the journal in use. Borrowed until close.
