@@ -110,7 +110,7 @@ int main(int argc, char **argv)
 {
     const bool smoke = bench_is_smoke(argc, argv);
     const int sizes[] = {4, 16};
-    snprintf(folder, sizeof folder, "/tmp/bench_import.XXXXXX");
+    snprintf(folder, sizeof folder, "%s/dynmo-bench-XXXXXX", P_tmpdir);
     if (mkdtemp(folder) == NULL) {
         perror(folder);
         return 1;
