@@ -257,7 +257,8 @@ static status read_training(const reading *state, json_value training)
 {
     static const char *const keys[] = {
         "iterations",    "sequence_length", "microbatch_size",   "microbatches",
-        "data_parallel", "decision_ns",     "optimizer_step_ns", "step"};
+        "data_parallel", "decision_ns",     "optimizer_step_ns", "state_bytes_per_parameter",
+        "step"};
     const char *const section = "training";
     ana_study *study = state->study;
     if (json_is_missing(training)) return STATUS_OK;

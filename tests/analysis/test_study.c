@@ -80,7 +80,8 @@ static void values_carry_the_origin_that_the_study_states(void **state)
     (void)state;
     const study_file file = write_study(
         STUDY(STAGES ",\"cluster\":{\"gpus_per_node\":4,\"links\":{\"inter\":{\"latency_ns\":5,"
-                     "\"bytes_per_s\":7}}},\"training\":{\"decision_ns\":9},"
+                     "\"bytes_per_s\":7}}},\"training\":{\"decision_ns\":9,"
+                     "\"state_bytes_per_parameter\":18},"
                      "\"sources\":{\"cluster.links\":\"measured\"}"));
     arena *memory = arena_create(4096);
     ana_study study;
@@ -94,7 +95,8 @@ static void values_carry_the_origin_that_the_study_states(void **state)
         given += study.inputs.entries[input].origin == MODEL_ORIGIN_GIVEN;
     }
     assert_int_equal(measured, 2); // latency and bandwidth of the inter link
-    assert_int_equal(given, 3);    // gpus_per_node, decision_ns, stages
+    assert_int_equal(given, 4);    // gpus_per_node, decision_ns, bytes of state, stages
+    assert_int_equal(study.state_bytes_per_parameter, 18);
     assert_int_equal(study.inter_node.bytes_per_s, 7);
     assert_int_equal(study.intra_node.latency_ns, -1);
     ana_study_close(&study);
