@@ -254,9 +254,7 @@ static status check_sizes(ana_setup *setup, error_message *err)
 {
     const ana_study *study = setup->study;
     const bal_schedule_family *family = bal_schedule_family_find(study->schedule);
-    const int chunks = study->chunk_count > 0    ? study->chunk_count
-                       : family->chunk_count > 0 ? family->chunk_count
-                                                 : 2;
+    const int chunks = bal_schedule_chunk_count(family, study->chunk_count);
     setup->stage_count = study->stage_count * chunks;
     if (setup->stage_count > setup->source.layer_count) {
         return error_set(err, STATUS_INVALID,

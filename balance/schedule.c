@@ -67,6 +67,12 @@ const bal_schedule_family *bal_schedule_family_find(const char *name)
     return NULL;
 }
 
+int bal_schedule_chunk_count(const bal_schedule_family *family, int requested)
+{
+    if (requested != 0) return requested;
+    return family->chunk_count != 0 ? family->chunk_count : 2;
+}
+
 static status unknown_name(const char *name, error_message *err)
 {
     const char *names[FAMILY_COUNT];
@@ -112,8 +118,7 @@ static status check_request(const bal_schedule_request *request, const bal_sched
     TRY(check_limits("rank_count", request->rank_count, 1, BAL_RANKS_MAX, err));
     TRY(check_limits("microbatch_count", request->microbatch_count, 1, BAL_MICROBATCHES_MAX, err));
     const int own = family->chunk_count;
-    int chunks = request->chunk_count;
-    if (chunks == 0) chunks = own != 0 ? own : 2;
+    const int chunks = bal_schedule_chunk_count(family, request->chunk_count);
     if (own != 0 && chunks != own) {
         return error_set(err, STATUS_INVALID, "chunk_count %d: schedule %s has %d per rank", chunks,
                          family->name, own);

@@ -79,6 +79,9 @@ const bal_schedule_family *bal_schedule_families(int *count);
 /// The row of a name, or NULL.
 const bal_schedule_family *bal_schedule_family_find(const char *name);
 
+/// Chunks per rank where requested may be 0, for the family's own number, or 2 where it has none.
+int bal_schedule_chunk_count(const bal_schedule_family *family, int requested);
+
 /// Proves that an order can be played: every (stage, microbatch) has its F and either B and W or
 /// BW exactly once, F before B before W on its rank, and no cycle among the ranks' waits. Orders
 /// that were imported or written by hand come through here.

@@ -626,9 +626,7 @@ status sim_training_replay(const sim_training *training, arena *memory, sim_trai
         .err = err,
         .result = &sums,
     };
-    state.chunk_count = training->chunk_count > 0       ? training->chunk_count
-                        : state.family->chunk_count > 0 ? state.family->chunk_count
-                                                        : 2;
+    state.chunk_count = bal_schedule_chunk_count(state.family, training->chunk_count);
     state.stage_count = training->machine.rank_count * state.chunk_count;
     const status played = run_all(&state);
     arena_destroy(state.costs);
