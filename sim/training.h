@@ -94,9 +94,10 @@ typedef struct sim_training_result {
 /// profiled it before the training began; iteration 0 is therefore no change.
 ///
 /// @param result arrays are carved from memory
-/// @return STATUS_INVALID for a wrong count, a schedule rule broken, or costs without a backward
-///         split under a schedule that needs one; STATUS_INFEASIBLE if at some decision no plan
-///         fits the memory; what the source or the sink returns.
+/// @return STATUS_INVALID for a wrong count, a schedule rule broken, costs without a backward split
+///         under a schedule that needs one, or sums (of an iteration's layers or over the run) that
+///         do not fit int64; STATUS_INFEASIBLE if at some decision no plan fits the memory; what
+///         the source or the sink returns.
 ///
 /// Time O(iterations x ops) where loads change in every iteration. Owners of layers without stages
 /// (`diffusion-published`, `diffusion-coded`) are followed in loads only.

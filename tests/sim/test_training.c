@@ -255,6 +255,29 @@ static void wrong_setups_are_refused(void **state)
     arena_destroy(memory);
 }
 
+static void sums_that_do_not_fit_are_refused(void **state)
+{
+    (void)state;
+    step_source source = moving_load();
+    arena *memory = arena_create(1 << 16);
+    const sim_training training = training_with(&source, "even", (bal_policy){0});
+    sim_training_result result;
+    error_message err = {0};
+
+    source.state_bytes[0] = INT64_MAX / 4;
+    assert_int_equal(sim_training_replay(&training, memory, &result, &err), STATUS_INVALID);
+    assert_string_equal(err.message,
+                        "iteration 0: the state_bytes of all layers do not fit 64 bits");
+    source = moving_load();
+    source.change_at = 10;
+    for (int layer = 0; layer < LAYERS; layer++) {
+        source.before[layer] = INT64_MAX / 4 / (LAYERS * 4 + 1); // 4 microbatches: one play fits
+    }
+    assert_int_equal(sim_training_replay(&training, memory, &result, &err), STATUS_INVALID);
+    assert_string_equal(err.message, "iteration 3: the sums over the run do not fit 64 bits");
+    arena_destroy(memory);
+}
+
 static void owners_without_stages_are_followed_in_loads_only(void **state)
 {
     (void)state;
@@ -283,6 +306,7 @@ int main(void)
         cmocka_unit_test(memory_that_nothing_fits_is_infeasible),
         cmocka_unit_test(full_backwards_do_not_play_a_zero_bubble_schedule),
         cmocka_unit_test(wrong_setups_are_refused),
+        cmocka_unit_test(sums_that_do_not_fit_are_refused),
         cmocka_unit_test(owners_without_stages_are_followed_in_loads_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
