@@ -253,10 +253,21 @@ static status append_annotation(reader *reading, const trace_annotation *annotat
     return append_mark(reading, &mark, err);
 }
 
+/// Names that PyTorch itself writes, which never are a layer's.
+static bool is_of_framework(const char *name)
+{
+    static const char *const prefixes[] = {"nccl:", "gloo:", "Optimizer.", "enumerate(DataLoader)"};
+    for (size_t prefix = 0; prefix < sizeof prefixes / sizeof prefixes[0]; prefix++) {
+        if (strncmp(name, prefixes[prefix], strlen(prefixes[prefix])) == 0) return true;
+    }
+    return false;
+}
+
 /// Keeps the first few names that nobody knows, for a message.
 static void note_unknown(reader *reading, const char *name)
 {
     reading->recording->unknown_annotation_count++;
+    if (is_of_framework(name)) return;
     for (int known = 0; known < reading->unknown_count; known++) {
         if (strcmp(reading->unknown[known], name) == 0) return;
     }
@@ -509,9 +520,8 @@ static status nothing_known(const reader *reading, error_message *err)
     }
     if (reading->unknown_count == 0) {
         return error_set(err, STATUS_INVALID,
-                         "%s: no annotation says which layer or stage computes (there is none at "
-                         "all): record with a schedule of torch.distributed.pipelining, or with "
-                         "dynmo's recorder",
+                         "%s: no annotation says which layer or stage computes: record with a "
+                         "schedule of torch.distributed.pipelining, or with dynmo's recorder",
                          reading->source->path);
     }
     return error_set(err, STATUS_INVALID,

@@ -272,9 +272,8 @@ static void a_trace_that_says_nothing_known_is_refused(void **state)
         "t.json: no annotation that dynmo knows; there are 'attn', 'mlp': name them with "
         "--phase-map FILE.json");
     expect_refused("[]", STATUS_INVALID,
-                   "t.json: no annotation says which layer or stage computes (there is none at "
-                   "all): record with a schedule of torch.distributed.pipelining, or with dynmo's "
-                   "recorder");
+                   "t.json: no annotation says which layer or stage computes: record with a "
+                   "schedule of torch.distributed.pipelining, or with dynmo's recorder");
 }
 
 static void impossible_times_are_refused(void **state)

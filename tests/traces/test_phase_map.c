@@ -66,6 +66,40 @@ static void the_first_rule_that_matches_decides(void **state)
     trace_phase_map_close(map);
 }
 
+static void the_shipped_map_knows_the_names_of_deepseek_v3(void **state)
+{
+    (void)state;
+    const struct {
+        const char *name;
+        trace_op_kind kind;
+        trace_count count;
+        bool is_communication;
+    } cases[] = {
+        {"attn(F)", TRACE_OP_FORWARD, TRACE_COUNT_UP, false},
+        {"mlp(B)", TRACE_OP_BACKWARD_INPUT, TRACE_COUNT_DOWN, false},
+        {"attn(W)", TRACE_OP_BACKWARD_WEIGHT, TRACE_COUNT_DOWN, false},
+        {"dispatch(F)", TRACE_OP_FORWARD, TRACE_COUNT_UP, true},
+        {"combine(B)", TRACE_OP_BACKWARD_INPUT, TRACE_COUNT_DOWN, true},
+    };
+    trace_phase_map *map = NULL;
+    error_message err = {0};
+    if (trace_phase_map_open("../traces/phase-maps/deepseek-v3.json", &map, &err) != STATUS_OK) {
+        fail_msg("%s", err.message);
+    }
+    for (size_t each = 0; each < sizeof cases / sizeof cases[0]; each++) {
+        trace_annotation found;
+        bool is_known = false;
+        assert_int_equal(trace_phase_map_apply(map, cases[each].name, &found, &is_known, NULL),
+                         STATUS_OK);
+        assert_true(is_known);
+        assert_int_equal(found.kind, cases[each].kind);
+        assert_int_equal(found.count, cases[each].count);
+        assert_int_equal(found.is_communication, cases[each].is_communication);
+    }
+    assert_true(trace_phase_map_is_scope(map, "1F1B"));
+    trace_phase_map_close(map);
+}
+
 static void a_group_without_a_number_is_refused(void **state)
 {
     (void)state;
@@ -211,6 +245,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_rule_that_matches_decides),
+        cmocka_unit_test(the_shipped_map_knows_the_names_of_deepseek_v3),
         cmocka_unit_test(a_group_without_a_number_is_refused),
         cmocka_unit_test(mistakes_in_the_file_are_named),
         cmocka_unit_test(names_of_torch_and_dynmo_need_no_map),
