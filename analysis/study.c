@@ -289,16 +289,9 @@ static status read_schedule_name(const reading *state, json_value name)
     TRY(json_string(name, &text, state->err));
     const bal_schedule_family *family = bal_schedule_family_find(text);
     if (family == NULL) {
-        int count = 0;
-        const bal_schedule_family *families = bal_schedule_families(&count);
-        const char *names[64];
-        for (int row = 0; row < count && row < 64; row++) {
-            names[row] = families[row].name;
-        }
-        const char *nearest = text_nearest(text, names, count);
-        return json_error(name, STATUS_FORMAT, state->err, "unknown schedule '%.40s'%s%s%s", text,
-                          nearest != NULL ? "; did you mean '" : "", nearest != NULL ? nearest : "",
-                          nearest != NULL ? "'?" : "");
+        char suggestion[TEXT_SUGGESTION_BYTES];
+        return json_error(name, STATUS_FORMAT, state->err, "unknown schedule '%.40s'%s", text,
+                          bal_schedule_suggestion(text, suggestion));
     }
     state->study->schedule = family->name;
     return STATUS_OK;
@@ -363,16 +356,9 @@ static status find_balancer(const reading *state, json_value name, const bal_bal
     TRY(json_string(name, &text, state->err));
     *balancer = bal_balancer_find(text);
     if (*balancer != NULL) return STATUS_OK;
-    int count = 0;
-    const bal_balancer *rows = bal_balancers(&count);
-    const char *names[64];
-    for (int row = 0; row < count && row < 64; row++) {
-        names[row] = rows[row].name;
-    }
-    const char *nearest = text_nearest(text, names, count);
-    return json_error(name, STATUS_FORMAT, state->err, "unknown balancer '%.40s'%s%s%s", text,
-                      nearest != NULL ? "; did you mean '" : "", nearest != NULL ? nearest : "",
-                      nearest != NULL ? "'?" : "");
+    char suggestion[TEXT_SUGGESTION_BYTES];
+    return json_error(name, STATUS_FORMAT, state->err, "unknown balancer '%.40s'%s", text,
+                      bal_balancer_suggestion(text, suggestion));
 }
 
 /// "partition on-change", with the weight where it is not the balancer's own.

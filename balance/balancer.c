@@ -29,19 +29,29 @@ static const bal_balancer table[] = {
     {"makespan", "the best of many candidate partitions in simulated time", false, false,
      BAL_WEIGHT_TIME, bal_balance_makespan},
 };
+enum { BALANCER_COUNT = sizeof table / sizeof table[0] };
 
 const bal_balancer *bal_balancers(int *count)
 {
-    *count = (int)(sizeof table / sizeof table[0]);
+    *count = BALANCER_COUNT;
     return table;
 }
 
 const bal_balancer *bal_balancer_find(const char *name)
 {
-    for (size_t row = 0; row < sizeof table / sizeof table[0]; row++) {
+    for (int row = 0; row < BALANCER_COUNT; row++) {
         if (strcmp(table[row].name, name) == 0) return &table[row];
     }
     return NULL;
+}
+
+const char *bal_balancer_suggestion(const char *name, char out[TEXT_SUGGESTION_BYTES])
+{
+    const char *names[BALANCER_COUNT];
+    for (int row = 0; row < BALANCER_COUNT; row++) {
+        names[row] = table[row].name;
+    }
+    return text_suggestion(name, names, BALANCER_COUNT, out);
 }
 
 static int current_stages(const bal_problem *problem)

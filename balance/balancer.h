@@ -5,6 +5,7 @@
 #include "balance/problem.h"
 #include "base/arena.h"
 #include "base/status.h"
+#include "base/text.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -56,6 +57,9 @@ const bal_balancer *bal_balancers(int *count);
 
 /// The row of a name, or NULL.
 const bal_balancer *bal_balancer_find(const char *name);
+
+/// As text_suggestion, of the names of the table.
+const char *bal_balancer_suggestion(const char *name, char out[TEXT_SUGGESTION_BYTES]);
 
 /// Checks the problem, asks the balancer, and checks its answer: every layer once, in order,
 /// pinned layers in place, memory within the caps (and with moved-bytes loads within load_cap_ns),

@@ -67,22 +67,19 @@ const bal_schedule_family *bal_schedule_family_find(const char *name)
     return NULL;
 }
 
-int bal_schedule_chunk_count(const bal_schedule_family *family, int requested)
-{
-    if (requested != 0) return requested;
-    return family->chunk_count != 0 ? family->chunk_count : 2;
-}
-
-static status unknown_name(const char *name, error_message *err)
+const char *bal_schedule_suggestion(const char *name, char out[TEXT_SUGGESTION_BYTES])
 {
     const char *names[FAMILY_COUNT];
     for (int family = 0; family < FAMILY_COUNT; family++) {
         names[family] = families[family].name;
     }
-    const char *nearest = text_nearest(name, names, FAMILY_COUNT);
-    return error_set(err, STATUS_INVALID, "unknown schedule '%.60s'%s%s%s", name,
-                     nearest != NULL ? "; did you mean '" : "", nearest != NULL ? nearest : "",
-                     nearest != NULL ? "'?" : "");
+    return text_suggestion(name, names, FAMILY_COUNT, out);
+}
+
+int bal_schedule_chunk_count(const bal_schedule_family *family, int requested)
+{
+    if (requested != 0) return requested;
+    return family->chunk_count != 0 ? family->chunk_count : 2;
 }
 
 static status check_limits(const char *what, int value, int min, int max, error_message *err)
@@ -146,7 +143,11 @@ status bal_schedule_build(const bal_schedule_request *request, arena *memory,
                           bal_schedule *schedule, error_message *err)
 {
     const bal_schedule_family *family = bal_schedule_family_find(request->name);
-    if (family == NULL) return unknown_name(request->name, err);
+    if (family == NULL) {
+        char suggestion[TEXT_SUGGESTION_BYTES];
+        return error_set(err, STATUS_INVALID, "unknown schedule '%.60s'%s", request->name,
+                         bal_schedule_suggestion(request->name, suggestion));
+    }
     int chunk_count = 0;
     TRY(check_request(request, family, &chunk_count, err));
     const int rank_count = request->rank_count;

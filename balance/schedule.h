@@ -79,6 +79,9 @@ const bal_schedule_family *bal_schedule_families(int *count);
 /// The row of a name, or NULL.
 const bal_schedule_family *bal_schedule_family_find(const char *name);
 
+/// As text_suggestion, of the names of the table.
+const char *bal_schedule_suggestion(const char *name, char out[TEXT_SUGGESTION_BYTES]);
+
 /// Chunks per rank where requested may be 0, for the family's own number, or 2 where it has none.
 int bal_schedule_chunk_count(const bal_schedule_family *family, int requested);
 

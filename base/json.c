@@ -302,10 +302,9 @@ status json_check_keys(json_value object, const char *const *allowed, int allowe
             known = strcmp(child->string, allowed[key]) == 0;
         }
         if (known) continue;
-        const char *nearest = text_nearest(child->string, allowed, allowed_count);
-        return json_error(object, STATUS_FORMAT, err, "unknown key '%.60s'%s%s%s", child->string,
-                          nearest != NULL ? "; did you mean '" : "", nearest != NULL ? nearest : "",
-                          nearest != NULL ? "'?" : "");
+        char suggestion[TEXT_SUGGESTION_BYTES];
+        return json_error(object, STATUS_FORMAT, err, "unknown key '%.60s'%s", child->string,
+                          text_suggestion(child->string, allowed, allowed_count, suggestion));
     }
     return STATUS_OK;
 }

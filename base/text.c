@@ -265,3 +265,14 @@ const char *text_nearest(const char *word, const char *const *names, int name_co
     }
     return nearest;
 }
+
+const char *text_suggestion(const char *word, const char *const *names, int name_count,
+                            char out[TEXT_SUGGESTION_BYTES])
+{
+    const char *nearest = text_nearest(word, names, name_count);
+    out[0] = '\0';
+    if (nearest != NULL) {
+        snprintf(out, TEXT_SUGGESTION_BYTES, "; did you mean '%.120s'?", nearest);
+    }
+    return out;
+}

@@ -53,6 +53,16 @@ void text_duration(int64_t ns, char out[32]);
 /// @param out [32]
 void text_size(int64_t bytes, char out[32]);
 
-/// The name in names that is closest to word, for "did you mean"; NULL if none is close (more
-/// than a third of the letters differ).
+/// The name in names that is closest to word; NULL if none is close (more than a third of the
+/// letters differ).
 const char *text_nearest(const char *word, const char *const *names, int name_count);
+
+enum { TEXT_SUGGESTION_BYTES = 160 };
+
+/// The end of a message about an unknown word: "; did you mean 'NAME'?" with the nearest name, or
+/// "" if none is close.
+///
+/// @param out where the text is written
+/// @return out
+const char *text_suggestion(const char *word, const char *const *names, int name_count,
+                            char out[TEXT_SUGGESTION_BYTES]);

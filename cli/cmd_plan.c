@@ -44,31 +44,22 @@ static status choose(const cli_arguments *arguments, const char *option, const c
         *chosen = name;
         return STATUS_OK;
     }
-    const char *nearest = text_nearest(value, names, name_count);
-    return error_set(err, STATUS_INVALID, "%s: unknown '%.40s'%s%s%s", option, value,
-                     nearest != NULL ? "; did you mean '" : "", nearest != NULL ? nearest : "",
-                     nearest != NULL ? "'?" : "");
+    char suggestion[TEXT_SUGGESTION_BYTES];
+    return error_set(err, STATUS_INVALID, "%s: unknown '%.40s'%s", option, value,
+                     text_suggestion(value, names, name_count, suggestion));
 }
 
 static status find_balancer(const char *name, const bal_balancer **found, error_message *err)
 {
-    enum { NAMES_MAX = 32 };
     *found = bal_balancer_find(name);
     if (*found != NULL) return STATUS_OK;
     if (strcmp(name, "v-partition") == 0 || strcmp(name, "interleaved-partition") == 0) {
         return error_set(err, STATUS_UNSUPPORTED,
                          "--balancer %s: two chunks per rank are not in this version", name);
     }
-    const char *names[NAMES_MAX];
-    int count = 0;
-    const bal_balancer *table = bal_balancers(&count);
-    for (int row = 0; row < count && row < NAMES_MAX; row++) {
-        names[row] = table[row].name;
-    }
-    const char *nearest = text_nearest(name, names, count < NAMES_MAX ? count : NAMES_MAX);
-    return error_set(err, STATUS_INVALID, "--balancer: unknown '%.40s'%s%s%s", name,
-                     nearest != NULL ? "; did you mean '" : "", nearest != NULL ? nearest : "",
-                     nearest != NULL ? "'?" : "");
+    char suggestion[TEXT_SUGGESTION_BYTES];
+    return error_set(err, STATUS_INVALID, "--balancer: unknown '%.40s'%s", name,
+                     bal_balancer_suggestion(name, suggestion));
 }
 
 static status check_schedule(const char *name, error_message *err)

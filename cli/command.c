@@ -32,10 +32,9 @@ static status unknown_option(const cli_command *command, const char *word, error
     for (const cli_option *option = command->options; option->name != NULL; option++) {
         names[count++] = option->name;
     }
-    const char *nearest = text_nearest(word, names, count);
-    return error_set(err, STATUS_INVALID, "dynmo %s: unknown option '%.60s'%s%s%s", command->name,
-                     word, nearest != NULL ? "; did you mean '" : "",
-                     nearest != NULL ? nearest : "", nearest != NULL ? "'?" : "");
+    char suggestion[TEXT_SUGGESTION_BYTES];
+    return error_set(err, STATUS_INVALID, "dynmo %s: unknown option '%.60s'%s", command->name, word,
+                     text_suggestion(word, names, count, suggestion));
 }
 
 static status record_option(const cli_command *command, const cli_option *option, const char *value,

@@ -72,10 +72,10 @@ static status unknown_command(int argc, char *const *argv, error_message *err)
     }
     const bool two = first_word_known && argc > 2;
     snprintf(given, sizeof given, "%.40s%s%.30s", argv[1], two ? " " : "", two ? argv[2] : "");
-    const char *nearest = text_nearest(given, names, count);
-    return error_set(err, STATUS_INVALID, "unknown command '%s'%s%s%s", given,
-                     nearest != NULL ? "; did you mean '" : ", see dynmo --help",
-                     nearest != NULL ? nearest : "", nearest != NULL ? "'?" : "");
+    char suggestion[TEXT_SUGGESTION_BYTES];
+    text_suggestion(given, names, count, suggestion);
+    return error_set(err, STATUS_INVALID, "unknown command '%s'%s", given,
+                     suggestion[0] != '\0' ? suggestion : ", see dynmo --help");
 }
 
 static char *join_words(int argc, char *const *argv)

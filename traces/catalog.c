@@ -162,11 +162,10 @@ static status unknown_trace(const trace_store *store, const char *name, const tr
     for (int trace = 0; trace < count; trace++) {
         names[trace] = traces[trace].name;
     }
-    const char *nearest = text_nearest(name, names, count);
+    char suggestion[TEXT_SUGGESTION_BYTES];
+    text_suggestion(name, names, count, suggestion);
     free(names);
-    return error_set(err, STATUS_INVALID, "%s: no trace '%.80s'%s%s%s", store->path, name,
-                     nearest != NULL ? "; did you mean '" : "", nearest != NULL ? nearest : "",
-                     nearest != NULL ? "'?" : "");
+    return error_set(err, STATUS_INVALID, "%s: no trace '%.80s'%s", store->path, name, suggestion);
 }
 
 /// The trace that name means among [count]; NULL if there is none.

@@ -297,10 +297,9 @@ static status name_column(csv_file *file, const char *name, error_message *err)
         file->columns[file->cell_count++] = (column)index;
         return STATUS_OK;
     }
-    const char *nearest = text_nearest(name, column_names, COLUMN_COUNT);
-    return line_error(file, err, "unknown column '%.60s'%s%s%s", name,
-                      nearest != NULL ? "; did you mean '" : "", nearest != NULL ? nearest : "",
-                      nearest != NULL ? "'?" : "");
+    char suggestion[TEXT_SUGGESTION_BYTES];
+    return line_error(file, err, "unknown column '%.60s'%s", name,
+                      text_suggestion(name, column_names, COLUMN_COUNT, suggestion));
 }
 
 /// Cuts the cell at text off the line; *text then is the next one, or NULL.

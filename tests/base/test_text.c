@@ -89,10 +89,13 @@ static void the_nearest_name_is_offered_only_if_it_is_near(void **state)
 {
     (void)state;
     static const char *const names[] = {"zb-h1", "zb-h2", "1f1b", "interleaved-1f1b"};
+    char suggestion[TEXT_SUGGESTION_BYTES];
 
     assert_string_equal(text_nearest("zbh1", names, 4), "zb-h1");
     assert_string_equal(text_nearest("interleaved1f1b", names, 4), "interleaved-1f1b");
     assert_null(text_nearest("chimera", names, 4));
+    assert_string_equal(text_suggestion("zbh1", names, 4, suggestion), "; did you mean 'zb-h1'?");
+    assert_string_equal(text_suggestion("chimera", names, 4, suggestion), "");
 }
 
 int main(void)
