@@ -41,7 +41,7 @@ void ana_timeline_write(const ana_timeline *timeline, text_buffer *out)
     json_write_key(&writer, "chunks");
     json_write_int64(&writer, schedule->chunk_count);
     json_write_key(&writer, "placement");
-    json_write_string(&writer, schedule->placement == BAL_PLACEMENT_V ? "v" : "interleaved");
+    json_write_string(&writer, bal_placement_name(schedule->placement));
     json_write_key(&writer, "microbatches");
     json_write_int64(&writer, schedule->microbatch_count);
     json_write_key(&writer, "first_layer");
@@ -140,7 +140,10 @@ status ana_timeline_read(const json_document *document, arena *memory, ana_timel
     TRY(json_int(json_member(root, "chunks"), 1, BAL_CHUNKS_MAX, &schedule->chunk_count, err));
     TRY(json_int(json_member(root, "microbatches"), 1, BAL_MICROBATCHES_MAX,
                  &schedule->microbatch_count, err));
-    schedule->placement = strcmp(placement, "v") == 0 ? BAL_PLACEMENT_V : BAL_PLACEMENT_LOOP;
+    if (!bal_placement_find(placement, &schedule->placement)) {
+        return json_error(json_member(root, "placement"), STATUS_FORMAT, err,
+                          "'%.40s' is neither v nor interleaved", placement);
+    }
     schedule->name = arena_string(memory, name);
     timeline->label = arena_string(memory, label);
     const int stages = schedule->rank_count * schedule->chunk_count;

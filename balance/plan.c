@@ -68,11 +68,7 @@ static status read_placement(json_value object, bal_plan *plan, error_message *e
     const char *name = NULL;
     const json_value value = json_member(object, "placement");
     TRY(json_string(value, &name, err));
-    if (strcmp(name, "v") == 0) {
-        plan->placement = BAL_PLACEMENT_V;
-    } else if (strcmp(name, "interleaved") == 0) {
-        plan->placement = BAL_PLACEMENT_LOOP;
-    } else {
+    if (!bal_placement_find(name, &plan->placement)) {
         return json_error(value, STATUS_FORMAT, err, "'%.40s' is neither v nor interleaved", name);
     }
     if (plan->placement == BAL_PLACEMENT_V && plan->chunk_count != 2) {
@@ -249,7 +245,7 @@ void bal_plan_write(const bal_plan *plan, json_writer *writer)
     json_write_key(writer, "chunks");
     json_write_int64(writer, plan->chunk_count);
     json_write_key(writer, "placement");
-    json_write_string(writer, plan->placement == BAL_PLACEMENT_V ? "v" : "interleaved");
+    json_write_string(writer, bal_placement_name(plan->placement));
     json_write_key(writer, "schedule");
     json_write_string(writer, plan->schedule);
     if (plan->order != NULL) {

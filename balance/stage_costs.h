@@ -15,6 +15,12 @@ typedef enum bal_placement {
     BAL_PLACEMENT_V,    ///< V = 2: rank r owns stages r and 2P - 1 - r
 } bal_placement;
 
+/// "interleaved" or "v", as files spell it. Static storage.
+const char *bal_placement_name(bal_placement placement);
+
+/// The placement that files spell so. False, and placement untouched, for any other name.
+bool bal_placement_find(const char *name, bal_placement *placement);
+
 /// Stages are in model order; stage_count = rank_count * chunk_count. The arrays are borrowed.
 typedef struct bal_stage_costs {
     int stage_count;

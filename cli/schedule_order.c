@@ -164,13 +164,12 @@ static status read_csv(reading *order, const char *bytes, size_t length, error_m
 
 static status read_placement(json_value value, bal_placement *placement, error_message *err)
 {
-    const char *name = "interleaved";
-    if (!json_is_missing(value)) TRY(json_string(value, &name, err));
-    if (strcmp(name, "interleaved") != 0 && strcmp(name, "v") != 0) {
-        return json_error(value, STATUS_FORMAT, err, "'%.40s' is neither interleaved nor v", name);
-    }
-    *placement = strcmp(name, "v") == 0 ? BAL_PLACEMENT_V : BAL_PLACEMENT_LOOP;
-    return STATUS_OK;
+    const char *name = NULL;
+    *placement = BAL_PLACEMENT_LOOP;
+    if (json_is_missing(value)) return STATUS_OK;
+    TRY(json_string(value, &name, err));
+    if (bal_placement_find(name, placement)) return STATUS_OK;
+    return json_error(value, STATUS_FORMAT, err, "'%.40s' is neither interleaved nor v", name);
 }
 
 static status read_json_rows(reading *order, json_value root, bal_placement *placement,

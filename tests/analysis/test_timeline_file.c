@@ -125,6 +125,9 @@ static void files_that_are_no_timelines_are_refused(void **state)
         {"{\"schema\":\"dynmo-timeline/1\",\"label\":\"l\",\"schedule\":\"s\","
          "\"placement\":\"v\",\"iteration\":0,\"ranks\":0}",
          "t: ranks: 0 is outside [1, 4096]"},
+        {"{\"schema\":\"dynmo-timeline/1\",\"label\":\"l\",\"schedule\":\"s\","
+         "\"placement\":\"w\",\"iteration\":0,\"ranks\":1,\"chunks\":1,\"microbatches\":1}",
+         "t: placement: 'w' is neither v nor interleaved"},
     };
     arena *memory = arena_create(4096);
 
