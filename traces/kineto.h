@@ -92,7 +92,8 @@ typedef struct trace_kineto_source {
 ///
 /// Time O(bytes + n log n). Memory: a fixed 1.3 MiB, and 16 bytes per launch, 24 per device
 /// operation (per outermost CPU operator inside the annotated threads, where there is no device)
-/// and 120 per annotation that is known; nothing for the other events.
+/// and 120 per annotation that is known, up to twice that while they grow and are sorted; nothing
+/// for the other events.
 ///
 /// @param recording out, release with trace_recording_free. Untouched on failure.
 /// @return STATUS_FORMAT: what trace_json_next and trace_stream_read say; a time that is missing,
