@@ -1,50 +1,78 @@
 #include "analysis/recording.h"
 
 #include "analysis/timeline_file.h"
+#include "balance/plan.h"
 #include "base/file.h"
 #include "traces/runs.h"
 
-#include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { INPUT_FILES_MAX = 2 };
 
 struct ana_recording {
     const ana_setup *setup;
     trace_run *run;
     const char *series; // label of the row that is played
     int *first_layer;   // [stage_count + 1] of the plan recorded last
-    int stage_count;    // of first_layer; 0: none recorded in this series
+    int *stage_ranks;   // [rank_count] every pipeline rank is a rank of its own
+    bool has_plan;      // first_layer is of this series
     int64_t plan_id;
     text_buffer json; // scratch
 };
 
-/// The study, or NULL for one from standard input; then the trace if there is one.
-static int input_files(const ana_setup *setup, trace_input_file files[2], error_message *err,
-                       status *result)
+/// Lists the study and the trace, as far as they are files.
+static status list_inputs(const ana_setup *setup, trace_input_file files[INPUT_FILES_MAX],
+                          int *count, error_message *err)
 {
-    const char *const paths[] = {setup->study->path, setup->study->trace_path};
-    int count = 0;
-    *result = STATUS_OK;
-    for (int index = 0; index < 2 && *result == STATUS_OK; index++) {
+    const char *const paths[INPUT_FILES_MAX] = {setup->study->path, setup->study->trace_path};
+    *count = 0;
+    for (int index = 0; index < INPUT_FILES_MAX; index++) {
         if (paths[index] == NULL || strcmp(paths[index], "-") == 0) continue;
-        trace_input_file *file = &files[count++];
+        trace_input_file *file = &files[(*count)++];
         *file = (trace_input_file){.path = paths[index]};
-        *result = file_hash_path(paths[index], &file->bytes, &file->hash, err);
+        TRY(file_hash_path(paths[index], &file->bytes, &file->hash, err));
     }
-    return count;
+    return STATUS_OK;
+}
+
+static void recording_free(ana_recording *recording)
+{
+    if (recording == NULL) return;
+    text_free(&recording->json);
+    free(recording->first_layer);
+    free(recording->stage_ranks);
+    free(recording);
+}
+
+static ana_recording *recording_create(const ana_setup *setup)
+{
+    ana_recording *recording = calloc(1, sizeof *recording);
+    if (recording == NULL) return NULL;
+    const size_t ranks = (size_t)setup->machine.rank_count;
+    recording->setup = setup;
+    recording->first_layer = calloc((size_t)setup->stage_count + 1, sizeof(int));
+    recording->stage_ranks = calloc(ranks, sizeof(int));
+    if (recording->first_layer == NULL || recording->stage_ranks == NULL) {
+        recording_free(recording);
+        return NULL;
+    }
+    for (size_t rank = 0; rank < ranks; rank++) {
+        recording->stage_ranks[rank] = (int)rank;
+    }
+    return recording;
 }
 
 status ana_recording_begin(trace_store *store, const ana_setup *setup, const char *command_line,
                            const char *tool_version, ana_recording **recording, error_message *err)
 {
-    trace_input_file files[2];
-    status hashed = STATUS_OK;
-    const int file_count = input_files(setup, files, err, &hashed);
-    TRY(hashed);
-    ana_recording *opened = calloc(1, sizeof *opened);
+    trace_input_file files[INPUT_FILES_MAX];
+    int file_count = 0;
+    TRY(list_inputs(setup, files, &file_count, err));
+    ana_recording *opened = recording_create(setup);
     if (opened == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    opened->setup = setup;
     const trace_run_info info = {
         .name = setup->study->name,
         .kind = TRACE_RUN_SIM,
@@ -54,7 +82,7 @@ status ana_recording_begin(trace_store *store, const ana_setup *setup, const cha
     };
     const status begun = trace_run_begin(store, &info, files, file_count, &opened->run, err);
     if (begun != STATUS_OK) {
-        free(opened);
+        recording_free(opened);
         return begun;
     }
     *recording = opened;
@@ -66,7 +94,7 @@ static status begin_row(void *context, const ana_balancing *balancing, error_mes
     (void)err;
     ana_recording *recording = context;
     recording->series = balancing->label;
-    recording->stage_count = 0;
+    recording->has_plan = false;
     recording->plan_id = 0;
     return STATUS_OK;
 }
@@ -75,7 +103,7 @@ static bool wants_timeline(void *context, int iteration)
 {
     const ana_recording *recording = context;
     const ana_setup *setup = recording->setup;
-    const int64_t ops = (int64_t)setup->machine.rank_count * setup->microbatch_count * 3;
+    const int64_t ops = (int64_t)setup->stage_count * setup->microbatch_count * 3; // F, B, W
     return ops <= ANA_RECORDED_OPS_MAX &&
            (iteration == 0 || iteration == setup->iteration_count - 1);
 }
@@ -84,32 +112,28 @@ static bool wants_timeline(void *context, int iteration)
 static status put_plan(ana_recording *recording, const sim_training_iteration *iteration,
                        error_message *err)
 {
-    const int stages = recording->setup->stage_count;
-    const size_t bytes = ((size_t)stages + 1) * sizeof *recording->first_layer;
-    if (recording->stage_count == stages &&
-        memcmp(recording->first_layer, iteration->first_layer, bytes) == 0) {
+    const ana_setup *setup = recording->setup;
+    const size_t bytes = ((size_t)setup->stage_count + 1) * sizeof *recording->first_layer;
+    if (recording->has_plan && memcmp(recording->first_layer, iteration->first_layer, bytes) == 0) {
         return STATUS_OK;
     }
-    if (recording->first_layer == NULL) {
-        recording->first_layer = malloc(bytes);
-        if (recording->first_layer == NULL) {
-            return error_set(err, STATUS_NO_MEMORY, "out of memory");
-        }
-    }
     memcpy(recording->first_layer, iteration->first_layer, bytes);
-    recording->stage_count = stages;
+    recording->has_plan = true;
+    const bal_plan plan = {
+        .first_layer = recording->first_layer,
+        .rank_count = setup->machine.rank_count,
+        .chunk_count = setup->stage_count / setup->machine.rank_count,
+        .placement = bal_schedule_family_find(setup->study->schedule)->placement,
+        .schedule = setup->study->schedule,
+        .microbatch_count = setup->microbatch_count,
+        .stage_ranks = recording->stage_ranks,
+        .data_parallel = setup->study->data_parallel,
+        .embedding = setup->embedding,
+        .head = setup->head,
+    };
     text_clear(&recording->json);
     json_writer writer = json_writer_init(&recording->json, false);
-    json_begin_object(&writer);
-    json_write_key(&writer, "schema");
-    json_write_string(&writer, "dynmo-plan/1");
-    json_write_key(&writer, "first_layer");
-    json_write_int_array(&writer, iteration->first_layer, stages + 1);
-    json_write_key(&writer, "schedule");
-    json_write_string(&writer, recording->setup->study->schedule);
-    json_write_key(&writer, "microbatches");
-    json_write_int64(&writer, recording->setup->microbatch_count);
-    json_end_object(&writer);
+    bal_plan_write(&plan, &writer);
     if (recording->json.failed) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     return trace_run_put_plan(recording->run, recording->series, iteration->iteration,
                               recording->json.bytes, &recording->plan_id, err);
@@ -169,11 +193,6 @@ ana_listener ana_recording_listener(ana_recording *recording)
     };
 }
 
-int64_t ana_recording_run_id(const ana_recording *recording)
-{
-    return trace_run_id(recording->run);
-}
-
 status ana_recording_finish(ana_recording *recording, const ana_comparison *comparison,
                             const error_message *outcome, error_message *err)
 {
@@ -191,8 +210,6 @@ status ana_recording_finish(ana_recording *recording, const ana_comparison *comp
     if (result == STATUS_OK && finished != STATUS_OK) {
         result = error_set(err, finished, "%s", later.message);
     }
-    text_free(&recording->json);
-    free(recording->first_layer);
-    free(recording);
+    recording_free(recording);
     return result;
 }

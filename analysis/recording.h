@@ -7,8 +7,6 @@
 #include "base/status.h"
 #include "traces/store.h"
 
-#include <stdint.h>
-
 /// Timelines of larger iterations are left out: as JSON an op takes about 30 bytes.
 enum { ANA_RECORDED_OPS_MAX = 200000 };
 
@@ -24,8 +22,6 @@ status ana_recording_begin(trace_store *store, const ana_setup *setup, const cha
 
 /// What ana_compare tells it. Borrowed until finish.
 ana_listener ana_recording_listener(ana_recording *recording);
-
-int64_t ana_recording_run_id(const ana_recording *recording);
 
 /// Ends the run; the recording is gone afterwards, also on failure.
 ///

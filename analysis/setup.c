@@ -129,6 +129,8 @@ static status open_trace(ana_setup *setup, arena *memory, error_message *err)
                           err));
     TRY(trace_reader_costs_at(setup->reader, study->first_iteration, &raw, &changed, err));
     setup->source = trace_reader_source(setup->reader);
+    setup->embedding = raw.embedding;
+    setup->head = raw.head;
     if (study->first_iteration > info.last_iteration) {
         return error_set(
             err, STATUS_INVALID,
@@ -155,6 +157,8 @@ static status open_model(ana_setup *setup, arena *memory, error_message *err)
     TRY(model_costs_from_files(study->model, study->hardware, &training, memory,
                                &setup->model_costs, err));
     setup->source = model_source_init(&setup->model, costs);
+    setup->embedding = costs->layers.embedding;
+    setup->head = costs->layers.head;
     setup->iteration_count = 1;
     setup->microbatch_count = MICROBATCHES_PER_STAGE_DEFAULT * study->stage_count;
     setup->tokens_per_microbatch =

@@ -10,6 +10,7 @@
 #include "models/model_source.h"
 #include "traces/store.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /// Costs from an iteration on, with what their source does not know completed by stated
@@ -28,6 +29,8 @@ typedef struct ana_setup {
     int iteration_count;
     int microbatch_count;
     int stage_count;               // ranks x chunks
+    bool embedding;                // layer 0 is the embedding
+    bool head;                     // the last layer is the LM head
     int64_t tokens_per_microbatch; // 0: not known; throughput is then in microbatches
 
     ana_completion completion;

@@ -4,6 +4,7 @@
 #include "analysis/recorded.h"
 #include "analysis/recording.h"
 #include "analysis/setup.h"
+#include "balance/plan.h"
 #include "tests/assert_close.h"
 #include "traces/runs.h"
 
@@ -163,6 +164,21 @@ static void the_record_holds_what_was_played(void **state)
     assert_string_equal(err.message,
                         ":memory:: no timeline of 'odd'; recorded: 'even', 'tuned', 'diffusion "
                         "on-change', 'partition on-change', 'makespan on-change'");
+    trace_run_plan *plans = NULL;
+    int plan_count = 0;
+    assert_int_equal(
+        trace_run_plans(store, recorded.info.run_id, given->memory, &plans, &plan_count, &err),
+        STATUS_OK);
+    assert_true(plan_count >= recorded.series_count);
+    for (int index = 0; index < plan_count; index++) {
+        json_document *document = NULL;
+        bal_plan plan;
+        const char *json = plans[index].plan_json;
+        assert_int_equal(json_open_bytes("plan", json, strlen(json), &document, &err), STATUS_OK);
+        assert_int_equal(bal_plan_read(json_root(document), given->memory, &plan, &err), STATUS_OK);
+        assert_int_equal(plan.rank_count, given->setup.machine.rank_count);
+        json_close(document);
+    }
     ana_recorded_close(&recorded);
     trace_store_close(store);
     close_fixture(given);
