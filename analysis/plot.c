@@ -113,9 +113,11 @@ status ana_plot(const char *script, const text_buffer *settings, text_buffer *sv
     FILE *errors = tmpfile();
     text_buffer whole = {0};
     status result = STATUS_OK;
-    if (input == NULL || output == NULL || errors == NULL ||
-        fwrite(settings->bytes, 1, settings->length, input) != settings->length ||
-        fputs(commands, input) == EOF || fflush(input) != 0) {
+    if (settings->failed) {
+        result = error_set(err, STATUS_NO_MEMORY, "out of memory");
+    } else if (input == NULL || output == NULL || errors == NULL ||
+               fwrite(settings->bytes, 1, settings->length, input) != settings->length ||
+               fputs(commands, input) == EOF || fflush(input) != 0) {
         result = error_set(err, STATUS_IO, "temporary file for gnuplot: %s", strerror(errno));
     } else {
         result = run_gnuplot(input, output, errors, &whole, err);
@@ -126,6 +128,7 @@ status ana_plot(const char *script, const text_buffer *settings, text_buffer *sv
             result = error_set(err, STATUS_BACKEND, "gnuplot drew nothing for '%s'", script);
         } else {
             append_trimmed(svg, element);
+            if (svg->failed) result = error_set(err, STATUS_NO_MEMORY, "out of memory");
         }
     }
     text_free(&whole);

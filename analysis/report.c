@@ -108,9 +108,19 @@ status ana_report_timeline(const ana_timeline *before, const ana_timeline *after
     return result;
 }
 
-/// One quantity of every series, thinned to what a picture can show.
-static status plot_series(const ana_report *report, bool bubble, text_buffer *svg,
-                          error_message *err)
+/// A quantity whose course over the iterations is drawn.
+typedef enum course { COURSE_BUBBLE, COURSE_IMBALANCE } course;
+
+static const struct {
+    const char *title;
+    int low; // where the axis begins: the value at its best
+} courses[] = {
+    [COURSE_BUBBLE] = {"bubble_ratio", 0},
+    [COURSE_IMBALANCE] = {"imbalance_ratio (max / mean)", 1},
+};
+
+/// Draws one quantity of every series, thinned to what a picture can show.
+static status plot_series(const ana_report *report, course of, text_buffer *svg, error_message *err)
 {
     text_buffer settings = {0};
     text_buffer titles = {0};
@@ -118,7 +128,7 @@ static status plot_series(const ana_report *report, bool bubble, text_buffer *sv
     int last_iteration = 1;
     for (int index = 0; index < report->series_count; index++) {
         const ana_report_series *series = &report->series[index];
-        const double *values = bubble ? series->bubble_ratio : series->imbalance_ratio;
+        const double *values = of == COURSE_BUBBLE ? series->bubble_ratio : series->imbalance_ratio;
         if (values == NULL || series->count == 0) continue;
         const int step = (series->count + SERIES_POINTS_MAX - 1) / SERIES_POINTS_MAX;
         text_format(&settings, "$series_%d << EOD\n", shown);
@@ -143,7 +153,8 @@ static status plot_series(const ana_report *report, bool bubble, text_buffer *sv
                 "number_of(n) = numbers[n + 1]\nheight = 300\nseries_count = %d\n"
                 "last_iteration = %d\ny_low = %d\ny_title = \"%s\"\n",
                 shown, shown, titles.failed ? "" : titles.bytes, shown, last_iteration,
-                bubble ? 0 : 1, bubble ? "bubble_ratio" : "imbalance_ratio (max / mean)");
+                courses[of].low, courses[of].title);
+    settings.failed = settings.failed || titles.failed;
     const status result = ana_plot("series", &settings, svg, err);
     text_free(&settings);
     text_free(&titles);
@@ -265,7 +276,7 @@ static void append_lead(json_value root, json_value best, text_buffer *out)
         number_or(json_member(root, "stages"), 0), number_or(json_member(root, "microbatches"), 0));
     append_escaped(out, string_or(json_member(root, "schedule"), ""));
     text_append(out, "</code>.");
-    if (best.node != NULL) {
+    if (!json_is_missing(best)) {
         const double even = number_or(json_member(best, "relative_to_even"), 0);
         const double tuned = number_or(json_member(best, "relative_to_tuned"), 0);
         text_append(out, " Fastest: <b>");
@@ -352,7 +363,7 @@ static void append_row(text_buffer *out, json_value row, bool is_best)
 
 static void append_table(text_buffer *out, json_value rows, json_value best)
 {
-    const json_value first = best.node != NULL ? best : json_element(rows, 0);
+    const json_value first = json_is_missing(best) ? json_element(rows, 0) : best;
     text_format(out,
                 "<h2>Comparison</h2>\n<table><thead><tr><th>balancer</th><th>%s</th>"
                 "<th>vs even</th><th>vs tuned</th><th>iteration</th><th>bubble first</th>"
@@ -398,13 +409,12 @@ static void append_provenance(text_buffer *out, const ana_report *report)
     text_append(out, "</tbody></table>\n");
 }
 
-/// The figures; *drawn false where there is no gnuplot.
 typedef struct report_figures {
     text_buffer timeline;
     text_buffer bubble;
     text_buffer imbalance;
     text_buffer throughput;
-    bool drawn;
+    bool drawn; // false: there is no gnuplot
 } report_figures;
 
 static status draw(const ana_report *report, json_value rows, report_figures *figures,
@@ -414,8 +424,9 @@ static status draw(const ana_report *report, json_value rows, report_figures *fi
     if (report->before != NULL) {
         result = ana_report_timeline(report->before, report->after, &figures->timeline, err);
     }
-    if (result == STATUS_OK) result = plot_series(report, true, &figures->bubble, err);
-    if (result == STATUS_OK) result = plot_series(report, false, &figures->imbalance, err);
+    if (result == STATUS_OK) result = plot_series(report, COURSE_BUBBLE, &figures->bubble, err);
+    if (result == STATUS_OK)
+        result = plot_series(report, COURSE_IMBALANCE, &figures->imbalance, err);
     if (result == STATUS_OK) result = plot_throughput(rows, &figures->throughput, err);
     figures->drawn = result == STATUS_OK;
     return result == STATUS_UNSUPPORTED ? STATUS_OK : result;

@@ -295,7 +295,9 @@ static status open_all(ana_setup *setup, arena *memory, error_message *err)
     TRY(fill_machine(setup, memory, err));
     fill_training(setup, memory);
     TRY(check_sizes(setup, err));
-    return check_replicas(setup, err);
+    TRY(check_replicas(setup, err));
+    return setup->study->inputs.failed ? error_set(err, STATUS_NO_MEMORY, "out of memory")
+                                       : STATUS_OK;
 }
 
 status ana_setup_open(ana_study *study, arena *memory, ana_setup *setup, error_message *err)

@@ -31,7 +31,10 @@ void ana_inputs_add(ana_inputs *inputs, arena *memory, const char *name, model_o
     va_end(arguments);
     const char *name_copy = arena_string(memory, name);
     const char *value_copy = arena_string(memory, value);
-    assert(name_copy != NULL && value_copy != NULL);
+    if (name_copy == NULL || value_copy == NULL) {
+        inputs->failed = true;
+        return;
+    }
     inputs->entries[inputs->count++] = (ana_input){name_copy, value_copy, origin};
 }
 
@@ -546,6 +549,9 @@ status ana_study_open(const char *path, const char *trace_path, const char *mode
     if (result == STATUS_OK) {
         override_costs(study, trace_path, model, hardware);
         result = check_costs(study, err);
+    }
+    if (result == STATUS_OK && study->inputs.failed) {
+        result = error_set(err, STATUS_NO_MEMORY, "out of memory");
     }
     if (result != STATUS_OK) ana_study_close(study);
     return result;

@@ -25,9 +25,10 @@ typedef struct ana_input {
 typedef struct ana_inputs {
     ana_input entries[ANA_INPUTS_MAX];
     int count;
+    bool failed; // out of memory once: the list is not complete
 } ana_inputs;
 
-/// Adds an input; the texts are copied into memory. What does not fit ANA_INPUTS_MAX is an assert.
+/// Adds an input; the texts are copied into memory. More than ANA_INPUTS_MAX are an assert.
 void ana_inputs_add(ana_inputs *inputs, arena *memory, const char *name, model_origin_kind origin,
                     const char *format, ...) __attribute__((format(printf, 5, 6)));
 
