@@ -1,20 +1,14 @@
 #include "analysis/compare.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 enum { GRADIENT_BYTES = 4 }; // of one parameter in the reduction between replicas: fp32
 
-/// What the sink of a replay passes on.
-typedef struct row_context {
-    const ana_listener *listener;
-} row_context;
-
 static bool pass_wants(void *context, int iteration)
 {
-    const ana_listener *listener = ((row_context *)context)->listener;
+    const ana_listener *listener = context;
     return listener->wants_timeline != NULL &&
            listener->wants_timeline(listener->context, iteration);
 }
@@ -22,7 +16,7 @@ static bool pass_wants(void *context, int iteration)
 static status pass_iteration(void *context, const sim_training_iteration *iteration,
                              error_message *err)
 {
-    const ana_listener *listener = ((row_context *)context)->listener;
+    const ana_listener *listener = context;
     if (listener->iteration == NULL) return STATUS_OK;
     return listener->iteration(listener->context, iteration, err);
 }
@@ -38,7 +32,7 @@ static double rate(const ana_setup *setup, int64_t total_ns)
 }
 
 static sim_training training_of(const ana_setup *setup, const ana_balancing *balancing,
-                                row_context *context)
+                                ana_listener *listener)
 {
     const ana_study *study = setup->study;
     return (sim_training){
@@ -57,18 +51,16 @@ static sim_training training_of(const ana_setup *setup, const ana_balancing *bal
         .balancer = balancing->balancer,
         .weight = balancing->weight,
         .policy = balancing->policy,
-        .sink = {.context = context, .wants_timeline = pass_wants, .put = pass_iteration},
+        .sink = {.context = listener, .wants_timeline = pass_wants, .put = pass_iteration},
     };
 }
 
-static status play_row(const ana_setup *setup, const ana_listener *listener, arena *memory,
-                       ana_row *row, error_message *err)
+static status play_row(const ana_setup *setup, ana_listener *listener, arena *memory, ana_row *row,
+                       error_message *err)
 {
-    static const ana_listener nobody = {0};
-    row_context context = {.listener = listener != NULL ? listener : &nobody};
-    const sim_training training = training_of(setup, row->balancing, &context);
-    if (context.listener->begin_row != NULL) {
-        TRY(context.listener->begin_row(context.listener->context, row->balancing, err));
+    const sim_training training = training_of(setup, row->balancing, listener);
+    if (listener->begin_row != NULL) {
+        TRY(listener->begin_row(listener->context, row->balancing, err));
     }
     error_message inner = {0};
     row->outcome = sim_training_replay(&training, memory, &row->result, &inner);
@@ -105,10 +97,12 @@ status ana_compare(const ana_setup *setup, const ana_listener *listener, arena *
     const int row_count = setup->study->balancing_count;
     ana_row *rows = arena_array(memory, (size_t)row_count, sizeof *rows);
     if (rows == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    ana_listener told = {0};
+    if (listener != NULL) told = *listener;
     int feasible = 0;
     for (int row = 0; row < row_count; row++) {
         rows[row].balancing = &setup->study->balancings[row];
-        TRY(play_row(setup, listener, memory, &rows[row], err));
+        TRY(play_row(setup, &told, memory, &rows[row], err));
         feasible += rows[row].outcome == STATUS_OK;
     }
     if (feasible == 0) return error_set(err, STATUS_INFEASIBLE, "%s", rows[0].message);
