@@ -1,9 +1,11 @@
+/// `dynmo import csv`: a load trace in the native format, into a store.
 #include "cli/commands.h"
 
 #include "base/arena.h"
-#include "base/file.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "cli/output.h"
+#include "cli/trace_name.h"
 #include "cli/version.h"
 #include "traces/catalog.h"
 #include "traces/csv.h"
@@ -11,22 +13,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-/// The name of a file without folder, .gz and .csv.
-static void name_of(const char *path, char *name, size_t capacity)
-{
-    static const char *const endings[] = {".gz", ".csv"};
-    const char *slash = strrchr(path, '/');
-    const char *base = slash != NULL ? slash + 1 : path;
-    snprintf(name, capacity, "%s", strcmp(base, "-") == 0 ? "stdin" : base);
-    for (int ending = 0; ending < 2; ending++) {
-        const size_t length = strlen(name);
-        const size_t cut = strlen(endings[ending]);
-        if (length > cut && strcmp(name + length - cut, endings[ending]) == 0) {
-            name[length - cut] = '\0';
-        }
-    }
-}
 
 static status read_file(trace_csv *csv, const char *path, error_message *err)
 {
@@ -106,8 +92,7 @@ static status report(trace_store *store, const cli_arguments *arguments, int64_t
         write_words(&info, trace_store_path(store), &out);
     }
     if (result == STATUS_OK) {
-        result = out.failed ? error_set(err, STATUS_NO_MEMORY, "out of memory")
-                            : file_write("-", out.bytes, out.length, err);
+        result = cli_print(&out, err);
     }
     text_free(&out);
     arena_destroy(memory);
@@ -116,12 +101,13 @@ static status report(trace_store *store, const cli_arguments *arguments, int64_t
 
 static status run(const cli_arguments *arguments, error_message *err)
 {
-    char name[256];
+    static const char *const endings[] = {".gz", ".csv"};
+    char name[CLI_TRACE_NAME_BYTES];
     trace_store *store = NULL;
     int64_t trace_id = 0;
     trace_info info = trace_info_default();
     TRY(cli_require(arguments, "--output", err));
-    name_of(cli_operand(arguments, 0), name, sizeof name);
+    cli_trace_name(cli_operand(arguments, 0), endings, 2, name);
     info.name = cli_has(arguments, "--name") ? cli_value(arguments, "--name") : name;
     info.tool_version = DYNMO_VERSION;
     if (cli_has(arguments, "--backward-split")) {

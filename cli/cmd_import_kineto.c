@@ -1,8 +1,10 @@
-#include "base/file.h"
+/// `dynmo import kineto`: traces of the PyTorch profiler, into a store.
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/commands.h"
+#include "cli/output.h"
 #include "cli/timeline_causes.h"
+#include "cli/trace_name.h"
 #include "cli/version.h"
 #include "traces/catalog.h"
 #include "traces/import_kineto.h"
@@ -11,22 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/// The file's name without folder and without .gz, .json, .trace, .pt.
-static void name_of(const char *path, char *name, size_t capacity)
-{
-    static const char *const endings[] = {".gz", ".json", ".trace", ".pt"};
-    const char *slash = strrchr(path, '/');
-    const char *base = slash != NULL ? slash + 1 : path;
-    snprintf(name, capacity, "%s", strcmp(base, "-") == 0 ? "stdin" : base);
-    for (size_t ending = 0; ending < sizeof endings / sizeof endings[0]; ending++) {
-        const size_t length = strlen(name);
-        const size_t cut = strlen(endings[ending]);
-        if (length > cut && strcmp(name + length - cut, endings[ending]) == 0) {
-            name[length - cut] = '\0';
-        }
-    }
-}
 
 static const char *naming_words(trace_naming naming)
 {
@@ -221,8 +207,7 @@ static status print_report(const trace_import *import, const trace_info *info, c
         write_words(import, info, path, &timeline, &out);
     }
     trace_recorded_timeline_free(&timeline);
-    const status result = out.failed ? error_set(err, STATUS_NO_MEMORY, "out of memory")
-                                     : file_write("-", out.bytes, out.length, err);
+    const status result = cli_print(&out, err);
     text_free(&out);
     return result;
 }
@@ -271,12 +256,13 @@ static status read_split(const cli_arguments *arguments, trace_info *info, error
 
 static status run(const cli_arguments *arguments, error_message *err)
 {
-    char name[256];
+    static const char *const endings[] = {".gz", ".json", ".trace", ".pt"};
+    char name[CLI_TRACE_NAME_BYTES];
     trace_info info = trace_info_default();
     trace_phase_map *map = NULL;
     trace_import import = {0};
     TRY(cli_require(arguments, "--output", err));
-    name_of(cli_operand(arguments, 0), name, sizeof name);
+    cli_trace_name(cli_operand(arguments, 0), endings, 4, name);
     info.name = cli_has(arguments, "--name") ? cli_value(arguments, "--name") : name;
     info.tool_version = DYNMO_VERSION;
     TRY(read_split(arguments, &info, err));

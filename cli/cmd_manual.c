@@ -1,15 +1,14 @@
+/// `dynmo manual`: the manual page, from the table of commands.
 #include "cli/commands.h"
 #include "cli/help.h"
-
-#include "base/file.h"
+#include "cli/output.h"
 
 static status run(const cli_arguments *arguments, error_message *err)
 {
     (void)arguments;
     text_buffer out = {0};
     cli_help_manual(&out);
-    const status result = out.failed ? error_set(err, STATUS_NO_MEMORY, "out of memory")
-                                     : file_write("-", out.bytes, out.length, err);
+    const status result = cli_print(&out, err);
     text_free(&out);
     return result;
 }

@@ -1,6 +1,7 @@
+/// `dynmo model`: what a model's layers cost where there is no trace.
 #include "cli/commands.h"
+#include "cli/output.h"
 
-#include "base/file.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "models/cost_model.h"
@@ -9,8 +10,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-enum { ARENA_BLOCK_BYTES = 1 << 16 };
 
 static status read_training(const cli_arguments *arguments, model_training *training,
                             error_message *err)
@@ -232,7 +231,7 @@ static void write_json(const model_costs *costs, const char *model, text_buffer 
     text_append(out, "\n");
 }
 
-static status run_in(const cli_arguments *arguments, arena *memory, text_buffer *out,
+static status answer(const cli_arguments *arguments, arena *memory, text_buffer *out,
                      error_message *err)
 {
     model_training training = {0};
@@ -248,19 +247,12 @@ static status run_in(const cli_arguments *arguments, arena *memory, text_buffer 
     } else {
         write_text(&costs, model, out);
     }
-    if (out->failed) return error_set(err, STATUS_NO_MEMORY, "out of memory for the output");
-    return file_write("-", out->bytes, out->length, err);
+    return STATUS_OK;
 }
 
 static status run(const cli_arguments *arguments, error_message *err)
 {
-    arena *memory = arena_create(ARENA_BLOCK_BYTES);
-    if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    text_buffer out = {0};
-    const status result = run_in(arguments, memory, &out, err);
-    text_free(&out);
-    arena_destroy(memory);
-    return result;
+    return cli_run_printer(arguments, answer, err);
 }
 
 const cli_command cli_command_model = {

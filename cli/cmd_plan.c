@@ -1,5 +1,6 @@
-/// dynmo plan: one decision.
+/// `dynmo plan`: one decision.
 #include "cli/commands.h"
+#include "cli/output.h"
 
 #include "balance/balancer.h"
 #include "balance/migration.h"
@@ -359,13 +360,12 @@ static status answer_infeasible(const cli_arguments *arguments, const char *reas
     json_write_string(&writer, reason);
     json_end_object(&writer);
     text_append(&out, "\n");
-    const status written = out.failed ? error_set(err, STATUS_NO_MEMORY, "out of memory")
-                                      : file_write("-", out.bytes, out.length, err);
+    const status written = cli_print(&out, err);
     text_free(&out);
     return written == STATUS_OK ? STATUS_INFEASIBLE : written;
 }
 
-static status run_in(const cli_arguments *arguments, arena *memory, text_buffer *out,
+static status answer(const cli_arguments *arguments, arena *memory, text_buffer *out,
                      error_message *err)
 {
     plan_run run = {0};
@@ -384,19 +384,12 @@ static status run_in(const cli_arguments *arguments, arena *memory, text_buffer 
     } else {
         write_text(&run, out);
     }
-    if (out->failed) return error_set(err, STATUS_NO_MEMORY, "out of memory for the output");
-    return file_write("-", out->bytes, out->length, err);
+    return STATUS_OK;
 }
 
 static status run(const cli_arguments *arguments, error_message *err)
 {
-    arena *memory = arena_create(ARENA_BLOCK_BYTES);
-    if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    text_buffer out = {0};
-    const status result = run_in(arguments, memory, &out, err);
-    text_free(&out);
-    arena_destroy(memory);
-    return result;
+    return cli_run_printer(arguments, answer, err);
 }
 
 const cli_command cli_command_plan = {

@@ -1,5 +1,6 @@
-/// dynmo schedule: one iteration of one schedule.
+/// `dynmo schedule`: one iteration of one schedule.
 #include "cli/commands.h"
+#include "cli/output.h"
 
 #include "analysis/perfetto.h"
 #include "balance/closed_form.h"
@@ -18,7 +19,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { ARENA_BLOCK_BYTES = 1 << 20, PRINTED_RANKS_MAX = 32 };
+enum { PRINTED_RANKS_MAX = 32 };
 
 /// What is played, and what came out.
 typedef struct schedule_run {
@@ -271,7 +272,7 @@ static status write_timeline(const schedule_run *run, const char *path, arena *m
     return result;
 }
 
-static status run_in(const cli_arguments *arguments, arena *memory, text_buffer *out,
+static status answer(const cli_arguments *arguments, arena *memory, text_buffer *out,
                      error_message *err)
 {
     schedule_run run = {.policy = SIM_STATIC};
@@ -289,21 +290,13 @@ static status run_in(const cli_arguments *arguments, arena *memory, text_buffer 
     } else {
         write_text(&run, out);
     }
-    if (out->failed) return error_set(err, STATUS_NO_MEMORY, "out of memory for the output");
     const char *path = cli_value(arguments, "--timeline");
-    if (path != NULL) TRY(write_timeline(&run, path, memory, err));
-    return file_write("-", out->bytes, out->length, err);
+    return path != NULL ? write_timeline(&run, path, memory, err) : STATUS_OK;
 }
 
 static status run(const cli_arguments *arguments, error_message *err)
 {
-    arena *memory = arena_create(ARENA_BLOCK_BYTES);
-    if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    text_buffer out = {0};
-    const status result = run_in(arguments, memory, &out, err);
-    text_free(&out);
-    arena_destroy(memory);
-    return result;
+    return cli_run_printer(arguments, answer, err);
 }
 
 const cli_command cli_command_schedule = {

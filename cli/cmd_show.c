@@ -1,8 +1,9 @@
+/// `dynmo show`: what is in a store.
 #include "cli/commands.h"
+#include "cli/output.h"
 #include "cli/timeline_causes.h"
 
 #include "base/arena.h"
-#include "base/file.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "traces/catalog.h"
@@ -432,10 +433,7 @@ static status run(const cli_arguments *arguments, error_message *err)
                     : loads             ? show_loads(&show, arguments, err)
                     : timeline          ? show_timeline(&show, arguments, err)
                                         : show_contents(&show, err);
-    if (result == STATUS_OK) {
-        result = show.out.failed ? error_set(err, STATUS_NO_MEMORY, "out of memory")
-                                 : file_write("-", show.out.bytes, show.out.length, err);
-    }
+    if (result == STATUS_OK) result = cli_print(&show.out, err);
     text_free(&show.out);
     arena_destroy(show.memory);
     trace_store_close(show.store);

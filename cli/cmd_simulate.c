@@ -1,5 +1,6 @@
 /// `dynmo simulate`: replays a study under each of its balancers and compares them.
 #include "cli/commands.h"
+#include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/version.h"
 
@@ -7,7 +8,6 @@
 #include "analysis/recording.h"
 #include "analysis/setup.h"
 #include "analysis/study.h"
-#include "base/file.h"
 
 /// Shows progress on the way to the recording, if there is one.
 typedef struct watcher {
@@ -97,8 +97,7 @@ static status simulate(const cli_arguments *arguments, ana_study *study, arena *
         } else {
             ana_comparison_print(&comparison, &out);
         }
-        result = out.failed ? error_set(err, STATUS_NO_MEMORY, "out of memory")
-                            : file_write("-", out.bytes, out.length, err);
+        result = cli_print(&out, err);
     }
     text_free(&out);
     ana_setup_close(&setup);

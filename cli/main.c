@@ -3,6 +3,7 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/help.h"
+#include "cli/output.h"
 #include "cli/version.h"
 
 #include <stdio.h>
@@ -25,12 +26,11 @@ static int exit_code_of(status code)
     }
 }
 
-static status print(text_buffer *out, error_message *err)
+static status print_and_free(text_buffer *out, error_message *err)
 {
-    const bool written = !out->failed && out->bytes != NULL && fputs(out->bytes, stdout) != EOF &&
-                         fflush(stdout) == 0;
+    const status printed = cli_print(out, err);
     text_free(out);
-    return written ? STATUS_OK : error_set(err, STATUS_IO, "standard output: cannot write");
+    return printed;
 }
 
 /// The command whose name is the first word or the first two; *word_count: how many words it took.
@@ -97,11 +97,11 @@ static status run(int argc, char *const *argv, error_message *err)
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
         cli_help_overview(&out);
-        return print(&out, err);
+        return print_and_free(&out, err);
     }
     if (strcmp(argv[1], "--version") == 0) {
         text_append(&out, "dynmo " DYNMO_VERSION "\n");
-        return print(&out, err);
+        return print_and_free(&out, err);
     }
     int word_count = 0;
     const cli_command *command = command_find(argc, argv, &word_count);
@@ -114,7 +114,7 @@ static status run(int argc, char *const *argv, error_message *err)
         result = cli_parse(command, argc - 1 - word_count, argv + 1 + word_count, arguments, err);
         if (result == STATUS_OK && arguments->wants_help) {
             cli_help_command(command, &out);
-            result = print(&out, err);
+            result = print_and_free(&out, err);
         } else if (result == STATUS_OK) {
             result = command->run(arguments, err);
         }
