@@ -132,14 +132,18 @@ const cli_command cli_command_import_csv = {
         "leaves nothing in the store.",
     .options =
         {
-            {"--output", 'o', "TRACE.db", "The store. Needed.", false},
-            {"--name", 0, "NAME", "Name of the trace; default: the first file's, without .csv.gz.",
-             false},
-            {"--backward-split", 0, "X",
-             "Share of a full backward (BW) that replays take for the input gradient, between 0 "
-             "and 1. Default: a full backward stays one.",
-             false},
-            {"--json", 0, NULL, "Prints what was imported as JSON.", false},
+            {.name = "--output",
+             .letter = 'o',
+             .argument = "TRACE.db",
+             .help = "The store. Needed."},
+            {.name = "--name",
+             .argument = "NAME",
+             .help = "Name of the trace. Default: the first file's, without .csv.gz."},
+            {.name = "--backward-split",
+             .argument = "X",
+             .help = "Share of a full backward (BW) that replays take for the input gradient, "
+                     "between 0 and 1. Default: a full backward stays one."},
+            {.name = "--json", .help = "Prints what was imported as one line of JSON."},
         },
     .operand_min = 1,
     .operand_max = CLI_OPERANDS_MAX,

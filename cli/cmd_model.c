@@ -258,7 +258,7 @@ static status run(const cli_arguments *arguments, error_message *err)
 const cli_command cli_command_model = {
     .name = "model",
     .synopsis = "--model NAME|FILE --hardware NAME|FILE [OPTION]...",
-    .summary = "costs of a model's layers where there is no trace",
+    .summary = "computes what layers cost where there is no trace",
     .description =
         "Computes what every layer of a model costs for one microbatch: times of F, B and W from "
         "floating-point operations and bytes against the rates of a GPU, parameters, bytes of "
@@ -283,10 +283,10 @@ const cli_command cli_command_model = {
              .help = "A shipped preset, or a hardware file."},
             {.name = "--sequence-length",
              .argument = "S",
-             .help = "Tokens per sample. Default 2048, or what the model can take if less."},
+             .help = "Tokens per sample. Default: 2048, or what the model can take if less."},
             {.name = "--microbatch-size",
              .argument = "B",
-             .help = "Samples per microbatch. Default 1."},
+             .help = "Samples per microbatch. Default: 1."},
             {.name = "--dtype",
              .argument = "NAME",
              .help = "Of weights and activations: bfloat16 (default), float16 or float32."},

@@ -416,24 +416,34 @@ const cli_command cli_command_plan = {
         "first and the last layer. transfer_ns is the time of a layer's output to the next stage.",
     .options =
         {
-            {"--loads", 0, "FILE.json", "What layers and stages cost; - is standard input.", false},
-            {"--stages", 0, "P", "Number of stages.", false},
-            {"--balancer", 0, "NAME", "Who decides; see above.", false},
-            {"--by", 0, "WEIGHT",
-             "time, parameters or time+transfer (time, and the wait for the messages over both "
-             "cuts). Default: the balancer's own.",
-             false},
-            {"--objective", 0, "NAME",
-             "bottleneck (the largest load; default), 1f1b-bound (largest of the loads before a "
-             "stage + M * its own) or moved-bytes (with every load within load_cap_ns). partition "
-             "and tuned minimise it, the others are measured by it.",
-             false},
-            {"--chunks", 0, "V", "Chunks per rank; only 1 in this version.", false},
-            {"--schedule", 0, "NAME", "Schedule for --output and for makespan.", false},
-            {"--microbatches", 0, "M", "Microbatches of an iteration.", false},
-            {"--allow-empty-stages", 0, NULL, "Lets stages own no layer.", false},
-            {"--output", 'o', "PLAN.json", "Also writes the plan as dynmo-plan/1.", false},
-            {"--json", 0, NULL, "Prints one line of JSON.", false},
+            {.name = "--loads",
+             .argument = "FILE.json",
+             .help = "What layers and stages cost; - is standard input."},
+            {.name = "--stages", .argument = "P", .help = "Number of stages."},
+            {.name = "--balancer", .argument = "NAME", .help = "Who decides; see above."},
+            {.name = "--by",
+             .argument = "WEIGHT",
+             .help = "time, parameters or time+transfer (time, and the wait for the messages over "
+                     "both cuts). Default: the balancer's own."},
+            {.name = "--objective",
+             .argument = "NAME",
+             .help =
+                 "bottleneck (the largest load; default), 1f1b-bound (largest of the loads before "
+                 "a stage + M * its own) or moved-bytes (with every load within load_cap_ns). "
+                 "partition and tuned minimise it, the others are measured by it."},
+            {.name = "--chunks",
+             .argument = "V",
+             .help = "Chunks per rank; only 1 in this version."},
+            {.name = "--schedule",
+             .argument = "NAME",
+             .help = "Schedule for --output and for makespan."},
+            {.name = "--microbatches", .argument = "M", .help = "Microbatches of an iteration."},
+            {.name = "--allow-empty-stages", .help = "Lets stages own no layer."},
+            {.name = "--output",
+             .letter = 'o',
+             .argument = "PLAN.json",
+             .help = "Also writes the plan as dynmo-plan/1."},
+            {.name = "--json", .help = "Prints one line of JSON."},
         },
     .run = run,
 };

@@ -328,7 +328,7 @@ const cli_command cli_command_schedule = {
             {.name = "--microbatches", .argument = "M", .help = "Microbatches, 1 to 1048576."},
             {.name = "--chunks",
              .argument = "V",
-             .help = "Chunks per rank, for interleaved-1f1b. Default 2."},
+             .help = "Chunks per rank, for interleaved-1f1b. Default: 2."},
             {.name = "--costs",
              .argument = "FILE",
              .help =

@@ -443,7 +443,7 @@ static status run(const cli_arguments *arguments, error_message *err)
 const cli_command cli_command_show = {
     .name = "show",
     .synopsis = "STORE.db [--loads|--timeline [--trace NAME] [--iterations A:B]] [--json]",
-    .summary = "what is in a store",
+    .summary = "shows what is in a store",
     .description =
         "Lists the traces and runs of a store with their status, or, with --loads, what the layers "
         "of a trace cost: busy time of one microbatch, mean over the samples, with the drift of "
@@ -454,15 +454,16 @@ const cli_command cli_command_show = {
         "A trace or run that is marked running although its process is gone shows as interrupted.",
     .options =
         {
-            {"--loads", 0, NULL, "Shows the loads of a trace's layers.", false},
-            {"--timeline", 0, NULL, "Shows why the ranks were idle.", false},
-            {"--trace", 0, "NAME",
-             "The trace, by name or number; default: the newest complete one.", false},
-            {"--iterations", 0, "A:B",
-             "Only samples of these iterations, both included; one number is one iteration. "
-             "Default: all.",
-             false},
-            {"--json", 0, NULL, "Prints JSON.", false},
+            {.name = "--loads", .help = "Shows the loads of a trace's layers."},
+            {.name = "--timeline", .help = "Shows why the ranks were idle."},
+            {.name = "--trace",
+             .argument = "NAME",
+             .help = "The trace by its name or number. Default: the newest complete one."},
+            {.name = "--iterations",
+             .argument = "A:B",
+             .help = "Only samples of these iterations, both included; one number is one "
+                     "iteration. Default: all."},
+            {.name = "--json", .help = "Prints one line of JSON."},
         },
     .operand_min = 1,
     .operand_max = 1,

@@ -138,21 +138,23 @@ const cli_command cli_command_simulate = {
         "from the next one on.",
     .options =
         {
-            {"--trace", 0, "TRACE.db", "Takes costs from this store instead of the study's.",
-             false},
-            {"--model", 0, "CONFIG",
-             "Takes costs from a Hugging Face config.json or a shipped model by its name, instead "
-             "of the study's trace; needs a hardware.",
-             false},
-            {"--hardware", 0, "NAME",
-             "A hardware file or a shipped preset by its name, for the cost model and for links "
-             "and memory that the study does not give.",
-             false},
-            {"--store", 0, "RUN.db",
-             "Records the run in this store: every iteration, every plan, the timelines of the "
-             "first and last iteration. `dynmo report` and `dynmo export` read it.",
-             false},
-            {"--json", 0, NULL, "Prints one JSON object instead of the table.", false},
+            {.name = "--trace",
+             .argument = "TRACE.db",
+             .help = "Takes costs from this store instead of the study's."},
+            {.name = "--model",
+             .argument = "CONFIG",
+             .help = "Takes costs from a Hugging Face config.json or a shipped model by its name, "
+                     "instead of the study's trace; needs --hardware."},
+            {.name = "--hardware",
+             .argument = "NAME",
+             .help = "A hardware file or a shipped preset by its name, for the cost model and for "
+                     "links and memory that the study does not give."},
+            {.name = "--store",
+             .argument = "RUN.db",
+             .help =
+                 "Records the run in this store: every iteration, every plan, the timelines of the "
+                 "first and last iteration. `dynmo report` and `dynmo export perfetto` read it."},
+            {.name = "--json", .help = "Prints one line of JSON."},
         },
     .operand_min = 1,
     .operand_max = 1,

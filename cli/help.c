@@ -58,7 +58,8 @@ void cli_help_overview(text_buffer *out)
 
 void cli_help_command(const cli_command *command, text_buffer *out)
 {
-    text_format(out, "usage: dynmo %s %s\n\n", command->name, command->synopsis);
+    const char *blank = command->synopsis[0] != '\0' ? " " : "";
+    text_format(out, "usage: dynmo %s%s%s\n\n", command->name, blank, command->synopsis);
     append_wrapped(out, command->description, 0);
     text_append(out, "\n");
     for (const cli_option *option = command->options; option->name != NULL; option++) {
