@@ -425,8 +425,9 @@ static status draw(const ana_report *report, json_value rows, report_figures *fi
         result = ana_report_timeline(report->before, report->after, &figures->timeline, err);
     }
     if (result == STATUS_OK) result = plot_series(report, COURSE_BUBBLE, &figures->bubble, err);
-    if (result == STATUS_OK)
+    if (result == STATUS_OK) {
         result = plot_series(report, COURSE_IMBALANCE, &figures->imbalance, err);
+    }
     if (result == STATUS_OK) result = plot_throughput(rows, &figures->throughput, err);
     figures->drawn = result == STATUS_OK;
     return result == STATUS_UNSUPPORTED ? STATUS_OK : result;

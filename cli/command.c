@@ -52,7 +52,7 @@ static status record_option(const cli_command *command, const cli_option *option
     return STATUS_OK;
 }
 
-/// Reads the option that argv[index] is; *consumed: how many words it took.
+/// Reads the option that words[index] is; *consumed: how many words it took.
 static status parse_option(const cli_command *command, int word_count, char *const *words,
                            int index, cli_arguments *arguments, int *consumed, error_message *err)
 {

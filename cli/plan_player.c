@@ -30,8 +30,9 @@ static status stage_costs(const cli_plan_player *player, const int *first_layer,
     for (int stage = 0; stage < stages; stage++) {
         const bool owns = first_layer[stage] < first_layer[stage + 1];
         forward[stage] = costs->forward_ns[stage];
-        if (owns && problem->stage_fixed_ns != NULL)
+        if (owns && problem->stage_fixed_ns != NULL) {
             forward[stage] += problem->stage_fixed_ns[stage];
+        }
         const int last = first_layer[stage + 1] - 1;
         if (stage + 1 == stages || last < 0 || problem->transfer_ns == NULL) continue;
         send_forward[stage] = problem->transfer_ns[last];

@@ -51,8 +51,9 @@ static status read_times(json_value times, const cli_schedule_shape *shape, int 
 static int64_t *carve(arena *memory, int64_t count, error_message *err)
 {
     int64_t *array = arena_array(memory, (size_t)count, sizeof *array);
-    if (array == NULL)
+    if (array == NULL) {
         error_set(err, STATUS_NO_MEMORY, "out of memory for %" PRId64 " costs", count);
+    }
     return array;
 }
 

@@ -41,9 +41,8 @@ status sim_dispatch_create(const bal_schedule *schedule, sim_policy policy, aren
 /// @param timeline     out: begin and end of the ops in the order in which they ran, which is that
 ///                     of timeline->schedule; borrowed until the next play. Untouched on failure.
 /// @return STATUS_INFEASIBLE if a limit is below what the policy needs, naming rank, need and
-/// limit;
-///         STATUS_INVALID if there is a limit and a microbatch leaves memory behind, naming the
-///         stage.
+///         limit; STATUS_INVALID if there is a limit and a microbatch leaves memory behind, naming
+///         the stage.
 ///
 /// Time O(ops * (log(ranks + messages on their way) + chunks)), no allocation.
 status sim_dispatch_play(sim_dispatch *dispatch, const bal_stage_costs *costs,

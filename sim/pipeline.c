@@ -160,8 +160,9 @@ status sim_summary_init(const sim_order *order, arena *memory, sim_summary *summ
 {
     const size_t ranks = (size_t)order->costs.schedule->rank_count;
     int64_t *times = arena_array(memory, 3 * ranks, sizeof *times);
-    if (times == NULL)
+    if (times == NULL) {
         return error_set(err, STATUS_NO_MEMORY, "out of memory for %zu ranks", ranks);
+    }
     *summary = (sim_summary){
         .busy_ns = times,
         .first_begin_ns = times + ranks,

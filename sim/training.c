@@ -228,8 +228,9 @@ static status find_reduction(const replay *state, const int *first_layer, int64_
     }
     const int64_t step_bytes = (largest * training->gradient_bytes + replicas - 1) / replicas;
     const int64_t step_ns = bal_link_transfer_ns(training->machine.inter_node, step_bytes);
-    if (step_ns > INT64_MAX / 4 / steps)
+    if (step_ns > INT64_MAX / 4 / steps) {
         return too_large(state, "ns of the reduction of gradients");
+    }
     *reduction_ns = steps * step_ns;
     return STATUS_OK;
 }

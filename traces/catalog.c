@@ -302,8 +302,9 @@ static status op_rows(trace_store *store, sqlite3_stmt *statement, int iteration
     for (bool has_row = true;;) {
         TRY(sql_step(store, statement, &has_row, err));
         if (!has_row) break;
-        if (!sql_grow(memory, &items, filled, &capacity, sizeof **ops))
+        if (!sql_grow(memory, &items, filled, &capacity, sizeof **ops)) {
             return no_memory(store, err);
+        }
         ((trace_op *)items)[filled++] = (trace_op){
             .rank = sqlite3_column_int(statement, 0),
             .iteration = iteration,

@@ -235,9 +235,10 @@ static status take_value(trace_csv *csv, const csv_file *file, key known, const 
                             &info->tokens_per_microbatch, err);
     case KEY_MICROBATCHES:
         TRY(parse_number(file, key_names[known], value, TRACE_MICROBATCHES_MAX, &number, err));
-        if (number == 0)
+        if (number == 0) {
             return line_error(file, err, "microbatches: 0 is outside [1, %d]",
                               TRACE_MICROBATCHES_MAX);
+        }
         info->microbatch_count = (int)number;
         return STATUS_OK;
     default:
@@ -259,8 +260,9 @@ static status put_known(trace_csv *csv, csv_file *file, key known, const char *v
     }
     TRY(take_value(csv, file, known, value, err));
     csv->values[known] = strdup(value);
-    if (csv->values[known] == NULL)
+    if (csv->values[known] == NULL) {
         return error_set(err, STATUS_NO_MEMORY, "%s: out of memory", file->path);
+    }
     if (known == KEY_DEVICE) csv->info.device = csv->values[known];
     if (known == KEY_SOURCE) csv->info.recorded_by = csv->values[known];
     return STATUS_OK;
@@ -276,8 +278,9 @@ static status read_metadata(trace_csv *csv, csv_file *file, char *line, error_me
     const char *value = trim(equals + 1);
     if (name[0] == '\0') return line_error(file, err, "a key is missing before '='");
     for (int known = 0; known < KEY_COUNT; known++) {
-        if (strcmp(name, key_names[known]) == 0)
+        if (strcmp(name, key_names[known]) == 0) {
             return put_known(csv, file, (key)known, value, err);
+        }
     }
     if (csv->file_count == 0) return trace_writer_put_note(csv->writer, name, value, err);
     char numbered[128];
@@ -337,8 +340,9 @@ static status read_head(trace_csv *csv, csv_file *file, error_message *err)
     }
     for (;;) {
         TRY(next_line(file, &line, err));
-        if (line == NULL)
+        if (line == NULL) {
             return line_error(file, err, "ends before the row that names the columns");
+        }
         if (line[0] != '#') break;
         TRY(read_metadata(csv, file, line, err));
     }
@@ -425,8 +429,9 @@ static status keep_layer(trace_csv *csv, const csv_file *file, const csv_row *ro
             count *= 2;
         }
         layer_seen *layers = realloc(csv->layers, (size_t)count * sizeof *layers);
-        if (layers == NULL)
+        if (layers == NULL) {
             return error_set(err, STATUS_NO_MEMORY, "%s: out of memory", file->path);
+        }
         for (int fresh = csv->layer_count; fresh < count; fresh++) {
             layers[fresh] = (layer_seen){TRACE_NOT_RECORDED, TRACE_NOT_RECORDED};
         }

@@ -40,8 +40,8 @@ const trace_info *trace_reader_info(const trace_reader *reader);
 /// - has_split is false if any row of the trace holds a full backward and no backward_split is
 ///   assumed; then B and W, where they are recorded, are added up.
 /// - activation_bytes is the mean over the sample's microbatches, rounded up, NULL if the sample
-/// has a forward
-///   without it. parameters, state_bytes and message_bytes are NULL unless every layer has them.
+///   has a forward without it. parameters, state_bytes and message_bytes are NULL unless every
+///   layer has them.
 ///
 /// @param costs   borrowed until the next call
 /// @param changed false if the sample is that of the call before

@@ -75,8 +75,9 @@ static status pragma_text(trace_store *store, const char *text, char **answer, e
         const char *value = has_row ? (const char *)sqlite3_column_text(statement, 0) : "";
         free(*answer);
         *answer = strdup(value != NULL ? value : "");
-        if (*answer == NULL)
+        if (*answer == NULL) {
             result = error_set(err, STATUS_NO_MEMORY, "%s: out of memory", store->path);
+        }
     }
     sqlite3_finalize(statement);
     return result;
@@ -84,8 +85,9 @@ static status pragma_text(trace_store *store, const char *text, char **answer, e
 
 static status choose_journal(trace_store *store, error_message *err)
 {
-    if (store->mode == TRACE_READ)
+    if (store->mode == TRACE_READ) {
         return pragma_text(store, "PRAGMA journal_mode", &store->journal, err);
+    }
     if (!is_network_file_system(store->path)) {
         TRY(pragma_text(store, "PRAGMA journal_mode=WAL", &store->journal, err));
     }
@@ -128,8 +130,9 @@ static status open_connection(trace_store *store, error_message *err)
     const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_EXRESCODE |
                       (store->mode == TRACE_WRITE ? SQLITE_OPEN_CREATE : 0);
     const int code = sqlite3_open_v2(store->path, &store->db, flags, NULL);
-    if (store->db == NULL)
+    if (store->db == NULL) {
         return error_set(err, STATUS_NO_MEMORY, "%s: out of memory", store->path);
+    }
     if (code != SQLITE_OK) return sql_error(store, code, err);
     trace_store_set_patience(store, SQL_PATIENCE_MS);
     sqlite3_db_config(store->db, SQLITE_DBCONFIG_DQS_DML, 0, NULL);
