@@ -1,5 +1,7 @@
 #include "analysis/compare.h"
 
+#include "base/json.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -55,6 +57,34 @@ static sim_training training_of(const ana_setup *setup, const ana_balancing *bal
     };
 }
 
+/// What is written must be readable again: JSON ends at 2^53, which as a time are 104 days.
+static status check_readable(const ana_row *row, int rank_count, error_message *err)
+{
+    const sim_training_result *result = &row->result;
+    int64_t peak_bytes = 0;
+    for (int rank = 0; result->executable && rank < rank_count; rank++) {
+        if (result->peak_memory_bytes[rank] > peak_bytes) {
+            peak_bytes = result->peak_memory_bytes[rank];
+        }
+    }
+    const struct {
+        const char *name;
+        int64_t value;
+    } numbers[] = {
+        {"total_ns", result->total_ns},
+        {"moved_bytes", result->moved_bytes},
+        {"peak_memory_bytes", peak_bytes},
+        {"bottleneck_ns", result->bottleneck_ns},
+    };
+    for (size_t each = 0; each < sizeof numbers / sizeof numbers[0]; each++) {
+        if (numbers[each].value <= JSON_INTEGER_MAX) continue;
+        return error_set(err, STATUS_INVALID,
+                         "%s: %s %" PRId64 " of the run exceeds 2^53 = 9007199254740992",
+                         row->balancing->label, numbers[each].name, numbers[each].value);
+    }
+    return STATUS_OK;
+}
+
 static status play_row(const ana_setup *setup, ana_listener *listener, arena *memory, ana_row *row,
                        error_message *err)
 {
@@ -71,7 +101,10 @@ static status play_row(const ana_setup *setup, ana_listener *listener, arena *me
         }
         snprintf(row->message, sizeof row->message, "%.*s", (int)sizeof row->message - 1,
                  inner.message);
-    } else if (row->result.executable) {
+        return STATUS_OK;
+    }
+    TRY(check_readable(row, setup->machine.rank_count, err));
+    if (row->result.executable) {
         row->iteration_mean_ns = row->result.total_ns / setup->iteration_count;
         row->per_second = rate(setup, row->result.total_ns);
     }

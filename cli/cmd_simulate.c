@@ -106,6 +106,11 @@ static status simulate(const cli_arguments *arguments, ana_study *study, arena *
 
 static status run(const cli_arguments *arguments, error_message *err)
 {
+    if (cli_has(arguments, "--trace") && cli_has(arguments, "--model")) {
+        return error_set(err, STATUS_INVALID,
+                         "dynmo simulate: both --trace and --model are given; costs come from one "
+                         "of them");
+    }
     arena *memory = arena_create(1 << 20);
     if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     ana_study study;

@@ -66,6 +66,8 @@ grep -q 'no gnuplot to draw the figures' plain.html || fail 'a report without fi
 refuse 1 'none.json: No such file or directory' simulate none.json
 refuse 2 'usage: dynmo simulate STUDY.json [--trace TRACE.db | --model CONFIG --hardware NAME] [--store RUN.db] [--json]' \
     simulate
+refuse 2 'dynmo simulate: both --trace and --model are given; costs come from one of them' \
+    simulate s.json --trace t.db --model gpt2 --hardware h100-sxm
 study ',"balancing":[{"balancer":"partitio"}]'
 refuse 2 "s.json: balancing[0].balancer: unknown balancer 'partitio'; did you mean 'partition'?" \
     simulate s.json
@@ -73,6 +75,12 @@ study ',"training":{"iterations":1e99}'
 refuse 2 's.json: training.iterations: integer 1e+99 exceeds 2^53' simulate s.json
 study ',"training":{"iterations":NaN}'
 refuse 2 's.json:1: not valid JSON' simulate s.json
+study ',"training":{"optimizer_step_ns":1000000000000,"iterations":10000}'
+refuse 2 'even: total_ns 10001902918850661 of the run exceeds 2^53 = 9007199254740992' \
+    simulate s.json
+study ',"training":{"state_bytes_per_parameter":4},"balancing":[{"balancer":"even"}]'
+"$dynmo" simulate s.json | grep -q '^  given  *training.state_bytes_per_parameter  4 B$' ||
+    fail 'bytes of state per parameter: not among the inputs'
 study ',"cluster":{"memory_bytes":1000}'
 "$dynmo" simulate s.json >out 2>err
 [ $? -eq 3 ] || fail 'memory that nothing fits: exit status'
