@@ -106,8 +106,9 @@ static bool relax(const trace_alignment *alignment, int64_t slack_ns, bool is_up
             const int64_t least_ns = each->least_ns + slack_ns;
             int64_t *from = &offset_ns[each->from];
             int64_t *to = &offset_ns[each->to];
-            if (is_upper && *to<UNBOUNDED && * from> * to + least_ns) {
-                *from = *to + least_ns;
+            const int64_t from_max_ns = *to < UNBOUNDED ? *to + least_ns : UNBOUNDED;
+            if (is_upper && *from > from_max_ns) {
+                *from = from_max_ns;
                 changed = true;
             } else if (!is_upper && *from > -UNBOUNDED && *to < *from - least_ns) {
                 *to = *from - least_ns;
@@ -122,7 +123,7 @@ static bool relax(const trace_alignment *alignment, int64_t slack_ns, bool is_up
 /// The smallest slack under which the bounds agree: bisection.
 static status find_slack(trace_alignment *alignment, int64_t *scratch_ns, error_message *err)
 {
-    int64_t low_ns = -1; // contradicts
+    int64_t low_ns = 0; // contradicts
     int64_t high_ns = TRACE_CONTRADICTION_MAX_NS;
     if (relax(alignment, 0, true, scratch_ns)) return STATUS_OK;
     if (!relax(alignment, high_ns, true, scratch_ns)) {
@@ -131,7 +132,7 @@ static status find_slack(trace_alignment *alignment, int64_t *scratch_ns, error_
                          " ms, whatever their clocks: these are not traces of one run",
                          TRACE_CONTRADICTION_MAX_NS / 1000000);
     }
-    for (low_ns = 0; high_ns - low_ns > 1;) {
+    while (high_ns - low_ns > 1) {
         const int64_t middle_ns = low_ns + (high_ns - low_ns) / 2;
         if (relax(alignment, middle_ns, true, scratch_ns)) {
             high_ns = middle_ns;

@@ -81,7 +81,7 @@ static int compare_launch_correlations(const void *a, const void *b)
     if (left->correlation != right->correlation) {
         return left->correlation < right->correlation ? -1 : 1;
     }
-    if (left->ts_ns != right->ts_ns) return (uint64_t)left->ts_ns < (uint64_t)right->ts_ns ? -1 : 1;
+    if (left->mark != right->mark) return (uint64_t)left->mark < (uint64_t)right->mark ? -1 : 1;
     return (left->thread > right->thread) - (left->thread < right->thread);
 }
 
@@ -145,7 +145,7 @@ static status place_launches(kineto_events *events, error_message *err)
             // The backward of an overlapped pair is launched from other threads than its own.
             if (mark != NO_MARK && events->marks[mark].is_overlapped) mark++;
         }
-        launch->ts_ns = mark == NO_MARK ? -1 : (int64_t)mark;
+        launch->mark = mark == NO_MARK ? -1 : (int64_t)mark;
     }
     open_marks_free(&open);
     sort_launches(events->launches, count, compare_launch_correlations);
@@ -211,13 +211,13 @@ static status place_works(kineto_events *events, trace_recording *recording, err
             continue;
         }
         TRY(check_process(events, launch, err));
-        if (launch->ts_ns < 0) {
+        if (launch->mark < 0) {
             ops->outside++;
             ops->outside_ns += length_ns;
             continue;
         }
-        const kineto_mark *mark = &events->marks[launch->ts_ns];
-        work.key = (uint32_t)launch->ts_ns;
+        const kineto_mark *mark = &events->marks[launch->mark];
+        work.key = (uint32_t)launch->mark;
         work.flags = component_in(mark, work.flags);
         if (mark->window.is_load) {
             ops->loads++;

@@ -36,7 +36,10 @@ typedef struct kineto_mark {
 } kineto_mark;
 
 typedef struct kineto_launch {
-    int64_t ts_ns; // later: the mark it belongs to, or -1
+    union {
+        int64_t ts_ns; // as it is read
+        int64_t mark;  // once it is placed: the mark it belongs to, or -1
+    };
     uint32_t correlation;
     uint32_t thread;
 } kineto_launch;
