@@ -283,7 +283,9 @@ static void append_lead(json_value root, json_value best, text_buffer *out)
         append_escaped(out, string_or(json_member(best, "label"), ""));
         text_append(out, "</b>");
         if (even > 0) text_format(out, ", %.3fx <i>even</i>", even);
-        if (tuned > 0) text_format(out, ", %.3fx <i>tuned</i> (the best static split)", tuned);
+        if (tuned > 0)
+            text_format(out, ", %.3fx <i>tuned</i> (the best split for the first iteration)",
+                        tuned);
         text_append(out, ".");
     }
     text_append(out, "</p>\n");

@@ -16,7 +16,7 @@ static const bal_balancer table[] = {
      BAL_WEIGHT_PARAMETERS, bal_balance_parameters},
     {"parameters-legacy", "DeepSpeed's partition_balanced before 0.12.5, faults included", false,
      false, BAL_WEIGHT_PARAMETERS, bal_balance_parameters_legacy},
-    {"tuned", "the best static split of the first iteration, embedding and head counted", true,
+    {"tuned", "the best static split for the first iteration, embedding and head counted", true,
      false, BAL_WEIGHT_TIME, bal_balance_tuned},
     {"partition", "the exact contiguous optimum", false, false, BAL_WEIGHT_TIME,
      bal_balance_partition},
