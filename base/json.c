@@ -32,50 +32,72 @@ static int line_of(const char *bytes, size_t offset)
     return line;
 }
 
-/// cJSON keeps numbers as double and nests without asking, so what a double or the stack would
-/// not hold is looked for in the text: integers above 2^53, and depth above JSON_DEPTH_MAX.
+/// What a text holds that cJSON would not keep is looked for before it reads: it keeps numbers as
+/// double and nests without asking.
+typedef struct text_check {
+    const char *name;
+    const char *bytes; // [length]
+    size_t length;
+    const char *last_string; // a key, in front of a number: for messages
+    int last_string_length;
+} text_check;
+
+/// From an opening quote to the closing one, or the end.
+static size_t string_end(text_check *text, size_t begin)
+{
+    enum { SHOWN_MAX = 60 };
+    size_t at = begin + 1;
+    while (at < text->length && text->bytes[at] != '"') {
+        at += text->bytes[at] == '\\' ? 2 : 1;
+    }
+    if (at > text->length) at = text->length;
+    const size_t shown = at - begin - 1;
+    text->last_string = text->bytes + begin + 1;
+    text->last_string_length = shown > SHOWN_MAX ? SHOWN_MAX : (int)shown;
+    return at;
+}
+
+/// To the last byte of a number; an integer above 2^53 is refused.
+static status check_number(const text_check *text, size_t begin, size_t *last, error_message *err)
+{
+    uint64_t magnitude = 0;
+    bool is_integer = true;
+    bool is_large = false;
+    size_t at = begin;
+    for (; at < text->length && text->bytes[at] != '\0' &&
+           strchr("0123456789.eE+-", text->bytes[at]) != NULL;
+         at++) {
+        if (text->bytes[at] < '0' || text->bytes[at] > '9') is_integer = false;
+        if (!is_integer || is_large) continue;
+        magnitude = magnitude * 10 + (uint64_t)(text->bytes[at] - '0');
+        is_large = magnitude > (uint64_t)JSON_INTEGER_MAX;
+    }
+    *last = at - 1;
+    if (!is_integer || !is_large) return STATUS_OK;
+    const int digits = at - begin > 40 ? 40 : (int)(at - begin);
+    return error_set(err, STATUS_FORMAT,
+                     "%s:%d: %.*s: integer %.*s exceeds 2^53 = 9007199254740992", text->name,
+                     line_of(text->bytes, begin), text->last_string_length, text->last_string,
+                     digits, text->bytes + begin);
+}
+
 static status check_text(const char *name, const char *bytes, size_t length, error_message *err)
 {
-    const char *last_string = bytes;
-    int last_string_length = 0;
+    text_check text = {.name = name, .bytes = bytes, .length = length, .last_string = bytes};
     int depth = 0;
     for (size_t at = 0; at < length; at++) {
-        const char c = bytes[at];
-        if (c == '"') {
-            const size_t begin = ++at;
-            while (at < length && bytes[at] != '"') {
-                at += bytes[at] == '\\' ? 2 : 1;
-            }
-            last_string = bytes + begin;
-            last_string_length = (int)((at < length ? at : length) - begin);
-            if (last_string_length > 60) last_string_length = 60;
-        } else if (c == '{' || c == '[') {
+        const char byte = bytes[at];
+        if (byte == '"') {
+            at = string_end(&text, at);
+        } else if (byte == '{' || byte == '[') {
             if (++depth > JSON_DEPTH_MAX) {
                 return error_set(err, STATUS_FORMAT, "%s:%d: nested deeper than %d levels", name,
                                  line_of(bytes, at), JSON_DEPTH_MAX);
             }
-        } else if (c == '}' || c == ']') {
+        } else if (byte == '}' || byte == ']') {
             depth--;
-        } else if (c >= '0' && c <= '9') {
-            const size_t begin = at;
-            bool integer = true;
-            uint64_t magnitude = 0;
-            bool large = false;
-            for (; at < length && strchr("0123456789.eE+-", bytes[at]) != NULL && bytes[at] != '\0';
-                 at++) {
-                if (bytes[at] < '0' || bytes[at] > '9') integer = false;
-                if (!integer || large) continue;
-                magnitude = magnitude * 10 + (uint64_t)(bytes[at] - '0');
-                large = magnitude > (uint64_t)JSON_INTEGER_MAX;
-            }
-            if (integer && large) {
-                const int digits = at - begin > 40 ? 40 : (int)(at - begin);
-                return error_set(err, STATUS_FORMAT,
-                                 "%s:%d: %.*s: integer %.*s exceeds 2^53 = 9007199254740992", name,
-                                 line_of(bytes, begin), last_string_length, last_string, digits,
-                                 bytes + begin);
-            }
-            at--;
+        } else if (byte >= '0' && byte <= '9') {
+            TRY(check_number(&text, at, &at, err));
         }
     }
     return STATUS_OK;
@@ -107,23 +129,31 @@ static status check_duplicates_of(const char *name, const cJSON *object, error_m
     return result;
 }
 
-/// Depth first with an explicit stack: check_text has bounded the depth.
+/// A walk over a document, depth first: the containers around the node that it is at. check_text
+/// has bounded the depth.
+typedef struct walk {
+    const cJSON *around[JSON_DEPTH_MAX + 1]; // [depth]
+    int depth;
+} walk;
+
+/// The node behind node, or NULL behind the last.
+static const cJSON *walk_next(walk *path, const cJSON *node)
+{
+    if (node->child != NULL) {
+        path->around[path->depth++] = node;
+        return node->child;
+    }
+    while (path->depth > 0 && node->next == NULL) {
+        node = path->around[--path->depth];
+    }
+    return path->depth > 0 ? node->next : NULL;
+}
+
 static status check_duplicates(const char *name, const cJSON *root, error_message *err)
 {
-    const cJSON *stack[JSON_DEPTH_MAX + 2];
-    int height = 0;
-    const cJSON *node = root;
-    while (node != NULL) {
+    walk path = {.depth = 0};
+    for (const cJSON *node = root; node != NULL; node = walk_next(&path, node)) {
         if (cJSON_IsObject(node)) TRY(check_duplicates_of(name, node, err));
-        if (node->child != NULL) {
-            stack[height++] = node;
-            node = node->child;
-            continue;
-        }
-        while (node != root && node->next == NULL && height > 0) {
-            node = stack[--height];
-        }
-        node = node == root ? NULL : node->next;
     }
     return STATUS_OK;
 }
@@ -252,26 +282,36 @@ const char *json_key(json_value value)
     return value.key;
 }
 
-/// Writes the path of target below node into path; true once found. Walks the tree depth first,
-/// which only a failing read pays for.
-static bool path_find(const cJSON *node, const cJSON *target, char *path, size_t capacity,
-                      int depth)
+/// Appends one step of a path: ".key", or "[index]".
+static void path_append(char path[JSON_PATH_BYTES], const cJSON *container, const cJSON *child)
 {
-    if (node == target) return true;
-    if (depth > JSON_DEPTH_MAX) return false;
     const size_t length = strlen(path);
-    int index = 0;
-    for (const cJSON *child = node->child; child != NULL; child = child->next, index++) {
-        if (child->string != NULL) {
-            snprintf(path + length, capacity - length, "%s%s", length > 0 ? "." : "",
-                     child->string);
-        } else {
-            snprintf(path + length, capacity - length, "[%d]", index);
-        }
-        if (path_find(child, target, path, capacity, depth + 1)) return true;
-        path[length] = '\0';
+    char *end = path + length;
+    if (child->string != NULL) {
+        snprintf(end, JSON_PATH_BYTES - length, "%s%s", length > 0 ? "." : "", child->string);
+        return;
     }
-    return false;
+    int index = 0;
+    for (const cJSON *other = container->child; other != child; other = other->next) {
+        index++;
+    }
+    snprintf(end, JSON_PATH_BYTES - length, "[%d]", index);
+}
+
+/// Writes the path of target, which is in the document: a search that only a failing read pays for.
+static void path_of(const cJSON *root, const cJSON *target, char path[JSON_PATH_BYTES])
+{
+    walk around = {.depth = 0};
+    const cJSON *node = root;
+    while (node != target) {
+        node = walk_next(&around, node);
+        assert(node != NULL);
+    }
+    path[0] = '\0';
+    for (int level = 0; level < around.depth; level++) {
+        const bool is_last = level + 1 == around.depth;
+        path_append(path, around.around[level], is_last ? node : around.around[level + 1]);
+    }
 }
 
 status json_error(json_value value, status code, error_message *err, const char *format, ...)
@@ -283,7 +323,7 @@ status json_error(json_value value, status code, error_message *err, const char 
     va_end(arguments);
     char path[JSON_PATH_BYTES] = "";
     const cJSON *target = value.node != NULL ? node_of(value) : value.parent;
-    if (target != NULL) path_find(value.document->root, target, path, sizeof path, 0);
+    if (target != NULL) path_of(value.document->root, target, path);
     if (value.node == NULL && value.key != NULL) {
         const size_t length = strlen(path);
         snprintf(path + length, sizeof path - length, "%s%s", length > 0 ? "." : "", value.key);
