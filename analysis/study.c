@@ -2,6 +2,7 @@
 
 #include "balance/schedule.h"
 #include "base/file.h"
+#include "models/shipped.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -99,22 +100,27 @@ static status read_int(const reading *state, json_value object, const char *sect
     return STATUS_OK;
 }
 
-/// A path in the file, made relative to the file's folder.
+/// A path in the file, made relative to the file's folder. NULL if out of memory.
 static const char *path_beside(const reading *state, const char *path)
 {
     const char *slash = strrchr(state->study->path, '/');
     if (path[0] == '/' || slash == NULL || strcmp(state->study->path, "-") == 0) return path;
-    char joined[4096];
-    snprintf(joined, sizeof joined, "%.*s/%s", (int)(slash - state->study->path),
-             state->study->path, path);
-    return arena_string(state->memory, joined);
+    const size_t folder = (size_t)(slash + 1 - state->study->path);
+    char *joined = arena_array(state->memory, folder + strlen(path) + 1, 1);
+    if (joined == NULL) return NULL;
+    memcpy(joined, state->study->path, folder);
+    memcpy(joined + folder, path, strlen(path) + 1);
+    return joined;
 }
 
-static status read_path(const reading *state, json_value value, bool may_be_name, const char **path)
+/// @param shipped files that can be meant by their names, or NULL: there are none
+static status read_path(const reading *state, json_value value, const embedded_file *shipped,
+                        const char **path)
 {
     const char *text = NULL;
     TRY(json_string(value, &text, state->err));
-    const bool is_name = may_be_name && strchr(text, '/') == NULL && strchr(text, '.') == NULL;
+    const bool is_word = strchr(text, '/') == NULL && strchr(text, '.') == NULL;
+    const bool is_name = shipped != NULL && (is_word || embedded_find(shipped, text) != NULL);
     *path = is_name ? text : path_beside(state, text);
     return *path != NULL ? STATUS_OK : error_set(state->err, STATUS_NO_MEMORY, "out of memory");
 }
@@ -122,9 +128,9 @@ static status read_path(const reading *state, json_value value, bool may_be_name
 static status read_trace(const reading *state, json_value trace)
 {
     static const char *const keys[] = {"store", "name", "first_iteration"};
-    if (json_is_string(trace)) return read_path(state, trace, false, &state->study->trace_path);
+    if (json_is_string(trace)) return read_path(state, trace, NULL, &state->study->trace_path);
     TRY(json_check_keys(trace, keys, COUNT_OF(keys), state->err));
-    TRY(read_path(state, json_member(trace, "store"), false, &state->study->trace_path));
+    TRY(read_path(state, json_member(trace, "store"), NULL, &state->study->trace_path));
     TRY(read_int(state, trace, "trace", "first_iteration", "", 0, ITERATIONS_MAX,
                  &state->study->first_iteration));
     const json_value name = json_member(trace, "name");
@@ -143,8 +149,9 @@ static status read_costs(const reading *state, json_value root)
                           "both 'trace' and 'model' are given; costs come from one of them");
     }
     if (!json_is_missing(trace)) TRY(read_trace(state, trace));
-    if (!json_is_missing(model)) TRY(read_path(state, model, true, &study->model));
-    if (!json_is_missing(hardware)) TRY(read_path(state, hardware, true, &study->hardware));
+    if (!json_is_missing(model)) TRY(read_path(state, model, model_shipped_configs, &study->model));
+    if (!json_is_missing(hardware))
+        TRY(read_path(state, hardware, model_shipped_hardware, &study->hardware));
     return STATUS_OK;
 }
 
@@ -339,12 +346,11 @@ static status read_dynamism(const reading *state, json_value dynamism)
 
 static status read_weight(const reading *state, json_value by, bal_weight *weight)
 {
-    static const char *const names[BAL_WEIGHT_COUNT] = {"time", "parameters", "time+transfer"};
     if (json_is_missing(by)) return STATUS_OK;
     const char *text = NULL;
     TRY(json_string(by, &text, state->err));
     for (int known = 0; known < BAL_WEIGHT_COUNT; known++) {
-        if (strcmp(text, names[known]) == 0) {
+        if (strcmp(text, bal_weight_names[known]) == 0) {
             *weight = (bal_weight)known;
             return STATUS_OK;
         }
@@ -367,17 +373,13 @@ static status find_balancer(const reading *state, json_value name, const bal_bal
 /// "partition on-change", with the weight where it is not the balancer's own.
 static const char *label_of(const ana_balancing *row, arena *memory)
 {
-    static const char *const by[BAL_WEIGHT_COUNT] = {"", " by parameters", " by time+transfer"};
     char policy[32];
     bal_policy_name(row->policy, policy);
     const bool own = row->weight == row->balancer->weight;
     const bool never = row->policy.kind == BAL_POLICY_NEVER;
     char label[128];
-    snprintf(label, sizeof label, "%s%s%s%s", row->balancer->name,
-             own                              ? ""
-             : row->weight == BAL_WEIGHT_TIME ? " by time"
-                                              : by[row->weight],
-             never ? "" : " ", never ? "" : policy);
+    snprintf(label, sizeof label, "%s%s%s%s%s", row->balancer->name, own ? "" : " by ",
+             own ? "" : bal_weight_names[row->weight], never ? "" : " ", never ? "" : policy);
     return arena_string(memory, label);
 }
 

@@ -9,6 +9,12 @@
 #include <inttypes.h>
 #include <string.h>
 
+const char *const bal_weight_names[BAL_WEIGHT_COUNT] = {
+    [BAL_WEIGHT_TIME] = "time",
+    [BAL_WEIGHT_PARAMETERS] = "parameters",
+    [BAL_WEIGHT_TIME_TRANSFER] = "time+transfer",
+};
+
 static const bal_balancer table[] = {
     {"even", "the same number of transformer layers per stage, as Megatron-LM", true, false,
      BAL_WEIGHT_TIME, bal_balance_even},

@@ -10,6 +10,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/// The weights as files and options spell them: "time", "parameters", "time+transfer".
+extern const char *const bal_weight_names[BAL_WEIGHT_COUNT];
+
 /// One layer that a historical diffusion balancer sent from rank to rank.
 typedef struct bal_transfer {
     int from;

@@ -27,8 +27,6 @@ typedef struct plan_run {
     bal_migration migration; // from current_first_layer; empty without one
 } plan_run;
 
-static const char *const weight_names[] = {"time", "parameters", "time+transfer"};
-_Static_assert(sizeof weight_names / sizeof weight_names[0] == BAL_WEIGHT_COUNT, "a name each");
 static const char *const objective_names[] = {"bottleneck", "1f1b-bound", "moved-bytes"};
 _Static_assert(sizeof objective_names / sizeof objective_names[0] == BAL_OBJECTIVE_COUNT,
                "a name each");
@@ -94,7 +92,7 @@ static status read_options(const cli_arguments *arguments, arena *memory, plan_r
     TRY(cli_int(arguments, "--microbatches", 1, BAL_MICROBATCHES_MAX, 0, &microbatches, err));
     TRY(cli_int(arguments, "--chunks", 1, BAL_CHUNKS_MAX, 1, &chunks, err));
     TRY(find_balancer(cli_value(arguments, "--balancer"), &run->balancer, err));
-    TRY(choose(arguments, "--by", weight_names, BAL_WEIGHT_COUNT, (int)run->balancer->weight,
+    TRY(choose(arguments, "--by", bal_weight_names, BAL_WEIGHT_COUNT, (int)run->balancer->weight,
                &weight, err));
     TRY(choose(arguments, "--objective", objective_names, BAL_OBJECTIVE_COUNT,
                BAL_OBJECTIVE_BOTTLENECK, &objective, err));
@@ -287,7 +285,8 @@ static void write_text(const plan_run *run, text_buffer *out)
     char value[32];
     char bound[32];
     text_format(out, "%s by %s, %d layers on %d stages, minimising %s\n\n", run->balancer->name,
-                weight_names[problem->weight], problem->layers.layer_count, problem->stage_count,
+                bal_weight_names[problem->weight], problem->layers.layer_count,
+                problem->stage_count,
                 answer->iteration_ns >= 0 ? "the iteration" : objective_names[problem->objective]);
     text_format(out, "%5s  %12s  %s\n", answer->owner != NULL ? "rank" : "stage", "load", "layers");
     for (int stage = 0; stage < problem->stage_count; stage++) {

@@ -127,6 +127,26 @@ static void the_command_line_overrides_where_costs_come_from(void **state)
     remove_study(&file);
 }
 
+static void a_shipped_name_is_no_path_even_with_a_dot(void **state)
+{
+    (void)state;
+    const study_file file =
+        write_study("{\"schema\":\"dynmo-study/"
+                    "1\",\"model\":\"llama-moe-3.5b\",\"hardware\":\"own.json\"" STAGES "}");
+    arena *memory = arena_create(4096);
+    ana_study study;
+    char hardware[128];
+    snprintf(hardware, sizeof hardware, "%s/own.json", file.folder);
+
+    assert_int_equal(ana_study_open(file.path, NULL, NULL, NULL, memory, &study, NULL), STATUS_OK);
+
+    assert_string_equal(study.model, "llama-moe-3.5b");
+    assert_string_equal(study.hardware, hardware);
+    ana_study_close(&study);
+    arena_destroy(memory);
+    remove_study(&file);
+}
+
 static void everything_unknown_is_named_with_what_is_near(void **state)
 {
     (void)state;
@@ -192,6 +212,7 @@ int main(void)
         cmocka_unit_test(a_short_study_gets_stated_defaults),
         cmocka_unit_test(values_carry_the_origin_that_the_study_states),
         cmocka_unit_test(the_command_line_overrides_where_costs_come_from),
+        cmocka_unit_test(a_shipped_name_is_no_path_even_with_a_dot),
         cmocka_unit_test(everything_unknown_is_named_with_what_is_near),
         cmocka_unit_test(numbers_outside_their_limits_are_refused),
         cmocka_unit_test(contradictions_and_parts_of_later_versions_are_refused),
