@@ -282,25 +282,13 @@ static void write_metrics(json_writer *writer, const char *key, const bal_metric
 {
     json_write_key(writer, key);
     json_begin_object(writer);
-    json_write_key(writer, "makespan_ns");
-    json_write_int64(writer, metrics->makespan_ns);
-    json_write_key(writer, "span_ns");
-    json_write_int64(writer, metrics->span_ns);
-    json_write_key(writer, "bubble_ratio");
-    json_write_double(writer, metrics->bubble_ratio);
-    json_write_key(writer, "zb_bubble_rate");
-    json_write_double(writer, metrics->zb_bubble_rate);
-    json_write_key(writer, "imbalance_ratio");
-    json_write_double(writer, metrics->imbalance_ratio);
-    json_write_key(writer, "load_spread_ratio");
-    json_write_double(writer, metrics->load_spread_ratio);
+    json_put_int64(writer, "makespan_ns", metrics->makespan_ns);
+    json_put_int64(writer, "span_ns", metrics->span_ns);
+    json_put_double(writer, "bubble_ratio", metrics->bubble_ratio);
+    json_put_double(writer, "zb_bubble_rate", metrics->zb_bubble_rate);
+    json_put_double(writer, "imbalance_ratio", metrics->imbalance_ratio);
+    json_put_double(writer, "load_spread_ratio", metrics->load_spread_ratio);
     json_end_object(writer);
-}
-
-static void write_number(json_writer *writer, const char *key, int64_t value)
-{
-    json_write_key(writer, key);
-    json_write_int64(writer, value);
 }
 
 static void write_ratio(json_writer *writer, const char *key, double value)
@@ -316,18 +304,17 @@ static void write_ratio(json_writer *writer, const char *key, double value)
 static void write_times(const ana_setup *setup, const ana_row *row, json_writer *writer)
 {
     const sim_training_result *result = &row->result;
-    json_write_key(writer,
-                   setup->tokens_per_microbatch > 0 ? "tokens_per_s" : "microbatches_per_s");
-    json_write_double(writer, row->per_second);
+    json_put_double(writer,
+                    setup->tokens_per_microbatch > 0 ? "tokens_per_s" : "microbatches_per_s",
+                    row->per_second);
     write_ratio(writer, "relative_to_even", row->relative_to_even);
     write_ratio(writer, "relative_to_tuned", row->relative_to_tuned);
-    write_number(writer, "total_ns", result->total_ns);
-    write_number(writer, "iteration_mean_ns", row->iteration_mean_ns);
-    write_number(writer, "pipeline_ns", result->pipeline_ns);
-    write_number(writer, "decision_ns", result->decision_ns);
-    write_number(writer, "migration_ns", result->migration_ns);
-    json_write_key(writer, "bubble_ratio");
-    json_write_double(writer, result->bubble_ratio);
+    json_put_int64(writer, "total_ns", result->total_ns);
+    json_put_int64(writer, "iteration_mean_ns", row->iteration_mean_ns);
+    json_put_int64(writer, "pipeline_ns", result->pipeline_ns);
+    json_put_int64(writer, "decision_ns", result->decision_ns);
+    json_put_int64(writer, "migration_ns", result->migration_ns);
+    json_put_double(writer, "bubble_ratio", result->bubble_ratio);
     write_metrics(writer, "first", &result->first);
     write_metrics(writer, "last", &result->last);
     json_write_key(writer, "start_first_layer");
@@ -336,8 +323,7 @@ static void write_times(const ana_setup *setup, const ana_row *row, json_writer 
     json_write_int_array(writer, result->final_first_layer, result->stage_count + 1);
     json_write_key(writer, "peak_memory_bytes");
     json_write_int64_array(writer, result->peak_memory_bytes, setup->machine.rank_count);
-    json_write_key(writer, "fits");
-    json_write_bool(writer, result->fits);
+    json_put_bool(writer, "fits", result->fits);
 }
 
 static void write_row(const ana_setup *setup, const ana_row *row, json_writer *writer)
@@ -346,30 +332,24 @@ static void write_row(const ana_setup *setup, const ana_row *row, json_writer *w
     char policy[32];
     bal_policy_name(row->balancing->policy, policy);
     json_begin_object(writer);
-    json_write_key(writer, "label");
-    json_write_string(writer, row->balancing->label);
-    json_write_key(writer, "balancer");
-    json_write_string(writer, row->balancing->balancer->name);
-    json_write_key(writer, "policy");
-    json_write_string(writer, policy);
+    json_put_string(writer, "label", row->balancing->label);
+    json_put_string(writer, "balancer", row->balancing->balancer->name);
+    json_put_string(writer, "policy", policy);
     if (row->outcome != STATUS_OK) {
-        json_write_key(writer, "infeasible");
-        json_write_string(writer, row->message);
+        json_put_string(writer, "infeasible", row->message);
         json_end_object(writer);
         return;
     }
-    json_write_key(writer, "executable");
-    json_write_bool(writer, result->executable);
+    json_put_bool(writer, "executable", result->executable);
     if (result->executable) write_times(setup, row, writer);
-    json_write_key(writer, "imbalance_ratio");
-    json_write_double(writer, result->imbalance_ratio);
-    write_number(writer, "changes", result->change_count);
-    write_number(writer, "decisions", result->decision_count);
-    write_number(writer, "rebalances", result->rebalance_count);
-    write_number(writer, "moved_layers", result->moved_layer_count);
-    write_number(writer, "moved_bytes", result->moved_bytes);
-    write_number(writer, "bottleneck_ns", result->bottleneck_ns);
-    write_number(writer, "bottleneck_lower_bound_ns", result->bottleneck_lower_bound_ns);
+    json_put_double(writer, "imbalance_ratio", result->imbalance_ratio);
+    json_put_int64(writer, "changes", result->change_count);
+    json_put_int64(writer, "decisions", result->decision_count);
+    json_put_int64(writer, "rebalances", result->rebalance_count);
+    json_put_int64(writer, "moved_layers", result->moved_layer_count);
+    json_put_int64(writer, "moved_bytes", result->moved_bytes);
+    json_put_int64(writer, "bottleneck_ns", result->bottleneck_ns);
+    json_put_int64(writer, "bottleneck_lower_bound_ns", result->bottleneck_lower_bound_ns);
     json_end_object(writer);
 }
 
@@ -378,12 +358,9 @@ static void write_inputs(const ana_inputs *inputs, json_writer *writer)
     json_begin_array(writer);
     for (int input = 0; input < inputs->count; input++) {
         json_begin_object(writer);
-        json_write_key(writer, "name");
-        json_write_string(writer, inputs->entries[input].name);
-        json_write_key(writer, "value");
-        json_write_string(writer, inputs->entries[input].value);
-        json_write_key(writer, "origin");
-        json_write_string(writer, model_origin_kind_name(inputs->entries[input].origin));
+        json_put_string(writer, "name", inputs->entries[input].name);
+        json_put_string(writer, "value", inputs->entries[input].value);
+        json_put_string(writer, "origin", model_origin_kind_name(inputs->entries[input].origin));
         json_end_object(writer);
     }
     json_end_array(writer);
@@ -394,16 +371,13 @@ void ana_comparison_write(const ana_comparison *comparison, text_buffer *out)
     const ana_setup *setup = comparison->setup;
     json_writer writer = json_writer_init(out, false);
     json_begin_object(&writer);
-    json_write_key(&writer, "schema");
-    json_write_string(&writer, "dynmo-simulation/1");
-    json_write_key(&writer, "name");
-    json_write_string(&writer, setup->study->name);
-    write_number(&writer, "iterations", setup->iteration_count);
-    write_number(&writer, "layers", setup->source.layer_count);
-    write_number(&writer, "stages", setup->machine.rank_count);
-    write_number(&writer, "microbatches", setup->microbatch_count);
-    json_write_key(&writer, "schedule");
-    json_write_string(&writer, setup->study->schedule);
+    json_put_string(&writer, "schema", "dynmo-simulation/1");
+    json_put_string(&writer, "name", setup->study->name);
+    json_put_int64(&writer, "iterations", setup->iteration_count);
+    json_put_int64(&writer, "layers", setup->source.layer_count);
+    json_put_int64(&writer, "stages", setup->machine.rank_count);
+    json_put_int64(&writer, "microbatches", setup->microbatch_count);
+    json_put_string(&writer, "schedule", setup->study->schedule);
     json_write_key(&writer, "rows");
     json_begin_array(&writer);
     for (int row = 0; row < setup->study->balancing_count; row++) {

@@ -238,29 +238,21 @@ static void write_order(const bal_schedule *order, json_writer *writer)
 void bal_plan_write(const bal_plan *plan, json_writer *writer)
 {
     json_begin_object(writer);
-    json_write_key(writer, "schema");
-    json_write_string(writer, schema);
+    json_put_string(writer, "schema", schema);
     json_write_key(writer, "first_layer");
     json_write_int_array(writer, plan->first_layer, plan->rank_count * plan->chunk_count + 1);
-    json_write_key(writer, "chunks");
-    json_write_int64(writer, plan->chunk_count);
-    json_write_key(writer, "placement");
-    json_write_string(writer, bal_placement_name(plan->placement));
-    json_write_key(writer, "schedule");
-    json_write_string(writer, plan->schedule);
+    json_put_int64(writer, "chunks", plan->chunk_count);
+    json_put_string(writer, "placement", bal_placement_name(plan->placement));
+    json_put_string(writer, "schedule", plan->schedule);
     if (plan->order != NULL) {
         json_write_key(writer, "order");
         write_order(plan->order, writer);
     }
-    json_write_key(writer, "microbatches");
-    json_write_int64(writer, plan->microbatch_count);
+    json_put_int64(writer, "microbatches", plan->microbatch_count);
     json_write_key(writer, "stage_ranks");
     json_write_int_array(writer, plan->stage_ranks, plan->rank_count);
-    json_write_key(writer, "data_parallel");
-    json_write_int64(writer, plan->data_parallel);
-    json_write_key(writer, "embedding");
-    json_write_bool(writer, plan->embedding);
-    json_write_key(writer, "head");
-    json_write_bool(writer, plan->head);
+    json_put_int64(writer, "data_parallel", plan->data_parallel);
+    json_put_bool(writer, "embedding", plan->embedding);
+    json_put_bool(writer, "head", plan->head);
     json_end_object(writer);
 }

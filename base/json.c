@@ -587,3 +587,27 @@ void json_write_int_array(json_writer *writer, const int *values, int count)
     }
     text_append(writer->out, "]");
 }
+
+void json_put_int64(json_writer *writer, const char *key, int64_t value)
+{
+    json_write_key(writer, key);
+    json_write_int64(writer, value);
+}
+
+void json_put_double(json_writer *writer, const char *key, double value)
+{
+    json_write_key(writer, key);
+    json_write_double(writer, value);
+}
+
+void json_put_bool(json_writer *writer, const char *key, bool value)
+{
+    json_write_key(writer, key);
+    json_write_bool(writer, value);
+}
+
+void json_put_string(json_writer *writer, const char *key, const char *value)
+{
+    json_write_key(writer, key);
+    json_write_string(writer, value);
+}

@@ -95,3 +95,9 @@ void json_write_string(json_writer *writer, const char *value); ///< NULL: null
 void json_write_null(json_writer *writer);
 void json_write_int64_array(json_writer *writer, const int64_t *values, int count);
 void json_write_int_array(json_writer *writer, const int *values, int count);
+
+/// A member: its key and its value.
+void json_put_int64(json_writer *writer, const char *key, int64_t value);
+void json_put_double(json_writer *writer, const char *key, double value);
+void json_put_bool(json_writer *writer, const char *key, bool value);
+void json_put_string(json_writer *writer, const char *key, const char *value);

@@ -42,24 +42,17 @@ static void write_json(const trace_info *info, text_buffer *out)
 {
     json_writer writer = json_writer_init(out, false);
     json_begin_object(&writer);
-    json_write_key(&writer, "trace");
-    json_write_string(&writer, info->name);
-    json_write_key(&writer, "trace_id");
-    json_write_int64(&writer, info->trace_id);
-    json_write_key(&writer, "layers");
-    json_write_int64(&writer, info->layer_count);
-    json_write_key(&writer, "microbatches");
-    json_write_int64(&writer, info->microbatch_count);
-    json_write_key(&writer, "sampled_iterations");
-    json_write_int64(&writer, info->iteration_count);
-    json_write_key(&writer, "first_iteration");
-    json_write_int64(&writer, info->first_iteration);
-    json_write_key(&writer, "last_iteration");
-    json_write_int64(&writer, info->last_iteration);
-    json_write_key(&writer, "backward_split");
-    json_write_string(&writer, info->has_split             ? "measured"
-                               : info->backward_split >= 0 ? "assumed"
-                                                           : "none");
+    json_put_string(&writer, "trace", info->name);
+    json_put_int64(&writer, "trace_id", info->trace_id);
+    json_put_int64(&writer, "layers", info->layer_count);
+    json_put_int64(&writer, "microbatches", info->microbatch_count);
+    json_put_int64(&writer, "sampled_iterations", info->iteration_count);
+    json_put_int64(&writer, "first_iteration", info->first_iteration);
+    json_put_int64(&writer, "last_iteration", info->last_iteration);
+    json_put_string(&writer, "backward_split",
+                    info->has_split             ? "measured"
+                    : info->backward_split >= 0 ? "assumed"
+                                                : "none");
     json_end_object(&writer);
     text_append(out, "\n");
 }

@@ -31,31 +31,24 @@ static const char *naming_words(trace_naming naming)
     return "unknown";
 }
 
-static void write_member(json_writer *writer, const char *key, int64_t value)
-{
-    json_write_key(writer, key);
-    json_write_int64(writer, value);
-}
-
 static void write_rank_json(json_writer *writer, const trace_import *import, int rank)
 {
     const trace_recording *recording = &import->recordings[rank];
     const trace_attribution *ops = &recording->ops;
     json_begin_object(writer);
-    write_member(writer, "rank", recording->rank);
-    json_write_key(writer, "device");
-    json_write_string(writer, recording->on_device ? "cuda" : "cpu");
-    write_member(writer, "events", recording->event_count);
-    write_member(writer, "malformed_events", recording->malformed_count);
-    write_member(writer, "operations", ops->op_count);
-    write_member(writer, "operations_ns", ops->total_ns);
-    write_member(writer, "attributed", ops->loads + ops->others);
-    write_member(writer, "attributed_to_layers", ops->loads);
-    write_member(writer, "outside_windows", ops->outside);
-    write_member(writer, "outside_windows_ns", ops->outside_ns);
-    write_member(writer, "without_launch", ops->without_launch);
-    write_member(writer, "without_launch_ns", ops->without_launch_ns);
-    write_member(writer, "clock_offset_ns", import->alignment.offset_ns[rank]);
+    json_put_int64(writer, "rank", recording->rank);
+    json_put_string(writer, "device", recording->on_device ? "cuda" : "cpu");
+    json_put_int64(writer, "events", recording->event_count);
+    json_put_int64(writer, "malformed_events", recording->malformed_count);
+    json_put_int64(writer, "operations", ops->op_count);
+    json_put_int64(writer, "operations_ns", ops->total_ns);
+    json_put_int64(writer, "attributed", ops->loads + ops->others);
+    json_put_int64(writer, "attributed_to_layers", ops->loads);
+    json_put_int64(writer, "outside_windows", ops->outside);
+    json_put_int64(writer, "outside_windows_ns", ops->outside_ns);
+    json_put_int64(writer, "without_launch", ops->without_launch);
+    json_put_int64(writer, "without_launch_ns", ops->without_launch_ns);
+    json_put_int64(writer, "clock_offset_ns", import->alignment.offset_ns[rank]);
     json_write_key(writer, "clock_residual_ns");
     if (import->alignment.residual_ns[rank] < 0) {
         json_write_null(writer);
@@ -70,20 +63,18 @@ static void write_json(const trace_import *import, const trace_info *info,
 {
     json_writer writer = json_writer_init(out, false);
     json_begin_object(&writer);
-    json_write_key(&writer, "trace");
-    json_write_string(&writer, info->name);
-    json_write_key(&writer, "names");
-    json_write_string(&writer, naming_words(import->recordings[0].naming));
-    write_member(&writer, "layers", import->layer_count);
-    write_member(&writer, "microbatches", import->microbatch_count);
-    write_member(&writer, "iterations", import->iteration_count);
-    write_member(&writer, "first_iteration", import->first_iteration);
-    write_member(&writer, "last_iteration", import->last_iteration);
-    json_write_key(&writer, "backward_split");
-    json_write_string(&writer, info->split == TRACE_MEASURED  ? "measured"
-                               : info->split == TRACE_ASSUMED ? "assumed"
-                                                              : "none");
-    write_member(&writer, "clock_contradiction_ns", import->alignment.contradiction_ns);
+    json_put_string(&writer, "trace", info->name);
+    json_put_string(&writer, "names", naming_words(import->recordings[0].naming));
+    json_put_int64(&writer, "layers", import->layer_count);
+    json_put_int64(&writer, "microbatches", import->microbatch_count);
+    json_put_int64(&writer, "iterations", import->iteration_count);
+    json_put_int64(&writer, "first_iteration", import->first_iteration);
+    json_put_int64(&writer, "last_iteration", import->last_iteration);
+    json_put_string(&writer, "backward_split",
+                    info->split == TRACE_MEASURED  ? "measured"
+                    : info->split == TRACE_ASSUMED ? "assumed"
+                                                   : "none");
+    json_put_int64(&writer, "clock_contradiction_ns", import->alignment.contradiction_ns);
     json_write_key(&writer, "ranks");
     json_begin_array(&writer);
     for (int rank = 0; rank < import->rank_count; rank++) {

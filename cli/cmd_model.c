@@ -178,23 +178,9 @@ static void write_loads(json_writer *writer, const bal_layer_costs *layers)
     write_array(writer, "parameters", layers->parameters, count);
     write_array(writer, "state_bytes", layers->state_bytes, count);
     write_array(writer, "activation_bytes", layers->activation_bytes, count);
-    json_write_key(writer, "embedding");
-    json_write_bool(writer, layers->embedding);
-    json_write_key(writer, "head");
-    json_write_bool(writer, layers->head);
+    json_put_bool(writer, "embedding", layers->embedding);
+    json_put_bool(writer, "head", layers->head);
     json_end_object(writer);
-}
-
-static void write_named(json_writer *writer, const char *key, const char *value)
-{
-    json_write_key(writer, key);
-    json_write_string(writer, value);
-}
-
-static void write_counted(json_writer *writer, const char *key, int64_t value)
-{
-    json_write_key(writer, key);
-    json_write_int64(writer, value);
 }
 
 static void write_json(const model_costs *costs, const char *model, text_buffer *out)
@@ -202,14 +188,14 @@ static void write_json(const model_costs *costs, const char *model, text_buffer 
     const int count = costs->layers.layer_count;
     json_writer writer = json_writer_init(out, false);
     json_begin_object(&writer);
-    write_named(&writer, "model", model);
-    write_named(&writer, "hardware", costs->hardware.name);
-    write_counted(&writer, "sequence_length", costs->shape.sequence_length);
-    write_counted(&writer, "microbatch_size", costs->shape.microbatch_size);
-    write_named(&writer, "dtype", model_dtype_name(costs->shape.dtype));
-    write_named(&writer, "attention", model_attention_name(costs->shape.attention));
-    write_counted(&writer, "total_parameters", costs->total_parameters);
-    write_counted(&writer, "active_parameters", costs->active_parameters);
+    json_put_string(&writer, "model", model);
+    json_put_string(&writer, "hardware", costs->hardware.name);
+    json_put_int64(&writer, "sequence_length", costs->shape.sequence_length);
+    json_put_int64(&writer, "microbatch_size", costs->shape.microbatch_size);
+    json_put_string(&writer, "dtype", model_dtype_name(costs->shape.dtype));
+    json_put_string(&writer, "attention", model_attention_name(costs->shape.attention));
+    json_put_int64(&writer, "total_parameters", costs->total_parameters);
+    json_put_int64(&writer, "active_parameters", costs->active_parameters);
     write_loads(&writer, &costs->layers);
     write_array(&writer, "gradient_bytes", costs->layers.gradient_bytes, count);
     write_array(&writer, "message_bytes", costs->layers.message_bytes, count);
@@ -220,10 +206,11 @@ static void write_json(const model_costs *costs, const char *model, text_buffer 
     json_begin_array(&writer);
     for (int row = 0; row < costs->assumption_count; row++) {
         json_begin_object(&writer);
-        write_named(&writer, "name", costs->assumptions[row].name);
-        write_named(&writer, "value", costs->assumptions[row].value);
-        write_named(&writer, "kind", model_origin_kind_name(costs->assumptions[row].origin.kind));
-        write_named(&writer, "source", costs->assumptions[row].origin.text);
+        json_put_string(&writer, "name", costs->assumptions[row].name);
+        json_put_string(&writer, "value", costs->assumptions[row].value);
+        json_put_string(&writer, "kind",
+                        model_origin_kind_name(costs->assumptions[row].origin.kind));
+        json_put_string(&writer, "source", costs->assumptions[row].origin.text);
         json_end_object(&writer);
     }
     json_end_array(&writer);

@@ -214,33 +214,23 @@ static void write_json(const plan_run *run, text_buffer *out)
     json_begin_object(&writer);
     write_ints_or_null(&writer, "first_layer", answer->first_layer, problem->stage_count + 1);
     write_ints_or_null(&writer, "owner", answer->owner, problem->layers.layer_count);
-    json_write_key(&writer, "bottleneck_ns");
-    json_write_int64(&writer, answer->bottleneck_ns);
-    json_write_key(&writer, "bottleneck_lower_bound_ns");
-    json_write_int64(&writer, answer->bottleneck_lower_bound_ns);
-    json_write_key(&writer, "imbalance_ratio");
-    json_write_double(&writer, answer->imbalance_ratio);
-    json_write_key(&writer, "load_spread_ratio");
-    json_write_double(&writer, answer->load_spread_ratio);
-    json_write_key(&writer, "moved_bytes");
-    json_write_int64(&writer, answer->moved_bytes);
+    json_put_int64(&writer, "bottleneck_ns", answer->bottleneck_ns);
+    json_put_int64(&writer, "bottleneck_lower_bound_ns", answer->bottleneck_lower_bound_ns);
+    json_put_double(&writer, "imbalance_ratio", answer->imbalance_ratio);
+    json_put_double(&writer, "load_spread_ratio", answer->load_spread_ratio);
+    json_put_int64(&writer, "moved_bytes", answer->moved_bytes);
     json_write_key(&writer, "migration");
     json_begin_array(&writer);
     for (int move = 0; move < run->migration.layer_count; move++) {
         json_begin_object(&writer);
-        json_write_key(&writer, "layer");
-        json_write_int64(&writer, run->migration.layer[move]);
-        json_write_key(&writer, "from");
-        json_write_int64(&writer, run->migration.from[move]);
-        json_write_key(&writer, "to");
-        json_write_int64(&writer, run->migration.to[move]);
+        json_put_int64(&writer, "layer", run->migration.layer[move]);
+        json_put_int64(&writer, "from", run->migration.from[move]);
+        json_put_int64(&writer, "to", run->migration.to[move]);
         json_end_object(&writer);
     }
     json_end_array(&writer);
-    json_write_key(&writer, "optimal");
-    json_write_bool(&writer, answer->optimal);
-    json_write_key(&writer, "executable");
-    json_write_bool(&writer, answer->executable);
+    json_put_bool(&writer, "optimal", answer->optimal);
+    json_put_bool(&writer, "executable", answer->executable);
     json_end_object(&writer);
     text_append(out, "\n");
 }
@@ -355,8 +345,7 @@ static status answer_infeasible(const cli_arguments *arguments, const char *reas
     text_buffer out = {0};
     json_writer writer = json_writer_init(&out, false);
     json_begin_object(&writer);
-    json_write_key(&writer, "error");
-    json_write_string(&writer, reason);
+    json_put_string(&writer, "error", reason);
     json_end_object(&writer);
     text_append(&out, "\n");
     const status written = cli_print(&out, err);

@@ -147,14 +147,10 @@ static void write_json(const schedule_run *run, text_buffer *out)
     const bal_schedule *ran = run->timeline.schedule;
     json_writer writer = json_writer_init(out, false);
     json_begin_object(&writer);
-    json_write_key(&writer, "makespan_ns");
-    json_write_int64(&writer, run->metrics.makespan_ns);
-    json_write_key(&writer, "span_ns");
-    json_write_int64(&writer, run->metrics.span_ns);
-    json_write_key(&writer, "bubble_ratio");
-    json_write_double(&writer, run->metrics.bubble_ratio);
-    json_write_key(&writer, "zb_bubble_rate");
-    json_write_double(&writer, run->metrics.zb_bubble_rate);
+    json_put_int64(&writer, "makespan_ns", run->metrics.makespan_ns);
+    json_put_int64(&writer, "span_ns", run->metrics.span_ns);
+    json_put_double(&writer, "bubble_ratio", run->metrics.bubble_ratio);
+    json_put_double(&writer, "zb_bubble_rate", run->metrics.zb_bubble_rate);
     json_write_key(&writer, "peak_memory");
     json_write_int64_array(&writer, run->peak, ran->rank_count);
     json_write_key(&writer, "order");

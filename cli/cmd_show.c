@@ -122,27 +122,17 @@ static void write_optional(json_writer *writer, const char *key, int64_t value)
 static void write_trace_json(json_writer *writer, const trace_info *trace)
 {
     json_begin_object(writer);
-    json_write_key(writer, "trace_id");
-    json_write_int64(writer, trace->trace_id);
-    json_write_key(writer, "name");
-    json_write_string(writer, trace->name);
-    json_write_key(writer, "status");
-    json_write_string(writer, trace_status_name(trace->status));
-    json_write_key(writer, "source");
-    json_write_string(writer, trace_source_kind_name(trace->source));
-    json_write_key(writer, "device");
-    json_write_string(writer, trace->device);
-    json_write_key(writer, "layers");
-    json_write_int64(writer, trace->layer_count);
-    json_write_key(writer, "microbatches");
-    json_write_int64(writer, trace->microbatch_count);
+    json_put_int64(writer, "trace_id", trace->trace_id);
+    json_put_string(writer, "name", trace->name);
+    json_put_string(writer, "status", trace_status_name(trace->status));
+    json_put_string(writer, "source", trace_source_kind_name(trace->source));
+    json_put_string(writer, "device", trace->device);
+    json_put_int64(writer, "layers", trace->layer_count);
+    json_put_int64(writer, "microbatches", trace->microbatch_count);
     write_optional(writer, "tokens_per_microbatch", trace->tokens_per_microbatch);
-    json_write_key(writer, "embedding");
-    json_write_bool(writer, trace->embedding);
-    json_write_key(writer, "head");
-    json_write_bool(writer, trace->head);
-    json_write_key(writer, "sampled_iterations");
-    json_write_int64(writer, trace->iteration_count);
+    json_put_bool(writer, "embedding", trace->embedding);
+    json_put_bool(writer, "head", trace->head);
+    json_put_int64(writer, "sampled_iterations", trace->iteration_count);
     write_optional(writer, "first_iteration", trace->first_iteration);
     write_optional(writer, "last_iteration", trace->last_iteration);
     json_write_key(writer, "known");
@@ -159,8 +149,8 @@ static void write_trace_json(json_writer *writer, const trace_info *trace)
         {"messages", trace->messages},
     };
     for (size_t quantity = 0; quantity < sizeof quantities / sizeof quantities[0]; quantity++) {
-        json_write_key(writer, quantities[quantity].key);
-        json_write_string(writer, trace_known_name(quantities[quantity].known));
+        json_put_string(writer, quantities[quantity].key,
+                        trace_known_name(quantities[quantity].known));
     }
     json_end_object(writer);
     json_end_object(writer);
@@ -172,24 +162,15 @@ static status write_run_json(shown *show, json_writer *writer, const trace_run_i
     run_counts counts;
     TRY(count_run(show, run->run_id, &counts, err));
     json_begin_object(writer);
-    json_write_key(writer, "run_id");
-    json_write_int64(writer, run->run_id);
-    json_write_key(writer, "name");
-    json_write_string(writer, run->name);
-    json_write_key(writer, "status");
-    json_write_string(writer, trace_status_name(run->status));
-    json_write_key(writer, "kind");
-    json_write_string(writer, trace_run_kind_name(run->kind));
-    json_write_key(writer, "message");
-    json_write_string(writer, run->message);
-    json_write_key(writer, "series");
-    json_write_int64(writer, counts.series);
-    json_write_key(writer, "iterations");
-    json_write_int64(writer, counts.iterations);
-    json_write_key(writer, "plans");
-    json_write_int64(writer, counts.plans);
-    json_write_key(writer, "results");
-    json_write_int64(writer, counts.results);
+    json_put_int64(writer, "run_id", run->run_id);
+    json_put_string(writer, "name", run->name);
+    json_put_string(writer, "status", trace_status_name(run->status));
+    json_put_string(writer, "kind", trace_run_kind_name(run->kind));
+    json_put_string(writer, "message", run->message);
+    json_put_int64(writer, "series", counts.series);
+    json_put_int64(writer, "iterations", counts.iterations);
+    json_put_int64(writer, "plans", counts.plans);
+    json_put_int64(writer, "results", counts.results);
     json_end_object(writer);
     return STATUS_OK;
 }
@@ -236,20 +217,16 @@ static void write_loads_json(text_buffer *out, const trace_loads *loads)
     for (int layer = 0; layer < loads->layer_count; layer++) {
         const bool is_full = loads->is_full[layer];
         json_begin_object(&writer);
-        json_write_key(&writer, "layer");
-        json_write_int64(&writer, layer);
-        json_write_key(&writer, "forward_ns");
-        json_write_int64(&writer, loads->forward_ns[layer]);
+        json_put_int64(&writer, "layer", layer);
+        json_put_int64(&writer, "forward_ns", loads->forward_ns[layer]);
         write_optional(&writer, "backward_input_ns",
                        is_full ? -1 : loads->backward_input_ns[layer]);
         write_optional(&writer, "backward_weight_ns",
                        is_full ? -1 : loads->backward_weight_ns[layer]);
         if (is_full) {
-            json_write_key(&writer, "backward_ns");
-            json_write_int64(&writer, loads->backward_input_ns[layer]);
+            json_put_int64(&writer, "backward_ns", loads->backward_input_ns[layer]);
         }
-        json_write_key(&writer, "communication_ns");
-        json_write_int64(&writer, loads->communication_ns[layer]);
+        json_put_int64(&writer, "communication_ns", loads->communication_ns[layer]);
         json_end_object(&writer);
     }
     json_end_array(&writer);

@@ -57,12 +57,9 @@ void cli_write_timeline(text_buffer *out, const trace_recorded_timeline *timelin
 void cli_write_timeline_json(json_writer *writer, const trace_recorded_timeline *timeline)
 {
     json_begin_object(writer);
-    json_write_key(writer, "iterations");
-    json_write_int64(writer, timeline->iteration_count);
-    json_write_key(writer, "makespan_ns");
-    json_write_int64(writer, timeline->makespan_ns);
-    json_write_key(writer, "bubble_ratio");
-    json_write_double(writer, timeline->bubble_ratio);
+    json_put_int64(writer, "iterations", timeline->iteration_count);
+    json_put_int64(writer, "makespan_ns", timeline->makespan_ns);
+    json_put_double(writer, "bubble_ratio", timeline->bubble_ratio);
     json_write_key(writer, "ranks");
     json_begin_array(writer);
     for (int rank = 0; rank < timeline->rank_count; rank++) {
@@ -70,11 +67,9 @@ void cli_write_timeline_json(json_writer *writer, const trace_recorded_timeline 
         int64_t causes_ns[CAUSE_COUNT];
         causes_of(each, causes_ns);
         json_begin_object(writer);
-        json_write_key(writer, "rank");
-        json_write_int64(writer, each->rank);
+        json_put_int64(writer, "rank", each->rank);
         for (int cause = 0; cause < CAUSE_COUNT; cause++) {
-            json_write_key(writer, keys[cause]);
-            json_write_int64(writer, causes_ns[cause]);
+            json_put_int64(writer, keys[cause], causes_ns[cause]);
         }
         json_write_key(writer, "device_ns");
         if (each->device_ns >= 0) {
