@@ -71,16 +71,13 @@ static status compare_recorded(const cli_arguments *arguments, const ana_setup *
     return error_set(err, finished, "%s", finish_err.message);
 }
 
-static status play(const cli_arguments *arguments, const ana_setup *setup, arena *memory,
-                   ana_comparison *comparison, error_message *err)
+static status play(const cli_arguments *arguments, const ana_setup *setup, trace_store **store,
+                   arena *memory, ana_comparison *comparison, error_message *err)
 {
     const char *path = cli_value(arguments, "--store");
     if (path == NULL) return compare(setup, NULL, memory, comparison, err);
-    trace_store *store = NULL;
-    TRY(trace_store_open(path, TRACE_WRITE, &store, err));
-    const status result = compare_recorded(arguments, setup, store, memory, comparison, err);
-    trace_store_close(store);
-    return result;
+    TRY(trace_store_open(path, TRACE_WRITE, store, err));
+    return compare_recorded(arguments, setup, *store, memory, comparison, err);
 }
 
 static status simulate(const cli_arguments *arguments, ana_study *study, arena *memory,
@@ -90,7 +87,8 @@ static status simulate(const cli_arguments *arguments, ana_study *study, arena *
     ana_comparison comparison;
     text_buffer out = {0};
     TRY(ana_setup_open(study, memory, &setup, err));
-    status result = play(arguments, &setup, memory, &comparison, err);
+    trace_store *store = NULL;
+    status result = play(arguments, &setup, &store, memory, &comparison, err);
     if (result == STATUS_OK) {
         if (cli_has(arguments, "--json")) {
             ana_comparison_write(&comparison, &out);
@@ -101,6 +99,7 @@ static status simulate(const cli_arguments *arguments, ana_study *study, arena *
     }
     text_free(&out);
     ana_setup_close(&setup);
+    trace_store_close(store); // behind the trace, which may be in it: the last to close it tidies
     return result;
 }
 

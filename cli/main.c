@@ -6,6 +6,7 @@
 #include "cli/output.h"
 #include "cli/version.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,6 +57,25 @@ static const cli_command *command_find(int argc, char *const *argv, int *word_co
     return NULL;
 }
 
+/// The first word of commands that have two.
+static status incomplete_command(const char *word, error_message *err)
+{
+    text_buffer known = {0};
+    int count = 0;
+    const cli_command *const *commands = cli_commands(&count);
+    for (int index = 0; index < count; index++) {
+        const char *name = commands[index]->name;
+        if (strncmp(name, word, strcspn(name, " ")) != 0 || strchr(name, ' ') == NULL) continue;
+        text_format(&known, "%s'%s'", known.length > 0 ? ", " : "", name);
+    }
+    const status code =
+        known.failed ? error_set(err, STATUS_NO_MEMORY, "out of memory")
+                     : error_set(err, STATUS_INVALID, "'%s' is not a whole command; there is %s",
+                                 word, known.bytes);
+    text_free(&known);
+    return code;
+}
+
 static status unknown_command(int argc, char *const *argv, error_message *err)
 {
     const char *names[CLI_COMMANDS_MAX];
@@ -70,7 +90,8 @@ static status unknown_command(int argc, char *const *argv, error_message *err)
             first_word_known = true;
         }
     }
-    const bool two = first_word_known && argc > 2;
+    const bool two = first_word_known && argc > 2 && argv[2][0] != '-';
+    if (first_word_known && !two) return incomplete_command(argv[1], err);
     snprintf(given, sizeof given, "%.40s%s%.30s", argv[1], two ? " " : "", two ? argv[2] : "");
     char suggestion[TEXT_SUGGESTION_BYTES];
     text_suggestion(given, names, count, suggestion);
@@ -124,10 +145,20 @@ static status run(int argc, char *const *argv, error_message *err)
     return result;
 }
 
+/// One line, whatever names and keys it quotes.
+static void print_error(error_message *err)
+{
+    for (char *c = err->message; *c != '\0'; c++) {
+        if ((unsigned char)*c < ' ' || *c == 0x7f) *c = '?';
+    }
+    fprintf(stderr, "dynmo: %s\n", err->message);
+}
+
 int main(int argc, char **argv)
 {
     error_message err = {0};
+    signal(SIGXFSZ, SIG_IGN); // a file that may not grow is an error of writing, with its message
     const status result = run(argc, argv, &err);
-    if (result != STATUS_OK) fprintf(stderr, "dynmo: %s\n", err.message);
+    if (result != STATUS_OK) print_error(&err);
     return exit_code_of(result);
 }

@@ -36,6 +36,9 @@ refuses 2 'dynmo: usage: dynmo COMMAND [OPTION]... [FILE]...; see dynmo --help'
 refuses 2 "dynmo: unknown command 'manul'; did you mean 'manual'?" manul
 refuses 2 "dynmo: unknown command 'zzzzzzzzzz', see dynmo --help" zzzzzzzzzz
 refuses 2 "dynmo: unknown command '', see dynmo --help" ''
+refuses 2 "dynmo: 'import' is not a whole command; there is 'import csv', 'import kineto'" import
+refuses 2 "dynmo: 'export' is not a whole command; there is 'export perfetto'" export --help
+refuses 2 "dynmo: unknown command 'a?b', see dynmo --help" "$(printf 'a\nb')"
 refuses 2 "dynmo: dynmo manual: unknown option '--all'" manual --all
 refuses 2 "dynmo: dynmo manual: unknown option '-x'" manual -x
 refuses 2 'dynmo: usage: dynmo manual ' manual operand

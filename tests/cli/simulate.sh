@@ -40,6 +40,9 @@ while IFS= read -r line; do
     grep -qxF -- "$line" "$root/README.md" || fail "README.md does not show: $line"
 done <answer
 
+# The trace's own store is a plain file again, which a read-only folder lets one read.
+[ "$(od -An -tu1 -j18 -N1 t.db | tr -d ' ')" = 1 ] || fail 'a store that is left in WAL mode'
+
 # The same bytes with and without a store, and as JSON twice.
 "$dynmo" simulate "$root/models/studies/freezing.json" --trace t.db | cmp -s - answer ||
     fail 'the answer depends on --store'
@@ -102,4 +105,10 @@ if [ -w /dev/full ]; then
     [ $? -eq 1 ] || fail 'full disk: exit status'
     echo 'dynmo: standard output: No space left on device' | diff - err || fail 'full disk: message'
 fi
+# A file that may not grow is an error like a full disk.
+(
+    ulimit -f 64
+    refuse 1 'small.db: File too large' simulate s.json --store small.db
+    exit $failed
+) || failed=1
 exit $failed
