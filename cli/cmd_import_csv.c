@@ -122,7 +122,15 @@ const cli_command cli_command_import_csv = {
         "Adds one trace, read from one or more files in the format dynmo-trace/1 (plain or gzip, - "
         "is standard input), to a store, which is made where it does not exist. Several files are "
         "parts of one trace: of its ranks, or one after another in time. A file that is malformed "
-        "leaves nothing in the store.",
+        "leaves nothing in the store."
+        "\n\n"
+        "The format: a line '# dynmo-trace/1'; lines '# key=value', of which source, device, "
+        "embedding, head, tokens_per_microbatch and microbatches mean something; a row that names "
+        "the columns, in any order; then a row per iteration, microbatch, layer and phase. Needed "
+        "are the columns iteration, layer, phase (F; B, input gradient; W, weight gradient; BW, "
+        "both; R, recompute) and busy_ns. Others are microbatch (without it a row is the mean over "
+        "them), rank, start_ns, span_ns, communication_ns, activation_bytes, parameters and "
+        "message_bytes. Cells are whole numbers, or empty: not recorded.",
     .options =
         {
             {.name = "--output",

@@ -139,7 +139,29 @@ const cli_command cli_command_simulate = {
         "Every row starts from its balancer's own plan for iteration 0. `never` keeps it; "
         "`on-change` decides after each iteration whose loads have changed; `every:N` after every "
         "N-th. A decision uses the profile of the iteration that has just ended and is in force "
-        "from the next one on.",
+        "from the next one on."
+        "\n\n"
+        "The study file: {\"schema\":\"dynmo-study/1\", \"name\":text, \"trace\":STORE or "
+        "{\"store\":STORE, \"name\":text, \"first_iteration\":n}, \"model\":CONFIG, "
+        "\"hardware\":NAME, \"pipeline\":{\"stages\":P, \"chunks\":V, \"schedule\":NAME}, "
+        "\"training\":{\"iterations\":n, \"microbatches\":M, \"sequence_length\":n, "
+        "\"microbatch_size\":n, \"data_parallel\":n, \"decision_ns\":n, \"optimizer_step_ns\":n, "
+        "\"state_bytes_per_parameter\":n, \"step\":NAME}, \"cluster\":{\"nodes\":n, "
+        "\"gpus_per_node\":n, \"memory_bytes\":n, \"links\":{\"intra\":LINK, \"inter\":LINK}}, "
+        "\"balancing\":[{\"balancer\":NAME, \"policy\":NAME, \"by\":WEIGHT, \"label\":text}], "
+        "\"dynamism\":{\"change_ratio\":x}, \"sources\":{PATH:ORIGIN}}, where LINK is "
+        "{\"latency_ns\":n, \"bytes_per_s\":n}. Needed are schema, stages, and a trace or a model "
+        "with hardware; what stands in for the rest is listed with the result. Paths are relative "
+        "to the study's folder."
+        "\n\n"
+        "Iterations of the trace before first_iteration are left out. schedule and by are named "
+        "as in `dynmo schedule` and `dynmo plan`; default: zb-h1, and the balancer's own. step is "
+        "barrier (default; an iteration lasts the makespan) or post-validation (the span). "
+        "memory_bytes 0: no limit. on-change decides when a layer's F + B + W differs by more than "
+        "change_ratio (0.25) from what it was at the last change, or its F, B or W begins or "
+        "ceases to cost anything. Without balancing: even, tuned, and diffusion, partition and "
+        "makespan on-change. sources says of a value, by its path, that it is not given but "
+        "measured, fitted, preset or assumed.",
     .options =
         {
             {.name = "--trace",
