@@ -33,11 +33,3 @@ status error_prefix(error_message *err, status code_if_null, const char *format,
     err->message[used + 2 + kept] = '\0';
     return err->code;
 }
-
-const char *status_name(status code)
-{
-    static const char *const names[STATUS_COUNT] = {
-        "ok", "invalid", "infeasible", "no memory", "i/o", "format", "unsupported", "backend",
-    };
-    return code >= 0 && code < STATUS_COUNT ? names[code] : "unknown";
-}

@@ -33,9 +33,6 @@ status error_set(error_message *err, status code, const char *format, ...)
 status error_prefix(error_message *err, status code_if_null, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/// The name of a code in lower case, for example "infeasible". Static storage.
-const char *status_name(status code);
-
 /// Returns from the calling function with the status of expression unless it is STATUS_OK.
 #define TRY(expression)                                                                            \
     do {                                                                                           \

@@ -171,11 +171,6 @@ void trace_reader_close(trace_reader *reader)
     free(reader);
 }
 
-const trace_info *trace_reader_info(const trace_reader *reader)
-{
-    return &reader->info;
-}
-
 /// The iteration that select_sample or select_next names, fallback if it names none.
 static status seek(trace_reader *reader, sqlite3_stmt *statement, int iteration, int fallback,
                    int *found, error_message *err)

@@ -28,9 +28,6 @@ status trace_reader_open(trace_store *store, int64_t trace_id, trace_columns col
 
 void trace_reader_close(trace_reader *reader);
 
-/// Borrowed until the reader is closed.
-const trace_info *trace_reader_info(const trace_reader *reader);
-
 /// Costs at an iteration: those of the last sample at or before it; before the first sample, the
 /// first. Cheap while the sample stays the same; a new one reads its rows.
 ///

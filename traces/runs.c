@@ -96,11 +96,6 @@ status trace_run_begin(trace_store *store, const trace_run_info *info,
     return STATUS_OK;
 }
 
-int64_t trace_run_id(const trace_run *run)
-{
-    return run->run_id;
-}
-
 status trace_run_put_plan(trace_run *run, const char *series, int from_iteration,
                           const char *plan_json, int64_t *plan_id, error_message *err)
 {

@@ -74,8 +74,6 @@ status trace_run_begin(trace_store *store, const trace_run_info *info,
                        const trace_input_file *files, int file_count, trace_run **run,
                        error_message *err);
 
-int64_t trace_run_id(const trace_run *run);
-
 /// @param plan_id out, may be NULL: for trace_run_iteration
 /// @return STATUS_INVALID: plan_json is no JSON
 status trace_run_put_plan(trace_run *run, const char *series, int from_iteration,
