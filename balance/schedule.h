@@ -66,7 +66,6 @@ status bal_schedule_build(const bal_schedule_request *request, arena *memory,
 /// A row of the table of schedule names.
 typedef struct bal_schedule_family {
     const char *name;
-    const char *summary; // one line for --help
     bool has_split;
     bool is_searched; // reads costs and memory_limit
     int chunk_count;  // 0: the caller chooses (>= 2); else the only one allowed

@@ -263,8 +263,8 @@ const cli_command cli_command_model = {
             {.name = "--model",
              .argument = "NAME|FILE",
              .help = "A shipped model, or a config.json of Hugging Face: gpt2, llama, mistral, "
-                     "mixtral, "
-                     "llama_moe, qwen2, qwen3, qwen2_moe, qwen3_moe, deepseek_v2, deepseek_v3."},
+                     "mixtral, llama_moe, qwen2, qwen3, qwen2_moe, qwen3_moe, deepseek_v2, "
+                     "deepseek_v3."},
             {.name = "--hardware",
              .argument = "NAME|FILE",
              .help = "A shipped preset, or a hardware file."},

@@ -397,9 +397,9 @@ const cli_command cli_command_plan = {
         "\"activation_bytes\":[L], \"transfer_ns\":[L], \"embedding\":bool, \"head\":bool, "
         "\"stage_memory_bytes\":[P], \"stage_inflight\":[P], \"stage_time_factor\":[P], "
         "\"stage_fixed_ns\":[P], \"load_cap_ns\":n, \"current_first_layer\":[P+1]}; only "
-        "forward_ns "
-        "is needed always. Times are of one microbatch in whole ns. The load of a stage is "
-        "stage_time_factor * sum of its layers + stage_fixed_ns, 0 if it owns none; its memory is "
+        "forward_ns is needed always. Times are of one microbatch in whole ns. The load of a stage "
+        "is stage_time_factor * sum of its layers + stage_fixed_ns, 0 if it owns none; its memory "
+        "is "
         "sum of state_bytes + stage_inflight * sum of activation_bytes. embedding and head pin the "
         "first and the last layer. transfer_ns is the time of a layer's output to the next stage.",
     .options =

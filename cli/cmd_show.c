@@ -426,8 +426,7 @@ const cli_command cli_command_show = {
         "of a trace cost: busy time of one microbatch, mean over the samples, with the drift of "
         "each layer's load between the first and the last of them.\n\n"
         "With --timeline, why the ranks of a recorded run were idle: how long they worked, waited "
-        "for "
-        "input or gradient of another rank, for a message, or otherwise.\n\n"
+        "for input or gradient of another rank, for a message, or otherwise.\n\n"
         "A trace or run that is marked running although its process is gone shows as interrupted.",
     .options =
         {
