@@ -186,6 +186,13 @@ static void print_moves(const sim_training_result *result, const char *memory, c
                 result->rebalance_count, result->moved_layer_count, moved, memory, fits);
 }
 
+static const char *fits_text(const sim_training_result *result, int64_t rank_memory_bytes)
+{
+    if (rank_memory_bytes == 0) return "no limit";
+    if (!result->fits) return "NO";
+    return result->is_memory_known ? "yes" : "unknown";
+}
+
 static void print_row(const ana_setup *setup, const ana_row *row, int label_width, text_buffer *out)
 {
     const sim_training_result *result = &row->result;
@@ -205,7 +212,6 @@ static void print_row(const ana_setup *setup, const ana_row *row, int label_widt
     char even[16];
     char tuned[16];
     const int64_t peak = largest(result->peak_memory_bytes, setup->machine.rank_count);
-    const bool is_limited = setup->machine.rank_memory_bytes > 0;
     text_duration(row->iteration_mean_ns, iteration);
     text_size(peak, memory);
     text_format(out, " %12s %8s %8s %9s %6.3f %6.3f %6.3f", rate_text(row->per_second, throughput),
@@ -213,10 +219,7 @@ static void print_row(const ana_setup *setup, const ana_row *row, int label_widt
                 iteration, result->first.bubble_ratio, result->last.bubble_ratio,
                 result->bubble_ratio);
     print_moves(result, peak > 0 ? memory : "-",
-                !is_limited    ? "no limit"
-                : result->fits ? "yes"
-                               : "NO",
-                out);
+                fits_text(result, setup->machine.rank_memory_bytes), out);
 }
 
 static void print_header(int label_width, bool tokens, text_buffer *out)
@@ -323,7 +326,12 @@ static void write_times(const ana_setup *setup, const ana_row *row, json_writer 
     json_write_int_array(writer, result->final_first_layer, result->stage_count + 1);
     json_write_key(writer, "peak_memory_bytes");
     json_write_int64_array(writer, result->peak_memory_bytes, setup->machine.rank_count);
-    json_put_bool(writer, "fits", result->fits);
+    if (result->fits && !result->is_memory_known) {
+        json_write_key(writer, "fits");
+        json_write_null(writer);
+    } else {
+        json_put_bool(writer, "fits", result->fits);
+    }
 }
 
 static void write_row(const ana_setup *setup, const ana_row *row, json_writer *writer)

@@ -331,11 +331,13 @@ static void append_row_times(text_buffer *out, json_value row)
     text_format(out, "<td>%s</td><td>%.3f</td><td>%.3f</td>", duration,
                 number_or(json_member(json_member(row, "first"), "bubble_ratio"), 0),
                 number_or(json_member(json_member(row, "last"), "bubble_ratio"), 0));
-    bool fits = true;
-    if (json_is_bool(json_member(row, "fits"))) {
-        (void)json_bool(json_member(row, "fits"), &fits, NULL);
-    }
-    text_format(out, "<td>%s%s</td>", memory, fits ? "" : " (too much)");
+    const json_value fits = json_member(row, "fits");
+    bool is_enough = true;
+    if (json_is_bool(fits)) (void)json_bool(fits, &is_enough, NULL);
+    text_format(out, "<td>%s%s</td>", memory,
+                !is_enough           ? " (too much)"
+                : json_is_bool(fits) ? ""
+                                     : " (not all known)");
 }
 
 static void append_row(text_buffer *out, json_value row, bool is_best)

@@ -37,7 +37,7 @@ static status complete(ana_setup *setup, arena *memory, error_message *err)
     ana_completion *completion = &setup->completion;
     const size_t layers = (size_t)setup->source.layer_count;
     completion->inner = setup->source;
-    completion->first_iteration = setup->study->first_iteration;
+    completion->first_iteration = setup->first_iteration;
     completion->state_bytes_per_parameter = setup->study->state_bytes_per_parameter > 0
                                                 ? setup->study->state_bytes_per_parameter
                                                 : STATE_BYTES_DEFAULT;
@@ -69,6 +69,14 @@ static void add_trace_inputs(ana_setup *setup, const trace_info *info, arena *me
                    "%s: %" PRId64 " sampled iterations, %d layers, %d columns, device %s",
                    info->name, info->iteration_count, info->layer_count, info->microbatch_columns,
                    info->device != NULL ? info->device : "not said");
+    if (setup->study->first_iteration < 0 && info->first_iteration > 0) {
+        ana_inputs_add(inputs, memory, "trace.first_iteration", MODEL_ORIGIN_MEASURED, "%" PRId64,
+                       info->first_iteration);
+    }
+    if (info->communication != TRACE_UNKNOWN) {
+        ana_inputs_add(inputs, memory, "trace.communication", MODEL_ORIGIN_ASSUMED,
+                       "inside layers: hidden behind compute");
+    }
     if (!info->has_split) {
         if (info->backward_split >= 0) {
             ana_inputs_add(inputs, memory, "trace.backward_split", origin_of_known(info->split),
@@ -127,7 +135,9 @@ static status open_trace(ana_setup *setup, arena *memory, error_message *err)
     TRY(trace_find(setup->store, study->trace_name, memory, &info, err));
     TRY(trace_reader_open(setup->store, info.trace_id, TRACE_COLUMNS_RECORDED, &setup->reader,
                           err));
-    TRY(trace_reader_costs_at(setup->reader, study->first_iteration, &raw, &changed, err));
+    setup->first_iteration =
+        study->first_iteration >= 0 ? study->first_iteration : (int)info.first_iteration;
+    TRY(trace_reader_costs_at(setup->reader, setup->first_iteration, &raw, &changed, err));
     setup->source = trace_reader_source(setup->reader);
     setup->embedding = raw.embedding;
     setup->head = raw.head;
@@ -137,7 +147,7 @@ static status open_trace(ana_setup *setup, arena *memory, error_message *err)
             "%s: trace.first_iteration: %d is behind the trace's last iteration %" PRId64,
             study->path, study->first_iteration, info.last_iteration);
     }
-    setup->iteration_count = (int)(info.last_iteration + 1) - study->first_iteration;
+    setup->iteration_count = (int)(info.last_iteration + 1) - setup->first_iteration;
     setup->microbatch_count = info.microbatch_count > 0 ? info.microbatch_count : 1;
     if (info.tokens_per_microbatch > 0) setup->tokens_per_microbatch = info.tokens_per_microbatch;
     add_trace_inputs(setup, &info, memory);

@@ -26,6 +26,7 @@ typedef struct ana_setup {
     ana_study *study;
     bal_cost_source source;
     bal_machine machine; // rank_count is the number of stages
+    int first_iteration; // of the trace: what the replay calls iteration 0
     int iteration_count;
     int microbatch_count;
     int stage_count;               // ranks x chunks
@@ -43,7 +44,9 @@ typedef struct ana_setup {
 /// Opens the costs of a study and decides what it leaves open. Every decision is added to
 /// study->inputs.
 ///
-/// - iterations, microbatches, tokens: the trace's own unless the study says otherwise; a study may
+/// - iterations (from the trace's first sample on), microbatches, tokens: the trace's own unless
+/// the
+///   study says otherwise; a study may
 ///   leave out the trace's first iterations, which its replay then does not count
 /// - links, memory, GPUs per node: study, else its hardware, else the preset h100-sxm's links, no
 ///   memory limit and 8 GPUs per node

@@ -166,7 +166,7 @@ static void drop_trace(ana_study *study)
     study->inputs.count = kept;
     study->trace_path = NULL;
     study->trace_name = NULL;
-    study->first_iteration = 0;
+    study->first_iteration = -1;
 }
 
 static void override_costs(ana_study *study, const char *trace_path, const char *model,
@@ -543,6 +543,7 @@ status ana_study_open(const char *path, const char *trace_path, const char *mode
         .data_parallel = 1,
         .schedule = "zb-h1",
         .change_ratio = 0.25,
+        .first_iteration = -1,
         .document = document,
     };
     const json_value root = json_root(document);

@@ -48,7 +48,7 @@ typedef struct ana_study {
     // Where costs come from: a trace in a store, or a model on a hardware.
     const char *trace_path; // NULL: model and hardware
     const char *trace_name; // NULL: the store's only or newest
-    int first_iteration;    // of the trace; those before it are left out, as warm-up
+    int first_iteration;    // of the trace; those before it are left out, as warm-up; -1: not given
     const char *model;      // path or shipped name
     const char *hardware;   // path or shipped name; also gives links and memory to a trace's study
 

@@ -3,7 +3,7 @@
 /// A pass builds a whole order in rounds. Round i lets forwards run down the ranks, then sends the
 /// gradient of microbatch i up from the last rank; W fill the gaps in front of both. What a pass
 /// decides by rules of thumb is named by a `plan`; all plans are tried, the smallest span wins,
-/// then the smallest makespan, then the first.
+/// then the smallest makespan, then the order that holds fewest microbatches, then the first.
 ///
 /// Source: Qi et al., Zero bubble pipeline parallelism, ICLR 2024, section 3.1: warmup, priority of
 /// B over F, and the rule for W in a gap, two variants each. Theirs are eight of the plans here;
@@ -82,7 +82,8 @@ typedef struct rank_state {
     int forwards;         // ops so far
     int inputs;
     int weights;
-    int warmup; // forwards before the first B, besides the first
+    int in_flight_max; // most forwards whose W is still to come
+    int warmup;        // forwards before the first B, besides the first
     bool takes_forward;
 } rank_state;
 
@@ -95,7 +96,8 @@ typedef struct search {
     uint8_t *best_kinds; // same shape
     int64_t best_span_ns;
     int64_t best_makespan_ns;
-    int64_t idle_max_ns; // largest idle_ns of the pass
+    int64_t best_in_flight; // sum of in_flight_max over the ranks
+    int64_t idle_max_ns;    // largest idle_ns of the pass
 } search;
 
 /// Appends the next op of a kind to a rank; its message arrives at arrival_ns.
@@ -114,6 +116,8 @@ static void put(search *find, int rank, bal_op_kind kind, int64_t arrival_ns)
         state->free_ns = begin_ns + state->forward_ns;
         state->held += state->memory_forward;
         state->forward_end[state->forwards++] = state->free_ns;
+        const int in_flight = state->forwards - state->weights;
+        if (in_flight > state->in_flight_max) state->in_flight_max = in_flight;
     } else if (kind == OP_BACKWARD_INPUT) {
         state->free_ns = begin_ns + state->input_ns;
         state->held += state->memory_input;
@@ -337,7 +341,7 @@ static void reset(search *find)
         rank_state *state = &find->ranks[rank];
         state->next_kind = find->kinds + (size_t)rank * row;
         state->begin_ns = state->free_ns = state->idle_ns = state->held = 0;
-        state->forwards = state->inputs = state->weights = 0;
+        state->forwards = state->inputs = state->weights = state->in_flight_max = 0;
     }
 }
 
@@ -346,8 +350,10 @@ static void finish(search *find)
 {
     int64_t span_ns = 0;
     int64_t makespan_ns = 0;
+    int64_t in_flight = 0;
     for (int rank = 0; rank < find->rank_count; rank++) {
         const rank_state *state = &find->ranks[rank];
+        in_flight += state->in_flight_max;
         while (state->weights < find->microbatch_count) {
             put(find, rank, OP_BACKWARD_WEIGHT, 0);
         }
@@ -355,11 +361,15 @@ static void finish(search *find)
         if (rank_span_ns > span_ns) span_ns = rank_span_ns;
         if (state->free_ns > makespan_ns) makespan_ns = state->free_ns;
     }
-    const bool is_better = span_ns < find->best_span_ns ||
-                           (span_ns == find->best_span_ns && makespan_ns < find->best_makespan_ns);
+    const bool is_tie = span_ns == find->best_span_ns && makespan_ns == find->best_makespan_ns;
+    const bool is_better =
+        span_ns < find->best_span_ns ||
+        (span_ns == find->best_span_ns && makespan_ns < find->best_makespan_ns) ||
+        (is_tie && in_flight < find->best_in_flight);
     if (!is_better) return;
     find->best_span_ns = span_ns;
     find->best_makespan_ns = makespan_ns;
+    find->best_in_flight = in_flight;
     uint8_t *const written = find->kinds;
     find->kinds = find->best_kinds;
     find->best_kinds = written;
@@ -380,7 +390,7 @@ static void run_pass(search *find, const plan *by)
     finish(find);
 }
 
-/// The paper's eight plans come first, so that they win ties.
+/// The paper's eight plans come first, so that they win what is still a tie.
 static void run_all(search *find)
 {
     for (int index = 0; index < WARMUP_COUNT; index++) {

@@ -252,8 +252,8 @@ static status enact(replay *state)
 }
 
 /// How many microbatches a stage holds at most: the memory peak with one unit per microbatch,
-/// freed at W. Fixed orders do not depend on costs; a searched one is taken as zb-h2 would be,
-/// the most that any of them holds.
+/// freed at W. Fixed orders do not depend on costs. A searched order uses what room there is, so
+/// the balancer only leaves it that of 1f1b: below it a search still finds orders, but slow ones.
 static status fill_inflight(replay *state)
 {
     const sim_training *training = state->training;
@@ -281,7 +281,7 @@ static status fill_inflight(replay *state)
     };
     bal_schedule schedule;
     const bal_schedule_request request = {
-        .name = state->family->is_searched ? "zb-h2" : training->schedule,
+        .name = state->family->is_searched ? "1f1b" : training->schedule,
         .rank_count = ranks,
         .microbatch_count = training->microbatch_count,
         .chunk_count = state->chunk_count,
@@ -664,6 +664,8 @@ static void finish(replay *state)
     result->final_first_layer = result->executable ? state->plan.first_layer : NULL;
     result->stage_count = state->stage_count;
     result->peak_memory_bytes = state->peak_memory;
+    result->is_memory_known =
+        state->layers.state_bytes != NULL && state->layers.activation_bytes != NULL;
     result->fits = true;
     for (int rank = 0; rank < machine->rank_count && machine->rank_memory_bytes > 0; rank++) {
         if (state->peak_memory[rank] > machine->rank_memory_bytes) result->fits = false;

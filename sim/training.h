@@ -84,8 +84,9 @@ typedef struct sim_training_result {
     const int *start_first_layer;      // [stage_count + 1], or NULL; from the arena
     const int *final_first_layer;
     const int64_t *peak_memory_bytes; // [rank_count] state and activations, largest over the run
-    bool fits;           // every peak is within machine.rank_memory_bytes (or no limit)
-    int simulated_count; // iterations that were played; the others repeated their input
+    bool is_memory_known; // the costs hold both state and activations; else peaks are too low
+    bool fits;            // every peak is within machine.rank_memory_bytes (or no limit)
+    int simulated_count;  // iterations that were played; the others repeated their input
 } sim_training_result;
 
 /// Replays the run.
