@@ -2,7 +2,6 @@
 
 #include "balance/schedule.h"
 #include "models/hardware.h"
-#include "traces/reader.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -181,26 +180,24 @@ static status open_model(ana_setup *setup, arena *memory, error_message *err)
     return STATUS_OK;
 }
 
-/// A number that the study may give; else the hardware's, else a fallback.
-static void add_input_unless_given(const ana_setup *setup, arena *memory, bool given,
-                                   const char *name, model_origin_kind origin, int64_t value,
-                                   const char *unit)
+static void add_number(const ana_setup *setup, arena *memory, const char *name,
+                       model_origin_kind origin, int64_t value, const char *unit)
 {
-    if (given) return; // the study has added it
     ana_inputs_add(&setup->study->inputs, memory, name, origin, "%" PRId64 " %s", value, unit);
 }
 
+/// The study's link, which it has added to the inputs itself, else the hardware's.
 static void take_link(const ana_setup *setup, arena *memory, const char *scope, bal_link given,
                       bal_link other, const model_hardware *hardware, bal_link *link)
 {
     char name[64];
-    *link = given.latency_ns >= 0 ? given : other;
+    const bool is_given = given.latency_ns >= 0;
+    *link = is_given ? given : other;
+    if (is_given) return;
     snprintf(name, sizeof name, "cluster.links.%s.latency_ns", scope);
-    add_input_unless_given(setup, memory, given.latency_ns >= 0, name,
-                           hardware->latency_origin.kind, link->latency_ns, "ns");
+    add_number(setup, memory, name, hardware->latency_origin.kind, link->latency_ns, "ns");
     snprintf(name, sizeof name, "cluster.links.%s.bytes_per_s", scope);
-    add_input_unless_given(setup, memory, given.latency_ns >= 0, name, hardware->links_origin.kind,
-                           link->bytes_per_s, "B/s");
+    add_number(setup, memory, name, hardware->links_origin.kind, link->bytes_per_s, "B/s");
 }
 
 /// The machine: what the study says, completed by its hardware or by the preset's links.
@@ -215,16 +212,16 @@ static status fill_machine(ana_setup *setup, arena *memory, error_message *err)
     machine->ranks_per_node = study->gpus_per_node;
     if (study->gpus_per_node == 0) {
         machine->ranks_per_node = has_hardware ? hardware.gpus_per_node : GPUS_PER_NODE_DEFAULT;
-        add_input_unless_given(setup, memory, false, "cluster.gpus_per_node",
-                               has_hardware ? MODEL_ORIGIN_PRESET : MODEL_ORIGIN_ASSUMED,
-                               machine->ranks_per_node, "GPUs");
+        add_number(setup, memory, "cluster.gpus_per_node",
+                   has_hardware ? MODEL_ORIGIN_PRESET : MODEL_ORIGIN_ASSUMED,
+                   machine->ranks_per_node, "GPUs");
     }
     machine->rank_memory_bytes = study->memory_bytes;
     if (study->memory_bytes < 0) {
         machine->rank_memory_bytes = has_hardware ? hardware.memory_bytes : 0;
         if (has_hardware) {
-            add_input_unless_given(setup, memory, false, "cluster.memory_bytes",
-                                   hardware.memory_origin.kind, hardware.memory_bytes, "B");
+            add_number(setup, memory, "cluster.memory_bytes", hardware.memory_origin.kind,
+                       hardware.memory_bytes, "B");
         } else {
             ana_inputs_add(&setup->study->inputs, memory, "cluster.memory_bytes",
                            MODEL_ORIGIN_ASSUMED, "not limited");

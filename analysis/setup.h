@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/status.h"
 #include "models/model_source.h"
+#include "traces/reader.h"
 #include "traces/store.h"
 
 #include <stdbool.h>
@@ -36,7 +37,7 @@ typedef struct ana_setup {
 
     ana_completion completion;
     trace_store *store; // of the trace; NULL: from a model
-    struct trace_reader *reader;
+    trace_reader *reader;
     model_costs model_costs;
     model_source model;
 } ana_setup;
