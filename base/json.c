@@ -493,11 +493,33 @@ void json_end_array(json_writer *writer)
     close_container(writer, "]");
 }
 
+/// The bytes of the UTF-8 character at the front of a string that is not empty; 0 if there is none:
+/// cut off, overlong, a surrogate, or above U+10FFFF.
+static size_t utf8_length(const char *text)
+{
+    const unsigned char *bytes = (const unsigned char *)text;
+    const unsigned char lead = bytes[0];
+    if (lead < 0x80) return 1;
+    const size_t length = lead >= 0xc2 && lead <= 0xdf   ? 2
+                          : lead >= 0xe0 && lead <= 0xef ? 3
+                          : lead >= 0xf0 && lead <= 0xf4 ? 4
+                                                         : 0;
+    for (size_t at = 1; at < length; at++) {
+        if ((bytes[at] & 0xc0) != 0x80) return 0;
+    }
+    const bool is_overlong = (lead == 0xe0 && bytes[1] < 0xa0) || (lead == 0xf0 && bytes[1] < 0x90);
+    const bool is_none = (lead == 0xed && bytes[1] > 0x9f) || (lead == 0xf4 && bytes[1] > 0x8f);
+    return is_overlong || is_none ? 0 : length;
+}
+
+/// Names and paths may hold any bytes, a JSON document only UTF-8.
 static void write_quoted(text_buffer *out, const char *value)
 {
     text_append(out, "\"");
-    for (const char *c = value; *c != '\0'; c++) {
+    size_t length = 0;
+    for (const char *c = value; *c != '\0'; c += length > 0 ? length : 1) {
         const unsigned char byte = (unsigned char)*c;
+        length = utf8_length(c);
         if (byte == '"' || byte == '\\') {
             text_format(out, "\\%c", byte);
         } else if (byte == '\n') {
@@ -506,8 +528,10 @@ static void write_quoted(text_buffer *out, const char *value)
             text_append(out, "\\t");
         } else if (byte < 0x20) {
             text_format(out, "\\u%04x", byte);
+        } else if (length == 0) {
+            text_append(out, "\\ufffd");
         } else {
-            text_append_bytes(out, c, 1);
+            text_append_bytes(out, c, length);
         }
     }
     text_append(out, "\"");

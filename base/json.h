@@ -91,7 +91,7 @@ void json_write_key(json_writer *writer, const char *key);
 void json_write_int64(json_writer *writer, int64_t value);
 void json_write_double(json_writer *writer, double value); ///< not finite: null
 void json_write_bool(json_writer *writer, bool value);
-void json_write_string(json_writer *writer, const char *value); ///< NULL: null
+void json_write_string(json_writer *writer, const char *value); ///< NULL: null; not UTF-8: U+FFFD
 void json_write_null(json_writer *writer);
 void json_write_int64_array(json_writer *writer, const int64_t *values, int count);
 void json_write_int_array(json_writer *writer, const int *values, int count);

@@ -88,6 +88,32 @@ static void what_is_written_reads_back_the_same(void **state)
     text_free(&out);
 }
 
+static void assert_written(const char *value, const char *expected)
+{
+    text_buffer out = {0};
+    json_writer writer = json_writer_init(&out, false);
+
+    json_write_string(&writer, value);
+
+    assert_string_equal(out.bytes, expected);
+    text_free(&out);
+}
+
+/// File names hold any bytes; a reader of the document refuses all of it for one of them.
+static void bytes_that_are_not_utf8_are_replaced(void **state)
+{
+    (void)state;
+    assert_written("\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80",
+                   "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\"");
+    assert_written("a\xff"
+                   "b",
+                   "\"a\\ufffdb\"");
+    assert_written("\xe2\x82", "\"\\ufffd\\ufffd\"");            // cut off
+    assert_written("\xc0\x80", "\"\\ufffd\\ufffd\"");            // overlong
+    assert_written("\xed\xa0\x80", "\"\\ufffd\\ufffd\\ufffd\""); // a surrogate
+    assert_written("\xf4\x90\x80\x80", "\"\\ufffd\\ufffd\\ufffd\\ufffd\"");
+}
+
 static void a_double_above_2_53_is_written_as_one_and_read_back(void **state)
 {
     (void)state;
@@ -137,6 +163,7 @@ int main(void)
         cmocka_unit_test(getters_name_the_path_of_what_they_refuse),
         cmocka_unit_test(what_is_written_reads_back_the_same),
         cmocka_unit_test(as_deep_as_is_read_can_be_written),
+        cmocka_unit_test(bytes_that_are_not_utf8_are_replaced),
         cmocka_unit_test(a_double_above_2_53_is_written_as_one_and_read_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
