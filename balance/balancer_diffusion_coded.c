@@ -98,7 +98,8 @@ static void send_one(diffusion *state, int from, int to)
     state->has_best = true;
     state->best_squares = squares;
     const bool to_front = from == 0 && to == chain->stage_count - 1;
-    bal_layer_lists_move(&state->lists, chain, from, index, to, to_front);
+    bal_layer_lists_move(&state->lists, chain, from, index, to,
+                         to_front ? BAL_LIST_FRONT : BAL_LIST_BACK);
     state->memory_bytes[to] += state->bytes_per_layer[from];
     state->memory_bytes[from] -= state->bytes_per_layer[from];
     state->transfers[state->transfer_count++] = (bal_transfer){from, to, layer};

@@ -64,7 +64,7 @@ static bool offer_lightest(diffusion *state, int from)
         state->memory_bytes[to] + needed >= chain->stage_memory_bytes[to]) {
         return false;
     }
-    bal_layer_lists_move(lists, chain, from, index, to, false);
+    bal_layer_lists_move(lists, chain, from, index, to, BAL_LIST_BACK);
     state->memory_bytes[from] -= layer_bytes(chain, from, layer);
     state->memory_bytes[to] += needed;
     state->transfers[state->transfer_count++] = (bal_transfer){from, to, layer};

@@ -94,7 +94,7 @@ int bal_layer_lists_at(const bal_layer_lists *lists, int rank, int index)
 }
 
 void bal_layer_lists_move(bal_layer_lists *lists, const bal_chain *chain, int from, int index,
-                          int to, bool to_front)
+                          int to, bal_list_end end)
 {
     int *link = &lists->first[from];
     for (; index > 0; index--) {
@@ -103,7 +103,7 @@ void bal_layer_lists_move(bal_layer_lists *lists, const bal_chain *chain, int fr
     const int layer = *link;
     *link = lists->next[layer];
     link = &lists->first[to];
-    while (!to_front && *link >= 0) {
+    while (end == BAL_LIST_BACK && *link >= 0) {
         link = &lists->next[*link];
     }
     lists->next[layer] = *link;

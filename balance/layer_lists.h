@@ -26,9 +26,11 @@ int bal_layer_lists_lightest(const bal_layer_lists *lists, const bal_chain *chai
 /// The layer at an index of a rank's list.
 int bal_layer_lists_at(const bal_layer_lists *lists, int rank, int index);
 
-/// Takes the layer at an index out of its list and puts it at the front or the back of another.
+typedef enum bal_list_end { BAL_LIST_FRONT, BAL_LIST_BACK } bal_list_end;
+
+/// Takes the layer at an index out of its list and puts it at an end of another.
 void bal_layer_lists_move(bal_layer_lists *lists, const bal_chain *chain, int from, int index,
-                          int to, bool to_front);
+                          int to, bal_list_end end);
 
 /// Writes the owner of every layer.
 ///

@@ -89,15 +89,18 @@ static status collect_bounds(const trace_op_index *index, trace_alignment *align
     return check_bounds(alignment, err);
 }
 
-/// Tightens the largest (is_upper) or smallest offsets that the bounds allow, each message taken
+/// Which of the offsets that the bounds allow.
+typedef enum extreme { SMALLEST, LARGEST } extreme;
+
+/// Finds the smallest or largest offsets that the bounds allow, each message taken
 /// for slack_ns slower. offset[to] >= offset[from] - least.
 ///
 /// @return false if they contradict each other
-static bool relax(const trace_alignment *alignment, int64_t slack_ns, bool is_upper,
+static bool relax(const trace_alignment *alignment, int64_t slack_ns, extreme wanted,
                   int64_t *offset_ns)
 {
     for (int rank = 0; rank < alignment->rank_count; rank++) {
-        offset_ns[rank] = rank == 0 ? 0 : is_upper ? UNBOUNDED : -UNBOUNDED;
+        offset_ns[rank] = rank == 0 ? 0 : wanted == LARGEST ? UNBOUNDED : -UNBOUNDED;
     }
     for (int round = 0; round <= alignment->rank_count; round++) {
         bool changed = false;
@@ -107,10 +110,10 @@ static bool relax(const trace_alignment *alignment, int64_t slack_ns, bool is_up
             int64_t *from = &offset_ns[each->from];
             int64_t *to = &offset_ns[each->to];
             const int64_t from_max_ns = *to < UNBOUNDED ? *to + least_ns : UNBOUNDED;
-            if (is_upper && *from > from_max_ns) {
+            if (wanted == LARGEST && *from > from_max_ns) {
                 *from = from_max_ns;
                 changed = true;
-            } else if (!is_upper && *from > -UNBOUNDED && *to < *from - least_ns) {
+            } else if (wanted == SMALLEST && *from > -UNBOUNDED && *to < *from - least_ns) {
                 *to = *from - least_ns;
                 changed = true;
             }
@@ -125,8 +128,8 @@ static status find_slack(trace_alignment *alignment, int64_t *scratch_ns, error_
 {
     int64_t low_ns = 0; // contradicts
     int64_t high_ns = TRACE_CONTRADICTION_MAX_NS;
-    if (relax(alignment, 0, true, scratch_ns)) return STATUS_OK;
-    if (!relax(alignment, high_ns, true, scratch_ns)) {
+    if (relax(alignment, 0, LARGEST, scratch_ns)) return STATUS_OK;
+    if (!relax(alignment, high_ns, LARGEST, scratch_ns)) {
         return error_set(err, STATUS_INVALID,
                          "messages between the ranks contradict each other by more than %" PRId64
                          " ms, whatever their clocks: these are not traces of one run",
@@ -134,7 +137,7 @@ static status find_slack(trace_alignment *alignment, int64_t *scratch_ns, error_
     }
     while (high_ns - low_ns > 1) {
         const int64_t middle_ns = low_ns + (high_ns - low_ns) / 2;
-        if (relax(alignment, middle_ns, true, scratch_ns)) {
+        if (relax(alignment, middle_ns, LARGEST, scratch_ns)) {
             high_ns = middle_ns;
         } else {
             low_ns = middle_ns;
@@ -162,8 +165,8 @@ static status choose_offsets(trace_alignment *alignment, int64_t *upper_ns, int6
                              error_message *err)
 {
     TRY(find_slack(alignment, upper_ns, err));
-    relax(alignment, alignment->contradiction_ns, true, upper_ns);
-    relax(alignment, alignment->contradiction_ns, false, lower_ns);
+    relax(alignment, alignment->contradiction_ns, LARGEST, upper_ns);
+    relax(alignment, alignment->contradiction_ns, SMALLEST, lower_ns);
     for (int rank = 0; rank < alignment->rank_count; rank++) {
         choose_offset(lower_ns[rank], upper_ns[rank], &alignment->offset_ns[rank],
                       &alignment->residual_ns[rank]);
