@@ -377,7 +377,7 @@ static void write_inputs(const ana_inputs *inputs, json_writer *writer)
 void ana_comparison_write(const ana_comparison *comparison, text_buffer *out)
 {
     const ana_setup *setup = comparison->setup;
-    json_writer writer = json_writer_init(out, false);
+    json_writer writer = json_writer_init(out);
     json_begin_object(&writer);
     json_put_string(&writer, "schema", "dynmo-simulation/1");
     json_put_string(&writer, "name", setup->study->name);

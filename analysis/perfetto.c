@@ -26,7 +26,7 @@ static void append_us(text_buffer *out, int64_t ns)
 
 static void write_name(perfetto_writer *writer, const char *what, int thread, const char *name)
 {
-    json_writer quoted = json_writer_init(writer->out, false);
+    json_writer quoted = json_writer_init(writer->out);
     begin_event(writer);
     text_format(writer->out,
                 "{\"ph\":\"M\",\"name\":\"%s\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":", what,

@@ -132,7 +132,7 @@ static status put_plan(ana_recording *recording, const sim_training_iteration *i
         .head = setup->head,
     };
     text_clear(&recording->json);
-    json_writer writer = json_writer_init(&recording->json, false);
+    json_writer writer = json_writer_init(&recording->json);
     bal_plan_write(&plan, &writer);
     if (recording->json.failed) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     return trace_run_put_plan(recording->run, recording->series, iteration->iteration,

@@ -26,7 +26,7 @@ void ana_timeline_write(const ana_timeline *timeline, text_buffer *out)
 {
     const bal_schedule *schedule = &timeline->schedule;
     const int stages = schedule->rank_count * schedule->chunk_count;
-    json_writer writer = json_writer_init(out, false);
+    json_writer writer = json_writer_init(out);
     json_begin_object(&writer);
     json_put_string(&writer, "schema", "dynmo-timeline/1");
     json_put_string(&writer, "label", timeline->label);

@@ -429,18 +429,9 @@ status json_int64_array(json_value value, int count, int64_t min, int64_t max, i
     return STATUS_OK;
 }
 
-json_writer json_writer_init(text_buffer *out, bool indented)
+json_writer json_writer_init(text_buffer *out)
 {
-    return (json_writer){.out = out, .indented = indented};
-}
-
-static void new_line(json_writer *writer)
-{
-    if (!writer->indented) return;
-    text_append(writer->out, "\n");
-    for (int level = 0; level < writer->depth; level++) {
-        text_append(writer->out, "  ");
-    }
+    return (json_writer){.out = out};
 }
 
 static void before_value(json_writer *writer)
@@ -451,7 +442,6 @@ static void before_value(json_writer *writer)
     }
     if (writer->depth == 0) return;
     if (writer->has_items[writer->depth]) text_append(writer->out, ",");
-    new_line(writer);
     writer->has_items[writer->depth] = true;
 }
 
@@ -467,9 +457,7 @@ static void open_container(json_writer *writer, const char *bracket)
 static void close_container(json_writer *writer, const char *bracket)
 {
     assert(writer->depth > 0 && !writer->after_key);
-    const bool has_items = writer->has_items[writer->depth];
     writer->depth--;
-    if (has_items) new_line(writer);
     text_append(writer->out, bracket);
 }
 
@@ -542,7 +530,7 @@ void json_write_key(json_writer *writer, const char *key)
     assert(!writer->after_key);
     before_value(writer);
     write_quoted(writer->out, key);
-    text_append(writer->out, writer->indented ? ": " : ":");
+    text_append(writer->out, ":");
     writer->after_key = true;
 }
 

@@ -72,17 +72,16 @@ status json_int64_array(json_value value, int count, int64_t min, int64_t max, i
 status json_error(json_value value, status code, error_message *err, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/// A stream of JSON text. Commas, quotes and nesting are the writer's; keys before values are the
-/// caller's (asserted).
+/// A stream of JSON text on one line. Commas, quotes and nesting are the writer's; keys before
+/// values are the caller's (asserted).
 typedef struct json_writer {
     text_buffer *out;
-    bool indented; // two blanks per level; else one line
     int depth;
     bool has_items[JSON_DEPTH_MAX + 1]; // per level; 0 is outside of all containers
     bool after_key;
 } json_writer;
 
-json_writer json_writer_init(text_buffer *out, bool indented);
+json_writer json_writer_init(text_buffer *out);
 void json_begin_object(json_writer *writer);
 void json_end_object(json_writer *writer);
 void json_begin_array(json_writer *writer);

@@ -40,7 +40,7 @@ static status import_files(trace_store *store, const cli_arguments *arguments,
 
 static void write_json(const trace_info *info, text_buffer *out)
 {
-    json_writer writer = json_writer_init(out, false);
+    json_writer writer = json_writer_init(out);
     json_begin_object(&writer);
     json_put_string(&writer, "trace", info->name);
     json_put_int64(&writer, "trace_id", info->trace_id);

@@ -61,7 +61,7 @@ static void write_rank_json(json_writer *writer, const trace_import *import, int
 static void write_json(const trace_import *import, const trace_info *info,
                        const trace_recorded_timeline *timeline, text_buffer *out)
 {
-    json_writer writer = json_writer_init(out, false);
+    json_writer writer = json_writer_init(out);
     json_begin_object(&writer);
     json_put_string(&writer, "trace", info->name);
     json_put_string(&writer, "names", naming_words(import->recordings[0].naming));

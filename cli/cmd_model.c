@@ -186,7 +186,7 @@ static void write_loads(json_writer *writer, const bal_layer_costs *layers)
 static void write_json(const model_costs *costs, const char *model, text_buffer *out)
 {
     const int count = costs->layers.layer_count;
-    json_writer writer = json_writer_init(out, false);
+    json_writer writer = json_writer_init(out);
     json_begin_object(&writer);
     json_put_string(&writer, "model", model);
     json_put_string(&writer, "hardware", costs->hardware.name);

@@ -210,7 +210,7 @@ static void write_json(const plan_run *run, text_buffer *out)
 {
     const bal_problem *problem = &run->loads.problem;
     const bal_answer *answer = &run->answer;
-    json_writer writer = json_writer_init(out, false);
+    json_writer writer = json_writer_init(out);
     json_begin_object(&writer);
     write_ints_or_null(&writer, "first_layer", answer->first_layer, problem->stage_count + 1);
     write_ints_or_null(&writer, "owner", answer->owner, problem->layers.layer_count);
@@ -328,7 +328,7 @@ static status write_plan(const plan_run *run, const char *path, arena *memory, e
                            .embedding = problem->layers.embedding,
                            .head = problem->layers.head};
     text_buffer out = {0};
-    json_writer writer = json_writer_init(&out, false);
+    json_writer writer = json_writer_init(&out);
     bal_plan_write(&plan, &writer);
     text_append(&out, "\n");
     const status result = out.failed ? error_set(err, STATUS_NO_MEMORY, "out of memory")
@@ -343,7 +343,7 @@ static status answer_infeasible(const cli_arguments *arguments, const char *reas
 {
     if (!cli_has(arguments, "--json")) return STATUS_INFEASIBLE;
     text_buffer out = {0};
-    json_writer writer = json_writer_init(&out, false);
+    json_writer writer = json_writer_init(&out);
     json_begin_object(&writer);
     json_put_string(&writer, "error", reason);
     json_end_object(&writer);

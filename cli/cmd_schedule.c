@@ -145,7 +145,7 @@ static status play(arena *memory, schedule_run *run, error_message *err)
 static void write_json(const schedule_run *run, text_buffer *out)
 {
     const bal_schedule *ran = run->timeline.schedule;
-    json_writer writer = json_writer_init(out, false);
+    json_writer writer = json_writer_init(out);
     json_begin_object(&writer);
     json_put_int64(&writer, "makespan_ns", run->metrics.makespan_ns);
     json_put_int64(&writer, "span_ns", run->metrics.span_ns);

@@ -187,7 +187,7 @@ static status show_contents(shown *show, error_message *err)
         write_traces(&show->out, traces, trace_count);
         return write_runs(show, runs, run_count, err);
     }
-    json_writer writer = json_writer_init(&show->out, false);
+    json_writer writer = json_writer_init(&show->out);
     json_begin_object(&writer);
     json_write_key(&writer, "traces");
     json_begin_array(&writer);
@@ -208,7 +208,7 @@ static status show_contents(shown *show, error_message *err)
 
 static void write_loads_json(text_buffer *out, const trace_loads *loads)
 {
-    json_writer writer = json_writer_init(out, false);
+    json_writer writer = json_writer_init(out);
     json_begin_object(&writer);
     json_write_key(&writer, "iterations");
     json_write_int_array(&writer, loads->iterations, loads->iteration_count);
@@ -379,7 +379,7 @@ static status show_timeline(shown *show, const cli_arguments *arguments, error_m
     trace_recorded_timeline sum = {0};
     const status result = sum_timeline(show, arguments, &sum, err);
     if (result == STATUS_OK && show->json) {
-        json_writer writer = json_writer_init(&show->out, false);
+        json_writer writer = json_writer_init(&show->out);
         cli_write_timeline_json(&writer, &sum);
         text_append(&show->out, "\n");
     } else if (result == STATUS_OK) {

@@ -58,7 +58,7 @@ static void what_is_written_reads_back_the_same(void **state)
                               .head = true,
                               .order = &order};
     text_buffer out = {0};
-    json_writer writer = json_writer_init(&out, false);
+    json_writer writer = json_writer_init(&out);
     bal_plan_write(&written, &writer);
     json_document *document = NULL;
     bal_plan read;
@@ -79,7 +79,7 @@ static void what_is_written_reads_back_the_same(void **state)
     assert_true(read.head);
     assert_true(read.order->has_split);
     text_buffer again = {0};
-    json_writer second = json_writer_init(&again, false);
+    json_writer second = json_writer_init(&again);
     bal_plan_write(&read, &second);
     assert_string_equal(again.bytes, out.bytes);
     text_free(&again);

@@ -67,7 +67,7 @@ static void what_is_written_reads_back_the_same(void **state)
 {
     (void)state;
     text_buffer out = {0};
-    json_writer writer = json_writer_init(&out, false);
+    json_writer writer = json_writer_init(&out);
 
     json_begin_object(&writer);
     json_write_key(&writer, "n");
@@ -118,7 +118,7 @@ static void a_double_above_2_53_is_written_as_one_and_read_back(void **state)
 {
     (void)state;
     text_buffer out = {0};
-    json_writer writer = json_writer_init(&out, false);
+    json_writer writer = json_writer_init(&out);
     json_document *document = NULL;
     double value = 0;
 
@@ -140,7 +140,7 @@ static void as_deep_as_is_read_can_be_written(void **state)
     memset(deepest + JSON_DEPTH_MAX, ']', JSON_DEPTH_MAX);
     deepest[2 * JSON_DEPTH_MAX] = '\0';
     text_buffer out = {0};
-    json_writer writer = json_writer_init(&out, false);
+    json_writer writer = json_writer_init(&out);
     json_document *document = NULL;
 
     for (int level = 0; level < JSON_DEPTH_MAX; level++) {

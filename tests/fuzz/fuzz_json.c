@@ -29,7 +29,7 @@ static void write_scalar(json_writer *writer, json_value value)
 /// Writes the document as it was read: containers are kept on a stack, with the next child of each.
 static void write_document(const json_document *document, text_buffer *out)
 {
-    json_writer writer = json_writer_init(out, false);
+    json_writer writer = json_writer_init(out);
     json_value open[JSON_DEPTH_MAX];
     int next[JSON_DEPTH_MAX];
     int depth = 0;

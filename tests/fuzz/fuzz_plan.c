@@ -8,7 +8,7 @@
 
 static void write_plan(const bal_plan *plan, text_buffer *out)
 {
-    json_writer writer = json_writer_init(out, false);
+    json_writer writer = json_writer_init(out);
     bal_plan_write(plan, &writer);
     assert(!out->failed);
 }
