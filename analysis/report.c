@@ -243,6 +243,7 @@ static void append_head(const ana_report *report, text_buffer *out)
                      "tr.best td{font-weight:600}\n"
                      "figure{margin:1em 0;padding:8px;background:#fff;overflow-x:auto}\n"
                      "figure svg{max-width:100%;height:auto}\n"
+                     ".wide{overflow-x:auto}\n"
                      "figcaption{font-size:.88em;color:#444;max-width:60em}\n"
                      "code{font-size:.92em}\n"
                      "@media(prefers-color-scheme:dark){body{color:#ddd;background:#16181c}"
@@ -368,18 +369,20 @@ static void append_row(text_buffer *out, json_value row, bool is_best)
 static void append_table(text_buffer *out, json_value rows, json_value best)
 {
     const json_value first = json_is_missing(best) ? json_element(rows, 0) : best;
-    text_format(out,
-                "<h2>Comparison</h2>\n<table><thead><tr><th>balancer</th><th>%s</th>"
-                "<th>vs even</th><th>vs tuned</th><th>iteration</th><th>bubble first</th>"
-                "<th>bubble last</th><th>peak memory</th><th>imbalance</th><th>rebalances</th>"
-                "<th>layers moved</th><th>bytes moved</th></tr></thead><tbody>\n",
-                rate_unit(rate_key(first)));
+    text_format(
+        out,
+        "<h2>Comparison</h2>\n<div class=\"wide\"><table><thead><tr><th>balancer</th><th>%s</th>"
+        "<th>vs even</th><th>vs tuned</th><th>iteration</th><th>bubble first</th>"
+        "<th>bubble last</th><th>peak memory</th><th>imbalance</th><th>rebalances</th>"
+        "<th>layers moved</th><th>bytes moved</th></tr></thead><tbody>\n",
+        rate_unit(rate_key(first)));
     for (json_value row = json_element(rows, 0); !json_is_missing(row); row = json_next(row)) {
         append_row(out, row, row.node == best.node);
     }
-    text_append(out, "</tbody></table>\n<p>iteration: mean over the run, decisions and migration "
-                     "included. bubble: bubble_ratio = idle / total time of all ranks. imbalance: "
-                     "max / mean load of the ranks, mean over the run.</p>\n");
+    text_append(out,
+                "</tbody></table></div>\n<p>iteration: mean over the run, decisions and migration "
+                "included. bubble: bubble_ratio = idle / total time of all ranks. imbalance: "
+                "max / mean load of the ranks, mean over the run.</p>\n");
 }
 
 static void append_inputs(text_buffer *out, json_value inputs)
@@ -470,7 +473,9 @@ status ana_report_write(const ana_report *report, text_buffer *out, error_messag
     append_figure(out, &figures.throughput,
                   "Throughput over the whole run, decisions and migration paid. Grey: static "
                   "splits.");
-    append_figure(out, &figures.bubble, "Share of all ranks' time that is idle, per iteration.");
+    append_figure(out, &figures.bubble,
+                  "Share of all ranks' time that is idle. Iterations count from the first one "
+                  "that was replayed.");
     append_figure(out, &figures.imbalance, "Largest load of a rank over the mean, per iteration.");
     append_table(out, rows, best);
     append_inputs(out, json_member(root, "inputs"));

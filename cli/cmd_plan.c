@@ -406,7 +406,8 @@ const cli_command cli_command_plan = {
         {
             {.name = "--loads",
              .argument = "FILE.json",
-             .help = "What layers and stages cost; - is standard input."},
+             .help = "What layers and stages cost, or the output of dynmo model --json; - is "
+                     "standard input."},
             {.name = "--stages", .argument = "P", .help = "Number of stages."},
             {.name = "--balancer", .argument = "NAME", .help = "Who decides; see above."},
             {.name = "--by",

@@ -135,12 +135,20 @@ status cli_plan_loads_of(json_value object, int stage_count, arena *memory, cli_
     return STATUS_OK;
 }
 
+/// The loads: the document itself, or what that of `dynmo model --json` holds under this key.
+static json_value loads_in(const json_document *document)
+{
+    const json_value root = json_root(document);
+    const json_value loads = json_member(root, "loads");
+    return json_is_object(loads) && json_is_string(json_member(root, "model")) ? loads : root;
+}
+
 status cli_plan_loads_read(const char *path, int stage_count, arena *memory, cli_plan_loads *loads,
                            error_message *err)
 {
     json_document *document = NULL;
     TRY(json_open(path, &document, err));
-    const status result = cli_plan_loads_of(json_root(document), stage_count, memory, loads, err);
+    const status result = cli_plan_loads_of(loads_in(document), stage_count, memory, loads, err);
     json_close(document);
     return result;
 }

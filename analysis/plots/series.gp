@@ -13,7 +13,8 @@ set key outside right top vertical Left reverse noenhanced samplen 2 spacing 1.1
 set yrange [y_low:*]
 set xrange [0:last_iteration]
 set grid ytics lc rgb "#dddddd"
-array colors[8] = [0x999999, 0x000000, 0x0072B2, 0xE69F00, 0x009E73, 0xD55E00, 0xCC79A7, 0x56B4E9]
+array colors[10] = [0x999999, 0x000000, 0x0072B2, 0xE69F00, 0x009E73, 0xD55E00, 0xCC79A7, 0x56B4E9, \
+    0x7F3C8D, 0x8C6D31]
 array dashes[3] = [1, 2, 4]
 plot for [n = 0:series_count - 1] sprintf("$series_%d", n) using 1:2 with lines lw 1.6 \
-    dt dashes[number_of(n) / 8 % 3 + 1] lc rgb colors[number_of(n) % 8 + 1] title title_of(n)
+    dt dashes[number_of(n) / 10 % 3 + 1] lc rgb colors[number_of(n) % 10 + 1] title title_of(n)

@@ -154,6 +154,14 @@ refuse 2 'the objective moved-bytes needs current_first_layer' --loads bare.json
 echo '{"forward_ns":[1,1],"load_cap_ns":9,"current_first_layer":[0,2,2]}' >bare.json
 refuse 2 'the objective moved-bytes needs state_bytes' --loads bare.json --stages 2 --balancer partition --objective moved-bytes
 
+# What dynmo model prints is read as it is.
+"$dynmo" model --model gpt2 --hardware h100-sxm --json >model.json
+"$dynmo" plan --loads model.json --stages 4 --balancer partition --json |
+    grep -q '"first_layer":\[0,5,9,13,14\]' || {
+    echo 'FAILED: dynmo plan of the output of dynmo model'
+    failed=1
+}
+
 # Files that are not what they should be.
 refuse 1 'absent.json: No such file or directory' --loads absent.json --stages 2 --balancer partition
 file() { # file STDERR CONTENT
