@@ -91,7 +91,7 @@ static void what_is_written_reads_back_the_same(void **state)
 static void assert_written(const char *value, const char *expected)
 {
     text_buffer out = {0};
-    json_writer writer = json_writer_init(&out, false);
+    json_writer writer = json_writer_init(&out);
 
     json_write_string(&writer, value);
 
