@@ -81,6 +81,39 @@ static status check_number(const text_check *text, size_t begin, size_t *last, e
                      digits, text->bytes + begin);
 }
 
+/// The bytes of the UTF-8 character at the front of text[room], room >= 1; 0 if there is none:
+/// cut off, overlong, a surrogate, or above U+10FFFF.
+static size_t utf8_length(const char *text, size_t room)
+{
+    const unsigned char *bytes = (const unsigned char *)text;
+    const unsigned char lead = bytes[0];
+    if (lead < 0x80) return 1;
+    const size_t length = lead >= 0xc2 && lead <= 0xdf   ? 2
+                          : lead >= 0xe0 && lead <= 0xef ? 3
+                          : lead >= 0xf0 && lead <= 0xf4 ? 4
+                                                         : 0;
+    if (length > room) return 0;
+    for (size_t at = 1; at < length; at++) {
+        if ((bytes[at] & 0xc0) != 0x80) return 0;
+    }
+    const bool is_overlong = (lead == 0xe0 && bytes[1] < 0xa0) || (lead == 0xf0 && bytes[1] < 0x90);
+    const bool is_none = (lead == 0xed && bytes[1] > 0x9f) || (lead == 0xf4 && bytes[1] > 0x8f);
+    return is_overlong || is_none ? 0 : length;
+}
+
+static status check_encoding(const char *name, const char *bytes, size_t length, error_message *err)
+{
+    for (size_t at = 0; at < length;) {
+        const size_t step = utf8_length(bytes + at, length - at);
+        if (step == 0) {
+            return error_set(err, STATUS_FORMAT, "%s:%d: byte 0x%02x is not UTF-8", name,
+                             line_of(bytes, at), (unsigned char)bytes[at]);
+        }
+        at += step;
+    }
+    return STATUS_OK;
+}
+
 static status check_text(const char *name, const char *bytes, size_t length, error_message *err)
 {
     text_check text = {.name = name, .bytes = bytes, .length = length, .last_string = bytes};
@@ -161,6 +194,7 @@ static status check_duplicates(const char *name, const cJSON *root, error_messag
 status json_open_bytes(const char *name, const char *bytes, size_t length, json_document **document,
                        error_message *err)
 {
+    TRY(check_encoding(name, bytes, length, err));
     TRY(check_text(name, bytes, length, err));
     const char *end = NULL;
     cJSON *root = cJSON_ParseWithLengthOpts(bytes, length, &end, 0);
@@ -481,25 +515,6 @@ void json_end_array(json_writer *writer)
     close_container(writer, "]");
 }
 
-/// The bytes of the UTF-8 character at the front of a string that is not empty; 0 if there is none:
-/// cut off, overlong, a surrogate, or above U+10FFFF.
-static size_t utf8_length(const char *text)
-{
-    const unsigned char *bytes = (const unsigned char *)text;
-    const unsigned char lead = bytes[0];
-    if (lead < 0x80) return 1;
-    const size_t length = lead >= 0xc2 && lead <= 0xdf   ? 2
-                          : lead >= 0xe0 && lead <= 0xef ? 3
-                          : lead >= 0xf0 && lead <= 0xf4 ? 4
-                                                         : 0;
-    for (size_t at = 1; at < length; at++) {
-        if ((bytes[at] & 0xc0) != 0x80) return 0;
-    }
-    const bool is_overlong = (lead == 0xe0 && bytes[1] < 0xa0) || (lead == 0xf0 && bytes[1] < 0x90);
-    const bool is_none = (lead == 0xed && bytes[1] > 0x9f) || (lead == 0xf4 && bytes[1] > 0x8f);
-    return is_overlong || is_none ? 0 : length;
-}
-
 /// Names and paths may hold any bytes, a JSON document only UTF-8.
 static void write_quoted(text_buffer *out, const char *value)
 {
@@ -507,7 +522,7 @@ static void write_quoted(text_buffer *out, const char *value)
     size_t length = 0;
     for (const char *c = value; *c != '\0'; c += length > 0 ? length : 1) {
         const unsigned char byte = (unsigned char)*c;
-        length = utf8_length(c);
+        length = utf8_length(c, strnlen(c, 4));
         if (byte == '"' || byte == '\\') {
             text_format(out, "\\%c", byte);
         } else if (byte == '\n') {

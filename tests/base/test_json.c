@@ -26,6 +26,8 @@ static void malformed_documents_are_refused_with_their_line(void **state)
     assert_refused("{\"n\":9007199254740993}",
                    "f.json:1: n: integer 9007199254740993 exceeds 2^53 = 9007199254740992");
     assert_refused("", "f.json:1: not valid JSON");
+    assert_refused("{\n\"a\":\"\xff\"}", "f.json:2: byte 0xff is not UTF-8");
+    assert_refused("{\"a\":1}\xe2\x82", "f.json:1: byte 0xe2 is not UTF-8");
     char deep[200];
     memset(deep, '[', sizeof deep);
     deep[sizeof deep - 1] = '\0';
