@@ -2,7 +2,6 @@
 #pragma once
 
 #include "analysis/setup.h"
-#include "balance/machine.h"
 #include "balance/ports.h"
 #include "base/arena.h"
 #include "base/status.h"

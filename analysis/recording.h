@@ -3,7 +3,6 @@
 #pragma once
 
 #include "analysis/compare.h"
-#include "base/arena.h"
 #include "base/status.h"
 #include "traces/store.h"
 

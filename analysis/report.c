@@ -3,7 +3,6 @@
 #include "analysis/plot.h"
 #include "balance/metrics.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -2,6 +2,7 @@
 
 #include "balance/schedule.h"
 #include "models/hardware.h"
+#include "traces/catalog.h"
 
 #include <inttypes.h>
 #include <stdio.h>

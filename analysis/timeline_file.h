@@ -2,8 +2,6 @@
 /// through the store to the exporters and the report.
 #pragma once
 
-#include "balance/metrics.h"
-#include "balance/stage_costs.h"
 #include "balance/timeline.h"
 #include "base/arena.h"
 #include "base/json.h"

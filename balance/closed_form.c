@@ -1,7 +1,6 @@
 #include "balance/closed_form.h"
 
 #include <math.h>
-#include <stddef.h>
 #include <string.h>
 
 static bal_closed_ns holds(int64_t ns)

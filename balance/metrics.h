@@ -4,7 +4,6 @@
 #include "balance/schedule.h"
 #include "balance/stage_costs.h"
 #include "balance/timeline.h"
-#include "base/status.h"
 
 #include <stdint.h>
 

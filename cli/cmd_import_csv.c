@@ -12,7 +12,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 static status read_file(trace_csv *csv, const char *path, error_message *err)
 {

@@ -9,7 +9,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 static status read_training(const cli_arguments *arguments, model_training *training,
                             error_message *err)

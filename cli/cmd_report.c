@@ -4,8 +4,6 @@
 
 #include "analysis/report.h"
 
-#include <string.h>
-
 /// The two timelines of the picture; after may stay unset.
 typedef struct timeline_pair {
     ana_timeline before;

@@ -17,7 +17,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 enum { PRINTED_RANKS_MAX = 32 };
 

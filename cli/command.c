@@ -4,7 +4,6 @@
 #include "cli/arguments.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <string.h>
 
 static const cli_option *option_by_name(const cli_command *command, const char *name, size_t length)

@@ -3,7 +3,6 @@
 
 #include "balance/problem.h"
 #include "base/arena.h"
-#include "base/status.h"
 
 typedef struct cli_plan_player {
     const bal_problem *problem;

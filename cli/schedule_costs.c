@@ -3,7 +3,6 @@
 #include "base/json.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 enum { TIME_COUNT = 3 };
 static const char *const time_keys[TIME_COUNT] = {"forward_ns", "backward_input_ns",

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "balance/closed_form.h"
-#include "balance/schedule.h"
 #include "balance/stage_costs.h"
 #include "base/arena.h"
 #include "base/status.h"

@@ -1,7 +1,5 @@
 #include "cli/timeline_causes.h"
 
-#include <stdio.h>
-
 enum { CAUSE_COUNT = 7 };
 
 static const char *const titles[CAUSE_COUNT] = {"working",  "warm-up",       "cool-down", "input",

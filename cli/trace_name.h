@@ -1,8 +1,6 @@
 /// The name that an imported trace has where none is given.
 #pragma once
 
-#include <stddef.h>
-
 enum { CLI_TRACE_NAME_BYTES = 256 };
 
 /// Writes the file's name without its folder and without those endings that it has, each removed

@@ -4,7 +4,6 @@
 #include "models/saturating.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>

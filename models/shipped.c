@@ -1,7 +1,5 @@
 #include "models/shipped.h"
 
-#include "base/text.h"
-
 #include <stdio.h>
 #include <string.h>
 

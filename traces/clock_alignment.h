@@ -8,7 +8,6 @@
 #include "base/status.h"
 #include "traces/writer.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 
 /// Clocks that drift contradict the messages of a long trace a little; above that, they are not

@@ -2,7 +2,6 @@
 
 #include "base/text.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdbool.h>

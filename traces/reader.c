@@ -5,7 +5,6 @@
 #include "traces/sql.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <stddef.h>
 #include <stdlib.h>

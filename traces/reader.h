@@ -4,7 +4,6 @@
 #include "balance/layer_costs.h"
 #include "balance/ports.h"
 #include "base/status.h"
-#include "traces/catalog.h"
 #include "traces/store.h"
 
 #include <stdbool.h>

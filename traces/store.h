@@ -3,7 +3,6 @@
 
 #include "base/status.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 
 /// An open store. Not for several threads at once; over MPI only one rank opens it.

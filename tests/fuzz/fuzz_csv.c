@@ -1,6 +1,7 @@
 /// Any bytes as a native trace, plain or gzip: refused with a message and nothing left in the
 /// store, or imported; and what was imported answers layer costs that are not negative.
 #include "tests/fuzz/fuzz.h"
+#include "traces/catalog.h"
 #include "traces/csv.h"
 #include "traces/reader.h"
 

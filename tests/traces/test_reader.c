@@ -1,6 +1,7 @@
 /// writer, catalog and reader: rows that complete each other, what is refused, and layer costs at
 /// iterations between samples, worked out by hand.
 #include "tests/assert_close.h"
+#include "traces/catalog.h"
 #include "traces/reader.h"
 #include "traces/writer.h"
 
