@@ -1,5 +1,7 @@
 #include "analysis/perfetto.h"
 
+#include "balance/metrics.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -159,23 +161,20 @@ static void write_counter(perfetto_writer *writer, int rank, int64_t ns, int64_t
     text_format(writer->out, ",\"args\":{\"bytes\":%" PRId64 "}}", bytes);
 }
 
-/// Activation memory of a rank over time, as bal_memory_peak counts it.
+/// Activation memory of a rank over time.
 static void write_memory(perfetto_writer *writer, const ana_timeline *timeline, int rank)
 {
     const bal_schedule *schedule = &timeline->schedule;
+    const bal_stage_costs costs = {.memory_forward = timeline->memory_forward,
+                                   .memory_backward_input = timeline->memory_backward_input,
+                                   .memory_backward_weight = timeline->memory_backward_weight};
     int64_t bytes = 0;
     for (int op = schedule->first_op[rank]; op < schedule->first_op[rank + 1]; op++) {
         const bal_op *played = &schedule->ops[op];
         const int stage = bal_stage_of(schedule->placement, schedule->rank_count,
                                        schedule->chunk_count, rank, played->chunk);
         const bool forward = played->kind == OP_FORWARD;
-        int64_t change = timeline->memory_forward[stage];
-        if (played->kind == OP_BACKWARD_INPUT) change = timeline->memory_backward_input[stage];
-        if (played->kind == OP_BACKWARD_WEIGHT) change = timeline->memory_backward_weight[stage];
-        if (played->kind == OP_BACKWARD) {
-            change =
-                timeline->memory_backward_input[stage] + timeline->memory_backward_weight[stage];
-        }
+        const int64_t change = bal_memory_change(&costs, stage, (bal_op_kind)played->kind);
         if (change == 0) continue;
         bytes += change;
         write_counter(writer, rank,

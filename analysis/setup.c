@@ -260,6 +260,16 @@ static void fill_training(ana_setup *setup, arena *memory)
         ana_inputs_add(inputs, memory, "training.tokens_per_microbatch", source, "%" PRId64,
                        setup->tokens_per_microbatch);
     }
+    if (study->decision_ns == 0) {
+        ana_inputs_add(inputs, memory, "training.decision_ns", MODEL_ORIGIN_ASSUMED, "0 ns");
+    }
+    if (study->optimizer_step_ns == 0) {
+        ana_inputs_add(inputs, memory, "training.optimizer_step_ns", MODEL_ORIGIN_ASSUMED, "0 ns");
+    }
+    ana_inputs_add(inputs, memory, "training.step", MODEL_ORIGIN_ASSUMED, "%s",
+                   study->post_validation ? "post-validation" : "barrier");
+    ana_inputs_add(inputs, memory, "dynamism.change_ratio", MODEL_ORIGIN_ASSUMED, "%g",
+                   study->change_ratio);
 }
 
 static status check_sizes(ana_setup *setup, error_message *err)

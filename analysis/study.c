@@ -202,6 +202,13 @@ static status read_link(const reading *state, json_value links, const char *key,
     const json_value object = json_member(links, key);
     if (json_is_missing(object)) return STATUS_OK;
     TRY(json_check_keys(object, keys, COUNT_OF(keys), state->err));
+    for (int key_index = 0; key_index < COUNT_OF(keys); key_index++) {
+        const json_value half = json_member(object, keys[key_index]);
+        if (json_is_missing(half)) {
+            return json_error(half, STATUS_FORMAT, state->err,
+                              "missing; a link needs latency_ns and bytes_per_s");
+        }
+    }
     char section[64];
     snprintf(section, sizeof section, "cluster.links.%s", key);
     link->latency_ns = 0;

@@ -116,8 +116,7 @@ bal_metrics bal_metrics_of_ranks(const int64_t *begin_ns, const int64_t *end_ns,
     return totals_finish(&totals);
 }
 
-/// Change of memory by an op; stage is its own.
-static int64_t memory_change(const bal_stage_costs *costs, int stage, uint8_t kind)
+int64_t bal_memory_change(const bal_stage_costs *costs, int stage, bal_op_kind kind)
 {
     switch (kind) {
     case OP_FORWARD:
@@ -140,7 +139,7 @@ void bal_memory_peak(const bal_schedule *schedule, const bal_stage_costs *costs,
             const bal_op op = schedule->ops[index];
             const int stage = bal_stage_of(schedule->placement, schedule->rank_count,
                                            schedule->chunk_count, rank, op.chunk);
-            held += memory_change(costs, stage, op.kind);
+            held += bal_memory_change(costs, stage, (bal_op_kind)op.kind);
             if (held > largest) largest = held;
         }
         peak[rank] = largest;

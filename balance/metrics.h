@@ -37,6 +37,9 @@ bal_metrics bal_metrics_of_ranks(const int64_t *begin_ns, const int64_t *end_ns,
 double bal_imbalance_ratio(const int64_t *load_ns, int count);
 double bal_load_spread_ratio(const int64_t *load_ns, int count);
 
+/// Change of memory by an op of a stage: of F when it begins, of the others when they end.
+int64_t bal_memory_change(const bal_stage_costs *costs, int stage, bal_op_kind kind);
+
 /// The largest memory of each rank, op by op in its order: prefix sums of the changes in costs.
 ///
 /// @param peak [schedule->rank_count] out, in the unit of costs->memory_*; never below 0

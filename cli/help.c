@@ -53,7 +53,7 @@ void cli_help_overview(text_buffer *out)
     }
     text_append(out, "\n`dynmo COMMAND --help` tells the options of a command.\n"
                      "Exit status: 0 ok; 1 failed (I/O, memory); 2 usage, malformed or\n"
-                     "unsupported input; 3 infeasible; 4 check exceeded; 130 interrupted.\n");
+                     "unsupported input; 3 infeasible; 130 interrupted.\n");
 }
 
 void cli_help_command(const cli_command *command, text_buffer *out)
@@ -137,5 +137,5 @@ void cli_help_manual(text_buffer *out)
     }
     text_append(out, ".Sh EXIT STATUS\n"
                      "0 ok; 1 failed (I/O, memory, a backend); 2 usage, malformed or unsupported\n"
-                     "input; 3 infeasible (no plan fits); 4 check exceeded; 130 interrupted.\n");
+                     "input; 3 infeasible (no plan fits); 130 interrupted.\n");
 }

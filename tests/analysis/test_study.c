@@ -181,6 +181,10 @@ static void numbers_outside_their_limits_are_refused(void **state)
     assert_refused(STUDY(STAGES ",\"training\":{\"decision_ns\":10000000000000000000}"),
                    STATUS_FORMAT,
                    ":1: decision_ns: integer 10000000000000000000 exceeds 2^53 = 9007199254740992");
+    assert_refused(STUDY(STAGES ",\"cluster\":{\"links\":{\"inter\":{\"latency_ns\":5}}}"),
+                   STATUS_FORMAT,
+                   ": cluster.links.inter.bytes_per_s: missing; a link needs latency_ns and "
+                   "bytes_per_s");
     assert_refused(STUDY(STAGES ",\"cluster\":{\"nodes\":1,\"gpus_per_node\":3}"),
                    STATUS_INFEASIBLE,
                    ": cluster.nodes: 4 stages x 1 replicas need 4 GPUs, the cluster has 3");
