@@ -657,7 +657,7 @@ static void finish(replay *state)
 {
     sim_training_result *result = state->result;
     const bal_machine *machine = &state->training->machine;
-    if (state->sums.rank_time_ns > 0) {
+    if (state->sums.busy_ns > 0) { // as of one iteration: 0 where nothing was computed
         result->bubble_ratio = 1.0 - (double)state->sums.busy_ns / (double)state->sums.rank_time_ns;
     }
     result->imbalance_ratio = state->sums.imbalance_sum / state->training->iteration_count;

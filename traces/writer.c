@@ -160,12 +160,30 @@ static const char insert_load[] =
     " AND coalesce(span_ns, 0)+coalesce(excluded.span_ns, 0)<=1<<53";
 _Static_assert(TRACE_VALUE_MAX == INT64_C(1) << 53, "the limit of the sums in insert_load");
 
+/// Names stand in tables and messages, on one line.
+static status check_name(const char *name, error_message *err)
+{
+    const size_t length = strlen(name);
+    if (length > TRACE_NAME_BYTES_MAX) {
+        return error_set(err, STATUS_INVALID,
+                         "trace name '%.40s...' has %zu bytes, the limit is %d", name, length,
+                         TRACE_NAME_BYTES_MAX);
+    }
+    for (const char *c = name; *c != '\0'; c++) {
+        if ((unsigned char)*c < ' ') {
+            return error_set(err, STATUS_INVALID, "a trace name holds control character %d", *c);
+        }
+    }
+    return STATUS_OK;
+}
+
 status trace_writer_begin(trace_store *store, const trace_info *info, trace_writer **writer,
                           error_message *err)
 {
     if (info->name == NULL || info->name[0] == '\0') {
         return error_set(err, STATUS_INVALID, "%s: a trace needs a name", store->path);
     }
+    TRY(check_name(info->name, err));
     TRY(check_info(info, err));
     trace_writer *begun = calloc(1, sizeof *begun);
     if (begun == NULL) return error_set(err, STATUS_NO_MEMORY, "%s: out of memory", store->path);

@@ -14,6 +14,7 @@ enum {
     TRACE_MICROBATCHES_MAX = 1 << 20,
     TRACE_CELLS_MAX = 1 << 26, ///< layers x microbatches
     TRACE_RANKS_MAX = 1 << 16,
+    TRACE_NAME_BYTES_MAX = 255, ///< of a trace's name; no control characters in it
     TRACE_ITERATIONS_MAX = 2000000000
 };
 /// The largest time or size: 2^53, beyond which JSON readers round.
@@ -149,7 +150,8 @@ typedef struct trace_writer trace_writer;
 ///
 /// @param writer owned by the caller; ends with trace_writer_finish or trace_writer_abort, before
 ///               the store is closed
-/// @return STATUS_INVALID: the name is empty or taken, a count is outside its limits; STATUS_IO,
+/// @return STATUS_INVALID: the name is empty, too long, taken or holds control characters, a count
+/// is outside its limits; STATUS_IO,
 ///         STATUS_FORMAT as trace_store_open
 status trace_writer_begin(trace_store *store, const trace_info *info, trace_writer **writer,
                           error_message *err);

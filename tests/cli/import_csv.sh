@@ -63,6 +63,9 @@ B and W were not told apart; schedules that split the backward need --backward-s
     import csv full.csv -o f.db
 prints "trace 'half' in f.db: 1 layers, 1 sampled iterations from 0 to 0" \
     import csv full.csv -o f.db --name half --backward-split 0.5
+refuses 2 "dynmo: a trace name holds control character 10" \
+    import csv full.csv -o n.db --name "a
+b"
 refuses 2 "dynmo: --backward-split: 2 is outside [0, 1]" \
     import csv full.csv -o f.db --backward-split 2
 
