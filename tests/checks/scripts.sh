@@ -6,5 +6,5 @@ if ! command -v shellcheck >/dev/null; then
 fi
 cd "$(dirname "$0")/../.."
 # Those that are only ever run as `sh FILE` have no #! line.
-find tests -name '*.sh' -exec shellcheck --shell=sh {} +
+find tests -name '*.sh' -exec shellcheck --shell=sh --external-sources --source-path=tests {} +
 grep -srlE '^#!/bin/(sh|bash)$' .ci tests analysis traces models | xargs shellcheck

@@ -43,4 +43,4 @@ while read -r wanted words; do
         failed=1
     fi
 done <"$list"
-exit $failed
+exit "$failed"

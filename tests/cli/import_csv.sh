@@ -1,44 +1,12 @@
 # import csv: what it says, what it refuses, and that a refusal leaves no file and no trace.
 # Usage: import_csv.sh DYNMO
-set -eu
-dynmo=$1
 recorded=$(cd "$(dirname "$0")/../../traces/recorded" && pwd)
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder"
-
-# prints WANTED WORD...
-prints() {
-    wanted=$1
-    shift
-    "$dynmo" "$@" >out 2>messages || true
-    if [ "$(cat out)" != "$wanted" ] || [ -s messages ]; then
-        echo "dynmo $*:"
-        cat out messages
-        echo "wanted: $wanted"
-        exit 1
-    fi
-}
-
-# refuses CODE MESSAGE WORD...
-refuses() {
-    wanted_code=$1
-    wanted=$2
-    shift 2
-    code=0
-    "$dynmo" "$@" >out 2>messages || code=$?
-    if [ "$code" -ne "$wanted_code" ] || [ "$(cat messages)" != "$wanted" ] || [ -s out ]; then
-        echo "dynmo $*: exit code $code, wanted $wanted_code; messages:"
-        cat messages
-        echo "wanted: $wanted"
-        exit 1
-    fi
-}
+. cli/expect.sh
 
 cp "$recorded/gpt-freezing-cpu.csv.gz" .
 prints "trace 'gpt-freezing-cpu' in r.db: 16 layers x 4 microbatches, 240 sampled iterations from 0 to 239" \
     import csv gpt-freezing-cpu.csv.gz -o r.db
-refuses 2 "dynmo: r.db: has a trace 'gpt-freezing-cpu' already (complete)" \
+refuse 2 "r.db: has a trace 'gpt-freezing-cpu' already (complete)" \
     import csv gpt-freezing-cpu.csv.gz -o r.db
 
 gzip -dc gpt-freezing-cpu.csv.gz >whole.csv
@@ -55,7 +23,7 @@ prints "trace 'rank1' in r.db: 16 layers x 4 microbatches, 240 sampled iteration
     import csv rank1.csv rank0.csv -o r.db
 "$dynmo" show r.db --loads --trace again --json >one
 "$dynmo" show r.db --loads --trace rank1 --json >two
-cmp one two
+cmp one two || fail 'the loads of two ranks differ from those of one file'
 
 printf '# dynmo-trace/1\niteration,layer,phase,busy_ns\n0,0,F,10\n0,0,BW,21\n' >full.csv
 prints "trace 'full' in f.db: 1 layers, 1 sampled iterations from 0 to 0
@@ -63,29 +31,27 @@ B and W were not told apart; schedules that split the backward need --backward-s
     import csv full.csv -o f.db
 prints "trace 'half' in f.db: 1 layers, 1 sampled iterations from 0 to 0" \
     import csv full.csv -o f.db --name half --backward-split 0.5
-refuses 2 "dynmo: a trace name holds control character 10" \
+refuse 2 "a trace name holds control character 10" \
     import csv full.csv -o n.db --name "a
 b"
-refuses 2 "dynmo: --backward-split: 2 is outside [0, 1]" \
+refuse 2 "--backward-split: 2 is outside [0, 1]" \
     import csv full.csv -o f.db --backward-split 2
 
 printf '# dynmo-trace/1\niteration,layer,phase,busy_ns\n0,0,F,10\n0,1,F,x\n' >bad.csv
-refuses 2 "dynmo: bad.csv:4: busy_ns: 'x' is not an integer" import csv bad.csv -o new.db
-refuses 2 "dynmo: rank0.csv:10: iteration 239 microbatch 0 layer 0: F is given twice" \
+refuse 2 "bad.csv:4: busy_ns: 'x' is not an integer" import csv bad.csv -o new.db
+refuse 2 "rank0.csv:10: iteration 239 microbatch 0 layer 0: F is given twice" \
     import csv whole.csv rank0.csv -o new.db
 head -c 100000 gpt-freezing-cpu.csv.gz >cut.csv.gz
-refuses 2 "dynmo: cut.csv.gz: gzip data ends early: the file is truncated" import csv cut.csv.gz -o new.db
-refuses 1 "dynmo: absent.csv: No such file or directory" import csv absent.csv -o new.db
-refuses 1 "dynmo: absent/r.db: cannot make it: No such file or directory" import csv full.csv -o absent/r.db
-refuses 2 "dynmo: full.csv: not a SQLite file" import csv whole.csv -o full.csv
-refuses 2 "dynmo: dynmo import csv: --output is needed" import csv full.csv
-refuses 2 "dynmo: usage: dynmo import csv FILE[.gz]... -o TRACE.db [--name NAME] [--backward-split X] [--json]" \
+refuse 2 "cut.csv.gz: gzip data ends early: the file is truncated" import csv cut.csv.gz -o new.db
+refuse 1 "absent.csv: No such file or directory" import csv absent.csv -o new.db
+refuse 1 "absent/r.db: cannot make it: No such file or directory" import csv full.csv -o absent/r.db
+refuse 2 "full.csv: not a SQLite file" import csv whole.csv -o full.csv
+refuse 2 "dynmo import csv: --output is needed" import csv full.csv
+refuse 2 "usage: dynmo import csv FILE[.gz]... -o TRACE.db [--name NAME] [--backward-split X] [--json]" \
     import csv -o new.db
 for left in new.db*; do
-    if [ -e "$left" ]; then
-        echo "left behind: $left"
-        exit 1
-    fi
+    [ ! -e "$left" ] || fail "left behind: $left"
 done
-"$dynmo" import csv bad.csv -o f.db 2>messages && exit 1
-[ "$("$dynmo" show f.db | grep -c complete)" -eq 2 ]
+refuse 2 "bad.csv:4: busy_ns: 'x' is not an integer" import csv bad.csv -o f.db
+[ "$("$dynmo" show f.db | grep -c complete)" -eq 2 ] || fail 'a refusal changed the store'
+exit "$failed"

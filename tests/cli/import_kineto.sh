@@ -1,40 +1,12 @@
 # import kineto: what it prints, what the store then holds, and what is refused without a trace of it.
 # Usage: import_kineto.sh DYNMO
-set -eu
-dynmo=$1
 traces=$(pwd)/traces/kineto
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder"
-
-# prints WANTED WORD...
-prints() {
-    wanted=$1
-    shift
-    "$dynmo" "$@" >out 2>messages || true
-    if [ "$(cat out)" != "$wanted" ] || [ -s messages ]; then
-        echo "dynmo $*:"
-        cat out messages
-        echo "wanted: $wanted"
-        exit 1
-    fi
-}
+. cli/expect.sh
 
 # refuses CODE MESSAGE WORD...: and leaves no store behind
 refuses() {
-    wanted_code=$1
-    wanted=$2
-    shift 2
-    code=0
-    "$dynmo" "$@" -o none.db >out 2>messages || code=$?
-    if [ "$code" -ne "$wanted_code" ] || [ "$(cat messages)" != "$wanted" ] || [ -s out ] ||
-        [ -e none.db ]; then
-        echo "dynmo $*: exit code $code, wanted $wanted_code; messages:"
-        cat messages
-        ls
-        echo "wanted: $wanted"
-        exit 1
-    fi
+    refuse "$@" -o none.db
+    [ ! -e none.db ] || fail "dynmo $3 $4 left a store behind"
 }
 
 # Plain and gzip are told apart by content.
@@ -60,17 +32,18 @@ prints "{\"trace\":\"two\",\"names\":\"torch.distributed.pipelining\",\"layers\"
 prints "$timeline" show two.db --timeline --json
 
 head -c 300 gpu.json >cut.json
-refuses 2 "dynmo: cut.json: gzip data ends early: the file is truncated" import kineto cut.json
+refuses 2 "cut.json: gzip data ends early: the file is truncated" import kineto cut.json
 head -c 1000 "$traces/gpu.json" >cut.json
-refuses 2 "dynmo: cut.json: truncated: it ends at byte 1000 inside an event (was the profiler stopped before it was done writing?)" \
+refuses 2 "cut.json: truncated: it ends at byte 1000 inside an event (was the profiler stopped before it was done writing?)" \
     import kineto cut.json
 : >empty.json
-refuses 2 "dynmo: empty.json: the file is empty" import kineto empty.json
-refuses 1 "dynmo: absent.json: No such file or directory" import kineto absent.json
-refuses 2 "dynmo: $traces/rank0.json and $traces/rank0.json are both of rank 0" \
+refuses 2 "empty.json: the file is empty" import kineto empty.json
+refuses 1 "absent.json: No such file or directory" import kineto absent.json
+refuses 2 "$traces/rank0.json and $traces/rank0.json are both of rank 0" \
     import kineto "$traces/rank0.json" "$traces/rank0.json"
-refuses 2 "dynmo: --backward-split: 1.5 is outside [0, 1]" \
+refuses 2 "--backward-split: 1.5 is outside [0, 1]" \
     import kineto "$traces/gpu.json" --backward-split 1.5
 echo '{"schema":"dynmo-phase-map/1","annotations":[{"match":"(","phase":"F","layer":0}]}' >map.json
-refuses 2 "dynmo: map.json: annotations[0].match: '(' is no regular expression: Unmatched ( or \\(" \
+refuses 2 "map.json: annotations[0].match: '(' is no regular expression: Unmatched ( or \\(" \
     import kineto "$traces/gpu.json" --phase-map map.json
+exit "$failed"

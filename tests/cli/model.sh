@@ -1,33 +1,12 @@
 # dynmo model: exact stdout, stderr and exit code.
 # usage: model.sh DYNMO
-set -u
-dynmo=$1
-failed=0
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
+. cli/expect.sh
 
-# expect CODE ARGUMENT...: runs dynmo model; wanted_out and wanted_err hold what it shall print.
-expect() {
-    code=$1
-    shift
-    "$dynmo" model "$@" >out 2>err
-    found=$?
-    if [ "$found" -ne "$code" ] || ! cmp -s wanted_out out || ! cmp -s wanted_err err; then
-        echo "FAILED: dynmo model $*"
-        echo "  exit $found, expected $code"
-        diff wanted_out out
-        diff wanted_err err
-        failed=1
-    fi
-}
+subject=model
 
-refuse() { # refuse CODE STDERR ARGUMENT...
-    : >wanted_out
-    echo "dynmo: $2" >wanted_err
-    code=$1
-    shift 2
-    expect "$code" "$@"
+# prints_wanted ARGUMENT...: dynmo model prints what wanted holds.
+prints_wanted() {
+    prints "$(cat wanted)" "$@"
 }
 
 cat >config.json <<'END'
@@ -39,8 +18,7 @@ END
 
 # 1024 tokens of 64 numbers: the embedding moves 262144 bytes at 100 GB/s, W of the head is
 # 2 * 1024 * 64 * 1000 FLOP at 0.5 TFLOP/s.
-: >wanted_err
-cat >wanted_out <<'END'
+cat >wanted <<'END'
 config.json on toy: sequence length 256, microbatch size 4, bfloat16, flash attention
 448832 parameters, 227648 of them met by a token
 
@@ -69,11 +47,11 @@ assumed   recomputation                  none (not modelled)
 assumed   tensor and expert parallelism  none (not modelled)
 assumed   kernel launches                0 ns (not modelled: small layers take longer than is said here)
 END
-expect 0 --model config.json --hardware toy.json --microbatch-size 4
-cat >wanted_out <<'END'
+prints_wanted --model config.json --hardware toy.json --microbatch-size 4
+cat >wanted <<'END'
 {"model":"config.json","hardware":"toy","sequence_length":256,"microbatch_size":4,"dtype":"bfloat16","attention":"flash","total_parameters":448832,"active_parameters":227648,"loads":{"forward_ns":[2621,374342,374342,367165],"backward_input_ns":[0,586154,586154,327516],"backward_weight_ns":[6554,203424,203424,262144],"parameters":[64000,160384,160384,64064],"state_bytes":[1152000,2886912,2886912,1153152],"activation_bytes":[8192,2621440,2621440,4358144],"embedding":true,"head":true},"gradient_bytes":[139264,2506752,2506752,2179072],"message_bytes":[131072,131072,131072,0],"forward_flop":[0,135266304,135266304,131072000],"backward_input_flop":[0,185597952,185597952,131072000],"backward_weight_flop":[0,101711872,101711872,131072000],"assumptions":[{"name":"model","value":"mixtral, 2 layers, hidden 64, 4/2 heads","kind":"given","source":"config.json"},{"name":"dropout","value":"none","kind":"given","source":"config.json"},{"name":"routing","value":"2 of 8 experts per token, all experts alike, none dropped","kind":"assumed","source":"no trace of the router"},{"name":"sequence_length","value":"256","kind":"assumed","source":"the positions of the model"},{"name":"microbatch_size","value":"4","kind":"given","source":""},{"name":"dtype","value":"bfloat16","kind":"assumed","source":"default, whatever the checkpoint is kept in"},{"name":"attention","value":"flash, skips what the causal mask hides","kind":"assumed","source":"default"},{"name":"state_bytes_per_parameter","value":"18","kind":"assumed","source":"Adam: weight, 32-bit gradient and moments, and a 32-bit copy of a 16-bit weight; not sharded"},{"name":"hardware","value":"toy","kind":"given","source":"toy.json"},{"name":"flop_per_s","value":"1 TFLOP/s","kind":"given","source":"toy.json"},{"name":"efficiency.gemm","value":"0.5","kind":"measured","source":"on the bench"},{"name":"efficiency.attention","value":"0.25","kind":"measured","source":"on the bench"},{"name":"efficiency.memory","value":"1","kind":"measured","source":"on the bench"},{"name":"memory_bytes_per_s","value":"100 GB/s","kind":"given","source":"toy.json"},{"name":"recomputation","value":"none","kind":"assumed","source":"not modelled"},{"name":"tensor and expert parallelism","value":"none","kind":"assumed","source":"not modelled"},{"name":"kernel launches","value":"0 ns","kind":"assumed","source":"not modelled: small layers take longer than is said here"}]}
 END
-expect 0 --model config.json --hardware toy.json --microbatch-size 4 --json
+prints_wanted --model config.json --hardware toy.json --microbatch-size 4 --json
 
 # The model of the DynMo paper has the figures that it is published with.
 "$dynmo" model --model gpt-dynmo --hardware h100-sxm --microbatch-size 2 --attention unfused --json \
@@ -81,15 +59,14 @@ expect 0 --model config.json --hardware toy.json --microbatch-size 4 --json
 for figure in '"forward_flop":[0,137438953472,' '"backward_input_flop":[0,171798691840,' \
     '"backward_weight_flop":[0,103079215104,' '"message_bytes":[8388608,' \
     '"total_parameters":355871744' ',1484783616,' '"gradient_bytes":[12615680,134217728,'; do
-    grep -qF "$figure" out || { echo "FAILED: no $figure"; failed=1; }
+    grep -qF "$figure" out || fail "no $figure"
 done
 
 # Every shipped model runs on every shipped preset.
 for model in gpt-dynmo gpt2 gpt2-medium gpt2-xl llama-2-7b llama-3-8b llama-moe-3.5b mixtral-8x7b; do
     for hardware in a100-sxm-80gb b200 h100-sxm h200-sxm; do
         if ! "$dynmo" model --model $model --hardware $hardware --json >out 2>err || [ -s err ]; then
-            echo "FAILED: $model on $hardware"
-            failed=1
+            fail "$model on $hardware"
         fi
     done
 done
@@ -128,4 +105,4 @@ refuse 2 'sparse.json: flop_per_s.bfloat16: 1979000000000000 is what H100, H200 
 "$dynmo" model --model mixtral-8x7b --hardware b200 >first
 "$dynmo" model --model mixtral-8x7b --hardware b200 >second
 cmp first second || failed=1
-exit $failed
+exit "$failed"

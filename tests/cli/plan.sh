@@ -1,36 +1,7 @@
 # dynmo plan: exact stdout, stderr and exit code, for every way in and every way to be wrong.
 # usage: plan.sh DYNMO
-set -u
-dynmo=$1
-failed=0
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-
-# expect CODE STDOUT STDERR ARGUMENT...: runs dynmo plan with the arguments.
-expect() {
-    code=$1 stdout=$2 stderr=$3
-    shift 3
-    "$dynmo" plan "$@" >out 2>err
-    found=$?
-    printf '%s' "$stdout${stdout:+
-}" >wanted_out
-    printf '%s' "$stderr${stderr:+
-}" >wanted_err
-    if [ "$found" -ne "$code" ] || ! cmp -s wanted_out out || ! cmp -s wanted_err err; then
-        echo "FAILED: dynmo plan $*"
-        echo "  exit $found, expected $code"
-        diff wanted_out out
-        diff wanted_err err
-        failed=1
-    fi
-}
-
-refuse() { # refuse CODE STDERR ARGUMENT...
-    code=$1 stderr=$2
-    shift 2
-    expect "$code" '' "dynmo: $stderr" "$@"
-}
+. cli/expect.sh
+subject=plan
 
 cat >loads.json <<'EOF'
 {"forward_ns":[1000,3000,2000,1000,1000,2000],"parameters":[1,4,2,2,3,1],"state_bytes":[10,20,30,40,50,60],
@@ -123,7 +94,7 @@ echo '{"forward_ns":[1,1],"state_bytes":[5,5],"stage_memory_bytes":[9]}' >full.j
 reason='no plan of 1 stages keeps every stage within its memory cap and non-empty: together they hold at most the first 1 of 2 layers'
 expect 3 "{\"error\":\"$reason\"}" "dynmo: $reason" --loads full.json --stages 1 --balancer partition --json
 refuse 3 "$reason" --loads full.json --stages 1 --balancer partition --schedule 1f1b --microbatches 1 -o never.json
-[ ! -e never.json ] || { echo "FAILED: a plan was written that does not exist"; failed=1; }
+[ ! -e never.json ] || fail 'a plan was written that does not exist'
 
 # Options that are wrong, missing or do not go together.
 refuse 2 'dynmo plan: --loads is needed' --stages 2 --balancer partition
@@ -157,10 +128,7 @@ refuse 2 'the objective moved-bytes needs state_bytes' --loads bare.json --stage
 # What dynmo model prints is read as it is.
 "$dynmo" model --model gpt2 --hardware h100-sxm --json >model.json
 "$dynmo" plan --loads model.json --stages 4 --balancer partition --json |
-    grep -q '"first_layer":\[0,5,9,13,14\]' || {
-    echo 'FAILED: dynmo plan of the output of dynmo model'
-    failed=1
-}
+    grep -q '"first_layer":\[0,5,9,13,14\]' || fail 'dynmo plan of the output of dynmo model'
 
 # Files that are not what they should be.
 refuse 1 'absent.json: No such file or directory' --loads absent.json --stages 2 --balancer partition
@@ -184,4 +152,4 @@ file ': current_first_layer[2]: 3 is outside [0, 2]' '{"forward_ns":[1,1],"curre
 refuse 2 'current_first_layer falls from 2 to 1 behind stage 1' --loads - --stages 2 --balancer partition <<'EOF'
 {"forward_ns":[1,1],"current_first_layer":[0,2,1]}
 EOF
-exit $failed
+exit "$failed"

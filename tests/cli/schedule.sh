@@ -1,36 +1,7 @@
 # dynmo schedule: exact stdout, stderr and exit code, for every way in and every way to be wrong.
 # usage: schedule.sh DYNMO
-set -u
-dynmo=$1
-failed=0
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-
-# expect CODE STDOUT STDERR ARGUMENT...: runs dynmo schedule with the arguments.
-expect() {
-    code=$1 stdout=$2 stderr=$3
-    shift 3
-    "$dynmo" schedule "$@" >out 2>err
-    found=$?
-    printf '%s' "$stdout${stdout:+
-}" >wanted_out
-    printf '%s' "$stderr${stderr:+
-}" >wanted_err
-    if [ "$found" -ne "$code" ] || ! cmp -s wanted_out out || ! cmp -s wanted_err err; then
-        echo "FAILED: dynmo schedule $*"
-        echo "  exit $found, expected $code"
-        diff wanted_out out
-        diff wanted_err err
-        failed=1
-    fi
-}
-
-refuse() { # refuse CODE STDERR ARGUMENT...
-    code=$1 stderr=$2
-    shift 2
-    expect "$code" '' "dynmo: $stderr" "$@"
-}
+. cli/expect.sh
+subject=schedule
 
 # What other programs rely on.
 expect 0 '{"makespan_ns":9,"span_ns":9,"bubble_ratio":0.3333333333333333,"zb_bubble_rate":0.3333333333333333,"peak_memory":[2,1],"order":[["F0","F1","BW0","BW1"],["F0","BW0","F1","BW1"]]}' '' \
@@ -166,12 +137,12 @@ refuse 2 "spiral.json: placement: 'spiral' is neither interleaved nor v" --order
 
 # The timeline is a Chrome trace; a path that cannot be written leaves nothing on stdout.
 "$dynmo" schedule --schedule 1f1b --stages 2 --microbatches 2 --timeline trace.json --json >out || failed=1
-[ "$(grep -o '"ph":"X"' trace.json | wc -l)" -ge 8 ] || { echo 'FAILED: trace.json'; failed=1; }
+[ "$(grep -o '"ph":"X"' trace.json | wc -l)" -ge 8 ] || fail trace.json
 refuse 1 'no/such/folder/trace.json: No such file or directory' \
     --schedule 1f1b --stages 2 --microbatches 2 --timeline no/such/folder/trace.json
 
 # The same bytes again.
 "$dynmo" schedule --schedule zb-auto --stages 6 --microbatches 20 --json >first
 "$dynmo" schedule --schedule zb-auto --stages 6 --microbatches 20 --json >second
-cmp first second || failed=1
-exit $failed
+cmp first second || fail 'two runs differ'
+exit "$failed"

@@ -1,38 +1,6 @@
 # show: what is in a store, and the loads of a trace in the form that other programs read.
 # Usage: show.sh DYNMO
-set -eu
-dynmo=$1
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder"
-
-# prints WANTED WORD...
-prints() {
-    wanted=$1
-    shift
-    "$dynmo" "$@" >out 2>messages || true
-    if [ "$(cat out)" != "$wanted" ] || [ -s messages ]; then
-        echo "dynmo $*:"
-        cat out messages
-        echo "wanted: $wanted"
-        exit 1
-    fi
-}
-
-# refuses CODE MESSAGE WORD...
-refuses() {
-    wanted_code=$1
-    wanted=$2
-    shift 2
-    code=0
-    "$dynmo" "$@" >out 2>messages || code=$?
-    if [ "$code" -ne "$wanted_code" ] || [ "$(cat messages)" != "$wanted" ] || [ -s out ]; then
-        echo "dynmo $*: exit code $code, wanted $wanted_code; messages:"
-        cat messages
-        echo "wanted: $wanted"
-        exit 1
-    fi
-}
+. cli/expect.sh
 
 # Two samples of two microbatches. Layer 1 loses its W and half of its F.
 cat >split.csv <<'END'
@@ -97,11 +65,12 @@ prints "trace 'split', 2 samples of iterations 0:5; busy time of one microbatch
       2     12.5 us     12.5 us     12.5 us           0 ns  ##########                  +50%  head
 drift: F + B + W of iteration 5 against iteration 0" show s.db --loads --trace split
 
-refuses 2 "dynmo: s.db: no trace 'splt'; did you mean 'split'?" show s.db --loads --trace splt
-refuses 2 "dynmo: s.db: trace 'split' has no sample in iterations 1:4; it has them from 0 to 5" \
+refuse 2 "s.db: no trace 'splt'; did you mean 'split'?" show s.db --loads --trace splt
+refuse 2 "s.db: trace 'split' has no sample in iterations 1:4; it has them from 0 to 5" \
     show s.db --loads --trace split --iterations 1:4
-refuses 2 "dynmo: --iterations: 5:1 ends before it begins" show s.db --loads --iterations 5:1
-refuses 2 "dynmo: --iterations: 'x' is not an integer" show s.db --loads --iterations x
-refuses 2 "dynmo: dynmo show: --trace needs --loads or --timeline" show s.db --trace split
-refuses 1 "dynmo: absent.db: No such file or directory" show absent.db
-refuses 2 "dynmo: split.csv: not a SQLite file" show split.csv
+refuse 2 "--iterations: 5:1 ends before it begins" show s.db --loads --iterations 5:1
+refuse 2 "--iterations: 'x' is not an integer" show s.db --loads --iterations x
+refuse 2 "dynmo show: --trace needs --loads or --timeline" show s.db --trace split
+refuse 1 "absent.db: No such file or directory" show absent.db
+refuse 2 "split.csv: not a SQLite file" show split.csv
+exit "$failed"

@@ -1,29 +1,8 @@
 # The main job end to end: the shipped trace through import, simulate, report and export; what the
 # README shows of it; and every way for a study to be wrong.
 # usage: simulate.sh DYNMO, in tests/
-set -u
-dynmo=$1
 root=$(cd .. && pwd)
-failed=0
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-
-fail() {
-    echo "FAILED: $*"
-    failed=1
-}
-
-# refuse CODE STDERR ARGUMENT...: dynmo with the arguments says just this and writes nothing.
-refuse() {
-    code=$1 stderr=$2
-    shift 2
-    "$dynmo" "$@" >out 2>err
-    found=$?
-    [ "$found" -eq "$code" ] || fail "dynmo $*: exit $found, expected $code"
-    [ ! -s out ] || fail "dynmo $*: wrote to standard output"
-    printf 'dynmo: %s\n' "$stderr" | diff - err || fail "dynmo $*: message"
-}
+. cli/expect.sh
 
 study() { # study TEXT: a study of the shipped trace with the text behind its pipeline
     printf '{"schema":"dynmo-study/1","trace":"t.db","pipeline":{"stages":4}%s}' "$1" >s.json
@@ -111,4 +90,4 @@ fi
     refuse 1 'small.db: File too large' simulate s.json --store small.db
     exit $failed
 ) || failed=1
-exit $failed
+exit "$failed"
