@@ -57,9 +57,50 @@ static size_t string_end(text_check *text, size_t begin)
     return at;
 }
 
+static bool is_digit_at(const text_check *text, size_t at)
+{
+    return at < text->length && text->bytes[at] >= '0' && text->bytes[at] <= '9';
+}
+
+static size_t digits_end(const text_check *text, size_t at)
+{
+    while (is_digit_at(text, at)) {
+        at++;
+    }
+    return at;
+}
+
+static bool is_one_of(const text_check *text, size_t at, const char *characters)
+{
+    return at < text->length && text->bytes[at] != '\0' &&
+           strchr(characters, text->bytes[at]) != NULL;
+}
+
+/// Whether the digits from begin on are a number as JSON has it: cJSON also takes 01, 1. and 1e.
+static bool is_number(const text_check *text, size_t begin)
+{
+    size_t at = digits_end(text, begin);
+    if (text->bytes[begin] == '0' && at > begin + 1) return false;
+    if (is_one_of(text, at, ".")) {
+        if (!is_digit_at(text, ++at)) return false;
+        at = digits_end(text, at);
+    }
+    if (is_one_of(text, at, "eE")) {
+        at++;
+        if (is_one_of(text, at, "+-")) at++;
+        if (!is_digit_at(text, at)) return false;
+        at = digits_end(text, at);
+    }
+    return !is_one_of(text, at, ".eE+-");
+}
+
 /// To the last byte of a number; an integer above 2^53 is refused.
 static status check_number(const text_check *text, size_t begin, size_t *last, error_message *err)
 {
+    if (!is_number(text, begin)) {
+        return error_set(err, STATUS_FORMAT, "%s:%d: not valid JSON", text->name,
+                         line_of(text->bytes, begin));
+    }
     uint64_t magnitude = 0;
     bool is_integer = true;
     bool is_large = false;

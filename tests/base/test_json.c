@@ -26,6 +26,11 @@ static void malformed_documents_are_refused_with_their_line(void **state)
     assert_refused("{\"n\":9007199254740993}",
                    "f.json:1: n: integer 9007199254740993 exceeds 2^53 = 9007199254740992");
     assert_refused("", "f.json:1: not valid JSON");
+    static const char *const numbers[] = {"[01]", "[-01]",   "[1.]",  "[.5]",   "[1e]",   "[1e+]",
+                                          "[+1]", "[1.5.2]", "[1-2]", "[0x10]", "[1e5.5]"};
+    for (size_t index = 0; index < sizeof numbers / sizeof numbers[0]; index++) {
+        assert_refused(numbers[index], "f.json:1: not valid JSON");
+    }
     assert_refused("{\n\"a\":\"\xff\"}", "f.json:2: byte 0xff is not UTF-8");
     assert_refused("{\"a\":1}\xe2\x82", "f.json:1: byte 0xe2 is not UTF-8");
     char deep[200];
