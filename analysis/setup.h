@@ -45,10 +45,8 @@ typedef struct ana_setup {
 /// Opens the costs of a study and decides what it leaves open. Every decision is added to
 /// study->inputs.
 ///
-/// - iterations (from the trace's first sample on), microbatches, tokens: the trace's own unless
-/// the
-///   study says otherwise; a study may
-///   leave out the trace's first iterations, which its replay then does not count
+/// - iterations, microbatches, tokens: the trace's own unless the study says otherwise
+/// - iteration 0 of the replay: the trace's first sample, or the iteration that the study names
 /// - links, memory, GPUs per node: study, else its hardware, else the preset h100-sxm's links, no
 ///   memory limit and 8 GPUs per node
 /// - bytes of state that the trace does not hold: parameters x state_bytes_per_parameter (16)

@@ -10,7 +10,6 @@
 /// Appends the chart. An op is its name, filled with '=' to its length ("F0=", "BW0==="), or its
 /// first letter where the name does not fit; idle time is blank.
 ///
-/// @return false, and nothing appended, if no scale of at most 108 columns gives every op that
-/// takes
-///         time a column of its own
+/// @return false, and nothing appended, if in no scale of at most 108 columns every op that takes
+///         time has a column of its own
 bool cli_gantt(const bal_timeline *timeline, text_buffer *out);
