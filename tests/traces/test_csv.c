@@ -1,6 +1,7 @@
 /// csv and stream: every refusal with file, line and column, damaged gzip data, and what a good
 /// file becomes. Rows are written out; nothing is read from disk.
 #include "tests/assert_close.h"
+#include "tests/traces/memory_store.h"
 #include "traces/catalog.h"
 #include "traces/csv.h"
 #include "traces/stream.h"
@@ -9,31 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
-
-static trace_store *store;
-static arena *memory;
-
-static void ok(status result, const error_message *err)
-{
-    if (result != STATUS_OK) fail_msg("%s", err->message);
-}
-
-static int open_memory_store(void **state)
-{
-    (void)state;
-    error_message err = {0};
-    memory = arena_create(1 << 12);
-    ok(trace_store_open(":memory:", TRACE_WRITE, &store, &err), &err);
-    return 0;
-}
-
-static int close_memory_store(void **state)
-{
-    (void)state;
-    trace_store_close(store);
-    arena_destroy(memory);
-    return 0;
-}
 
 static trace_csv *begin(void)
 {

@@ -1,36 +1,12 @@
 /// writer, catalog and reader: rows that complete each other, what is refused, and layer costs at
 /// iterations between samples, worked out by hand.
 #include "tests/assert_close.h"
+#include "tests/traces/memory_store.h"
 #include "traces/catalog.h"
 #include "traces/reader.h"
 #include "traces/writer.h"
 
 #include <string.h>
-
-static trace_store *store;
-static arena *memory;
-
-static void ok(status result, const error_message *err)
-{
-    if (result != STATUS_OK) fail_msg("%s", err->message);
-}
-
-static int open_memory_store(void **state)
-{
-    (void)state;
-    error_message err = {0};
-    memory = arena_create(1 << 12);
-    ok(trace_store_open(":memory:", TRACE_WRITE, &store, &err), &err);
-    return 0;
-}
-
-static int close_memory_store(void **state)
-{
-    (void)state;
-    trace_store_close(store);
-    arena_destroy(memory);
-    return 0;
-}
 
 static trace_writer *begin(const char *name, const trace_info *info)
 {
