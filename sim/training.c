@@ -54,6 +54,9 @@ typedef struct replay {
     bal_metrics metrics;
     bool is_played; // metrics belong to layers and plan as they are
 
+    int64_t *seen_bytes;  // [3][layer_count] state, activations, gradients of this iteration
+    bool is_memory_noted; // peak_memory has seen these bytes under this plan
+
     ledger sums;
     sim_training_result *result;
 } replay;
@@ -122,6 +125,28 @@ static status cycle_microbatches(replay *state, bal_layer_costs *layers)
     return STATUS_OK;
 }
 
+/// Keeps a copy of values, NULL as zeros. True if they differ from the copy before.
+static bool keep_copy(const int64_t *values, int count, int64_t *copy)
+{
+    bool has_changed = false;
+    for (int index = 0; index < count; index++) {
+        const int64_t value = values != NULL ? values[index] : 0;
+        has_changed = has_changed || copy[index] != value;
+        copy[index] = value;
+    }
+    return has_changed;
+}
+
+/// Whether a layer's bytes are others than before: only then can the peaks be.
+static bool has_new_bytes(replay *state, const bal_layer_costs *layers)
+{
+    const int count = layers->layer_count;
+    const bool states = keep_copy(layers->state_bytes, count, state->seen_bytes);
+    const bool activations = keep_copy(layers->activation_bytes, count, state->seen_bytes + count);
+    const bool gradients = keep_copy(layers->gradient_bytes, count, state->seen_bytes + 2 * count);
+    return states || activations || gradients;
+}
+
 /// Fetches the costs of an iteration; *is_new: they differ from those at hand.
 static status fetch_costs(replay *state, int iteration, bool *is_new)
 {
@@ -147,6 +172,7 @@ static status fetch_costs(replay *state, int iteration, bool *is_new)
     arena_reset(state->costs_memory);
     TRY(cycle_microbatches(state, &layers));
     state->layers = layers;
+    if (has_new_bytes(state, &layers)) state->is_memory_noted = false;
     return STATUS_OK;
 }
 
@@ -248,6 +274,7 @@ static status enact(replay *state)
                 &state->plan.order));
     TRY(sim_summary_init(&state->plan.order, state->plan_memory, &state->plan.summary, state->err));
     state->is_played = false;
+    state->is_memory_noted = false;
     return STATUS_OK;
 }
 
@@ -431,8 +458,11 @@ static status measure_loads(replay *state)
     return STATUS_OK;
 }
 
+/// Raises the peaks of the ranks to what this iteration needs.
 static status note_memory(replay *state)
 {
+    if (state->is_memory_noted) return STATUS_OK;
+    state->is_memory_noted = true;
     const int ranks = state->training->machine.rank_count;
     int64_t *peak = arena_array(state->costs_memory, (size_t)ranks, sizeof *peak);
     if (peak == NULL) return no_memory(state);
@@ -635,10 +665,11 @@ static status allocate(replay *state)
     state->peak_memory =
         arena_array(state->run_memory, (size_t)machine->rank_count, sizeof *state->peak_memory);
     state->transfer_ns = arena_array(state->run_memory, layers, sizeof *state->transfer_ns);
+    state->seen_bytes = arena_array(state->run_memory, 3 * layers, sizeof *state->seen_bytes);
     state->plan.first_layer =
         arena_array(state->run_memory, stages + 1, sizeof *state->plan.first_layer);
     if (state->stage_inflight == NULL || state->peak_memory == NULL || state->transfer_ns == NULL ||
-        state->plan.first_layer == NULL) {
+        state->seen_bytes == NULL || state->plan.first_layer == NULL) {
         return no_memory(state);
     }
     // With several chunks per rank a cap per stage would not be a cap per rank; the peaks tell.

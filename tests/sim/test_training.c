@@ -15,6 +15,7 @@ typedef struct step_source {
     int64_t after[LAYERS];
     int64_t zero[LAYERS];
     int64_t state_bytes[LAYERS];
+    int64_t activation_bytes[2][LAYERS]; // before and after the change
     bool was_after;
     bool has_full_backwards;
 } step_source;
@@ -35,7 +36,8 @@ static status step_costs_at(void *context, int iteration, bal_layer_costs *costs
                                .backward_input_ns = source->zero,
                                .backward_weight_ns = source->zero,
                                .parameters = source->state_bytes,
-                               .state_bytes = source->state_bytes};
+                               .state_bytes = source->state_bytes,
+                               .activation_bytes = source->activation_bytes[is_after]};
     return STATUS_OK;
 }
 
@@ -198,6 +200,35 @@ static void without_policy_the_plan_of_the_start_stays(void **state)
     arena_destroy(memory);
 }
 
+static void peaks_follow_the_bytes_of_the_layers_and_the_plan(void **state)
+{
+    (void)state;
+    step_source source = moving_load();
+    for (int layer = 0; layer < LAYERS; layer++) {
+        source.activation_bytes[0][layer] = 10;
+        source.activation_bytes[1][layer] = 30;
+    }
+    arena *memory = arena_create(1 << 16);
+    sim_training training = training_with(&source, "tuned", (bal_policy){0});
+    sim_training_result result;
+
+    // GPipe holds the activations of all 4 microbatches. 4 layers on each rank throughout.
+    training.iteration_count = 5;
+    assert_int_equal(sim_training_replay(&training, memory, &result, NULL), STATUS_OK);
+    assert_int_equal(result.peak_memory_bytes[0], 4 * 1000 + 4 * 4 * 10);
+    training.iteration_count = 10;
+    assert_int_equal(sim_training_replay(&training, memory, &result, NULL), STATUS_OK);
+    assert_int_equal(result.peak_memory_bytes[0], 4 * 1000 + 4 * 4 * 30);
+
+    // 6 layers on rank 0 from iteration 6 on, with bytes that have not changed since iteration 5.
+    training.balancer = bal_balancer_find("partition");
+    training.policy = (bal_policy){.kind = BAL_POLICY_ON_CHANGE};
+    assert_int_equal(sim_training_replay(&training, memory, &result, NULL), STATUS_OK);
+    assert_int_equal(result.peak_memory_bytes[0], 6 * 1000 + 4 * 6 * 30);
+    assert_int_equal(result.peak_memory_bytes[1], 4 * 1000 + 4 * 4 * 30);
+    arena_destroy(memory);
+}
+
 static void memory_that_nothing_fits_is_infeasible(void **state)
 {
     (void)state;
@@ -303,6 +334,7 @@ int main(void)
         cmocka_unit_test(a_change_is_profiled_once_and_the_new_plan_starts_behind_it),
         cmocka_unit_test(the_sum_of_the_iterations_is_the_total),
         cmocka_unit_test(without_policy_the_plan_of_the_start_stays),
+        cmocka_unit_test(peaks_follow_the_bytes_of_the_layers_and_the_plan),
         cmocka_unit_test(memory_that_nothing_fits_is_infeasible),
         cmocka_unit_test(full_backwards_do_not_play_a_zero_bubble_schedule),
         cmocka_unit_test(wrong_setups_are_refused),
