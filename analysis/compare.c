@@ -8,21 +8,6 @@
 
 enum { GRADIENT_BYTES = 4 }; // of one parameter in the reduction between replicas: fp32
 
-static bool pass_wants(void *context, int iteration)
-{
-    const ana_listener *listener = context;
-    return listener->wants_timeline != NULL &&
-           listener->wants_timeline(listener->context, iteration);
-}
-
-static status pass_iteration(void *context, const sim_training_iteration *iteration,
-                             error_message *err)
-{
-    const ana_listener *listener = context;
-    if (listener->iteration == NULL) return STATUS_OK;
-    return listener->iteration(listener->context, iteration, err);
-}
-
 static double rate(const ana_setup *setup, int64_t total_ns)
 {
     const double units =
@@ -34,7 +19,7 @@ static double rate(const ana_setup *setup, int64_t total_ns)
 }
 
 static sim_training training_of(const ana_setup *setup, const ana_balancing *balancing,
-                                ana_listener *listener)
+                                const ana_listener *listener)
 {
     const ana_study *study = setup->study;
     return (sim_training){
@@ -53,27 +38,30 @@ static sim_training training_of(const ana_setup *setup, const ana_balancing *bal
         .balancer = balancing->balancer,
         .weight = balancing->weight,
         .policy = balancing->policy,
-        .sink = {.context = listener, .wants_timeline = pass_wants, .put = pass_iteration},
+        .sink = listener->sink,
     };
+}
+
+static int64_t largest(const int64_t *values, int count)
+{
+    int64_t result = 0;
+    for (int index = 0; index < count; index++) {
+        if (values[index] > result) result = values[index];
+    }
+    return result;
 }
 
 /// What is written must be readable again: JSON ends at 2^53, which as a time are 104 days.
 static status check_readable(const ana_row *row, int rank_count, error_message *err)
 {
     const sim_training_result *result = &row->result;
-    int64_t peak_bytes = 0;
-    for (int rank = 0; result->executable && rank < rank_count; rank++) {
-        if (result->peak_memory_bytes[rank] > peak_bytes) {
-            peak_bytes = result->peak_memory_bytes[rank];
-        }
-    }
     const struct {
         const char *name;
         int64_t value;
     } numbers[] = {
         {"total_ns", result->total_ns},
         {"moved_bytes", result->moved_bytes},
-        {"peak_memory_bytes", peak_bytes},
+        {"peak_memory_bytes", largest(result->peak_memory_bytes, rank_count)},
         {"bottleneck_ns", result->bottleneck_ns},
     };
     for (size_t each = 0; each < sizeof numbers / sizeof numbers[0]; each++) {
@@ -85,12 +73,12 @@ static status check_readable(const ana_row *row, int rank_count, error_message *
     return STATUS_OK;
 }
 
-static status play_row(const ana_setup *setup, ana_listener *listener, arena *memory, ana_row *row,
-                       error_message *err)
+static status play_row(const ana_setup *setup, const ana_listener *listener, arena *memory,
+                       ana_row *row, error_message *err)
 {
     const sim_training training = training_of(setup, row->balancing, listener);
     if (listener->begin_row != NULL) {
-        TRY(listener->begin_row(listener->context, row->balancing, err));
+        TRY(listener->begin_row(listener->sink.context, row->balancing, err));
     }
     error_message inner = {0};
     row->outcome = sim_training_replay(&training, memory, &row->result, &inner);
@@ -130,12 +118,11 @@ status ana_compare(const ana_setup *setup, const ana_listener *listener, arena *
     const int row_count = setup->study->balancing_count;
     ana_row *rows = arena_array(memory, (size_t)row_count, sizeof *rows);
     if (rows == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    ana_listener told = {0};
-    if (listener != NULL) told = *listener;
+    static const ana_listener nobody = {0};
     int feasible = 0;
     for (int row = 0; row < row_count; row++) {
         rows[row].balancing = &setup->study->balancings[row];
-        TRY(play_row(setup, &told, memory, &rows[row], err));
+        TRY(play_row(setup, listener != NULL ? listener : &nobody, memory, &rows[row], err));
         feasible += rows[row].outcome == STATUS_OK;
     }
     if (feasible == 0) return error_set(err, STATUS_INFEASIBLE, "%s", rows[0].message);
@@ -147,15 +134,6 @@ status ana_compare(const ana_setup *setup, const ana_listener *listener, arena *
     }
     *comparison = (ana_comparison){.setup = setup, .rows = rows};
     return STATUS_OK;
-}
-
-static int64_t largest(const int64_t *values, int count)
-{
-    int64_t result = 0;
-    for (int index = 0; index < count; index++) {
-        if (values[index] > result) result = values[index];
-    }
-    return result;
 }
 
 /// "1.23x", or "-" where there is no baseline.

@@ -28,16 +28,16 @@ typedef struct ana_comparison {
     const ana_row *rows; // [study->balancing_count]
 } ana_comparison;
 
-/// Where iterations and timelines of every row go while they are played. All may be NULL.
+/// Where rows, iterations and timelines go while they are played. Any function may be NULL.
 typedef struct ana_listener {
-    void *context;
+    /// Told before a row is played; the context is the sink's.
     status (*begin_row)(void *context, const ana_balancing *balancing, error_message *err);
-    status (*iteration)(void *context, const sim_training_iteration *iteration, error_message *err);
-    bool (*wants_timeline)(void *context, int iteration);
+    sim_training_sink sink;
 } ana_listener;
 
 /// Replays every row. An infeasible row is an outcome, not a failure.
 ///
+/// @param listener   NULL: nobody
 /// @param comparison arrays are carved from memory
 /// @return what the replay, the source or the listener returns; STATUS_INFEASIBLE if no row fits.
 status ana_compare(const ana_setup *setup, const ana_listener *listener, arena *memory,

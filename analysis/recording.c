@@ -186,10 +186,8 @@ static status put_iteration(void *context, const sim_training_iteration *iterati
 ana_listener ana_recording_listener(ana_recording *recording)
 {
     return (ana_listener){
-        .context = recording,
         .begin_row = begin_row,
-        .iteration = put_iteration,
-        .wants_timeline = wants_timeline,
+        .sink = {.context = recording, .wants_timeline = wants_timeline, .put = put_iteration},
     };
 }
 

@@ -20,19 +20,20 @@ static status watch_iteration(void *context, const sim_training_iteration *itera
 {
     watcher *watching = context;
     cli_progress_step(&watching->progress);
-    if (watching->inner.iteration == NULL) return STATUS_OK;
-    return watching->inner.iteration(watching->inner.context, iteration, err);
+    const sim_training_sink *inner = &watching->inner.sink;
+    return inner->put != NULL ? inner->put(inner->context, iteration, err) : STATUS_OK;
 }
 
 static status watch_row(void *context, const ana_balancing *balancing, error_message *err)
 {
     const ana_listener *inner = &((watcher *)context)->inner;
-    return inner->begin_row != NULL ? inner->begin_row(inner->context, balancing, err) : STATUS_OK;
+    if (inner->begin_row == NULL) return STATUS_OK;
+    return inner->begin_row(inner->sink.context, balancing, err);
 }
 
 static bool watch_wants_timeline(void *context, int iteration)
 {
-    const ana_listener *inner = &((watcher *)context)->inner;
+    const sim_training_sink *inner = &((watcher *)context)->inner.sink;
     return inner->wants_timeline != NULL && inner->wants_timeline(inner->context, iteration);
 }
 
@@ -43,10 +44,10 @@ static status compare(const ana_setup *setup, const ana_listener *inner, arena *
     watcher watching = {.progress = cli_progress_begin("iterations", total)};
     if (inner != NULL) watching.inner = *inner;
     const ana_listener listener = {
-        .context = &watching,
         .begin_row = watch_row,
-        .iteration = watch_iteration,
-        .wants_timeline = watch_wants_timeline,
+        .sink = {.context = &watching,
+                 .wants_timeline = watch_wants_timeline,
+                 .put = watch_iteration},
     };
     const status result = ana_compare(setup, &listener, memory, comparison, err);
     cli_progress_end(&watching.progress);
