@@ -206,31 +206,35 @@ static status fill_machine(ana_setup *setup, arena *memory, error_message *err)
 {
     const ana_study *study = setup->study;
     const bool has_hardware = study->hardware != NULL;
-    model_hardware hardware;
+    model_hardware opened;
+    const model_hardware *hardware = &setup->model_costs.hardware; // where a model has opened it
     bal_machine *machine = &setup->machine;
-    TRY(model_hardware_open(has_hardware ? study->hardware : "h100-sxm", memory, &hardware, err));
+    if (study->model == NULL) {
+        TRY(model_hardware_open(has_hardware ? study->hardware : "h100-sxm", memory, &opened, err));
+        hardware = &opened;
+    }
     machine->rank_count = study->stage_count;
     machine->ranks_per_node = study->gpus_per_node;
     if (study->gpus_per_node == 0) {
-        machine->ranks_per_node = has_hardware ? hardware.gpus_per_node : GPUS_PER_NODE_DEFAULT;
+        machine->ranks_per_node = has_hardware ? hardware->gpus_per_node : GPUS_PER_NODE_DEFAULT;
         add_number(setup, memory, "cluster.gpus_per_node",
                    has_hardware ? MODEL_ORIGIN_PRESET : MODEL_ORIGIN_ASSUMED,
                    machine->ranks_per_node, "GPUs");
     }
     machine->rank_memory_bytes = study->memory_bytes;
     if (study->memory_bytes < 0) {
-        machine->rank_memory_bytes = has_hardware ? hardware.memory_bytes : 0;
+        machine->rank_memory_bytes = has_hardware ? hardware->memory_bytes : 0;
         if (has_hardware) {
-            add_number(setup, memory, "cluster.memory_bytes", hardware.memory_origin.kind,
-                       hardware.memory_bytes, "B");
+            add_number(setup, memory, "cluster.memory_bytes", hardware->memory_origin.kind,
+                       hardware->memory_bytes, "B");
         } else {
             ana_inputs_add(&setup->study->inputs, memory, "cluster.memory_bytes",
                            MODEL_ORIGIN_ASSUMED, "not limited");
         }
     }
-    take_link(setup, memory, "intra", study->intra_node, hardware.intra_node, &hardware,
+    take_link(setup, memory, "intra", study->intra_node, hardware->intra_node, hardware,
               &machine->intra_node);
-    take_link(setup, memory, "inter", study->inter_node, hardware.inter_node, &hardware,
+    take_link(setup, memory, "inter", study->inter_node, hardware->inter_node, hardware,
               &machine->inter_node);
     return STATUS_OK;
 }

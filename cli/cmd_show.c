@@ -319,16 +319,23 @@ static status parse_range(const char *text, int *first, int *last, error_message
     return STATUS_OK;
 }
 
-static status show_loads(shown *show, const cli_arguments *arguments, error_message *err)
+/// The loads of the trace and the iterations that the options name.
+static status read_loads(const shown *show, const cli_arguments *arguments, trace_info *info,
+                         trace_loads *loads, error_message *err)
 {
     int first = 0;
     int last = TRACE_ITERATIONS_MAX;
-    trace_info info;
-    trace_loads loads;
     const char *range = cli_value(arguments, "--iterations");
     if (range != NULL) TRY(parse_range(range, &first, &last, err));
-    TRY(trace_find(show->store, cli_value(arguments, "--trace"), show->memory, &info, err));
-    TRY(trace_loads_mean(show->store, &info, first, last, show->memory, &loads, err));
+    TRY(trace_find(show->store, cli_value(arguments, "--trace"), show->memory, info, err));
+    return trace_loads_mean(show->store, info, first, last, show->memory, loads, err);
+}
+
+static status show_loads(shown *show, const cli_arguments *arguments, error_message *err)
+{
+    trace_info info;
+    trace_loads loads;
+    TRY(read_loads(show, arguments, &info, &loads, err));
     if (show->json) {
         write_loads_json(&show->out, &loads);
     } else {
@@ -358,14 +365,9 @@ static status add_iteration(shown *show, int64_t trace_id, int iteration,
 static status sum_timeline(shown *show, const cli_arguments *arguments,
                            trace_recorded_timeline *sum, error_message *err)
 {
-    int first = 0;
-    int last = TRACE_ITERATIONS_MAX;
     trace_info info;
     trace_loads loads;
-    const char *range = cli_value(arguments, "--iterations");
-    if (range != NULL) TRY(parse_range(range, &first, &last, err));
-    TRY(trace_find(show->store, cli_value(arguments, "--trace"), show->memory, &info, err));
-    TRY(trace_loads_mean(show->store, &info, first, last, show->memory, &loads, err));
+    TRY(read_loads(show, arguments, &info, &loads, err));
     for (int sample = 0; sample < loads.iteration_count; sample++) {
         TRY(add_iteration(show, info.trace_id, loads.iterations[sample], sum, err));
     }
