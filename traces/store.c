@@ -268,11 +268,6 @@ void trace_store_set_patience(trace_store *store, int patience_ms)
     sqlite3_busy_timeout(store->db, patience_ms);
 }
 
-status trace_store_flush(trace_store *store, error_message *err)
-{
-    return sql_batch_commit(store, err);
-}
-
 const char *trace_store_journal(const trace_store *store)
 {
     return store->journal;

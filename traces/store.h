@@ -35,7 +35,9 @@ const char *trace_status_name(trace_status value);
 /// another host, or in another container, cannot be seen from here and stays running. Two hosts of
 /// the same name that share a store would each take the other's writers for dead.
 ///
-/// Many readers and one writer at a time work together. The journal is a write-ahead log; where
+/// Many readers and one writer at a time work together. Writers commit by themselves: after 4096
+/// rows, at the first row a second after the batch began, and at a row that comes 0.1 s or more
+/// after the one before; until then other writers wait. The journal is a write-ahead log; where
 /// that cannot work (NFS, Lustre, GPFS and others, or where SQLite says so) a rollback journal.
 ///
 /// @param path  ":memory:" is a store that lives until it is closed
@@ -52,11 +54,6 @@ void trace_store_close(trace_store *store);
 
 /// How long a statement waits for a lock of another process; 5000 ms unless told.
 void trace_store_set_patience(trace_store *store, int patience_ms);
-
-/// Commits what was put so far. Writers commit by themselves: after 4096 rows, at the first row a
-/// second after the batch began, and at a row that comes 0.1 s or more after the one before. Until
-/// then other writers wait, so whoever pauses behind many rows flushes first.
-status trace_store_flush(trace_store *store, error_message *err);
 
 /// "wal", "truncate", "memory", ...: the journal in use. Borrowed until close.
 const char *trace_store_journal(const trace_store *store);
