@@ -187,55 +187,63 @@ static void add_number(const ana_setup *setup, arena *memory, const char *name,
     ana_inputs_add(&setup->study->inputs, memory, name, origin, "%" PRId64 " %s", value, unit);
 }
 
-/// The study's link, which it has added to the inputs itself, else the hardware's.
-static void take_link(const ana_setup *setup, arena *memory, const char *scope, bal_link given,
-                      bal_link other, const model_hardware *hardware, bal_link *link)
+/// Takes the study's link, which it has added to the inputs itself; else adds the hardware's.
+static void settle_link(const ana_setup *setup, arena *memory, const char *scope, bal_link given,
+                        const model_hardware *hardware, bal_link *link)
 {
     char name[64];
-    const bool is_given = given.latency_ns >= 0;
-    *link = is_given ? given : other;
-    if (is_given) return;
+    if (given.latency_ns >= 0) {
+        *link = given;
+        return;
+    }
     snprintf(name, sizeof name, "cluster.links.%s.latency_ns", scope);
     add_number(setup, memory, name, hardware->latency_origin.kind, link->latency_ns, "ns");
     snprintf(name, sizeof name, "cluster.links.%s.bytes_per_s", scope);
     add_number(setup, memory, name, hardware->links_origin.kind, link->bytes_per_s, "B/s");
 }
 
-/// The machine: what the study says, completed by its hardware or by the preset's links.
-static status fill_machine(ana_setup *setup, arena *memory, error_message *err)
+/// Completes the hardware's machine by the study: a preset that stands in where the study has no
+/// hardware (is_named false) gives links only.
+static void settle_machine(ana_setup *setup, arena *memory, const model_hardware *hardware,
+                           bool is_named)
 {
     const ana_study *study = setup->study;
-    const bool has_hardware = study->hardware != NULL;
-    model_hardware opened;
-    const model_hardware *hardware = &setup->model_costs.hardware; // where a model has opened it
     bal_machine *machine = &setup->machine;
-    if (study->model == NULL) {
-        TRY(model_hardware_open(has_hardware ? study->hardware : "h100-sxm", memory, &opened, err));
-        hardware = &opened;
-    }
-    machine->rank_count = study->stage_count;
-    machine->ranks_per_node = study->gpus_per_node;
-    if (study->gpus_per_node == 0) {
-        machine->ranks_per_node = has_hardware ? hardware->gpus_per_node : GPUS_PER_NODE_DEFAULT;
+    *machine = model_hardware_machine(hardware, study->stage_count);
+    if (study->gpus_per_node > 0) {
+        machine->ranks_per_node = study->gpus_per_node;
+    } else {
+        if (!is_named) machine->ranks_per_node = GPUS_PER_NODE_DEFAULT;
         add_number(setup, memory, "cluster.gpus_per_node",
-                   has_hardware ? MODEL_ORIGIN_PRESET : MODEL_ORIGIN_ASSUMED,
-                   machine->ranks_per_node, "GPUs");
+                   is_named ? MODEL_ORIGIN_PRESET : MODEL_ORIGIN_ASSUMED, machine->ranks_per_node,
+                   "GPUs");
     }
-    machine->rank_memory_bytes = study->memory_bytes;
-    if (study->memory_bytes < 0) {
-        machine->rank_memory_bytes = has_hardware ? hardware->memory_bytes : 0;
-        if (has_hardware) {
-            add_number(setup, memory, "cluster.memory_bytes", hardware->memory_origin.kind,
-                       hardware->memory_bytes, "B");
-        } else {
-            ana_inputs_add(&setup->study->inputs, memory, "cluster.memory_bytes",
-                           MODEL_ORIGIN_ASSUMED, "not limited");
-        }
+    if (study->memory_bytes >= 0) {
+        machine->rank_memory_bytes = study->memory_bytes;
+    } else if (is_named) {
+        add_number(setup, memory, "cluster.memory_bytes", hardware->memory_origin.kind,
+                   hardware->memory_bytes, "B");
+    } else {
+        machine->rank_memory_bytes = 0;
+        ana_inputs_add(&setup->study->inputs, memory, "cluster.memory_bytes", MODEL_ORIGIN_ASSUMED,
+                       "not limited");
     }
-    take_link(setup, memory, "intra", study->intra_node, hardware->intra_node, hardware,
-              &machine->intra_node);
-    take_link(setup, memory, "inter", study->inter_node, hardware->inter_node, hardware,
-              &machine->inter_node);
+    settle_link(setup, memory, "intra", study->intra_node, hardware, &machine->intra_node);
+    settle_link(setup, memory, "inter", study->inter_node, hardware, &machine->inter_node);
+}
+
+/// The machine, by the hardware that a model has opened already, that the study names, or that
+/// stands in.
+static status fill_machine(ana_setup *setup, arena *memory, error_message *err)
+{
+    const char *named = setup->study->hardware;
+    model_hardware opened;
+    if (setup->study->model != NULL) {
+        settle_machine(setup, memory, &setup->model_costs.hardware, true);
+        return STATUS_OK;
+    }
+    TRY(model_hardware_open(named != NULL ? named : "h100-sxm", memory, &opened, err));
+    settle_machine(setup, memory, &opened, named != NULL);
     return STATUS_OK;
 }
 
