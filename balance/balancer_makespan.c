@@ -40,9 +40,11 @@ static status consider(search *state, const int *first, error_message *err)
 {
     if (state->evaluation_count == EVALUATIONS_MAX || is_known(state, first)) return STATUS_OK;
     if (bal_chain_check(state->chain, first, NULL) != STATUS_OK) return STATUS_OK;
-    const bal_evaluator *evaluator = state->problem->evaluator;
+    const bal_problem *problem = state->problem;
+    const bal_placed_partition plan = bal_problem_placed(problem, first);
     int64_t ns = 0;
-    TRY(evaluator->iteration_ns(evaluator->context, first, state->chain->stage_count, &ns, err));
+    TRY(problem->evaluator->iteration_ns(problem->evaluator->context, &problem->layers, &plan, &ns,
+                                         err));
     const int row = state->evaluation_count++;
     memcpy(state->evaluated + (size_t)row * state->cut_count, first,
            state->cut_count * sizeof *first);

@@ -21,4 +21,6 @@ typedef struct bal_layer_costs {
     const int64_t *gradient_bytes;     // [layer_count] or NULL: of them and of the output
                                        // gradients, held from B to W, one microbatch
     const int64_t *message_bytes;      // [layer_count] or NULL: output sent to the next layer
+    const int64_t *reduction_ns;       // [layer_count] or NULL: to reduce the layer's gradients
+                                       // between replicas, once per iteration
 } bal_layer_costs;

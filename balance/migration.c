@@ -2,11 +2,6 @@
 
 #include <inttypes.h>
 
-static int stage_count_of(const bal_placed_partition *plan)
-{
-    return plan->rank_count * plan->chunk_count;
-}
-
 static status check_plan(const bal_placed_partition *plan, const char *which, int layer_count,
                          const bal_machine *machine, error_message *err)
 {
@@ -14,7 +9,7 @@ static status check_plan(const bal_placed_partition *plan, const char *which, in
         return error_set(err, STATUS_INVALID, "the %s plan has %d ranks of %d chunks", which,
                          plan->rank_count, plan->chunk_count);
     }
-    const int end = plan->first_layer[stage_count_of(plan)];
+    const int end = plan->first_layer[bal_placed_stage_count(plan)];
     if (plan->first_layer[0] != 0 || end != layer_count) {
         return error_set(err, STATUS_INVALID, "the %s plan runs from layer %d to %d, not 0 to %d",
                          which, plan->first_layer[0], end, layer_count);
@@ -29,9 +24,8 @@ static status check_plan(const bal_placed_partition *plan, const char *which, in
 /// Writes the rank of every layer.
 static void fill_ranks(const bal_placed_partition *plan, int *rank_of)
 {
-    for (int stage = 0; stage < stage_count_of(plan); stage++) {
-        const int rank =
-            bal_rank_of_stage(plan->placement, plan->rank_count, plan->chunk_count, stage, NULL);
+    for (int stage = 0; stage < bal_placed_stage_count(plan); stage++) {
+        const int rank = bal_placed_machine_rank(plan, stage);
         for (int layer = plan->first_layer[stage]; layer < plan->first_layer[stage + 1]; layer++) {
             rank_of[layer] = rank;
         }

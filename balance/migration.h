@@ -3,19 +3,11 @@
 
 #include "balance/layer_costs.h"
 #include "balance/machine.h"
-#include "balance/stage_costs.h"
+#include "balance/placed_partition.h"
 #include "base/arena.h"
 #include "base/status.h"
 
 #include <stdint.h>
-
-/// A partition with the ranks that its stages are on.
-typedef struct bal_placed_partition {
-    const int *first_layer; // [rank_count * chunk_count + 1] model order
-    int rank_count;
-    int chunk_count;
-    bal_placement placement;
-} bal_placed_partition;
 
 /// The layers that move, in model order. The arrays are carved from the arena.
 typedef struct bal_migration {

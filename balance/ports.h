@@ -3,6 +3,7 @@
 #pragma once
 
 #include "balance/layer_costs.h"
+#include "balance/placed_partition.h"
 #include "base/status.h"
 
 #include <stdbool.h>
@@ -14,6 +15,8 @@ typedef struct bal_cost_source {
     int layer_count;
     int iteration_count; // iterations for which the source has its own costs; it answers any other
                          // iteration with the last before it
+    bool announces_changes; // *changed is a change of the model, known to whoever makes it; false:
+                            // it only says that numbers differ, as those of a recorded trace do
 
     /// Costs of iteration >= 0. *changed: they may differ from those of the call before (always
     /// true at the first call). costs is borrowed until the next call.
@@ -25,8 +28,10 @@ typedef struct bal_cost_source {
 typedef struct bal_evaluator {
     void *context;
 
-    /// @param first_layer [stage_count + 1]
+    /// @param layers       what every microbatch is predicted to cost
+    /// @param plan         any number of places up to the machine's
     /// @param iteration_ns out: predicted length of one iteration
-    status (*iteration_ns)(void *context, const int *first_layer, int stage_count,
-                           int64_t *iteration_ns, error_message *err);
+    status (*iteration_ns)(void *context, const bal_layer_costs *layers,
+                           const bal_placed_partition *plan, int64_t *iteration_ns,
+                           error_message *err);
 } bal_evaluator;

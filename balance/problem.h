@@ -28,6 +28,9 @@ typedef enum bal_objective {
 typedef struct bal_problem {
     bal_layer_costs layers; // where microbatch_count > 1, the mean over columns counts
     int stage_count;
+    int chunk_count;         // stages per rank, as the evaluator plays them; 0: 1
+    bal_placement placement; // of the chunks
+    const int *machine_rank; // [stage_count / chunk_count] or NULL: as in bal_placed_partition
     bal_weight weight;
     bal_objective objective;
     bool allow_empty_stages;
@@ -44,5 +47,19 @@ typedef struct bal_problem {
     int current_stage_count;              // of current_first_layer where it differs; 0: same
     const int *current_owner;             // [layer_count] or NULL: the plan in force where it has
                                           // owners instead; only diffusion-published and -coded
-    const bal_evaluator *evaluator;       // `makespan` only
+    const bal_evaluator *evaluator;       // `makespan` and re-packing only
 } bal_problem;
+
+/// A partition of the problem's layers as its evaluator is to play it.
+///
+/// @param first_layer [stage_count + 1] borrowed by the result
+static inline bal_placed_partition bal_problem_placed(const bal_problem *problem,
+                                                      const int *first_layer)
+{
+    const int chunks = problem->chunk_count > 0 ? problem->chunk_count : 1;
+    return (bal_placed_partition){.first_layer = first_layer,
+                                  .rank_count = problem->stage_count / chunks,
+                                  .chunk_count = chunks,
+                                  .placement = problem->placement,
+                                  .machine_rank = problem->machine_rank};
+}

@@ -2,35 +2,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
-
-const char *bal_placement_name(bal_placement placement)
-{
-    return placement == BAL_PLACEMENT_V ? "v" : "interleaved";
-}
-
-bool bal_placement_find(const char *name, bal_placement *placement)
-{
-    const bool is_v = strcmp(name, "v") == 0;
-    if (!is_v && strcmp(name, "interleaved") != 0) return false;
-    *placement = is_v ? BAL_PLACEMENT_V : BAL_PLACEMENT_LOOP;
-    return true;
-}
-
-int bal_stage_of(bal_placement placement, int rank_count, int chunk_count, int rank, int chunk)
-{
-    if (placement == BAL_PLACEMENT_V && chunk == 1) return rank_count * chunk_count - 1 - rank;
-    return chunk * rank_count + rank;
-}
-
-int bal_rank_of_stage(bal_placement placement, int rank_count, int chunk_count, int stage,
-                      int *chunk)
-{
-    const int row = stage / rank_count;
-    if (chunk != NULL) *chunk = row;
-    if (placement == BAL_PLACEMENT_V && row == 1) return rank_count * chunk_count - 1 - stage;
-    return stage % rank_count;
-}
 
 /// Sums one array of times over the layers of every stage.
 static status sum_times(const int64_t *layer_ns, int columns, const int *first_layer,
@@ -89,17 +60,15 @@ static int layer_before_cut(const int *first_layer, int stage)
     return first_layer[stage + 1] - 1;
 }
 
-static void fill_sends(const bal_layer_costs *layers, const int *first_layer, int chunk_count,
-                       bal_placement placement, const bal_machine *machine, int stage_count,
-                       int64_t *send_forward_ns, int64_t *send_backward_ns)
+static void fill_sends(const bal_layer_costs *layers, const bal_placed_partition *plan,
+                       const bal_machine *machine, int64_t *send_forward_ns,
+                       int64_t *send_backward_ns)
 {
-    for (int stage = 0; stage + 1 < stage_count; stage++) {
-        const int rank =
-            bal_rank_of_stage(placement, machine->rank_count, chunk_count, stage, NULL);
-        const int next =
-            bal_rank_of_stage(placement, machine->rank_count, chunk_count, stage + 1, NULL);
+    for (int stage = 0; stage + 1 < bal_placed_stage_count(plan); stage++) {
+        const int rank = bal_placed_machine_rank(plan, stage);
+        const int next = bal_placed_machine_rank(plan, stage + 1);
         if (rank == next) continue;
-        const int layer = layer_before_cut(first_layer, stage);
+        const int layer = layer_before_cut(plan->first_layer, stage);
         const int64_t bytes =
             layers->message_bytes != NULL && layer >= 0 ? layers->message_bytes[layer] : 0;
         const bal_link link = bal_machine_link(machine, rank, next);
@@ -108,12 +77,12 @@ static void fill_sends(const bal_layer_costs *layers, const int *first_layer, in
     }
 }
 
-status bal_stage_costs_from_layers(const bal_layer_costs *layers, const int *first_layer,
-                                   int chunk_count, bal_placement placement,
+status bal_stage_costs_from_layers(const bal_layer_costs *layers, const bal_placed_partition *plan,
                                    const bal_machine *machine, const double *rank_time_factor,
                                    arena *memory, bal_stage_costs *out, error_message *err)
 {
-    const int stages = machine->rank_count * chunk_count;
+    const int stages = bal_placed_stage_count(plan);
+    const int *first_layer = plan->first_layer;
     const int columns = layers->microbatch_count;
     enum { TIMES = 3, PER_STAGE = 7 };
     int64_t *times = arena_array(memory, (size_t)stages * (size_t)columns * TIMES, sizeof *times);
@@ -124,8 +93,7 @@ status bal_stage_costs_from_layers(const bal_layer_costs *layers, const int *fir
                          stages, columns);
     }
     for (int stage = 0; stage < stages; stage++) {
-        const int rank =
-            bal_rank_of_stage(placement, machine->rank_count, chunk_count, stage, NULL);
+        const int rank = bal_placed_machine_rank(plan, stage);
         factor[stage] = rank_time_factor != NULL ? rank_time_factor[rank] : 1.0;
     }
     int64_t *forward = times;
@@ -153,8 +121,7 @@ status bal_stage_costs_from_layers(const bal_layer_costs *layers, const int *fir
         memory_input[stage] = gradient[stage] - activation[stage];
         memory_weight[stage] = -gradient[stage];
     }
-    fill_sends(layers, first_layer, chunk_count, placement, machine, stages, send_forward,
-               send_backward);
+    fill_sends(layers, plan, machine, send_forward, send_backward);
     *out = (bal_stage_costs){
         .stage_count = stages,
         .microbatch_count = columns,

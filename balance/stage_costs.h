@@ -3,23 +3,12 @@
 
 #include "balance/layer_costs.h"
 #include "balance/machine.h"
+#include "balance/placed_partition.h"
 #include "base/arena.h"
 #include "base/status.h"
 
 #include <stdbool.h>
 #include <stdint.h>
-
-/// Where the chunks of a rank stand in model order, with P ranks and V chunks per rank.
-typedef enum bal_placement {
-    BAL_PLACEMENT_LOOP, ///< rank r owns stages r, P + r, 2P + r, ...
-    BAL_PLACEMENT_V,    ///< V = 2: rank r owns stages r and 2P - 1 - r
-} bal_placement;
-
-/// "interleaved" or "v", as files spell it. Static storage.
-const char *bal_placement_name(bal_placement placement);
-
-/// The placement that files spell so. False, and placement untouched, for any other name.
-bool bal_placement_find(const char *name, bal_placement *placement);
 
 /// Stages are in model order; stage_count = rank_count * chunk_count. The arrays are borrowed.
 typedef struct bal_stage_costs {
@@ -37,23 +26,16 @@ typedef struct bal_stage_costs {
     const int64_t *memory_backward_weight; // [stage_count] change when W ends
 } bal_stage_costs;
 
-/// The stage, in model order, of a chunk of a rank.
-int bal_stage_of(bal_placement placement, int rank_count, int chunk_count, int rank, int chunk);
-
-/// The rank that owns a stage, and with chunk != NULL which of its chunks it is.
-int bal_rank_of_stage(bal_placement placement, int rank_count, int chunk_count, int stage,
-                      int *chunk);
-
 /// Sums layer costs over the stages of a partition.
 ///
-/// @param first_layer      [stage_count + 1] model order; empty stages cost 0
+/// @param plan             empty stages cost 0; its machine ranks are ranks of machine
+/// @param machine          at least as many ranks as the plan has
 /// @param rank_time_factor [machine->rank_count] or NULL: times of a rank's stages are multiplied
 ///                         by it (1.25 = a rank at 0.8x speed), rounded to the nearest ns
 /// @param out arrays are carved from memory; sends are those of machine between the ranks of
 ///            neighbouring stages, 0 on the same rank; memory is activation_bytes at F,
 ///            gradient_bytes - activation_bytes at B, -gradient_bytes at W (0 where not known)
 /// @return STATUS_INVALID if a sum does not fit int64 / 4.
-status bal_stage_costs_from_layers(const bal_layer_costs *layers, const int *first_layer,
-                                   int chunk_count, bal_placement placement,
+status bal_stage_costs_from_layers(const bal_layer_costs *layers, const bal_placed_partition *plan,
                                    const bal_machine *machine, const double *rank_time_factor,
                                    arena *memory, bal_stage_costs *out, error_message *err);

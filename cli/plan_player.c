@@ -6,11 +6,13 @@
 enum { PPB = 1000000000 };
 
 /// Costs of the stages; all arrays from the scratch arena.
-static status stage_costs(const cli_plan_player *player, const int *first_layer,
-                          bal_stage_costs *costs, error_message *err)
+static status stage_costs(const cli_plan_player *player, const bal_layer_costs *layers,
+                          const bal_placed_partition *plan, bal_stage_costs *costs,
+                          error_message *err)
 {
     const bal_problem *problem = player->problem;
-    const int stages = problem->stage_count;
+    const int *first_layer = plan->first_layer;
+    const int stages = plan->rank_count;
     const size_t count = (size_t)stages;
     const bal_machine machine = {.rank_count = stages, .ranks_per_node = stages};
     double *factor = arena_array(player->scratch, count, sizeof *factor);
@@ -25,8 +27,7 @@ static status stage_costs(const cli_plan_player *player, const int *first_layer,
                             ? (double)problem->stage_time_factor_ppb[stage] / PPB
                             : 1.0;
     }
-    TRY(bal_stage_costs_from_layers(&problem->layers, first_layer, 1, BAL_PLACEMENT_LOOP, &machine,
-                                    factor, player->scratch, costs, err));
+    TRY(bal_stage_costs_from_layers(layers, plan, &machine, factor, player->scratch, costs, err));
     for (int stage = 0; stage < stages; stage++) {
         const bool owns = first_layer[stage] < first_layer[stage + 1];
         forward[stage] = costs->forward_ns[stage];
@@ -44,8 +45,8 @@ static status stage_costs(const cli_plan_player *player, const int *first_layer,
     return STATUS_OK;
 }
 
-static status play(void *context, const int *first_layer, int stage_count, int64_t *iteration_ns,
-                   error_message *err)
+static status play(void *context, const bal_layer_costs *layers, const bal_placed_partition *plan,
+                   int64_t *iteration_ns, error_message *err)
 {
     const cli_plan_player *player = context;
     arena *scratch = player->scratch;
@@ -54,9 +55,9 @@ static status play(void *context, const int *first_layer, int stage_count, int64
     bal_schedule schedule;
     sim_order order;
     sim_summary summary;
-    TRY(stage_costs(player, first_layer, &costs, err));
+    TRY(stage_costs(player, layers, plan, &costs, err));
     const bal_schedule_request request = {.name = player->schedule,
-                                          .rank_count = stage_count,
+                                          .rank_count = plan->rank_count,
                                           .microbatch_count = player->problem->microbatch_count,
                                           .costs = &costs};
     TRY(bal_schedule_build(&request, scratch, &schedule, err));

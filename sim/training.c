@@ -2,6 +2,7 @@
 
 #include "balance/migration.h"
 #include "balance/schedule.h"
+#include "balance/stage_inflight.h"
 #include "sim/costs.h"
 #include "sim/pipeline.h"
 
@@ -176,11 +177,21 @@ static status fetch_costs(replay *state, int iteration, bool *is_new)
     return STATUS_OK;
 }
 
+static bal_placed_partition placed(const replay *state, const int *first_layer)
+{
+    return (bal_placed_partition){
+        .first_layer = first_layer,
+        .rank_count = state->training->machine.rank_count,
+        .chunk_count = state->chunk_count,
+        .placement = state->family->placement,
+    };
+}
+
 static status sum_stages(replay *state, const int *first_layer, arena *memory,
                          bal_stage_costs *stages)
 {
-    return bal_stage_costs_from_layers(&state->layers, first_layer, state->chunk_count,
-                                       state->family->placement, &state->training->machine, NULL,
+    const bal_placed_partition plan = placed(state, first_layer);
+    return bal_stage_costs_from_layers(&state->layers, &plan, &state->training->machine, NULL,
                                        memory, stages, state->err);
 }
 
@@ -278,52 +289,6 @@ static status enact(replay *state)
     return STATUS_OK;
 }
 
-/// How many microbatches a stage holds at most: the memory peak with one unit per microbatch,
-/// freed at W. Fixed orders do not depend on costs. A searched order uses what room there is, so
-/// the balancer only leaves it that of 1f1b: below it a search still finds orders, but slow ones.
-static status fill_inflight(replay *state)
-{
-    const sim_training *training = state->training;
-    const int ranks = training->machine.rank_count;
-    const int stages = state->stage_count;
-    int64_t *units = arena_array(state->run_memory, (size_t)stages * 5, sizeof *units);
-    int64_t *peak = arena_array(state->run_memory, (size_t)ranks, sizeof *peak);
-    if (units == NULL || peak == NULL) return no_memory(state);
-    for (int stage = 0; stage < stages; stage++) {
-        units[stage] = 1;               // F
-        units[2 * stages + stage] = -1; // W; B changes nothing
-        units[3 * stages + stage] = 1;  // any time will do
-    }
-    const bal_stage_costs unit_costs = {
-        .stage_count = stages,
-        .microbatch_count = 1,
-        .forward_ns = units + 3 * stages,
-        .backward_input_ns = units + 3 * stages,
-        .backward_weight_ns = units + 3 * stages,
-        .send_forward_ns = units + 4 * stages,
-        .send_backward_ns = units + 4 * stages,
-        .memory_forward = units,
-        .memory_backward_input = units + stages,
-        .memory_backward_weight = units + 2 * stages,
-    };
-    bal_schedule schedule;
-    const bal_schedule_request request = {
-        .name = state->family->is_searched ? "1f1b" : training->schedule,
-        .rank_count = ranks,
-        .microbatch_count = training->microbatch_count,
-        .chunk_count = state->chunk_count,
-        .costs = &unit_costs,
-    };
-    TRY(bal_schedule_build(&request, state->run_memory, &schedule, state->err));
-    bal_memory_peak(&schedule, &unit_costs, peak);
-    for (int stage = 0; stage < stages; stage++) {
-        const int rank =
-            bal_rank_of_stage(state->family->placement, ranks, state->chunk_count, stage, NULL);
-        state->stage_inflight[stage] = peak[rank];
-    }
-    return STATUS_OK;
-}
-
 /// Compiles the order that a partition would have. Only a searched one depends on the partition.
 static status order_under(replay *state, const int *first_layer, const bal_stage_costs *stages,
                           sim_order *order)
@@ -340,19 +305,19 @@ static status order_under(replay *state, const int *first_layer, const bal_stage
 }
 
 /// Predicted length of an iteration under a partition: what `makespan` asks.
-static status evaluate(void *context, const int *first_layer, int stage_count,
-                       int64_t *iteration_ns, error_message *err)
+static status evaluate(void *context, const bal_layer_costs *layers,
+                       const bal_placed_partition *plan, int64_t *iteration_ns, error_message *err)
 {
     replay *state = context;
-    assert(stage_count == state->stage_count && err == state->err);
-    (void)stage_count;
+    assert(bal_placed_stage_count(plan) == state->stage_count && err == state->err);
     (void)err;
     bal_stage_costs stages;
     sim_order order;
     sim_summary summary;
     arena_reset(state->trial_memory);
-    TRY(sum_stages(state, first_layer, state->trial_memory, &stages));
-    TRY(order_under(state, first_layer, &stages, &order));
+    TRY(bal_stage_costs_from_layers(layers, plan, &state->training->machine, NULL,
+                                    state->trial_memory, &stages, state->err));
+    TRY(order_under(state, plan->first_layer, &stages, &order));
     TRY(sim_summary_init(&order, state->trial_memory, &summary, state->err));
     TRY(sim_costs_check(order.costs.schedule, &stages, state->err));
     sim_order_summarise(&order, &stages, NULL, &summary);
@@ -368,6 +333,8 @@ static status decide(replay *state, const int *current, bal_answer *answer)
     const bal_problem problem = {
         .layers = state->layers,
         .stage_count = state->stage_count,
+        .chunk_count = state->chunk_count,
+        .placement = state->family->placement,
         .weight = training->weight,
         .objective = BAL_OBJECTIVE_BOTTLENECK,
         .microbatch_count = training->microbatch_count,
@@ -521,14 +488,8 @@ static status migration_to(replay *state, const bal_answer *answer, bal_migratio
         return STATUS_OK;
     }
     const bal_machine *machine = &state->training->machine;
-    const bal_placed_partition before = {
-        .first_layer = state->plan.first_layer,
-        .rank_count = machine->rank_count,
-        .chunk_count = state->chunk_count,
-        .placement = state->family->placement,
-    };
-    bal_placed_partition after = before;
-    after.first_layer = answer->first_layer;
+    const bal_placed_partition before = placed(state, state->plan.first_layer);
+    const bal_placed_partition after = placed(state, answer->first_layer);
     return bal_migration_between(&before, &after, &state->layers, machine, state->decision_memory,
                                  migration, state->err);
 }
@@ -708,7 +669,9 @@ static status run_all(replay *state)
     bool is_new = false;
     TRY(allocate(state));
     TRY(fetch_costs(state, 0, &is_new));
-    TRY(fill_inflight(state));
+    TRY(bal_stage_inflight(state->training->schedule, state->training->machine.rank_count,
+                           state->chunk_count, state->training->microbatch_count, state->run_memory,
+                           state->stage_inflight, state->err));
     fill_transfers(state);
     TRY(take_start_plan(state));
     for (int iteration = 0; iteration < state->training->iteration_count; iteration++) {

@@ -561,15 +561,17 @@ typedef struct taste {
     int evaluation_count;
 } taste;
 
-static status distance_from_favourite(void *context, const int *first_layer, int stage_count,
-                                      int64_t *iteration_ns, error_message *err)
+static status distance_from_favourite(void *context, const bal_layer_costs *layers,
+                                      const bal_placed_partition *plan, int64_t *iteration_ns,
+                                      error_message *err)
 {
+    (void)layers;
     (void)err;
     taste *wish = context;
     wish->evaluation_count++;
     *iteration_ns = 1000;
-    for (int cut = 0; cut <= stage_count; cut++) {
-        const int distance = first_layer[cut] - wish->favourite[cut];
+    for (int cut = 0; cut <= plan->rank_count; cut++) {
+        const int distance = plan->first_layer[cut] - wish->favourite[cut];
         *iteration_ns += distance < 0 ? -distance : distance;
     }
     return STATUS_OK;
@@ -596,12 +598,13 @@ static void makespan_follows_its_evaluator(void **state)
     arena_destroy(memory);
 }
 
-static status refuse_all(void *context, const int *first_layer, int stage_count,
-                         int64_t *iteration_ns, error_message *err)
+static status refuse_all(void *context, const bal_layer_costs *layers,
+                         const bal_placed_partition *plan, int64_t *iteration_ns,
+                         error_message *err)
 {
     (void)context;
-    (void)first_layer;
-    (void)stage_count;
+    (void)layers;
+    (void)plan;
     (void)iteration_ns;
     return error_set(err, STATUS_BACKEND, "no player");
 }

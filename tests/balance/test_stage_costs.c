@@ -59,10 +59,12 @@ static void stages_sum_their_layers_and_know_their_links(void **state)
     const double slow_last[] = {1, 1, 1.25};
     arena *memory = arena_create(1024);
     bal_stage_costs costs;
+    const bal_placed_partition plan = {
+        .first_layer = first_layer, .rank_count = 3, .chunk_count = 1};
 
-    assert_int_equal(bal_stage_costs_from_layers(&layers, first_layer, 1, BAL_PLACEMENT_LOOP,
-                                                 &machine, slow_last, memory, &costs, NULL),
-                     STATUS_OK);
+    assert_int_equal(
+        bal_stage_costs_from_layers(&layers, &plan, &machine, slow_last, memory, &costs, NULL),
+        STATUS_OK);
 
     assert_int_equal(costs.forward_ns[0], 1);
     assert_int_equal(costs.forward_ns[2], 9); // (3 + 4) * 1.25 = 8.75
@@ -76,12 +78,47 @@ static void stages_sum_their_layers_and_know_their_links(void **state)
     arena_destroy(memory);
 }
 
+static void a_stage_costs_what_its_machine_rank_makes_of_it(void **state)
+{
+    (void)state;
+    const int64_t forward[] = {4, 4, 4};
+    const int64_t message[] = {100, 100, 100};
+    const bal_layer_costs layers = {.layer_count = 3,
+                                    .microbatch_count = 1,
+                                    .forward_ns = forward,
+                                    .backward_input_ns = forward,
+                                    .backward_weight_ns = forward,
+                                    .message_bytes = message};
+    const bal_machine machine = {.rank_count = 4,
+                                 .ranks_per_node = 2,
+                                 .intra_node = {1, 1000000000},
+                                 .inter_node = {50, 1000000000}};
+    const int first_layer[] = {0, 1, 3};
+    const int rank[] = {3, 0};
+    const double slow_third[] = {1, 1, 1, 2};
+    const bal_placed_partition plan = {
+        .first_layer = first_layer, .rank_count = 2, .chunk_count = 1, .machine_rank = rank};
+    arena *memory = arena_create(1024);
+    bal_stage_costs costs;
+
+    assert_int_equal(
+        bal_stage_costs_from_layers(&layers, &plan, &machine, slow_third, memory, &costs, NULL),
+        STATUS_OK);
+
+    assert_int_equal(costs.stage_count, 2);
+    assert_int_equal(costs.forward_ns[0], 8);
+    assert_int_equal(costs.forward_ns[1], 8);
+    assert_int_equal(costs.send_forward_ns[0], 150); // between the nodes of ranks 3 and 0
+    arena_destroy(memory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_stage_has_one_rank_in_both_placements),
         cmocka_unit_test(a_transfer_is_latency_plus_bytes_over_bandwidth_rounded_up),
         cmocka_unit_test(stages_sum_their_layers_and_know_their_links),
+        cmocka_unit_test(a_stage_costs_what_its_machine_rank_makes_of_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
