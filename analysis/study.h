@@ -2,35 +2,18 @@
 /// input.
 #pragma once
 
+#include "analysis/inputs.h"
 #include "balance/balancer.h"
 #include "balance/controller.h"
 #include "balance/machine.h"
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/status.h"
-#include "models/assumption.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { ANA_BALANCINGS_MAX = 64, ANA_INPUTS_MAX = 128 };
-
-typedef struct ana_input {
-    const char *name;  // path in the study, for example "cluster.links.intra.latency_ns"
-    const char *value; // as text with its unit
-    model_origin_kind origin;
-} ana_input;
-
-/// The inputs of a result, in the order in which they were added.
-typedef struct ana_inputs {
-    ana_input entries[ANA_INPUTS_MAX];
-    int count;
-    bool failed; // out of memory once: the list is not complete
-} ana_inputs;
-
-/// Adds an input; the texts are copied into memory. More than ANA_INPUTS_MAX are an assert.
-void ana_inputs_add(ana_inputs *inputs, arena *memory, const char *name, model_origin_kind origin,
-                    const char *format, ...) __attribute__((format(printf, 5, 6)));
+enum { ANA_BALANCINGS_MAX = 64 };
 
 /// One row of a comparison.
 typedef struct ana_balancing {

@@ -1,0 +1,26 @@
+/// The inputs of a result: each with its value and where it comes from.
+#pragma once
+
+#include "base/arena.h"
+#include "models/assumption.h"
+
+#include <stdbool.h>
+
+enum { ANA_INPUTS_MAX = 256 };
+
+typedef struct ana_input {
+    const char *name;  // path in the study, for example "cluster.links.intra.latency_ns"
+    const char *value; // as text with its unit
+    model_origin_kind origin;
+} ana_input;
+
+/// The inputs of a result, in the order in which they were added.
+typedef struct ana_inputs {
+    ana_input entries[ANA_INPUTS_MAX];
+    int count;
+    bool failed; // out of memory once: the list is not complete
+} ana_inputs;
+
+/// Adds an input; the texts are copied into memory. More than ANA_INPUTS_MAX are an assert.
+void ana_inputs_add(ana_inputs *inputs, arena *memory, const char *name, model_origin_kind origin,
+                    const char *format, ...) __attribute__((format(printf, 5, 6)));

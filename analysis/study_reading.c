@@ -1,0 +1,105 @@
+#include "analysis/study_reading.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { WORDS_BYTES_MAX = 100 };
+
+/// The origin of a value that the study gives: what "sources" says of its path or of an object
+/// around it, else given.
+static status origin_of(const ana_reading *reading, const char *path, model_origin_kind *origin)
+{
+    *origin = MODEL_ORIGIN_GIVEN;
+    char prefix[128];
+    snprintf(prefix, sizeof prefix, "%s", path);
+    json_value named = json_member(reading->sources, prefix);
+    while (json_is_missing(named)) {
+        char *dot = strrchr(prefix, '.');
+        if (dot == NULL) return STATUS_OK;
+        *dot = '\0';
+        named = json_member(reading->sources, prefix);
+    }
+    const char *text = NULL;
+    TRY(json_string(named, &text, reading->err));
+    *origin = model_origin_kind_find(text);
+    if (*origin != MODEL_ORIGIN_KIND_COUNT) return STATUS_OK;
+    return json_error(named, STATUS_FORMAT, reading->err,
+                      "'%.40s' is not one of given, measured, fitted, preset, assumed", text);
+}
+
+static status add_given(const ana_reading *reading, const char *path, int64_t value,
+                        const char *unit)
+{
+    model_origin_kind origin;
+    TRY(origin_of(reading, path, &origin));
+    ana_inputs_add(&reading->study->inputs, reading->memory, path, origin, "%" PRId64 "%s%s", value,
+                   unit[0] != '\0' ? " " : "", unit);
+    return STATUS_OK;
+}
+
+/// Reads an integer member if it is there; the path names it among the inputs.
+status ana_read_int64(const ana_reading *reading, json_value object, const char *section,
+                      const char *key, const char *unit, int64_t min, int64_t max, int64_t *value)
+{
+    const json_value member = json_member(object, key);
+    if (json_is_missing(member)) return STATUS_OK;
+    TRY(json_int64(member, min, max, value, reading->err));
+    char path[128];
+    snprintf(path, sizeof path, "%s.%s", section, key);
+    return add_given(reading, path, *value, unit);
+}
+
+status ana_read_int(const ana_reading *reading, json_value object, const char *section,
+                    const char *key, const char *unit, int min, int max, int *value)
+{
+    int64_t wide = *value;
+    TRY(ana_read_int64(reading, object, section, key, unit, min, max, &wide));
+    *value = (int)wide;
+    return STATUS_OK;
+}
+
+/// A path in the file, made relative to the file's folder. NULL if out of memory.
+static const char *path_beside(const ana_reading *reading, const char *path)
+{
+    const char *slash = strrchr(reading->study->path, '/');
+    if (path[0] == '/' || slash == NULL || strcmp(reading->study->path, "-") == 0) return path;
+    const size_t folder = (size_t)(slash + 1 - reading->study->path);
+    char *joined = arena_array(reading->memory, folder + strlen(path) + 1, 1);
+    if (joined == NULL) return NULL;
+    memcpy(joined, reading->study->path, folder);
+    memcpy(joined + folder, path, strlen(path) + 1);
+    return joined;
+}
+
+/// @param shipped files that can be meant by their names, or NULL: there are none
+status ana_read_path(const ana_reading *reading, json_value value, const embedded_file *shipped,
+                     const char **path)
+{
+    const char *text = NULL;
+    TRY(json_string(value, &text, reading->err));
+    const bool is_word = strchr(text, '/') == NULL && strchr(text, '.') == NULL;
+    const bool is_name = shipped != NULL && (is_word || embedded_find(shipped, text) != NULL);
+    *path = is_name ? text : path_beside(reading, text);
+    return *path != NULL ? STATUS_OK : error_set(reading->err, STATUS_NO_MEMORY, "out of memory");
+}
+
+/// A name for people: it stands in tables, in the store and in pictures.
+status ana_read_words(const ana_reading *reading, json_value value, const char **words)
+{
+    const char *text = NULL;
+    if (json_is_missing(value)) return STATUS_OK;
+    TRY(json_string(value, &text, reading->err));
+    const size_t length = strlen(text);
+    if (length < 1 || length > WORDS_BYTES_MAX) {
+        return json_error(value, STATUS_FORMAT, reading->err, "has %zu bytes, needs 1 to %d",
+                          length, WORDS_BYTES_MAX);
+    }
+    for (const char *c = text; *c != '\0'; c++) {
+        if ((unsigned char)*c < ' ') {
+            return json_error(value, STATUS_FORMAT, reading->err, "holds control character %d", *c);
+        }
+    }
+    *words = text;
+    return STATUS_OK;
+}

@@ -1,0 +1,49 @@
+/// What the files that read a study share: its sections, a file each, and values that are listed
+/// among the study's inputs as they are read. Only for study*.c.
+#pragma once
+
+#include "analysis/study.h"
+#include "base/embedded.h"
+
+#include <stdint.h>
+
+#define ANA_COUNT_OF(array) ((int)(sizeof(array) / sizeof(array)[0]))
+
+enum { ANA_ITERATIONS_MAX = 100000000 };
+
+/// A study while its file is read.
+typedef struct ana_reading {
+    ana_study *study;
+    arena *memory;
+    json_value sources; // "sources" of the study: path -> origin
+    error_message *err;
+} ana_reading;
+
+/// Reads a member if it is there, and lists it: "section.key", with its unit and the origin that
+/// "sources" states, else given.
+///
+/// @return STATUS_FORMAT naming the key and its limits; value is then untouched
+status ana_read_int64(const ana_reading *reading, json_value object, const char *section,
+                      const char *key, const char *unit, int64_t min, int64_t max, int64_t *value);
+status ana_read_int(const ana_reading *reading, json_value object, const char *section,
+                    const char *key, const char *unit, int min, int max, int *value);
+
+/// Reads a path; one that is not absolute is meant from the study's folder.
+///
+/// @param shipped files that can be meant by their names, or NULL: there are none
+status ana_read_path(const ana_reading *reading, json_value value, const embedded_file *shipped,
+                     const char **path);
+
+/// Reads a name for people, if it is there: it stands in tables, in the store and in pictures.
+status ana_read_words(const ana_reading *reading, json_value value, const char **words);
+
+// The sections. Each may be missing.
+status ana_read_cluster(const ana_reading *reading, json_value cluster);
+status ana_read_training(const ana_reading *reading, json_value training);
+status ana_read_pipeline(const ana_reading *reading, json_value pipeline);
+status ana_read_balancings(const ana_reading *reading, json_value root);
+
+/// The GPUs of the cluster against those that training and pipeline need.
+///
+/// @return STATUS_INFEASIBLE if they are too few
+status ana_check_cluster_size(const ana_reading *reading, json_value cluster);
