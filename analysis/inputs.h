@@ -2,6 +2,8 @@
 #pragma once
 
 #include "base/arena.h"
+#include "base/json.h"
+#include "base/text.h"
 #include "models/assumption.h"
 
 #include <stdbool.h>
@@ -24,3 +26,9 @@ typedef struct ana_inputs {
 /// Adds an input; the texts are copied into memory. More than ANA_INPUTS_MAX are an assert.
 void ana_inputs_add(ana_inputs *inputs, arena *memory, const char *name, model_origin_kind origin,
                     const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+/// Appends the list for people; ends with the inputs counted by origin.
+void ana_inputs_print(const ana_inputs *inputs, text_buffer *out);
+
+/// Appends the list as a JSON array.
+void ana_inputs_write(const ana_inputs *inputs, json_writer *writer);

@@ -1,0 +1,35 @@
+/// What came out of a study under each of its balancers, side by side: for people and for programs.
+#pragma once
+
+#include "analysis/setup.h"
+#include "base/status.h"
+#include "base/text.h"
+#include "sim/training.h"
+
+#include <stdint.h>
+
+/// The outcome under one balancer and policy.
+typedef struct ana_row {
+    const ana_balancing *balancing;
+    status outcome; // STATUS_INFEASIBLE: no plan fits; message says why
+    char message[256];
+    sim_training_result result; // if outcome is STATUS_OK
+    int64_t iteration_mean_ns;  // total / iterations
+    double per_second;          // tokens (or microbatches) per second, all replicas
+    double relative_to_even;    // per_second over that of `even`; 0: no such row
+    double relative_to_tuned;
+} ana_row;
+
+typedef struct ana_comparison {
+    const ana_setup *setup;
+    const ana_row *rows; // [study->balancing_count]
+} ana_comparison;
+
+/// The largest memory of a rank over the run, in bytes.
+int64_t ana_row_peak_bytes(const ana_row *row, const ana_setup *setup);
+
+/// Appends the comparison as a table for people; ends with the inputs counted by origin.
+void ana_comparison_print(const ana_comparison *comparison, text_buffer *out);
+
+/// Appends the comparison as one JSON object ("dynmo-simulation/1").
+void ana_comparison_write(const ana_comparison *comparison, text_buffer *out);

@@ -1,0 +1,107 @@
+#include "analysis/comparison.h"
+
+#include "base/json.h"
+
+static void write_metrics(json_writer *writer, const char *key, const bal_metrics *metrics)
+{
+    json_write_key(writer, key);
+    json_begin_object(writer);
+    json_put_int64(writer, "makespan_ns", metrics->makespan_ns);
+    json_put_int64(writer, "span_ns", metrics->span_ns);
+    json_put_double(writer, "bubble_ratio", metrics->bubble_ratio);
+    json_put_double(writer, "zb_bubble_rate", metrics->zb_bubble_rate);
+    json_put_double(writer, "imbalance_ratio", metrics->imbalance_ratio);
+    json_put_double(writer, "load_spread_ratio", metrics->load_spread_ratio);
+    json_end_object(writer);
+}
+
+static void write_ratio(json_writer *writer, const char *key, double value)
+{
+    json_write_key(writer, key);
+    if (value > 0) {
+        json_write_double(writer, value);
+    } else {
+        json_write_null(writer);
+    }
+}
+
+static void write_times(const ana_setup *setup, const ana_row *row, json_writer *writer)
+{
+    const sim_training_result *result = &row->result;
+    json_put_double(writer,
+                    setup->tokens_per_microbatch > 0 ? "tokens_per_s" : "microbatches_per_s",
+                    row->per_second);
+    write_ratio(writer, "relative_to_even", row->relative_to_even);
+    write_ratio(writer, "relative_to_tuned", row->relative_to_tuned);
+    json_put_int64(writer, "total_ns", result->total_ns);
+    json_put_int64(writer, "iteration_mean_ns", row->iteration_mean_ns);
+    json_put_int64(writer, "pipeline_ns", result->pipeline_ns);
+    json_put_int64(writer, "decision_ns", result->decision_ns);
+    json_put_int64(writer, "migration_ns", result->migration_ns);
+    json_put_double(writer, "bubble_ratio", result->bubble_ratio);
+    write_metrics(writer, "first", &result->first);
+    write_metrics(writer, "last", &result->last);
+    json_write_key(writer, "start_first_layer");
+    json_write_int_array(writer, result->start_first_layer, result->stage_count + 1);
+    json_write_key(writer, "final_first_layer");
+    json_write_int_array(writer, result->final_first_layer, result->stage_count + 1);
+    json_write_key(writer, "peak_memory_bytes");
+    json_write_int64_array(writer, result->peak_memory_bytes, setup->machine.rank_count);
+    if (result->fits && !result->is_memory_known) {
+        json_write_key(writer, "fits");
+        json_write_null(writer);
+    } else {
+        json_put_bool(writer, "fits", result->fits);
+    }
+}
+
+static void write_row(const ana_setup *setup, const ana_row *row, json_writer *writer)
+{
+    const sim_training_result *result = &row->result;
+    char policy[32];
+    bal_policy_name(row->balancing->policy, policy);
+    json_begin_object(writer);
+    json_put_string(writer, "label", row->balancing->label);
+    json_put_string(writer, "balancer", row->balancing->balancer->name);
+    json_put_string(writer, "policy", policy);
+    if (row->outcome != STATUS_OK) {
+        json_put_string(writer, "infeasible", row->message);
+        json_end_object(writer);
+        return;
+    }
+    json_put_bool(writer, "executable", result->executable);
+    if (result->executable) write_times(setup, row, writer);
+    json_put_double(writer, "imbalance_ratio", result->imbalance_ratio);
+    json_put_int64(writer, "changes", result->change_count);
+    json_put_int64(writer, "decisions", result->decision_count);
+    json_put_int64(writer, "rebalances", result->rebalance_count);
+    json_put_int64(writer, "moved_layers", result->moved_layer_count);
+    json_put_int64(writer, "moved_bytes", result->moved_bytes);
+    json_put_int64(writer, "bottleneck_ns", result->bottleneck_ns);
+    json_put_int64(writer, "bottleneck_lower_bound_ns", result->bottleneck_lower_bound_ns);
+    json_end_object(writer);
+}
+
+void ana_comparison_write(const ana_comparison *comparison, text_buffer *out)
+{
+    const ana_setup *setup = comparison->setup;
+    json_writer writer = json_writer_init(out);
+    json_begin_object(&writer);
+    json_put_string(&writer, "schema", "dynmo-simulation/1");
+    json_put_string(&writer, "name", setup->study->name);
+    json_put_int64(&writer, "iterations", setup->iteration_count);
+    json_put_int64(&writer, "layers", setup->source.layer_count);
+    json_put_int64(&writer, "stages", setup->machine.rank_count);
+    json_put_int64(&writer, "microbatches", setup->microbatch_count);
+    json_put_string(&writer, "schedule", setup->study->schedule);
+    json_write_key(&writer, "rows");
+    json_begin_array(&writer);
+    for (int row = 0; row < setup->study->balancing_count; row++) {
+        write_row(setup, &comparison->rows[row], &writer);
+    }
+    json_end_array(&writer);
+    json_write_key(&writer, "inputs");
+    ana_inputs_write(&setup->study->inputs, &writer);
+    json_end_object(&writer);
+    text_append(out, "\n");
+}
