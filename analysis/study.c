@@ -134,17 +134,30 @@ static status read_study(const ana_reading *reading, json_value root)
     return ana_read_balancings(reading, root);
 }
 
-status ana_study_open(const char *path, const char *trace_path, const char *model,
-                      const char *hardware, arena *memory, ana_study *study, error_message *err)
+/// What the command line puts in place of what a study says; NULL: as the study says.
+typedef struct cost_override {
+    const char *trace_path;
+    const char *model;
+    const char *hardware;
+} cost_override;
+
+static status read_whole(const ana_reading *reading, const cost_override *override)
+{
+    ana_study *study = reading->study;
+    TRY(read_study(reading, json_root(study->document)));
+    override_costs(study, override->trace_path, override->model, override->hardware);
+    TRY(check_costs(study, reading->err));
+    return study->inputs.failed ? error_set(reading->err, STATUS_NO_MEMORY, "out of memory")
+                                : STATUS_OK;
+}
+
+static status open_bytes(const char *path, const char *bytes, size_t length,
+                         const cost_override *override, arena *memory, ana_study *study,
+                         error_message *err)
 {
     json_document *document = NULL;
-    char *bytes = NULL;
-    size_t length = 0;
-    TRY(file_read(path, STUDY_BYTES_MAX, &bytes, &length, err));
+    TRY(json_open_bytes(path, bytes, length, &document, err));
     const char *text = arena_string(memory, bytes);
-    const status opened = json_open_bytes(path, bytes, length, &document, err);
-    free(bytes);
-    TRY(opened);
     if (text == NULL) {
         json_close(document);
         return error_set(err, STATUS_NO_MEMORY, "out of memory");
@@ -162,18 +175,31 @@ status ana_study_open(const char *path, const char *trace_path, const char *mode
         .first_iteration = -1,
         .document = document,
     };
-    const json_value root = json_root(document);
-    const ana_reading reading = {study, memory, json_member(root, "sources"), err};
-    status result = read_study(&reading, root);
-    if (result == STATUS_OK) {
-        override_costs(study, trace_path, model, hardware);
-        result = check_costs(study, err);
-    }
-    if (result == STATUS_OK && study->inputs.failed) {
-        result = error_set(err, STATUS_NO_MEMORY, "out of memory");
-    }
+    const ana_reading reading = {study, memory, json_member(json_root(document), "sources"), err};
+    const status result = read_whole(&reading, override);
     if (result != STATUS_OK) ana_study_close(study);
     return result;
+}
+
+status ana_study_open(const char *path, const char *trace_path, const char *model,
+                      const char *hardware, arena *memory, ana_study *study, error_message *err)
+{
+    const cost_override override = {trace_path, model, hardware};
+    char *bytes = NULL;
+    size_t length = 0;
+    TRY(file_read(path, STUDY_BYTES_MAX, &bytes, &length, err));
+    const status result = open_bytes(path, bytes, length, &override, memory, study, err);
+    free(bytes);
+    return result;
+}
+
+status ana_study_open_text(const char *name, const char *text, arena *memory, ana_study *study,
+                           error_message *err)
+{
+    const cost_override none = {0};
+    const char *path = arena_string(memory, name);
+    if (path == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    return open_bytes(path, text, strlen(text), &none, memory, study, err);
 }
 
 void ana_study_close(ana_study *study)

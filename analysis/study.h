@@ -76,4 +76,8 @@ typedef struct ana_study {
 status ana_study_open(const char *path, const char *trace_path, const char *model,
                       const char *hardware, arena *memory, ana_study *study, error_message *err);
 
+/// As ana_study_open, of a study that is in memory; name stands for its path.
+status ana_study_open_text(const char *name, const char *text, arena *memory, ana_study *study,
+                           error_message *err);
+
 void ana_study_close(ana_study *study);

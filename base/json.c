@@ -679,3 +679,117 @@ void json_put_string(json_writer *writer, const char *key, const char *value)
     json_write_key(writer, key);
     json_write_string(writer, value);
 }
+
+/// The object that holds the last key of a path; key is set to that key.
+static status object_of_path(const char *name, cJSON *root, const char *path, cJSON **object,
+                             const char **key, error_message *err)
+{
+    cJSON *at = root;
+    const char *dot = NULL;
+    for (; (dot = strchr(path, '.')) != NULL; path = dot + 1) {
+        char step[JSON_PATH_BYTES];
+        snprintf(step, sizeof step, "%.*s", (int)(dot - path), path);
+        cJSON *child = cJSON_GetObjectItemCaseSensitive(at, step);
+        if (child == NULL) child = cJSON_AddObjectToObject(at, step);
+        if (child == NULL) return error_set(err, STATUS_NO_MEMORY, "%s: out of memory", name);
+        if (!cJSON_IsObject(child)) {
+            return error_set(err, STATUS_FORMAT, "%s: '%s' is no object to change '%s' in", name,
+                             step, dot + 1);
+        }
+        at = child;
+    }
+    *object = at;
+    *key = path;
+    return STATUS_OK;
+}
+
+static status change_all(const char *name, cJSON *root, const cJSON *changes, error_message *err)
+{
+    if (!cJSON_IsObject(root) || !cJSON_IsObject(changes)) {
+        return error_set(err, STATUS_FORMAT, "%s: only an object can be changed, by an object",
+                         name);
+    }
+    for (const cJSON *change = changes->child; change != NULL; change = change->next) {
+        cJSON *object = NULL;
+        const char *key = NULL;
+        TRY(object_of_path(name, root, change->string, &object, &key, err));
+        cJSON_DeleteItemFromObjectCaseSensitive(object, key);
+        if (cJSON_IsNull(change)) continue;
+        cJSON *copy = cJSON_Duplicate(change, 1);
+        if (!cJSON_AddItemToObject(object, key, copy)) {
+            cJSON_Delete(copy);
+            return error_set(err, STATUS_NO_MEMORY, "%s: out of memory", name);
+        }
+    }
+    return STATUS_OK;
+}
+
+static void write_scalar(json_writer *writer, const cJSON *node)
+{
+    const double value = node->valuedouble;
+    if (cJSON_IsString(node)) {
+        json_write_string(writer, node->valuestring);
+    } else if (cJSON_IsBool(node)) {
+        json_write_bool(writer, cJSON_IsTrue(node));
+    } else if (cJSON_IsNull(node)) {
+        json_write_null(writer);
+    } else if (value == trunc(value) && fabs(value) <= (double)JSON_INTEGER_MAX) {
+        json_write_int64(writer, (int64_t)value);
+    } else {
+        json_write_double(writer, value);
+    }
+}
+
+static void begin_container(json_writer *writer, const cJSON *node)
+{
+    if (cJSON_IsObject(node)) {
+        json_begin_object(writer);
+    } else {
+        json_begin_array(writer);
+    }
+}
+
+static void end_container(json_writer *writer, const cJSON *node)
+{
+    if (cJSON_IsObject(node)) {
+        json_end_object(writer);
+    } else {
+        json_end_array(writer);
+    }
+}
+
+/// Writes a document as it stands. cJSON's own printer rounds integers to 15 digits.
+static void write_document(json_writer *writer, const cJSON *root)
+{
+    walk path = {.depth = 0};
+    for (const cJSON *node = root; node != NULL;) {
+        if (path.depth > 0 && node->string != NULL) json_write_key(writer, node->string);
+        const bool is_container = cJSON_IsObject(node) || cJSON_IsArray(node);
+        if (is_container) begin_container(writer, node);
+        if (!is_container) write_scalar(writer, node);
+        if (is_container && node->child == NULL) end_container(writer, node);
+        const int depth = path.depth;
+        node = walk_next(&path, node);
+        for (int level = depth; level > path.depth; level--) {
+            end_container(writer, path.around[level - 1]);
+        }
+    }
+}
+
+status json_change(const char *name, const char *document, const char *changes, text_buffer *out,
+                   error_message *err)
+{
+    json_document *before = NULL;
+    json_document *wanted = NULL;
+    TRY(json_open_bytes(name, document, strlen(document), &before, err));
+    status result = json_open_bytes("changes", changes, strlen(changes), &wanted, err);
+    if (result == STATUS_OK) result = change_all(name, before->root, wanted->root, err);
+    if (result == STATUS_OK) {
+        json_writer writer = json_writer_init(out);
+        write_document(&writer, before->root);
+        if (out->failed) result = error_set(err, STATUS_NO_MEMORY, "%s: out of memory", name);
+    }
+    json_close(wanted);
+    json_close(before);
+    return result;
+}

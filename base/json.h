@@ -100,3 +100,15 @@ void json_put_int64(json_writer *writer, const char *key, int64_t value);
 void json_put_double(json_writer *writer, const char *key, double value);
 void json_put_bool(json_writer *writer, const char *key, bool value);
 void json_put_string(json_writer *writer, const char *key, const char *value);
+
+/// A document with other values at some of its places.
+///
+/// @param name    stands for the document's path in messages
+/// @param changes a JSON object: each key is a path of keys with dots between them, its value what
+///                then stands there; null removes. Objects on the way are made where there are
+///                none: {"training.microbatches":96,"dynamism.seed":3}
+/// @param out     the changed document is appended, on one line
+/// @return STATUS_FORMAT if one of the texts is malformed, the document or changes is no object, or
+///         a path leads through a value that is no object; STATUS_NO_MEMORY. out is then untouched.
+status json_change(const char *name, const char *document, const char *changes, text_buffer *out,
+                   error_message *err);

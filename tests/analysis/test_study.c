@@ -75,6 +75,24 @@ static void a_short_study_gets_stated_defaults(void **state)
     remove_study(&file);
 }
 
+static void a_study_in_memory_is_read_as_a_file_is(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(4096);
+    ana_study study;
+    error_message err = {0};
+
+    assert_int_equal(ana_study_open_text("s", STUDY(STAGES), memory, &study, &err), STATUS_OK);
+    assert_string_equal(study.path, "s");
+    assert_int_equal(study.stage_count, 4);
+    assert_int_equal(study.balancing_count, 5);
+    ana_study_close(&study);
+    assert_int_equal(ana_study_open_text("s", STUDY(""), memory, &study, &err), STATUS_FORMAT);
+    assert_string_equal(err.message, "s: pipeline: not an object");
+
+    arena_destroy(memory);
+}
+
 static void values_carry_the_origin_that_the_study_states(void **state)
 {
     (void)state;
@@ -214,6 +232,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_short_study_gets_stated_defaults),
+        cmocka_unit_test(a_study_in_memory_is_read_as_a_file_is),
         cmocka_unit_test(values_carry_the_origin_that_the_study_states),
         cmocka_unit_test(the_command_line_overrides_where_costs_come_from),
         cmocka_unit_test(a_shipped_name_is_no_path_even_with_a_dot),

@@ -163,6 +163,47 @@ static void as_deep_as_is_read_can_be_written(void **state)
     text_free(&out);
 }
 
+static void assert_changed(const char *document, const char *changes, const char *expected)
+{
+    text_buffer out = {0};
+
+    assert_int_equal(json_change("f.json", document, changes, &out, NULL), STATUS_OK);
+
+    assert_string_equal(out.bytes, expected);
+    text_free(&out);
+}
+
+static void changes_replace_add_and_remove_at_their_paths(void **state)
+{
+    (void)state;
+    assert_changed("{\"a\":{\"b\":1,\"c\":9007199254740991}}", "{\"a.b\":[2,3]}",
+                   "{\"a\":{\"c\":9007199254740991,\"b\":[2,3]}}");
+    assert_changed("{\"a\":{\"b\":1}}", "{\"a.b\":null,\"d.e.f\":\"x\"}",
+                   "{\"a\":{},\"d\":{\"e\":{\"f\":\"x\"}}}");
+    assert_changed("{\"a\":25000000000}", "{}", "{\"a\":25000000000}");
+}
+
+static void assert_change_refused(const char *document, const char *changes, const char *message)
+{
+    text_buffer out = {0};
+    error_message err = {0};
+
+    assert_int_equal(json_change("f.json", document, changes, &out, &err), STATUS_FORMAT);
+
+    assert_string_equal(err.message, message);
+    assert_null(out.bytes);
+}
+
+static void changes_that_cannot_be_made_are_refused(void **state)
+{
+    (void)state;
+    assert_change_refused("{\"a\":1}", "{\"a.b\":2}", "f.json: 'a' is no object to change 'b' in");
+    assert_change_refused("[1]", "{\"a\":2}",
+                          "f.json: only an object can be changed, by an object");
+    assert_change_refused("{\"a\":1}", "{\"a\"}", "changes:1: not valid JSON");
+    assert_change_refused("{\"a\"}", "{}", "f.json:1: not valid JSON");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -172,6 +213,8 @@ int main(void)
         cmocka_unit_test(as_deep_as_is_read_can_be_written),
         cmocka_unit_test(bytes_that_are_not_utf8_are_replaced),
         cmocka_unit_test(a_double_above_2_53_is_written_as_one_and_read_back),
+        cmocka_unit_test(changes_replace_add_and_remove_at_their_paths),
+        cmocka_unit_test(changes_that_cannot_be_made_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
