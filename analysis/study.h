@@ -4,8 +4,8 @@
 
 #include "analysis/inputs.h"
 #include "balance/balancer.h"
-#include "balance/controller.h"
 #include "balance/machine.h"
+#include "balance/policy.h"
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/status.h"

@@ -1,117 +1,317 @@
 #include "balance/controller.h"
 
-#include "base/text.h"
+#include "balance/change_detector.h"
+#include "balance/schedule.h"
+#include "balance/stage_inflight.h"
+#include "base/arena.h"
 
-#include <math.h>
-#include <stdio.h>
+#include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
-status bal_policy_parse(const char *name, bal_policy *policy, error_message *err)
+const char *const bal_action_names[BAL_ACTION_COUNT] = {
+    [BAL_ACTION_KEEP] = "keep",
+    [BAL_ACTION_REBALANCE] = "rebalance",
+    [BAL_ACTION_REPACK] = "repack",
+};
+
+const char *const bal_reason_names[BAL_REASON_COUNT] = {
+    [BAL_REASON_NONE] = "none",           [BAL_REASON_START] = "start",
+    [BAL_REASON_PERIOD] = "period",       [BAL_REASON_CHANGE] = "change",
+    [BAL_REASON_THRESHOLD] = "threshold", [BAL_REASON_REGRET] = "regret",
+    [BAL_REASON_SHRINK] = "shrink",       [BAL_REASON_GROW] = "grow",
+    [BAL_REASON_SAME] = "same",
+};
+
+struct bal_controller {
+    bal_controller_options options;
+    const bal_schedule_family *family;
+    int chunk_count;
+    arena *memory;          // of the controller
+    arena *decision_memory; // of one call
+    bal_change_detector detector;
+    bool is_started;
+
+    int rank_count;       // places of the plan in force
+    int *first_layer;     // [stage_count + 1]
+    int *machine_rank;    // [rank_count]
+    int *owner;           // [layer_count]; in use where the balancer owns freely
+    int64_t *inflight;    // [stage_count] microbatches whose activations a stage holds
+    int64_t *memory_cap;  // [stage_count] or NULL: not limited
+    int64_t *transfer_ns; // [layer_count] over the slower of the links between neighbours
+    int64_t bottleneck_ns;
+    int64_t bottleneck_lower_bound_ns;
+};
+
+static status no_memory(const bal_controller_options *options, error_message *err)
 {
-    if (strcmp(name, "never") == 0) {
-        *policy = (bal_policy){.kind = BAL_POLICY_NEVER};
-        return STATUS_OK;
-    }
-    if (strcmp(name, "on-change") == 0) {
-        *policy = (bal_policy){.kind = BAL_POLICY_ON_CHANGE};
-        return STATUS_OK;
-    }
-    if (strcmp(name, "every-iteration") == 0) {
-        *policy = (bal_policy){.kind = BAL_POLICY_EVERY, .period = 1};
-        return STATUS_OK;
-    }
-    if (strncmp(name, "every:", 6) == 0) {
-        int64_t period = 0;
-        TRY(text_parse_int64(name + 6, "policy every:N", 1, 1000000000, &period, err));
-        *policy = (bal_policy){.kind = BAL_POLICY_EVERY, .period = (int)period};
-        return STATUS_OK;
-    }
-    return error_set(err, STATUS_INVALID,
-                     "unknown policy '%.60s'; known: never, on-change, every:N, every-iteration",
-                     name);
+    return error_set(err, STATUS_NO_MEMORY, "out of memory for %d layers on %d ranks",
+                     options->layer_count, options->machine.rank_count);
 }
 
-void bal_policy_name(bal_policy policy, char out[32])
+static status check_options(const bal_controller_options *options, error_message *err)
 {
-    switch (policy.kind) {
-    case BAL_POLICY_NEVER:
-        snprintf(out, 32, "never");
-        break;
-    case BAL_POLICY_ON_CHANGE:
-        snprintf(out, 32, "on-change");
-        break;
-    case BAL_POLICY_EVERY:
-        snprintf(out, 32, "every:%d", policy.period);
-        break;
+    const int ranks = options->machine.rank_count;
+    assert(options->balancer != NULL && options->schedule != NULL);
+    if (ranks < 1 || ranks > BAL_RANKS_MAX) {
+        return error_set(err, STATUS_INVALID, "%d ranks are outside [1, %d]", ranks, BAL_RANKS_MAX);
     }
-}
-
-bool bal_policy_acts(bal_policy policy, int iteration, bool changed)
-{
-    switch (policy.kind) {
-    case BAL_POLICY_ON_CHANGE:
-        return changed;
-    case BAL_POLICY_EVERY:
-        return iteration % policy.period == policy.period - 1;
-    case BAL_POLICY_NEVER:
-        break;
+    if (options->layer_count < 1 || options->layer_count > BAL_LAYERS_MAX) {
+        return error_set(err, STATUS_INVALID, "layer_count %d is outside [1, %d]",
+                         options->layer_count, BAL_LAYERS_MAX);
     }
-    return false;
-}
-
-status bal_change_detector_init(bal_change_detector *detector, int layer_count, double change_ratio,
-                                arena *memory, error_message *err)
-{
-    int64_t *both = arena_array(memory, (size_t)layer_count * 6, sizeof *both);
-    if (both == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    *detector = (bal_change_detector){
-        .layer_count = layer_count,
-        .change_ratio = change_ratio,
-        .reference_ns = both,
-        .current_ns = both + (int64_t)layer_count * 3,
-    };
+    if (bal_schedule_family_find(options->schedule) == NULL) {
+        return error_set(err, STATUS_INVALID, "unknown schedule '%.40s'", options->schedule);
+    }
     return STATUS_OK;
 }
 
-static int64_t mean_of(const int64_t *row, int count)
+static status allocate(bal_controller *made, error_message *err)
 {
-    int64_t sum = 0;
-    for (int column = 0; column < count; column++) {
-        sum += row[column];
+    const bal_controller_options *options = &made->options;
+    const size_t layers = (size_t)options->layer_count;
+    const size_t ranks = (size_t)options->machine.rank_count;
+    const size_t stages = ranks * (size_t)made->chunk_count;
+    made->memory = arena_create(1 << 16);
+    made->decision_memory = arena_create(1 << 18);
+    if (made->memory == NULL || made->decision_memory == NULL) return no_memory(options, err);
+    made->first_layer = arena_array(made->memory, stages + 1, sizeof *made->first_layer);
+    made->machine_rank = arena_array(made->memory, ranks, sizeof *made->machine_rank);
+    made->owner = arena_array(made->memory, layers, sizeof *made->owner);
+    made->inflight = arena_array(made->memory, stages, sizeof *made->inflight);
+    made->transfer_ns = arena_array(made->memory, layers, sizeof *made->transfer_ns);
+    if (made->first_layer == NULL || made->machine_rank == NULL || made->owner == NULL ||
+        made->inflight == NULL || made->transfer_ns == NULL) {
+        return no_memory(options, err);
     }
-    return sum / count;
+    // With several chunks per rank a cap per stage would not be a cap per rank.
+    if (options->machine.rank_memory_bytes > 0 && made->chunk_count == 1) {
+        made->memory_cap = arena_array(made->memory, stages, sizeof *made->memory_cap);
+        if (made->memory_cap == NULL) return no_memory(options, err);
+        for (size_t stage = 0; stage < stages; stage++) {
+            made->memory_cap[stage] = options->machine.rank_memory_bytes;
+        }
+    }
+    return bal_change_detector_init(&made->detector, options->layer_count, options->change_ratio,
+                                    made->memory, err);
 }
 
-static bool layer_has_changed(const int64_t *reference, const int64_t *current, double ratio)
+/// The places of the start: place p is rank p of the machine.
+static status take_places(bal_controller *made, error_message *err)
 {
-    int64_t before = 0;
-    int64_t now = 0;
-    for (int phase = 0; phase < 3; phase++) {
-        if ((reference[phase] == 0) != (current[phase] == 0)) return true;
-        before += reference[phase];
-        now += current[phase];
+    made->rank_count = made->options.machine.rank_count;
+    for (int place = 0; place < made->rank_count; place++) {
+        made->machine_rank[place] = place;
     }
-    return fabs((double)now - (double)before) > ratio * (double)before;
+    const status filled = bal_stage_inflight(made->options.schedule, made->rank_count,
+                                             made->chunk_count, made->options.microbatch_count,
+                                             made->decision_memory, made->inflight, err);
+    arena_reset(made->decision_memory);
+    return filled;
 }
 
-bool bal_change_detector_observe(bal_change_detector *detector, const bal_layer_costs *layers)
+status bal_controller_create(const bal_controller_options *options, bal_controller **out,
+                             error_message *err)
 {
-    const int columns = layers->microbatch_count;
-    bool changed = false;
-    for (int layer = 0; layer < detector->layer_count; layer++) {
-        const int64_t row = (int64_t)layer * columns;
-        int64_t *current = detector->current_ns + (int64_t)layer * 3;
-        current[0] = mean_of(layers->forward_ns + row, columns);
-        current[1] = mean_of(layers->backward_input_ns + row, columns);
-        current[2] = mean_of(layers->backward_weight_ns + row, columns);
-        changed = changed || layer_has_changed(detector->reference_ns + (int64_t)layer * 3, current,
-                                               detector->change_ratio);
+    *out = NULL;
+    TRY(check_options(options, err));
+    bal_controller *made = calloc(1, sizeof *made);
+    if (made == NULL) return no_memory(options, err);
+    made->options = *options;
+    made->family = bal_schedule_family_find(options->schedule);
+    made->chunk_count = bal_schedule_chunk_count(made->family, options->chunk_count);
+    status created = allocate(made, err);
+    if (created == STATUS_OK) created = take_places(made, err);
+    if (created != STATUS_OK) {
+        bal_controller_destroy(made);
+        return created;
     }
-    const bool is_first = !detector->has_reference;
-    if (changed || is_first) {
-        memcpy(detector->reference_ns, detector->current_ns,
-               (size_t)detector->layer_count * 3 * sizeof *detector->current_ns);
-        detector->has_reference = true;
+    *out = made;
+    return STATUS_OK;
+}
+
+void bal_controller_destroy(bal_controller *controller)
+{
+    if (controller == NULL) return;
+    arena_destroy(controller->memory);
+    arena_destroy(controller->decision_memory);
+    free(controller);
+}
+
+/// Time to move a layer's output to another rank, for weights that count it: the slowest link that
+/// two neighbouring ranks of this machine use.
+static void fill_transfers(bal_controller *controller, const bal_layer_costs *layers)
+{
+    const bal_machine *machine = &controller->options.machine;
+    const bool crosses = machine->rank_count > machine->ranks_per_node;
+    const bal_link link = crosses ? machine->inter_node : machine->intra_node;
+    for (int layer = 0; layer < layers->layer_count; layer++) {
+        const int64_t bytes = layers->message_bytes != NULL ? layers->message_bytes[layer] : 0;
+        controller->transfer_ns[layer] = bal_link_transfer_ns(link, bytes);
     }
-    return changed && !is_first;
+}
+
+static bal_placed_partition placed(const bal_controller *controller, const int *first_layer)
+{
+    return (bal_placed_partition){
+        .first_layer = first_layer,
+        .rank_count = controller->rank_count,
+        .chunk_count = controller->chunk_count,
+        .placement = controller->family->placement,
+        .machine_rank = controller->machine_rank,
+    };
+}
+
+/// Asks the balancer.
+static status ask(bal_controller *controller, const bal_layer_costs *layers, bal_answer *answer,
+                  error_message *err)
+{
+    const bal_controller_options *options = &controller->options;
+    const bool owns_freely = options->balancer->owns_freely;
+    if (options->weight == BAL_WEIGHT_TIME_TRANSFER) fill_transfers(controller, layers);
+    const bal_problem problem = {
+        .layers = *layers,
+        .stage_count = controller->rank_count * controller->chunk_count,
+        .chunk_count = controller->chunk_count,
+        .placement = controller->family->placement,
+        .machine_rank = controller->machine_rank,
+        .weight = options->weight,
+        .objective = BAL_OBJECTIVE_BOTTLENECK,
+        .microbatch_count = options->microbatch_count,
+        .transfer_ns = controller->transfer_ns,
+        .stage_memory_bytes = controller->memory_cap,
+        .stage_inflight = controller->inflight,
+        .current_first_layer =
+            controller->is_started && !owns_freely ? controller->first_layer : NULL,
+        .current_owner = controller->is_started && owns_freely ? controller->owner : NULL,
+        .evaluator = options->evaluator,
+    };
+    TRY(bal_balance(options->balancer, &problem, controller->decision_memory, answer, err));
+    controller->bottleneck_ns = answer->bottleneck_ns;
+    controller->bottleneck_lower_bound_ns = answer->bottleneck_lower_bound_ns;
+    return STATUS_OK;
+}
+
+/// Layers that change their owner, and their bytes. Owners are not executed, so no time is charged.
+static bal_migration owner_moves(const bal_controller *controller, const bal_layer_costs *layers,
+                                 const int *owner)
+{
+    bal_migration migration = {0};
+    for (int layer = 0; layer < layers->layer_count; layer++) {
+        if (owner[layer] == controller->owner[layer]) continue;
+        migration.layer_count++;
+        if (layers->state_bytes != NULL) migration.bytes += layers->state_bytes[layer];
+    }
+    return migration;
+}
+
+static status migration_to(bal_controller *controller, const bal_layer_costs *layers,
+                           const bal_answer *answer, bal_migration *migration, error_message *err)
+{
+    if (!answer->executable) {
+        *migration = owner_moves(controller, layers, answer->owner);
+        return STATUS_OK;
+    }
+    const bal_placed_partition before = placed(controller, controller->first_layer);
+    const bal_placed_partition after = placed(controller, answer->first_layer);
+    return bal_migration_between(&before, &after, layers, &controller->options.machine,
+                                 controller->decision_memory, migration, err);
+}
+
+/// Takes an answer into force.
+static void adopt(bal_controller *controller, const bal_answer *answer)
+{
+    if (!answer->executable) {
+        memcpy(controller->owner, answer->owner,
+               (size_t)controller->options.layer_count * sizeof *controller->owner);
+        return;
+    }
+    const size_t stages = (size_t)controller->rank_count * (size_t)controller->chunk_count;
+    memcpy(controller->first_layer, answer->first_layer,
+           (stages + 1) * sizeof *controller->first_layer);
+}
+
+/// A decision that leaves everything as it is now.
+static bal_decision decision_as_is(const bal_controller *controller)
+{
+    const bool owns_freely = controller->options.balancer->owns_freely;
+    bal_decision decision = {
+        .owner = owns_freely ? controller->owner : NULL,
+        .predicted_ns = -1,
+        .bottleneck_ns = controller->bottleneck_ns,
+        .bottleneck_lower_bound_ns = controller->bottleneck_lower_bound_ns,
+        .microbatch_count = controller->options.microbatch_count,
+    };
+    if (!owns_freely) decision.plan = placed(controller, controller->first_layer);
+    return decision;
+}
+
+status bal_controller_start(bal_controller *controller, const bal_layer_costs *layers,
+                            bal_decision *decision, error_message *err)
+{
+    assert(!controller->is_started && layers->layer_count == controller->options.layer_count);
+    bal_answer answer;
+    arena_reset(controller->decision_memory);
+    TRY(ask(controller, layers, &answer, err));
+    adopt(controller, &answer);
+    controller->is_started = true;
+    (void)bal_change_detector_observe(&controller->detector, layers); // what changes are seen from
+    *decision = decision_as_is(controller);
+    decision->reason = BAL_REASON_START;
+    decision->predicted_ns = answer.iteration_ns;
+    return STATUS_OK;
+}
+
+/// Whether the model has changed before the iteration. The plan of the start was made for the
+/// first.
+static bool has_changed(bal_controller *controller, const bal_profile *profile)
+{
+    if (profile->iteration == 0 || !profile->changed) return false;
+    return controller->options.announces_changes ||
+           bal_change_detector_observe(&controller->detector, profile->layers);
+}
+
+/// Asks the balancer and takes its answer where it moves a layer.
+static status rebalance(bal_controller *controller, const bal_layer_costs *layers,
+                        bal_decision *decision, error_message *err)
+{
+    bal_answer answer;
+    bal_migration migration = {0};
+    TRY(ask(controller, layers, &answer, err));
+    TRY(migration_to(controller, layers, &answer, &migration, err));
+    const bal_policy_kind kind = controller->options.policy.kind;
+    const bool moves = migration.layer_count > 0;
+    if (moves) adopt(controller, &answer);
+    *decision = decision_as_is(controller);
+    decision->was_asked = true;
+    decision->predicted_ns = answer.iteration_ns;
+    decision->migration = migration;
+    decision->migration_ns = migration.time_ns;
+    decision->action = moves ? BAL_ACTION_REBALANCE : BAL_ACTION_KEEP;
+    decision->reason = kind == BAL_POLICY_EVERY ? BAL_REASON_PERIOD : BAL_REASON_CHANGE;
+    if (!moves) decision->reason = BAL_REASON_SAME;
+    return STATUS_OK;
+}
+
+status bal_controller_observe(bal_controller *controller, const bal_profile *profile,
+                              bal_decision *decision, error_message *err)
+{
+    assert(controller->is_started);
+    assert(profile->layers->layer_count == controller->options.layer_count);
+    arena_reset(controller->decision_memory);
+    const bool changed = has_changed(controller, profile);
+    bal_decision made = decision_as_is(controller);
+    if (!controller->options.balancer->is_static &&
+        bal_policy_asks(controller->options.policy, profile->iteration, changed)) {
+        const bool looks_ahead =
+            controller->options.information == BAL_INFORMATION_FORESIGHT && profile->next != NULL;
+        const status decided =
+            rebalance(controller, looks_ahead ? profile->next : profile->layers, &made, err);
+        if (decided != STATUS_OK) {
+            return error_prefix(err, decided, "iteration %d", profile->iteration);
+        }
+    }
+    made.changed = changed;
+    *decision = made;
+    return STATUS_OK;
 }

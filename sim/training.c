@@ -1,5 +1,6 @@
 #include "sim/training.h"
 
+#include "balance/change_detector.h"
 #include "balance/migration.h"
 #include "balance/schedule.h"
 #include "balance/stage_inflight.h"
@@ -581,7 +582,7 @@ static status play_iteration(replay *state, int iteration)
         }
     }
     bal_answer answer;
-    if (bal_policy_acts(training->policy, iteration, record.changed)) {
+    if (bal_policy_asks(training->policy, iteration, record.changed)) {
         TRY(rebalance(state, &answer, &record));
     }
     TRY(add_up(state, &record));
@@ -604,6 +605,10 @@ static status check_setup(const sim_training *training, error_message *err)
     }
     if (bal_schedule_family_find(training->schedule) == NULL) {
         return error_set(err, STATUS_INVALID, "unknown schedule '%.40s'", training->schedule);
+    }
+    if (training->policy.kind == BAL_POLICY_THRESHOLD ||
+        training->policy.kind == BAL_POLICY_SHADOW) {
+        return error_set(err, STATUS_UNSUPPORTED, "a replay knows neither threshold:x nor shadow");
     }
     return STATUS_OK;
 }

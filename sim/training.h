@@ -9,9 +9,9 @@
 #pragma once
 
 #include "balance/balancer.h"
-#include "balance/controller.h"
 #include "balance/machine.h"
 #include "balance/metrics.h"
+#include "balance/policy.h"
 #include "balance/ports.h"
 #include "balance/timeline.h"
 #include "base/arena.h"

@@ -185,7 +185,7 @@ static void everything_unknown_is_named_with_what_is_near(void **state)
         STUDY(STAGES ",\"balancing\":[{\"balancer\":\"partition\",\"policy\":\"always\"}]"),
         STATUS_FORMAT,
         ": balancing[0].policy: unknown policy 'always'; known: never, on-change, every:N, "
-        "every-iteration");
+        "every-iteration, threshold:x, shadow");
 }
 
 static void numbers_outside_their_limits_are_refused(void **state)

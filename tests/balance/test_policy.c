@@ -1,0 +1,67 @@
+/// Names of policies, and when they ask.
+#include "balance/policy.h"
+#include "tests/assert_close.h"
+
+static void policies_read_back_as_written(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"never",   "on-change",      "every:7",
+                                        "every:1", "threshold:0.05", "shadow"};
+    char written[32];
+
+    for (size_t index = 0; index < sizeof names / sizeof names[0]; index++) {
+        bal_policy policy;
+        assert_int_equal(bal_policy_parse(names[index], &policy, NULL), STATUS_OK);
+        bal_policy_name(policy, written);
+        assert_string_equal(written, names[index]);
+    }
+    bal_policy every;
+    assert_int_equal(bal_policy_parse("every-iteration", &every, NULL), STATUS_OK);
+    assert_int_equal(every.period, 1);
+}
+
+static void unknown_policies_and_periods_below_one_are_refused(void **state)
+{
+    (void)state;
+    error_message err = {0};
+    bal_policy policy = {.kind = BAL_POLICY_EVERY, .period = 42};
+
+    assert_int_equal(bal_policy_parse("sometimes", &policy, &err), STATUS_INVALID);
+    assert_string_equal(err.message,
+                        "unknown policy 'sometimes'; known: never, on-change, every:N, "
+                        "every-iteration, threshold:x, shadow");
+    assert_int_equal(bal_policy_parse("every:0", &policy, &err), STATUS_INVALID);
+    assert_string_equal(err.message, "policy every:N: 0 is outside [1, 1000000000]");
+    assert_int_equal(bal_policy_parse("every:x", &policy, &err), STATUS_INVALID);
+    assert_int_equal(bal_policy_parse("threshold:1.5", &policy, &err), STATUS_INVALID);
+    assert_string_equal(err.message, "policy threshold:x: 1.5 is outside [0, 1]");
+    assert_int_equal(bal_policy_parse("threshold:-0.1", &policy, &err), STATUS_INVALID);
+    assert_int_equal(bal_policy_parse("threshold:nan", &policy, &err), STATUS_INVALID);
+    assert_int_equal(policy.period, 42);
+}
+
+static void every_n_asks_after_each_nth_iteration(void **state)
+{
+    (void)state;
+    const bal_policy every = {.kind = BAL_POLICY_EVERY, .period = 3};
+    static const bool expected[] = {false, false, true, false, false, true};
+
+    for (int iteration = 0; iteration < 6; iteration++) {
+        assert_int_equal(bal_policy_asks(every, iteration, false), expected[iteration]);
+    }
+    assert_false(bal_policy_asks((bal_policy){.kind = BAL_POLICY_NEVER}, 0, true));
+    assert_true(bal_policy_asks((bal_policy){.kind = BAL_POLICY_ON_CHANGE}, 0, true));
+    assert_false(bal_policy_asks((bal_policy){.kind = BAL_POLICY_ON_CHANGE}, 0, false));
+    assert_true(bal_policy_asks((bal_policy){.kind = BAL_POLICY_THRESHOLD}, 0, false));
+    assert_false(bal_policy_asks((bal_policy){.kind = BAL_POLICY_SHADOW}, 0, true));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(policies_read_back_as_written),
+        cmocka_unit_test(unknown_policies_and_periods_below_one_are_refused),
+        cmocka_unit_test(every_n_asks_after_each_nth_iteration),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
