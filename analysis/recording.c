@@ -174,6 +174,7 @@ static status put_iteration(void *context, const sim_training_iteration *iterati
         .busy_ns = iteration->metrics.busy_ns,
         .bubble_ratio = iteration->metrics.bubble_ratio,
         .imbalance_ratio = iteration->metrics.imbalance_ratio,
+        .changed = iteration->changed,
         .rebalanced = iteration->rebalanced,
         .moved_layer_count = iteration->moved_layer_count,
         .moved_bytes = iteration->moved_bytes,

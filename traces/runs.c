@@ -15,6 +15,8 @@ struct trace_run {
     char *series; // of the iteration put last
     int64_t series_id;
     sqlite3_stmt *insert_iteration;
+    sqlite3_stmt *insert_decision;
+    sqlite3_stmt *insert_work;
 };
 
 const char *trace_run_kind_name(trace_run_kind kind)
@@ -71,8 +73,20 @@ static status insert_run(trace_run *run, const trace_run_info *info, const trace
 static void release(trace_run *run)
 {
     sqlite3_finalize(run->insert_iteration);
+    sqlite3_finalize(run->insert_decision);
+    sqlite3_finalize(run->insert_work);
     free(run->series);
     free(run);
+}
+
+static status prepare_inserts(trace_run *run, error_message *err)
+{
+    trace_store *store = run->store;
+    TRY(sql_prepare(store, "INSERT INTO iteration VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                    &run->insert_iteration, err));
+    TRY(sql_prepare(store, "INSERT INTO decision VALUES(?,?,?,?,?,?,?,?)", &run->insert_decision,
+                    err));
+    return sql_prepare(store, "INSERT INTO rank_work VALUES(?,?,?,?,?)", &run->insert_work, err);
 }
 
 status trace_run_begin(trace_store *store, const trace_run_info *info,
@@ -84,10 +98,7 @@ status trace_run_begin(trace_store *store, const trace_run_info *info,
     if (begun == NULL) return no_memory(store, err);
     begun->store = store;
     status result = insert_run(begun, info, files, file_count, err);
-    if (result == STATUS_OK) {
-        result = sql_prepare(store, "INSERT INTO iteration VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)",
-                             &begun->insert_iteration, err);
-    }
+    if (result == STATUS_OK) result = prepare_inserts(begun, err);
     if (result != STATUS_OK) {
         release(begun);
         return result;
@@ -131,22 +142,68 @@ static status find_series(trace_run *run, const char *series, error_message *err
     return run->series != NULL ? STATUS_OK : no_memory(store, err);
 }
 
+/// Names what was given twice, where SQLite has refused it.
+static status refused_twice(const trace_run *run, status code, const char *what, int iteration,
+                            const char *series, error_message *err)
+{
+    char message[160];
+    snprintf(message, sizeof message, "%s %d of '%.60s' is given twice", what, iteration, series);
+    return refused_as(code, run->store, err, message);
+}
+
 status trace_run_put_iteration(trace_run *run, const char *series,
                                const trace_run_iteration *iteration, error_message *err)
 {
     TRY(find_series(run, series, err));
-    TRY(sql_bind(
-        run->store, run->insert_iteration, err, "iiniiiiddbiii", run->series_id,
-        (int64_t)iteration->iteration, iteration->plan_id > 0 ? iteration->plan_id : INT64_C(-1),
-        iteration->iteration_ns, iteration->makespan_ns, iteration->span_ns, iteration->busy_ns,
-        iteration->bubble_ratio, iteration->imbalance_ratio, iteration->rebalanced,
-        (int64_t)iteration->moved_layer_count, iteration->moved_bytes, iteration->migration_ns));
+    TRY(sql_bind(run->store, run->insert_iteration, err, "iiniiiiddbiiib", run->series_id,
+                 (int64_t)iteration->iteration,
+                 iteration->plan_id > 0 ? iteration->plan_id : INT64_C(-1), iteration->iteration_ns,
+                 iteration->makespan_ns, iteration->span_ns, iteration->busy_ns,
+                 iteration->bubble_ratio, iteration->imbalance_ratio, iteration->rebalanced,
+                 (int64_t)iteration->moved_layer_count, iteration->moved_bytes,
+                 iteration->migration_ns, iteration->changed));
     const status result = sql_write(run->store, run->insert_iteration, err);
     if (result == STATUS_OK) return STATUS_OK;
-    char message[128];
-    snprintf(message, sizeof message, "iteration %d of '%.60s' is given twice",
-             iteration->iteration, series);
-    return refused_as(result, run->store, err, message);
+    return refused_twice(run, result, "iteration", iteration->iteration, series, err);
+}
+
+status trace_run_put_decision(trace_run *run, const char *series,
+                              const trace_run_decision *decision, error_message *err)
+{
+    TRY(find_series(run, series, err));
+    TRY(sql_bind(run->store, run->insert_decision, err, "iittiiii", run->series_id,
+                 (int64_t)decision->iteration, decision->action, decision->reason,
+                 decision->decision_ns, (int64_t)decision->moved_layer_count, decision->moved_bytes,
+                 decision->migration_ns));
+    const status result = sql_write(run->store, run->insert_decision, err);
+    if (result == STATUS_OK) return STATUS_OK;
+    return refused_twice(run, result, "the decision after iteration", decision->iteration, series,
+                         err);
+}
+
+status trace_run_put_ranks(trace_run *run, const char *series, const trace_run_ranks *ranks,
+                           error_message *err)
+{
+    TRY(find_series(run, series, err));
+    const status result =
+        sql_write_once(run->store, err, "INSERT INTO ranks VALUES(?,?,?,?,?)", "iiiii",
+                       run->series_id, (int64_t)ranks->from_iteration, (int64_t)ranks->rank_count,
+                       (int64_t)ranks->replica_count, (int64_t)ranks->microbatch_count);
+    if (result == STATUS_OK) return STATUS_OK;
+    return refused_twice(run, result, "the rank count from iteration", ranks->from_iteration,
+                         series, err);
+}
+
+status trace_run_put_work(trace_run *run, const char *series, const trace_run_work *work,
+                          error_message *err)
+{
+    TRY(find_series(run, series, err));
+    TRY(sql_bind(run->store, run->insert_work, err, "iiiii", run->series_id,
+                 (int64_t)work->iteration, (int64_t)work->place, (int64_t)work->rank,
+                 work->work_ns));
+    const status result = sql_write(run->store, run->insert_work, err);
+    if (result == STATUS_OK) return STATUS_OK;
+    return refused_twice(run, result, "the work in iteration", work->iteration, series, err);
 }
 
 status trace_run_put_result(trace_run *run, const char *label, const char *result_json,
@@ -245,11 +302,58 @@ static bool read_iteration(sqlite3_stmt *row, arena *memory, trace_run_iteration
         .moved_layer_count = sqlite3_column_int(row, 9),
         .moved_bytes = sqlite3_column_int64(row, 10),
         .migration_ns = sqlite3_column_int64(row, 11),
+        .changed = sqlite3_column_int(row, 12) != 0,
     };
     return true;
 }
 
-typedef enum row_kind { ROW_RUN, ROW_PLAN, ROW_RESULT, ROW_LABEL, ROW_ITERATION } row_kind;
+static bool read_decision(sqlite3_stmt *row, arena *memory, trace_run_decision *decision)
+{
+    bool failed = false;
+    *decision = (trace_run_decision){
+        .iteration = sqlite3_column_int(row, 0),
+        .action = sql_text(row, 1, memory, &failed),
+        .reason = sql_text(row, 2, memory, &failed),
+        .decision_ns = sqlite3_column_int64(row, 3),
+        .moved_layer_count = sqlite3_column_int(row, 4),
+        .moved_bytes = sqlite3_column_int64(row, 5),
+        .migration_ns = sqlite3_column_int64(row, 6),
+    };
+    return !failed;
+}
+
+static bool read_ranks(sqlite3_stmt *row, trace_run_ranks *ranks)
+{
+    *ranks = (trace_run_ranks){
+        .from_iteration = sqlite3_column_int(row, 0),
+        .rank_count = sqlite3_column_int(row, 1),
+        .replica_count = sqlite3_column_int(row, 2),
+        .microbatch_count = sqlite3_column_int(row, 3),
+    };
+    return true;
+}
+
+static bool read_work(sqlite3_stmt *row, trace_run_work *work)
+{
+    *work = (trace_run_work){
+        .iteration = sqlite3_column_int(row, 0),
+        .place = sqlite3_column_int(row, 1),
+        .rank = sqlite3_column_int(row, 2),
+        .work_ns = sqlite3_column_int64(row, 3),
+    };
+    return true;
+}
+
+typedef enum row_kind {
+    ROW_RUN,
+    ROW_PLAN,
+    ROW_RESULT,
+    ROW_LABEL,
+    ROW_ITERATION,
+    ROW_DECISION,
+    ROW_RANKS,
+    ROW_WORK
+} row_kind;
 
 static bool read_row(row_kind kind, sqlite3_stmt *row, arena *memory, void *items, int index)
 {
@@ -264,6 +368,12 @@ static bool read_row(row_kind kind, sqlite3_stmt *row, arena *memory, void *item
         return read_label(row, memory, (const char **)items + index);
     case ROW_ITERATION:
         return read_iteration(row, memory, (trace_run_iteration *)items + index);
+    case ROW_DECISION:
+        return read_decision(row, memory, (trace_run_decision *)items + index);
+    case ROW_RANKS:
+        return read_ranks(row, (trace_run_ranks *)items + index);
+    case ROW_WORK:
+        return read_work(row, (trace_run_work *)items + index);
     }
     return false;
 }
@@ -278,6 +388,9 @@ static status read_rows(trace_store *store, sqlite3_stmt *statement, row_kind ki
         [ROW_RESULT] = sizeof(trace_run_result),
         [ROW_LABEL] = sizeof(const char *),
         [ROW_ITERATION] = sizeof(trace_run_iteration),
+        [ROW_DECISION] = sizeof(trace_run_decision),
+        [ROW_RANKS] = sizeof(trace_run_ranks),
+        [ROW_WORK] = sizeof(trace_run_work),
     };
     int capacity = 0;
     bool has_row = true;
@@ -357,24 +470,70 @@ status trace_run_series(trace_store *store, int64_t run_id, arena *memory, const
     return STATUS_OK;
 }
 
-status trace_run_iterations(trace_store *store, int64_t run_id, const char *series, arena *memory,
-                            trace_run_iteration **iterations, int *count, error_message *err)
+/// Reads what a series has, by a statement with the run and the label as its parameters.
+static status read_series_rows(trace_store *store, const char *text, int64_t run_id,
+                               const char *series, row_kind kind, arena *memory, void **items,
+                               int *count, error_message *err)
 {
     sqlite3_stmt *statement = NULL;
-    void *items = NULL;
-    TRY(sql_prepare(store,
-                    "SELECT iteration, coalesce(plan_id, 0), iteration_ns, makespan_ns, span_ns,"
-                    " busy_ns, bubble_ratio, imbalance_ratio, rebalanced, moved_layer_count,"
-                    " moved_bytes, migration_ns FROM iteration WHERE series_id="
-                    "(SELECT series_id FROM series WHERE run_id=? AND label=?) ORDER BY iteration",
-                    &statement, err));
+    TRY(sql_prepare(store, text, &statement, err));
     const status bound = sql_bind(store, statement, err, "it", run_id, series);
     if (bound != STATUS_OK) {
         sqlite3_finalize(statement);
         return bound;
     }
-    TRY(read_rows(store, statement, ROW_ITERATION, memory, &items, count, err));
+    return read_rows(store, statement, kind, memory, items, count, err);
+}
+
+#define OF_SERIES " WHERE series_id=(SELECT series_id FROM series WHERE run_id=? AND label=?)"
+
+status trace_run_iterations(trace_store *store, int64_t run_id, const char *series, arena *memory,
+                            trace_run_iteration **iterations, int *count, error_message *err)
+{
+    void *items = NULL;
+    TRY(read_series_rows(store,
+                         "SELECT iteration, coalesce(plan_id, 0), iteration_ns, makespan_ns,"
+                         " span_ns, busy_ns, bubble_ratio, imbalance_ratio, rebalanced,"
+                         " moved_layer_count, moved_bytes, migration_ns, coalesce(changed, 0)"
+                         " FROM iteration" OF_SERIES " ORDER BY iteration",
+                         run_id, series, ROW_ITERATION, memory, &items, count, err));
     *iterations = items;
+    return STATUS_OK;
+}
+
+status trace_run_decisions(trace_store *store, int64_t run_id, const char *series, arena *memory,
+                           trace_run_decision **decisions, int *count, error_message *err)
+{
+    void *items = NULL;
+    TRY(read_series_rows(store,
+                         "SELECT iteration, action, reason, decision_ns, moved_layer_count,"
+                         " moved_bytes, migration_ns FROM decision" OF_SERIES " ORDER BY iteration",
+                         run_id, series, ROW_DECISION, memory, &items, count, err));
+    *decisions = items;
+    return STATUS_OK;
+}
+
+status trace_run_ranks_of(trace_store *store, int64_t run_id, const char *series, arena *memory,
+                          trace_run_ranks **ranks, int *count, error_message *err)
+{
+    void *items = NULL;
+    TRY(read_series_rows(store,
+                         "SELECT from_iteration, rank_count, replica_count, microbatch_count"
+                         " FROM ranks" OF_SERIES " ORDER BY from_iteration",
+                         run_id, series, ROW_RANKS, memory, &items, count, err));
+    *ranks = items;
+    return STATUS_OK;
+}
+
+status trace_run_work_of(trace_store *store, int64_t run_id, const char *series, arena *memory,
+                         trace_run_work **work, int *count, error_message *err)
+{
+    void *items = NULL;
+    TRY(read_series_rows(store,
+                         "SELECT iteration, place, rank, work_ns FROM rank_work" OF_SERIES
+                         " ORDER BY iteration, place",
+                         run_id, series, ROW_WORK, memory, &items, count, err));
+    *work = items;
     return STATUS_OK;
 }
 

@@ -44,11 +44,39 @@ typedef struct trace_run_iteration {
     int64_t busy_ns;
     double bubble_ratio;
     double imbalance_ratio;
+    bool changed;    // the model had changed before it
     bool rebalanced; // the plan changed behind it
     int moved_layer_count;
     int64_t moved_bytes;
     int64_t migration_ns;
 } trace_run_iteration;
+
+/// What was decided after an iteration, and why.
+typedef struct trace_run_decision {
+    int iteration;
+    const char *action; // "keep", "rebalance" or "repack"
+    const char *reason; // a word of balance/controller.h
+    int64_t decision_ns;
+    int moved_layer_count;
+    int64_t moved_bytes;
+    int64_t migration_ns; // that the iteration lasted longer for it
+} trace_run_decision;
+
+/// The ranks that a series is on from an iteration on.
+typedef struct trace_run_ranks {
+    int from_iteration;
+    int rank_count; // of one replica
+    int replica_count;
+    int microbatch_count; // of one replica
+} trace_run_ranks;
+
+/// How long one rank worked in one iteration.
+typedef struct trace_run_work {
+    int iteration;
+    int place; // in the pipeline
+    int rank;  // of the machine
+    int64_t work_ns;
+} trace_run_work;
 
 typedef struct trace_run_plan {
     int64_t plan_id;
@@ -82,6 +110,20 @@ status trace_run_put_plan(trace_run *run, const char *series, int from_iteration
 /// @return STATUS_INVALID: the series has that iteration already
 status trace_run_put_iteration(trace_run *run, const char *series,
                                const trace_run_iteration *iteration, error_message *err);
+
+/// @return STATUS_INVALID: the series has a decision after that iteration already
+status trace_run_put_decision(trace_run *run, const char *series,
+                              const trace_run_decision *decision, error_message *err);
+
+/// To be put where a series begins and where anything of it changes.
+///
+/// @return STATUS_INVALID: the series has ranks from that iteration on already
+status trace_run_put_ranks(trace_run *run, const char *series, const trace_run_ranks *ranks,
+                           error_message *err);
+
+/// @return STATUS_INVALID: the series has the work at that iteration and place already
+status trace_run_put_work(trace_run *run, const char *series, const trace_run_work *work,
+                          error_message *err);
 
 /// Keeps a result under a label, which must be new.
 status trace_run_put_result(trace_run *run, const char *label, const char *result_json,
@@ -117,6 +159,20 @@ status trace_run_series(trace_store *store, int64_t run_id, arena *memory, const
 /// The iterations of a series, ascending. @param iterations [*count] carved from memory
 status trace_run_iterations(trace_store *store, int64_t run_id, const char *series, arena *memory,
                             trace_run_iteration **iterations, int *count, error_message *err);
+
+/// The decisions of a series, by iteration. None where an older version recorded the run.
+///
+/// @param decisions [*count] carved from memory
+status trace_run_decisions(trace_store *store, int64_t run_id, const char *series, arena *memory,
+                           trace_run_decision **decisions, int *count, error_message *err);
+
+/// The ranks of a series, by iteration. @param ranks [*count] carved from memory
+status trace_run_ranks_of(trace_store *store, int64_t run_id, const char *series, arena *memory,
+                          trace_run_ranks **ranks, int *count, error_message *err);
+
+/// The work of a series, by iteration and place. @param work [*count] carved from memory
+status trace_run_work_of(trace_store *store, int64_t run_id, const char *series, arena *memory,
+                         trace_run_work **work, int *count, error_message *err);
 
 /// The plans in the order in which they were put. @param plans [*count] carved from memory
 status trace_run_plans(trace_store *store, int64_t run_id, arena *memory, trace_run_plan **plans,

@@ -91,6 +91,26 @@ static const char *const steps[] = {
     " kind TEXT NOT NULL, stage INTEGER, layer INTEGER, microbatch INTEGER,"
     " begin_ns INTEGER NOT NULL, end_ns INTEGER NOT NULL, busy_ns INTEGER,"
     " PRIMARY KEY(trace_id, iteration, place)) STRICT, WITHOUT ROWID;",
+
+    // What a run decided and why, the ranks that it was on, and how much each of them worked.
+    "ALTER TABLE iteration ADD COLUMN changed INTEGER;" // NULL: an older version did not say
+    "CREATE TABLE decision("
+    " series_id INTEGER NOT NULL REFERENCES series ON DELETE CASCADE,"
+    " iteration INTEGER NOT NULL,"
+    " action TEXT NOT NULL, reason TEXT NOT NULL, decision_ns INTEGER NOT NULL,"
+    " moved_layer_count INTEGER NOT NULL, moved_bytes INTEGER NOT NULL,"
+    " migration_ns INTEGER NOT NULL,"
+    " PRIMARY KEY(series_id, iteration)) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE ranks("
+    " series_id INTEGER NOT NULL REFERENCES series ON DELETE CASCADE,"
+    " from_iteration INTEGER NOT NULL, rank_count INTEGER NOT NULL,"
+    " replica_count INTEGER NOT NULL, microbatch_count INTEGER NOT NULL,"
+    " PRIMARY KEY(series_id, from_iteration)) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE rank_work("
+    " series_id INTEGER NOT NULL REFERENCES series ON DELETE CASCADE,"
+    " iteration INTEGER NOT NULL, place INTEGER NOT NULL, rank INTEGER NOT NULL,"
+    " work_ns INTEGER NOT NULL,"
+    " PRIMARY KEY(series_id, iteration, place)) STRICT, WITHOUT ROWID;",
 };
 _Static_assert(sizeof steps / sizeof steps[0] == SCHEMA_VERSION, "one step per version");
 

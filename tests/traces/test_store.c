@@ -156,15 +156,46 @@ static void a_file_that_is_no_store_is_refused(void **state)
     assert_not_opened(TRACE_WRITE, STATUS_IO, "cannot make it: No such file or directory");
 }
 
+/// Makes the store that an older version has left.
+static void make_golden_store(const char *name)
+{
+    error_message err = {0};
+    char *golden = NULL;
+    size_t length = 0;
+    ok(file_read(name, 1 << 20, &golden, &length, &err), &err);
+    sql(golden);
+    free(golden);
+}
+
+static void a_run_of_version_2_is_read_and_has_no_decisions(void **state)
+{
+    (void)state;
+    error_message err = {0};
+    trace_run_info run;
+    trace_run_iteration *iterations = NULL;
+    trace_run_decision *decisions = NULL;
+    int count = -1;
+    make_golden_store("golden/store_v2.sql");
+
+    trace_store *store = open_store(TRACE_READ);
+
+    ok(trace_run_find(store, NULL, memory, &run, &err), &err);
+    ok(trace_run_iterations(store, run.run_id, "partition on-change", memory, &iterations, &count,
+                            &err),
+       &err);
+    assert_int_equal(count, 2);
+    assert_int_equal(iterations[1].iteration_ns, 10135);
+    assert_false(iterations[1].changed);
+    ok(trace_run_decisions(store, run.run_id, "even", memory, &decisions, &count, &err), &err);
+    assert_int_equal(count, 0);
+    trace_store_close(store);
+}
+
 static void a_newer_store_is_refused_and_an_older_one_brought_up_to_date(void **state)
 {
     (void)state;
     error_message err = {0};
-    char *golden = NULL;
-    size_t length = 0;
-    ok(file_read("golden/store_v1.sql", 1 << 20, &golden, &length, &err), &err);
-    sql(golden);
-    free(golden);
+    make_golden_store("golden/store_v1.sql");
 
     trace_store *store = open_store(TRACE_READ);
     const trace_info info = only_trace(store);
@@ -181,11 +212,11 @@ static void a_newer_store_is_refused_and_an_older_one_brought_up_to_date(void **
     assert_int_equal(run.seed, 7);
     trace_store_close(store);
 
-    sql("PRAGMA user_version=3");
+    sql("PRAGMA user_version=4");
     assert_not_opened(TRACE_READ, STATUS_UNSUPPORTED,
-                      "store version 3 was made by a newer dynmo; this one reads up to 2");
+                      "store version 4 was made by a newer dynmo; this one reads up to 3");
     assert_not_opened(TRACE_WRITE, STATUS_UNSUPPORTED,
-                      "store version 3 was made by a newer dynmo; this one reads up to 2");
+                      "store version 4 was made by a newer dynmo; this one reads up to 3");
 }
 
 static void a_locked_store_says_so(void **state)
@@ -454,11 +485,11 @@ static void a_read_only_store_is_read_and_not_written(void **state)
     set_writable(true);
     sql("PRAGMA user_version=1");
     set_writable(false);
-    assert_int_equal(open_as_nobody(TRACE_READ, "store version 1 has to be brought to 2 first, and "
+    assert_int_equal(open_as_nobody(TRACE_READ, "store version 1 has to be brought to 3 first, and "
                                                 "the file is read-only here"),
                      0);
     set_writable(true);
-    sql("PRAGMA user_version=2; PRAGMA journal_mode=WAL");
+    sql("PRAGMA user_version=3; PRAGMA journal_mode=WAL");
     set_writable(false);
     assert_int_equal(open_as_nobody(TRACE_READ,
                                     "was not closed by its last writer, and what that left cannot "
@@ -626,6 +657,7 @@ static void a_run_comes_back_as_it_was_put(void **state)
                                        .busy_ns = 6,
                                        .bubble_ratio = 0.1,
                                        .imbalance_ratio = 1.25,
+                                       .changed = true,
                                        .rebalanced = true,
                                        .moved_layer_count = 2,
                                        .moved_bytes = 3,
@@ -665,6 +697,7 @@ static void a_run_comes_back_as_it_was_put(void **state)
     assert_int_equal(count, 2);
     assert_memory_equal(&iterations[0].iteration_ns, &first.iteration_ns, 4 * sizeof(int64_t));
     assert_true(iterations[0].bubble_ratio == 0.1 && iterations[0].rebalanced);
+    assert_true(iterations[0].changed && !iterations[1].changed);
     assert_int_equal(iterations[0].plan_id, plan_id);
     assert_int_equal(iterations[1].plan_id, 0);
     ok(trace_run_plans(store, found.run_id, memory, &plans, &count, &err), &err);
@@ -675,6 +708,65 @@ static void a_run_comes_back_as_it_was_put(void **state)
     assert_string_equal(results[0].label, "comparison");
     assert_int_equal(trace_run_find(store, "nothing", memory, &found, &err), STATUS_INVALID);
     assert_non_null(strstr(err.message, ": no run 'nothing'"));
+    trace_store_close(store);
+}
+
+static void decisions_ranks_and_work_come_back_as_they_were_put(void **state)
+{
+    (void)state;
+    error_message err = {0};
+    trace_store *store = open_store(TRACE_WRITE);
+    const trace_run_info info = {
+        .name = "study", .kind = TRACE_RUN_SIM, .command_line = "dynmo simulate study.json"};
+    const trace_run_decision moved = {.iteration = 3,
+                                      .action = "rebalance",
+                                      .reason = "change",
+                                      .decision_ns = 1,
+                                      .moved_layer_count = 2,
+                                      .moved_bytes = 3,
+                                      .migration_ns = 4};
+    const trace_run_decision kept = {.iteration = 1, .action = "keep", .reason = "same"};
+    const trace_run_ranks ranks = {
+        .from_iteration = 4, .rank_count = 6, .replica_count = 2, .microbatch_count = 24};
+    const trace_run_work work = {.iteration = 2, .place = 1, .rank = 5, .work_ns = 77};
+    trace_run *run = NULL;
+    ok(trace_run_begin(store, &info, NULL, 0, &run, &err), &err);
+    ok(trace_run_put_decision(run, "a", &moved, &err), &err);
+    ok(trace_run_put_decision(run, "a", &kept, &err), &err);
+    assert_int_equal(trace_run_put_decision(run, "a", &kept, &err), STATUS_INVALID);
+    assert_non_null(strstr(err.message, ": the decision after iteration 1 of 'a' is given twice"));
+    ok(trace_run_put_ranks(run, "a", &ranks, &err), &err);
+    assert_int_equal(trace_run_put_ranks(run, "a", &ranks, &err), STATUS_INVALID);
+    assert_non_null(strstr(err.message, ": the rank count from iteration 4 of 'a' is given twice"));
+    ok(trace_run_put_work(run, "a", &work, &err), &err);
+    assert_int_equal(trace_run_put_work(run, "a", &work, &err), STATUS_INVALID);
+    assert_non_null(strstr(err.message, ": the work in iteration 2 of 'a' is given twice"));
+    ok(trace_run_finish(run, NULL, &err), &err);
+    trace_store_close(store);
+
+    store = open_store(TRACE_READ);
+    trace_run_info found;
+    trace_run_decision *decisions = NULL;
+    trace_run_ranks *steps = NULL;
+    trace_run_work *works = NULL;
+    int count = 0;
+    ok(trace_run_find(store, NULL, memory, &found, &err), &err);
+    ok(trace_run_decisions(store, found.run_id, "a", memory, &decisions, &count, &err), &err);
+    assert_int_equal(count, 2);
+    assert_int_equal(decisions[0].iteration, 1); // by iteration, however they were put
+    assert_string_equal(decisions[1].action, "rebalance");
+    assert_string_equal(decisions[1].reason, "change");
+    assert_int_equal(decisions[1].moved_bytes, 3);
+    assert_int_equal(decisions[1].migration_ns, 4);
+    ok(trace_run_ranks_of(store, found.run_id, "a", memory, &steps, &count, &err), &err);
+    assert_int_equal(count, 1);
+    assert_memory_equal(&steps[0], &ranks, sizeof ranks);
+    ok(trace_run_work_of(store, found.run_id, "a", memory, &works, &count, &err), &err);
+    assert_int_equal(count, 1);
+    assert_int_equal(works[0].rank, 5);
+    assert_int_equal(works[0].work_ns, 77);
+    ok(trace_run_work_of(store, found.run_id, "b", memory, &works, &count, &err), &err);
+    assert_int_equal(count, 0);
     trace_store_close(store);
 }
 
@@ -697,6 +789,8 @@ int main(void)
         IN_FOLDER(rows_that_no_writer_puts_are_refused),
         IN_FOLDER(sums_that_do_not_fit_are_refused),
         IN_FOLDER(a_run_comes_back_as_it_was_put),
+        IN_FOLDER(a_run_of_version_2_is_read_and_has_no_decisions),
+        IN_FOLDER(decisions_ranks_and_work_come_back_as_they_were_put),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
