@@ -1,0 +1,120 @@
+/// The parallelism around the pipeline: over how many GPUs a stage is spread, what each of them
+/// keeps, and which of them talk to each other over which links.
+///
+/// A stage of the pipeline is data x tensor x context GPUs. Tensor and context divide the work of
+/// one microbatch, data multiplies the microbatches. Experts are spread over the data x context
+/// GPUs of a stage, so that expert x (expert replicas) = data x context (Megatron's parallel
+/// folding; Liu et al., arXiv 2504.14960).
+#pragma once
+
+#include "balance/collective.h"
+#include "base/status.h"
+#include "models/config.h"
+#include "models/hardware.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/// What is computed again in the backward pass instead of kept.
+typedef enum model_recompute {
+    MODEL_RECOMPUTE_NONE,
+    MODEL_RECOMPUTE_SELECTIVE, ///< the attention core
+    MODEL_RECOMPUTE_FULL,      ///< the layer; only its input is kept
+    MODEL_RECOMPUTE_COUNT
+} model_recompute;
+
+/// What replicas keep a share of instead of a copy.
+typedef enum model_sharding {
+    MODEL_SHARDING_NONE,
+    MODEL_SHARDING_OPTIMIZER,  ///< ZeRO-1: optimizer state
+    MODEL_SHARDING_GRADIENTS,  ///< ZeRO-2: and gradients
+    MODEL_SHARDING_PARAMETERS, ///< ZeRO-3, FSDP: and weights
+    MODEL_SHARDING_COUNT
+} model_sharding;
+
+/// Which GPUs stand next to each other, from the innermost dimension outwards.
+typedef enum model_rank_order {
+    MODEL_RANK_ORDER_PIPELINE_FIRST, ///< tensor, context, expert, pipeline, data: stages fill nodes
+                                     ///< (Megatron's --use-tp-pp-dp-mapping)
+    MODEL_RANK_ORDER_DATA_FIRST,     ///< tensor, context, expert, data, pipeline: replicas fill
+                                     ///< nodes (Megatron's default)
+    MODEL_RANK_ORDER_COUNT
+} model_rank_order;
+
+/// "none", "selective", "full". Static storage.
+const char *model_recompute_name(model_recompute recompute);
+
+/// "none", "optimizer", "gradients", "parameters". Static storage.
+const char *model_sharding_name(model_sharding sharding);
+
+/// "pipeline-first", "data-first". Static storage.
+const char *model_rank_order_name(model_rank_order order);
+
+/// MODEL_..._COUNT if none has this name.
+model_recompute model_recompute_find(const char *name);
+model_sharding model_sharding_find(const char *name);
+model_rank_order model_rank_order_find(const char *name);
+
+/// Degrees and choices. Zero-initialise, then fill by name: a degree of 0 means 1.
+typedef struct model_parallel {
+    int data;
+    int tensor;
+    int expert;
+    int context;
+    bool sequence; // what tensor parallelism leaves whole (norms, residuals) is divided by tokens
+    model_recompute recompute;
+    model_sharding sharding;
+    model_rank_order order;
+} model_parallel;
+
+enum { MODEL_DEGREE_MAX = 1 << 16, MODEL_STAGE_GPUS_MAX = 1 << 24 };
+
+/// The same with every degree of 0 replaced by 1. Negative degrees stay.
+model_parallel model_parallel_filled(model_parallel parallel);
+
+/// Whether the model can be divided so.
+///
+/// @return STATUS_INVALID naming the degree, what it must divide and both values: a degree outside
+///         [1, MODEL_DEGREE_MAX] or more than MODEL_STAGE_GPUS_MAX GPUs a stage; heads, key-value
+///         heads (unless they divide tensor: then some GPUs hold the same ones) or the width of an
+///         MLP or expert not divisible by tensor; experts not divisible by expert; expert > 1 in a
+///         model without experts; data x context not divisible by expert, or neither of context and
+///         expert dividing the other.
+status model_parallel_check(const model_parallel *parallel, const model_config *config,
+                            error_message *err);
+
+/// Whether sequence_length tokens can be divided: by context, by 2 x context if that is above 1 (a
+/// rank takes an early and a late part, so that the causal mask leaves all the same work), and the
+/// rest by tensor with sequence parallelism.
+///
+/// @return STATUS_INVALID naming both values
+status model_parallel_check_sequence(const model_parallel *parallel, int sequence_length,
+                                     error_message *err);
+
+/// GPUs of the whole run: data x tensor x context x pipeline. Saturates at INT64_MAX.
+int64_t model_parallel_gpu_count(const model_parallel *parallel, int pipeline);
+
+/// Whether a cluster has these GPUs.
+///
+/// @param node_count, gpus_per_node >= 1
+/// @return STATUS_INVALID naming the product and what there is
+status model_parallel_check_cluster(const model_parallel *parallel, int pipeline, int node_count,
+                                    int gpus_per_node, error_message *err);
+
+/// The groups that a GPU belongs to, as collectives see them. In the order pipeline-first replicas
+/// that hold the same experts stand on different nodes, as if every pipeline filled whole nodes.
+typedef struct model_groups {
+    bal_group tensor;
+    bal_group context;
+    bal_group expert;          // GPUs that hold the experts of a layer together
+    bal_group replicas;        // data x context GPUs with the same dense parameters
+    bal_group expert_replicas; // data x context / expert GPUs with the same experts
+} model_groups;
+
+/// @param parallel checked by model_parallel_check
+model_groups model_parallel_groups(const model_parallel *parallel, const model_hardware *hardware);
+
+/// The machine of one pipeline of rank_count stages. A rank stands for the tensor x context GPUs of
+/// a stage, each of which sends its own share over its own link; memory is of one GPU.
+bal_machine model_parallel_machine(const model_parallel *parallel, const model_hardware *hardware,
+                                   int rank_count);

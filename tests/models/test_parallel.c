@@ -1,0 +1,232 @@
+/// parallel: names, what does not divide, and who stands beside whom on nodes of eight GPUs.
+#include "models/parallel.h"
+#include "tests/assert_close.h"
+
+#include <string.h>
+
+static const bool moe[2] = {true, true};
+
+/// Mixtral-8x7B in two layers.
+static model_config mixtral(void)
+{
+    return (model_config){
+        .layer_count = 2,
+        .hidden_size = 4096,
+        .head_count = 32,
+        .kv_head_count = 8,
+        .ffn_size = 14336,
+        .expert_count = 8,
+        .expert_top_k = 2,
+        .expert_ffn_size = 14336,
+        .is_moe = moe,
+    };
+}
+
+static const model_hardware hardware = {
+    .memory_bytes = 80000000000,
+    .gpus_per_node = 8,
+    .intra_node = {1, 100},
+    .inter_node = {2, 10},
+};
+
+static void names_are_found_again(void **state)
+{
+    (void)state;
+    for (int recompute = 0; recompute < MODEL_RECOMPUTE_COUNT; recompute++) {
+        assert_int_equal(model_recompute_find(model_recompute_name((model_recompute)recompute)),
+                         recompute);
+    }
+    for (int sharding = 0; sharding < MODEL_SHARDING_COUNT; sharding++) {
+        assert_int_equal(model_sharding_find(model_sharding_name((model_sharding)sharding)),
+                         sharding);
+    }
+    for (int order = 0; order < MODEL_RANK_ORDER_COUNT; order++) {
+        assert_int_equal(model_rank_order_find(model_rank_order_name((model_rank_order)order)),
+                         order);
+    }
+    assert_int_equal(model_recompute_find("some"), MODEL_RECOMPUTE_COUNT);
+    assert_int_equal(model_sharding_find("zero"), MODEL_SHARDING_COUNT);
+    assert_int_equal(model_rank_order_find(""), MODEL_RANK_ORDER_COUNT);
+}
+
+static void nothing_said_is_one_gpu_a_stage(void **state)
+{
+    (void)state;
+    const model_config config = mixtral();
+    const model_parallel parallel = {0};
+
+    assert_int_equal(model_parallel_check(&parallel, &config, NULL), STATUS_OK);
+    assert_int_equal(model_parallel_gpu_count(&parallel, 24), 24);
+    const model_groups groups = model_parallel_groups(&parallel, &hardware);
+    assert_int_equal(groups.tensor.rank_count, 1);
+    assert_int_equal(groups.context.rank_count, 1);
+    assert_int_equal(groups.expert.rank_count, 1);
+    assert_int_equal(groups.replicas.rank_count, 1);
+    assert_int_equal(groups.expert_replicas.rank_count, 1);
+    const bal_machine machine = model_parallel_machine(&parallel, &hardware, 24);
+    assert_int_equal(machine.rank_count, 24);
+    assert_int_equal(machine.ranks_per_node, 8);
+    assert_int_equal(machine.rank_memory_bytes, 80000000000);
+}
+
+static void assert_refused(model_parallel parallel, const model_config *config, const char *message)
+{
+    error_message err = {0};
+
+    assert_int_equal(model_parallel_check(&parallel, config, &err), STATUS_INVALID);
+
+    assert_string_equal(err.message, message);
+}
+
+static void degrees_that_do_not_divide_the_model_are_refused(void **state)
+{
+    (void)state;
+    const model_config config = mixtral();
+    model_config dense = mixtral();
+    dense.expert_count = 0;
+    model_config wide = mixtral();
+    wide.head_count = wide.kv_head_count = 1024;
+    model_config shared = mixtral();
+    shared.shared_ffn_size = 100;
+
+    assert_refused((model_parallel){.data = -1}, &config, "data -1 is outside [1, 65536]");
+    assert_refused((model_parallel){.context = 65537}, &config,
+                   "context 65537 is outside [1, 65536]");
+    assert_refused((model_parallel){.data = 65536, .context = 512}, &config,
+                   "data 65536 x tensor 1 x context 512 are 33554432 GPUs a stage, at most "
+                   "16777216 are modelled");
+    assert_refused((model_parallel){.tensor = 3}, &config,
+                   "tensor 3 does not divide the 32 attention heads");
+    wide.kv_head_count = 6;
+    assert_refused((model_parallel){.tensor = 4}, &wide,
+                   "tensor 4 does not divide the 6 key-value heads");
+    wide.kv_head_count = 1024;
+    wide.ffn_size = 1000;
+    assert_refused((model_parallel){.tensor = 16}, &wide,
+                   "tensor 16 does not divide the 1000 units of an MLP");
+    wide.ffn_size = 1024;
+    wide.expert_ffn_size = 1000;
+    assert_refused((model_parallel){.tensor = 16}, &wide,
+                   "tensor 16 does not divide the 1000 units of an expert");
+    assert_refused((model_parallel){.tensor = 8}, &shared,
+                   "tensor 8 does not divide the 100 units of the shared expert");
+    assert_refused((model_parallel){.data = 2, .expert = 2}, &dense,
+                   "expert 2: the model has no experts");
+    assert_refused((model_parallel){.data = 3, .expert = 3}, &config,
+                   "expert 3 does not divide the 8 experts");
+    assert_refused((model_parallel){.data = 6, .context = 2, .expert = 8}, &config,
+                   "expert 8 does not divide data 6 x context 2 = 12");
+    assert_refused((model_parallel){.data = 2, .context = 6, .expert = 4}, &config,
+                   "expert 4 and context 6: neither divides the other");
+}
+
+static void more_tensor_ranks_than_key_value_heads_share_them(void **state)
+{
+    (void)state;
+    const model_config config = mixtral();
+
+    assert_int_equal(model_parallel_check(&(model_parallel){.tensor = 16}, &config, NULL),
+                     STATUS_OK);
+}
+
+static void sequences_that_do_not_divide_are_refused(void **state)
+{
+    (void)state;
+    error_message err = {0};
+    const model_parallel context = {.context = 4};
+    const model_parallel both = {.context = 4, .tensor = 8, .sequence = true};
+    const model_parallel tensor = {.tensor = 3};
+
+    assert_int_equal(model_parallel_check_sequence(&context, 4096, &err), STATUS_OK);
+    assert_int_equal(model_parallel_check_sequence(&tensor, 4096, &err), STATUS_OK);
+    assert_int_equal(model_parallel_check_sequence(&context, 4100, &err), STATUS_INVALID);
+    assert_string_equal(err.message,
+                        "context 4: 2 x 4 parts do not divide the 4100 tokens of a sequence");
+    assert_int_equal(model_parallel_check_sequence(&both, 4096, &err), STATUS_OK);
+    assert_int_equal(model_parallel_check_sequence(&both, 4104, &err), STATUS_INVALID);
+    assert_string_equal(err.message,
+                        "tensor 8 does not divide the 1026 tokens of a sequence that a "
+                        "rank has, as sequence parallelism needs");
+}
+
+static void a_cluster_must_have_the_gpus(void **state)
+{
+    (void)state;
+    error_message err = {0};
+    const model_parallel parallel = {.data = 8, .tensor = 4, .context = 2};
+
+    assert_int_equal(model_parallel_check_cluster(&parallel, 16, 128, 8, &err), STATUS_OK);
+    assert_int_equal(model_parallel_check_cluster(&parallel, 16, 127, 8, &err), STATUS_INVALID);
+    assert_string_equal(err.message, "data 8 x tensor 4 x context 2 x pipeline 16 need 1024 GPUs, "
+                                     "127 nodes of 8 have 1016");
+}
+
+static void assert_group(bal_group group, int rank_count, int node_rank_count)
+{
+    assert_int_equal(group.rank_count, rank_count);
+    assert_int_equal(group.node_rank_count, node_rank_count);
+    assert_int_equal(group.intra_node.latency_ns, 1);
+    assert_int_equal(group.inter_node.latency_ns, 2);
+}
+
+static void pipelines_fill_nodes_unless_data_comes_first(void **state)
+{
+    (void)state;
+    model_parallel parallel = {.data = 16, .tensor = 2};
+
+    model_groups groups = model_parallel_groups(&parallel, &hardware);
+    assert_group(groups.tensor, 2, 2);
+    assert_group(groups.replicas, 16, 1);
+    assert_int_equal(model_parallel_machine(&parallel, &hardware, 4).ranks_per_node, 4);
+
+    parallel.order = MODEL_RANK_ORDER_DATA_FIRST;
+    groups = model_parallel_groups(&parallel, &hardware);
+    assert_group(groups.replicas, 16, 4);
+    assert_int_equal(model_parallel_machine(&parallel, &hardware, 4).ranks_per_node, 1);
+}
+
+static void experts_stand_inside_the_pipeline(void **state)
+{
+    (void)state;
+    model_parallel parallel = {.data = 8, .tensor = 2, .context = 2, .expert = 4};
+
+    // 2 tensor x 4 expert fill a node; 16 replicas of dense parameters, 4 of experts.
+    model_groups groups = model_parallel_groups(&parallel, &hardware);
+    assert_group(groups.context, 2, 2);
+    assert_group(groups.expert, 4, 4);
+    assert_group(groups.replicas, 16, 4);
+    assert_group(groups.expert_replicas, 4, 1);
+    assert_int_equal(model_parallel_machine(&parallel, &hardware, 4).ranks_per_node, 1);
+
+    parallel.order = MODEL_RANK_ORDER_DATA_FIRST;
+    parallel.tensor = 1;
+    groups = model_parallel_groups(&parallel, &hardware);
+    assert_group(groups.expert_replicas, 4, 2);
+}
+
+static void a_tensor_group_larger_than_a_node_crosses_nodes(void **state)
+{
+    (void)state;
+    const model_parallel parallel = {.tensor = 16, .context = 2};
+
+    const model_groups groups = model_parallel_groups(&parallel, &hardware);
+
+    assert_group(groups.tensor, 16, 8);
+    assert_group(groups.context, 2, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_are_found_again),
+        cmocka_unit_test(nothing_said_is_one_gpu_a_stage),
+        cmocka_unit_test(degrees_that_do_not_divide_the_model_are_refused),
+        cmocka_unit_test(more_tensor_ranks_than_key_value_heads_share_them),
+        cmocka_unit_test(sequences_that_do_not_divide_are_refused),
+        cmocka_unit_test(a_cluster_must_have_the_gpus),
+        cmocka_unit_test(pipelines_fill_nodes_unless_data_comes_first),
+        cmocka_unit_test(experts_stand_inside_the_pipeline),
+        cmocka_unit_test(a_tensor_group_larger_than_a_node_crosses_nodes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
