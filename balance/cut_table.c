@@ -46,14 +46,28 @@ static int64_t value_behind(const bal_cut_question *ask, int stage, int begin, i
     }
 }
 
+/// The places [first, last] of the cut behind a stage's predecessors, before a stage.
+typedef struct place_range {
+    int first;
+    int last;
+} place_range;
+
+static place_range range_of(const bal_cut_question *ask, int cut)
+{
+    if (ask->earliest == NULL) return (place_range){0, ask->chain->layer_count};
+    return (place_range){ask->earliest[cut], ask->latest[cut]};
+}
+
 /// The best begin of a stage that ends at end.
 static int64_t best_begin(const bal_cut_question *ask, const int64_t *previous, int stage, int end,
-                          int first_reached, int *choice)
+                          place_range begins, int *choice)
 {
     const bal_chain *chain = ask->chain;
-    int64_t best = bal_chain_may_be_empty(chain, stage) ? previous[end] : UNREACHED;
+    const bool may_be_empty = end <= begins.last && bal_chain_may_be_empty(chain, stage);
+    int64_t best = may_be_empty ? previous[end] : UNREACHED;
     *choice = end;
-    for (int begin = end - 1; begin >= first_reached; begin--) {
+    for (int begin = end - 1 < begins.last ? end - 1 : begins.last; begin >= begins.first;
+         begin--) {
         // Longer runs need more memory and more time of their own: none of them fits either.
         if (!bal_chain_fits(chain, stage, begin, end)) break;
         if (bal_chain_own_load(chain, stage, begin, end) > ask->load_max) break;
@@ -66,31 +80,36 @@ static int64_t best_begin(const bal_cut_question *ask, const int64_t *previous, 
     return best;
 }
 
+/// Fills the row of a stage from that of the stages before.
+/// @param begins where the stage may begin; out: where the next one may
+static void fill_row(const bal_cut_question *ask, bal_cut_table *table, int stage,
+                     place_range *begins)
+{
+    int *choice = table->choice + (size_t)stage * ((size_t)ask->chain->layer_count + 1);
+    const place_range ends = range_of(ask, stage + 1);
+    place_range reached = {ends.last + 1, ends.last};
+    for (int end = ends.first; end <= ends.last; end++) {
+        table->value[end] = UNREACHED;
+        if (end < begins->first) continue;
+        table->value[end] = best_begin(ask, table->previous, stage, end, *begins, &choice[end]);
+        if (table->value[end] != UNREACHED && end < reached.first) reached.first = end;
+    }
+    *begins = reached;
+}
+
 bool bal_cut_table_answer(const bal_cut_question *ask, bal_cut_table *table, int *first_layer,
                           int64_t *least)
 {
     const bal_chain *chain = ask->chain;
     const int layers = chain->layer_count;
     const size_t width = (size_t)layers + 1;
-    for (int layer = 0; layer <= layers; layer++) {
-        table->value[layer] = UNREACHED;
-    }
     table->value[0] = 0;
-    int first_reached = 0; // nothing before it is the end of the stages so far
+    place_range begins = {0, 0};
     for (int stage = 0; stage < chain->stage_count; stage++) {
         int64_t *swap = table->previous;
         table->previous = table->value;
         table->value = swap;
-        int *choice = table->choice + (size_t)stage * width;
-        int next_first = layers + 1;
-        for (int end = 0; end <= layers; end++) {
-            table->value[end] = UNREACHED;
-            if (end < first_reached) continue;
-            table->value[end] =
-                best_begin(ask, table->previous, stage, end, first_reached, &choice[end]);
-            if (table->value[end] != UNREACHED && next_first > layers) next_first = end;
-        }
-        first_reached = next_first;
+        fill_row(ask, table, stage, &begins);
     }
     if (table->value[layers] == UNREACHED) return false;
     *least = table->value[layers];

@@ -25,6 +25,8 @@ typedef struct bal_cut_question {
     int64_t bound;                  // load sum only
     const int *current_first_layer; // [current_stage_count + 1] moved bytes only
     int current_stage_count;
+    const int *earliest; // [stage_count + 1] or NULL: no plan within load_max has a cut before
+    const int *latest;   // [stage_count + 1] with earliest: nor behind
 } bal_cut_question;
 
 /// The rows. Made once, filled by every answer.
@@ -43,6 +45,6 @@ status bal_cut_table_init(const bal_chain *chain, arena *memory, bal_cut_table *
 ///
 /// @param first_layer [stage_count + 1] out, untouched if there is none
 /// @return false if no partition keeps the rules. Time O(stage_count * layer_count * layers that
-///         fit load_max).
+///         fit load_max); with earliest and latest only the places between them count.
 bool bal_cut_table_answer(const bal_cut_question *ask, bal_cut_table *table, int *first_layer,
                           int64_t *least);

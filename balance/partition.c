@@ -415,13 +415,24 @@ status bal_partition_moved_bytes(const bal_chain *chain, const int *current_firs
                                  int *first_layer, int64_t *moved_bytes, error_message *err)
 {
     bal_cut_table table;
+    bal_chain without_transfer = *chain; // messages only narrow the places of the cuts
+    without_transfer.transfer_ns = NULL;
+    const size_t cuts = (size_t)chain->stage_count + 1;
+    int *earliest = arena_array(memory, cuts, sizeof *earliest);
+    int *latest = arena_array(memory, cuts, sizeof *latest);
+    if (earliest == NULL || latest == NULL) return no_memory(chain, err);
     TRY(bal_cut_table_init(chain, memory, &table, err));
     const bal_cut_question ask = {.chain = chain,
                                   .value = BAL_CUT_MOVED_BYTES,
                                   .load_max = load_cap,
                                   .current_first_layer = current_first_layer,
-                                  .current_stage_count = current_stage_count};
-    if (bal_cut_table_answer(&ask, &table, first_layer, moved_bytes)) return STATUS_OK;
+                                  .current_stage_count = current_stage_count,
+                                  .earliest = earliest,
+                                  .latest = latest};
+    if (bal_partition_latest(&without_transfer, load_cap, NULL, latest, NULL) == STATUS_OK) {
+        TRY(bal_partition_earliest(&without_transfer, load_cap, memory, earliest, err));
+        if (bal_cut_table_answer(&ask, &table, first_layer, moved_bytes)) return STATUS_OK;
+    }
     int *best = arena_array(memory, (size_t)chain->stage_count + 1, sizeof *best);
     if (best == NULL) return no_memory(chain, err);
     int64_t bottleneck = 0;

@@ -44,8 +44,8 @@ status bal_partition_1f1b(const bal_chain *chain, int microbatch_count, arena *m
 /// @param moved_bytes         out: state_bytes of the layers whose stage differs
 /// @return STATUS_INFEASIBLE also if no plan keeps within load_cap, naming the smallest bottleneck.
 ///
-/// O(stage_count * layer_count * layers that fit load_cap). Ties: the latest cut, seen from the
-/// last stage.
+/// O(places that load_cap leaves to the cuts * layers that fit load_cap). Ties: the latest cut,
+/// seen from the last stage.
 status bal_partition_moved_bytes(const bal_chain *chain, const int *current_first_layer,
                                  int current_stage_count, int64_t load_cap, arena *memory,
                                  int *first_layer, int64_t *moved_bytes, error_message *err);

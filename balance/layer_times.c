@@ -1,0 +1,87 @@
+#include "balance/layer_times.h"
+
+#include <inttypes.h>
+
+status bal_layer_times_init(bal_layer_times *times, int layer_count, arena *memory,
+                            error_message *err)
+{
+    const size_t count = (size_t)layer_count;
+    int64_t *all = arena_array(memory, 3 * count, sizeof *all);
+    if (all == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d layers", layer_count);
+    }
+    *times = (bal_layer_times){.layer_count = layer_count,
+                               .forward_ns = all,
+                               .backward_input_ns = all + count,
+                               .backward_weight_ns = all + 2 * count};
+    return STATUS_OK;
+}
+
+static status check_row(const int64_t *row, int columns, const char *what, int layer,
+                        error_message *err)
+{
+    const int64_t limit = INT64_MAX / 4 / columns;
+    for (int column = 0; column < columns; column++) {
+        if (row[column] >= 0 && row[column] <= limit) continue;
+        return error_set(err, STATUS_INVALID,
+                         "%s of layer %d: %" PRId64 " ns is outside [0, %" PRId64 "]", what, layer,
+                         row[column], limit);
+    }
+    return STATUS_OK;
+}
+
+/// Means of the rows of one pass, added to *total.
+static status fill_pass(const int64_t *from, int layer_count, int columns, const char *what,
+                        int64_t *mean, int64_t *total, error_message *err)
+{
+    for (int layer = 0; layer < layer_count; layer++) {
+        const int64_t *row = from + (int64_t)layer * columns;
+        uint64_t sum = 0;
+        int64_t bits = 0; // of all times: within the limit, so is each, and none is looked at
+        for (int column = 0; column < columns; column++) {
+            sum += (uint64_t)row[column];
+            bits |= row[column];
+        }
+        if (bits < 0 || bits > INT64_MAX / 4 / columns) {
+            TRY(check_row(row, columns, what, layer, err));
+        }
+        mean[layer] = ((int64_t)sum + columns / 2) / columns;
+        if (mean[layer] > INT64_MAX / 4 - *total) {
+            return error_set(err, STATUS_INVALID,
+                             "the times of all layers up to %s of layer %d exceed %" PRId64 " ns",
+                             what, layer, INT64_MAX / 4);
+        }
+        *total += mean[layer];
+    }
+    return STATUS_OK;
+}
+
+status bal_layer_times_fill(bal_layer_times *times, const bal_layer_costs *layers,
+                            error_message *err)
+{
+    const int count = times->layer_count;
+    const int columns = layers->microbatch_count;
+    int64_t total = 0;
+    TRY(fill_pass(layers->forward_ns, count, columns, "forward_ns", times->forward_ns, &total,
+                  err));
+    TRY(fill_pass(layers->backward_input_ns, count, columns, "backward_input_ns",
+                  times->backward_input_ns, &total, err));
+    return fill_pass(layers->backward_weight_ns, count, columns, "backward_weight_ns",
+                     times->backward_weight_ns, &total, err);
+}
+
+int64_t bal_layer_time_ns(const bal_layer_times *times, int layer)
+{
+    return times->forward_ns[layer] + times->backward_input_ns[layer] +
+           times->backward_weight_ns[layer];
+}
+
+bal_layer_costs bal_layer_times_costs(const bal_layer_times *times, const bal_layer_costs *like)
+{
+    bal_layer_costs costs = *like;
+    costs.microbatch_count = 1;
+    costs.forward_ns = times->forward_ns;
+    costs.backward_input_ns = times->backward_input_ns;
+    costs.backward_weight_ns = times->backward_weight_ns;
+    return costs;
+}
