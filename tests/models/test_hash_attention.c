@@ -1,0 +1,147 @@
+/// hash_attention: tiles counted by hand, the kernel's loops run over tokens as an oracle, and what
+/// is drawn.
+#include "models/hash_attention.h"
+#include "tests/assert_close.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void aligned_buckets_of_one_tile_leave_the_diagonal(void **state)
+{
+    (void)state;
+    int tokens[16];
+    for (int bucket = 0; bucket < 16; bucket++) {
+        tokens[bucket] = 128;
+    }
+    // 16 of 16 x 17 / 2 tiles
+    assert_close(model_hash_kept_share(tokens, 16, 2048, 128), 16.0 / 136, 1e-12);
+}
+
+static void one_bucket_is_dense_causal_attention(void **state)
+{
+    (void)state;
+    const int all = 2000;
+    assert_true(model_hash_kept_share(&all, 1, 2000, 128) == 1);
+    assert_true(model_hash_kept_share(&all, 1, 2000, 1) == 1);
+    assert_true(model_hash_kept_share(&all, 1, 2000, 1 << 30) == 1);
+}
+
+static void tiles_that_span_buckets_are_counted_by_hand(void **state)
+{
+    (void)state;
+    // Tiles of 2 over AAAB BBCC: queries AA and AB read tiles 0 to 1 and 0 to 2 (B ends there), BB
+    // reads 1 to 2, CC itself: 2 + 3 + 2 + 1 of 10. AA reads tile 1 as B begins in it.
+    const int tokens[] = {3, 3, 2};
+    assert_close(model_hash_kept_share(tokens, 3, 8, 2), 0.8, 1e-12);
+    // Alone in its tiles, a bucket is causal: AAAABBBB reads 1 + 2 + 1 + 2 of 10.
+    const int apart[] = {4, 4};
+    assert_close(model_hash_kept_share(apart, 2, 8, 2), 0.6, 1e-12);
+}
+
+/// The kernel's own loops over sorted tokens: hash and place of each.
+static int64_t count_as_the_kernel(const int *hash, const double *place, int length, int tile)
+{
+    const int tiles = (length + tile - 1) / tile;
+    int64_t kept = 0;
+    for (int query = 0; query < tiles; query++) {
+        const int end = (query + 1) * tile < length ? (query + 1) * tile : length;
+        int lowest = hash[query * tile];
+        int highest = hash[query * tile];
+        double latest = 0;
+        for (int token = query * tile; token < end; token++) {
+            if (hash[token] < lowest) lowest = hash[token];
+            if (hash[token] > highest) highest = hash[token];
+            if (place[token] > latest) latest = place[token];
+        }
+        int start_key = 0;
+        int end_key = 0;
+        for (int key = 0; key < tiles; key++) {
+            const int key_end = (key + 1) * tile < length ? (key + 1) * tile : length;
+            end_key += hash[key * tile] <= highest;
+            start_key += hash[key_end - 1] < lowest;
+        }
+        int causal_end = end_key;
+        for (int key = start_key; key < end_key; key++) {
+            const int key_end = (key + 1) * tile < length ? (key + 1) * tile : length;
+            double earliest = 2;
+            for (int token = key * tile; token < key_end; token++) {
+                if (place[token] < earliest) earliest = place[token];
+            }
+            if (earliest <= latest) causal_end = key + 1;
+        }
+        kept += causal_end - start_key;
+    }
+    return kept;
+}
+
+static void counts_agree_with_the_kernels_loops(void **state)
+{
+    (void)state;
+    enum { LENGTH_MAX = 300 };
+    const uint64_t seed = 17;
+    rng random = rng_init(seed, 0);
+    for (int round = 0; round < 500; round++) {
+        const int buckets = (int)rng_between(&random, 1, 12);
+        const int length = (int)rng_between(&random, 1, LENGTH_MAX);
+        const int tile = (int)rng_between(&random, 1, 40);
+        int tokens[12];
+        int hash[LENGTH_MAX];
+        double place[LENGTH_MAX];
+        model_hash_draw(&random, rng_unit(&random) * 2, buckets, length, tokens);
+        int token = 0;
+        for (int bucket = 0; bucket < buckets; bucket++) {
+            for (int rank = 0; rank < tokens[bucket]; rank++) {
+                hash[token] = bucket;
+                place[token++] = (rank + 0.5) / tokens[bucket];
+            }
+        }
+        assert_int_equal(token, length);
+        const int64_t tiles = (length + tile - 1) / tile;
+        const double dense = (double)(tiles * (tiles + 1)) / 2;
+        const double expected = (double)count_as_the_kernel(hash, place, length, tile) / dense;
+        assert_close(model_hash_kept_share(tokens, buckets, length, tile),
+                     expected < 1 ? expected : 1, 1e-12);
+    }
+}
+
+static void draws_share_out_all_tokens_and_skew_makes_them_uneven(void **state)
+{
+    (void)state;
+    int even[16];
+    rng random = rng_init(2, 0);
+    model_hash_draw(&random, 0, 16, 2048, even);
+    for (int bucket = 0; bucket < 16; bucket++) {
+        assert_int_equal(even[bucket], 128);
+    }
+    double before = 0;
+    for (int skew = 0; skew <= 4; skew++) {
+        double largest = 0;
+        for (int draw = 0; draw < 200; draw++) {
+            int tokens[16];
+            int sum = 0;
+            int most = 0;
+            model_hash_draw(&random, skew / 2.0, 16, 2048, tokens);
+            for (int bucket = 0; bucket < 16; bucket++) {
+                assert_true(tokens[bucket] >= 0);
+                sum += tokens[bucket];
+                if (tokens[bucket] > most) most = tokens[bucket];
+            }
+            assert_int_equal(sum, 2048);
+            largest += most / 200.0;
+        }
+        assert_true(largest > before);
+        before = largest;
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(aligned_buckets_of_one_tile_leave_the_diagonal),
+        cmocka_unit_test(one_bucket_is_dense_causal_attention),
+        cmocka_unit_test(tiles_that_span_buckets_are_counted_by_hand),
+        cmocka_unit_test(counts_agree_with_the_kernels_loops),
+        cmocka_unit_test(draws_share_out_all_tokens_and_skew_makes_them_uneven),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
