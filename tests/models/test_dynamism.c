@@ -1,0 +1,362 @@
+/// dynamism: how a load is applied to a base, what is refused, which shares hold, determinism; and
+/// the case mod, with factors worked out by hand over a base of round numbers.
+#include "models/random_draw.h"
+#include "tests/models/dynamism_fixture.h"
+
+#include <math.h>
+
+static void a_routed_block_shrinks_part_by_part(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    bool changed = false;
+    model_dynamism *mod = fixture_open(fixture, "{'case':'mod','capacity_ratio':0.25}");
+
+    const bal_layer_costs costs = fixture_costs(mod, 0, 0, &changed);
+
+    // Blocks 1 and 3 are routed: linear parts x 1/4, the core x 1/16.
+    assert_int_equal(costs.microbatch_count, 1);
+    assert_int_equal(costs.forward_ns[1], 1000);
+    assert_int_equal(costs.forward_ns[2], 225 + 6); // 6.25
+    assert_int_equal(costs.forward_ns[3], 1000);
+    assert_int_equal(costs.forward_ns[4], 231);
+    assert_int_equal(costs.backward_input_ns[2], 400 + 25);
+    assert_int_equal(costs.backward_weight_ns[2], 200);
+    assert_int_equal(costs.forward_ns[0], 70);
+    assert_int_equal(costs.forward_ns[5], 70);
+    assert_int_equal(costs.activation_bytes[2], 400);
+    assert_int_equal(costs.gradient_bytes[2], 400);
+    assert_int_equal(costs.message_bytes[2], 1600);
+    assert_int_equal(costs.state_bytes[2], 1600);
+    assert_int_equal(costs.activation_bytes[1], 1600);
+    assert_true(changed);
+}
+
+static void the_published_load_model_scales_the_whole_layer(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    bool changed = false;
+    int64_t load_ns[FIXTURE_LAYERS];
+    model_dynamism *mod = fixture_open(fixture, "{'case':'mod','capacity_ratio':0.25,"
+                                                "'routing_weight':0.5,'load_model':'published'}");
+    model_dynamism *physical =
+        fixture_open(fixture, "{'case':'mod','capacity_ratio':0.25,'routing_weight':0.5}");
+
+    const bal_layer_costs costs = fixture_costs(mod, 0, 0, &changed);
+
+    assert_int_equal(costs.forward_ns[2], 125);
+    assert_int_equal(costs.backward_input_ns[2], 250);
+    assert_int_equal(costs.backward_weight_ns[2], 100);
+    assert_int_equal(costs.activation_bytes[2], 1600);
+    assert_int_equal(model_dynamism_published_load(physical, 0, 0, load_ns, NULL), STATUS_OK);
+    assert_int_equal(load_ns[1], 3800);
+    assert_int_equal(load_ns[2], 475);
+    assert_int_equal(load_ns[5], 270);
+}
+
+static void a_base_without_split_loses_what_both_passes_lose(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    bool changed = false;
+    fixture->costs.has_split = false;
+    for (int layer = 0; layer < FIXTURE_LAYERS; layer++) {
+        fixture->backward_input_ns[layer] += fixture->backward_weight_ns[layer];
+        fixture->backward_weight_ns[layer] = 0;
+    }
+
+    const bal_layer_costs costs = fixture_costs(
+        fixture_open(fixture, "{'case':'mod','capacity_ratio':0.25}"), 0, 0, &changed);
+
+    assert_int_equal(costs.backward_input_ns[2], 425 + 200);
+    assert_int_equal(costs.backward_weight_ns[2], 0);
+    assert_false(costs.has_split);
+}
+
+static void an_error_of_the_predictor_varies_by_microbatch_and_replica(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    bool changed = false;
+    double sum = 0;
+    double squares = 0;
+    enum { ITERATIONS = 2000, SAMPLES = ITERATIONS * FIXTURE_MICROBATCHES };
+    fixture->base.parallel.data = 3;
+    fixture->base.iteration_count = ITERATIONS;
+    model_dynamism *mod =
+        fixture_open(fixture, "{'case':'mod','capacity_ratio':0.5,'predictor_error_ratio':0.1}");
+
+    assert_int_equal(model_dynamism_source_count(mod), 3);
+    for (int iteration = 0; iteration < ITERATIONS; iteration++) {
+        const bal_layer_costs costs = fixture_costs(mod, 2, iteration, &changed);
+        assert_true(changed);
+        assert_int_equal(costs.microbatch_count, FIXTURE_MICROBATCHES);
+        for (int column = 0; column < FIXTURE_MICROBATCHES; column++) {
+            const double share =
+                (double)costs.backward_weight_ns[2 * FIXTURE_MICROBATCHES + column] / 800;
+            sum += share;
+            squares += share * share;
+            assert_int_equal(costs.forward_ns[FIXTURE_MICROBATCHES + column], 1000);
+        }
+    }
+
+    const double mean = sum / SAMPLES;
+    assert_true(fabs(mean - 0.5) < 4 * 0.05 / sqrt(SAMPLES));
+    assert_close(sqrt(squares / SAMPLES - mean * mean), 0.05, 0.05);
+    const bal_layer_costs one = fixture_costs(mod, 0, 7, &changed);
+    const int64_t of_one = one.forward_ns[2 * FIXTURE_MICROBATCHES];
+    assert_true(of_one != fixture_costs(mod, 1, 7, &changed).forward_ns[2 * FIXTURE_MICROBATCHES]);
+}
+
+static void iterations_in_any_order_have_the_same_bytes(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    fixture->base.parallel.data = 2;
+
+    fixture_any_order(fixture, "{'case':'mod'}", 20);
+    fixture_any_order(fixture, "{'case':'mod','predictor_error_ratio':0.2}", 50);
+}
+
+static void the_same_seed_gives_the_same_bytes_everywhere(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    const char *noisy = "{'case':'mod','predictor_error_ratio':0.2,'seed':7}";
+    const char *other = "{'case':'mod','predictor_error_ratio':0.2,'seed':8}";
+
+    const uint64_t checksum = fixture_checksum(fixture_open(fixture, noisy), 0, 500);
+
+    assert_true(checksum == fixture_checksum(fixture_open(fixture, noisy), 0, 500));
+    assert_true(checksum != fixture_checksum(fixture_open(fixture, other), 0, 500));
+    assert_int_equal(checksum, UINT64_C(0x148f967cd58cd3e8));
+}
+
+static void what_does_not_change_is_announced_once(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    bool changed = false;
+    model_dynamism *mod = fixture_open(fixture, "{'case':'mod'}");
+
+    assert_true(model_dynamism_source(mod, 0).announces_changes);
+    assert_int_equal(model_dynamism_source(mod, 0).iteration_count, 1000);
+    fixture_costs(mod, 0, 0, &changed);
+    assert_true(changed);
+    fixture_costs(mod, 0, 1, &changed);
+    assert_false(changed);
+    fixture_costs(mod, 0, 1, &changed);
+    assert_false(changed);
+    fixture_costs(mod, 0, 0, &changed);
+    assert_true(changed);
+}
+
+static void every_parameter_is_listed_with_its_origin(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    model_dynamism *mod = fixture_open(fixture, "{'case':'mod','every':3}");
+
+    const model_assumption *every = fixture_assumption(mod, "dynamism.every");
+    const model_assumption *capacity = fixture_assumption(mod, "dynamism.capacity_ratio");
+    const model_assumption *error = fixture_assumption(mod, "dynamism.predictor_error_ratio");
+
+    assert_string_equal(every->value, "3");
+    assert_int_equal(every->origin.kind, MODEL_ORIGIN_GIVEN);
+    assert_string_equal(capacity->value, "0.125");
+    assert_int_equal(capacity->origin.kind, MODEL_ORIGIN_PRESET);
+    assert_int_equal(error->origin.kind, MODEL_ORIGIN_ASSUMED);
+    assert_string_equal(fixture_assumption(mod, "dynamism.seed")->value, "1");
+    assert_string_equal(fixture_assumption(mod, "dynamism.load_model")->value, "physical");
+    assert_string_equal(model_dynamism_name(mod), "mod");
+    assert_int_equal(model_dynamism_load_model(mod), MODEL_LOAD_PHYSICAL);
+}
+
+static void what_is_wrong_is_named(void **state)
+{
+    dynamism_fixture *fixture = *state;
+
+    fixture_refused(fixture, "{}", STATUS_FORMAT, "study.json: case: missing; needs a string");
+    fixture_refused(fixture, "{'case':'mood'}", STATUS_FORMAT,
+                    "study.json: case: unknown case 'mood'; did you mean 'mod'?");
+    fixture_refused(fixture, "{'case':'mod','capacity_ration':1}", STATUS_FORMAT,
+                    "study.json: unknown key 'capacity_ration'; did you mean 'capacity_ratio'?");
+    fixture_refused(fixture, "{'case':'mod','capacity_ratio':1.5}", STATUS_FORMAT,
+                    "study.json: capacity_ratio: 1.5 is outside [0, 1]");
+    fixture_refused(fixture, "{'case':'mod','load_model':'fysical'}", STATUS_FORMAT,
+                    "study.json: load_model: unknown load_model 'fysical'; did you mean "
+                    "'physical'?");
+    fixture_refused(fixture, "{'case':'mod','seed':-1}", STATUS_FORMAT,
+                    "study.json: seed: -1 is outside [0, 9007199254740992]");
+    fixture_refused(fixture, "{'case':'mod','first_routed':4}", STATUS_INVALID,
+                    "dynamism 'mod': first_routed 4 leaves none of the 4 transformer layers to "
+                    "route");
+    fixture->base.transformer_end = 1;
+    fixture_refused(fixture, "{'case':'mod'}", STATUS_INVALID,
+                    "dynamism 'mod' needs a transformer layer; the costs have none");
+}
+
+static void a_base_of_other_microbatches_is_refused(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    bal_layer_costs costs;
+    bool changed = false;
+    error_message err = {0};
+    fixture->costs.microbatch_count = 3;
+    const bal_cost_source source =
+        model_dynamism_source(fixture_open(fixture, "{'case':'mod'}"), 0);
+
+    assert_int_equal(source.costs_at(source.context, 5, &costs, &changed, &err), STATUS_INVALID);
+
+    assert_string_equal(err.message, "dynamism 'mod': iteration 5 of the costs has 3 microbatches, "
+                                     "the training 4");
+}
+
+static void costs_that_do_not_fit_64_bits_are_refused(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    bal_layer_costs costs;
+    bool changed = false;
+    error_message err = {0};
+    fixture->backward_input_ns[2] = INT64_MAX / 2;
+    const bal_cost_source source =
+        model_dynamism_source(fixture_open(fixture, "{'case':'mod','capacity_ratio':1}"), 0);
+
+    assert_int_equal(source.costs_at(source.context, 3, &costs, &changed, &err), STATUS_INVALID);
+
+    assert_string_equal(err.message, "dynamism 'mod': backward_input_ns of layer 2 in iteration 3: "
+                                     "too large to be counted in 64 bits");
+}
+
+static void shares_are_stated_or_taken_from_the_model(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    bool changed = false;
+    const char *stated = "{'case':'mod','capacity_ratio':0.5,'shares':{'forward':{'mlp':0.5}}}";
+
+    const bal_layer_costs costs = fixture_costs(fixture_open(fixture, stated), 0, 0, &changed);
+    assert_int_equal(costs.forward_ns[2], 750);
+    assert_int_equal(costs.backward_input_ns[2], 2000);
+
+    fixture_refused(fixture, "{'case':'mod','shares':{'forward':{'mlp':0.5,'attention':0.6}}}",
+                    STATUS_FORMAT,
+                    "study.json: shares.forward: the parts sum to 1.1, more than the whole");
+    fixture_refused(fixture, "{'case':'mod','shares':{'forwards':{}}}", STATUS_FORMAT,
+                    "study.json: shares: unknown key 'forwards'; did you mean 'forward'?");
+    fixture->shares.layer_count = 5;
+    fixture_refused(fixture, "{'case':'mod'}", STATUS_INVALID,
+                    "the model has 5 layers with embedding and head, the costs that dynamism 'mod' "
+                    "is put over have 6");
+    fixture->base.shares = NULL;
+    fixture_refused(fixture, "{'case':'mod'}", STATUS_INVALID,
+                    "study.json: case 'mod' touches parts of a layer, and a trace does not tell "
+                    "them apart: name the model beside it, or state \"shares\"");
+    fixture_open(fixture, "{'case':'mod','load_model':'published'}");
+}
+
+static void shares_of_a_model_cover_its_layers(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    const model_training nothing = {0};
+    model_costs costs;
+    model_layer_shares shares;
+    error_message err = {0};
+    if (model_costs_from_files("gpt-dynmo", "h100-sxm", &nothing, fixture->memory, &costs, &err) !=
+        STATUS_OK) {
+        fail_msg("%s", err.message);
+    }
+
+    assert_int_equal(model_layer_shares_of_costs(&costs, fixture->memory, &shares, &err),
+                     STATUS_OK);
+
+    assert_int_equal(shares.layer_count, 26);
+    for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
+        double sum = 0;
+        for (int part = 0; part < MODEL_PART_COUNT; part++) {
+            sum += shares.share[pass][part][3];
+            assert_true(shares.share[pass][part][0] == 0 && shares.share[pass][part][25] == 0);
+        }
+        assert_close(sum, 1.0, 1e-12);
+    }
+    assert_true(shares.share[MODEL_PASS_BACKWARD_WEIGHT][MODEL_PART_ATTENTION][3] == 0);
+    assert_close(shares.share[MODEL_PASS_BACKWARD_WEIGHT][MODEL_PART_MLP][3], 2.0 / 3, 1e-3);
+    assert_close(
+        shares.weight_of_backward[3],
+        (double)costs.layers.backward_weight_ns[3] /
+            (double)(costs.layers.backward_weight_ns[3] + costs.layers.backward_input_ns[3]),
+        1e-12);
+}
+
+static void cases_without_experts_have_no_tokens_of_them(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    model_expert_tokens tokens;
+
+    assert_int_equal(
+        model_dynamism_expert_tokens(fixture_open(fixture, "{'case':'mod'}"), 0, 0, &tokens, NULL),
+        STATUS_OK);
+
+    assert_int_equal(tokens.expert_count, 0);
+}
+
+static void normal_draws_have_the_moments_of_a_normal_distribution(void **state)
+{
+    (void)state;
+    enum { DRAWS = 200000 };
+    rng random = rng_init(5, 0);
+    double moments[5] = {0};
+    for (int draw = 0; draw < DRAWS; draw++) {
+        const double value = model_draw_normal(&random);
+        double power = 1;
+        for (int moment = 0; moment < 5; moment++) {
+            moments[moment] += power / DRAWS;
+            power *= value;
+        }
+    }
+
+    assert_true(fabs(moments[1]) < 0.01);
+    assert_true(fabs(moments[2] - 1) < 0.01);
+    assert_true(fabs(moments[3]) < 0.03);
+    assert_true(fabs(moments[4] - 2.9) < 0.05); // of twelve uniform numbers; 3 of a true normal
+}
+
+static void the_portable_exponential_is_as_good_as_that_of_libm(void **state)
+{
+    (void)state;
+    rng random = rng_init(6, 0);
+    for (int draw = 0; draw < 10000; draw++) {
+        const double x = 1400 * rng_unit(&random) - 700;
+        assert_close(model_portable_exp(x), exp(x), 2e-15);
+        assert_close(model_portable_exp(x / 1000), exp(x / 1000), 2e-15);
+    }
+    assert_true(model_portable_exp(0) == 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_routed_block_shrinks_part_by_part, fixture_prepare,
+                                        fixture_clean),
+        cmocka_unit_test_setup_teardown(the_published_load_model_scales_the_whole_layer,
+                                        fixture_prepare, fixture_clean),
+        cmocka_unit_test_setup_teardown(a_base_without_split_loses_what_both_passes_lose,
+                                        fixture_prepare, fixture_clean),
+        cmocka_unit_test_setup_teardown(an_error_of_the_predictor_varies_by_microbatch_and_replica,
+                                        fixture_prepare, fixture_clean),
+        cmocka_unit_test_setup_teardown(iterations_in_any_order_have_the_same_bytes,
+                                        fixture_prepare, fixture_clean),
+        cmocka_unit_test_setup_teardown(the_same_seed_gives_the_same_bytes_everywhere,
+                                        fixture_prepare, fixture_clean),
+        cmocka_unit_test_setup_teardown(what_does_not_change_is_announced_once, fixture_prepare,
+                                        fixture_clean),
+        cmocka_unit_test_setup_teardown(every_parameter_is_listed_with_its_origin, fixture_prepare,
+                                        fixture_clean),
+        cmocka_unit_test_setup_teardown(what_is_wrong_is_named, fixture_prepare, fixture_clean),
+        cmocka_unit_test_setup_teardown(a_base_of_other_microbatches_is_refused, fixture_prepare,
+                                        fixture_clean),
+        cmocka_unit_test_setup_teardown(costs_that_do_not_fit_64_bits_are_refused, fixture_prepare,
+                                        fixture_clean),
+        cmocka_unit_test_setup_teardown(shares_are_stated_or_taken_from_the_model, fixture_prepare,
+                                        fixture_clean),
+        cmocka_unit_test_setup_teardown(shares_of_a_model_cover_its_layers, fixture_prepare,
+                                        fixture_clean),
+        cmocka_unit_test_setup_teardown(cases_without_experts_have_no_tokens_of_them,
+                                        fixture_prepare, fixture_clean),
+        cmocka_unit_test(normal_draws_have_the_moments_of_a_normal_distribution),
+        cmocka_unit_test(the_portable_exponential_is_as_good_as_that_of_libm),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
