@@ -52,11 +52,11 @@ static void presets_hold_dense_rates_and_say_where_each_number_is_from(void **st
         int64_t memory_gb_per_s;
         int64_t intra_gb_per_s;
         int64_t inter_gb_per_s;
+        int64_t float32_tflop_per_s; // 0: not known
     } presets[] = {
-        {"a100-sxm-80gb", 312, 80, 2039, 300, 25},
-        {"h100-sxm", 989, 80, 3350, 450, 50},
-        {"h200-sxm", 989, 141, 4800, 450, 50},
-        {"b200", 2250, 180, 8000, 900, 50},
+        {"a100-sxm-80gb", 312, 80, 2039, 300, 25, 0}, {"h100-sxm", 989, 80, 3350, 450, 50, 0},
+        {"h100-dynmo", 989, 80, 3350, 450, 25, 67},   {"h200-sxm", 989, 141, 4800, 450, 50, 0},
+        {"b200", 2250, 180, 8000, 900, 50, 0},
     };
     const int64_t giga = 1000000000;
     arena *memory = arena_create(4096);
@@ -67,7 +67,8 @@ static void presets_hold_dense_rates_and_say_where_each_number_is_from(void **st
         assert_string_equal(hardware.name, presets[row].name);
         assert_int_equal(hardware.flop_per_s[MODEL_DTYPE_BFLOAT16],
                          presets[row].tflop_per_s * 1000 * giga);
-        assert_int_equal(hardware.flop_per_s[MODEL_DTYPE_FLOAT32], 0);
+        assert_int_equal(hardware.flop_per_s[MODEL_DTYPE_FLOAT32],
+                         presets[row].float32_tflop_per_s * 1000 * giga);
         assert_int_equal(hardware.memory_bytes, presets[row].memory_gb * giga);
         assert_int_equal(hardware.memory_bytes_per_s, presets[row].memory_gb_per_s * giga);
         assert_int_equal(hardware.intra_node.bytes_per_s, presets[row].intra_gb_per_s * giga);
@@ -89,7 +90,7 @@ static void every_shipped_preset_is_one_of_those_tested(void **state)
     while (model_shipped_hardware[hardware_count].name != NULL) {
         hardware_count++;
     }
-    assert_int_equal(hardware_count, 4);
+    assert_int_equal(hardware_count, 5);
 }
 
 static void a_plain_file_is_given_by_its_name(void **state)
@@ -184,7 +185,7 @@ static void an_unknown_preset_lists_those_there_are(void **state)
     assert_int_equal(model_hardware_open("v100", memory, &hardware, &err), STATUS_IO);
 
     assert_non_null(strstr(err.message, "no shipped hardware is named 'v100' (there are "
-                                        "a100-sxm-80gb, b200, h100-sxm, h200-sxm)"));
+                                        "a100-sxm-80gb, b200, h100-dynmo, h100-sxm, h200-sxm)"));
     arena_destroy(memory);
 }
 
