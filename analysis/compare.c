@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { GRADIENT_BYTES = 4 }; // of one parameter in the reduction between replicas: fp32
-
 static double rate(const ana_setup *setup, int64_t total_ns)
 {
     const double units =
@@ -23,7 +21,8 @@ static sim_training training_of(const ana_setup *setup, const ana_balancing *bal
 {
     const ana_study *study = setup->study;
     return (sim_training){
-        .source = setup->source,
+        .sources = &setup->source,
+        .source_count = 1,
         .machine = setup->machine,
         .iteration_count = setup->iteration_count,
         .microbatch_count = setup->microbatch_count,
@@ -31,7 +30,6 @@ static sim_training training_of(const ana_setup *setup, const ana_balancing *bal
         .schedule = study->schedule,
         .post_validation = study->post_validation,
         .data_parallel = study->data_parallel,
-        .gradient_bytes = GRADIENT_BYTES,
         .optimizer_step_ns = study->optimizer_step_ns,
         .decision_ns = study->decision_ns,
         .change_ratio = study->change_ratio,

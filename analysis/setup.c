@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+enum { GRADIENT_BYTES = 4 }; // of one parameter in the reduction between replicas: fp32
 enum { GPUS_PER_NODE_DEFAULT = 8, STATE_BYTES_DEFAULT = 16, MICROBATCHES_PER_STAGE_DEFAULT = 4 };
 
 /// The completed costs of an iteration: see ana_setup_open.
@@ -29,6 +30,12 @@ static status completed_costs_at(void *context, int iteration, bal_layer_costs *
         costs->state_bytes = completion->state_bytes;
     }
     if (costs->gradient_bytes == NULL) costs->gradient_bytes = costs->activation_bytes;
+    if (costs->reduction_ns == NULL && costs->parameters != NULL &&
+        completion->replicas.rank_count > 1) {
+        bal_gradient_reductions_ns(costs->parameters, costs->layer_count, GRADIENT_BYTES,
+                                   &completion->replicas, completion->reduction_ns);
+        costs->reduction_ns = completion->reduction_ns;
+    }
     return STATUS_OK;
 }
 
@@ -42,7 +49,14 @@ static status complete(ana_setup *setup, arena *memory, error_message *err)
                                                 ? setup->study->state_bytes_per_parameter
                                                 : STATE_BYTES_DEFAULT;
     completion->state_bytes = arena_array(memory, layers, sizeof *completion->state_bytes);
-    if (completion->state_bytes == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    completion->reduction_ns = arena_array(memory, layers, sizeof *completion->reduction_ns);
+    if (completion->state_bytes == NULL || completion->reduction_ns == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    }
+    completion->replicas = (bal_group){.rank_count = setup->study->data_parallel,
+                                       .node_rank_count = 1, // a replica of its own on each node
+                                       .intra_node = setup->machine.intra_node,
+                                       .inter_node = setup->machine.inter_node};
     setup->source.context = completion;
     setup->source.costs_at = completed_costs_at;
     return STATUS_OK;
@@ -321,8 +335,8 @@ static status open_all(ana_setup *setup, arena *memory, error_message *err)
     } else {
         TRY(open_model(setup, memory, err));
     }
-    TRY(complete(setup, memory, err));
     TRY(fill_machine(setup, memory, err));
+    TRY(complete(setup, memory, err));
     fill_training(setup, memory);
     TRY(check_sizes(setup, err));
     TRY(check_replicas(setup, err));

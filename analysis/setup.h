@@ -3,6 +3,7 @@
 #pragma once
 
 #include "analysis/study.h"
+#include "balance/collective.h"
 #include "balance/machine.h"
 #include "balance/ports.h"
 #include "base/arena.h"
@@ -20,7 +21,9 @@ typedef struct ana_completion {
     bal_cost_source inner;
     int first_iteration; // of the source: what the replay calls iteration 0
     int64_t state_bytes_per_parameter;
-    int64_t *state_bytes; // [layer_count] scratch
+    int64_t *state_bytes;  // [layer_count] scratch
+    bal_group replicas;    // that reduce their gradients
+    int64_t *reduction_ns; // [layer_count] scratch
 } ana_completion;
 
 typedef struct ana_setup {
@@ -51,8 +54,9 @@ typedef struct ana_setup {
 ///   memory limit and 8 GPUs per node
 /// - bytes of state that the trace does not hold: parameters x state_bytes_per_parameter (16)
 /// - bytes held from B to W that the trace does not hold: all of the activations
-/// - with data_parallel > 1 the gradients are reduced in 4 bytes per parameter; parameters unknown:
-///   STATUS_INVALID
+/// - with data_parallel > 1 the gradients of a layer are reduced in a ring over the links between
+///   nodes, 4 bytes per parameter, where the source does not say how long that takes; parameters
+///   unknown: STATUS_INVALID
 ///
 /// @param setup must stay where it is; release with ana_setup_close
 /// @return what the store, the model or the hardware file refuse; STATUS_INVALID if the trace has

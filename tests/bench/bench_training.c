@@ -51,11 +51,14 @@ static void measure(bool smoke, const char *balancer, const char *policy_name, i
     error_message err = {0};
     if (source == NULL || memory == NULL) bench_require(STATUS_NO_MEMORY, &err);
     source->generator = rng_init(1, 0);
+    const bal_cost_source noisy = {.context = source,
+                                   .layer_count = LAYERS,
+                                   .iteration_count = iterations,
+                                   .costs_at = noisy_costs_at};
     sim_training training = {
-        .source = {.context = source,
-                   .layer_count = LAYERS,
-                   .iteration_count = iterations,
-                   .costs_at = noisy_costs_at},
+        .sources = &noisy,
+        .source_count = 1,
+        .data_parallel = 1,
         .machine = {.rank_count = STAGES,
                     .ranks_per_node = 8,
                     .intra_node = {.latency_ns = 5000, .bytes_per_s = 450000000000},

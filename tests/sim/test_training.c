@@ -9,6 +9,7 @@ enum { LAYERS = 8 };
 
 /// Loads of iteration >= change_at are those of `after`.
 typedef struct step_source {
+    bal_cost_source source; // its context is set where it is given away
     int change_at;
     int asked;
     int64_t before[LAYERS];
@@ -16,6 +17,7 @@ typedef struct step_source {
     int64_t zero[LAYERS];
     int64_t state_bytes[LAYERS];
     int64_t activation_bytes[2][LAYERS]; // before and after the change
+    int64_t reduction_ns[LAYERS];
     bool was_after;
     bool has_full_backwards;
 } step_source;
@@ -37,7 +39,8 @@ static status step_costs_at(void *context, int iteration, bal_layer_costs *costs
                                .backward_weight_ns = source->zero,
                                .parameters = source->state_bytes,
                                .state_bytes = source->state_bytes,
-                               .activation_bytes = source->activation_bytes[is_after]};
+                               .activation_bytes = source->activation_bytes[is_after],
+                               .reduction_ns = source->reduction_ns};
     return STATUS_OK;
 }
 
@@ -55,11 +58,12 @@ static step_source moving_load(void)
 
 static sim_training training_with(step_source *source, const char *balancer, bal_policy policy)
 {
+    source->source = (bal_cost_source){
+        .context = source, .layer_count = LAYERS, .iteration_count = 10, .costs_at = step_costs_at};
     return (sim_training){
-        .source = {.context = source,
-                   .layer_count = LAYERS,
-                   .iteration_count = 10,
-                   .costs_at = step_costs_at},
+        .sources = &source->source,
+        .source_count = 1,
+        .data_parallel = 1,
         .machine = {.rank_count = 2,
                     .ranks_per_node = 2,
                     .intra_node = {.latency_ns = 10, .bytes_per_s = 1000000000}},
@@ -158,8 +162,9 @@ static void the_sum_of_the_iterations_is_the_total(void **state)
     sim_training training =
         training_with(&source, "partition", (bal_policy){.kind = BAL_POLICY_EVERY, .period = 2});
     training.data_parallel = 4;
-    training.gradient_bytes = 2;
-    training.machine.inter_node = (bal_link){.latency_ns = 1, .bytes_per_s = 1000000000};
+    for (int layer = 0; layer < LAYERS; layer++) {
+        source.reduction_ns[layer] = 3006;
+    }
     training.optimizer_step_ns = 11;
     training.decision_ns = 3;
     training.sink = (sim_training_sink){&all, NULL, keep};
@@ -172,9 +177,10 @@ static void the_sum_of_the_iterations_is_the_total(void **state)
         total += all.iteration_ns[iteration];
     }
     assert_int_equal(result.total_ns, total);
-    // 4 layers of 1000 parameters on the largest rank until the change at iteration 5, which is
-    // acted on behind it: 2 * 3 ring steps of 4000 * 2 / 4 bytes. Behind it 6 layers.
-    const int64_t reduction_ns = 6 * (6 * 2001) + 4 * (6 * 3001);
+    // 4 layers on the largest rank until the change at iteration 5, which is acted on behind it;
+    // then 6.
+    const int64_t reduction_ns = 6 * (4 * 3006) + 4 * (6 * 3006);
+    assert_int_equal(result.reduction_ns, reduction_ns);
     assert_int_equal(result.total_ns, result.pipeline_ns + reduction_ns + 10 * 11 +
                                           result.decision_ns + result.migration_ns);
     assert_int_equal(result.decision_count, 5);
@@ -291,7 +297,7 @@ static void sums_that_do_not_fit_are_refused(void **state)
     (void)state;
     step_source source = moving_load();
     arena *memory = arena_create(1 << 16);
-    const sim_training training = training_with(&source, "even", (bal_policy){0});
+    sim_training training = training_with(&source, "even", (bal_policy){0});
     sim_training_result result;
     error_message err = {0};
 
@@ -300,6 +306,7 @@ static void sums_that_do_not_fit_are_refused(void **state)
     assert_string_equal(err.message,
                         "iteration 0: the state_bytes of all layers do not fit 64 bits");
     source = moving_load();
+    training = training_with(&source, "even", (bal_policy){0});
     source.change_at = 10;
     for (int layer = 0; layer < LAYERS; layer++) {
         source.before[layer] = INT64_MAX / 4 / (LAYERS * 4 + 1); // 4 microbatches: one play fits

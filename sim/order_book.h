@@ -1,0 +1,53 @@
+/// The compiled orders of one schedule: fixed ones are compiled once for every number of ranks and
+/// microbatches, searched ones for every plan.
+#pragma once
+
+#include "balance/schedule.h"
+#include "base/arena.h"
+#include "base/status.h"
+#include "sim/pipeline.h"
+
+#include <stdint.h>
+
+/// An order that can be played. It serves one play at a time.
+typedef struct sim_compiled_order {
+    bal_schedule schedule;
+    sim_order order;
+    const int *last_backward; // [stage_count] op with the last gradients of each stage: W or BW
+} sim_compiled_order;
+
+/// Compiles the order that a request describes.
+///
+/// @param out arrays are carved from memory; must stay where it is, as its parts point to each
+/// other
+/// @return what bal_schedule_build refuses; STATUS_NO_MEMORY. Time O(ops).
+status sim_compiled_order_build(const bal_schedule_request *request, arena *memory,
+                                sim_compiled_order *out, error_message *err);
+
+enum { SIM_ORDERS_KEPT = 64, SIM_ORDER_OPS_KEPT = 1 << 22 };
+
+typedef struct sim_order_entry {
+    arena *memory; // NULL: free
+    int rank_count;
+    int microbatch_count;
+    int op_count;
+    int64_t last_use;
+    sim_compiled_order compiled;
+} sim_order_entry;
+
+/// Keeps the orders of a fixed schedule that were used last, as many as there is room for and at
+/// least one. Zero-initialise; release with sim_order_book_free.
+typedef struct sim_order_book {
+    sim_order_entry entries[SIM_ORDERS_KEPT];
+    int64_t use_count;
+    int64_t op_count; // of all entries
+} sim_order_book;
+
+/// Finds the order of a fixed schedule, or compiles it.
+///
+/// @param out borrowed until the next call
+/// @return as sim_compiled_order_build
+status sim_order_book_find(sim_order_book *book, const bal_schedule_request *request,
+                           sim_compiled_order **out, error_message *err);
+
+void sim_order_book_free(sim_order_book *book);

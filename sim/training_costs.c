@@ -1,0 +1,377 @@
+#include "sim/training_costs.h"
+
+#include "balance/schedule.h"
+
+#include <math.h>
+
+static status no_memory(const sim_training_costs *costs, error_message *err)
+{
+    return error_set(err, STATUS_NO_MEMORY, "out of memory for the costs of %d layers",
+                     costs->layer_count);
+}
+
+status sim_training_costs_init(sim_training_costs *costs, const sim_training *training,
+                               arena *memory, error_message *err)
+{
+    const size_t replicas = (size_t)training->source_count;
+    const size_t ranks = (size_t)training->machine.rank_count;
+    const size_t layers = (size_t)training->sources[0].layer_count;
+    sim_training_costs made = {
+        .training = training,
+        .layer_count = training->sources[0].layer_count,
+        .replica_count = training->source_count,
+        .replicas = arena_array(memory, replicas, sizeof *made.replicas),
+        .fetched = arena_array(memory, replicas, sizeof *made.fetched),
+        .seen_bytes = arena_array(memory, replicas * 3 * layers, sizeof *made.seen_bytes),
+        .column_memory = arena_create(1 << 20),
+        .measured_memory = {arena_create(1 << 16), arena_create(1 << 16)},
+        .iteration = -1,
+        .borrows = training->source_count == 1 && training->slow_rank_count == 0 &&
+                   training->information != BAL_INFORMATION_FORESIGHT,
+    };
+    if (training->slow_rank_count > 0) {
+        made.rank_time_factor = arena_array(memory, ranks, sizeof *made.rank_time_factor);
+    }
+    *costs = made;
+    if (made.replicas == NULL || made.fetched == NULL || made.seen_bytes == NULL ||
+        made.column_memory == NULL || made.measured_memory[0] == NULL ||
+        made.measured_memory[1] == NULL ||
+        (training->slow_rank_count > 0 && made.rank_time_factor == NULL)) {
+        return no_memory(costs, err);
+    }
+    for (int rank = 0; rank < training->machine.rank_count && made.rank_time_factor; rank++) {
+        made.rank_time_factor[rank] = 1.0;
+    }
+    return STATUS_OK;
+}
+
+void sim_training_costs_free(sim_training_costs *costs)
+{
+    arena_destroy(costs->column_memory);
+    arena_destroy(costs->measured_memory[0]);
+    arena_destroy(costs->measured_memory[1]);
+    costs->column_memory = NULL;
+    costs->measured_memory[0] = NULL;
+    costs->measured_memory[1] = NULL;
+}
+
+/// Refuses negative values and those whose sum over the layers is above a quarter of int64: a
+/// rank's are then added without looking, and activations of the same size on top.
+static status check_sum(const int64_t *values, const sim_training_costs *costs, const char *what,
+                        error_message *err)
+{
+    int64_t sum = 0;
+    for (int layer = 0; values != NULL && layer < costs->layer_count; layer++) {
+        if (values[layer] < 0 || values[layer] > INT64_MAX / 4 - sum) {
+            return error_set(err, STATUS_INVALID,
+                             "iteration %d: the %s of all layers do not fit 64 bits",
+                             costs->iteration, what);
+        }
+        sum += values[layer];
+    }
+    return STATUS_OK;
+}
+
+/// All bits that are set in some time: at least the largest, and negative if one is.
+static int64_t bits_of(const int64_t *ns, int64_t count)
+{
+    int64_t bits = 0;
+    for (int64_t index = 0; index < count; index++) {
+        bits |= ns[index];
+    }
+    return bits;
+}
+
+/// Refuses negative times and those that sum to more than a quarter of int64. One cheap pass spares
+/// nearly all costs the exact sum.
+static status check_times(const int64_t *ns, int64_t count, const sim_training_costs *costs,
+                          const char *what, error_message *err)
+{
+    const int64_t bits = bits_of(ns, count);
+    if (bits >= 0 && bits <= INT64_MAX / 4 / count) return STATUS_OK;
+    int64_t sum = 0;
+    for (int64_t index = 0; index < count; index++) {
+        if (ns[index] < 0 || ns[index] > INT64_MAX / 4 - sum) {
+            return error_set(
+                err, STATUS_INVALID,
+                "iteration %d: the %s of all layers are negative or do not fit 64 bits",
+                costs->iteration, what);
+        }
+        sum += ns[index];
+    }
+    return STATUS_OK;
+}
+
+static status check_layers(const sim_training_costs *costs, const bal_layer_costs *layers,
+                           error_message *err)
+{
+    const char *schedule = costs->training->schedule;
+    if (layers->layer_count != costs->layer_count) {
+        return error_set(err, STATUS_INVALID,
+                         "a replica of %d layers beside one of %d: one plan is for all",
+                         layers->layer_count, costs->layer_count);
+    }
+    if (bal_schedule_family_find(schedule)->has_split && !layers->has_split) {
+        return error_set(err, STATUS_INVALID,
+                         "schedule %s needs the backward split into B and W, and the costs hold "
+                         "only full backwards; import them with --backward-split or choose gpipe, "
+                         "1f1b or interleaved-1f1b",
+                         schedule);
+    }
+    const int64_t cells = (int64_t)layers->layer_count * layers->microbatch_count;
+    TRY(check_times(layers->forward_ns, cells, costs, "forward_ns", err));
+    TRY(check_times(layers->backward_input_ns, cells, costs, "backward_input_ns", err));
+    TRY(check_times(layers->backward_weight_ns, cells, costs, "backward_weight_ns", err));
+    TRY(check_sum(layers->state_bytes, costs, "state_bytes", err));
+    TRY(check_sum(layers->parameters, costs, "parameters", err));
+    return check_sum(layers->reduction_ns, costs, "ns of the gradient reduction", err);
+}
+
+/// Repeats the columns of times until there are as many as microbatches.
+static status cycle_columns(sim_training_costs *costs, const int64_t *times, int columns,
+                            const int64_t **out, error_message *err)
+{
+    const int wanted = costs->microbatch_count;
+    const int layers = costs->layer_count;
+    int64_t *cycled =
+        arena_array(costs->column_memory, (size_t)layers * (size_t)wanted, sizeof *cycled);
+    if (cycled == NULL) return no_memory(costs, err);
+    for (int layer = 0; layer < layers; layer++) {
+        for (int microbatch = 0; microbatch < wanted; microbatch++) {
+            cycled[(int64_t)layer * wanted + microbatch] =
+                times[(int64_t)layer * columns + microbatch % columns];
+        }
+    }
+    *out = cycled;
+    return STATUS_OK;
+}
+
+/// Takes what a source has given. Where it has another number of microbatches than the replay, its
+/// costs are cycled through; of costs that are not new, the copy at hand is as good.
+static status take_layers(sim_training_costs *costs, int replica, bool is_new,
+                          bal_layer_costs *layers, error_message *err)
+{
+    const bal_layer_costs *at_hand = &costs->replicas[replica];
+    const int columns = layers->microbatch_count;
+    if (columns != 1 && columns != costs->microbatch_count) {
+        if (is_new) {
+            TRY(cycle_columns(costs, layers->forward_ns, columns, &layers->forward_ns, err));
+            TRY(cycle_columns(costs, layers->backward_input_ns, columns, &layers->backward_input_ns,
+                              err));
+            TRY(cycle_columns(costs, layers->backward_weight_ns, columns,
+                              &layers->backward_weight_ns, err));
+        } else {
+            layers->forward_ns = at_hand->forward_ns;
+            layers->backward_input_ns = at_hand->backward_input_ns;
+            layers->backward_weight_ns = at_hand->backward_weight_ns;
+        }
+        layers->microbatch_count = costs->microbatch_count;
+    }
+    costs->replicas[replica] = *layers;
+    return STATUS_OK;
+}
+
+/// Keeps a copy of values, NULL as zeros. True if they differ from the copy before.
+static bool keep_copy(const int64_t *values, int count, int64_t *copy)
+{
+    bool has_changed = false;
+    for (int index = 0; index < count; index++) {
+        const int64_t value = values != NULL ? values[index] : 0;
+        has_changed = has_changed || copy[index] != value;
+        copy[index] = value;
+    }
+    return has_changed;
+}
+
+/// Notes whether a layer's bytes are others than before: only then can the peaks be.
+static void note_bytes(sim_training_costs *costs, int replica)
+{
+    const int count = costs->layer_count;
+    const bal_layer_costs *layers = &costs->replicas[replica];
+    int64_t *seen = costs->seen_bytes + (int64_t)replica * 3 * count;
+    const bool states = keep_copy(layers->state_bytes, count, seen);
+    const bool activations = keep_copy(layers->activation_bytes, count, seen + count);
+    const bool gradients = keep_copy(layers->gradient_bytes, count, seen + 2 * count);
+    costs->has_new_bytes = costs->has_new_bytes || states || activations || gradients;
+}
+
+/// Sets the speeds of the ranks in this iteration. True if one is other than before.
+static bool update_speeds(sim_training_costs *costs)
+{
+    const sim_training *training = costs->training;
+    bool has_changed = false;
+    for (int rank = 0; rank < training->machine.rank_count && costs->rank_time_factor; rank++) {
+        double factor = 1.0;
+        for (int slow = 0; slow < training->slow_rank_count; slow++) {
+            const sim_slow_rank *entry = &training->slow_ranks[slow];
+            if (entry->rank == rank && costs->iteration >= entry->first_iteration &&
+                costs->iteration < entry->end_iteration) {
+                factor *= entry->time_factor;
+            }
+        }
+        has_changed = has_changed || factor != costs->rank_time_factor[rank];
+        costs->rank_time_factor[rank] = factor;
+    }
+    return has_changed;
+}
+
+/// Asks every source for its costs of the iteration.
+///
+/// @param has_changed out: some source's are others than before
+static status ask_sources(sim_training_costs *costs, bool *has_changed, error_message *err)
+{
+    // At the start a source may have been asked before, by an earlier replay.
+    const bool is_start = costs->iteration == 0;
+    *has_changed = is_start;
+    for (int replica = 0; replica < costs->replica_count; replica++) {
+        const bal_cost_source *source = &costs->training->sources[replica];
+        bool changed = false;
+        TRY(source->costs_at(source->context, costs->iteration, &costs->fetched[replica], &changed,
+                             err));
+        *has_changed = *has_changed || changed;
+        if (changed && source->announces_changes && !is_start) costs->is_announced = true;
+    }
+    return STATUS_OK;
+}
+
+status sim_training_costs_fetch(sim_training_costs *costs, int iteration, int microbatch_count,
+                                bool *is_new, bool *is_announced, error_message *err)
+{
+    const bool is_again = iteration == costs->iteration;
+    const bool has_new_columns = microbatch_count != costs->microbatch_count;
+    if (!is_again || has_new_columns) {
+        bool has_changed = false;
+        if (!is_again) costs->is_new = costs->is_announced = costs->has_new_bytes = false;
+        costs->iteration = iteration;
+        costs->microbatch_count = microbatch_count;
+        TRY(ask_sources(costs, &has_changed, err));
+        const bool has_new_costs = has_changed || has_new_columns;
+        if (has_new_costs) arena_reset(costs->column_memory);
+        for (int replica = 0; replica < costs->replica_count; replica++) {
+            if (has_new_costs) TRY(check_layers(costs, &costs->fetched[replica], err));
+            TRY(take_layers(costs, replica, has_new_costs, &costs->fetched[replica], err));
+            if (has_new_costs) note_bytes(costs, replica);
+        }
+        const bool has_new_speeds = update_speeds(costs);
+        costs->is_new = costs->is_new || has_new_costs || has_new_speeds;
+    }
+    *is_new = costs->is_new;
+    *is_announced = costs->is_announced;
+    return STATUS_OK;
+}
+
+/// Mean of a row, rounded to the nearest.
+static int64_t mean_of(const int64_t *row, int count)
+{
+    int64_t sum = 0;
+    for (int column = 0; column < count; column++) {
+        sum += row[column];
+    }
+    return (sum + count / 2) / count;
+}
+
+/// Saturates at a quarter of int64, as what is played may not exceed it.
+static int64_t slowed(int64_t ns, double time_factor)
+{
+    if (time_factor == 1.0) return ns;
+    const double scaled = round((double)ns * time_factor);
+    return scaled < (double)(INT64_MAX / 4) ? (int64_t)scaled : INT64_MAX / 4;
+}
+
+typedef enum cost_pass { COST_FORWARD, COST_BACKWARD_INPUT, COST_BACKWARD_WEIGHT } cost_pass;
+
+static const int64_t *times_of(const bal_layer_costs *layers, cost_pass pass)
+{
+    return pass == COST_FORWARD          ? layers->forward_ns
+           : pass == COST_BACKWARD_INPUT ? layers->backward_input_ns
+                                         : layers->backward_weight_ns;
+}
+
+/// One array of times: [layer_count][columns], of one replica its columns, of several one column.
+static status measure_times(const sim_training_costs *costs, cost_pass pass,
+                            const int *rank_of_layer, int columns, arena *memory,
+                            const int64_t **out, error_message *err)
+{
+    const size_t cells = (size_t)costs->layer_count * (size_t)columns;
+    int64_t *measured = arena_array(memory, cells, sizeof *measured);
+    if (measured == NULL) return no_memory(costs, err);
+    for (int layer = 0; layer < costs->layer_count; layer++) {
+        const double factor = costs->rank_time_factor != NULL && rank_of_layer != NULL
+                                  ? costs->rank_time_factor[rank_of_layer[layer]]
+                                  : 1.0;
+        int64_t *row = measured + (int64_t)layer * columns;
+        for (int replica = 0; replica < costs->replica_count; replica++) {
+            const int own = costs->replicas[replica].microbatch_count;
+            const int64_t *own_row =
+                times_of(&costs->replicas[replica], pass) + (int64_t)layer * own;
+            for (int column = 0; column < columns; column++) {
+                const int64_t ns =
+                    slowed(columns == own ? own_row[column] : mean_of(own_row, own), factor);
+                if (ns > row[column]) row[column] = ns;
+            }
+        }
+    }
+    *out = measured;
+    return STATUS_OK;
+}
+
+/// What a layer has one number of, times apart.
+enum { VALUE_COUNT = 6 };
+
+static void list_values(bal_layer_costs *layers, const int64_t **values[VALUE_COUNT])
+{
+    values[0] = &layers->parameters;
+    values[1] = &layers->state_bytes;
+    values[2] = &layers->activation_bytes;
+    values[3] = &layers->gradient_bytes;
+    values[4] = &layers->message_bytes;
+    values[5] = &layers->reduction_ns;
+}
+
+/// The largest over the replicas; NULL if no replica knows.
+static status measure_values(const sim_training_costs *costs, int value, arena *memory,
+                             const int64_t **out, error_message *err)
+{
+    int64_t *largest = NULL;
+    for (int replica = 0; replica < costs->replica_count; replica++) {
+        const int64_t **values[VALUE_COUNT];
+        list_values(&costs->replicas[replica], values);
+        const int64_t *own = *values[value];
+        if (own == NULL) continue;
+        if (largest == NULL) {
+            largest = arena_array(memory, (size_t)costs->layer_count, sizeof *largest);
+            if (largest == NULL) return no_memory(costs, err);
+        }
+        for (int layer = 0; layer < costs->layer_count; layer++) {
+            if (own[layer] > largest[layer]) largest[layer] = own[layer];
+        }
+    }
+    *out = largest;
+    return STATUS_OK;
+}
+
+status sim_training_costs_measure(sim_training_costs *costs, const int *rank_of_layer,
+                                  bal_layer_costs *measured, error_message *err)
+{
+    bal_layer_costs made = costs->replicas[0];
+    if (costs->borrows) {
+        *measured = made;
+        return STATUS_OK;
+    }
+    if (costs->replica_count > 1) made.microbatch_count = 1;
+    const int columns = made.microbatch_count;
+    arena *memory = costs->measured_memory[costs->measured_count++ % 2];
+    arena_reset(memory);
+    TRY(measure_times(costs, COST_FORWARD, rank_of_layer, columns, memory, &made.forward_ns, err));
+    TRY(measure_times(costs, COST_BACKWARD_INPUT, rank_of_layer, columns, memory,
+                      &made.backward_input_ns, err));
+    TRY(measure_times(costs, COST_BACKWARD_WEIGHT, rank_of_layer, columns, memory,
+                      &made.backward_weight_ns, err));
+    const int64_t **values[VALUE_COUNT];
+    list_values(&made, values);
+    for (int value = 0; value < VALUE_COUNT; value++) {
+        TRY(measure_values(costs, value, memory, values[value], err));
+    }
+    *measured = made;
+    return STATUS_OK;
+}

@@ -1,0 +1,59 @@
+/// The loads of a training run: what the layers of every replica cost in the iteration at hand, and
+/// what a profiler would measure of it.
+#pragma once
+
+#include "balance/layer_costs.h"
+#include "base/arena.h"
+#include "base/status.h"
+#include "sim/training.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/// Filled by sim_training_costs_init; release with sim_training_costs_free.
+typedef struct sim_training_costs {
+    const sim_training *training;
+    int layer_count;
+    int replica_count; // sources: replicas whose loads differ
+    int iteration;     // at hand; -1: none
+    bool is_new;       // of it: what sim_training_costs_fetch has said
+    bool is_announced;
+    bool borrows;              // what is measured is what the source gave, as it gave it
+    int microbatch_count;      // M, of the columns at hand
+    bal_layer_costs *replicas; // [replica_count] of the iteration: one column or M
+    bal_layer_costs *fetched;  // [replica_count] scratch: as the sources give them
+    double *rank_time_factor;  // [machine.rank_count] of the iteration, or NULL: no rank is slow
+    int64_t *seen_bytes;       // [replica_count][3][layer_count] state, activations, gradients
+    bool has_new_bytes;        // they are others than in the iteration before
+    arena *column_memory;      // of the columns that are cycled through
+    arena *measured_memory[2]; // of iteration at hand and of the one looked at ahead, in turns
+    int measured_count;
+} sim_training_costs;
+
+/// @param memory for arrays that live as long as the run
+status sim_training_costs_init(sim_training_costs *costs, const sim_training *training,
+                               arena *memory, error_message *err);
+void sim_training_costs_free(sim_training_costs *costs);
+
+/// Fetches the costs of an iteration from every source. May be called again for the same iteration,
+/// so that one can look ahead; its costs are then fetched only once, unless microbatch_count is
+/// another.
+///
+/// @param iteration        not below the one at hand
+/// @param microbatch_count M of a replica
+/// @param is_new       out: costs or speeds of ranks may be others than in the iteration before
+/// @param is_announced out: a source that announces changes of the model has announced one
+/// @return what a source returns; STATUS_INVALID: layers without a backward split under a schedule
+///         that needs one, other layers than the first source's, negative times or bytes, sums that
+///         do not fit a quarter of int64
+status sim_training_costs_fetch(sim_training_costs *costs, int iteration, int microbatch_count,
+                                bool *is_new, bool *is_announced, error_message *err);
+
+/// What the layers take as measured: on the rank that holds them, the largest over the replicas.
+/// One replica keeps its columns; several are measured by their means over the microbatches.
+///
+/// @param rank_of_layer [layer_count] rank of the machine, or NULL: not placed yet, no rank is slow
+/// @param measured      out: borrowed until the next fetch if costs->borrows, else until the call
+///                      after the next
+status sim_training_costs_measure(sim_training_costs *costs, const int *rank_of_layer,
+                                  bal_layer_costs *measured, error_message *err);

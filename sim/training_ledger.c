@@ -1,0 +1,70 @@
+#include "sim/training_ledger.h"
+
+#include <stdbool.h>
+
+static status too_large(int iteration, const char *what, error_message *err)
+{
+    return error_set(err, STATUS_INVALID, "iteration %d: the %s do not fit 64 bits", iteration,
+                     what);
+}
+
+/// Adds to a sum of numbers >= 0. False, and nothing added, if it would not fit int64.
+static bool add_to(int64_t *sum, int64_t value)
+{
+    if (value > INT64_MAX - *sum) return false;
+    *sum += value;
+    return true;
+}
+
+status sim_training_ledger_close(sim_training_iteration *iteration, int64_t optimizer_step_ns,
+                                 error_message *err)
+{
+    const int64_t parts[] = {iteration->pipeline_ns, iteration->reduction_ns,
+                             optimizer_step_ns,      iteration->profile_ns,
+                             iteration->decision_ns, iteration->migration_ns};
+    iteration->iteration_ns = 0;
+    for (size_t part = 0; part < sizeof parts / sizeof parts[0]; part++) {
+        if (!add_to(&iteration->iteration_ns, parts[part])) {
+            return too_large(iteration->iteration, "ns of the iteration", err);
+        }
+    }
+    return STATUS_OK;
+}
+
+status sim_training_ledger_add(sim_training_ledger *ledger, const sim_training_iteration *iteration,
+                               const sim_play *play, int replica_count, error_message *err)
+{
+    sim_training_result *result = &ledger->result;
+    const int64_t ranks = (int64_t)iteration->rank_count * replica_count;
+    // The sums that total_ns bounds need no look of their own.
+    if (!add_to(&result->total_ns, iteration->iteration_ns) ||
+        play->makespan_ns > INT64_MAX / ranks ||
+        !add_to(&ledger->rank_time_ns, play->makespan_ns * ranks) ||
+        !add_to(&ledger->busy_ns, play->busy_ns) ||
+        !add_to(&result->moved_bytes, iteration->moved_bytes)) {
+        return too_large(iteration->iteration, "sums over the run", err);
+    }
+    result->pipeline_ns += iteration->pipeline_ns;
+    result->reduction_ns += iteration->reduction_ns;
+    result->profile_ns += iteration->profile_ns;
+    result->decision_ns += iteration->decision_ns;
+    result->migration_ns += iteration->migration_ns;
+    result->moved_layer_count += iteration->moved_layer_count;
+    result->change_count += iteration->changed;
+    result->decision_count += iteration->was_asked;
+    result->rebalance_count += iteration->rebalanced;
+    ledger->imbalance_sum += iteration->metrics.imbalance_ratio;
+    if (ledger->iteration_count == 0) result->first = iteration->metrics;
+    result->last = iteration->metrics;
+    ledger->iteration_count++;
+    return STATUS_OK;
+}
+
+void sim_training_ledger_finish(sim_training_ledger *ledger)
+{
+    sim_training_result *result = &ledger->result;
+    if (ledger->busy_ns > 0) { // as of one iteration: 0 where nothing was computed
+        result->bubble_ratio = 1.0 - (double)ledger->busy_ns / (double)ledger->rank_time_ns;
+    }
+    result->imbalance_ratio = ledger->imbalance_sum / ledger->iteration_count;
+}

@@ -1,0 +1,33 @@
+/// The sums of a training run, iteration by iteration, refused where they would not fit int64.
+#pragma once
+
+#include "base/status.h"
+#include "sim/training.h"
+#include "sim/training_play.h"
+
+#include <stdint.h>
+
+/// Zero-initialise.
+typedef struct sim_training_ledger {
+    int64_t busy_ns;      // op times of all ranks of all replicas
+    int64_t rank_time_ns; // the longest makespan times these ranks
+    double imbalance_sum;
+    int iteration_count;
+    sim_training_result result; // of what has been added
+} sim_training_ledger;
+
+/// Sets an iteration's length to the sum of its parts.
+///
+/// @return STATUS_INVALID if it does not fit
+status sim_training_ledger_close(sim_training_iteration *iteration, int64_t optimizer_step_ns,
+                                 error_message *err);
+
+/// Adds an iteration that is closed.
+///
+/// @param replica_count replicas that were played
+/// @return STATUS_INVALID if a sum does not fit
+status sim_training_ledger_add(sim_training_ledger *ledger, const sim_training_iteration *iteration,
+                               const sim_play *play, int replica_count, error_message *err);
+
+/// Derives the ratios from the sums.
+void sim_training_ledger_finish(sim_training_ledger *ledger);

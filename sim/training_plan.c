@@ -1,0 +1,196 @@
+#include "sim/training_plan.h"
+
+#include "sim/training_play.h"
+
+#include <string.h>
+
+static status no_memory(const sim_training_plan *plan, error_message *err)
+{
+    return error_set(err, STATUS_NO_MEMORY, "out of memory for a plan of %d ranks",
+                     plan->training->machine.rank_count);
+}
+
+status sim_training_plan_init(sim_training_plan *plan, const sim_training *training, arena *memory,
+                              error_message *err)
+{
+    const bal_schedule_family *family = bal_schedule_family_find(training->schedule);
+    const int chunks = bal_schedule_chunk_count(family, training->chunk_count);
+    const size_t ranks = (size_t)training->machine.rank_count;
+    const size_t layers = (size_t)training->sources[0].layer_count;
+    *plan = (sim_training_plan){
+        .training = training,
+        .family = family,
+        .first_layer = arena_array(memory, ranks * (size_t)chunks + 1, sizeof *plan->first_layer),
+        .machine_rank = arena_array(memory, ranks, sizeof *plan->machine_rank),
+        .rank_of_layer = arena_array(memory, layers, sizeof *plan->rank_of_layer),
+        .microbatch_count = training->microbatch_count,
+        .searched_memory = arena_create(1 << 18),
+        .trial_memory = arena_create(1 << 18),
+    };
+    if (plan->first_layer == NULL || plan->machine_rank == NULL || plan->rank_of_layer == NULL ||
+        plan->searched_memory == NULL || plan->trial_memory == NULL) {
+        return no_memory(plan, err);
+    }
+    return STATUS_OK;
+}
+
+void sim_training_plan_free(sim_training_plan *plan)
+{
+    sim_order_book_free(&plan->orders);
+    arena_destroy(plan->searched_memory);
+    arena_destroy(plan->trial_memory);
+    plan->searched_memory = NULL;
+    plan->trial_memory = NULL;
+}
+
+int64_t sim_place_sum(const bal_placed_partition *plan, int place, const int64_t *values)
+{
+    int64_t sum = 0;
+    for (int chunk = 0; values != NULL && chunk < plan->chunk_count; chunk++) {
+        const int stage =
+            bal_stage_of(plan->placement, plan->rank_count, plan->chunk_count, place, chunk);
+        for (int layer = plan->first_layer[stage]; layer < plan->first_layer[stage + 1]; layer++) {
+            sum += values[layer];
+        }
+    }
+    return sum;
+}
+
+static bal_schedule_request request_of(const sim_training_plan *plan,
+                                       const bal_placed_partition *placed)
+{
+    return (bal_schedule_request){
+        .name = plan->training->schedule,
+        .rank_count = placed->rank_count,
+        .microbatch_count = plan->microbatch_count,
+        .chunk_count = placed->chunk_count,
+    };
+}
+
+/// What a searched schedule may fill with activations: a rank's memory less its state.
+static status activation_limits(const sim_training_plan *plan, const bal_placed_partition *placed,
+                                const bal_layer_costs *layers, arena *memory,
+                                const int64_t **limits, error_message *err)
+{
+    const bal_machine *machine = &plan->training->machine;
+    *limits = NULL;
+    if (machine->rank_memory_bytes == 0) return STATUS_OK;
+    int64_t *room = arena_array(memory, (size_t)placed->rank_count, sizeof *room);
+    if (room == NULL) return no_memory(plan, err);
+    for (int place = 0; place < placed->rank_count; place++) {
+        room[place] =
+            machine->rank_memory_bytes - sim_place_sum(placed, place, layers->state_bytes);
+        if (room[place] < 0) room[place] = 0;
+    }
+    *limits = room;
+    return STATUS_OK;
+}
+
+/// Searches the order of a partition from what its stages cost.
+static status search_order(const sim_training_plan *plan, const bal_placed_partition *placed,
+                           const bal_layer_costs *layers, arena *memory, sim_compiled_order *order,
+                           error_message *err)
+{
+    bal_stage_costs stages;
+    bal_schedule_request request = request_of(plan, placed);
+    TRY(bal_stage_costs_from_layers(layers, placed, &plan->training->machine, NULL, memory, &stages,
+                                    err));
+    TRY(activation_limits(plan, placed, layers, memory, &request.memory_limit, err));
+    request.costs = &stages;
+    return sim_compiled_order_build(&request, memory, order, err);
+}
+
+static void take_owners(sim_training_plan *plan, const int *owner)
+{
+    const size_t layers = (size_t)plan->training->sources[0].layer_count;
+    memcpy(plan->rank_of_layer, owner, layers * sizeof *owner);
+    plan->owner = plan->rank_of_layer;
+}
+
+static void take_partition(sim_training_plan *plan, const bal_placed_partition *placed)
+{
+    const int stages = bal_placed_stage_count(placed);
+    memcpy(plan->first_layer, placed->first_layer,
+           ((size_t)stages + 1) * sizeof *plan->first_layer);
+    for (int place = 0; place < placed->rank_count; place++) {
+        plan->machine_rank[place] =
+            placed->machine_rank != NULL ? placed->machine_rank[place] : place;
+    }
+    plan->placed = *placed;
+    plan->placed.first_layer = plan->first_layer;
+    plan->placed.machine_rank = plan->machine_rank;
+    for (int stage = 0; stage < stages; stage++) {
+        const int rank = bal_placed_machine_rank(placed, stage);
+        for (int layer = plan->first_layer[stage]; layer < plan->first_layer[stage + 1]; layer++) {
+            plan->rank_of_layer[layer] = rank;
+        }
+    }
+}
+
+status sim_training_plan_enact(sim_training_plan *plan, const bal_decision *decision,
+                               const bal_layer_costs *layers, error_message *err)
+{
+    plan->microbatch_count = decision->microbatch_count;
+    if (decision->owner != NULL) {
+        take_owners(plan, decision->owner);
+        return STATUS_OK;
+    }
+    take_partition(plan, &decision->plan);
+    if (!plan->family->is_searched) return STATUS_OK;
+    arena_reset(plan->searched_memory);
+    return search_order(plan, &plan->placed, layers, plan->searched_memory, &plan->searched, err);
+}
+
+status sim_training_plan_order(sim_training_plan *plan, sim_compiled_order **order,
+                               error_message *err)
+{
+    if (plan->family->is_searched) {
+        *order = &plan->searched;
+        return STATUS_OK;
+    }
+    const bal_schedule_request request = request_of(plan, &plan->placed);
+    return sim_order_book_find(&plan->orders, &request, order, err);
+}
+
+/// The order that a partition would have.
+static status trial_order(sim_training_plan *plan, const bal_placed_partition *placed,
+                          const bal_layer_costs *layers, sim_compiled_order **order,
+                          error_message *err)
+{
+    if (!plan->family->is_searched) {
+        const bal_schedule_request request = request_of(plan, placed);
+        return sim_order_book_find(&plan->orders, &request, order, err);
+    }
+    sim_compiled_order *searched = arena_array(plan->trial_memory, 1, sizeof *searched);
+    if (searched == NULL) return no_memory(plan, err);
+    *order = searched;
+    return search_order(plan, placed, layers, plan->trial_memory, searched, err);
+}
+
+static status predict(void *context, const bal_layer_costs *layers,
+                      const bal_placed_partition *placed, int64_t *iteration_ns, error_message *err)
+{
+    sim_training_plan *plan = context;
+    const sim_training *training = plan->training;
+    sim_compiled_order *order = NULL;
+    sim_play play;
+    arena_reset(plan->trial_memory);
+    TRY(trial_order(plan, placed, layers, &order, err));
+    const sim_play_request request = {
+        .machine = &training->machine,
+        .plan = placed,
+        .order = order,
+        .replicas = layers,
+        .replica_count = 1,
+        .post_validation = training->post_validation,
+        .reduction_overlap = training->reduction_overlap,
+    };
+    TRY(sim_play_replicas(&request, plan->trial_memory, &play, err));
+    *iteration_ns = play.pipeline_ns + play.reduction_ns;
+    return STATUS_OK;
+}
+
+bal_evaluator sim_training_plan_evaluator(sim_training_plan *plan)
+{
+    return (bal_evaluator){.context = plan, .iteration_ns = predict};
+}

@@ -1,0 +1,61 @@
+/// The plans of a training run as it plays them: the one in force, and those that a decision tries
+/// out.
+#pragma once
+
+#include "balance/controller.h"
+#include "balance/layer_costs.h"
+#include "balance/placed_partition.h"
+#include "balance/ports.h"
+#include "balance/schedule.h"
+#include "base/arena.h"
+#include "base/status.h"
+#include "sim/order_book.h"
+#include "sim/training.h"
+
+#include <stdint.h>
+
+/// Filled by sim_training_plan_init; release with sim_training_plan_free.
+typedef struct sim_training_plan {
+    const sim_training *training;
+    const bal_schedule_family *family;
+    bal_placed_partition placed; // in force; meaningless with owner
+    int *first_layer;            // [machine.rank_count * chunks + 1] of placed
+    int *machine_rank;           // [machine.rank_count] of placed
+    const int *owner;            // [layer_count] of a balancer without stages, else NULL
+    int *rank_of_layer;          // [layer_count] of the machine, under either
+    int microbatch_count;        // of one replica
+    sim_order_book orders;       // of a fixed schedule
+    sim_compiled_order searched; // the order in force of a searched one
+    arena *searched_memory;
+    arena *trial_memory;
+} sim_training_plan;
+
+/// @param memory for arrays that live as long as the run
+status sim_training_plan_init(sim_training_plan *plan, const sim_training *training, arena *memory,
+                              error_message *err);
+void sim_training_plan_free(sim_training_plan *plan);
+
+/// Takes a decision's plan into force; a searched schedule is searched for these costs.
+///
+/// @param layers what the layers take on the ranks of the plan, as far as is known
+/// @return what bal_schedule_build refuses
+status sim_training_plan_enact(sim_training_plan *plan, const bal_decision *decision,
+                               const bal_layer_costs *layers, error_message *err);
+
+/// The order of the plan in force.
+///
+/// @param order borrowed until an order is asked for again
+status sim_training_plan_order(sim_training_plan *plan, sim_compiled_order **order,
+                               error_message *err);
+
+/// Predicts an iteration by playing one replica, with the microbatches of the plan in force: the
+/// pipeline and the exposed reduction. Costs with as many columns as the plan has microbatches, or
+/// one.
+///
+/// @param plan must stay where it is
+bal_evaluator sim_training_plan_evaluator(sim_training_plan *plan);
+
+/// Sum over the layers that a place holds; 0 where values is NULL.
+///
+/// @param values [layer_count] or NULL, of a sum that fits int64
+int64_t sim_place_sum(const bal_placed_partition *plan, int place, const int64_t *values);

@@ -1,0 +1,50 @@
+/// One iteration of all replicas: every pipeline is played, and their gradients are reduced.
+#pragma once
+
+#include "balance/layer_costs.h"
+#include "balance/machine.h"
+#include "balance/metrics.h"
+#include "balance/placed_partition.h"
+#include "base/arena.h"
+#include "base/status.h"
+#include "sim/order_book.h"
+#include "sim/training.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/// What is to be played.
+typedef struct sim_play_request {
+    const bal_machine *machine;
+    const bal_placed_partition *plan;
+    sim_compiled_order *order;       // of the plan
+    const bal_layer_costs *replicas; // [replica_count] columns: 1, or the order's microbatches
+    int replica_count;
+    const double *rank_time_factor; // [machine->rank_count] or NULL: as in bal_stage_costs
+    bool post_validation;
+    sim_reduction_overlap reduction_overlap;
+} sim_play_request;
+
+/// What came of it. Arrays live until the next play in the same memory.
+typedef struct sim_play {
+    bal_metrics metrics;           // of the slowest replica
+    int slowest;                   // index of it, the first of several
+    int64_t pipeline_ns;           // the longest makespan; with post-validation the longest time of
+                                   // a place from its first begin in any replica to its last end
+    int64_t reduction_ns;          // of the gradients, beyond the pipeline
+    int64_t makespan_ns;           // the longest
+    int64_t busy_ns;               // op times of all ranks of all replicas
+    int64_t *rank_work_ns;         // [plan->rank_count] op times of each place in the slowest
+    int64_t *rank_begin_ns;        // [plan->rank_count] first begin in any replica
+    int64_t *rank_end_ns;          // [plan->rank_count] last end in any replica
+    const bal_stage_costs *stages; // [replica_count]
+} sim_play;
+
+/// Plays one iteration.
+///
+/// @param memory of everything in play; nothing is taken back
+/// @return STATUS_INVALID if times do not fit: see bal_stage_costs_from_layers, sim_costs_check
+///
+/// Time O(replicas * (ops + layers * columns)).
+status sim_play_replicas(const sim_play_request *request, arena *memory, sim_play *play,
+                         error_message *err);
