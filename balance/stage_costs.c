@@ -3,34 +3,73 @@
 #include <inttypes.h>
 #include <math.h>
 
+/// Adds the rows of a stage's layers to its row. False, with the row worthless, if a time is
+/// negative or so large that the sum might not fit: nearly no costs are, and without looking at
+/// every sum the compiler adds several columns at once.
+static bool add_small_rows(const int64_t *restrict layer_ns, int layer_count, int columns,
+                           int64_t *restrict row)
+{
+    int64_t bits = 0; // all that are set in some time: at least the largest, negative if one is
+    for (int layer = 0; layer < layer_count; layer++) {
+        const int64_t *restrict own = layer_ns + (int64_t)layer * columns;
+        for (int column = 0; column < columns; column++) {
+            bits |= own[column];
+            row[column] = (int64_t)((uint64_t)row[column] + (uint64_t)own[column]);
+        }
+    }
+    return layer_count == 0 || (bits >= 0 && bits <= INT64_MAX / 4 / layer_count);
+}
+
+/// The same, looking at every sum.
+static status add_rows(const int64_t *layer_ns, int first, int end, int columns, int stage,
+                       const char *what, int64_t *row, error_message *err)
+{
+    for (int column = 0; column < columns; column++) {
+        row[column] = 0;
+    }
+    for (int layer = first; layer < end; layer++) {
+        for (int column = 0; column < columns; column++) {
+            const int64_t ns = layer_ns[(int64_t)layer * columns + column];
+            if (ns < 0 || ns > INT64_MAX / 4 - row[column]) {
+                return error_set(err, STATUS_INVALID,
+                                 "%s of layer %d: %" PRId64 " ns is negative or makes stage %d "
+                                 "longer than %" PRId64 " ns",
+                                 what, layer, ns, stage, INT64_MAX / 4);
+            }
+            row[column] += ns;
+        }
+    }
+    return STATUS_OK;
+}
+
+static status scale_row(int64_t *row, int columns, double factor, int stage, const char *what,
+                        error_message *err)
+{
+    for (int column = 0; column < columns; column++) {
+        const double scaled = round((double)row[column] * factor);
+        if (!(scaled <= (double)(INT64_MAX / 4))) {
+            return error_set(err, STATUS_INVALID, "%s of stage %d: %g ns is too long", what, stage,
+                             scaled);
+        }
+        row[column] = (int64_t)scaled;
+    }
+    return STATUS_OK;
+}
+
 /// Sums one array of times over the layers of every stage.
 static status sum_times(const int64_t *layer_ns, int columns, const int *first_layer,
                         int stage_count, const double *stage_factor, const char *what,
                         int64_t *stage_ns, error_message *err)
 {
     for (int stage = 0; stage < stage_count; stage++) {
+        const int first = first_layer[stage];
+        const int end = first_layer[stage + 1];
         int64_t *row = stage_ns + (int64_t)stage * columns;
-        for (int layer = first_layer[stage]; layer < first_layer[stage + 1]; layer++) {
-            for (int column = 0; column < columns; column++) {
-                const int64_t ns = layer_ns[(int64_t)layer * columns + column];
-                if (ns < 0 || ns > INT64_MAX / 4 - row[column]) {
-                    return error_set(err, STATUS_INVALID,
-                                     "%s of layer %d: %" PRId64 " ns is negative or makes stage %d "
-                                     "longer than %" PRId64 " ns",
-                                     what, layer, ns, stage, INT64_MAX / 4);
-                }
-                row[column] += ns;
-            }
+        if (!add_small_rows(layer_ns + (int64_t)first * columns, end - first, columns, row)) {
+            TRY(add_rows(layer_ns, first, end, columns, stage, what, row, err));
         }
-        if (stage_factor == NULL || stage_factor[stage] == 1.0) continue;
-        for (int column = 0; column < columns; column++) {
-            const double scaled = round((double)row[column] * stage_factor[stage]);
-            if (!(scaled <= (double)(INT64_MAX / 4))) {
-                return error_set(err, STATUS_INVALID, "%s of stage %d: %g ns is too long", what,
-                                 stage, scaled);
-            }
-            row[column] = (int64_t)scaled;
-        }
+        if (stage_factor[stage] == 1.0) continue;
+        TRY(scale_row(row, columns, stage_factor[stage], stage, what, err));
     }
     return STATUS_OK;
 }

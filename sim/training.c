@@ -45,11 +45,12 @@ static status no_memory(const replay *state)
                      state->costs.layer_count, state->training->machine.rank_count);
 }
 
-/// Adds times to the load of a rank and to that of all. False if that would not fit int64.
+/// Adds times to the load of a rank and to that of all. False if one is negative or the sum would
+/// not fit int64.
 static bool add_times(const int64_t *times, int count, int64_t *load, int64_t *total)
 {
     for (int column = 0; column < count; column++) {
-        if (times[column] > INT64_MAX - *total) return false;
+        if (times[column] < 0 || times[column] > INT64_MAX - *total) return false;
         *total += times[column];
         *load += times[column];
     }
@@ -71,9 +72,10 @@ static status measure_loads(replay *state)
         if (!add_times(layers->forward_ns + row, columns, own, &metrics.busy_ns) ||
             !add_times(layers->backward_input_ns + row, columns, own, &metrics.busy_ns) ||
             !add_times(layers->backward_weight_ns + row, columns, own, &metrics.busy_ns)) {
-            return error_set(state->err, STATUS_INVALID,
-                             "iteration %d: the ns of all layers do not fit 64 bits",
-                             state->costs.iteration);
+            return error_set(
+                state->err, STATUS_INVALID,
+                "iteration %d: the ns of all layers are negative or do not fit 64 bits",
+                state->costs.iteration);
         }
     }
     metrics.imbalance_ratio = bal_imbalance_ratio(load, ranks);
@@ -93,7 +95,8 @@ static status note_memory(replay *state, const bal_schedule *schedule)
     state->is_memory_noted = true;
     int64_t *peak = arena_array(state->play_memory, (size_t)plan->rank_count, sizeof *peak);
     if (peak == NULL) return no_memory(state);
-    for (int replica = 0; replica < state->costs.replica_count; replica++) {
+    const int unlike = state->costs.has_unlike_bytes ? state->costs.replica_count : 1;
+    for (int replica = 0; replica < unlike; replica++) {
         const bal_layer_costs *layers = &state->costs.replicas[replica];
         bal_memory_peak(schedule, &state->play.stages[replica], peak);
         for (int place = 0; place < plan->rank_count; place++) {

@@ -3,6 +3,7 @@
 #include "balance/schedule.h"
 
 #include <math.h>
+#include <string.h>
 
 static status no_memory(const sim_training_costs *costs, error_message *err)
 {
@@ -72,36 +73,6 @@ static status check_sum(const int64_t *values, const sim_training_costs *costs, 
     return STATUS_OK;
 }
 
-/// All bits that are set in some time: at least the largest, and negative if one is.
-static int64_t bits_of(const int64_t *ns, int64_t count)
-{
-    int64_t bits = 0;
-    for (int64_t index = 0; index < count; index++) {
-        bits |= ns[index];
-    }
-    return bits;
-}
-
-/// Refuses negative times and those that sum to more than a quarter of int64. One cheap pass spares
-/// nearly all costs the exact sum.
-static status check_times(const int64_t *ns, int64_t count, const sim_training_costs *costs,
-                          const char *what, error_message *err)
-{
-    const int64_t bits = bits_of(ns, count);
-    if (bits >= 0 && bits <= INT64_MAX / 4 / count) return STATUS_OK;
-    int64_t sum = 0;
-    for (int64_t index = 0; index < count; index++) {
-        if (ns[index] < 0 || ns[index] > INT64_MAX / 4 - sum) {
-            return error_set(
-                err, STATUS_INVALID,
-                "iteration %d: the %s of all layers are negative or do not fit 64 bits",
-                costs->iteration, what);
-        }
-        sum += ns[index];
-    }
-    return STATUS_OK;
-}
-
 static status check_layers(const sim_training_costs *costs, const bal_layer_costs *layers,
                            error_message *err)
 {
@@ -118,10 +89,6 @@ static status check_layers(const sim_training_costs *costs, const bal_layer_cost
                          "1f1b or interleaved-1f1b",
                          schedule);
     }
-    const int64_t cells = (int64_t)layers->layer_count * layers->microbatch_count;
-    TRY(check_times(layers->forward_ns, cells, costs, "forward_ns", err));
-    TRY(check_times(layers->backward_input_ns, cells, costs, "backward_input_ns", err));
-    TRY(check_times(layers->backward_weight_ns, cells, costs, "backward_weight_ns", err));
     TRY(check_sum(layers->state_bytes, costs, "state_bytes", err));
     TRY(check_sum(layers->parameters, costs, "parameters", err));
     return check_sum(layers->reduction_ns, costs, "ns of the gradient reduction", err);
@@ -183,7 +150,7 @@ static bool keep_copy(const int64_t *values, int count, int64_t *copy)
     return has_changed;
 }
 
-/// Notes whether a layer's bytes are others than before: only then can the peaks be.
+/// Notes whether a layer's bytes are others than before, and whether the replicas' differ.
 static void note_bytes(sim_training_costs *costs, int replica)
 {
     const int count = costs->layer_count;
@@ -193,6 +160,12 @@ static void note_bytes(sim_training_costs *costs, int replica)
     const bool activations = keep_copy(layers->activation_bytes, count, seen + count);
     const bool gradients = keep_copy(layers->gradient_bytes, count, seen + 2 * count);
     costs->has_new_bytes = costs->has_new_bytes || states || activations || gradients;
+    const size_t bytes = 3 * (size_t)count * sizeof *seen;
+    if (replica == 0) {
+        costs->has_unlike_bytes = false;
+    } else if (memcmp(seen, costs->seen_bytes, bytes) != 0) {
+        costs->has_unlike_bytes = true;
+    }
 }
 
 /// Sets the speeds of the ranks in this iteration. True if one is other than before.
@@ -260,14 +233,17 @@ status sim_training_costs_fetch(sim_training_costs *costs, int iteration, int mi
     return STATUS_OK;
 }
 
-/// Mean of a row, rounded to the nearest.
-static int64_t mean_of(const int64_t *row, int count)
+/// Mean of a row, rounded to the nearest; -1 if a time is negative or the sum does not fit int64.
+static int64_t mean_of(const int64_t *restrict row, int count)
 {
-    int64_t sum = 0;
+    uint64_t sum = 0;
+    int64_t bits = 0; // all that are set in some time: at least the largest, negative if one is
     for (int column = 0; column < count; column++) {
-        sum += row[column];
+        sum += (uint64_t)row[column];
+        bits |= row[column];
     }
-    return (sum + count / 2) / count;
+    if (bits < 0 || bits >= INT64_MAX / count) return -1;
+    return (int64_t)(sum + (uint64_t)count / 2) / count;
 }
 
 /// Saturates at a quarter of int64, as what is played may not exceed it.
@@ -285,6 +261,13 @@ static const int64_t *times_of(const bal_layer_costs *layers, cost_pass pass)
     return pass == COST_FORWARD          ? layers->forward_ns
            : pass == COST_BACKWARD_INPUT ? layers->backward_input_ns
                                          : layers->backward_weight_ns;
+}
+
+static status not_summable(const sim_training_costs *costs, int layer, error_message *err)
+{
+    return error_set(err, STATUS_INVALID,
+                     "iteration %d: the times of layer %d are negative or do not fit 64 bits",
+                     costs->iteration, layer);
 }
 
 /// One array of times: [layer_count][columns], of one replica its columns, of several one column.
@@ -305,9 +288,10 @@ static status measure_times(const sim_training_costs *costs, cost_pass pass,
             const int64_t *own_row =
                 times_of(&costs->replicas[replica], pass) + (int64_t)layer * own;
             for (int column = 0; column < columns; column++) {
-                const int64_t ns =
-                    slowed(columns == own ? own_row[column] : mean_of(own_row, own), factor);
-                if (ns > row[column]) row[column] = ns;
+                const int64_t ns = columns == own ? own_row[column] : mean_of(own_row, own);
+                if (ns < 0) return not_summable(costs, layer, err);
+                const int64_t measured_ns = slowed(ns, factor);
+                if (measured_ns > row[column]) row[column] = measured_ns;
             }
         }
     }

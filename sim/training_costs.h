@@ -25,6 +25,7 @@ typedef struct sim_training_costs {
     double *rank_time_factor;  // [machine.rank_count] of the iteration, or NULL: no rank is slow
     int64_t *seen_bytes;       // [replica_count][3][layer_count] state, activations, gradients
     bool has_new_bytes;        // they are others than in the iteration before
+    bool has_unlike_bytes;     // they are not the same in all replicas
     arena *column_memory;      // of the columns that are cycled through
     arena *measured_memory[2]; // of iteration at hand and of the one looked at ahead, in turns
     int measured_count;
@@ -55,5 +56,7 @@ status sim_training_costs_fetch(sim_training_costs *costs, int iteration, int mi
 /// @param rank_of_layer [layer_count] rank of the machine, or NULL: not placed yet, no rank is slow
 /// @param measured      out: borrowed until the next fetch if costs->borrows, else until the call
 ///                      after the next
+/// @return STATUS_INVALID if a time is negative or the times of a layer do not fit int64, where
+///         they are not borrowed; STATUS_NO_MEMORY
 status sim_training_costs_measure(sim_training_costs *costs, const int *rank_of_layer,
                                   bal_layer_costs *measured, error_message *err);

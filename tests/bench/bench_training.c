@@ -1,92 +1,200 @@
-/// What replaying a training run costs: iterations whose loads all change, under a balancer that
-/// keeps its plan and under one that decides every ten iterations.
+/// What replaying a training run costs: iterations whose loads all change, per layer or per
+/// microbatch and replica as under mixture of experts, under policies that decide never, sometimes
+/// and always; and how that grows with layers, stages, microbatches and replicas.
 #include "base/rng.h"
 #include "sim/training.h"
 #include "tests/bench/bench.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
-enum { STAGES = 24, MICROBATCHES = 96, LAYERS = 96 };
+/// Costs that go round: as many tables as make every iteration differ from the one before, drawn
+/// once, so that the replay is timed and not the drawing.
+enum { TABLES = 4 };
 
-/// Layers around 5 ms per op, all of them redrawn in every iteration.
-typedef struct noisy_source {
-    rng generator;
-    int64_t forward[LAYERS];
-    int64_t input[LAYERS];
-    int64_t weight[LAYERS];
-    int64_t bytes[LAYERS];
-} noisy_source;
+typedef struct turning_source {
+    int layer_count;
+    int column_count;
+    int64_t *forward[TABLES]; // [layer_count][column_count]
+    int64_t *input[TABLES];
+    int64_t *weight[TABLES];
+    int64_t *bytes; // [layer_count]
+} turning_source;
 
-static status noisy_costs_at(void *context, int iteration, bal_layer_costs *costs, bool *changed,
-                             error_message *err)
+static int64_t *draw(rng *generator, int count, int64_t low, int64_t high, arena *memory)
 {
-    (void)iteration;
-    (void)err;
-    noisy_source *source = context;
-    for (int layer = 0; layer < LAYERS; layer++) {
-        source->forward[layer] = rng_between(&source->generator, 4000000, 6000000);
-        source->input[layer] = rng_between(&source->generator, 4000000, 6000000);
-        source->weight[layer] = rng_between(&source->generator, 3000000, 5000000);
-        source->bytes[layer] = 1 << 20;
+    error_message err = {0};
+    int64_t *drawn = arena_array(memory, (size_t)count, sizeof *drawn);
+    if (drawn == NULL) bench_require(error_set(&err, STATUS_NO_MEMORY, "out of memory"), &err);
+    for (int index = 0; index < count; index++) {
+        drawn[index] = rng_between(generator, low, high);
     }
+    return drawn;
+}
+
+static status turning_costs_at(void *context, int iteration, bal_layer_costs *costs, bool *changed,
+                               error_message *err)
+{
+    (void)err;
+    const turning_source *source = context;
+    const int table = iteration % TABLES;
     *changed = true;
-    *costs = (bal_layer_costs){.layer_count = LAYERS,
-                               .microbatch_count = 1,
+    *costs = (bal_layer_costs){.layer_count = source->layer_count,
+                               .microbatch_count = source->column_count,
                                .has_split = true,
-                               .forward_ns = source->forward,
-                               .backward_input_ns = source->input,
-                               .backward_weight_ns = source->weight,
+                               .forward_ns = source->forward[table],
+                               .backward_input_ns = source->input[table],
+                               .backward_weight_ns = source->weight[table],
                                .state_bytes = source->bytes,
                                .activation_bytes = source->bytes,
                                .gradient_bytes = source->bytes,
-                               .message_bytes = source->bytes};
+                               .message_bytes = source->bytes,
+                               .reduction_ns = source->bytes};
     return STATUS_OK;
 }
 
-static void measure(bool smoke, const char *balancer, const char *policy_name, int iterations)
+typedef struct run_shape {
+    int layers;
+    int stages;
+    int microbatches;
+    int columns; // of the costs
+    int replicas;
+    const char *schedule;
+    const char *balancer;
+    const char *policy;
+    sim_reduction_overlap overlap;
+    int iterations;
+} run_shape;
+
+static bal_cost_source make_source(const run_shape *shape, int replica, arena *memory)
 {
-    noisy_source *source = malloc(sizeof *source);
+    error_message err = {0};
+    rng generator = rng_init(1, (uint64_t)replica);
+    turning_source *source = arena_array(memory, 1, sizeof *source);
+    if (source == NULL) bench_require(error_set(&err, STATUS_NO_MEMORY, "out of memory"), &err);
+    const int cells = shape->layers * shape->columns;
+    source->layer_count = shape->layers;
+    source->column_count = shape->columns;
+    for (int table = 0; table < TABLES; table++) {
+        source->forward[table] = draw(&generator, cells, 4000000, 6000000, memory);
+        source->input[table] = draw(&generator, cells, 4000000, 6000000, memory);
+        source->weight[table] = draw(&generator, cells, 3000000, 5000000, memory);
+    }
+    source->bytes = draw(&generator, shape->layers, 1 << 20, 1 << 20, memory);
+    return (bal_cost_source){.context = source,
+                             .layer_count = shape->layers,
+                             .iteration_count = shape->iterations,
+                             .announces_changes = true,
+                             .costs_at = turning_costs_at};
+}
+
+static void measure(bool smoke, const run_shape *shape)
+{
     arena *memory = arena_create(1 << 20);
     error_message err = {0};
-    if (source == NULL || memory == NULL) bench_require(STATUS_NO_MEMORY, &err);
-    source->generator = rng_init(1, 0);
-    const bal_cost_source noisy = {.context = source,
-                                   .layer_count = LAYERS,
-                                   .iteration_count = iterations,
-                                   .costs_at = noisy_costs_at};
+    bal_cost_source *sources = arena_array(memory, (size_t)shape->replicas, sizeof *sources);
+    if (sources == NULL) bench_require(error_set(&err, STATUS_NO_MEMORY, "out of memory"), &err);
+    for (int replica = 0; replica < shape->replicas; replica++) {
+        sources[replica] = make_source(shape, replica, memory);
+    }
     sim_training training = {
-        .sources = &noisy,
-        .source_count = 1,
-        .data_parallel = 1,
-        .machine = {.rank_count = STAGES,
+        .sources = sources,
+        .source_count = shape->replicas,
+        .data_parallel = shape->replicas,
+        .reduction_overlap = shape->overlap,
+        .machine = {.rank_count = shape->stages,
                     .ranks_per_node = 8,
                     .intra_node = {.latency_ns = 5000, .bytes_per_s = 450000000000},
                     .inter_node = {.latency_ns = 10000, .bytes_per_s = 50000000000}},
-        .iteration_count = smoke ? 3 : iterations,
-        .microbatch_count = MICROBATCHES,
-        .schedule = "zb-h1",
+        .iteration_count = smoke ? 3 : shape->iterations,
+        .microbatch_count = shape->microbatches,
+        .schedule = shape->schedule,
         .change_ratio = 0.25,
-        .balancer = bal_balancer_find(balancer),
+        .balancer = bal_balancer_find(shape->balancer),
     };
-    bench_require(bal_policy_parse(policy_name, &training.policy, &err), &err);
+    bench_require(bal_policy_parse(shape->policy, &training.policy, &err), &err);
     sim_training_result result;
     const int64_t begin_ns = bench_now_ns();
     bench_require(sim_training_replay(&training, memory, &result, &err), &err);
     const double seconds = (double)(bench_now_ns() - begin_ns) / 1e9;
-    bench_print("training_replay_s", seconds, "s",
-                "P=%d M=%d L=%d, %d iterations, all loads change, %s %s, %d plans", STAGES,
-                MICROBATCHES, LAYERS, training.iteration_count, balancer, policy_name,
-                1 + result.rebalance_count);
+    bench_print(
+        "training_replay_s", seconds, "s",
+        "D=%d P=%d M=%d L=%d costs per %s, %s, %s %s, reduction %s, %d iterations, %d plans",
+        shape->replicas, shape->stages, shape->microbatches, shape->layers,
+        shape->columns > 1 ? "microbatch" : "layer", shape->schedule, shape->balancer,
+        shape->policy, sim_reduction_overlap_names[shape->overlap], training.iteration_count,
+        1 + result.rebalance_count);
     arena_destroy(memory);
-    free(source);
+}
+
+/// Loads per layer, one replica: what a recorded trace is.
+static void measure_traces(bool smoke)
+{
+    static const char *const policies[][2] = {
+        {"even", "never"}, {"partition", "every:10"}, {"partition", "every:1"}};
+    for (size_t policy = 0; policy < sizeof policies / sizeof policies[0]; policy++) {
+        measure(smoke, &(run_shape){.layers = 96,
+                                    .stages = 24,
+                                    .microbatches = 96,
+                                    .columns = 1,
+                                    .replicas = 1,
+                                    .schedule = "zb-h1",
+                                    .balancer = policies[policy][0],
+                                    .policy = policies[policy][1],
+                                    .iterations = 10000});
+    }
+}
+
+/// Mixture of experts: every microbatch of every replica costs its own, and every iteration is
+/// rebalanced.
+static void measure_experts(bool smoke)
+{
+    const run_shape experts = {.layers = 34,
+                               .stages = 16,
+                               .microbatches = 64,
+                               .columns = 64,
+                               .replicas = 8,
+                               .schedule = "1f1b",
+                               .balancer = "partition",
+                               .policy = "every:1",
+                               .overlap = SIM_REDUCTION_STAGE,
+                               .iterations = 10000};
+    run_shape shape = experts;
+    measure(smoke, &shape);
+    shape.schedule = "zb-h1";
+    measure(smoke, &shape);
+    shape = experts;
+    shape.policy = "shadow";
+    measure(smoke, &shape);
+    shape = experts;
+    shape.iterations = 1000;
+    shape.layers = 68;
+    measure(smoke, &shape);
+    shape.layers = 136;
+    measure(smoke, &shape);
+    shape = experts;
+    shape.iterations = 1000;
+    shape.stages = 8;
+    measure(smoke, &shape);
+    shape.stages = 32;
+    measure(smoke, &shape);
+    shape = experts;
+    shape.iterations = 1000;
+    shape.microbatches = shape.columns = 128;
+    measure(smoke, &shape);
+    shape.microbatches = shape.columns = 256;
+    measure(smoke, &shape);
+    shape = experts;
+    shape.iterations = 1000;
+    shape.replicas = 1;
+    measure(smoke, &shape);
+    shape.replicas = 32;
+    measure(smoke, &shape);
 }
 
 int main(int argc, char **argv)
 {
     const bool smoke = bench_is_smoke(argc, argv);
-    measure(smoke, "even", "never", 10000);
-    measure(smoke, "partition", "every:10", 10000);
-    measure(smoke, "partition", "every:1", 10000);
+    measure_traces(smoke);
+    measure_experts(smoke);
     return 0;
 }
