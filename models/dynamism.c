@@ -10,7 +10,7 @@
 enum { KEYS_MAX = 64 };
 #define COST_MAX (INT64_MAX / 4) // what sums over stages still hold
 
-static const model_dynamism_case *const cases[] = {&model_dynamism_mod};
+static const model_dynamism_case *const cases[] = {&model_dynamism_pruning, &model_dynamism_mod};
 enum { CASE_COUNT = sizeof cases / sizeof cases[0] };
 
 static const char *const common_keys[] = {"case", "load_model", "seed", "shares", "change_ratio"};
@@ -270,11 +270,15 @@ static bool scale_of_row(const model_dynamism *dynamism, const model_load *load,
         }
         is_touched = true;
     }
-    if (load->whole == NULL) return is_touched;
-    for (size_t column = 0; column < columns; column++) {
-        scale[column] = (is_touched ? scale[column] : 1) * load->whole[row + column];
+    const double *const layer_factors[] = {load->whole, load->pass[pass]};
+    for (int kind = 0; kind < 2; kind++) {
+        if (layer_factors[kind] == NULL) continue;
+        for (size_t column = 0; column < columns; column++) {
+            scale[column] = (is_touched ? scale[column] : 1) * layer_factors[kind][row + column];
+        }
+        is_touched = true;
     }
-    return true;
+    return is_touched;
 }
 
 /// A base that does not split the backward has B and W in one number.

@@ -12,6 +12,7 @@
 typedef struct model_load {
     int column_count;    // of the arrays of times: microbatches, or 1 where all are alike
     const double *whole; // [layer_count][column_count] factor on F, B and W as they are, >= 0
+    const double *pass[MODEL_PASS_COUNT]; // [layer_count][column_count] the same for one of them
     const double *part[MODEL_PASS_COUNT][MODEL_PART_COUNT]; // [layer_count][column_count] factor on
                                                             // the part's time, >= 0
     const int64_t *added_ns[MODEL_PASS_COUNT]; // [layer_count][column_count] on top: all-to-all,
@@ -70,4 +71,8 @@ typedef struct model_dynamism_case {
 rng model_case_stream(uint64_t seed, int purpose, int layer, int iteration, int replica);
 
 /// The rows of the table.
+extern const model_dynamism_case model_dynamism_pruning;
+extern const model_dynamism_case model_dynamism_freezing;
+extern const model_dynamism_case model_dynamism_sparse_attention;
+extern const model_dynamism_case model_dynamism_early_exit;
 extern const model_dynamism_case model_dynamism_mod;

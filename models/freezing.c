@@ -1,7 +1,6 @@
 #include "models/freezing.h"
 
 #include <assert.h>
-#include <math.h>
 #include <stdint.h>
 
 static int clamp_iteration(int64_t iteration)
@@ -27,8 +26,8 @@ void model_freeze_by_share(double share, int first, int interval, int max_frozen
     double learning = 1;
     for (int64_t at = first; frozen < max_frozen; at += interval) {
         learning *= 1 - share;
-        const double wanted = ceil(layer_count * (1 - learning));
-        const int now = wanted < max_frozen ? (int)wanted : max_frozen;
+        const int wanted = layer_count - (int)(layer_count * learning); // rounds up
+        const int now = wanted < max_frozen ? wanted : max_frozen;
         while (frozen < now) {
             freeze_at[frozen++] = clamp_iteration(at);
         }
@@ -49,7 +48,7 @@ void model_freeze_by_plasticity(const model_plasticity *plasticity, rng *random,
 {
     assert(max_frozen <= layer_count);
     const double first = plasticity->first_iteration;
-    const double growth = (double)plasticity->last_iteration / first;
+    const double span = (double)plasticity->last_iteration - first;
     int64_t before = 0;
     for (int layer = 0; layer < layer_count; layer++) {
         const double depth = max_frozen > 1 ? (double)layer / (max_frozen - 1) : 0;
@@ -58,7 +57,7 @@ void model_freeze_by_plasticity(const model_plasticity *plasticity, rng *random,
             freeze_at[layer] = MODEL_FREEZE_NEVER;
             continue;
         }
-        const int64_t wanted = (int64_t)(first * pow(growth, depth) * vary + 0.5);
+        const int64_t wanted = (int64_t)((first + span * depth) * vary + 0.5);
         const int64_t at = next_multiple(wanted, plasticity->evaluation_interval);
         before = at > before ? at : before;
         freeze_at[layer] = clamp_iteration(before);

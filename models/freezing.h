@@ -35,9 +35,8 @@ typedef struct model_plasticity {
     double jitter;           // in [0, 1): times vary by up to this share
 } model_plasticity;
 
-/// The rate of layer l is exp(-k / tau_l) at iteration k and tau_l grows by the same ratio from
-/// layer to layer, so that the times at which rates reach a tolerance do too. A layer waits for
-/// those in front of it.
+/// The rate of layer l is exp(-k / tau_l) at iteration k and tau_l grows linearly with depth, and
+/// so do the times at which rates reach a tolerance. A layer waits for those in front of it.
 ///
 /// Source of the shape (front layers first, decisions at fixed intervals, one after the other):
 /// Wang et al., Egeria, EuroSys 2023. It publishes no times: they are the caller's.

@@ -1,7 +1,8 @@
 #include "models/hash_attention.h"
 
+#include "models/random_draw.h"
+
 #include <assert.h>
-#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -11,17 +12,15 @@ void model_hash_draw(rng *random, double skew, int bucket_count, int sequence_le
     double popularity[MODEL_HASH_BUCKETS_MAX];
     double sum = 0;
     for (int bucket = 0; bucket < bucket_count; bucket++) {
-        const double exponential = -log(1 - rng_unit(random));
-        popularity[bucket] = skew > 0 ? pow(exponential, skew) : 1;
+        popularity[bucket] = model_portable_exp(skew * model_draw_normal(random));
         sum += popularity[bucket];
     }
     double upto = 0;
     int given = 0;
     for (int bucket = 0; bucket < bucket_count; bucket++) {
         upto += popularity[bucket];
-        const int end = bucket == bucket_count - 1 || sum <= 0
-                            ? sequence_length
-                            : (int)(sequence_length * (upto / sum) + 0.5);
+        const int end = bucket == bucket_count - 1 ? sequence_length
+                                                   : (int)(sequence_length * (upto / sum) + 0.5);
         tokens[bucket] = end - given;
         given = end;
     }

@@ -8,9 +8,10 @@ enum { MODEL_HASH_BUCKETS_MAX = 256 };
 
 /// Tokens of a sequence in every bucket.
 ///
-/// Popularity of a bucket is an exponential variate to the power skew: 0 makes all alike, 1 spreads
-/// them as evenly over all ways to share as a Dirichlet distribution does.
+/// The logarithm of a bucket's popularity is normal with this standard deviation: 0 makes all
+/// alike.
 ///
+/// @param skew   in [0, 10]
 /// @param tokens [bucket_count] out: they sum to sequence_length
 void model_hash_draw(rng *random, double skew, int bucket_count, int sequence_length, int *tokens);
 

@@ -53,24 +53,39 @@ static int64_t attention_vector_parameters(const model_config *config)
     return count;
 }
 
-static int64_t layer_parameters(const model_config *config, int layer, int expert_count)
+/// Entries of a layer's matrices with so many experts.
+static int64_t layer_weights(const model_config *config, int layer, int expert_count)
 {
-    int64_t count = model_attention_weight_count(config);
-    count = saturating_add(count, attention_vector_parameters(config));
-    count = saturating_add(count, 2 * norm_parameters(config));
-    if (config->is_moe[layer]) {
-        const int64_t expert = model_mlp_weight_count(config, config->expert_ffn_size);
-        count = saturating_add(count, saturating_multiply(expert, expert_count));
-        count = saturating_add(count, model_mlp_weight_count(config, config->shared_ffn_size));
-        count = saturating_add(count, config->router_weight_count + config->router_bias_count);
-    } else {
-        count = saturating_add(count, model_mlp_weight_count(config, config->ffn_size));
-        if (config->has_mlp_bias) {
-            const int64_t inner = (int64_t)config->ffn_size * (config->has_gated_mlp ? 2 : 1);
-            count = saturating_add(count, inner + config->hidden_size);
-        }
+    const int64_t attention = model_attention_weight_count(config);
+    if (!config->is_moe[layer]) {
+        return saturating_add(attention, model_mlp_weight_count(config, config->ffn_size));
+    }
+    const int64_t expert = model_mlp_weight_count(config, config->expert_ffn_size);
+    const int64_t shared = model_mlp_weight_count(config, config->shared_ffn_size);
+    const int64_t experts = saturating_multiply(expert, expert_count);
+    return saturating_add(saturating_add(attention, experts),
+                          saturating_add(shared, config->router_weight_count));
+}
+
+/// Biases and norms of a layer.
+static int64_t layer_vectors(const model_config *config, int layer)
+{
+    int64_t count = attention_vector_parameters(config) + 2 * norm_parameters(config);
+    if (config->is_moe[layer]) return count + config->router_bias_count;
+    if (config->has_mlp_bias) {
+        count += (int64_t)config->ffn_size * (config->has_gated_mlp ? 2 : 1) + config->hidden_size;
     }
     return count;
+}
+
+int64_t model_layer_weight_count(const model_config *config, int layer)
+{
+    return layer_weights(config, layer, config->expert_count);
+}
+
+static int64_t layer_parameters(const model_config *config, int layer, int expert_count)
+{
+    return saturating_add(layer_weights(config, layer, expert_count), layer_vectors(config, layer));
 }
 
 int64_t model_layer_parameters(const model_config *config, int layer)

@@ -11,6 +11,10 @@ int64_t model_attention_weight_count(const model_config *config);
 /// Entries of the two or three matrices of an MLP or expert of this width, without biases.
 int64_t model_mlp_weight_count(const model_config *config, int ffn_size);
 
+/// Entries of all matrices of a transformer layer, those of all experts and of the router included,
+/// without biases and norms. 0 <= layer < layer_count.
+int64_t model_layer_weight_count(const model_config *config, int layer);
+
 /// Parameters of a transformer layer, all experts included. 0 <= layer < layer_count.
 int64_t model_layer_parameters(const model_config *config, int layer);
 

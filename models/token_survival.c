@@ -1,14 +1,19 @@
 #include "models/token_survival.h"
 
+#include "models/random_draw.h"
+
 #include <assert.h>
-#include <math.h>
+
+enum { EXPONENT_MAX = 700 };
 
 double model_exit_keep(double initial, double final, double time_constant, int interval,
                        int iteration)
 {
     assert(time_constant > 0 && interval >= 1 && iteration >= 0);
     const int step = iteration - iteration % interval;
-    return final + (initial - final) * exp(-step / time_constant);
+    const double exponent = step / time_constant;
+    const double confident = exponent < EXPONENT_MAX ? model_portable_exp(-exponent) : 0;
+    return final + (initial - final) * confident;
 }
 
 void model_token_shares(double keep, const bool *has_exit, int layer_count, double *share)

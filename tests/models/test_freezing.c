@@ -46,23 +46,26 @@ static void a_share_of_the_learning_layers_is_pipetransformers_series(void **sta
     check_schedule(freeze_at, (const int[]){10, 10, 10, 10, 20, 20, 20, 30, 30, 40, 50, 70});
 }
 
-static void plasticity_decays_by_the_same_ratio_from_layer_to_layer(void **state)
+static void plasticity_lasts_longer_the_deeper_a_layer_is(void **state)
 {
     (void)state;
     int freeze_at[LAYERS];
     rng random = rng_init(1, 0);
-    const model_plasticity doubling = {100, 1600, 1, 0};
-    model_freeze_by_plasticity(&doubling, &random, 5, LAYERS, freeze_at);
+    const model_plasticity linear = {100, 1600, 1, 0};
+    model_freeze_by_plasticity(&linear, &random, 5, LAYERS, freeze_at);
     const int never = MODEL_FREEZE_NEVER;
-    check_schedule(freeze_at, (const int[]){100, 200, 400, 800, 1600, never, never, never, never,
+    check_schedule(freeze_at, (const int[]){100, 475, 850, 1225, 1600, never, never, never, never,
                                             never, never, never});
     const model_plasticity coarse = {100, 1600, 300, 0};
     model_freeze_by_plasticity(&coarse, &random, 5, LAYERS, freeze_at);
     assert_int_equal(freeze_at[0], 300);
-    assert_int_equal(freeze_at[1], 300);
-    assert_int_equal(freeze_at[2], 600);
-    assert_int_equal(freeze_at[3], 900);
+    assert_int_equal(freeze_at[1], 600);
+    assert_int_equal(freeze_at[2], 900);
+    assert_int_equal(freeze_at[3], 1500);
     assert_int_equal(freeze_at[4], 1800);
+    model_freeze_by_plasticity(&coarse, &random, 1, LAYERS, freeze_at);
+    assert_int_equal(freeze_at[0], 300);
+    assert_int_equal(freeze_at[1], never);
 }
 
 static void whatever_is_drawn_layers_freeze_front_to_back_at_evaluations(void **state)
@@ -115,7 +118,7 @@ int main(void)
         cmocka_unit_test(one_more_layer_every_interval),
         cmocka_unit_test(late_intervals_stop_at_never),
         cmocka_unit_test(a_share_of_the_learning_layers_is_pipetransformers_series),
-        cmocka_unit_test(plasticity_decays_by_the_same_ratio_from_layer_to_layer),
+        cmocka_unit_test(plasticity_lasts_longer_the_deeper_a_layer_is),
         cmocka_unit_test(whatever_is_drawn_layers_freeze_front_to_back_at_evaluations),
         cmocka_unit_test(another_seed_freezes_at_other_times),
     };
