@@ -23,6 +23,14 @@ void ana_inputs_add(ana_inputs *inputs, arena *memory, const char *name, model_o
     inputs->entries[inputs->count++] = (ana_input){name_copy, value_copy, origin};
 }
 
+bool ana_inputs_have(const ana_inputs *inputs, const char *name)
+{
+    for (int input = 0; input < inputs->count; input++) {
+        if (strcmp(inputs->entries[input].name, name) == 0) return true;
+    }
+    return false;
+}
+
 void ana_inputs_print(const ana_inputs *inputs, text_buffer *out)
 {
     int counts[MODEL_ORIGIN_KIND_COUNT] = {0};

@@ -27,6 +27,9 @@ typedef struct ana_inputs {
 void ana_inputs_add(ana_inputs *inputs, arena *memory, const char *name, model_origin_kind origin,
                     const char *format, ...) __attribute__((format(printf, 5, 6)));
 
+/// True if an input of this name is in the list: whoever gave it comes before a default.
+bool ana_inputs_have(const ana_inputs *inputs, const char *name);
+
 /// Appends the list for people; ends with the inputs counted by origin.
 void ana_inputs_print(const ana_inputs *inputs, text_buffer *out);
 

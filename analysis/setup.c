@@ -261,6 +261,14 @@ static status fill_machine(ana_setup *setup, arena *memory, error_message *err)
     return STATUS_OK;
 }
 
+/// Lists the value that stands where the study gives none.
+static void add_default(const ana_setup *setup, arena *memory, const char *name, const char *value)
+{
+    ana_inputs *inputs = &setup->study->inputs;
+    if (ana_inputs_have(inputs, name)) return;
+    ana_inputs_add(inputs, memory, name, MODEL_ORIGIN_ASSUMED, "%s", value);
+}
+
 /// Iterations, microbatches and tokens: the study's own before the trace's.
 static void fill_training(ana_setup *setup, arena *memory)
 {
@@ -286,16 +294,10 @@ static void fill_training(ana_setup *setup, arena *memory)
         ana_inputs_add(inputs, memory, "training.tokens_per_microbatch", source, "%" PRId64,
                        setup->tokens_per_microbatch);
     }
-    if (study->decision_ns == 0) {
-        ana_inputs_add(inputs, memory, "training.decision_ns", MODEL_ORIGIN_ASSUMED, "0 ns");
-    }
-    if (study->optimizer_step_ns == 0) {
-        ana_inputs_add(inputs, memory, "training.optimizer_step_ns", MODEL_ORIGIN_ASSUMED, "0 ns");
-    }
-    ana_inputs_add(inputs, memory, "training.step", MODEL_ORIGIN_ASSUMED, "%s",
-                   study->post_validation ? "post-validation" : "barrier");
-    ana_inputs_add(inputs, memory, "dynamism.change_ratio", MODEL_ORIGIN_ASSUMED, "%g",
-                   study->change_ratio);
+    add_default(setup, memory, "training.decision_ns", "0 ns");
+    add_default(setup, memory, "training.optimizer_step_ns", "0 ns");
+    add_default(setup, memory, "training.step", "barrier");
+    add_default(setup, memory, "dynamism.change_ratio", "0.25");
 }
 
 static status check_sizes(ana_setup *setup, error_message *err)

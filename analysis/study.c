@@ -92,21 +92,16 @@ static status read_dynamism(const ana_reading *reading, json_value dynamism)
                           "generated cases are not in this version; record a trace instead");
     }
     TRY(json_check_keys(dynamism, keys, ANA_COUNT_OF(keys), reading->err));
-    return json_double(json_member(dynamism, "change_ratio"), 0.001, 1000,
-                       &reading->study->change_ratio, reading->err);
+    return ana_read_double(reading, dynamism, "dynamism", "change_ratio", 0.001, 1000,
+                           &reading->study->change_ratio);
 }
 
-static status refuse_other_parts(const ana_reading *reading, json_value root)
+static status refuse_vary(const ana_reading *reading, json_value root)
 {
-    static const char *const later[] = {"repack", "vary"};
-    for (int index = 0; index < ANA_COUNT_OF(later); index++) {
-        const json_value part = json_member(root, later[index]);
-        if (!json_is_missing(part)) {
-            return json_error(part, STATUS_UNSUPPORTED, reading->err,
-                              "`dynmo simulate` of this version does not play it");
-        }
-    }
-    return STATUS_OK;
+    const json_value vary = json_member(root, "vary");
+    if (json_is_missing(vary)) return STATUS_OK;
+    return json_error(vary, STATUS_UNSUPPORTED, reading->err,
+                      "`dynmo simulate` of this version does not play it");
 }
 
 static status read_study(const ana_reading *reading, json_value root)
@@ -124,13 +119,14 @@ static status read_study(const ana_reading *reading, json_value root)
                           text);
     }
     TRY(ana_read_words(reading, json_member(root, "name"), &reading->study->name));
-    TRY(refuse_other_parts(reading, root));
+    TRY(refuse_vary(reading, root));
     TRY(read_costs(reading, root));
     TRY(ana_read_cluster(reading, json_member(root, "cluster")));
     TRY(ana_read_training(reading, json_member(root, "training")));
     TRY(ana_read_pipeline(reading, json_member(root, "pipeline")));
     TRY(ana_check_cluster_size(reading, json_member(root, "cluster")));
     TRY(read_dynamism(reading, json_member(root, "dynamism")));
+    TRY(ana_read_repack(reading, json_member(root, "repack"), "repack", &reading->study->repack));
     return ana_read_balancings(reading, root);
 }
 

@@ -5,7 +5,9 @@
 #include "analysis/inputs.h"
 #include "balance/balancer.h"
 #include "balance/machine.h"
+#include "balance/migration_plan.h"
 #include "balance/policy.h"
+#include "balance/repack.h"
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/status.h"
@@ -13,13 +15,24 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { ANA_BALANCINGS_MAX = 64 };
+enum { ANA_BALANCINGS_MAX = 64, ANA_SLOW_RANKS_MAX = 64 };
+
+/// How a row re-packs: options.rank_unit is 1, or decided with the machine where whole nodes are
+/// released.
+typedef struct ana_repack {
+    bal_repack_options options;
+    bool by_node; // only whole nodes are released
+} ana_repack;
 
 /// One row of a comparison.
 typedef struct ana_balancing {
     const bal_balancer *balancer;
     bal_policy policy;
     bal_weight weight;
+    bal_information information;
+    bool estimates_speed;
+    bal_migration_options migration;
+    ana_repack repack;
     const char *label; // unique; "partition on-change" unless the study names it
 } ana_balancing;
 
@@ -59,12 +72,20 @@ typedef struct ana_study {
 
     double change_ratio; // dynamism.change_ratio
 
+    ana_repack repack; // of rows with a policy that do not say otherwise
     ana_balancing balancings[ANA_BALANCINGS_MAX];
     int balancing_count;
 
     ana_inputs inputs;       // every value above that was given or defaulted
     json_document *document; // names above are borrowed from it or from the arena
 } ana_study;
+
+/// As files spell it: "none", "throughput", "gpu-time", "published", "coded", "first-fit",
+/// "best-fit", "round-robin", "halving". Static storage.
+const char *ana_repack_kind_name(bal_repack_kind kind);
+
+/// "release", "replicate", "lend". Static storage.
+const char *ana_released_use_name(bal_released_use use);
 
 /// Reads a study file. Release with ana_study_close.
 ///

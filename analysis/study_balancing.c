@@ -3,16 +3,15 @@
 #include <stdio.h>
 #include <string.h>
 
-static status read_weight(const ana_reading *reading, json_value by, bal_weight *weight)
+static status read_weight(const ana_reading *reading, json_value by, int *weight)
 {
-    if (json_is_missing(by)) return STATUS_OK;
     const char *text = NULL;
+    if (json_is_missing(by)) return STATUS_OK;
     TRY(json_string(by, &text, reading->err));
     for (int known = 0; known < BAL_WEIGHT_COUNT; known++) {
-        if (strcmp(text, bal_weight_names[known]) == 0) {
-            *weight = (bal_weight)known;
-            return STATUS_OK;
-        }
+        if (strcmp(text, bal_weight_names[known]) != 0) continue;
+        *weight = known;
+        return STATUS_OK;
     }
     return json_error(by, STATUS_FORMAT, reading->err,
                       "'%.40s' is not one of time, parameters, time+transfer", text);
@@ -30,16 +29,34 @@ static status find_balancer(const ana_reading *reading, json_value name,
                       bal_balancer_suggestion(text, suggestion));
 }
 
-/// "partition on-change", with the weight where it is not the balancer's own.
+/// "partition on-change", with what is not the balancer's or the policy's own.
 static const char *label_of(const ana_balancing *row, arena *memory)
 {
-    char policy[32];
+    char policy[BAL_POLICY_NAME_BYTES];
+    char slack[48] = "";
+    char hysteresis[48] = "";
     bal_policy_name(row->policy, policy);
     const bool own = row->weight == row->balancer->weight;
     const bool never = row->policy.kind == BAL_POLICY_NEVER;
-    char label[128];
-    snprintf(label, sizeof label, "%s%s%s%s%s", row->balancer->name, own ? "" : " by ",
-             own ? "" : bal_weight_names[row->weight], never ? "" : " ", never ? "" : policy);
+    const bool profile = row->information == BAL_INFORMATION_PROFILE;
+    const bool packs = row->repack.options.kind != BAL_REPACK_NONE;
+    const bool releases = row->repack.options.use == BAL_RELEASED_RELEASE;
+    const bal_migration_options *migration = &row->migration;
+    if (migration->slack_ratio > 0)
+        snprintf(slack, sizeof slack, " slack %g", migration->slack_ratio);
+    if (migration->hysteresis_ratio > 0) {
+        snprintf(hysteresis, sizeof hysteresis, " hysteresis %g", migration->hysteresis_ratio);
+    }
+    char label[256];
+    snprintf(label, sizeof label, "%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s", row->balancer->name,
+             own ? "" : " by ", own ? "" : bal_weight_names[row->weight], never ? "" : " ",
+             never ? "" : policy, profile ? "" : " ",
+             profile ? "" : bal_information_names[row->information],
+             row->estimates_speed ? " speed" : "", slack, migration->relabels ? " relabel" : "",
+             migration->overlaps ? " overlap" : "", hysteresis, packs ? " repack " : "",
+             packs ? ana_repack_kind_name(row->repack.options.kind) : "",
+             packs && !releases ? " " : "",
+             packs && !releases ? ana_released_use_name(row->repack.options.use) : "");
     return arena_string(memory, label);
 }
 
@@ -59,28 +76,95 @@ static status add_balancing(const ana_reading *reading, json_value place, ana_ba
     return STATUS_OK;
 }
 
-static status read_balancing(const ana_reading *reading, json_value object)
+static status read_policy(const ana_reading *reading, json_value policy, ana_balancing *row)
 {
-    static const char *const keys[] = {"balancer", "policy", "by", "label"};
-    ana_balancing row = {0};
+    const char *text = NULL;
+    error_message inner = {0};
+    if (json_is_missing(policy)) return STATUS_OK;
+    TRY(json_string(policy, &text, reading->err));
+    if (bal_policy_parse(text, &row->policy, &inner) != STATUS_OK) {
+        return json_error(policy, STATUS_FORMAT, reading->err, "%.200s", inner.message);
+    }
+    if (row->balancer->is_static && row->policy.kind != BAL_POLICY_NEVER) {
+        return json_error(policy, STATUS_FORMAT, reading->err,
+                          "'%s' decides once; its policy can only be never", row->balancer->name);
+    }
+    return STATUS_OK;
+}
+
+static status read_migration(const ana_reading *reading, json_value object, const char *section,
+                             bal_migration_options *migration)
+{
+    static const char *const keys[] = {"slack", "relabel", "overlap", "hysteresis"};
+    if (json_is_missing(object)) return STATUS_OK;
     TRY(json_check_keys(object, keys, ANA_COUNT_OF(keys), reading->err));
-    TRY(find_balancer(reading, json_member(object, "balancer"), &row.balancer));
-    row.weight = row.balancer->weight;
-    TRY(read_weight(reading, json_member(object, "by"), &row.weight));
-    const json_value policy = json_member(object, "policy");
-    if (!json_is_missing(policy)) {
-        const char *text = NULL;
-        TRY(json_string(policy, &text, reading->err));
-        error_message inner = {0};
-        if (bal_policy_parse(text, &row.policy, &inner) != STATUS_OK) {
-            return json_error(policy, STATUS_FORMAT, reading->err, "%s", inner.message);
+    TRY(ana_read_double(reading, object, section, "slack", 0, 10, &migration->slack_ratio));
+    TRY(ana_read_bool(reading, object, section, "relabel", &migration->relabels));
+    TRY(ana_read_bool(reading, object, section, "overlap", &migration->overlaps));
+    return ana_read_double(reading, object, section, "hysteresis", 0, 1,
+                           &migration->hysteresis_ratio);
+}
+
+/// What only a row whose plan may change can have; an owner per layer has no stages to choose from.
+static status check_dynamic_keys(const ana_reading *reading, json_value object,
+                                 const ana_balancing *row)
+{
+    static const char *const keys[] = {"information", "migration", "speed", "repack"};
+    for (int key = 0; key < ANA_COUNT_OF(keys); key++) {
+        const json_value member = json_member(object, keys[key]);
+        if (json_is_missing(member)) continue;
+        if (row->policy.kind == BAL_POLICY_NEVER) {
+            return json_error(member, STATUS_FORMAT, reading->err,
+                              "needs a policy other than never, which keeps the plan of the start");
         }
-        if (row.balancer->is_static && row.policy.kind != BAL_POLICY_NEVER) {
-            return json_error(policy, STATUS_FORMAT, reading->err,
-                              "'%s' decides once; its policy can only be never",
-                              row.balancer->name);
+        if (row->balancer->owns_freely && key > 0) {
+            return json_error(
+                member, STATUS_FORMAT, reading->err,
+                "'%s' gives layers owners, not stages, and is accounted in loads only",
+                row->balancer->name);
         }
     }
+    return STATUS_OK;
+}
+
+/// @param section "balancing[2]"
+static status read_dynamics(const ana_reading *reading, json_value object, const char *section,
+                            ana_balancing *row)
+{
+    static const char *const speeds[] = {"assumed", "estimated"};
+    char part[64];
+    int information = (int)row->information;
+    int speed = 0;
+    TRY(check_dynamic_keys(reading, object, row));
+    TRY(ana_read_choice(reading, object, section, "information", bal_information_names,
+                        BAL_INFORMATION_COUNT, &information));
+    TRY(ana_read_choice(reading, object, section, "speed", speeds, ANA_COUNT_OF(speeds), &speed));
+    row->information = (bal_information)information;
+    row->estimates_speed = speed == 1;
+    snprintf(part, sizeof part, "%s.migration", section);
+    TRY(read_migration(reading, json_member(object, "migration"), part, &row->migration));
+    snprintf(part, sizeof part, "%s.repack", section);
+    if (row->policy.kind != BAL_POLICY_NEVER && !row->balancer->owns_freely) {
+        row->repack = reading->study->repack;
+    }
+    return ana_read_repack(reading, json_member(object, "repack"), part, &row->repack);
+}
+
+static status read_balancing(const ana_reading *reading, json_value object, int index)
+{
+    static const char *const keys[] = {"balancer",  "policy", "by",     "information",
+                                       "migration", "speed",  "repack", "label"};
+    ana_balancing row = {0};
+    int weight = 0;
+    char section[32];
+    snprintf(section, sizeof section, "balancing[%d]", index);
+    TRY(json_check_keys(object, keys, ANA_COUNT_OF(keys), reading->err));
+    TRY(find_balancer(reading, json_member(object, "balancer"), &row.balancer));
+    weight = (int)row.balancer->weight;
+    TRY(read_weight(reading, json_member(object, "by"), &weight));
+    row.weight = (bal_weight)weight;
+    TRY(read_policy(reading, json_member(object, "policy"), &row));
+    TRY(read_dynamics(reading, object, section, &row));
     TRY(ana_read_words(reading, json_member(object, "label"), &row.label));
     return add_balancing(reading, object, row);
 }
@@ -100,7 +184,8 @@ static status default_balancings(const ana_reading *reading, json_value root)
         TRY(add_balancing(reading, root,
                           (ana_balancing){.balancer = balancer,
                                           .weight = balancer->weight,
-                                          .policy = {.kind = BAL_POLICY_ON_CHANGE}}));
+                                          .policy = {.kind = BAL_POLICY_ON_CHANGE},
+                                          .repack = reading->study->repack}));
     }
     return STATUS_OK;
 }
@@ -115,7 +200,7 @@ status ana_read_balancings(const ana_reading *reading, json_value root)
                           "needs an array of 1 to %d entries", ANA_BALANCINGS_MAX);
     }
     for (int index = 0; index < count; index++) {
-        TRY(read_balancing(reading, json_element(balancing, index)));
+        TRY(read_balancing(reading, json_element(balancing, index), index));
     }
     return STATUS_OK;
 }

@@ -11,7 +11,7 @@ enum { WORDS_BYTES_MAX = 100 };
 static status origin_of(const ana_reading *reading, const char *path, model_origin_kind *origin)
 {
     *origin = MODEL_ORIGIN_GIVEN;
-    char prefix[128];
+    char prefix[160];
     snprintf(prefix, sizeof prefix, "%s", path);
     json_value named = json_member(reading->sources, prefix);
     while (json_is_missing(named)) {
@@ -28,26 +28,27 @@ static status origin_of(const ana_reading *reading, const char *path, model_orig
                       "'%.40s' is not one of given, measured, fitted, preset, assumed", text);
 }
 
-static status add_given(const ana_reading *reading, const char *path, int64_t value,
-                        const char *unit)
+/// Lists what was read at "section.key".
+static status add_given(const ana_reading *reading, const char *section, const char *key,
+                        const char *value)
 {
+    char path[160];
     model_origin_kind origin;
+    snprintf(path, sizeof path, "%s%s%s", section, section[0] != '\0' ? "." : "", key);
     TRY(origin_of(reading, path, &origin));
-    ana_inputs_add(&reading->study->inputs, reading->memory, path, origin, "%" PRId64 "%s%s", value,
-                   unit[0] != '\0' ? " " : "", unit);
+    ana_inputs_add(&reading->study->inputs, reading->memory, path, origin, "%s", value);
     return STATUS_OK;
 }
 
-/// Reads an integer member if it is there; the path names it among the inputs.
 status ana_read_int64(const ana_reading *reading, json_value object, const char *section,
                       const char *key, const char *unit, int64_t min, int64_t max, int64_t *value)
 {
     const json_value member = json_member(object, key);
     if (json_is_missing(member)) return STATUS_OK;
     TRY(json_int64(member, min, max, value, reading->err));
-    char path[128];
-    snprintf(path, sizeof path, "%s.%s", section, key);
-    return add_given(reading, path, *value, unit);
+    char text[64];
+    snprintf(text, sizeof text, "%" PRId64 "%s%s", *value, unit[0] != '\0' ? " " : "", unit);
+    return add_given(reading, section, key, text);
 }
 
 status ana_read_int(const ana_reading *reading, json_value object, const char *section,
@@ -57,6 +58,46 @@ status ana_read_int(const ana_reading *reading, json_value object, const char *s
     TRY(ana_read_int64(reading, object, section, key, unit, min, max, &wide));
     *value = (int)wide;
     return STATUS_OK;
+}
+
+status ana_read_double(const ana_reading *reading, json_value object, const char *section,
+                       const char *key, double min, double max, double *value)
+{
+    const json_value member = json_member(object, key);
+    if (json_is_missing(member)) return STATUS_OK;
+    TRY(json_double(member, min, max, value, reading->err));
+    char text[64];
+    snprintf(text, sizeof text, "%.12g", *value);
+    return add_given(reading, section, key, text);
+}
+
+status ana_read_bool(const ana_reading *reading, json_value object, const char *section,
+                     const char *key, bool *value)
+{
+    const json_value member = json_member(object, key);
+    if (json_is_missing(member)) return STATUS_OK;
+    TRY(json_bool(member, value, reading->err));
+    return add_given(reading, section, key, *value ? "yes" : "no");
+}
+
+status ana_read_choice(const ana_reading *reading, json_value object, const char *section,
+                       const char *key, const char *const *names, int name_count, int *choice)
+{
+    const json_value member = json_member(object, key);
+    const char *text = NULL;
+    if (json_is_missing(member)) return STATUS_OK;
+    TRY(json_string(member, &text, reading->err));
+    for (int name = 0; name < name_count; name++) {
+        if (strcmp(text, names[name]) != 0) continue;
+        *choice = name;
+        return add_given(reading, section, key, text);
+    }
+    char known[160] = "";
+    for (int name = 0; name < name_count; name++) {
+        const size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s%s", name > 0 ? ", " : "", names[name]);
+    }
+    return json_error(member, STATUS_FORMAT, reading->err, "'%.40s' is not one of %s", text, known);
 }
 
 /// A path in the file, made relative to the file's folder. NULL if out of memory.

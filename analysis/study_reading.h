@@ -28,6 +28,19 @@ status ana_read_int64(const ana_reading *reading, json_value object, const char 
 status ana_read_int(const ana_reading *reading, json_value object, const char *section,
                     const char *key, const char *unit, int min, int max, int *value);
 
+status ana_read_double(const ana_reading *reading, json_value object, const char *section,
+                       const char *key, double min, double max, double *value);
+status ana_read_bool(const ana_reading *reading, json_value object, const char *section,
+                     const char *key, bool *value);
+
+/// Reads one of several names in the same way.
+///
+/// @param names  [name_count]
+/// @param choice out: its index; untouched if the member is missing
+/// @return STATUS_FORMAT naming the text and all names
+status ana_read_choice(const ana_reading *reading, json_value object, const char *section,
+                       const char *key, const char *const *names, int name_count, int *choice);
+
 /// Reads a path; one that is not absolute is meant from the study's folder.
 ///
 /// @param shipped files that can be meant by their names, or NULL: there are none
@@ -42,6 +55,12 @@ status ana_read_cluster(const ana_reading *reading, json_value cluster);
 status ana_read_training(const ana_reading *reading, json_value training);
 status ana_read_pipeline(const ana_reading *reading, json_value pipeline);
 status ana_read_balancings(const ana_reading *reading, json_value root);
+
+/// Reads how to re-pack into repack, which holds what stands for keys that are missing.
+///
+/// @param section "repack" or that of a row: "balancing[2].repack"
+status ana_read_repack(const ana_reading *reading, json_value object, const char *section,
+                       ana_repack *repack);
 
 /// The GPUs of the cluster against those that training and pipeline need.
 ///

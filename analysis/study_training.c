@@ -8,15 +8,10 @@ enum { LAYER_LENGTH_MAX = 1 << 24 };
 
 static status read_step(const ana_reading *reading, json_value training)
 {
-    const json_value step = json_member(training, "step");
-    if (json_is_missing(step)) return STATUS_OK;
-    const char *text = NULL;
-    TRY(json_string(step, &text, reading->err));
-    if (strcmp(text, "barrier") != 0 && strcmp(text, "post-validation") != 0) {
-        return json_error(step, STATUS_FORMAT, reading->err,
-                          "'%.40s' is not one of barrier, post-validation", text);
-    }
-    reading->study->post_validation = strcmp(text, "post-validation") == 0;
+    static const char *const steps[] = {"barrier", "post-validation"};
+    int step = 0;
+    TRY(ana_read_choice(reading, training, "training", "step", steps, ANA_COUNT_OF(steps), &step));
+    reading->study->post_validation = step == 1;
     return STATUS_OK;
 }
 
