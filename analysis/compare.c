@@ -11,7 +11,7 @@ static double rate(const ana_setup *setup, int64_t total_ns)
     const double units =
         setup->tokens_per_microbatch > 0 ? (double)setup->tokens_per_microbatch : 1.0;
     const double per_iteration =
-        units * (double)setup->microbatch_count * (double)setup->study->data_parallel;
+        units * (double)setup->microbatch_count * (double)setup->study->parallel.data;
     if (total_ns <= 0) return 0;
     return per_iteration * (double)setup->iteration_count / ((double)total_ns / 1e9);
 }
@@ -29,7 +29,7 @@ static sim_training training_of(const ana_setup *setup, const ana_balancing *bal
         .chunk_count = study->chunk_count,
         .schedule = study->schedule,
         .post_validation = study->post_validation,
-        .data_parallel = study->data_parallel,
+        .data_parallel = study->parallel.data,
         .optimizer_step_ns = study->optimizer_step_ns,
         .decision_ns = study->decision_ns,
         .change_ratio = study->change_ratio,

@@ -127,7 +127,7 @@ static status put_plan(ana_recording *recording, const sim_training_iteration *i
         .schedule = setup->study->schedule,
         .microbatch_count = setup->microbatch_count,
         .stage_ranks = recording->stage_ranks,
-        .data_parallel = setup->study->data_parallel,
+        .data_parallel = setup->study->parallel.data,
         .embedding = setup->embedding,
         .head = setup->head,
     };

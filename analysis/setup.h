@@ -2,8 +2,8 @@
 /// in, and the origin of each.
 #pragma once
 
+#include "analysis/completion.h"
 #include "analysis/study.h"
-#include "balance/collective.h"
 #include "balance/machine.h"
 #include "balance/ports.h"
 #include "base/arena.h"
@@ -15,21 +15,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/// Costs from an iteration on, with what their source does not know completed by stated
-/// assumptions.
-typedef struct ana_completion {
-    bal_cost_source inner;
-    int first_iteration; // of the source: what the replay calls iteration 0
-    int64_t state_bytes_per_parameter;
-    int64_t *state_bytes;  // [layer_count] scratch
-    bal_group replicas;    // that reduce their gradients
-    int64_t *reduction_ns; // [layer_count] scratch
-} ana_completion;
+/// Weights, gradients and Adam's moments in fp32.
+enum { ANA_STATE_BYTES_DEFAULT = 16 };
 
 typedef struct ana_setup {
     ana_study *study;
     bal_cost_source source;
-    bal_machine machine; // rank_count is the number of stages
+    bal_machine machine; // of one pipeline: rank_count is the number of stages
     int first_iteration; // of the trace: what the replay calls iteration 0
     int iteration_count;
     int microbatch_count;
@@ -38,6 +30,9 @@ typedef struct ana_setup {
     bool head;                     // the last layer is the LM head
     int64_t tokens_per_microbatch; // 0: not known; throughput is then in microbatches
 
+    model_hardware hardware; // with the study's links and GPUs per node
+    bool hardware_is_named;  // by the study; false: h100-sxm stands in, for its links
+    bal_cost_source base;    // what the trace or the model says
     ana_completion completion;
     trace_store *store; // of the trace; NULL: from a model
     trace_reader *reader;
@@ -54,9 +49,8 @@ typedef struct ana_setup {
 ///   memory limit and 8 GPUs per node
 /// - bytes of state that the trace does not hold: parameters x state_bytes_per_parameter (16)
 /// - bytes held from B to W that the trace does not hold: all of the activations
-/// - with data_parallel > 1 the gradients of a layer are reduced in a ring over the links between
-///   nodes, 4 bytes per parameter, where the source does not say how long that takes; parameters
-///   unknown: STATUS_INVALID
+/// - with data_parallel > 1 the gradients are reduced in 4 bytes per parameter; parameters unknown:
+///   STATUS_INVALID
 ///
 /// @param setup must stay where it is; release with ana_setup_close
 /// @return what the store, the model or the hardware file refuse; STATUS_INVALID if the trace has

@@ -11,13 +11,17 @@ enum { STUDY_BYTES_MAX = 16 << 20 };
 
 static status read_trace(const ana_reading *reading, json_value trace)
 {
-    static const char *const keys[] = {"store", "name", "first_iteration"};
+    static const char *const keys[] = {"store", "name", "first_iteration", "model"};
     if (json_is_string(trace))
         return ana_read_path(reading, trace, NULL, &reading->study->trace_path);
     TRY(json_check_keys(trace, keys, ANA_COUNT_OF(keys), reading->err));
     TRY(ana_read_path(reading, json_member(trace, "store"), NULL, &reading->study->trace_path));
     TRY(ana_read_int(reading, trace, "trace", "first_iteration", "", 0, ANA_ITERATIONS_MAX,
                      &reading->study->first_iteration));
+    const json_value model = json_member(trace, "model");
+    if (!json_is_missing(model)) {
+        TRY(ana_read_path(reading, model, model_shipped_configs, &reading->study->trace_model));
+    }
     const json_value name = json_member(trace, "name");
     return json_is_missing(name) ? STATUS_OK
                                  : json_string(name, &reading->study->trace_name, reading->err);
@@ -52,6 +56,7 @@ static void drop_trace(ana_study *study)
     study->inputs.count = kept;
     study->trace_path = NULL;
     study->trace_name = NULL;
+    study->trace_model = NULL;
     study->first_iteration = -1;
 }
 
@@ -70,6 +75,21 @@ static void override_costs(ana_study *study, const char *trace_path, const char 
     }
 }
 
+/// A trace has been recorded as it is.
+static status check_model_keys(const ana_study *study, error_message *err)
+{
+    static const char *const keys[] = {"dtype", "attention", "layers", "recompute", "sharding"};
+    const json_value training = json_member(json_root(study->document), "training");
+    if (study->model != NULL) return STATUS_OK;
+    for (int key = 0; key < ANA_COUNT_OF(keys); key++) {
+        const json_value member = json_member(training, keys[key]);
+        if (json_is_missing(member)) continue;
+        return json_error(member, STATUS_FORMAT, err,
+                          "the times of a trace are as recorded; only a model's depend on it");
+    }
+    return STATUS_OK;
+}
+
 static status check_costs(const ana_study *study, error_message *err)
 {
     if (study->trace_path == NULL && study->model == NULL) {
@@ -80,16 +100,20 @@ static status check_costs(const ana_study *study, error_message *err)
         return error_set(err, STATUS_FORMAT, "%s: 'model' needs 'hardware' to turn it into times",
                          study->path);
     }
-    return STATUS_OK;
+    return check_model_keys(study, err);
 }
 
+/// The case's own parameters are checked with the costs that it is put over.
 static status read_dynamism(const ana_reading *reading, json_value dynamism)
 {
-    static const char *const keys[] = {"change_ratio"};
+    static const char *const keys[] = {"case", "change_ratio"};
+    const json_value change_ratio = json_member(dynamism, "change_ratio");
     if (json_is_missing(dynamism)) return STATUS_OK;
     if (!json_is_missing(json_member(dynamism, "case"))) {
-        return json_error(json_member(dynamism, "case"), STATUS_UNSUPPORTED, reading->err,
-                          "generated cases are not in this version; record a trace instead");
+        reading->study->dynamism = dynamism;
+        if (json_is_missing(change_ratio)) return STATUS_OK;
+        return json_error(change_ratio, STATUS_FORMAT, reading->err,
+                          "a case announces its changes; only those of a trace are detected");
     }
     TRY(json_check_keys(dynamism, keys, ANA_COUNT_OF(keys), reading->err));
     return ana_read_double(reading, dynamism, "dynamism", "change_ratio", 0.001, 1000,
@@ -106,9 +130,9 @@ static status refuse_vary(const ana_reading *reading, json_value root)
 
 static status read_study(const ana_reading *reading, json_value root)
 {
-    static const char *const keys[] = {"schema",  "name",     "trace",    "model",    "hardware",
-                                       "cluster", "training", "pipeline", "dynamism", "balancing",
-                                       "repack",  "vary",     "sources"};
+    static const char *const keys[] = {"schema",  "name",     "trace",     "model",    "hardware",
+                                       "cluster", "training", "pipeline",  "dynamism", "balancing",
+                                       "repack",  "vary",     "foresight", "sources"};
     TRY(json_check_keys(root, keys, ANA_COUNT_OF(keys), reading->err));
     const json_value schema = json_member(root, "schema");
     const char *text = NULL;
@@ -124,8 +148,9 @@ static status read_study(const ana_reading *reading, json_value root)
     TRY(ana_read_cluster(reading, json_member(root, "cluster")));
     TRY(ana_read_training(reading, json_member(root, "training")));
     TRY(ana_read_pipeline(reading, json_member(root, "pipeline")));
-    TRY(ana_check_cluster_size(reading, json_member(root, "cluster")));
+    TRY(ana_read_slow_ranks(reading, json_member(root, "cluster")));
     TRY(read_dynamism(reading, json_member(root, "dynamism")));
+    TRY(ana_read_bool(reading, root, "", "foresight", &reading->study->foresight));
     TRY(ana_read_repack(reading, json_member(root, "repack"), "repack", &reading->study->repack));
     return ana_read_balancings(reading, root);
 }
@@ -165,7 +190,9 @@ static status open_bytes(const char *path, const char *bytes, size_t length,
         .memory_bytes = -1,
         .intra_node = {.latency_ns = -1},
         .inter_node = {.latency_ns = -1},
-        .data_parallel = 1,
+        .parallel = {.data = 1, .tensor = 1, .expert = 1, .context = 1},
+        .gradient_bytes_per_parameter = 4,
+        .foresight = true,
         .schedule = "zb-h1",
         .change_ratio = 0.25,
         .first_iteration = -1,

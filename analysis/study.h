@@ -11,6 +11,9 @@
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/status.h"
+#include "models/dtype.h"
+#include "models/parallel.h"
+#include "sim/training.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -45,32 +48,44 @@ typedef struct ana_study {
     const char *trace_path; // NULL: model and hardware
     const char *trace_name; // NULL: the store's only or newest
     int first_iteration;    // of the trace; those before it are left out, as warm-up; -1: not given
-    const char *model;      // path or shipped name
-    const char *hardware;   // path or shipped name; also gives links and memory to a trace's study
+    const char *trace_model; // path or shipped name of the model that was traced; NULL: not given
+    const char *model;       // path or shipped name
+    const char *hardware;    // path or shipped name; also gives links and memory to a trace's study
 
     // cluster; 0 or negative: not given, the hardware or a stated default decides
+    int node_count;
     int gpus_per_node;
     int64_t memory_bytes; // -1: not given; 0: not limited
     bal_link intra_node;  // latency_ns -1: not given
     bal_link inter_node;  // latency_ns -1: not given
+    sim_slow_rank slow_ranks[ANA_SLOW_RANKS_MAX];
+    int slow_rank_count;
 
     // training; 0: not given, the trace decides
     int iteration_count;
     int sequence_length;
     int microbatch_size;
     int microbatch_count;
-    int data_parallel;
-    int64_t decision_ns; // time of one decision, charged with every rebalance
+    model_parallel parallel;     // degrees are 1 or more
+    model_dtype dtype;           // with a model; MODEL_DTYPE_UNKNOWN: not given
+    const char *attention;       // with a model; NULL: not given
+    int transformer_layer_count; // with a model
+    int64_t decision_ns;         // time of one decision, whether or not layers move
+    int64_t profile_ns;          // time that profiling adds to an iteration
     int64_t optimizer_step_ns;
-    int state_bytes_per_parameter; // weights, gradients, optimizer; where the trace does not say
-    bool post_validation;          // step without the global barrier: an iteration lasts the span
+    int state_bytes_per_parameter;    // weights, gradients, optimizer; where the trace does not say
+    int gradient_bytes_per_parameter; // in the reduction between replicas
+    sim_reduction_overlap reduction_overlap;
+    bool post_validation; // step without the global barrier: an iteration lasts the span
 
     // pipeline
     int stage_count;
     int chunk_count; // 0: the schedule's own
     const char *schedule;
 
+    json_value dynamism; // the object with a "case"; missing: costs change as the trace's do
     double change_ratio; // dynamism.change_ratio
+    bool foresight;      // rows are also replayed with forecasts and with perfect foresight
 
     ana_repack repack; // of rows with a policy that do not say otherwise
     ana_balancing balancings[ANA_BALANCINGS_MAX];

@@ -1,6 +1,5 @@
 #include "analysis/study_reading.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 
 static status read_link(const ana_reading *reading, json_value links, const char *key,
@@ -28,13 +27,13 @@ static status read_link(const ana_reading *reading, json_value links, const char
 
 status ana_read_cluster(const ana_reading *reading, json_value cluster)
 {
-    static const char *const keys[] = {"nodes", "gpus_per_node", "memory_bytes", "links"};
+    static const char *const keys[] = {"nodes", "gpus_per_node", "memory_bytes", "links",
+                                       "slow_ranks"};
     static const char *const link_keys[] = {"intra", "inter"};
     ana_study *study = reading->study;
     if (json_is_missing(cluster)) return STATUS_OK;
     TRY(json_check_keys(cluster, keys, ANA_COUNT_OF(keys), reading->err));
-    int nodes = 0;
-    TRY(ana_read_int(reading, cluster, "cluster", "nodes", "", 1, 1 << 20, &nodes));
+    TRY(ana_read_int(reading, cluster, "cluster", "nodes", "", 1, 1 << 20, &study->node_count));
     TRY(ana_read_int(reading, cluster, "cluster", "gpus_per_node", "", 1, 1 << 16,
                      &study->gpus_per_node));
     TRY(ana_read_int64(reading, cluster, "cluster", "memory_bytes", "B", 0, JSON_INTEGER_MAX,
@@ -46,19 +45,47 @@ status ana_read_cluster(const ana_reading *reading, json_value cluster)
     return read_link(reading, links, "inter", &study->inter_node);
 }
 
-status ana_check_cluster_size(const ana_reading *reading, json_value cluster)
+static status read_slow_rank(const ana_reading *reading, json_value object, int index)
 {
-    const json_value nodes = json_member(cluster, "nodes");
-    const ana_study *study = reading->study;
-    if (json_is_missing(nodes) || study->gpus_per_node == 0) return STATUS_OK;
-    int node_count = 0;
-    TRY(json_int(nodes, 1, 1 << 20, &node_count, reading->err));
-    const int64_t gpus = (int64_t)node_count * study->gpus_per_node;
-    const int64_t needed = (int64_t)study->stage_count * study->data_parallel;
-    if (needed > gpus) {
-        return json_error(nodes, STATUS_INFEASIBLE, reading->err,
-                          "%d stages x %d replicas need %" PRId64 " GPUs, the cluster has %" PRId64,
-                          study->stage_count, study->data_parallel, needed, gpus);
+    static const char *const keys[] = {"rank", "speed", "from", "to"};
+    ana_study *study = reading->study;
+    char section[48];
+    double speed = 0;
+    int last = ANA_ITERATIONS_MAX;
+    sim_slow_rank slow = {.rank = -1};
+    snprintf(section, sizeof section, "cluster.slow_ranks[%d]", index);
+    TRY(json_check_keys(object, keys, ANA_COUNT_OF(keys), reading->err));
+    TRY(ana_read_int(reading, object, section, "rank", "", 0, study->stage_count - 1, &slow.rank));
+    TRY(ana_read_double(reading, object, section, "speed", 0.001, 1000, &speed));
+    if (slow.rank < 0 || speed <= 0) {
+        return json_error(object, STATUS_FORMAT, reading->err, "'%s' is missing",
+                          slow.rank < 0 ? "rank" : "speed");
+    }
+    TRY(ana_read_int(reading, object, section, "from", "", 0, ANA_ITERATIONS_MAX,
+                     &slow.first_iteration));
+    TRY(ana_read_int(reading, object, section, "to", "", 0, ANA_ITERATIONS_MAX, &last));
+    if (last < slow.first_iteration) {
+        return json_error(object, STATUS_FORMAT, reading->err,
+                          "ends at iteration %d, before it begins at %d", last,
+                          slow.first_iteration);
+    }
+    slow.time_factor = 1 / speed;
+    slow.end_iteration = last + 1;
+    study->slow_ranks[study->slow_rank_count++] = slow;
+    return STATUS_OK;
+}
+
+status ana_read_slow_ranks(const ana_reading *reading, json_value cluster)
+{
+    const json_value ranks = json_member(cluster, "slow_ranks");
+    const int count = json_count(ranks);
+    if (json_is_missing(ranks)) return STATUS_OK;
+    if (!json_is_array(ranks) || count > ANA_SLOW_RANKS_MAX) {
+        return json_error(ranks, STATUS_FORMAT, reading->err, "needs an array of at most %d",
+                          ANA_SLOW_RANKS_MAX);
+    }
+    for (int index = 0; index < count; index++) {
+        TRY(read_slow_rank(reading, json_element(ranks, index), index));
     }
     return STATUS_OK;
 }

@@ -62,7 +62,5 @@ status ana_read_balancings(const ana_reading *reading, json_value root);
 status ana_read_repack(const ana_reading *reading, json_value object, const char *section,
                        ana_repack *repack);
 
-/// The GPUs of the cluster against those that training and pipeline need.
-///
-/// @return STATUS_INFEASIBLE if they are too few
-status ana_check_cluster_size(const ana_reading *reading, json_value cluster);
+/// The slow ranks of the cluster: behind the pipeline, which says which ranks there are.
+status ana_read_slow_ranks(const ana_reading *reading, json_value cluster);

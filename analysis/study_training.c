@@ -15,14 +15,109 @@ static status read_step(const ana_reading *reading, json_value training)
     return STATUS_OK;
 }
 
+/// How the replicas and the GPUs of a stage divide the work.
+static status read_parallel(const ana_reading *reading, json_value training)
+{
+    static const char *const section = "training";
+    const char *recompute_names[MODEL_RECOMPUTE_COUNT];
+    const char *sharding_names[MODEL_SHARDING_COUNT];
+    const char *order_names[MODEL_RANK_ORDER_COUNT];
+    model_parallel *parallel = &reading->study->parallel;
+    int recompute = (int)parallel->recompute;
+    int sharding = (int)parallel->sharding;
+    int order = (int)parallel->order;
+    for (int index = 0; index < MODEL_RECOMPUTE_COUNT; index++) {
+        recompute_names[index] = model_recompute_name((model_recompute)index);
+    }
+    for (int index = 0; index < MODEL_SHARDING_COUNT; index++) {
+        sharding_names[index] = model_sharding_name((model_sharding)index);
+    }
+    for (int index = 0; index < MODEL_RANK_ORDER_COUNT; index++) {
+        order_names[index] = model_rank_order_name((model_rank_order)index);
+    }
+    TRY(ana_read_int(reading, training, section, "data_parallel", "replicas", 1, MODEL_DEGREE_MAX,
+                     &parallel->data));
+    TRY(ana_read_int(reading, training, section, "tensor_parallel", "GPUs", 1, MODEL_DEGREE_MAX,
+                     &parallel->tensor));
+    TRY(ana_read_int(reading, training, section, "expert_parallel", "GPUs", 1, MODEL_DEGREE_MAX,
+                     &parallel->expert));
+    TRY(ana_read_int(reading, training, section, "context_parallel", "GPUs", 1, MODEL_DEGREE_MAX,
+                     &parallel->context));
+    TRY(ana_read_bool(reading, training, section, "sequence_parallel", &parallel->sequence));
+    TRY(ana_read_choice(reading, training, section, "recompute", recompute_names,
+                        MODEL_RECOMPUTE_COUNT, &recompute));
+    TRY(ana_read_choice(reading, training, section, "sharding", sharding_names,
+                        MODEL_SHARDING_COUNT, &sharding));
+    TRY(ana_read_choice(reading, training, section, "rank_order", order_names,
+                        MODEL_RANK_ORDER_COUNT, &order));
+    parallel->recompute = (model_recompute)recompute;
+    parallel->sharding = (model_sharding)sharding;
+    parallel->order = (model_rank_order)order;
+    return STATUS_OK;
+}
+
+/// What the cost model asks, and a trace has answered already.
+static status read_model_training(const ana_reading *reading, json_value training)
+{
+    static const char *const section = "training";
+    static const char *const attentions[] = {"flash", "unfused"};
+    const char *dtypes[MODEL_DTYPE_COUNT - 1];
+    ana_study *study = reading->study;
+    int dtype = (int)study->dtype - 1;
+    int attention = -1;
+    for (int index = 1; index < MODEL_DTYPE_COUNT; index++) {
+        dtypes[index - 1] = model_dtype_name((model_dtype)index);
+    }
+    TRY(ana_read_choice(reading, training, section, "dtype", dtypes, ANA_COUNT_OF(dtypes), &dtype));
+    TRY(ana_read_choice(reading, training, section, "attention", attentions,
+                        ANA_COUNT_OF(attentions), &attention));
+    TRY(ana_read_int(reading, training, section, "layers", "transformer layers", 1, BAL_LAYERS_MAX,
+                     &study->transformer_layer_count));
+    study->dtype = (model_dtype)(dtype + 1);
+    if (attention >= 0) study->attention = attentions[attention];
+    return STATUS_OK;
+}
+
+static status read_times(const ana_reading *reading, json_value training)
+{
+    static const char *const section = "training";
+    const int64_t longest = INT64_C(1000000000000);
+    ana_study *study = reading->study;
+    TRY(ana_read_int64(reading, training, section, "decision_ns", "ns", 0, longest,
+                       &study->decision_ns));
+    TRY(ana_read_int64(reading, training, section, "profile_ns", "ns", 0, longest,
+                       &study->profile_ns));
+    return ana_read_int64(reading, training, section, "optimizer_step_ns", "ns", 0, longest,
+                          &study->optimizer_step_ns);
+}
+
 status ana_read_training(const ana_reading *reading, json_value training)
 {
-    static const char *const keys[] = {
-        "iterations",    "sequence_length", "microbatch_size",   "microbatches",
-        "data_parallel", "decision_ns",     "optimizer_step_ns", "state_bytes_per_parameter",
-        "step"};
+    static const char *const keys[] = {"iterations",
+                                       "sequence_length",
+                                       "microbatch_size",
+                                       "microbatches",
+                                       "data_parallel",
+                                       "tensor_parallel",
+                                       "expert_parallel",
+                                       "context_parallel",
+                                       "sequence_parallel",
+                                       "recompute",
+                                       "sharding",
+                                       "rank_order",
+                                       "dtype",
+                                       "attention",
+                                       "layers",
+                                       "decision_ns",
+                                       "profile_ns",
+                                       "optimizer_step_ns",
+                                       "state_bytes_per_parameter",
+                                       "gradient_bytes_per_parameter",
+                                       "reduction_overlap",
+                                       "step"};
     const char *const section = "training";
     ana_study *study = reading->study;
+    int overlap = (int)study->reduction_overlap;
     if (json_is_missing(training)) return STATUS_OK;
     TRY(json_check_keys(training, keys, ANA_COUNT_OF(keys), reading->err));
     TRY(ana_read_int(reading, training, section, "iterations", "", 1, ANA_ITERATIONS_MAX,
@@ -33,14 +128,16 @@ status ana_read_training(const ana_reading *reading, json_value training)
                      &study->microbatch_size));
     TRY(ana_read_int(reading, training, section, "microbatches", "", 1, BAL_MICROBATCHES_MAX,
                      &study->microbatch_count));
-    TRY(ana_read_int(reading, training, section, "data_parallel", "replicas", 1, 1 << 20,
-                     &study->data_parallel));
-    TRY(ana_read_int64(reading, training, section, "decision_ns", "ns", 0, INT64_C(1000000000000),
-                       &study->decision_ns));
-    TRY(ana_read_int64(reading, training, section, "optimizer_step_ns", "ns", 0,
-                       INT64_C(1000000000000), &study->optimizer_step_ns));
+    TRY(read_parallel(reading, training));
+    TRY(read_model_training(reading, training));
+    TRY(read_times(reading, training));
     TRY(ana_read_int(reading, training, section, "state_bytes_per_parameter", "B", 1, 64,
                      &study->state_bytes_per_parameter));
+    TRY(ana_read_int(reading, training, section, "gradient_bytes_per_parameter", "B", 1, 8,
+                     &study->gradient_bytes_per_parameter));
+    TRY(ana_read_choice(reading, training, section, "reduction_overlap",
+                        sim_reduction_overlap_names, SIM_REDUCTION_OVERLAP_COUNT, &overlap));
+    study->reduction_overlap = (sim_reduction_overlap)overlap;
     return read_step(reading, training);
 }
 

@@ -66,7 +66,7 @@ static void a_short_study_gets_stated_defaults(void **state)
 
     assert_string_equal(study.trace_path, trace); // relative to the study, not to the caller
     assert_string_equal(study.schedule, "zb-h1");
-    assert_int_equal(study.data_parallel, 1);
+    assert_int_equal(study.parallel.data, 1);
     assert_int_equal(study.balancing_count, 5);
     assert_string_equal(study.balancings[0].label, "even");
     assert_string_equal(study.balancings[3].label, "partition on-change");
@@ -203,9 +203,6 @@ static void numbers_outside_their_limits_are_refused(void **state)
                    STATUS_FORMAT,
                    ": cluster.links.inter.bytes_per_s: missing; a link needs latency_ns and "
                    "bytes_per_s");
-    assert_refused(STUDY(STAGES ",\"cluster\":{\"nodes\":1,\"gpus_per_node\":3}"),
-                   STATUS_INFEASIBLE,
-                   ": cluster.nodes: 4 stages x 1 replicas need 4 GPUs, the cluster has 3");
 }
 
 static void contradictions_and_parts_of_later_versions_are_refused(void **state)
@@ -228,6 +225,104 @@ static void contradictions_and_parts_of_later_versions_are_refused(void **state)
                    ": balancing[1]: the label 'even' is used twice; give one of them a 'label'");
 }
 
+#define ROW(keys) STUDY(STAGES ",\"balancing\":[{\"balancer\":\"partition\"" keys "}]")
+#define ON_CHANGE ",\"policy\":\"on-change\""
+
+static void a_row_says_how_it_looks_ahead_migrates_and_packs(void **state)
+{
+    (void)state;
+    const study_file file = write_study(
+        STUDY(STAGES ",\"repack\":{\"kind\":\"throughput\",\"tolerance\":0.1,\"unit\":\"node\"},"
+                     "\"foresight\":false,\"balancing\":[{\"balancer\":\"partition\"},"
+                     "{\"balancer\":\"partition\",\"policy\":\"shadow\"},"
+                     "{\"balancer\":\"diffusion\",\"policy\":\"threshold:0.05\","
+                     "\"information\":\"forecast\",\"speed\":\"estimated\",\"migration\":"
+                     "{\"slack\":0.03,\"relabel\":true,\"overlap\":true,\"hysteresis\":0.01},"
+                     "\"repack\":{\"kind\":\"published\",\"target\":2,\"use\":\"lend\"}}]"));
+    arena *memory = arena_create(4096);
+    ana_study study;
+
+    assert_int_equal(ana_study_open(file.path, NULL, NULL, NULL, memory, &study, NULL), STATUS_OK);
+
+    const ana_balancing *row = study.balancings;
+    assert_false(study.foresight);
+    assert_int_equal(row[0].repack.options.kind, BAL_REPACK_NONE); // never: keeps its ranks too
+    assert_int_equal(row[1].repack.options.kind, BAL_REPACK_THROUGHPUT);
+    assert_true(row[1].repack.by_node);
+    assert_string_equal(row[1].label, "partition shadow repack throughput");
+    assert_int_equal(row[2].information, BAL_INFORMATION_FORECAST);
+    assert_true(row[2].estimates_speed && row[2].migration.relabels && row[2].migration.overlaps);
+    assert_true(row[2].migration.slack_ratio == 0.03 && row[2].migration.hysteresis_ratio == 0.01);
+    assert_int_equal(row[2].repack.options.target_rank_count, 2);
+    assert_string_equal(row[2].label, "diffusion threshold:0.05 forecast speed slack 0.03 relabel "
+                                      "overlap hysteresis 0.01 repack published lend");
+    assert_true(ana_inputs_have(&study.inputs, "balancing[2].migration.slack"));
+    ana_study_close(&study);
+    arena_destroy(memory);
+    remove_study(&file);
+}
+
+static void what_a_row_cannot_do_is_refused(void **state)
+{
+    (void)state;
+    assert_refused(ROW(",\"information\":\"foresight\""), STATUS_FORMAT,
+                   ": balancing[0].information: needs a policy other than never, which keeps the "
+                   "plan of the start");
+    assert_refused(ROW(ON_CHANGE ",\"information\":\"oracle\""), STATUS_FORMAT,
+                   ": balancing[0].information: 'oracle' is not one of profile, forecast, "
+                   "foresight");
+    assert_refused(ROW(ON_CHANGE ",\"migration\":{\"slak\":1}"), STATUS_FORMAT,
+                   ": balancing[0].migration: unknown key 'slak'; did you mean 'slack'?");
+    assert_refused(ROW(ON_CHANGE ",\"migration\":{\"relabel\":1}"), STATUS_FORMAT,
+                   ": balancing[0].migration.relabel: is not true or false");
+    assert_refused(ROW(ON_CHANGE ",\"migration\":{\"hysteresis\":-0.1}"), STATUS_FORMAT,
+                   ": balancing[0].migration.hysteresis: -0.1 is outside [0, 1]");
+    assert_refused(STUDY(STAGES ",\"balancing\":[{\"balancer\":\"diffusion-coded\"" ON_CHANGE
+                                ",\"migration\":{}}]"),
+                   STATUS_FORMAT,
+                   ": balancing[0].migration: 'diffusion-coded' gives layers owners, not stages, "
+                   "and is accounted in loads only");
+    assert_refused(ROW(ON_CHANGE ",\"repack\":{}"), STATUS_FORMAT,
+                   ": balancing[0].repack: 'kind' is missing");
+    assert_refused(ROW(ON_CHANGE ",\"repack\":{\"kind\":\"halve\"}"), STATUS_FORMAT,
+                   ": balancing[0].repack.kind: 'halve' is not one of none, throughput, gpu-time, "
+                   "published, coded, first-fit, best-fit, round-robin, halving");
+    assert_refused(ROW(ON_CHANGE ",\"repack\":{\"kind\":\"coded\"}"), STATUS_FORMAT,
+                   ": balancing[0].repack: 'coded' needs 'target', the number of ranks to pack "
+                   "onto");
+    assert_refused(ROW(ON_CHANGE ",\"repack\":{\"kind\":\"gpu-time\",\"target\":2}"), STATUS_FORMAT,
+                   ": balancing[0].repack.target: only 'published' and 'coded' have it, not "
+                   "'gpu-time'");
+    assert_refused(STUDY(STAGES ",\"repack\":{\"kind\":\"throughput\",\"unit\":\"rack\"}"),
+                   STATUS_FORMAT, ": repack.unit: 'rack' is not one of rank, node");
+}
+
+static void training_and_cluster_are_refused_by_key(void **state)
+{
+    (void)state;
+    assert_refused(STUDY(STAGES ",\"training\":{\"tensor_parallel\":0}"), STATUS_FORMAT,
+                   ": training.tensor_parallel: 0 is outside [1, 65536]");
+    assert_refused(STUDY(STAGES ",\"training\":{\"recompute\":\"partial\"}"), STATUS_FORMAT,
+                   ": training.recompute: 'partial' is not one of none, selective, full");
+    assert_refused(STUDY(STAGES ",\"training\":{\"dtype\":\"bfloat16\"}"), STATUS_FORMAT,
+                   ": training.dtype: the times of a trace are as recorded; only a model's depend "
+                   "on it");
+    assert_refused(STUDY(STAGES ",\"training\":{\"reduction_overlap\":\"some\"}"), STATUS_FORMAT,
+                   ": training.reduction_overlap: 'some' is not one of none, stage, backward");
+    assert_refused(STUDY(STAGES ",\"cluster\":{\"slow_ranks\":[{\"rank\":4,\"speed\":0.8}]}"),
+                   STATUS_FORMAT, ": cluster.slow_ranks[0].rank: 4 is outside [0, 3]");
+    assert_refused(STUDY(STAGES ",\"cluster\":{\"slow_ranks\":[{\"rank\":1}]}"), STATUS_FORMAT,
+                   ": cluster.slow_ranks[0]: 'speed' is missing");
+    assert_refused(STUDY(STAGES ",\"cluster\":{\"slow_ranks\":[{\"rank\":1,\"speed\":0.8,"
+                                "\"from\":9,\"to\":3}]}"),
+                   STATUS_FORMAT,
+                   ": cluster.slow_ranks[0]: ends at iteration 3, before it begins at 9");
+    assert_refused(
+        STUDY(STAGES ",\"dynamism\":{\"case\":\"freezing\",\"change_ratio\":0.5}"), STATUS_FORMAT,
+        ": dynamism.change_ratio: a case announces its changes; only those of a trace are "
+        "detected");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -238,6 +333,9 @@ int main(void)
         cmocka_unit_test(a_shipped_name_is_no_path_even_with_a_dot),
         cmocka_unit_test(everything_unknown_is_named_with_what_is_near),
         cmocka_unit_test(numbers_outside_their_limits_are_refused),
+        cmocka_unit_test(a_row_says_how_it_looks_ahead_migrates_and_packs),
+        cmocka_unit_test(what_a_row_cannot_do_is_refused),
+        cmocka_unit_test(training_and_cluster_are_refused_by_key),
         cmocka_unit_test(contradictions_and_parts_of_later_versions_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,118 @@
+#include "analysis/setup_parts.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+enum { GPUS_PER_NODE_DEFAULT = 8 };
+
+status ana_setup_open_hardware(ana_setup *setup, arena *memory, error_message *err)
+{
+    const ana_study *study = setup->study;
+    model_hardware *hardware = &setup->hardware;
+    setup->hardware_is_named = study->hardware != NULL;
+    TRY(model_hardware_open(setup->hardware_is_named ? study->hardware : "h100-sxm", memory,
+                            hardware, err));
+    if (study->gpus_per_node > 0) {
+        hardware->gpus_per_node = study->gpus_per_node;
+    } else if (!setup->hardware_is_named) {
+        hardware->gpus_per_node = GPUS_PER_NODE_DEFAULT;
+    }
+    if (study->intra_node.latency_ns >= 0) hardware->intra_node = study->intra_node;
+    if (study->inter_node.latency_ns >= 0) hardware->inter_node = study->inter_node;
+    return STATUS_OK;
+}
+
+static void add_number(const ana_setup *setup, arena *memory, const char *name,
+                       model_origin_kind origin, int64_t value, const char *unit)
+{
+    ana_inputs_add(&setup->study->inputs, memory, name, origin, "%" PRId64 " %s", value, unit);
+}
+
+/// Lists the hardware's link, unless the study gave one and has listed it.
+static void add_link(const ana_setup *setup, arena *memory, const char *scope, bal_link given,
+                     bal_link link)
+{
+    char name[64];
+    if (given.latency_ns >= 0) return;
+    snprintf(name, sizeof name, "cluster.links.%s.latency_ns", scope);
+    add_number(setup, memory, name, setup->hardware.latency_origin.kind, link.latency_ns, "ns");
+    snprintf(name, sizeof name, "cluster.links.%s.bytes_per_s", scope);
+    add_number(setup, memory, name, setup->hardware.links_origin.kind, link.bytes_per_s, "B/s");
+}
+
+/// Lists what the study left open. A preset that stands in where the study has no hardware gives
+/// links only.
+static void add_machine_inputs(ana_setup *setup, arena *memory)
+{
+    const ana_study *study = setup->study;
+    const model_hardware *hardware = &setup->hardware;
+    if (study->gpus_per_node == 0) {
+        add_number(setup, memory, "cluster.gpus_per_node",
+                   setup->hardware_is_named ? MODEL_ORIGIN_PRESET : MODEL_ORIGIN_ASSUMED,
+                   hardware->gpus_per_node, "GPUs");
+    }
+    if (study->memory_bytes < 0 && setup->hardware_is_named) {
+        add_number(setup, memory, "cluster.memory_bytes", hardware->memory_origin.kind,
+                   hardware->memory_bytes, "B");
+    } else if (study->memory_bytes < 0) {
+        ana_inputs_add(&setup->study->inputs, memory, "cluster.memory_bytes", MODEL_ORIGIN_ASSUMED,
+                       "not limited");
+    }
+    add_link(setup, memory, "intra", study->intra_node, hardware->intra_node);
+    add_link(setup, memory, "inter", study->inter_node, hardware->inter_node);
+}
+
+static status check_cluster(const ana_setup *setup, error_message *err)
+{
+    const ana_study *study = setup->study;
+    error_message inner = {0};
+    if (study->node_count == 0 ||
+        model_parallel_check_cluster(&study->parallel, study->stage_count, study->node_count,
+                                     setup->hardware.gpus_per_node, &inner) == STATUS_OK) {
+        return STATUS_OK;
+    }
+    return error_set(err, STATUS_INFEASIBLE, "%s: cluster.nodes: %.200s", study->path,
+                     inner.message);
+}
+
+/// Fills in how many ranks a row releases at once, now that nodes are known.
+static status settle_repack(const ana_setup *setup, ana_balancing *row, error_message *err)
+{
+    const ana_study *study = setup->study;
+    const int per_node = setup->machine.ranks_per_node;
+    bal_repack_options *options = &row->repack.options;
+    if (options->kind == BAL_REPACK_NONE) return STATUS_OK;
+    if (options->rank_count_min > study->stage_count) {
+        return error_set(err, STATUS_INVALID,
+                         "%s: %s: repack.min_ranks %d exceeds pipeline.stages %d", study->path,
+                         row->label, options->rank_count_min, study->stage_count);
+    }
+    if (options->target_rank_count > study->stage_count) {
+        return error_set(err, STATUS_INVALID, "%s: %s: repack.target %d exceeds pipeline.stages %d",
+                         study->path, row->label, options->target_rank_count, study->stage_count);
+    }
+    if (!row->repack.by_node) return STATUS_OK;
+    options->rank_unit = per_node;
+    if (study->stage_count % per_node == 0) return STATUS_OK;
+    return error_set(err, STATUS_INFEASIBLE,
+                     "%s: %s: repack.unit node: a pipeline of %d ranks does not fill nodes of %d",
+                     study->path, row->label, study->stage_count, per_node);
+}
+
+status ana_setup_open_machine(ana_setup *setup, arena *memory, error_message *err)
+{
+    ana_study *study = setup->study;
+    bal_machine *machine = &setup->machine;
+    *machine = model_parallel_machine(&study->parallel, &setup->hardware, study->stage_count);
+    if (study->memory_bytes >= 0) {
+        machine->rank_memory_bytes = study->memory_bytes;
+    } else if (!setup->hardware_is_named) {
+        machine->rank_memory_bytes = 0;
+    }
+    add_machine_inputs(setup, memory);
+    TRY(check_cluster(setup, err));
+    for (int row = 0; row < study->balancing_count; row++) {
+        TRY(settle_repack(setup, &study->balancings[row], err));
+    }
+    return STATUS_OK;
+}

@@ -1,0 +1,49 @@
+#include "analysis/setup_parts.h"
+
+#include <stdio.h>
+
+enum { MICROBATCHES_PER_STAGE_DEFAULT = 4 };
+
+/// Lists what the cost model was computed from; what the study gave is listed already.
+static void add_model_inputs(const ana_setup *setup, const model_costs *costs, arena *memory)
+{
+    ana_inputs *inputs = &setup->study->inputs;
+    for (int input = 0; input < costs->assumption_count; input++) {
+        const model_assumption *assumption = &costs->assumptions[input];
+        char given[128];
+        snprintf(given, sizeof given, "training.%s", assumption->name);
+        if (ana_inputs_have(inputs, given)) continue;
+        ana_inputs_add(inputs, memory, assumption->name, assumption->origin.kind, "%s",
+                       assumption->value);
+    }
+}
+
+status ana_setup_open_model(ana_setup *setup, arena *memory, error_message *err)
+{
+    const ana_study *study = setup->study;
+    const model_training training = {
+        .sequence_length = study->sequence_length,
+        .microbatch_size = study->microbatch_size,
+        .dtype = study->dtype,
+        .attention = study->attention,
+        .state_bytes_per_parameter = study->state_bytes_per_parameter,
+    };
+    model_costs *costs = &setup->model_costs;
+    model_config config;
+    TRY(model_config_open(study->model, memory, &config, err));
+    if (study->transformer_layer_count > 0) {
+        TRY(model_config_set_layer_count(&config, study->transformer_layer_count, memory, err));
+    }
+    TRY(model_parallel_check(&study->parallel, &config, err));
+    TRY(model_costs_build(&config, &setup->hardware, &training, study->model, study->hardware,
+                          memory, costs, err));
+    setup->base = model_source_init(&setup->model, costs);
+    setup->embedding = costs->layers.embedding;
+    setup->head = costs->layers.head;
+    setup->iteration_count = 1;
+    setup->microbatch_count = MICROBATCHES_PER_STAGE_DEFAULT * study->stage_count;
+    setup->tokens_per_microbatch =
+        (int64_t)costs->shape.sequence_length * costs->shape.microbatch_size;
+    add_model_inputs(setup, costs, memory);
+    return STATUS_OK;
+}
