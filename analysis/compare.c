@@ -16,13 +16,44 @@ static double rate(const ana_setup *setup, int64_t total_ns)
     return per_iteration * (double)setup->iteration_count / ((double)total_ns / 1e9);
 }
 
+bool ana_balancing_is_dynamic(const ana_balancing *balancing)
+{
+    return balancing->policy.kind != BAL_POLICY_NEVER;
+}
+
+/// Told what an iteration did: the course of a row, the listener, or only who counts.
+typedef struct player {
+    const ana_listener *listener;
+    ana_course *course; // NULL: not a row of the study
+} player;
+
+static bool wants_timeline(void *context, int iteration)
+{
+    const player *playing = context;
+    const sim_training_sink *sink = &playing->listener->sink;
+    return playing->course != NULL && sink->wants_timeline != NULL &&
+           sink->wants_timeline(sink->context, iteration);
+}
+
+static status put_iteration(void *context, const sim_training_iteration *iteration,
+                            error_message *err)
+{
+    const player *playing = context;
+    const ana_listener *listener = playing->listener;
+    if (listener->step != NULL) listener->step(listener->step_context);
+    if (playing->course == NULL) return STATUS_OK;
+    TRY(ana_course_add(playing->course, iteration, err));
+    if (listener->sink.put == NULL) return STATUS_OK;
+    return listener->sink.put(listener->sink.context, iteration, err);
+}
+
 static sim_training training_of(const ana_setup *setup, const ana_balancing *balancing,
-                                const ana_listener *listener)
+                                player *playing)
 {
     const ana_study *study = setup->study;
     return (sim_training){
-        .sources = &setup->source,
-        .source_count = 1,
+        .sources = setup->sources,
+        .source_count = setup->source_count,
         .machine = setup->machine,
         .iteration_count = setup->iteration_count,
         .microbatch_count = setup->microbatch_count,
@@ -30,13 +61,21 @@ static sim_training training_of(const ana_setup *setup, const ana_balancing *bal
         .schedule = study->schedule,
         .post_validation = study->post_validation,
         .data_parallel = study->parallel.data,
+        .reduction_overlap = study->reduction_overlap,
         .optimizer_step_ns = study->optimizer_step_ns,
         .decision_ns = study->decision_ns,
+        .profile_ns = study->profile_ns,
         .change_ratio = study->change_ratio,
         .balancer = balancing->balancer,
         .weight = balancing->weight,
         .policy = balancing->policy,
-        .sink = listener->sink,
+        .information = balancing->information,
+        .estimates_speed = balancing->estimates_speed,
+        .migration = balancing->migration,
+        .repack = balancing->repack.options,
+        .slow_ranks = study->slow_ranks,
+        .slow_rank_count = study->slow_rank_count,
+        .sink = {.context = playing, .wants_timeline = wants_timeline, .put = put_iteration},
     };
 }
 
@@ -65,7 +104,9 @@ static status check_readable(const ana_row *row, const ana_setup *setup, error_m
 static status play_row(const ana_setup *setup, const ana_listener *listener, arena *memory,
                        ana_row *row, error_message *err)
 {
-    const sim_training training = training_of(setup, row->balancing, listener);
+    ana_course_init(&row->course, setup->study->parallel.data, memory);
+    player playing = {.listener = listener, .course = &row->course};
+    const sim_training training = training_of(setup, row->balancing, &playing);
     if (listener->begin_row != NULL) {
         TRY(listener->begin_row(listener->sink.context, row->balancing, err));
     }
@@ -88,39 +129,182 @@ static status play_row(const ana_setup *setup, const ana_listener *listener, are
     return STATUS_OK;
 }
 
-/// The rate of the row of a static baseline under its own weight; 0 if there is none.
-static double baseline_rate(const ana_row *rows, int row_count, const char *name)
+/// Plays what is no row of the study, for its length alone.
+///
+/// @param total_ns out: 0 if no plan fits
+static status play_beside(const ana_setup *setup, const bal_cost_source *source,
+                          const ana_balancing *balancing, const ana_listener *listener,
+                          arena *memory, int64_t *total_ns, error_message *err)
+{
+    player playing = {.listener = listener};
+    sim_training training = training_of(setup, balancing, &playing);
+    sim_training_result result;
+    error_message inner = {0};
+    if (source != NULL) {
+        training.sources = source;
+        training.source_count = 1;
+    }
+    *total_ns = 0;
+    const status outcome = sim_training_replay(&training, memory, &result, &inner);
+    if (outcome == STATUS_OK) *total_ns = result.total_ns;
+    if (outcome == STATUS_OK || outcome == STATUS_INFEASIBLE) return STATUS_OK;
+    return error_set(err, outcome, "%s: %.*s", balancing->label, 400, inner.message);
+}
+
+/// Rows whose plan may change and whose times are known.
+static bool has_times(const ana_balancing *balancing)
+{
+    return ana_balancing_is_dynamic(balancing) && !balancing->balancer->owns_freely;
+}
+
+static bool looks_ahead(const ana_setup *setup, const ana_balancing *balancing)
+{
+    return setup->study->foresight && has_times(balancing) &&
+           balancing->information == BAL_INFORMATION_PROFILE;
+}
+
+static bool packs(const ana_balancing *balancing)
+{
+    return has_times(balancing) && balancing->repack.options.kind != BAL_REPACK_NONE;
+}
+
+static status play_beside_row(const ana_setup *setup, const ana_listener *listener, arena *memory,
+                              ana_row *row, error_message *err)
+{
+    if (row->outcome != STATUS_OK) return STATUS_OK;
+    row->informed_ns[row->balancing->information] = row->result.total_ns;
+    for (int information = 0;
+         looks_ahead(setup, row->balancing) && information < BAL_INFORMATION_COUNT; information++) {
+        if (information == BAL_INFORMATION_PROFILE) continue;
+        ana_balancing other = *row->balancing;
+        other.information = (bal_information)information;
+        TRY(play_beside(setup, NULL, &other, listener, memory, &row->informed_ns[information],
+                        err));
+    }
+    if (!packs(row->balancing)) return STATUS_OK;
+    ana_balancing unpacked = *row->balancing;
+    unpacked.repack.options.kind = BAL_REPACK_NONE;
+    return play_beside(setup, NULL, &unpacked, listener, memory, &row->unpacked_ns, err);
+}
+
+/// The row of a static baseline under its own weight; NULL if there is none.
+static const ana_row *baseline_row(const ana_row *rows, int row_count, const char *name)
 {
     for (int row = 0; row < row_count; row++) {
         const ana_balancing *balancing = rows[row].balancing;
-        if (strcmp(balancing->balancer->name, name) == 0 &&
-            balancing->policy.kind == BAL_POLICY_NEVER && rows[row].outcome == STATUS_OK) {
-            return rows[row].per_second;
+        if (strcmp(balancing->balancer->name, name) == 0 && !ana_balancing_is_dynamic(balancing) &&
+            balancing->weight == balancing->balancer->weight && rows[row].outcome == STATUS_OK) {
+            return &rows[row];
         }
     }
-    return 0;
+    return NULL;
+}
+
+static ana_balancing baseline(const char *name)
+{
+    const bal_balancer *balancer = bal_balancer_find(name);
+    return (ana_balancing){.balancer = balancer, .weight = balancer->weight, .label = name};
+}
+
+static bool has_row(const ana_study *study, const char *name)
+{
+    for (int row = 0; row < study->balancing_count; row++) {
+        const ana_balancing *balancing = &study->balancings[row];
+        if (strcmp(balancing->balancer->name, name) == 0 && !ana_balancing_is_dynamic(balancing) &&
+            balancing->weight == balancing->balancer->weight) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool has_dynamic_row(const ana_study *study)
+{
+    for (int row = 0; row < study->balancing_count; row++) {
+        if (has_times(&study->balancings[row])) return true;
+    }
+    return false;
+}
+
+int64_t ana_compare_iteration_count(const ana_setup *setup)
+{
+    const ana_study *study = setup->study;
+    int64_t replays = study->balancing_count;
+    for (int row = 0; row < study->balancing_count; row++) {
+        if (looks_ahead(setup, &study->balancings[row])) replays += BAL_INFORMATION_COUNT - 1;
+        replays += packs(&study->balancings[row]);
+    }
+    if (has_dynamic_row(study)) {
+        replays += !has_row(study, "even") + !has_row(study, "tuned") + (setup->dynamism != NULL);
+    }
+    return replays * setup->iteration_count;
+}
+
+/// The length of the run under a static baseline: of its row, or played for it.
+static status baseline_ns(const ana_setup *setup, const ana_row *rows, const char *name,
+                          const ana_listener *listener, arena *memory, int64_t *total_ns,
+                          error_message *err)
+{
+    const ana_row *row = baseline_row(rows, setup->study->balancing_count, name);
+    *total_ns = row != NULL ? row->result.total_ns : 0;
+    if (has_row(setup->study, name) || !has_dynamic_row(setup->study)) return STATUS_OK;
+    const ana_balancing still = baseline(name);
+    return play_beside(setup, NULL, &still, listener, memory, total_ns, err);
+}
+
+/// What dynamic rows are divided by.
+static status play_baselines(const ana_setup *setup, const ana_listener *listener, arena *memory,
+                             ana_comparison *comparison, error_message *err)
+{
+    TRY(baseline_ns(setup, comparison->rows, "even", listener, memory, &comparison->even_ns, err));
+    TRY(baseline_ns(setup, comparison->rows, "tuned", listener, memory, &comparison->tuned_ns,
+                    err));
+    if (!has_dynamic_row(setup->study) || setup->dynamism == NULL) return STATUS_OK;
+    const ana_balancing even = baseline("even");
+    return play_beside(setup, &setup->still, &even, listener, memory, &comparison->still_even_ns,
+                       err);
+}
+
+static void relate(const ana_comparison *comparison, ana_row *rows)
+{
+    const int row_count = comparison->setup->study->balancing_count;
+    const ana_row *even = baseline_row(rows, row_count, "even");
+    const ana_row *tuned = baseline_row(rows, row_count, "tuned");
+    for (int index = 0; index < row_count; index++) {
+        ana_row *row = &rows[index];
+        if (even != NULL) row->relative_to_even = row->per_second / even->per_second;
+        if (tuned != NULL) row->relative_to_tuned = row->per_second / tuned->per_second;
+        if (row->outcome != STATUS_OK || !has_times(row->balancing)) continue;
+        const ana_factor_times times = {.still_even_ns = comparison->still_even_ns,
+                                        .even_ns = comparison->even_ns,
+                                        .tuned_ns = comparison->tuned_ns,
+                                        .unpacked_ns = row->unpacked_ns,
+                                        .row_ns = row->result.total_ns};
+        row->factors = ana_factors_of(&times);
+    }
 }
 
 status ana_compare(const ana_setup *setup, const ana_listener *listener, arena *memory,
                    ana_comparison *comparison, error_message *err)
 {
+    static const ana_listener nobody = {0};
     const int row_count = setup->study->balancing_count;
     ana_row *rows = arena_array(memory, (size_t)row_count, sizeof *rows);
     if (rows == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    static const ana_listener nobody = {0};
+    if (listener == NULL) listener = &nobody;
     int feasible = 0;
     for (int row = 0; row < row_count; row++) {
         rows[row].balancing = &setup->study->balancings[row];
-        TRY(play_row(setup, listener != NULL ? listener : &nobody, memory, &rows[row], err));
+        TRY(play_row(setup, listener, memory, &rows[row], err));
         feasible += rows[row].outcome == STATUS_OK;
     }
     if (feasible == 0) return error_set(err, STATUS_INFEASIBLE, "%s", rows[0].message);
-    const double even = baseline_rate(rows, row_count, "even");
-    const double tuned = baseline_rate(rows, row_count, "tuned");
+    ana_comparison compared = {.setup = setup, .rows = rows};
     for (int row = 0; row < row_count; row++) {
-        if (even > 0) rows[row].relative_to_even = rows[row].per_second / even;
-        if (tuned > 0) rows[row].relative_to_tuned = rows[row].per_second / tuned;
+        TRY(play_beside_row(setup, listener, memory, &rows[row], err));
     }
-    *comparison = (ana_comparison){.setup = setup, .rows = rows};
+    TRY(play_baselines(setup, listener, memory, &compared, err));
+    relate(&compared, rows);
+    *comparison = compared;
     return STATUS_OK;
 }

@@ -1,11 +1,14 @@
 /// What came out of a study under each of its balancers, side by side: for people and for programs.
 #pragma once
 
+#include "analysis/course.h"
+#include "analysis/factors.h"
 #include "analysis/setup.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "sim/training.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /// The outcome under one balancer and policy.
@@ -14,16 +17,27 @@ typedef struct ana_row {
     status outcome; // STATUS_INFEASIBLE: no plan fits; message says why
     char message[256];
     sim_training_result result; // if outcome is STATUS_OK
-    int64_t iteration_mean_ns;  // total / iterations
-    double per_second;          // tokens (or microbatches) per second, all replicas
-    double relative_to_even;    // per_second over that of `even`; 0: no such row
+    ana_course course;
+    int64_t iteration_mean_ns; // total / iterations
+    double per_second;         // tokens (or microbatches) per second, all replicas
+    double relative_to_even;   // per_second over that of `even`; 0: no such row
     double relative_to_tuned;
+    int64_t informed_ns[BAL_INFORMATION_COUNT]; // the length of the run under the same policy with
+                                                // other information; 0: not played
+    int64_t unpacked_ns; // without re-packing; 0: it does not re-pack, or no plan fits
+    ana_factors factors; // all 0 for a row that keeps its plan
 } ana_row;
 
 typedef struct ana_comparison {
     const ana_setup *setup;
-    const ana_row *rows; // [study->balancing_count]
+    const ana_row *rows;   // [study->balancing_count]
+    int64_t still_even_ns; // `even` without the study's case of dynamism; 0: not played
+    int64_t even_ns;       // `even` and `tuned`, whether or not they are rows; 0: not played
+    int64_t tuned_ns;
 } ana_comparison;
+
+/// True if the plan of the row may change after the start.
+bool ana_balancing_is_dynamic(const ana_balancing *balancing);
 
 /// The largest memory of a rank over the run, in bytes.
 int64_t ana_row_peak_bytes(const ana_row *row, const ana_setup *setup);

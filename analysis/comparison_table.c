@@ -1,8 +1,11 @@
 #include "analysis/comparison.h"
+#include "analysis/comparison_sections.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+enum { SECTION_WIDTH = 29 }; // of the longest title of a section
 
 int64_t ana_row_peak_bytes(const ana_row *row, const ana_setup *setup)
 {
@@ -111,6 +114,10 @@ void ana_comparison_print(const ana_comparison *comparison, text_buffer *out)
                 "the first and last iteration and over the run.\nimbalance: max / mean load of "
                 "the ranks. rebal.: decisions that moved layers. peak mem: of the fullest "
                 "rank.\n");
+    const int section_width = label_width > SECTION_WIDTH ? label_width : SECTION_WIDTH;
+    ana_print_decisions(comparison, section_width, out);
+    ana_print_knowing_ahead(comparison, section_width, out);
+    ana_print_factors(comparison, section_width, out);
     text_append(out, "\n");
     ana_inputs_print(&study->inputs, out);
 }

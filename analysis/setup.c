@@ -40,7 +40,9 @@ static void fill_training(ana_setup *setup, arena *memory)
     add_default(setup, memory, "training.decision_ns", "0 ns");
     add_default(setup, memory, "training.optimizer_step_ns", "0 ns");
     add_default(setup, memory, "training.step", "barrier");
-    add_default(setup, memory, "dynamism.change_ratio", "0.25");
+    if (json_is_missing(study->dynamism)) {
+        add_default(setup, memory, "dynamism.change_ratio", "0.25");
+    }
 }
 
 static status check_sizes(ana_setup *setup, error_message *err)
@@ -103,6 +105,7 @@ static status open_all(ana_setup *setup, arena *memory, error_message *err)
     fill_training(setup, memory);
     TRY(check_sizes(setup, err));
     TRY(check_replicas(setup, err));
+    TRY(ana_setup_open_dynamism(setup, memory, err));
     return setup->study->inputs.failed ? error_set(err, STATUS_NO_MEMORY, "out of memory")
                                        : STATUS_OK;
 }

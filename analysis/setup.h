@@ -8,6 +8,7 @@
 #include "balance/ports.h"
 #include "base/arena.h"
 #include "base/status.h"
+#include "models/dynamism.h"
 #include "models/model_source.h"
 #include "traces/reader.h"
 #include "traces/store.h"
@@ -20,9 +21,12 @@ enum { ANA_STATE_BYTES_DEFAULT = 16 };
 
 typedef struct ana_setup {
     ana_study *study;
-    bal_cost_source source;
-    bal_machine machine; // of one pipeline: rank_count is the number of stages
-    int first_iteration; // of the trace: what the replay calls iteration 0
+    const bal_cost_source *sources; // [source_count] replica r has the loads of r % source_count
+    int source_count;
+    bal_cost_source source; // of replica 0
+    bal_cost_source still;  // the same without the study's case of dynamism
+    bal_machine machine;    // of one pipeline: rank_count is the number of stages
+    int first_iteration;    // of the trace: what the replay calls iteration 0
     int iteration_count;
     int microbatch_count;
     int stage_count;               // ranks x chunks
@@ -36,8 +40,10 @@ typedef struct ana_setup {
     ana_completion completion;
     trace_store *store; // of the trace; NULL: from a model
     trace_reader *reader;
-    model_costs model_costs;
-    model_source model;
+    model_costs model_costs;   // of the study's model, or of the one that was traced
+    model_source model;        // from a model
+    model_layer_shares shares; // with model_costs and a case
+    model_dynamism *dynamism;  // NULL: the study names no case
 } ana_setup;
 
 /// Opens the costs of a study and decides what it leaves open. Every decision is added to
@@ -49,6 +55,8 @@ typedef struct ana_setup {
 ///   memory limit and 8 GPUs per node
 /// - bytes of state that the trace does not hold: parameters x state_bytes_per_parameter (16)
 /// - bytes held from B to W that the trace does not hold: all of the activations
+/// - a case of dynamism over a trace: the parts of a layer are those of trace.model, where it is
+///   given
 /// - with data_parallel > 1 the gradients are reduced in 4 bytes per parameter; parameters unknown:
 ///   STATUS_INVALID
 ///

@@ -16,3 +16,6 @@ status ana_setup_open_machine(ana_setup *setup, arena *memory, error_message *er
 /// Opens the trace, or the model, as setup->base.
 status ana_setup_open_trace(ana_setup *setup, arena *memory, error_message *err);
 status ana_setup_open_model(ana_setup *setup, arena *memory, error_message *err);
+
+/// Puts the study's case over the base; without one the sources are the base.
+status ana_setup_open_dynamism(ana_setup *setup, arena *memory, error_message *err);

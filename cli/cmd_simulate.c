@@ -9,48 +9,21 @@
 #include "analysis/setup.h"
 #include "analysis/study.h"
 
-/// Shows progress on the way to the recording, if there is one.
-typedef struct watcher {
-    ana_listener inner;
-    cli_progress progress;
-} watcher;
-
-static status watch_iteration(void *context, const sim_training_iteration *iteration,
-                              error_message *err)
+static void show_step(void *context)
 {
-    watcher *watching = context;
-    cli_progress_step(&watching->progress);
-    const sim_training_sink *inner = &watching->inner.sink;
-    return inner->put != NULL ? inner->put(inner->context, iteration, err) : STATUS_OK;
+    cli_progress_step(context);
 }
 
-static status watch_row(void *context, const ana_balancing *balancing, error_message *err)
-{
-    const ana_listener *inner = &((watcher *)context)->inner;
-    if (inner->begin_row == NULL) return STATUS_OK;
-    return inner->begin_row(inner->sink.context, balancing, err);
-}
-
-static bool watch_wants_timeline(void *context, int iteration)
-{
-    const sim_training_sink *inner = &((watcher *)context)->inner.sink;
-    return inner->wants_timeline != NULL && inner->wants_timeline(inner->context, iteration);
-}
-
-static status compare(const ana_setup *setup, const ana_listener *inner, arena *memory,
+/// @param recording where rows go while they are played, or NULL
+static status compare(const ana_setup *setup, const ana_listener *recording, arena *memory,
                       ana_comparison *comparison, error_message *err)
 {
-    const int64_t total = (int64_t)setup->iteration_count * setup->study->balancing_count;
-    watcher watching = {.progress = cli_progress_begin("iterations", total)};
-    if (inner != NULL) watching.inner = *inner;
-    const ana_listener listener = {
-        .begin_row = watch_row,
-        .sink = {.context = &watching,
-                 .wants_timeline = watch_wants_timeline,
-                 .put = watch_iteration},
-    };
+    cli_progress progress = cli_progress_begin("iterations", ana_compare_iteration_count(setup));
+    ana_listener listener = recording != NULL ? *recording : (ana_listener){0};
+    listener.step = show_step;
+    listener.step_context = &progress;
     const status result = ana_compare(setup, &listener, memory, comparison, err);
-    cli_progress_end(&watching.progress);
+    cli_progress_end(&progress);
     return result;
 }
 

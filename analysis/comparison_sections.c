@@ -1,0 +1,171 @@
+#include "analysis/comparison_sections.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { SHOWN_FIRST = 3, SHOWN_LAST = 2 };
+
+static int asked_count(const ana_row *row)
+{
+    int asked = 0;
+    for (int reason = 0; reason < BAL_REASON_COUNT; reason++) {
+        asked += row->course.reason_counts[reason];
+    }
+    return asked;
+}
+
+static bool was_played(const ana_row *row)
+{
+    return row->outcome == STATUS_OK && ana_balancing_is_dynamic(row->balancing);
+}
+
+/// True if any row has decided anything.
+static bool has_decisions(const ana_comparison *comparison)
+{
+    for (int row = 0; row < comparison->setup->study->balancing_count; row++) {
+        if (asked_count(&comparison->rows[row]) > 0) return true;
+    }
+    return false;
+}
+
+/// "18 change, 10 same".
+static void reasons_text(const ana_course *course, char *text, size_t size)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (int reason = 0; reason < BAL_REASON_COUNT; reason++) {
+        if (course->reason_counts[reason] == 0 || used >= size) continue;
+        used += (size_t)snprintf(text + used, size - used, "%s%d %s", used > 0 ? ", " : "",
+                                 course->reason_counts[reason], bal_reason_names[reason]);
+    }
+}
+
+/// "13, 27, 41 .. 201, 214": after which iterations the plan changed, the first and the last few.
+static void moves_text(const ana_course *course, char *text, size_t size)
+{
+    size_t used = 0;
+    int acted = 0;
+    text[0] = '\0';
+    for (int index = 0; index < course->decision_count && used < size; index++) {
+        const ana_decision *decision = &course->decisions[index];
+        if (decision->action == BAL_ACTION_KEEP) continue;
+        acted++;
+        const bool is_last = acted > course->acted_count - SHOWN_LAST;
+        if (acted > SHOWN_FIRST && !is_last) continue;
+        const bool follows_gap =
+            is_last && acted > SHOWN_FIRST + 1 && acted == course->acted_count - SHOWN_LAST + 1;
+        used += (size_t)snprintf(text + used, size - used, "%s%d",
+                                 acted == 1    ? ""
+                                 : follows_gap ? " .. "
+                                               : ", ",
+                                 decision->iteration);
+    }
+}
+
+static void print_decision_row(const ana_row *row, int label_width, text_buffer *out)
+{
+    const ana_course *course = &row->course;
+    char reasons[160];
+    char moves[96];
+    char decisions[32];
+    char migration[32];
+    reasons_text(course, reasons, sizeof reasons);
+    moves_text(course, moves, sizeof moves);
+    text_duration(course->decision_ns, decisions);
+    text_duration(course->migration_ns, migration);
+    text_format(out, "%-*s %6d %6d %10s %10s  %-26s  %s\n", label_width, row->balancing->label,
+                asked_count(row), course->acted_count, decisions, migration, reasons,
+                moves[0] != '\0' ? moves : "-");
+}
+
+void ana_print_decisions(const ana_comparison *comparison, int label_width, text_buffer *out)
+{
+    const int row_count = comparison->setup->study->balancing_count;
+    bool has_header = false;
+    if (!has_decisions(comparison)) return;
+    for (int index = 0; index < row_count; index++) {
+        const ana_row *row = &comparison->rows[index];
+        if (!was_played(row)) continue;
+        if (!has_header) {
+            text_format(out, "\n%-*s %6s %6s %10s %10s  %-26s  %s\n", label_width, "Decisions",
+                        "asked", "moved", "deciding", "migrating", "why", "moved after iterations");
+        }
+        has_header = true;
+        print_decision_row(row, label_width, out);
+    }
+}
+
+/// "1.141x", or "-" where it was not played.
+static void gain_text(int64_t baseline_ns, int64_t total_ns, char out[16])
+{
+    if (baseline_ns > 0 && total_ns > 0) {
+        snprintf(out, 16, "%.3fx", (double)baseline_ns / (double)total_ns);
+    } else {
+        snprintf(out, 16, "-");
+    }
+}
+
+void ana_print_knowing_ahead(const ana_comparison *comparison, int label_width, text_buffer *out)
+{
+    const int row_count = comparison->setup->study->balancing_count;
+    bool has_header = false;
+    if (!has_decisions(comparison)) return;
+    for (int index = 0; index < row_count; index++) {
+        const ana_row *row = &comparison->rows[index];
+        const int64_t foresight_ns = row->informed_ns[BAL_INFORMATION_FORESIGHT];
+        const int64_t profile_ns = row->informed_ns[BAL_INFORMATION_PROFILE];
+        if (!was_played(row) || foresight_ns == 0 || profile_ns == 0) continue;
+        if (!has_header) {
+            text_format(out, "\n%-*s %9s %9s %9s  %s\n", label_width, "What knowing ahead is worth",
+                        "profile", "forecast", "foresight", "(vs tuned; last: the gap)");
+        }
+        has_header = true;
+        char gains[BAL_INFORMATION_COUNT][16];
+        for (int information = 0; information < BAL_INFORMATION_COUNT; information++) {
+            gain_text(comparison->tuned_ns, row->informed_ns[information], gains[information]);
+        }
+        text_format(out, "%-*s %9s %9s %9s  %+.2f%%\n", label_width, row->balancing->label,
+                    gains[BAL_INFORMATION_PROFILE], gains[BAL_INFORMATION_FORECAST],
+                    gains[BAL_INFORMATION_FORESIGHT],
+                    100 * ((double)profile_ns / (double)foresight_ns - 1));
+    }
+}
+
+/// "1.0284", or "-" where the factor does not apply.
+static void factor_text(int64_t factor_e4, char out[32])
+{
+    if (factor_e4 == 0) {
+        snprintf(out, 32, "-");
+    } else {
+        snprintf(out, 32, "%" PRId64 ".%04d", factor_e4 / 10000, (int)(factor_e4 % 10000));
+    }
+}
+
+void ana_print_factors(const ana_comparison *comparison, int label_width, text_buffer *out)
+{
+    const int row_count = comparison->setup->study->balancing_count;
+    bool has_header = false;
+    if (!has_decisions(comparison) && comparison->still_even_ns == 0) return;
+    for (int index = 0; index < row_count; index++) {
+        const ana_row *row = &comparison->rows[index];
+        if (row->factors.total == 0) continue;
+        if (!has_header) {
+            text_format(out, "\n%-*s %9s   %8s   %8s   %10s   %8s  over %s\n", label_width,
+                        "Where the speed-up comes from", "algorithm", "static", "dynamic",
+                        "re-packing", "total",
+                        comparison->still_even_ns > 0 ? "even without dynamism" : "even");
+        }
+        has_header = true;
+        const ana_printed_factors printed = ana_factors_print(&row->factors);
+        char factors[ANA_FACTOR_COUNT][32];
+        for (int factor = 0; factor < ANA_FACTOR_COUNT; factor++) {
+            factor_text(printed.factor_e4[factor], factors[factor]);
+        }
+        text_format(out, "%-*s %9s x %8s x %8s x %10s = %4" PRId64 ".%03dx\n", label_width,
+                    row->balancing->label, factors[ANA_FACTOR_ALGORITHM],
+                    factors[ANA_FACTOR_STATIC], factors[ANA_FACTOR_DYNAMIC],
+                    factors[ANA_FACTOR_REPACK], printed.total_e3 / 1000,
+                    (int)(printed.total_e3 % 1000));
+    }
+}

@@ -1,0 +1,14 @@
+/// What the table of a comparison cannot show: each section is left out where nothing of it
+/// happened. Only for comparison_*.c.
+#pragma once
+
+#include "analysis/comparison.h"
+
+/// "Decisions": how many, why, after which iterations, at what cost.
+void ana_print_decisions(const ana_comparison *comparison, int label_width, text_buffer *out);
+
+/// "Knowing ahead": the same policy with a forecast and with perfect foresight.
+void ana_print_knowing_ahead(const ana_comparison *comparison, int label_width, text_buffer *out);
+
+/// "Where the speed-up comes from": the factors of each dynamic row.
+void ana_print_factors(const ana_comparison *comparison, int label_width, text_buffer *out);

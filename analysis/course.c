@@ -1,0 +1,88 @@
+#include "analysis/course.h"
+
+#include <string.h>
+
+void ana_course_init(ana_course *course, int replica_count, arena *memory)
+{
+    *course = (ana_course){.memory = memory, .replica_count = replica_count};
+}
+
+/// Makes room for one item more in an array of the course's memory.
+static bool grow(arena *memory, void **items, int count, int *capacity, size_t item_bytes)
+{
+    if (count < *capacity) return true;
+    const int wanted = *capacity == 0 ? 16 : 2 * *capacity;
+    void *larger = arena_array(memory, (size_t)wanted, item_bytes);
+    if (larger == NULL) return false;
+    if (count > 0) memcpy(larger, *items, (size_t)count * item_bytes);
+    *items = larger;
+    *capacity = wanted;
+    return true;
+}
+
+static status add_decision(ana_course *course, const sim_training_iteration *iteration,
+                           error_message *err)
+{
+    void *decisions = course->decisions;
+    course->reason_counts[iteration->reason]++;
+    course->acted_count += iteration->action != BAL_ACTION_KEEP;
+    course->decision_ns += iteration->decision_ns;
+    course->migration_ns += iteration->migration_ns;
+    if (course->decision_count == ANA_COURSE_MAX) {
+        course->is_cut = true;
+        return STATUS_OK;
+    }
+    if (!grow(course->memory, &decisions, course->decision_count, &course->decision_capacity,
+              sizeof *course->decisions)) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    }
+    course->decisions = decisions;
+    course->decisions[course->decision_count++] = (ana_decision){
+        .iteration = iteration->iteration,
+        .action = iteration->action,
+        .reason = iteration->reason,
+        .moved_layer_count = iteration->moved_layer_count,
+        .moved_bytes = iteration->moved_bytes,
+        .decision_ns = iteration->decision_ns,
+        .migration_ns = iteration->migration_ns,
+    };
+    return STATUS_OK;
+}
+
+static bool is_same(const ana_rank_step *step, const sim_training_iteration *iteration)
+{
+    return step->rank_count == iteration->rank_count &&
+           step->microbatch_count == iteration->microbatch_count;
+}
+
+static status add_step(ana_course *course, const sim_training_iteration *iteration,
+                       error_message *err)
+{
+    void *steps = course->steps;
+    if (course->step_count == ANA_COURSE_MAX) {
+        course->is_cut = true;
+        return STATUS_OK;
+    }
+    if (!grow(course->memory, &steps, course->step_count, &course->step_capacity,
+              sizeof *course->steps)) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    }
+    course->steps = steps;
+    course->steps[course->step_count++] = (ana_rank_step){
+        .from_iteration = iteration->iteration,
+        .rank_count = iteration->rank_count,
+        .replica_count = course->replica_count,
+        .microbatch_count = iteration->microbatch_count,
+    };
+    return STATUS_OK;
+}
+
+status ana_course_add(ana_course *course, const sim_training_iteration *iteration,
+                      error_message *err)
+{
+    course->changed_count += iteration->changed;
+    if (course->step_count == 0 || !is_same(&course->steps[course->step_count - 1], iteration)) {
+        TRY(add_step(course, iteration, err));
+    }
+    return iteration->was_asked ? add_decision(course, iteration, err) : STATUS_OK;
+}

@@ -1,0 +1,59 @@
+/// What happened while a row was played: the decisions, and the ranks that it was on.
+#pragma once
+
+#include "balance/controller.h"
+#include "base/arena.h"
+#include "base/status.h"
+#include "sim/training.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/// Decisions and steps beyond this are counted and not kept.
+enum { ANA_COURSE_MAX = 1 << 17 };
+
+/// One decision that was asked for, after an iteration.
+typedef struct ana_decision {
+    int iteration;
+    bal_action action;
+    bal_reason reason;
+    int moved_layer_count;
+    int64_t moved_bytes;
+    int64_t decision_ns;
+    int64_t migration_ns; // that the iteration lasted longer for it
+} ana_decision;
+
+/// The ranks from an iteration on, until the next step.
+typedef struct ana_rank_step {
+    int from_iteration;
+    int rank_count; // of one replica
+    int replica_count;
+    int microbatch_count; // of one replica
+} ana_rank_step;
+
+/// Arrays grow in memory while the row is played.
+typedef struct ana_course {
+    arena *memory;
+    int replica_count;
+    int changed_count; // iterations before which the model had changed
+    int reason_counts[BAL_REASON_COUNT];
+    int acted_count; // decisions that changed the plan
+    int64_t decision_ns;
+    int64_t migration_ns;
+    ana_decision *decisions; // [decision_count] in order
+    int decision_count;
+    int decision_capacity;
+    ana_rank_step *steps; // [step_count] in order; the first is from iteration 0
+    int step_count;
+    int step_capacity;
+    bool is_cut; // there were more than ANA_COURSE_MAX
+} ana_course;
+
+/// @param memory borrowed as long as the course is used
+void ana_course_init(ana_course *course, int replica_count, arena *memory);
+
+/// Adds an iteration as it was played. Call in order.
+///
+/// @return STATUS_NO_MEMORY
+status ana_course_add(ana_course *course, const sim_training_iteration *iteration,
+                      error_message *err);
