@@ -10,6 +10,35 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+static status read_parallel(const cli_arguments *arguments, model_parallel *parallel,
+                            error_message *err)
+{
+    const int max = MODEL_DEGREE_MAX;
+    TRY(cli_int(arguments, "--data", 1, max, 1, &parallel->data, err));
+    TRY(cli_int(arguments, "--tensor", 1, max, 1, &parallel->tensor, err));
+    TRY(cli_int(arguments, "--expert", 1, max, 1, &parallel->expert, err));
+    TRY(cli_int(arguments, "--context", 1, max, 1, &parallel->context, err));
+    parallel->sequence = cli_has(arguments, "--sequence-parallel");
+    const char *recompute = cli_value(arguments, "--recompute");
+    const char *sharding = cli_value(arguments, "--sharding");
+    const char *order = cli_value(arguments, "--rank-order");
+    if (recompute != NULL) parallel->recompute = model_recompute_find(recompute);
+    if (sharding != NULL) parallel->sharding = model_sharding_find(sharding);
+    if (order != NULL) parallel->order = model_rank_order_find(order);
+    if (parallel->recompute == MODEL_RECOMPUTE_COUNT) {
+        return error_set(err, STATUS_INVALID, "--recompute '%.60s' is not none, selective or full",
+                         recompute);
+    }
+    if (parallel->sharding == MODEL_SHARDING_COUNT) {
+        return error_set(err, STATUS_INVALID,
+                         "--sharding '%.60s' is not none, optimizer, gradients or parameters",
+                         sharding);
+    }
+    if (parallel->order != MODEL_RANK_ORDER_COUNT) return STATUS_OK;
+    return error_set(err, STATUS_INVALID,
+                     "--rank-order '%.60s' is not pipeline-first or data-first", order);
+}
+
 static status read_training(const cli_arguments *arguments, model_training *training,
                             error_message *err)
 {
@@ -18,13 +47,17 @@ static status read_training(const cli_arguments *arguments, model_training *trai
     TRY(cli_int(arguments, "--microbatch-size", 1, max, 0, &training->microbatch_size, err));
     TRY(cli_int(arguments, "--state-bytes-per-parameter", 1, max, 0,
                 &training->state_bytes_per_parameter, err));
+    TRY(cli_int(arguments, "--gradient-bytes-per-parameter", 1, max, 0,
+                &training->gradient_bytes_per_parameter, err));
+    TRY(cli_int(arguments, "--layers", 1, max, 0, &training->layer_count, err));
     training->attention = cli_value(arguments, "--attention");
+    TRY(read_parallel(arguments, &training->parallel, err));
     const char *dtype = cli_value(arguments, "--dtype");
     if (dtype == NULL) return STATUS_OK;
     training->dtype = model_dtype_find(dtype);
     if (training->dtype != MODEL_DTYPE_UNKNOWN) return STATUS_OK;
-    return error_set(err, STATUS_INVALID, "--dtype '%.60s' is not bfloat16, float16 or float32",
-                     dtype);
+    return error_set(err, STATUS_INVALID,
+                     "--dtype '%.60s' is not bfloat16, float16, float32 or float8", dtype);
 }
 
 static int64_t sum_of(const int64_t *values, int count)
@@ -41,7 +74,8 @@ static bool is_same_row(const bal_layer_costs *layers, int a, int b)
 {
     const int64_t *const columns[] = {layers->forward_ns,         layers->backward_input_ns,
                                       layers->backward_weight_ns, layers->parameters,
-                                      layers->activation_bytes,   layers->gradient_bytes};
+                                      layers->activation_bytes,   layers->gradient_bytes,
+                                      layers->reduction_ns};
     for (size_t column = 0; column < sizeof columns / sizeof columns[0]; column++) {
         if (columns[column][a] != columns[column][b]) return false;
     }
@@ -81,35 +115,50 @@ static void write_row(const char *layer, const char *what, const table_row *row,
     text_append(out, "\n");
 }
 
+/// Rows [first, end) of the table have the same costs.
+static int end_of_range(const bal_layer_costs *layers, int first)
+{
+    const int last = layers->layer_count - 1;
+    int end = first + 1;
+    while (first > 0 && end < last && is_same_row(layers, first, end)) {
+        end++;
+    }
+    return end;
+}
+
+/// "1-12", or "13".
+static void name_range(int first, int end, char range[32])
+{
+    if (end - first > 1) {
+        snprintf(range, 32, "%d-%d", first, end - 1);
+    } else {
+        snprintf(range, 32, "%d", first);
+    }
+}
+
+static const char *kind_of_row(const model_costs *costs, int row)
+{
+    const int last = costs->layers.layer_count - 1;
+    if (row == 0) return "embedding";
+    if (row == last) return "head";
+    return costs->config.is_moe[row - 1] ? "experts" : "transformer";
+}
+
 static void write_layers(const model_costs *costs, text_buffer *out)
 {
     const bal_layer_costs *layers = &costs->layers;
     const int last = layers->layer_count - 1;
     text_format(out, "%-9s %-11s %9s %9s %9s %15s %9s %9s %9s %9s\n", "layer", "", "F", "B", "W",
                 "parameters", "state", "F to B", "B to W", "message");
-    for (int first = 0; first <= last;) {
-        int end = first + 1;
-        while (first > 0 && end < last && is_same_row(layers, first, end)) {
-            end++;
-        }
+    for (int first = 0; first <= last; first = end_of_range(layers, first)) {
         char range[32];
-        if (end - first > 1) {
-            snprintf(range, sizeof range, "%d-%d", first, end - 1);
-        } else {
-            snprintf(range, sizeof range, "%d", first);
-        }
+        name_range(first, end_of_range(layers, first), range);
         const table_row row = {
             layers->forward_ns[first],         layers->backward_input_ns[first],
             layers->backward_weight_ns[first], layers->parameters[first],
             layers->state_bytes[first],        layers->activation_bytes[first],
             layers->gradient_bytes[first],     first == last ? -1 : layers->message_bytes[first]};
-        const bool is_moe = first > 0 && first < last && costs->config.is_moe[first - 1];
-        const char *what = first == 0      ? "embedding"
-                           : first == last ? "head"
-                           : is_moe        ? "experts"
-                                           : "transformer";
-        write_row(range, what, &row, out);
-        first = end;
+        write_row(range, kind_of_row(costs, first), &row, out);
     }
     const int count = layers->layer_count;
     const table_row total = {
@@ -118,6 +167,36 @@ static void write_layers(const model_costs *costs, text_buffer *out)
         sum_of(layers->state_bytes, count),        sum_of(layers->activation_bytes, count),
         sum_of(layers->gradient_bytes, count),     -1};
     write_row("total", "", &total, out);
+}
+
+/// What each pass of each kind of layer is made of, and what replicas exchange at the step.
+static void write_parts(const model_costs *costs, text_buffer *out)
+{
+    static const char *const passes[MODEL_PASS_COUNT] = {"F", "B", "W"};
+    const bal_layer_costs *layers = &costs->layers;
+    char time[32];
+    text_format(out, "\n%-9s %-11s  ", "parts", "");
+    for (int part = 0; part < MODEL_COST_PART_COUNT; part++) {
+        text_format(out, " %11s", model_cost_part_name((model_cost_part)part));
+    }
+    text_format(out, " %11s\n", "step");
+    for (int first = 0; first < layers->layer_count; first = end_of_range(layers, first)) {
+        char range[32];
+        name_range(first, end_of_range(layers, first), range);
+        for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
+            text_format(out, "%-9s %-11s %s", pass == 0 ? range : "",
+                        pass == 0 ? kind_of_row(costs, first) : "", passes[pass]);
+            for (int part = 0; part < MODEL_COST_PART_COUNT; part++) {
+                text_duration(costs->part_ns[pass][part][first], time);
+                text_format(out, " %11s", time);
+            }
+            if (pass == MODEL_PASS_BACKWARD_WEIGHT) {
+                text_duration(layers->reduction_ns[first], time);
+                text_format(out, " %11s", time);
+            }
+            text_append(out, "\n");
+        }
+    }
 }
 
 static void write_assumptions(const model_costs *costs, text_buffer *out)
@@ -143,7 +222,8 @@ static void write_assumptions(const model_costs *costs, text_buffer *out)
     }
 }
 
-static void write_text(const model_costs *costs, const char *model, text_buffer *out)
+static void write_text(const model_costs *costs, const char *model, bool with_parts,
+                       text_buffer *out)
 {
     text_format(out, "%s on %s: sequence length %d, microbatch size %d, %s, %s attention\n", model,
                 costs->hardware.name, costs->shape.sequence_length, costs->shape.microbatch_size,
@@ -155,6 +235,7 @@ static void write_text(const model_costs *costs, const char *model, text_buffer 
         text_append(out, "The head counts its copy of the tied embedding as parameters of its "
                          "own.\n");
     }
+    if (with_parts) write_parts(costs, out);
     text_append(out, "\n");
     write_assumptions(costs, out);
 }
@@ -182,6 +263,25 @@ static void write_loads(json_writer *writer, const bal_layer_costs *layers)
     json_end_object(writer);
 }
 
+/// {"forward":{"projection":[...],...},...}
+static void write_part_arrays(json_writer *writer, const model_costs *costs)
+{
+    static const char *const passes[MODEL_PASS_COUNT] = {"forward", "backward_input",
+                                                         "backward_weight"};
+    json_write_key(writer, "part_ns");
+    json_begin_object(writer);
+    for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
+        json_write_key(writer, passes[pass]);
+        json_begin_object(writer);
+        for (int part = 0; part < MODEL_COST_PART_COUNT; part++) {
+            write_array(writer, model_cost_part_name((model_cost_part)part),
+                        costs->part_ns[pass][part], costs->layers.layer_count);
+        }
+        json_end_object(writer);
+    }
+    json_end_object(writer);
+}
+
 static void write_json(const model_costs *costs, const char *model, text_buffer *out)
 {
     const int count = costs->layers.layer_count;
@@ -198,6 +298,8 @@ static void write_json(const model_costs *costs, const char *model, text_buffer 
     write_loads(&writer, &costs->layers);
     write_array(&writer, "gradient_bytes", costs->layers.gradient_bytes, count);
     write_array(&writer, "message_bytes", costs->layers.message_bytes, count);
+    write_array(&writer, "reduction_ns", costs->layers.reduction_ns, count);
+    write_part_arrays(&writer, costs);
     write_array(&writer, "forward_flop", costs->forward_flop, count);
     write_array(&writer, "backward_input_flop", costs->backward_input_flop, count);
     write_array(&writer, "backward_weight_flop", costs->backward_weight_flop, count);
@@ -231,7 +333,7 @@ static status answer(const cli_arguments *arguments, arena *memory, text_buffer 
     if (cli_has(arguments, "--json")) {
         write_json(&costs, model, out);
     } else {
-        write_text(&costs, model, out);
+        write_text(&costs, model, cli_has(arguments, "--parts"), out);
     }
     return STATUS_OK;
 }
@@ -249,7 +351,8 @@ const cli_command cli_command_model = {
         "Computes what every layer of a model costs for one microbatch: times of F, B and W from "
         "floating-point operations and bytes against the rates of a GPU, parameters, bytes of "
         "state, bytes kept from F to B and from B to W, and bytes sent to the next layer. "
-        "Embedding and head are the first and the last layer.\n\n"
+        "Embedding and head are the first and the last layer. Where several GPUs share a stage, "
+        "all of it is of one of them, collectives included.\n\n"
         "Every input is listed with its origin: given (by the user), measured, fitted, preset (a "
         "published figure) or assumed. What is assumed stands in for a measurement; a recorded "
         "trace is better than all of it.\n\n"
@@ -275,7 +378,8 @@ const cli_command cli_command_model = {
              .help = "Samples per microbatch. Default: 1."},
             {.name = "--dtype",
              .argument = "NAME",
-             .help = "Of weights and activations: bfloat16 (default), float16 or float32."},
+             .help = "Of weights and activations: bfloat16 (default), float16 or float32; float8: "
+                     "products of layers in 8 bits, all else in bfloat16."},
             {.name = "--attention",
              .argument = "NAME",
              .help = "flash (default), or unfused: scores in memory, masked pairs computed too."},
@@ -284,6 +388,41 @@ const cli_command cli_command_model = {
              .help =
                  "Weights, gradients and optimizer. Default: 18, Adam in mixed precision; 16 for "
                  "float32."},
+            {.name = "--gradient-bytes-per-parameter",
+             .argument = "N",
+             .help = "Of them the gradient, as replicas reduce it. Default: 4."},
+            {.name = "--layers",
+             .argument = "N",
+             .help = "Transformer layers, instead of the model's own number."},
+            {.name = "--data",
+             .argument = "D",
+             .help = "Replicas of the pipeline, which reduce their gradients. Default: 1."},
+            {.name = "--tensor",
+             .argument = "T",
+             .help = "GPUs that share the matrices of a layer. Default: 1."},
+            {.name = "--sequence-parallel",
+             .help = "These GPUs share norms and residuals too, by tokens."},
+            {.name = "--context",
+             .argument = "C",
+             .help = "GPUs that share the tokens of a sequence, as a ring. Default: 1."},
+            {.name = "--expert",
+             .argument = "E",
+             .help = "GPUs out of D x C that share the experts of a layer. Default: 1."},
+            {.name = "--recompute",
+             .argument = "NAME",
+             .help = "What B computes again instead of keeping it: none (default), selective (the "
+                     "attention core), full (the layer)."},
+            {.name = "--sharding",
+             .argument = "NAME",
+             .help = "What replicas share instead of copying: none (default), optimizer (ZeRO-1), "
+                     "gradients (ZeRO-2), parameters (ZeRO-3)."},
+            {.name = "--rank-order",
+             .argument = "NAME",
+             .help = "What fills a node around tensor, context and expert groups: pipeline-first "
+                     "(default), or data-first."},
+            {.name = "--parts",
+             .help = "Also prints what each pass is made of, and what replicas exchange at the "
+                     "step."},
             {.name = "--json", .help = "Prints one line of JSON."},
             {0},
         },

@@ -8,34 +8,50 @@
 #include "models/config.h"
 #include "models/hardware.h"
 #include "models/layer_work.h"
+#include "models/parallel.h"
+#include "models/replica_state.h"
+#include "models/training.h"
 
 #include <stdint.h>
 
-/// How the model is trained. Zero-initialise, then fill by name what is known; a zero takes the
-/// default, and the costs say so among their assumptions.
-typedef struct model_training {
-    int sequence_length;           // tokens; default 2048, or what the model can take if less
-    int microbatch_size;           // samples; default 1
-    model_dtype dtype;             // of weights and activations; default bfloat16
-    const char *attention;         // "flash" (default, for every family) or "unfused"
-    int state_bytes_per_parameter; // weights, gradients, optimizer; default: mixed-precision Adam,
-                                   // 2 + 4 + 12 (float32: 4 + 4 + 8)
-} model_training;
+/// What a pass is made of. The first four are the work of model_layer_work; what is recomputed is
+/// in them.
+typedef enum model_cost_part {
+    MODEL_COST_PROJECTION,  ///< attention's matrices; of the head: its matrix
+    MODEL_COST_ATTENTION,   ///< the core
+    MODEL_COST_MLP,         ///< matrices of MLP or experts and router
+    MODEL_COST_ELEMENTWISE, ///< norms, residuals, activation; head: softmax
+    MODEL_COST_TENSOR,      ///< collectives of tensor and sequence parallelism
+    MODEL_COST_CONTEXT,     ///< exchange of keys and values, as far as the core does not hide it
+    MODEL_COST_EXPERT,      ///< all-to-alls of balanced routing
+    MODEL_COST_SHARDING,    ///< weights and gradients of sharded replicas, as far as the rest of
+                            ///< the pass does not hide them
+    MODEL_COST_PART_COUNT
+} model_cost_part;
+
+/// "projection", "attention", "mlp", "elementwise", "tensor", "context", "expert" or "sharding".
+/// Static storage.
+const char *model_cost_part_name(model_cost_part part);
 
 /// Costs of embedding, layer_count transformer layers and head, in this order, embedding and head
-/// pinned. Everything is carved from the arena given to model_costs_build.
+/// pinned: those of one GPU, be it one of several in its stage. Everything is carved from the arena
+/// given to model_costs_build.
 typedef struct model_costs {
     bal_layer_costs layers; // layer_count = config.layer_count + 2, one column, with split; the
                             // head counts tied weights as its own, as it keeps a copy of them
     const int64_t *forward_flop;         // [layers.layer_count]
-    const int64_t *backward_input_flop;  // [layers.layer_count]
+    const int64_t *backward_input_flop;  // [layers.layer_count] what is recomputed included
     const int64_t *backward_weight_flop; // [layers.layer_count]
-    int64_t total_parameters;            // as published: tied weights once
-    int64_t active_parameters;           // that one token meets
-    model_config config;
+    // [layers.layer_count] each; over the parts they sum up to the times in layers
+    const int64_t *part_ns[MODEL_PASS_COUNT][MODEL_COST_PART_COUNT];
+    int64_t total_parameters;  // of the whole model, as published: tied weights once
+    int64_t active_parameters; // of the whole model, that one token meets
+    model_config config;       // of the whole model
     model_hardware hardware;
     model_shape shape; // with defaults filled in
-    int state_bytes_per_parameter;
+    model_groups groups;
+    int state_bytes_per_parameter; // before sharding
+    model_parameter_bytes parameter_bytes;
     const model_assumption *assumptions; // [assumption_count] every input, in a fixed order
     int assumption_count;
 } model_costs;
@@ -48,7 +64,7 @@ int64_t model_roofline_ns(model_work work, double flop_per_s, double bytes_per_s
 
 /// Time of all parts of a pass, one after the other.
 ///
-/// @param hardware must know the rate of dtype (asserted)
+/// @param hardware must know the rates of dtype and of model_dtype_wide(dtype) (asserted)
 int64_t model_work_ns(const model_layer_work *work, const model_hardware *hardware,
                       model_dtype dtype);
 
@@ -56,9 +72,8 @@ int64_t model_work_ns(const model_layer_work *work, const model_hardware *hardwa
 ///
 /// @param config_origin, hardware_origin where both were read; named among the assumptions
 /// @param costs arrays are carved from memory; strings of config and hardware are shared
-/// @return STATUS_INVALID: a field of training is outside its limits, sequence_length exceeds what
-///         the model can take, hardware has no rate for the dtype, or a cost of a layer exceeds
-///         INT64_MAX / 4; STATUS_NO_MEMORY. costs is then untouched.
+/// @return as model_training_choose; STATUS_INVALID if a cost of a layer exceeds INT64_MAX / 4;
+///         STATUS_NO_MEMORY. costs is then untouched.
 status model_costs_build(const model_config *config, const model_hardware *hardware,
                          const model_training *training, const char *config_origin,
                          const char *hardware_origin, arena *memory, model_costs *costs,

@@ -3,7 +3,8 @@
 #include <assert.h>
 #include <string.h>
 
-static const char *const names[MODEL_DTYPE_COUNT] = {"unknown", "bfloat16", "float16", "float32"};
+static const char *const names[MODEL_DTYPE_COUNT] = {"unknown", "bfloat16", "float16", "float32",
+                                                     "float8"};
 
 const char *model_dtype_name(model_dtype dtype)
 {
@@ -19,8 +20,14 @@ model_dtype model_dtype_find(const char *name)
     return MODEL_DTYPE_UNKNOWN;
 }
 
+model_dtype model_dtype_wide(model_dtype dtype)
+{
+    return dtype == MODEL_DTYPE_FLOAT8 ? MODEL_DTYPE_BFLOAT16 : dtype;
+}
+
 int model_dtype_bytes(model_dtype dtype)
 {
     assert(dtype > MODEL_DTYPE_UNKNOWN && dtype < MODEL_DTYPE_COUNT);
+    if (dtype == MODEL_DTYPE_FLOAT8) return 1;
     return dtype == MODEL_DTYPE_FLOAT32 ? 4 : 2;
 }

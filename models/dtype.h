@@ -6,6 +6,7 @@ typedef enum model_dtype {
     MODEL_DTYPE_BFLOAT16,
     MODEL_DTYPE_FLOAT16,
     MODEL_DTYPE_FLOAT32,
+    MODEL_DTYPE_FLOAT8, ///< of the operands of matrix products alone, see model_dtype_wide
     MODEL_DTYPE_COUNT
 } model_dtype;
 
@@ -14,6 +15,12 @@ const char *model_dtype_name(model_dtype dtype);
 
 /// MODEL_DTYPE_UNKNOWN if no dtype has this name.
 model_dtype model_dtype_find(const char *name);
+
+/// What everything but the operands of matrix products is kept and computed in: bfloat16 for float8
+/// (weights, attention core, norms, head, messages), else dtype itself.
+/// Source: Micikevicius et al., FP8 Formats for Deep Learning, arXiv 2209.05433; NVIDIA Transformer
+/// Engine.
+model_dtype model_dtype_wide(model_dtype dtype);
 
 /// Bytes of one number. dtype must be known (asserted).
 int model_dtype_bytes(model_dtype dtype);

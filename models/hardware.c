@@ -10,24 +10,27 @@ static const double efficiency_min = 1e-6; // a smaller share is a unit mistake
 #define RATE_MAX INT64_C(1000000000000000000)
 #define LATENCY_NS_MAX INT64_C(1000000000)
 
-/// 16-bit rates that datasheets print first and that hold for matrices with every second pair of
-/// numbers zero; half of it is what training gets.
+/// Rates that datasheets print first and that hold for matrices with every second pair of numbers
+/// zero; half of it is what training gets.
 typedef struct sparse_rate {
+    int dtype_bytes;
     double tflop_per_s;
     const char *gpu;
     const char *dense;
 } sparse_rate;
 
 static const sparse_rate sparse_rates[] = {
-    {624, "A100", "312 TFLOP/s"},
-    {1979, "H100, H200", "989 TFLOP/s"},
-    {4500, "B200", "2250 TFLOP/s"},
+    {2, 624, "A100", "312 TFLOP/s"},   {2, 1979, "H100, H200", "989 TFLOP/s"},
+    {2, 4500, "B200", "2250 TFLOP/s"}, {1, 3958, "H100, H200", "1979 TFLOP/s"},
+    {1, 9000, "B200", "4500 TFLOP/s"},
 };
 enum { SPARSE_RATE_COUNT = sizeof sparse_rates / sizeof sparse_rates[0] };
 
-static status check_dense(json_value value, int64_t flop_per_s, error_message *err)
+static status check_dense(json_value value, model_dtype dtype, int64_t flop_per_s,
+                          error_message *err)
 {
     for (int row = 0; row < SPARSE_RATE_COUNT; row++) {
+        if (sparse_rates[row].dtype_bytes != model_dtype_bytes(dtype)) continue;
         const double sparse = sparse_rates[row].tflop_per_s * 1e12;
         if (fabs((double)flop_per_s - sparse) > 1e-3 * sparse) continue; // sheets round differently
         return json_error(value, STATUS_INVALID, err,
@@ -53,9 +56,7 @@ static status read_rates(json_value object, model_hardware *hardware, error_mess
         const json_value rate = json_element(object, entry);
         const model_dtype dtype = model_dtype_find(json_key(rate));
         TRY(json_int64(rate, 1, RATE_MAX, &hardware->flop_per_s[dtype], err));
-        if (model_dtype_bytes(dtype) == 2) {
-            TRY(check_dense(rate, hardware->flop_per_s[dtype], err));
-        }
+        TRY(check_dense(rate, dtype, hardware->flop_per_s[dtype], err));
     }
     return STATUS_OK;
 }

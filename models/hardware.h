@@ -39,7 +39,8 @@ typedef struct model_hardware {
 /// dtypes, one entry is enough. "name" defaults to name_or_path.
 ///
 /// @param hardware untouched on failure
-/// @return STATUS_FORMAT naming key, value and limit; STATUS_INVALID if a 16-bit rate is the figure
+/// @return STATUS_FORMAT naming key, value and limit; STATUS_INVALID if a rate of 16 or 8 bits is
+/// the figure
 ///         that a vendor prints for sparse matrices, naming the dense one; STATUS_IO;
 ///         STATUS_NO_MEMORY.
 status model_hardware_open(const char *name_or_path, arena *memory, model_hardware *hardware,

@@ -29,6 +29,13 @@ model_attention model_attention_find(const char *name)
     return (model_attention)attention;
 }
 
+/// Which tokens a matrix product works on, and of which its input is kept.
+typedef enum gemm_rows {
+    ROWS_ALL,      ///< works on all, keeps all: its input is a slice of the width already
+    ROWS_GATHERED, ///< works on all, keeps the GPU's own: the rest is gathered for the product
+    ROWS_OWN       ///< works on the GPU's own: its weights are whole on every GPU
+} gemm_rows;
+
 /// A matrix product with parameters. Widths are numbers per row; a token is rows_per_token rows.
 typedef struct gemm {
     int64_t rows_per_token;
@@ -36,17 +43,66 @@ typedef struct gemm {
     int64_t out;
     int64_t weights_met;  // that one row is multiplied by
     int64_t weights_held; // that all rows together need
-    bool shares_input;    // the product before it keeps the same input
+    gemm_rows rows;
+    bool shares_input; // the product before it keeps the same input
 } gemm;
 
-static gemm plain_gemm(int64_t in, int64_t out)
+static gemm plain_gemm(int64_t in, int64_t out, gemm_rows rows)
 {
-    return (gemm){1, in, out, in * out, in * out, false};
+    return (gemm){1, in, out, in * out, in * out, rows, false};
 }
 
-static int64_t tokens_of(const model_shape *shape)
+static int64_t divided(int64_t count, int64_t parts)
 {
-    return (int64_t)shape->sequence_length * shape->microbatch_size;
+    return count / parts + (count % parts > 0);
+}
+
+int64_t model_shape_tokens(const model_shape *shape)
+{
+    const model_parallel degrees = model_parallel_filled(shape->parallel);
+    return divided(shape->sequence_length, degrees.context) * shape->microbatch_size;
+}
+
+int64_t model_shape_own_tokens(const model_shape *shape)
+{
+    const model_parallel degrees = model_parallel_filled(shape->parallel);
+    return divided(model_shape_tokens(shape), degrees.sequence ? degrees.tensor : 1);
+}
+
+model_config model_gpu_slice(const model_config *config, const model_parallel *parallel)
+{
+    const model_parallel degrees = model_parallel_filled(*parallel);
+    model_config slice = *config;
+    slice.head_count = (int)divided(config->head_count, degrees.tensor);
+    slice.kv_head_count = (int)divided(config->kv_head_count, degrees.tensor);
+    slice.ffn_size = (int)divided(config->ffn_size, degrees.tensor);
+    slice.expert_ffn_size = (int)divided(config->expert_ffn_size, degrees.tensor);
+    slice.shared_ffn_size = (int)divided(config->shared_ffn_size, degrees.tensor);
+    slice.expert_count = (int)divided(config->expert_count, degrees.expert);
+    slice.vocabulary_size = (int)divided(config->vocabulary_size, degrees.tensor);
+    return slice;
+}
+
+/// What one GPU has of a model and of a microbatch.
+typedef struct gpu_share {
+    const model_config *whole;
+    model_config slice;
+    int64_t tokens;
+    int64_t own_tokens;
+    int64_t operand_bytes; // of matrix products
+    int64_t wide_bytes;    // of everything else
+} gpu_share;
+
+static gpu_share share_of(const model_config *config, const model_shape *shape)
+{
+    return (gpu_share){
+        .whole = config,
+        .slice = model_gpu_slice(config, &shape->parallel),
+        .tokens = model_shape_tokens(shape),
+        .own_tokens = model_shape_own_tokens(shape),
+        .operand_bytes = model_dtype_bytes(shape->dtype),
+        .wide_bytes = model_dtype_bytes(model_dtype_wide(shape->dtype)),
+    };
 }
 
 static int64_t query_width(const model_config *config)
@@ -77,72 +133,83 @@ static int64_t inner_width(const model_config *config, int64_t ffn_size)
     return ffn_size * (config->has_gated_mlp ? 2 : 1);
 }
 
-static int list_projection_gemms(const model_config *config, gemm gemms[GEMMS_MAX])
+/// The matrices that compress latent queries, keys and values are whole on every GPU.
+static int list_projection_gemms(const model_config *slice, gemm gemms[GEMMS_MAX])
 {
-    const int64_t hidden = config->hidden_size;
+    const int64_t hidden = slice->hidden_size;
     int count = 0;
-    if (config->kv_rank == 0) {
-        gemms[count++] = plain_gemm(hidden, core_input_width(config));
+    if (slice->kv_rank == 0) {
+        gemms[count++] = plain_gemm(hidden, core_input_width(slice), ROWS_GATHERED);
     } else {
-        const bool compresses = config->query_rank > 0;
-        const int64_t query = compresses ? config->query_rank : query_width(config);
-        const int64_t content_dim = config->query_key_dim - config->rope_dim;
-        gemms[count++] = plain_gemm(hidden, query + config->kv_rank + config->rope_dim);
-        if (compresses) gemms[count++] = plain_gemm(config->query_rank, query_width(config));
-        gemms[count++] = plain_gemm(config->kv_rank,
-                                    config->head_count * content_dim + core_output_width(config));
+        const bool compresses = slice->query_rank > 0;
+        const int64_t query = compresses ? slice->query_rank : query_width(slice);
+        const int64_t content_dim = slice->query_key_dim - slice->rope_dim;
+        gemms[count++] = plain_gemm(hidden, query + slice->kv_rank + slice->rope_dim,
+                                    compresses ? ROWS_OWN : ROWS_GATHERED);
+        if (compresses) {
+            gemms[count++] = plain_gemm(slice->query_rank, query_width(slice), ROWS_GATHERED);
+        }
+        gemms[count++] =
+            plain_gemm(slice->kv_rank, slice->head_count * content_dim + core_output_width(slice),
+                       ROWS_GATHERED);
     }
-    gemms[count++] = plain_gemm(core_output_width(config), hidden);
+    gemms[count++] = plain_gemm(core_output_width(slice), hidden, ROWS_ALL);
     return count;
 }
 
-static int list_mlp_gemms(const model_config *config, int layer, int64_t tokens,
-                          gemm gemms[GEMMS_MAX])
+/// Rows that are routed to experts arrive gathered and are kept so.
+static int list_mlp_gemms(const gpu_share *share, int layer, gemm gemms[GEMMS_MAX])
 {
-    const int64_t hidden = config->hidden_size;
-    if (!config->is_moe[layer]) {
-        gemms[0] = plain_gemm(hidden, inner_width(config, config->ffn_size));
-        gemms[1] = plain_gemm(config->ffn_size, hidden);
+    const model_config *slice = &share->slice;
+    const int64_t hidden = slice->hidden_size;
+    if (!slice->is_moe[layer]) {
+        gemms[0] = plain_gemm(hidden, inner_width(slice, slice->ffn_size), ROWS_GATHERED);
+        gemms[1] = plain_gemm(slice->ffn_size, hidden, ROWS_ALL);
         return 2;
     }
-    const int64_t top_k = config->expert_top_k;
-    const int64_t rows = saturating_multiply(tokens, top_k);
-    const int64_t met = rows < config->expert_count ? rows : config->expert_count;
-    const int64_t inner = inner_width(config, config->expert_ffn_size);
+    const int64_t top_k = slice->expert_top_k;
+    const int64_t rows = saturating_multiply(share->tokens, top_k);
+    const int64_t met = rows < slice->expert_count ? rows : slice->expert_count;
+    const int64_t inner = inner_width(slice, slice->expert_ffn_size);
     const int64_t up = hidden * inner;
-    const int64_t down = config->expert_ffn_size * hidden;
+    const int64_t down = slice->expert_ffn_size * hidden;
     int count = 0;
     gemms[count++] = (gemm){1,
                             hidden,
-                            config->expert_count,
-                            config->router_weight_count,
-                            config->router_weight_count,
+                            share->whole->expert_count,
+                            slice->router_weight_count,
+                            slice->router_weight_count,
+                            ROWS_OWN,
                             false};
-    gemms[count++] = (gemm){top_k, hidden, inner, up, up * met, false};
-    gemms[count++] = (gemm){top_k, config->expert_ffn_size, hidden, down, down * met, false};
-    if (config->shared_ffn_size > 0) {
-        gemms[count] = plain_gemm(hidden, inner_width(config, config->shared_ffn_size));
+    gemms[count++] = (gemm){top_k, hidden, inner, up, up * met, ROWS_ALL, false};
+    gemms[count++] =
+        (gemm){top_k, slice->expert_ffn_size, hidden, down, down * met, ROWS_ALL, false};
+    if (slice->shared_ffn_size > 0) {
+        gemms[count] =
+            plain_gemm(hidden, inner_width(slice, slice->shared_ffn_size), ROWS_GATHERED);
         gemms[count++].shares_input = true;
-        gemms[count++] = plain_gemm(config->shared_ffn_size, hidden);
+        gemms[count++] = plain_gemm(slice->shared_ffn_size, hidden, ROWS_ALL);
     }
     return count;
 }
 
 /// Every pass multiplies as often: F rows by weights, B gradients by weights, W rows by gradients.
-/// F and B read and write both sides and read the weights; W reads both sides and adds to the
-/// gradients.
-static model_work gemm_work(const gemm *gemms, int count, const model_shape *shape, model_pass pass)
+/// F and B read one side and write the other, wide, and read the weights; W reads both sides and
+/// adds to the gradients.
+static model_work gemm_work(const gemm *gemms, int count, const gpu_share *share, model_pass pass)
 {
-    const int64_t tokens = tokens_of(shape);
-    const int64_t dtype_bytes = model_dtype_bytes(shape->dtype);
-    const int64_t weight_bytes =
-        pass == MODEL_PASS_BACKWARD_WEIGHT ? 2 * GRADIENT_BYTES : dtype_bytes;
+    const bool is_weight = pass == MODEL_PASS_BACKWARD_WEIGHT;
+    const int64_t weight_bytes = is_weight ? 2 * GRADIENT_BYTES : share->operand_bytes;
+    const int64_t in_bytes =
+        pass == MODEL_PASS_BACKWARD_INPUT ? share->wide_bytes : share->operand_bytes;
+    const int64_t out_bytes = pass == MODEL_PASS_FORWARD ? share->wide_bytes : share->operand_bytes;
     model_work work = {0, 0};
     for (int g = 0; g < count; g++) {
         const gemm *product = &gemms[g];
+        const int64_t tokens = product->rows == ROWS_OWN ? share->own_tokens : share->tokens;
         const int64_t flop_per_token = 2 * product->rows_per_token * product->weights_met;
         const int64_t side_bytes =
-            product->rows_per_token * (product->in + product->out) * dtype_bytes;
+            product->rows_per_token * (product->in * in_bytes + product->out * out_bytes);
         work.flop = saturating_add(work.flop, saturating_multiply(tokens, flop_per_token));
         work.bytes = saturating_add(work.bytes, saturating_multiply(tokens, side_bytes));
         work.bytes =
@@ -151,74 +218,74 @@ static model_work gemm_work(const gemm *gemms, int count, const model_shape *sha
     return work;
 }
 
-/// Pairs of a query and a key, over all heads and samples, times 2: causal attention with a window
-/// w meets w (2s - w) / 2 of s^2.
-static int64_t doubled_causal_pairs(const model_config *config, const model_shape *shape)
+/// Pairs of a query and a key, over all heads and samples of a GPU, times 2: causal attention with
+/// a window w meets w (2s - w) / 2 of s^2. The ranks of a context group have equal parts.
+static int64_t doubled_causal_pairs(const gpu_share *share, const model_shape *shape)
 {
     const int64_t length = shape->sequence_length;
     int64_t window = length;
-    if (config->sliding_window > 0 && config->sliding_window < length) {
-        window = config->sliding_window;
+    if (share->slice.sliding_window > 0 && share->slice.sliding_window < length) {
+        window = share->slice.sliding_window;
     }
     const int64_t per_head = saturating_multiply(window, 2 * length - window);
-    const int64_t heads = (int64_t)config->head_count * shape->microbatch_size;
-    return saturating_multiply(per_head, heads);
+    const int64_t heads = (int64_t)share->slice.head_count * shape->microbatch_size;
+    return divided(saturating_multiply(per_head, heads),
+                   model_parallel_filled(shape->parallel).context);
 }
 
-static int64_t full_pairs(const model_config *config, const model_shape *shape)
+static int64_t full_pairs(const gpu_share *share, const model_shape *shape)
 {
     const int64_t length = shape->sequence_length;
-    const int64_t heads = (int64_t)config->head_count * shape->microbatch_size;
-    return saturating_multiply(length * length, heads);
+    const int64_t heads = (int64_t)share->slice.head_count * shape->microbatch_size;
+    return divided(saturating_multiply(length * length, heads),
+                   model_parallel_filled(shape->parallel).context);
 }
 
 /// One kernel in each direction. Backward computes the scores again: 5 products instead of the 2
 /// of forward, 3 of them of query_key_dim. Source: Dao, FlashAttention-2 (2023), section 4.1.
-static model_work flash_work(const model_config *config, const model_shape *shape, bool is_forward)
+static model_work flash_work(const gpu_share *share, const model_shape *shape, bool is_forward)
 {
-    const int64_t dtype_bytes = model_dtype_bytes(shape->dtype);
-    const int64_t query_key = config->query_key_dim;
-    const int64_t value = config->value_dim;
+    const int64_t query_key = share->slice.query_key_dim;
+    const int64_t value = share->slice.value_dim;
     const int64_t flop_per_pair = is_forward ? query_key + value : 3 * query_key + 2 * value;
-    const int64_t one_way = core_input_width(config) + core_output_width(config);
+    const int64_t one_way = core_input_width(&share->slice) + core_output_width(&share->slice);
     return (model_work){
-        .flop = saturating_multiply(doubled_causal_pairs(config, shape), flop_per_pair),
+        .flop = saturating_multiply(doubled_causal_pairs(share, shape), flop_per_pair),
         .bytes =
-            saturating_multiply(tokens_of(shape), one_way * dtype_bytes * (is_forward ? 1 : 2)),
+            saturating_multiply(share->tokens, one_way * share->wide_bytes * (is_forward ? 1 : 2)),
     };
 }
 
 /// Forward writes the scores; softmax reads and writes them; dropout does so again; the product
 /// with the values reads them. Backward: see the count below. All s^2 pairs, masked or not.
-static model_work unfused_work(const model_config *config, const model_shape *shape,
-                               bool is_forward)
+static model_work unfused_work(const gpu_share *share, const model_shape *shape, bool is_forward)
 {
-    const int64_t dtype_bytes = model_dtype_bytes(shape->dtype);
-    const int64_t mask = config->has_attention_dropout ? MASK_BYTES : 0;
-    const int64_t dropout_accesses = config->has_attention_dropout ? 2 : 0;
+    const model_config *slice = &share->slice;
+    const int64_t mask = slice->has_attention_dropout ? MASK_BYTES : 0;
+    const int64_t dropout_accesses = slice->has_attention_dropout ? 2 : 0;
     // Forward: write, read, write, read. Backward: dropped probabilities read for the gradient of
     // the values; their own gradient written and, with the probabilities, read by softmax; its
     // result written, and read for queries and for keys.
     const int64_t accesses = (is_forward ? 4 : 7) + dropout_accesses;
     const int64_t flop_per_pair =
-        2 * ((int64_t)config->query_key_dim + config->value_dim) * (is_forward ? 1 : 2);
-    const int64_t pairs = full_pairs(config, shape);
-    const int64_t one_way = core_input_width(config) + core_output_width(config);
+        2 * ((int64_t)slice->query_key_dim + slice->value_dim) * (is_forward ? 1 : 2);
+    const int64_t pairs = full_pairs(share, shape);
+    const int64_t one_way = core_input_width(slice) + core_output_width(slice);
     const int64_t vectors =
-        saturating_multiply(tokens_of(shape), one_way * dtype_bytes * (is_forward ? 1 : 2));
+        saturating_multiply(share->tokens, one_way * share->wide_bytes * (is_forward ? 1 : 2));
     return (model_work){
         .flop = saturating_multiply(pairs, flop_per_pair),
-        .bytes = saturating_add(vectors, saturating_multiply(pairs, accesses * dtype_bytes + mask)),
+        .bytes = saturating_add(vectors,
+                                saturating_multiply(pairs, accesses * share->wide_bytes + mask)),
     };
 }
 
-static model_work attention_work(const model_config *config, const model_shape *shape,
-                                 model_pass pass)
+static model_work attention_work(const gpu_share *share, const model_shape *shape, model_pass pass)
 {
     if (pass == MODEL_PASS_BACKWARD_WEIGHT) return (model_work){0, 0};
     const bool is_forward = pass == MODEL_PASS_FORWARD;
-    return shape->attention == MODEL_ATTENTION_FLASH ? flash_work(config, shape, is_forward)
-                                                     : unfused_work(config, shape, is_forward);
+    return shape->attention == MODEL_ATTENTION_FLASH ? flash_work(share, shape, is_forward)
+                                                     : unfused_work(share, shape, is_forward);
 }
 
 /// Numbers that enter an activation function, per token: each expert row counts.
@@ -228,11 +295,16 @@ static int64_t activation_width(const model_config *config, int layer)
     return (int64_t)config->expert_top_k * config->expert_ffn_size + config->shared_ffn_size;
 }
 
-/// Inputs of the norms that some families put inside attention.
-static int64_t inner_norm_width(const model_config *config)
+/// Inputs of the norms of latent attention's compressed vectors.
+static int64_t latent_norm_width(const model_config *config)
 {
-    const int64_t latent = (int64_t)config->query_rank + config->kv_rank;
-    return latent + (config->has_query_key_norm ? query_width(config) + key_width(config) : 0);
+    return (int64_t)config->query_rank + config->kv_rank;
+}
+
+/// Inputs of the norms of queries and keys.
+static int64_t head_norm_width(const model_config *config)
+{
+    return config->has_query_key_norm ? query_width(config) + key_width(config) : 0;
 }
 
 static int64_t rotated_width(const model_config *config)
@@ -242,84 +314,94 @@ static int64_t rotated_width(const model_config *config)
     return query_width(config) + key_width(config);
 }
 
-/// Bytes per token of the kernels that are no matrix products. The gradients of norms and biases
-/// belong to B: their kernels make both at once.
-static int64_t elementwise_bytes(const model_config *config, int64_t dtype_bytes, int layer,
-                                 bool is_forward)
+/// Bytes of the kernels that are no matrix products. What is as wide as the hidden vector is done
+/// for the GPU's own tokens. The gradients of norms and biases belong to B: their kernels make both
+/// at once.
+static int64_t elementwise_bytes(const gpu_share *share, int layer, bool is_forward)
 {
-    const int64_t hidden = config->hidden_size;
-    const int64_t activated = activation_width(config, layer);
-    const int64_t inner = inner_width(config, activated);
-    const int64_t norms = 2 * hidden + inner_norm_width(config);
-    int64_t accesses = 2 * rotated_width(config) + 2 * 3 * hidden; // residuals: read two, write one
-    accesses += norms * (is_forward ? 2 : 3); // backward reads the input and two gradients pass
-    accesses += is_forward ? inner + activated : 2 * inner + activated;
-    if (config->is_moe[layer]) {
-        accesses += 2 * (config->expert_top_k + 1) * hidden; // out to the experts and back
+    const model_config *slice = &share->slice;
+    const int64_t hidden = slice->hidden_size;
+    const int64_t activated = activation_width(slice, layer);
+    const int64_t inner = inner_width(slice, activated);
+    const int64_t norm_accesses =
+        is_forward ? 2 : 3;       // backward reads the input, two gradients pass
+    int64_t own = 2 * 3 * hidden; // residuals: read two, write one
+    own += (2 * hidden + latent_norm_width(slice)) * norm_accesses;
+    if (slice->is_moe[layer]) {
+        own += 2 * (slice->expert_top_k + 1) * hidden; // out to the experts and back
     }
     int64_t masks = 0;
-    if (config->has_residual_dropout) {
+    if (slice->has_residual_dropout) {
         masks = 2 * hidden * MASK_BYTES;
-        if (!is_forward) accesses += 2 * 2 * hidden; // forward drops within the residual's kernel
+        if (!is_forward) own += 2 * 2 * hidden; // forward drops within the residual's kernel
     }
-    return accesses * dtype_bytes + masks;
+    int64_t all = 2 * rotated_width(slice) + head_norm_width(slice) * norm_accesses;
+    all += is_forward ? inner + activated : 2 * inner + activated;
+    return saturating_add(saturating_multiply(share->own_tokens, own * share->wide_bytes + masks),
+                          saturating_multiply(share->tokens, all * share->wide_bytes));
 }
 
 model_layer_work model_layer_work_of(const model_config *config, const model_shape *shape,
                                      int layer, model_pass pass)
 {
     assert(layer >= 0 && layer < config->layer_count);
+    const gpu_share share = share_of(config, shape);
     gemm projections[GEMMS_MAX];
     gemm mlp[GEMMS_MAX];
-    const int projection_count = list_projection_gemms(config, projections);
-    const int mlp_count = list_mlp_gemms(config, layer, tokens_of(shape), mlp);
+    const int projection_count = list_projection_gemms(&share.slice, projections);
+    const int mlp_count = list_mlp_gemms(&share, layer, mlp);
     model_layer_work work = {
-        .projection = gemm_work(projections, projection_count, shape, pass),
-        .attention = attention_work(config, shape, pass),
-        .mlp = gemm_work(mlp, mlp_count, shape, pass),
+        .projection = gemm_work(projections, projection_count, &share, pass),
+        .attention = attention_work(&share, shape, pass),
+        .mlp = gemm_work(mlp, mlp_count, &share, pass),
     };
     if (pass != MODEL_PASS_BACKWARD_WEIGHT) {
-        const int64_t per_token = elementwise_bytes(config, model_dtype_bytes(shape->dtype), layer,
-                                                    pass == MODEL_PASS_FORWARD);
-        work.elementwise.bytes = saturating_multiply(tokens_of(shape), per_token);
+        work.elementwise.bytes = elementwise_bytes(&share, layer, pass == MODEL_PASS_FORWARD);
     }
     return work;
 }
 
+/// The tokens' rows that another GPU has are looked up all the same, and masked.
 model_layer_work model_embedding_work(const model_config *config, const model_shape *shape,
                                       model_pass pass)
 {
+    const gpu_share share = share_of(config, shape);
     const int64_t hidden = config->hidden_size;
-    const int64_t dtype_bytes = model_dtype_bytes(shape->dtype);
     const int64_t tables = config->has_learned_positions ? 2 : 1;
     const int64_t mask = config->has_embedding_dropout ? hidden * MASK_BYTES : 0;
     int64_t per_token = 0;
     if (pass == MODEL_PASS_FORWARD) {
-        per_token = (tables + 1) * hidden * dtype_bytes + mask;
+        per_token = (tables + 1) * hidden * share.wide_bytes + mask;
     } else if (pass == MODEL_PASS_BACKWARD_WEIGHT) {
-        per_token = hidden * dtype_bytes + tables * hidden * 2 * GRADIENT_BYTES + mask;
+        per_token = hidden * share.wide_bytes + tables * hidden * 2 * GRADIENT_BYTES + mask;
     }
     return (model_layer_work){
-        .elementwise.bytes = saturating_multiply(tokens_of(shape), per_token),
+        .elementwise.bytes = saturating_multiply(share.tokens, per_token),
     };
 }
 
 model_layer_work model_head_work(const model_config *config, const model_shape *shape,
                                  model_pass pass)
 {
+    model_shape wide = *shape;
+    wide.dtype = model_dtype_wide(shape->dtype);
+    const gpu_share share = share_of(config, &wide);
     const int64_t hidden = config->hidden_size;
-    const int64_t vocabulary = config->vocabulary_size;
-    const int64_t dtype_bytes = model_dtype_bytes(shape->dtype);
-    const gemm head = plain_gemm(hidden, vocabulary);
-    int64_t per_token = 0;
+    const int64_t vocabulary = share.slice.vocabulary_size;
+    const gemm head = plain_gemm(hidden, vocabulary, ROWS_GATHERED);
+    int64_t norm = 0;
+    int64_t loss = 0;
     if (pass == MODEL_PASS_FORWARD) { // norm; logits widened, then read by the loss
-        per_token = 2 * hidden * dtype_bytes + vocabulary * (dtype_bytes + 2 * LOGIT_BYTES);
+        norm = 2 * hidden * share.wide_bytes;
+        loss = vocabulary * (share.wide_bytes + 2 * LOGIT_BYTES);
     } else if (pass == MODEL_PASS_BACKWARD_INPUT) { // gradient of the logits narrowed; norm
-        per_token = 3 * hidden * dtype_bytes + vocabulary * (dtype_bytes + LOGIT_BYTES);
+        norm = 3 * hidden * share.wide_bytes;
+        loss = vocabulary * (share.wide_bytes + LOGIT_BYTES);
     }
     return (model_layer_work){
-        .projection = gemm_work(&head, 1, shape, pass),
-        .elementwise.bytes = saturating_multiply(tokens_of(shape), per_token),
+        .projection = gemm_work(&head, 1, &share, pass),
+        .elementwise.bytes = saturating_add(saturating_multiply(share.own_tokens, norm),
+                                            saturating_multiply(share.tokens, loss)),
     };
 }
 
@@ -336,69 +418,95 @@ int64_t model_layer_flop(const model_config *config, const model_shape *shape, i
     return model_work_flop(&work);
 }
 
-/// Numbers per token that the inputs of the products are, and their outputs.
-static void add_gemm_widths(const gemm *gemms, int count, int64_t *inputs, int64_t *outputs)
+/// Bytes of the inputs of products as they are kept, and of the gradients of their outputs.
+static void add_gemm_bytes(const gemm *gemms, int count, const gpu_share *share, int64_t *inputs,
+                           int64_t *outputs)
 {
     for (int g = 0; g < count; g++) {
-        if (!gemms[g].shares_input) *inputs += gemms[g].rows_per_token * gemms[g].in;
-        *outputs += gemms[g].rows_per_token * gemms[g].out;
+        const gemm *product = &gemms[g];
+        const int64_t kept = product->rows == ROWS_ALL ? share->tokens : share->own_tokens;
+        const int64_t worked = product->rows == ROWS_OWN ? share->own_tokens : share->tokens;
+        const int64_t row_bytes = product->rows_per_token * share->operand_bytes;
+        if (!product->shares_input) {
+            *inputs = saturating_add(*inputs, saturating_multiply(kept, row_bytes * product->in));
+        }
+        *outputs = saturating_add(*outputs, saturating_multiply(worked, row_bytes * product->out));
     }
+}
+
+/// Bytes that are kept beside the inputs of products: those of norms, activations, the core and
+/// the weighing of experts, masks, and the scores of unfused attention.
+static int64_t other_kept_bytes(const gpu_share *share, const model_shape *shape, int layer)
+{
+    const model_config *slice = &share->slice;
+    const int64_t hidden = slice->hidden_size;
+    int64_t own = 2 * hidden + latent_norm_width(slice);
+    if (slice->is_moe[layer]) own += slice->expert_top_k * hidden; // weighed by the router
+    const int64_t masks = slice->has_residual_dropout ? 2 * hidden * MASK_BYTES : 0;
+    const int64_t all = core_input_width(slice) + head_norm_width(slice) +
+                        inner_width(slice, activation_width(slice, layer));
+    int64_t scores = 0;
+    if (shape->attention == MODEL_ATTENTION_UNFUSED &&
+        shape->parallel.recompute == MODEL_RECOMPUTE_NONE) {
+        const int64_t dropped = slice->has_attention_dropout ? share->wide_bytes + MASK_BYTES : 0;
+        scores = saturating_multiply(full_pairs(share, shape), share->wide_bytes + dropped);
+    }
+    const int64_t vectors =
+        saturating_add(saturating_multiply(share->own_tokens, own * share->wide_bytes + masks),
+                       saturating_multiply(share->tokens, all * share->wide_bytes));
+    return saturating_add(vectors, scores);
 }
 
 model_memory model_layer_memory(const model_config *config, const model_shape *shape, int layer)
 {
     assert(layer >= 0 && layer < config->layer_count);
+    const gpu_share share = share_of(config, shape);
     gemm gemms[GEMMS_MAX];
-    const int64_t tokens = tokens_of(shape);
-    const int64_t dtype_bytes = model_dtype_bytes(shape->dtype);
-    const int64_t hidden = config->hidden_size;
     int64_t inputs = 0;
     int64_t outputs = 0;
-    add_gemm_widths(gemms, list_projection_gemms(config, gemms), &inputs, &outputs);
-    add_gemm_widths(gemms, list_mlp_gemms(config, layer, tokens, gemms), &inputs, &outputs);
-
-    int64_t kept = inputs + core_input_width(config) + 2 * hidden + inner_norm_width(config) +
-                   inner_width(config, activation_width(config, layer));
-    if (config->is_moe[layer]) kept += config->expert_top_k * hidden; // weighed by the router
-    const int64_t masks = config->has_residual_dropout ? 2 * hidden * MASK_BYTES : 0;
-    int64_t scores = 0;
-    if (shape->attention == MODEL_ATTENTION_UNFUSED) {
-        const int64_t dropped = config->has_attention_dropout ? dtype_bytes + MASK_BYTES : 0;
-        scores = saturating_multiply(full_pairs(config, shape), dtype_bytes + dropped);
-    }
+    add_gemm_bytes(gemms, list_projection_gemms(&share.slice, gemms), &share, &inputs, &outputs);
+    add_gemm_bytes(gemms, list_mlp_gemms(&share, layer, gemms), &share, &inputs, &outputs);
+    const bool keeps_input_only = shape->parallel.recompute == MODEL_RECOMPUTE_FULL;
     return (model_memory){
-        .activation_bytes =
-            saturating_add(saturating_multiply(tokens, kept * dtype_bytes + masks), scores),
-        .gradient_bytes = saturating_multiply(tokens, (inputs + outputs) * dtype_bytes),
+        .activation_bytes = keeps_input_only
+                                ? model_message_bytes(config, shape)
+                                : saturating_add(inputs, other_kept_bytes(&share, shape, layer)),
+        .gradient_bytes = saturating_add(inputs, outputs),
     };
 }
 
 model_memory model_embedding_memory(const model_config *config, const model_shape *shape)
 {
+    const gpu_share share = share_of(config, shape);
     const int64_t hidden = config->hidden_size;
     const int64_t mask = config->has_embedding_dropout ? hidden * MASK_BYTES : 0;
-    const int64_t gradient = hidden * model_dtype_bytes(shape->dtype);
+    const int64_t kept = saturating_add(saturating_multiply(share.tokens, TOKEN_BYTES),
+                                        saturating_multiply(share.own_tokens, mask));
     return (model_memory){
-        .activation_bytes = saturating_multiply(tokens_of(shape), TOKEN_BYTES + mask),
-        .gradient_bytes = saturating_multiply(tokens_of(shape), TOKEN_BYTES + mask + gradient),
+        .activation_bytes = kept,
+        .gradient_bytes =
+            saturating_add(kept, saturating_multiply(share.tokens, hidden * share.wide_bytes)),
     };
 }
 
 model_memory model_head_memory(const model_config *config, const model_shape *shape)
 {
+    const gpu_share share = share_of(config, shape);
     const int64_t hidden = config->hidden_size;
-    const int64_t vocabulary = config->vocabulary_size;
-    const int64_t dtype_bytes = model_dtype_bytes(shape->dtype);
+    const int64_t vocabulary = share.slice.vocabulary_size;
+    const int64_t inputs = saturating_multiply(share.own_tokens, hidden * share.wide_bytes);
     return (model_memory){
-        .activation_bytes = saturating_multiply(tokens_of(shape), 2 * hidden * dtype_bytes +
-                                                                      vocabulary * LOGIT_BYTES),
-        .gradient_bytes =
-            saturating_multiply(tokens_of(shape), (hidden + vocabulary) * dtype_bytes),
+        .activation_bytes =
+            saturating_add(saturating_multiply(inputs, 2),
+                           saturating_multiply(share.tokens, vocabulary * LOGIT_BYTES)),
+        .gradient_bytes = saturating_add(
+            inputs, saturating_multiply(share.tokens, vocabulary * share.wide_bytes)),
     };
 }
 
 int64_t model_message_bytes(const model_config *config, const model_shape *shape)
 {
-    return saturating_multiply(tokens_of(shape),
-                               (int64_t)config->hidden_size * model_dtype_bytes(shape->dtype));
+    return saturating_multiply(model_shape_own_tokens(shape),
+                               (int64_t)config->hidden_size *
+                                   model_dtype_bytes(model_dtype_wide(shape->dtype)));
 }

@@ -1,8 +1,9 @@
-/// How much a layer computes, moves and keeps in one pass of one microbatch: pure counts, no times.
-/// README.md has the formulas. Counts saturate at INT64_MAX.
+/// How much one GPU computes, moves and keeps of a layer in one pass of one microbatch: pure
+/// counts, no times. README.md has the formulas. Counts saturate at INT64_MAX.
 #pragma once
 
 #include "models/config.h"
+#include "models/parallel.h"
 
 #include <stdint.h>
 
@@ -18,13 +19,26 @@ const char *model_attention_name(model_attention attention);
 /// MODEL_ATTENTION_COUNT if there is none of this name.
 model_attention model_attention_find(const char *name);
 
-/// A microbatch.
+/// A microbatch, and the GPUs that share it.
 typedef struct model_shape {
     int sequence_length; // tokens of a sample, >= 1
     int microbatch_size; // samples, >= 1
-    model_dtype dtype;   // of weights and activations
+    model_dtype dtype;   // of weights and activations; of float8 see model_dtype_wide
     model_attention attention;
+    model_parallel parallel; // fits the model and the sequence (model_parallel_check and the like);
+                             // recomputation changes what is kept, never the work of a pass
 } model_shape;
+
+/// Tokens of a microbatch that a GPU works on: those of its part of the sequences.
+int64_t model_shape_tokens(const model_shape *shape);
+
+/// Of them, the tokens whose norms and residuals are its own: with sequence parallelism the
+/// tensor-th part, rounded up; else all.
+int64_t model_shape_own_tokens(const model_shape *shape);
+
+/// What one GPU holds of the model: heads, MLP, experts and vocabulary divided by their degrees,
+/// the last two rounded up; key-value heads too, but no fewer than one. All else is whole.
+model_config model_gpu_slice(const model_config *config, const model_parallel *parallel);
 
 typedef enum model_pass {
     MODEL_PASS_FORWARD,         ///< F
@@ -47,8 +61,9 @@ typedef struct model_layer_work {
                             // only
 } model_layer_work;
 
-/// Work of a transformer layer. With experts, every token meets expert_top_k of them and each
-/// expert as many tokens as the others. 0 <= layer < config->layer_count.
+/// Work of a transformer layer; config is of the whole model. With experts, every token meets
+/// expert_top_k of them and each expert as many tokens as the others, so that a GPU computes as
+/// many rows as it sends. 0 <= layer < config->layer_count.
 model_layer_work model_layer_work_of(const model_config *config, const model_shape *shape,
                                      int layer, model_pass pass);
 
@@ -68,7 +83,8 @@ int64_t model_work_flop(const model_layer_work *work);
 int64_t model_layer_flop(const model_config *config, const model_shape *shape, int layer,
                          model_pass pass);
 
-/// What is kept between passes, for one microbatch.
+/// What a GPU keeps between passes, for one microbatch. With full recomputation a layer keeps its
+/// input until B; what B then makes again and holds while it runs is not counted.
 typedef struct model_memory {
     int64_t activation_bytes; // from F to B
     int64_t gradient_bytes;   // from B to W: inputs of the matrices and gradients of their outputs
@@ -78,5 +94,6 @@ model_memory model_layer_memory(const model_config *config, const model_shape *s
 model_memory model_embedding_memory(const model_config *config, const model_shape *shape);
 model_memory model_head_memory(const model_config *config, const model_shape *shape);
 
-/// Activations that a layer hands to the next, or gradients back: one hidden vector per token.
+/// Activations that a GPU hands to the next layer, or gradients back: a hidden vector for each of
+/// its own tokens.
 int64_t model_message_bytes(const model_config *config, const model_shape *shape);

@@ -53,6 +53,12 @@ static int64_t attention_vector_parameters(const model_config *config)
     return count;
 }
 
+static int64_t expert_parameters(const model_config *config, int expert_count)
+{
+    return saturating_multiply(model_mlp_weight_count(config, config->expert_ffn_size),
+                               expert_count);
+}
+
 /// Entries of a layer's matrices with so many experts.
 static int64_t layer_weights(const model_config *config, int layer, int expert_count)
 {
@@ -60,9 +66,8 @@ static int64_t layer_weights(const model_config *config, int layer, int expert_c
     if (!config->is_moe[layer]) {
         return saturating_add(attention, model_mlp_weight_count(config, config->ffn_size));
     }
-    const int64_t expert = model_mlp_weight_count(config, config->expert_ffn_size);
     const int64_t shared = model_mlp_weight_count(config, config->shared_ffn_size);
-    const int64_t experts = saturating_multiply(expert, expert_count);
+    const int64_t experts = expert_parameters(config, expert_count);
     return saturating_add(saturating_add(attention, experts),
                           saturating_add(shared, config->router_weight_count));
 }
@@ -91,6 +96,11 @@ static int64_t layer_parameters(const model_config *config, int layer, int exper
 int64_t model_layer_parameters(const model_config *config, int layer)
 {
     return layer_parameters(config, layer, config->expert_count);
+}
+
+int64_t model_layer_expert_parameters(const model_config *config, int layer)
+{
+    return config->is_moe[layer] ? expert_parameters(config, config->expert_count) : 0;
 }
 
 int64_t model_layer_active_parameters(const model_config *config, int layer)

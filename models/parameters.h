@@ -18,6 +18,9 @@ int64_t model_layer_weight_count(const model_config *config, int layer);
 /// Parameters of a transformer layer, all experts included. 0 <= layer < layer_count.
 int64_t model_layer_parameters(const model_config *config, int layer);
 
+/// Of them, those of the experts that tokens are routed to; 0 in a layer without.
+int64_t model_layer_expert_parameters(const model_config *config, int layer);
+
 /// Parameters of a transformer layer that one token meets: expert_top_k of its experts.
 int64_t model_layer_active_parameters(const model_config *config, int layer);
 

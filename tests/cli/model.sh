@@ -28,7 +28,7 @@ layer                         F         B         W      parameters     state   
 3         head           367 us    328 us    262 us           64064  1.10 MiB  4.16 MiB  2.08 MiB
 total                   1.12 ms   1.50 ms    676 us          448832  7.70 MiB  9.16 MiB  6.99 MiB
 
-Inputs: 6 given, 3 measured, 8 assumed
+Inputs: 6 given, 3 measured, 10 assumed
 given     model                          mixtral, 2 layers, hidden 64, 4/2 heads (config.json)
 given     dropout                        none (config.json)
 assumed   routing                        2 of 8 experts per token, all experts alike, none dropped (no trace of the router)
@@ -36,22 +36,76 @@ assumed   sequence_length                256 (the positions of the model)
 given     microbatch_size                4
 assumed   dtype                          bfloat16 (default, whatever the checkpoint is kept in)
 assumed   attention                      flash, skips what the causal mask hides (default)
-assumed   state_bytes_per_parameter      18 (Adam: weight, 32-bit gradient and moments, and a 32-bit copy of a 16-bit weight; not sharded)
+assumed   state_bytes_per_parameter      18 (Adam: weight, gradient, 32-bit moments, and a 32-bit copy of a 16-bit weight)
+assumed   gradient_bytes_per_parameter   4 (default)
+assumed   parallelism                    data 1, tensor 1, context 1, expert 1 (default)
+assumed   recomputation                  none (default)
+assumed   sharding                       none (default)
 given     hardware                       toy (toy.json)
 given     flop_per_s                     1 TFLOP/s (toy.json)
 measured  efficiency.gemm                0.5 (on the bench)
 measured  efficiency.attention           0.25 (on the bench)
 measured  efficiency.memory              1 (on the bench)
 given     memory_bytes_per_s             100 GB/s (toy.json)
-assumed   recomputation                  none (not modelled)
-assumed   tensor and expert parallelism  none (not modelled)
 assumed   kernel launches                0 ns (not modelled: small layers take longer than is said here)
 END
 prints_wanted --model config.json --hardware toy.json --microbatch-size 4
 cat >wanted <<'END'
-{"model":"config.json","hardware":"toy","sequence_length":256,"microbatch_size":4,"dtype":"bfloat16","attention":"flash","total_parameters":448832,"active_parameters":227648,"loads":{"forward_ns":[2621,374342,374342,367165],"backward_input_ns":[0,586154,586154,327516],"backward_weight_ns":[6554,203424,203424,262144],"parameters":[64000,160384,160384,64064],"state_bytes":[1152000,2886912,2886912,1153152],"activation_bytes":[8192,2621440,2621440,4358144],"embedding":true,"head":true},"gradient_bytes":[139264,2506752,2506752,2179072],"message_bytes":[131072,131072,131072,0],"forward_flop":[0,135266304,135266304,131072000],"backward_input_flop":[0,185597952,185597952,131072000],"backward_weight_flop":[0,101711872,101711872,131072000],"assumptions":[{"name":"model","value":"mixtral, 2 layers, hidden 64, 4/2 heads","kind":"given","source":"config.json"},{"name":"dropout","value":"none","kind":"given","source":"config.json"},{"name":"routing","value":"2 of 8 experts per token, all experts alike, none dropped","kind":"assumed","source":"no trace of the router"},{"name":"sequence_length","value":"256","kind":"assumed","source":"the positions of the model"},{"name":"microbatch_size","value":"4","kind":"given","source":""},{"name":"dtype","value":"bfloat16","kind":"assumed","source":"default, whatever the checkpoint is kept in"},{"name":"attention","value":"flash, skips what the causal mask hides","kind":"assumed","source":"default"},{"name":"state_bytes_per_parameter","value":"18","kind":"assumed","source":"Adam: weight, 32-bit gradient and moments, and a 32-bit copy of a 16-bit weight; not sharded"},{"name":"hardware","value":"toy","kind":"given","source":"toy.json"},{"name":"flop_per_s","value":"1 TFLOP/s","kind":"given","source":"toy.json"},{"name":"efficiency.gemm","value":"0.5","kind":"measured","source":"on the bench"},{"name":"efficiency.attention","value":"0.25","kind":"measured","source":"on the bench"},{"name":"efficiency.memory","value":"1","kind":"measured","source":"on the bench"},{"name":"memory_bytes_per_s","value":"100 GB/s","kind":"given","source":"toy.json"},{"name":"recomputation","value":"none","kind":"assumed","source":"not modelled"},{"name":"tensor and expert parallelism","value":"none","kind":"assumed","source":"not modelled"},{"name":"kernel launches","value":"0 ns","kind":"assumed","source":"not modelled: small layers take longer than is said here"}]}
+{"model":"config.json","hardware":"toy","sequence_length":256,"microbatch_size":4,"dtype":"bfloat16","attention":"flash","total_parameters":448832,"active_parameters":227648,"loads":{"forward_ns":[2621,374342,374342,367165],"backward_input_ns":[0,586154,586154,327516],"backward_weight_ns":[6554,203424,203424,262144],"parameters":[64000,160384,160384,64064],"state_bytes":[1152000,2886912,2886912,1153152],"activation_bytes":[8192,2621440,2621440,4358144],"embedding":true,"head":true},"gradient_bytes":[139264,2506752,2506752,2179072],"message_bytes":[131072,131072,131072,0],"reduction_ns":[0,0,0,0],"part_ns":{"forward":{"projection":[0,50332,50332,262144],"attention":[0,134218,134218,0],"mlp":[0,153092,153092,0],"elementwise":[2621,36700,36700,105021],"tensor":[0,0,0,0],"context":[0,0,0,0],"expert":[0,0,0,0],"sharding":[0,0,0,0]},"backward_input":{"projection":[0,50332,50332,262144],"attention":[0,335544,335544,0],"mlp":[0,153092,153092,0],"elementwise":[0,47186,47186,65372],"tensor":[0,0,0,0],"context":[0,0,0,0],"expert":[0,0,0,0],"sharding":[0,0,0,0]},"backward_weight":{"projection":[0,50332,50332,262144],"attention":[0,0,0,0],"mlp":[0,153092,153092,0],"elementwise":[6554,0,0,0],"tensor":[0,0,0,0],"context":[0,0,0,0],"expert":[0,0,0,0],"sharding":[0,0,0,0]}},"forward_flop":[0,135266304,135266304,131072000],"backward_input_flop":[0,185597952,185597952,131072000],"backward_weight_flop":[0,101711872,101711872,131072000],"assumptions":[{"name":"model","value":"mixtral, 2 layers, hidden 64, 4/2 heads","kind":"given","source":"config.json"},{"name":"dropout","value":"none","kind":"given","source":"config.json"},{"name":"routing","value":"2 of 8 experts per token, all experts alike, none dropped","kind":"assumed","source":"no trace of the router"},{"name":"sequence_length","value":"256","kind":"assumed","source":"the positions of the model"},{"name":"microbatch_size","value":"4","kind":"given","source":""},{"name":"dtype","value":"bfloat16","kind":"assumed","source":"default, whatever the checkpoint is kept in"},{"name":"attention","value":"flash, skips what the causal mask hides","kind":"assumed","source":"default"},{"name":"state_bytes_per_parameter","value":"18","kind":"assumed","source":"Adam: weight, gradient, 32-bit moments, and a 32-bit copy of a 16-bit weight"},{"name":"gradient_bytes_per_parameter","value":"4","kind":"assumed","source":"default"},{"name":"parallelism","value":"data 1, tensor 1, context 1, expert 1","kind":"assumed","source":"default"},{"name":"recomputation","value":"none","kind":"assumed","source":"default"},{"name":"sharding","value":"none","kind":"assumed","source":"default"},{"name":"hardware","value":"toy","kind":"given","source":"toy.json"},{"name":"flop_per_s","value":"1 TFLOP/s","kind":"given","source":"toy.json"},{"name":"efficiency.gemm","value":"0.5","kind":"measured","source":"on the bench"},{"name":"efficiency.attention","value":"0.25","kind":"measured","source":"on the bench"},{"name":"efficiency.memory","value":"1","kind":"measured","source":"on the bench"},{"name":"memory_bytes_per_s","value":"100 GB/s","kind":"given","source":"toy.json"},{"name":"kernel launches","value":"0 ns","kind":"assumed","source":"not modelled: small layers take longer than is said here"}]}
 END
 prints_wanted --model config.json --hardware toy.json --microbatch-size 4 --json
+
+# One of the 2 x 2 x 4 GPUs of a stage: half of the heads and of every matrix, a quarter of the experts, half of
+# the tokens. The embedding's 512 tokens of 64 numbers are summed and scattered over 2 GPUs: 1 us and 32768 bytes
+# at 10 GB/s.
+cat >wanted <<'END'
+config.json on toy: sequence length 256, microbatch size 4, bfloat16, flash attention
+288448 parameters, 177856 of them met by a token
+
+layer                         F         B         W      parameters     state    F to B    B to W   message
+0         embedding     5.59 us   4.28 us   43.2 us           32000   117 KiB  4.00 KiB  68.0 KiB  32.0 KiB
+1         experts        208 us    469 us   50.9 us           25216   187 KiB  32.0 KiB   772 KiB  32.0 KiB
+2         head           103 us   86.2 us   65.5 us           32064   117 KiB  1.04 MiB   532 KiB
+total                    316 us    560 us    160 us           89280   421 KiB  1.07 MiB  1.34 MiB
+
+parts                    projection   attention         mlp elementwise      tensor     context      expert    sharding        step
+0         embedding   F        0 ns        0 ns        0 ns     1.31 us     4.28 us        0 ns        0 ns        0 ns
+                      B        0 ns        0 ns        0 ns        0 ns     4.28 us        0 ns        0 ns        0 ns
+                      W        0 ns        0 ns        0 ns     3.28 us        0 ns        0 ns        0 ns     39.9 us     43.2 us
+1         experts     F     12.6 us     33.6 us     38.3 us     9.18 us     23.7 us        0 ns     90.8 us        0 ns
+                      B     25.2 us      117 us     76.5 us     21.0 us     47.3 us        0 ns      182 us        0 ns
+                      W     12.6 us        0 ns     38.3 us        0 ns        0 ns        0 ns        0 ns        0 ns     45.2 us
+2         head        F     65.5 us        0 ns        0 ns     26.3 us     10.9 us        0 ns        0 ns        0 ns
+                      B     65.5 us        0 ns        0 ns     16.3 us     4.28 us        0 ns        0 ns        0 ns
+                      W     65.5 us        0 ns        0 ns        0 ns        0 ns        0 ns        0 ns        0 ns     43.3 us
+
+Inputs: 13 given, 3 measured, 6 assumed
+given     model                          mixtral, 1 layers, hidden 64, 4/2 heads (config.json)
+given     dropout                        none (config.json)
+assumed   routing                        2 of 8 experts per token, all experts alike, none dropped (no trace of the router)
+assumed   sequence_length                256 (the positions of the model)
+given     microbatch_size                4
+assumed   dtype                          bfloat16 (default, whatever the checkpoint is kept in)
+assumed   attention                      flash, skips what the causal mask hides (default)
+assumed   state_bytes_per_parameter      16 (Adam: weight, gradient, 32-bit moments, and a 32-bit copy of a 16-bit weight)
+given     gradient_bytes_per_parameter   2
+given     parallelism                    data 4, tensor 2 with sequence, context 2, expert 4
+given     recomputation                  full
+given     sharding                       gradients
+given     rank order                     data-first
+given     hardware                       toy (toy.json)
+given     flop_per_s                     1 TFLOP/s (toy.json)
+measured  efficiency.gemm                0.5 (on the bench)
+measured  efficiency.attention           0.25 (on the bench)
+measured  efficiency.memory              1 (on the bench)
+given     memory_bytes_per_s             100 GB/s (toy.json)
+given     links.intra                    10 GB/s, 1000 ns (toy.json)
+given     links.inter                    1 GB/s, 5000 ns (toy.json)
+assumed   kernel launches                0 ns (not modelled: small layers take longer than is said here)
+END
+prints_wanted --model config.json --hardware toy.json --microbatch-size 4 --tensor 2 --sequence-parallel --data 4 --expert 4 --context 2 \
+    --recompute full --sharding gradients --rank-order data-first \
+    --layers 1 --gradient-bytes-per-parameter 2 --parts
 
 # The model of the DynMo paper has the figures that it is published with.
 "$dynmo" model --model gpt-dynmo --hardware h100-sxm --microbatch-size 2 --attention unfused --json \
@@ -81,10 +135,24 @@ refuse 2 "--microbatch-size: -1 is outside [1, 2147483647]" \
     --model gpt2 --hardware h100-sxm --microbatch-size -1
 refuse 2 'microbatch_size 70000 is outside [1, 65536]' \
     --model gpt2 --hardware h100-sxm --microbatch-size 70000
-refuse 2 "--dtype 'int8' is not bfloat16, float16 or float32" \
+refuse 2 "--dtype 'int8' is not bfloat16, float16, float32 or float8" \
     --model gpt2 --hardware h100-sxm --dtype int8
-refuse 2 "hardware 'h100-sxm' has no flop_per_s for dtype float32" \
-    --model gpt2 --hardware h100-sxm --dtype float32
+refuse 2 "hardware 'b200' has no flop_per_s for dtype float32" \
+    --model gpt2 --hardware b200 --dtype float32
+refuse 2 "--recompute 'some' is not none, selective or full" \
+    --model gpt2 --hardware h100-sxm --recompute some
+refuse 2 "--sharding 'zero' is not none, optimizer, gradients or parameters" \
+    --model gpt2 --hardware h100-sxm --sharding zero
+refuse 2 "--rank-order 'tp-pp-dp' is not pipeline-first or data-first" \
+    --model gpt2 --hardware h100-sxm --rank-order tp-pp-dp
+refuse 2 "--tensor: 0 is outside [1, 65536]" --model gpt2 --hardware h100-sxm --tensor 0
+refuse 2 'tensor 5 does not divide the 12 attention heads' \
+    --model gpt2 --hardware h100-sxm --tensor 5
+refuse 2 'expert 8 does not divide data 4 x context 1 = 4' \
+    --model mixtral-8x7b --hardware h100-sxm --data 4 --expert 8
+refuse 2 'context 3: 2 x 3 parts do not divide the 1024 tokens of a sequence' \
+    --model gpt2 --hardware h100-sxm --context 3
+refuse 2 'layer_count 16385 is outside [1, 16384]' --model gpt2 --hardware h100-sxm --layers 16385
 refuse 2 "attention 'flesh' is neither flash nor unfused" \
     --model gpt2 --hardware h100-sxm --attention flesh
 refuse 1 "gpt3: No such file or directory; and no shipped model is named 'gpt3' (there are gpt-dynmo, gpt2, gpt2-medium, gpt2-xl, llama-2-7b, llama-3-8b, llama-moe-3.5b, mixtral-8x7b)" \

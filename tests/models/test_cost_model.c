@@ -217,7 +217,9 @@ static void training_outside_its_limits_is_refused(void **state)
                    "state_bytes_per_parameter 1025 is outside [1, 1024]");
     assert_refused(with, gpt, &(model_training){.attention = "sdpa"},
                    "attention 'sdpa' is neither flash nor unfused");
-    assert_refused(with, gpt, &(model_training){.dtype = MODEL_DTYPE_FLOAT32},
+    fixture narrow = *with;
+    narrow.h100.flop_per_s[MODEL_DTYPE_FLOAT32] = 0;
+    assert_refused(&narrow, gpt, &(model_training){.dtype = MODEL_DTYPE_FLOAT32},
                    "hardware 'h100-sxm' has no flop_per_s for dtype float32");
     assert_refused(with, &endless,
                    &(model_training){.sequence_length = 1 << 24, .microbatch_size = 1 << 16},

@@ -48,15 +48,18 @@ static void presets_hold_dense_rates_and_say_where_each_number_is_from(void **st
     static const struct {
         const char *name;
         int64_t tflop_per_s;
+        int64_t float8_tflop_per_s; // 0: not known
+        int64_t float32_gflop_per_s;
         int64_t memory_gb;
         int64_t memory_gb_per_s;
         int64_t intra_gb_per_s;
         int64_t inter_gb_per_s;
-        int64_t float32_tflop_per_s; // 0: not known
     } presets[] = {
-        {"a100-sxm-80gb", 312, 80, 2039, 300, 25, 0}, {"h100-sxm", 989, 80, 3350, 450, 50, 0},
-        {"h100-dynmo", 989, 80, 3350, 450, 25, 67},   {"h200-sxm", 989, 141, 4800, 450, 50, 0},
-        {"b200", 2250, 180, 8000, 900, 50, 0},
+        {"a100-sxm-80gb", 312, 0, 19500, 80, 2039, 300, 25},
+        {"h100-sxm", 989, 1979, 67000, 80, 3350, 450, 50},
+        {"h100-dynmo", 989, 0, 67000, 80, 3350, 450, 25},
+        {"h200-sxm", 989, 1979, 67000, 141, 4800, 450, 50},
+        {"b200", 2250, 4500, 0, 180, 8000, 900, 50},
     };
     const int64_t giga = 1000000000;
     arena *memory = arena_create(4096);
@@ -67,8 +70,10 @@ static void presets_hold_dense_rates_and_say_where_each_number_is_from(void **st
         assert_string_equal(hardware.name, presets[row].name);
         assert_int_equal(hardware.flop_per_s[MODEL_DTYPE_BFLOAT16],
                          presets[row].tflop_per_s * 1000 * giga);
+        assert_int_equal(hardware.flop_per_s[MODEL_DTYPE_FLOAT8],
+                         presets[row].float8_tflop_per_s * 1000 * giga);
         assert_int_equal(hardware.flop_per_s[MODEL_DTYPE_FLOAT32],
-                         presets[row].float32_tflop_per_s * 1000 * giga);
+                         presets[row].float32_gflop_per_s * giga);
         assert_int_equal(hardware.memory_bytes, presets[row].memory_gb * giga);
         assert_int_equal(hardware.memory_bytes_per_s, presets[row].memory_gb_per_s * giga);
         assert_int_equal(hardware.intra_node.bytes_per_s, presets[row].intra_gb_per_s * giga);
@@ -119,6 +124,9 @@ static void sparse_rates_are_refused_and_the_dense_one_named(void **state)
     assert_refused(":100", ":1979000000000000", STATUS_INVALID,
                    "h.json: flop_per_s.bfloat16: 1979000000000000 is what H100, H200 does with "
                    "sparse matrices; dense ones, which training multiplies, reach 989 TFLOP/s");
+    assert_refused("\"bfloat16\":100", "\"float8\":3958000000000000", STATUS_INVALID,
+                   "h.json: flop_per_s.float8: 3958000000000000 is what H100, H200 does with "
+                   "sparse matrices; dense ones, which training multiplies, reach 1979 TFLOP/s");
     assert_refused(":100", ":1978900000000000", STATUS_INVALID,
                    "h.json: flop_per_s.bfloat16: 1978900000000000 is what H100, H200 does with "
                    "sparse matrices; dense ones, which training multiplies, reach 989 TFLOP/s");
@@ -141,8 +149,8 @@ static void faults_of_a_file_are_named(void **state)
                    "h.json: memory_bytes: missing; needs an integer");
     assert_refused("{\"bfloat16\":100}", "{}", STATUS_FORMAT,
                    "h.json: flop_per_s: is empty; needs the rate of one dtype");
-    assert_refused("bfloat16", "float8", STATUS_FORMAT,
-                   "h.json: flop_per_s: unknown key 'float8'; did you mean 'float16'?");
+    assert_refused("bfloat16", "float64", STATUS_FORMAT,
+                   "h.json: flop_per_s: unknown key 'float64'; did you mean 'float16'?");
     assert_refused(":100", ":0", STATUS_FORMAT,
                    "h.json: flop_per_s.bfloat16: 0 is outside [1, 1000000000000000000]");
     assert_refused(":0.5", ":1.5", STATUS_FORMAT,

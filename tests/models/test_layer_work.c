@@ -62,7 +62,10 @@ static model_config llama(int experts)
 
 static model_shape shape_of(int sequence_length, int microbatch_size, model_attention attention)
 {
-    return (model_shape){sequence_length, microbatch_size, MODEL_DTYPE_BFLOAT16, attention};
+    return (model_shape){.sequence_length = sequence_length,
+                         .microbatch_size = microbatch_size,
+                         .dtype = MODEL_DTYPE_BFLOAT16,
+                         .attention = attention};
 }
 
 static void the_gpt_of_the_dynmo_paper_has_its_published_figures(void **state)
@@ -363,9 +366,10 @@ static void more_of_anything_never_costs_less(void **state)
         config.ffn_size = (int)rng_between(&random, 1, 20000);
         config.shared_ffn_size = (int)rng_between(&random, 0, 1) * 512;
         config.sliding_window = (int)rng_between(&random, 0, 2) * 500;
-        const model_shape shape = {(int)rng_between(&random, 1, 3000),
-                                   (int)rng_between(&random, 1, 8), MODEL_DTYPE_FLOAT16,
-                                   (model_attention)rng_between(&random, 0, 1)};
+        const int length = (int)rng_between(&random, 1, 3000);
+        const int size = (int)rng_between(&random, 1, 8);
+        const model_shape shape =
+            shape_of(length, size, (model_attention)rng_between(&random, 0, 1));
         model_shape longer = shape;
         longer.sequence_length++;
         model_shape wider = shape;
