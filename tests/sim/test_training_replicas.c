@@ -1,0 +1,362 @@
+/// The replay of several replicas: the slowest makes the iteration, gradients are reduced between
+/// them, and ranks may be slow. Links cost nothing, so that times can be added by hand.
+#include "sim/training.h"
+#include "tests/assert_close.h"
+#include "tests/sim/table_source.h"
+
+#include <stdlib.h>
+
+/// Keeps the iterations that the sink is told of.
+typedef struct kept {
+    int count;
+    sim_training_iteration iterations[TABLE_ITERATIONS];
+    int second_first[TABLE_ITERATIONS]; // first layer of the second stage
+    int64_t work_ns[TABLE_ITERATIONS][2];
+} kept;
+
+static status keep(void *context, const sim_training_iteration *iteration, error_message *err)
+{
+    (void)err;
+    kept *all = context;
+    all->second_first[all->count] = iteration->first_layer[1];
+    all->work_ns[all->count][0] = iteration->rank_work_ns[0];
+    all->work_ns[all->count][1] = iteration->rank_work_ns[1];
+    all->iterations[all->count++] = *iteration;
+    return STATUS_OK;
+}
+
+/// Two ranks under GPipe, or another schedule that the test names.
+static sim_training two_ranks(const bal_cost_source *sources, int source_count, int iterations,
+                              int microbatches, kept *all)
+{
+    return (sim_training){
+        .sources = sources,
+        .source_count = source_count,
+        .data_parallel = source_count,
+        .machine = {.rank_count = 2, .ranks_per_node = 2},
+        .iteration_count = iterations,
+        .microbatch_count = microbatches,
+        .schedule = "gpipe",
+        .change_ratio = 0.25,
+        .balancer = bal_balancer_find("even"),
+        .sink = {.context = all, .put = keep},
+    };
+}
+
+static sim_training_result replay(const sim_training *training)
+{
+    arena *memory = arena_create(1 << 16);
+    sim_training_result result;
+    error_message err = {0};
+    if (sim_training_replay(training, memory, &result, &err) != STATUS_OK)
+        fail_msg("%s", err.message);
+    result.start_first_layer = result.final_first_layer = NULL; // they go with the arena
+    result.peak_memory_bytes = NULL;
+    arena_destroy(memory);
+    return result;
+}
+
+static table_source *tables(int count, int layer_count, int column_count)
+{
+    table_source *made = malloc((size_t)count * sizeof *made);
+    assert_non_null(made);
+    for (int table = 0; table < count; table++) {
+        table_source_init(&made[table], layer_count, column_count);
+    }
+    return made;
+}
+
+static void the_slowest_replica_makes_the_iteration(void **state)
+{
+    (void)state;
+    table_source *table = tables(2, 2, 1);
+    table_fill(&table[0], 0, 1, 100, 0, 0);
+    table_fill(&table[1], 0, 1, 100, 0, 0);
+    table[1].forward[0][1] = 300;
+    const bal_cost_source sources[] = {table[0].source, table[1].source};
+    kept all = {0};
+    const sim_training training = two_ranks(sources, 2, 1, 2, &all);
+
+    const sim_training_result result = replay(&training);
+
+    // Replica 0: stages of 100 and 100, 300 ns. Replica 1: 100 + 2 * 300.
+    assert_int_equal(all.iterations[0].iteration_ns, 700);
+    assert_int_equal(all.iterations[0].metrics.makespan_ns, 700);
+    assert_int_equal(all.work_ns[0][0], 200);
+    assert_int_equal(all.work_ns[0][1], 600);
+    assert_int_equal(result.total_ns, 700);
+    // Busy: 400 and 800 of four ranks that are held for 700.
+    assert_close(result.bubble_ratio, 1.0 - 1200.0 / (4 * 700), 1e-12);
+    assert_close(result.first.bubble_ratio, 1.0 - 800.0 / (2 * 700), 1e-12);
+    free(table);
+}
+
+static void with_post_validation_the_first_begin_in_any_replica_counts(void **state)
+{
+    (void)state;
+    table_source *table = tables(2, 2, 1);
+    for (int replica = 0; replica < 2; replica++) {
+        table_fill(&table[replica], 0, 1, 100, 0, 0);
+        table[replica].reduction_ns[1] = 1000;
+    }
+    table[0].forward[0][0] = 50;
+    table[1].forward[0][1] = 300;
+    const bal_cost_source sources[] = {table[0].source, table[1].source};
+    kept all = {0};
+    sim_training training = two_ranks(sources, 2, 1, 2, &all);
+    training.post_validation = true;
+    training.reduction_overlap = SIM_REDUCTION_STAGE;
+
+    const sim_training_result result = replay(&training);
+
+    // Rank 0 waits for the backwards of rank 1, from 0 to 700. Rank 1 begins at 50 in replica 0,
+    // ends at 700 in replica 1 and has reduced at 1700.
+    assert_int_equal(result.pipeline_ns, 700);
+    assert_int_equal(result.total_ns, 1700 - 50);
+    free(table);
+}
+
+static void the_plan_is_made_for_the_largest_load_over_the_replicas(void **state)
+{
+    (void)state;
+    table_source *table = tables(2, 4, 2);
+    for (int replica = 0; replica < 2; replica++) {
+        table_fill(&table[replica], 0, 1, 100, 0, 0);
+        table_fill(&table[replica], 1, 4, 100, 0, 0);
+    }
+    // From iteration 1 on, in one replica each: layers 0 and 1 of 500 on average. The largest over
+    // the replicas are 500, 500, 100, 100; the means over them were 300, 300, 100, 100.
+    for (int iteration = 1; iteration < 4; iteration++) {
+        table[0].forward[iteration][0] = 400;
+        table[0].forward[iteration][1] = 600;
+        table[1].forward[iteration][2] = 500;
+        table[1].forward[iteration][3] = 500;
+    }
+    const bal_cost_source sources[] = {table[0].source, table[1].source};
+    kept all = {0};
+    sim_training training = two_ranks(sources, 2, 4, 2, &all);
+    training.balancer = bal_balancer_find("partition");
+    training.policy = (bal_policy){.kind = BAL_POLICY_ON_CHANGE};
+
+    const sim_training_result result = replay(&training);
+
+    assert_int_equal(result.change_count, 1);
+    assert_int_equal(result.rebalance_count, 1);
+    assert_int_equal(all.second_first[1], 2);
+    assert_int_equal(all.second_first[2], 1); // 500 and 700, not 1000 and 200
+    assert_int_equal(result.bottleneck_ns, 700);
+    assert_int_equal(result.simulated_count, 3);
+    free(table);
+}
+
+/// Stages of 20 ns of F and 40 of BW each, under 1F1B with 2 microbatches:
+///   rank 0:  F0 0-20   F1 20-40  BW0 80-120   BW1 140-180
+///   rank 1:  F0 20-40  BW0 40-80  F1 80-100   BW1 100-140
+/// Layers 0 and 1 reduce for 5 and 7 ns, layers 2 and 3 for 100 and 30.
+static int64_t reduced(sim_reduction_overlap overlap, bool post_validation)
+{
+    table_source *table = tables(1, 4, 1);
+    table_fill(table, 0, 1, 10, 10, 10);
+    const int64_t reduction_ns[] = {5, 7, 100, 30};
+    memcpy(table->reduction_ns, reduction_ns, sizeof reduction_ns);
+    kept all = {0};
+    sim_training training = two_ranks(&table->source, 1, 1, 2, &all);
+    training.schedule = "1f1b";
+    training.data_parallel = 2;
+    training.reduction_overlap = overlap;
+    training.post_validation = post_validation;
+
+    const sim_training_result result = replay(&training);
+
+    assert_int_equal(result.pipeline_ns, 180); // also the span: of rank 0
+    assert_int_equal(result.pipeline_ns + result.reduction_ns, result.total_ns);
+    assert_int_equal(all.iterations[0].reduction_ns, result.reduction_ns);
+    free(table);
+    return result.reduction_ns;
+}
+
+static void reductions_hide_behind_what_the_overlap_names(void **state)
+{
+    (void)state;
+    // Behind everything, the 130 of rank 1.
+    assert_int_equal(reduced(SIM_REDUCTION_EXPOSED, false), 130);
+    assert_int_equal(reduced(SIM_REDUCTION_EXPOSED, true), 130);
+    // Rank 1 from 140 to 270, rank 0 from 180 to 192. Without barrier rank 1 began at 20.
+    assert_int_equal(reduced(SIM_REDUCTION_STAGE, false), 270 - 180);
+    assert_int_equal(reduced(SIM_REDUCTION_STAGE, true), 250 - 180);
+    // Rank 1: layer 3 is ready at 120 and reduced at 150, layer 2 then at 250.
+    assert_int_equal(reduced(SIM_REDUCTION_BACKWARD, false), 250 - 180);
+    assert_int_equal(reduced(SIM_REDUCTION_BACKWARD, true), 230 - 180);
+}
+
+static void a_reduction_waits_for_the_last_replica(void **state)
+{
+    (void)state;
+    table_source *table = tables(2, 2, 1);
+    for (int replica = 0; replica < 2; replica++) {
+        table_fill(&table[replica], 0, 1, 100, 0, 0);
+        table[replica].reduction_ns[1] = 1000;
+    }
+    table[0].weight[0][0] = 1000;
+    table[1].forward[0][1] = 300;
+    const bal_cost_source sources[] = {table[0].source, table[1].source};
+    kept all = {0};
+    sim_training training = two_ranks(sources, 2, 1, 1, &all);
+    training.reduction_overlap = SIM_REDUCTION_STAGE;
+
+    const sim_training_result result = replay(&training);
+
+    // Replica 0 is the slowest: rank 1 ends at 200, rank 0 at 1200. In replica 1 rank 1 ends at
+    // 400.
+    assert_int_equal(result.pipeline_ns, 1200);
+    assert_int_equal(result.total_ns, 400 + 1000);
+    free(table);
+}
+
+static void a_slow_rank_takes_longer_while_it_is_slow(void **state)
+{
+    (void)state;
+    table_source *table = tables(1, 2, 1);
+    table_fill(table, 0, 6, 100, 0, 0);
+    const sim_slow_rank slow[] = {
+        {.rank = 1, .time_factor = 2, .first_iteration = 2, .end_iteration = 5},
+        {.rank = 1, .time_factor = 1.5, .first_iteration = 4, .end_iteration = 6}};
+    kept all = {0};
+    sim_training training = two_ranks(&table->source, 1, 6, 2, &all);
+    training.slow_ranks = slow;
+    training.slow_rank_count = 2;
+
+    const sim_training_result result = replay(&training);
+
+    const int64_t expected_ns[] = {300, 300, 100 + 2 * 200, 500, 100 + 2 * 300, 100 + 2 * 150};
+    for (int iteration = 0; iteration < 6; iteration++) {
+        assert_int_equal(all.iterations[iteration].iteration_ns, expected_ns[iteration]);
+    }
+    assert_int_equal(result.simulated_count, 4);
+    assert_int_equal(result.change_count, 0); // the model has not changed, a rank has
+    free(table);
+}
+
+static void layers_are_measured_on_the_rank_that_holds_them(void **state)
+{
+    (void)state;
+    table_source *table = tables(1, 6, 1);
+    table_fill(table, 0, 5, 100, 0, 0);
+    const sim_slow_rank slow = {
+        .rank = 1, .time_factor = 2, .first_iteration = 1, .end_iteration = 5};
+    kept all = {0};
+    sim_training training = two_ranks(&table->source, 1, 5, 2, &all);
+    training.slow_ranks = &slow;
+    training.slow_rank_count = 1;
+    training.balancer = bal_balancer_find("partition");
+    training.policy = (bal_policy){.kind = BAL_POLICY_EVERY, .period = 1};
+
+    const sim_training_result result = replay(&training);
+
+    // Measured: 3 layers of 100 and 3 of 200. 4 and 2 of them are 500 and 400, in truth 400 and
+    // 400.
+    assert_int_equal(all.second_first[1], 3);
+    assert_int_equal(all.iterations[1].iteration_ns, 300 + 2 * 600);
+    assert_int_equal(all.second_first[2], 4);
+    assert_int_equal(all.iterations[2].iteration_ns, 3 * 400);
+    assert_int_equal(all.second_first[4], 4);
+    assert_int_equal(result.rebalance_count, 1);
+    free(table);
+}
+
+static void microbatches_are_cycled_through(void **state)
+{
+    (void)state;
+    table_source *table = tables(1, 2, 2);
+    table_fill(table, 0, 2, 100, 0, 0);
+    table->forward[0][1] = table->forward[1][1] = 200; // layer 0, microbatches 1, 3
+    kept all = {0};
+    const sim_training training = two_ranks(&table->source, 1, 2, 4, &all);
+
+    const sim_training_result result = replay(&training);
+
+    assert_int_equal(all.work_ns[0][0], 600);
+    assert_int_equal(all.iterations[0].iteration_ns, 600 + 100);
+    assert_int_equal(all.iterations[1].iteration_ns, 600 + 100);
+    assert_int_equal(result.simulated_count, 1);
+    free(table);
+}
+
+static void assert_refused(const sim_training *training, const char *message)
+{
+    arena *memory = arena_create(1 << 16);
+    sim_training_result result = {.total_ns = -7};
+    error_message err = {0};
+    assert_int_equal(sim_training_replay(training, memory, &result, &err), STATUS_INVALID);
+    assert_string_equal(err.message, message);
+    assert_int_equal(result.total_ns, -7);
+    arena_destroy(memory);
+}
+
+static void wrong_replicas_and_ranks_are_refused(void **state)
+{
+    (void)state;
+    table_source *table = tables(2, 2, 1);
+    table[1].layer_count = 1;
+    const bal_cost_source sources[] = {table[0].source, table[1].source};
+    kept all = {0};
+    const sim_training good = two_ranks(sources, 1, 1, 2, &all);
+    sim_training bad = good;
+    bad.data_parallel = 0;
+    assert_refused(&bad, "data_parallel 0 is below 1");
+    bad = good;
+    bad.source_count = 2;
+    assert_refused(&bad, "source_count 2 is outside [1, data_parallel 1]");
+    bad.data_parallel = 2;
+    assert_refused(&bad, "a replica of 1 layers beside one of 2: one plan is for all");
+
+    sim_slow_rank slow = {.rank = 2, .time_factor = 2, .end_iteration = 1};
+    bad = good;
+    bad.slow_ranks = &slow;
+    bad.slow_rank_count = 1;
+    assert_refused(&bad, "slow rank 2 is outside [0, 1]");
+    slow = (sim_slow_rank){.rank = 1, .time_factor = 0, .end_iteration = 1};
+    assert_refused(&bad, "time_factor 0 of slow rank 1 is outside (0, 1000000]");
+    free(table);
+}
+
+static void costs_that_do_not_fit_are_refused(void **state)
+{
+    (void)state;
+    table_source *table = tables(2, 2, 2);
+    const bal_cost_source sources[] = {table[0].source, table[1].source};
+    kept all = {0};
+    const sim_training alone = two_ranks(sources, 1, 1, 2, &all);
+    const sim_training both = two_ranks(sources, 2, 1, 2, &all);
+
+    table[1].forward[0][2] = -1;
+    assert_refused(&both, "iteration 0: the times of layer 1 are negative or do not fit 64 bits");
+    table[1].forward[0][2] = INT64_MAX / 2;
+    assert_refused(&both, "iteration 0: the times of layer 1 are negative or do not fit 64 bits");
+    table[0].reduction_ns[0] = INT64_MAX / 4;
+    table[0].reduction_ns[1] = 1;
+    assert_refused(
+        &alone, "iteration 0: the ns of the gradient reduction of all layers do not fit 64 bits");
+    table[1].forward[0][2] = 0;
+    table[0].reduction_ns[1] = 0;
+    table[1].reduction_ns[1] = 1;
+    assert_refused(&both, "the reduction of gradients takes too long");
+    free(table);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_slowest_replica_makes_the_iteration),
+        cmocka_unit_test(with_post_validation_the_first_begin_in_any_replica_counts),
+        cmocka_unit_test(the_plan_is_made_for_the_largest_load_over_the_replicas),
+        cmocka_unit_test(reductions_hide_behind_what_the_overlap_names),
+        cmocka_unit_test(a_reduction_waits_for_the_last_replica),
+        cmocka_unit_test(a_slow_rank_takes_longer_while_it_is_slow),
+        cmocka_unit_test(layers_are_measured_on_the_rank_that_holds_them),
+        cmocka_unit_test(microbatches_are_cycled_through),
+        cmocka_unit_test(wrong_replicas_and_ranks_are_refused),
+        cmocka_unit_test(costs_that_do_not_fit_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
