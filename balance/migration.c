@@ -2,36 +2,6 @@
 
 #include <inttypes.h>
 
-static status check_plan(const bal_placed_partition *plan, const char *which, int layer_count,
-                         const bal_machine *machine, error_message *err)
-{
-    if (plan->rank_count < 1 || plan->chunk_count < 1) {
-        return error_set(err, STATUS_INVALID, "the %s plan has %d ranks of %d chunks", which,
-                         plan->rank_count, plan->chunk_count);
-    }
-    const int end = plan->first_layer[bal_placed_stage_count(plan)];
-    if (plan->first_layer[0] != 0 || end != layer_count) {
-        return error_set(err, STATUS_INVALID, "the %s plan runs from layer %d to %d, not 0 to %d",
-                         which, plan->first_layer[0], end, layer_count);
-    }
-    if (machine != NULL && plan->rank_count > machine->rank_count) {
-        return error_set(err, STATUS_INVALID, "the %s plan has %d ranks, the machine %d", which,
-                         plan->rank_count, machine->rank_count);
-    }
-    return STATUS_OK;
-}
-
-/// Writes the rank of every layer.
-static void fill_ranks(const bal_placed_partition *plan, int *rank_of)
-{
-    for (int stage = 0; stage < bal_placed_stage_count(plan); stage++) {
-        const int rank = bal_placed_machine_rank(plan, stage);
-        for (int layer = plan->first_layer[stage]; layer < plan->first_layer[stage + 1]; layer++) {
-            rank_of[layer] = rank;
-        }
-    }
-}
-
 static status add_transfer(const bal_machine *machine, int64_t bytes, int from, int to,
                            int64_t *rank_ns, error_message *err)
 {
@@ -51,9 +21,9 @@ status bal_migration_between(const bal_placed_partition *from, const bal_placed_
                              arena *memory, bal_migration *out, error_message *err)
 {
     const int layer_count = layers->layer_count;
-    TRY(check_plan(from, "old", layer_count, machine, err));
-    TRY(check_plan(to, "new", layer_count, machine, err));
     const int rank_count = machine != NULL ? machine->rank_count : 0;
+    TRY(bal_placed_check(from, layer_count, rank_count, "the old plan", err));
+    TRY(bal_placed_check(to, layer_count, rank_count, "the new plan", err));
     const size_t count = (size_t)layer_count;
     int *layer_moved = arena_array(memory, count, sizeof *layer_moved);
     int *rank_from = arena_array(memory, count, sizeof *rank_from);
@@ -62,8 +32,8 @@ status bal_migration_between(const bal_placed_partition *from, const bal_placed_
     if (layer_moved == NULL || rank_from == NULL || rank_to == NULL || rank_ns == NULL) {
         return error_set(err, STATUS_NO_MEMORY, "out of memory for %d layers", layer_count);
     }
-    fill_ranks(from, rank_from);
-    fill_ranks(to, rank_to);
+    bal_placed_owners(from, rank_from);
+    bal_placed_owners(to, rank_to);
     bal_migration made = {.layer = layer_moved, .from = rank_from, .to = rank_to};
     for (int layer = 0; layer < layer_count; layer++) {
         const int source = rank_from[layer];

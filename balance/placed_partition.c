@@ -13,3 +13,43 @@ int bal_placed_machine_rank(const bal_placed_partition *plan, int stage)
         bal_rank_of_stage(plan->placement, plan->rank_count, plan->chunk_count, stage, NULL);
     return plan->machine_rank != NULL ? plan->machine_rank[place] : place;
 }
+
+status bal_placed_check(const bal_placed_partition *plan, int layer_count, int machine_rank_count,
+                        const char *what, error_message *err)
+{
+    if (plan->rank_count < 1 || plan->chunk_count < 1) {
+        return error_set(err, STATUS_INVALID, "%s has %d ranks of %d chunks", what,
+                         plan->rank_count, plan->chunk_count);
+    }
+    const int stages = bal_placed_stage_count(plan);
+    if (plan->first_layer[0] != 0 || plan->first_layer[stages] != layer_count) {
+        return error_set(err, STATUS_INVALID, "%s runs from layer %d to %d, not 0 to %d", what,
+                         plan->first_layer[0], plan->first_layer[stages], layer_count);
+    }
+    for (int stage = 0; stage < stages; stage++) {
+        if (plan->first_layer[stage] <= plan->first_layer[stage + 1]) continue;
+        return error_set(err, STATUS_INVALID, "%s: stage %d ends before it begins: [%d, %d)", what,
+                         stage, plan->first_layer[stage], plan->first_layer[stage + 1]);
+    }
+    if (machine_rank_count > 0 && plan->rank_count > machine_rank_count) {
+        return error_set(err, STATUS_INVALID, "%s has %d ranks, the machine %d", what,
+                         plan->rank_count, machine_rank_count);
+    }
+    for (int place = 0; plan->machine_rank != NULL && place < plan->rank_count; place++) {
+        const int rank = plan->machine_rank[place];
+        if (rank >= 0 && (machine_rank_count == 0 || rank < machine_rank_count)) continue;
+        return error_set(err, STATUS_INVALID, "%s: place %d is on rank %d of a machine of %d", what,
+                         place, rank, machine_rank_count);
+    }
+    return STATUS_OK;
+}
+
+void bal_placed_owners(const bal_placed_partition *plan, int *owner)
+{
+    for (int stage = 0; stage < bal_placed_stage_count(plan); stage++) {
+        const int rank = bal_placed_machine_rank(plan, stage);
+        for (int layer = plan->first_layer[stage]; layer < plan->first_layer[stage + 1]; layer++) {
+            owner[layer] = rank;
+        }
+    }
+}

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "balance/stage_placement.h"
+#include "base/status.h"
 
 /// The pipeline has rank_count places, in order; with re-packing or relabelling the rank of the
 /// machine at a place need not be its number.
@@ -19,3 +20,17 @@ int bal_placed_stage_count(const bal_placed_partition *plan);
 
 /// The rank of the machine that holds a stage.
 int bal_placed_machine_rank(const bal_placed_partition *plan, int stage);
+
+/// Checks that a partition covers layers 0 to layer_count in order on ranks that there are. That no
+/// two places share a rank is not checked.
+///
+/// @param what               names it in the message, for example "the old plan"
+/// @param machine_rank_count ranks of the machine; 0: not known, any rank >= 0 will do
+/// @return STATUS_INVALID naming the cut, the count or the rank.
+status bal_placed_check(const bal_placed_partition *plan, int layer_count, int machine_rank_count,
+                        const char *what, error_message *err);
+
+/// The rank of the machine that holds each layer.
+///
+/// @param owner [layer_count] out
+void bal_placed_owners(const bal_placed_partition *plan, int *owner);

@@ -34,4 +34,10 @@ typedef struct bal_evaluator {
     status (*iteration_ns)(void *context, const bal_layer_costs *layers,
                            const bal_placed_partition *plan, int64_t *iteration_ns,
                            error_message *err);
+
+    /// The same with another number of microbatches than the run has now, whose columns layers
+    /// hold; re-packing asks where it may choose that number. NULL: cannot.
+    status (*iteration_ns_of)(void *context, const bal_layer_costs *layers,
+                              const bal_placed_partition *plan, int microbatch_count,
+                              int64_t *iteration_ns, error_message *err);
 } bal_evaluator;

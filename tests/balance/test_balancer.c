@@ -583,7 +583,7 @@ static void makespan_follows_its_evaluator(void **state)
     const int64_t weight[] = {5, 3, 2, 2, 1, 1, 4, 4, 4, 1};
     const int favourite[] = {0, 4, 5, 6, 10};
     taste wish = {.favourite = favourite};
-    const bal_evaluator evaluator = {&wish, distance_from_favourite};
+    const bal_evaluator evaluator = {.context = &wish, .iteration_ns = distance_from_favourite};
     bal_problem problem = problem_of(weight, 10, 4);
     problem.microbatch_count = 8;
     problem.evaluator = &evaluator;
@@ -613,7 +613,7 @@ static void makespan_without_a_working_evaluator_is_refused(void **state)
 {
     (void)state;
     const int64_t weight[] = {1, 1};
-    const bal_evaluator evaluator = {NULL, refuse_all};
+    const bal_evaluator evaluator = {.iteration_ns = refuse_all};
     bal_problem problem = problem_of(weight, 2, 2);
     assert_refused("makespan", &problem, STATUS_INVALID,
                    "makespan needs an evaluator: a schedule to play the candidates with");
@@ -665,7 +665,7 @@ static void every_contiguous_balancer_keeps_the_rules_and_its_bound(void **state
         if (rng_below(&random, 2) == 0) problem.stage_memory_bytes = cap;
         if (rng_below(&random, 2) == 0) problem.stage_time_factor_ppb = factor;
         taste wish = {.favourite = (const int[9]){0}};
-        const bal_evaluator evaluator = {&wish, distance_from_favourite};
+        const bal_evaluator evaluator = {.context = &wish, .iteration_ns = distance_from_favourite};
         problem.evaluator = &evaluator;
         bal_answer exact = {0};
         const status feasible =

@@ -1,0 +1,605 @@
+#include "balance/repack.h"
+
+#include "balance/partition.h"
+#include "balance/schedule.h"
+#include "balance/stage_inflight.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+enum { PPB = 1000000000, UNKNOWN = -1 };
+
+/// A number of ranks and of microbatches that was looked at.
+typedef struct trial {
+    int rank_count;
+    int microbatch_count;
+    int64_t iteration_ns;
+    bool has_plan; // some cuts keep the rules, and the bounds did not rule it out
+} trial;
+
+/// The search. Arrays are carved from memory, those of a single trial from scratch.
+typedef struct chooser {
+    const bal_repack_question *question;
+    const bal_repack_options *options;
+    arena *memory;
+    arena *scratch;
+    error_message *err;
+    int chunk_count;
+    int now;                 // ranks in force
+    int least;               // ranks that the options allow
+    int most;                // ranks that there are layers for
+    int *group_order;        // [rank_count / rank_unit] units, those to be kept first
+    bal_repack_point *curve; // [rank_count / rank_unit + 1] by units; rank_count 0: not looked at
+} chooser;
+
+static status no_memory(const chooser *at)
+{
+    return error_set(at->err, STATUS_NO_MEMORY, "out of memory for re-packing %d ranks",
+                     at->question->machine->rank_count);
+}
+
+/// What a cost of `from` columns becomes in column c of `to`: see bal_repack_scale_layers. Shares
+/// are counted in 1 / (from * to) of the batch.
+static status scale_cell(const int64_t *row, int columns, int from, int to, int column,
+                         int64_t fixed_ppb, int64_t *scaled, error_message *err)
+{
+    bal_wide sum = 0; // of cost * share
+    const int64_t begin = (int64_t)column * from;
+    const int64_t end = begin + from;
+    if (columns == 1) {
+        sum = (bal_wide)row[0] * from;
+    } else {
+        for (int64_t old = begin / to; old * to < end; old++) {
+            const int64_t share_begin = old * to > begin ? old * to : begin;
+            const int64_t share_end = (old + 1) * to < end ? (old + 1) * to : end;
+            sum += (bal_wide)row[old] * (share_end - share_begin);
+        }
+    }
+    // sum / to is the time if all of it scales, sum / from if none does.
+    const bal_wide weight = (bal_wide)(PPB - fixed_ppb) * from + (bal_wide)fixed_ppb * to;
+    const bal_wide divisor = (bal_wide)PPB * from * to;
+    const bal_wide whole = sum / divisor * weight;
+    const bal_wide rest = (sum % divisor * weight + divisor / 2) / divisor;
+    if (whole > INT64_MAX - rest) {
+        return error_set(err, STATUS_INVALID,
+                         "a cost of %d instead of %d microbatches does not fit "
+                         "64 bits",
+                         to, from);
+    }
+    *scaled = (int64_t)(whole + rest);
+    return STATUS_OK;
+}
+
+static status scale_times(const int64_t *times, const bal_layer_costs *layers, int from, int to,
+                          int64_t fixed_ppb, arena *memory, const int64_t **out, error_message *err)
+{
+    if (times == NULL) return STATUS_OK;
+    const int columns = layers->microbatch_count == 1 ? 1 : to;
+    int64_t *scaled =
+        arena_array(memory, (size_t)layers->layer_count * (size_t)columns, sizeof *scaled);
+    if (scaled == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    for (int layer = 0; layer < layers->layer_count; layer++) {
+        const int64_t *row = times + (int64_t)layer * layers->microbatch_count;
+        for (int column = 0; column < columns; column++) {
+            TRY(scale_cell(row, layers->microbatch_count, from, to, column, fixed_ppb,
+                           &scaled[(int64_t)layer * columns + column], err));
+        }
+    }
+    *out = scaled;
+    return STATUS_OK;
+}
+
+/// Bytes of one microbatch, rounded up.
+static status scale_bytes(const int64_t *bytes, int layer_count, int from, int to, arena *memory,
+                          const int64_t **out, error_message *err)
+{
+    if (bytes == NULL) return STATUS_OK;
+    int64_t *scaled = arena_array(memory, (size_t)layer_count, sizeof *scaled);
+    if (scaled == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    for (int layer = 0; layer < layer_count; layer++) {
+        const bal_wide value = ((bal_wide)bytes[layer] * from + to - 1) / to;
+        if (value > INT64_MAX) {
+            return error_set(err, STATUS_INVALID,
+                             "bytes of layer %d with %d instead of %d microbatches do not fit 64 "
+                             "bits",
+                             layer, to, from);
+        }
+        scaled[layer] = (int64_t)value;
+    }
+    *out = scaled;
+    return STATUS_OK;
+}
+
+status bal_repack_scale_layers(const bal_layer_costs *layers, int from_count, int to_count,
+                               double op_fixed_ratio, arena *memory, bal_layer_costs *scaled,
+                               error_message *err)
+{
+    if (from_count < 1 || from_count > BAL_MICROBATCHES_MAX || to_count < 1 ||
+        to_count > BAL_MICROBATCHES_MAX) {
+        return error_set(err, STATUS_INVALID, "%d and %d microbatches are not both in [1, %d]",
+                         from_count, to_count, BAL_MICROBATCHES_MAX);
+    }
+    if (layers->microbatch_count != 1 && layers->microbatch_count != from_count) {
+        return error_set(err, STATUS_INVALID, "the costs are of %d microbatches, not of %d",
+                         layers->microbatch_count, from_count);
+    }
+    if (!(op_fixed_ratio >= 0 && op_fixed_ratio <= 1)) {
+        return error_set(err, STATUS_INVALID, "op_fixed_ratio %g is outside [0, 1]",
+                         op_fixed_ratio);
+    }
+    const int64_t fixed_ppb = llround(op_fixed_ratio * PPB);
+    bal_layer_costs made = *layers;
+    const int from = from_count;
+    const int to = to_count;
+    const int count = layers->layer_count;
+    TRY(scale_times(layers->forward_ns, layers, from, to, fixed_ppb, memory, &made.forward_ns,
+                    err));
+    TRY(scale_times(layers->backward_input_ns, layers, from, to, fixed_ppb, memory,
+                    &made.backward_input_ns, err));
+    TRY(scale_times(layers->backward_weight_ns, layers, from, to, fixed_ppb, memory,
+                    &made.backward_weight_ns, err));
+    TRY(scale_bytes(layers->activation_bytes, count, from, to, memory, &made.activation_bytes,
+                    err));
+    TRY(scale_bytes(layers->gradient_bytes, count, from, to, memory, &made.gradient_bytes, err));
+    TRY(scale_bytes(layers->message_bytes, count, from, to, memory, &made.message_bytes, err));
+    if (layers->microbatch_count > 1) made.microbatch_count = to;
+    *scaled = made;
+    return STATUS_OK;
+}
+
+/// The largest time factor of a unit's ranks.
+static int64_t slowness(const chooser *at, int group)
+{
+    const int64_t *factor = at->question->rank_time_factor_ppb;
+    int64_t largest = 0;
+    for (int index = 0; factor != NULL && index < at->options->rank_unit; index++) {
+        const int64_t value = factor[group * at->options->rank_unit + index];
+        if (value > largest) largest = value;
+    }
+    return largest;
+}
+
+/// Ranks of a unit that the plan in force does not use.
+static int idle_ranks(const chooser *at, int group)
+{
+    const bal_placed_partition *before = at->question->before;
+    int idle = at->options->rank_unit;
+    for (int place = 0; place < before->rank_count; place++) {
+        const int rank = before->machine_rank != NULL ? before->machine_rank[place] : place;
+        idle -= rank / at->options->rank_unit == group;
+    }
+    return idle;
+}
+
+/// Orders the units by the wish to keep them: fast ones, then those in use, then by number.
+static status order_groups(chooser *at)
+{
+    const int groups = at->question->machine->rank_count / at->options->rank_unit;
+    at->group_order = arena_array(at->memory, (size_t)groups, sizeof *at->group_order);
+    int64_t *slow = arena_array(at->memory, (size_t)groups, sizeof *slow);
+    int *idle = arena_array(at->memory, (size_t)groups, sizeof *idle);
+    if (at->group_order == NULL || slow == NULL || idle == NULL) return no_memory(at);
+    for (int group = 0; group < groups; group++) {
+        slow[group] = slowness(at, group);
+        idle[group] = idle_ranks(at, group);
+        int place = group;
+        for (; place > 0; place--) {
+            const int other = at->group_order[place - 1];
+            const bool is_before =
+                slow[group] != slow[other] ? slow[group] < slow[other] : idle[group] < idle[other];
+            if (!is_before) break;
+            at->group_order[place] = other;
+        }
+        at->group_order[place] = group;
+    }
+    return STATUS_OK;
+}
+
+/// Marks the first units by that order, and with factors all that are as fast as the slowest of
+/// them.
+static void mark_available(const chooser *at, int rank_count, bool *is_available)
+{
+    const int unit = at->options->rank_unit;
+    const int groups = at->question->machine->rank_count / unit;
+    const int wanted = rank_count / unit;
+    const int64_t limit = slowness(at, at->group_order[wanted - 1]);
+    for (int index = 0; index < groups; index++) {
+        const int group = at->group_order[index];
+        if (at->question->rank_time_factor_ppb != NULL && slowness(at, group) > limit) break;
+        memset(&is_available[group * unit], true, (size_t)unit * sizeof *is_available);
+    }
+}
+
+/// The ranks that a plan of so many is tried on: those in force where the number is the same and
+/// all are alike, else the first units, by number.
+static status tried_ranks(const chooser *at, int rank_count, arena *memory, const int **out)
+{
+    const bal_placed_partition *before = at->question->before;
+    if (rank_count == before->rank_count && at->question->rank_time_factor_ppb == NULL) {
+        *out = before->machine_rank;
+        return STATUS_OK;
+    }
+    const int unit = at->options->rank_unit;
+    const int ranks = at->question->machine->rank_count;
+    int *rank = arena_array(memory, (size_t)rank_count, sizeof *rank);
+    bool *is_used = arena_array(memory, (size_t)ranks, sizeof *is_used);
+    if (rank == NULL || is_used == NULL) return no_memory(at);
+    for (int index = 0; index < rank_count; index++) {
+        is_used[at->group_order[index / unit] * unit + index % unit] = true;
+    }
+    int place = 0;
+    for (int candidate = 0; candidate < ranks; candidate++) {
+        if (is_used[candidate]) rank[place++] = candidate;
+    }
+    *out = rank;
+    return STATUS_OK;
+}
+
+static status fill_stage_factors(const chooser *at, arena *memory, bal_problem *problem)
+{
+    const int64_t *rank_factor = at->question->rank_time_factor_ppb;
+    if (rank_factor == NULL) return STATUS_OK;
+    int64_t *factor = arena_array(memory, (size_t)problem->stage_count, sizeof *factor);
+    if (factor == NULL) return no_memory(at);
+    for (int stage = 0; stage < problem->stage_count; stage++) {
+        const int place =
+            bal_rank_of_stage(problem->placement, problem->stage_count / at->chunk_count,
+                              at->chunk_count, stage, NULL);
+        factor[stage] = rank_factor[problem->machine_rank[place]];
+    }
+    problem->stage_time_factor_ppb = factor;
+    return STATUS_OK;
+}
+
+/// The caps of the ranks, and what their stages hold. With several chunks per rank a cap per stage
+/// would not be one per rank: fits_ranks() looks at the plan instead.
+static status fill_memory(const chooser *at, arena *memory, bal_problem *problem)
+{
+    const int64_t cap_bytes = at->question->machine->rank_memory_bytes;
+    if (cap_bytes == 0) return STATUS_OK;
+    const size_t stages = (size_t)problem->stage_count;
+    int64_t *inflight = arena_array(memory, stages, sizeof *inflight);
+    int64_t *cap = arena_array(memory, stages, sizeof *cap);
+    if (inflight == NULL || cap == NULL) return no_memory(at);
+    TRY(bal_stage_inflight(at->question->schedule, problem->stage_count / at->chunk_count,
+                           at->chunk_count, problem->microbatch_count, at->scratch, inflight,
+                           at->err));
+    problem->stage_inflight = inflight;
+    if (at->chunk_count > 1) return STATUS_OK;
+    for (size_t stage = 0; stage < stages; stage++) {
+        cap[stage] = cap_bytes;
+    }
+    problem->stage_memory_bytes = cap;
+    return STATUS_OK;
+}
+
+/// The question that the balancer is asked for a number of ranks and microbatches.
+static status make_problem(const chooser *at, int rank_count, int microbatch_count, arena *memory,
+                           bal_problem *problem)
+{
+    const bal_placed_partition *before = at->question->before;
+    bal_problem made = *at->question->problem;
+    if (microbatch_count != made.microbatch_count) {
+        TRY(bal_repack_scale_layers(&made.layers, made.microbatch_count, microbatch_count,
+                                    at->options->op_fixed_ratio, memory, &made.layers, at->err));
+    }
+    made.microbatch_count = microbatch_count;
+    made.stage_count = rank_count * at->chunk_count;
+    made.chunk_count = at->chunk_count;
+    made.stage_memory_bytes = NULL;
+    made.stage_inflight = NULL;
+    made.stage_time_factor_ppb = NULL;
+    made.stage_fixed_ns = NULL;
+    made.current_first_layer = before->first_layer;
+    made.current_stage_count = bal_placed_stage_count(before);
+    made.current_owner = NULL;
+    TRY(tried_ranks(at, rank_count, memory, &made.machine_rank));
+    TRY(fill_stage_factors(at, memory, &made));
+    TRY(fill_memory(at, memory, &made));
+    *problem = made;
+    return STATUS_OK;
+}
+
+/// M times the smallest bottleneck: what the busiest stage alone takes. False if no cuts fit the
+/// memory.
+static status bound_of(const chooser *at, const bal_problem *problem, int64_t *bound,
+                       bool *has_plan)
+{
+    bal_problem by_time = *problem;
+    by_time.weight = BAL_WEIGHT_TIME;
+    by_time.transfer_ns = NULL;
+    by_time.current_first_layer = NULL;
+    bal_chain chain;
+    int64_t bottleneck = 0;
+    int *first = arena_array(at->scratch, (size_t)problem->stage_count + 1, sizeof *first);
+    if (first == NULL) return no_memory(at);
+    TRY(bal_chain_of(&by_time, at->scratch, &chain, at->err));
+    error_message why = {0};
+    const status cut = bal_partition_bottleneck(&chain, at->scratch, first, &bottleneck, &why);
+    *has_plan = cut == STATUS_OK;
+    if (cut == STATUS_INFEASIBLE) return STATUS_OK;
+    if (cut != STATUS_OK) return error_set(at->err, cut, "%s", why.message);
+    // Layers whose microbatches differ count by their means, each up to half a nanosecond too long.
+    const bool is_mean = problem->layers.microbatch_count > 1;
+    const int64_t least = is_mean ? bottleneck - problem->layers.layer_count : bottleneck;
+    const bal_wide all = (bal_wide)(least > 0 ? least : 0) * problem->microbatch_count;
+    *bound = all > INT64_MAX ? INT64_MAX : (int64_t)all;
+    return STATUS_OK;
+}
+
+/// Whether what every rank holds, all of its chunks together, is within its memory. Activations
+/// count as if all microbatches that the rank holds were of its largest chunk.
+static bool fits_ranks(const chooser *at, const bal_problem *problem, const int *first_layer)
+{
+    const int64_t cap = at->question->machine->rank_memory_bytes;
+    const bal_layer_costs *layers = &problem->layers;
+    const int places = problem->stage_count / at->chunk_count;
+    for (int place = 0; cap > 0 && at->chunk_count > 1 && place < places; place++) {
+        bal_wide state = 0;
+        bal_wide largest = 0;
+        int64_t inflight = 0;
+        for (int chunk = 0; chunk < at->chunk_count; chunk++) {
+            const int stage =
+                bal_stage_of(problem->placement, places, at->chunk_count, place, chunk);
+            bal_wide activation = 0;
+            inflight = problem->stage_inflight[stage];
+            for (int layer = first_layer[stage]; layer < first_layer[stage + 1]; layer++) {
+                if (layers->state_bytes != NULL) state += layers->state_bytes[layer];
+                if (layers->activation_bytes != NULL) activation += layers->activation_bytes[layer];
+            }
+            if (activation > largest) largest = activation;
+        }
+        if (state + inflight * largest > cap) return false;
+    }
+    return true;
+}
+
+/// Lets the balancer cut.
+///
+/// @param has_plan out: false if its plan, or any, breaks a memory cap
+static status cut(const chooser *at, const bal_problem *problem, arena *memory, bal_answer *answer,
+                  bool *has_plan)
+{
+    error_message why = {0};
+    const status balanced = bal_balance(at->question->balancer, problem, memory, answer, &why);
+    *has_plan = false;
+    if (balanced == STATUS_INFEASIBLE) return STATUS_OK;
+    if (balanced != STATUS_OK) return error_set(at->err, balanced, "%s", why.message);
+    *has_plan = fits_ranks(at, problem, answer->first_layer);
+    return STATUS_OK;
+}
+
+static status play(const chooser *at, const bal_problem *problem, trial *out)
+{
+    bal_answer answer;
+    TRY(cut(at, problem, at->scratch, &answer, &out->has_plan));
+    if (!out->has_plan) return STATUS_OK;
+    const bal_evaluator *evaluator = problem->evaluator;
+    const bal_placed_partition plan = bal_problem_placed(problem, answer.first_layer);
+    if (out->microbatch_count != at->question->problem->microbatch_count) {
+        return evaluator->iteration_ns_of(evaluator->context, &problem->layers, &plan,
+                                          out->microbatch_count, &out->iteration_ns, at->err);
+    }
+    return evaluator->iteration_ns(evaluator->context, &problem->layers, &plan, &out->iteration_ns,
+                                   at->err);
+}
+
+/// Looks at a number of ranks with one number of microbatches, and keeps it if it is the best.
+static status look_at_one(const chooser *at, trial tried, int64_t limit_ns, bal_repack_point *point,
+                          trial *best)
+{
+    bal_problem problem;
+    int64_t bound = 0;
+    bool may_have_plan = false;
+    arena_reset(at->scratch);
+    TRY(make_problem(at, tried.rank_count, tried.microbatch_count, at->scratch, &problem));
+    TRY(bound_of(at, &problem, &bound, &may_have_plan));
+    if (!may_have_plan) return STATUS_OK;
+    if (point->lower_bound_ns == UNKNOWN || bound < point->lower_bound_ns) {
+        point->lower_bound_ns = bound;
+    }
+    if (bound > limit_ns) return STATUS_OK;
+    TRY(play(at, &problem, &tried));
+    if (!tried.has_plan) return STATUS_OK;
+    if (best->has_plan && tried.iteration_ns >= best->iteration_ns) return STATUS_OK;
+    *best = tried;
+    point->iteration_ns = tried.iteration_ns;
+    return STATUS_OK;
+}
+
+/// Looks at a number of ranks: the best over the numbers of microbatches, which is held for the
+/// ranks in force. Nothing is played whose bound exceeds limit_ns.
+static status look_at(chooser *at, int rank_count, int64_t limit_ns, trial *best)
+{
+    const int held = at->question->problem->microbatch_count;
+    bal_repack_point *point = &at->curve[rank_count / at->options->rank_unit];
+    *point = (bal_repack_point){rank_count, UNKNOWN, UNKNOWN};
+    *best = (trial){.rank_count = rank_count, .microbatch_count = held};
+    TRY(look_at_one(at, *best, limit_ns, point, best));
+    if (!at->options->chooses_microbatches || rank_count == at->now) return STATUS_OK;
+    for (int index = 0; index < at->options->microbatch_choice_count; index++) {
+        const int count = at->options->microbatch_counts[index];
+        const trial tried = {.rank_count = rank_count, .microbatch_count = count};
+        if (count != held) TRY(look_at_one(at, tried, limit_ns, point, best));
+    }
+    return STATUS_OK;
+}
+
+/// All ranks with the M in force, or as many as have a plan.
+static status find_reference(chooser *at, trial *reference)
+{
+    const int unit = at->options->rank_unit;
+    const int held = at->question->problem->microbatch_count;
+    reference->has_plan = false;
+    for (int ranks = at->most; ranks >= at->least && !reference->has_plan; ranks -= unit) {
+        bal_repack_point point = {ranks, UNKNOWN, UNKNOWN};
+        *reference = (trial){.rank_count = ranks, .microbatch_count = held};
+        TRY(look_at_one(at, *reference, INT64_MAX, &point, reference));
+        at->curve[ranks / unit] = point;
+        at->most = ranks;
+    }
+    if (reference->has_plan) return STATUS_OK;
+    return error_set(at->err, STATUS_INFEASIBLE,
+                     "no number of ranks in [%d, %d] has a plan within %" PRId64
+                     " bytes of memory per rank",
+                     at->least, at->most, at->question->machine->rank_memory_bytes);
+}
+
+/// value * (1 + ratio), at most INT64_MAX.
+static int64_t grown(int64_t value, double ratio)
+{
+    const double more = (double)value * ratio;
+    if (more >= (double)(INT64_MAX - value)) return INT64_MAX;
+    return value + (int64_t)more;
+}
+
+/// The largest time at which so many ranks still cost less than the best so far.
+static int64_t cheaper_limit(const trial *best, int rank_count)
+{
+    if (!best->has_plan) return INT64_MAX;
+    const bal_wide gpu_time = (bal_wide)best->iteration_ns * best->rank_count - 1;
+    const bal_wide limit = gpu_time / rank_count;
+    return limit > INT64_MAX ? INT64_MAX : (int64_t)limit;
+}
+
+/// The best number of ranks up to most within the deadline; best->has_plan false: none.
+static status search(chooser *at, int most, int64_t deadline_ns, trial *best)
+{
+    best->has_plan = false;
+    for (int ranks = at->least; ranks <= most; ranks += at->options->rank_unit) {
+        int64_t limit = deadline_ns;
+        if (at->options->kind == BAL_REPACK_GPU_TIME) {
+            const int64_t cheaper = cheaper_limit(best, ranks);
+            if (cheaper < limit) limit = cheaper;
+        }
+        trial tried;
+        TRY(look_at(at, ranks, limit, &tried));
+        if (!tried.has_plan || tried.iteration_ns > limit) continue;
+        *best = tried;
+        if (at->options->kind == BAL_REPACK_THROUGHPUT) return STATUS_OK;
+    }
+    return STATUS_OK;
+}
+
+/// Chooses by what the evaluator predicts.
+static status choose_predicted(chooser *at, const trial *reference, trial *best)
+{
+    const int64_t deadline = grown(reference->iteration_ns, at->options->tolerance_ratio);
+    const int64_t patience =
+        grown(deadline, at->options->grow_ratio / (1 + at->options->tolerance_ratio));
+    trial now = *reference;
+    if (at->now != reference->rank_count) TRY(look_at(at, at->now, INT64_MAX, &now));
+    const bool may_stay = now.has_plan && now.iteration_ns <= patience;
+    TRY(search(at, may_stay ? at->now : at->most, deadline, best));
+    if (!best->has_plan) *best = may_stay ? now : *reference;
+    return STATUS_OK;
+}
+
+static status check_question(const chooser *at)
+{
+    const bal_repack_question *question = at->question;
+    const bal_evaluator *evaluator = question->problem->evaluator;
+    const int unit = at->options->rank_unit;
+    if (evaluator == NULL) {
+        return error_set(at->err, STATUS_INVALID,
+                         "re-packing needs an evaluator that plays plans of fewer ranks");
+    }
+    if (question->balancer->owns_freely) {
+        return error_set(at->err, STATUS_INVALID, "re-packing needs a balancer of stages, not %s",
+                         question->balancer->name);
+    }
+    if (at->options->chooses_microbatches && evaluator->iteration_ns_of == NULL) {
+        return error_set(at->err, STATUS_INVALID,
+                         "the evaluator plays one number of microbatches only: it cannot be chosen "
+                         "anew");
+    }
+    TRY(bal_placed_check(question->before, question->problem->layers.layer_count,
+                         question->machine->rank_count, "the plan in force", at->err));
+    if (question->before->rank_count % unit != 0) {
+        return error_set(at->err, STATUS_INVALID,
+                         "the plan in force has %d ranks, no multiple of rank_unit %d",
+                         question->before->rank_count, unit);
+    }
+    if (at->least <= at->most) return STATUS_OK;
+    return error_set(at->err, STATUS_INFEASIBLE,
+                     "%d layers are enough for %d ranks of %d chunks, and rank_count_min is %d",
+                     question->problem->layers.layer_count, at->most, at->chunk_count,
+                     at->options->rank_count_min);
+}
+
+static status chooser_init(chooser *at)
+{
+    const bal_repack_question *question = at->question;
+    const bal_problem *problem = question->problem;
+    const int ranks = question->machine->rank_count;
+    TRY(bal_repack_options_check(at->options, question->machine, at->err));
+    const int unit = at->options->rank_unit;
+    at->chunk_count = problem->chunk_count > 0 ? problem->chunk_count : 1;
+    at->now = question->before->rank_count;
+    const int held = problem->layers.layer_count / at->chunk_count;
+    at->most = (problem->allow_empty_stages || ranks < held ? ranks : held) / unit * unit;
+    at->least = (at->options->rank_count_min + unit - 1) / unit * unit;
+    TRY(check_question(at));
+    at->curve = arena_array(at->memory, (size_t)(ranks / unit) + 1, sizeof *at->curve);
+    if (at->curve == NULL) return no_memory(at);
+    return order_groups(at);
+}
+
+/// Writes the choice: its problem and its answer are made once more, to stay.
+static status finish(chooser *at, const trial *reference, const trial *best,
+                     bal_repack_choice *choice)
+{
+    const int ranks = at->question->machine->rank_count;
+    bal_repack_choice made = {.rank_count = best->rank_count,
+                              .microbatch_count = best->microbatch_count,
+                              .iteration_ns = best->iteration_ns,
+                              .reference_ns = reference->iteration_ns};
+    bool has_plan = false;
+    arena_reset(at->scratch);
+    TRY(make_problem(at, best->rank_count, best->microbatch_count, at->memory, &made.problem));
+    TRY(cut(at, &made.problem, at->memory, &made.answer, &has_plan));
+    assert(has_plan);
+    bool *is_available = arena_array(at->memory, (size_t)ranks, sizeof *is_available);
+    if (is_available == NULL) return no_memory(at);
+    if (at->question->rank_time_factor_ppb != NULL) {
+        mark_available(at, best->rank_count, is_available);
+    } else {
+        memset(is_available, true, (size_t)ranks * sizeof *is_available);
+    }
+    made.is_available = is_available;
+    for (int group = 0; group <= ranks / at->options->rank_unit; group++) {
+        if (at->curve[group].rank_count == 0) continue;
+        at->curve[made.curve_count++] = at->curve[group];
+    }
+    made.curve = at->curve;
+    *choice = made;
+    return STATUS_OK;
+}
+
+static status choose(chooser *at, bal_repack_choice *choice)
+{
+    trial reference = {0};
+    trial best = {0};
+    const bal_repack_kind kind = at->options->kind;
+    if (kind != BAL_REPACK_THROUGHPUT && kind != BAL_REPACK_GPU_TIME) {
+        return error_set(at->err, STATUS_UNSUPPORTED, "re-packing cannot choose by '%s'",
+                         bal_repack_names[kind]);
+    }
+    TRY(chooser_init(at));
+    TRY(find_reference(at, &reference));
+    TRY(choose_predicted(at, &reference, &best));
+    return finish(at, &reference, &best, choice);
+}
+
+status bal_repack_choose(const bal_repack_question *question, const bal_repack_options *options,
+                         arena *memory, bal_repack_choice *choice, error_message *err)
+{
+    chooser at = {.question = question, .options = options, .memory = memory, .err = err};
+    at.scratch = arena_create(1 << 16);
+    if (at.scratch == NULL) return no_memory(&at);
+    const status chosen = choose(&at, choice);
+    arena_destroy(at.scratch);
+    return chosen;
+}
