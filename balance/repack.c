@@ -77,10 +77,20 @@ static status check_ratio(double value, double limit, const char *name, error_me
     return error_set(err, STATUS_INVALID, "%s %g is outside [0, %g]", name, value, limit);
 }
 
-static status check_count(int value, int limit, const char *name, error_message *err)
+static status check_range(int value, int min, int max, const char *name, error_message *err)
 {
-    if (value >= 1 && value <= limit) return STATUS_OK;
-    return error_set(err, STATUS_INVALID, "%s %d is outside [1, %d]", name, value, limit);
+    if (value >= min && value <= max) return STATUS_OK;
+    return error_set(err, STATUS_INVALID, "%s %d is outside [%d, %d]", name, value, min, max);
+}
+
+static status check_count(int value, int max, const char *name, error_message *err)
+{
+    return check_range(value, 1, max, name, err);
+}
+
+int bal_repack_unit(const bal_repack_options *options)
+{
+    return options->rank_unit > 0 ? options->rank_unit : 1;
 }
 
 /// Refuses a number of ranks that is no multiple of the unit, naming the nearest ones.
@@ -103,13 +113,13 @@ status bal_repack_options_check(const bal_repack_options *options, const bal_mac
                                 error_message *err)
 {
     const int ranks = machine->rank_count;
-    const int unit = options->rank_unit;
+    const int unit = bal_repack_unit(options);
     TRY(check_ratio(options->tolerance_ratio, 1000, "tolerance_ratio", err));
     TRY(check_ratio(options->grow_ratio, 1000, "grow_ratio", err));
     TRY(check_ratio(options->load_threshold_ratio, 1000, "load_threshold_ratio", err));
     TRY(check_ratio(options->op_fixed_ratio, 1, "op_fixed_ratio", err));
-    TRY(check_count(options->rank_count_min, ranks, "rank_count_min", err));
-    TRY(check_count(options->target_rank_count, ranks, "target_rank_count", err));
+    TRY(check_range(options->rank_count_min, 0, ranks, "rank_count_min", err));
+    TRY(check_range(options->target_rank_count, 0, ranks, "target_rank_count", err));
     TRY(check_count(unit, ranks, "rank_unit", err));
     TRY(check_layout(ranks, "the machine's rank_count", unit, ranks, err));
     if (options->rank_count_min > 1) {

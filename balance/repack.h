@@ -52,19 +52,19 @@ status bal_released_parse(const char *name, bal_released_use *use, error_message
 typedef struct bal_repack_options {
     bal_repack_kind kind;
     double tolerance_ratio; // >= 0: iterations may last (1 + this) times those of all ranks
-    double grow_ratio;     // >= 0: ranks are only taken back if the present ones miss the tolerance
-                           // by more than this share of the iteration of all ranks
-    int rank_count_min;    // >= 1
-    int rank_unit;         // >= 1: ranks are released in groups of this many consecutive ones;
-                           // ranks_per_node for whole nodes
-    int target_rank_count; // >= 1: published and the other historical ones stop there
+    double grow_ratio;  // >= 0: ranks are only taken back if the present ones miss the tolerance
+                        // by more than this share of the iteration of all ranks
+    int rank_count_min; // 0: 1
+    int rank_unit; // ranks are released in groups of this many consecutive ones; ranks_per_node
+                   // for whole nodes; 0: 1
+    int target_rank_count;       // where the historical kinds stop; 0: 1
     double load_threshold_ratio; // historical ones: act only while the time of all layers is below
                                  // this share of the start's; the paper's tau
     bal_released_use use;
     bool chooses_microbatches;    // M may be chosen anew, the global batch held; see below
     const int *microbatch_counts; // [microbatch_choice_count] candidates beside the present M; each
                                   // >= 1
-    int microbatch_choice_count;
+    int microbatch_choice_count;  // 0: the divisors of the present M
     double op_fixed_ratio; // in [0, 1]: share of an op's time that does not depend on the size of
                            // its microbatch (launches, loading weights)
 } bal_repack_options;
@@ -78,6 +78,9 @@ bal_repack_options bal_repack_options_default(void);
 ///         layout of whole units allows, the counts that one does.
 status bal_repack_options_check(const bal_repack_options *options, const bal_machine *machine,
                                 error_message *err);
+
+/// rank_unit, at least 1.
+int bal_repack_unit(const bal_repack_options *options);
 
 /// What re-packing looks at.
 typedef struct bal_repack_question {

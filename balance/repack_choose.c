@@ -27,6 +27,7 @@ typedef struct chooser {
     arena *scratch;
     error_message *err;
     int chunk_count;
+    int unit;
     int now;                 // ranks in force
     int least;               // ranks that the options allow
     int most;                // ranks that there are layers for
@@ -154,8 +155,8 @@ static int64_t slowness(const chooser *at, int group)
 {
     const int64_t *factor = at->question->rank_time_factor_ppb;
     int64_t largest = 0;
-    for (int index = 0; factor != NULL && index < at->options->rank_unit; index++) {
-        const int64_t value = factor[group * at->options->rank_unit + index];
+    for (int index = 0; factor != NULL && index < at->unit; index++) {
+        const int64_t value = factor[group * at->unit + index];
         if (value > largest) largest = value;
     }
     return largest;
@@ -165,10 +166,10 @@ static int64_t slowness(const chooser *at, int group)
 static int idle_ranks(const chooser *at, int group)
 {
     const bal_placed_partition *before = at->question->before;
-    int idle = at->options->rank_unit;
+    int idle = at->unit;
     for (int place = 0; place < before->rank_count; place++) {
         const int rank = before->machine_rank != NULL ? before->machine_rank[place] : place;
-        idle -= rank / at->options->rank_unit == group;
+        idle -= rank / at->unit == group;
     }
     return idle;
 }
@@ -176,7 +177,7 @@ static int idle_ranks(const chooser *at, int group)
 /// Orders the units by the wish to keep them: fast ones, then those in use, then by number.
 static status order_groups(chooser *at)
 {
-    const int groups = at->question->machine->rank_count / at->options->rank_unit;
+    const int groups = at->question->machine->rank_count / at->unit;
     at->group_order = arena_array(at->memory, (size_t)groups, sizeof *at->group_order);
     int64_t *slow = arena_array(at->memory, (size_t)groups, sizeof *slow);
     int *idle = arena_array(at->memory, (size_t)groups, sizeof *idle);
@@ -201,7 +202,7 @@ static status order_groups(chooser *at)
 /// them.
 static void mark_available(const chooser *at, int rank_count, bool *is_available)
 {
-    const int unit = at->options->rank_unit;
+    const int unit = at->unit;
     const int groups = at->question->machine->rank_count / unit;
     const int wanted = rank_count / unit;
     const int64_t limit = slowness(at, at->group_order[wanted - 1]);
@@ -221,7 +222,7 @@ static status tried_ranks(const chooser *at, int rank_count, arena *memory, cons
         *out = before->machine_rank;
         return STATUS_OK;
     }
-    const int unit = at->options->rank_unit;
+    const int unit = at->unit;
     const int ranks = at->question->machine->rank_count;
     int *rank = arena_array(memory, (size_t)rank_count, sizeof *rank);
     bool *is_used = arena_array(memory, (size_t)ranks, sizeof *is_used);
@@ -414,15 +415,17 @@ static status look_at_one(const chooser *at, trial tried, int64_t limit_ns, bal_
 static status look_at(chooser *at, int rank_count, int64_t limit_ns, trial *best)
 {
     const int held = at->question->problem->microbatch_count;
-    bal_repack_point *point = &at->curve[rank_count / at->options->rank_unit];
+    bal_repack_point *point = &at->curve[rank_count / at->unit];
     *point = (bal_repack_point){rank_count, UNKNOWN, UNKNOWN};
     *best = (trial){.rank_count = rank_count, .microbatch_count = held};
     TRY(look_at_one(at, *best, limit_ns, point, best));
     if (!at->options->chooses_microbatches || rank_count == at->now) return STATUS_OK;
-    for (int index = 0; index < at->options->microbatch_choice_count; index++) {
-        const int count = at->options->microbatch_counts[index];
+    const int choices = at->options->microbatch_choice_count;
+    for (int index = 0; index < (choices > 0 ? choices : held - 1); index++) {
+        const int count = choices > 0 ? at->options->microbatch_counts[index] : index + 1;
         const trial tried = {.rank_count = rank_count, .microbatch_count = count};
-        if (count != held) TRY(look_at_one(at, tried, limit_ns, point, best));
+        if (count == held || (choices == 0 && held % count != 0)) continue;
+        TRY(look_at_one(at, tried, limit_ns, point, best));
     }
     return STATUS_OK;
 }
@@ -430,7 +433,7 @@ static status look_at(chooser *at, int rank_count, int64_t limit_ns, trial *best
 /// All ranks with the M in force, or as many as have a plan.
 static status find_reference(chooser *at, trial *reference)
 {
-    const int unit = at->options->rank_unit;
+    const int unit = at->unit;
     const int held = at->question->problem->microbatch_count;
     reference->has_plan = false;
     for (int ranks = at->most; ranks >= at->least && !reference->has_plan; ranks -= unit) {
@@ -468,7 +471,7 @@ static int64_t cheaper_limit(const trial *best, int rank_count)
 static status search(chooser *at, int most, int64_t deadline_ns, trial *best)
 {
     best->has_plan = false;
-    for (int ranks = at->least; ranks <= most; ranks += at->options->rank_unit) {
+    for (int ranks = at->least; ranks <= most; ranks += at->unit) {
         int64_t limit = deadline_ns;
         if (at->options->kind == BAL_REPACK_GPU_TIME) {
             const int64_t cheaper = cheaper_limit(best, ranks);
@@ -501,7 +504,7 @@ static status check_question(const chooser *at)
 {
     const bal_repack_question *question = at->question;
     const bal_evaluator *evaluator = question->problem->evaluator;
-    const int unit = at->options->rank_unit;
+    const int unit = at->unit;
     if (evaluator == NULL) {
         return error_set(at->err, STATUS_INVALID,
                          "re-packing needs an evaluator that plays plans of fewer ranks");
@@ -535,12 +538,15 @@ static status chooser_init(chooser *at)
     const bal_problem *problem = question->problem;
     const int ranks = question->machine->rank_count;
     TRY(bal_repack_options_check(at->options, question->machine, at->err));
-    const int unit = at->options->rank_unit;
+    const int unit = bal_repack_unit(at->options);
+    at->unit = unit;
     at->chunk_count = problem->chunk_count > 0 ? problem->chunk_count : 1;
     at->now = question->before->rank_count;
     const int held = problem->layers.layer_count / at->chunk_count;
     at->most = (problem->allow_empty_stages || ranks < held ? ranks : held) / unit * unit;
-    at->least = (at->options->rank_count_min + unit - 1) / unit * unit;
+    at->least = at->options->rank_count_min <= unit
+                    ? unit
+                    : (at->options->rank_count_min + unit - 1) / unit * unit;
     TRY(check_question(at));
     at->curve = arena_array(at->memory, (size_t)(ranks / unit) + 1, sizeof *at->curve);
     if (at->curve == NULL) return no_memory(at);
@@ -569,7 +575,7 @@ static status finish(chooser *at, const trial *reference, const trial *best,
         memset(is_available, true, (size_t)ranks * sizeof *is_available);
     }
     made.is_available = is_available;
-    for (int group = 0; group <= ranks / at->options->rank_unit; group++) {
+    for (int group = 0; group <= ranks / at->unit; group++) {
         if (at->curve[group].rank_count == 0) continue;
         at->curve[made.curve_count++] = at->curve[group];
     }
