@@ -10,7 +10,8 @@
 enum { KEYS_MAX = 64 };
 #define COST_MAX (INT64_MAX / 4) // what sums over stages still hold
 
-static const model_dynamism_case *const cases[] = {&model_dynamism_pruning, &model_dynamism_mod};
+static const model_dynamism_case *const cases[] = {&model_dynamism_pruning,
+                                                   &model_dynamism_freezing, &model_dynamism_mod};
 enum { CASE_COUNT = sizeof cases / sizeof cases[0] };
 
 static const char *const common_keys[] = {"case", "load_model", "seed", "shares", "change_ratio"};

@@ -1,0 +1,302 @@
+/// dynamism, case freezing: what a frozen layer loses, worked out by hand over a base of round
+/// numbers, schedules in use, and what is refused.
+#include "tests/models/dynamism_fixture.h"
+
+// The first two transformer layers freeze at 10 and 20.
+#define LIST "{'case':'freezing','schedule':'list','freeze_at':[10,20]"
+
+static void check_times(const bal_layer_costs *costs, int layer, int64_t forward,
+                        int64_t backward_input, int64_t backward_weight)
+{
+    assert_int_equal(costs->forward_ns[layer], forward);
+    assert_int_equal(costs->backward_input_ns[layer], backward_input);
+    assert_int_equal(costs->backward_weight_ns[layer], backward_weight);
+}
+
+static void a_frozen_prefix_computes_forward_only(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    bool changed = false;
+    fixture->costs.reduction_ns = fixture->bytes;
+    model_dynamism *freezing = fixture_open(fixture, LIST "}");
+
+    const bal_layer_costs before = fixture_costs(freezing, 0, 9, &changed);
+    check_times(&before, 0, 70, 140, 60);
+    check_times(&before, 1, 1000, 2000, 800);
+    const bal_layer_costs after = fixture_costs(freezing, 0, 10, &changed);
+
+    assert_true(changed);
+    check_times(&after, 0, 70, 0, 0);
+    check_times(&after, 1, 1000, 0, 0);
+    check_times(&after, 2, 1000, 2000, 800);
+    check_times(&after, 5, 70, 140, 60);
+    assert_int_equal(after.parameters[1], 1600);
+    assert_int_equal(after.activation_bytes[1], 0);
+    assert_int_equal(after.gradient_bytes[1], 0);
+    assert_int_equal(after.reduction_ns[1], 0);
+    assert_int_equal(after.message_bytes[1], 1600);
+    assert_int_equal(after.activation_bytes[2], 1600);
+    assert_int_equal(after.reduction_ns[2], 1600);
+    const bal_layer_costs later = fixture_costs(freezing, 0, 999, &changed);
+    check_times(&later, 2, 1000, 0, 0);
+    check_times(&later, 3, 1000, 2000, 800);
+}
+
+static void a_learning_embedding_keeps_the_backward_of_all_behind_it(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    bool changed = false;
+    model_dynamism *freezing = fixture_open(fixture, LIST ",'freeze_embedding':false}");
+
+    const bal_layer_costs costs = fixture_costs(freezing, 0, 20, &changed);
+
+    check_times(&costs, 0, 70, 140, 60);
+    check_times(&costs, 1, 1000, 2000, 0);
+    check_times(&costs, 2, 1000, 2000, 0);
+    assert_int_equal(costs.activation_bytes[1], 1600);
+    assert_int_equal(costs.gradient_bytes[1], 0);
+}
+
+static void a_trace_without_embedding_freezes_from_its_first_layer(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    bool changed = false;
+    fixture->base.transformer_first = 0;
+    fixture->base.transformer_end = FIXTURE_LAYERS;
+
+    const bal_layer_costs costs = fixture_costs(fixture_open(fixture, LIST "}"), 0, 20, &changed);
+
+    check_times(&costs, 1, 1000, 0, 0);
+    check_times(&costs, 2, 1000, 2000, 800);
+}
+
+static void frozen_layers_keep_their_weights_only(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    bool changed = false;
+    int64_t state_bytes[FIXTURE_LAYERS];
+    for (int layer = 0; layer < FIXTURE_LAYERS; layer++) {
+        state_bytes[layer] = 18 * 1600;
+    }
+    fixture->costs.state_bytes = state_bytes;
+
+    const bal_layer_costs costs = fixture_costs(fixture_open(fixture, LIST "}"), 0, 20, &changed);
+
+    assert_int_equal(costs.state_bytes[1], 2 * 1600);
+    assert_int_equal(costs.state_bytes[2], 2 * 1600);
+    assert_int_equal(costs.state_bytes[3], 18 * 1600);
+}
+
+static void a_cached_prefix_is_read_instead_of_computed(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    bool changed = false;
+    model_dynamism *freezing = fixture_open(
+        fixture, LIST ",'cached_prefix':true,'cache_bytes_per_s':1e9,'cache_delay':5}");
+
+    fixture_costs(freezing, 0, 13, &changed);
+    bal_layer_costs costs = fixture_costs(freezing, 0, 14, &changed);
+    assert_false(changed);
+    check_times(&costs, 1, 1000, 0, 0);
+    costs = fixture_costs(freezing, 0, 15, &changed);
+
+    assert_true(changed);
+    check_times(&costs, 0, 0, 0, 0);
+    check_times(&costs, 1, 0, 0, 0);
+    check_times(&costs, 2, 1000 + 1600, 2000, 800); // 1600 bytes at 1 byte per ns
+    assert_int_equal(costs.message_bytes[0], 0);
+    assert_int_equal(costs.message_bytes[1], 0);
+    assert_int_equal(costs.message_bytes[2], 1600);
+    // From 20 to 24 two layers are frozen, and one is in the cache.
+    costs = fixture_costs(freezing, 0, 24, &changed);
+    check_times(&costs, 2, 2600, 0, 0);
+    costs = fixture_costs(freezing, 0, 25, &changed);
+    check_times(&costs, 2, 0, 0, 0);
+    check_times(&costs, 3, 2600, 2000, 800);
+}
+
+static void when_all_layers_are_cached_the_head_reads(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    bool changed = false;
+    model_dynamism *freezing =
+        fixture_open(fixture, "{'case':'freezing','schedule':'list','freeze_at':[1,1,1,1],"
+                              "'cached_prefix':true,'cache_bytes_per_s':1e9}");
+
+    const bal_layer_costs costs = fixture_costs(freezing, 0, 1, &changed);
+
+    check_times(&costs, 4, 0, 0, 0);
+    check_times(&costs, 5, 70 + 1600, 140, 60);
+}
+
+static void the_published_load_of_a_frozen_layer_is_nothing(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    bool changed = false;
+    model_dynamism *freezing = fixture_open(fixture, LIST ",'load_model':'published'}");
+
+    const bal_layer_costs costs = fixture_costs(freezing, 0, 10, &changed);
+
+    check_times(&costs, 1, 0, 0, 0);
+    check_times(&costs, 2, 1000, 2000, 800);
+    assert_int_equal(costs.activation_bytes[1], 0);
+}
+
+static void a_reference_model_costs_its_evaluations(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    bool changed = false;
+    model_dynamism *freezing =
+        fixture_open(fixture, LIST ",'interval':4,'reference_time_ratio':0.5}");
+
+    bal_layer_costs costs = fixture_costs(freezing, 0, 8, &changed);
+    assert_true(changed);
+    check_times(&costs, 1, 1500, 2000, 800);
+    costs = fixture_costs(freezing, 0, 9, &changed);
+    assert_true(changed);
+    check_times(&costs, 1, 1000, 2000, 800);
+    costs = fixture_costs(freezing, 0, 11, &changed);
+    assert_false(changed);
+}
+
+/// Iterations at which the costs change, after the first.
+static int changes_of(dynamism_fixture *fixture, const char *text, int *at, int at_max)
+{
+    model_dynamism *freezing = fixture_open(fixture, text);
+    int count = 0;
+    for (int iteration = 0; iteration < 1000; iteration++) {
+        bool changed = false;
+        fixture_costs(freezing, 0, iteration, &changed);
+        if (!changed || iteration == 0) continue;
+        assert_true(count < at_max);
+        at[count++] = iteration;
+    }
+    return count;
+}
+
+static void schedules_freeze_when_they_say(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    int at[8];
+
+    assert_int_equal(changes_of(fixture,
+                                "{'case':'freezing','schedule':'interval','interval':30,"
+                                "'start_iteration':100}",
+                                at, 8),
+                     3); // max_frozen leaves one to learn
+    assert_int_equal(at[0], 100);
+    assert_int_equal(at[2], 160);
+    // ceil(4 / 2) = 2, ceil(4 x 3/4) = 3, ceil(4 x 7/8) = 4 layers
+    assert_int_equal(changes_of(fixture,
+                                "{'case':'freezing','schedule':'share','interval':30,"
+                                "'start_iteration':100,'max_frozen':4}",
+                                at, 8),
+                     3);
+    assert_int_equal(at[0], 100);
+    assert_int_equal(at[1], 130);
+    assert_int_equal(at[2], 160);
+    assert_int_equal(changes_of(fixture,
+                                "{'case':'freezing','jitter':0,'max_frozen':3,"
+                                "'last_iteration':900}",
+                                at, 8),
+                     3);
+    assert_int_equal(at[0], 100);
+    assert_int_equal(at[1], 500);
+    assert_int_equal(at[2], 900);
+}
+
+static void what_is_frozen_stays_frozen(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    model_dynamism *freezing = fixture_open(fixture, "{'case':'freezing','seed':9}");
+    int64_t before = INT64_MAX;
+    for (int iteration = 0; iteration < 1000; iteration++) {
+        bool changed = false;
+        const bal_layer_costs costs = fixture_costs(freezing, 0, iteration, &changed);
+        int64_t sum = 0;
+        for (int layer = 0; layer < FIXTURE_LAYERS; layer++) {
+            sum += costs.backward_input_ns[layer] + costs.backward_weight_ns[layer];
+        }
+        assert_true(sum <= before && (changed || iteration == 0 || sum == before));
+        before = sum;
+    }
+    assert_true(before < 4 * 2800);
+}
+
+static void iterations_in_any_order_have_the_same_bytes(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    fixture_any_order(fixture, LIST ",'cached_prefix':true,'cache_delay':3}", 40);
+    fixture_any_order(fixture, LIST ",'interval':7,'reference_time_ratio':1}", 40);
+}
+
+static void the_same_seed_gives_the_same_bytes_everywhere(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    const char *seven = "{'case':'freezing','seed':7,'interval':1,'jitter':0.3}";
+    const char *eight = "{'case':'freezing','seed':8,'interval':1,'jitter':0.3}";
+
+    const uint64_t checksum = fixture_checksum(fixture_open(fixture, seven), 0, 1000);
+
+    assert_true(checksum == fixture_checksum(fixture_open(fixture, seven), 0, 1000));
+    assert_true(checksum != fixture_checksum(fixture_open(fixture, eight), 0, 1000));
+    assert_int_equal(checksum, UINT64_C(0xf5ded55abb862e5c));
+}
+
+static void what_is_wrong_is_named(void **state)
+{
+    dynamism_fixture *fixture = *state;
+
+    fixture_refused(fixture, "{'case':'freezing','schedule':'list'}", STATUS_FORMAT,
+                    "study.json: freeze_at: schedule 'list' needs the iterations at which layers "
+                    "freeze");
+    fixture_refused(fixture, "{'case':'freezing','schedule':'list','freeze_at':[1,2,3,4,5]}",
+                    STATUS_INVALID, "study.json: freeze_at: 5 layers freeze, the model has 4");
+    fixture_refused(fixture, "{'case':'freezing','schedule':'list','freeze_at':[5,3]}",
+                    STATUS_INVALID,
+                    "study.json: freeze_at[1]: 3 is before 5, when the layer in front of it "
+                    "freezes: layers freeze front to back");
+    fixture_refused(fixture, "{'case':'freezing','schedule':'list','freeze_at':[-1]}",
+                    STATUS_FORMAT, "study.json: freeze_at[0]: -1 is outside [0, 2147483646]");
+    fixture_refused(fixture, "{'case':'freezing','max_frozen':5}", STATUS_FORMAT,
+                    "study.json: max_frozen: 5 is outside [0, 4]");
+    fixture_refused(fixture, "{'case':'freezing','start_iteration':500,'last_iteration':400}",
+                    STATUS_INVALID,
+                    "dynamism 'freezing': the schedule ends before it starts: last_iteration 400 "
+                    "is before start_iteration 500");
+    fixture_refused(fixture, "{'case':'freezing','schedule':'interval','jitter':0.5}",
+                    STATUS_INVALID,
+                    "study.json: jitter: belongs to schedule 'plasticity', not to 'interval'");
+    fixture_refused(fixture, "{'case':'freezing','freeze_at':[1]}", STATUS_INVALID,
+                    "study.json: freeze_at: belongs to schedule 'list', not to 'plasticity'");
+    fixture_refused(fixture, "{'case':'freezing','cached_prefix':true,'freeze_embedding':false}",
+                    STATUS_INVALID,
+                    "dynamism 'freezing': cached_prefix needs freeze_embedding, as a prefix behind "
+                    "a learning embedding changes");
+    fixture->costs.message_bytes = NULL;
+    fixture_refused(fixture, "{'case':'freezing','cached_prefix':true}", STATUS_INVALID,
+                    "dynamism 'freezing': cached_prefix needs to know the bytes that layers hand "
+                    "on");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_prepare, fixture_clean)
+        TEST(a_frozen_prefix_computes_forward_only),
+        TEST(a_learning_embedding_keeps_the_backward_of_all_behind_it),
+        TEST(a_trace_without_embedding_freezes_from_its_first_layer),
+        TEST(frozen_layers_keep_their_weights_only),
+        TEST(a_cached_prefix_is_read_instead_of_computed),
+        TEST(when_all_layers_are_cached_the_head_reads),
+        TEST(the_published_load_of_a_frozen_layer_is_nothing),
+        TEST(a_reference_model_costs_its_evaluations),
+        TEST(schedules_freeze_when_they_say),
+        TEST(what_is_frozen_stays_frozen),
+        TEST(iterations_in_any_order_have_the_same_bytes),
+        TEST(the_same_seed_gives_the_same_bytes_everywhere),
+        TEST(what_is_wrong_is_named),
+#undef TEST
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
