@@ -32,7 +32,10 @@ static const bal_balancer table[] = {
      .weight = BAL_WEIGHT_TIME,
      .balance = bal_balance_diffusion_coded},
     {.name = "diffusion", .weight = BAL_WEIGHT_TIME, .balance = bal_balance_diffusion},
-    {.name = "makespan", .weight = BAL_WEIGHT_TIME, .balance = bal_balance_makespan},
+    {.name = "makespan",
+     .evaluates = true,
+     .weight = BAL_WEIGHT_TIME,
+     .balance = bal_balance_makespan},
 };
 enum { BALANCER_COUNT = sizeof table / sizeof table[0] };
 

@@ -1,7 +1,10 @@
 #include "balance/controller.h"
 
 #include "balance/change_detector.h"
+#include "balance/iteration_estimate.h"
+#include "balance/layer_times.h"
 #include "balance/schedule.h"
+#include "balance/shadow.h"
 #include "balance/stage_inflight.h"
 #include "base/arena.h"
 
@@ -30,6 +33,9 @@ struct bal_controller {
     arena *memory;          // of the controller
     arena *decision_memory; // of one call
     bal_change_detector detector;
+    bal_shadow shadow;     // in use with BAL_POLICY_SHADOW
+    bal_layer_times times; // of the loads that a decision looks at
+    bal_layer_sums sums;   // of times
     bool is_started;
 
     int rank_count;       // places of the plan in force
@@ -63,6 +69,16 @@ static status check_options(const bal_controller_options *options, error_message
     if (bal_schedule_family_find(options->schedule) == NULL) {
         return error_set(err, STATUS_INVALID, "unknown schedule '%.40s'", options->schedule);
     }
+    const bool weighs =
+        options->policy.kind == BAL_POLICY_THRESHOLD || options->policy.kind == BAL_POLICY_SHADOW;
+    if (weighs && options->balancer->owns_freely) {
+        char policy[BAL_POLICY_NAME_BYTES];
+        bal_policy_name(options->policy, policy);
+        return error_set(err, STATUS_INVALID,
+                         "%s predicts iterations, which the plans of %s, having no stages, do not "
+                         "allow",
+                         policy, options->balancer->name);
+    }
     return STATUS_OK;
 }
 
@@ -92,6 +108,18 @@ static status allocate(bal_controller *made, error_message *err)
             made->memory_cap[stage] = options->machine.rank_memory_bytes;
         }
     }
+    TRY(bal_layer_times_init(&made->times, options->layer_count, made->memory, err));
+    TRY(bal_layer_sums_init(&made->sums, options->layer_count, made->memory, err));
+    const bal_shadow_options shadow = {
+        .balancer = options->balancer,
+        .family = made->family,
+        .machine = &made->options.machine,
+        .layer_count = options->layer_count,
+        .stage_count_max = (int)stages,
+        .microbatch_count = options->microbatch_count,
+        .decision_ns = options->decision_ns,
+    };
+    TRY(bal_shadow_init(&made->shadow, &shadow, made->memory, err));
     return bal_change_detector_init(&made->detector, options->layer_count, options->change_ratio,
                                     made->memory, err);
 }
@@ -162,14 +190,13 @@ static bal_placed_partition placed(const bal_controller *controller, const int *
     };
 }
 
-/// Asks the balancer.
-static status ask(bal_controller *controller, const bal_layer_costs *layers, bal_answer *answer,
-                  error_message *err)
+/// The question of a decision: what the balancer is asked about the plan in force.
+static bal_problem question(bal_controller *controller, const bal_layer_costs *layers)
 {
     const bal_controller_options *options = &controller->options;
     const bool owns_freely = options->balancer->owns_freely;
     if (options->weight == BAL_WEIGHT_TIME_TRANSFER) fill_transfers(controller, layers);
-    const bal_problem problem = {
+    return (bal_problem){
         .layers = *layers,
         .stage_count = controller->rank_count * controller->chunk_count,
         .chunk_count = controller->chunk_count,
@@ -186,7 +213,15 @@ static status ask(bal_controller *controller, const bal_layer_costs *layers, bal
         .current_owner = controller->is_started && owns_freely ? controller->owner : NULL,
         .evaluator = options->evaluator,
     };
-    TRY(bal_balance(options->balancer, &problem, controller->decision_memory, answer, err));
+}
+
+/// Asks the balancer.
+static status ask(bal_controller *controller, const bal_layer_costs *layers, bal_answer *answer,
+                  error_message *err)
+{
+    const bal_problem problem = question(controller, layers);
+    TRY(bal_balance(controller->options.balancer, &problem, controller->decision_memory, answer,
+                    err));
     controller->bottleneck_ns = answer->bottleneck_ns;
     controller->bottleneck_lower_bound_ns = answer->bottleneck_lower_bound_ns;
     return STATUS_OK;
@@ -206,29 +241,24 @@ static bal_migration owner_moves(const bal_controller *controller, const bal_lay
 }
 
 static status migration_to(bal_controller *controller, const bal_layer_costs *layers,
-                           const bal_answer *answer, bal_migration *migration, error_message *err)
+                           const int *first_layer, bal_migration *migration, error_message *err)
 {
-    if (!answer->executable) {
-        *migration = owner_moves(controller, layers, answer->owner);
-        return STATUS_OK;
-    }
     const bal_placed_partition before = placed(controller, controller->first_layer);
-    const bal_placed_partition after = placed(controller, answer->first_layer);
+    const bal_placed_partition after = placed(controller, first_layer);
     return bal_migration_between(&before, &after, layers, &controller->options.machine,
                                  controller->decision_memory, migration, err);
 }
 
-/// Takes an answer into force.
-static void adopt(bal_controller *controller, const bal_answer *answer)
+static void adopt_cuts(bal_controller *controller, const int *first_layer)
 {
-    if (!answer->executable) {
-        memcpy(controller->owner, answer->owner,
-               (size_t)controller->options.layer_count * sizeof *controller->owner);
-        return;
-    }
     const size_t stages = (size_t)controller->rank_count * (size_t)controller->chunk_count;
-    memcpy(controller->first_layer, answer->first_layer,
-           (stages + 1) * sizeof *controller->first_layer);
+    memcpy(controller->first_layer, first_layer, (stages + 1) * sizeof *controller->first_layer);
+}
+
+static void adopt_owners(bal_controller *controller, const int *owner)
+{
+    memcpy(controller->owner, owner,
+           (size_t)controller->options.layer_count * sizeof *controller->owner);
 }
 
 /// A decision that leaves everything as it is now.
@@ -253,7 +283,11 @@ status bal_controller_start(bal_controller *controller, const bal_layer_costs *l
     bal_answer answer;
     arena_reset(controller->decision_memory);
     TRY(ask(controller, layers, &answer, err));
-    adopt(controller, &answer);
+    if (answer.executable) {
+        adopt_cuts(controller, answer.first_layer);
+    } else {
+        adopt_owners(controller, answer.owner);
+    }
     controller->is_started = true;
     (void)bal_change_detector_observe(&controller->detector, layers); // what changes are seen from
     *decision = decision_as_is(controller);
@@ -271,26 +305,142 @@ static bool has_changed(bal_controller *controller, const bal_profile *profile)
            bal_change_detector_observe(&controller->detector, profile->layers);
 }
 
-/// Asks the balancer and takes its answer where it moves a layer.
+/// Fills times and sums of the loads that a decision looks at, and the costs for the balancer.
+static status look(bal_controller *controller, const bal_profile *profile, bal_layer_costs *layers,
+                   error_message *err)
+{
+    const bool looks_ahead =
+        controller->options.information == BAL_INFORMATION_FORESIGHT && profile->next != NULL;
+    const bal_layer_costs *seen = looks_ahead ? profile->next : profile->layers;
+    TRY(bal_layer_times_fill(&controller->times, seen, err));
+    bal_layer_sums_fill(&controller->sums, &controller->times);
+    // An evaluator plays every microbatch; all others weigh means, and those are at hand.
+    const bool plays = controller->options.balancer->evaluates;
+    *layers = plays ? *seen : bal_layer_times_costs(&controller->times, seen);
+    return STATUS_OK;
+}
+
+static int64_t estimate(const bal_controller *controller, const int *first_layer)
+{
+    const bal_placed_partition plan = placed(controller, first_layer);
+    return bal_iteration_estimate_ns(&controller->sums, &plan, controller->family,
+                                     controller->options.microbatch_count, NULL);
+}
+
+/// Length of an iteration under the plan in force, told as the balancer tells that of its answer.
+static status predict_now(bal_controller *controller, const bal_layer_costs *layers,
+                          const bal_answer *answer, int64_t *ns, error_message *err)
+{
+    *ns = estimate(controller, controller->first_layer);
+    if (answer->iteration_ns < 0) return STATUS_OK;
+    const bal_evaluator *evaluator = controller->options.evaluator;
+    const bal_placed_partition plan = placed(controller, controller->first_layer);
+    return evaluator->iteration_ns(evaluator->context, layers, &plan, ns, err);
+}
+
+/// The share of an iteration that a move must save.
+static double least_gain(const bal_controller_options *options)
+{
+    const double hysteresis = options->migration.hysteresis_ratio;
+    if (options->policy.kind != BAL_POLICY_THRESHOLD) return hysteresis;
+    const double threshold = options->policy.threshold_ratio;
+    return threshold > hysteresis ? threshold : hysteresis;
+}
+
+/// Moves to the cuts and says so.
+static status move_to(bal_controller *controller, const bal_layer_costs *layers,
+                      const int *first_layer, bal_reason reason, bal_decision *decision,
+                      error_message *err)
+{
+    bal_migration migration;
+    TRY(migration_to(controller, layers, first_layer, &migration, err));
+    const bool moves = migration.layer_count > 0;
+    if (moves) adopt_cuts(controller, first_layer);
+    *decision = decision_as_is(controller);
+    decision->was_asked = true;
+    decision->migration = migration;
+    decision->migration_ns = migration.time_ns;
+    decision->action = moves ? BAL_ACTION_REBALANCE : BAL_ACTION_KEEP;
+    decision->reason = moves ? reason : BAL_REASON_SAME;
+    return STATUS_OK;
+}
+
+static bal_reason reason_of(bal_policy_kind kind)
+{
+    if (kind == BAL_POLICY_EVERY) return BAL_REASON_PERIOD;
+    return kind == BAL_POLICY_THRESHOLD ? BAL_REASON_THRESHOLD : BAL_REASON_CHANGE;
+}
+
+/// Asks a balancer that has stages, and takes its answer where it moves a layer for enough gain.
 static status rebalance(bal_controller *controller, const bal_layer_costs *layers,
                         bal_decision *decision, error_message *err)
 {
     bal_answer answer;
-    bal_migration migration = {0};
     TRY(ask(controller, layers, &answer, err));
-    TRY(migration_to(controller, layers, &answer, &migration, err));
-    const bal_policy_kind kind = controller->options.policy.kind;
+    const int64_t after_ns =
+        answer.iteration_ns >= 0 ? answer.iteration_ns : estimate(controller, answer.first_layer);
+    const double gain = least_gain(&controller->options);
+    int64_t now_ns = after_ns;
+    const int *first_layer = answer.first_layer;
+    if (gain > 0 || controller->options.policy.kind == BAL_POLICY_THRESHOLD) {
+        TRY(predict_now(controller, layers, &answer, &now_ns, err));
+        if ((double)(now_ns - after_ns) <= gain * (double)now_ns) {
+            first_layer = controller->first_layer;
+        }
+    }
+    TRY(move_to(controller, layers, first_layer, reason_of(controller->options.policy.kind),
+                decision, err));
+    decision->predicted_ns = first_layer == answer.first_layer ? after_ns : now_ns;
+    return STATUS_OK;
+}
+
+/// Asks a balancer without stages.
+static status reassign(bal_controller *controller, const bal_layer_costs *layers,
+                       bal_decision *decision, error_message *err)
+{
+    bal_answer answer;
+    TRY(ask(controller, layers, &answer, err));
+    const bal_migration migration = owner_moves(controller, layers, answer.owner);
     const bool moves = migration.layer_count > 0;
-    if (moves) adopt(controller, &answer);
+    adopt_owners(controller, answer.owner);
     *decision = decision_as_is(controller);
     decision->was_asked = true;
-    decision->predicted_ns = answer.iteration_ns;
     decision->migration = migration;
-    decision->migration_ns = migration.time_ns;
     decision->action = moves ? BAL_ACTION_REBALANCE : BAL_ACTION_KEEP;
-    decision->reason = kind == BAL_POLICY_EVERY ? BAL_REASON_PERIOD : BAL_REASON_CHANGE;
-    if (!moves) decision->reason = BAL_REASON_SAME;
+    decision->reason = moves ? reason_of(controller->options.policy.kind) : BAL_REASON_SAME;
     return STATUS_OK;
+}
+
+/// Lets the shadows look on, and takes the plan of one that is due.
+static status follow_shadows(bal_controller *controller, const bal_layer_costs *layers,
+                             bal_decision *decision, error_message *err)
+{
+    const bal_problem problem = question(controller, layers);
+    const bal_shadow_view view = {
+        .times = &controller->times, .sums = &controller->sums, .problem = &problem};
+    const int *first_layer = NULL;
+    TRY(bal_shadow_observe(&controller->shadow, &view, controller->decision_memory, &first_layer,
+                           err));
+    if (first_layer == NULL) return STATUS_OK;
+    TRY(move_to(controller, layers, first_layer, BAL_REASON_REGRET, decision, err));
+    decision->predicted_ns = estimate(controller, first_layer);
+    return STATUS_OK;
+}
+
+/// One decision, where the policy makes one.
+static status decide(bal_controller *controller, const bal_profile *profile, bool changed,
+                     bal_decision *decision, error_message *err)
+{
+    const bal_policy policy = controller->options.policy;
+    const bal_balancer *balancer = controller->options.balancer;
+    const bool follows = policy.kind == BAL_POLICY_SHADOW;
+    if (balancer->is_static) return STATUS_OK;
+    if (!follows && !bal_policy_asks(policy, profile->iteration, changed)) return STATUS_OK;
+    bal_layer_costs layers;
+    TRY(look(controller, profile, &layers, err));
+    if (follows) return follow_shadows(controller, &layers, decision, err);
+    if (balancer->owns_freely) return reassign(controller, &layers, decision, err);
+    return rebalance(controller, &layers, decision, err);
 }
 
 status bal_controller_observe(bal_controller *controller, const bal_profile *profile,
@@ -301,15 +451,9 @@ status bal_controller_observe(bal_controller *controller, const bal_profile *pro
     arena_reset(controller->decision_memory);
     const bool changed = has_changed(controller, profile);
     bal_decision made = decision_as_is(controller);
-    if (!controller->options.balancer->is_static &&
-        bal_policy_asks(controller->options.policy, profile->iteration, changed)) {
-        const bool looks_ahead =
-            controller->options.information == BAL_INFORMATION_FORESIGHT && profile->next != NULL;
-        const status decided =
-            rebalance(controller, looks_ahead ? profile->next : profile->layers, &made, err);
-        if (decided != STATUS_OK) {
-            return error_prefix(err, decided, "iteration %d", profile->iteration);
-        }
+    const status decided = decide(controller, profile, changed, &made, err);
+    if (decided != STATUS_OK) {
+        return error_prefix(err, decided, "iteration %d", profile->iteration);
     }
     made.changed = changed;
     *decision = made;

@@ -1,0 +1,220 @@
+/// The policy `shadow`: that it leaves noise alone, follows changes at about the price of knowing
+/// them, and cannot be made to thrash. The runs are those of policy_study.h; the limits of the
+/// ratios to an offline optimum are those that the policy was designed for.
+#include "balance/shadow.h"
+#include "tests/assert_close.h"
+#include "tests/balance/policy_study.h"
+
+static const double layer_moves[] = {0.02, 0.2, 2};
+
+static study_outcome play(study_family family, int iterations, double layer_move, uint64_t seed)
+{
+    study_run *run = study_create(family, iterations, layer_move, seed);
+    const study_outcome outcome = study_play(run, "shadow");
+    free(run);
+    return outcome;
+}
+
+static void constant_loads_with_noise_cause_no_move(void **state)
+{
+    (void)state;
+    for (int price = 0; price < 3; price++) {
+        for (uint64_t seed = 1; seed <= 10; seed++) {
+            assert_int_equal(play(STUDY_CONSTANT, 800, layer_moves[price], seed).move_count, 0);
+        }
+    }
+}
+
+/// 35 equal layers on 8 ranks: three ranks hold five, and which three makes no difference, so that
+/// noise alone prefers one plan to another (under gpipe also the order of ranks makes none). Moving
+/// costs no more than a latency.
+static void noise_between_equally_good_plans_causes_no_move(void **state)
+{
+    (void)state;
+    enum { LAYERS = 35 };
+    const bal_machine machine = {.rank_count = STUDY_RANKS,
+                                 .ranks_per_node = STUDY_RANKS,
+                                 .intra_node = {.latency_ns = 1000}};
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        const bal_controller_options options = {.balancer = bal_balancer_find("partition"),
+                                                .policy = {.kind = BAL_POLICY_SHADOW},
+                                                .machine = machine,
+                                                .schedule = "gpipe",
+                                                .microbatch_count = STUDY_MICROBATCHES,
+                                                .layer_count = LAYERS};
+        bal_controller *controller = NULL;
+        bal_decision decision;
+        int64_t forward[LAYERS];
+        int64_t state_bytes[LAYERS];
+        rng random = rng_init(seed, 1);
+        for (int layer = 0; layer < LAYERS; layer++) {
+            forward[layer] = 1000000;
+            state_bytes[layer] = 1;
+        }
+        const bal_layer_costs layers = {.layer_count = LAYERS,
+                                        .microbatch_count = 1,
+                                        .forward_ns = forward,
+                                        .backward_input_ns = forward,
+                                        .backward_weight_ns = forward,
+                                        .state_bytes = state_bytes};
+        assert_int_equal(bal_controller_create(&options, &controller, NULL), STATUS_OK);
+        assert_int_equal(bal_controller_start(controller, &layers, &decision, NULL), STATUS_OK);
+        for (int t = 0; t < 1000; t++) {
+            for (int layer = 0; layer < LAYERS; layer++) {
+                forward[layer] = rng_between(&random, 950000, 1050000);
+            }
+            const bal_profile profile = {.iteration = t, .layers = &layers};
+            assert_int_equal(bal_controller_observe(controller, &profile, &decision, NULL),
+                             STATUS_OK);
+            if (decision.action != BAL_ACTION_KEEP) fail_msg("seed %d moves at %d", (int)seed, t);
+        }
+        bal_controller_destroy(controller);
+    }
+}
+
+static void pruning_and_experts_take_few_moves(void **state)
+{
+    (void)state;
+    for (int price = 0; price < 3; price++) {
+        for (uint64_t seed = 1; seed <= 4; seed++) {
+            assert_in_range(play(STUDY_PRUNING, 800, layer_moves[price], seed).move_count, 1, 5);
+            assert_in_range(play(STUDY_EXPERTS, 800, layer_moves[price], seed).move_count, 0, 4);
+        }
+    }
+}
+
+typedef struct ratio_sum {
+    double log_sum;
+    double worst;
+    int count;
+} ratio_sum;
+
+static void add_run(ratio_sum *sum, study_family family, int iterations, double layer_move,
+                    uint64_t seed)
+{
+    study_run *run = study_create(family, iterations, layer_move, seed);
+    const study_outcome outcome = study_play(run, "shadow");
+    const double ratio = (double)outcome.total_ns / (double)study_offline_ns(run);
+    sum->log_sum += log(ratio);
+    sum->count++;
+    if (ratio > sum->worst) sum->worst = ratio;
+    free(run);
+}
+
+static ratio_sum add_families(study_family first, study_family end)
+{
+    ratio_sum sum = {0};
+    for (int family = (int)first; family < (int)end; family++) {
+        for (int price = 0; price < 3; price++) {
+            add_run(&sum, (study_family)family, 800, layer_moves[price], 1);
+            for (uint64_t seed = 2; seed <= 4; seed++) {
+                add_run(&sum, (study_family)family, 400, layer_moves[price], seed);
+            }
+        }
+    }
+    print_message("%d runs: %.4f of the offline time on average, %.3f at worst\n", sum.count,
+                  exp(sum.log_sum / sum.count), sum.worst);
+    return sum;
+}
+
+static void realistic_runs_are_near_the_offline_optimum(void **state)
+{
+    (void)state;
+    const ratio_sum sum = add_families(STUDY_CONSTANT, STUDY_REALISTIC_COUNT);
+    assert_true(exp(sum.log_sum / sum.count) <= 1.012);
+    assert_true(sum.worst <= 1.057);
+}
+
+static void ping_pong_stays_near_the_offline_optimum(void **state)
+{
+    (void)state;
+    const ratio_sum sum = add_families(STUDY_PING_PONG, STUDY_OBLIVIOUS_COUNT);
+    assert_true(exp(sum.log_sum / sum.count) <= 1.17);
+    assert_true(sum.worst <= 1.38);
+}
+
+/// Whatever an adversary does, a move comes only after its price has been lost by not having moved,
+/// each loss counted for one move: all moves together cost at most what was lost. As moves that do
+/// not pay for themselves raise the price to eightfold, they come to cost a fraction of it.
+static void an_adversary_cannot_make_moves_cost_more_than_staying(void **state)
+{
+    (void)state;
+    static const study_family families[] = {STUDY_ADVERSARY, STUDY_ADVERSARY_MILD};
+    for (size_t index = 0; index < sizeof families / sizeof families[0]; index++) {
+        for (int price = 0; price < 3; price++) {
+            study_run *run = study_create(families[index], 800, layer_moves[price], 1);
+            const study_outcome outcome = study_play(run, "shadow");
+            const int64_t lost_ns =
+                outcome.total_ns - outcome.migration_ns - study_followed_ns(run);
+            print_message("%s at %g iterations a layer: %d moves, %.3f of what was lost\n",
+                          study_family_names[families[index]], layer_moves[price],
+                          outcome.move_count, (double)outcome.migration_ns / (double)lost_ns);
+            assert_true(outcome.migration_ns <= lost_ns);
+            free(run);
+        }
+    }
+}
+
+/// Four layers on two ranks; the second rank's first layer becomes heavy for some iterations.
+static int moves_after_spike(int spike_count, int *cut)
+{
+    const bal_controller_options options = {.balancer = bal_balancer_find("partition"),
+                                            .policy = {.kind = BAL_POLICY_SHADOW},
+                                            .machine = {.rank_count = 2,
+                                                        .ranks_per_node = 2,
+                                                        .intra_node = {.bytes_per_s = 1000000000}},
+                                            .schedule = "gpipe",
+                                            .microbatch_count = 8,
+                                            .layer_count = 4};
+    static const int64_t state_bytes[] = {5000, 5000, 5000, 5000};
+    static const int64_t none[4] = {0};
+    int64_t forward[] = {100, 100, 100, 100};
+    const bal_layer_costs layers = {.layer_count = 4,
+                                    .microbatch_count = 1,
+                                    .forward_ns = forward,
+                                    .backward_input_ns = none,
+                                    .backward_weight_ns = none,
+                                    .state_bytes = state_bytes};
+    bal_controller *controller = NULL;
+    bal_decision decision;
+    int moves = 0;
+    assert_int_equal(bal_controller_create(&options, &controller, NULL), STATUS_OK);
+    assert_int_equal(bal_controller_start(controller, &layers, &decision, NULL), STATUS_OK);
+    for (int t = 0; t < 60; t++) {
+        forward[3] = t >= 20 && t < 20 + spike_count ? 300 : 100;
+        const bal_profile profile = {.iteration = t, .layers = &layers};
+        assert_int_equal(bal_controller_observe(controller, &profile, &decision, NULL), STATUS_OK);
+        if (decision.action == BAL_ACTION_KEEP) continue;
+        assert_int_equal(decision.reason, BAL_REASON_REGRET);
+        assert_true(decision.was_asked);
+        moves++;
+    }
+    *cut = decision.plan.first_layer[1];
+    bal_controller_destroy(controller);
+    return moves;
+}
+
+static void a_lasting_change_is_followed_once_and_a_spike_is_not(void **state)
+{
+    (void)state;
+    int cut = 0;
+    // Under gpipe with 8 microbatches, 3 | 1 takes 2 * 300 + 7 * 300 and 2 | 2 takes 600 + 7 * 400:
+    // a move of 5000 ns pays after 8 iterations.
+    assert_int_equal(moves_after_spike(7, &cut), 0);
+    assert_int_equal(moves_after_spike(40, &cut), 1);
+    assert_int_equal(cut, 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(constant_loads_with_noise_cause_no_move),
+        cmocka_unit_test(noise_between_equally_good_plans_causes_no_move),
+        cmocka_unit_test(pruning_and_experts_take_few_moves),
+        cmocka_unit_test(realistic_runs_are_near_the_offline_optimum),
+        cmocka_unit_test(ping_pong_stays_near_the_offline_optimum),
+        cmocka_unit_test(an_adversary_cannot_make_moves_cost_more_than_staying),
+        cmocka_unit_test(a_lasting_change_is_followed_once_and_a_spike_is_not),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
