@@ -10,8 +10,12 @@
 enum { KEYS_MAX = 64 };
 #define COST_MAX (INT64_MAX / 4) // what sums over stages still hold
 
-static const model_dynamism_case *const cases[] = {&model_dynamism_pruning,
-                                                   &model_dynamism_freezing, &model_dynamism_mod};
+static const model_dynamism_case *const cases[] = {
+    &model_dynamism_moe,
+    &model_dynamism_pruning,
+    &model_dynamism_freezing,
+    &model_dynamism_mod,
+};
 enum { CASE_COUNT = sizeof cases / sizeof cases[0] };
 
 static const char *const common_keys[] = {"case", "load_model", "seed", "shares", "change_ratio"};
@@ -201,6 +205,7 @@ static status open_case(model_dynamism *dynamism, error_message *err)
     TRY(model_parameter_name(parameters, "load_model", load_model_names, MODEL_LOAD_COUNT,
                              MODEL_ASSUMED("default"), &load_model, err));
     dynamism->load_model = (model_load_model)load_model;
+    setup.load_model = dynamism->load_model;
     TRY(read_seed(parameters, &setup.seed, err));
     TRY(choose_shares(dynamism, err));
     TRY(dynamism->row->open(&setup, &dynamism->instance, err));

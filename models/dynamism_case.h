@@ -30,6 +30,7 @@ typedef struct model_load {
 typedef struct model_case_setup {
     const model_dynamism_base *base; // its shares are those of "shares" where that is given
     int layer_count;                 // of the base
+    model_load_model load_model;
     uint64_t seed;
     arena *memory;
     model_case_parameters *parameters; // of the object; lists what is read
@@ -76,3 +77,4 @@ extern const model_dynamism_case model_dynamism_freezing;
 extern const model_dynamism_case model_dynamism_sparse_attention;
 extern const model_dynamism_case model_dynamism_early_exit;
 extern const model_dynamism_case model_dynamism_mod;
+extern const model_dynamism_case model_dynamism_moe;

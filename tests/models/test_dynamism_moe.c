@@ -1,0 +1,381 @@
+/// The case moe: the straggler against tokens per expert, where there is no imbalance at all,
+/// links, groups of replicas, determinism and bad input.
+#include "balance/collective.h"
+#include "tests/models/dynamism_fixture.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#define TRACE_EXPERTS "'experts':4,'top_k':2,'tokens':3001"
+
+/// Mixtral on H100s under these degrees, in place of the fixture's base.
+static void use_mixtral(dynamism_fixture *fixture, int data, int expert)
+{
+    const model_training training = {.sequence_length = 2048, .microbatch_size = 2};
+    error_message err = {0};
+    model_costs *costs = arena_array(fixture->memory, 1, sizeof *costs);
+    if (model_costs_from_files("mixtral-8x7b", "h100-sxm", &training, fixture->memory, costs,
+                               &err) != STATUS_OK ||
+        model_layer_shares_of_costs(costs, fixture->memory, &fixture->shares, &err) != STATUS_OK) {
+        fail_msg("%s", err.message);
+    }
+    fixture->costs = costs->layers;
+    fixture->base.source.layer_count = costs->layers.layer_count;
+    fixture->base.transformer_end = costs->layers.layer_count - 1;
+    fixture->base.config = &costs->config;
+    fixture->base.shape = &costs->shape;
+    fixture->base.hardware = &costs->hardware;
+    fixture->base.parallel = (model_parallel){.data = data, .expert = expert};
+}
+
+static model_expert_tokens tokens_of(model_dynamism *moe, int iteration, int replica)
+{
+    model_expert_tokens tokens;
+    error_message err = {0};
+    if (model_dynamism_expert_tokens(moe, iteration, replica, &tokens, &err) != STATUS_OK) {
+        fail_msg("%s", err.message);
+    }
+    return tokens;
+}
+
+/// Largest sum over rank_count runs of experts over its mean.
+static double straggler_of(const int64_t *tokens, int experts, int rank_count)
+{
+    int64_t total = 0;
+    int64_t highest = 0;
+    for (int rank = 0; rank < rank_count; rank++) {
+        int64_t sum = 0;
+        for (int expert = 0; expert < experts / rank_count; expert++) {
+            sum += tokens[rank * (experts / rank_count) + expert];
+        }
+        total += sum;
+        highest = sum > highest ? sum : highest;
+    }
+    return (double)highest * rank_count / (double)total;
+}
+
+static void the_mlp_waits_for_the_busiest_rank(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    bool changed = false;
+    fixture->base.microbatch_count = 1;
+    fixture->base.parallel = (model_parallel){.data = 2, .expert = 2};
+    model_dynamism *moe = fixture_open(fixture, "{'case':'moe'," TRACE_EXPERTS "}");
+
+    for (int iteration = 0; iteration < 200; iteration++) {
+        const bal_layer_costs costs = fixture_costs(moe, 0, iteration, &changed);
+        const model_expert_tokens tokens = tokens_of(moe, iteration, 0);
+        assert_int_equal(tokens.expert_count, 4);
+        for (int layer = 1; layer < 5; layer++) {
+            const double straggler = straggler_of(tokens.tokens + 4 * layer, 4, 2);
+            assert_true(straggler >= 1);
+            assert_int_equal(costs.forward_ns[layer], lround(1000 + 500 * (straggler - 1)));
+            assert_int_equal(costs.backward_input_ns[layer], lround(2000 + 800 * (straggler - 1)));
+            assert_int_equal(costs.backward_weight_ns[layer], lround(800 + 500 * (straggler - 1)));
+        }
+        assert_int_equal(costs.forward_ns[0], 70);
+        assert_int_equal(costs.forward_ns[5], 70);
+        assert_int_equal(costs.state_bytes[2], 1600);
+        assert_int_equal(costs.message_bytes[2], 1600);
+        assert_true(changed);
+    }
+}
+
+static void every_token_of_a_group_is_counted(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    fixture->base.parallel = (model_parallel){.data = 2, .expert = 2};
+    const char *const routings[] = {"token-choice", "s-base", "expert-choice"};
+    for (int routing = 0; routing < 3; routing++) {
+        char text[200];
+        snprintf(text, sizeof text, "{'case':'moe','routing':'%s'," TRACE_EXPERTS "}",
+                 routings[routing]);
+        const model_expert_tokens tokens = tokens_of(fixture_open(fixture, text), 17, 0);
+        for (int layer = 0; layer < FIXTURE_LAYERS; layer++) {
+            int64_t sum = 0;
+            for (int expert = 0; expert < 4; expert++) {
+                sum += tokens.tokens[4 * layer + expert];
+            }
+            const bool has_experts = layer > 0 && layer < 5;
+            assert_int_equal(sum, has_experts ? 2 * 2 * 3001 * FIXTURE_MICROBATCHES : 0);
+        }
+    }
+}
+
+static void without_expert_parallelism_layers_stay_alike(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    bool changed = false;
+    fixture->base.parallel.data = 4;
+    model_dynamism *moe =
+        fixture_open(fixture, "{'case':'moe','spread_ratio':5," TRACE_EXPERTS "}");
+
+    assert_int_equal(model_dynamism_source_count(moe), 1);
+    for (int iteration = 0; iteration < 10; iteration++) {
+        const bal_layer_costs costs = fixture_costs(moe, 0, iteration, &changed);
+        assert_int_equal(changed, iteration == 0);
+        assert_int_equal(costs.microbatch_count, 1);
+        assert_memory_equal(costs.forward_ns, fixture->forward_ns, sizeof fixture->forward_ns);
+        assert_memory_equal(costs.backward_input_ns, fixture->backward_input_ns,
+                            sizeof fixture->backward_input_ns);
+        assert_memory_equal(costs.backward_weight_ns, fixture->backward_weight_ns,
+                            sizeof fixture->backward_weight_ns);
+    }
+}
+
+static void balanced_routing_changes_nothing_under_expert_parallelism(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    use_mixtral(fixture, 8, 8);
+    const char *const texts[] = {"{'case':'moe','routing':'s-base'}",
+                                 "{'case':'moe','routing':'expert-choice'}",
+                                 "{'case':'moe','routing':'s-base','load_model':'published'}"};
+    for (int text = 0; text < 3; text++) {
+        bool changed = false;
+        const bal_layer_costs costs =
+            fixture_costs(fixture_open(fixture, texts[text]), 0, 3, &changed);
+        const size_t bytes = (size_t)costs.layer_count * sizeof(int64_t);
+        assert_int_equal(costs.microbatch_count, 1);
+        assert_memory_equal(costs.forward_ns, fixture->costs.forward_ns, bytes);
+        assert_memory_equal(costs.backward_weight_ns, fixture->costs.backward_weight_ns, bytes);
+        assert_memory_equal(costs.activation_bytes, fixture->costs.activation_bytes, bytes);
+    }
+}
+
+static void more_tokens_and_no_skew_leave_no_straggler(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    double before = INFINITY;
+    fixture->base.parallel = (model_parallel){.data = 4, .expert = 4};
+    const int tokens[] = {100, 10000, 1000000, 50000000};
+    for (int size = 0; size < 4; size++) {
+        char text[200];
+        double sum = 0;
+        snprintf(text, sizeof text,
+                 "{'case':'moe','spread_ratio':0,'microbatch_noise_ratio':0,'experts':4,'top_k':1,"
+                 "'tokens':%d}",
+                 tokens[size]);
+        model_dynamism *moe = fixture_open(fixture, text);
+        for (int iteration = 0; iteration < 50; iteration++) {
+            sum += straggler_of(tokens_of(moe, iteration, 0).tokens + 4, 4, 4) / 50;
+        }
+        assert_true(sum >= 1 && sum < before);
+        before = sum;
+    }
+    assert_true(before < 1.001);
+}
+
+static void more_spread_makes_layers_wait_longer(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    double before = 0;
+    use_mixtral(fixture, 8, 8);
+    const char *const texts[] = {"{'case':'moe','spread_ratio':0,'microbatch_noise_ratio':0}",
+                                 "{'case':'moe'}", "{'case':'moe','spread_ratio':1.5}"};
+    for (int text = 0; text < 3; text++) {
+        double sum = 0;
+        bool changed = false;
+        model_dynamism *moe = fixture_open(fixture, texts[text]);
+        const bal_layer_costs costs = fixture_costs(moe, 0, 5, &changed);
+        for (int layer = 1; layer < 33; layer++) {
+            for (int microbatch = 0; microbatch < FIXTURE_MICROBATCHES; microbatch++) {
+                const int64_t ns = costs.forward_ns[layer * FIXTURE_MICROBATCHES + microbatch];
+                assert_true(ns >= fixture->costs.forward_ns[layer]);
+                sum += (double)ns;
+            }
+            assert_true(costs.activation_bytes[layer] >= fixture->costs.activation_bytes[layer]);
+        }
+        assert_true(sum > before);
+        before = sum;
+    }
+}
+
+static void the_busiest_rank_also_delays_the_all_to_alls(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    bool changed = false;
+    use_mixtral(fixture, 16, 8);
+    fixture->base.microbatch_count = 1;
+    const model_hardware *hardware = fixture->base.hardware;
+    const bal_group group = model_parallel_groups(&fixture->base.parallel, hardware).expert;
+    const int64_t bytes = INT64_C(4096) * 2 * 4096 * 2; // tokens x k x hidden x 2
+    model_dynamism *with_links = fixture_open(fixture, "{'case':'moe'}");
+    fixture->base.hardware = NULL;
+    model_dynamism *without = fixture_open(fixture, "{'case':'moe'}");
+
+    const bal_layer_costs slow = fixture_costs(with_links, 1, 9, &changed);
+    const bal_layer_costs fast = fixture_costs(without, 1, 9, &changed);
+
+    const model_expert_tokens tokens = tokens_of(with_links, 9, 1);
+    for (int layer = 1; layer < 33; layer++) {
+        const double straggler = straggler_of(tokens.tokens + 8 * layer, 8, 8);
+        const int64_t received = (int64_t)((double)bytes * straggler + 0.5);
+        const int64_t excess = 2 * (bal_group_all_to_all_ns(&group, received) -
+                                    bal_group_all_to_all_ns(&group, bytes));
+        assert_true(excess > 0);
+        assert_int_equal(slow.forward_ns[layer] - fast.forward_ns[layer], excess);
+        assert_int_equal(slow.backward_input_ns[layer] - fast.backward_input_ns[layer], excess);
+        assert_int_equal(slow.backward_weight_ns[layer], fast.backward_weight_ns[layer]);
+    }
+}
+
+static void dropped_tokens_shorten_layers_without_expert_parallelism(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    bool changed = false;
+    bool is_shorter = false;
+    model_dynamism *moe = fixture_open(
+        fixture, "{'case':'moe','capacity_factor':1,'spread_ratio':1," TRACE_EXPERTS "}");
+    model_dynamism *loose = fixture_open(
+        fixture, "{'case':'moe','capacity_factor':100,'spread_ratio':1," TRACE_EXPERTS "}");
+
+    for (int iteration = 0; iteration < 10; iteration++) {
+        const bal_layer_costs costs = fixture_costs(moe, 0, iteration, &changed);
+        const bal_layer_costs all = fixture_costs(loose, 0, iteration, &changed);
+        for (int cell = FIXTURE_MICROBATCHES; cell < 5 * FIXTURE_MICROBATCHES; cell++) {
+            assert_true(costs.forward_ns[cell] <= 1000 && costs.forward_ns[cell] >= 500);
+            assert_int_equal(all.forward_ns[cell], 1000);
+            is_shorter = is_shorter || costs.forward_ns[cell] < 1000;
+        }
+    }
+    assert_true(is_shorter);
+}
+
+static void replicas_of_a_group_share_their_loads(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    bool changed = false;
+    const struct {
+        model_parallel parallel;
+        int source_count;
+    } cases[] = {{{.data = 8, .expert = 8}, 1},
+                 {{.data = 8, .expert = 2}, 4},
+                 {{.data = 8, .expert = 1}, 1},
+                 {{.data = 4, .context = 2, .expert = 4}, 2},
+                 {{.data = 4, .context = 4, .expert = 2}, 4}};
+    for (size_t at = 0; at < sizeof cases / sizeof cases[0]; at++) {
+        use_mixtral(fixture, 1, 1);
+        fixture->base.parallel = cases[at].parallel;
+        assert_int_equal(model_dynamism_source_count(fixture_open(fixture, "{'case':'moe'}")),
+                         cases[at].source_count);
+    }
+    fixture->base.parallel = (model_parallel){.data = 8, .expert = 2};
+    model_dynamism *moe = fixture_open(fixture, "{'case':'moe'}");
+    const int64_t first = fixture_costs(moe, 0, 4, &changed).forward_ns[FIXTURE_MICROBATCHES];
+    assert_true(first != fixture_costs(moe, 3, 4, &changed).forward_ns[FIXTURE_MICROBATCHES]);
+}
+
+static void the_published_load_is_that_of_the_busiest_expert(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    bool changed = false;
+    int64_t load_ns[FIXTURE_LAYERS];
+    fixture->base.microbatch_count = 1;
+    fixture->base.parallel = (model_parallel){.data = 2, .expert = 2};
+    model_dynamism *moe =
+        fixture_open(fixture, "{'case':'moe','load_model':'published'," TRACE_EXPERTS "}");
+
+    const bal_layer_costs costs = fixture_costs(moe, 0, 3, &changed);
+    assert_int_equal(model_dynamism_published_load(moe, 3, 0, load_ns, NULL), STATUS_OK);
+
+    const model_expert_tokens tokens = tokens_of(moe, 3, 0);
+    for (int layer = 1; layer < 5; layer++) {
+        const double busiest = straggler_of(tokens.tokens + 4 * layer, 4, 4);
+        assert_int_equal(costs.forward_ns[layer], lround(1000 * busiest));
+        assert_int_equal(costs.backward_input_ns[layer], lround(2000 * busiest));
+        assert_int_equal(costs.backward_weight_ns[layer], lround(800 * busiest));
+        assert_int_equal(load_ns[layer], lround(3800 * busiest));
+    }
+    assert_int_equal(load_ns[0], 270);
+}
+
+static void iterations_in_any_order_have_the_same_bytes(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    use_mixtral(fixture, 8, 2);
+
+    fixture_any_order(fixture, "{'case':'moe','drift_iterations':30}", 100);
+    fixture_any_order(fixture, "{'case':'moe','drift_iterations':0}", 20);
+}
+
+static void the_same_seed_gives_the_same_bytes_everywhere(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    fixture->base.parallel = (model_parallel){.data = 4, .expert = 2};
+    const char *text = "{'case':'moe','drift_iterations':100,'seed':42," TRACE_EXPERTS "}";
+
+    const uint64_t first = fixture_checksum(fixture_open(fixture, text), 0, 1000);
+    const uint64_t second = fixture_checksum(fixture_open(fixture, text), 1, 1000);
+
+    assert_true(first == fixture_checksum(fixture_open(fixture, text), 0, 1000));
+    assert_int_equal(first, UINT64_C(0x1cdaca41209577c0));
+    assert_int_equal(second, UINT64_C(0x5fd4e1761986417e));
+}
+
+static void what_is_wrong_is_named(void **state)
+{
+    dynamism_fixture *fixture = *state;
+
+    fixture_refused(fixture, "{'case':'moe','experts':4,'top_k':2}", STATUS_INVALID,
+                    "study.json: case 'moe' over a trace needs 'tokens', or the model named beside "
+                    "it");
+    fixture_refused(fixture, "{'case':'moe','experts':4,'top_k':5,'tokens':3}", STATUS_FORMAT,
+                    "study.json: top_k: 5 is outside [1, 4]");
+    fixture_refused(fixture, "{'case':'moe','routing':'tokenchoice'}", STATUS_INVALID,
+                    "study.json: case 'moe' over a trace needs 'experts', or the model named "
+                    "beside it");
+    fixture_refused(fixture, "{'case':'moe','routing':'token-choise'," TRACE_EXPERTS "}",
+                    STATUS_FORMAT,
+                    "study.json: routing: unknown routing 'token-choise'; did you mean "
+                    "'token-choice'?");
+    fixture_refused(fixture, "{'case':'moe','routing':'s-base','spread_ratio':1," TRACE_EXPERTS "}",
+                    STATUS_INVALID,
+                    "study.json: spread_ratio: routing s-base gives every expert as many tokens as "
+                    "the others");
+    fixture_refused(fixture, "{'case':'moe','experts':4,'top_k':4,'tokens':1073741824}",
+                    STATUS_INVALID,
+                    "dynamism 'moe': 1073741824 tokens of a group x top_k 4 exceed 2147483647");
+    fixture->base.parallel = (model_parallel){.data = 3, .expert = 3};
+    fixture_refused(fixture, "{'case':'moe'," TRACE_EXPERTS "}", STATUS_INVALID,
+                    "dynamism 'moe': expert 3 must divide the 4 experts and data 3 x context 1, "
+                    "and divide context or be a multiple of it");
+    use_mixtral(fixture, 8, 8);
+    fixture_refused(fixture, "{'case':'moe','experts':8}", STATUS_INVALID,
+                    "study.json: experts: the model says it already");
+}
+
+static void a_dense_model_has_no_experts(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    model_config dense;
+    const model_shape shape = {
+        .sequence_length = 1024, .microbatch_size = 1, .dtype = MODEL_DTYPE_BFLOAT16};
+    assert_int_equal(model_config_open("gpt2", fixture->memory, &dense, NULL), STATUS_OK);
+    fixture->base.config = &dense;
+    fixture->base.shape = &shape;
+
+    fixture_refused(fixture, "{'case':'moe'}", STATUS_INVALID,
+                    "dynamism 'moe': the model (gpt2) is dense, it has no experts");
+}
+
+int main(void)
+{
+#define CASE(test) cmocka_unit_test_setup_teardown(test, fixture_prepare, fixture_clean)
+    const struct CMUnitTest tests[] = {
+        CASE(the_mlp_waits_for_the_busiest_rank),
+        CASE(every_token_of_a_group_is_counted),
+        CASE(without_expert_parallelism_layers_stay_alike),
+        CASE(balanced_routing_changes_nothing_under_expert_parallelism),
+        CASE(more_tokens_and_no_skew_leave_no_straggler),
+        CASE(more_spread_makes_layers_wait_longer),
+        CASE(the_busiest_rank_also_delays_the_all_to_alls),
+        CASE(dropped_tokens_shorten_layers_without_expert_parallelism),
+        CASE(replicas_of_a_group_share_their_loads),
+        CASE(the_published_load_is_that_of_the_busiest_expert),
+        CASE(iterations_in_any_order_have_the_same_bytes),
+        CASE(the_same_seed_gives_the_same_bytes_everywhere),
+        CASE(what_is_wrong_is_named),
+        CASE(a_dense_model_has_no_experts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

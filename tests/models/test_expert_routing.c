@@ -1,0 +1,172 @@
+/// expert_routing: sums, limits and moments of what is drawn, and the busiest rank by hand.
+#include "models/expert_routing.h"
+#include "tests/assert_close.h"
+
+#include <math.h>
+
+static void the_busiest_rank_holds_consecutive_experts(void **state)
+{
+    (void)state;
+    const int32_t counts[] = {10, 20, 30, 40};
+
+    assert_int_equal(model_routing_busiest(counts, 4, 1, INT64_MAX), 100);
+    assert_int_equal(model_routing_busiest(counts, 4, 2, INT64_MAX), 70);
+    assert_int_equal(model_routing_busiest(counts, 4, 4, INT64_MAX), 40);
+    assert_int_equal(model_routing_busiest(counts, 4, 2, 25), 50);
+    assert_int_equal(model_routing_busiest(counts, 4, 1, 15), 55);
+    assert_int_equal(model_routing_busiest(counts, 4, 4, 0), 0);
+}
+
+static void balanced_counts_differ_by_one_at_most(void **state)
+{
+    (void)state;
+    const model_routing routing = {.expert_count = 3, .top_k = 2, .tokens = 10};
+    int32_t counts[3];
+
+    model_routing_balanced(&routing, counts);
+
+    assert_int_equal(counts[0], 7);
+    assert_int_equal(counts[1], 7);
+    assert_int_equal(counts[2], 6);
+}
+
+static void every_token_meets_k_experts_whatever_the_skew(void **state)
+{
+    (void)state;
+    const uint64_t seed = 11;
+    rng random = rng_init(seed, 0);
+    for (int round = 0; round < 2000; round++) {
+        const int experts = (int)rng_between(&random, 1, 64);
+        const model_routing routing = {
+            .seed = (uint64_t)round,
+            .expert_count = experts,
+            .top_k = (int)rng_between(&random, 1, experts),
+            .tokens = rng_between(&random, 1, 5000),
+            .sigma = 8 * rng_unit(&random),
+            .persistent = rng_unit(&random),
+            .drift_period = (int)rng_between(&random, 0, 20),
+            .noise = 2 * rng_unit(&random),
+            .correlation = 10 * rng_unit(&random),
+        };
+        double share[64];
+        int32_t counts[64];
+        double share_sum = 0;
+        int64_t sum = 0;
+
+        model_routing_shares(&routing, round % 7, round, share);
+        model_routing_draw(&routing, share, &random, counts);
+
+        for (int expert = 0; expert < experts; expert++) {
+            assert_true(share[expert] > 0);
+            assert_true(counts[expert] >= 0 && counts[expert] <= routing.tokens);
+            share_sum += share[expert];
+            sum += counts[expert];
+        }
+        assert_close(share_sum, 1.0, 1e-12);
+        if (sum != routing.tokens * routing.top_k) fail_msg("seed %d, round %d", 11, round);
+    }
+}
+
+static double spread_of(const double *share, int experts)
+{
+    double lowest = share[0];
+    double highest = share[0];
+    for (int expert = 1; expert < experts; expert++) {
+        lowest = fmin(lowest, share[expert]);
+        highest = fmax(highest, share[expert]);
+    }
+    return (highest - lowest) * experts;
+}
+
+static void layers_spread_up_to_what_is_asked(void **state)
+{
+    (void)state;
+    enum { LAYERS = 4000, EXPERTS = 8 };
+    const model_routing routing = {.seed = 3,
+                                   .expert_count = EXPERTS,
+                                   .top_k = 2,
+                                   .tokens = 4096,
+                                   .sigma = model_routing_sigma(EXPERTS, 0.4),
+                                   .persistent = 1};
+    double sum = 0;
+    for (int layer = 0; layer < LAYERS; layer++) {
+        double share[EXPERTS];
+        model_routing_shares(&routing, layer, 0, share);
+        sum += spread_of(share, EXPERTS);
+    }
+
+    assert_close(model_routing_sigma(EXPERTS, 0.4), 0.4 / 2.847, 0.01); // range of 8 normal draws
+    assert_close(sum / LAYERS, 0.2, 0.04); // each layer between none and all of it
+}
+
+static void what_persists_stays_and_the_rest_drifts(void **state)
+{
+    (void)state;
+    enum { EXPERTS = 1000 };
+    model_routing routing = {.seed = 4,
+                             .expert_count = EXPERTS,
+                             .top_k = 1,
+                             .tokens = 1000,
+                             .sigma = 0.1,
+                             .persistent = 1,
+                             .drift_period = 100};
+    double first[EXPERTS];
+    double later[EXPERTS];
+    model_routing_shares(&routing, 0, 0, first);
+    model_routing_shares(&routing, 0, 12345, later);
+    for (int expert = 0; expert < EXPERTS; expert++) {
+        assert_close(later[expert], first[expert], 1e-12);
+    }
+
+    double correlation[3] = {0};
+    const int iterations[] = {10, 100, 200};
+    routing.persistent = 0.5;
+    for (int distance = 0; distance < 3; distance++) {
+        double product = 0;
+        double squares = 0;
+        model_routing_shares(&routing, 0, 0, first);
+        model_routing_shares(&routing, 0, iterations[distance], later);
+        for (int expert = 0; expert < EXPERTS; expert++) {
+            product += (first[expert] * EXPERTS - 1) * (later[expert] * EXPERTS - 1);
+            squares += (first[expert] * EXPERTS - 1) * (first[expert] * EXPERTS - 1);
+        }
+        correlation[distance] = product / squares;
+    }
+    assert_true(correlation[0] > 0.9);
+    assert_true(fabs(correlation[1] - 0.5) < 0.1);
+    assert_true(fabs(correlation[2] - 0.5) < 0.1);
+}
+
+static void counts_scatter_as_the_noise_says(void **state)
+{
+    (void)state;
+    enum { DRAWS = 20000, EXPERTS = 4 };
+    const model_routing routing = {
+        .expert_count = EXPERTS, .top_k = 1, .tokens = 40000, .noise = 0, .correlation = 2};
+    double share[EXPERTS];
+    double squares = 0;
+    rng random = rng_init(5, 0);
+    model_routing_shares(&routing, 0, 0, share);
+    for (int draw = 0; draw < DRAWS; draw++) {
+        int32_t counts[EXPERTS];
+        model_routing_draw(&routing, share, &random, counts);
+        squares += ((double)counts[1] - 10000) * ((double)counts[1] - 10000) / DRAWS;
+    }
+
+    // 40000 x 1/4 x 3/4 x 2 of independent experts; bringing the sum to 40000 takes a quarter of
+    // it.
+    assert_close(squares, 15000 * 0.75, 0.05);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_busiest_rank_holds_consecutive_experts),
+        cmocka_unit_test(balanced_counts_differ_by_one_at_most),
+        cmocka_unit_test(every_token_meets_k_experts_whatever_the_skew),
+        cmocka_unit_test(layers_spread_up_to_what_is_asked),
+        cmocka_unit_test(what_persists_stays_and_the_rest_drifts),
+        cmocka_unit_test(counts_scatter_as_the_noise_says),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
