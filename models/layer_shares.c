@@ -50,16 +50,12 @@ static void publish(const share_arrays *arrays, int layer_count, model_layer_sha
     }
 }
 
-/// A part alone: the time of a layer that has no other.
-static int64_t part_ns(const model_costs *costs, const model_layer_work *work, model_part part)
-{
-    model_layer_work alone = {0};
-    if (part == MODEL_PART_PROJECTION) alone.projection = work->projection;
-    if (part == MODEL_PART_ATTENTION) alone.attention = work->attention;
-    if (part == MODEL_PART_MLP) alone.mlp = work->mlp;
-    if (part == MODEL_PART_ELEMENTWISE) alone.elementwise = work->elementwise;
-    return model_work_ns(&alone, &costs->hardware, costs->shape.dtype);
-}
+static const model_cost_part cost_part_of[MODEL_PART_COUNT] = {
+    [MODEL_PART_PROJECTION] = MODEL_COST_PROJECTION,
+    [MODEL_PART_ATTENTION] = MODEL_COST_ATTENTION,
+    [MODEL_PART_MLP] = MODEL_COST_MLP,
+    [MODEL_PART_ELEMENTWISE] = MODEL_COST_ELEMENTWISE,
+};
 
 static int64_t pass_ns(const bal_layer_costs *layers, int layer, model_pass pass)
 {
@@ -82,12 +78,10 @@ status model_layer_shares_of_costs(const model_costs *costs, arena *memory,
     }
     for (int layer = 1; layer + 1 < layer_count; layer++) {
         for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
-            const model_layer_work work =
-                model_layer_work_of(&costs->config, &costs->shape, layer - 1, (model_pass)pass);
             const int64_t whole = pass_ns(&costs->layers, layer, (model_pass)pass);
             for (int part = 0; whole > 0 && part < MODEL_PART_COUNT; part++) {
-                arrays.share[pass][part][layer] =
-                    (double)part_ns(costs, &work, (model_part)part) / (double)whole;
+                const int64_t part_ns = costs->part_ns[pass][cost_part_of[part]][layer];
+                arrays.share[pass][part][layer] = (double)part_ns / (double)whole;
             }
         }
     }

@@ -7,8 +7,8 @@
 #include "base/status.h"
 #include "models/cost_model.h"
 
-/// Parts of model_layer_work. What they leave of a pass (collectives, recomputation, launches) no
-/// case touches.
+/// Parts of model_layer_work, with what is recomputed of them. What they leave of a pass
+/// (collectives, launches) no case touches.
 typedef enum model_part {
     MODEL_PART_PROJECTION, ///< attention's matrices
     MODEL_PART_ATTENTION,  ///< the core: scores, softmax, values
@@ -29,7 +29,7 @@ typedef struct model_layer_shares {
     const double *weight_of_backward; // [layer_count] W / (B + W), for bases that do not split them
 } model_layer_shares;
 
-/// Shares of modelled costs: time of a part alone over time of the layer.
+/// Shares of modelled costs: time of a part over time of the pass.
 ///
 /// @return STATUS_NO_MEMORY; shares is then untouched
 status model_layer_shares_of_costs(const model_costs *costs, arena *memory,

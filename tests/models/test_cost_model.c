@@ -226,6 +226,246 @@ static void training_outside_its_limits_is_refused(void **state)
                    "forward_ns of layer 1: too large to be counted in 64 bits");
 }
 
+static void parts_sum_up_to_the_passes(void **state)
+{
+    const fixture *with = *state;
+    const model_training training = {
+        .sequence_length = 2048,
+        .parallel = {.data = 4,
+                     .tensor = 4,
+                     .context = 2,
+                     .sequence = true,
+                     .recompute = MODEL_RECOMPUTE_FULL,
+                     .sharding = MODEL_SHARDING_PARAMETERS},
+    };
+
+    const model_costs costs = build(with, &training);
+
+    for (int layer = 0; layer < costs.layers.layer_count; layer++) {
+        const int64_t pass_ns[MODEL_PASS_COUNT] = {costs.layers.forward_ns[layer],
+                                                   costs.layers.backward_input_ns[layer],
+                                                   costs.layers.backward_weight_ns[layer]};
+        for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
+            int64_t sum = 0;
+            for (int part = 0; part < MODEL_COST_PART_COUNT; part++) {
+                sum += costs.part_ns[pass][part][layer];
+            }
+            assert_int_equal(sum, pass_ns[pass]);
+        }
+    }
+    assert_true(costs.part_ns[MODEL_PASS_FORWARD][MODEL_COST_TENSOR][5] > 0);
+    assert_string_equal(model_cost_part_name(MODEL_COST_SHARDING), "sharding");
+    assert_string_equal(find(&costs, "parallelism")->value,
+                        "data 4, tensor 4 with sequence, context 2, expert 1");
+    assert_int_equal(find(&costs, "links.inter")->origin.kind, MODEL_ORIGIN_PRESET);
+}
+
+static void b_computes_again_what_f_has_not_kept(void **state)
+{
+    const fixture *with = *state;
+    model_training training = {.sequence_length = 2048, .attention = "unfused"};
+    training.parallel.tensor = 2;
+    const model_costs none = build(with, &training);
+    training.parallel.recompute = MODEL_RECOMPUTE_SELECTIVE;
+    const model_costs selective = build(with, &training);
+    training.parallel.recompute = MODEL_RECOMPUTE_FULL;
+    const model_costs full = build(with, &training);
+
+    const bal_layer_costs *plain = &none.layers;
+    const int64_t core_ns = none.part_ns[MODEL_PASS_FORWARD][MODEL_COST_ATTENTION][3];
+    assert_int_equal(selective.layers.backward_input_ns[3], plain->backward_input_ns[3] + core_ns);
+    assert_int_equal(full.layers.backward_input_ns[3],
+                     plain->backward_input_ns[3] + plain->forward_ns[3]);
+    const int64_t core_flop = INT64_C(4) * 2048 * 2048 * 1024 / 2; // both products, half the heads
+    assert_int_equal(selective.backward_input_flop[3], none.backward_input_flop[3] + core_flop);
+    assert_int_equal(full.backward_input_flop[3],
+                     none.backward_input_flop[3] + none.forward_flop[3]);
+    assert_int_equal(full.layers.activation_bytes[3], 2 * 2048 * 1024);
+    // Neither F and W nor embedding and head know of it.
+    const int rows[] = {0, 25};
+    for (int row = 0; row < 2; row++) {
+        assert_int_equal(full.layers.backward_input_ns[rows[row]],
+                         plain->backward_input_ns[rows[row]]);
+        assert_int_equal(full.layers.activation_bytes[rows[row]],
+                         plain->activation_bytes[rows[row]]);
+    }
+    assert_int_equal(full.layers.forward_ns[3], plain->forward_ns[3]);
+    assert_int_equal(full.layers.backward_weight_ns[3], plain->backward_weight_ns[3]);
+}
+
+static void replicas_reduce_dense_and_expert_parameters_apart(void **state)
+{
+    const fixture *with = *state;
+    model_config mixtral;
+    model_costs costs;
+    assert_int_equal(model_config_open("mixtral-8x7b", with->memory, &mixtral, NULL), STATUS_OK);
+    const model_training training = {
+        .parallel = {.data = 16, .expert = 8, .sharding = MODEL_SHARDING_OPTIMIZER}};
+
+    assert_int_equal(
+        model_costs_build(&mixtral, &with->h100, &training, "c", "h", with->memory, &costs, NULL),
+        STATUS_OK);
+
+    const int64_t expert = INT64_C(3) * 4096 * 14336;
+    const int64_t dense = costs.layers.parameters[1] - expert;
+    assert_int_equal(dense, 41943040 + 8 * 4096 + 2 * 4096);
+    // 16 replicas of dense parameters, 8 of them on a node; 2 of each expert, a node apart.
+    const bal_group all = {16, 8, with->h100.intra_node, with->h100.inter_node};
+    const bal_group pair = {2, 1, with->h100.intra_node, with->h100.inter_node};
+    assert_int_equal(costs.layers.reduction_ns[1],
+                     bal_group_reduce_scatter_ns(&all, 4 * dense) +
+                         bal_group_all_gather_ns(&all, 2 * dense) +
+                         bal_group_reduce_scatter_ns(&pair, 4 * expert) +
+                         bal_group_all_gather_ns(&pair, 2 * expert));
+    assert_int_equal(costs.layers.state_bytes[1],
+                     6 * (dense + expert) + (12 * dense + 15) / 16 + 12 * expert / 2);
+}
+
+static void sharded_weights_hide_behind_the_pass_they_are_for(void **state)
+{
+    const fixture *with = *state;
+    model_training training = {.sequence_length = 2048, .microbatch_size = 1};
+    training.parallel = (model_parallel){.data = 8, .sharding = MODEL_SHARDING_PARAMETERS};
+    const model_costs exposed = build(with, &training);
+    training.parallel.sharding = MODEL_SHARDING_NONE;
+    const model_costs whole = build(with, &training);
+    training.parallel.sharding = MODEL_SHARDING_PARAMETERS;
+    training.microbatch_size = 64;
+    const model_costs hidden = build(with, &training);
+
+    const bal_group apart = {8, 1, with->h100.intra_node, with->h100.inter_node};
+    const int64_t parameters = 12596224;
+    assert_int_equal(exposed.layers.forward_ns[2], bal_group_all_gather_ns(&apart, 2 * parameters));
+    assert_int_equal(exposed.layers.backward_weight_ns[2],
+                     bal_group_reduce_scatter_ns(&apart, 4 * parameters));
+    assert_int_equal(exposed.layers.reduction_ns[2], 0);
+    assert_int_equal(whole.layers.reduction_ns[2], bal_group_all_reduce_ns(&apart, 4 * parameters));
+    assert_int_equal(hidden.part_ns[MODEL_PASS_FORWARD][MODEL_COST_SHARDING][2], 0);
+    assert_int_equal(exposed.layers.state_bytes[2], 18 * parameters / 8);
+}
+
+static void a_model_takes_another_number_of_layers(void **state)
+{
+    const fixture *with = *state;
+    for (int layers = 1; layers <= 48; layers += 47) {
+        const model_costs costs = build(with, &(model_training){.layer_count = layers});
+        assert_int_equal(costs.layers.layer_count, layers + 2);
+        assert_int_equal(costs.config.layer_count, layers);
+        assert_int_equal(costs.layers.parameters[layers], 12596224);
+    }
+    bool is_moe[2] = {false, true};
+    model_config mixed = with->gpt;
+    mixed.layer_count = 2;
+    mixed.is_moe = is_moe;
+    mixed.expert_count = 4;
+    mixed.expert_top_k = 1;
+    mixed.expert_ffn_size = 64;
+    model_costs costs;
+    assert_int_equal(model_costs_build(&mixed, &with->h100, &(model_training){.layer_count = 4},
+                                       "c", "h", with->memory, &costs, NULL),
+                     STATUS_OK);
+    assert_false(costs.config.is_moe[0]);
+    assert_true(costs.config.is_moe[1] && costs.config.is_moe[2] && costs.config.is_moe[3]);
+}
+
+static void eight_bits_run_products_of_layers_at_their_own_rate(void **state)
+{
+    const fixture *with = *state;
+    model_training training = {.sequence_length = 2048, .microbatch_size = 8};
+    const model_costs wide = build(with, &training);
+    training.dtype = MODEL_DTYPE_FLOAT8;
+    const model_costs narrow = build(with, &training);
+
+    const int64_t *const *before = wide.part_ns[MODEL_PASS_FORWARD];
+    const int64_t *const *after = narrow.part_ns[MODEL_PASS_FORWARD];
+    assert_close((double)before[MODEL_COST_MLP][1] / (double)after[MODEL_COST_MLP][1], 1979.0 / 989,
+                 1e-5);
+    assert_int_equal(after[MODEL_COST_ATTENTION][1], before[MODEL_COST_ATTENTION][1]);
+    assert_int_equal(after[MODEL_COST_PROJECTION][25], before[MODEL_COST_PROJECTION][25]);
+    assert_int_equal(narrow.layers.state_bytes[1], wide.layers.state_bytes[1]);
+    assert_string_equal(find(&narrow, "dtype")->value,
+                        "float8 products of layers, all else bfloat16");
+}
+
+static void a_tensor_group_over_nodes_is_allowed_and_noted(void **state)
+{
+    const fixture *with = *state;
+    const model_costs costs = build(with, &(model_training){.parallel = {.tensor = 16}});
+
+    assert_string_equal(find(&costs, "tensor group")->value,
+                        "16 GPUs on nodes of 8: every collective of a layer crosses nodes");
+}
+
+/// Korthikanti et al., arXiv 2205.05198, table 4: one layer of a GPT of 22 billion parameters on
+/// eight A100, 4 samples of 2048 tokens. The presets know nothing of it.
+static void a_layer_on_eight_gpus_takes_about_the_published_time(void **state)
+{
+    const fixture *with = *state;
+    static const struct {
+        bool sequence;
+        model_recompute recompute;
+        double forward_ms;
+        double backward_ms;
+    } published[] = {{false, MODEL_RECOMPUTE_NONE, 7.7, 11.9},
+                     {true, MODEL_RECOMPUTE_NONE, 7.2, 11.8},
+                     {false, MODEL_RECOMPUTE_FULL, 7.7, 19.5},
+                     {false, MODEL_RECOMPUTE_SELECTIVE, 7.7, 13.2},
+                     {true, MODEL_RECOMPUTE_SELECTIVE, 7.2, 13.1}};
+    model_config gpt = with->gpt;
+    gpt.hidden_size = 6144;
+    gpt.head_count = gpt.kv_head_count = 64;
+    gpt.query_key_dim = gpt.value_dim = 96;
+    gpt.ffn_size = 4 * 6144;
+    model_hardware a100;
+    assert_int_equal(model_hardware_open("a100-sxm-80gb", with->memory, &a100, NULL), STATUS_OK);
+    for (size_t row = 0; row < sizeof published / sizeof published[0]; row++) {
+        const model_training training = {.sequence_length = 2048,
+                                         .microbatch_size = 4,
+                                         .attention = "unfused",
+                                         .parallel = {.tensor = 8,
+                                                      .sequence = published[row].sequence,
+                                                      .recompute = published[row].recompute}};
+        model_costs costs;
+        assert_int_equal(
+            model_costs_build(&gpt, &a100, &training, "c", "h", with->memory, &costs, NULL),
+            STATUS_OK);
+        const double forward_ms = (double)costs.layers.forward_ns[1] / 1e6;
+        const double backward_ms =
+            (double)(costs.layers.backward_input_ns[1] + costs.layers.backward_weight_ns[1]) / 1e6;
+        assert_close(forward_ms, published[row].forward_ms, 0.07);
+        assert_close(backward_ms, published[row].backward_ms, 0.07);
+    }
+}
+
+static void degrees_and_bytes_that_do_not_fit_are_refused(void **state)
+{
+    const fixture *with = *state;
+    const model_config *gpt = &with->gpt;
+
+    assert_refused(with, gpt, &(model_training){.parallel = {.tensor = 3}},
+                   "tensor 3 does not divide the 32 attention heads");
+    assert_refused(with, gpt, &(model_training){.parallel = {.data = 2, .expert = 2}},
+                   "expert 2: the model has no experts");
+    assert_refused(with, gpt,
+                   &(model_training){.sequence_length = 2046, .parallel = {.context = 2}},
+                   "context 2: 2 x 2 parts do not divide the 2046 tokens of a sequence");
+    assert_refused(with, gpt, &(model_training){.layer_count = -1},
+                   "layer_count -1 is outside [1, 16384]");
+    assert_refused(with, gpt, &(model_training){.gradient_bytes_per_parameter = 1025},
+                   "gradient_bytes_per_parameter 1025 is outside [1, 1024]");
+    assert_refused(with, gpt,
+                   &(model_training){.state_bytes_per_parameter = 5,
+                                     .parallel = {.sharding = MODEL_SHARDING_OPTIMIZER}},
+                   "state_bytes_per_parameter 5 is below the 2 of a weight and the 4 of its "
+                   "gradient, which sharding tells apart");
+    const model_costs whole = build(with, &(model_training){.state_bytes_per_parameter = 5});
+    assert_int_equal(whole.layers.state_bytes[1], 5 * 12596224);
+    fixture narrow = *with;
+    narrow.h100.flop_per_s[MODEL_DTYPE_BFLOAT16] = 0;
+    assert_refused(&narrow, gpt, &(model_training){.dtype = MODEL_DTYPE_FLOAT8},
+                   "hardware 'h100-sxm' has no flop_per_s for dtype bfloat16");
+}
+
 static void files_that_cannot_be_read_are_named(void **state)
 {
     const fixture *with = *state;
@@ -313,6 +553,15 @@ int main(void)
         cmocka_unit_test(files_that_cannot_be_read_are_named),
         cmocka_unit_test(faster_hardware_and_less_work_never_take_longer),
         cmocka_unit_test(the_source_gives_the_same_costs_in_every_iteration),
+        cmocka_unit_test(parts_sum_up_to_the_passes),
+        cmocka_unit_test(b_computes_again_what_f_has_not_kept),
+        cmocka_unit_test(replicas_reduce_dense_and_expert_parameters_apart),
+        cmocka_unit_test(sharded_weights_hide_behind_the_pass_they_are_for),
+        cmocka_unit_test(a_model_takes_another_number_of_layers),
+        cmocka_unit_test(eight_bits_run_products_of_layers_at_their_own_rate),
+        cmocka_unit_test(a_tensor_group_over_nodes_is_allowed_and_noted),
+        cmocka_unit_test(a_layer_on_eight_gpus_takes_about_the_published_time),
+        cmocka_unit_test(degrees_and_bytes_that_do_not_fit_are_refused),
     };
     return cmocka_run_group_tests(tests, prepare, clean);
 }

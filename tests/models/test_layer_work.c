@@ -390,6 +390,184 @@ static void more_of_anything_never_costs_less(void **state)
     }
 }
 
+/// A transformer layer's activations on one of eight tensor ranks: Korthikanti et al., arXiv
+/// 2205.05198, tables 2 and 3, s = 2048.
+static void activations_are_those_of_korthikanti(void **state)
+{
+    (void)state;
+    static const struct {
+        int heads;
+        int hidden;
+        int microbatch_size;
+    } models[] = {{64, 6144, 4}, {96, 12288, 1}, {128, 20480, 1}, {160, 25600, 1}};
+    for (size_t row = 0; row < sizeof models / sizeof models[0]; row++) {
+        const int64_t h = models[row].hidden;
+        const int64_t sbh = INT64_C(2048) * models[row].microbatch_size * h;
+        const int64_t scores =
+            5 * INT64_C(2048) * 2048 * models[row].heads * models[row].microbatch_size;
+        const model_config config = gpt((int)h, models[row].heads);
+        model_shape shape = shape_of(2048, models[row].microbatch_size, MODEL_ATTENTION_UNFUSED);
+        shape.parallel.tensor = 8;
+
+        const int64_t tensor = model_layer_memory(&config, &shape, 0).activation_bytes;
+        shape.parallel.sequence = true;
+        const int64_t sequence = model_layer_memory(&config, &shape, 0).activation_bytes;
+        shape.parallel.recompute = MODEL_RECOMPUTE_SELECTIVE;
+        const int64_t both = model_layer_memory(&config, &shape, 0).activation_bytes;
+        shape.parallel.sequence = false;
+        const int64_t selective = model_layer_memory(&config, &shape, 0).activation_bytes;
+        shape.parallel.recompute = MODEL_RECOMPUTE_FULL;
+        const int64_t full = model_layer_memory(&config, &shape, 0).activation_bytes;
+
+        assert_int_equal(tensor, 10 * sbh + 24 * sbh / 8 + scores / 8);
+        assert_int_equal(sequence, 34 * sbh / 8 + scores / 8);
+        assert_int_equal(selective, 10 * sbh + 24 * sbh / 8);
+        assert_int_equal(both, 34 * sbh / 8);
+        assert_int_equal(full, 2 * sbh);
+        // Section 6.1: together they leave a fifth, full recomputation a tenth.
+        assert_close((double)both / (double)tensor, 0.2, 0.2);
+        assert_close((double)full / (double)tensor, 0.1, 0.25);
+    }
+}
+
+/// Section 5 of the same: what selective recomputation saves on one GPU.
+static void selective_recomputation_saves_the_published_shares(void **state)
+{
+    (void)state;
+    static const struct {
+        int heads;
+        int hidden;
+        double saved;
+    } models[] = {{96, 12288, 0.70}, {128, 20480, 0.65}};
+    for (size_t row = 0; row < sizeof models / sizeof models[0]; row++) {
+        const model_config config = gpt(models[row].hidden, models[row].heads);
+        model_shape shape = shape_of(2048, 1, MODEL_ATTENTION_UNFUSED);
+        const int64_t all = model_layer_memory(&config, &shape, 0).activation_bytes;
+        shape.parallel.recompute = MODEL_RECOMPUTE_SELECTIVE;
+        const int64_t kept = model_layer_memory(&config, &shape, 0).activation_bytes;
+        assert_close(1 - (double)kept / (double)all, models[row].saved, 0.01);
+    }
+}
+
+static void tensor_and_context_ranks_divide_the_work(void **state)
+{
+    (void)state;
+    const model_config config = gpt(1024, 16);
+    for (int attention = 0; attention < MODEL_ATTENTION_COUNT; attention++) {
+        const model_shape whole = shape_of(2048, 2, (model_attention)attention);
+        model_shape part = whole;
+        part.parallel = (model_parallel){.tensor = 4, .context = 2};
+        for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
+            assert_int_equal(8 * model_layer_flop(&config, &part, 0, (model_pass)pass),
+                             model_layer_flop(&config, &whole, 0, (model_pass)pass));
+        }
+    }
+}
+
+static void norms_and_residuals_are_divided_by_sequence_parallelism_alone(void **state)
+{
+    (void)state;
+    const model_config config = gpt(1024, 16);
+    const model_shape whole = shape_of(2048, 2, MODEL_ATTENTION_FLASH);
+    model_shape tensor = whole;
+    tensor.parallel.tensor = 4;
+    model_shape sequence = tensor;
+    sequence.parallel.sequence = true;
+
+    // 38 h bytes per token in F, of which 16 h are of the activation function.
+    const int64_t th = INT64_C(4096) * 1024;
+    model_layer_work work = model_layer_work_of(&config, &tensor, 0, MODEL_PASS_FORWARD);
+    assert_int_equal(work.elementwise.bytes, (22 + 16 / 4) * th);
+    work = model_layer_work_of(&config, &sequence, 0, MODEL_PASS_FORWARD);
+    assert_int_equal(work.elementwise.bytes, (22 + 16) * th / 4);
+    assert_int_equal(model_message_bytes(&config, &tensor), 2 * th);
+    assert_int_equal(model_message_bytes(&config, &sequence), 2 * th / 4);
+}
+
+static void an_expert_rank_of_eight_holds_a_dense_mistral(void **state)
+{
+    (void)state;
+    bool is_moe[32];
+    for (int layer = 0; layer < 32; layer++) {
+        is_moe[layer] = true;
+    }
+    model_config config = llama(8);
+    config.layer_count = 32;
+    config.is_moe = is_moe;
+    config.vocabulary_size = 32000;
+    const model_config slice = model_gpu_slice(&config, &(model_parallel){.expert = 8});
+
+    assert_int_equal(model_layer_expert_parameters(&config, 0), INT64_C(8) * 3 * 4096 * 14336);
+    assert_int_equal(model_layer_expert_parameters(&slice, 0), INT64_C(3) * 4096 * 14336);
+    // Mistral-7B, as published, and a router of 8 x 4096 in every layer.
+    assert_int_equal(model_total_parameters(&slice), INT64_C(7241732096) + 32 * 8 * 4096);
+}
+
+static void expert_ranks_compute_what_one_gpu_would(void **state)
+{
+    (void)state;
+    const model_config config = llama(8);
+    const model_shape alone = shape_of(4096, 1, MODEL_ATTENTION_FLASH);
+    model_shape spread = alone;
+    spread.parallel = (model_parallel){.data = 8, .expert = 8};
+
+    // Each sends the rows of 7 experts and receives those of one: the same products, fewer weights.
+    const model_layer_work one = model_layer_work_of(&config, &alone, 0, MODEL_PASS_FORWARD);
+    const model_layer_work eighth = model_layer_work_of(&config, &spread, 0, MODEL_PASS_FORWARD);
+    assert_int_equal(eighth.mlp.flop, one.mlp.flop);
+    assert_int_equal(one.mlp.bytes - eighth.mlp.bytes, INT64_C(2) * 7 * 3 * 4096 * 14336);
+}
+
+static void key_value_heads_are_never_less_than_one(void **state)
+{
+    (void)state;
+    const model_config config = llama(0);
+    const model_config slice = model_gpu_slice(&config, &(model_parallel){.tensor = 32});
+
+    assert_int_equal(slice.head_count, 1);
+    assert_int_equal(slice.kv_head_count, 1);
+    // Queries and output of one head, keys and values of one of eight, which four ranks share.
+    assert_int_equal(model_attention_weight_count(&slice), INT64_C(4) * 4096 * 128);
+}
+
+static void vocabulary_is_divided_and_rounded_up(void **state)
+{
+    (void)state;
+    const model_config config = gpt(1024, 16);
+    model_shape shape = shape_of(1024, 1, MODEL_ATTENTION_FLASH);
+    shape.parallel.tensor = 4;
+
+    const model_layer_work work = model_head_work(&config, &shape, MODEL_PASS_FORWARD);
+    assert_int_equal(work.projection.flop, INT64_C(2) * 1024 * 1024 * 12565);
+    assert_int_equal(model_head_memory(&config, &shape).activation_bytes,
+                     INT64_C(1024) * (2 * 1024 * 2 + 12565 * 4));
+}
+
+static void eight_bits_halve_the_operands_of_products_only(void **state)
+{
+    (void)state;
+    const model_config config = gpt(1024, 16);
+    const model_shape wide = shape_of(1024, 1, MODEL_ATTENTION_FLASH);
+    model_shape narrow = wide;
+    narrow.dtype = MODEL_DTYPE_FLOAT8;
+    const int64_t th = INT64_C(1024) * 1024;
+
+    const model_layer_work before = model_layer_work_of(&config, &wide, 0, MODEL_PASS_FORWARD);
+    const model_layer_work after = model_layer_work_of(&config, &narrow, 0, MODEL_PASS_FORWARD);
+    // Inputs of 1 + 1 + 1 + 4 h, weights 12 h^2, each a byte less.
+    assert_int_equal(before.mlp.bytes + before.projection.bytes - after.mlp.bytes -
+                         after.projection.bytes,
+                     7 * th + 12 * th);
+    assert_int_equal(after.attention.bytes, before.attention.bytes);
+    assert_int_equal(after.elementwise.bytes, before.elementwise.bytes);
+    assert_int_equal(model_layer_memory(&config, &wide, 0).activation_bytes -
+                         model_layer_memory(&config, &narrow, 0).activation_bytes,
+                     7 * th);
+    assert_int_equal(model_message_bytes(&config, &narrow), 2 * th);
+    assert_int_equal(model_head_work(&config, &narrow, MODEL_PASS_FORWARD).projection.bytes,
+                     model_head_work(&config, &wide, MODEL_PASS_FORWARD).projection.bytes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -406,6 +584,15 @@ int main(void)
         cmocka_unit_test(float32_doubles_what_is_sent),
         cmocka_unit_test(absurd_sizes_saturate),
         cmocka_unit_test(more_of_anything_never_costs_less),
+        cmocka_unit_test(activations_are_those_of_korthikanti),
+        cmocka_unit_test(selective_recomputation_saves_the_published_shares),
+        cmocka_unit_test(tensor_and_context_ranks_divide_the_work),
+        cmocka_unit_test(norms_and_residuals_are_divided_by_sequence_parallelism_alone),
+        cmocka_unit_test(an_expert_rank_of_eight_holds_a_dense_mistral),
+        cmocka_unit_test(expert_ranks_compute_what_one_gpu_would),
+        cmocka_unit_test(key_value_heads_are_never_less_than_one),
+        cmocka_unit_test(vocabulary_is_divided_and_rounded_up),
+        cmocka_unit_test(eight_bits_halve_the_operands_of_products_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,215 @@
+/// layer_collectives: each collective worked out by hand over links of one byte per ns.
+#include "models/layer_collectives.h"
+#include "tests/assert_close.h"
+
+static const bool moe[2] = {true, true};
+static const bool dense[2] = {false, false};
+
+/// 16 wide, 4 heads of 4, 2 of them for keys and values, 8 experts of which a token meets 2.
+static model_config small(const bool *is_moe)
+{
+    return (model_config){
+        .layer_count = 2,
+        .hidden_size = 16,
+        .head_count = 4,
+        .kv_head_count = 2,
+        .query_key_dim = 4,
+        .value_dim = 4,
+        .ffn_size = 32,
+        .expert_count = is_moe[0] ? 8 : 0,
+        .expert_top_k = is_moe[0] ? 2 : 0,
+        .expert_ffn_size = is_moe[0] ? 32 : 0,
+        .vocabulary_size = 100,
+        .is_moe = is_moe,
+    };
+}
+
+/// No latency within a node of 8, 1000 ns between nodes.
+static const model_hardware hardware = {
+    .gpus_per_node = 8,
+    .intra_node = {0, 1000000000},
+    .inter_node = {1000, 1000000000},
+};
+
+/// 64 tokens: a vector of 16 for each is 2048 bytes.
+static model_shape shape_with(model_parallel parallel)
+{
+    return (model_shape){.sequence_length = 32,
+                         .microbatch_size = 2,
+                         .dtype = MODEL_DTYPE_BFLOAT16,
+                         .parallel = parallel};
+}
+
+static model_collectives of_layer(const model_config *config, model_parallel parallel,
+                                  model_pass pass, int64_t attention_ns)
+{
+    const model_shape shape = shape_with(parallel);
+    const model_groups groups = model_parallel_groups(&parallel, &hardware);
+    return model_layer_collectives(config, &shape, &groups, 0, pass, attention_ns);
+}
+
+static void one_gpu_waits_for_nobody(void **state)
+{
+    (void)state;
+    const model_config config = small(moe);
+    for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
+        const model_collectives none =
+            of_layer(&config, (model_parallel){0}, (model_pass)pass, 1000);
+        assert_int_equal(none.tensor_ns, 0);
+        assert_int_equal(none.context_ns, 0);
+        assert_int_equal(none.expert_ns, 0);
+    }
+}
+
+static void tensor_ranks_sum_twice_in_f_and_twice_in_b(void **state)
+{
+    (void)state;
+    const model_config config = small(dense);
+    const model_parallel parallel = {.tensor = 4};
+
+    // An all-reduce is 6 steps of 2048 / 4 bytes.
+    assert_int_equal(of_layer(&config, parallel, MODEL_PASS_FORWARD, 0).tensor_ns, 2 * 6 * 512);
+    assert_int_equal(of_layer(&config, parallel, MODEL_PASS_BACKWARD_INPUT, 0).tensor_ns,
+                     2 * 6 * 512);
+    assert_int_equal(of_layer(&config, parallel, MODEL_PASS_BACKWARD_WEIGHT, 0).tensor_ns, 0);
+}
+
+static void sequence_parallelism_moves_the_same_bytes(void **state)
+{
+    (void)state;
+    const model_config config = small(dense);
+    const model_parallel parallel = {.tensor = 4, .sequence = true};
+
+    assert_int_equal(of_layer(&config, parallel, MODEL_PASS_FORWARD, 0).tensor_ns, 2 * 6 * 512);
+    assert_int_equal(of_layer(&config, parallel, MODEL_PASS_BACKWARD_INPUT, 0).tensor_ns,
+                     2 * 6 * 512);
+    assert_int_equal(of_layer(&config, parallel, MODEL_PASS_BACKWARD_WEIGHT, 0).tensor_ns, 0);
+}
+
+static void routed_rows_are_gathered_k_times_under_sequence_parallelism(void **state)
+{
+    (void)state;
+    model_config config = small(moe);
+    model_parallel parallel = {.tensor = 4, .data = 2, .expert = 2};
+
+    // Without: one all-reduce for attention, one for what experts make of a token together.
+    assert_int_equal(of_layer(&config, parallel, MODEL_PASS_FORWARD, 0).tensor_ns, 2 * 6 * 512);
+    parallel.sequence = true;
+    assert_int_equal(of_layer(&config, parallel, MODEL_PASS_FORWARD, 0).tensor_ns,
+                     (1 + 2) * 6 * 512);
+    config.shared_ffn_size = 32;
+    assert_int_equal(of_layer(&config, parallel, MODEL_PASS_FORWARD, 0).tensor_ns,
+                     (1 + 2 + 1) * 6 * 512);
+}
+
+static void latent_attention_gathers_what_it_has_compressed(void **state)
+{
+    (void)state;
+    model_config config = small(dense);
+    config.kv_rank = 6;
+    config.rope_dim = 2;
+    model_parallel parallel = {.tensor = 4, .sequence = true};
+
+    // F gathers 16 + 6 + 2 numbers per token, 24 / 16 of 2048 bytes, and scatters 16; the MLP is as
+    // ever.
+    assert_int_equal(of_layer(&config, parallel, MODEL_PASS_FORWARD, 0).tensor_ns,
+                     3 * 768 + 3 * 512 + 6 * 512);
+    config.query_rank = 4;
+    assert_int_equal(of_layer(&config, parallel, MODEL_PASS_FORWARD, 0).tensor_ns,
+                     3 * 384 + 3 * 512 + 6 * 512);
+    // Without sequence parallelism B sums that width.
+    parallel.sequence = false;
+    assert_int_equal(of_layer(&config, parallel, MODEL_PASS_BACKWARD_INPUT, 0).tensor_ns,
+                     6 * 384 + 6 * 512);
+}
+
+static void tokens_go_to_their_experts_and_back(void **state)
+{
+    (void)state;
+    const model_config config = small(moe);
+    model_parallel parallel = {.data = 4, .expert = 4};
+
+    // 64 tokens to 2 experts each, 4096 bytes, a quarter of them to each other rank.
+    assert_int_equal(of_layer(&config, parallel, MODEL_PASS_FORWARD, 0).expert_ns, 2 * 3 * 1024);
+    assert_int_equal(of_layer(&config, parallel, MODEL_PASS_BACKWARD_INPUT, 0).expert_ns,
+                     2 * 3 * 1024);
+    assert_int_equal(of_layer(&config, parallel, MODEL_PASS_BACKWARD_WEIGHT, 0).expert_ns, 0);
+    // With tensor and sequence parallelism every rank sends its own tokens: half of them each. The
+    // group now stands on two nodes.
+    parallel.tensor = 4;
+    assert_int_equal(of_layer(&config, parallel, MODEL_PASS_FORWARD, 0).expert_ns,
+                     2 * (1024 + 2 * (1000 + 1024)));
+    parallel.sequence = true;
+    assert_int_equal(of_layer(&config, parallel, MODEL_PASS_FORWARD, 0).expert_ns,
+                     2 * (256 + 2 * (1000 + 256)));
+    const model_config none = small(dense);
+    assert_int_equal(of_layer(&none, (model_parallel){.data = 4}, MODEL_PASS_FORWARD, 0).expert_ns,
+                     0);
+}
+
+static void keys_and_values_travel_beside_the_attention(void **state)
+{
+    (void)state;
+    const model_config config = small(dense);
+    const model_parallel parallel = {.context = 4};
+
+    // 16 tokens of 2 heads of 8 numbers: 512 bytes a step, twice that in B, 3 steps.
+    assert_int_equal(of_layer(&config, parallel, MODEL_PASS_FORWARD, 0).context_ns, 3 * 512);
+    assert_int_equal(of_layer(&config, parallel, MODEL_PASS_BACKWARD_INPUT, 0).context_ns,
+                     3 * 1024);
+    assert_int_equal(of_layer(&config, parallel, MODEL_PASS_BACKWARD_WEIGHT, 0).context_ns, 0);
+    // Each step hides behind a quarter of the core.
+    assert_int_equal(of_layer(&config, parallel, MODEL_PASS_FORWARD, 400).context_ns, 3 * 412);
+    assert_int_equal(of_layer(&config, parallel, MODEL_PASS_FORWARD, 2048).context_ns, 0);
+}
+
+static void embedding_and_head_are_summed_over_the_vocabulary(void **state)
+{
+    (void)state;
+    const model_config config = small(dense);
+    model_shape shape = shape_with((model_parallel){.tensor = 4});
+    const model_groups groups = model_parallel_groups(&shape.parallel, &hardware);
+    const int64_t sum_ns = 6 * 512;
+    const int64_t statistics_ns = 3 * 6 * 64; // 64 tokens of 4 bytes, three times
+
+    assert_int_equal(
+        model_embedding_collectives(&config, &shape, &groups, MODEL_PASS_FORWARD).tensor_ns,
+        sum_ns);
+    assert_int_equal(
+        model_embedding_collectives(&config, &shape, &groups, MODEL_PASS_BACKWARD_INPUT).tensor_ns,
+        0);
+    assert_int_equal(model_head_collectives(&config, &shape, &groups, MODEL_PASS_FORWARD).tensor_ns,
+                     statistics_ns);
+    assert_int_equal(
+        model_head_collectives(&config, &shape, &groups, MODEL_PASS_BACKWARD_INPUT).tensor_ns,
+        sum_ns);
+    shape.parallel.sequence = true;
+    assert_int_equal(
+        model_embedding_collectives(&config, &shape, &groups, MODEL_PASS_FORWARD).tensor_ns,
+        sum_ns / 2);
+    assert_int_equal(
+        model_embedding_collectives(&config, &shape, &groups, MODEL_PASS_BACKWARD_INPUT).tensor_ns,
+        sum_ns / 2);
+    assert_int_equal(model_head_collectives(&config, &shape, &groups, MODEL_PASS_FORWARD).tensor_ns,
+                     statistics_ns + sum_ns / 2);
+    assert_int_equal(
+        model_head_collectives(&config, &shape, &groups, MODEL_PASS_BACKWARD_INPUT).tensor_ns,
+        sum_ns / 2);
+    assert_int_equal(
+        model_head_collectives(&config, &shape, &groups, MODEL_PASS_BACKWARD_WEIGHT).tensor_ns, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_gpu_waits_for_nobody),
+        cmocka_unit_test(tensor_ranks_sum_twice_in_f_and_twice_in_b),
+        cmocka_unit_test(sequence_parallelism_moves_the_same_bytes),
+        cmocka_unit_test(routed_rows_are_gathered_k_times_under_sequence_parallelism),
+        cmocka_unit_test(latent_attention_gathers_what_it_has_compressed),
+        cmocka_unit_test(tokens_go_to_their_experts_and_back),
+        cmocka_unit_test(keys_and_values_travel_beside_the_attention),
+        cmocka_unit_test(embedding_and_head_are_summed_over_the_vocabulary),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
