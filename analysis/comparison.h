@@ -45,5 +45,11 @@ int64_t ana_row_peak_bytes(const ana_row *row, const ana_setup *setup);
 /// Appends the comparison as a table for people; ends with the inputs counted by origin.
 void ana_comparison_print(const ana_comparison *comparison, text_buffer *out);
 
+/// Appends every decision of a row, one line each.
+///
+/// @param label of the row; "all" means every row whose plan may change
+void ana_comparison_print_decisions(const ana_comparison *comparison, const char *label,
+                                    text_buffer *out);
+
 /// Appends the comparison as one JSON object ("dynmo-simulation/1").
 void ana_comparison_write(const ana_comparison *comparison, text_buffer *out);

@@ -36,6 +36,8 @@ static void write_times(const ana_setup *setup, const ana_row *row, json_writer 
     json_put_int64(writer, "total_ns", result->total_ns);
     json_put_int64(writer, "iteration_mean_ns", row->iteration_mean_ns);
     json_put_int64(writer, "pipeline_ns", result->pipeline_ns);
+    json_put_int64(writer, "reduction_ns", result->reduction_ns);
+    json_put_int64(writer, "profile_ns", result->profile_ns);
     json_put_int64(writer, "decision_ns", result->decision_ns);
     json_put_int64(writer, "migration_ns", result->migration_ns);
     json_put_double(writer, "bubble_ratio", result->bubble_ratio);
@@ -53,6 +55,79 @@ static void write_times(const ana_setup *setup, const ana_row *row, json_writer 
     } else {
         json_put_bool(writer, "fits", result->fits);
     }
+}
+
+static void write_known(json_writer *writer, const char *key, int64_t value)
+{
+    json_write_key(writer, key);
+    if (value > 0) {
+        json_write_int64(writer, value);
+    } else {
+        json_write_null(writer);
+    }
+}
+
+/// Decisions that moved something; of the others only how many there were, by reason.
+static void write_course(const ana_course *course, json_writer *writer)
+{
+    json_write_key(writer, "reasons");
+    json_begin_object(writer);
+    for (int reason = 0; reason < BAL_REASON_COUNT; reason++) {
+        if (course->reason_counts[reason] == 0) continue;
+        json_put_int64(writer, bal_reason_names[reason], course->reason_counts[reason]);
+    }
+    json_end_object(writer);
+    json_write_key(writer, "moves");
+    json_begin_array(writer);
+    for (int index = 0; index < course->decision_count; index++) {
+        const ana_decision *decision = &course->decisions[index];
+        if (decision->action == BAL_ACTION_KEEP) continue;
+        json_begin_object(writer);
+        json_put_int64(writer, "iteration", decision->iteration);
+        json_put_string(writer, "action", bal_action_names[decision->action]);
+        json_put_string(writer, "reason", bal_reason_names[decision->reason]);
+        json_put_int64(writer, "layers", decision->moved_layer_count);
+        json_put_int64(writer, "bytes", decision->moved_bytes);
+        json_put_int64(writer, "decision_ns", decision->decision_ns);
+        json_put_int64(writer, "migration_ns", decision->migration_ns);
+        json_end_object(writer);
+    }
+    json_end_array(writer);
+    json_write_key(writer, "ranks");
+    json_begin_array(writer);
+    for (int index = 0; index < course->step_count; index++) {
+        const ana_rank_step *step = &course->steps[index];
+        json_begin_object(writer);
+        json_put_int64(writer, "from_iteration", step->from_iteration);
+        json_put_int64(writer, "ranks", step->rank_count);
+        json_put_int64(writer, "replicas", step->replica_count);
+        json_put_int64(writer, "microbatches", step->microbatch_count);
+        json_end_object(writer);
+    }
+    json_end_array(writer);
+}
+
+/// What only rows have whose plan may change.
+static void write_dynamics(const ana_row *row, json_writer *writer)
+{
+    json_put_string(writer, "information", bal_information_names[row->balancing->information]);
+    json_put_string(writer, "repack", ana_repack_kind_name(row->balancing->repack.options.kind));
+    write_course(&row->course, writer);
+    if (!row->result.executable) return;
+    json_write_key(writer, "total_ns_by_information");
+    json_begin_object(writer);
+    for (int information = 0; information < BAL_INFORMATION_COUNT; information++) {
+        write_known(writer, bal_information_names[information], row->informed_ns[information]);
+    }
+    json_end_object(writer);
+    write_known(writer, "total_ns_without_repacking", row->unpacked_ns);
+    json_write_key(writer, "factors");
+    json_begin_object(writer);
+    for (int factor = 0; factor < ANA_FACTOR_COUNT; factor++) {
+        write_ratio(writer, ana_factor_names[factor], row->factors.factor[factor]);
+    }
+    write_ratio(writer, "total", row->factors.total);
+    json_end_object(writer);
 }
 
 static void write_row(const ana_setup *setup, const ana_row *row, json_writer *writer)
@@ -79,6 +154,7 @@ static void write_row(const ana_setup *setup, const ana_row *row, json_writer *w
     json_put_int64(writer, "moved_bytes", result->moved_bytes);
     json_put_int64(writer, "bottleneck_ns", result->bottleneck_ns);
     json_put_int64(writer, "bottleneck_lower_bound_ns", result->bottleneck_lower_bound_ns);
+    if (ana_balancing_is_dynamic(row->balancing)) write_dynamics(row, writer);
     json_end_object(writer);
 }
 
@@ -100,6 +176,7 @@ void ana_comparison_write(const ana_comparison *comparison, text_buffer *out)
         write_row(setup, &comparison->rows[row], &writer);
     }
     json_end_array(&writer);
+    write_known(&writer, "even_without_dynamism_ns", comparison->still_even_ns);
     json_write_key(&writer, "inputs");
     ana_inputs_write(&setup->study->inputs, &writer);
     json_end_object(&writer);

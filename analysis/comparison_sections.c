@@ -96,6 +96,43 @@ void ana_print_decisions(const ana_comparison *comparison, int label_width, text
     }
 }
 
+static void print_course(const ana_row *row, text_buffer *out)
+{
+    const ana_course *course = &row->course;
+    text_format(out, "\nDecisions of '%s'\n", row->balancing->label);
+    if (course->decision_count == 0) {
+        text_append(out, "  none\n");
+        return;
+    }
+    text_format(out, "  %9s  %-9s  %-9s %7s %10s %10s %10s\n", "iteration", "action", "why",
+                "layers", "bytes", "deciding", "migrating");
+    for (int index = 0; index < course->decision_count; index++) {
+        const ana_decision *decision = &course->decisions[index];
+        char bytes[32];
+        char deciding[32];
+        char migrating[32];
+        text_size(decision->moved_bytes, bytes);
+        text_duration(decision->decision_ns, deciding);
+        text_duration(decision->migration_ns, migrating);
+        text_format(out, "  %9d  %-9s  %-9s %7d %10s %10s %10s\n", decision->iteration,
+                    bal_action_names[decision->action], bal_reason_names[decision->reason],
+                    decision->moved_layer_count, bytes, deciding, migrating);
+    }
+    if (course->is_cut)
+        text_format(out, "  and more: only the first %d are kept\n", ANA_COURSE_MAX);
+}
+
+void ana_comparison_print_decisions(const ana_comparison *comparison, const char *label,
+                                    text_buffer *out)
+{
+    const bool all = strcmp(label, "all") == 0;
+    for (int index = 0; index < comparison->setup->study->balancing_count; index++) {
+        const ana_row *row = &comparison->rows[index];
+        const bool wanted = all || strcmp(label, row->balancing->label) == 0;
+        if (wanted && was_played(row)) print_course(row, out);
+    }
+}
+
 /// "1.141x", or "-" where it was not played.
 static void gain_text(int64_t baseline_ns, int64_t total_ns, char out[16])
 {

@@ -21,6 +21,34 @@ static status read_comparison(trace_store *store, ana_recorded *recorded, arena 
                      trace_status_name(recorded->info.status));
 }
 
+/// The ranks that a series was on, and how much each worked.
+static status read_course(trace_store *store, int64_t run_id, ana_report_series *series,
+                          arena *memory, error_message *err)
+{
+    trace_run_ranks *ranks = NULL;
+    trace_run_work *work = NULL;
+    TRY(trace_run_ranks_of(store, run_id, series->label, memory, &ranks, &series->rank_step_count,
+                           err));
+    TRY(trace_run_work_of(store, run_id, series->label, memory, &work, &series->work_count, err));
+    ana_rank_step *steps = arena_array(memory, (size_t)series->rank_step_count, sizeof *steps);
+    if (steps == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    for (int step = 0; step < series->rank_step_count; step++) {
+        steps[step] = (ana_rank_step){.from_iteration = ranks[step].from_iteration,
+                                      .rank_count = ranks[step].rank_count,
+                                      .replica_count = ranks[step].replica_count,
+                                      .microbatch_count = ranks[step].microbatch_count};
+    }
+    for (int index = 0; index < series->work_count; index++) {
+        if (work[index].rank >= 0 && work[index].rank < BAL_RANKS_MAX && work[index].iteration >= 0)
+            continue;
+        return error_set(err, STATUS_FORMAT, "%s: work of rank %d in iteration %d",
+                         trace_store_path(store), work[index].rank, work[index].iteration);
+    }
+    series->rank_steps = steps;
+    series->work = work;
+    return STATUS_OK;
+}
+
 static status read_series(trace_store *store, ana_recorded *recorded, arena *memory,
                           error_message *err)
 {
@@ -52,6 +80,7 @@ static status read_series(trace_store *store, ana_recorded *recorded, arena *mem
                                             .iteration = iteration,
                                             .bubble_ratio = has_times ? bubble : NULL,
                                             .imbalance_ratio = imbalance};
+        TRY(read_course(store, recorded->info.run_id, &series[index], memory, err));
     }
     recorded->series = series;
     recorded->series_count = count;

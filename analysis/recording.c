@@ -16,10 +16,12 @@ struct ana_recording {
     const ana_setup *setup;
     trace_run *run;
     const char *series; // label of the row that is played
-    int *first_layer;   // [stage_count + 1] of the plan recorded last
-    int *stage_ranks;   // [rank_count] every pipeline rank is a rank of its own
-    bool has_plan;      // first_layer is of this series
+    int *first_layer;   // [stage_count + 1] of the plan recorded last, as far as it has stages
+    int *stage_ranks;   // [rank_count] rank of the machine at each of its places
+    int rank_count;     // places of it; 0: this series has recorded none yet
     int64_t plan_id;
+    trace_run_ranks ranks; // recorded last
+    bool has_ranks;
     text_buffer json; // scratch
 };
 
@@ -59,9 +61,6 @@ static ana_recording *recording_create(const ana_setup *setup)
         recording_free(recording);
         return NULL;
     }
-    for (size_t rank = 0; rank < ranks; rank++) {
-        recording->stage_ranks[rank] = (int)rank;
-    }
     return recording;
 }
 
@@ -94,8 +93,9 @@ static status begin_row(void *context, const ana_balancing *balancing, error_mes
     (void)err;
     ana_recording *recording = context;
     recording->series = balancing->label;
-    recording->has_plan = false;
+    recording->rank_count = 0;
     recording->plan_id = 0;
+    recording->has_ranks = false;
     return STATUS_OK;
 }
 
@@ -108,24 +108,40 @@ static bool wants_timeline(void *context, int iteration)
            (iteration == 0 || iteration == setup->iteration_count - 1);
 }
 
+/// Takes over the plan of an iteration.
+///
+/// @return false if it is the one taken last
+static bool take_plan(ana_recording *recording, const sim_training_iteration *iteration)
+{
+    const ana_setup *setup = recording->setup;
+    const size_t ranks = (size_t)iteration->rank_count;
+    const size_t chunks = (size_t)(setup->stage_count / setup->machine.rank_count);
+    const size_t layer_bytes = (ranks * chunks + 1) * sizeof *recording->first_layer;
+    const size_t rank_bytes = ranks * sizeof *recording->stage_ranks;
+    if (recording->rank_count == iteration->rank_count &&
+        memcmp(recording->first_layer, iteration->first_layer, layer_bytes) == 0 &&
+        memcmp(recording->stage_ranks, iteration->machine_rank, rank_bytes) == 0) {
+        return false;
+    }
+    memcpy(recording->first_layer, iteration->first_layer, layer_bytes);
+    memcpy(recording->stage_ranks, iteration->machine_rank, rank_bytes);
+    recording->rank_count = iteration->rank_count;
+    return true;
+}
+
 /// Records the plan if it is not the one recorded last.
 static status put_plan(ana_recording *recording, const sim_training_iteration *iteration,
                        error_message *err)
 {
     const ana_setup *setup = recording->setup;
-    const size_t bytes = ((size_t)setup->stage_count + 1) * sizeof *recording->first_layer;
-    if (recording->has_plan && memcmp(recording->first_layer, iteration->first_layer, bytes) == 0) {
-        return STATUS_OK;
-    }
-    memcpy(recording->first_layer, iteration->first_layer, bytes);
-    recording->has_plan = true;
+    if (!take_plan(recording, iteration)) return STATUS_OK;
     const bal_plan plan = {
         .first_layer = recording->first_layer,
-        .rank_count = setup->machine.rank_count,
+        .rank_count = recording->rank_count,
         .chunk_count = setup->stage_count / setup->machine.rank_count,
         .placement = bal_schedule_family_find(setup->study->schedule)->placement,
         .schedule = setup->study->schedule,
-        .microbatch_count = setup->microbatch_count,
+        .microbatch_count = iteration->microbatch_count,
         .stage_ranks = recording->stage_ranks,
         .data_parallel = setup->study->parallel.data,
         .embedding = setup->embedding,
@@ -137,6 +153,61 @@ static status put_plan(ana_recording *recording, const sim_training_iteration *i
     if (recording->json.failed) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     return trace_run_put_plan(recording->run, recording->series, iteration->iteration,
                               recording->json.bytes, &recording->plan_id, err);
+}
+
+static status put_decision(ana_recording *recording, const sim_training_iteration *iteration,
+                           error_message *err)
+{
+    const trace_run_decision decision = {
+        .iteration = iteration->iteration,
+        .action = bal_action_names[iteration->action],
+        .reason = bal_reason_names[iteration->reason],
+        .decision_ns = iteration->decision_ns,
+        .moved_layer_count = iteration->moved_layer_count,
+        .moved_bytes = iteration->moved_bytes,
+        .migration_ns = iteration->migration_ns,
+    };
+    return trace_run_put_decision(recording->run, recording->series, &decision, err);
+}
+
+/// Records the ranks if they are not those recorded last.
+static status put_ranks(ana_recording *recording, const sim_training_iteration *iteration,
+                        error_message *err)
+{
+    const trace_run_ranks ranks = {
+        .from_iteration = iteration->iteration,
+        .rank_count = iteration->rank_count,
+        .replica_count = recording->setup->study->parallel.data,
+        .microbatch_count = iteration->microbatch_count,
+    };
+    const trace_run_ranks *last = &recording->ranks;
+    if (recording->has_ranks && last->rank_count == ranks.rank_count &&
+        last->replica_count == ranks.replica_count &&
+        last->microbatch_count == ranks.microbatch_count) {
+        return STATUS_OK;
+    }
+    recording->ranks = ranks;
+    recording->has_ranks = true;
+    return trace_run_put_ranks(recording->run, recording->series, &ranks, err);
+}
+
+/// Records how long every rank worked, in as many iterations as a picture can show.
+static status put_work(ana_recording *recording, const sim_training_iteration *iteration,
+                       error_message *err)
+{
+    const int count = recording->setup->iteration_count;
+    const int step = (count + ANA_RECORDED_COLUMNS_MAX - 1) / ANA_RECORDED_COLUMNS_MAX;
+    if (iteration->rank_work_ns == NULL || iteration->iteration % step != 0) return STATUS_OK;
+    for (int place = 0; place < iteration->rank_count; place++) {
+        const trace_run_work work = {
+            .iteration = iteration->iteration,
+            .place = place,
+            .rank = iteration->machine_rank != NULL ? iteration->machine_rank[place] : place,
+            .work_ns = iteration->rank_work_ns[place],
+        };
+        TRY(trace_run_put_work(recording->run, recording->series, &work, err));
+    }
+    return STATUS_OK;
 }
 
 static status put_timeline(ana_recording *recording, const sim_training_iteration *iteration,
@@ -181,6 +252,9 @@ static status put_iteration(void *context, const sim_training_iteration *iterati
         .migration_ns = iteration->migration_ns,
     };
     TRY(trace_run_put_iteration(recording->run, recording->series, &row, err));
+    if (iteration->was_asked) TRY(put_decision(recording, iteration, err));
+    TRY(put_ranks(recording, iteration, err));
+    TRY(put_work(recording, iteration, err));
     return iteration->timeline != NULL ? put_timeline(recording, iteration, err) : STATUS_OK;
 }
 

@@ -4,12 +4,16 @@
 
 #include "analysis/report.h"
 
+#include <string.h>
+
 /// The two timelines of the picture; after may stay unset.
 typedef struct timeline_pair {
     ana_timeline before;
     ana_timeline after;
     bool has_before;
     bool has_after;
+    const char *before_label; // of the rows, whether or not there are timelines
+    const char *after_label;
 } timeline_pair;
 
 /// Takes what the options name, else `even` and the fastest row. Only what was asked for by name
@@ -24,9 +28,12 @@ static status open_timelines(const cli_arguments *arguments, trace_store *store,
     TRY(cli_int(arguments, "--iteration", 0, INT32_MAX, -1, &iteration, err));
     ana_recorded_before_after(recorded, &before, &after);
     const bool named = cli_has(arguments, "--before") || cli_has(arguments, "--after") ||
-                       cli_has(arguments, "--svg") || iteration >= 0;
+                       (cli_has(arguments, "--svg") && !cli_has(arguments, "--figure")) ||
+                       iteration >= 0;
     if (cli_has(arguments, "--before")) before = cli_value(arguments, "--before");
     if (cli_has(arguments, "--after")) after = cli_value(arguments, "--after");
+    pair->before_label = before;
+    pair->after_label = after;
     if (before != NULL) {
         const status found =
             ana_recorded_timeline(store, recorded, before, iteration, memory, &pair->before, err);
@@ -42,6 +49,30 @@ static status open_timelines(const cli_arguments *arguments, trace_store *store,
     return STATUS_OK;
 }
 
+static bool wants_figure(const cli_arguments *arguments)
+{
+    return cli_has(arguments, "--svg") || cli_has(arguments, "--figure");
+}
+
+static status write_figure(const cli_arguments *arguments, const ana_report *report,
+                           text_buffer *out, error_message *err)
+{
+    const char *name = cli_value(arguments, "--figure");
+    ana_figure figure = ANA_FIGURE_TIMELINE;
+    for (; name != NULL && figure < ANA_FIGURE_COUNT; figure++) {
+        if (strcmp(name, ana_figure_names[figure]) == 0) break;
+    }
+    if (figure == ANA_FIGURE_COUNT) {
+        char suggestion[TEXT_SUGGESTION_BYTES];
+        return error_set(err, STATUS_INVALID, "--figure: unknown figure '%.40s'%s", name,
+                         text_suggestion(name, ana_figure_names, ANA_FIGURE_COUNT, suggestion));
+    }
+    TRY(ana_report_figure(report, figure, out, err));
+    if (out->length > 0 || out->failed) return STATUS_OK;
+    return error_set(err, STATUS_INVALID, "the run holds nothing to draw as '%s'",
+                     ana_figure_names[figure]);
+}
+
 static status write_page(const cli_arguments *arguments, trace_store *store,
                          const ana_recorded *recorded, arena *memory, text_buffer *out,
                          error_message *err)
@@ -50,10 +81,6 @@ static status write_page(const cli_arguments *arguments, trace_store *store,
     TRY(open_timelines(arguments, store, recorded, memory, &pair, err));
     const ana_timeline *before = pair.has_before ? &pair.before : NULL;
     const ana_timeline *after = pair.has_after ? &pair.after : NULL;
-    if (cli_has(arguments, "--svg")) {
-        if (before == NULL) return error_set(err, STATUS_INVALID, "the run holds no timeline");
-        return ana_report_timeline(before, after, out, err);
-    }
     const ana_report report = {
         .title = recorded->info.name,
         .comparison = recorded->comparison,
@@ -61,10 +88,13 @@ static status write_page(const cli_arguments *arguments, trace_store *store,
         .series_count = recorded->series_count,
         .before = before,
         .after = after,
+        .before_label = pair.before_label,
+        .after_label = pair.after_label,
         .provenance = recorded->provenance,
         .provenance_count = recorded->provenance_count,
     };
-    return ana_report_write(&report, out, err);
+    return wants_figure(arguments) ? write_figure(arguments, &report, out, err)
+                                   : ana_report_write(&report, out, err);
 }
 
 static status run(const cli_arguments *arguments, error_message *err)
@@ -75,6 +105,7 @@ static status run(const cli_arguments *arguments, error_message *err)
 const cli_command cli_command_report = {
     .name = "report",
     .synopsis = "RUN.db [--run NAME] [--before LABEL] [--after LABEL] [--iteration N] [--svg] "
+                "[--figure NAME] "
                 "[-o FILE]",
     .summary = "writes a recorded run as an HTML page, or its timelines as SVG",
     .description =
@@ -96,7 +127,12 @@ const cli_command cli_command_report = {
             {.name = "--iteration",
              .argument = "N",
              .help = "Iteration of both timelines. Default: the last recorded."},
-            {.name = "--svg", .help = "Writes only the picture of the timelines, as SVG."},
+            {.name = "--svg", .help = "Writes only a picture, as SVG: that of the timelines."},
+            {.name = "--figure",
+             .argument = "NAME",
+             .help = "Writes this picture instead: timeline, load (how much every rank works over "
+                     "the iterations, as a heat map of the rows before and after), ranks (in use "
+                     "over the iterations), throughput, bubble or imbalance."},
             {.name = "--output",
              .letter = 'o',
              .argument = "FILE",

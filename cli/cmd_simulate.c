@@ -9,6 +9,9 @@
 #include "analysis/setup.h"
 #include "analysis/study.h"
 
+#include <stdio.h>
+#include <string.h>
+
 static void show_step(void *context)
 {
     cli_progress_step(context);
@@ -54,12 +57,31 @@ static status play(const cli_arguments *arguments, const ana_setup *setup, trace
     return compare_recorded(arguments, setup, *store, memory, comparison, err);
 }
 
+/// Before anything is played: the row whose decisions are asked for must be there and decide.
+static status check_decisions(const cli_arguments *arguments, const ana_study *study,
+                              error_message *err)
+{
+    const char *label = cli_value(arguments, "--decisions");
+    char known[200] = "";
+    if (label == NULL || strcmp(label, "all") == 0) return STATUS_OK;
+    for (int row = 0; row < study->balancing_count; row++) {
+        const ana_balancing *balancing = &study->balancings[row];
+        if (!ana_balancing_is_dynamic(balancing)) continue;
+        if (strcmp(label, balancing->label) == 0) return STATUS_OK;
+        const size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, ", '%s'", balancing->label);
+    }
+    return error_set(err, STATUS_INVALID, "--decisions: no row '%.60s' decides; known: all%s",
+                     label, known);
+}
+
 static status simulate(const cli_arguments *arguments, ana_study *study, arena *memory,
                        error_message *err)
 {
     ana_setup setup;
     ana_comparison comparison;
     text_buffer out = {0};
+    TRY(check_decisions(arguments, study, err));
     TRY(ana_setup_open(study, memory, &setup, err));
     trace_store *store = NULL;
     status result = play(arguments, &setup, &store, memory, &comparison, err);
@@ -68,6 +90,8 @@ static status simulate(const cli_arguments *arguments, ana_study *study, arena *
             ana_comparison_write(&comparison, &out);
         } else {
             ana_comparison_print(&comparison, &out);
+            const char *decisions = cli_value(arguments, "--decisions");
+            if (decisions != NULL) ana_comparison_print_decisions(&comparison, decisions, &out);
         }
         result = cli_print(&out, err);
     }
@@ -101,7 +125,7 @@ static status run(const cli_arguments *arguments, error_message *err)
 const cli_command cli_command_simulate = {
     .name = "simulate",
     .synopsis = "STUDY.json [--trace TRACE.db | --model CONFIG --hardware NAME] [--store RUN.db] "
-                "[--json]",
+                "[--decisions ROW] [--json]",
     .summary = "replays a training run under several balancers and compares them",
     .description =
         "Replays every iteration of the run that the study describes, once for each entry of its "
@@ -154,6 +178,10 @@ const cli_command cli_command_simulate = {
              .help =
                  "Records the run in this store: every iteration, every plan, the timelines of the "
                  "first and last iteration. `dynmo report` and `dynmo export perfetto` read it."},
+            {.name = "--decisions",
+             .argument = "ROW",
+             .help = "Lists every decision of the row with this label, or of all, behind the "
+                     "inputs; --json has those that moved layers in any case."},
             {.name = "--json", .help = "Prints one line of JSON."},
         },
     .operand_min = 1,

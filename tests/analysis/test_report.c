@@ -24,7 +24,11 @@ static void write_report(const char *comparison, text_buffer *out, status expect
     static const int iterations[] = {0, 1};
     static const double bubble[] = {0.25, 0.5};
     static const double imbalance[] = {1.5, 1.5};
-    const ana_report_series series = {"a<b>", 2, iterations, bubble, imbalance};
+    const ana_report_series series = {.label = "a<b>",
+                                      .count = 2,
+                                      .iteration = iterations,
+                                      .bubble_ratio = bubble,
+                                      .imbalance_ratio = imbalance};
     const ana_report_fact fact = {"command", "dynmo <x>"};
     json_document *document = NULL;
     assert_int_equal(json_open_bytes("c", comparison, strlen(comparison), &document, err),

@@ -8,6 +8,7 @@ study() { # study TEXT: a study of the shipped trace with the text behind its pi
     printf '{"schema":"dynmo-study/1","trace":"t.db","pipeline":{"stages":4}%s}' "$1" >s.json
 }
 
+study '' && mv s.json s0.json
 "$dynmo" import csv "$root/traces/recorded/gpt-freezing-cpu.csv.gz" -o t.db >/dev/null 2>&1 ||
     fail 'import of the shipped trace'
 
@@ -40,13 +41,23 @@ if grep -qE 'src=|href="http' report.html; then fail 'the report refers to somet
 if command -v gnuplot >/dev/null; then
     "$dynmo" report t.db --svg --before even --after tuned | head -n 1 | grep -q '^<svg' ||
         fail 'report --svg'
+    "$dynmo" report t.db --figure load | head -n 1 | grep -q '^<svg' || fail 'report --figure load'
 fi
+refuse 2 "the run holds nothing to draw as 'ranks'" report t.db --figure ranks
+refuse 2 "--figure: unknown figure 'loads'; did you mean 'load'?" report t.db --figure loads
 PATH=/nonexistent "$dynmo" report t.db -o plain.html || fail 'report without gnuplot'
 grep -q 'no gnuplot to draw the figures' plain.html || fail 'a report without figures does not say so'
 
+# Every decision of a row; the store has the same ones.
+"$dynmo" simulate "$root/models/studies/freezing.json" --trace t.db --decisions 'partition every:10' >all
+[ "$(grep -c ' rebalance  period ' all)" -eq 14 ] || fail 'decisions: not every move'
+[ "$(grep -c ' keep       same ' all)" -eq 9 ] || fail 'decisions: not everyone that was kept'
+refuse 2 "--decisions: no row 'tuned' decides; known: all, 'diffusion on-change', 'partition on-change', 'makespan on-change'" \
+    simulate s0.json --decisions tuned
+
 # A wrong question has one answer.
 refuse 1 'none.json: No such file or directory' simulate none.json
-refuse 2 'usage: dynmo simulate STUDY.json [--trace TRACE.db | --model CONFIG --hardware NAME] [--store RUN.db] [--json]' \
+refuse 2 'usage: dynmo simulate STUDY.json [--trace TRACE.db | --model CONFIG --hardware NAME] [--store RUN.db] [--decisions ROW] [--json]' \
     simulate
 refuse 2 'dynmo simulate: both --trace and --model are given; costs come from one of them' \
     simulate s.json --trace t.db --model gpt2 --hardware h100-sxm

@@ -1,0 +1,18 @@
+/// What the files of the report share: reading a comparison that is written down, and the figures
+/// that have a file of their own. Only for report*.c.
+#pragma once
+
+#include "analysis/report.h"
+
+/// A number or a text, or fallback where the value is none.
+double ana_json_number_or(json_value value, double fallback);
+const char *ana_json_string_or(json_value value, const char *fallback);
+
+/// The key under which a row carries its throughput, and the unit of such a key.
+const char *ana_rate_key(json_value row);
+const char *ana_rate_unit(const char *key);
+
+bool ana_row_has_times(json_value row);
+
+/// How much every rank works over the iterations, of the rows before and after, as a heat map.
+status ana_report_load(const ana_report *report, text_buffer *svg, error_message *err);
