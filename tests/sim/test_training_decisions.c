@@ -1,0 +1,231 @@
+/// The replay under the controller: what a decision is shown, when it takes effect and what it is
+/// charged. Links cost nothing unless a test says so, and layers are F alone: under GPipe an
+/// iteration of two ranks with loads a and b and M microbatches lasts a + b + (M - 1) max(a, b).
+#include "sim/training.h"
+#include "tests/assert_close.h"
+#include "tests/sim/table_source.h"
+
+#include <stdlib.h>
+
+/// Keeps what the sink is told of iterations.
+typedef struct kept {
+    int count;
+    sim_training_iteration iterations[TABLE_ITERATIONS];
+    int second_first[TABLE_ITERATIONS]; // first layer of the second stage
+} kept;
+
+static status keep(void *context, const sim_training_iteration *iteration, error_message *err)
+{
+    (void)err;
+    kept *all = context;
+    all->second_first[all->count] = iteration->first_layer[1];
+    all->iterations[all->count++] = *iteration;
+    return STATUS_OK;
+}
+
+static sim_training two_ranks(const table_source *table, int iterations, const char *policy,
+                              kept *all)
+{
+    sim_training training = {
+        .sources = &table->source,
+        .source_count = 1,
+        .data_parallel = 1,
+        .machine = {.rank_count = 2, .ranks_per_node = 2},
+        .iteration_count = iterations,
+        .microbatch_count = 2,
+        .schedule = "gpipe",
+        .change_ratio = 0.25,
+        .balancer = bal_balancer_find("partition"),
+        .migration = bal_migration_options_default(),
+        .repack = bal_repack_options_default(),
+        .sink = {.context = all, .put = keep},
+    };
+    error_message err = {0};
+    if (bal_policy_parse(policy, &training.policy, &err) != STATUS_OK) fail_msg("%s", err.message);
+    return training;
+}
+
+static sim_training_result replay(const sim_training *training)
+{
+    arena *memory = arena_create(1 << 16);
+    sim_training_result result;
+    error_message err = {0};
+    const status played = sim_training_replay(training, memory, &result, &err);
+    if (played != STATUS_OK) fail_msg("%s", err.message);
+    result.start_first_layer = result.final_first_layer = NULL; // they go with the arena
+    result.peak_memory_bytes = NULL;
+    arena_destroy(memory);
+    return result;
+}
+
+/// Four layers of 100; in even iterations the first has 300, in odd ones the last.
+static table_source *swinging_load(int iterations)
+{
+    table_source *table = malloc(sizeof *table);
+    assert_non_null(table);
+    table_source_init(table, 4, 1);
+    table_fill(table, 0, iterations, 100, 0, 0);
+    for (int iteration = 0; iteration < iterations; iteration++) {
+        table->forward[iteration][iteration % 2 == 0 ? 0 : 3] = 300;
+    }
+    return table;
+}
+
+static void a_profile_comes_an_iteration_late(void **state)
+{
+    (void)state;
+    table_source *table = swinging_load(6);
+    kept all = {0};
+    const sim_training training = two_ranks(table, 6, "every-iteration", &all);
+
+    const sim_training_result result = replay(&training);
+
+    assert_int_equal(all.iterations[0].iteration_ns, 300 + 2 * 300); // the plan of the start
+    for (int iteration = 1; iteration < 6; iteration++) {
+        assert_int_equal(all.second_first[iteration], iteration % 2 == 0 ? 3 : 1);
+        assert_int_equal(all.iterations[iteration].iteration_ns, 100 + 2 * 500);
+    }
+    // The decision behind iteration 0 keeps the plan that was made for it.
+    assert_int_equal(result.decision_count, 6);
+    assert_int_equal(result.rebalance_count, 5);
+    assert_int_equal(result.change_count, 5);
+    free(table);
+}
+
+static void foresight_has_the_right_plan_in_every_iteration(void **state)
+{
+    (void)state;
+    table_source *table = swinging_load(6);
+    kept all = {0};
+    sim_training training = two_ranks(table, 6, "every-iteration", &all);
+    training.information = BAL_INFORMATION_FORESIGHT;
+
+    const sim_training_result result = replay(&training);
+
+    for (int iteration = 0; iteration < 6; iteration++) {
+        assert_int_equal(all.second_first[iteration], iteration % 2 == 0 ? 1 : 3);
+        assert_int_equal(all.iterations[iteration].iteration_ns, 300 + 2 * 300);
+        assert_int_equal(all.iterations[iteration].changed, iteration > 0);
+        assert_int_equal(table->asked[iteration], 1);
+    }
+    assert_int_equal(result.rebalance_count, 5);
+    assert_int_equal(result.simulated_count, 6);
+    free(table);
+}
+
+static void foresight_sees_how_slow_a_rank_will_be(void **state)
+{
+    (void)state;
+    table_source *table = malloc(sizeof *table);
+    assert_non_null(table);
+    table_source_init(table, 6, 1);
+    table_fill(table, 0, 4, 100, 0, 0);
+    const sim_slow_rank slow = {
+        .rank = 1, .time_factor = 2, .first_iteration = 2, .end_iteration = 4};
+    kept all = {0};
+    sim_training training = two_ranks(table, 4, "every-iteration", &all);
+    training.slow_ranks = &slow;
+    training.slow_rank_count = 1;
+    training.information = BAL_INFORMATION_FORESIGHT;
+
+    replay(&training);
+
+    assert_int_equal(all.second_first[1], 3);
+    assert_int_equal(all.second_first[2], 4); // 400 and 2 * 200, decided behind iteration 1
+    assert_int_equal(all.iterations[2].iteration_ns, 400 + 2 * 400);
+    free(table);
+}
+
+static void profiling_is_charged_where_a_decision_looks(void **state)
+{
+    (void)state;
+    table_source *table = malloc(sizeof *table);
+    assert_non_null(table);
+    table_source_init(table, 4, 1);
+    table_fill(table, 0, 3, 100, 0, 0);
+    table_fill(table, 3, 6, 300, 0, 0);
+    const struct {
+        const char *policy;
+        bool announces;
+        const char *balancer;
+        const char *profiled; // one digit per iteration
+    } cases[] = {
+        {"never", true, "partition", "000000"},
+        {"on-change", true, "partition", "000100"},
+        {"on-change", false, "partition", "111111"},
+        {"every:2", true, "partition", "010101"},
+        {"threshold:0.5", true, "partition", "111111"},
+        {"shadow", true, "partition", "111111"},
+        {"every:2", true, "even", "000000"},
+    };
+    for (size_t each = 0; each < sizeof cases / sizeof cases[0]; each++) {
+        kept all = {0};
+        table->source.announces_changes = cases[each].announces;
+        sim_training training = two_ranks(table, 6, cases[each].policy, &all);
+        training.balancer = bal_balancer_find(cases[each].balancer);
+        training.profile_ns = 17;
+
+        const sim_training_result result = replay(&training);
+
+        int64_t sum = 0;
+        for (int iteration = 0; iteration < 6; iteration++) {
+            const int64_t expected = cases[each].profiled[iteration] == '1' ? 17 : 0;
+            assert_int_equal(all.iterations[iteration].profile_ns, expected);
+            sum += expected;
+        }
+        assert_int_equal(result.profile_ns, sum);
+    }
+    free(table);
+}
+
+static void the_parts_sum_to_the_iteration(void **state)
+{
+    (void)state;
+    table_source *table = swinging_load(6);
+    for (int layer = 0; layer < 4; layer++) {
+        table->state_bytes[layer] = 1000;
+        table->reduction_ns[layer] = 10;
+    }
+    kept all = {0};
+    sim_training training = two_ranks(table, 6, "every:2", &all);
+    training.machine.intra_node = (bal_link){.latency_ns = 5, .bytes_per_s = 1000000000};
+    training.data_parallel = 4;
+    training.optimizer_step_ns = 3;
+    training.decision_ns = 7;
+    training.profile_ns = 11;
+
+    const sim_training_result result = replay(&training);
+
+    int64_t total_ns = 0;
+    for (int iteration = 0; iteration < 6; iteration++) {
+        const sim_training_iteration *one = &all.iterations[iteration];
+        const bool decides = iteration % 2 == 1;
+        assert_int_equal(one->iteration_ns, one->pipeline_ns + one->reduction_ns + 3 +
+                                                one->profile_ns + one->decision_ns +
+                                                one->migration_ns);
+        assert_int_equal(one->was_asked, decides);
+        assert_int_equal(one->decision_ns, decides ? 7 : 0);
+        assert_int_equal(one->profile_ns, decides ? 11 : 0);
+        assert_int_equal(one->reduction_ns, all.second_first[iteration] == 2 ? 20 : 30);
+        // Behind iteration 1 two layers leave rank 1: 2 x (5 + 1000) ns.
+        assert_int_equal(one->migration_ns, iteration == 1 ? 2010 : 0);
+        assert_int_equal(one->action, iteration == 1 ? BAL_ACTION_REBALANCE : BAL_ACTION_KEEP);
+        total_ns += one->iteration_ns;
+    }
+    assert_int_equal(result.total_ns, total_ns);
+    assert_int_equal(result.migration_ns, 2010);
+    assert_int_equal(result.moved_layer_count, 2);
+    free(table);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_profile_comes_an_iteration_late),
+        cmocka_unit_test(foresight_has_the_right_plan_in_every_iteration),
+        cmocka_unit_test(foresight_sees_how_slow_a_rank_will_be),
+        cmocka_unit_test(profiling_is_charged_where_a_decision_looks),
+        cmocka_unit_test(the_parts_sum_to_the_iteration),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
