@@ -145,7 +145,7 @@ static status play(replay *state)
         state->is_played = true;
         if (!has_owners) TRY(play_pipelines(state));
     }
-    if (!repeats || state->costs.borrows) {
+    if (!repeats || sim_training_costs_borrow(&state->costs)) {
         TRY(sim_training_costs_measure(&state->costs, state->plan.rank_of_layer, &state->profile,
                                        state->err));
     }
@@ -173,7 +173,9 @@ static void fill_played(const replay *state, bool is_announced, sim_training_ite
     record->metrics = state->play.metrics;
     record->rank_count =
         plan->owner != NULL ? training->machine.rank_count : plan->placed.rank_count;
-    record->microbatch_count = plan->microbatch_count;
+    record->replica_count = plan->gpus.replica_count;
+    record->microbatch_count = plan->batch.played_count;
+    record->gpus = plan->gpus.account;
     record->rank_work_ns = state->play.rank_work_ns;
     if (plan->owner != NULL) return;
     record->pipeline_ns = state->play.pipeline_ns;
@@ -196,13 +198,39 @@ static status look_ahead(replay *state, int iteration, const bal_layer_costs **n
         iteration + 1 == training->iteration_count) {
         return STATUS_OK;
     }
-    TRY(sim_training_costs_fetch(&state->costs, iteration + 1, state->plan.microbatch_count,
-                                 &is_new, &is_announced, state->err));
+    TRY(sim_training_costs_fetch(&state->costs, iteration + 1, state->plan.batch, &is_new,
+                                 &is_announced, state->err));
     *next = &state->profile;
     if (!is_new) return STATUS_OK;
     *next = &state->next;
     return sim_training_costs_measure(&state->costs, state->plan.rank_of_layer, &state->next,
                                       state->err);
+}
+
+/// Charges the state that further replicas of re-packed pipelines get.
+static status charge_replicas(replay *state, sim_training_iteration *record)
+{
+    const int replicas = state->plan.gpus.replica_count;
+    const bal_layer_costs *layers = &state->profile;
+    sim_gpu_use next;
+    TRY(sim_training_plan_gpus(&state->plan, &state->decision, &next, state->err));
+    const int further = next.replica_count - replicas;
+    if (further <= 0) return STATUS_OK;
+    const int64_t ns = sim_replication_ns(&state->training->machine, layers, &state->decision.plan,
+                                          replicas, further);
+    int64_t bytes = 0; // their sum over the layers was checked when they were fetched
+    for (int layer = 0; layers->state_bytes != NULL && layer < layers->layer_count; layer++) {
+        bytes += layers->state_bytes[layer];
+    }
+    if (bytes > (INT64_MAX - record->moved_bytes) / further ||
+        ns > INT64_MAX - record->migration_ns) {
+        return error_set(state->err, STATUS_INVALID,
+                         "iteration %d: the state of %d further replicas does not fit 64 bits",
+                         record->iteration, further);
+    }
+    record->moved_bytes += bytes * further;
+    record->migration_ns += ns;
+    return STATUS_OK;
 }
 
 /// Shows the controller the iteration that has ended, and charges what it decides.
@@ -232,7 +260,7 @@ static status decide(replay *state, bool changed, sim_training_iteration *record
     record->moved_bytes = decision->migration.bytes;
     record->migration_ns = decision->migration_ns;
     record->decision_ns = decision->was_asked ? training->decision_ns : 0;
-    return STATUS_OK;
+    return decision->action == BAL_ACTION_REPACK ? charge_replicas(state, record) : STATUS_OK;
 }
 
 /// Hands the iteration to the sink; with a timeline, if it wants one.
@@ -267,7 +295,7 @@ static status play_iteration(replay *state, int iteration)
     sim_training_iteration record = {.iteration = iteration};
     bool is_new = false;
     bool is_announced = false;
-    TRY(sim_training_costs_fetch(&state->costs, iteration, state->plan.microbatch_count, &is_new,
+    TRY(sim_training_costs_fetch(&state->costs, iteration, state->plan.batch, &is_new,
                                  &is_announced, state->err));
     if (is_new) state->is_played = false;
     if (state->costs.has_new_bytes) state->is_memory_noted = false;
@@ -371,8 +399,8 @@ static status start(replay *state)
     sim_training_result *result = &state->ledger.result;
     bool is_new = false;
     bool is_announced = false;
-    TRY(sim_training_costs_fetch(&state->costs, 0, state->plan.microbatch_count, &is_new,
-                                 &is_announced, state->err));
+    TRY(sim_training_costs_fetch(&state->costs, 0, state->plan.batch, &is_new, &is_announced,
+                                 state->err));
     TRY(sim_training_costs_measure(&state->costs, NULL, &state->profile, state->err));
     TRY(bal_controller_start(state->controller, &state->profile, &state->decision, state->err));
     TRY(enact(state, &state->profile));
@@ -397,7 +425,11 @@ static void finish(replay *state)
     sim_training_ledger_finish(&state->ledger);
     result->bottleneck_ns = state->decision.bottleneck_ns;
     result->bottleneck_lower_bound_ns = state->decision.bottleneck_lower_bound_ns;
-    result->final_first_layer = result->executable ? state->plan.first_layer : NULL;
+    if (result->executable) {
+        result->final_first_layer = state->plan.first_layer;
+        result->final_machine_rank = state->plan.machine_rank;
+        result->final_rank_count = state->plan.placed.rank_count;
+    }
     result->peak_memory_bytes = state->peak_memory;
     result->is_memory_known = layers->state_bytes != NULL && layers->activation_bytes != NULL;
     result->fits = true;

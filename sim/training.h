@@ -64,7 +64,9 @@ typedef struct sim_training_iteration {
     int moved_layer_count;
     int64_t moved_bytes;
     int rank_count;              // places of the pipeline
-    int microbatch_count;        // of one replica
+    int replica_count;           // D, and further ones that released ranks make
+    int microbatch_count;        // of the replica with the most
+    bal_gpu_account gpus;        // of all replicas: in all, and idle
     const int *first_layer;      // [rank_count * chunk_count + 1] in force during it; NULL for a
                                  // balancer without stages
     const int *machine_rank;     // [rank_count] rank of the machine at each place; with first_layer
@@ -93,6 +95,7 @@ typedef struct sim_training {
     const char *schedule;
     bool post_validation; // no global barrier at the step: the span counts
     int data_parallel;    // replicas D >= 1; their reduction is in the costs, as reduction_ns
+    int gpus_per_rank;    // of tensor and context parallelism, for the accounts; 0: 1
     sim_reduction_overlap reduction_overlap;
     int64_t optimizer_step_ns;
     int64_t decision_ns; // of every decision, whether or not layers move
@@ -127,14 +130,23 @@ typedef struct sim_training_result {
     double imbalance_ratio; // mean over the iterations
     int change_count;
     int decision_count;
-    int rebalance_count; // decisions that changed the plan
+    int rebalance_count; // decisions that moved layers
+    int repack_count;    // decisions that changed the number of ranks
     int64_t moved_layer_count;
     int64_t moved_bytes;
     int64_t bottleneck_ns;             // of the last plan, in the unit of the weight
     int64_t bottleneck_lower_bound_ns; // of the last decision
     int stage_count;                   // ranks x chunks
     const int *start_first_layer;      // [stage_count + 1], or NULL; from the arena
-    const int *final_first_layer;
+    const int *final_first_layer;      // [final_rank_count * chunks + 1]
+    int final_rank_count;
+    const int *final_machine_rank;    // [final_rank_count]
+    double rank_count_mean;           // of the pipeline, over time
+    int64_t gpu_count;                // of the run
+    int64_t gpu_ns;                   // gpu_count x total_ns
+    int64_t idle_gpu_ns;              // of it: GPUs of released ranks x time
+    int64_t released_rank_ns;         // released ranks of all replicas x time
+    int64_t released_node_ns;         // nodes all of whose GPUs are idle x time
     const int64_t *peak_memory_bytes; // [rank_count] state and activations, largest over the run
     bool is_memory_known; // the costs hold both state and activations; else peaks are too low
     bool fits;            // every peak is within machine.rank_memory_bytes (or no limit)

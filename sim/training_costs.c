@@ -27,8 +27,6 @@ status sim_training_costs_init(sim_training_costs *costs, const sim_training *tr
         .column_memory = arena_create(1 << 20),
         .measured_memory = {arena_create(1 << 16), arena_create(1 << 16)},
         .iteration = -1,
-        .borrows = training->source_count == 1 && training->slow_rank_count == 0 &&
-                   training->information != BAL_INFORMATION_FORESIGHT,
     };
     if (training->slow_rank_count > 0) {
         made.rank_time_factor = arena_array(memory, ranks, sizeof *made.rank_time_factor);
@@ -94,11 +92,10 @@ static status check_layers(const sim_training_costs *costs, const bal_layer_cost
     return check_sum(layers->reduction_ns, costs, "ns of the gradient reduction", err);
 }
 
-/// Repeats the columns of times until there are as many as microbatches.
+/// Repeats the columns of times until there are as many as wanted, or takes the first of them.
 static status cycle_columns(sim_training_costs *costs, const int64_t *times, int columns,
-                            const int64_t **out, error_message *err)
+                            int wanted, const int64_t **out, error_message *err)
 {
-    const int wanted = costs->microbatch_count;
     const int layers = costs->layer_count;
     int64_t *cycled =
         arena_array(costs->column_memory, (size_t)layers * (size_t)wanted, sizeof *cycled);
@@ -113,28 +110,52 @@ static status cycle_columns(sim_training_costs *costs, const int64_t *times, int
     return STATUS_OK;
 }
 
-/// Takes what a source has given. Where it has another number of microbatches than the replay, its
-/// costs are cycled through; of costs that are not new, the copy at hand is as good.
-static status take_layers(sim_training_costs *costs, int replica, bool is_new,
-                          bal_layer_costs *layers, error_message *err)
+static status cycle_microbatches(sim_training_costs *costs, bal_layer_costs *layers, int wanted,
+                                 error_message *err)
 {
-    const bal_layer_costs *at_hand = &costs->replicas[replica];
     const int columns = layers->microbatch_count;
-    if (columns != 1 && columns != costs->microbatch_count) {
-        if (is_new) {
-            TRY(cycle_columns(costs, layers->forward_ns, columns, &layers->forward_ns, err));
-            TRY(cycle_columns(costs, layers->backward_input_ns, columns, &layers->backward_input_ns,
-                              err));
-            TRY(cycle_columns(costs, layers->backward_weight_ns, columns,
-                              &layers->backward_weight_ns, err));
-        } else {
-            layers->forward_ns = at_hand->forward_ns;
-            layers->backward_input_ns = at_hand->backward_input_ns;
-            layers->backward_weight_ns = at_hand->backward_weight_ns;
-        }
-        layers->microbatch_count = costs->microbatch_count;
+    if (columns == 1 || columns == wanted) return STATUS_OK;
+    TRY(cycle_columns(costs, layers->forward_ns, columns, wanted, &layers->forward_ns, err));
+    TRY(cycle_columns(costs, layers->backward_input_ns, columns, wanted, &layers->backward_input_ns,
+                      err));
+    TRY(cycle_columns(costs, layers->backward_weight_ns, columns, wanted,
+                      &layers->backward_weight_ns, err));
+    layers->microbatch_count = wanted;
+    return STATUS_OK;
+}
+
+/// Makes of what a source has given what is played: microbatches of another size where the
+/// controller has chosen their number, and as many columns as are played.
+static status resize(sim_training_costs *costs, bal_layer_costs *layers, error_message *err)
+{
+    const int own = costs->training->microbatch_count;
+    const int chosen = costs->batch.microbatch_count;
+    if (chosen != own) {
+        TRY(cycle_microbatches(costs, layers, own, err));
+        TRY(bal_repack_scale_layers(layers, own, chosen, costs->training->repack.op_fixed_ratio,
+                                    costs->column_memory, layers, err));
     }
-    costs->replicas[replica] = *layers;
+    return cycle_microbatches(costs, layers, costs->batch.played_count, err);
+}
+
+/// Takes what a source has given; of costs that are not new, what was made of them is as good.
+static status take_layers(sim_training_costs *costs, int replica, bool is_new, error_message *err)
+{
+    bal_layer_costs *layers = &costs->replicas[replica];
+    const bal_layer_costs *given = &costs->fetched[replica];
+    const bool is_scaled = costs->batch.microbatch_count != costs->training->microbatch_count;
+    const int columns = given->microbatch_count;
+    if (is_new || (!is_scaled && (columns == 1 || columns == costs->batch.played_count))) {
+        *layers = *given;
+        return resize(costs, layers, err);
+    }
+    layers->parameters = given->parameters;
+    layers->state_bytes = given->state_bytes;
+    layers->reduction_ns = given->reduction_ns;
+    if (is_scaled) return STATUS_OK;
+    layers->activation_bytes = given->activation_bytes;
+    layers->gradient_bytes = given->gradient_bytes;
+    layers->message_bytes = given->message_bytes;
     return STATUS_OK;
 }
 
@@ -207,22 +228,23 @@ static status ask_sources(sim_training_costs *costs, bool *has_changed, error_me
     return STATUS_OK;
 }
 
-status sim_training_costs_fetch(sim_training_costs *costs, int iteration, int microbatch_count,
+status sim_training_costs_fetch(sim_training_costs *costs, int iteration, sim_batch batch,
                                 bool *is_new, bool *is_announced, error_message *err)
 {
     const bool is_again = iteration == costs->iteration;
-    const bool has_new_columns = microbatch_count != costs->microbatch_count;
+    const bool has_new_columns = batch.microbatch_count != costs->batch.microbatch_count ||
+                                 batch.played_count != costs->batch.played_count;
     if (!is_again || has_new_columns) {
         bool has_changed = false;
         if (!is_again) costs->is_new = costs->is_announced = costs->has_new_bytes = false;
         costs->iteration = iteration;
-        costs->microbatch_count = microbatch_count;
+        costs->batch = batch;
         TRY(ask_sources(costs, &has_changed, err));
         const bool has_new_costs = has_changed || has_new_columns;
         if (has_new_costs) arena_reset(costs->column_memory);
         for (int replica = 0; replica < costs->replica_count; replica++) {
             if (has_new_costs) TRY(check_layers(costs, &costs->fetched[replica], err));
-            TRY(take_layers(costs, replica, has_new_costs, &costs->fetched[replica], err));
+            TRY(take_layers(costs, replica, has_new_costs, err));
             if (has_new_costs) note_bytes(costs, replica);
         }
         const bool has_new_speeds = update_speeds(costs);
@@ -334,15 +356,27 @@ static status measure_values(const sim_training_costs *costs, int value, arena *
     return STATUS_OK;
 }
 
+/// Whether replicas have other loads or other microbatches.
+static bool has_unlike_replicas(const sim_training_costs *costs)
+{
+    return costs->replica_count > 1 || costs->batch.played_count != costs->batch.microbatch_count;
+}
+
+bool sim_training_costs_borrow(const sim_training_costs *costs)
+{
+    return !has_unlike_replicas(costs) && costs->training->slow_rank_count == 0 &&
+           costs->training->information != BAL_INFORMATION_FORESIGHT;
+}
+
 status sim_training_costs_measure(sim_training_costs *costs, const int *rank_of_layer,
                                   bal_layer_costs *measured, error_message *err)
 {
     bal_layer_costs made = costs->replicas[0];
-    if (costs->borrows) {
+    if (sim_training_costs_borrow(costs)) {
         *measured = made;
         return STATUS_OK;
     }
-    if (costs->replica_count > 1) made.microbatch_count = 1;
+    if (has_unlike_replicas(costs)) made.microbatch_count = 1;
     const int columns = made.microbatch_count;
     arena *memory = costs->measured_memory[costs->measured_count++ % 2];
     arena_reset(memory);

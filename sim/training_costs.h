@@ -10,6 +10,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/// How the global batch is split.
+typedef struct sim_batch {
+    int microbatch_count; // of each of the D replicas of the start: the size of a microbatch
+                          // follows from it, as the controller has chosen
+    int played_count;     // of the replica with the most; fewer where there are further replicas
+} sim_batch;
+
 /// Filled by sim_training_costs_init; release with sim_training_costs_free.
 typedef struct sim_training_costs {
     const sim_training *training;
@@ -19,8 +26,8 @@ typedef struct sim_training_costs {
     bool is_new;       // of it: what sim_training_costs_fetch has said
     bool is_announced;
     bool borrows;              // what is measured is what the source gave, as it gave it
-    int microbatch_count;      // M, of the columns at hand
-    bal_layer_costs *replicas; // [replica_count] of the iteration: one column or M
+    sim_batch batch;           // of the iteration
+    bal_layer_costs *replicas; // [replica_count] of the iteration: one column or played_count
     bal_layer_costs *fetched;  // [replica_count] scratch: as the sources give them
     double *rank_time_factor;  // [machine.rank_count] of the iteration, or NULL: no rank is slow
     int64_t *seen_bytes;       // [replica_count][3][layer_count] state, activations, gradients
@@ -37,25 +44,27 @@ status sim_training_costs_init(sim_training_costs *costs, const sim_training *tr
 void sim_training_costs_free(sim_training_costs *costs);
 
 /// Fetches the costs of an iteration from every source. May be called again for the same iteration,
-/// so that one can look ahead; its costs are then fetched only once, unless microbatch_count is
-/// another.
+/// so that one can look ahead; its costs are then fetched only once, unless the batch is split
+/// otherwise.
 ///
-/// @param iteration        not below the one at hand
-/// @param microbatch_count M of a replica
+/// @param iteration    not below the one at hand
 /// @param is_new       out: costs or speeds of ranks may be others than in the iteration before
 /// @param is_announced out: a source that announces changes of the model has announced one
 /// @return what a source returns; STATUS_INVALID: layers without a backward split under a schedule
-///         that needs one, other layers than the first source's, negative times or bytes, sums that
+///         that needs one, other layers than the first source's, negative bytes, sums of them that
 ///         do not fit a quarter of int64
-status sim_training_costs_fetch(sim_training_costs *costs, int iteration, int microbatch_count,
+status sim_training_costs_fetch(sim_training_costs *costs, int iteration, sim_batch batch,
                                 bool *is_new, bool *is_announced, error_message *err);
 
+/// Whether what is measured are a source's arrays, as it gave them.
+bool sim_training_costs_borrow(const sim_training_costs *costs);
+
 /// What the layers take as measured: on the rank that holds them, the largest over the replicas.
-/// One replica keeps its columns; several are measured by their means over the microbatches.
+/// One replica keeps its columns; unlike ones are measured by their means over the microbatches.
 ///
 /// @param rank_of_layer [layer_count] rank of the machine, or NULL: not placed yet, no rank is slow
-/// @param measured      out: borrowed until the next fetch if costs->borrows, else until the call
-///                      after the next
+/// @param measured      out: of the sources until the next fetch where they are borrowed,
+///                      else until the call after the next
 /// @return STATUS_INVALID if a time is negative or the times of a layer do not fit int64, where
 ///         they are not borrowed; STATUS_NO_MEMORY
 status sim_training_costs_measure(sim_training_costs *costs, const int *rank_of_layer,

@@ -31,6 +31,29 @@ status sim_training_ledger_close(sim_training_iteration *iteration, int64_t opti
     return STATUS_OK;
 }
 
+/// Adds count x ns. False if that does not fit int64.
+static bool add_product(int64_t *sum, int64_t count, int64_t ns)
+{
+    return (count == 0 || ns <= INT64_MAX / count) && add_to(sum, count * ns);
+}
+
+static status add_gpus(sim_training_ledger *ledger, const sim_training_iteration *iteration,
+                       error_message *err)
+{
+    sim_training_result *result = &ledger->result;
+    const bal_gpu_account *gpus = &iteration->gpus;
+    const int64_t ns = iteration->iteration_ns;
+    result->gpu_count = gpus->gpu_count;
+    if (!add_product(&result->gpu_ns, gpus->gpu_count, ns) ||
+        !add_product(&result->idle_gpu_ns, gpus->idle_gpu_count, ns) ||
+        !add_product(&result->released_rank_ns, gpus->released_rank_count, ns) ||
+        !add_product(&result->released_node_ns, gpus->released_node_count, ns) ||
+        !add_product(&ledger->place_time_ns, iteration->rank_count, ns)) {
+        return too_large(iteration->iteration, "ns of all GPUs over the run", err);
+    }
+    return STATUS_OK;
+}
+
 status sim_training_ledger_add(sim_training_ledger *ledger, const sim_training_iteration *iteration,
                                const sim_play *play, int replica_count, error_message *err)
 {
@@ -44,6 +67,7 @@ status sim_training_ledger_add(sim_training_ledger *ledger, const sim_training_i
         !add_to(&result->moved_bytes, iteration->moved_bytes)) {
         return too_large(iteration->iteration, "sums over the run", err);
     }
+    TRY(add_gpus(ledger, iteration, err));
     result->pipeline_ns += iteration->pipeline_ns;
     result->reduction_ns += iteration->reduction_ns;
     result->profile_ns += iteration->profile_ns;
@@ -53,6 +77,7 @@ status sim_training_ledger_add(sim_training_ledger *ledger, const sim_training_i
     result->change_count += iteration->changed;
     result->decision_count += iteration->was_asked;
     result->rebalance_count += iteration->rebalanced;
+    result->repack_count += iteration->action == BAL_ACTION_REPACK;
     ledger->imbalance_sum += iteration->metrics.imbalance_ratio;
     if (ledger->iteration_count == 0) result->first = iteration->metrics;
     result->last = iteration->metrics;
@@ -65,6 +90,9 @@ void sim_training_ledger_finish(sim_training_ledger *ledger)
     sim_training_result *result = &ledger->result;
     if (ledger->busy_ns > 0) { // as of one iteration: 0 where nothing was computed
         result->bubble_ratio = 1.0 - (double)ledger->busy_ns / (double)ledger->rank_time_ns;
+    }
+    if (result->total_ns > 0) {
+        result->rank_count_mean = (double)ledger->place_time_ns / (double)result->total_ns;
     }
     result->imbalance_ratio = ledger->imbalance_sum / ledger->iteration_count;
 }

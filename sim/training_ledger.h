@@ -12,6 +12,7 @@ typedef struct sim_training_ledger {
     int64_t busy_ns;      // op times of all ranks of all replicas
     int64_t rank_time_ns; // the longest makespan times these ranks
     double imbalance_sum;
+    int64_t place_time_ns; // places of the pipeline x time
     int iteration_count;
     sim_training_result result; // of what has been added
 } sim_training_ledger;

@@ -1,5 +1,6 @@
 #include "sim/training_plan.h"
 
+#include "balance/layer_times.h"
 #include "sim/training_play.h"
 
 #include <string.h>
@@ -23,7 +24,7 @@ status sim_training_plan_init(sim_training_plan *plan, const sim_training *train
         .first_layer = arena_array(memory, ranks * (size_t)chunks + 1, sizeof *plan->first_layer),
         .machine_rank = arena_array(memory, ranks, sizeof *plan->machine_rank),
         .rank_of_layer = arena_array(memory, layers, sizeof *plan->rank_of_layer),
-        .microbatch_count = training->microbatch_count,
+        .batch = {training->microbatch_count, training->microbatch_count},
         .searched_memory = arena_create(1 << 18),
         .trial_memory = arena_create(1 << 18),
     };
@@ -57,12 +58,12 @@ int64_t sim_place_sum(const bal_placed_partition *plan, int place, const int64_t
 }
 
 static bal_schedule_request request_of(const sim_training_plan *plan,
-                                       const bal_placed_partition *placed)
+                                       const bal_placed_partition *placed, int microbatch_count)
 {
     return (bal_schedule_request){
         .name = plan->training->schedule,
         .rank_count = placed->rank_count,
-        .microbatch_count = plan->microbatch_count,
+        .microbatch_count = microbatch_count,
         .chunk_count = placed->chunk_count,
     };
 }
@@ -86,16 +87,31 @@ static status activation_limits(const sim_training_plan *plan, const bal_placed_
     return STATUS_OK;
 }
 
-/// Searches the order of a partition from what its stages cost.
-static status search_order(const sim_training_plan *plan, const bal_placed_partition *placed,
-                           const bal_layer_costs *layers, arena *memory, sim_compiled_order *order,
+/// Costs of one column for those of another number of microbatches than are to be played.
+static status mean_columns(const bal_layer_costs *layers, arena *memory, bal_layer_costs *mean,
                            error_message *err)
 {
+    bal_layer_times times;
+    TRY(bal_layer_times_init(&times, layers->layer_count, memory, err));
+    TRY(bal_layer_times_fill(&times, layers, err));
+    *mean = bal_layer_times_costs(&times, layers);
+    return STATUS_OK;
+}
+
+/// Searches the order of a partition from what its stages cost.
+static status search_order(const sim_training_plan *plan, const bal_placed_partition *placed,
+                           int microbatch_count, const bal_layer_costs *layers, arena *memory,
+                           sim_compiled_order *order, error_message *err)
+{
     bal_stage_costs stages;
-    bal_schedule_request request = request_of(plan, placed);
-    TRY(bal_stage_costs_from_layers(layers, placed, &plan->training->machine, NULL, memory, &stages,
+    bal_layer_costs like = *layers;
+    bal_schedule_request request = request_of(plan, placed, microbatch_count);
+    if (layers->microbatch_count != 1 && layers->microbatch_count != microbatch_count) {
+        TRY(mean_columns(layers, memory, &like, err));
+    }
+    TRY(bal_stage_costs_from_layers(&like, placed, &plan->training->machine, NULL, memory, &stages,
                                     err));
-    TRY(activation_limits(plan, placed, layers, memory, &request.memory_limit, err));
+    TRY(activation_limits(plan, placed, &like, memory, &request.memory_limit, err));
     request.costs = &stages;
     return sim_compiled_order_build(&request, memory, order, err);
 }
@@ -127,10 +143,29 @@ static void take_partition(sim_training_plan *plan, const bal_placed_partition *
     }
 }
 
+status sim_training_plan_gpus(sim_training_plan *plan, const bal_decision *decision,
+                              sim_gpu_use *gpus, error_message *err)
+{
+    const sim_training *training = plan->training;
+    const int per_rank = training->gpus_per_rank > 0 ? training->gpus_per_rank : 1;
+    const bal_gpu_layout layout = {
+        .rank_count = training->machine.rank_count,
+        .replica_count = training->data_parallel,
+        .gpus_per_rank = per_rank,
+        .gpus_per_node = training->machine.ranks_per_node * per_rank,
+    };
+    const bal_placed_partition all = {.rank_count = layout.rank_count};
+    arena_reset(plan->trial_memory);
+    return sim_gpu_use_of(&layout, training->repack.use,
+                          decision->owner != NULL ? &all : &decision->plan,
+                          decision->microbatch_count, plan->trial_memory, gpus, err);
+}
+
 status sim_training_plan_enact(sim_training_plan *plan, const bal_decision *decision,
                                const bal_layer_costs *layers, error_message *err)
 {
-    plan->microbatch_count = decision->microbatch_count;
+    TRY(sim_training_plan_gpus(plan, decision, &plan->gpus, err));
+    plan->batch = (sim_batch){decision->microbatch_count, plan->gpus.played_count};
     if (decision->owner != NULL) {
         take_owners(plan, decision->owner);
         return STATUS_OK;
@@ -138,7 +173,8 @@ status sim_training_plan_enact(sim_training_plan *plan, const bal_decision *deci
     take_partition(plan, &decision->plan);
     if (!plan->family->is_searched) return STATUS_OK;
     arena_reset(plan->searched_memory);
-    return search_order(plan, &plan->placed, layers, plan->searched_memory, &plan->searched, err);
+    return search_order(plan, &plan->placed, plan->batch.played_count, layers,
+                        plan->searched_memory, &plan->searched, err);
 }
 
 status sim_training_plan_order(sim_training_plan *plan, sim_compiled_order **order,
@@ -148,34 +184,35 @@ status sim_training_plan_order(sim_training_plan *plan, sim_compiled_order **ord
         *order = &plan->searched;
         return STATUS_OK;
     }
-    const bal_schedule_request request = request_of(plan, &plan->placed);
+    const bal_schedule_request request = request_of(plan, &plan->placed, plan->batch.played_count);
     return sim_order_book_find(&plan->orders, &request, order, err);
 }
 
 /// The order that a partition would have.
 static status trial_order(sim_training_plan *plan, const bal_placed_partition *placed,
-                          const bal_layer_costs *layers, sim_compiled_order **order,
-                          error_message *err)
+                          int microbatch_count, const bal_layer_costs *layers,
+                          sim_compiled_order **order, error_message *err)
 {
     if (!plan->family->is_searched) {
-        const bal_schedule_request request = request_of(plan, placed);
+        const bal_schedule_request request = request_of(plan, placed, microbatch_count);
         return sim_order_book_find(&plan->orders, &request, order, err);
     }
     sim_compiled_order *searched = arena_array(plan->trial_memory, 1, sizeof *searched);
     if (searched == NULL) return no_memory(plan, err);
     *order = searched;
-    return search_order(plan, placed, layers, plan->trial_memory, searched, err);
+    return search_order(plan, placed, microbatch_count, layers, plan->trial_memory, searched, err);
 }
 
-static status predict(void *context, const bal_layer_costs *layers,
-                      const bal_placed_partition *placed, int64_t *iteration_ns, error_message *err)
+static status predict_of(void *context, const bal_layer_costs *layers,
+                         const bal_placed_partition *placed, int microbatch_count,
+                         int64_t *iteration_ns, error_message *err)
 {
     sim_training_plan *plan = context;
     const sim_training *training = plan->training;
     sim_compiled_order *order = NULL;
     sim_play play;
     arena_reset(plan->trial_memory);
-    TRY(trial_order(plan, placed, layers, &order, err));
+    TRY(trial_order(plan, placed, microbatch_count, layers, &order, err));
     const sim_play_request request = {
         .machine = &training->machine,
         .plan = placed,
@@ -190,7 +227,14 @@ static status predict(void *context, const bal_layer_costs *layers,
     return STATUS_OK;
 }
 
+static status predict(void *context, const bal_layer_costs *layers,
+                      const bal_placed_partition *placed, int64_t *iteration_ns, error_message *err)
+{
+    const sim_training_plan *plan = context;
+    return predict_of(context, layers, placed, plan->batch.microbatch_count, iteration_ns, err);
+}
+
 bal_evaluator sim_training_plan_evaluator(sim_training_plan *plan)
 {
-    return (bal_evaluator){.context = plan, .iteration_ns = predict};
+    return (bal_evaluator){.context = plan, .iteration_ns = predict, .iteration_ns_of = predict_of};
 }

@@ -10,7 +10,9 @@
 #include "base/arena.h"
 #include "base/status.h"
 #include "sim/order_book.h"
+#include "sim/released_ranks.h"
 #include "sim/training.h"
+#include "sim/training_costs.h"
 
 #include <stdint.h>
 
@@ -23,7 +25,8 @@ typedef struct sim_training_plan {
     int *machine_rank;           // [machine.rank_count] of placed
     const int *owner;            // [layer_count] of a balancer without stages, else NULL
     int *rank_of_layer;          // [layer_count] of the machine, under either
-    int microbatch_count;        // of one replica
+    sim_batch batch;
+    sim_gpu_use gpus;
     sim_order_book orders;       // of a fixed schedule
     sim_compiled_order searched; // the order in force of a searched one
     arena *searched_memory;
@@ -38,9 +41,13 @@ void sim_training_plan_free(sim_training_plan *plan);
 /// Takes a decision's plan into force; a searched schedule is searched for these costs.
 ///
 /// @param layers what the layers take on the ranks of the plan, as far as is known
-/// @return what bal_schedule_build refuses
+/// @return what bal_schedule_build and sim_gpu_use_of refuse
 status sim_training_plan_enact(sim_training_plan *plan, const bal_decision *decision,
                                const bal_layer_costs *layers, error_message *err);
+
+/// What a decision's plan would make of the GPUs.
+status sim_training_plan_gpus(sim_training_plan *plan, const bal_decision *decision,
+                              sim_gpu_use *gpus, error_message *err);
 
 /// The order of the plan in force.
 ///
@@ -48,9 +55,9 @@ status sim_training_plan_enact(sim_training_plan *plan, const bal_decision *deci
 status sim_training_plan_order(sim_training_plan *plan, sim_compiled_order **order,
                                error_message *err);
 
-/// Predicts an iteration by playing one replica, with the microbatches of the plan in force: the
-/// pipeline and the exposed reduction. Costs with as many columns as the plan has microbatches, or
-/// one.
+/// Predicts an iteration by playing one replica of D, as if there were no further ones: the
+/// pipeline and the exposed reduction. Costs have as many columns as the batch in force has
+/// microbatches, or one.
 ///
 /// @param plan must stay where it is
 bal_evaluator sim_training_plan_evaluator(sim_training_plan *plan);
