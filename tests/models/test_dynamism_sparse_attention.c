@@ -1,0 +1,303 @@
+/// dynamism, case sparse-attention: what stated and hashed shares do to the core, by hand over a
+/// base of round numbers and over the paper's GPT, and what is refused.
+#include "models/model_source.h"
+#include "tests/models/dynamism_fixture.h"
+
+static void only_the_core_shrinks(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    bool changed = false;
+    model_dynamism *sparse = fixture_open(fixture, "{'case':'sparse-attention','kept':[0.25]}");
+
+    const bal_layer_costs costs = fixture_costs(sparse, 0, 3, &changed);
+
+    // The core is 0.1 of F and 0.2 of B.
+    for (int layer = 1; layer < 5; layer++) {
+        assert_int_equal(costs.forward_ns[layer], 925);
+        assert_int_equal(costs.backward_input_ns[layer], 1700);
+        assert_int_equal(costs.backward_weight_ns[layer], 800);
+        assert_int_equal(costs.activation_bytes[layer], 1600);
+        assert_int_equal(costs.message_bytes[layer], 1600);
+        assert_int_equal(costs.state_bytes[layer], 1600);
+    }
+    assert_int_equal(costs.forward_ns[0], 70);
+    assert_int_equal(costs.forward_ns[5], 70);
+}
+
+static void every_layer_may_keep_another_share(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    bool changed = false;
+    model_dynamism *sparse =
+        fixture_open(fixture, "{'case':'sparse-attention','kept':[0,0.5,0.75,1]}");
+
+    const bal_layer_costs costs = fixture_costs(sparse, 0, 0, &changed);
+
+    assert_int_equal(costs.forward_ns[1], 900);
+    assert_int_equal(costs.forward_ns[2], 950);
+    assert_int_equal(costs.forward_ns[3], 975);
+    assert_int_equal(costs.forward_ns[4], 1000);
+    fixture_costs(sparse, 0, 1, &changed);
+    assert_false(changed);
+}
+
+static void the_published_load_is_the_kept_share(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    bool changed = false;
+    model_dynamism *sparse =
+        fixture_open(fixture, "{'case':'sparse-attention','kept':[0.25],'load_model':'published'}");
+
+    const bal_layer_costs costs = fixture_costs(sparse, 0, 0, &changed);
+
+    assert_int_equal(costs.forward_ns[1], 250);
+    assert_int_equal(costs.backward_input_ns[1], 500);
+    assert_int_equal(costs.backward_weight_ns[1], 200);
+}
+
+static void noise_varies_around_the_stated_share(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    bool changed = false;
+    double sum = 0;
+    enum { ITERATIONS = 2000 };
+    fixture->base.parallel.data = 2;
+    model_dynamism *sparse =
+        fixture_open(fixture, "{'case':'sparse-attention','kept':[0.5],'kept_noise':0.1,"
+                              "'per_microbatch':true}");
+    assert_int_equal(model_dynamism_source_count(sparse), 2);
+    for (int iteration = 0; iteration < ITERATIONS; iteration++) {
+        const bal_layer_costs costs = fixture_costs(sparse, 1, iteration, &changed);
+        assert_true(changed);
+        assert_int_equal(costs.microbatch_count, FIXTURE_MICROBATCHES);
+        sum += (double)costs.backward_input_ns[FIXTURE_MICROBATCHES];
+    }
+    // 2000 (0.8 + 0.2 x 0.5), deviation 20 each
+    assert_true(fabs(sum / ITERATIONS - 1800) < 4 * 20 / sqrt(ITERATIONS));
+}
+
+/// The paper's GPT on an H100: the base, and the costs it was made of.
+static model_costs put_over_gpt(dynamism_fixture *fixture, const char *attention)
+{
+    const model_training training = {
+        .sequence_length = 2048, .microbatch_size = 2, .attention = attention};
+    model_costs *costs = arena_array(fixture->memory, 1, sizeof *costs);
+    model_source *source = arena_array(fixture->memory, 1, sizeof *source);
+    model_layer_shares *shares = arena_array(fixture->memory, 1, sizeof *shares);
+    assert_int_equal(
+        model_costs_from_files("gpt-dynmo", "h100-sxm", &training, fixture->memory, costs, NULL),
+        STATUS_OK);
+    assert_int_equal(model_layer_shares_of_costs(costs, fixture->memory, shares, NULL), STATUS_OK);
+    fixture->base = (model_dynamism_base){.source = model_source_init(source, costs),
+                                          .shares = shares,
+                                          .config = &costs->config,
+                                          .shape = &costs->shape,
+                                          .hardware = &costs->hardware,
+                                          .iteration_count = 10000,
+                                          .microbatch_count = 32,
+                                          .transformer_first = 1,
+                                          .transformer_end = 25};
+    return *costs;
+}
+
+static void keeping_every_tile_of_a_flash_model_changes_nothing(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    bool changed = false;
+    const model_costs gpt = put_over_gpt(fixture, "flash");
+    model_dynamism *sparse =
+        fixture_open(fixture, "{'case':'sparse-attention','kept':[1],'sorting':false}");
+
+    const bal_layer_costs costs = fixture_costs(sparse, 0, 0, &changed);
+
+    for (int layer = 0; layer < 26; layer++) {
+        assert_int_equal(costs.forward_ns[layer], gpt.layers.forward_ns[layer]);
+        assert_int_equal(costs.backward_input_ns[layer], gpt.layers.backward_input_ns[layer]);
+        assert_int_equal(costs.activation_bytes[layer], gpt.layers.activation_bytes[layer]);
+    }
+}
+
+static void an_unfused_model_gets_a_flash_kernel(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    bool changed = false;
+    const model_costs flash = put_over_gpt(fixture, "flash");
+    put_over_gpt(fixture, "unfused");
+    model_dynamism *sparse =
+        fixture_open(fixture, "{'case':'sparse-attention','kept':[1],'sorting':false}");
+
+    const bal_layer_costs costs = fixture_costs(sparse, 0, 0, &changed);
+
+    for (int layer = 1; layer < 25; layer++) {
+        assert_close((double)costs.forward_ns[layer], (double)flash.layers.forward_ns[layer], 1e-4);
+        assert_close((double)costs.backward_input_ns[layer],
+                     (double)flash.layers.backward_input_ns[layer], 1e-4);
+        assert_int_equal(costs.activation_bytes[layer], flash.layers.activation_bytes[layer]);
+    }
+}
+
+static void vectors_are_read_and_written_whatever_is_kept(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    bool changed = false;
+    const model_costs gpt = put_over_gpt(fixture, "flash");
+    model_dynamism *nothing =
+        fixture_open(fixture, "{'case':'sparse-attention','kept':[0],'sorting':false}");
+    const model_work core =
+        model_layer_work_of(&gpt.config, &gpt.shape, 0, MODEL_PASS_FORWARD).attention;
+    const double core_ns = (double)core.flop / (989e12 * 0.45) * 1e9;
+    const double vectors_ns = (double)core.bytes / (3350e9 * 0.85) * 1e9;
+
+    const bal_layer_costs costs = fixture_costs(nothing, 0, 0, &changed);
+
+    assert_true(vectors_ns < core_ns);
+    assert_close((double)costs.forward_ns[1],
+                 (double)gpt.layers.forward_ns[1] - core_ns + vectors_ns, 1e-4);
+}
+
+static void sorting_moves_what_the_released_code_moves(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    bool changed = false;
+    const model_costs gpt = put_over_gpt(fixture, "flash");
+    const double bytes_per_ns = 3.35 * 0.85 * 1000;
+
+    const bal_layer_costs costs = fixture_costs(
+        fixture_open(fixture, "{'case':'sparse-attention','kept':[1]}"), 0, 0, &changed);
+
+    // Of 4096 tokens. F: 2 h numbers hashed, 3 h gathered, h scattered into zeros, 64 heads sorted.
+    // B: h gathered, 3 h added into zeros.
+    const double forward = 4096.0 * (2 * 1024 * (2 + 6 + 3) + 64 * 16 * 16);
+    const double backward = 4096.0 * 2 * 1024 * (2 + 12);
+    assert_close((double)(costs.forward_ns[1] - gpt.layers.forward_ns[1]), forward / bytes_per_ns,
+                 1e-4);
+    assert_close((double)(costs.backward_input_ns[1] - gpt.layers.backward_input_ns[1]),
+                 backward / bytes_per_ns, 1e-4);
+    assert_int_equal(costs.forward_ns[0], gpt.layers.forward_ns[0]);
+    assert_int_equal(costs.forward_ns[25], gpt.layers.forward_ns[25]);
+}
+
+static void even_buckets_keep_the_diagonal(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    bool changed = false;
+    put_over_gpt(fixture, "flash");
+    int64_t load_ns[26];
+    int64_t dense_ns[26];
+    model_dynamism *even = fixture_open(fixture, "{'case':'sparse-attention','skew':0}");
+    model_dynamism *dense = fixture_open(fixture, "{'case':'sparse-attention','kept':[1]}");
+
+    fixture_costs(even, 0, 0, &changed);
+    assert_int_equal(model_dynamism_published_load(even, 0, 0, load_ns, NULL), STATUS_OK);
+    assert_int_equal(model_dynamism_published_load(dense, 0, 0, dense_ns, NULL), STATUS_OK);
+
+    // 16 buckets of 128 tokens are 16 of 136 tiles.
+    assert_close((double)load_ns[1], (double)dense_ns[1] * 16 / 136, 1e-4);
+    assert_string_equal(fixture_assumption(even, "dynamism.buckets")->value, "16");
+    assert_int_equal(fixture_assumption(even, "dynamism.skew")->origin.kind, MODEL_ORIGIN_GIVEN);
+}
+
+static void hashed_shares_differ_by_layer_and_iteration(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    bool changed = false;
+    put_over_gpt(fixture, "flash");
+    model_dynamism *sparse = fixture_open(fixture, "{'case':'sparse-attention','seed':3}");
+
+    int64_t load_ns[2][26];
+    for (int iteration = 0; iteration < 2; iteration++) {
+        fixture_costs(sparse, 0, iteration, &changed);
+        assert_true(changed);
+        assert_int_equal(
+            model_dynamism_published_load(sparse, iteration, 0, load_ns[iteration], NULL),
+            STATUS_OK);
+    }
+
+    int differing_layers = 0;
+    int differing_iterations = 0;
+    for (int layer = 2; layer < 25; layer++) {
+        differing_layers += load_ns[0][layer] != load_ns[0][1];
+        differing_iterations += load_ns[0][layer] != load_ns[1][layer];
+    }
+    assert_true(differing_layers > 15);
+    assert_true(differing_iterations > 15);
+}
+
+static void iterations_in_any_order_have_the_same_bytes(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    fixture->base.parallel.data = 2;
+    fixture_any_order(fixture,
+                      "{'case':'sparse-attention','kept':[0.5],'kept_noise':0.3,"
+                      "'per_microbatch':true}",
+                      40);
+    put_over_gpt(fixture, "flash");
+    fixture_any_order(fixture, "{'case':'sparse-attention'}", 40);
+}
+
+static void the_same_seed_gives_the_same_bytes_everywhere(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    put_over_gpt(fixture, "flash");
+    const char *seven = "{'case':'sparse-attention','seed':7}";
+    const char *eight = "{'case':'sparse-attention','seed':8}";
+
+    const uint64_t checksum = fixture_checksum(fixture_open(fixture, seven), 0, 200);
+
+    assert_true(checksum == fixture_checksum(fixture_open(fixture, seven), 0, 200));
+    assert_true(checksum != fixture_checksum(fixture_open(fixture, eight), 0, 200));
+    assert_int_equal(checksum, UINT64_C(0x75850a7232d3149c));
+}
+
+static void what_is_wrong_is_named(void **state)
+{
+    dynamism_fixture *fixture = *state;
+
+    fixture_refused(fixture, "{'case':'sparse-attention','kept':[1.25]}", STATUS_FORMAT,
+                    "study.json: kept[0]: 1.25 is outside [0, 1]");
+    fixture_refused(fixture, "{'case':'sparse-attention','kept':[]}", STATUS_FORMAT,
+                    "study.json: kept: not an array of 1 to 4 numbers");
+    fixture_refused(fixture, "{'case':'sparse-attention','kept':[1,1]}", STATUS_INVALID,
+                    "study.json: kept: 2 numbers for 4 transformer layers");
+    fixture_refused(fixture, "{'case':'sparse-attention','kept':[1],'skew':1}", STATUS_INVALID,
+                    "study.json: skew: makes no difference beside \"kept\", which states what "
+                    "hashing leaves");
+    fixture_refused(fixture, "{'case':'sparse-attention','kept_noise':0.1}", STATUS_INVALID,
+                    "study.json: kept_noise: needs \"kept\", which it varies");
+    fixture_refused(fixture, "{'case':'sparse-attention'}", STATUS_INVALID,
+                    "dynamism 'sparse-attention': without a model the sequence length is not "
+                    "known: name the model beside the trace, or state \"kept\"");
+    put_over_gpt(fixture, "flash");
+    fixture_refused(fixture, "{'case':'sparse-attention','buckets':0}", STATUS_FORMAT,
+                    "study.json: buckets: 0 is outside [1, 256]");
+    fixture_refused(fixture, "{'case':'sparse-attention','skew':-1}", STATUS_FORMAT,
+                    "study.json: skew: -1 is outside [0, 5]");
+    model_config windowed = *fixture->base.config;
+    windowed.sliding_window = 512;
+    fixture->base.config = &windowed;
+    fixture_refused(fixture, "{'case':'sparse-attention'}", STATUS_INVALID,
+                    "dynamism 'sparse-attention': a sliding window of 512 keys leaves other tiles "
+                    "than causal attention does: state \"kept\"");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_prepare, fixture_clean)
+        TEST(only_the_core_shrinks),
+        TEST(every_layer_may_keep_another_share),
+        TEST(the_published_load_is_the_kept_share),
+        TEST(noise_varies_around_the_stated_share),
+        TEST(keeping_every_tile_of_a_flash_model_changes_nothing),
+        TEST(an_unfused_model_gets_a_flash_kernel),
+        TEST(vectors_are_read_and_written_whatever_is_kept),
+        TEST(sorting_moves_what_the_released_code_moves),
+        TEST(even_buckets_keep_the_diagonal),
+        TEST(hashed_shares_differ_by_layer_and_iteration),
+        TEST(iterations_in_any_order_have_the_same_bytes),
+        TEST(the_same_seed_gives_the_same_bytes_everywhere),
+        TEST(what_is_wrong_is_named),
+#undef TEST
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
