@@ -85,7 +85,9 @@ static status complete(ana_setup *setup, arena *memory, error_message *err)
         .state_bytes_per_parameter = study->state_bytes_per_parameter > 0
                                          ? study->state_bytes_per_parameter
                                          : ANA_STATE_BYTES_DEFAULT,
-        .gradient_bytes_per_parameter = study->gradient_bytes_per_parameter,
+        .gradient_bytes_per_parameter = study->gradient_bytes_per_parameter > 0
+                                            ? study->gradient_bytes_per_parameter
+                                            : ANA_GRADIENT_BYTES_DEFAULT,
         .replicas = model_parallel_groups(&study->parallel, &setup->hardware).replicas,
     };
     TRY(ana_complete(&setup->completion, memory, &setup->source, err));

@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 /// Weights, gradients and Adam's moments in fp32.
-enum { ANA_STATE_BYTES_DEFAULT = 16 };
+enum { ANA_STATE_BYTES_DEFAULT = 16, ANA_GRADIENT_BYTES_DEFAULT = 4 };
 
 typedef struct ana_setup {
     ana_study *study;

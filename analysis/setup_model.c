@@ -1,6 +1,7 @@
 #include "analysis/setup_parts.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum { MICROBATCHES_PER_STAGE_DEFAULT = 4 };
 
@@ -13,6 +14,7 @@ static void add_model_inputs(const ana_setup *setup, const model_costs *costs, a
         char given[128];
         snprintf(given, sizeof given, "training.%s", assumption->name);
         if (ana_inputs_have(inputs, given)) continue;
+        if (strncmp(assumption->name, "links.", 6) == 0) continue; // the machine's are listed
         ana_inputs_add(inputs, memory, assumption->name, assumption->origin.kind, "%s",
                        assumption->value);
     }
@@ -27,14 +29,13 @@ status ana_setup_open_model(ana_setup *setup, arena *memory, error_message *err)
         .dtype = study->dtype,
         .attention = study->attention,
         .state_bytes_per_parameter = study->state_bytes_per_parameter,
+        .gradient_bytes_per_parameter = study->gradient_bytes_per_parameter,
+        .layer_count = study->transformer_layer_count,
+        .parallel = study->parallel,
     };
     model_costs *costs = &setup->model_costs;
     model_config config;
     TRY(model_config_open(study->model, memory, &config, err));
-    if (study->transformer_layer_count > 0) {
-        TRY(model_config_set_layer_count(&config, study->transformer_layer_count, memory, err));
-    }
-    TRY(model_parallel_check(&study->parallel, &config, err));
     TRY(model_costs_build(&config, &setup->hardware, &training, study->model, study->hardware,
                           memory, costs, err));
     setup->base = model_source_init(&setup->model, costs);

@@ -64,6 +64,10 @@ static void add_byte_inputs(ana_setup *setup, const trace_info *info, const bal_
         ana_inputs_add(inputs, memory, "trace.state_bytes", MODEL_ORIGIN_ASSUMED,
                        "0 B: the trace has no parameters; migration is charged latency only");
     }
+    if (setup->study->parallel.data > 1 && setup->study->gradient_bytes_per_parameter == 0) {
+        ana_inputs_add(inputs, memory, "training.gradient_bytes_per_parameter",
+                       MODEL_ORIGIN_ASSUMED, "%d B", ANA_GRADIENT_BYTES_DEFAULT);
+    }
     if (raw->activation_bytes != NULL) {
         ana_inputs_add(inputs, memory, "trace.activation_bytes", origin_of_known(info->activations),
                        "per layer, from the trace");

@@ -69,12 +69,12 @@ typedef struct ana_study {
     model_parallel parallel;     // degrees are 1 or more
     model_dtype dtype;           // with a model; MODEL_DTYPE_UNKNOWN: not given
     const char *attention;       // with a model; NULL: not given
-    int transformer_layer_count; // with a model
+    int transformer_layer_count; // with a model, instead of its own number; 0: not given
     int64_t decision_ns;         // time of one decision, whether or not layers move
     int64_t profile_ns;          // time that profiling adds to an iteration
     int64_t optimizer_step_ns;
     int state_bytes_per_parameter;    // weights, gradients, optimizer; where the trace does not say
-    int gradient_bytes_per_parameter; // in the reduction between replicas
+    int gradient_bytes_per_parameter; // in the reduction between replicas; 0: not given
     sim_reduction_overlap reduction_overlap;
     bool post_validation; // step without the global barrier: an iteration lasts the span
 

@@ -3,7 +3,6 @@
 #include "models/parameters.h"
 #include "models/shipped.h"
 
-#include <assert.h>
 #include <string.h>
 
 enum {
@@ -554,18 +553,4 @@ status model_config_open(const char *name_or_path, arena *memory, model_config *
     const status result = model_config_read(document, memory, config, err);
     json_close(document);
     return result;
-}
-
-status model_config_set_layer_count(model_config *config, int layer_count, arena *memory,
-                                    error_message *err)
-{
-    assert(layer_count >= 1);
-    bool *is_moe = arena_array(memory, (size_t)layer_count, sizeof *is_moe);
-    if (is_moe == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    for (int layer = 0; layer < layer_count; layer++) {
-        is_moe[layer] = config->is_moe[layer % config->layer_count];
-    }
-    config->is_moe = is_moe;
-    config->layer_count = layer_count;
-    return STATUS_OK;
 }

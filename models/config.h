@@ -68,11 +68,3 @@ status model_config_open(const char *name_or_path, arena *memory, model_config *
 /// As model_config_open, from a document that is open.
 status model_config_read(const json_document *document, arena *memory, model_config *config,
                          error_message *err);
-
-/// Makes the model deeper or shallower: layers beyond the model's own repeat its pattern of MoE
-/// layers from the beginning.
-///
-/// @param layer_count >= 1
-/// @return STATUS_NO_MEMORY; config is then untouched
-status model_config_set_layer_count(model_config *config, int layer_count, arena *memory,
-                                    error_message *err);

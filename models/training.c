@@ -168,14 +168,14 @@ static void assume_parallel(const model_parallel *parallel, model_assumption_lis
                  parallel->data, parallel->tensor, parallel->sequence ? " with sequence" : "",
                  parallel->context, parallel->expert);
     const bool recomputes = parallel->recompute != MODEL_RECOMPUTE_NONE;
-    model_assume(list, "recomputation", recomputes ? MODEL_ORIGIN_GIVEN : MODEL_ORIGIN_ASSUMED,
+    model_assume(list, "recompute", recomputes ? MODEL_ORIGIN_GIVEN : MODEL_ORIGIN_ASSUMED,
                  recomputes ? "" : "default", "%s", model_recompute_name(parallel->recompute));
     const bool shards = parallel->sharding != MODEL_SHARDING_NONE;
     model_assume(list, "sharding", shards ? MODEL_ORIGIN_GIVEN : MODEL_ORIGIN_ASSUMED,
                  shards ? "" : "default", "%s", model_sharding_name(parallel->sharding));
     if (is_alone) return;
     const bool is_default = parallel->order == MODEL_RANK_ORDER_PIPELINE_FIRST;
-    model_assume(list, "rank order", is_default ? MODEL_ORIGIN_ASSUMED : MODEL_ORIGIN_GIVEN,
+    model_assume(list, "rank_order", is_default ? MODEL_ORIGIN_ASSUMED : MODEL_ORIGIN_GIVEN,
                  is_default ? "default" : "", "%s", model_rank_order_name(parallel->order));
 }
 
