@@ -16,7 +16,7 @@ typedef struct ana_published {
 /// All of them but Table 1, by experiment.
 const ana_published *ana_published_numbers(int *count);
 
-/// The number of an experiment and a quantity; there must be one (asserted).
+/// The number of an experiment and a quantity; NULL: the paper gives none.
 const ana_published *ana_published_find(const char *experiment, const char *quantity);
 
 enum { ANA_TABLE1_ROWS = 15, ANA_TABLE1_METHODS = 3 };

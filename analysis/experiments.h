@@ -1,0 +1,7 @@
+/// The experiments, one file each (or two that are alike together); reproduction.c has the table.
+#pragma once
+
+#include "analysis/reproduction_rows.h"
+
+status ana_play_pruning(ana_rows *rows, error_message *err);
+status ana_play_freezing(ana_rows *rows, error_message *err);

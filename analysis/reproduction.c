@@ -1,0 +1,136 @@
+#include "analysis/reproduction.h"
+
+#include "analysis/experiments.h"
+
+#include <string.h>
+
+#define CLUSTER_INPUTS                                                                             \
+    {"GPUs and links", "H100 SXM5 80 GB, 4 per node; NVLink 450 GB/s, NDR200 25 GB/s per GPU",     \
+     "paper, appendix A (the text also says 8 per node)"},                                         \
+    {                                                                                              \
+        "efficiency", "0.65 of dense bf16, 0.45 in attention, 0.85 of bandwidth",                  \
+            "assumed: preset h100-sxm"                                                             \
+    }
+
+#define GPT_INPUTS                                                                                 \
+    {                                                                                              \
+        "model", "GPT, h 1024, 32 heads, s 2048, microbatches of 2",                               \
+            "paper, appendix A; vocabulary 50257 assumed, as GPT-2's"                              \
+    }
+
+static const ana_experiment experiments[] = {
+    {.name = "pruning",
+     .summary = "gradual pruning to 90 % of the weights, 10,000 iterations",
+     .inputs = {CLUSTER_INPUTS,
+                GPT_INPUTS,
+                {"layers", "48; 24 in the interval",
+                 "paper: 24 to 48; Megatron needs a multiple of the 24 stages"},
+                {"pipeline", "PP 24, DP 30, 96 microbatches, zb-h1",
+                 "paper; which zero-bubble "
+                 "schedule is not said"},
+                {"pruning", "Zhu-Gupta from iteration 3000 to 7000 every 1000",
+                 "paper; as in the "
+                 "released code in the interval"},
+                {"sparsity of layers", "magnitude, deviations within 0.2 of their mean; 0.05, 0.5",
+                 "assumed: none published"},
+                {"sparse kernels", "Sputnik, where faster than dense ones",
+                 "Torch-Sputnik's "
+                 "README: A100, float32"},
+                {"decision", "1 ms", "assumed"}},
+     .play = ana_play_pruning},
+    {.name = "freezing",
+     .summary = "layer freezing, front to back, 10,000 iterations",
+     .inputs = {CLUSTER_INPUTS,
+                GPT_INPUTS,
+                {"layers", "48; 24 in the interval", "paper: 24 to 48"},
+                {"pipeline", "PP 24, DP 30, 96 microbatches, zb-h1, bfloat16",
+                 "paper; precision "
+                 "assumed"},
+                {"freezing",
+                 "from iteration 1000 to 10000, decided every 50; to 5000, and with a "
+                 "cached prefix, in the interval",
+                 "assumed: no trace published; every 50: paper"},
+                {"AutoFreeze", "as Egeria: a static split", "unvalidated"},
+                {"PipeTransformer", "not played", "missing: its epochs at this setting"},
+                {"decision", "1 ms", "assumed"}},
+     .play = ana_play_freezing},
+};
+
+enum { EXPERIMENT_COUNT = (int)(sizeof experiments / sizeof experiments[0]) };
+
+const char *ana_agreement_name(ana_agreement agreement)
+{
+    static const char *const names[] = {"predicted", "consistent", "calibrated", "unreachable"};
+    return names[agreement];
+}
+
+const ana_experiment *ana_experiments(int *count)
+{
+    *count = EXPERIMENT_COUNT;
+    return experiments;
+}
+
+status ana_experiment_find(const char *name, const ana_experiment **experiment, error_message *err)
+{
+    const char *names[EXPERIMENT_COUNT];
+    for (int index = 0; index < EXPERIMENT_COUNT; index++) {
+        names[index] = experiments[index].name;
+        if (strcmp(name, names[index]) == 0) {
+            *experiment = &experiments[index];
+            return STATUS_OK;
+        }
+    }
+    char suggestion[TEXT_SUGGESTION_BYTES];
+    text_suggestion(name, names, EXPERIMENT_COUNT, suggestion);
+    if (suggestion[0] != '\0') {
+        return error_set(err, STATUS_INVALID, "unknown experiment '%.40s'%s", name, suggestion);
+    }
+    text_buffer all = {0};
+    for (int index = 0; index < EXPERIMENT_COUNT; index++) {
+        text_format(&all, "%s%s", index > 0 ? ", " : "", names[index]);
+    }
+    error_set(err, STATUS_INVALID, "unknown experiment '%.40s'; there are %.200s", name,
+              all.bytes != NULL ? all.bytes : "");
+    text_free(&all);
+    return STATUS_INVALID;
+}
+
+/// The experiments of the names in the order of the table, each once; all where there are no names.
+static status choose(const char *const *names, int name_count, const ana_experiment **chosen,
+                     int *count, error_message *err)
+{
+    bool is_wanted[EXPERIMENT_COUNT] = {false};
+    for (int name = 0; name < name_count; name++) {
+        const ana_experiment *experiment = NULL;
+        TRY(ana_experiment_find(names[name], &experiment, err));
+        is_wanted[experiment - experiments] = true;
+    }
+    *count = 0;
+    for (int index = 0; index < EXPERIMENT_COUNT; index++) {
+        if (name_count == 0 || is_wanted[index]) chosen[(*count)++] = &experiments[index];
+    }
+    return STATUS_OK;
+}
+
+status ana_reproduce(const char *const *names, int name_count,
+                     const ana_reproduction_listener *listener, arena *memory,
+                     ana_reproduction *reproduction, error_message *err)
+{
+    const ana_experiment **chosen = arena_array(memory, EXPERIMENT_COUNT, sizeof(ana_experiment *));
+    ana_rows *rows = arena_array(memory, 1, sizeof *rows);
+    if (chosen == NULL || rows == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    int count = 0;
+    TRY(choose(names, name_count, chosen, &count, err));
+    rows->memory = memory;
+    for (int index = 0; index < count; index++) {
+        rows->experiment = chosen[index]->name;
+        if (listener != NULL) listener->begin(listener->context, rows->experiment);
+        TRY(chosen[index]->play(rows, err));
+    }
+    if (rows->failed) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    *reproduction = (ana_reproduction){.experiments = chosen,
+                                       .experiment_count = count,
+                                       .rows = rows->rows,
+                                       .row_count = rows->count};
+    return STATUS_OK;
+}

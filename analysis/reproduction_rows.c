@@ -1,0 +1,203 @@
+#include "analysis/reproduction_rows.h"
+
+#include "analysis/published.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *ana_rows_text(ana_rows *rows, const char *format, ...)
+{
+    char text[800];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    const char *copy = arena_string(rows->memory, text);
+    rows->failed = rows->failed || copy == NULL;
+    return copy != NULL ? copy : "";
+}
+
+ana_interval ana_interval_of(double number)
+{
+    return (ana_interval){number, number, number, 1};
+}
+
+void ana_interval_add(ana_interval *interval, double number)
+{
+    if (interval->count == 0) *interval = (ana_interval){number, number, number, 0};
+    interval->count++;
+    interval->low = fmin(interval->low, number);
+    interval->high = fmax(interval->high, number);
+}
+
+static status check_rows(const char *study, const ana_trial *trial, error_message *err)
+{
+    if (ana_trial_find(trial, "even") != NULL && ana_trial_find(trial, "tuned") != NULL &&
+        ana_trial_best_dynamic(trial) != NULL) {
+        return STATUS_OK;
+    }
+    return error_set(err, STATUS_INFEASIBLE,
+                     "%s: needs rows 'even', 'tuned' and a dynamic one whose plans fit", study);
+}
+
+static double ratio_to(const ana_trial *trial, const char *label, const ana_trial_row *row)
+{
+    const ana_trial_row *other = ana_trial_find(trial, label);
+    return other != NULL ? (double)other->total_ns / (double)row->total_ns : NAN;
+}
+
+static void describe_first(const ana_trial *trial, const ana_trial_row *still,
+                           const ana_trial_row *dynamic, const ana_factor_times *times,
+                           ana_speed_up *out)
+{
+    out->factors = ana_factors_of(times);
+    out->over = (ana_over_statics){
+        .even = ratio_to(trial, "even", dynamic),
+        .parameters = ratio_to(trial, "parameters", dynamic),
+        .parameters_legacy = ratio_to(trial, "parameters-legacy", dynamic),
+        .tuned = ratio_to(trial, "tuned", dynamic),
+    };
+    snprintf(out->still, sizeof out->still, "%s", still->label);
+    snprintf(out->dynamic, sizeof out->dynamic, "%s", dynamic->label);
+}
+
+static void add_trial(const ana_trial *trial, ana_baseline baseline, ana_speed_up *out)
+{
+    const bool is_static = baseline == ANA_BASELINE_STATIC;
+    const ana_trial_row *dynamic = ana_trial_best_dynamic(trial);
+    const ana_trial_row *still =
+        is_static ? ana_trial_best_static(trial) : ana_trial_find(trial, "even");
+    const ana_factor_times times = {
+        .still_even_ns = is_static ? 0 : trial->still_even_ns,
+        .even_ns = still->total_ns,
+        .tuned_ns = ana_trial_find(trial, "tuned")->total_ns,
+        .unpacked_ns = dynamic->unpacked_ns,
+        .row_ns = dynamic->total_ns,
+    };
+    const double start_ns = (double)(is_static ? still->total_ns : trial->still_even_ns);
+    if (out->total.count == 0) describe_first(trial, still, dynamic, &times, out);
+    ana_interval_add(&out->total, start_ns / (double)dynamic->total_ns);
+    ana_interval_add(&out->bound, start_ns / (double)trial->bound_ns);
+    ana_interval_add(&out->before, still->bubble_ratio);
+    ana_interval_add(&out->after, dynamic->bubble_ratio);
+    ana_interval_add(&out->after_bound, 1 - (double)trial->work_ns / (double)trial->bound_ns);
+    ana_interval_add(&out->overhead, (double)dynamic->overhead_ns / (double)dynamic->total_ns);
+}
+
+status ana_speed_up_play(const ana_speed_up_case *what, ana_speed_up *out, error_message *err)
+{
+    *out = (ana_speed_up){.still = ""};
+    for (int range = 0; range < what->range_count; range++) {
+        const char *const changes[] = {what->common, what->ranges[range]};
+        ana_trial trial;
+        TRY(ana_trial_play(what->study, changes, 2, &trial, err));
+        TRY(check_rows(what->study, &trial, err));
+        add_trial(&trial, what->baseline, out);
+    }
+    return STATUS_OK;
+}
+
+double ana_measure_static_bubble(const ana_trial *trial)
+{
+    const ana_trial_row *row = ana_trial_best_static(trial);
+    return row != NULL ? row->bubble_ratio : NAN;
+}
+
+static status measure_at(const ana_calibration *calibration, double value,
+                         ana_calibrated *calibrated, error_message *err)
+{
+    calibrated->value = value;
+    snprintf(calibrated->change, sizeof calibrated->change, "{\"%s\":%.6g}", calibration->path,
+             value);
+    const char *const changes[] = {calibration->common, calibrated->change};
+    ana_trial trial;
+    TRY(ana_trial_play(calibration->study, changes, 2, &trial, err));
+    calibrated->reached = calibration->measure(&trial);
+    if (!isnan(calibrated->reached)) return STATUS_OK;
+    return error_set(err, STATUS_INFEASIBLE, "%s: nothing to measure with %s", calibration->study,
+                     calibrated->change);
+}
+
+status ana_calibrate(const ana_calibration *calibration, ana_calibrated *calibrated,
+                     error_message *err)
+{
+    enum { STEPS = 10 };
+    double low = calibration->low;
+    double high = calibration->high;
+    TRY(measure_at(calibration, low, calibrated, err));
+    if (calibrated->reached >= calibration->wanted) return STATUS_OK;
+    TRY(measure_at(calibration, high, calibrated, err));
+    if (calibrated->reached <= calibration->wanted) return STATUS_OK;
+    for (int step = 0; step < STEPS; step++) {
+        TRY(measure_at(calibration, (low + high) / 2, calibrated, err));
+        if (calibrated->reached < calibration->wanted) {
+            low = calibrated->value;
+        } else {
+            high = calibrated->value;
+        }
+    }
+    return STATUS_OK;
+}
+
+/// What the paper publishes of a quantity, or of the quantity that this is a variant of: what
+/// stands behind its last comma is left away until something is found. NAN: nothing.
+static double published_value(const char *experiment, const char *quantity)
+{
+    char name[128];
+    snprintf(name, sizeof name, "%s", quantity);
+    for (;;) {
+        const ana_published *published = ana_published_find(experiment, name);
+        if (published != NULL) return published->value;
+        char *comma = strrchr(name, ',');
+        if (comma == NULL) return NAN;
+        *comma = '\0';
+    }
+}
+
+void ana_rows_add(ana_rows *rows, ana_reproduced row)
+{
+    assert(rows->count < ANA_ROWS_MAX);
+    row.experiment = rows->experiment;
+    row.published = published_value(rows->experiment, row.quantity);
+    rows->rows[rows->count++] = row;
+}
+
+void ana_rows_add_number(ana_rows *rows, const char *quantity, const ana_interval *number,
+                         double bound, ana_agreement agreement, const char *baseline,
+                         const char *note)
+{
+    ana_rows_add(rows, (ana_reproduced){.quantity = quantity,
+                                        .simulated = number->value,
+                                        .low = number->low,
+                                        .high = number->high,
+                                        .bound = bound,
+                                        .agreement = agreement,
+                                        .baseline = baseline,
+                                        .note = note});
+}
+
+status ana_rows_play_speed_up(ana_rows *rows, const char *quantity, const ana_speed_up_case *what,
+                              const char *note, ana_speed_up *result, error_message *err)
+{
+    TRY(ana_speed_up_play(what, result, err));
+    const char *baseline = what->baseline == ANA_BASELINE_STATIC
+                               ? ana_rows_text(rows, "%s, the same model", result->still)
+                               : "even, without the dynamism";
+    ana_rows_add_number(rows, quantity, &result->total, result->bound.high, ANA_AGREEMENT_PREDICTED,
+                        baseline, note);
+    ana_reproduced *row = &rows->rows[rows->count - 1];
+    row->factors = result->factors;
+    row->over = result->over;
+    if (result->bound.high < row->published) row->agreement = ANA_AGREEMENT_UNREACHABLE;
+    return STATUS_OK;
+}
+
+void ana_rows_draw(ana_rows *rows, ana_figure figure, const char *bar)
+{
+    assert(rows->count > 0);
+    rows->rows[rows->count - 1].figure = figure;
+    rows->rows[rows->count - 1].bar = bar;
+}

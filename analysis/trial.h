@@ -1,0 +1,55 @@
+/// One study of the paper played with other values at some of its places: what experiments are made
+/// of.
+#pragma once
+
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { ANA_TRIAL_ROWS_MAX = 16, ANA_TRIAL_LABEL_BYTES = 64 };
+
+/// What an experiment keeps of a row of a comparison.
+typedef struct ana_trial_row {
+    char label[ANA_TRIAL_LABEL_BYTES];
+    bool is_dynamic;           // its plan may change after the start
+    bool is_played;            // a plan fits, and it has times; else nothing below means anything
+    bool fits;                 // the memory of every rank
+    int64_t total_ns;          // of the run, overheads included
+    int64_t unpacked_ns;       // the same without re-packing; 0: it does not re-pack
+    int64_t overhead_ns;       // of total_ns: profiling, decisions and migration
+    double bubble_ratio;       // idle over total, over the run
+    double first_bubble_ratio; // of the first and the last iteration
+    double last_bubble_ratio;
+} ana_trial_row;
+
+typedef struct ana_trial {
+    ana_trial_row rows[ANA_TRIAL_ROWS_MAX]; // [row_count] as the study lists them
+    int row_count;
+    int iteration_count;
+    int samples_per_iteration; // of one replica
+    int64_t still_even_ns;     // `even` without the study's case of dynamism; 0: not played
+    int64_t bound_ns;          // proven: no contiguous plan and no schedule makes the run shorter
+    int64_t work_ns;           // a rank's share of one replica's compute, over the run
+} ana_trial;
+
+/// Plays a shipped study of the paper.
+///
+/// @param study   of ana_paper_studies (asserted)
+/// @param changes [change_count] JSON objects of paths and values as json_change takes them,
+/// applied
+///                one after the other; an entry may be NULL: nothing
+/// @return what study, costs and replay return; STATUS_INVALID if the sums do not fit int64
+status ana_trial_play(const char *study, const char *const *changes, int change_count,
+                      ana_trial *trial, error_message *err);
+
+/// The row of a label if it was played, else NULL.
+const ana_trial_row *ana_trial_find(const ana_trial *trial, const char *label);
+
+/// The fastest row among those that the paper calls static (even, and both versions of parameters),
+/// or among the dynamic ones. NULL if none was played.
+const ana_trial_row *ana_trial_best_static(const ana_trial *trial);
+const ana_trial_row *ana_trial_best_dynamic(const ana_trial *trial);
+
+/// Samples per second of one replica.
+double ana_trial_rate(const ana_trial *trial, const ana_trial_row *row);

@@ -1,0 +1,75 @@
+# The paper's experiments: what the command prints, that it is the same every time, what it refuses;
+# and numbers that must not change unnoticed.
+# usage: reproduce.sh DYNMO, in tests/
+root=$(cd .. && pwd)
+. cli/expect.sh
+
+"$dynmo" reproduce >table 2>err || fail "reproduce: $(cat err)"
+[ ! -s err ] || fail "reproduce says: $(cat err)"
+"$dynmo" reproduce | cmp -s - table || fail 'two runs differ'
+"$dynmo" reproduce --json >rows.json || fail 'reproduce --json'
+[ "$(wc -l <rows.json)" -eq 1 ] || fail 'JSON on more than one line'
+
+# A line for each row, as people and programs then find them.
+sed 's/^\[//; s/\]$//; s/},{"experiment"/}\
+{"experiment"/g' rows.json >rows
+grep -vE '^\{"experiment":"[a-z0-9-]+","quantity":"[^"]+","published":(null|[0-9.]+),"simulated":[0-9.]+,"low":[0-9.]+,"high":[0-9.]+,"bound":(null|[0-9.]+),"agreement":"(predicted|consistent|calibrated|unreachable)",("factors":\{[^}]*\},"over":\{[^}]*\},)?"baseline":"[^"]+","note":"[^"]*"\}$' rows &&
+    fail 'rows in another form'
+grep -q '^low, high: ' table || fail 'no explanation below the tables'
+
+# What is unreachable has a bound short of the published number, and nothing else has.
+awk -F'[:,]' '{ published = bound = ""; for (i = 1; i < NF; i++) {
+        if ($i == "\"published\"") published = $(i + 1)
+        if ($i == "\"bound\"") bound = $(i + 1) } }
+    /"factors"/ && published != "null" &&
+        (published > bound) != (/"agreement":"unreachable"/ ? 1 : 0) { print; wrong = 1 }
+    END { exit wrong }' rows || fail 'the label unreachable is not what the bound says'
+
+# held EXPERIMENT QUANTITY KEY VALUE: a member of a row.
+held() {
+    grep -F "\"experiment\":\"$1\",\"quantity\":\"$2\"," rows | grep -qF "\"$3\":$4," ||
+        fail "$1, $2: $3 is not $4: $(grep -F "\"quantity\":\"$2\"," rows)"
+}
+held pruning 'speed-up over static' published 3.18
+held pruning 'speed-up over static' agreement '"unreachable"'
+held pruning 'speed-up over static, bfloat16' agreement '"unreachable"'
+held freezing 'speed-up over Egeria' published 2.23
+held freezing 'speed-up over Egeria' agreement '"unreachable"'
+held freezing 'speed-up if all of a bubble of 40 % went' agreement '"consistent"'
+
+# Experiments by name, in the order of the table, each once; the help names them all.
+"$dynmo" reproduce freezing pruning freezing --json >some.json || fail 'reproduce by name'
+"$dynmo" reproduce pruning freezing --json | cmp -s - some.json || fail 'the order of names matters'
+"$dynmo" reproduce --help >help
+for experiment in $(sed -n 's/^{"experiment":"\([^"]*\)".*/\1/p' rows | uniq); do
+    tr -s '\n ' '  ' <help | grep -qE "[ :]${experiment}[,.]" ||
+        fail "--help does not name $experiment"
+done
+
+# Every study is one that `dynmo simulate` plays.
+for study in "$root"/models/studies/paper/*.json; do
+    "$dynmo" simulate "$study" >out 2>err || fail "simulate $study: $(cat err)"
+done
+
+# A wrong question has one answer.
+refuse 2 "unknown experiment 'prunin'; did you mean 'pruning'?" reproduce prunin
+"$dynmo" reproduce nothing 2>err
+grep -q "^dynmo: unknown experiment 'nothing'; there are .*pruning" err || fail 'experiments are not named'
+refuse 2 "dynmo reproduce: unknown option '--figure'; did you mean '--figures'?" reproduce --figure d
+
+# Figures: all or nothing.
+if command -v gnuplot >/dev/null; then
+    "$dynmo" reproduce --figures figures >out || fail 'reproduce --figures'
+    cmp -s out table || fail 'the table depends on --figures'
+    for figure in 1 3; do
+        head -n 1 "figures/figure-$figure.svg" | grep -q '^<svg' || fail "figure-$figure"
+    done
+    : >file
+    refuse 1 'file: Not a directory' reproduce pruning --figures file
+    refuse 1 'none/figures: No such file or directory' reproduce pruning --figures none/figures
+fi
+PATH=/nonexistent "$dynmo" reproduce pruning --figures other 2>err
+[ $? -eq 2 ] || fail 'no gnuplot: exit status'
+echo 'dynmo: no gnuplot on PATH, so no pictures' | cmp -s - err || fail 'no gnuplot: message'
+[ ! -e other ] || fail 'a folder without figures is left behind'
+exit "$failed"
