@@ -19,7 +19,8 @@ typedef struct bal_cost_source {
                             // it only says that numbers differ, as those of a recorded trace do
 
     /// Costs of iteration >= 0. *changed: they may differ from those of the call before (always
-    /// true at the first call). costs is borrowed until the next call.
+    /// true at the first call); if the source announces changes, the model has changed, and numbers
+    /// may differ where it has not. costs is borrowed until the next call.
     status (*costs_at)(void *context, int iteration, bal_layer_costs *costs, bool *changed,
                        error_message *err);
 } bal_cost_source;

@@ -23,6 +23,7 @@ status sim_training_costs_init(sim_training_costs *costs, const sim_training *tr
         .replica_count = training->source_count,
         .replicas = arena_array(memory, replicas, sizeof *made.replicas),
         .fetched = arena_array(memory, replicas, sizeof *made.fetched),
+        .copies = arena_array(memory, replicas, sizeof *made.copies),
         .seen_bytes = arena_array(memory, replicas * 3 * layers, sizeof *made.seen_bytes),
         .column_memory = arena_create(1 << 20),
         .measured_memory = {arena_create(1 << 16), arena_create(1 << 16)},
@@ -32,8 +33,8 @@ status sim_training_costs_init(sim_training_costs *costs, const sim_training *tr
         made.rank_time_factor = arena_array(memory, ranks, sizeof *made.rank_time_factor);
     }
     *costs = made;
-    if (made.replicas == NULL || made.fetched == NULL || made.seen_bytes == NULL ||
-        made.column_memory == NULL || made.measured_memory[0] == NULL ||
+    if (made.replicas == NULL || made.fetched == NULL || made.copies == NULL ||
+        made.seen_bytes == NULL || made.column_memory == NULL || made.measured_memory[0] == NULL ||
         made.measured_memory[1] == NULL ||
         (training->slow_rank_count > 0 && made.rank_time_factor == NULL)) {
         return no_memory(costs, err);
@@ -46,6 +47,9 @@ status sim_training_costs_init(sim_training_costs *costs, const sim_training *tr
 
 void sim_training_costs_free(sim_training_costs *costs)
 {
+    for (int replica = 0; costs->copies != NULL && replica < costs->replica_count; replica++) {
+        sim_costs_copy_free(&costs->copies[replica]);
+    }
     arena_destroy(costs->column_memory);
     arena_destroy(costs->measured_memory[0]);
     arena_destroy(costs->measured_memory[1]);
@@ -209,6 +213,22 @@ static bool update_speeds(sim_training_costs *costs)
     return has_changed;
 }
 
+/// Whether the numbers of a source may be others than before. What a source announces is a change
+/// of the model; where it announces none, two iterations are compared. The first of a quiet stretch
+/// is taken for new, so that models which change in every iteration are never copied.
+static status compare(sim_training_costs *costs, int replica, bool changed, bool *differs,
+                      error_message *err)
+{
+    sim_costs_copy *copy = &costs->copies[replica];
+    const bal_layer_costs *layers = &costs->fetched[replica];
+    const bool announces = costs->training->sources[replica].announces_changes;
+    const bool is_start = costs->iteration == 0;
+    *differs = changed || (announces && !sim_costs_copy_equals(copy, layers));
+    if (!announces || !*differs) return STATUS_OK;
+    copy->is_taken = false;
+    return changed && !is_start ? STATUS_OK : sim_costs_copy_take(copy, layers, err);
+}
+
 /// Asks every source for its costs of the iteration.
 ///
 /// @param has_changed out: some source's are others than before
@@ -220,9 +240,11 @@ static status ask_sources(sim_training_costs *costs, bool *has_changed, error_me
     for (int replica = 0; replica < costs->replica_count; replica++) {
         const bal_cost_source *source = &costs->training->sources[replica];
         bool changed = false;
+        bool differs = false;
         TRY(source->costs_at(source->context, costs->iteration, &costs->fetched[replica], &changed,
                              err));
-        *has_changed = *has_changed || changed;
+        TRY(compare(costs, replica, changed, &differs, err));
+        *has_changed = *has_changed || differs;
         if (changed && source->announces_changes && !is_start) costs->is_announced = true;
     }
     return STATUS_OK;

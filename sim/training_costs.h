@@ -5,6 +5,7 @@
 #include "balance/layer_costs.h"
 #include "base/arena.h"
 #include "base/status.h"
+#include "sim/costs_copy.h"
 #include "sim/training.h"
 
 #include <stdbool.h>
@@ -29,6 +30,8 @@ typedef struct sim_training_costs {
     sim_batch batch;           // of the iteration
     bal_layer_costs *replicas; // [replica_count] of the iteration: one column or played_count
     bal_layer_costs *fetched;  // [replica_count] scratch: as the sources give them
+    sim_costs_copy *copies; // [replica_count] of sources that announce changes of the model, and do
+                            // not say whether numbers differ
     double *rank_time_factor;  // [machine.rank_count] of the iteration, or NULL: no rank is slow
     int64_t *seen_bytes;       // [replica_count][3][layer_count] state, activations, gradients
     bool has_new_bytes;        // they are others than in the iteration before

@@ -136,6 +136,28 @@ static void foresight_sees_how_slow_a_rank_will_be(void **state)
     free(table);
 }
 
+static void numbers_may_differ_where_no_change_is_announced(void **state)
+{
+    (void)state;
+    table_source *table = swinging_load(6);
+    memcpy(table->forward[4], table->forward[5], sizeof table->forward[4]);
+    table->is_quiet = true;
+    kept all = {0};
+    const sim_training training = two_ranks(table, 6, "on-change", &all);
+
+    const sim_training_result result = replay(&training);
+
+    // Under the plan of the start: 300 and 300, then 100 and 500.
+    const int64_t expected_ns[] = {900, 1100, 900, 1100, 1100, 1100};
+    for (int iteration = 0; iteration < 6; iteration++) {
+        assert_int_equal(all.iterations[iteration].iteration_ns, expected_ns[iteration]);
+        assert_false(all.iterations[iteration].changed);
+    }
+    assert_int_equal(result.decision_count, 0);
+    assert_int_equal(result.simulated_count, 4);
+    free(table);
+}
+
 static void profiling_is_charged_where_a_decision_looks(void **state)
 {
     (void)state;
@@ -224,6 +246,7 @@ int main(void)
         cmocka_unit_test(a_profile_comes_an_iteration_late),
         cmocka_unit_test(foresight_has_the_right_plan_in_every_iteration),
         cmocka_unit_test(foresight_sees_how_slow_a_rank_will_be),
+        cmocka_unit_test(numbers_may_differ_where_no_change_is_announced),
         cmocka_unit_test(profiling_is_charged_where_a_decision_looks),
         cmocka_unit_test(the_parts_sum_to_the_iteration),
     };
