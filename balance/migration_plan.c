@@ -137,8 +137,16 @@ static void add_group(planner *at, int group, bool *is_listed)
     at->group_count++;
 }
 
-/// The order in which places try ranks: by number; where ranks may have any order, first as the
-/// plan in force has them.
+static bool is_rising(const bal_placed_partition *plan)
+{
+    for (int place = 1; plan->machine_rank != NULL && place < plan->rank_count; place++) {
+        if (plan->machine_rank[place] < plan->machine_rank[place - 1]) return false;
+    }
+    return true;
+}
+
+/// The order in which places try ranks: by number; where ranks may have any order and those in
+/// force have another one, first these in theirs.
 static status list_groups(planner *at)
 {
     const int ranks = at->question->machine->rank_count;
@@ -146,9 +154,9 @@ static status list_groups(planner *at)
     at->group_rank = arena_array(at->memory, (size_t)ranks, sizeof *at->group_rank);
     bool *is_listed = arena_array(at->memory, (size_t)ranks, sizeof *is_listed);
     if (at->group_rank == NULL || is_listed == NULL) return no_memory(at);
-    for (int place = 0; at->options->relabels && place < before->rank_count; place++) {
-        const int rank = before->machine_rank != NULL ? before->machine_rank[place] : place;
-        add_group(at, rank / at->group_size, is_listed);
+    const bool by_place = at->options->relabels && !is_rising(before);
+    for (int place = 0; by_place && place < before->rank_count; place++) {
+        add_group(at, before->machine_rank[place] / at->group_size, is_listed);
     }
     for (int group = 0; group < ranks / at->group_size; group++) {
         add_group(at, group, is_listed);

@@ -1,0 +1,353 @@
+/// What a migration must never do, over thousands of random runs. A run is a sequence of plans of
+/// the same layers: rebalanced, on fewer ranks, on more, on other ranks. The steps of every
+/// migration are applied one by one to a table of owners.
+///
+/// At every moment every layer exists exactly once and no rank holds more than its cap, counting a
+/// layer on both of its ranks while it is under way; at the end it is on the rank that the plan
+/// says, and stages are in model order.
+#include "balance/balancer.h"
+#include "balance/migration_plan.h"
+#include "base/rng.h"
+#include "tests/assert_close.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { RUNS = 4000, PLANS = 6, LAYERS = 24, RANKS = 8 };
+
+/// A run: what stays the same, and where the layers are.
+typedef struct run {
+    uint64_t seed;
+    rng random;
+    int layer_count;
+    bal_machine machine;
+    int64_t cap;
+    int64_t time_ns[LAYERS];
+    int64_t state_bytes[LAYERS];
+    int64_t message_bytes[LAYERS];
+    int owner[LAYERS];
+    int first_layer[RANKS + 1]; // of the plan in force
+    int machine_rank[RANKS];
+    int rank_count;
+    arena *memory;
+} run;
+
+typedef struct tally {
+    int migrations;
+    int moves;
+    int shrunk;
+    int grown;
+    int relabelled;
+    int detours;
+    int stuck; // no order fits: the plan in force stays
+} tally;
+
+static bal_layer_costs layers_of(const run *at)
+{
+    return (bal_layer_costs){.layer_count = at->layer_count,
+                             .microbatch_count = 1,
+                             .forward_ns = at->time_ns,
+                             .state_bytes = at->state_bytes,
+                             .message_bytes = at->message_bytes};
+}
+
+static bal_placed_partition in_force(const run *at)
+{
+    return (bal_placed_partition){.first_layer = at->first_layer,
+                                  .rank_count = at->rank_count,
+                                  .chunk_count = 1,
+                                  .machine_rank = at->machine_rank};
+}
+
+static int64_t held_by(const run *at, int rank)
+{
+    int64_t bytes = 0;
+    for (int layer = 0; layer < at->layer_count; layer++) {
+        if (at->owner[layer] == rank) bytes += at->state_bytes[layer];
+    }
+    return bytes;
+}
+
+static int pick(run *at, int low, int high)
+{
+    return (int)rng_between(&at->random, low, high);
+}
+
+static void start_run(run *at, uint64_t seed)
+{
+    arena *memory = at->memory;
+    memset(at, 0, sizeof *at);
+    at->memory = memory;
+    at->seed = seed;
+    at->random = rng_init(seed, 7);
+    at->layer_count = pick(at, 3, LAYERS);
+    at->machine = (bal_machine){.rank_count = pick(at, 2, RANKS),
+                                .ranks_per_node = pick(at, 1, 4),
+                                .intra_node = {pick(at, 0, 50), 2000000000},
+                                .inter_node = {pick(at, 0, 50), 300000000}};
+    int64_t total = 0;
+    int64_t largest = 0;
+    for (int layer = 0; layer < at->layer_count; layer++) {
+        at->state_bytes[layer] = pick(at, 0, 3) == 0 ? pick(at, 0, 400) : pick(at, 90, 110);
+        at->message_bytes[layer] = pick(at, 0, 20);
+        total += at->state_bytes[layer];
+        if (at->state_bytes[layer] > largest) largest = at->state_bytes[layer];
+    }
+    // From barely enough for a plan on all ranks to plenty.
+    at->cap = total / at->machine.rank_count + largest / 2 + pick(at, 0, (int)total / 3);
+    at->rank_count = at->machine.rank_count < at->layer_count ? at->machine.rank_count : 1;
+    at->machine.rank_memory_bytes = at->cap;
+}
+
+/// Applies the steps and looks at every moment.
+static void apply(run *at, const bal_migration_steps *steps)
+{
+    int wave_rank[RANKS];
+    for (int rank = 0; rank < RANKS; rank++) {
+        wave_rank[rank] = -1;
+    }
+    for (int index = 0; index < steps->step_count; index++) {
+        const bal_migration_step *step = &steps->step[index];
+        const int64_t bytes = at->state_bytes[step->layer];
+        if (at->owner[step->layer] != step->from || step->from == step->to) {
+            fail_msg("seed %d: step %d sends layer %d from rank %d, it is on %d", (int)at->seed,
+                     index, step->layer, step->from, at->owner[step->layer]);
+        }
+        const int64_t during = held_by(at, step->to) + bytes; // the sender still has it
+        if (during > at->cap || during > steps->peak_bytes[step->to]) {
+            fail_msg("seed %d: step %d fills rank %d with %d bytes, cap %d", (int)at->seed, index,
+                     step->to, (int)during, (int)at->cap);
+        }
+        at->owner[step->layer] = step->to;
+        assert_true(wave_rank[step->from] < step->wave && wave_rank[step->to] < step->wave);
+        assert_true(step->wave < steps->wave_count);
+        wave_rank[step->from] = step->wave;
+        wave_rank[step->to] = step->wave;
+    }
+}
+
+/// The same by whole waves: all receivers have memory before any sender frees its own.
+static void check_waves(const run *at, const int *start, const bal_migration_steps *steps)
+{
+    run copy = *at;
+    memcpy(copy.owner, start, sizeof copy.owner);
+    for (int wave = 0; wave < steps->wave_count; wave++) {
+        for (int index = 0; index < steps->step_count; index++) {
+            const bal_migration_step *step = &steps->step[index];
+            if (step->wave != wave) continue;
+            assert_int_equal(copy.owner[step->layer], step->from);
+            assert_true(held_by(&copy, step->to) + copy.state_bytes[step->layer] <= copy.cap);
+        }
+        for (int index = 0; index < steps->step_count; index++) {
+            if (steps->step[index].wave == wave) {
+                copy.owner[steps->step[index].layer] = steps->step[index].to;
+            }
+        }
+    }
+    assert_memory_equal(copy.owner, at->owner, sizeof copy.owner);
+}
+
+static void check_plan(const run *at, const bal_placed_partition *plan)
+{
+    assert_int_equal(plan->first_layer[0], 0);
+    assert_int_equal(plan->first_layer[plan->rank_count], at->layer_count);
+    bool used[RANKS] = {false};
+    for (int place = 0; place < plan->rank_count; place++) {
+        const int rank = plan->machine_rank[place];
+        assert_true(rank >= 0 && rank < at->machine.rank_count && !used[rank]);
+        used[rank] = true;
+        for (int layer = plan->first_layer[place]; layer < plan->first_layer[place + 1]; layer++) {
+            if (at->owner[layer] != rank) {
+                fail_msg("seed %d: layer %d is on rank %d, the plan says %d", (int)at->seed, layer,
+                         at->owner[layer], rank);
+            }
+        }
+    }
+}
+
+static void check_times(run *at, const bal_migration *migration, const bal_migration_steps *steps)
+{
+    const bal_layer_costs layers = layers_of(at);
+    int64_t finish = -1;
+    int64_t late = -1;
+    int64_t release[RANKS];
+    int64_t largest = 0;
+    for (int rank = 0; rank < RANKS; rank++) {
+        release[rank] = pick(at, 0, 500);
+        if (rank < at->machine.rank_count && release[rank] > largest) largest = release[rank];
+    }
+    assert_int_equal(
+        bal_migration_finish_ns(steps, &layers, &at->machine, NULL, at->memory, &finish, NULL),
+        STATUS_OK);
+    assert_int_equal(
+        bal_migration_finish_ns(steps, &layers, &at->machine, release, at->memory, &late, NULL),
+        STATUS_OK);
+    // No rank is done before its own transfers; a detour may use faster links.
+    if (steps->detour_count == 0) {
+        assert_true(finish >= migration->time_ns);
+        assert_int_equal(steps->bytes, migration->bytes);
+    }
+    assert_true(late >= finish && late <= largest + finish);
+}
+
+/// Moves to the plan if an order of the transfers fits.
+static void migrate(run *at, const bal_migration_choice *choice, tally *seen)
+{
+    const bal_layer_costs layers = layers_of(at);
+    const bal_placed_partition before = in_force(at);
+    bal_migration_steps steps;
+    error_message err = {0};
+    const status ordered = bal_migration_order(&before, &choice->migration, &layers, &at->machine,
+                                               NULL, at->memory, &steps, &err);
+    if (ordered == STATUS_INFEASIBLE) {
+        assert_non_null(strstr(err.message, "cannot go from rank"));
+        seen->stuck++;
+        return;
+    }
+    assert_int_equal(ordered, STATUS_OK);
+    int start[LAYERS];
+    memcpy(start, at->owner, sizeof start);
+    assert_true(steps.step_count == choice->migration.layer_count + steps.detour_count);
+    apply(at, &steps);
+    check_waves(at, start, &steps);
+    check_plan(at, &choice->plan);
+    check_times(at, &choice->migration, &steps);
+    seen->migrations++;
+    seen->moves += choice->migration.layer_count;
+    seen->shrunk += choice->plan.rank_count < at->rank_count;
+    seen->grown += choice->plan.rank_count > at->rank_count;
+    seen->detours += steps.detour_count;
+    for (int place = 1; place < choice->plan.rank_count; place++) {
+        if (choice->plan.machine_rank[place] > choice->plan.machine_rank[place - 1]) continue;
+        seen->relabelled++;
+        break;
+    }
+    at->rank_count = choice->plan.rank_count;
+    memcpy(at->first_layer, choice->plan.first_layer,
+           ((size_t)at->rank_count + 1) * sizeof *at->first_layer);
+    memcpy(at->machine_rank, choice->plan.machine_rank,
+           (size_t)at->rank_count * sizeof *at->machine_rank);
+}
+
+/// New loads, another number of ranks at times, other options: one decision of a controller.
+static void decide(run *at, tally *seen)
+{
+    const int most =
+        at->machine.rank_count < at->layer_count ? at->machine.rank_count : at->layer_count;
+    for (int layer = 0; layer < at->layer_count; layer++) {
+        at->time_ns[layer] = pick(at, 0, 4) == 0 ? 0 : pick(at, 1, 1000);
+    }
+    int64_t caps[RANKS];
+    for (int rank = 0; rank < RANKS; rank++) {
+        caps[rank] = at->cap;
+    }
+    const int ranks = pick(at, 0, 1) == 0 ? at->rank_count : pick(at, 1, most);
+    const bal_problem problem = {.layers = layers_of(at),
+                                 .stage_count = ranks,
+                                 .stage_memory_bytes = caps,
+                                 .microbatch_count = 4};
+    const bal_placed_partition before = in_force(at);
+    bal_migration_options options = {.slack_ratio = pick(at, 0, 2) * 0.05,
+                                     .relabels = pick(at, 0, 1) == 1,
+                                     .hysteresis_ratio = pick(at, 0, 3) == 0 ? 0.1 : 0,
+                                     .neighbour_iterations = pick(at, 0, 2)};
+    bal_answer answer;
+    bal_migration_choice choice;
+    error_message err = {0};
+    const status balanced =
+        bal_balance(bal_balancer_find("partition"), &problem, at->memory, &answer, &err);
+    if (balanced == STATUS_INFEASIBLE) return; // so few ranks have too little memory
+    assert_int_equal(balanced, STATUS_OK);
+    const bal_migration_question question = {.problem = &problem,
+                                             .first_layer = answer.first_layer,
+                                             .before = &before,
+                                             .machine = &at->machine};
+    assert_int_equal(bal_migration_plan(&question, &options, at->memory, &choice, &err), STATUS_OK);
+    migrate(at, &choice, seen);
+}
+
+/// Any plan at all that fits the caps: stages swap ranks, memory is full, orders get hard.
+static void wander(run *at, tally *seen)
+{
+    const int most =
+        at->machine.rank_count < at->layer_count ? at->machine.rank_count : at->layer_count;
+    const int ranks = pick(at, 1, most);
+    int cuts[RANKS + 1] = {0};
+    int machine_rank[RANKS];
+    for (int rank = 0; rank < RANKS; rank++) {
+        machine_rank[rank] = rank;
+    }
+    for (int last = at->machine.rank_count - 1; last > 0; last--) {
+        const int other = pick(at, 0, last);
+        const int swap = machine_rank[last];
+        machine_rank[last] = machine_rank[other];
+        machine_rank[other] = swap;
+    }
+    for (int place = 0; place < ranks; place++) { // each takes as much as fits, or a little less
+        int64_t bytes = 0;
+        int end = cuts[place];
+        while (end < at->layer_count && bytes + at->state_bytes[end] <= at->cap) {
+            bytes += at->state_bytes[end++];
+        }
+        cuts[place + 1] = end - pick(at, 0, end - cuts[place] > 2 ? 1 : 0);
+    }
+    if (cuts[ranks] < at->layer_count) return;
+    const bal_placed_partition before = in_force(at);
+    const bal_layer_costs layers = layers_of(at);
+    bal_migration_choice choice = {.plan = {.first_layer = cuts,
+                                            .rank_count = ranks,
+                                            .chunk_count = 1,
+                                            .machine_rank = machine_rank}};
+    assert_int_equal(bal_migration_between(&before, &choice.plan, &layers, &at->machine, at->memory,
+                                           &choice.migration, NULL),
+                     STATUS_OK);
+    migrate(at, &choice, seen);
+}
+
+static bool place_start(run *at)
+{
+    const int ranks = at->rank_count;
+    for (int place = 0; place < ranks; place++) {
+        at->first_layer[place] = place * at->layer_count / ranks;
+        at->machine_rank[place] = place;
+    }
+    at->first_layer[ranks] = at->layer_count;
+    const bal_placed_partition plan = in_force(at);
+    bal_placed_owners(&plan, at->owner);
+    for (int rank = 0; rank < at->machine.rank_count; rank++) {
+        if (held_by(at, rank) > at->cap) return false;
+    }
+    return true;
+}
+
+static void every_layer_exists_once_at_every_moment_and_memory_holds(void **state)
+{
+    (void)state;
+    tally seen = {0};
+    run *at = &(run){.memory = arena_create(1 << 16)};
+    for (uint64_t seed = 1; seed <= RUNS; seed++) {
+        start_run(at, seed);
+        if (!place_start(at)) continue;
+        for (int plan = 0; plan < PLANS; plan++) {
+            arena_reset(at->memory);
+            pick(at, 0, 1) == 0 ? decide(at, &seen) : wander(at, &seen);
+        }
+    }
+    arena_destroy(at->memory);
+    print_message("%d migrations of %d moves: %d shrank, %d grew, %d out of order, %d detours, %d "
+                  "without an order\n",
+                  seen.migrations, seen.moves, seen.shrunk, seen.grown, seen.relabelled,
+                  seen.detours, seen.stuck);
+    assert_true(seen.migrations > RUNS && seen.shrunk > 0 && seen.grown > 0);
+    assert_true(seen.relabelled > 0 && seen.detours > 0 && seen.stuck > 0);
+    assert_true(seen.stuck < seen.migrations / 10);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_layer_exists_once_at_every_moment_and_memory_holds),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
