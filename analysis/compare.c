@@ -203,7 +203,11 @@ static const ana_row *baseline_row(const ana_row *rows, int row_count, const cha
 static ana_balancing baseline(const char *name)
 {
     const bal_balancer *balancer = bal_balancer_find(name);
-    return (ana_balancing){.balancer = balancer, .weight = balancer->weight, .label = name};
+    return (ana_balancing){.balancer = balancer,
+                           .weight = balancer->weight,
+                           .migration = bal_migration_options_default(),
+                           .repack = {.options = bal_repack_options_default()},
+                           .label = name};
 }
 
 static bool has_row(const ana_study *study, const char *name)

@@ -111,7 +111,7 @@ static void write_course(const ana_course *course, json_writer *writer)
 static void write_dynamics(const ana_row *row, json_writer *writer)
 {
     json_put_string(writer, "information", bal_information_names[row->balancing->information]);
-    json_put_string(writer, "repack", ana_repack_kind_name(row->balancing->repack.options.kind));
+    json_put_string(writer, "repack", bal_repack_names[row->balancing->repack.options.kind]);
     write_course(&row->course, writer);
     if (!row->result.executable) return;
     json_write_key(writer, "total_ns_by_information");

@@ -39,6 +39,9 @@ static void fill_training(ana_setup *setup, arena *memory)
     }
     add_default(setup, memory, "training.decision_ns", "0 ns");
     add_default(setup, memory, "training.optimizer_step_ns", "0 ns");
+    if (study->parallel.data > 1) {
+        add_default(setup, memory, "training.reduction_overlap", "none");
+    }
     add_default(setup, memory, "training.step", "barrier");
     if (json_is_missing(study->dynamism)) {
         add_default(setup, memory, "dynamism.change_ratio", "0.25");

@@ -8,7 +8,8 @@ static status open_traced_model(ana_setup *setup, arena *memory, error_message *
 {
     const ana_study *study = setup->study;
     const model_training training = {.sequence_length = study->sequence_length,
-                                     .microbatch_size = study->microbatch_size};
+                                     .microbatch_size = study->microbatch_size,
+                                     .parallel = study->parallel};
     const model_costs *costs = &setup->model_costs;
     const int layer_count = setup->source.layer_count;
     TRY(model_costs_from_files(study->trace_model,

@@ -78,25 +78,14 @@ static status check_cluster(const ana_setup *setup, error_message *err)
 /// Fills in how many ranks a row releases at once, now that nodes are known.
 static status settle_repack(const ana_setup *setup, ana_balancing *row, error_message *err)
 {
-    const ana_study *study = setup->study;
-    const int per_node = setup->machine.ranks_per_node;
     bal_repack_options *options = &row->repack.options;
+    error_message inner = {0};
     if (options->kind == BAL_REPACK_NONE) return STATUS_OK;
-    if (options->rank_count_min > study->stage_count) {
-        return error_set(err, STATUS_INVALID,
-                         "%s: %s: repack.min_ranks %d exceeds pipeline.stages %d", study->path,
-                         row->label, options->rank_count_min, study->stage_count);
-    }
-    if (options->target_rank_count > study->stage_count) {
-        return error_set(err, STATUS_INVALID, "%s: %s: repack.target %d exceeds pipeline.stages %d",
-                         study->path, row->label, options->target_rank_count, study->stage_count);
-    }
-    if (!row->repack.by_node) return STATUS_OK;
-    options->rank_unit = per_node;
-    if (study->stage_count % per_node == 0) return STATUS_OK;
-    return error_set(err, STATUS_INFEASIBLE,
-                     "%s: %s: repack.unit node: a pipeline of %d ranks does not fill nodes of %d",
-                     study->path, row->label, study->stage_count, per_node);
+    if (row->repack.by_node) options->rank_unit = setup->machine.ranks_per_node;
+    const status checked = bal_repack_options_check(options, &setup->machine, &inner);
+    if (checked == STATUS_OK) return STATUS_OK;
+    return error_set(err, checked, "%s: %.80s: repack: %.150s", setup->study->path, row->label,
+                     inner.message);
 }
 
 status ana_setup_open_machine(ana_setup *setup, arena *memory, error_message *err)

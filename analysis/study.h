@@ -95,13 +95,6 @@ typedef struct ana_study {
     json_document *document; // names above are borrowed from it or from the arena
 } ana_study;
 
-/// As files spell it: "none", "throughput", "gpu-time", "published", "coded", "first-fit",
-/// "best-fit", "round-robin", "halving". Static storage.
-const char *ana_repack_kind_name(bal_repack_kind kind);
-
-/// "release", "replicate", "lend". Static storage.
-const char *ana_released_use_name(bal_released_use use);
-
 /// Reads a study file. Release with ana_study_close.
 ///
 /// @param trace_path, model, hardware overrides from the command line; NULL: as the file says.

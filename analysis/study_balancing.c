@@ -54,9 +54,8 @@ static const char *label_of(const ana_balancing *row, arena *memory)
              profile ? "" : bal_information_names[row->information],
              row->estimates_speed ? " speed" : "", slack, migration->relabels ? " relabel" : "",
              migration->overlaps ? " overlap" : "", hysteresis, packs ? " repack " : "",
-             packs ? ana_repack_kind_name(row->repack.options.kind) : "",
-             packs && !releases ? " " : "",
-             packs && !releases ? ana_released_use_name(row->repack.options.use) : "");
+             packs ? bal_repack_names[row->repack.options.kind] : "", packs && !releases ? " " : "",
+             packs && !releases ? bal_released_names[row->repack.options.use] : "");
     return arena_string(memory, label);
 }
 
@@ -95,14 +94,17 @@ static status read_policy(const ana_reading *reading, json_value policy, ana_bal
 static status read_migration(const ana_reading *reading, json_value object, const char *section,
                              bal_migration_options *migration)
 {
-    static const char *const keys[] = {"slack", "relabel", "overlap", "hysteresis"};
+    static const char *const keys[] = {"slack", "relabel", "overlap", "hysteresis",
+                                       "neighbour_iterations"};
     if (json_is_missing(object)) return STATUS_OK;
     TRY(json_check_keys(object, keys, ANA_COUNT_OF(keys), reading->err));
     TRY(ana_read_double(reading, object, section, "slack", 0, 10, &migration->slack_ratio));
     TRY(ana_read_bool(reading, object, section, "relabel", &migration->relabels));
     TRY(ana_read_bool(reading, object, section, "overlap", &migration->overlaps));
-    return ana_read_double(reading, object, section, "hysteresis", 0, 1,
-                           &migration->hysteresis_ratio);
+    TRY(ana_read_double(reading, object, section, "hysteresis", 0, 0.999,
+                        &migration->hysteresis_ratio));
+    return ana_read_int(reading, object, section, "neighbour_iterations", "", 0, ANA_ITERATIONS_MAX,
+                        &migration->neighbour_iterations);
 }
 
 /// What only a row whose plan may change can have; an owner per layer has no stages to choose from.
@@ -154,7 +156,8 @@ static status read_balancing(const ana_reading *reading, json_value object, int 
 {
     static const char *const keys[] = {"balancer",  "policy", "by",     "information",
                                        "migration", "speed",  "repack", "label"};
-    ana_balancing row = {0};
+    ana_balancing row = {.migration = bal_migration_options_default(),
+                         .repack = {.options = bal_repack_options_default()}};
     int weight = 0;
     char section[32];
     snprintf(section, sizeof section, "balancing[%d]", index);
@@ -177,7 +180,10 @@ static status default_balancings(const ana_reading *reading, json_value root)
     for (int index = 0; index < ANA_COUNT_OF(still); index++) {
         const bal_balancer *balancer = bal_balancer_find(still[index]);
         TRY(add_balancing(reading, root,
-                          (ana_balancing){.balancer = balancer, .weight = balancer->weight}));
+                          (ana_balancing){.balancer = balancer,
+                                          .weight = balancer->weight,
+                                          .migration = bal_migration_options_default(),
+                                          .repack = {.options = bal_repack_options_default()}}));
     }
     for (int index = 0; index < ANA_COUNT_OF(dynamic); index++) {
         const bal_balancer *balancer = bal_balancer_find(dynamic[index]);
@@ -185,6 +191,7 @@ static status default_balancings(const ana_reading *reading, json_value root)
                           (ana_balancing){.balancer = balancer,
                                           .weight = balancer->weight,
                                           .policy = {.kind = BAL_POLICY_ON_CHANGE},
+                                          .migration = bal_migration_options_default(),
                                           .repack = reading->study->repack}));
     }
     return STATUS_OK;

@@ -2,60 +2,27 @@
 
 #include "balance/schedule.h"
 
-static const char *const kind_names[] = {
-    [BAL_REPACK_NONE] = "none",         [BAL_REPACK_THROUGHPUT] = "throughput",
-    [BAL_REPACK_GPU_TIME] = "gpu-time", [BAL_REPACK_PUBLISHED] = "published",
-    [BAL_REPACK_CODED] = "coded",       [BAL_REPACK_FIRST_FIT] = "first-fit",
-    [BAL_REPACK_BEST_FIT] = "best-fit", [BAL_REPACK_ROUND_ROBIN] = "round-robin",
-    [BAL_REPACK_HALVING] = "halving",
-};
-_Static_assert(sizeof kind_names / sizeof kind_names[0] == BAL_REPACK_COUNT, "a name each");
-
-static const char *const use_names[] = {
-    [BAL_RELEASED_RELEASE] = "release",
-    [BAL_RELEASED_REPLICATE] = "replicate",
-    [BAL_RELEASED_LEND] = "lend",
-};
-_Static_assert(sizeof use_names / sizeof use_names[0] == BAL_RELEASED_COUNT, "a name each");
-
-const char *ana_repack_kind_name(bal_repack_kind kind)
+static bool looks_at_times(bal_repack_kind kind)
 {
-    return kind_names[kind];
+    return kind == BAL_REPACK_THROUGHPUT || kind == BAL_REPACK_GPU_TIME;
 }
 
-const char *ana_released_use_name(bal_released_use use)
-{
-    return use_names[use];
-}
-
-static const ana_repack defaults = {
-    .options = {.kind = BAL_REPACK_NONE,
-                .tolerance_ratio = 0.02,
-                .rank_count_min = 1,
-                .rank_unit = 1,
-                .load_threshold_ratio = 1,
-                .grow_ratio = 0.05,
-                .use = BAL_RELEASED_RELEASE},
-};
-
-/// The paper's own kinds are told where to stop, and when to begin; the others find out.
+/// The historical kinds look at memory and are told where to begin and to stop; the others find out
+/// from times.
 static status check_keys_of_kind(const ana_reading *reading, json_value object,
-                                 const bal_repack_options *options)
+                                 bal_repack_kind kind)
 {
-    static const char *const keys[] = {"target", "threshold"};
-    const bool has_target =
-        options->kind == BAL_REPACK_PUBLISHED || options->kind == BAL_REPACK_CODED;
-    for (int key = 0; key < ANA_COUNT_OF(keys) && !has_target; key++) {
-        const json_value member = json_member(object, keys[key]);
+    static const char *const of_memory[] = {"target", "threshold"};
+    static const char *const of_times[] = {"tolerance", "grow"};
+    const char *const *const refused = looks_at_times(kind) ? of_memory : of_times;
+    for (int key = 0; key < 2 && kind != BAL_REPACK_NONE; key++) {
+        const json_value member = json_member(object, refused[key]);
         if (json_is_missing(member)) continue;
         return json_error(member, STATUS_FORMAT, reading->err,
-                          "only 'published' and 'coded' have it, not '%s'",
-                          kind_names[options->kind]);
-    }
-    if (has_target && options->target_rank_count == 0) {
-        return json_error(object, STATUS_FORMAT, reading->err,
-                          "'%s' needs 'target', the number of ranks to pack onto",
-                          kind_names[options->kind]);
+                          "'%s' looks at %s, and has '%s' and '%s'", bal_repack_names[kind],
+                          looks_at_times(kind) ? "times" : "memory",
+                          looks_at_times(kind) ? of_times[0] : of_memory[0],
+                          looks_at_times(kind) ? of_times[1] : of_memory[1]);
     }
     return STATUS_OK;
 }
@@ -63,19 +30,21 @@ static status check_keys_of_kind(const ana_reading *reading, json_value object,
 status ana_read_repack(const ana_reading *reading, json_value object, const char *section,
                        ana_repack *repack)
 {
-    static const char *const keys[] = {"kind",      "tolerance", "unit", "min_ranks",   "target",
-                                       "threshold", "grow",      "use",  "microbatches"};
+    static const char *const keys[] = {"kind",         "tolerance", "unit", "min_ranks",
+                                       "target",       "threshold", "grow", "use",
+                                       "microbatches", "op_fixed"};
     static const char *const units[] = {"rank", "node"};
     static const char *const choices[] = {"keep", "choose"};
     if (json_is_missing(object)) return STATUS_OK;
     TRY(json_check_keys(object, keys, ANA_COUNT_OF(keys), reading->err));
-    ana_repack result = defaults;
+    ana_repack result = {.options = bal_repack_options_default()};
     bal_repack_options *options = &result.options;
     int kind = -1;
     int use = (int)options->use;
     int unit = 0;
     int microbatches = 0;
-    TRY(ana_read_choice(reading, object, section, "kind", kind_names, BAL_REPACK_COUNT, &kind));
+    TRY(ana_read_choice(reading, object, section, "kind", bal_repack_names, BAL_REPACK_COUNT,
+                        &kind));
     if (kind < 0) {
         return json_error(object, STATUS_FORMAT, reading->err, "'kind' is missing");
     }
@@ -89,13 +58,15 @@ status ana_read_repack(const ana_reading *reading, json_value object, const char
     TRY(ana_read_double(reading, object, section, "threshold", 0, 1,
                         &options->load_threshold_ratio));
     TRY(ana_read_double(reading, object, section, "grow", 0, 10, &options->grow_ratio));
-    TRY(ana_read_choice(reading, object, section, "use", use_names, BAL_RELEASED_COUNT, &use));
+    TRY(ana_read_choice(reading, object, section, "use", bal_released_names, BAL_RELEASED_COUNT,
+                        &use));
     TRY(ana_read_choice(reading, object, section, "microbatches", choices, ANA_COUNT_OF(choices),
                         &microbatches));
     options->use = (bal_released_use)use;
     options->chooses_microbatches = microbatches == 1;
     result.by_node = unit == 1;
-    TRY(check_keys_of_kind(reading, object, options));
+    TRY(ana_read_double(reading, object, section, "op_fixed", 0, 1, &options->op_fixed_ratio));
+    TRY(check_keys_of_kind(reading, object, options->kind));
     *repack = result;
     return STATUS_OK;
 }

@@ -276,7 +276,7 @@ static void what_a_row_cannot_do_is_refused(void **state)
     assert_refused(ROW(ON_CHANGE ",\"migration\":{\"relabel\":1}"), STATUS_FORMAT,
                    ": balancing[0].migration.relabel: is not true or false");
     assert_refused(ROW(ON_CHANGE ",\"migration\":{\"hysteresis\":-0.1}"), STATUS_FORMAT,
-                   ": balancing[0].migration.hysteresis: -0.1 is outside [0, 1]");
+                   ": balancing[0].migration.hysteresis: -0.1 is outside [0, 0.999]");
     assert_refused(STUDY(STAGES ",\"balancing\":[{\"balancer\":\"diffusion-coded\"" ON_CHANGE
                                 ",\"migration\":{}}]"),
                    STATUS_FORMAT,
@@ -287,12 +287,13 @@ static void what_a_row_cannot_do_is_refused(void **state)
     assert_refused(ROW(ON_CHANGE ",\"repack\":{\"kind\":\"halve\"}"), STATUS_FORMAT,
                    ": balancing[0].repack.kind: 'halve' is not one of none, throughput, gpu-time, "
                    "published, coded, first-fit, best-fit, round-robin, halving");
-    assert_refused(ROW(ON_CHANGE ",\"repack\":{\"kind\":\"coded\"}"), STATUS_FORMAT,
-                   ": balancing[0].repack: 'coded' needs 'target', the number of ranks to pack "
-                   "onto");
-    assert_refused(ROW(ON_CHANGE ",\"repack\":{\"kind\":\"gpu-time\",\"target\":2}"), STATUS_FORMAT,
-                   ": balancing[0].repack.target: only 'published' and 'coded' have it, not "
-                   "'gpu-time'");
+    assert_refused(
+        ROW(ON_CHANGE ",\"repack\":{\"kind\":\"gpu-time\",\"target\":2}"), STATUS_FORMAT,
+        ": balancing[0].repack.target: 'gpu-time' looks at times, and has 'tolerance' and "
+        "'grow'");
+    assert_refused(ROW(ON_CHANGE ",\"repack\":{\"kind\":\"coded\",\"tolerance\":2}"), STATUS_FORMAT,
+                   ": balancing[0].repack.tolerance: 'coded' looks at memory, and has 'target' and "
+                   "'threshold'");
     assert_refused(STUDY(STAGES ",\"repack\":{\"kind\":\"throughput\",\"unit\":\"rack\"}"),
                    STATUS_FORMAT, ": repack.unit: 'rack' is not one of rank, node");
 }
