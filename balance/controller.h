@@ -57,7 +57,7 @@ typedef struct bal_profile {
 typedef enum bal_action {
     BAL_ACTION_KEEP,
     BAL_ACTION_REBALANCE, ///< other layers on the same ranks
-    BAL_ACTION_REPACK,    ///< another number of ranks
+    BAL_ACTION_REPACK,    ///< another number of ranks, or of microbatches
     BAL_ACTION_COUNT
 } bal_action;
 
@@ -72,11 +72,12 @@ typedef enum bal_reason {
     BAL_REASON_SHRINK,    ///< re-packing: fewer ranks do
     BAL_REASON_GROW,      ///< re-packing: load has returned
     BAL_REASON_SAME,      ///< asked; the plan in force is (nearly) as good
+    BAL_REASON_NO_ROOM,   ///< asked; no order of the moves keeps every rank within its memory
     BAL_REASON_COUNT
 } bal_reason;
 
 /// "keep", "rebalance", "repack" and "none", "start", "period", "change", "threshold", "regret",
-/// "shrink", "grow", "same", as files and tables spell them. Static storage.
+/// "shrink", "grow", "same", "no-room", as files and tables spell them. Static storage.
 extern const char *const bal_action_names[BAL_ACTION_COUNT];
 extern const char *const bal_reason_names[BAL_REASON_COUNT];
 
@@ -91,11 +92,11 @@ typedef struct bal_decision {
     const int *owner;          // [layer_count] rank, of a balancer without stages; else NULL; lives
                                // until the next call
     bal_migration migration;   // layer_count 0 where nothing moves; of owners without the list
-    int64_t migration_ns;      // exposed: beyond the end of the iteration; migration.time_ns where
-                               // nothing overlaps
-    int64_t predicted_ns;      // of an iteration under the plan, by the evaluator or the estimate
-                               // (iteration_estimate.h); -1: not predicted
-    int64_t bottleneck_ns;     // of the balancer's last answer, in the unit of the weight
+    int64_t migration_ns;  // exposed: beyond the end of the iteration. migration.time_ns, or with
+                           // memory caps or overlap until the last of the ordered moves ends
+    int64_t predicted_ns;  // of an iteration under the plan, by the evaluator or the estimate
+                           // (iteration_estimate.h); -1: not predicted
+    int64_t bottleneck_ns; // of the balancer's last answer, in the unit of the weight
     int64_t bottleneck_lower_bound_ns;
     int microbatch_count; // of one replica from the next iteration on; re-packing may change it
 } bal_decision;

@@ -214,6 +214,138 @@ static void a_failed_decision_names_the_iteration_and_keeps_the_plan(void **stat
     bal_controller_destroy(controller);
 }
 
+static void threshold_and_hysteresis_keep_what_gains_too_little(void **state)
+{
+    (void)state;
+    static const int64_t one_heavy[LAYERS] = {100, 100, 100, 300}; // 2 | 2 is 400, 3 | 1 is 300
+    static const struct {
+        const char *policy;
+        double hysteresis_ratio;
+        bool moves;
+    } rows[] = {
+        {"threshold:0.24", 0, true},     {"threshold:0.26", 0, false},
+        {"threshold:0", 0, true},        {"threshold:0.1", 0.26, false},
+        {"every-iteration", 0.24, true}, {"every-iteration", 0.26, false},
+    };
+    for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++) {
+        bal_controller_options options = options_with("partition", rows[row].policy);
+        options.migration.hysteresis_ratio = rows[row].hysteresis_ratio;
+        bal_controller *controller = started(&options, even_ns);
+
+        const bal_decision decision = observe(controller, 1, one_heavy);
+
+        assert_true(decision.was_asked);
+        assert_int_equal(decision.action, rows[row].moves ? BAL_ACTION_REBALANCE : BAL_ACTION_KEEP);
+        if (!rows[row].moves) assert_int_equal(decision.reason, BAL_REASON_SAME);
+        // Four microbatches under 1f1b: 300 + 4 * 300, and 200 + 4 * 400.
+        assert_int_equal(decision.predicted_ns, rows[row].moves ? 1500 : 1800);
+        bal_controller_destroy(controller);
+    }
+}
+
+static void a_threshold_of_nothing_still_wants_a_gain(void **state)
+{
+    (void)state;
+    const bal_controller_options options = options_with("partition", "threshold:0");
+    bal_controller *controller = started(&options, even_ns);
+    static const int64_t level_ns[LAYERS] = {100, 100, 0, 200}; // 2 | 2 and 3 | 1 are both 200
+
+    assert_int_equal(observe(controller, 1, level_ns).action, BAL_ACTION_KEEP);
+
+    bal_controller_destroy(controller);
+}
+
+/// Four microbatches of the slowest stage.
+static status play_slowest(void *context, const bal_layer_costs *layers,
+                           const bal_placed_partition *plan, int64_t *iteration_ns,
+                           error_message *err)
+{
+    (void)context;
+    (void)err;
+    *iteration_ns = 0;
+    for (int stage = 0; stage < bal_placed_stage_count(plan); stage++) {
+        int64_t load = 0;
+        for (int layer = plan->first_layer[stage]; layer < plan->first_layer[stage + 1]; layer++) {
+            load += layers->forward_ns[layer];
+        }
+        if (4 * load > *iteration_ns) *iteration_ns = 4 * load;
+    }
+    return STATUS_OK;
+}
+
+static void ranks_are_released_where_few_do_and_taken_back_when_load_returns(void **state)
+{
+    (void)state;
+    static const char *const policies[] = {"every-iteration", "shadow"};
+    static const int64_t light_ns[LAYERS] = {100, 30, 30, 30};
+    for (int index = 0; index < 2; index++) {
+        const bal_evaluator evaluator = {.iteration_ns = play_slowest};
+        bal_controller_options options = options_with("partition", policies[index]);
+        options.machine.rank_count = 4;
+        options.machine.ranks_per_node = 4;
+        options.evaluator = &evaluator;
+        options.repack.kind = BAL_REPACK_THROUGHPUT;
+        bal_controller *controller = started(&options, even_ns);
+
+        bal_decision decision = observe(controller, 0, even_ns);
+        assert_int_equal(decision.plan.rank_count, 4);
+        decision = observe(controller, 1, light_ns);
+
+        assert_int_equal(decision.action, BAL_ACTION_REPACK);
+        assert_int_equal(decision.reason, BAL_REASON_SHRINK);
+        assert_int_equal(decision.plan.rank_count, 2); // 100 | 90
+        assert_int_equal(decision.plan.first_layer[1], 1);
+        assert_int_equal(decision.predicted_ns, 400);
+        assert_int_equal(decision.migration.layer_count, 2);
+        assert_int_equal(observe(controller, 2, light_ns).action, BAL_ACTION_KEEP);
+        decision = observe(controller, 3, even_ns);
+        assert_int_equal(decision.reason, BAL_REASON_GROW);
+        assert_int_equal(decision.plan.rank_count, 4);
+        assert_int_equal(decision.migration.layer_count, 2);
+        bal_controller_destroy(controller);
+    }
+}
+
+static void relabelled_places_keep_layers_where_they_are(void **state)
+{
+    (void)state;
+    // From 3 | 1 to 1 | 3: layers 1 and 2 move, or with the places swapped the smaller 0 and 3.
+    static const int64_t heavy_head_ns[LAYERS] = {300, 100, 100, 100};
+    static const int64_t bytes[LAYERS] = {10, 30, 30, 10};
+    bal_layer_costs layers = costs_of(heavy_head_ns);
+    layers.state_bytes = bytes;
+    for (int relabels = 0; relabels < 2; relabels++) {
+        bal_controller_options options = options_with("partition", "every-iteration");
+        options.migration.relabels = relabels == 1;
+        bal_controller *controller = started(&options, heavy_tail_ns);
+        const bal_profile profile = {.iteration = 1, .layers = &layers};
+        bal_decision decision;
+
+        assert_int_equal(bal_controller_observe(controller, &profile, &decision, NULL), STATUS_OK);
+
+        assert_int_equal(decision.plan.first_layer[1], 1);
+        assert_int_equal(decision.migration.bytes, relabels == 1 ? 20 : 60);
+        assert_int_equal(decision.plan.machine_rank[0], relabels == 1 ? 1 : 0);
+        // The next question starts from the ranks as they are now.
+        assert_int_equal(bal_controller_observe(controller, &profile, &decision, NULL), STATUS_OK);
+        assert_int_equal(decision.action, BAL_ACTION_KEEP);
+        assert_int_equal(decision.plan.machine_rank[0], relabels == 1 ? 1 : 0);
+        bal_controller_destroy(controller);
+    }
+}
+
+static void policies_that_predict_refuse_balancers_without_stages(void **state)
+{
+    (void)state;
+    const bal_controller_options options = options_with("diffusion-coded", "shadow");
+    bal_controller *controller = NULL;
+    error_message err = {0};
+
+    assert_int_equal(bal_controller_create(&options, &controller, &err), STATUS_INVALID);
+    assert_string_equal(err.message, "shadow predicts iterations, which the plans of "
+                                     "diffusion-coded, having no stages, do not allow");
+}
+
 static void wrong_options_are_refused(void **state)
 {
     (void)state;
@@ -247,6 +379,11 @@ int main(void)
         cmocka_unit_test(owners_are_followed_without_time),
         cmocka_unit_test(memory_caps_count_what_the_schedule_holds),
         cmocka_unit_test(a_failed_decision_names_the_iteration_and_keeps_the_plan),
+        cmocka_unit_test(threshold_and_hysteresis_keep_what_gains_too_little),
+        cmocka_unit_test(a_threshold_of_nothing_still_wants_a_gain),
+        cmocka_unit_test(ranks_are_released_where_few_do_and_taken_back_when_load_returns),
+        cmocka_unit_test(relabelled_places_keep_layers_where_they_are),
+        cmocka_unit_test(policies_that_predict_refuse_balancers_without_stages),
         cmocka_unit_test(wrong_options_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,302 @@
+/// What the controller makes of an iteration: what it looks at, whom it asks, and when.
+#include "balance/controller_parts.h"
+
+#include <assert.h>
+
+/// Time to move a layer's output to another rank, for weights that count it: the slowest link that
+/// two neighbouring ranks of this machine use.
+static void fill_transfers(bal_controller *controller, const bal_layer_costs *layers)
+{
+    const bal_machine *machine = &controller->options.machine;
+    const bool crosses = machine->rank_count > machine->ranks_per_node;
+    const bal_link link = crosses ? machine->inter_node : machine->intra_node;
+    for (int layer = 0; layer < layers->layer_count; layer++) {
+        const int64_t bytes = layers->message_bytes != NULL ? layers->message_bytes[layer] : 0;
+        controller->transfer_ns[layer] = bal_link_transfer_ns(link, bytes);
+    }
+}
+
+bal_placed_partition bal_controller_placed(const bal_controller *controller, const int *first_layer)
+{
+    return (bal_placed_partition){
+        .first_layer = first_layer,
+        .rank_count = controller->rank_count,
+        .chunk_count = controller->chunk_count,
+        .placement = controller->family->placement,
+        .machine_rank = controller->machine_rank,
+    };
+}
+
+bal_decision bal_controller_as_is(const bal_controller *controller)
+{
+    const bool owns_freely = controller->options.balancer->owns_freely;
+    bal_decision decision = {
+        .owner = owns_freely ? controller->owner : NULL,
+        .predicted_ns = -1,
+        .bottleneck_ns = controller->bottleneck_ns,
+        .bottleneck_lower_bound_ns = controller->bottleneck_lower_bound_ns,
+        .microbatch_count = controller->microbatch_count,
+    };
+    if (!owns_freely) {
+        decision.plan = bal_controller_placed(controller, controller->first_layer);
+    }
+    return decision;
+}
+
+bal_problem bal_controller_problem(bal_controller *controller, const bal_layer_costs *layers)
+{
+    const bal_controller_options *options = &controller->options;
+    const bool owns_freely = options->balancer->owns_freely;
+    if (options->weight == BAL_WEIGHT_TIME_TRANSFER) fill_transfers(controller, layers);
+    return (bal_problem){
+        .layers = *layers,
+        .stage_count = controller->rank_count * controller->chunk_count,
+        .chunk_count = controller->chunk_count,
+        .placement = controller->family->placement,
+        .machine_rank = controller->machine_rank,
+        .weight = options->weight,
+        .objective = BAL_OBJECTIVE_BOTTLENECK,
+        .microbatch_count = controller->microbatch_count,
+        .transfer_ns = controller->transfer_ns,
+        .stage_memory_bytes = controller->memory_cap,
+        .stage_inflight = controller->inflight,
+        .current_first_layer =
+            controller->is_started && !owns_freely ? controller->first_layer : NULL,
+        .current_owner = controller->is_started && owns_freely ? controller->owner : NULL,
+        .evaluator = options->evaluator,
+    };
+}
+
+const int64_t *bal_controller_rank_factors(const bal_controller *controller)
+{
+    (void)controller;
+    return NULL;
+}
+
+int64_t bal_controller_estimate_ns(const bal_controller *controller,
+                                   const bal_placed_partition *plan)
+{
+    return bal_iteration_estimate_ns(&controller->sums, plan, controller->family,
+                                     controller->microbatch_count,
+                                     bal_controller_rank_factors(controller));
+}
+
+/// Whether the model has changed before the iteration. The plan of the start was made for the
+/// first.
+static bool has_changed(bal_controller *controller, const bal_profile *profile)
+{
+    if (profile->iteration == 0 || !profile->changed) return false;
+    return controller->options.announces_changes ||
+           bal_change_detector_observe(&controller->detector, profile->layers);
+}
+
+/// Fills times and sums of the loads that a decision looks at, and the costs for the balancer.
+static status look(bal_controller *controller, const bal_profile *profile, bal_layer_costs *layers,
+                   error_message *err)
+{
+    const bool looks_ahead =
+        controller->options.information == BAL_INFORMATION_FORESIGHT && profile->next != NULL;
+    const bal_layer_costs *seen = looks_ahead ? profile->next : profile->layers;
+    TRY(bal_layer_times_fill(&controller->times, seen, err));
+    bal_layer_sums_fill(&controller->sums, &controller->times);
+    // An evaluator plays every microbatch; all others weigh means, and those are at hand.
+    const bool plays = controller->options.balancer->evaluates;
+    *layers = plays ? *seen : bal_layer_times_costs(&controller->times, seen);
+    return STATUS_OK;
+}
+
+/// The share of an iteration that a move must save.
+static double least_gain(const bal_controller_options *options)
+{
+    const double hysteresis = options->migration.hysteresis_ratio;
+    if (options->policy.kind != BAL_POLICY_THRESHOLD) return hysteresis;
+    const double any = 1e-12; // threshold:0: some gain, however small
+    const double threshold =
+        options->policy.threshold_ratio > any ? options->policy.threshold_ratio : any;
+    return threshold > hysteresis ? threshold : hysteresis;
+}
+
+static bal_reason reason_of(bal_policy_kind kind)
+{
+    switch (kind) {
+    case BAL_POLICY_EVERY:
+        return BAL_REASON_PERIOD;
+    case BAL_POLICY_THRESHOLD:
+        return BAL_REASON_THRESHOLD;
+    case BAL_POLICY_SHADOW:
+        return BAL_REASON_REGRET;
+    default:
+        return BAL_REASON_CHANGE;
+    }
+}
+
+static void note_bottleneck(bal_controller *controller, const bal_answer *answer)
+{
+    controller->bottleneck_ns = answer->bottleneck_ns;
+    controller->bottleneck_lower_bound_ns = answer->bottleneck_lower_bound_ns;
+}
+
+/// Asks the balancer for the ranks in force.
+static status ask(bal_controller *controller, const bal_problem *problem, bal_answer *answer,
+                  error_message *err)
+{
+    TRY(bal_balance(controller->options.balancer, problem, controller->decision_memory, answer,
+                    err));
+    note_bottleneck(controller, answer);
+    return STATUS_OK;
+}
+
+/// The prediction for the plan in force after a decision: the balancer's own where it is its plan.
+static void predict(const bal_controller *controller, const bal_answer *answer,
+                    bal_decision *decision)
+{
+    const bool is_answer = decision->action != BAL_ACTION_KEEP && answer->iteration_ns >= 0;
+    decision->predicted_ns =
+        is_answer ? answer->iteration_ns : bal_controller_estimate_ns(controller, &decision->plan);
+}
+
+/// Asks a balancer that has stages, and takes its answer where it moves a layer for enough gain.
+static status rebalance(bal_controller *controller, const bal_profile *profile,
+                        const bal_layer_costs *layers, bal_decision *decision, error_message *err)
+{
+    bal_answer answer;
+    const bal_problem problem = bal_controller_problem(controller, layers);
+    TRY(ask(controller, &problem, &answer, err));
+    const bal_controller_target target = {
+        .problem = &problem,
+        .first_layer = answer.first_layer,
+        .reason = reason_of(controller->options.policy.kind),
+        .gain_ratio = least_gain(&controller->options),
+    };
+    TRY(bal_controller_move(controller, profile, &target, decision, err));
+    predict(controller, &answer, decision);
+    return STATUS_OK;
+}
+
+/// Asks how many ranks to go on with, and for their plan. With the present number it is a
+/// rebalance like any other.
+static status repack(bal_controller *controller, const bal_profile *profile,
+                     const bal_layer_costs *layers, bal_decision *decision, error_message *err)
+{
+    const bal_controller_options *options = &controller->options;
+    const bal_placed_partition before = bal_controller_placed(controller, controller->first_layer);
+    const bal_problem problem = bal_controller_problem(controller, layers);
+    const bal_repack_question question = {
+        .problem = &problem,
+        .machine = &options->machine,
+        .schedule = options->schedule,
+        .balancer = options->balancer,
+        .before = &before,
+        .rank_time_factor_ppb = bal_controller_rank_factors(controller),
+        .start_load_ns = controller->start_load_ns,
+        .start_rank_memory_bytes = controller->start_rank_memory_bytes,
+    };
+    bal_repack_choice choice;
+    controller->packed_load_ns = controller->sums.time_before[layers->layer_count];
+    TRY(bal_repack_choose(&question, &options->repack, controller->decision_memory, &choice, err));
+    note_bottleneck(controller, &choice.answer);
+    const bool stays = choice.rank_count == controller->rank_count &&
+                       choice.microbatch_count == controller->microbatch_count;
+    const bal_controller_target target = {
+        .problem = &choice.problem,
+        .first_layer = choice.answer.first_layer,
+        .is_available = choice.is_available,
+        .reason = reason_of(options->policy.kind),
+        .gain_ratio = stays ? least_gain(options) : 0,
+    };
+    TRY(bal_controller_move(controller, profile, &target, decision, err));
+    decision->predicted_ns = decision->action != BAL_ACTION_KEEP
+                                 ? choice.iteration_ns
+                                 : bal_controller_estimate_ns(controller, &decision->plan);
+    return STATUS_OK;
+}
+
+/// Layers that change their owner, and their bytes. Owners are not executed, so no time is charged.
+static bal_migration owner_moves(const bal_controller *controller, const bal_layer_costs *layers,
+                                 const int *owner)
+{
+    bal_migration migration = {0};
+    for (int layer = 0; layer < layers->layer_count; layer++) {
+        if (owner[layer] == controller->owner[layer]) continue;
+        migration.layer_count++;
+        if (layers->state_bytes != NULL) migration.bytes += layers->state_bytes[layer];
+    }
+    return migration;
+}
+
+/// Asks a balancer without stages.
+static status reassign(bal_controller *controller, const bal_layer_costs *layers,
+                       bal_decision *decision, error_message *err)
+{
+    bal_answer answer;
+    const bal_problem problem = bal_controller_problem(controller, layers);
+    TRY(ask(controller, &problem, &answer, err));
+    const bal_migration migration = owner_moves(controller, layers, answer.owner);
+    const bool moves = migration.layer_count > 0;
+    bal_controller_adopt_owners(controller, answer.owner);
+    *decision = bal_controller_as_is(controller);
+    decision->was_asked = true;
+    decision->migration = migration;
+    decision->action = moves ? BAL_ACTION_REBALANCE : BAL_ACTION_KEEP;
+    decision->reason = moves ? reason_of(controller->options.policy.kind) : BAL_REASON_SAME;
+    return STATUS_OK;
+}
+
+/// Whether all layers together have become so much lighter or heavier that another number of ranks
+/// could do.
+static bool has_other_load(const bal_controller *controller)
+{
+    const double load = (double)controller->sums.time_before[controller->options.layer_count];
+    const double packed = (double)controller->packed_load_ns;
+    const double share = 0.02; // of all loads; one rank of 50
+    return load < packed * (1 - share) || load > packed * (1 + share);
+}
+
+/// Lets the shadows look on, and takes the plan of one that is due. They keep to the number of
+/// ranks in force: re-packing is thought about when the load is another.
+static status follow_shadows(bal_controller *controller, const bal_profile *profile,
+                             const bal_layer_costs *layers, bal_decision *decision,
+                             error_message *err)
+{
+    if (controller->options.repack.kind != BAL_REPACK_NONE && has_other_load(controller)) {
+        return repack(controller, profile, layers, decision, err);
+    }
+    const bal_problem problem = bal_controller_problem(controller, layers);
+    const bal_shadow_view view = {.times = &controller->times,
+                                  .sums = &controller->sums,
+                                  .rank_factor_ppb = bal_controller_rank_factors(controller),
+                                  .problem = &problem};
+    bal_controller_target target = {.problem = &problem, .reason = BAL_REASON_REGRET};
+    TRY(bal_shadow_observe(&controller->shadow, &view, controller->decision_memory,
+                           &target.first_layer, err));
+    if (target.first_layer == NULL) return STATUS_OK;
+    TRY(bal_controller_move(controller, profile, &target, decision, err));
+    decision->predicted_ns = bal_controller_estimate_ns(controller, &decision->plan);
+    return STATUS_OK;
+}
+
+status bal_controller_decide(bal_controller *controller, const bal_profile *profile,
+                             bal_decision *decision, error_message *err)
+{
+    const bal_controller_options *options = &controller->options;
+    const bool follows = options->policy.kind == BAL_POLICY_SHADOW;
+    decision->changed = has_changed(controller, profile);
+    const bool changed = decision->changed;
+    if (options->balancer->is_static) return STATUS_OK;
+    if (!follows && !bal_policy_asks(options->policy, profile->iteration, changed)) {
+        return STATUS_OK;
+    }
+    bal_layer_costs layers;
+    TRY(look(controller, profile, &layers, err));
+    if (options->balancer->owns_freely) {
+        TRY(reassign(controller, &layers, decision, err));
+    } else if (follows) {
+        TRY(follow_shadows(controller, profile, &layers, decision, err));
+    } else if (options->repack.kind != BAL_REPACK_NONE) {
+        TRY(repack(controller, profile, &layers, decision, err));
+    } else {
+        TRY(rebalance(controller, profile, &layers, decision, err));
+    }
+    decision->changed = changed;
+    return STATUS_OK;
+}
