@@ -11,9 +11,9 @@ enum { KEYS_MAX = 64 };
 #define COST_MAX (INT64_MAX / 4) // what sums over stages still hold
 
 static const model_dynamism_case *const cases[] = {
-    &model_dynamism_moe,      &model_dynamism_pruning,
-    &model_dynamism_freezing, &model_dynamism_sparse_attention,
-    &model_dynamism_mod,
+    &model_dynamism_moe,        &model_dynamism_pruning,
+    &model_dynamism_freezing,   &model_dynamism_sparse_attention,
+    &model_dynamism_early_exit, &model_dynamism_mod,
 };
 enum { CASE_COUNT = sizeof cases / sizeof cases[0] };
 

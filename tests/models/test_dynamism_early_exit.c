@@ -1,0 +1,285 @@
+/// dynamism, case early-exit: what tokens that have left take with them, by hand over a base of
+/// round numbers, and what is refused.
+#include "models/model_source.h"
+#include "tests/models/dynamism_fixture.h"
+
+// From the start half of the tokens go on behind the exits of transformer layers 0 and 2.
+#define HALF                                                                                       \
+    "{'case':'early-exit','exits':[0,2],'keep_initial':0.5,'keep_final':0.5,'classifier':'none'"
+
+static void check_times(const bal_layer_costs *costs, int layer, int64_t forward,
+                        int64_t backward_input, int64_t backward_weight)
+{
+    assert_int_equal(costs->forward_ns[layer], forward);
+    assert_int_equal(costs->backward_input_ns[layer], backward_input);
+    assert_int_equal(costs->backward_weight_ns[layer], backward_weight);
+}
+
+static void tokens_that_have_left_are_still_attended_to(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    bool changed = false;
+
+    const bal_layer_costs costs = fixture_costs(fixture_open(fixture, HALF "}"), 0, 0, &changed);
+
+    // Shares 1, 1/2, 1/2, 1/8. Keys and values are half of the projection: x 1/2 + 1/2 share, that
+    // is 3/4 and 9/16. F: 0.3, 0.1, 0.5, 0.1; B: 0.3, 0.2, 0.4, 0.1; W: 0.375, 0, 0.625, 0.
+    check_times(&costs, 1, 1000, 2000, 800);
+    check_times(&costs, 2, 225 + 350, 450 + 700, 225 + 250);
+    check_times(&costs, 3, 575, 1150, 475);
+    assert_int_equal(costs.forward_ns[4], 256);         // 168.75 + 87.5
+    assert_int_equal(costs.backward_weight_ns[4], 231); // 168.75 + 62.5
+    check_times(&costs, 5, 70, 140, 60);
+    assert_int_equal(costs.activation_bytes[1], 1600);
+    assert_int_equal(costs.activation_bytes[2], 800);
+    assert_int_equal(costs.gradient_bytes[4], 200);
+    assert_int_equal(costs.message_bytes[4], 1600);
+    assert_int_equal(costs.state_bytes[4], 1600);
+}
+
+static void survivors_attend_to_survivors(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    bool changed = false;
+
+    const bal_layer_costs costs =
+        fixture_costs(fixture_open(fixture, HALF ",'attention_keys':'survivors'}"), 0, 0, &changed);
+
+    // All but the core x 1/2, the core x 1/4.
+    check_times(&costs, 2, 450 + 25, 800 + 100, 400);
+    check_times(&costs, 5, 70, 140, 60);
+}
+
+static void compact_messages_carry_the_tokens_that_are_left(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    bool changed = false;
+    model_dynamism *exits = fixture_open(
+        fixture, "{'case':'early-exit','exits':[0,3],'keep_initial':0.5,'keep_final':0.5,"
+                 "'classifier':'head','attention_keys':'survivors','messages':'compact'}");
+
+    const bal_layer_costs costs = fixture_costs(exits, 0, 0, &changed);
+
+    // Shares 1, 1/2, 1/2, 1/2, and 1/16 behind the last exit.
+    assert_int_equal(costs.message_bytes[0], 1600);
+    assert_int_equal(costs.message_bytes[1], 800);
+    assert_int_equal(costs.message_bytes[3], 800);
+    assert_int_equal(costs.message_bytes[4], 100);
+    check_times(&costs, 5, 4, 9, 4); // 70, 140, 60 over 16
+    assert_int_equal(costs.activation_bytes[5], 100);
+}
+
+static void an_exit_with_a_head_costs_what_the_head_does(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    bool changed = false;
+    const char *with_head = "{'case':'early-exit','exits':[0,2],'keep_initial':0.5,"
+                            "'keep_final':0.5,'classifier':'head'}";
+
+    const bal_layer_costs costs = fixture_costs(fixture_open(fixture, with_head), 0, 0, &changed);
+
+    check_times(&costs, 1, 1000 + 70, 2000 + 140, 800 + 60);
+    check_times(&costs, 2, 575, 1150, 475);
+    check_times(&costs, 3, 575 + 35, 1150 + 70, 475 + 30);
+    assert_int_equal(costs.parameters[1], 3200);
+    assert_int_equal(costs.state_bytes[3], 3200);
+    assert_int_equal(costs.parameters[2], 1600);
+    assert_int_equal(costs.activation_bytes[1], 3200);
+    assert_int_equal(costs.activation_bytes[3], 1600);
+}
+
+static void a_linear_classifier_reads_the_states(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    bool changed = false;
+    const model_hardware hardware = {.memory_bytes_per_s = 1000000000, .memory_efficiency = 0.5};
+    fixture->base.hardware = &hardware;
+    const char *linear = "{'case':'early-exit','exits':[0,2],'keep_initial':0.5,'keep_final':0.5}";
+
+    const bal_layer_costs costs = fixture_costs(fixture_open(fixture, linear), 0, 0, &changed);
+
+    // 1600 bytes at 0.5 bytes per ns, twice that in B; half of the tokens at the second exit.
+    check_times(&costs, 1, 1000 + 3200, 2000 + 6400, 800);
+    check_times(&costs, 3, 575 + 1600, 1150 + 3200, 475);
+}
+
+static void the_published_load_is_the_share_of_tokens(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    bool changed = false;
+
+    const bal_layer_costs costs =
+        fixture_costs(fixture_open(fixture, HALF ",'load_model':'published'}"), 0, 0, &changed);
+
+    check_times(&costs, 1, 1000, 2000, 800);
+    check_times(&costs, 2, 500, 1000, 400);
+    check_times(&costs, 4, 125, 250, 100);
+    assert_int_equal(costs.activation_bytes[4], 1600);
+}
+
+static void confidence_grows_at_intervals(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    model_dynamism *exits =
+        fixture_open(fixture, "{'case':'early-exit','first_exit':1,'interval':100}");
+    int64_t before = INT64_MAX;
+    for (int iteration = 0; iteration < 1000; iteration++) {
+        bool changed = false;
+        const bal_layer_costs costs = fixture_costs(exits, 0, iteration, &changed);
+        assert_int_equal(changed, iteration % 100 == 0);
+        assert_int_equal(costs.forward_ns[1], 1000);
+        assert_int_equal(costs.forward_ns[2], 1000);
+        assert_true(costs.forward_ns[4] <= costs.forward_ns[3]);
+        assert_true(changed ? costs.forward_ns[4] < before : costs.forward_ns[4] == before);
+        before = costs.forward_ns[4];
+    }
+}
+
+static void variation_makes_microbatches_and_replicas_differ(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    bool changed = false;
+    double sum = 0;
+    enum { ITERATIONS = 2000 };
+    fixture->base.parallel.data = 2;
+    model_dynamism *exits =
+        fixture_open(fixture, HALF ",'keep_variation':0.1,'load_model':'published'}");
+    assert_int_equal(model_dynamism_source_count(exits), 2);
+    for (int iteration = 0; iteration < ITERATIONS; iteration++) {
+        const bal_layer_costs costs = fixture_costs(exits, 1, iteration, &changed);
+        assert_true(changed);
+        assert_int_equal(costs.microbatch_count, FIXTURE_MICROBATCHES);
+        sum += (double)costs.forward_ns[2 * FIXTURE_MICROBATCHES + 3];
+    }
+    assert_true(fabs(sum / ITERATIONS - 500) < 4 * 50 / sqrt(ITERATIONS));
+    const int64_t one = fixture_costs(exits, 0, 5, &changed).forward_ns[2 * FIXTURE_MICROBATCHES];
+    assert_true(one != fixture_costs(exits, 1, 5, &changed).forward_ns[2 * FIXTURE_MICROBATCHES]);
+}
+
+static void keeping_all_tokens_changes_nothing(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    bool changed = false;
+    model_dynamism *exits = fixture_open(
+        fixture, "{'case':'early-exit','keep_final':1,'classifier':'none','exit_every':2}");
+
+    const bal_layer_costs costs = fixture_costs(exits, 0, 900, &changed);
+
+    for (int layer = 1; layer < 5; layer++) {
+        check_times(&costs, layer, 1000, 2000, 800);
+        assert_int_equal(costs.activation_bytes[layer], 1600);
+    }
+}
+
+static void grouped_keys_make_the_projection_smaller(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    bool changed = false;
+    const model_training training = {.sequence_length = 2048};
+    model_costs costs;
+    model_source source;
+    model_layer_shares shares;
+    assert_int_equal(
+        model_costs_from_files("llama-3-8b", "h100-sxm", &training, fixture->memory, &costs, NULL),
+        STATUS_OK);
+    assert_int_equal(model_layer_shares_of_costs(&costs, fixture->memory, &shares, NULL),
+                     STATUS_OK);
+    fixture->base = (model_dynamism_base){.source = model_source_init(&source, &costs),
+                                          .shares = &shares,
+                                          .config = &costs.config,
+                                          .shape = &costs.shape,
+                                          .hardware = &costs.hardware,
+                                          .iteration_count = 1000,
+                                          .microbatch_count = 8,
+                                          .transformer_first = 1,
+                                          .transformer_end = 33};
+    model_dynamism *none =
+        fixture_open(fixture, "{'case':'early-exit','exits':[0],'keep_initial':0,'keep_final':0,"
+                              "'classifier':'none'}");
+
+    const bal_layer_costs left = fixture_costs(none, 0, 0, &changed);
+
+    // Nobody is left, but keys and values are computed: 2 x 1024 of 2 x 4096 + 2 x 1024 columns.
+    const double projection = shares.share[MODEL_PASS_FORWARD][MODEL_PART_PROJECTION][5];
+    assert_close((double)left.forward_ns[5], (double)costs.layers.forward_ns[5] * projection * 0.2,
+                 1e-3);
+    assert_int_equal(left.forward_ns[1], costs.layers.forward_ns[1]);
+}
+
+static void iterations_in_any_order_have_the_same_bytes(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    fixture->base.parallel.data = 2;
+    fixture_any_order(fixture, "{'case':'early-exit','interval':5}", 40);
+    fixture_any_order(fixture, "{'case':'early-exit','interval':5,'keep_variation':0.2}", 40);
+}
+
+static void the_same_seed_gives_the_same_bytes_everywhere(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    const char *seven = "{'case':'early-exit','keep_variation':0.1,'seed':7,'interval':10}";
+    const char *eight = "{'case':'early-exit','keep_variation':0.1,'seed':8,'interval':10}";
+
+    const uint64_t checksum = fixture_checksum(fixture_open(fixture, seven), 0, 500);
+
+    assert_true(checksum == fixture_checksum(fixture_open(fixture, seven), 0, 500));
+    assert_true(checksum != fixture_checksum(fixture_open(fixture, eight), 0, 500));
+    assert_int_equal(checksum, UINT64_C(0x9cb3c9a1fd8e5406));
+}
+
+static void what_is_wrong_is_named(void **state)
+{
+    dynamism_fixture *fixture = *state;
+
+    fixture_refused(fixture, "{'case':'early-exit','exits':[4]}", STATUS_FORMAT,
+                    "study.json: exits[0]: 4 is outside [0, 3]");
+    fixture_refused(fixture, "{'case':'early-exit','exits':[2,2]}", STATUS_INVALID,
+                    "study.json: exits[1]: layer 2 is not behind layer 2");
+    fixture_refused(fixture, "{'case':'early-exit','exits':[]}", STATUS_FORMAT,
+                    "study.json: exits: not an array of transformer layers");
+    fixture_refused(fixture, "{'case':'early-exit','exits':[1],'exit_every':2}", STATUS_INVALID,
+                    "study.json: exit_every: makes no difference beside \"exits\"");
+    fixture_refused(fixture, "{'case':'early-exit','first_exit':4}", STATUS_FORMAT,
+                    "study.json: first_exit: 4 is outside [0, 3]");
+    fixture_refused(fixture, "{'case':'early-exit','keep_final':-0.5}", STATUS_FORMAT,
+                    "study.json: keep_final: -0.5 is outside [0, 1]");
+    fixture_refused(fixture, "{'case':'early-exit','keep_initial':0.5}", STATUS_INVALID,
+                    "dynamism 'early-exit': keep_final 0.9 exceeds keep_initial 0.5: a model grows "
+                    "surer, not less sure");
+    fixture_refused(fixture, "{'case':'early-exit','confidence_iterations':-5}", STATUS_FORMAT,
+                    "study.json: confidence_iterations: -5 is outside [0.001, 1e+09]");
+    fixture_refused(fixture, "{'case':'early-exit','messages':'compact'}", STATUS_INVALID,
+                    "dynamism 'early-exit': messages 'compact' leave out tokens that "
+                    "attention_keys 'all' attends to");
+    fixture_refused(fixture,
+                    "{'case':'early-exit','messages':'compact','attention_keys':'survivors'}",
+                    STATUS_INVALID,
+                    "dynamism 'early-exit': with messages 'compact' a token never reaches the "
+                    "head: classifier 'linear' gives it no loss, 'head' does");
+    fixture->costs.head = false;
+    fixture_refused(fixture, "{'case':'early-exit','classifier':'head'}", STATUS_INVALID,
+                    "dynamism 'early-exit': classifier 'head' takes as long as the model's head, "
+                    "which the costs do not have");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_prepare, fixture_clean)
+        TEST(tokens_that_have_left_are_still_attended_to),
+        TEST(survivors_attend_to_survivors),
+        TEST(compact_messages_carry_the_tokens_that_are_left),
+        TEST(an_exit_with_a_head_costs_what_the_head_does),
+        TEST(a_linear_classifier_reads_the_states),
+        TEST(the_published_load_is_the_share_of_tokens),
+        TEST(confidence_grows_at_intervals),
+        TEST(variation_makes_microbatches_and_replicas_differ),
+        TEST(keeping_all_tokens_changes_nothing),
+        TEST(grouped_keys_make_the_projection_smaller),
+        TEST(iterations_in_any_order_have_the_same_bytes),
+        TEST(the_same_seed_gives_the_same_bytes_everywhere),
+        TEST(what_is_wrong_is_named),
+#undef TEST
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
