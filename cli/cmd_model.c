@@ -359,7 +359,8 @@ const cli_command cli_command_model = {
         "With --json, \"loads\" is what dynmo plan --loads reads.\n\n"
         "Models by name: gpt-dynmo (of the DynMo paper), gpt-dynmo-body (the same without a head "
         "to speak of), gpt2, gpt2-medium, gpt2-xl, llama-2-7b, "
-        "llama-3-8b, llama-moe-3.5b, mixtral-8x7b. Hardware by name: a100-sxm-80gb, b200, "
+        "llama-3-8b, llama-moe-3.5b, mixtral-8x22b, mixtral-8x7b. Hardware by name: a100-sxm-80gb, "
+        "b200, "
         "h100-dynmo (of the DynMo paper), h100-sxm, h200-sxm.",
     .options =
         {

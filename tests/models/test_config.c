@@ -92,6 +92,7 @@ static void published_totals_are_met_exactly(void **state)
         {"gpt-dynmo", 24, 12596224, 355871744, 355871744},      // gpt2-medium with 2048 positions
         {"llama-2-7b", 32, 202383360, 6738415616, 6738415616},
         {"llama-3-8b", 32, 218112000, 8030261248, 8030261248},
+        {"mixtral-8x22b", 56, 2504060928, 140620634112, 39152031744}, // "141B", "39B active"
         {"mixtral-8x7b", 32, 1451270144, 46702792704, 12879925248},
         // Llama-2-7B and in each layer a gate of 2hE + E^2 = 131,328.
         {"llama-moe-3.5b", 32, 202514688, 6742618112, 3496226816},
