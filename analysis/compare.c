@@ -61,6 +61,7 @@ static sim_training training_of(const ana_setup *setup, const ana_balancing *bal
         .schedule = study->schedule,
         .post_validation = study->post_validation,
         .data_parallel = study->parallel.data,
+        .gpus_per_rank = study->parallel.tensor * study->parallel.context,
         .reduction_overlap = study->reduction_overlap,
         .optimizer_step_ns = study->optimizer_step_ns,
         .decision_ns = study->decision_ns,
@@ -104,7 +105,7 @@ static status check_readable(const ana_row *row, const ana_setup *setup, error_m
 static status play_row(const ana_setup *setup, const ana_listener *listener, arena *memory,
                        ana_row *row, error_message *err)
 {
-    ana_course_init(&row->course, setup->study->parallel.data, memory);
+    ana_course_init(&row->course, memory);
     player playing = {.listener = listener, .course = &row->course};
     const sim_training training = training_of(setup, row->balancing, &playing);
     if (listener->begin_row != NULL) {

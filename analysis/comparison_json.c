@@ -46,7 +46,9 @@ static void write_times(const ana_setup *setup, const ana_row *row, json_writer 
     json_write_key(writer, "start_first_layer");
     json_write_int_array(writer, result->start_first_layer, result->stage_count + 1);
     json_write_key(writer, "final_first_layer");
-    json_write_int_array(writer, result->final_first_layer, result->stage_count + 1);
+    json_write_int_array(
+        writer, result->final_first_layer,
+        result->final_rank_count * (result->stage_count / setup->machine.rank_count) + 1);
     json_write_key(writer, "peak_memory_bytes");
     json_write_int64_array(writer, result->peak_memory_bytes, setup->machine.rank_count);
     if (result->fits && !result->is_memory_known) {
@@ -107,6 +109,22 @@ static void write_course(const ana_course *course, json_writer *writer)
     json_end_array(writer);
 }
 
+/// GPU times of large runs exceed the integers that JSON holds, so they are seconds.
+static void write_gpus(const sim_training_result *result, json_writer *writer)
+{
+    json_write_key(writer, "gpus");
+    json_begin_object(writer);
+    json_put_int64(writer, "count", result->gpu_count);
+    json_put_double(writer, "rank_count_mean", result->rank_count_mean);
+    json_put_int64(writer, "final_rank_count", result->final_rank_count);
+    json_put_int64(writer, "repacks", result->repack_count);
+    json_put_double(writer, "gpu_s", (double)result->gpu_ns / 1e9);
+    json_put_double(writer, "idle_gpu_s", (double)result->idle_gpu_ns / 1e9);
+    json_put_double(writer, "released_rank_s", (double)result->released_rank_ns / 1e9);
+    json_put_double(writer, "released_node_s", (double)result->released_node_ns / 1e9);
+    json_end_object(writer);
+}
+
 /// What only rows have whose plan may change.
 static void write_dynamics(const ana_row *row, json_writer *writer)
 {
@@ -121,6 +139,7 @@ static void write_dynamics(const ana_row *row, json_writer *writer)
     }
     json_end_object(writer);
     write_known(writer, "total_ns_without_repacking", row->unpacked_ns);
+    write_gpus(&row->result, writer);
     json_write_key(writer, "factors");
     json_begin_object(writer);
     for (int factor = 0; factor < ANA_FACTOR_COUNT; factor++) {

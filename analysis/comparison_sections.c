@@ -169,6 +169,62 @@ void ana_print_knowing_ahead(const ana_comparison *comparison, int label_width, 
     }
 }
 
+/// "8, from 4001: 6, from 5001: 4": ranks of the pipeline, the first few steps and the last.
+static void steps_text(const ana_course *course, char *text, size_t size)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (int index = 0; index < course->step_count && used < size; index++) {
+        const ana_rank_step *step = &course->steps[index];
+        const bool is_last = index == course->step_count - 1;
+        if (index > SHOWN_FIRST && !is_last) continue;
+        if (index > SHOWN_FIRST + 1 && used < size) {
+            used += (size_t)snprintf(text + used, size - used, " ..");
+        }
+        if (used >= size) return;
+        if (index == 0) {
+            used += (size_t)snprintf(text, size, "%d", step->rank_count);
+        } else {
+            used += (size_t)snprintf(text + used, size - used, ", from %d: %d",
+                                     step->from_iteration, step->rank_count);
+        }
+        if (step->replica_count == course->steps[0].replica_count || used >= size) continue;
+        used += (size_t)snprintf(text + used, size - used, " x %d", step->replica_count);
+    }
+}
+
+static void print_gpu_row(const ana_row *row, int label_width, text_buffer *out)
+{
+    const sim_training_result *result = &row->result;
+    const double hour_ns = 3.6e12;
+    char steps[160];
+    steps_text(&row->course, steps, sizeof steps);
+    text_format(out, "%-*s %6.2f %10.4g %10.4g %10.4g %10.4g  %-9s  %s\n", label_width,
+                row->balancing->label, result->rank_count_mean, (double)result->gpu_ns / hour_ns,
+                (double)result->idle_gpu_ns / hour_ns, (double)result->released_rank_ns / hour_ns,
+                (double)result->released_node_ns / hour_ns,
+                bal_released_names[row->balancing->repack.options.use], steps);
+}
+
+void ana_print_gpus(const ana_comparison *comparison, int label_width, text_buffer *out)
+{
+    const int row_count = comparison->setup->study->balancing_count;
+    bool has_header = false;
+    for (int index = 0; index < row_count; index++) {
+        const ana_row *row = &comparison->rows[index];
+        if (!was_played(row) || row->balancing->repack.options.kind == BAL_REPACK_NONE) continue;
+        if (!has_header) {
+            text_format(out, "\n%*s %6s %10s %10s %10s %10s\n", label_width, "", "mean", "GPU",
+                        "idle GPU", "released", "whole");
+            text_format(out, "%-*s %6s %10s %10s %10s %10s  %-9s  %s\n", label_width, "GPUs",
+                        "ranks", "hours", "hours", "rank hours", "node hours", "use",
+                        "ranks of the pipeline over the iterations");
+        }
+        has_header = true;
+        print_gpu_row(row, label_width, out);
+    }
+}
+
 /// "1.0284", or "-" where the factor does not apply.
 static void factor_text(int64_t factor_e4, char out[32])
 {

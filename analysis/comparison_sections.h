@@ -10,5 +10,8 @@ void ana_print_decisions(const ana_comparison *comparison, int label_width, text
 /// "Knowing ahead": the same policy with a forecast and with perfect foresight.
 void ana_print_knowing_ahead(const ana_comparison *comparison, int label_width, text_buffer *out);
 
+/// "GPUs": how many are in use, and what the others are released as.
+void ana_print_gpus(const ana_comparison *comparison, int label_width, text_buffer *out);
+
 /// "Where the speed-up comes from": the factors of each dynamic row.
 void ana_print_factors(const ana_comparison *comparison, int label_width, text_buffer *out);

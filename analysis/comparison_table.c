@@ -117,6 +117,7 @@ void ana_comparison_print(const ana_comparison *comparison, text_buffer *out)
     const int section_width = label_width > SECTION_WIDTH ? label_width : SECTION_WIDTH;
     ana_print_decisions(comparison, section_width, out);
     ana_print_knowing_ahead(comparison, section_width, out);
+    ana_print_gpus(comparison, section_width, out);
     ana_print_factors(comparison, section_width, out);
     text_append(out, "\n");
     ana_inputs_print(&study->inputs, out);

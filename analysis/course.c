@@ -2,9 +2,9 @@
 
 #include <string.h>
 
-void ana_course_init(ana_course *course, int replica_count, arena *memory)
+void ana_course_init(ana_course *course, arena *memory)
 {
-    *course = (ana_course){.memory = memory, .replica_count = replica_count};
+    *course = (ana_course){.memory = memory};
 }
 
 /// Makes room for one item more in an array of the course's memory.
@@ -52,6 +52,7 @@ static status add_decision(ana_course *course, const sim_training_iteration *ite
 static bool is_same(const ana_rank_step *step, const sim_training_iteration *iteration)
 {
     return step->rank_count == iteration->rank_count &&
+           step->replica_count == iteration->replica_count &&
            step->microbatch_count == iteration->microbatch_count;
 }
 
@@ -71,7 +72,7 @@ static status add_step(ana_course *course, const sim_training_iteration *iterati
     course->steps[course->step_count++] = (ana_rank_step){
         .from_iteration = iteration->iteration,
         .rank_count = iteration->rank_count,
-        .replica_count = course->replica_count,
+        .replica_count = iteration->replica_count,
         .microbatch_count = iteration->microbatch_count,
     };
     return STATUS_OK;

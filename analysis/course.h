@@ -34,7 +34,6 @@ typedef struct ana_rank_step {
 /// Arrays grow in memory while the row is played.
 typedef struct ana_course {
     arena *memory;
-    int replica_count;
     int changed_count; // iterations before which the model had changed
     int reason_counts[BAL_REASON_COUNT];
     int acted_count; // decisions that changed the plan
@@ -50,7 +49,7 @@ typedef struct ana_course {
 } ana_course;
 
 /// @param memory borrowed as long as the course is used
-void ana_course_init(ana_course *course, int replica_count, arena *memory);
+void ana_course_init(ana_course *course, arena *memory);
 
 /// Adds an iteration as it was played. Call in order.
 ///

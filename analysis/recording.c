@@ -143,7 +143,7 @@ static status put_plan(ana_recording *recording, const sim_training_iteration *i
         .schedule = setup->study->schedule,
         .microbatch_count = iteration->microbatch_count,
         .stage_ranks = recording->stage_ranks,
-        .data_parallel = setup->study->parallel.data,
+        .data_parallel = iteration->replica_count,
         .embedding = setup->embedding,
         .head = setup->head,
     };
@@ -177,7 +177,7 @@ static status put_ranks(ana_recording *recording, const sim_training_iteration *
     const trace_run_ranks ranks = {
         .from_iteration = iteration->iteration,
         .rank_count = iteration->rank_count,
-        .replica_count = recording->setup->study->parallel.data,
+        .replica_count = iteration->replica_count,
         .microbatch_count = iteration->microbatch_count,
     };
     const trace_run_ranks *last = &recording->ranks;
