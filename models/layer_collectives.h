@@ -1,5 +1,5 @@
 /// How long the collectives inside a layer add to its passes: tensor, context and expert
-/// parallelism. README.md has the formulas.
+/// parallelism. PARALLELISM.md has the formulas.
 #pragma once
 
 #include "models/layer_work.h"
