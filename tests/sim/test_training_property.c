@@ -1,0 +1,465 @@
+/// The replay of random runs: sources, replicas, slow ranks, schedules, balancers, policies and
+/// re-packing are drawn. Whatever happens, every layer is somewhere exactly once, times and GPUs
+/// add up, the timeline agrees with the summary, and gradients are reduced as the plainest loop
+/// says.
+#include "base/rng.h"
+#include "sim/training.h"
+#include "tests/assert_close.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    ITERATIONS = 14,
+    LAYERS_MAX = 14,
+    MICROBATCHES_MAX = 12,
+    REPLICAS_MAX = 3,
+    RUNS = 400,
+};
+
+/// Draws an iteration's costs from its number, so that iterations may be asked in any order.
+typedef struct drawn_source {
+    uint64_t seed;
+    int layer_count;
+    int column_count;
+    int period; // iterations with the same costs
+    bool always_changes;
+    int last; // iteration asked for last; -1: none
+    int64_t times[3][LAYERS_MAX * MICROBATCHES_MAX];
+    int64_t parameters[LAYERS_MAX];
+    int64_t bytes[LAYERS_MAX];
+    int64_t reduction_ns[LAYERS_MAX];
+} drawn_source;
+
+static status drawn_costs_at(void *context, int iteration, bal_layer_costs *costs, bool *changed,
+                             error_message *err)
+{
+    (void)err;
+    drawn_source *source = context;
+    const int era = iteration / source->period;
+    rng generator = rng_init(source->seed, (uint64_t)era);
+    const int64_t heavy = rng_between(&generator, 0, source->layer_count - 1);
+    for (int layer = 0; layer < source->layer_count; layer++) {
+        const int64_t most = layer >= heavy ? 900 : 100 + 400 / (era + 1);
+        for (int column = 0; column < source->column_count; column++) {
+            for (int pass = 0; pass < 3; pass++) {
+                source->times[pass][layer * source->column_count + column] =
+                    rng_between(&generator, 0, most);
+            }
+        }
+    }
+    *changed = source->always_changes || source->last < 0 || source->last / source->period != era;
+    source->last = iteration;
+    *costs = (bal_layer_costs){.layer_count = source->layer_count,
+                               .microbatch_count = source->column_count,
+                               .has_split = true,
+                               .forward_ns = source->times[0],
+                               .backward_input_ns = source->times[1],
+                               .backward_weight_ns = source->times[2],
+                               .parameters = source->parameters,
+                               .state_bytes = source->bytes,
+                               .activation_bytes = source->bytes,
+                               .gradient_bytes = source->bytes,
+                               .message_bytes = source->bytes,
+                               .reduction_ns = source->reduction_ns};
+    return STATUS_OK;
+}
+
+/// A run as it is drawn, and what is known of it while it is played.
+typedef struct drawn_run {
+    uint64_t seed;
+    drawn_source sources[REPLICAS_MAX];
+    bal_cost_source ports[REPLICAS_MAX];
+    sim_slow_rank slow;
+    sim_training training;
+
+    int count; // iterations so far
+    int rank_of_layer[LAYERS_MAX];
+    bool has_moved; // behind the last iteration
+    int moved_layer_count;
+    sim_training_result sums; // of what the sink was told
+    int64_t iteration_ns[ITERATIONS];
+    int first_layers[ITERATIONS]; // a checksum of the plan
+} drawn_run;
+
+static const char *const schedules[] = {"gpipe", "1f1b", "zb-h1", "interleaved-1f1b", "zb-auto"};
+static const char *const balancers[] = {"even", "partition", "parameters", "diffusion", "makespan"};
+static const char *const policies[] = {"never",   "on-change",     "every:3",
+                                       "every:1", "threshold:0.1", "shadow"};
+
+static int pick(rng *generator, int count)
+{
+    return (int)rng_below(generator, (uint64_t)count);
+}
+
+static void draw_sources(drawn_run *run, rng *generator, int layers, int columns, bool announces)
+{
+    const int period = 1 + pick(generator, 5);
+    for (int replica = 0; replica < REPLICAS_MAX; replica++) {
+        drawn_source *source = &run->sources[replica];
+        *source = (drawn_source){.seed = rng_next(generator),
+                                 .layer_count = layers,
+                                 .column_count = columns,
+                                 .period = period,
+                                 .last = -1};
+        for (int layer = 0; layer < layers; layer++) {
+            source->parameters[layer] = rng_between(generator, 1, 50);
+            source->bytes[layer] = rng_between(generator, 0, 500);
+            source->reduction_ns[layer] = rng_between(generator, 0, 800);
+        }
+        run->ports[replica] = (bal_cost_source){.context = source,
+                                                .layer_count = layers,
+                                                .iteration_count = ITERATIONS,
+                                                .announces_changes = announces,
+                                                .costs_at = drawn_costs_at};
+    }
+}
+
+static uint64_t last_seed; // of the run that is played
+
+/// Says which run it was that a test ended with.
+static int print_seed(void **state)
+{
+    (void)state;
+    print_message("last seed %d\n", (int)last_seed);
+    return 0;
+}
+
+static status check_iteration(void *context, const sim_training_iteration *iteration,
+                              error_message *err);
+
+static bool wants_timeline(void *context, int iteration)
+{
+    (void)context;
+    return iteration % 2 == 0;
+}
+
+static void draw_run(drawn_run *run, uint64_t seed)
+{
+    rng generator = rng_init(seed, 0);
+    last_seed = seed;
+    *run = (drawn_run){.seed = seed};
+    const int ranks = 1 + pick(&generator, 4);
+    const char *schedule = schedules[pick(&generator, 5)];
+    const bool is_interleaved = strcmp(schedule, "interleaved-1f1b") == 0;
+    const int microbatches = ranks * (1 + pick(&generator, MICROBATCHES_MAX / ranks));
+    const int columns = 1 + pick(&generator, microbatches);
+    const int layers = 2 * ranks + pick(&generator, LAYERS_MAX - 2 * ranks + 1);
+    draw_sources(run, &generator, layers, pick(&generator, 2) == 0 ? 1 : columns,
+                 pick(&generator, 2) == 0);
+    run->slow = (sim_slow_rank){.rank = pick(&generator, ranks),
+                                .time_factor = 1 + rng_unit(&generator),
+                                .first_iteration = pick(&generator, ITERATIONS),
+                                .end_iteration = pick(&generator, 2 * ITERATIONS)};
+    const int replicas = 1 + pick(&generator, REPLICAS_MAX);
+    run->training = (sim_training){
+        .sources = run->ports,
+        .source_count = pick(&generator, 2) == 0 ? 1 : replicas,
+        .data_parallel = replicas,
+        .gpus_per_rank = 1 + pick(&generator, 2),
+        .reduction_overlap = (sim_reduction_overlap)pick(&generator, 3),
+        .machine = {.rank_count = ranks,
+                    .ranks_per_node = 1 + pick(&generator, ranks),
+                    .intra_node = {.latency_ns = 3, .bytes_per_s = 2000000000},
+                    .inter_node = {.latency_ns = 9, .bytes_per_s = 1000000000}},
+        .iteration_count = ITERATIONS,
+        .microbatch_count = microbatches,
+        .chunk_count = is_interleaved ? 2 : 0,
+        .schedule = schedule,
+        .post_validation = pick(&generator, 2) == 0,
+        .optimizer_step_ns = 13,
+        .decision_ns = 5,
+        .profile_ns = 7,
+        .change_ratio = 0.25,
+        .balancer = bal_balancer_find(balancers[pick(&generator, 5)]),
+        .information = (bal_information)pick(&generator, BAL_INFORMATION_COUNT),
+        .estimates_speed = pick(&generator, 2) == 0,
+        .migration = bal_migration_options_default(),
+        .repack = bal_repack_options_default(),
+        .slow_ranks = &run->slow,
+        .slow_rank_count = pick(&generator, 2),
+        .sink = {.context = run, .wants_timeline = wants_timeline, .put = check_iteration},
+    };
+    run->training.migration.relabels = pick(&generator, 2) == 0;
+    run->training.migration.overlaps = pick(&generator, 2) == 0;
+    run->training.migration.slack_ratio = pick(&generator, 2) == 0 ? 0 : 0.1;
+    run->training.repack.kind = (bal_repack_kind)pick(&generator, BAL_REPACK_COUNT);
+    run->training.repack.tolerance_ratio = rng_unit(&generator);
+    run->training.repack.use = (bal_released_use)pick(&generator, BAL_RELEASED_COUNT);
+    run->training.repack.chooses_microbatches = !is_interleaved && pick(&generator, 2) == 0;
+    assert_int_equal(bal_policy_parse(policies[pick(&generator, 6)], &run->training.policy, NULL),
+                     STATUS_OK);
+}
+
+static int stage_rank(const sim_training_iteration *iteration, const bal_schedule_family *family,
+                      int chunks, int stage)
+{
+    return iteration->machine_rank[bal_rank_of_stage(family->placement, iteration->rank_count,
+                                                     chunks, stage, NULL)];
+}
+
+/// Every layer is on exactly one rank of the machine, in order, and only migrations move one.
+static void check_plan(drawn_run *run, const sim_training_iteration *iteration)
+{
+    const sim_training *training = &run->training;
+    const bal_schedule_family *family = bal_schedule_family_find(training->schedule);
+    const int chunks = bal_schedule_chunk_count(family, training->chunk_count);
+    const int stages = iteration->rank_count * chunks;
+    bool is_used[8] = {false};
+    assert_in_range(iteration->rank_count, 1, training->machine.rank_count);
+    for (int place = 0; place < iteration->rank_count; place++) {
+        const int rank = iteration->machine_rank[place];
+        assert_in_range(rank, 0, training->machine.rank_count - 1);
+        assert_false(is_used[rank]);
+        is_used[rank] = true;
+    }
+    assert_int_equal(iteration->first_layer[0], 0);
+    assert_int_equal(iteration->first_layer[stages], training->sources[0].layer_count);
+    int moved = 0;
+    for (int stage = 0; stage < stages; stage++) {
+        const int rank = stage_rank(iteration, family, chunks, stage);
+        assert_true(iteration->first_layer[stage] <= iteration->first_layer[stage + 1]);
+        for (int layer = iteration->first_layer[stage]; layer < iteration->first_layer[stage + 1];
+             layer++) {
+            moved += run->rank_of_layer[layer] != rank;
+            run->rank_of_layer[layer] = rank;
+        }
+    }
+    if (iteration->iteration > 0) assert_int_equal(moved, run->moved_layer_count);
+}
+
+static void check_gpus(const drawn_run *run, const sim_training_iteration *iteration)
+{
+    const sim_training *training = &run->training;
+    const int64_t ranks = (int64_t)training->machine.rank_count * training->data_parallel;
+    const int64_t idle = iteration->gpus.released_rank_count;
+    assert_int_equal(iteration->gpus.gpu_count, ranks * training->gpus_per_rank);
+    assert_int_equal(iteration->gpus.idle_gpu_count, idle * training->gpus_per_rank);
+    assert_int_equal(iteration->replica_count * iteration->rank_count + idle, ranks);
+    if (training->repack.use != BAL_RELEASED_REPLICATE) {
+        assert_int_equal(iteration->replica_count, training->data_parallel);
+    }
+    if (training->repack.chooses_microbatches) return;
+    const int64_t batch = (int64_t)training->data_parallel * training->microbatch_count;
+    const int64_t replicas = iteration->replica_count;
+    assert_int_equal(iteration->microbatch_count, (batch + replicas - 1) / replicas);
+}
+
+/// When the gradients of a stage are there, by the timeline.
+static int64_t stage_end(const bal_timeline *timeline, int stage)
+{
+    const bal_schedule *schedule = timeline->schedule;
+    int64_t end_ns = -1;
+    for (int rank = 0; rank < schedule->rank_count; rank++) {
+        for (int op = schedule->first_op[rank]; op < schedule->first_op[rank + 1]; op++) {
+            const bal_op_kind kind = (bal_op_kind)schedule->ops[op].kind;
+            if (bal_stage_of(schedule->placement, schedule->rank_count, schedule->chunk_count, rank,
+                             schedule->ops[op].chunk) == stage &&
+                (kind == OP_BACKWARD || kind == OP_BACKWARD_WEIGHT) &&
+                timeline->end_ns[op] > end_ns) {
+                end_ns = timeline->end_ns[op];
+            }
+        }
+    }
+    return end_ns;
+}
+
+/// What a reduction that begins with the end of each stage adds, where replicas are alike: chunks
+/// of a rank in the order in which they end.
+static void check_reduction(const drawn_run *run, const sim_training_iteration *iteration)
+{
+    const sim_training *training = &run->training;
+    const bal_schedule *schedule = iteration->timeline->schedule;
+    int64_t longest_ns = iteration->pipeline_ns;
+    if (training->source_count > 1 || training->post_validation ||
+        training->reduction_overlap != SIM_REDUCTION_STAGE || schedule->chunk_count > 2) {
+        return;
+    }
+    for (int rank = 0; rank < schedule->rank_count; rank++) {
+        int64_t end_ns[2] = {0, 0};
+        int64_t sum_ns[2] = {0, 0};
+        for (int chunk = 0; chunk < schedule->chunk_count; chunk++) {
+            const int stage = bal_stage_of(schedule->placement, schedule->rank_count,
+                                           schedule->chunk_count, rank, chunk);
+            const bool is_empty =
+                iteration->first_layer[stage] == iteration->first_layer[stage + 1];
+            end_ns[chunk] = is_empty ? 0 : stage_end(iteration->timeline, stage);
+            for (int layer = iteration->first_layer[stage];
+                 layer < iteration->first_layer[stage + 1]; layer++) {
+                sum_ns[chunk] += run->sources[0].reduction_ns[layer];
+            }
+        }
+        const int first = schedule->chunk_count > 1 && end_ns[1] < end_ns[0] ? 1 : 0;
+        int64_t reduced_ns = end_ns[first] + sum_ns[first];
+        if (end_ns[1 - first] > reduced_ns) reduced_ns = end_ns[1 - first];
+        reduced_ns += sum_ns[1 - first];
+        if (reduced_ns > longest_ns) longest_ns = reduced_ns;
+    }
+    assert_int_equal(iteration->pipeline_ns + iteration->reduction_ns, longest_ns);
+}
+
+static void check_times(drawn_run *run, const sim_training_iteration *iteration)
+{
+    const sim_training *training = &run->training;
+    assert_int_equal(iteration->iteration_ns, iteration->pipeline_ns + iteration->reduction_ns +
+                                                  iteration->profile_ns + iteration->decision_ns +
+                                                  iteration->migration_ns +
+                                                  training->optimizer_step_ns);
+    assert_true(iteration->reduction_ns >= 0 && iteration->migration_ns >= 0);
+    assert_true(iteration->pipeline_ns >= iteration->metrics.work_max_ns);
+    int64_t work_ns = 0;
+    for (int place = 0; place < iteration->rank_count; place++) {
+        work_ns += iteration->rank_work_ns[place];
+    }
+    assert_int_equal(work_ns, iteration->metrics.busy_ns);
+    assert_int_equal(iteration->timeline != NULL, iteration->iteration % 2 == 0);
+    if (iteration->timeline == NULL) return;
+    const bal_metrics metrics = bal_metrics_of(iteration->timeline);
+    assert_int_equal(metrics.makespan_ns, iteration->metrics.makespan_ns);
+    assert_int_equal(metrics.span_ns, iteration->metrics.span_ns);
+    assert_int_equal(metrics.busy_ns, iteration->metrics.busy_ns);
+    check_reduction(run, iteration);
+}
+
+static void sum_up(drawn_run *run, const sim_training_iteration *iteration)
+{
+    sim_training_result *sums = &run->sums;
+    const int64_t ns = iteration->iteration_ns;
+    sums->total_ns += ns;
+    sums->pipeline_ns += iteration->pipeline_ns;
+    sums->reduction_ns += iteration->reduction_ns;
+    sums->profile_ns += iteration->profile_ns;
+    sums->decision_ns += iteration->decision_ns;
+    sums->migration_ns += iteration->migration_ns;
+    sums->moved_bytes += iteration->moved_bytes;
+    sums->gpu_ns += iteration->gpus.gpu_count * ns;
+    sums->idle_gpu_ns += iteration->gpus.idle_gpu_count * ns;
+    sums->released_rank_ns += iteration->gpus.released_rank_count * ns;
+    sums->released_node_ns += iteration->gpus.released_node_count * ns;
+    sums->rank_count_mean += (double)iteration->rank_count * (double)ns;
+    sums->change_count += iteration->changed;
+    sums->decision_count += iteration->was_asked;
+    sums->rebalance_count += iteration->rebalanced;
+    sums->repack_count += iteration->action == BAL_ACTION_REPACK;
+}
+
+static status check_iteration(void *context, const sim_training_iteration *iteration,
+                              error_message *err)
+{
+    (void)err;
+    drawn_run *run = context;
+    assert_int_equal(iteration->iteration, run->count);
+    check_plan(run, iteration);
+    check_gpus(run, iteration);
+    check_times(run, iteration);
+    sum_up(run, iteration);
+    run->iteration_ns[run->count] = iteration->iteration_ns;
+    run->first_layers[run->count] = iteration->rank_count;
+    for (int place = 0; place < iteration->rank_count; place++) {
+        run->first_layers[run->count] = run->first_layers[run->count] * 31 +
+                                        iteration->first_layer[place] * 7 +
+                                        iteration->machine_rank[place];
+    }
+    run->moved_layer_count = iteration->moved_layer_count;
+    run->count++;
+    return STATUS_OK;
+}
+
+static void check_result(const drawn_run *run, const sim_training_result *result)
+{
+    const sim_training_result *sums = &run->sums;
+    assert_int_equal(run->count, ITERATIONS);
+    assert_int_equal(result->total_ns, sums->total_ns);
+    assert_int_equal(result->total_ns, result->pipeline_ns + result->reduction_ns +
+                                           result->profile_ns + result->decision_ns +
+                                           result->migration_ns +
+                                           ITERATIONS * run->training.optimizer_step_ns);
+    assert_int_equal(result->pipeline_ns, sums->pipeline_ns);
+    assert_int_equal(result->reduction_ns, sums->reduction_ns);
+    assert_int_equal(result->moved_bytes, sums->moved_bytes);
+    assert_int_equal(result->gpu_ns, sums->gpu_ns);
+    assert_int_equal(result->gpu_ns, result->gpu_count * result->total_ns);
+    assert_int_equal(result->idle_gpu_ns, sums->idle_gpu_ns);
+    assert_int_equal(result->released_rank_ns, sums->released_rank_ns);
+    assert_int_equal(result->released_node_ns, sums->released_node_ns);
+    assert_int_equal(result->change_count, sums->change_count);
+    assert_int_equal(result->decision_count, sums->decision_count);
+    assert_int_equal(result->rebalance_count, sums->rebalance_count);
+    assert_int_equal(result->repack_count, sums->repack_count);
+    assert_close(result->rank_count_mean, sums->rank_count_mean / (double)sums->total_ns, 1e-9);
+    assert_in_range(result->simulated_count, 1, ITERATIONS);
+}
+
+/// @return false if the drawn run cannot be played: no plan, or a rule broken
+static bool play_run(drawn_run *run, sim_training_result *result, arena *memory)
+{
+    error_message err = {0};
+    const status played = sim_training_replay(&run->training, memory, result, &err);
+    if (played == STATUS_OK) return true;
+    if (played != STATUS_INFEASIBLE) fail_msg("seed %d: %s", (int)run->seed, err.message);
+    return false;
+}
+
+static void random_runs_add_up(void **state)
+{
+    (void)state;
+    drawn_run *run = malloc(sizeof *run);
+    arena *memory = arena_create(1 << 16);
+    assert_non_null(run);
+    int repacked = 0;
+    int moved = 0;
+    for (uint64_t seed = 1; seed <= RUNS; seed++) {
+        sim_training_result result;
+        arena_reset(memory);
+        draw_run(run, seed);
+        if (!play_run(run, &result, memory)) continue;
+        check_result(run, &result);
+        repacked += result.repack_count;
+        moved += result.rebalance_count;
+    }
+    print_message("%d re-packings, %d rebalances\n", repacked, moved);
+    assert_true(moved > RUNS);
+    free(run);
+    arena_destroy(memory);
+}
+
+/// Where nothing but numbers decides, playing every iteration changes nothing.
+static void iterations_that_repeat_need_not_be_played(void **state)
+{
+    (void)state;
+    static drawn_run lazy;
+    static drawn_run diligent;
+    arena *memory = arena_create(1 << 16);
+    int saved = 0;
+    for (uint64_t seed = 1; seed <= RUNS; seed++) {
+        sim_training_result one;
+        sim_training_result other;
+        arena_reset(memory);
+        draw_run(&lazy, seed);
+        draw_run(&diligent, seed);
+        if (lazy.training.policy.kind == BAL_POLICY_ON_CHANGE) continue;
+        for (int replica = 0; replica < REPLICAS_MAX; replica++) {
+            diligent.sources[replica].always_changes = true;
+            diligent.ports[replica].announces_changes = false;
+            lazy.ports[replica].announces_changes = false;
+        }
+        if (!play_run(&lazy, &one, memory)) continue;
+        assert_true(play_run(&diligent, &other, memory));
+        assert_memory_equal(lazy.iteration_ns, diligent.iteration_ns, sizeof lazy.iteration_ns);
+        assert_memory_equal(lazy.first_layers, diligent.first_layers, sizeof lazy.first_layers);
+        assert_int_equal(one.total_ns, other.total_ns);
+        assert_int_equal(other.simulated_count, ITERATIONS);
+        saved += ITERATIONS - one.simulated_count;
+    }
+    assert_true(saved > RUNS);
+    arena_destroy(memory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(random_runs_add_up, print_seed),
+        cmocka_unit_test_teardown(iterations_that_repeat_need_not_be_played, print_seed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
