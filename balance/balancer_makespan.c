@@ -43,8 +43,7 @@ static status consider(search *state, const int *first, error_message *err)
     const bal_problem *problem = state->problem;
     const bal_placed_partition plan = bal_problem_placed(problem, first);
     int64_t ns = 0;
-    TRY(problem->evaluator->iteration_ns(problem->evaluator->context, &problem->layers, &plan, &ns,
-                                         err));
+    TRY(bal_problem_predict(problem, &plan, &ns, err));
     const int row = state->evaluation_count++;
     memcpy(state->evaluated + (size_t)row * state->cut_count, first,
            state->cut_count * sizeof *first);

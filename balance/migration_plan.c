@@ -560,9 +560,7 @@ static status search(planner *at, bool is_decided)
 
 static status predict(const planner *at, const bal_placed_partition *plan, int64_t *iteration_ns)
 {
-    const bal_problem *problem = at->question->problem;
-    return problem->evaluator->iteration_ns(problem->evaluator->context, &problem->layers, plan,
-                                            iteration_ns, at->err);
+    return bal_problem_predict(at->question->problem, plan, iteration_ns, at->err);
 }
 
 /// The cheapest candidate whose predicted iteration is within the slack of the decided cuts'.

@@ -127,6 +127,8 @@ typedef struct bal_repack_choice {
 /// than now are only taken if the present number misses (1 + tolerance + grow_ratio) T(P).
 /// If no plan of all ranks fits the memory, the smallest number that has one is the reference.
 ///
+/// A number of ranks that the schedule has no order for, with the microbatches, is not chosen.
+///
 /// The historical kinds choose the number alone, by repack_published.h; the plan is the balancer's,
 /// in order: theirs would compute another network.
 ///

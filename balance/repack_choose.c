@@ -377,23 +377,22 @@ static status play(const chooser *at, const bal_problem *problem, trial *out)
     bal_answer answer;
     TRY(cut(at, problem, at->scratch, &answer, &out->has_plan));
     if (!out->has_plan) return STATUS_OK;
-    const bal_evaluator *evaluator = problem->evaluator;
     const bal_placed_partition plan = bal_problem_placed(problem, answer.first_layer);
-    if (out->microbatch_count != at->question->problem->microbatch_count) {
-        return evaluator->iteration_ns_of(evaluator->context, &problem->layers, &plan,
-                                          out->microbatch_count, &out->iteration_ns, at->err);
-    }
-    return evaluator->iteration_ns(evaluator->context, &problem->layers, &plan, &out->iteration_ns,
-                                   at->err);
+    return bal_problem_predict(problem, &plan, &out->iteration_ns, at->err);
 }
 
-/// Looks at a number of ranks with one number of microbatches, and keeps it if it is the best.
+/// Looks at a number of ranks with one number of microbatches, and keeps it if it is the best. What
+/// the schedule has no order for has no plan.
 static status look_at_one(const chooser *at, trial tried, int64_t limit_ns, bal_repack_point *point,
                           trial *best)
 {
     bal_problem problem;
     int64_t bound = 0;
     bool may_have_plan = false;
+    const bal_schedule_family *family = bal_schedule_family_find(at->question->schedule);
+    if (family != NULL && !bal_schedule_takes(family, tried.rank_count, tried.microbatch_count)) {
+        return STATUS_OK;
+    }
     arena_reset(at->scratch);
     TRY(make_problem(at, tried.rank_count, tried.microbatch_count, at->scratch, &problem));
     TRY(bound_of(at, &problem, &bound, &may_have_plan));

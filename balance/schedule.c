@@ -89,6 +89,12 @@ static status check_costs(const bal_schedule_request *request, const bal_schedul
     return STATUS_OK;
 }
 
+bool bal_schedule_takes(const bal_schedule_family *family, int rank_count, int microbatch_count)
+{
+    return writers[family - families].fill != bal_schedule_fill_interleaved_1f1b ||
+           microbatch_count % rank_count == 0;
+}
+
 /// @param chunk_count out: the family's own where the request leaves it open
 static status check_request(const bal_schedule_request *request, const bal_schedule_family *family,
                             int *chunk_count, error_message *err)
@@ -110,8 +116,7 @@ static status check_request(const bal_schedule_request *request, const bal_sched
                          request->rank_count, request->microbatch_count, chunks, (long long)ops,
                          BAL_OPS_MAX);
     }
-    if (writers[family - families].fill == bal_schedule_fill_interleaved_1f1b &&
-        request->microbatch_count % request->rank_count != 0) {
+    if (!bal_schedule_takes(family, request->rank_count, request->microbatch_count)) {
         return error_set(err, STATUS_INVALID,
                          "microbatch_count %d: schedule %s needs a multiple of rank_count %d",
                          request->microbatch_count, family->name, request->rank_count);

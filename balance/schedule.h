@@ -84,6 +84,10 @@ const char *bal_schedule_suggestion(const char *name, char out[TEXT_SUGGESTION_B
 /// Chunks per rank where requested may be 0, for the family's own number, or 2 where it has none.
 int bal_schedule_chunk_count(const bal_schedule_family *family, int requested);
 
+/// Whether a family has orders for these counts: interleaved-1f1b has them where microbatch_count
+/// is a multiple of rank_count, the others always.
+bool bal_schedule_takes(const bal_schedule_family *family, int rank_count, int microbatch_count);
+
 /// Proves that an order can be played: every (stage, microbatch) has its F and either B and W or
 /// BW exactly once, F before B before W on its rank, and no cycle among the ranks' waits. Orders
 /// that were imported or written by hand come through here.

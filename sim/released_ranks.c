@@ -1,16 +1,25 @@
 #include "sim/released_ranks.h"
 
+/// Makes further replicas, as many as there are ranks and microbatches for.
 static status replicate(const bal_gpu_layout *layout, const bal_placed_partition *plan,
                         int microbatch_count, sim_gpu_use *out, error_message *err)
 {
-    bal_replication replication;
-    TRY(bal_replication_of(layout->rank_count, plan->rank_count, layout->replica_count,
-                           microbatch_count, &replication, err));
-    out->replica_count += replication.further_replica_count;
-    out->played_count =
-        replication.microbatch_count + (replication.larger_replica_count > 0 ? 1 : 0);
-    out->account.idle_gpu_count = (int64_t)replication.idle_rank_count * layout->gpus_per_rank;
-    out->account.released_rank_count = replication.idle_rank_count;
+    const int64_t ranks = (int64_t)layout->replica_count * layout->rank_count;
+    const int64_t batch = (int64_t)layout->replica_count * microbatch_count;
+    int64_t idle = ranks - batch * plan->rank_count;
+    if (ranks / plan->rank_count > batch) {
+        out->replica_count = (int)batch;
+        out->played_count = 1;
+    } else {
+        bal_replication made;
+        TRY(bal_replication_of(layout->rank_count, plan->rank_count, layout->replica_count,
+                               microbatch_count, &made, err));
+        out->replica_count += made.further_replica_count;
+        out->played_count = made.microbatch_count + (made.larger_replica_count > 0 ? 1 : 0);
+        idle = made.idle_rank_count;
+    }
+    out->account.idle_gpu_count = idle * layout->gpus_per_rank;
+    out->account.released_rank_count = idle;
     out->account.released_node_count = 0;
     return STATUS_OK;
 }

@@ -155,10 +155,14 @@ status sim_training_plan_gpus(sim_training_plan *plan, const bal_decision *decis
         .gpus_per_node = training->machine.ranks_per_node * per_rank,
     };
     const bal_placed_partition all = {.rank_count = layout.rank_count};
+    const bal_placed_partition *placed = decision->owner != NULL ? &all : &decision->plan;
     arena_reset(plan->trial_memory);
-    return sim_gpu_use_of(&layout, training->repack.use,
-                          decision->owner != NULL ? &all : &decision->plan,
-                          decision->microbatch_count, plan->trial_memory, gpus, err);
+    TRY(sim_gpu_use_of(&layout, training->repack.use, placed, decision->microbatch_count,
+                       plan->trial_memory, gpus, err));
+    while (!bal_schedule_takes(plan->family, placed->rank_count, gpus->played_count)) {
+        gpus->played_count++;
+    }
+    return STATUS_OK;
 }
 
 status sim_training_plan_enact(sim_training_plan *plan, const bal_decision *decision,

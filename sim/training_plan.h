@@ -45,7 +45,8 @@ void sim_training_plan_free(sim_training_plan *plan);
 status sim_training_plan_enact(sim_training_plan *plan, const bal_decision *decision,
                                const bal_layer_costs *layers, error_message *err);
 
-/// What a decision's plan would make of the GPUs.
+/// What a decision's plan would make of the GPUs. Where the schedule has no order for what further
+/// replicas leave to each, the next number that it has one for is played.
 status sim_training_plan_gpus(sim_training_plan *plan, const bal_decision *decision,
                               sim_gpu_use *gpus, error_message *err);
 
