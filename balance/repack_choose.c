@@ -1,6 +1,7 @@
 #include "balance/repack.h"
 
 #include "balance/partition.h"
+#include "balance/repack_published.h"
 #include "balance/schedule.h"
 #include "balance/stage_inflight.h"
 
@@ -499,6 +500,78 @@ static status choose_predicted(chooser *at, const trial *reference, trial *best)
     return STATUS_OK;
 }
 
+/// Bytes that the places of the plan in force hold.
+static void fill_place_memory(const chooser *at, const bal_chain *chain, int64_t *bytes)
+{
+    const bal_placed_partition *before = at->question->before;
+    for (int place = 0; place < before->rank_count; place++) {
+        bytes[place] = bal_chain_memory_bytes(chain, place, before->first_layer[place],
+                                              before->first_layer[place + 1]);
+    }
+}
+
+/// As many ranks as a historical algorithm would keep of those in force.
+static status count_historical(chooser *at, int64_t cap_bytes, int *rank_count)
+{
+    const bal_repack_question *question = at->question;
+    const bal_repack_options *options = at->options;
+    const bal_placed_partition *before = question->before;
+    bal_problem problem;
+    bal_chain chain;
+    *rank_count = at->now;
+    arena_reset(at->scratch);
+    TRY(make_problem(at, at->now, question->problem->microbatch_count, at->scratch, &problem));
+    problem.weight = BAL_WEIGHT_TIME;
+    problem.transfer_ns = NULL;
+    problem.current_first_layer = NULL;
+    TRY(bal_chain_of(&problem, at->scratch, &chain, at->err));
+    const int target = options->target_rank_count > 0 ? options->target_rank_count : 1;
+    if (!bal_repack_published_triggers(chain.weight_before[chain.layer_count],
+                                       question->start_load_ns, options->load_threshold_ratio,
+                                       at->now, target)) {
+        return STATUS_OK;
+    }
+    if (options->kind == BAL_REPACK_HALVING) {
+        const int64_t *state = problem.layers.state_bytes;
+        if (state == NULL) {
+            return error_set(at->err, STATUS_INVALID, "re-packing by halving needs state_bytes");
+        }
+        const int64_t start = question->start_rank_memory_bytes;
+        return bal_repack_halving(state, chain.layer_count, at->now, start > 0 ? start : cap_bytes,
+                                  at->scratch, rank_count, at->err);
+    }
+    int64_t *bytes = arena_array(at->scratch, (size_t)at->now, sizeof *bytes);
+    if (bytes == NULL) return no_memory(at);
+    fill_place_memory(at, &chain, bytes);
+    const bal_pack_question ask = {.kind = options->kind,
+                                   .rank_count = at->now,
+                                   .first_layer = before->first_layer,
+                                   .memory_bytes = bytes,
+                                   .cap_bytes = cap_bytes,
+                                   .target_rank_count = target};
+    bal_pack_result packed;
+    TRY(bal_repack_published(&ask, at->scratch, &packed, at->err));
+    if (!packed.is_dropped) *rank_count = packed.active_count;
+    return STATUS_OK;
+}
+
+/// Chooses the number that a historical algorithm would keep, or the next that has a plan.
+static status choose_historical(chooser *at, trial *best)
+{
+    const int64_t cap = at->question->machine->rank_memory_bytes;
+    int ranks = 0;
+    TRY(count_historical(at, cap > 0 ? cap : INT64_MAX / 4, &ranks));
+    ranks = (ranks + at->unit - 1) / at->unit * at->unit;
+    if (ranks < at->least) ranks = at->least;
+    if (ranks > at->most) ranks = at->most;
+    best->has_plan = false;
+    for (; !best->has_plan && ranks <= at->most; ranks += at->unit) {
+        TRY(look_at(at, ranks, INT64_MAX, best));
+    }
+    assert(best->has_plan); // that of the reference
+    return STATUS_OK;
+}
+
 static status check_question(const chooser *at)
 {
     const bal_repack_question *question = at->question;
@@ -523,6 +596,13 @@ static status check_question(const chooser *at)
         return error_set(at->err, STATUS_INVALID,
                          "the plan in force has %d ranks, no multiple of rank_unit %d",
                          question->before->rank_count, unit);
+    }
+    if (at->options->kind <= BAL_REPACK_NONE || at->options->kind >= BAL_REPACK_COUNT) {
+        return error_set(at->err, STATUS_INVALID, "no kind of re-packing is chosen");
+    }
+    if (at->options->kind > BAL_REPACK_GPU_TIME && at->chunk_count > 1) {
+        return error_set(at->err, STATUS_INVALID, "'%s' knows one chunk per rank, not %d",
+                         bal_repack_names[at->options->kind], at->chunk_count);
     }
     if (at->least <= at->most) return STATUS_OK;
     return error_set(at->err, STATUS_INFEASIBLE,
@@ -587,14 +667,10 @@ static status choose(chooser *at, bal_repack_choice *choice)
 {
     trial reference = {0};
     trial best = {0};
-    const bal_repack_kind kind = at->options->kind;
-    if (kind != BAL_REPACK_THROUGHPUT && kind != BAL_REPACK_GPU_TIME) {
-        return error_set(at->err, STATUS_UNSUPPORTED, "re-packing cannot choose by '%s'",
-                         bal_repack_names[kind]);
-    }
+    const bool is_predicted = at->options->kind <= BAL_REPACK_GPU_TIME;
     TRY(chooser_init(at));
     TRY(find_reference(at, &reference));
-    TRY(choose_predicted(at, &reference, &best));
+    TRY(is_predicted ? choose_predicted(at, &reference, &best) : choose_historical(at, &best));
     return finish(at, &reference, &best, choice);
 }
 

@@ -1,0 +1,419 @@
+/// The re-packing of others, its failures with the very numbers at which they show, and what a
+/// correct one does in the same place.
+#include "balance/repack_published.h"
+
+#include "balance/partition.h"
+#include "base/rng.h"
+#include "tests/assert_close.h"
+
+#include <string.h>
+
+enum { RANKS_MAX = 16 };
+
+/// Ranks with as many layers each.
+static bal_pack_question question_of(bal_repack_kind kind, const int64_t *memory_bytes, int ranks,
+                                     int layers_each, int64_t cap, int target, int *cuts)
+{
+    for (int rank = 0; rank <= ranks; rank++) {
+        cuts[rank] = rank * layers_each;
+    }
+    return (bal_pack_question){.kind = kind,
+                               .rank_count = ranks,
+                               .first_layer = cuts,
+                               .memory_bytes = memory_bytes,
+                               .cap_bytes = cap,
+                               .target_rank_count = target};
+}
+
+static int held_count(const bal_pack_result *result, int rank)
+{
+    return result->first_held[rank + 1] - result->first_held[rank];
+}
+
+static void as_printed_the_first_rank_goes_to_all_others(void **state)
+{
+    (void)state;
+    const int64_t bytes[] = {10, 10, 10, 10, 10, 10, 10, 10};
+    int cuts[9];
+    const bal_pack_question ask = question_of(BAL_REPACK_PUBLISHED, bytes, 8, 3, 32, 4, cuts);
+    arena *memory = arena_create(1 << 14);
+    bal_pack_result result;
+
+    assert_int_equal(bal_repack_published(&ask, memory, &result, NULL), STATUS_OK);
+
+    assert_int_equal(result.active_count, 7); // four are wanted
+    assert_int_equal(result.transfer_count, 21);
+    assert_int_equal(result.duplicate_transfer_count, 18);
+    assert_int_equal(result.first_held[8], 45); // of 24 layers
+    assert_int_equal(held_count(&result, 0), 3);
+    assert_true(result.holds_released && !result.keeps_order);
+    arena_destroy(memory);
+}
+
+static void as_printed_copies_are_copied(void **state)
+{
+    (void)state;
+    const int64_t bytes[] = {2, 2, 2, 2};
+    int cuts[5];
+    const bal_pack_question ask = question_of(BAL_REPACK_PUBLISHED, bytes, 4, 3, 10, 1, cuts);
+    arena *memory = arena_create(1 << 14);
+    bal_pack_result result;
+
+    assert_int_equal(bal_repack_published(&ask, memory, &result, NULL), STATUS_OK);
+
+    assert_int_equal(result.transfer_count, 21); // of 12 layers
+    assert_int_equal(held_count(&result, 0), 3);
+    assert_int_equal(held_count(&result, 1), 6);
+    assert_int_equal(held_count(&result, 2), 12);
+    assert_int_equal(held_count(&result, 3), 12);
+    arena_destroy(memory);
+}
+
+static void as_printed_weightless_copies_double_until_refused(void **state)
+{
+    (void)state;
+    int64_t bytes[40] = {0};
+    int cuts[41];
+    const bal_pack_question ask = question_of(BAL_REPACK_PUBLISHED, bytes, 40, 1, 10, 1, cuts);
+    arena *memory = arena_create(1 << 14);
+    bal_pack_result result = {.transfer_count = -7};
+    error_message err = {0};
+
+    assert_int_equal(bal_repack_published(&ask, memory, &result, &err), STATUS_INFEASIBLE);
+
+    assert_non_null(strstr(err.message, "makes more than 4194304 transfers"));
+    assert_int_equal(result.transfer_count, -7);
+    arena_destroy(memory);
+}
+
+static void as_coded_full_ranks_are_passed_over_and_loads_triple(void **state)
+{
+    (void)state;
+    const int64_t bytes[] = {10, 10, 10, 10, 10, 10, 10, 10};
+    int cuts[9];
+    const bal_pack_question ask = question_of(BAL_REPACK_CODED, bytes, 8, 3, 32, 4, cuts);
+    arena *memory = arena_create(1 << 14);
+    bal_pack_result result;
+
+    assert_int_equal(bal_repack_published(&ask, memory, &result, NULL), STATUS_OK);
+
+    assert_int_equal(result.active_count, 4);
+    assert_false(result.is_dropped);
+    int left = 0;
+    const int64_t expected[] = {30, 30, 10, 10};
+    for (int rank = 0; rank < 8; rank++) {
+        if (!result.is_active[rank]) continue;
+        assert_int_equal(result.memory_bytes[rank], expected[left]);
+        assert_int_equal(held_count(&result, rank), expected[left] * 3 / 10);
+        left++;
+    }
+    assert_int_equal(left, 4);
+    assert_int_equal(result.first_held[8], 24);
+    assert_int_equal(result.duplicate_transfer_count, 0);
+    assert_false(result.keeps_order);
+    arena_destroy(memory);
+}
+
+static void as_coded_a_full_cascade_reverses_the_model(void **state)
+{
+    (void)state;
+    const int64_t bytes[] = {2, 2, 2, 2};
+    const int expected[] = {9, 10, 11, 6, 7, 8, 3, 4, 5, 0, 1, 2};
+    int cuts[5];
+    const bal_pack_question ask = question_of(BAL_REPACK_CODED, bytes, 4, 3, 10, 1, cuts);
+    arena *memory = arena_create(1 << 14);
+    bal_pack_result result;
+
+    assert_int_equal(bal_repack_published(&ask, memory, &result, NULL), STATUS_OK);
+
+    assert_int_equal(result.active_count, 1);
+    assert_int_equal(held_count(&result, 3), 12);
+    assert_memory_equal(&result.held[result.first_held[3]], expected, sizeof expected);
+    assert_int_equal(result.transfer_count, 3 + 6 + 9); // layers of the first rank go three times
+    assert_false(result.keeps_order);
+    arena_destroy(memory);
+}
+
+static void as_coded_layers_jump_over_a_full_rank(void **state)
+{
+    (void)state;
+    const int64_t bytes[] = {3, 8, 3};
+    int cuts[4];
+    const bal_pack_question ask = question_of(BAL_REPACK_CODED, bytes, 3, 1, 10, 2, cuts);
+    arena *memory = arena_create(1 << 14);
+    bal_pack_result result;
+
+    assert_int_equal(bal_repack_published(&ask, memory, &result, NULL), STATUS_OK);
+
+    const int expected[] = {1, 2, 0};
+    assert_int_equal(result.first_held[3], 3);
+    assert_memory_equal(result.held, expected, sizeof expected);
+    arena_destroy(memory);
+}
+
+static void as_coded_an_exact_fit_is_refused(void **state)
+{
+    (void)state;
+    const int64_t bytes[] = {5, 5};
+    int cuts[3];
+    bal_pack_question ask = question_of(BAL_REPACK_CODED, bytes, 2, 1, 10, 1, cuts);
+    arena *memory = arena_create(1 << 14);
+    bal_pack_result result;
+
+    assert_int_equal(bal_repack_published(&ask, memory, &result, NULL), STATUS_OK);
+    assert_int_equal(result.active_count, 2);
+    ask.kind = BAL_REPACK_FIRST_FIT; // the classical rule takes it
+    assert_int_equal(bal_repack_published(&ask, memory, &result, NULL), STATUS_OK);
+    assert_int_equal(result.active_count, 1);
+    assert_true(result.keeps_order);
+    arena_destroy(memory);
+}
+
+static void as_coded_layers_land_on_a_rank_that_was_released(void **state)
+{
+    (void)state;
+    const int64_t bytes[] = {3, 0, 9};
+    int cuts[] = {0, 1, 1, 2};
+    const bool is_active[] = {true, false, true};
+    const bal_pack_question ask = {.kind = BAL_REPACK_CODED,
+                                   .rank_count = 3,
+                                   .first_layer = cuts,
+                                   .memory_bytes = bytes,
+                                   .is_active = is_active,
+                                   .cap_bytes = 10,
+                                   .target_rank_count = 1};
+    arena *memory = arena_create(1 << 14);
+    bal_pack_result result;
+
+    assert_int_equal(bal_repack_published(&ask, memory, &result, NULL), STATUS_OK);
+
+    assert_int_equal(result.active_count, 1);
+    assert_int_equal(held_count(&result, 1), 1);
+    assert_false(result.is_active[1]);
+    assert_true(result.holds_released);
+    arena_destroy(memory);
+}
+
+static void as_coded_a_missed_target_marks_ranks_and_moves_nothing(void **state)
+{
+    (void)state;
+    const int64_t bytes[] = {4, 4, 9, 9};
+    int cuts[5];
+    const bal_pack_question ask = question_of(BAL_REPACK_CODED, bytes, 4, 2, 10, 2, cuts);
+    arena *memory = arena_create(1 << 14);
+    bal_pack_result result;
+
+    assert_int_equal(bal_repack_published(&ask, memory, &result, NULL), STATUS_OK);
+
+    assert_true(result.is_dropped);
+    assert_int_equal(result.active_count, 3);
+    assert_false(result.is_active[0]);
+    assert_int_equal(result.transfer_count, 0);
+    assert_int_equal(held_count(&result, 0), 2); // marked as released, still holding its layers
+    assert_true(result.holds_released);
+    arena_destroy(memory);
+}
+
+/// The fewest stages into which a chain can be cut within a cap.
+static int fewest_stages(const int64_t *bytes, int count, int64_t cap_bytes, arena *memory)
+{
+    for (int stages = 1; stages <= count; stages++) {
+        const bal_problem problem = {.layers = {.layer_count = count,
+                                                .microbatch_count = 1,
+                                                .forward_ns = bytes,
+                                                .state_bytes = bytes},
+                                     .stage_count = stages};
+        bal_chain chain;
+        int first[RANKS_MAX + 1];
+        int64_t largest = 0;
+        assert_int_equal(bal_chain_of(&problem, memory, &chain, NULL), STATUS_OK);
+        assert_int_equal(bal_partition_bottleneck(&chain, memory, first, &largest, NULL),
+                         STATUS_OK);
+        if (largest <= cap_bytes) return stages;
+    }
+    return count;
+}
+
+static void cuts_that_use_exact_fits_need_no_more_ranks_than_algorithm_4(void **state)
+{
+    (void)state;
+    const int64_t bytes[] = {12, 20, 9, 14, 8, 18, 7, 16};
+    int cuts[9];
+    const bal_pack_question ask = question_of(BAL_REPACK_CODED, bytes, 8, 1, 32, 4, cuts);
+    arena *memory = arena_create(1 << 14);
+    bal_pack_result result;
+
+    assert_int_equal(bal_repack_published(&ask, memory, &result, NULL), STATUS_OK);
+
+    assert_int_equal(result.active_count, 4);
+    assert_false(result.keeps_order);
+    assert_int_equal(fewest_stages(bytes, 8, 32, memory), 4); // 12 20 | 9 14 8 | 18 7 | 16
+    assert_int_equal(fewest_stages(bytes, 8, 31, memory), 5); // as its < would have it
+    arena_destroy(memory);
+}
+
+static void bins_take_the_first_the_fullest_or_the_next(void **state)
+{
+    (void)state;
+    const int64_t bytes[] = {5, 6, 3, 2, 4};
+    int cuts[6];
+    bal_pack_question ask = question_of(BAL_REPACK_FIRST_FIT, bytes, 5, 1, 10, 1, cuts);
+    arena *memory = arena_create(1 << 14);
+    bal_pack_result result;
+
+    assert_int_equal(bal_repack_published(&ask, memory, &result, NULL), STATUS_OK);
+    // 0 and 1 are kept; 2 goes to 0 (8), 3 to 0 (10), 4 to 1 (10).
+    assert_int_equal(result.active_count, 2);
+    assert_int_equal(result.memory_bytes[0], 10);
+    assert_int_equal(result.memory_bytes[1], 10);
+    ask.kind = BAL_REPACK_BEST_FIT; // 2 to 1 (9), 3 to 0 (7), 4 is kept
+    assert_int_equal(bal_repack_published(&ask, memory, &result, NULL), STATUS_OK);
+    assert_int_equal(result.active_count, 3);
+    assert_int_equal(result.memory_bytes[0], 7);
+    assert_int_equal(result.memory_bytes[1], 9);
+    ask.kind = BAL_REPACK_ROUND_ROBIN; // 2 to 0 (8), 3 to 1 (8), 4 is kept
+    assert_int_equal(bal_repack_published(&ask, memory, &result, NULL), STATUS_OK);
+    assert_int_equal(result.active_count, 3);
+    assert_int_equal(result.memory_bytes[0], 8);
+    assert_int_equal(result.memory_bytes[1], 8);
+    ask.target_rank_count = 4;
+    assert_int_equal(bal_repack_published(&ask, memory, &result, NULL), STATUS_OK);
+    assert_int_equal(result.active_count, 4);
+    arena_destroy(memory);
+}
+
+static void books_add_up_except_as_printed(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 14);
+    int merges = 0;
+    int permuted = 0;
+    int printed_merges = 0;
+    int printed_duplicates = 0;
+    for (uint64_t seed = 1; seed <= 5000; seed++) {
+        rng random = rng_init(seed, 1);
+        const int ranks = (int)rng_between(&random, 2, 12);
+        int64_t bytes[RANKS_MAX];
+        int cuts[RANKS_MAX + 1];
+        for (int rank = 0; rank < ranks; rank++) {
+            bytes[rank] = rng_between(&random, 1, 9);
+        }
+        bal_pack_question ask = question_of(BAL_REPACK_CODED, bytes, ranks, 2, 12,
+                                            (int)rng_between(&random, 1, ranks), cuts);
+        for (int kind = BAL_REPACK_PUBLISHED; kind <= BAL_REPACK_ROUND_ROBIN; kind++) {
+            bal_pack_result result;
+            int active = 0;
+            int64_t before = 0;
+            int64_t after = 0;
+            arena_reset(memory);
+            ask.kind = (bal_repack_kind)kind;
+            assert_int_equal(bal_repack_published(&ask, memory, &result, NULL), STATUS_OK);
+            for (int rank = 0; rank < ranks; rank++) {
+                active += result.is_active[rank];
+                before += bytes[rank];
+                after += result.memory_bytes[rank];
+                assert_true(result.memory_bytes[rank] <= 12);
+            }
+            assert_int_equal(active, result.active_count);
+            assert_true(active >= (ask.target_rank_count < ranks ? ask.target_rank_count : ranks));
+            if (kind == BAL_REPACK_PUBLISHED) {
+                printed_merges += result.transfer_count > 0;
+                printed_duplicates += result.transfer_count > 0 && !result.keeps_order;
+                continue;
+            }
+            assert_int_equal(before, after);
+            assert_int_equal(result.first_held[ranks], 2 * ranks);
+            assert_int_equal(result.duplicate_transfer_count, 0);
+            if (kind != BAL_REPACK_CODED) assert_false(result.holds_released);
+            if (kind == BAL_REPACK_CODED && result.transfer_count > 0) {
+                merges++;
+                permuted += !result.keeps_order;
+            }
+        }
+    }
+    print_message("coded: %d of %d executed merges permute the model; printed: %d of %d break it\n",
+                  permuted, merges, printed_duplicates, printed_merges);
+    assert_int_equal(permuted, merges); // layers in front always land behind later ones
+    assert_int_equal(printed_duplicates, printed_merges);
+    arena_destroy(memory);
+}
+
+static void the_trigger_needs_less_load_and_ranks_to_spare(void **state)
+{
+    (void)state;
+    assert_true(bal_repack_published_triggers(59, 100, 0.6, 8, 4));
+    assert_false(bal_repack_published_triggers(60, 100, 0.6, 8, 4));
+    assert_false(bal_repack_published_triggers(59, 100, 0.6, 4, 4));
+}
+
+static void halving_stops_where_a_rank_would_hold_more_than_at_the_start(void **state)
+{
+    (void)state;
+    int64_t bytes[32];
+    int kept = 0;
+    error_message err = {0};
+    arena *memory = arena_create(1 << 14);
+    for (int layer = 0; layer < 32; layer++) {
+        bytes[layer] = layer < 20 ? 2 : 16; // 20 frozen: their weights alone are left
+    }
+    // 8 ranks of 4 layers held 64 at the start; 232 bytes on 4 ranks are 58 and a bit.
+    assert_int_equal(bal_repack_halving(bytes, 32, 8, 64, memory, &kept, &err), STATUS_OK);
+    assert_int_equal(kept, 4);
+    assert_int_equal(bal_repack_halving(bytes, 32, 8, 116, memory, &kept, &err), STATUS_OK);
+    assert_int_equal(kept, 4); // 40 + 12 * 16 does not split in two halves of 116
+    assert_int_equal(bal_repack_halving(bytes, 32, 8, 232, memory, &kept, &err), STATUS_OK);
+    assert_int_equal(kept, 1);
+    assert_int_equal(bal_repack_halving(bytes, 32, 7, 80, memory, &kept, &err), STATUS_OK);
+    assert_int_equal(kept, 3); // halves are rounded down
+    assert_int_equal(bal_repack_halving(bytes, 32, 0, 80, memory, &kept, &err), STATUS_INVALID);
+    assert_string_equal(err.message, "rank_count 0 is outside [1, 4096]");
+    arena_destroy(memory);
+}
+
+static void wrong_questions_are_invalid(void **state)
+{
+    (void)state;
+    const int64_t bytes[] = {1, -2};
+    int cuts[3];
+    bal_pack_question ask = question_of(BAL_REPACK_CODED, bytes, 2, 1, 10, 1, cuts);
+    arena *memory = arena_create(4096);
+    bal_pack_result result;
+    error_message err = {0};
+
+    assert_int_equal(bal_repack_published(&ask, memory, &result, &err), STATUS_INVALID);
+    assert_string_equal(err.message, "memory of rank 1: -2 is outside [0, 1152921504606846975]");
+    ask.kind = BAL_REPACK_HALVING;
+    assert_int_equal(bal_repack_published(&ask, memory, &result, &err), STATUS_INVALID);
+    assert_string_equal(err.message, "'halving' does not merge ranks");
+    ask.kind = BAL_REPACK_CODED;
+    ask.target_rank_count = 0;
+    assert_int_equal(bal_repack_published(&ask, memory, &result, &err), STATUS_INVALID);
+    assert_string_equal(err.message, "target_rank_count 0 is below 1");
+    ask.target_rank_count = 1;
+    cuts[1] = 3;
+    assert_int_equal(bal_repack_published(&ask, memory, &result, &err), STATUS_INVALID);
+    assert_string_equal(err.message, "rank 1 ends before it begins: [3, 2)");
+    arena_destroy(memory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(as_printed_the_first_rank_goes_to_all_others),
+        cmocka_unit_test(as_printed_copies_are_copied),
+        cmocka_unit_test(as_printed_weightless_copies_double_until_refused),
+        cmocka_unit_test(as_coded_full_ranks_are_passed_over_and_loads_triple),
+        cmocka_unit_test(as_coded_a_full_cascade_reverses_the_model),
+        cmocka_unit_test(as_coded_layers_jump_over_a_full_rank),
+        cmocka_unit_test(as_coded_an_exact_fit_is_refused),
+        cmocka_unit_test(as_coded_layers_land_on_a_rank_that_was_released),
+        cmocka_unit_test(as_coded_a_missed_target_marks_ranks_and_moves_nothing),
+        cmocka_unit_test(cuts_that_use_exact_fits_need_no_more_ranks_than_algorithm_4),
+        cmocka_unit_test(bins_take_the_first_the_fullest_or_the_next),
+        cmocka_unit_test(books_add_up_except_as_printed),
+        cmocka_unit_test(the_trigger_needs_less_load_and_ranks_to_spare),
+        cmocka_unit_test(halving_stops_where_a_rank_would_hold_more_than_at_the_start),
+        cmocka_unit_test(wrong_questions_are_invalid),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
