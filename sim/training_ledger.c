@@ -55,15 +55,22 @@ static status add_gpus(sim_training_ledger *ledger, const sim_training_iteration
 }
 
 status sim_training_ledger_add(sim_training_ledger *ledger, const sim_training_iteration *iteration,
-                               const sim_play *play, int replica_count, error_message *err)
+                               const sim_play *play, int played_count, error_message *err)
 {
     sim_training_result *result = &ledger->result;
-    const int64_t ranks = (int64_t)iteration->rank_count * replica_count;
+    const int64_t replicas = iteration->replica_count;
+    const int64_t ranks = iteration->rank_count * replicas;
+    // Replicas beyond those that were played are as busy as these on average.
+    if (play->busy_ns / played_count > INT64_MAX / 2 / replicas) {
+        return too_large(iteration->iteration, "ns of all replicas", err);
+    }
+    const int64_t busy_ns = play->busy_ns / played_count * replicas +
+                            play->busy_ns % played_count * replicas / played_count;
     // The sums that total_ns bounds need no look of their own.
     if (!add_to(&result->total_ns, iteration->iteration_ns) ||
         play->makespan_ns > INT64_MAX / ranks ||
         !add_to(&ledger->rank_time_ns, play->makespan_ns * ranks) ||
-        !add_to(&ledger->busy_ns, play->busy_ns) ||
+        !add_to(&ledger->busy_ns, busy_ns) ||
         !add_to(&result->moved_bytes, iteration->moved_bytes)) {
         return too_large(iteration->iteration, "sums over the run", err);
     }

@@ -25,10 +25,10 @@ status sim_training_ledger_close(sim_training_iteration *iteration, int64_t opti
 
 /// Adds an iteration that is closed.
 ///
-/// @param replica_count replicas that were played
+/// @param played_count replicas that were played: the sources
 /// @return STATUS_INVALID if a sum does not fit
 status sim_training_ledger_add(sim_training_ledger *ledger, const sim_training_iteration *iteration,
-                               const sim_play *play, int replica_count, error_message *err);
+                               const sim_play *play, int played_count, error_message *err);
 
 /// Derives the ratios from the sums.
 void sim_training_ledger_finish(sim_training_ledger *ledger);

@@ -1,0 +1,253 @@
+/// The replay of pipelines that release ranks and take them back, and of migration that hides
+/// behind the backward sweep. Messages cost nothing, state moves at 1 byte per ns, and layers are F
+/// alone: under GPipe an iteration lasts the sum of the loads and M - 1 times the largest of them.
+#include "sim/training.h"
+#include "tests/assert_close.h"
+#include "tests/sim/table_source.h"
+
+#include <stdlib.h>
+
+enum { LAYERS = 8, RANKS = 4, MICROBATCHES = 4, ITERATIONS = 8 };
+
+typedef struct kept {
+    int count;
+    sim_training_iteration iterations[TABLE_ITERATIONS];
+    int first_layer[TABLE_ITERATIONS][RANKS + 1];
+    int machine_rank[TABLE_ITERATIONS][RANKS];
+} kept;
+
+static status keep(void *context, const sim_training_iteration *iteration, error_message *err)
+{
+    (void)err;
+    kept *all = context;
+    for (int place = 0; place < iteration->rank_count; place++) {
+        all->first_layer[all->count][place] = iteration->first_layer[place];
+        all->machine_rank[all->count][place] = iteration->machine_rank[place];
+    }
+    all->iterations[all->count++] = *iteration;
+    return STATUS_OK;
+}
+
+static sim_training pipeline(const table_source *table, int ranks, kept *all)
+{
+    const bal_link byte_per_ns = {.bytes_per_s = 1000000000};
+    return (sim_training){
+        .sources = &table->source,
+        .source_count = 1,
+        .data_parallel = 1,
+        .machine = {.rank_count = ranks,
+                    .ranks_per_node = 2,
+                    .intra_node = byte_per_ns,
+                    .inter_node = byte_per_ns},
+        .iteration_count = ITERATIONS,
+        .microbatch_count = MICROBATCHES,
+        .schedule = "gpipe",
+        .change_ratio = 0.25,
+        .balancer = bal_balancer_find("partition"),
+        .policy = {.kind = BAL_POLICY_ON_CHANGE},
+        .migration = bal_migration_options_default(),
+        .repack = bal_repack_options_default(),
+        .sink = {.context = all, .put = keep},
+    };
+}
+
+static sim_training_result replay(const sim_training *training, arena *memory)
+{
+    sim_training_result result;
+    error_message err = {0};
+    const status played = sim_training_replay(training, memory, &result, &err);
+    if (played != STATUS_OK) fail_msg("%s", err.message);
+    return result;
+}
+
+/// Eight layers of 100 ns and 1000 bytes of state. In iterations 2 to 4 they take 400, four times
+/// 100, and nothing: two ranks then do as well as four.
+static table_source *lighter_for_a_while(void)
+{
+    table_source *table = malloc(sizeof *table);
+    assert_non_null(table);
+    table_source_init(table, LAYERS, 1);
+    table_fill(table, 0, ITERATIONS, 100, 0, 0);
+    for (int iteration = 2; iteration < 5; iteration++) {
+        table->forward[iteration][0] = 400;
+        for (int layer = 5; layer < LAYERS; layer++) {
+            table->forward[iteration][layer] = 0;
+        }
+    }
+    for (int layer = 0; layer < LAYERS; layer++) {
+        table->state_bytes[layer] = 1000;
+    }
+    return table;
+}
+
+static sim_training repacked(const table_source *table, kept *all)
+{
+    sim_training training = pipeline(table, RANKS, all);
+    training.repack.kind = BAL_REPACK_THROUGHPUT;
+    training.repack.tolerance_ratio = 0;
+    training.repack.rank_unit = 2; // whole nodes
+    return training;
+}
+
+static void ranks_are_released_and_taken_back(void **state)
+{
+    (void)state;
+    table_source *table = lighter_for_a_while();
+    arena *memory = arena_create(1 << 16);
+    kept all = {0};
+    sim_training training = repacked(table, &all);
+    training.data_parallel = 2;
+    training.gpus_per_rank = 2;
+
+    const sim_training_result result = replay(&training, memory);
+
+    const struct {
+        int rank_count;
+        int64_t pipeline_ns;
+        int64_t migration_ns;
+        bal_action action;
+        bal_reason reason;
+    } expected[ITERATIONS] = {
+        {4, 800 + 3 * 200, 0, BAL_ACTION_KEEP, BAL_REASON_NONE},
+        {4, 800 + 3 * 200, 0, BAL_ACTION_KEEP, BAL_REASON_NONE},
+        // Layers 0 and 1 take 500. Rank 1 then gets layers 1, 4, 5, 6 and 7.
+        {4, 800 + 3 * 500, 5000, BAL_ACTION_REPACK, BAL_REASON_SHRINK},
+        {2, 800 + 3 * 400, 0, BAL_ACTION_KEEP, BAL_REASON_NONE},
+        {2, 800 + 3 * 400, 0, BAL_ACTION_KEEP, BAL_REASON_NONE},
+        // Load has returned: 100 and 700. Rank 1 gives the same layers back.
+        {2, 800 + 3 * 700, 5000, BAL_ACTION_REPACK, BAL_REASON_GROW},
+        {4, 800 + 3 * 200, 0, BAL_ACTION_KEEP, BAL_REASON_NONE},
+        {4, 800 + 3 * 200, 0, BAL_ACTION_KEEP, BAL_REASON_NONE},
+    };
+    int64_t total_ns = 0;
+    int64_t packed_ns = 0;
+    for (int iteration = 0; iteration < ITERATIONS; iteration++) {
+        const sim_training_iteration *one = &all.iterations[iteration];
+        const bool is_packed = expected[iteration].rank_count == 2;
+        assert_int_equal(one->rank_count, expected[iteration].rank_count);
+        assert_int_equal(one->pipeline_ns, expected[iteration].pipeline_ns);
+        assert_int_equal(one->migration_ns, expected[iteration].migration_ns);
+        assert_int_equal(one->action, expected[iteration].action);
+        assert_int_equal(one->reason, expected[iteration].reason);
+        assert_int_equal(one->replica_count, 2);
+        assert_int_equal(one->microbatch_count, MICROBATCHES);
+        // Two replicas of four ranks of two GPUs, four GPUs per node: a node of each is released.
+        assert_int_equal(one->gpus.gpu_count, 16);
+        assert_int_equal(one->gpus.idle_gpu_count, is_packed ? 8 : 0);
+        assert_int_equal(one->gpus.released_rank_count, is_packed ? 4 : 0);
+        assert_int_equal(one->gpus.released_node_count, is_packed ? 2 : 0);
+        for (int place = 0; place < one->rank_count; place++) {
+            assert_int_equal(all.machine_rank[iteration][place], place);
+            assert_int_equal(all.first_layer[iteration][place], is_packed ? place : 2 * place);
+        }
+        total_ns += one->iteration_ns;
+        if (is_packed) packed_ns += one->iteration_ns;
+    }
+    assert_int_equal(packed_ns, 2 * 2000 + 2900 + 5000);
+    assert_int_equal(result.total_ns, total_ns);
+    assert_int_equal(result.gpu_count, 16);
+    assert_int_equal(result.gpu_ns, 16 * total_ns);
+    assert_int_equal(result.idle_gpu_ns, 8 * packed_ns);
+    assert_int_equal(result.released_rank_ns, 4 * packed_ns);
+    assert_int_equal(result.released_node_ns, 2 * packed_ns);
+    assert_close(result.rank_count_mean, 4 - 2 * (double)packed_ns / (double)total_ns, 1e-12);
+    assert_int_equal(result.repack_count, 2);
+    assert_int_equal(result.final_rank_count, 4);
+    assert_int_equal(result.final_machine_rank[3], 3);
+    assert_int_equal(result.moved_bytes, 10000);
+    arena_destroy(memory);
+    free(table);
+}
+
+static void a_run_that_ends_packed_says_so(void **state)
+{
+    (void)state;
+    table_source *table = lighter_for_a_while();
+    arena *memory = arena_create(1 << 16);
+    kept all = {0};
+    sim_training training = repacked(table, &all);
+    training.iteration_count = 5;
+
+    const sim_training_result result = replay(&training, memory);
+
+    const int expected[] = {0, 1, LAYERS};
+    assert_int_equal(result.final_rank_count, 2);
+    assert_memory_equal(result.final_first_layer, expected, sizeof expected);
+    assert_int_equal(result.start_first_layer[RANKS], LAYERS);
+    assert_int_equal(result.peak_memory_bytes[0], 2000);
+    assert_int_equal(result.peak_memory_bytes[1], 7000);
+    assert_int_equal(result.peak_memory_bytes[3], 2000);
+    arena_destroy(memory);
+    free(table);
+}
+
+static void released_ranks_make_further_replicas(void **state)
+{
+    (void)state;
+    table_source *table = lighter_for_a_while();
+    arena *memory = arena_create(1 << 16);
+    kept all = {0};
+    sim_training training = repacked(table, &all);
+    training.repack.use = BAL_RELEASED_REPLICATE;
+
+    const sim_training_result result = replay(&training, memory);
+
+    // Behind iteration 2 five layers move as before, and the second replica is given its 8: the
+    // seven of its second stage take longest.
+    assert_int_equal(all.iterations[2].migration_ns, 5000 + 7000);
+    assert_int_equal(all.iterations[2].moved_bytes, 5000 + 8000);
+    for (int iteration = 3; iteration < 5; iteration++) {
+        const sim_training_iteration *one = &all.iterations[iteration];
+        assert_int_equal(one->replica_count, 2);
+        assert_int_equal(one->microbatch_count, 2); // the four are shared
+        assert_int_equal(one->pipeline_ns, 800 + 400);
+        assert_int_equal(one->gpus.idle_gpu_count, 0);
+    }
+    assert_int_equal(all.iterations[5].pipeline_ns, 800 + 700);
+    assert_int_equal(all.iterations[5].migration_ns, 5000); // nothing is copied on the way back
+    assert_int_equal(all.iterations[6].replica_count, 1);
+    assert_int_equal(all.iterations[6].pipeline_ns, 1400);
+    assert_int_equal(result.idle_gpu_ns, 0);
+    assert_close(
+        result.bubble_ratio, // 3200 busy in every iteration; two replicas on all four ranks
+        1.0 - 8 * 3200 / (4.0 * (4 * 1400 + 2300 + 2 * 1200 + 1500)), 1e-12);
+    arena_destroy(memory);
+    free(table);
+}
+
+static void microbatches_may_be_chosen_anew(void **state)
+{
+    (void)state;
+    table_source *table = lighter_for_a_while();
+    arena *memory = arena_create(1 << 16);
+    const int counts[] = {2, 8};
+    kept all = {0};
+    sim_training training = repacked(table, &all);
+    training.iteration_count = 5;
+    training.repack.chooses_microbatches = true;
+    training.repack.microbatch_counts = counts;
+    training.repack.microbatch_choice_count = 2;
+    training.repack.op_fixed_ratio = 0;
+
+    replay(&training, memory);
+
+    // Eight microbatches of half the size: stages of 200.
+    assert_int_equal(all.iterations[2].microbatch_count, 4);
+    assert_int_equal(all.iterations[3].microbatch_count, 8);
+    assert_int_equal(all.iterations[3].rank_count, 2);
+    assert_int_equal(all.iterations[3].pipeline_ns, 400 + 7 * 200);
+    assert_int_equal(all.iterations[4].pipeline_ns, 400 + 7 * 200);
+    arena_destroy(memory);
+    free(table);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranks_are_released_and_taken_back),
+        cmocka_unit_test(a_run_that_ends_packed_says_so),
+        cmocka_unit_test(released_ranks_make_further_replicas),
+        cmocka_unit_test(microbatches_may_be_chosen_anew),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
