@@ -1,6 +1,8 @@
 /// `dynmo show`: what is in a store.
 #include "cli/commands.h"
+#include "cli/iteration_range.h"
 #include "cli/output.h"
+#include "cli/show_imbalance.h"
 #include "cli/timeline_causes.h"
 
 #include "base/arena.h"
@@ -295,30 +297,6 @@ static void write_loads_table(text_buffer *out, const trace_info *info, const tr
     text_format(out, "drift: F + B + W of iteration %d against iteration %d\n", last, first);
 }
 
-/// Parses "a:b", both included, or one iteration.
-static status parse_range(const char *text, int *first, int *last, error_message *err)
-{
-    const char *colon = strchr(text, ':');
-    int64_t begin = 0;
-    int64_t end = 0;
-    char head[32];
-    if (colon != NULL && (size_t)(colon - text) >= sizeof head) {
-        return error_set(err, STATUS_INVALID, "--iterations: '%.60s' is not A:B", text);
-    }
-    snprintf(head, sizeof head, "%.*s", colon != NULL ? (int)(colon - text) : 31, text);
-    TRY(text_parse_int64(head, "--iterations", 0, TRACE_ITERATIONS_MAX, &begin, err));
-    end = begin;
-    if (colon != NULL) {
-        TRY(text_parse_int64(colon + 1, "--iterations", 0, TRACE_ITERATIONS_MAX, &end, err));
-    }
-    if (end < begin) {
-        return error_set(err, STATUS_INVALID, "--iterations: %.60s ends before it begins", text);
-    }
-    *first = (int)begin;
-    *last = (int)end;
-    return STATUS_OK;
-}
-
 /// The loads of the trace and the iterations that the options name.
 static status read_loads(const shown *show, const cli_arguments *arguments, trace_info *info,
                          trace_loads *loads, error_message *err)
@@ -326,7 +304,7 @@ static status read_loads(const shown *show, const cli_arguments *arguments, trac
     int first = 0;
     int last = TRACE_ITERATIONS_MAX;
     const char *range = cli_value(arguments, "--iterations");
-    if (range != NULL) TRY(parse_range(range, &first, &last, err));
+    if (range != NULL) TRY(cli_iteration_range(range, &first, &last, err));
     TRY(trace_find(show->store, cli_value(arguments, "--trace"), show->memory, info, err));
     return trace_loads_mean(show->store, info, first, last, show->memory, loads, err);
 }
@@ -390,21 +368,46 @@ static status show_timeline(shown *show, const cli_arguments *arguments, error_m
     return result;
 }
 
+/// @param views how many of --loads, --timeline and --imbalance are given
+static status check_options(const cli_arguments *arguments, int views, bool imbalance,
+                            error_message *err)
+{
+    static const char *const of_views[] = {"--trace", "--iterations"};
+    static const char *const of_imbalance[] = {"--stages", "--row", "--run"};
+    if (views > 1) {
+        return error_set(err, STATUS_INVALID,
+                         "dynmo show: one of --loads, --timeline and --imbalance, not several");
+    }
+    for (int option = 0; option < 2 && views == 0; option++) {
+        if (!cli_has(arguments, of_views[option])) continue;
+        return error_set(err, STATUS_INVALID,
+                         "dynmo show: %s needs --loads, --timeline or --imbalance",
+                         of_views[option]);
+    }
+    for (int option = 0; option < 3 && !imbalance; option++) {
+        if (!cli_has(arguments, of_imbalance[option])) continue;
+        return error_set(err, STATUS_INVALID, "dynmo show: %s needs --imbalance",
+                         of_imbalance[option]);
+    }
+    if (cli_has(arguments, "--run") && !cli_has(arguments, "--row")) {
+        return error_set(err, STATUS_INVALID, "dynmo show: --run needs --row, a row of the run");
+    }
+    if (cli_has(arguments, "--row") && cli_has(arguments, "--stages")) {
+        return error_set(
+            err, STATUS_INVALID,
+            "dynmo show: --row or --stages, not both: a row has the stages of its run");
+    }
+    return STATUS_OK;
+}
+
 static status run(const cli_arguments *arguments, error_message *err)
 {
     shown show = {.json = cli_has(arguments, "--json")};
     const bool loads = cli_has(arguments, "--loads");
     const bool timeline = cli_has(arguments, "--timeline");
-    if (loads && timeline) {
-        return error_set(err, STATUS_INVALID, "dynmo show: --loads or --timeline, not both");
-    }
-    for (int option = 0; option < 2 && !loads && !timeline; option++) {
-        const char *name = option == 0 ? "--trace" : "--iterations";
-        if (cli_has(arguments, name)) {
-            return error_set(err, STATUS_INVALID, "dynmo show: %s needs --loads or --timeline",
-                             name);
-        }
-    }
+    const bool imbalance = cli_has(arguments, "--imbalance");
+    TRY(check_options(arguments, loads + timeline + imbalance, imbalance, err));
+    if (imbalance) return cli_show_imbalance(arguments, err);
     TRY(trace_store_open(cli_operand(arguments, 0), TRACE_READ, &show.store, err));
     show.memory = arena_create(1 << 16);
     status result = show.memory == NULL ? error_set(err, STATUS_NO_MEMORY, "out of memory")
@@ -420,19 +423,39 @@ static status run(const cli_arguments *arguments, error_message *err)
 
 const cli_command cli_command_show = {
     .name = "show",
-    .synopsis = "STORE.db [--loads|--timeline [--trace NAME] [--iterations A:B]] [--json]",
-    .summary = "shows what is in a store",
+    .synopsis = "FILE [--loads|--timeline|--imbalance [--trace NAME] [--iterations A:B] [--stages "
+                "P|--row LABEL [--run NAME]]] [--json]",
+    .summary = "shows what is in a store, and how uneven loads are",
     .description =
         "Lists the traces and runs of a store with their status, or, with --loads, what the layers "
         "of a trace cost: busy time of one microbatch, mean over the samples, with the drift of "
         "each layer's load between the first and the last of them.\n\n"
         "With --timeline, why the ranks of a recorded run were idle: how long they worked, waited "
         "for input or gradient of another rank, for a message, or otherwise.\n\n"
+        "With --imbalance, how uneven the load is in every iteration, in the quantities of the "
+        "DynMo paper: c_l of each layer (F + B + W of one microbatch), their sum C, the load L_j "
+        "of "
+        "each worker, and dL = (max - min) / mean of the workers. FILE is a store, whose trace is "
+        "split evenly over --stages, or whose recorded --row shows the ranks as they worked; or a "
+        "study (a name that ends in .json), whose case of dynamism gives the paper's c_l, and with "
+        "experts dL over the experts of each layer, apart. Of a single iteration every c_l and L_j "
+        "is shown.\n\n"
         "A trace or run that is marked running although its process is gone shows as interrupted.",
     .options =
         {
             {.name = "--loads", .help = "Shows the loads of a trace's layers."},
             {.name = "--timeline", .help = "Shows why the ranks were idle."},
+            {.name = "--imbalance",
+             .help = "Shows how uneven the loads of workers and experts are."},
+            {.name = "--stages",
+             .argument = "P",
+             .help = "Workers of the even split. A study has its own number."},
+            {.name = "--row",
+             .argument = "LABEL",
+             .help = "The row of a recorded run whose ranks are shown."},
+            {.name = "--run",
+             .argument = "NAME",
+             .help = "The run by its name or number. Default: the newest complete one."},
             {.name = "--trace",
              .argument = "NAME",
              .help = "The trace by its name or number. Default: the newest complete one."},

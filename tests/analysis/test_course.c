@@ -1,0 +1,98 @@
+/// The course of a row: which decisions are kept, and how ranks become steps.
+#include "analysis/course.h"
+#include "tests/assert_close.h"
+
+static void only_decisions_that_were_asked_for_are_kept(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(4096);
+    ana_course course;
+    ana_course_init(&course, memory);
+    const sim_training_iteration quiet = {.iteration = 0, .rank_count = 4, .replica_count = 1};
+    const sim_training_iteration same = {.iteration = 1,
+                                         .rank_count = 4,
+                                         .replica_count = 1,
+                                         .changed = true,
+                                         .was_asked = true,
+                                         .reason = BAL_REASON_SAME,
+                                         .decision_ns = 5};
+    const sim_training_iteration moved = {.iteration = 2,
+                                          .rank_count = 4,
+                                          .replica_count = 1,
+                                          .was_asked = true,
+                                          .action = BAL_ACTION_REBALANCE,
+                                          .reason = BAL_REASON_CHANGE,
+                                          .moved_layer_count = 3,
+                                          .decision_ns = 5,
+                                          .migration_ns = 7};
+
+    assert_int_equal(ana_course_add(&course, &quiet, NULL), STATUS_OK);
+    assert_int_equal(ana_course_add(&course, &same, NULL), STATUS_OK);
+    assert_int_equal(ana_course_add(&course, &moved, NULL), STATUS_OK);
+
+    assert_int_equal(course.decision_count, 2);
+    assert_int_equal(course.decisions[1].iteration, 2);
+    assert_int_equal(course.decisions[1].moved_layer_count, 3);
+    assert_int_equal(course.acted_count, 1);
+    assert_int_equal(course.changed_count, 1);
+    assert_int_equal(course.reason_counts[BAL_REASON_SAME], 1);
+    assert_int_equal(course.decision_ns, 10);
+    assert_int_equal(course.migration_ns, 7);
+    assert_int_equal(course.step_count, 1);
+    arena_destroy(memory);
+}
+
+static void ranks_become_a_step_where_anything_of_them_changes(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(4096);
+    ana_course course;
+    ana_course_init(&course, memory);
+    const int ranks[] = {8, 8, 6, 6, 6, 8};
+    const int replicas[] = {1, 1, 1, 1, 2, 1};
+
+    for (int iteration = 0; iteration < 6; iteration++) {
+        const sim_training_iteration played = {.iteration = iteration,
+                                               .rank_count = ranks[iteration],
+                                               .replica_count = replicas[iteration],
+                                               .microbatch_count = 4};
+        assert_int_equal(ana_course_add(&course, &played, NULL), STATUS_OK);
+    }
+
+    assert_int_equal(course.step_count, 4);
+    assert_int_equal(course.steps[1].from_iteration, 2);
+    assert_int_equal(course.steps[1].rank_count, 6);
+    assert_int_equal(course.steps[2].from_iteration, 4);
+    assert_int_equal(course.steps[2].replica_count, 2);
+    assert_int_equal(course.steps[3].rank_count, 8);
+    arena_destroy(memory);
+}
+
+static void many_decisions_are_counted_beyond_what_is_kept(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 20);
+    ana_course course;
+    ana_course_init(&course, memory);
+
+    for (int iteration = 0; iteration < ANA_COURSE_MAX + 3; iteration++) {
+        const sim_training_iteration played = {
+            .iteration = iteration, .was_asked = true, .reason = BAL_REASON_PERIOD};
+        assert_int_equal(ana_course_add(&course, &played, NULL), STATUS_OK);
+    }
+
+    assert_int_equal(course.decision_count, ANA_COURSE_MAX);
+    assert_int_equal(course.reason_counts[BAL_REASON_PERIOD], ANA_COURSE_MAX + 3);
+    assert_true(course.is_cut);
+    arena_destroy(memory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_decisions_that_were_asked_for_are_kept),
+        cmocka_unit_test(ranks_become_a_step_where_anything_of_them_changes),
+        cmocka_unit_test(many_decisions_are_counted_beyond_what_is_kept),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
