@@ -31,7 +31,7 @@ int64_t model_case_bytes_ns(const model_hardware *hardware, int64_t bytes)
 status model_case_weight_bytes(const model_case_setup *setup, int *weight_bytes, error_message *err)
 {
     if (setup->base->shape != NULL) {
-        *weight_bytes = model_dtype_bytes(setup->base->shape->dtype);
+        *weight_bytes = model_dtype_bytes(model_dtype_wide(setup->base->shape->dtype));
         return STATUS_OK;
     }
     *weight_bytes = 2;

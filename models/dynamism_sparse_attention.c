@@ -123,7 +123,7 @@ static void compare_kernels(const model_case_setup *setup, sparse_state *sparse,
     const model_dynamism_base *base = setup->base;
     model_shape flash = *base->shape;
     flash.attention = MODEL_ATTENTION_FLASH;
-    const model_dtype dtype = flash.dtype;
+    const model_dtype dtype = model_dtype_wide(flash.dtype);
     const model_work now =
         model_layer_work_of(base->config, base->shape, 0, (model_pass)pass).attention;
     const model_work dense =
@@ -143,7 +143,7 @@ static status choose_kernel(const model_case_setup *setup, sparse_state *sparse,
         sparse->kernel_ratio[pass] = 1;
     }
     if (base->config == NULL || base->hardware == NULL ||
-        base->hardware->flop_per_s[base->shape->dtype] == 0) {
+        base->hardware->flop_per_s[model_dtype_wide(base->shape->dtype)] == 0) {
         return model_parameter_note(setup->parameters, "kernel",
                                     MODEL_ASSUMED("no model or no rates beside the costs"), err,
                                     "as fast as the base's, in proportion to the kept tiles");
@@ -169,24 +169,25 @@ static status choose_kernel(const model_case_setup *setup, sparse_state *sparse,
         sparse->kernel_ratio[MODEL_PASS_FORWARD], sparse->kernel_ratio[MODEL_PASS_BACKWARD_INPUT]);
 }
 
-/// Bytes that hashing, sorting and gathering move in a pass, of one microbatch. F reads queries and
-/// keys to hash them, sorts hash and order (8 bytes each) in 8 passes, gathers three kinds of
-/// vectors and scatters the output into zeros; B gathers its gradient and adds three into zeros.
+/// Bytes that hashing, sorting and gathering move in a pass, of one microbatch, on one GPU. F reads
+/// queries and keys to hash them, sorts hash and order (8 bytes each) in 8 passes, gathers three
+/// kinds of vectors and scatters the output into zeros; B gathers its gradient and adds three into
+/// zeros.
 static int64_t sorting_bytes(const model_config *config, const model_shape *shape, int pass)
 {
     enum { SORT_BYTES = 16, SORT_PASSES = 8 };
-    const int64_t heads = config->head_count;
-    const int64_t kv_heads = config->kv_head_count;
-    const int64_t query_and_key = (heads + kv_heads) * config->query_key_dim;
-    const int64_t inputs = query_and_key + kv_heads * config->value_dim;
-    const int64_t outputs = heads * config->value_dim;
-    const int64_t dtype_bytes = model_dtype_bytes(shape->dtype);
-    const int64_t tokens = (int64_t)shape->sequence_length * shape->microbatch_size;
-    if (pass == MODEL_PASS_BACKWARD_INPUT) {
-        return saturating_multiply(tokens, dtype_bytes * (2 * outputs + 4 * inputs));
-    }
-    const int64_t vectors = dtype_bytes * (query_and_key + 2 * inputs + 3 * outputs);
-    return saturating_multiply(tokens, vectors + 2 * SORT_PASSES * SORT_BYTES * (heads + kv_heads));
+    const model_config slice = model_gpu_slice(config, &shape->parallel);
+    const int64_t heads = slice.head_count;
+    const int64_t kv_heads = slice.kv_head_count;
+    const int64_t query_and_key = (heads + kv_heads) * slice.query_key_dim;
+    const int64_t inputs = query_and_key + kv_heads * slice.value_dim;
+    const int64_t outputs = heads * slice.value_dim;
+    const int64_t number_bytes = model_dtype_bytes(model_dtype_wide(shape->dtype));
+    const int64_t forward = number_bytes * (query_and_key + 2 * inputs + 3 * outputs) +
+                            2 * SORT_PASSES * SORT_BYTES * (heads + kv_heads);
+    const int64_t backward = number_bytes * (2 * outputs + 4 * inputs);
+    return saturating_multiply(model_shape_tokens(shape),
+                               pass == MODEL_PASS_FORWARD ? forward : backward);
 }
 
 static status add_sorting(const model_case_setup *setup, sparse_state *sparse, error_message *err)
