@@ -1,9 +1,11 @@
-/// Plays ask the system for no memory: the linker leads every call of malloc, calloc and realloc
-/// through here, and they are counted.
+/// Plays, and replays once they have seen every plan, ask the system for no memory: the linker
+/// leads every call of malloc, calloc and realloc through here, and they are counted.
 #include "sim/dispatch.h"
 #include "sim/pipeline.h"
+#include "sim/training.h"
 #include "tests/assert_close.h"
 #include "tests/sim/random_schedules.h"
+#include "tests/sim/table_source.h"
 
 #include <stdlib.h>
 
@@ -84,11 +86,78 @@ static void the_event_engine_plays_without_allocating(void **state)
     arena_destroy(memory);
 }
 
+static status turning_costs_at(void *context, int iteration, bal_layer_costs *costs, bool *changed,
+                               error_message *err)
+{
+    return table_costs_at(context, iteration % TABLE_ITERATIONS, costs, changed, err);
+}
+
+enum { WARM = 3 * TABLE_ITERATIONS };
+
+static status watch_calls(void *context, const sim_training_iteration *iteration,
+                          error_message *err)
+{
+    (void)context;
+    (void)err;
+    if (iteration->iteration < WARM) call_count = 0;
+    return STATUS_OK;
+}
+
+static void a_long_replay_asks_for_no_more_memory(void **state)
+{
+    (void)state;
+    enum { REPLICAS = 3 };
+    table_source *tables = malloc(REPLICAS * sizeof *tables);
+    bal_cost_source ports[REPLICAS];
+    arena *memory = arena_create(1 << 16);
+    assert_non_null(tables);
+    rng generator = rng_init(1, 0);
+    for (int replica = 0; replica < REPLICAS; replica++) {
+        table_source_init(&tables[replica], TABLE_LAYERS, 4);
+        for (int cell = 0; cell < TABLE_ITERATIONS * TABLE_LAYERS * 4; cell++) {
+            const int iteration = cell / (TABLE_LAYERS * 4);
+            const int heavy = cell % (TABLE_LAYERS * 4) / 4 < iteration % TABLE_LAYERS ? 2000 : 9;
+            tables[replica].forward[iteration][cell % (TABLE_LAYERS * 4)] =
+                rng_between(&generator, 1, heavy);
+        }
+        tables[replica].source.costs_at = turning_costs_at;
+        ports[replica] = tables[replica].source;
+    }
+    const sim_slow_rank slow = {.rank = 2, .time_factor = 1.5, .end_iteration = 1000};
+    const sim_training training = {
+        .sources = ports,
+        .source_count = REPLICAS,
+        .data_parallel = REPLICAS,
+        .machine = {.rank_count = 4, .ranks_per_node = 2},
+        .iteration_count = 3 * WARM,
+        .microbatch_count = 8,
+        .schedule = "1f1b",
+        .change_ratio = 0.25,
+        .reduction_overlap = SIM_REDUCTION_BACKWARD,
+        .balancer = bal_balancer_find("partition"),
+        .policy = {.kind = BAL_POLICY_EVERY, .period = 1},
+        .information = BAL_INFORMATION_FORESIGHT,
+        .migration = bal_migration_options_default(),
+        .slow_ranks = &slow,
+        .slow_rank_count = 1,
+        .sink = {.put = watch_calls},
+    };
+    sim_training_result result;
+
+    assert_int_equal(sim_training_replay(&training, memory, &result, NULL), STATUS_OK);
+
+    assert_int_equal(call_count, 0);
+    assert_true(result.rebalance_count > 3 * WARM / 2);
+    free(tables);
+    arena_destroy(memory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_static_engine_plays_without_allocating),
         cmocka_unit_test(the_event_engine_plays_without_allocating),
+        cmocka_unit_test(a_long_replay_asks_for_no_more_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -183,10 +183,15 @@ static void draw_run(drawn_run *run, uint64_t seed)
     run->training.migration.relabels = pick(&generator, 2) == 0;
     run->training.migration.overlaps = pick(&generator, 2) == 0;
     run->training.migration.slack_ratio = pick(&generator, 2) == 0 ? 0 : 0.1;
-    run->training.repack.kind = (bal_repack_kind)pick(&generator, 3);
+    // The historical kinds know one chunk per rank.
+    run->training.repack.kind =
+        (bal_repack_kind)pick(&generator, is_interleaved ? BAL_REPACK_PUBLISHED : BAL_REPACK_COUNT);
     run->training.repack.tolerance_ratio = rng_unit(&generator);
+    run->training.repack.target_rank_count = 1 + pick(&generator, ranks);
     run->training.repack.use = (bal_released_use)pick(&generator, BAL_RELEASED_COUNT);
     run->training.repack.chooses_microbatches = !is_interleaved && pick(&generator, 2) == 0;
+    run->training.machine.rank_memory_bytes =
+        pick(&generator, 2) == 0 ? 0 : rng_between(&generator, 5000, 60000);
     assert_int_equal(bal_policy_parse(policies[pick(&generator, 6)], &run->training.policy, NULL),
                      STATUS_OK);
 }
@@ -413,6 +418,7 @@ static void random_runs_add_up(void **state)
     assert_non_null(run);
     int repacked = 0;
     int moved = 0;
+    int played = 0;
     for (uint64_t seed = 1; seed <= RUNS; seed++) {
         sim_training_result result;
         arena_reset(memory);
@@ -421,8 +427,10 @@ static void random_runs_add_up(void **state)
         check_result(run, &result);
         repacked += result.repack_count;
         moved += result.rebalance_count;
+        played++;
     }
-    print_message("%d re-packings, %d rebalances\n", repacked, moved);
+    print_message("%d runs, %d re-packings, %d rebalances\n", played, repacked, moved);
+    assert_true(played > RUNS / 2);
     assert_true(moved > RUNS);
     assert_true(repacked > RUNS / 8);
     free(run);

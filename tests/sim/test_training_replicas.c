@@ -20,7 +20,7 @@ static status keep(void *context, const sim_training_iteration *iteration, error
     kept *all = context;
     all->second_first[all->count] = iteration->first_layer[1];
     all->work_ns[all->count][0] = iteration->rank_work_ns[0];
-    all->work_ns[all->count][1] = iteration->rank_work_ns[1];
+    if (iteration->rank_count > 1) all->work_ns[all->count][1] = iteration->rank_work_ns[1];
     all->iterations[all->count++] = *iteration;
     return STATUS_OK;
 }
@@ -189,6 +189,39 @@ static void reductions_hide_behind_what_the_overlap_names(void **state)
     assert_int_equal(reduced(SIM_REDUCTION_BACKWARD, true), 230 - 180);
 }
 
+/// One rank, two chunks of 20 ns of F and 40 of BW each and one microbatch:
+///   F0 0-20  F1 20-40  BW1 40-80  BW0 80-120
+static int64_t reduced_in_chunks(sim_reduction_overlap overlap)
+{
+    table_source *table = tables(1, 4, 1);
+    table_fill(table, 0, 1, 10, 10, 10);
+    const int64_t reduction_ns[] = {5, 7, 50, 30};
+    memcpy(table->reduction_ns, reduction_ns, sizeof reduction_ns);
+    kept all = {0};
+    sim_training training = two_ranks(&table->source, 1, 1, 1, &all);
+    training.machine.rank_count = 1;
+    training.schedule = "interleaved-1f1b";
+    training.chunk_count = 2;
+    training.data_parallel = 2;
+    training.reduction_overlap = overlap;
+
+    const sim_training_result result = replay(&training);
+
+    assert_int_equal(result.pipeline_ns, 120);
+    free(table);
+    return result.reduction_ns;
+}
+
+static void the_chunks_of_a_rank_share_its_link(void **state)
+{
+    (void)state;
+    assert_int_equal(reduced_in_chunks(SIM_REDUCTION_EXPOSED), 92);
+    // Chunk 1 from 80 to 160, chunk 0 behind it.
+    assert_int_equal(reduced_in_chunks(SIM_REDUCTION_STAGE), 160 + 12 - 120);
+    // Layer 3 from 60, layer 2 from 90 to 140, layer 1 until 147, layer 0 until 152.
+    assert_int_equal(reduced_in_chunks(SIM_REDUCTION_BACKWARD), 152 - 120);
+}
+
 static void a_reduction_waits_for_the_last_replica(void **state)
 {
     (void)state;
@@ -351,6 +384,7 @@ int main(void)
         cmocka_unit_test(with_post_validation_the_first_begin_in_any_replica_counts),
         cmocka_unit_test(the_plan_is_made_for_the_largest_load_over_the_replicas),
         cmocka_unit_test(reductions_hide_behind_what_the_overlap_names),
+        cmocka_unit_test(the_chunks_of_a_rank_share_its_link),
         cmocka_unit_test(a_reduction_waits_for_the_last_replica),
         cmocka_unit_test(a_slow_rank_takes_longer_while_it_is_slow),
         cmocka_unit_test(layers_are_measured_on_the_rank_that_holds_them),

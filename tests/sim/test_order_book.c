@@ -1,0 +1,105 @@
+/// The book of compiled orders: what it compiles once, what it forgets, and which op of a stage
+/// makes its last gradients.
+#include "sim/order_book.h"
+#include "tests/assert_close.h"
+
+static bal_schedule_request request_of(int rank_count, int microbatch_count)
+{
+    return (bal_schedule_request){
+        .name = "1f1b", .rank_count = rank_count, .microbatch_count = microbatch_count};
+}
+
+static sim_compiled_order *find(sim_order_book *book, int rank_count, int microbatch_count)
+{
+    const bal_schedule_request request = request_of(rank_count, microbatch_count);
+    sim_compiled_order *order = NULL;
+    error_message err = {0};
+    if (sim_order_book_find(book, &request, &order, &err) != STATUS_OK) fail_msg("%s", err.message);
+    assert_int_equal(order->schedule.rank_count, rank_count);
+    assert_int_equal(order->schedule.microbatch_count, microbatch_count);
+    return order;
+}
+
+static void an_order_is_compiled_once(void **state)
+{
+    (void)state;
+    sim_order_book book = {0};
+
+    const sim_step *steps = find(&book, 4, 8)->order.steps;
+    find(&book, 3, 8);
+    find(&book, 4, 6);
+
+    assert_ptr_equal(find(&book, 4, 8)->order.steps, steps);
+    assert_int_equal(book.op_count, 4 * 8 * 2 + 3 * 8 * 2 + 4 * 6 * 2);
+    sim_order_book_free(&book);
+    assert_int_equal(book.op_count, 0);
+}
+
+static void the_order_that_was_used_longest_ago_is_forgotten(void **state)
+{
+    (void)state;
+    sim_order_book book = {0};
+    const sim_step *steps = find(&book, 2, 1)->order.steps;
+    for (int microbatches = 2; microbatches <= SIM_ORDERS_KEPT; microbatches++) {
+        find(&book, 2, microbatches);
+    }
+
+    assert_ptr_equal(find(&book, 2, 1)->order.steps, steps); // all are kept
+    const int64_t op_count = book.op_count;
+    find(&book, 2, SIM_ORDERS_KEPT + 1); // in the place of 2 microbatches
+
+    assert_int_equal(book.op_count, op_count - 2 * 2 * 2 + 2 * (SIM_ORDERS_KEPT + 1) * 2);
+    assert_ptr_equal(find(&book, 2, 1)->order.steps, steps);
+    sim_order_book_free(&book);
+}
+
+static void an_order_that_cannot_be_built_leaves_the_book_as_it_is(void **state)
+{
+    (void)state;
+    sim_order_book book = {0};
+    const bal_schedule_request request = request_of(2, 0);
+    sim_compiled_order *order = NULL;
+    error_message err = {0};
+    find(&book, 2, 4);
+
+    assert_int_equal(sim_order_book_find(&book, &request, &order, &err), STATUS_INVALID);
+
+    assert_null(order);
+    assert_int_equal(book.op_count, 16);
+    find(&book, 2, 4);
+    sim_order_book_free(&book);
+}
+
+static void the_last_backward_of_a_stage_is_its_last_w(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 16);
+    const bal_schedule_request request = {
+        .name = "interleaved-1f1b", .rank_count = 2, .microbatch_count = 4, .chunk_count = 2};
+    sim_compiled_order compiled;
+    assert_int_equal(sim_compiled_order_build(&request, memory, &compiled, NULL), STATUS_OK);
+
+    for (int stage = 0; stage < 4; stage++) {
+        const int rank = stage % 2;
+        const bal_op op = compiled.schedule.ops[compiled.last_backward[stage]];
+        assert_int_equal(op.kind, OP_BACKWARD);
+        assert_int_equal(op.chunk, stage / 2);
+        assert_int_equal(op.microbatch, 3);
+        assert_in_range(compiled.last_backward[stage], compiled.schedule.first_op[rank],
+                        compiled.schedule.first_op[rank + 1] - 1);
+    }
+    // Chunk 0 is the last of the backward sweep.
+    assert_int_equal(compiled.last_backward[0], compiled.schedule.first_op[1] - 1);
+    arena_destroy(memory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_order_is_compiled_once),
+        cmocka_unit_test(the_order_that_was_used_longest_ago_is_forgotten),
+        cmocka_unit_test(an_order_that_cannot_be_built_leaves_the_book_as_it_is),
+        cmocka_unit_test(the_last_backward_of_a_stage_is_its_last_w),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
