@@ -256,52 +256,65 @@ static const int64_t *pass_of(const bal_layer_costs *layers, int pass)
 }
 
 /// Factor of a row on a pass, per column of the load: 1 + sum over parts of share x (factor - 1),
-/// which is exactly 1 where no part changes.
+/// which is exactly 1 where no part changes, times the factors on the whole pass.
 ///
-/// @return false if nothing touches the row: scale is then not written
-static bool scale_of_row(const model_dynamism *dynamism, const model_load *load, int pass,
-                         int layer, double *restrict scale)
+/// @param scratch [column_count] for what is computed
+/// @return [column_count]; NULL if nothing touches the row
+static const double *scale_of_row(const model_dynamism *dynamism, const model_load *load, int pass,
+                                  int layer, double *restrict scratch)
 {
     const size_t columns = (size_t)load->column_count;
     const size_t row = (size_t)layer * columns;
-    bool is_touched = false;
+    const double *scale = NULL;
     for (int part = 0; part < MODEL_PART_COUNT; part++) {
         if (load->part[pass][part] == NULL) continue;
         const double share = dynamism->base.shares->share[pass][part][layer];
-        const double *restrict factor = load->part[pass][part] + row;
+        const double *factor = load->part[pass][part] + row;
         if (share == 0) continue;
         for (size_t column = 0; column < columns; column++) {
-            scale[column] = (is_touched ? scale[column] : 1) + share * (factor[column] - 1);
+            scratch[column] = (scale != NULL ? scratch[column] : 1) + share * (factor[column] - 1);
         }
-        is_touched = true;
+        scale = scratch;
     }
     const double *const layer_factors[] = {load->whole, load->pass[pass]};
     for (int kind = 0; kind < 2; kind++) {
         if (layer_factors[kind] == NULL) continue;
-        for (size_t column = 0; column < columns; column++) {
-            scale[column] = (is_touched ? scale[column] : 1) * layer_factors[kind][row + column];
+        const double *factor = layer_factors[kind] + row;
+        if (scale == NULL) {
+            scale = factor;
+            continue;
         }
-        is_touched = true;
+        for (size_t column = 0; column < columns; column++) {
+            scratch[column] = scale[column] * factor[column];
+        }
+        scale = scratch;
     }
-    return is_touched;
+    return scale;
 }
 
 /// A base that does not split the backward has B and W in one number.
-static bool scale_of_full_backward(const model_dynamism *dynamism, const model_load *load,
-                                   int layer, double *restrict scale)
+static const double *scale_of_full_backward(const model_dynamism *dynamism, const model_load *load,
+                                            int layer)
 {
-    double *restrict weight_scale = dynamism->weight_scale;
-    const bool has_input = scale_of_row(dynamism, load, MODEL_PASS_BACKWARD_INPUT, layer, scale);
-    const bool has_weight =
-        scale_of_row(dynamism, load, MODEL_PASS_BACKWARD_WEIGHT, layer, weight_scale);
-    const double weight =
+    double *scratch = dynamism->scale;
+    const double *input = scale_of_row(dynamism, load, MODEL_PASS_BACKWARD_INPUT, layer, scratch);
+    const double *weight =
+        scale_of_row(dynamism, load, MODEL_PASS_BACKWARD_WEIGHT, layer, dynamism->weight_scale);
+    const double share =
         dynamism->base.shares != NULL ? dynamism->base.shares->weight_of_backward[layer] : 0.5;
-    for (int column = 0; (has_input || has_weight) && column < load->column_count; column++) {
-        const double input = has_input ? scale[column] : 1;
-        const double other = has_weight ? weight_scale[column] : 1;
-        scale[column] = input + weight * (other - input);
+    if (input == NULL && weight == NULL) return NULL;
+    for (int column = 0; column < load->column_count; column++) {
+        const double of_input = input != NULL ? input[column] : 1;
+        const double of_weight = weight != NULL ? weight[column] : 1;
+        scratch[column] = of_input + share * (of_weight - of_input);
     }
-    return has_input || has_weight;
+    return scratch;
+}
+
+/// Rounds halves up; what is too large stops at COST_MAX and is refused by its row's highest.
+static int64_t rounded_ns(double ns)
+{
+    return (int64_t)(ns < (double)COST_MAX ? ns + 0.5 : (double)COST_MAX);
 }
 
 /// One row of a pass: base x scale, or base, each repeated where it has one column.
@@ -316,22 +329,19 @@ static void fill_row(const int64_t *restrict base, int base_columns, const doubl
         for (int column = 0; column < columns; column++) {
             out[column] = base[base_columns == 1 ? 0 : column];
         }
-        *highest = 0;
-        return;
-    }
-    if (base_columns == 1 && scale_columns == columns) {
+    } else if (base_columns == 1 && scale_columns == columns) { // the usual shape, without choices
         const double constant = (double)base[0];
         for (int column = 0; column < columns; column++) {
-            const double ns = constant * scale[column] + 0.5;
+            const double ns = constant * scale[column];
             top = ns > top ? ns : top;
-            out[column] = (int64_t)(ns < (double)COST_MAX ? ns : (double)COST_MAX);
+            out[column] = rounded_ns(ns);
         }
     } else {
         for (int column = 0; column < columns; column++) {
-            const double factor = scale[scale_columns == 1 ? 0 : column];
-            const double ns = (double)base[base_columns == 1 ? 0 : column] * factor + 0.5;
+            const double ns = (double)base[base_columns == 1 ? 0 : column] *
+                              scale[scale_columns == 1 ? 0 : column];
             top = ns > top ? ns : top;
-            out[column] = (int64_t)(ns < (double)COST_MAX ? ns : (double)COST_MAX);
+            out[column] = rounded_ns(ns);
         }
     }
     *highest = top;
@@ -341,11 +351,13 @@ static void fill_row(const int64_t *restrict base, int base_columns, const doubl
 static void add_row(const int64_t *restrict added, int added_columns, int columns,
                     int64_t *restrict out, double *highest)
 {
+    int64_t top = 0;
     for (int column = 0; column < columns; column++) {
         const int64_t sum = out[column] + added[added_columns == 1 ? 0 : column];
         out[column] = sum > 0 ? sum : 0;
-        if ((double)sum > *highest) *highest = (double)sum;
+        top = sum > top ? sum : top;
     }
+    if ((double)top > *highest) *highest = (double)top;
 }
 
 static status check_highest(const model_dynamism *dynamism, double highest, int pass, int layer,
@@ -377,11 +389,10 @@ static status fill_pass(const model_dynamism *dynamism, const bal_layer_costs *b
         const int64_t *from = pass_of(base, pass) + (size_t)layer * (size_t)base->microbatch_count;
         int64_t *out = replica->pass_ns[pass] + (size_t)layer * (size_t)columns;
         double highest = 0;
-        const bool is_scaled = is_full_backward
-                                   ? scale_of_full_backward(dynamism, load, layer, dynamism->scale)
-                                   : scale_of_row(dynamism, load, pass, layer, dynamism->scale);
-        fill_row(from, base->microbatch_count, is_scaled ? dynamism->scale : NULL,
-                 load->column_count, columns, out, &highest);
+        const double *scale = is_full_backward
+                                  ? scale_of_full_backward(dynamism, load, layer)
+                                  : scale_of_row(dynamism, load, pass, layer, dynamism->scale);
+        fill_row(from, base->microbatch_count, scale, load->column_count, columns, out, &highest);
         add_pass(load, pass, layer, columns, out, &highest);
         if (is_full_backward) {
             add_pass(load, MODEL_PASS_BACKWARD_WEIGHT, layer, columns, out, &highest);

@@ -44,10 +44,9 @@ typedef struct outcome {
 
 /// How much of a layer's cost goes with the tokens that experts take; 0 in dense layers.
 typedef struct routed_share {
-    double mlp[MODEL_PASS_COUNT];         // of the FLOP of the part
-    double elementwise[MODEL_PASS_COUNT]; // of its bytes
-    double activation;                    // of the bytes kept from F to B
-    double gradient;                      // of the bytes kept from B to W
+    double pass[MODEL_PASS_COUNT]; // of its time
+    double activation;             // of the bytes kept from F to B
+    double gradient;               // of the bytes kept from B to W
 } routed_share;
 
 typedef struct moe_state {
@@ -60,24 +59,23 @@ typedef struct moe_state {
     int64_t capacity;       // tokens that an expert takes, INT64_MAX: all
     int layer_count;
     int microbatch_count;
-    const bool *has_experts;       // [layer_count]
-    const routed_share *routed;    // [layer_count]
-    bal_group group;               // links between its ranks; rank_count 0: not known
-    int64_t exchange_bytes;        // that a rank sends in a balanced all-to-all
-    int step;                      // iterations for which shares stand still; 0: all
-    int pool_step;                 // whose outcomes are held; -1: none
-    double *share;                 // [expert_count]
-    outcome *outcomes;             // [layer_count][OUTCOMES]
-    int32_t *counts;               // [layer_count][OUTCOMES][expert_count] summed over groups
-    int32_t *group_counts;         // [expert_count]
-    uint8_t *choice;               // [microbatch_count] outcome of each
-    double *mlp[MODEL_PASS_COUNT]; // [layer_count][microbatch_count] factors
-    double *elementwise[MODEL_PASS_COUNT]; // [layer_count][microbatch_count]
-    double *whole;                         // [layer_count][microbatch_count] published
-    int64_t *excess_ns;                    // [layer_count][microbatch_count]
-    double *activation;                    // [layer_count]
-    double *gradient;                      // [layer_count]
-    int64_t *tokens;                       // [layer_count][expert_count] of an iteration
+    const bool *has_experts;        // [layer_count]
+    const routed_share *routed;     // [layer_count]
+    bal_group group;                // links between its ranks; rank_count 0: not known
+    int64_t exchange_bytes;         // that a rank sends in a balanced all-to-all
+    int step;                       // iterations for which shares stand still; 0: all
+    int pool_step;                  // whose outcomes are held; -1: none
+    double *share;                  // [expert_count]
+    outcome *outcomes;              // [layer_count][OUTCOMES]
+    int32_t *counts;                // [layer_count][OUTCOMES][expert_count] summed over groups
+    int32_t *group_counts;          // [expert_count]
+    uint8_t *choice;                // [microbatch_count] outcome of each
+    double *pass[MODEL_PASS_COUNT]; // [layer_count][microbatch_count] factors
+    double *whole;                  // [layer_count][microbatch_count] published
+    int64_t *excess_ns;             // [layer_count][microbatch_count]
+    double *activation;             // [layer_count]
+    double *gradient;               // [layer_count]
+    int64_t *tokens;                // [layer_count][expert_count] of an iteration
 } moe_state;
 
 static status out_of_memory(error_message *err)
@@ -224,28 +222,41 @@ static double share_without(int64_t all, int64_t without)
     return all > 0 ? (double)(all - without) / (double)all : 0;
 }
 
-/// What a layer would do if no token met an expert, against what it does.
-static routed_share routed_share_of(const model_dynamism_base *base, int layer)
+/// Of a part, what would not be done if no token met an expert; a trace's MLP is all experts.
+static double routed_part(const model_dynamism_base *base, int layer, model_pass pass,
+                          model_part part)
 {
+    if (base->config == NULL) return part == MODEL_PART_MLP ? 1 : 0;
     model_config unrouted = *base->config;
     unrouted.expert_top_k = 0;
-    routed_share share = {0};
-    for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
-        const model_layer_work all =
-            model_layer_work_of(base->config, base->shape, layer, (model_pass)pass);
-        const model_layer_work rest =
-            model_layer_work_of(&unrouted, base->shape, layer, (model_pass)pass);
-        share.mlp[pass] = share_without(all.mlp.flop, rest.mlp.flop);
-        share.elementwise[pass] = share_without(all.elementwise.bytes, rest.elementwise.bytes);
-    }
-    const model_memory all = model_layer_memory(base->config, base->shape, layer);
-    const model_memory rest = model_layer_memory(&unrouted, base->shape, layer);
-    share.activation = share_without(all.activation_bytes, rest.activation_bytes);
-    share.gradient = share_without(all.gradient_bytes, rest.gradient_bytes);
-    return share;
+    const model_layer_work all = model_layer_work_of(base->config, base->shape, layer, pass);
+    const model_layer_work rest = model_layer_work_of(&unrouted, base->shape, layer, pass);
+    if (part == MODEL_PART_MLP) return share_without(all.mlp.flop, rest.mlp.flop);
+    return share_without(all.elementwise.bytes, rest.elementwise.bytes);
 }
 
-/// A trace without a model has experts in every layer and nothing but experts in its MLP part.
+static routed_share routed_share_of(const model_dynamism_base *base, int layer)
+{
+    routed_share routed = {0};
+    const int block = layer - base->transformer_first;
+    for (int pass = 0; base->shares != NULL && pass < MODEL_PASS_COUNT; pass++) {
+        const model_part parts[] = {MODEL_PART_MLP, MODEL_PART_ELEMENTWISE};
+        for (int part = 0; part < 2; part++) {
+            routed.pass[pass] += base->shares->share[pass][parts[part]][layer] *
+                                 routed_part(base, block, (model_pass)pass, parts[part]);
+        }
+    }
+    if (base->config == NULL) return routed;
+    model_config unrouted = *base->config;
+    unrouted.expert_top_k = 0;
+    const model_memory all = model_layer_memory(base->config, base->shape, block);
+    const model_memory rest = model_layer_memory(&unrouted, base->shape, block);
+    routed.activation = share_without(all.activation_bytes, rest.activation_bytes);
+    routed.gradient = share_without(all.gradient_bytes, rest.gradient_bytes);
+    return routed;
+}
+
+/// A trace without a model has experts in every layer.
 static status find_layers(const model_case_setup *setup, moe_state *moe, error_message *err)
 {
     const model_dynamism_base *base = setup->base;
@@ -256,9 +267,7 @@ static status find_layers(const model_case_setup *setup, moe_state *moe, error_m
     for (int layer = base->transformer_first; layer < base->transformer_end; layer++) {
         const int block = layer - base->transformer_first;
         has_experts[layer] = base->config == NULL || base->config->is_moe[block];
-        if (!has_experts[layer]) continue;
-        routed[layer] =
-            base->config != NULL ? routed_share_of(base, block) : (routed_share){.mlp = {1, 1, 1}};
+        if (has_experts[layer]) routed[layer] = routed_share_of(base, layer);
     }
     moe->has_experts = has_experts;
     moe->routed = routed;
@@ -291,7 +300,7 @@ static status carve(const model_case_setup *setup, moe_state *moe, error_message
     const size_t cells = layers * (size_t)moe->microbatch_count;
     const size_t experts = (size_t)moe->routing.expert_count;
     arena *memory = setup->memory;
-    enum { CELL_ARRAYS = 2 * MODEL_PASS_COUNT + 1 };
+    enum { CELL_ARRAYS = MODEL_PASS_COUNT + 1 };
     double *factors = arena_array(memory, CELL_ARRAYS * cells + 2 * layers, sizeof *factors);
     moe->share = arena_array(memory, experts, sizeof *moe->share);
     moe->outcomes = arena_array(memory, layers * OUTCOMES, sizeof *moe->outcomes);
@@ -309,9 +318,8 @@ static status carve(const model_case_setup *setup, moe_state *moe, error_message
         factors[number] = 1;
     }
     for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
-        moe->mlp[pass] = factors;
-        moe->elementwise[pass] = factors + cells;
-        factors += 2 * cells;
+        moe->pass[pass] = factors;
+        factors += cells;
     }
     moe->whole = factors;
     moe->activation = factors + cells;
@@ -432,20 +440,20 @@ static void choose(moe_state *moe, int layer, int iteration, int replica)
 
 static void fill_physical_row(moe_state *moe, int layer)
 {
-    const outcome *outcomes = moe->outcomes + (size_t)layer * OUTCOMES;
-    const routed_share *routed = &moe->routed[layer];
+    const outcome *restrict outcomes = moe->outcomes + (size_t)layer * OUTCOMES;
+    const routed_share routed = moe->routed[layer];
     const size_t row = (size_t)layer * (size_t)moe->microbatch_count;
-    for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
-        double *restrict mlp = moe->mlp[pass] + row;
-        double *restrict elementwise = moe->elementwise[pass] + row;
-        for (int microbatch = 0; microbatch < moe->microbatch_count; microbatch++) {
-            const double beyond = outcomes[moe->choice[microbatch]].straggler - 1;
-            mlp[microbatch] = 1 + routed->mlp[pass] * beyond;
-            elementwise[microbatch] = 1 + routed->elementwise[pass] * beyond;
-        }
-    }
+    double *restrict forward = moe->pass[MODEL_PASS_FORWARD] + row;
+    double *restrict input = moe->pass[MODEL_PASS_BACKWARD_INPUT] + row;
+    double *restrict weight = moe->pass[MODEL_PASS_BACKWARD_WEIGHT] + row;
+    int64_t *restrict excess_ns = moe->excess_ns + row;
     for (int microbatch = 0; microbatch < moe->microbatch_count; microbatch++) {
-        moe->excess_ns[row + (size_t)microbatch] = outcomes[moe->choice[microbatch]].excess_ns;
+        const outcome *met = &outcomes[moe->choice[microbatch]];
+        const double beyond = met->straggler - 1;
+        forward[microbatch] = 1 + routed.pass[MODEL_PASS_FORWARD] * beyond;
+        input[microbatch] = 1 + routed.pass[MODEL_PASS_BACKWARD_INPUT] * beyond;
+        weight[microbatch] = 1 + routed.pass[MODEL_PASS_BACKWARD_WEIGHT] * beyond;
+        excess_ns[microbatch] = met->excess_ns;
     }
 }
 
@@ -482,8 +490,7 @@ static status moe_load_at(void *state, model_load_model load_model, int iteratio
         return STATUS_OK;
     }
     for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
-        load->part[pass][MODEL_PART_MLP] = moe->mlp[pass];
-        load->part[pass][MODEL_PART_ELEMENTWISE] = moe->elementwise[pass];
+        load->pass[pass] = moe->pass[pass];
         if (pass != MODEL_PASS_BACKWARD_WEIGHT) load->added_ns[pass] = moe->excess_ns;
     }
     load->activation = moe->activation;
