@@ -1,28 +1,14 @@
 /// Mixture of experts: under expert parallelism a layer waits for the rank whose experts have most
 /// tokens.
 #include "models/dynamism_case.h"
-#include "models/expert_routing.h"
+#include "models/expert_load.h"
 
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
-enum { STREAM_POOL = 1, STREAM_CHOICE };
-
-/// Outcomes of routing that a layer keeps while its shares stand still; every microbatch draws one
-/// of them, INDEX_BITS of a random word.
-enum { INDEX_BITS = 7, OUTCOMES = 1 << INDEX_BITS, INDICES_PER_WORD = 64 / INDEX_BITS };
-
-enum { STEPS_PER_DRIFT = 10, TOKENS_MAX = 1 << 30 };
-
-typedef enum routing_kind {
-    ROUTING_TOKEN_CHOICE,
-    ROUTING_S_BASE,
-    ROUTING_EXPERT_CHOICE
-} routing_kind;
+enum { STEPS_PER_DRIFT = 10, TOKENS_MAX = 1 << 30, COUNT_STAGES_MAX = 1 << 12 };
 
 static const char *const routing_names[] = {"token-choice", "s-base", "expert-choice"};
-enum { ROUTING_COUNT = sizeof routing_names / sizeof routing_names[0] };
 
 static const char *const keys[] = {"routing",
                                    "spread_ratio",
@@ -31,60 +17,30 @@ static const char *const keys[] = {"routing",
                                    "microbatch_noise_ratio",
                                    "token_correlation",
                                    "capacity_factor",
+                                   "counts",
+                                   "counted_tokens",
                                    "experts",
                                    "top_k",
                                    "tokens"};
-
-/// What came of routing one microbatch of a group.
-typedef struct outcome {
-    double straggler;  // tokens of the busiest rank over those of all ranks alike
-    double busiest;    // tokens of the busiest expert over those of all experts alike
-    int64_t excess_ns; // of the two all-to-alls of a pass over balanced ones
-} outcome;
-
-/// How much of a layer's cost goes with the tokens that experts take; 0 in dense layers.
-typedef struct routed_share {
-    double pass[MODEL_PASS_COUNT]; // of its time
-    double activation;             // of the bytes kept from F to B
-    double gradient;               // of the bytes kept from B to W
-} routed_share;
-
-typedef struct moe_state {
-    uint64_t seed;
-    routing_kind kind;
-    model_routing routing;  // of one group of ranks that share experts
-    int rank_count;         // of a group
-    int groups_per_source;  // groups that a replica waits for
-    double capacity_factor; // 0: no token is dropped
-    int64_t capacity;       // tokens that an expert takes, INT64_MAX: all
-    int layer_count;
-    int microbatch_count;
-    const bool *has_experts;        // [layer_count]
-    const routed_share *routed;     // [layer_count]
-    bal_group group;                // links between its ranks; rank_count 0: not known
-    int64_t exchange_bytes;         // that a rank sends in a balanced all-to-all
-    int step;                       // iterations for which shares stand still; 0: all
-    int pool_step;                  // whose outcomes are held; -1: none
-    double *share;                  // [expert_count]
-    outcome *outcomes;              // [layer_count][OUTCOMES]
-    int32_t *counts;                // [layer_count][OUTCOMES][expert_count] summed over groups
-    int32_t *group_counts;          // [expert_count]
-    uint8_t *choice;                // [microbatch_count] outcome of each
-    double *pass[MODEL_PASS_COUNT]; // [layer_count][microbatch_count] factors
-    double *whole;                  // [layer_count][microbatch_count] published
-    int64_t *excess_ns;             // [layer_count][microbatch_count]
-    double *activation;             // [layer_count]
-    double *gradient;               // [layer_count]
-    int64_t *tokens;                // [layer_count][expert_count] of an iteration
-} moe_state;
 
 static status out_of_memory(error_message *err)
 {
     return error_set(err, STATUS_NO_MEMORY, "out of memory for dynamism 'moe'");
 }
 
+/// Refuses members that something else settles.
+static status refuse_keys(json_value object, const char *const *names, size_t count,
+                          const char *reason, error_message *err)
+{
+    for (size_t name = 0; name < count; name++) {
+        const json_value member = json_member(object, names[name]);
+        if (!json_is_missing(member)) return json_error(member, STATUS_INVALID, err, "%s", reason);
+    }
+    return STATUS_OK;
+}
+
 /// Experts of the model, or those that the object states where no model stands beside a trace.
-static status read_model(const model_case_setup *setup, moe_state *moe, error_message *err)
+static status read_model(const model_case_setup *setup, model_expert_load *moe, error_message *err)
 {
     model_case_parameters *parameters = setup->parameters;
     const model_config *config = setup->base->config;
@@ -107,11 +63,7 @@ static status read_model(const model_case_setup *setup, moe_state *moe, error_me
         moe->routing.tokens = tokens;
         return STATUS_OK;
     }
-    for (int key = 0; key < 3; key++) {
-        const json_value member = json_member(parameters->object, stated[key]);
-        if (json_is_missing(member)) continue;
-        return json_error(member, STATUS_INVALID, err, "the model says it already");
-    }
+    TRY(refuse_keys(parameters->object, stated, 3, "the model says it", err));
     if (config->expert_count == 0) {
         return error_set(err, STATUS_INVALID,
                          "dynamism 'moe': the model (%s) is dense, it has no experts",
@@ -128,8 +80,8 @@ static status read_model(const model_case_setup *setup, moe_state *moe, error_me
 }
 
 /// The groups of GPUs that hold the experts of a layer together.
-static status read_groups(const model_case_setup *setup, moe_state *moe,
-                          model_case_instance *instance, error_message *err)
+static status read_groups(const model_case_setup *setup, model_expert_load *moe, int *groups,
+                          error_message *err)
 {
     const model_parallel degrees = model_parallel_filled(setup->base->parallel);
     const int experts = moe->routing.expert_count;
@@ -143,36 +95,35 @@ static status read_groups(const model_case_setup *setup, moe_state *moe,
     const bool spans_replicas = degrees.expert >= degrees.context;
     const int replicas = spans_replicas ? degrees.expert / degrees.context : 1;
     moe->rank_count = degrees.expert;
-    moe->groups_per_source = spans_replicas ? 1 : degrees.context / degrees.expert;
+    moe->group_count = spans_replicas ? 1 : degrees.context / degrees.expert;
     moe->routing.tokens *= degrees.expert;
-    instance->source_count = degrees.data / replicas;
-    if (moe->routing.tokens > INT32_MAX / moe->routing.top_k / moe->groups_per_source) {
+    *groups = degrees.data / replicas;
+    if (moe->routing.tokens > INT32_MAX / moe->routing.top_k / moe->group_count) {
         return error_set(err, STATUS_INVALID,
                          "dynamism 'moe': %" PRId64 " tokens of a group x top_k %d exceed %d",
                          moe->routing.tokens, moe->routing.top_k, INT32_MAX);
     }
-    return model_parameter_note(
-        setup->parameters, "expert parallelism", (model_origin){MODEL_ORIGIN_GIVEN, ""}, err,
-        "%d ranks share experts and wait for the busiest of them; %d "
-        "group%s of replicas with loads of their own",
-        moe->rank_count, instance->source_count, instance->source_count == 1 ? "" : "s");
+    return model_parameter_note(setup->parameters, "expert parallelism",
+                                (model_origin){MODEL_ORIGIN_GIVEN, ""}, err,
+                                "%d ranks share experts and wait for the busiest of them; %d "
+                                "group%s of replicas with loads of their own",
+                                moe->rank_count, *groups, *groups == 1 ? "" : "s");
 }
 
 /// Numbers that only routing without a balancing assignment has.
-static status read_skew(const model_case_setup *setup, moe_state *moe, error_message *err)
+static status read_skew(const model_case_setup *setup, model_expert_load *moe, error_message *err)
 {
     model_case_parameters *parameters = setup->parameters;
-    static const char *const skew_keys[] = {"spread_ratio", "persistent_ratio", "drift_iterations",
-                                            "microbatch_noise_ratio", "token_correlation"};
-    enum { SKEW_KEYS = sizeof skew_keys / sizeof skew_keys[0] };
-    for (int key = 0; moe->kind != ROUTING_TOKEN_CHOICE && key < SKEW_KEYS; key++) {
-        const json_value member = json_member(parameters->object, skew_keys[key]);
-        if (json_is_missing(member)) continue;
-        return json_error(member, STATUS_INVALID, err,
-                          "routing %s gives every expert as many tokens as the others",
-                          routing_names[moe->kind]);
+    if (moe->router != MODEL_ROUTER_TOKEN_CHOICE) {
+        static const char *const of_skew[] = {"spread_ratio", "persistent_ratio",
+                                              "drift_iterations", "microbatch_noise_ratio",
+                                              "token_correlation"};
+        return refuse_keys(parameters->object, of_skew, sizeof of_skew / sizeof of_skew[0],
+                           moe->router == MODEL_ROUTER_RECORDED
+                               ? "the file of counts says it"
+                               : "this routing gives every expert as many tokens as the others",
+                           err);
     }
-    if (moe->kind != ROUTING_TOKEN_CHOICE) return STATUS_OK;
     double spread = 0.4;
     double noise = 0.05;
     moe->routing.persistent = 0.8;
@@ -199,21 +150,22 @@ static status read_skew(const model_case_setup *setup, moe_state *moe, error_mes
     const int samples = moe->rank_count > context ? moe->rank_count / context : 1;
     moe->routing.noise = noise / sqrt(samples);
     moe->routing.sigma = model_routing_sigma(moe->routing.expert_count, spread);
-    moe->step = moe->routing.drift_period / STEPS_PER_DRIFT;
-    if (moe->routing.drift_period > 0 && moe->step == 0) moe->step = 1;
+    moe->step_iterations = moe->routing.drift_period / STEPS_PER_DRIFT;
+    if (moe->routing.drift_period > 0 && moe->step_iterations == 0) moe->step_iterations = 1;
     return STATUS_OK;
 }
 
-static status read_capacity(const model_case_setup *setup, moe_state *moe, error_message *err)
+static status read_capacity(const model_case_setup *setup, model_expert_load *moe,
+                            error_message *err)
 {
+    double factor = 0;
     TRY(model_parameter_double(setup->parameters, "capacity_factor", 0, 1e6,
-                               MODEL_ASSUMED("0: no token is dropped"), &moe->capacity_factor,
-                               err));
+                               MODEL_ASSUMED("0: no token is dropped"), &factor, err));
     moe->capacity = INT64_MAX;
-    if (moe->capacity_factor == 0) return STATUS_OK;
-    const double mean = (double)(moe->routing.tokens * moe->routing.top_k) /
-                        moe->routing.expert_count * moe->capacity_factor;
-    moe->capacity = mean < (double)INT32_MAX ? (int64_t)mean : INT32_MAX;
+    if (factor == 0) return STATUS_OK;
+    const double tokens =
+        (double)(moe->routing.tokens * moe->routing.top_k) / moe->routing.expert_count * factor;
+    moe->capacity = tokens < (double)INT32_MAX ? (int64_t)tokens : INT32_MAX;
     return STATUS_OK;
 }
 
@@ -235,9 +187,9 @@ static double routed_part(const model_dynamism_base *base, int layer, model_pass
     return share_without(all.elementwise.bytes, rest.elementwise.bytes);
 }
 
-static routed_share routed_share_of(const model_dynamism_base *base, int layer)
+static model_routed_share routed_share_of(const model_dynamism_base *base, int layer)
 {
-    routed_share routed = {0};
+    model_routed_share routed = {0};
     const int block = layer - base->transformer_first;
     for (int pass = 0; base->shares != NULL && pass < MODEL_PASS_COUNT; pass++) {
         const model_part parts[] = {MODEL_PART_MLP, MODEL_PART_ELEMENTWISE};
@@ -257,12 +209,12 @@ static routed_share routed_share_of(const model_dynamism_base *base, int layer)
 }
 
 /// A trace without a model has experts in every layer.
-static status find_layers(const model_case_setup *setup, moe_state *moe, error_message *err)
+static status find_layers(const model_case_setup *setup, model_expert_load *moe, error_message *err)
 {
     const model_dynamism_base *base = setup->base;
     const size_t layers = (size_t)setup->layer_count;
     bool *has_experts = arena_array(setup->memory, layers, sizeof *has_experts);
-    routed_share *routed = arena_array(setup->memory, layers, sizeof *routed);
+    model_routed_share *routed = arena_array(setup->memory, layers, sizeof *routed);
     if (has_experts == NULL || routed == NULL) return out_of_memory(err);
     for (int layer = base->transformer_first; layer < base->transformer_end; layer++) {
         const int block = layer - base->transformer_first;
@@ -274,7 +226,7 @@ static status find_layers(const model_case_setup *setup, moe_state *moe, error_m
     return STATUS_OK;
 }
 
-static status find_links(const model_case_setup *setup, moe_state *moe, error_message *err)
+static status find_links(const model_case_setup *setup, model_expert_load *moe, error_message *err)
 {
     const model_dynamism_base *base = setup->base;
     const model_origin from = {MODEL_ORIGIN_ASSUMED,
@@ -294,197 +246,146 @@ static status find_links(const model_case_setup *setup, moe_state *moe, error_me
                                 moe->group.node_rank_count);
 }
 
-static status carve(const model_case_setup *setup, moe_state *moe, error_message *err)
+/// The files of one pipeline stage: {"first_layer":n,"files":["rank0.jsonl",...]}.
+static status read_count_stage(json_value object, arena *memory, model_count_stage *stage,
+                               error_message *err)
 {
-    const size_t layers = (size_t)moe->layer_count;
-    const size_t cells = layers * (size_t)moe->microbatch_count;
-    const size_t experts = (size_t)moe->routing.expert_count;
-    arena *memory = setup->memory;
-    enum { CELL_ARRAYS = MODEL_PASS_COUNT + 1 };
-    double *factors = arena_array(memory, CELL_ARRAYS * cells + 2 * layers, sizeof *factors);
-    moe->share = arena_array(memory, experts, sizeof *moe->share);
-    moe->outcomes = arena_array(memory, layers * OUTCOMES, sizeof *moe->outcomes);
-    moe->counts = arena_array(memory, layers * OUTCOMES * experts, sizeof *moe->counts);
-    moe->group_counts = arena_array(memory, experts, sizeof *moe->group_counts);
-    moe->choice = arena_array(memory, (size_t)moe->microbatch_count, 1);
-    moe->excess_ns = arena_array(memory, cells, sizeof *moe->excess_ns);
-    moe->tokens = arena_array(memory, layers * experts, sizeof *moe->tokens);
-    if (factors == NULL || moe->share == NULL || moe->outcomes == NULL || moe->counts == NULL ||
-        moe->group_counts == NULL || moe->choice == NULL || moe->excess_ns == NULL ||
-        moe->tokens == NULL) {
-        return out_of_memory(err);
+    static const char *const stage_keys[] = {"first_layer", "files"};
+    TRY(json_check_keys(object, stage_keys, 2, err));
+    TRY(json_int(json_member(object, "first_layer"), 0, INT32_MAX, &stage->first_layer, err));
+    const json_value files = json_member(object, "files");
+    stage->path_count = json_count(files);
+    if (!json_is_array(files) || stage->path_count < 1 ||
+        stage->path_count > MODEL_COUNT_FILES_MAX) {
+        return json_error(files, STATUS_FORMAT, err, "not an array of 1 to %d files",
+                          MODEL_COUNT_FILES_MAX);
     }
-    for (size_t number = 0; number < CELL_ARRAYS * cells + 2 * layers; number++) {
-        factors[number] = 1;
+    const char **paths = arena_array(memory, (size_t)stage->path_count, sizeof *paths);
+    if (paths == NULL) return out_of_memory(err);
+    json_value file = json_element(files, 0);
+    for (int path = 0; path < stage->path_count; path++) {
+        TRY(json_string(file, &paths[path], err));
+        file = json_next(file);
     }
-    for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
-        moe->pass[pass] = factors;
-        factors += cells;
-    }
-    moe->whole = factors;
-    moe->activation = factors + cells;
-    moe->gradient = factors + cells + layers;
+    stage->paths = paths;
     return STATUS_OK;
 }
 
-/// Whether counts differ at all, and whether a load model sees it: without expert parallelism and
-/// without dropping every layer computes as many tokens as the others.
-static bool is_varied(const moe_state *moe, model_load_model load_model)
+/// {"megatron":[stage,...]}
+static status read_megatron(const model_case_setup *setup, json_value object,
+                            const model_counts_shape *shape, model_expert_counts *counts,
+                            error_message *err)
 {
-    if (moe->kind != ROUTING_TOKEN_CHOICE) return false;
-    return load_model == MODEL_LOAD_PUBLISHED || moe->rank_count > 1 || moe->capacity != INT64_MAX;
+    static const char *const formats[] = {"megatron"};
+    TRY(json_check_keys(object, formats, 1, err));
+    const json_value array = json_member(object, "megatron");
+    const int count = json_count(array);
+    if (!json_is_array(array) || count < 1 || count > COUNT_STAGES_MAX) {
+        return json_error(array, STATUS_FORMAT, err, "not an array of 1 to %d stages",
+                          COUNT_STAGES_MAX);
+    }
+    model_count_stage *stages = arena_array(setup->memory, (size_t)count, sizeof *stages);
+    if (stages == NULL) return out_of_memory(err);
+    json_value element = json_element(array, 0);
+    for (int stage = 0; stage < count; stage++) {
+        TRY(read_count_stage(element, setup->memory, &stages[stage], err));
+        element = json_next(element);
+    }
+    return model_expert_counts_read_megatron(stages, count, shape, setup->memory, counts, err);
+}
+
+/// Counts of a real run, in place of drawn ones.
+static status read_counts(const model_case_setup *setup, model_expert_load *moe, error_message *err)
+{
+    model_case_parameters *parameters = setup->parameters;
+    const json_value member = json_member(parameters->object, "counts");
+    static const char *const alone[] = {"counted_tokens"};
+    static const char *const instead[] = {"routing"};
+    if (json_is_missing(member)) {
+        return refuse_keys(parameters->object, alone, 1, "there is no file of counts", err);
+    }
+    TRY(refuse_keys(parameters->object, instead, 1, "the file of counts says it", err));
+    int tokens = 0;
+    TRY(model_parameter_int(parameters, "counted_tokens", 0, TOKENS_MAX,
+                            MODEL_ASSUMED("0: what experts have together is what was routed"),
+                            &tokens, err));
+    moe->router = MODEL_ROUTER_RECORDED;
+    moe->counted_tokens = (int64_t)tokens * moe->routing.top_k;
+    const model_counts_shape shape = {
+        .layer_count = setup->base->transformer_end - setup->base->transformer_first,
+        .is_moe = moe->has_experts + setup->base->transformer_first,
+        .expert_count = moe->routing.expert_count,
+        .microbatch_count = setup->base->microbatch_count,
+        .row_tokens = moe->counted_tokens,
+        .may_drop = moe->capacity != INT64_MAX,
+    };
+    if (json_is_string(member)) {
+        const char *path = NULL;
+        TRY(json_string(member, &path, err));
+        TRY(model_expert_counts_read_csv(path, &shape, setup->memory, &moe->recorded, err));
+    } else {
+        TRY(read_megatron(setup, member, &shape, &moe->recorded, err));
+    }
+    return model_parameter_note(parameters, "counts", (model_origin){MODEL_ORIGIN_MEASURED, ""},
+                                err, "%d iterations from %d to %d, each holds until the next",
+                                moe->recorded.sample_count, moe->recorded.iteration[0],
+                                moe->recorded.iteration[moe->recorded.sample_count - 1]);
+}
+
+static status read_router(const model_case_setup *setup, model_expert_load *moe, error_message *err)
+{
+    TRY(read_counts(setup, moe, err));
+    if (moe->router == MODEL_ROUTER_RECORDED) return STATUS_OK;
+    int router = MODEL_ROUTER_TOKEN_CHOICE;
+    TRY(model_parameter_name(
+        setup->parameters, "routing", routing_names, MODEL_ROUTER_NAMED_COUNT,
+        MODEL_PUBLISHED("DynMo paper: Mixtral, token choice with an auxiliary loss"), &router,
+        err));
+    moe->router = (model_router)router;
+    return STATUS_OK;
+}
+
+/// Recorded counts are of one group, for which all of them stand.
+static int source_count_of(const model_expert_load *moe, model_load_model load_model, int groups)
+{
+    const bool is_drawn = moe->router == MODEL_ROUTER_TOKEN_CHOICE;
+    return is_drawn && model_expert_load_is_varied(moe, load_model) ? groups : 1;
 }
 
 static status moe_open(const model_case_setup *setup, model_case_instance *instance,
                        error_message *err)
 {
-    moe_state *moe = arena_array(setup->memory, 1, sizeof *moe);
-    int kind = ROUTING_TOKEN_CHOICE;
+    model_expert_load *moe = arena_array(setup->memory, 1, sizeof *moe);
+    int groups = 0;
     if (moe == NULL) return out_of_memory(err);
     moe->seed = setup->seed;
     moe->routing.seed = setup->seed;
     moe->layer_count = setup->layer_count;
+    moe->transformer_first = setup->base->transformer_first;
     moe->microbatch_count = setup->base->microbatch_count;
-    moe->pool_step = -1;
     TRY(read_model(setup, moe, err));
-    TRY(model_parameter_name(
-        setup->parameters, "routing", routing_names, ROUTING_COUNT,
-        MODEL_PUBLISHED("DynMo paper: Mixtral, token choice with an auxiliary loss"), &kind, err));
-    moe->kind = (routing_kind)kind;
-    TRY(read_groups(setup, moe, instance, err));
-    TRY(read_skew(setup, moe, err));
-    TRY(read_capacity(setup, moe, err));
     TRY(find_layers(setup, moe, err));
+    TRY(read_groups(setup, moe, &groups, err));
+    TRY(read_capacity(setup, moe, err));
+    TRY(read_router(setup, moe, err));
+    TRY(read_skew(setup, moe, err));
     TRY(find_links(setup, moe, err));
-    TRY(carve(setup, moe, err));
-    if (!is_varied(moe, setup->load_model)) instance->source_count = 1;
+    TRY(model_expert_load_carve(moe, setup->memory, err));
+    instance->source_count = source_count_of(moe, setup->load_model, groups);
     instance->state = moe;
     return STATUS_OK;
-}
-
-/// What the two all-to-alls of a pass take longer because one rank receives, and sends back, more.
-static int64_t excess_ns_of(const moe_state *moe, double straggler)
-{
-    if (moe->group.rank_count < 2) return 0;
-    const int64_t bytes = (int64_t)((double)moe->exchange_bytes * straggler + 0.5);
-    return 2 * (bal_group_all_to_all_ns(&moe->group, bytes) -
-                bal_group_all_to_all_ns(&moe->group, moe->exchange_bytes));
-}
-
-static outcome outcome_of(const moe_state *moe, const int32_t *counts)
-{
-    const int experts = moe->routing.expert_count;
-    const double total = (double)(moe->routing.tokens * moe->routing.top_k);
-    const int64_t rank = model_routing_busiest(counts, experts, moe->rank_count, moe->capacity);
-    const int64_t expert = model_routing_busiest(counts, experts, experts, INT64_MAX);
-    return (outcome){.straggler = (double)rank * moe->rank_count / total,
-                     .busiest = (double)expert * experts / total};
-}
-
-/// Routes one microbatch of every group that a replica waits for.
-static outcome route(moe_state *moe, rng *random, int32_t *counts)
-{
-    outcome worst = {0};
-    for (int group = 0; group < moe->groups_per_source; group++) {
-        model_routing_draw(&moe->routing, moe->share, random, moe->group_counts);
-        const outcome one = outcome_of(moe, moe->group_counts);
-        if (one.straggler > worst.straggler) worst.straggler = one.straggler;
-        if (one.busiest > worst.busiest) worst.busiest = one.busiest;
-        for (int expert = 0; expert < moe->routing.expert_count; expert++) {
-            counts[expert] += moe->group_counts[expert];
-        }
-    }
-    worst.excess_ns = excess_ns_of(moe, worst.straggler);
-    return worst;
-}
-
-static void fill_pool_of_layer(moe_state *moe, int layer, int step)
-{
-    const size_t experts = (size_t)moe->routing.expert_count;
-    outcome *outcomes = moe->outcomes + (size_t)layer * OUTCOMES;
-    int32_t *counts = moe->counts + (size_t)layer * OUTCOMES * experts;
-    rng random = model_case_stream(moe->seed, STREAM_POOL, layer, step, 0);
-    double worst = 0;
-    model_routing_shares(&moe->routing, layer, step * moe->step, moe->share);
-    memset(counts, 0, OUTCOMES * experts * sizeof *counts);
-    for (int index = 0; index < OUTCOMES; index++) {
-        outcomes[index] = route(moe, &random, counts + (size_t)index * experts);
-        if (outcomes[index].straggler > worst) worst = outcomes[index].straggler;
-    }
-    moe->activation[layer] = 1 + moe->routed[layer].activation * (worst - 1);
-    moe->gradient[layer] = 1 + moe->routed[layer].gradient * (worst - 1);
-}
-
-/// Makes the outcomes that hold in an iteration, unless they are there.
-static void fill_pool(moe_state *moe, int iteration)
-{
-    const int step = moe->step > 0 ? iteration / moe->step : 0;
-    if (moe->pool_step == step) return;
-    for (int layer = 0; layer < moe->layer_count; layer++) {
-        if (moe->has_experts[layer]) fill_pool_of_layer(moe, layer, step);
-    }
-    moe->pool_step = step;
-}
-
-/// Which outcome each microbatch of a layer meets.
-static void choose(moe_state *moe, int layer, int iteration, int replica)
-{
-    rng random = model_case_stream(moe->seed, STREAM_CHOICE, layer, iteration, replica);
-    uint64_t word = 0;
-    for (int microbatch = 0; microbatch < moe->microbatch_count; microbatch++) {
-        if (microbatch % INDICES_PER_WORD == 0) word = rng_next(&random);
-        moe->choice[microbatch] = (uint8_t)(word % OUTCOMES);
-        word >>= INDEX_BITS;
-    }
-}
-
-static void fill_physical_row(moe_state *moe, int layer)
-{
-    const outcome *restrict outcomes = moe->outcomes + (size_t)layer * OUTCOMES;
-    const routed_share routed = moe->routed[layer];
-    const size_t row = (size_t)layer * (size_t)moe->microbatch_count;
-    double *restrict forward = moe->pass[MODEL_PASS_FORWARD] + row;
-    double *restrict input = moe->pass[MODEL_PASS_BACKWARD_INPUT] + row;
-    double *restrict weight = moe->pass[MODEL_PASS_BACKWARD_WEIGHT] + row;
-    int64_t *restrict excess_ns = moe->excess_ns + row;
-    for (int microbatch = 0; microbatch < moe->microbatch_count; microbatch++) {
-        const outcome *met = &outcomes[moe->choice[microbatch]];
-        const double beyond = met->straggler - 1;
-        forward[microbatch] = 1 + routed.pass[MODEL_PASS_FORWARD] * beyond;
-        input[microbatch] = 1 + routed.pass[MODEL_PASS_BACKWARD_INPUT] * beyond;
-        weight[microbatch] = 1 + routed.pass[MODEL_PASS_BACKWARD_WEIGHT] * beyond;
-        excess_ns[microbatch] = met->excess_ns;
-    }
-}
-
-static void fill_published_row(moe_state *moe, int layer)
-{
-    const outcome *outcomes = moe->outcomes + (size_t)layer * OUTCOMES;
-    double *whole = moe->whole + (size_t)layer * (size_t)moe->microbatch_count;
-    for (int microbatch = 0; microbatch < moe->microbatch_count; microbatch++) {
-        whole[microbatch] = outcomes[moe->choice[microbatch]].busiest;
-    }
 }
 
 static status moe_load_at(void *state, model_load_model load_model, int iteration, int replica,
                           model_load *load, bool *changed, error_message *err)
 {
     (void)err;
-    moe_state *moe = state;
+    model_expert_load *moe = state;
     *changed = iteration == 0;
-    if (!is_varied(moe, load_model)) return STATUS_OK;
-    fill_pool(moe, iteration);
-    for (int layer = 0; layer < moe->layer_count; layer++) {
-        if (!moe->has_experts[layer]) continue;
-        choose(moe, layer, iteration, replica);
-        if (load_model == MODEL_LOAD_PUBLISHED) {
-            fill_published_row(moe, layer);
-        } else {
-            fill_physical_row(moe, layer);
-        }
-    }
-    *changed = true;
-    load->column_count = moe->microbatch_count;
+    if (!model_expert_load_is_varied(moe, load_model)) return STATUS_OK;
+    *changed = model_expert_load_changes(moe, iteration);
+    model_expert_load_fill(moe, load_model, iteration, replica);
+    load->column_count = moe->column_count;
     if (load_model == MODEL_LOAD_PUBLISHED) {
         load->whole = moe->whole;
         return STATUS_OK;
@@ -498,40 +399,12 @@ static status moe_load_at(void *state, model_load_model load_model, int iteratio
     return STATUS_OK;
 }
 
-/// Adds what the experts of a layer get in an iteration.
-static void sum_tokens(moe_state *moe, int layer, int iteration, int replica, int64_t *sums)
-{
-    const size_t experts = (size_t)moe->routing.expert_count;
-    if (moe->kind != ROUTING_TOKEN_CHOICE) {
-        model_routing_balanced(&moe->routing, moe->group_counts);
-        for (size_t expert = 0; expert < experts; expert++) {
-            sums[expert] =
-                (int64_t)moe->group_counts[expert] * moe->microbatch_count * moe->groups_per_source;
-        }
-        return;
-    }
-    choose(moe, layer, iteration, replica);
-    for (int microbatch = 0; microbatch < moe->microbatch_count; microbatch++) {
-        const int32_t *counts =
-            moe->counts + ((size_t)layer * OUTCOMES + moe->choice[microbatch]) * experts;
-        for (size_t expert = 0; expert < experts; expert++) {
-            sums[expert] += counts[expert];
-        }
-    }
-}
-
 static status moe_expert_tokens(void *state, int iteration, int replica,
                                 model_expert_tokens *tokens, error_message *err)
 {
     (void)err;
-    moe_state *moe = state;
-    const size_t experts = (size_t)moe->routing.expert_count;
-    memset(moe->tokens, 0, (size_t)moe->layer_count * experts * sizeof *moe->tokens);
-    if (moe->kind == ROUTING_TOKEN_CHOICE) fill_pool(moe, iteration);
-    for (int layer = 0; layer < moe->layer_count; layer++) {
-        if (!moe->has_experts[layer]) continue;
-        sum_tokens(moe, layer, iteration, replica, moe->tokens + (size_t)layer * experts);
-    }
+    model_expert_load *moe = state;
+    model_expert_load_tokens(moe, iteration, replica);
     tokens->expert_count = moe->routing.expert_count;
     tokens->tokens = moe->tokens;
     return STATUS_OK;

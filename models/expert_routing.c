@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <math.h>
 
-/// What streams are for; dynamism_moe.c has its own below 100.
+/// What streams are for; expert_load.c has its own below 100.
 enum { STREAM_RANGE = 101, STREAM_LAYER, STREAM_PERSISTENT, STREAM_DRIFT };
 
 enum { RANGE_DRAWS = 4096, RANGE_NORMALS_MAX = 1 << 20 };

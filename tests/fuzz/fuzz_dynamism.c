@@ -35,6 +35,7 @@ static model_dynamism_base base_of_trace(void)
 {
     return (model_dynamism_base){
         .source = {.layer_count = TRACE_LAYERS, .iteration_count = 1, .costs_at = trace_costs_at},
+        .parallel = {.data = 4, .expert = 2},
         .iteration_count = ITERATIONS,
         .microbatch_count = MICROBATCHES,
         .transformer_first = 1,
@@ -89,6 +90,27 @@ static uint64_t hash_of(const bal_layer_costs *costs)
     return hash;
 }
 
+/// What `show --imbalance` asks.
+static void look(model_dynamism *dynamism, int layer_count)
+{
+    int64_t *load_ns = calloc((size_t)layer_count, sizeof *load_ns);
+    model_expert_tokens tokens;
+    error_message err = {0};
+    assert(load_ns != NULL);
+    if (model_dynamism_published_load(dynamism, 30, 0, load_ns, &err) != STATUS_OK) {
+        assert(err.message[0] != '\0');
+    }
+    for (int layer = 0; layer < layer_count; layer++) {
+        assert(load_ns[layer] >= 0);
+    }
+    if (model_dynamism_expert_tokens(dynamism, 30, 0, &tokens, &err) == STATUS_OK) {
+        for (int cell = 0; cell < tokens.layer_count * tokens.expert_count; cell++) {
+            assert(tokens.tokens[cell] >= 0);
+        }
+    }
+    free(load_ns);
+}
+
 static void play(model_dynamism *dynamism)
 {
     static const int asked[] = {0, 30, 31, 30, 0};
@@ -107,6 +129,7 @@ static void play(model_dynamism *dynamism)
         hash[index] = hash_of(&costs);
     }
     assert(hash[1] == hash[3] && hash[0] == hash[4]);
+    look(dynamism, source.layer_count);
 }
 
 static void open_over(json_value object, const model_dynamism_base *base)

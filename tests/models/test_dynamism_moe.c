@@ -5,6 +5,8 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #define TRACE_EXPERTS "'experts':4,'top_k':2,'tokens':3001"
 
@@ -312,6 +314,106 @@ static void the_same_seed_gives_the_same_bytes_everywhere(void **state)
     assert_int_equal(second, UINT64_C(0x5fd4e1761986417e));
 }
 
+static const char *write_file(dynamism_fixture *fixture, const char *name, const char *text)
+{
+    char path[256];
+    const char *folder = getenv("TMPDIR");
+    snprintf(path, sizeof path, "%s/dynmo_moe_%d_%s", folder != NULL ? folder : "/tmp",
+             (int)getpid(), name);
+    assert_int_equal(file_write(path, text, strlen(text), NULL), STATUS_OK);
+    return arena_string(fixture->memory, path);
+}
+
+/// Counts of four layers in iterations 10 and 20, one row for all microbatches.
+static const char recorded_csv[] =
+    "iteration,layer,microbatch,expert_0,expert_1,expert_2,expert_3\n"
+    "10,0,0,10,20,30,40\n10,1,0,25,25,25,25\n"
+    "10,2,0,97,1,1,1\n10,3,0,0,50,0,50\n"
+    "20,0,0,25,25,25,25\n20,1,0,40,30,20,10\n"
+    "20,2,0,1,1,1,97\n20,3,0,0,60,0,40\n";
+
+static void recorded_counts_hold_until_the_next_sample(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    char text[512];
+    bool changed = false;
+    fixture->base.parallel = (model_parallel){.data = 2, .expert = 2};
+    const char *path = write_file(fixture, "recorded.csv", recorded_csv);
+    snprintf(text, sizeof text,
+             "{'case':'moe','counts':'%s','counted_tokens':50," TRACE_EXPERTS "}", path);
+    model_dynamism *moe = fixture_open(fixture, text);
+    unlink(path);
+
+    const int64_t first[] = {70, 1200, 1000, 1480, 1000, 70};
+    const int64_t second[] = {70, 1000, 1200, 1480, 1100, 70};
+    assert_int_equal(model_dynamism_source_count(moe), 1);
+    for (int iteration = 0; iteration < 40; iteration++) {
+        const bal_layer_costs costs = fixture_costs(moe, 0, iteration, &changed);
+        assert_int_equal(changed, iteration == 0 || iteration == 20);
+        assert_int_equal(costs.microbatch_count, 1);
+        assert_memory_equal(costs.forward_ns, iteration < 20 ? first : second, sizeof first);
+    }
+    const model_expert_tokens tokens = tokens_of(moe, 12, 0);
+    assert_int_equal(tokens.tokens[4], 10 * FIXTURE_MICROBATCHES);
+    assert_int_equal(tokens.tokens[15], 1 * FIXTURE_MICROBATCHES);
+    assert_int_equal(fixture_assumption(moe, "dynamism.counts")->origin.kind,
+                     MODEL_ORIGIN_MEASURED);
+}
+
+static void recorded_counts_of_megatron_are_joined(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    char text[1024];
+    bool changed = false;
+    fixture->base.microbatch_count = 2;
+    fixture->base.parallel = (model_parallel){.data = 2, .expert = 2};
+    const char *const files[] = {
+        write_file(fixture, "rank0.jsonl",
+                   "{\"iter\":5,\"block\":\"decoder\",\"layer\":0,\"tpe\":[[1,2],[3,4]]}\n"
+                   "{\"iter\":5,\"block\":\"decoder\",\"layer\":1,\"tpe\":[[5,5],[5,5]]}\n"),
+        write_file(fixture, "rank1.jsonl",
+                   "{\"iter\":5,\"block\":\"decoder\",\"layer\":0,\"tpe\":[[3,4],[2,1]]}\n"
+                   "{\"iter\":5,\"block\":\"decoder\",\"layer\":1,\"tpe\":[[5,5],[0,0]]}\n"),
+        write_file(
+            fixture, "rank2.jsonl",
+            "{\"iter\":5,\"block\":\"decoder\",\"layer\":0,\"tpe\":[[9,0,0,1],[1,0,0,9]]}\n"
+            "{\"iter\":5,\"block\":\"decoder\",\"layer\":1,\"tpe\":[[1,1,1,1],[1,1,1,1]]}\n"),
+    };
+    snprintf(text, sizeof text,
+             "{'case':'moe','counts':{'megatron':[{'first_layer':0,'files':['%s','%s']},"
+             "{'first_layer':2,'files':['%s']}]}," TRACE_EXPERTS "}",
+             files[0], files[1], files[2]);
+    const bal_layer_costs costs = fixture_costs(fixture_open(fixture, text), 0, 0, &changed);
+    for (int file = 0; file < 3; file++) {
+        unlink(files[file]);
+    }
+
+    const int64_t expected[] = {70, 70, 1200, 1200, 1000, 1500, 1400, 1400, 1000, 1000, 70, 70};
+    assert_int_equal(costs.microbatch_count, 2);
+    assert_memory_equal(costs.forward_ns, expected, sizeof expected);
+}
+
+static void counts_and_drawn_routing_exclude_each_other(void **state)
+{
+    dynamism_fixture *fixture = *state;
+
+    fixture_refused(fixture, "{'case':'moe','counts':'x','routing':'s-base'," TRACE_EXPERTS "}",
+                    STATUS_INVALID, "study.json: routing: the file of counts says it");
+    fixture_refused(fixture, "{'case':'moe','counted_tokens':9," TRACE_EXPERTS "}", STATUS_INVALID,
+                    "study.json: counted_tokens: there is no file of counts");
+    fixture_refused(fixture, "{'case':'moe','counts':'/nowhere/x'," TRACE_EXPERTS "}", STATUS_IO,
+                    "/nowhere/x: No such file or directory");
+    fixture_refused(fixture, "{'case':'moe','counts':{'megatron':[]}," TRACE_EXPERTS "}",
+                    STATUS_FORMAT, "study.json: counts.megatron: not an array of 1 to 4096 stages");
+    fixture_refused(
+        fixture,
+        "{'case':'moe','counts':{'megatron':[{'first_layer':0,'files':[]}]}," TRACE_EXPERTS "}",
+        STATUS_FORMAT, "study.json: counts.megatron[0].files: not an array of 1 to 1024 files");
+    fixture_refused(fixture, "{'case':'moe','counts':{'megatorn':[]}," TRACE_EXPERTS "}",
+                    STATUS_FORMAT,
+                    "study.json: counts: unknown key 'megatorn'; did you mean 'megatron'?");
+}
+
 static void what_is_wrong_is_named(void **state)
 {
     dynamism_fixture *fixture = *state;
@@ -330,7 +432,7 @@ static void what_is_wrong_is_named(void **state)
                     "'token-choice'?");
     fixture_refused(fixture, "{'case':'moe','routing':'s-base','spread_ratio':1," TRACE_EXPERTS "}",
                     STATUS_INVALID,
-                    "study.json: spread_ratio: routing s-base gives every expert as many tokens as "
+                    "study.json: spread_ratio: this routing gives every expert as many tokens as "
                     "the others");
     fixture_refused(fixture, "{'case':'moe','experts':4,'top_k':4,'tokens':1073741824}",
                     STATUS_INVALID,
@@ -341,7 +443,7 @@ static void what_is_wrong_is_named(void **state)
                     "and divide context or be a multiple of it");
     use_mixtral(fixture, 8, 8);
     fixture_refused(fixture, "{'case':'moe','experts':8}", STATUS_INVALID,
-                    "study.json: experts: the model says it already");
+                    "study.json: experts: the model says it");
 }
 
 static void a_dense_model_has_no_experts(void **state)
@@ -374,6 +476,9 @@ int main(void)
         CASE(the_published_load_is_that_of_the_busiest_expert),
         CASE(iterations_in_any_order_have_the_same_bytes),
         CASE(the_same_seed_gives_the_same_bytes_everywhere),
+        CASE(recorded_counts_hold_until_the_next_sample),
+        CASE(recorded_counts_of_megatron_are_joined),
+        CASE(counts_and_drawn_routing_exclude_each_other),
         CASE(what_is_wrong_is_named),
         CASE(a_dense_model_has_no_experts),
     };

@@ -1,0 +1,284 @@
+/// expert_counts: both formats read by hand-made text, and everything that is refused, with its
+/// file and line.
+#include "base/file.h"
+#include "models/expert_counts.h"
+#include "tests/assert_close.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/// Three layers, the first dense, of two experts; two microbatches.
+static const bool is_moe[] = {false, true, true};
+static const model_counts_shape shape = {
+    .layer_count = 3, .is_moe = is_moe, .expert_count = 2, .microbatch_count = 2};
+
+#define HEADER "iteration,layer,microbatch,expert_0,expert_1\n"
+#define FULL_ROWS "4,1,0,1,9\n4,1,1,2,8\n4,2,0,3,7\n4,2,1,4,6\n"
+#define LINE(iter, layer, tpe)                                                                     \
+    "{\"iter\":" #iter ",\"block\":\"decoder\",\"layer\":" #layer ",\"tpe\":" tpe "}\n"
+
+typedef status (*bytes_reader)(const char *name, const char *bytes, size_t length,
+                               const model_counts_shape *of, arena *memory,
+                               model_expert_counts *counts, error_message *err);
+
+static int prepare(void **state)
+{
+    *state = arena_create(1 << 16);
+    return 0;
+}
+
+static int clean(void **state)
+{
+    arena_destroy(*state);
+    return 0;
+}
+
+static void refused(bytes_reader read, arena *memory, const model_counts_shape *of,
+                    const char *text, const char *message)
+{
+    model_expert_counts counts = {.sample_count = -7};
+    error_message err = {0};
+    assert_int_equal(read("f", text, strlen(text), of, memory, &counts, &err), STATUS_FORMAT);
+    assert_string_equal(err.message, message);
+    assert_int_equal(err.code, STATUS_FORMAT);
+    assert_int_equal(counts.sample_count, -7);
+}
+
+static model_expert_counts accepted(bytes_reader read, arena *memory, const model_counts_shape *of,
+                                    const char *text)
+{
+    model_expert_counts counts;
+    error_message err = {0};
+    if (read("f", text, strlen(text), of, memory, &counts, &err) != STATUS_OK) {
+        fail_msg("%s", err.message);
+    }
+    return counts;
+}
+
+static void rows_of_a_csv_come_in_any_order(void **state)
+{
+    const model_expert_counts counts =
+        accepted(model_expert_counts_csv_bytes, *state, &shape,
+                 HEADER "9,2,1,0,5\n" FULL_ROWS "9,1,0,6,0\r\n9,1,1,7,0\n9,2,0,8,0");
+
+    assert_int_equal(counts.sample_count, 2);
+    assert_int_equal(counts.microbatch_count, 2);
+    assert_int_equal(counts.iteration[0], 4);
+    assert_int_equal(counts.iteration[1], 9);
+    assert_int_equal(model_expert_counts_row(&counts, 0, 1, 0)[1], 9);
+    assert_int_equal(model_expert_counts_row(&counts, 0, 2, 1)[0], 4);
+    assert_int_equal(model_expert_counts_row(&counts, 1, 2, 1)[1], 5);
+    assert_int_equal(model_expert_counts_row(&counts, 1, 2, 0)[0], 8);
+}
+
+static void a_sample_holds_until_the_next(void **state)
+{
+    const model_expert_counts counts =
+        accepted(model_expert_counts_csv_bytes, *state, &shape,
+                 HEADER "4,1,0,1,1\n4,2,0,1,1\n9,1,0,1,1\n9,2,0,1,1\n30,1,0,1,1\n30,2,0,1,1\n");
+
+    const int asked[] = {0, 4, 8, 9, 29, 30, 2000000000};
+    const int expected[] = {0, 0, 0, 1, 1, 2, 2};
+    for (int at = 0; at < 7; at++) {
+        assert_int_equal(model_expert_counts_sample(&counts, asked[at]), expected[at]);
+    }
+    assert_int_equal(counts.microbatch_count, 1);
+    assert_ptr_equal(model_expert_counts_row(&counts, 0, 1, 1),
+                     model_expert_counts_row(&counts, 0, 1, 0));
+}
+
+static void what_is_wrong_in_a_csv_is_named_with_its_line(void **state)
+{
+    const struct {
+        const char *text;
+        const char *message;
+    } cases[] = {
+        {"", "f:1: empty file"},
+        {HEADER, "f: no tokens per expert in it"},
+        {"iteration,layer,expert_0\n", "f:1: column 3 is 'expert_0', expected 'microbatch' (2 "
+                                       "experts)"},
+        {"iteration,layer,microbatch,expert_0\n",
+         "f:1: column 5 is '', expected 'expert_1' (2 experts)"},
+        {"iteration,layer,microbatch,expert_0,expert_1,expert_2\n",
+         "f:1: column 'expert_2' beyond the 2 experts of the model"},
+        {HEADER "4,1,0,1\n", "f:2: 4 columns, expected 5"},
+        {HEADER "4,1,0,1,2,3\n", "f:2: more than 5 columns"},
+        {HEADER "4,1,0,-1,2\n", "f:2: expert_0: -1 is outside [0, 2147483647]"},
+        {HEADER "4,1,0,nan,2\n", "f:2: expert_0: 'nan' is not an integer"},
+        {HEADER "4,1,0,1.5,2\n", "f:2: expert_0: '1.5' is not an integer"},
+        {HEADER "4,1,0,10000000000000000000,2\n",
+         "f:2: expert_0: 10000000000000000000 is outside [0, 2147483647]"},
+        {HEADER "4,1,0,,2\n", "f:2: expert_0: '' is not an integer"},
+        {HEADER "\n", "f:2: iteration: '' is not an integer"},
+        {HEADER "-4,1,0,1,2\n", "f:2: iteration: -4 is outside [0, 2147483646]"},
+        {HEADER "4,3,0,1,2\n", "f:2: layer: 3 is outside [0, 2]"},
+        {HEADER "4,0,0,1,2\n", "f:2: layer 0 of the model has no experts"},
+        {HEADER "4,1,2,1,2\n", "f:2: microbatch: 2 is outside [0, 1]"},
+        {HEADER "4,1,0,0,0\n", "f:2: no expert of layer 1 has a token"},
+        {HEADER "4,1,0,1,2\n4,1,0,1,2\n", "f:3: iteration 4, layer 1, microbatch 0 occurs twice"},
+        {HEADER "4,1,0,1,2\n4,1,1,1,2\n4,2,0,1,2\n", "f: iteration 4 lacks layer 2, microbatch 1"},
+        {HEADER FULL_ROWS "5,1,0,1,2\n", "f: iteration 5 lacks layer 1, microbatch 1"},
+    };
+    for (size_t at = 0; at < sizeof cases / sizeof cases[0]; at++) {
+        refused(model_expert_counts_csv_bytes, *state, &shape, cases[at].text, cases[at].message);
+    }
+}
+
+static void a_stated_number_of_tokens_holds_for_every_row(void **state)
+{
+    model_counts_shape stated = shape;
+    stated.row_tokens = 10;
+    accepted(model_expert_counts_csv_bytes, *state, &stated, HEADER FULL_ROWS);
+    refused(model_expert_counts_csv_bytes, *state, &stated, HEADER "4,1,0,1,8\n",
+            "f:2: the experts of layer 1, microbatch 0 have 9 tokens together, 10 were routed");
+    stated.may_drop = true;
+    accepted(model_expert_counts_csv_bytes, *state, &stated,
+             HEADER "4,1,0,1,8\n4,1,1,2,8\n4,2,0,3,7\n4,2,1,0,6\n");
+    refused(model_expert_counts_csv_bytes, *state, &stated, HEADER "4,1,0,1,10\n",
+            "f:2: the experts of layer 1, microbatch 0 have 11 tokens together, 10 were routed");
+}
+
+static void lines_of_megatron_pass_over_other_blocks(void **state)
+{
+    const model_expert_counts counts = accepted(
+        model_expert_counts_megatron_bytes, *state, &shape,
+        LINE(7, 1, "[[1,2],[3,4]]") "\n"
+                                    "{\"iter\":7,\"block\":\"mtp\",\"mtp_idx\":0,\"layer\":1,"
+                                    "\"tpe\":[[50,50]]}\n" LINE(7, 2, "[[5,6],[7,8]]"));
+
+    assert_int_equal(counts.sample_count, 1);
+    assert_int_equal(counts.iteration[0], 7);
+    assert_int_equal(model_expert_counts_row(&counts, 0, 1, 1)[0], 3);
+    assert_int_equal(model_expert_counts_row(&counts, 0, 2, 1)[1], 8);
+}
+
+static void repetitions_of_recomputation_are_dropped(void **state)
+{
+    const model_expert_counts counts = accepted(
+        model_expert_counts_megatron_bytes, *state, &shape,
+        LINE(7, 1, "[[1,2],[3,4],[1,2],[3,4]]") LINE(7, 2, "[[1,2],[1,2],[1,2],[1,2]]")
+            LINE(8, 1, "[[1,2],[1,2],[3,4],[3,4]]") LINE(8, 2, "[[5,5],[6,6],[5,5],[6,6]]"));
+
+    for (int sample = 0; sample < 2; sample++) {
+        assert_int_equal(model_expert_counts_row(&counts, sample, 1, 0)[0], 1);
+        assert_int_equal(model_expert_counts_row(&counts, sample, 1, 1)[0], 3);
+    }
+    assert_int_equal(model_expert_counts_row(&counts, 1, 2, 1)[1], 6);
+    refused(model_expert_counts_megatron_bytes, *state, &shape,
+            LINE(7, 1, "[[1,2],[3,4],[5,6],[7,8]]"),
+            "f:1: 4 microbatches are not 2 that recomputation has repeated");
+}
+
+static void what_is_wrong_in_lines_of_megatron_is_named(void **state)
+{
+    const struct {
+        const char *text;
+        const char *message;
+    } cases[] = {
+        {"", "f: no tokens per expert in it"},
+        {LINE(7, 1, "[[1,2],[3,4]]") "{\"iter\":7,\"blo", "f:2: the file ends within a line"},
+        {"{]\n", "f:1:1: not valid JSON"},
+        {"[]\n", "f:1: not an object"},
+        {"{}\n", "f:1: block: missing; needs a string"},
+        {LINE(7, 1, "[[1,-2],[3,4]]"), "f:1: tpe[0][1]: -2 is outside [0, 2147483647]"},
+        {LINE(7, 1, "[[1,NaN],[3,4]]"), "f:1:1: not valid JSON"},
+        {LINE(7, 1, "[[1,10000000000000000000],[3,4]]"),
+         "f:1:1: tpe: integer 10000000000000000000 exceeds 2^53 = 9007199254740992"},
+        {LINE(7, 1, "[[1,2,3],[3,4,5]]"), "f:1: tpe[0]: has 3 entries, needs 2"},
+        {LINE(7, 1, "[[1,2]]"),
+         "f:1: 1 microbatches, the training has 2 (or twice as many lines with recomputation)"},
+        {LINE(7, 1, "[]"), "f:1: tpe: not an array of microbatches"},
+        {LINE(7, 9, "[[1,2],[3,4]]"), "f:1: layer 9, the model has 3"},
+        {LINE(7, 0, "[[1,2],[3,4]]"), "f:1: layer 0 of the model has no experts"},
+        {LINE(7, 1, "[[1,2],[3,4]]"), "f: iteration 7 lacks layer 2, microbatch 0"},
+        {LINE(7, 1, "[[1,2],[3,4]]") LINE(7, 1, "[[1,2],[3,4]]"),
+         "f:2: iteration 7, layer 1, microbatch 0 occurs twice"},
+    };
+    for (size_t at = 0; at < sizeof cases / sizeof cases[0]; at++) {
+        refused(model_expert_counts_megatron_bytes, *state, &shape, cases[at].text,
+                cases[at].message);
+    }
+}
+
+static void write_rank(char path[64], int rank, const char *text)
+{
+    snprintf(path, 64, "/tmp/dynmo_counts_%d_rank%d.jsonl", (int)getpid(), rank);
+    assert_int_equal(file_write(path, text, strlen(text), NULL), STATUS_OK);
+}
+
+static void ranks_that_do_not_go_together_are_refused(void **state)
+{
+    char paths[2][64];
+    const char *const both[] = {paths[0], paths[1]};
+    const model_count_stage stage = {.first_layer = 1, .paths = both, .path_count = 2};
+    const char *const second[] = {
+        LINE(7, 1, "[[2],[4]]"),
+        LINE(8, 0, "[[2],[4]]"),
+        LINE(7, 0, "[[2],[4]]") LINE(7, 1, "[[2],[4]]"),
+        "",
+    };
+    const char *const messages[] = {
+        "rank1.jsonl:1: iteration 7, layer 1, 2 microbatches do not go with ",
+        "rank1.jsonl:1: iteration 8, layer 0, 2 microbatches do not go with ",
+        "rank1.jsonl:2: ends after the file of the first expert rank, ",
+        "rank1.jsonl:1: ends before the file of the first expert rank, ",
+    };
+    for (int at = 0; at < 4; at++) {
+        model_expert_counts counts;
+        error_message err = {0};
+        write_rank(paths[0], 0, LINE(7, 0, "[[1],[3]]"));
+        write_rank(paths[1], 1, second[at]);
+        assert_int_equal(
+            model_expert_counts_read_megatron(&stage, 1, &shape, *state, &counts, &err),
+            STATUS_FORMAT);
+        assert_non_null(strstr(err.message, messages[at]));
+    }
+    const char *const three[] = {paths[0], paths[1], paths[1]};
+    const model_count_stage odd = {.first_layer = 1, .paths = three, .path_count = 3};
+    model_expert_counts counts;
+    error_message err = {0};
+    assert_int_equal(model_expert_counts_read_megatron(&odd, 1, &shape, *state, &counts, &err),
+                     STATUS_FORMAT);
+    assert_non_null(strstr(err.message, "rank0.jsonl: 3 files cannot share 2 experts"));
+    unlink(paths[0]);
+    unlink(paths[1]);
+    assert_int_equal(model_expert_counts_read_megatron(&stage, 1, &shape, *state, &counts, &err),
+                     STATUS_IO);
+    assert_int_equal(model_expert_counts_read_csv(paths[0], &shape, *state, &counts, &err),
+                     STATUS_IO);
+}
+
+static void too_many_counts_are_refused(void **state)
+{
+    const bool moe = true;
+    const model_counts_shape beyond = {
+        .layer_count = 1, .is_moe = &moe, .expert_count = 1, .microbatch_count = INT32_MAX};
+    const char *text = "iteration,layer,microbatch,expert_0\n1,0,0,1\n2,0,0,1\n";
+    model_expert_counts counts;
+    error_message err = {0};
+
+    assert_int_equal(
+        model_expert_counts_csv_bytes("f", text, strlen(text), &beyond, *state, &counts, &err),
+        STATUS_INVALID);
+    assert_string_equal(err.message, "f:2: iteration 1 brings the counts above 268435456; take "
+                                     "fewer iterations");
+}
+
+int main(void)
+{
+#define CASE(test) cmocka_unit_test_setup_teardown(test, prepare, clean)
+    const struct CMUnitTest tests[] = {
+        CASE(rows_of_a_csv_come_in_any_order),
+        CASE(a_sample_holds_until_the_next),
+        CASE(what_is_wrong_in_a_csv_is_named_with_its_line),
+        CASE(a_stated_number_of_tokens_holds_for_every_row),
+        CASE(lines_of_megatron_pass_over_other_blocks),
+        CASE(repetitions_of_recomputation_are_dropped),
+        CASE(what_is_wrong_in_lines_of_megatron_is_named),
+        CASE(ranks_that_do_not_go_together_are_refused),
+        CASE(too_many_counts_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
