@@ -2,6 +2,7 @@
 /// tokens.
 #include "models/dynamism_case.h"
 #include "models/expert_load.h"
+#include "models/saturating.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -174,15 +175,35 @@ static double share_without(int64_t all, int64_t without)
     return all > 0 ? (double)(all - without) / (double)all : 0;
 }
 
+/// Whether B computes F again.
+static bool recomputes(const model_dynamism_base *base)
+{
+    return base->parallel.recompute == MODEL_RECOMPUTE_FULL;
+}
+
+static void add_work(const model_config *config, const model_shape *shape, int block,
+                     model_pass pass, model_layer_work *sum)
+{
+    const model_layer_work work = model_layer_work_of(config, shape, block, pass);
+    sum->mlp.flop = saturating_add(sum->mlp.flop, work.mlp.flop);
+    sum->elementwise.bytes = saturating_add(sum->elementwise.bytes, work.elementwise.bytes);
+}
+
 /// Of a part, what would not be done if no token met an expert; a trace's MLP is all experts.
-static double routed_part(const model_dynamism_base *base, int layer, model_pass pass,
+static double routed_part(const model_dynamism_base *base, int block, model_pass pass,
                           model_part part)
 {
     if (base->config == NULL) return part == MODEL_PART_MLP ? 1 : 0;
     model_config unrouted = *base->config;
     unrouted.expert_top_k = 0;
-    const model_layer_work all = model_layer_work_of(base->config, base->shape, layer, pass);
-    const model_layer_work rest = model_layer_work_of(&unrouted, base->shape, layer, pass);
+    model_layer_work all = {0};
+    model_layer_work rest = {0};
+    add_work(base->config, base->shape, block, pass, &all);
+    add_work(&unrouted, base->shape, block, pass, &rest);
+    if (pass == MODEL_PASS_BACKWARD_INPUT && recomputes(base)) {
+        add_work(base->config, base->shape, block, MODEL_PASS_FORWARD, &all);
+        add_work(&unrouted, base->shape, block, MODEL_PASS_FORWARD, &rest);
+    }
     if (part == MODEL_PART_MLP) return share_without(all.mlp.flop, rest.mlp.flop);
     return share_without(all.elementwise.bytes, rest.elementwise.bytes);
 }
@@ -238,6 +259,7 @@ static status find_links(const model_case_setup *setup, model_expert_load *moe, 
                                     "0 ns: no model or no hardware beside the costs");
     }
     moe->group = model_parallel_groups(&base->parallel, base->hardware).expert;
+    moe->backward_exchanges = recomputes(base) ? 2 : 1;
     moe->exchange_bytes =
         model_message_bytes(base->config, base->shape) * base->config->expert_top_k;
     return model_parameter_note(setup->parameters, "all_to_all", from, err,
@@ -392,8 +414,9 @@ static status moe_load_at(void *state, model_load_model load_model, int iteratio
     }
     for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
         load->pass[pass] = moe->pass[pass];
-        if (pass != MODEL_PASS_BACKWARD_WEIGHT) load->added_ns[pass] = moe->excess_ns;
     }
+    load->added_ns[MODEL_PASS_FORWARD] = moe->forward_excess_ns;
+    load->added_ns[MODEL_PASS_BACKWARD_INPUT] = moe->backward_excess_ns;
     load->activation = moe->activation;
     load->gradient = moe->gradient;
     return STATUS_OK;

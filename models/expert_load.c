@@ -56,14 +56,15 @@ status model_expert_load_carve(model_expert_load *load, arena *memory, error_mes
     load->group_counts = arena_array(memory, experts, sizeof *load->group_counts);
     load->share = arena_array(memory, experts, sizeof *load->share);
     load->choice = arena_array(memory, (size_t)load->column_count, sizeof *load->choice);
-    load->excess_ns =
-        arena_array(memory, layers * (size_t)load->column_count, sizeof *load->excess_ns);
+    const size_t cells = layers * (size_t)load->column_count;
+    load->forward_excess_ns = arena_array(memory, 2 * cells, sizeof *load->forward_excess_ns);
     load->tokens = arena_array(memory, layers * experts, sizeof *load->tokens);
     if (!carve_factors(load, memory) || load->outcomes == NULL || load->counts == NULL ||
         load->group_counts == NULL || load->share == NULL || load->choice == NULL ||
-        load->excess_ns == NULL || load->tokens == NULL) {
+        load->forward_excess_ns == NULL || load->tokens == NULL) {
         return error_set(err, STATUS_NO_MEMORY, "out of memory for the loads of experts");
     }
+    load->backward_excess_ns = load->forward_excess_ns + cells;
     return STATUS_OK;
 }
 
@@ -80,7 +81,7 @@ bool model_expert_load_changes(const model_expert_load *load, int iteration)
            model_expert_counts_sample(&load->recorded, iteration - 1);
 }
 
-/// What the two all-to-alls of a pass take longer because one rank receives, and sends back, more.
+/// What two all-to-alls, out and back, take longer because one rank receives, and sends back, more.
 static int64_t excess_ns_of(const model_expert_load *load, double straggler)
 {
     if (load->group.rank_count < 2) return 0;
@@ -222,14 +223,16 @@ static void fill_physical_row(model_expert_load *load, int layer)
     double *restrict forward = load->pass[MODEL_PASS_FORWARD] + row;
     double *restrict input = load->pass[MODEL_PASS_BACKWARD_INPUT] + row;
     double *restrict weight = load->pass[MODEL_PASS_BACKWARD_WEIGHT] + row;
-    int64_t *restrict excess_ns = load->excess_ns + row;
+    int64_t *restrict forward_excess = load->forward_excess_ns + row;
+    int64_t *restrict backward_excess = load->backward_excess_ns + row;
     for (int column = 0; column < load->column_count; column++) {
         const model_routing_outcome *met = &outcomes[load->choice[column]];
         const double beyond = met->straggler - 1;
         forward[column] = 1 + routed.pass[MODEL_PASS_FORWARD] * beyond;
         input[column] = 1 + routed.pass[MODEL_PASS_BACKWARD_INPUT] * beyond;
         weight[column] = 1 + routed.pass[MODEL_PASS_BACKWARD_WEIGHT] * beyond;
-        excess_ns[column] = met->excess_ns;
+        forward_excess[column] = met->excess_ns;
+        backward_excess[column] = met->excess_ns * load->backward_exchanges;
     }
 }
 

@@ -30,7 +30,7 @@ typedef struct model_routed_share {
 typedef struct model_routing_outcome {
     double straggler;  // tokens of the busiest rank over those of all ranks alike
     double busiest;    // tokens of the busiest expert over those of all experts alike
-    int64_t excess_ns; // of the two all-to-alls of a pass over balanced ones
+    int64_t excess_ns; // of two all-to-alls, out and back, over balanced ones
 } model_routing_outcome;
 
 /// Filled by name, then by model_expert_load_carve; a member that is not said to be its own is the
@@ -51,12 +51,14 @@ typedef struct model_expert_load {
     const model_routed_share *routed; // [layer_count]
     bal_group group;                  // links between its ranks; rank_count below 2: no all-to-all
     int64_t exchange_bytes;           // that a rank sends in a balanced all-to-all
+    int backward_exchanges;           // pairs of all-to-alls in B: 2 where it computes F again
     int step_iterations;              // for which drawn shares stand still; 0: always
 
     // results of model_expert_load_fill
     int column_count;               // microbatches, or 1 where all are alike
     double *pass[MODEL_PASS_COUNT]; // [layer_count][column_count] factors, physical
-    int64_t *excess_ns;             // [layer_count][column_count] in F and in B, physical
+    int64_t *forward_excess_ns;     // [layer_count][column_count] physical
+    int64_t *backward_excess_ns;    // [layer_count][column_count] of B, physical
     double *activation;             // [layer_count] worst of the outcomes at hand, physical
     double *gradient;               // [layer_count]
     double *whole;                  // [layer_count][column_count] published

@@ -21,7 +21,8 @@ static status open_case(const bench_case *with, arena *memory, json_document **d
                         model_source *source, model_costs *costs, model_layer_shares *shares,
                         model_dynamism **dynamism, error_message *err)
 {
-    const model_training training = {.sequence_length = 2048, .microbatch_size = 2};
+    const model_training training = {
+        .sequence_length = 2048, .microbatch_size = 2, .parallel = with->parallel};
     TRY(model_costs_from_files(with->model, "h100-sxm", &training, memory, costs, err));
     TRY(model_layer_shares_of_costs(costs, memory, shares, err));
     TRY(json_open_bytes("bench", with->object, strlen(with->object), document, err));

@@ -13,7 +13,9 @@
 /// Mixtral on H100s under these degrees, in place of the fixture's base.
 static void use_mixtral(dynamism_fixture *fixture, int data, int expert)
 {
-    const model_training training = {.sequence_length = 2048, .microbatch_size = 2};
+    const model_training training = {.sequence_length = 2048,
+                                     .microbatch_size = 2,
+                                     .parallel = {.data = data, .expert = expert}};
     error_message err = {0};
     model_costs *costs = arena_array(fixture->memory, 1, sizeof *costs);
     if (model_costs_from_files("mixtral-8x7b", "h100-sxm", &training, fixture->memory, costs,
@@ -221,6 +223,35 @@ static void the_busiest_rank_also_delays_the_all_to_alls(void **state)
     }
 }
 
+static void recomputed_layers_exchange_again_in_the_backward(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    bool changed = false;
+    use_mixtral(fixture, 8, 8);
+    fixture->base.microbatch_count = 1;
+    model_shape full = *fixture->base.shape;
+    full.parallel.recompute = MODEL_RECOMPUTE_FULL;
+    int64_t excess[2][2];
+    for (int recomputes = 0; recomputes < 2; recomputes++) {
+        const model_hardware *hardware = fixture->base.hardware;
+        if (recomputes == 1) fixture->base.shape = &full;
+        if (recomputes == 1) fixture->base.parallel.recompute = MODEL_RECOMPUTE_FULL;
+        const bal_layer_costs slow =
+            fixture_costs(fixture_open(fixture, "{'case':'moe'}"), 0, 2, &changed);
+        fixture->base.hardware = NULL;
+        const bal_layer_costs fast =
+            fixture_costs(fixture_open(fixture, "{'case':'moe'}"), 0, 2, &changed);
+        fixture->base.hardware = hardware;
+        excess[recomputes][0] = slow.forward_ns[7] - fast.forward_ns[7];
+        excess[recomputes][1] = slow.backward_input_ns[7] - fast.backward_input_ns[7];
+    }
+
+    assert_true(excess[0][0] > 0);
+    assert_int_equal(excess[0][1], excess[0][0]);
+    assert_int_equal(excess[1][0], excess[0][0]);
+    assert_int_equal(excess[1][1], 2 * excess[0][0]);
+}
+
 static void dropped_tokens_shorten_layers_without_expert_parallelism(void **state)
 {
     dynamism_fixture *fixture = *state;
@@ -314,12 +345,13 @@ static void the_same_seed_gives_the_same_bytes_everywhere(void **state)
     assert_int_equal(second, UINT64_C(0x5fd4e1761986417e));
 }
 
-static const char *write_file(dynamism_fixture *fixture, const char *name, const char *text)
+static const char *write_file(dynamism_fixture *fixture, const char *text)
 {
-    char path[256];
-    const char *folder = getenv("TMPDIR");
-    snprintf(path, sizeof path, "%s/dynmo_moe_%d_%s", folder != NULL ? folder : "/tmp",
-             (int)getpid(), name);
+    char path[64];
+    snprintf(path, sizeof path, "%s/dynmo-moe-XXXXXX", P_tmpdir);
+    const int file = mkstemp(path);
+    assert_true(file >= 0);
+    close(file);
     assert_int_equal(file_write(path, text, strlen(text), NULL), STATUS_OK);
     return arena_string(fixture->memory, path);
 }
@@ -338,7 +370,7 @@ static void recorded_counts_hold_until_the_next_sample(void **state)
     char text[512];
     bool changed = false;
     fixture->base.parallel = (model_parallel){.data = 2, .expert = 2};
-    const char *path = write_file(fixture, "recorded.csv", recorded_csv);
+    const char *path = write_file(fixture, recorded_csv);
     snprintf(text, sizeof text,
              "{'case':'moe','counts':'%s','counted_tokens':50," TRACE_EXPERTS "}", path);
     model_dynamism *moe = fixture_open(fixture, text);
@@ -368,14 +400,14 @@ static void recorded_counts_of_megatron_are_joined(void **state)
     fixture->base.microbatch_count = 2;
     fixture->base.parallel = (model_parallel){.data = 2, .expert = 2};
     const char *const files[] = {
-        write_file(fixture, "rank0.jsonl",
+        write_file(fixture,
                    "{\"iter\":5,\"block\":\"decoder\",\"layer\":0,\"tpe\":[[1,2],[3,4]]}\n"
                    "{\"iter\":5,\"block\":\"decoder\",\"layer\":1,\"tpe\":[[5,5],[5,5]]}\n"),
-        write_file(fixture, "rank1.jsonl",
+        write_file(fixture,
                    "{\"iter\":5,\"block\":\"decoder\",\"layer\":0,\"tpe\":[[3,4],[2,1]]}\n"
                    "{\"iter\":5,\"block\":\"decoder\",\"layer\":1,\"tpe\":[[5,5],[0,0]]}\n"),
         write_file(
-            fixture, "rank2.jsonl",
+            fixture,
             "{\"iter\":5,\"block\":\"decoder\",\"layer\":0,\"tpe\":[[9,0,0,1],[1,0,0,9]]}\n"
             "{\"iter\":5,\"block\":\"decoder\",\"layer\":1,\"tpe\":[[1,1,1,1],[1,1,1,1]]}\n"),
     };
@@ -471,6 +503,7 @@ int main(void)
         CASE(more_tokens_and_no_skew_leave_no_straggler),
         CASE(more_spread_makes_layers_wait_longer),
         CASE(the_busiest_rank_also_delays_the_all_to_alls),
+        CASE(recomputed_layers_exchange_again_in_the_backward),
         CASE(dropped_tokens_shorten_layers_without_expert_parallelism),
         CASE(replicas_of_a_group_share_their_loads),
         CASE(the_published_load_is_that_of_the_busiest_expert),
