@@ -65,10 +65,13 @@ static status allocate(bal_controller *made, error_message *err)
     made->first_layer = arena_array(made->memory, stages + 1, sizeof *made->first_layer);
     made->machine_rank = arena_array(made->memory, ranks, sizeof *made->machine_rank);
     made->owner = arena_array(made->memory, layers, sizeof *made->owner);
+    made->rank_of_layer = arena_array(made->memory, layers, sizeof *made->rank_of_layer);
+    made->stage_factor_ppb = arena_array(made->memory, stages, sizeof *made->stage_factor_ppb);
     made->inflight = arena_array(made->memory, stages, sizeof *made->inflight);
     made->transfer_ns = arena_array(made->memory, layers, sizeof *made->transfer_ns);
     if (made->first_layer == NULL || made->machine_rank == NULL || made->owner == NULL ||
-        made->inflight == NULL || made->transfer_ns == NULL) {
+        made->rank_of_layer == NULL || made->stage_factor_ppb == NULL || made->inflight == NULL ||
+        made->transfer_ns == NULL) {
         return no_memory(options, err);
     }
     // With several chunks per rank a cap per stage would not be a cap per rank.
@@ -81,6 +84,9 @@ static status allocate(bal_controller *made, error_message *err)
     }
     TRY(bal_layer_times_init(&made->times, options->layer_count, made->memory, err));
     TRY(bal_layer_sums_init(&made->sums, options->layer_count, made->memory, err));
+    TRY(bal_rank_speed_init(&made->speed, options->machine.rank_count, options->layer_count,
+                            made->memory, err));
+    TRY(bal_forecast_init(&made->forecast, options->layer_count, made->memory, err));
     const bal_shadow_options shadow = {
         .balancer = options->balancer,
         .family = made->family,

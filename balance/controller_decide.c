@@ -43,10 +43,21 @@ bal_decision bal_controller_as_is(const bal_controller *controller)
     return decision;
 }
 
+static void fill_stage_factors(bal_controller *controller, const int64_t *rank_factor_ppb)
+{
+    const bal_placed_partition plan = bal_controller_placed(controller, controller->first_layer);
+    for (int stage = 0; stage < bal_placed_stage_count(&plan); stage++) {
+        controller->stage_factor_ppb[stage] =
+            rank_factor_ppb[bal_placed_machine_rank(&plan, stage)];
+    }
+}
+
 bal_problem bal_controller_problem(bal_controller *controller, const bal_layer_costs *layers)
 {
     const bal_controller_options *options = &controller->options;
     const bool owns_freely = options->balancer->owns_freely;
+    const int64_t *rank_factor_ppb = bal_controller_rank_factors(controller);
+    if (rank_factor_ppb != NULL) fill_stage_factors(controller, rank_factor_ppb);
     if (options->weight == BAL_WEIGHT_TIME_TRANSFER) fill_transfers(controller, layers);
     return (bal_problem){
         .layers = *layers,
@@ -60,6 +71,7 @@ bal_problem bal_controller_problem(bal_controller *controller, const bal_layer_c
         .transfer_ns = controller->transfer_ns,
         .stage_memory_bytes = controller->memory_cap,
         .stage_inflight = controller->inflight,
+        .stage_time_factor_ppb = rank_factor_ppb != NULL ? controller->stage_factor_ppb : NULL,
         .current_first_layer =
             controller->is_started && !owns_freely ? controller->first_layer : NULL,
         .current_owner = controller->is_started && owns_freely ? controller->owner : NULL,
@@ -69,8 +81,15 @@ bal_problem bal_controller_problem(bal_controller *controller, const bal_layer_c
 
 const int64_t *bal_controller_rank_factors(const bal_controller *controller)
 {
-    (void)controller;
-    return NULL;
+    return bal_controller_estimates_speed(controller)
+               ? bal_rank_speed_factors_ppb(&controller->speed)
+               : NULL;
+}
+
+bool bal_controller_estimates_speed(const bal_controller *controller)
+{
+    // Balancers without stages weigh layers alone, whatever the ranks do.
+    return controller->options.estimates_speed && !controller->options.balancer->owns_freely;
 }
 
 int64_t bal_controller_estimate_ns(const bal_controller *controller,
@@ -83,24 +102,61 @@ int64_t bal_controller_estimate_ns(const bal_controller *controller,
 
 /// Whether the model has changed before the iteration. The plan of the start was made for the
 /// first.
-static bool has_changed(bal_controller *controller, const bal_profile *profile)
+///
+/// @param layers as far as ranks are told from layers, at the speed of a rank of factor 1
+static bool has_changed(bal_controller *controller, const bal_profile *profile,
+                        const bal_layer_costs *layers)
 {
-    if (profile->iteration == 0 || !profile->changed) return false;
-    return controller->options.announces_changes ||
-           bal_change_detector_observe(&controller->detector, profile->layers);
+    // What was learned of the ranks may have changed the layers where the source has not.
+    const bool differs = profile->changed || bal_controller_estimates_speed(controller);
+    if (profile->iteration == 0 || !differs) return false;
+    if (controller->options.announces_changes) return profile->changed;
+    return bal_change_detector_observe(&controller->detector, layers);
+}
+
+/// Fills times with a profile, without the speeds of the ranks that measured it.
+static status fill_times(bal_controller *controller, const bal_layer_costs *layers,
+                         error_message *err)
+{
+    TRY(bal_layer_times_fill(&controller->times, layers, err));
+    if (bal_controller_estimates_speed(controller)) {
+        bal_rank_speed_correct(&controller->speed, controller->rank_of_layer, &controller->times);
+    }
+    return STATUS_OK;
+}
+
+/// Learns from an iteration what later decisions need, and fills times with it.
+static status learn(bal_controller *controller, const bal_profile *profile, error_message *err)
+{
+    if (bal_controller_estimates_speed(controller)) {
+        TRY(bal_layer_times_fill(&controller->times, profile->layers, err));
+        bal_rank_speed_observe(&controller->speed, &controller->times, controller->rank_of_layer);
+    }
+    TRY(fill_times(controller, profile->layers, err));
+    if (controller->options.information == BAL_INFORMATION_FORECAST) {
+        bal_forecast_observe(&controller->forecast, &controller->times);
+    }
+    return STATUS_OK;
 }
 
 /// Fills times and sums of the loads that a decision looks at, and the costs for the balancer.
+/// Needs times as learn leaves them.
 static status look(bal_controller *controller, const bal_profile *profile, bal_layer_costs *layers,
                    error_message *err)
 {
-    const bool looks_ahead =
-        controller->options.information == BAL_INFORMATION_FORESIGHT && profile->next != NULL;
+    const bal_information information = controller->options.information;
+    const bool looks_ahead = information == BAL_INFORMATION_FORESIGHT && profile->next != NULL;
     const bal_layer_costs *seen = looks_ahead ? profile->next : profile->layers;
-    TRY(bal_layer_times_fill(&controller->times, seen, err));
+    if (looks_ahead) TRY(fill_times(controller, seen, err));
+    if (information == BAL_INFORMATION_FORECAST) {
+        bal_forecast_fill(&controller->forecast, &controller->times, &controller->times);
+    }
     bal_layer_sums_fill(&controller->sums, &controller->times);
-    // An evaluator plays every microbatch; all others weigh means, and those are at hand.
-    const bool plays = controller->options.balancer->evaluates;
+    // An evaluator plays every microbatch as it was seen; all others weigh means, and those are at
+    // hand.
+    const bool plays = controller->options.balancer->evaluates &&
+                       information != BAL_INFORMATION_FORECAST &&
+                       bal_controller_rank_factors(controller) == NULL;
     *layers = plays ? *seen : bal_layer_times_costs(&controller->times, seen);
     return STATUS_OK;
 }
@@ -275,28 +331,51 @@ static status follow_shadows(bal_controller *controller, const bal_profile *prof
     return STATUS_OK;
 }
 
+/// Whether every iteration is learned from, not only those that a decision looks at.
+static bool learns_always(const bal_controller *controller)
+{
+    const bal_controller_options *options = &controller->options;
+    if (options->policy.kind == BAL_POLICY_NEVER) return false;
+    return options->policy.kind == BAL_POLICY_SHADOW ||
+           options->information == BAL_INFORMATION_FORECAST ||
+           bal_controller_estimates_speed(controller);
+}
+
+/// The decision itself, by the loads that times hold.
+static status decide(bal_controller *controller, const bal_profile *profile, bal_decision *decision,
+                     error_message *err)
+{
+    const bal_controller_options *options = &controller->options;
+    bal_layer_costs layers;
+    TRY(look(controller, profile, &layers, err));
+    if (options->balancer->owns_freely) return reassign(controller, &layers, decision, err);
+    if (options->policy.kind == BAL_POLICY_SHADOW) {
+        return follow_shadows(controller, profile, &layers, decision, err);
+    }
+    if (options->repack.kind != BAL_REPACK_NONE) {
+        return repack(controller, profile, &layers, decision, err);
+    }
+    return rebalance(controller, profile, &layers, decision, err);
+}
+
 status bal_controller_decide(bal_controller *controller, const bal_profile *profile,
                              bal_decision *decision, error_message *err)
 {
-    const bal_controller_options *options = &controller->options;
-    const bool follows = options->policy.kind == BAL_POLICY_SHADOW;
-    decision->changed = has_changed(controller, profile);
-    const bool changed = decision->changed;
-    if (options->balancer->is_static) return STATUS_OK;
-    if (!follows && !bal_policy_asks(options->policy, profile->iteration, changed)) {
+    const bal_policy policy = controller->options.policy;
+    bal_layer_costs layers = *profile->layers;
+    const bool learns = !controller->options.balancer->is_static && learns_always(controller);
+    if (learns) {
+        TRY(learn(controller, profile, err));
+        layers = bal_layer_times_costs(&controller->times, profile->layers);
+    }
+    const bool changed = has_changed(controller, profile, &layers);
+    decision->changed = changed;
+    if (controller->options.balancer->is_static) return STATUS_OK;
+    if (policy.kind != BAL_POLICY_SHADOW && !bal_policy_asks(policy, profile->iteration, changed)) {
         return STATUS_OK;
     }
-    bal_layer_costs layers;
-    TRY(look(controller, profile, &layers, err));
-    if (options->balancer->owns_freely) {
-        TRY(reassign(controller, &layers, decision, err));
-    } else if (follows) {
-        TRY(follow_shadows(controller, profile, &layers, decision, err));
-    } else if (options->repack.kind != BAL_REPACK_NONE) {
-        TRY(repack(controller, profile, &layers, decision, err));
-    } else {
-        TRY(rebalance(controller, profile, &layers, decision, err));
-    }
+    if (!learns) TRY(fill_times(controller, profile->layers, err));
+    TRY(decide(controller, profile, decision, err));
     decision->changed = changed;
     return STATUS_OK;
 }

@@ -8,6 +8,13 @@ void bal_controller_adopt_cuts(bal_controller *controller, const int *first_laye
 {
     const size_t stages = (size_t)controller->rank_count * (size_t)controller->chunk_count;
     memcpy(controller->first_layer, first_layer, (stages + 1) * sizeof *controller->first_layer);
+    const bal_placed_partition plan = bal_controller_placed(controller, first_layer);
+    for (int stage = 0; stage < (int)stages; stage++) {
+        const int rank = bal_placed_machine_rank(&plan, stage);
+        for (int layer = first_layer[stage]; layer < first_layer[stage + 1]; layer++) {
+            controller->rank_of_layer[layer] = rank;
+        }
+    }
 }
 
 void bal_controller_adopt_owners(bal_controller *controller, const int *owner)

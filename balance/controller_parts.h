@@ -3,8 +3,10 @@
 
 #include "balance/change_detector.h"
 #include "balance/controller.h"
+#include "balance/forecast.h"
 #include "balance/iteration_estimate.h"
 #include "balance/layer_times.h"
+#include "balance/rank_speed.h"
 #include "balance/schedule.h"
 #include "balance/shadow.h"
 #include "base/arena.h"
@@ -16,19 +18,23 @@ struct bal_controller {
     arena *memory;          // of the controller
     arena *decision_memory; // of one call
     bal_change_detector detector;
+    bal_forecast forecast; // in use with BAL_INFORMATION_FORECAST
+    bal_rank_speed speed;  // in use where it is to be estimated
     bal_shadow shadow;     // in use with BAL_POLICY_SHADOW
     bal_layer_times times; // of the loads that a decision looks at
     bal_layer_sums sums;   // of times
     bool is_started;
 
-    int rank_count;       // places of the plan in force
-    int microbatch_count; // of a replica under the plan in force
-    int *first_layer;     // [stage_count + 1]
-    int *machine_rank;    // [rank_count]
-    int *owner;           // [layer_count]; in use where the balancer owns freely
-    int64_t *inflight;    // [stage_count] microbatches whose activations a stage holds
-    int64_t *memory_cap;  // [stage_count] or NULL: not limited
-    int64_t *transfer_ns; // [layer_count] over the slower of the links between neighbours
+    int rank_count;            // places of the plan in force
+    int microbatch_count;      // of a replica under the plan in force
+    int *first_layer;          // [stage_count + 1]
+    int *machine_rank;         // [rank_count]
+    int *owner;                // [layer_count]; in use where the balancer owns freely
+    int *rank_of_layer;        // [layer_count] machine rank under the plan in force
+    int64_t *stage_factor_ppb; // [stage_count] scratch
+    int64_t *inflight;         // [stage_count] microbatches whose activations a stage holds
+    int64_t *memory_cap;       // [stage_count] or NULL: not limited
+    int64_t *transfer_ns;      // [layer_count] over the slower of the links between neighbours
     int64_t bottleneck_ns;
     int64_t bottleneck_lower_bound_ns;
 
@@ -74,6 +80,9 @@ typedef struct bal_controller_target {
 status bal_controller_move(bal_controller *controller, const bal_profile *profile,
                            const bal_controller_target *target, bal_decision *decision,
                            error_message *err);
+
+/// Whether slow ranks are told from heavy layers.
+bool bal_controller_estimates_speed(const bal_controller *controller);
 
 /// Takes cuts on the places in force, or owners, into force.
 void bal_controller_adopt_cuts(bal_controller *controller, const int *first_layer);

@@ -1,6 +1,7 @@
 #include "balance/layer_times.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
 
 status bal_layer_times_init(bal_layer_times *times, int layer_count, arena *memory,
                             error_message *err)
@@ -74,6 +75,33 @@ int64_t bal_layer_time_ns(const bal_layer_times *times, int layer)
 {
     return times->forward_ns[layer] + times->backward_input_ns[layer] +
            times->backward_weight_ns[layer];
+}
+
+void bal_layer_times_split(const double *whole_ns, const bal_layer_times *like,
+                           bal_layer_times *out)
+{
+    for (int layer = 0; layer < like->layer_count; layer++) {
+        const int64_t time = bal_layer_time_ns(like, layer);
+        const int64_t whole = (int64_t)(whole_ns[layer] + 0.5);
+        const double scale = time > 0 ? whole_ns[layer] / (double)time : 0;
+        const bool has_weight = like->backward_weight_ns[layer] > 0;
+        const bool has_input = like->backward_input_ns[layer] > 0;
+        // The last pass that there is takes what rounding down leaves.
+        int64_t weight = 0;
+        int64_t input = 0;
+        int64_t forward = (int64_t)((double)like->forward_ns[layer] * scale);
+        if (forward > whole || (!has_weight && !has_input)) forward = whole;
+        if (has_weight) {
+            input = (int64_t)((double)like->backward_input_ns[layer] * scale);
+            if (input > whole - forward) input = whole - forward;
+            weight = whole - forward - input;
+        } else {
+            input = whole - forward;
+        }
+        out->forward_ns[layer] = forward;
+        out->backward_input_ns[layer] = input;
+        out->backward_weight_ns[layer] = weight;
+    }
 }
 
 bal_layer_costs bal_layer_times_costs(const bal_layer_times *times, const bal_layer_costs *like)

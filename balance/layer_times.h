@@ -31,6 +31,14 @@ status bal_layer_times_fill(bal_layer_times *times, const bal_layer_costs *layer
 /// F + B + W of a layer.
 int64_t bal_layer_time_ns(const bal_layer_times *times, int layer);
 
+/// Fills out with F, B and W in the proportions of like, so that each layer takes whole_ns. All of
+/// a layer is forward where like has none of it.
+///
+/// @param whole_ns [layer_count], >= 0, rounded to the nearest ns; together within int64
+/// @param out      like itself is allowed
+void bal_layer_times_split(const double *whole_ns, const bal_layer_times *like,
+                           bal_layer_times *out);
+
 /// The costs of like with these times, the same for every microbatch. Bytes and parameters are
 /// borrowed from like, times from times.
 bal_layer_costs bal_layer_times_costs(const bal_layer_times *times, const bal_layer_costs *like);

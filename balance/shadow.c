@@ -171,28 +171,6 @@ static double excess_of(const bal_shadow_plan *plan, const int *first_layer, int
     return all > 0 ? largest * stage_count / all : 1;
 }
 
-/// Fills mean_times: the means, split into passes as the last iteration was.
-static void split_means(bal_shadow *shadow, const bal_shadow_plan *plan,
-                        const bal_layer_times *times)
-{
-    const bal_layer_times *mean = &shadow->mean_times;
-    for (int layer = 0; layer < times->layer_count; layer++) {
-        const int64_t time = bal_layer_time_ns(times, layer);
-        const int64_t whole = (int64_t)(plan->mean_ns[layer] + 0.5);
-        const double scale = time > 0 ? plan->mean_ns[layer] / (double)time : 0;
-        const int64_t forward = (int64_t)((double)times->forward_ns[layer] * scale);
-        const int64_t input = (int64_t)((double)times->backward_input_ns[layer] * scale);
-        const bool has_weight = times->backward_weight_ns[layer] > 0;
-        mean->backward_input_ns[layer] = has_weight ? input : whole - forward;
-        mean->backward_weight_ns[layer] = has_weight ? whole - forward - input : 0;
-        mean->forward_ns[layer] = forward;
-        // Rounding may take a nanosecond too many from the last pass.
-        if (mean->backward_input_ns[layer] < 0) mean->backward_input_ns[layer] = 0;
-        if (mean->backward_weight_ns[layer] < 0) mean->backward_weight_ns[layer] = 0;
-    }
-    bal_layer_sums_fill(&shadow->mean_sums, mean);
-}
-
 /// What a plan is being chosen from.
 typedef struct choice {
     const bal_shadow_view *view;
@@ -257,7 +235,8 @@ static status make_plan(bal_shadow *shadow, bal_shadow_plan *plan, const bal_sha
 {
     bal_problem asked = *view->problem;
     bal_answer answer;
-    split_means(shadow, plan, view->times);
+    bal_layer_times_split(plan->mean_ns, view->times, &shadow->mean_times);
+    bal_layer_sums_fill(&shadow->mean_sums, &shadow->mean_times);
     asked.layers = bal_layer_times_costs(&shadow->mean_times, &view->problem->layers);
     choice best = {.view = view,
                    .now_ns = estimate(shadow, view, &shadow->mean_sums, asked.current_first_layer)};
