@@ -549,7 +549,8 @@ static status costs_at(void *context, int iteration, bal_layer_costs *costs, boo
         bool case_changed = false;
         TRY(dynamism->row->load_at(dynamism->instance.state, dynamism->load_model, iteration,
                                    replica->replica, &load, &case_changed, err));
-        const bool is_held = has_same_base && replica->iteration == iteration - 1 && !case_changed;
+        const bool is_held = has_same_base && replica->iteration == iteration - 1 &&
+                             !case_changed && !dynamism->instance.varies;
         replica->iteration = -1; // until the costs are complete
         if (!is_held) TRY(apply(dynamism, &base, &load, replica, iteration, err));
         replica->changed = case_changed;

@@ -40,6 +40,7 @@ typedef struct model_case_setup {
 typedef struct model_case_instance {
     void *state;      // carved from the setup's memory
     int source_count; // as model_dynamism_source_count; 1 where open leaves it 0
+    bool varies;      // loads differ between iterations in which the model stays the same
 } model_case_instance;
 
 typedef struct model_dynamism_case {
@@ -58,7 +59,7 @@ typedef struct model_dynamism_case {
     ///
     /// @param load    in: zeroed but for column_count 1
     /// @param changed out: the model changed between iteration - 1 and iteration; where it did not,
-    ///                the load is the same. True for iteration 0
+    ///                the load is the same unless the case varies. True for iteration 0
     status (*load_at)(void *state, model_load_model load_model, int iteration, int replica,
                       model_load *load, bool *changed, error_message *err);
 

@@ -299,6 +299,7 @@ static status exit_open(const model_case_setup *setup, model_case_instance *inst
     count_key_matrices(setup, exits);
     TRY(count_classifiers(setup, exits, err));
     instance->state = exits;
+    instance->varies = varies;
     instance->source_count = varies && base->parallel.data > 1 ? base->parallel.data : 1;
     return STATUS_OK;
 }
@@ -380,7 +381,7 @@ static status exit_load_at(void *state, model_load_model load_model, int iterati
     const double keep = keep_at(exits, iteration);
     hold_keep(exits, keep);
     if (varies) draw_columns(exits, keep, iteration, replica);
-    *changed = varies || iteration == 0 || keep != keep_at(exits, iteration - 1);
+    *changed = iteration == 0 || keep != keep_at(exits, iteration - 1);
     load->column_count = exits->column_count;
     if (load_model == MODEL_LOAD_PUBLISHED) {
         load->whole = exits->linear;

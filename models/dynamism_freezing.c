@@ -290,6 +290,7 @@ static status freezing_open(const model_case_setup *setup, model_case_instance *
                                MODEL_ASSUMED("no reference model; Egeria runs one to decide"),
                                &freezing->reference_ratio, err));
     instance->state = freezing;
+    instance->varies = freezing->reference_ratio > 0;
     return STATUS_OK;
 }
 
@@ -306,9 +307,9 @@ static freezing_moment moment_at(const freezing_state *freezing, int iteration)
     };
 }
 
-static bool is_same_moment(freezing_moment a, freezing_moment b)
+static bool is_same_model(freezing_moment a, freezing_moment b)
 {
-    return a.frozen == b.frozen && a.cached == b.cached && a.evaluates == b.evaluates;
+    return a.frozen == b.frozen && a.cached == b.cached;
 }
 
 static void set_layer(freezing_state *freezing, freezing_moment moment, int layer)
@@ -337,7 +338,8 @@ static void set_layer(freezing_state *freezing, freezing_moment moment, int laye
 /// what it reads.
 static void hold_moment(freezing_state *freezing, freezing_moment moment)
 {
-    if (is_same_moment(freezing->held, moment)) return;
+    const freezing_moment held = freezing->held;
+    if (is_same_model(held, moment) && held.evaluates == moment.evaluates) return;
     freezing->held = moment;
     for (int layer = 0; layer < freezing->first + freezing->block_count; layer++) {
         set_layer(freezing, moment, layer);
@@ -360,7 +362,7 @@ static status freezing_load_at(void *state, model_load_model load_model, int ite
     freezing_state *freezing = state;
     const freezing_moment moment = moment_at(freezing, iteration);
     hold_moment(freezing, moment);
-    *changed = iteration == 0 || !is_same_moment(moment, moment_at(freezing, iteration - 1));
+    *changed = iteration == 0 || !is_same_model(moment, moment_at(freezing, iteration - 1));
     load->state = freezing->state;
     load->activation = freezing->activation;
     load->gradient = freezing->gradient;

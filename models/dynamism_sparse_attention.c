@@ -261,6 +261,7 @@ static status sparse_open(const model_case_setup *setup, model_case_instance *in
     TRY(choose_kernel(setup, sparse, err));
     TRY(add_sorting(setup, sparse, err));
     instance->state = sparse;
+    instance->varies = sparse->noise > 0;
     instance->source_count = per_microbatch && base->parallel.data > 1 ? base->parallel.data : 1;
     return STATUS_OK;
 }
@@ -302,7 +303,7 @@ static status sparse_load_at(void *state, model_load_model load_model, int itera
             set_cell(sparse, cell, draw_kept(sparse, block, &random));
         }
     }
-    *changed = iteration == 0 || sparse->given == NULL || sparse->noise > 0;
+    *changed = iteration == 0 || sparse->given == NULL;
     load->column_count = sparse->column_count;
     if (load_model == MODEL_LOAD_PUBLISHED) {
         load->whole = sparse->kept;

@@ -147,7 +147,7 @@ static void variation_makes_microbatches_and_replicas_differ(void **state)
     assert_int_equal(model_dynamism_source_count(exits), 2);
     for (int iteration = 0; iteration < ITERATIONS; iteration++) {
         const bal_layer_costs costs = fixture_costs(exits, 1, iteration, &changed);
-        assert_true(changed);
+        assert_int_equal(changed, iteration == 0); // of the model, which has not
         assert_int_equal(costs.microbatch_count, FIXTURE_MICROBATCHES);
         sum += (double)costs.forward_ns[2 * FIXTURE_MICROBATCHES + 3];
     }
@@ -224,7 +224,7 @@ static void the_same_seed_gives_the_same_bytes_everywhere(void **state)
 
     assert_true(checksum == fixture_checksum(fixture_open(fixture, seven), 0, 500));
     assert_true(checksum != fixture_checksum(fixture_open(fixture, eight), 0, 500));
-    assert_int_equal(checksum, UINT64_C(0x9cb3c9a1fd8e5406));
+    assert_int_equal(checksum, UINT64_C(0x83cd3dc7518cf056));
 }
 
 static void what_is_wrong_is_named(void **state)

@@ -68,7 +68,7 @@ static void noise_varies_around_the_stated_share(void **state)
     assert_int_equal(model_dynamism_source_count(sparse), 2);
     for (int iteration = 0; iteration < ITERATIONS; iteration++) {
         const bal_layer_costs costs = fixture_costs(sparse, 1, iteration, &changed);
-        assert_true(changed);
+        assert_int_equal(changed, iteration == 0); // what is kept on average has not
         assert_int_equal(costs.microbatch_count, FIXTURE_MICROBATCHES);
         sum += (double)costs.backward_input_ns[FIXTURE_MICROBATCHES];
     }
