@@ -144,24 +144,21 @@ void bal_controller_destroy(bal_controller *controller)
     free(controller);
 }
 
-/// What the rank that holds the most would hold at the start: halving packs up to it.
+/// State of the rank that holds the most at the start: halving packs up to it.
 static status note_memory(bal_controller *controller, const bal_problem *problem,
                           error_message *err)
 {
     bal_chain chain;
     TRY(bal_chain_of(problem, controller->decision_memory, &chain, err));
     for (int place = 0; place < controller->rank_count; place++) {
-        int64_t bytes = 0;
+        int64_t bytes = 0; // the sum over all layers fits
         for (int chunk = 0; chunk < controller->chunk_count; chunk++) {
             const int stage = bal_stage_of(problem->placement, controller->rank_count,
                                            controller->chunk_count, place, chunk);
-            const int64_t held = bal_chain_memory_bytes(
-                &chain, stage, controller->first_layer[stage], controller->first_layer[stage + 1]);
-            bytes = held > INT64_MAX - bytes ? INT64_MAX : bytes + held;
+            bytes += chain.state_before[controller->first_layer[stage + 1]] -
+                     chain.state_before[controller->first_layer[stage]];
         }
-        if (bytes > controller->start_rank_memory_bytes) {
-            controller->start_rank_memory_bytes = bytes;
-        }
+        if (bytes > controller->start_rank_state_bytes) controller->start_rank_state_bytes = bytes;
     }
     return STATUS_OK;
 }

@@ -245,7 +245,7 @@ static status repack(bal_controller *controller, const bal_profile *profile,
         .before = &before,
         .rank_time_factor_ppb = bal_controller_rank_factors(controller),
         .start_load_ns = controller->start_load_ns,
-        .start_rank_memory_bytes = controller->start_rank_memory_bytes,
+        .start_rank_state_bytes = controller->start_rank_state_bytes,
     };
     bal_repack_choice choice;
     controller->packed_load_ns = controller->sums.time_before[layers->layer_count];

@@ -38,9 +38,9 @@ struct bal_controller {
     int64_t bottleneck_ns;
     int64_t bottleneck_lower_bound_ns;
 
-    int64_t start_load_ns;           // time of all layers at the start
-    int64_t start_rank_memory_bytes; // of the rank that held the most then
-    int64_t packed_load_ns;          // time of all layers when re-packing was last thought about
+    int64_t start_load_ns;          // time of all layers at the start
+    int64_t start_rank_state_bytes; // of the rank that held the most then
+    int64_t packed_load_ns;         // time of all layers when re-packing was last thought about
 };
 
 /// The plan in force with other cuts.

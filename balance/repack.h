@@ -94,8 +94,8 @@ typedef struct bal_repack_question {
     const bal_placed_partition *before;  // in force
     const int64_t *rank_time_factor_ppb; // [machine.rank_count] or NULL: all alike. Slow ranks are
                                          // the first to go
-    int64_t start_load_ns;           // time of all layers at the start, for load_threshold_ratio
-    int64_t start_rank_memory_bytes; // halving: the largest rank's memory at the start; 0: the cap
+    int64_t start_load_ns;          // time of all layers at the start, for load_threshold_ratio
+    int64_t start_rank_state_bytes; // halving: of the rank that held most at the start; 0: the cap
 } bal_repack_question;
 
 /// One number of ranks that was looked at.
@@ -129,8 +129,9 @@ typedef struct bal_repack_choice {
 ///
 /// A number of ranks that the schedule has no order for, with the microbatches, is not chosen.
 ///
-/// The historical kinds choose the number alone, by repack_published.h; the plan is the balancer's,
-/// in order: theirs would compute another network.
+/// The historical kinds choose the number alone, by repack_published.h, while the time of all
+/// layers is below load_threshold_ratio; the plan is the balancer's, in order: theirs would compute
+/// another network. If so few ranks have no plan, the next number that has one is taken.
 ///
 /// Choosing M anew (the paper's E.4): with M' instead of M microbatches of the same global batch, a
 /// microbatch is M / M' times as large; an op takes op_fixed_ratio of its time plus M / M' of the

@@ -536,7 +536,7 @@ static status count_historical(chooser *at, int64_t cap_bytes, int *rank_count)
         if (state == NULL) {
             return error_set(at->err, STATUS_INVALID, "re-packing by halving needs state_bytes");
         }
-        const int64_t start = question->start_rank_memory_bytes;
+        const int64_t start = question->start_rank_state_bytes;
         return bal_repack_halving(state, chain.layer_count, at->now, start > 0 ? start : cap_bytes,
                                   at->scratch, rank_count, at->err);
     }

@@ -1,7 +1,9 @@
 /// Re-packing: how many ranks, what becomes of the others, and what is refused.
 #include "balance/repack.h"
+#include "base/rng.h"
 #include "tests/assert_close.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static void names_are_parsed_and_others_refused(void **state)
@@ -179,6 +181,361 @@ static void equal_layers_leave_the_ranks_beyond_a_plateau(void **state)
     arena_destroy(memory);
 }
 
+enum { LAYERS = 12, RANKS = 8 };
+
+/// One pipeline with all its arrays inside.
+typedef struct pipeline {
+    bal_problem problem;
+    bal_machine machine;
+    bal_placed_partition before;
+    bal_repack_question question;
+    int64_t layer_ns[LAYERS];
+    int64_t state_bytes[LAYERS];
+    int64_t activation_bytes[LAYERS];
+    int64_t factor[RANKS];
+    int cuts[RANKS + 1];
+} pipeline;
+
+static void fill_pipeline(pipeline *at, int layers, int ranks, int before)
+{
+    *at = (pipeline){0};
+    for (int layer = 0; layer < layers; layer++) {
+        at->layer_ns[layer] = 1000;
+        at->state_bytes[layer] = 100;
+        at->activation_bytes[layer] = 10;
+    }
+    for (int place = 0; place <= before; place++) {
+        at->cuts[place] = place * layers / before;
+    }
+    at->machine = (bal_machine){.rank_count = ranks, .ranks_per_node = 2};
+    at->before =
+        (bal_placed_partition){.first_layer = at->cuts, .rank_count = before, .chunk_count = 1};
+    at->problem = (bal_problem){.layers = {.layer_count = layers,
+                                           .microbatch_count = 1,
+                                           .forward_ns = at->layer_ns,
+                                           .state_bytes = at->state_bytes,
+                                           .activation_bytes = at->activation_bytes},
+                                .microbatch_count = 8,
+                                .evaluator = &evaluator};
+    at->question = (bal_repack_question){.problem = &at->problem,
+                                         .machine = &at->machine,
+                                         .schedule = "1f1b",
+                                         .balancer = bal_balancer_find("partition"),
+                                         .before = &at->before};
+}
+
+/// The time of a number of ranks by asking for exactly that; -1 where it has no plan.
+static int64_t time_of(pipeline *at, int ranks, arena *memory)
+{
+    bal_repack_question question = at->question;
+    bal_machine machine = at->machine;
+    bal_placed_partition before = {.first_layer = at->cuts, .rank_count = 1, .chunk_count = 1};
+    int cuts[] = {0, at->problem.layers.layer_count};
+    bal_repack_options options = {.kind = BAL_REPACK_THROUGHPUT, .rank_count_min = ranks};
+    bal_repack_choice choice;
+    machine.rank_count = ranks;
+    before.first_layer = cuts;
+    question.machine = &machine;
+    question.before = &before;
+    if (bal_repack_choose(&question, &options, memory, &choice, NULL) != STATUS_OK) return -1;
+    return choice.iteration_ns;
+}
+
+static void it_equals_a_search_that_plays_every_number_of_ranks(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 16);
+    int checked = 0;
+    int packed = 0;
+    for (uint64_t seed = 1; seed <= 600; seed++) {
+        rng random = rng_init(seed, 1);
+        pipeline at;
+        const int ranks = (int)rng_between(&random, 1, RANKS);
+        const int layers = (int)rng_between(&random, ranks, LAYERS);
+        fill_pipeline(&at, layers, ranks, ranks);
+        for (int layer = 0; layer < layers; layer++) {
+            at.layer_ns[layer] = rng_between(&random, 0, 20);
+            at.state_bytes[layer] = rng_between(&random, 1, 9);
+        }
+        if (rng_below(&random, 2) == 0)
+            at.machine.rank_memory_bytes = rng_between(&random, 30, 300);
+        bal_repack_options options = {.kind = rng_below(&random, 2) == 0 ? BAL_REPACK_THROUGHPUT
+                                                                         : BAL_REPACK_GPU_TIME,
+                                      .tolerance_ratio = (double)rng_between(&random, 0, 4) * 0.25};
+        const bool by_gpu_time = options.kind == BAL_REPACK_GPU_TIME;
+        int64_t reference = -1;
+        for (int count = ranks; count >= 1 && reference < 0; count--) {
+            reference = time_of(&at, count, memory);
+        }
+        int best = 0;
+        int64_t best_ns = -1;
+        for (int count = 1; count <= ranks && reference >= 0; count++) {
+            const int64_t ns = time_of(&at, count, memory);
+            if (ns < 0 || (double)ns > (double)reference * (1 + options.tolerance_ratio)) continue;
+            if (best > 0 && (!by_gpu_time || count * ns >= best * best_ns)) continue;
+            best = count;
+            best_ns = ns;
+        }
+        bal_repack_choice choice;
+
+        const status chosen = bal_repack_choose(&at.question, &options, memory, &choice, NULL);
+
+        arena_reset(memory);
+        if (reference < 0) {
+            assert_int_equal(chosen, STATUS_INFEASIBLE);
+            continue;
+        }
+        if (chosen != STATUS_OK || choice.rank_count != best || choice.iteration_ns != best_ns) {
+            fail_msg("seed %d: %d ranks, %d are best", (int)seed, choice.rank_count, best);
+        }
+        checked++;
+        packed += best < ranks;
+    }
+    arena_destroy(memory);
+    print_message("%d pipelines, %d of them packed\n", checked, packed);
+    assert_true(checked > 400 && packed > 200);
+}
+
+static void two_heavy_layers_leave_most_of_the_ranks_idle(void **state)
+{
+    (void)state;
+    int64_t layer_ns[48];
+    int cuts[17];
+    for (int layer = 0; layer < 48; layer++) {
+        layer_ns[layer] = layer == 15 || layer == 31 ? 10 : 1;
+    }
+    for (int place = 0; place <= 16; place++) {
+        cuts[place] = place * 3;
+    }
+    const bal_problem problem = {
+        .layers = {.layer_count = 48, .microbatch_count = 1, .forward_ns = layer_ns},
+        .microbatch_count = 8,
+        .evaluator = &evaluator};
+    const bal_machine machine = {.rank_count = 16, .ranks_per_node = 1};
+    const bal_placed_partition before = {.first_layer = cuts, .rank_count = 16, .chunk_count = 1};
+    const bal_repack_question question = {.problem = &problem,
+                                          .machine = &machine,
+                                          .schedule = "1f1b",
+                                          .balancer = bal_balancer_find("partition"),
+                                          .before = &before};
+    const bal_repack_options options = {.kind = BAL_REPACK_THROUGHPUT};
+    arena *memory = arena_create(1 << 16);
+    bal_repack_choice choice;
+
+    assert_int_equal(bal_repack_choose(&question, &options, memory, &choice, NULL), STATUS_OK);
+
+    // 15 layers on two ranks, one alone, 15 on two, one alone, 16 on two: nobody has more than 10.
+    assert_int_equal(choice.rank_count, 8);
+    assert_int_equal(choice.iteration_ns, choice.reference_ns);
+    arena_destroy(memory);
+}
+
+static void fewer_ranks_need_memory_for_what_their_stages_hold(void **state)
+{
+    (void)state;
+    pipeline at;
+    fill_pipeline(&at, 12, 6, 6);
+    const bal_repack_options options = {.kind = BAL_REPACK_THROUGHPUT, .tolerance_ratio = 10};
+    arena *memory = arena_create(1 << 16);
+    bal_repack_choice choice;
+    error_message err = {0};
+
+    assert_int_equal(bal_repack_choose(&at.question, &options, memory, &choice, &err), STATUS_OK);
+    assert_int_equal(choice.rank_count, 1);
+    // Under 1f1b rank r of P' holds P' - r microbatches: 400 bytes of state and 4 * 10 * 3 on the
+    // first of three ranks, 6 * 100 and 6 * 10 * 2 on the first of two.
+    at.machine.rank_memory_bytes = 520;
+    assert_int_equal(bal_repack_choose(&at.question, &options, memory, &choice, &err), STATUS_OK);
+    assert_int_equal(choice.rank_count, 3);
+    assert_int_equal(choice.curve_count, 4); // 1, 2 and 3, and 6 for the reference
+    assert_int_equal(choice.curve[0].lower_bound_ns, -1);
+    assert_int_equal(choice.curve[1].iteration_ns, -1);
+    at.machine.rank_memory_bytes = 99;
+    assert_int_equal(bal_repack_choose(&at.question, &options, memory, &choice, &err),
+                     STATUS_INFEASIBLE);
+    assert_string_equal(
+        err.message, "no number of ranks in [1, 1] has a plan within 99 bytes of memory per rank");
+    arena_destroy(memory);
+}
+
+static void ranks_are_taken_back_only_beyond_the_hysteresis(void **state)
+{
+    (void)state;
+    pipeline at;
+    fill_pipeline(&at, 12, 4, 3); // 3 ranks take 32000, 4 take 24000
+    bal_repack_options options = {
+        .kind = BAL_REPACK_THROUGHPUT, .tolerance_ratio = 0.2, .grow_ratio = 0.2};
+    arena *memory = arena_create(1 << 16);
+    bal_repack_choice choice;
+
+    // A third more than all ranks take: beyond the tolerance, within what is borne.
+    assert_int_equal(bal_repack_choose(&at.question, &options, memory, &choice, NULL), STATUS_OK);
+    assert_int_equal(choice.rank_count, 3);
+    options.grow_ratio = 0.1;
+    assert_int_equal(bal_repack_choose(&at.question, &options, memory, &choice, NULL), STATUS_OK);
+    assert_int_equal(choice.rank_count, 4);
+    arena_destroy(memory);
+}
+
+static void whole_units_are_kept_and_slow_ones_go_first(void **state)
+{
+    (void)state;
+    pipeline at;
+    fill_pipeline(&at, 12, 6, 6);
+    bal_repack_options options = {
+        .kind = BAL_REPACK_THROUGHPUT, .tolerance_ratio = 0.9, .rank_unit = 2};
+    arena *memory = arena_create(1 << 16);
+    bal_repack_choice choice;
+    error_message err = {0};
+
+    // 4 ranks take 1.5 times as long as 6; 2 take 3 times as long.
+    assert_int_equal(bal_repack_choose(&at.question, &options, memory, &choice, NULL), STATUS_OK);
+    assert_int_equal(choice.rank_count, 4);
+    assert_true(choice.is_available[5]); // all alike: which ones is the migration's matter
+    for (int rank = 0; rank < 6; rank++) {
+        at.factor[rank] = rank == 1 ? 1250000000 : 1000000000;
+    }
+    at.question.rank_time_factor_ppb = at.factor;
+    assert_int_equal(bal_repack_choose(&at.question, &options, memory, &choice, NULL), STATUS_OK);
+    assert_int_equal(choice.rank_count, 4);
+    assert_int_equal(choice.problem.machine_rank[0], 2);
+    assert_false(choice.is_available[0]);
+    assert_true(choice.is_available[2]);
+    at.before.rank_count = 3;
+    assert_int_equal(bal_repack_choose(&at.question, &options, memory, &choice, &err),
+                     STATUS_INVALID);
+    assert_string_equal(err.message, "the plan in force runs from layer 0 to 6, not 0 to 12");
+    at.cuts[3] = 12;
+    assert_int_equal(bal_repack_choose(&at.question, &options, memory, &choice, &err),
+                     STATUS_INVALID);
+    assert_string_equal(err.message, "the plan in force has 3 ranks, no multiple of rank_unit 2");
+    arena_destroy(memory);
+}
+
+static void microbatches_are_chosen_anew_for_fewer_ranks(void **state)
+{
+    (void)state;
+    pipeline at;
+    const int counts[] = {4, 16};
+    fill_pipeline(&at, 12, 6, 6);
+    bal_repack_options options = {.kind = BAL_REPACK_THROUGHPUT,
+                                  .tolerance_ratio = 0.4,
+                                  .chooses_microbatches = true,
+                                  .microbatch_counts = counts,
+                                  .microbatch_choice_count = 2,
+                                  .op_fixed_ratio = 0.25};
+    arena *memory = arena_create(1 << 16);
+    bal_repack_choice choice;
+    error_message err = {0};
+
+    assert_int_equal(bal_repack_choose(&at.question, &options, memory, &choice, NULL), STATUS_OK);
+
+    // 6 ranks take 8 * 2000. With 4 microbatches of twice the size a layer takes 250 + 1500, and 4
+    // ranks of three layers 4 * 5250; with 8 they would take 24000, too long.
+    assert_int_equal(choice.reference_ns, 16000);
+    assert_int_equal(choice.rank_count, 4);
+    assert_int_equal(choice.microbatch_count, 4);
+    assert_int_equal(choice.iteration_ns, 21000);
+    assert_int_equal(choice.problem.microbatch_count, 4);
+    assert_int_equal(choice.problem.layers.activation_bytes[0], 20);
+    assert_int_equal(choice.problem.layers.state_bytes[0], 100);
+    const bal_evaluator rigid = {.iteration_ns = play_eight};
+    at.problem.evaluator = &rigid;
+    assert_int_equal(bal_repack_choose(&at.question, &options, memory, &choice, &err),
+                     STATUS_INVALID);
+    assert_string_equal(
+        err.message,
+        "the evaluator plays one number of microbatches only: it cannot be chosen anew");
+    at.problem.evaluator = NULL;
+    assert_int_equal(bal_repack_choose(&at.question, &options, memory, &choice, &err),
+                     STATUS_INVALID);
+    assert_string_equal(err.message,
+                        "re-packing needs an evaluator that plays plans of fewer ranks");
+    arena_destroy(memory);
+}
+
+static void costs_are_shared_among_other_microbatches(void **state)
+{
+    (void)state;
+    const int64_t forward[] = {10, 20, 30, 40};
+    const int64_t bytes[] = {7};
+    const bal_layer_costs costs = {
+        .layer_count = 1, .microbatch_count = 4, .forward_ns = forward, .activation_bytes = bytes};
+    arena *memory = arena_create(4096);
+    bal_layer_costs scaled;
+    error_message err = {0};
+
+    assert_int_equal(bal_repack_scale_layers(&costs, 4, 2, 0, memory, &scaled, &err), STATUS_OK);
+    assert_int_equal(scaled.microbatch_count, 2);
+    assert_int_equal(scaled.forward_ns[0], 30);
+    assert_int_equal(scaled.forward_ns[1], 70);
+    assert_int_equal(scaled.activation_bytes[0], 14);
+    assert_int_equal(bal_repack_scale_layers(&costs, 4, 3, 0, memory, &scaled, &err), STATUS_OK);
+    assert_int_equal(scaled.forward_ns[0], 17); // 10 + 20 / 3
+    assert_int_equal(scaled.forward_ns[1], 33); // 40 / 3 + 60 / 3
+    assert_int_equal(scaled.forward_ns[2], 50);
+    assert_int_equal(scaled.activation_bytes[0], 10); // 28 / 3 rounded up
+    assert_int_equal(bal_repack_scale_layers(&costs, 4, 2, 1, memory, &scaled, &err), STATUS_OK);
+    assert_int_equal(scaled.forward_ns[0], 15); // all fixed: the mean
+    assert_int_equal(bal_repack_scale_layers(&costs, 3, 2, 0, memory, &scaled, &err),
+                     STATUS_INVALID);
+    assert_string_equal(err.message, "the costs are of 4 microbatches, not of 3");
+    assert_int_equal(bal_repack_scale_layers(&costs, 4, 0, 0, memory, &scaled, &err),
+                     STATUS_INVALID);
+    assert_int_equal(bal_repack_scale_layers(&costs, 4, 2, 1.5, memory, &scaled, &err),
+                     STATUS_INVALID);
+    assert_string_equal(err.message, "op_fixed_ratio 1.5 is outside [0, 1]");
+    const int64_t huge[] = {INT64_MAX / 2};
+    const bal_layer_costs heavy = {.layer_count = 1, .microbatch_count = 1, .forward_ns = huge};
+    assert_int_equal(bal_repack_scale_layers(&heavy, 4, 1, 0, memory, &scaled, &err),
+                     STATUS_INVALID);
+    assert_string_equal(err.message, "a cost of 1 instead of 4 microbatches does not fit 64 bits");
+    arena_destroy(memory);
+}
+
+static void historical_kinds_choose_the_number_and_the_balancer_cuts(void **state)
+{
+    (void)state;
+    pipeline at;
+    fill_pipeline(&at, 12, 6, 6);
+    for (int layer = 0; layer < 12; layer++) {
+        at.activation_bytes[layer] = 0;
+    }
+    at.machine.rank_memory_bytes = 650;
+    at.question.start_load_ns = 24000;
+    at.question.start_rank_state_bytes = 400;
+    bal_repack_options options = {
+        .kind = BAL_REPACK_CODED, .target_rank_count = 2, .load_threshold_ratio = 0.6};
+    arena *memory = arena_create(1 << 16);
+    bal_repack_choice choice;
+    error_message err = {0};
+
+    // 12000 ns are below 0.6 of 24000. Six times 200 bytes: 600 and 600 are below 650.
+    assert_int_equal(bal_repack_choose(&at.question, &options, memory, &choice, &err), STATUS_OK);
+    assert_int_equal(choice.rank_count, 2);
+    assert_int_equal(choice.answer.first_layer[1], 6);
+    options.kind = BAL_REPACK_PUBLISHED; // releases one rank, to five others
+    assert_int_equal(bal_repack_choose(&at.question, &options, memory, &choice, &err), STATUS_OK);
+    assert_int_equal(choice.rank_count, 5);
+    options.kind = BAL_REPACK_HALVING; // 400 bytes on each of 3
+    assert_int_equal(bal_repack_choose(&at.question, &options, memory, &choice, &err), STATUS_OK);
+    assert_int_equal(choice.rank_count, 3);
+    options.kind = BAL_REPACK_FIRST_FIT;
+    options.load_threshold_ratio = 0.5; // not below it
+    assert_int_equal(bal_repack_choose(&at.question, &options, memory, &choice, &err), STATUS_OK);
+    assert_int_equal(choice.rank_count, 6);
+    options.kind = BAL_REPACK_NONE;
+    assert_int_equal(bal_repack_choose(&at.question, &options, memory, &choice, &err),
+                     STATUS_INVALID);
+    assert_string_equal(err.message, "no kind of re-packing is chosen");
+    options.kind = BAL_REPACK_THROUGHPUT;
+    at.question.balancer = bal_balancer_find("diffusion-coded");
+    assert_int_equal(bal_repack_choose(&at.question, &options, memory, &choice, &err),
+                     STATUS_INVALID);
+    assert_string_equal(err.message, "re-packing needs a balancer of stages, not diffusion-coded");
+    arena_destroy(memory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -187,6 +544,14 @@ int main(void)
         cmocka_unit_test(idle_gpus_are_counted_by_rank_and_by_whole_node),
         cmocka_unit_test(released_ranks_make_further_replicas_of_the_same_batch),
         cmocka_unit_test(equal_layers_leave_the_ranks_beyond_a_plateau),
+        cmocka_unit_test(it_equals_a_search_that_plays_every_number_of_ranks),
+        cmocka_unit_test(two_heavy_layers_leave_most_of_the_ranks_idle),
+        cmocka_unit_test(fewer_ranks_need_memory_for_what_their_stages_hold),
+        cmocka_unit_test(ranks_are_taken_back_only_beyond_the_hysteresis),
+        cmocka_unit_test(whole_units_are_kept_and_slow_ones_go_first),
+        cmocka_unit_test(microbatches_are_chosen_anew_for_fewer_ranks),
+        cmocka_unit_test(costs_are_shared_among_other_microbatches),
+        cmocka_unit_test(historical_kinds_choose_the_number_and_the_balancer_cuts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
