@@ -166,8 +166,28 @@ static status say_stuck(const sequencer *at, error_message *err)
                      at->cap[best->to]);
 }
 
+/// Refuses a plan whose ranks hold too much once all have arrived: no order helps.
+static status check_end(const sequencer *at, int64_t *end_bytes, error_message *err)
+{
+    for (int rank = 0; at->cap != NULL && rank < at->rank_count; rank++) {
+        end_bytes[rank] = at->held[rank];
+    }
+    for (int index = 0; at->cap != NULL && index < at->count; index++) {
+        end_bytes[at->transfers[index].at] -= at->transfers[index].bytes;
+        end_bytes[at->transfers[index].to] += at->transfers[index].bytes;
+    }
+    for (int rank = 0; at->cap != NULL && rank < at->rank_count; rank++) {
+        if (end_bytes[rank] <= at->cap[rank] || end_bytes[rank] <= at->held[rank]) continue;
+        return error_set(err, STATUS_INFEASIBLE,
+                         "the plan puts %" PRId64 " bytes on rank %d, whose cap is %" PRId64,
+                         end_bytes[rank], rank, at->cap[rank]);
+    }
+    return STATUS_OK;
+}
+
 static status run(sequencer *at, error_message *err)
 {
+    TRY(check_end(at, at->lack, err));
     for (int arrived = 0; arrived < at->count;) {
         transfer *one = next_direct(at);
         if (one != NULL) {

@@ -33,9 +33,9 @@ status bal_migration_options_check(const bal_migration_options *options, error_m
 
 typedef struct bal_migration_question {
     const bal_problem *problem; // what the balancer was asked: stage_count stages on stage_count /
-                                // chunk_count places, with their caps; its machine_rank and current
-                                // plan do not matter. With an evaluator, plans are compared by it,
-                                // else by their largest load
+                                // chunk_count places, with their caps. The ranks that it names are
+                                // always a candidate, with the balancer's cuts, if available. With
+                                // an evaluator plans are held to it, else to their largest load
     const int *first_layer;     // [stage_count + 1] the balancer's answer
     const bal_placed_partition *before; // in force; any number of places of the machine's ranks
     const bal_machine *machine;
@@ -72,19 +72,20 @@ typedef struct bal_migration_choice {
 /// and cuts improved in turn, the ranks by an assignment problem over the time of the transfers,
 /// from that plan and from the balancer's. The one with the smallest cost_ns wins; of equal ones
 /// the one with fewer bytes, then the first. Without links that take time cost_ns is the same for
-/// all, and the fewest bytes decide.
+/// all, and the fewest bytes decide. Where cuts differ from the balancer's, the evaluator must
+/// predict an iteration within the slack of that with the balancer's.
 ///
-/// A rule that a rank's speed breaks counts: a stage is only put on a rank that carries it within
-/// the slack. Layers of other sizes than the plan in force allows are no reason to refuse it: if it
-/// breaks a memory cap it is never kept.
+/// With rank_time_factor_ppb a stage is only put on a rank that carries it within the slack. The
+/// plan in force is never kept by the hysteresis if it breaks a cap, or has another number of
+/// places.
 ///
 /// @return STATUS_INVALID if a count, an option, the cuts or the plan in force do not fit together,
 ///         naming them; STATUS_INFEASIBLE if no ranks carry the plan; STATUS_NO_MEMORY; what the
 ///         evaluator returns. choice is then untouched.
 ///
 /// Time O(U * B * w * chunks) for U groups of ranks available, B groups wanted and w places that
-/// the slack leaves to a cut, where U = B and the order is kept O(stages * w); relabelling adds
-/// O(places^2 * ranks).
+/// the slack leaves to a cut; where U = B O(stages * w). Relabelling adds a few times
+/// O(layers * ranks + places^2 * ranks).
 /// Source: dynamic program over cuts with a sliding minimum; README, "Re-packing and migration".
 status bal_migration_plan(const bal_migration_question *question,
                           const bal_migration_options *options, arena *memory,

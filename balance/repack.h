@@ -102,7 +102,7 @@ typedef struct bal_repack_question {
 typedef struct bal_repack_point {
     int rank_count;
     int64_t iteration_ns;   // by the evaluator; -1: not asked, see below
-    int64_t lower_bound_ns; // no plan of so many ranks is faster; -1: no plan fits the memory
+    int64_t lower_bound_ns; // no plan of so many ranks is faster; -1: none fits the memory
 } bal_repack_point;
 
 /// Arrays are carved from the arena of the call.

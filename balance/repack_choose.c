@@ -277,7 +277,7 @@ static status fill_memory(const chooser *at, arena *memory, bal_problem *problem
     return STATUS_OK;
 }
 
-/// The question that the balancer is asked for a number of ranks and microbatches.
+/// The question that the balancer is asked for a number of ranks and microbatches, less the caps.
 static status make_problem(const chooser *at, int rank_count, int microbatch_count, arena *memory,
                            bal_problem *problem)
 {
@@ -299,7 +299,6 @@ static status make_problem(const chooser *at, int rank_count, int microbatch_cou
     made.current_owner = NULL;
     TRY(tried_ranks(at, rank_count, memory, &made.machine_rank));
     TRY(fill_stage_factors(at, memory, &made));
-    TRY(fill_memory(at, memory, &made));
     *problem = made;
     return STATUS_OK;
 }
@@ -397,6 +396,10 @@ static status look_at_one(const chooser *at, trial tried, int64_t limit_ns, bal_
     arena_reset(at->scratch);
     TRY(make_problem(at, tried.rank_count, tried.microbatch_count, at->scratch, &problem));
     TRY(bound_of(at, &problem, &bound, &may_have_plan));
+    if (may_have_plan && bound <= limit_ns) { // what stages hold takes a schedule to find out
+        TRY(fill_memory(at, at->scratch, &problem));
+        TRY(bound_of(at, &problem, &bound, &may_have_plan));
+    }
     if (!may_have_plan) return STATUS_OK;
     if (point->lower_bound_ns == UNKNOWN || bound < point->lower_bound_ns) {
         point->lower_bound_ns = bound;
@@ -521,6 +524,7 @@ static status count_historical(chooser *at, int64_t cap_bytes, int *rank_count)
     *rank_count = at->now;
     arena_reset(at->scratch);
     TRY(make_problem(at, at->now, question->problem->microbatch_count, at->scratch, &problem));
+    TRY(fill_memory(at, at->scratch, &problem));
     problem.weight = BAL_WEIGHT_TIME;
     problem.transfer_ns = NULL;
     problem.current_first_layer = NULL;
@@ -644,6 +648,7 @@ static status finish(chooser *at, const trial *reference, const trial *best,
     bool has_plan = false;
     arena_reset(at->scratch);
     TRY(make_problem(at, best->rank_count, best->microbatch_count, at->memory, &made.problem));
+    TRY(fill_memory(at, at->memory, &made.problem));
     TRY(cut(at, &made.problem, at->memory, &made.answer, &has_plan));
     assert(has_plan);
     bool *is_available = arena_array(at->memory, (size_t)ranks, sizeof *is_available);

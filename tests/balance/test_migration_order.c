@@ -90,6 +90,27 @@ static void without_a_third_rank_a_full_swap_is_infeasible(void **state)
     arena_destroy(memory);
 }
 
+static void a_plan_that_overfills_a_rank_is_named(void **state)
+{
+    (void)state;
+    const bal_machine machine = {.rank_count = 2, .ranks_per_node = 2, .rank_memory_bytes = 99};
+    const bal_placed_partition from = plan_of((const int[]){0, 2, 4}, 2, NULL);
+    const bal_placed_partition to = plan_of((const int[]){0, 3, 4}, 2, NULL);
+    arena *memory = arena_create(4096);
+    bal_migration moves;
+    bal_migration_steps steps;
+    error_message err = {0};
+    assert_int_equal(bal_migration_between(&from, &to, &layers, &machine, memory, &moves, NULL),
+                     STATUS_OK);
+
+    assert_int_equal(
+        bal_migration_order(&from, &moves, &layers, &machine, NULL, memory, &steps, &err),
+        STATUS_INFEASIBLE);
+
+    assert_string_equal(err.message, "the plan puts 100 bytes on rank 0, whose cap is 99");
+    arena_destroy(memory);
+}
+
 static void transfers_begin_when_both_ranks_are_released(void **state)
 {
     (void)state;
@@ -262,6 +283,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(full_ranks_that_swap_take_a_detour_over_one_with_room),
         cmocka_unit_test(without_a_third_rank_a_full_swap_is_infeasible),
+        cmocka_unit_test(a_plan_that_overfills_a_rank_is_named),
         cmocka_unit_test(transfers_begin_when_both_ranks_are_released),
         cmocka_unit_test(bytes_that_no_sum_holds_are_invalid),
         cmocka_unit_test(nearly_every_order_that_there_is_is_found),
