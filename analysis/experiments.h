@@ -3,5 +3,7 @@
 
 #include "analysis/reproduction_rows.h"
 
+status ana_play_moe(ana_rows *rows, error_message *err);
+status ana_play_mod(ana_rows *rows, error_message *err);
 status ana_play_pruning(ana_rows *rows, error_message *err);
 status ana_play_freezing(ana_rows *rows, error_message *err);

@@ -19,6 +19,35 @@
     }
 
 static const ana_experiment experiments[] = {
+    {.name = "moe",
+     .summary = "mixture of experts, rebalanced every iteration, 100 iterations",
+     .inputs = {CLUSTER_INPUTS,
+                {"models", "Mixtral 8x7B, LLaMA-MoE-3.5B: 32 layers", "paper; their configs"},
+                {"pipeline", "PP 16, DP 8, 64 microbatches of 2 x 2048 tokens, zb-h1",
+                 "paper; "
+                 "length and schedule assumed"},
+                {"expert parallelism", "over the 8 replicas",
+                 "assumed: without it every layer has "
+                 "the same tokens"},
+                {"spread of experts", "set by the bubble before", "calibrated; paper: up to 40 %"},
+                {"decision", "from the routing of the very iteration, as it begins",
+                 "paper, section 3.5; 1 ms assumed"},
+                {"Tutel", "not played", "missing: what of its kernels is not in Megatron's"}},
+     .play = ana_play_moe},
+    {.name = "mod",
+     .summary = "mixture of depths, rebalanced every iteration, 100 iterations",
+     .inputs = {CLUSTER_INPUTS,
+                {"model", "GPT, h 1024, 48 layers, without head",
+                 "paper, appendix A; layers of "
+                 "this case not said; see the row with the head"},
+                {"pipeline",
+                 "PP 16, DP 8, 64 microbatches of 2 x 2048 tokens, zb-h1; zb-h2 in the "
+                 "interval",
+                 "paper; schedule assumed"},
+                {"routed blocks", "every other one", "Raposo et al., Mixture-of-Depths"},
+                {"capacity", "set by the bubble before", "calibrated; Raposo et al.: 12.5 %"},
+                {"predictor", "exact; off by 10 and 20 % in the interval", "assumed"}},
+     .play = ana_play_mod},
     {.name = "pruning",
      .summary = "gradual pruning to 90 % of the weights, 10,000 iterations",
      .inputs = {CLUSTER_INPUTS,

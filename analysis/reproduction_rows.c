@@ -20,6 +20,12 @@ const char *ana_rows_text(ana_rows *rows, const char *format, ...)
     return copy != NULL ? copy : "";
 }
 
+const char *ana_rows_join(ana_rows *rows, const char *first, const char *second)
+{
+    if (first == NULL || second == NULL) return first != NULL ? first : second;
+    return ana_rows_text(rows, "%.*s,%s", (int)strlen(first) - 1, first, second + 1);
+}
+
 ana_interval ana_interval_of(double number)
 {
     return (ana_interval){number, number, number, 1};
@@ -106,37 +112,57 @@ double ana_measure_static_bubble(const ana_trial *trial)
     return row != NULL ? row->bubble_ratio : NAN;
 }
 
+/// reached is NAN where no plan fits.
 static status measure_at(const ana_calibration *calibration, double value,
                          ana_calibrated *calibrated, error_message *err)
 {
     calibrated->value = value;
+    calibrated->reached = NAN;
     snprintf(calibrated->change, sizeof calibrated->change, "{\"%s\":%.6g}", calibration->path,
              value);
     const char *const changes[] = {calibration->common, calibrated->change};
     ana_trial trial;
-    TRY(ana_trial_play(calibration->study, changes, 2, &trial, err));
-    calibrated->reached = calibration->measure(&trial);
-    if (!isnan(calibrated->reached)) return STATUS_OK;
-    return error_set(err, STATUS_INFEASIBLE, "%s: nothing to measure with %s", calibration->study,
-                     calibrated->change);
+    error_message infeasible = {0};
+    const status played = ana_trial_play(calibration->study, changes, 2, &trial, &infeasible);
+    if (played == STATUS_OK) calibrated->reached = calibration->measure(&trial);
+    if (played == STATUS_OK || played == STATUS_INFEASIBLE) return STATUS_OK;
+    return error_set(err, played, "%s", infeasible.message);
+}
+
+/// The ends of the range, the high one drawn in until a plan fits.
+static status measure_ends(const ana_calibration *calibration, ana_calibrated *low,
+                           ana_calibrated *high, error_message *err)
+{
+    enum { STEPS = 8 };
+    TRY(measure_at(calibration, calibration->low, low, err));
+    TRY(measure_at(calibration, calibration->high, high, err));
+    for (int step = 0; step < STEPS && isnan(high->reached); step++) {
+        TRY(measure_at(calibration, (low->value + high->value) / 2, high, err));
+    }
+    if (!isnan(low->reached) && !isnan(high->reached)) return STATUS_OK;
+    return error_set(err, STATUS_INFEASIBLE, "%s: no plan fits with %s from %g to %g",
+                     calibration->study, calibration->path, low->value, calibration->high);
 }
 
 status ana_calibrate(const ana_calibration *calibration, ana_calibrated *calibrated,
                      error_message *err)
 {
     enum { STEPS = 10 };
-    double low = calibration->low;
-    double high = calibration->high;
-    TRY(measure_at(calibration, low, calibrated, err));
-    if (calibrated->reached >= calibration->wanted) return STATUS_OK;
-    TRY(measure_at(calibration, high, calibrated, err));
-    if (calibrated->reached <= calibration->wanted) return STATUS_OK;
+    ana_calibrated low;
+    ana_calibrated high;
+    TRY(measure_ends(calibration, &low, &high, err));
+    const bool rises = low.reached <= high.reached;
+    const double wanted = calibration->wanted;
+    *calibrated = fabs(low.reached - wanted) < fabs(high.reached - wanted) ? low : high;
+    if (wanted < fmin(low.reached, high.reached) || wanted > fmax(low.reached, high.reached)) {
+        return STATUS_OK;
+    }
     for (int step = 0; step < STEPS; step++) {
-        TRY(measure_at(calibration, (low + high) / 2, calibrated, err));
-        if (calibrated->reached < calibration->wanted) {
-            low = calibrated->value;
+        TRY(measure_at(calibration, (low.value + high.value) / 2, calibrated, err));
+        if ((calibrated->reached < wanted) == rises) {
+            low = *calibrated;
         } else {
-            high = calibrated->value;
+            high = *calibrated;
         }
     }
     return STATUS_OK;
@@ -179,19 +205,25 @@ void ana_rows_add_number(ana_rows *rows, const char *quantity, const ana_interva
                                         .note = note});
 }
 
-status ana_rows_play_speed_up(ana_rows *rows, const char *quantity, const ana_speed_up_case *what,
-                              const char *note, ana_speed_up *result, error_message *err)
+void ana_rows_add_speed_up(ana_rows *rows, const char *quantity, ana_baseline baseline,
+                           const ana_speed_up *result, const char *note)
 {
-    TRY(ana_speed_up_play(what, result, err));
-    const char *baseline = what->baseline == ANA_BASELINE_STATIC
-                               ? ana_rows_text(rows, "%s, the same model", result->still)
-                               : "even, without the dynamism";
+    const char *against = baseline == ANA_BASELINE_STATIC
+                              ? ana_rows_text(rows, "%s, the same model", result->still)
+                              : "even, without the dynamism";
     ana_rows_add_number(rows, quantity, &result->total, result->bound.high, ANA_AGREEMENT_PREDICTED,
-                        baseline, note);
+                        against, note);
     ana_reproduced *row = &rows->rows[rows->count - 1];
     row->factors = result->factors;
     row->over = result->over;
     if (result->bound.high < row->published) row->agreement = ANA_AGREEMENT_UNREACHABLE;
+}
+
+status ana_rows_play_speed_up(ana_rows *rows, const char *quantity, const ana_speed_up_case *what,
+                              const char *note, ana_speed_up *result, error_message *err)
+{
+    TRY(ana_speed_up_play(what, result, err));
+    ana_rows_add_speed_up(rows, quantity, what->baseline, result, note);
     return STATUS_OK;
 }
 

@@ -20,6 +20,10 @@ struct ana_rows {
 const char *ana_rows_text(ana_rows *rows, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/// Two changes as one, which lives as long as the rows; either may be NULL. They must not be of the
+/// same path.
+const char *ana_rows_join(ana_rows *rows, const char *first, const char *second);
+
 /// A number at its stated inputs, and its extremes over all trials.
 typedef struct ana_interval {
     double value;
@@ -49,7 +53,7 @@ typedef struct ana_speed_up_case {
     int range_count;
 } ana_speed_up_case;
 
-/// What came of it.
+/// What came of its trials.
 typedef struct ana_speed_up {
     ana_interval total;
     ana_interval bound;       // what no plan and no schedule exceeds
@@ -74,7 +78,7 @@ typedef struct ana_calibration {
     const char *study;
     const char *common; // changes for every trial, or NULL
     const char *path;   // of the number in the study
-    double low;         // its range; what is measured must grow from low to high
+    double low;         // its range, over which what is measured rises or falls
     double high;
     double wanted;
     double (*measure)(const ana_trial *trial); // NAN: not played
@@ -86,8 +90,8 @@ typedef struct ana_calibrated {
     char change[ANA_CHANGE_BYTES]; // {path: value}, for the trials that follow
 } ana_calibrated;
 
-/// Bisects. Where wanted is outside of what the range reaches, the nearer end is the answer, and
-/// reached says how far off it is.
+/// Bisects. Where wanted is outside of what the range reaches, the end that comes nearer is the
+/// answer, and reached says how far off it is.
 status ana_calibrate(const ana_calibration *calibration, ana_calibrated *calibrated,
                      error_message *err);
 
@@ -105,8 +109,12 @@ void ana_rows_add_number(ana_rows *rows, const char *quantity, const ana_interva
                          double bound, ana_agreement agreement, const char *baseline,
                          const char *note);
 
-/// Plays a speed-up and adds its row: predicted, or unreachable where the largest bound is short of
+/// Adds the row of a speed-up: predicted, or unreachable where the largest bound is short of
 /// the published number. The factors are those of the stated inputs.
+void ana_rows_add_speed_up(ana_rows *rows, const char *quantity, ana_baseline baseline,
+                           const ana_speed_up *result, const char *note);
+
+/// Plays a speed-up and adds its row.
 status ana_rows_play_speed_up(ana_rows *rows, const char *quantity, const ana_speed_up_case *what,
                               const char *note, ana_speed_up *result, error_message *err);
 

@@ -1,10 +1,10 @@
 #include "analysis/trial.h"
 
 #include "analysis/compare.h"
+#include "analysis/contiguous_bound.h"
 #include "analysis/reproduction.h"
 #include "analysis/setup.h"
 #include "analysis/study.h"
-#include "balance/partition.h"
 #include "base/arena.h"
 #include "base/text.h"
 
@@ -30,65 +30,13 @@ static status change_text(const char *name, const char *const *changes, int chan
     return STATUS_OK;
 }
 
-/// All that one iteration computes, layer by layer: F, B and W of all its microbatches.
-static void sum_microbatches(const bal_layer_costs *costs, int microbatch_count, int64_t *work_ns)
-{
-    const int columns = costs->microbatch_count;
-    for (int layer = 0; layer < costs->layer_count; layer++) {
-        work_ns[layer] = 0;
-        for (int microbatch = 0; microbatch < microbatch_count; microbatch++) {
-            const size_t at = (size_t)layer * (size_t)columns + (size_t)(microbatch % columns);
-            work_ns[layer] += costs->forward_ns[at] + costs->backward_input_ns[at] +
-                              costs->backward_weight_ns[at];
-        }
-    }
-}
-
-/// Of one iteration: what its largest stage computes under any contiguous plan, and what all
-/// compute.
-typedef struct iteration_work {
-    int64_t bound_ns;
-    int64_t all_ns;
-} iteration_work;
-
-static status bound_iteration(const ana_setup *setup, const bal_layer_costs *costs, arena *memory,
-                              iteration_work *work, error_message *err)
-{
-    int64_t *work_ns = arena_array(memory, (size_t)costs->layer_count, sizeof *work_ns);
-    int *first_layer = arena_array(memory, (size_t)setup->stage_count + 1, sizeof *first_layer);
-    int64_t *none = arena_array(memory, (size_t)costs->layer_count, sizeof *none);
-    if (work_ns == NULL || first_layer == NULL || none == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    }
-    sum_microbatches(costs, setup->microbatch_count, work_ns);
-    work->all_ns = 0;
-    for (int layer = 0; layer < costs->layer_count; layer++) {
-        work->all_ns += work_ns[layer];
-    }
-    const bal_problem problem = {
-        .layers = {.layer_count = costs->layer_count,
-                   .microbatch_count = 1,
-                   .embedding = costs->embedding,
-                   .head = costs->head,
-                   .forward_ns = work_ns,
-                   .backward_input_ns = none,
-                   .backward_weight_ns = none},
-        .stage_count = setup->stage_count,
-        .weight = BAL_WEIGHT_TIME,
-        .allow_empty_stages = true,
-    };
-    bal_chain chain;
-    TRY(bal_chain_of(&problem, memory, &chain, err));
-    return bal_partition_bottleneck(&chain, memory, first_layer, &work->bound_ns, err);
-}
-
 /// Sums over the run. An iteration in which nothing changes repeats the one before it.
 static status bound_run(const ana_setup *setup, ana_trial *trial, error_message *err)
 {
     arena *memory = arena_create(1 << 16);
     if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    iteration_work work = {0, 0};
-    int64_t all_ns = 0;
+    ana_contiguous_bound bound = {0, 0};
+    int64_t work_ns = 0;
     status result = STATUS_OK;
     for (int iteration = 0; iteration < setup->iteration_count && result == STATUS_OK;
          iteration++) {
@@ -97,17 +45,18 @@ static status bound_run(const ana_setup *setup, ana_trial *trial, error_message 
         result = setup->source.costs_at(setup->source.context, iteration, &costs, &changed, err);
         if (result == STATUS_OK && (changed || iteration == 0)) {
             arena_reset(memory);
-            result = bound_iteration(setup, &costs, memory, &work, err);
+            result = ana_bound_contiguous(&costs, setup->machine.rank_count,
+                                          setup->microbatch_count, memory, &bound, err);
         }
-        if (result == STATUS_OK && work.all_ns > INT64_MAX - all_ns) {
+        if (result == STATUS_OK && bound.work_ns > INT64_MAX - work_ns) {
             result = error_set(err, STATUS_INVALID, "the work of the run does not fit 64 bits");
         }
         if (result != STATUS_OK) break;
-        trial->bound_ns += work.bound_ns;
-        all_ns += work.all_ns;
+        trial->bound_ns += bound.makespan_ns;
+        work_ns += bound.work_ns;
     }
     arena_destroy(memory);
-    trial->work_ns = all_ns / setup->machine.rank_count;
+    trial->work_ns = work_ns / setup->machine.rank_count;
     return result;
 }
 

@@ -30,6 +30,11 @@ held() {
     grep -F "\"experiment\":\"$1\",\"quantity\":\"$2\"," rows | grep -qF "\"$3\":$4," ||
         fail "$1, $2: $3 is not $4: $(grep -F "\"quantity\":\"$2\"," rows)"
 }
+held moe 'Mixtral 8x7B, bubble before' agreement '"calibrated"'
+held moe 'Mixtral 8x7B, bubble after' agreement '"unreachable"'
+held moe 'LLaMA-MoE-3.5B, bubble after' agreement '"unreachable"'
+held mod 'bubble after' agreement '"unreachable"'
+held mod 'speed-up over static, of the published bubbles' agreement '"consistent"'
 held pruning 'speed-up over static' published 3.18
 held pruning 'speed-up over static' agreement '"unreachable"'
 held pruning 'speed-up over static, bfloat16' agreement '"unreachable"'
