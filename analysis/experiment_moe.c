@@ -33,6 +33,7 @@ static status calibrate_ranges(ana_rows *rows, const bubble_case *what, double w
         const ana_calibration calibration = {
             .study = what->study,
             .common = ana_rows_join(rows, what->common, what->ranges[range]),
+            .rows = ANA_STATIC_ROWS,
             .path = what->path,
             .low = what->low,
             .high = what->high,
@@ -67,9 +68,8 @@ static void add_bubbles(ana_rows *rows, const bubble_case *what, double wanted,
     ana_reproduced *row = &rows->rows[rows->count - 1];
     if (result->after_bound.low > row->published) row->agreement = ANA_AGREEMENT_UNREACHABLE;
     row->note = ana_rows_text(rows,
-                              "%.3f above the published number; the best contiguous plan of every "
-                              "iteration, with no ramp, no message and no migration, would leave "
-                              "%.3f.",
+                              "%.3f above the published number; no contiguous plan leaves less "
+                              "than %.3f, were it chosen anew in every iteration for nothing.",
                               row->simulated - row->published, result->after_bound.value);
     if (what->bar != NULL) {
         ana_rows_draw(rows, ANA_FIGURE_IDLENESS, ana_rows_text(rows, "%s, balanced", what->bar));

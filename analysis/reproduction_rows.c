@@ -39,14 +39,19 @@ void ana_interval_add(ana_interval *interval, double number)
     interval->high = fmax(interval->high, number);
 }
 
-static status check_rows(const char *study, const ana_trial *trial, error_message *err)
+static status check_rows(const ana_speed_up_case *what, const ana_trial *trial, error_message *err)
 {
-    if (ana_trial_find(trial, "even") != NULL && ana_trial_find(trial, "tuned") != NULL &&
-        ana_trial_best_dynamic(trial) != NULL) {
-        return STATUS_OK;
+    if (ana_trial_find(trial, "even") == NULL || ana_trial_find(trial, "tuned") == NULL ||
+        ana_trial_best_dynamic(trial) == NULL) {
+        return error_set(err, STATUS_INFEASIBLE,
+                         "%s: needs rows 'even', 'tuned' and a dynamic one whose plans fit",
+                         what->study);
     }
-    return error_set(err, STATUS_INFEASIBLE,
-                     "%s: needs rows 'even', 'tuned' and a dynamic one whose plans fit", study);
+    if (what->baseline == ANA_BASELINE_STILL && trial->still_even_ns == 0) {
+        return error_set(err, STATUS_INFEASIBLE,
+                         "%s: without the dynamism the even split does not fit", what->study);
+    }
+    return STATUS_OK;
 }
 
 static double ratio_to(const ana_trial *trial, const char *label, const ana_trial_row *row)
@@ -100,7 +105,7 @@ status ana_speed_up_play(const ana_speed_up_case *what, ana_speed_up *out, error
         const char *const changes[] = {what->common, what->ranges[range]};
         ana_trial trial;
         TRY(ana_trial_play(what->study, changes, 2, &trial, err));
-        TRY(check_rows(what->study, &trial, err));
+        TRY(check_rows(what, &trial, err));
         add_trial(&trial, what->baseline, out);
     }
     return STATUS_OK;
@@ -120,10 +125,10 @@ static status measure_at(const ana_calibration *calibration, double value,
     calibrated->reached = NAN;
     snprintf(calibrated->change, sizeof calibrated->change, "{\"%s\":%.6g}", calibration->path,
              value);
-    const char *const changes[] = {calibration->common, calibrated->change};
+    const char *const changes[] = {calibration->common, calibrated->change, calibration->rows};
     ana_trial trial;
     error_message infeasible = {0};
-    const status played = ana_trial_play(calibration->study, changes, 2, &trial, &infeasible);
+    const status played = ana_trial_play(calibration->study, changes, 3, &trial, &infeasible);
     if (played == STATUS_OK) calibrated->reached = calibration->measure(&trial);
     if (played == STATUS_OK || played == STATUS_INFEASIBLE) return STATUS_OK;
     return error_set(err, played, "%s", infeasible.message);

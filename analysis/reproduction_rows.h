@@ -77,6 +77,7 @@ status ana_speed_up_play(const ana_speed_up_case *what, ana_speed_up *out, error
 typedef struct ana_calibration {
     const char *study;
     const char *common; // changes for every trial, or NULL
+    const char *rows;   // a change that leaves only what is measured, or NULL
     const char *path;   // of the number in the study
     double low;         // its range, over which what is measured rises or falls
     double high;
@@ -94,6 +95,11 @@ typedef struct ana_calibrated {
 /// answer, and reached says how far off it is.
 status ana_calibrate(const ana_calibration *calibration, ana_calibrated *calibrated,
                      error_message *err);
+
+/// For calibrations by a static split: no other rows.
+#define ANA_STATIC_ROWS                                                                            \
+    "{\"balancing\":[{\"balancer\":\"even\"},{\"balancer\":\"parameters\"},"                       \
+    "{\"balancer\":\"parameters-legacy\"}]}"
 
 /// bubble_ratio of the best static split of the paper; NAN: not played.
 double ana_measure_static_bubble(const ana_trial *trial);

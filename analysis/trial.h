@@ -18,6 +18,7 @@ typedef struct ana_trial_row {
     int64_t total_ns;          // of the run, overheads included
     int64_t unpacked_ns;       // the same without re-packing; 0: it does not re-pack
     int64_t overhead_ns;       // of total_ns: profiling, decisions and migration
+    double rank_count_mean;    // of the pipeline, over time
     double bubble_ratio;       // idle over total, over the run
     double first_bubble_ratio; // of the first and the last iteration
     double last_bubble_ratio;

@@ -52,7 +52,8 @@ const cli_command cli_command_reproduce = {
     .description =
         "Plays the experiments of the DynMo paper (SC'25, arXiv 2505.14864) as studies, and prints "
         "every number that the paper publishes beside the simulated one. Without EXPERIMENT all of "
-        "them: moe, mod, pruning, freezing. Each is one or more of the studies in "
+        "them: moe, mod, pruning, freezing, sparse-attention, early-exit, repack, weak-scaling, "
+        "network-delay, overhead. Each is one or more of the studies in "
         "models/studies/paper, "
         "which "
         "`dynmo simulate` plays as well; inputs and their sources stand below each table."
