@@ -88,6 +88,23 @@ static status settle_repack(const ana_setup *setup, ana_balancing *row, error_me
                      inner.message);
 }
 
+/// What recomputation and sharding hold for a while is not for layers to fill.
+static status set_working_memory_aside(ana_setup *setup, arena *memory, error_message *err)
+{
+    const int64_t working = setup->study->trace_path == NULL ? setup->model_costs.working_bytes : 0;
+    int64_t *const limit = &setup->machine.rank_memory_bytes;
+    if (working == 0 || *limit == 0) return STATUS_OK;
+    if (working >= *limit) {
+        return error_set(err, STATUS_INFEASIBLE,
+                         "%s: recomputation and sharding hold %" PRId64
+                         " bytes at a time, a GPU has %" PRId64,
+                         setup->study->path, working, *limit);
+    }
+    *limit -= working;
+    add_number(setup, memory, "training.working_bytes", MODEL_ORIGIN_ASSUMED, working, "B");
+    return STATUS_OK;
+}
+
 status ana_setup_open_machine(ana_setup *setup, arena *memory, error_message *err)
 {
     ana_study *study = setup->study;
@@ -99,6 +116,7 @@ status ana_setup_open_machine(ana_setup *setup, arena *memory, error_message *er
         machine->rank_memory_bytes = 0;
     }
     add_machine_inputs(setup, memory);
+    TRY(set_working_memory_aside(setup, memory, err));
     TRY(check_cluster(setup, err));
     for (int row = 0; row < study->balancing_count; row++) {
         TRY(settle_repack(setup, &study->balancings[row], err));

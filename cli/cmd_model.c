@@ -235,6 +235,14 @@ static void write_text(const model_costs *costs, const char *model, bool with_pa
         text_append(out, "The head counts its copy of the tied embedding as parameters of its "
                          "own.\n");
     }
+    if (costs->working_bytes > 0) {
+        char size[32];
+        text_size(costs->working_bytes, size);
+        text_format(
+            out,
+            "Beside state and what is kept, recomputation and sharding hold up to %s at a time.\n",
+            size);
+    }
     if (with_parts) write_parts(costs, out);
     text_append(out, "\n");
     write_assumptions(costs, out);
@@ -299,6 +307,7 @@ static void write_json(const model_costs *costs, const char *model, text_buffer 
     write_array(&writer, "gradient_bytes", costs->layers.gradient_bytes, count);
     write_array(&writer, "message_bytes", costs->layers.message_bytes, count);
     write_array(&writer, "reduction_ns", costs->layers.reduction_ns, count);
+    json_put_int64(&writer, "working_bytes", costs->working_bytes);
     write_part_arrays(&writer, costs);
     write_array(&writer, "forward_flop", costs->forward_flop, count);
     write_array(&writer, "backward_input_flop", costs->backward_input_flop, count);

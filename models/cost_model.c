@@ -273,6 +273,25 @@ static model_memory memory_of_row(const model_costs *costs, int row)
     return model_layer_memory(&costs->config, &costs->shape, row - 1);
 }
 
+/// What a pass of this row holds for itself alone, see model_costs.working_bytes.
+static int64_t working_of_row(const model_costs *costs, int row)
+{
+    const model_sharding sharding = costs->shape.parallel.sharding;
+    const row_parameters parameters = parameters_of_row(costs, row);
+    const int64_t all = saturating_add(parameters.dense, parameters.expert);
+    const int gathered = sharding >= MODEL_SHARDING_PARAMETERS ? 2 : 0; // in use, and on its way
+    const int unscattered = sharding >= MODEL_SHARDING_GRADIENTS ? 1 : 0;
+    int64_t bytes = saturating_multiply(all, gathered * costs->parameter_bytes.weight +
+                                                 unscattered * costs->parameter_bytes.gradient);
+    if (row > 0 && !is_head(costs, row)) {
+        model_shape whole = costs->shape;
+        whole.parallel.recompute = MODEL_RECOMPUTE_NONE;
+        const int64_t made = model_layer_memory(&costs->config, &whole, row - 1).activation_bytes;
+        bytes = saturating_add(bytes, made - memory_of_row(costs, row).activation_bytes);
+    }
+    return bytes;
+}
+
 static void fill_row(const model_costs *costs, int row, cost_arrays *arrays)
 {
     row_passes passes = {0};
@@ -355,6 +374,8 @@ static status fill_costs(model_costs *costs, arena *memory, error_message *err)
     for (int row = 0; row < row_count; row++) {
         fill_row(costs, row, &arrays);
         TRY(check_row(&arrays, row, err));
+        const int64_t working = working_of_row(costs, row);
+        if (working > costs->working_bytes) costs->working_bytes = working;
     }
     costs->layers = layer_costs_of(&arrays, row_count);
     costs->forward_flop = arrays.pass_flop[MODEL_PASS_FORWARD];

@@ -50,6 +50,9 @@ typedef struct model_costs {
     model_hardware hardware;
     model_shape shape; // with defaults filled in
     model_groups groups;
+    int64_t working_bytes; // that a GPU holds for a while beside state and activations, at most:
+                           // what B makes again of a layer, weights of two layers gathered by
+                           // sharding, gradients of one before they are scattered
     int state_bytes_per_parameter; // before sharding
     model_parameter_bytes parameter_bytes;
     const model_assumption *assumptions; // [assumption_count] every input, in a fixed order

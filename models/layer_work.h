@@ -84,7 +84,7 @@ int64_t model_layer_flop(const model_config *config, const model_shape *shape, i
                          model_pass pass);
 
 /// What a GPU keeps between passes, for one microbatch. With full recomputation a layer keeps its
-/// input until B; what B then makes again and holds while it runs is not counted.
+/// input until B; what B then makes again is in model_costs.working_bytes.
 typedef struct model_memory {
     int64_t activation_bytes; // from F to B
     int64_t gradient_bytes;   // from B to W: inputs of the matrices and gradients of their outputs

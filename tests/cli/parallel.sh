@@ -31,6 +31,10 @@ plays 's/"name"/"name"/'
 whole=$(peak)
 plays 's/"recompute": "none"/"recompute": "full"/'
 [ "$(peak)" -lt "$whole" ] || fail 'full recomputation keeps as much'
+# What B makes again of a layer is set aside. Numbers of 2 bytes: of a GPU's own 2048 tokens 2 x 6144 into norms, 6144 into
+# attention and 6144 into the router, 2 x 6144 from experts, less the 6144 that are kept; of all 8192 tokens 2048 and
+# 1536 in and out of the core, 2 x 6144 into experts, 2 x 8192 and 8192 in and out of their activation.
+grep -q '"name":"training.working_bytes","value":"788529152 B"' out || fail 'full recomputation sets nothing aside'
 plays 's/"expert_parallel": 2/"expert_parallel": 8/'
 plays 's/"data_parallel": 8/"data_parallel": 4, "context_parallel": 2/'
 
@@ -57,6 +61,8 @@ grep -q '"label":"partition every:1",[^}]*"executable":true' out || fail 'no sha
 
 refuses 3 'v.json: cluster.nodes: data 8 x tensor 4 x context 1 x pipeline 8 need 256 GPUs, 31 nodes of 8 have 248' \
     's/"nodes": 32/"nodes": 31/'
+refuses 3 'v.json: recomputation and sharding hold 788529152 bytes at a time, a GPU has 700000000' \
+    's/"none"/"full"/; s/"nodes": 32/"nodes": 32, "memory_bytes": 700000000/'
 refuses 2 'tensor 5 does not divide the 48 attention heads' 's/"tensor_parallel": 4/"tensor_parallel": 5/'
 refuses 2 'expert 3 does not divide the 8 experts' 's/"expert_parallel": 2/"expert_parallel": 3/'
 refuses 2 'expert 8 does not divide data 4 x context 1 = 4' \

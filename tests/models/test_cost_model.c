@@ -344,6 +344,31 @@ static void sharded_weights_hide_behind_the_pass_they_are_for(void **state)
     assert_int_equal(exposed.layers.state_bytes[2], 18 * parameters / 8);
 }
 
+static void what_is_held_for_a_while_is_told_apart(void **state)
+{
+    const fixture *with = *state;
+    model_training training = {.sequence_length = 2048, .attention = "unfused"};
+    const int64_t parameters = (50257 + 2048) * 1024; // the embedding's are the most
+    const int64_t layer_parameters = 12596224;
+    const int64_t sbh = 2048 * 1024;
+    const int64_t scores = INT64_C(5) * 32 * 2048 * 2048;
+
+    assert_int_equal(build(with, &training).working_bytes, 0);
+    training.parallel.recompute = MODEL_RECOMPUTE_SELECTIVE;
+    assert_int_equal(build(with, &training).working_bytes, scores);
+    training.parallel.recompute = MODEL_RECOMPUTE_FULL;
+    assert_int_equal(build(with, &training).working_bytes, 32 * sbh + scores);
+    training.parallel.sharding = MODEL_SHARDING_PARAMETERS;
+    assert_int_equal(build(with, &training).working_bytes,
+                     32 * sbh + scores + (2 * 2 + 4) * layer_parameters);
+    training.parallel.recompute = MODEL_RECOMPUTE_NONE;
+    assert_int_equal(build(with, &training).working_bytes, (2 * 2 + 4) * parameters);
+    training.parallel.sharding = MODEL_SHARDING_GRADIENTS;
+    assert_int_equal(build(with, &training).working_bytes, 4 * parameters);
+    training.parallel.sharding = MODEL_SHARDING_OPTIMIZER;
+    assert_int_equal(build(with, &training).working_bytes, 0);
+}
+
 static void a_model_takes_another_number_of_layers(void **state)
 {
     const fixture *with = *state;
@@ -557,6 +582,7 @@ int main(void)
         cmocka_unit_test(b_computes_again_what_f_has_not_kept),
         cmocka_unit_test(replicas_reduce_dense_and_expert_parameters_apart),
         cmocka_unit_test(sharded_weights_hide_behind_the_pass_they_are_for),
+        cmocka_unit_test(what_is_held_for_a_while_is_told_apart),
         cmocka_unit_test(a_model_takes_another_number_of_layers),
         cmocka_unit_test(eight_bits_run_products_of_layers_at_their_own_rate),
         cmocka_unit_test(a_tensor_group_over_nodes_is_allowed_and_noted),
