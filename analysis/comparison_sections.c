@@ -63,7 +63,8 @@ static void moves_text(const ana_course *course, char *text, size_t size)
     }
 }
 
-static void print_decision_row(const ana_row *row, int label_width, text_buffer *out)
+static void print_decision_row(const ana_row *row, int label_width, int reasons_width,
+                               text_buffer *out)
 {
     const ana_course *course = &row->course;
     char reasons[160];
@@ -74,25 +75,34 @@ static void print_decision_row(const ana_row *row, int label_width, text_buffer 
     moves_text(course, moves, sizeof moves);
     text_duration(course->decision_ns, decisions);
     text_duration(course->migration_ns, migration);
-    text_format(out, "%-*s %6d %6d %10s %10s  %-26s  %s\n", label_width, row->balancing->label,
-                asked_count(row), course->acted_count, decisions, migration, reasons,
+    text_format(out, "%-*s %6d %6d %10s %10s  %-*s  %s\n", label_width, row->balancing->label,
+                asked_count(row), course->acted_count, decisions, migration, reasons_width, reasons,
                 moves[0] != '\0' ? moves : "-");
+}
+
+/// Columns that the longest text of reasons takes.
+static int reasons_width_of(const ana_comparison *comparison)
+{
+    int width = 3;
+    for (int index = 0; index < comparison->setup->study->balancing_count; index++) {
+        char reasons[160];
+        reasons_text(&comparison->rows[index].course, reasons, sizeof reasons);
+        const int length = (int)strlen(reasons);
+        if (length > width) width = length;
+    }
+    return width;
 }
 
 void ana_print_decisions(const ana_comparison *comparison, int label_width, text_buffer *out)
 {
     const int row_count = comparison->setup->study->balancing_count;
-    bool has_header = false;
+    const int reasons_width = reasons_width_of(comparison);
     if (!has_decisions(comparison)) return;
+    text_format(out, "\n%-*s %6s %6s %10s %10s  %-*s  %s\n", label_width, "Decisions", "asked",
+                "moved", "deciding", "migrating", reasons_width, "why", "moved after iterations");
     for (int index = 0; index < row_count; index++) {
         const ana_row *row = &comparison->rows[index];
-        if (!was_played(row)) continue;
-        if (!has_header) {
-            text_format(out, "\n%-*s %6s %6s %10s %10s  %-26s  %s\n", label_width, "Decisions",
-                        "asked", "moved", "deciding", "migrating", "why", "moved after iterations");
-        }
-        has_header = true;
-        print_decision_row(row, label_width, out);
+        if (was_played(row)) print_decision_row(row, label_width, reasons_width, out);
     }
 }
 
@@ -155,17 +165,17 @@ void ana_print_knowing_ahead(const ana_comparison *comparison, int label_width, 
         if (!was_played(row) || foresight_ns == 0 || profile_ns == 0) continue;
         if (!has_header) {
             text_format(out, "\n%-*s %9s %9s %9s  %s\n", label_width, "What knowing ahead is worth",
-                        "profile", "forecast", "foresight", "(vs tuned; last: the gap)");
+                        "profile", "forecast", "foresight", "gap (speed-ups: vs tuned)");
         }
         has_header = true;
         char gains[BAL_INFORMATION_COUNT][16];
         for (int information = 0; information < BAL_INFORMATION_COUNT; information++) {
             gain_text(comparison->tuned_ns, row->informed_ns[information], gains[information]);
         }
+        const double gap = 100 * ((double)profile_ns / (double)foresight_ns - 1);
         text_format(out, "%-*s %9s %9s %9s  %+.2f%%\n", label_width, row->balancing->label,
                     gains[BAL_INFORMATION_PROFILE], gains[BAL_INFORMATION_FORECAST],
-                    gains[BAL_INFORMATION_FORESIGHT],
-                    100 * ((double)profile_ns / (double)foresight_ns - 1));
+                    gains[BAL_INFORMATION_FORESIGHT], gap > -0.005 && gap < 0 ? 0 : gap);
     }
 }
 
@@ -210,6 +220,7 @@ void ana_print_gpus(const ana_comparison *comparison, int label_width, text_buff
 {
     const int row_count = comparison->setup->study->balancing_count;
     bool has_header = false;
+    if (!has_decisions(comparison)) return;
     for (int index = 0; index < row_count; index++) {
         const ana_row *row = &comparison->rows[index];
         if (!was_played(row) || row->balancing->repack.options.kind == BAL_REPACK_NONE) continue;

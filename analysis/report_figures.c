@@ -182,10 +182,10 @@ static status draw_series(const ana_report *report, ana_figure figure, text_buff
     }
     text_format(&settings,
                 "array titles[%d]\narray numbers[%d]\n%stitle_of(n) = titles[n + 1]\n"
-                "number_of(n) = numbers[n + 1]\nheight = 300\nseries_count = %d\n"
+                "number_of(n) = numbers[n + 1]\nheight = %d\nseries_count = %d\n"
                 "last_iteration = %d\ny_low = %d\ny_title = \"%s\"\n",
-                shown, shown, titles.failed ? "" : titles.bytes, shown, last_iteration,
-                courses[figure].low, courses[figure].title);
+                shown, shown, titles.failed ? "" : titles.bytes, 280 + 20 * ((shown + 1) / 2),
+                shown, last_iteration, courses[figure].low, courses[figure].title);
     settings.failed = settings.failed || titles.failed;
     const status result = ana_plot("series", &settings, svg, err);
     text_free(&settings);

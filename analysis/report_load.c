@@ -143,11 +143,11 @@ status ana_report_load(const ana_report *report, text_buffer *svg, error_message
     if (panel_count == 1) text_append(&settings, "title_1 = \"\"\n");
     const int rank_height = ranks <= 8 ? 22 : ranks <= 32 ? 12 : 6;
     const int panel_height = ranks * rank_height;
-    const int height = panel_count * panel_height + (panel_count - 1) * 46 + 44 + 48;
+    const int height = panel_count * panel_height + (panel_count - 1) * 58 + 44 + 48;
     text_format(&settings,
                 "height = %d\nbottom_margin = %.5f\ntop_margin = %.5f\npanel_gap = %.5f\n"
                 "panel_count = %d\nrank_count = %d\nrank_step = %d\niteration_count = %d\n",
-                height, 48.0 / height, 1.0 - 44.0 / height, 46.0 / height, panel_count, ranks,
+                height, 48.0 / height, 1.0 - 44.0 / height, 58.0 / height, panel_count, ranks,
                 ranks <= 12 ? 1 : 4, iterations);
     if (result == STATUS_OK) result = ana_plot("load", &settings, svg, err);
     text_free(&settings);

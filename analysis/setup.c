@@ -12,6 +12,34 @@ static void add_default(const ana_setup *setup, arena *memory, const char *name,
     ana_inputs_add(inputs, memory, name, MODEL_ORIGIN_ASSUMED, "%s", value);
 }
 
+/// What holds for rows that do not say otherwise.
+static void add_row_defaults(const ana_setup *setup, arena *memory)
+{
+    const ana_study *study = setup->study;
+    const bal_migration_options migration = bal_migration_options_default();
+    const bal_repack_options repack = bal_repack_options_default();
+    bool is_dynamic = false;
+    bool packs = false;
+    for (int row = 0; row < study->balancing_count; row++) {
+        is_dynamic = is_dynamic || study->balancings[row].policy.kind != BAL_POLICY_NEVER;
+        packs = packs || study->balancings[row].repack.options.kind != BAL_REPACK_NONE;
+    }
+    if (is_dynamic) {
+        ana_inputs_add(&setup->study->inputs, memory, "balancing", MODEL_ORIGIN_ASSUMED,
+                       "information profile, migration after the iteration, slack %g, hysteresis "
+                       "%g, no relabelling; where not given",
+                       migration.slack_ratio, migration.hysteresis_ratio);
+    }
+    if (packs) {
+        ana_inputs_add(&setup->study->inputs, memory, "repack", MODEL_ORIGIN_ASSUMED,
+                       "tolerance %g, grow %g, threshold %g, target %d, min_ranks %d, unit rank, "
+                       "use %s, microbatches keep; where not given",
+                       repack.tolerance_ratio, repack.grow_ratio, repack.load_threshold_ratio,
+                       repack.target_rank_count, repack.rank_count_min,
+                       bal_released_names[repack.use]);
+    }
+}
+
 /// Iterations, microbatches and tokens: the study's own before the trace's.
 static void fill_training(ana_setup *setup, arena *memory)
 {
@@ -43,6 +71,7 @@ static void fill_training(ana_setup *setup, arena *memory)
         add_default(setup, memory, "training.reduction_overlap", "none");
     }
     add_default(setup, memory, "training.step", "barrier");
+    add_row_defaults(setup, memory);
     if (json_is_missing(study->dynamism)) {
         add_default(setup, memory, "dynamism.change_ratio", "0.25");
     }

@@ -9,7 +9,7 @@ set xtics scale 0.4
 set ytics scale 0.4
 set xlabel "iteration" offset 0,0.3
 set ylabel y_title noenhanced offset 0.5
-set key outside right top vertical Left reverse noenhanced samplen 2 spacing 1.1
+set key below center horizontal Left reverse noenhanced samplen 2 spacing 1.1 maxcols 2
 set yrange [y_low:*]
 set xrange [0:last_iteration]
 set grid ytics lc rgb "#dddddd"

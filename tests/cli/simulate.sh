@@ -20,6 +20,12 @@ while IFS= read -r line; do
     grep -qxF -- "$line" "$root/README.md" || fail "README.md does not show: $line"
 done <answer
 
+# And its second answer, up to the inputs and without the explanation of the columns.
+"$dynmo" simulate "$root/models/studies/llama-freezing.json" >dynamic || fail 'a study of a model'
+sed '/^Inputs$/,$d; /^iteration: /d; /^imbalance: /d' dynamic | while IFS= read -r line; do
+    grep -qxF -- "$line" "$root/README.md" || { echo "README.md does not show: $line"; exit 1; }
+done || failed=1
+
 # The trace's own store is a plain file again, which a read-only folder lets one read.
 [ "$(od -An -tu1 -j18 -N1 t.db | tr -d ' ')" = 1 ] || fail 'a store that is left in WAL mode'
 
@@ -89,8 +95,48 @@ study ''
 refuse 2 "t.db: no timeline of 'odd'; recorded: 'even', 'parameters', 'tuned', 'diffusion on-change', 'partition on-change', 'partition every:10', 'partition by parameters on-change', 'makespan on-change'" \
     export perfetto t.db --row odd
 
+# Dynamism, parallelism and ranks that do not go together.
+model_study() { # model_study MODEL TEXT: 20 iterations of a model on 6 stages, with the text behind
+    printf '{"schema":"dynmo-study/1","model":"%s","hardware":"h100-sxm","pipeline":{"stages":6},"training":{"iterations":20,"microbatches":8}%s}' \
+        "$1" "$2" >s.json
+}
+model_study gpt-dynmo ',"dynamism":{"case":"moe"}'
+refuse 2 "s.json: dynamism: dynamism 'moe': the model (gpt2) is dense, it has no experts" simulate s.json
+model_study gpt-dynmo ',"dynamism":{"case":"prunning"}'
+refuse 2 "s.json: dynamism.case: unknown case 'prunning'; did you mean 'pruning'?" simulate s.json
+model_study gpt-dynmo ',"dynamism":{"case":"freezing","seeed":3}'
+refuse 2 "s.json: dynamism: unknown key 'seeed'; did you mean 'seed'?" simulate s.json
+model_study gpt-dynmo ',"dynamism":{"case":"pruning","final_sparsity":1.5}'
+refuse 2 's.json: dynamism.final_sparsity: 1.5 is outside [0, 1]' simulate s.json
+model_study gpt-dynmo ',"cluster":{"gpus_per_node":4},"repack":{"kind":"throughput","unit":"node"}'
+"$dynmo" simulate s.json >out 2>err
+[ $? -eq 2 ] || fail 'whole nodes of a pipeline that does not fill them: exit status'
+if [ -s out ] || ! grep -q 'rank_count 6: no layout of whole units of 4' err; then
+    fail 'whole nodes of a pipeline that does not fill them: message'
+fi
+model_study gpt-dynmo ',"repack":{"kind":"throughput","min_ranks":7}'
+refuse 2 's.json: diffusion on-change repack throughput: repack: rank_count_min 7 is outside [0, 6]' \
+    simulate s.json
+model_study gpt-dynmo ',"cluster":{"nodes":1,"gpus_per_node":4}'
+refuse 3 's.json: cluster.nodes: data 1 x tensor 1 x context 1 x pipeline 6 need 6 GPUs, 1 nodes of 4 have 4' \
+    simulate s.json
+model_study gpt-dynmo '' && sed 's/"iterations":20,//' s.json >no.json
+sed 's/}}$/},"dynamism":{"case":"freezing"}}/' no.json >s.json
+refuse 2 's.json: training.iterations: missing; a case over a model needs to know how long training lasts' \
+    simulate s.json
+study ',"dynamism":{"case":"sparse-attention"}'
+"$dynmo" simulate s.json >out 2>err
+if [ $? -ne 2 ] || ! grep -q 'name the model beside it, or state "shares"' err; then
+    fail 'a case that touches parts of the layers of a trace'
+fi
+printf '{"schema":"dynmo-study/1","trace":{"store":"t.db","model":"gpt2"},"pipeline":{"stages":4},"dynamism":{"case":"sparse-attention"}}' >s.json
+refuse 2 "s.json: trace.model: 'gpt2' has 14 layers with embedding and head, the trace 16 layers" \
+    simulate s.json
+[ ! -e run.db ] || fail 'something was written'
+
 # A full disk: one message, exit 1, and the old file stays.
 if [ -w /dev/full ]; then
+    study ''
     "$dynmo" simulate s.json >/dev/full 2>err
     [ $? -eq 1 ] || fail 'full disk: exit status'
     echo 'dynmo: standard output: No space left on device' | diff - err || fail 'full disk: message'
