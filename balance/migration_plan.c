@@ -1,15 +1,8 @@
 #include "balance/migration_plan.h"
 
-#include "balance/assignment.h"
-#include "balance/chain.h"
-#include "balance/move_table.h"
-#include "balance/partition.h"
+#include "balance/migration_search.h"
 
-#include <assert.h>
-#include <inttypes.h>
 #include <string.h>
-
-enum { ROUNDS_MAX = 4, CANDIDATES_MAX = 2 + 2 * (1 + 2 * ROUNDS_MAX), NOWHERE = -1 };
 
 const double bal_migration_slacks[BAL_MIGRATION_SLACK_COUNT] = {0.0, 0.01, 0.03, 0.06, 0.1};
 
@@ -33,543 +26,19 @@ status bal_migration_options_check(const bal_migration_options *options, error_m
                      options->neighbour_iterations);
 }
 
-/// One plan that could be moved to.
-typedef struct candidate {
-    int *first_layer;  // [stage_count + 1]
-    int *machine_rank; // [place_count]
-    bal_migration migration;
-    bal_migration_method method;
-    int64_t bottleneck_ns;
-    int64_t neighbour_ns;
-    int64_t cost_ns;
-    int neighbour_node_count;
-    bool is_decided; // its cuts are the balancer's: beyond the evaluator's doubt
-    bool is_rejected;
-} candidate;
-
-/// The search. Arrays are carved from memory.
-typedef struct planner {
-    const bal_migration_question *question;
-    const bal_migration_options *options;
-    arena *memory;
-    error_message *err;
-    bal_chain chain;
-    int stage_count;
-    int chunk_count;
-    int place_count;
-    int group_size;      // ranks used together
-    int group_count;     // groups of which every rank is available
-    int *group_rank;     // [group_count * group_size] in the order in which places try them
-    int *owner;          // [layer_count] rank that holds it now
-    int64_t *intra_cost; // [layer_count] of a transfer inside a node: ns, or bytes where no link
-    int64_t *inter_cost; // takes time
-    int64_t load_max;
-    bal_move_table table; // cuts within load_max, or the balancer's alone
-    int *stage_rank;      // [stage_count] scratch
-    candidate candidates[CANDIDATES_MAX];
-    int candidate_count;
-} planner;
-
-static status no_memory(const planner *at)
-{
-    return error_set(at->err, STATUS_NO_MEMORY, "out of memory for %d stages of %d layers",
-                     at->stage_count, at->question->problem->layers.layer_count);
-}
-
-static bool is_available(const planner *at, int rank)
-{
-    return at->question->is_available == NULL || at->question->is_available[rank];
-}
-
-static bal_placed_partition placed(const planner *at, const int *first_layer,
-                                   const int *machine_rank)
-{
-    bal_placed_partition plan = bal_problem_placed(at->question->problem, first_layer);
-    plan.machine_rank = machine_rank;
-    return plan;
-}
-
-static int place_of(const planner *at, int stage)
-{
-    return bal_rank_of_stage(at->question->problem->placement, at->place_count, at->chunk_count,
-                             stage, NULL);
-}
-
-static void fill_stage_ranks(const planner *at, const int *machine_rank)
-{
-    for (int stage = 0; stage < at->stage_count; stage++) {
-        at->stage_rank[stage] = machine_rank[place_of(at, stage)];
-    }
-}
-
-static status check_counts(const planner *at)
-{
-    const bal_machine *machine = at->question->machine;
-    if (at->stage_count % at->chunk_count != 0) {
-        return error_set(at->err, STATUS_INVALID, "%d stages are no multiple of %d chunks",
-                         at->stage_count, at->chunk_count);
-    }
-    if (at->place_count > machine->rank_count) {
-        return error_set(at->err, STATUS_INVALID, "the plan has %d places, the machine %d ranks",
-                         at->place_count, machine->rank_count);
-    }
-    if (at->group_size < 1 || at->place_count % at->group_size != 0 ||
-        machine->rank_count % at->group_size != 0) {
-        return error_set(at->err, STATUS_INVALID,
-                         "rank_unit %d divides not both %d places and %d ranks of the machine",
-                         at->group_size, at->place_count, machine->rank_count);
-    }
-    return bal_placed_check(at->question->before, at->chain.layer_count, machine->rank_count,
-                            "the plan in force", at->err);
-}
-
-/// Puts a group of ranks behind those that places try, if all of it is available and it is new.
-static void add_group(planner *at, int group, bool *is_listed)
-{
-    if (is_listed[group]) return;
-    for (int index = 0; index < at->group_size; index++) {
-        if (!is_available(at, group * at->group_size + index)) return;
-    }
-    is_listed[group] = true;
-    for (int index = 0; index < at->group_size; index++) {
-        at->group_rank[at->group_count * at->group_size + index] = group * at->group_size + index;
-    }
-    at->group_count++;
-}
-
-static bool is_rising(const bal_placed_partition *plan)
-{
-    for (int place = 1; plan->machine_rank != NULL && place < plan->rank_count; place++) {
-        if (plan->machine_rank[place] < plan->machine_rank[place - 1]) return false;
-    }
-    return true;
-}
-
-/// The order in which places try ranks: by number; where ranks may have any order and those in
-/// force have another one, first these in theirs.
-static status list_groups(planner *at)
-{
-    const int ranks = at->question->machine->rank_count;
-    const bal_placed_partition *before = at->question->before;
-    at->group_rank = arena_array(at->memory, (size_t)ranks, sizeof *at->group_rank);
-    bool *is_listed = arena_array(at->memory, (size_t)ranks, sizeof *is_listed);
-    if (at->group_rank == NULL || is_listed == NULL) return no_memory(at);
-    const bool by_place = at->options->relabels && !is_rising(before);
-    for (int place = 0; by_place && place < before->rank_count; place++) {
-        add_group(at, before->machine_rank[place] / at->group_size, is_listed);
-    }
-    for (int group = 0; group < ranks / at->group_size; group++) {
-        add_group(at, group, is_listed);
-    }
-    if (at->group_count * at->group_size >= at->place_count) return STATUS_OK;
-    return error_set(at->err, STATUS_INFEASIBLE,
-                     "%d places need as many ranks, and only %d are available in units of %d",
-                     at->place_count, at->group_count * at->group_size, at->group_size);
-}
-
-/// What each layer's transfer costs inside a node and between nodes.
-static status fill_costs(planner *at)
-{
-    const bal_layer_costs *layers = &at->question->problem->layers;
-    const bal_machine *machine = at->question->machine;
-    const size_t count = (size_t)layers->layer_count;
-    at->intra_cost = arena_array(at->memory, count, sizeof *at->intra_cost);
-    at->inter_cost = arena_array(at->memory, count, sizeof *at->inter_cost);
-    if (at->intra_cost == NULL || at->inter_cost == NULL) return no_memory(at);
-    const bool has_time = machine->intra_node.bytes_per_s > 0 ||
-                          machine->inter_node.bytes_per_s > 0 ||
-                          machine->intra_node.latency_ns > 0 || machine->inter_node.latency_ns > 0;
-    const int64_t limit = INT64_MAX / 4 / ((int64_t)at->place_count + 1);
-    int64_t sum = 0;
-    for (int layer = 0; layer < layers->layer_count; layer++) {
-        const int64_t bytes = layers->state_bytes != NULL ? layers->state_bytes[layer] : 0;
-        at->intra_cost[layer] = has_time ? bal_link_transfer_ns(machine->intra_node, bytes) : bytes;
-        at->inter_cost[layer] = has_time ? bal_link_transfer_ns(machine->inter_node, bytes) : bytes;
-        const int64_t more = at->intra_cost[layer] > at->inter_cost[layer] ? at->intra_cost[layer]
-                                                                           : at->inter_cost[layer];
-        if (more > limit - sum) {
-            return error_set(at->err, STATUS_INVALID,
-                             "the transfers of layers 0 to %d together exceed %" PRId64 " %s",
-                             layer, limit, has_time ? "ns" : "bytes");
-        }
-        sum += more;
-    }
-    return STATUS_OK;
-}
-
-/// The largest load that the slack allows.
-static int64_t load_within(int64_t bottleneck, double slack_ratio)
-{
-    const double slack = slack_ratio * (double)bottleneck;
-    if (slack >= (double)(INT64_MAX - bottleneck)) return INT64_MAX;
-    return bottleneck + (int64_t)slack;
-}
-
-static status planner_init(planner *at)
-{
-    const bal_problem *problem = at->question->problem;
-    bal_problem plain = *problem; // what is compared here has no use for the plan in force
-    plain.current_first_layer = NULL;
-    plain.current_owner = NULL;
-    TRY(bal_migration_options_check(at->options, at->err));
-    TRY(bal_chain_of(&plain, at->memory, &at->chain, at->err));
-    at->stage_count = problem->stage_count;
-    at->chunk_count = problem->chunk_count > 0 ? problem->chunk_count : 1;
-    at->place_count = at->stage_count / at->chunk_count;
-    at->group_size = at->question->rank_unit != 0 ? at->question->rank_unit : 1;
-    TRY(check_counts(at));
-    TRY(bal_chain_check(&at->chain, at->question->first_layer, at->err));
-    at->owner = arena_array(at->memory, (size_t)at->chain.layer_count, sizeof *at->owner);
-    at->stage_rank = arena_array(at->memory, (size_t)at->stage_count, sizeof *at->stage_rank);
-    if (at->owner == NULL || at->stage_rank == NULL) return no_memory(at);
-    bal_placed_owners(at->question->before, at->owner);
-    TRY(list_groups(at));
-    TRY(fill_costs(at));
-    int64_t bottleneck = 0;
-    for (int stage = 0; stage < at->stage_count; stage++) {
-        const int64_t load = bal_chain_load(&at->chain, stage, at->question->first_layer[stage],
-                                            at->question->first_layer[stage + 1]);
-        if (load > bottleneck) bottleneck = load;
-    }
-    at->load_max = load_within(bottleneck, at->options->slack_ratio);
-    return STATUS_OK;
-}
-
-/// Looks for cuts within the slack (has_slack), or at the balancer's cuts alone.
-static status take_table(planner *at, bool has_slack)
-{
-    return bal_move_table_init(&at->chain, at->owner, at->question->rank_time_factor_ppb,
-                               at->question->machine->rank_count, at->load_max,
-                               has_slack ? NULL : at->question->first_layer, at->memory, &at->table,
-                               at->err);
-}
-
-/// What messages between neighbours of the pipeline take: one each way over every cut.
-static void add_neighbours(const planner *at, candidate *plan)
-{
-    const bal_machine *machine = at->question->machine;
-    const int64_t *message = at->question->problem->layers.message_bytes;
-    fill_stage_ranks(at, plan->machine_rank);
-    for (int stage = 0; stage + 1 < at->stage_count; stage++) {
-        const int rank = at->stage_rank[stage];
-        const int other = at->stage_rank[stage + 1];
-        const int cut = plan->first_layer[stage + 1];
-        if (rank == other || cut == 0 || cut == at->chain.layer_count) continue;
-        if (rank / machine->ranks_per_node != other / machine->ranks_per_node) {
-            plan->neighbour_node_count++;
-        }
-        const int64_t ns = bal_link_transfer_ns(bal_machine_link(machine, rank, other),
-                                                message != NULL ? message[cut - 1] : 0);
-        const int64_t both = 2 * ns; // a link saturates at a quarter of int64
-        plan->neighbour_ns =
-            plan->neighbour_ns > INT64_MAX - both ? INT64_MAX : plan->neighbour_ns + both;
-    }
-}
-
-static bool is_same(const planner *at, const candidate *one, const candidate *other)
-{
-    return memcmp(one->first_layer, other->first_layer,
-                  ((size_t)at->stage_count + 1) * sizeof *one->first_layer) == 0 &&
-           memcmp(one->machine_rank, other->machine_rank,
-                  (size_t)at->place_count * sizeof *one->machine_rank) == 0;
-}
-
-/// Adds a plan to the candidates, unless it is known or a stage's load does not suit its rank.
-///
-/// @param plan with first_layer and machine_rank, which are copied, method and is_decided
-static status consider(planner *at, candidate plan)
-{
-    assert(at->candidate_count < CANDIDATES_MAX);
-    for (int index = 0; index < at->candidate_count; index++) {
-        if (is_same(at, &plan, &at->candidates[index])) return STATUS_OK;
-    }
-    fill_stage_ranks(at, plan.machine_rank);
-    for (int stage = 0; stage < at->stage_count; stage++) {
-        const int64_t load =
-            bal_move_table_load(&at->table, stage, at->stage_rank[stage], plan.first_layer[stage],
-                                plan.first_layer[stage + 1]);
-        if (load > at->load_max) return STATUS_OK;
-        if (load > plan.bottleneck_ns) plan.bottleneck_ns = load;
-    }
-    const size_t cuts = (size_t)at->stage_count + 1;
-    const size_t places = (size_t)at->place_count;
-    int *first_layer = arena_array(at->memory, cuts, sizeof *first_layer);
-    int *machine_rank = arena_array(at->memory, places, sizeof *machine_rank);
-    if (first_layer == NULL || machine_rank == NULL) return no_memory(at);
-    memcpy(first_layer, plan.first_layer, cuts * sizeof *first_layer);
-    memcpy(machine_rank, plan.machine_rank, places * sizeof *machine_rank);
-    plan.first_layer = first_layer;
-    plan.machine_rank = machine_rank;
-    const bal_placed_partition to = placed(at, first_layer, machine_rank);
-    TRY(bal_migration_between(at->question->before, &to, &at->question->problem->layers,
-                              at->question->machine, at->memory, &plan.migration, at->err));
-    add_neighbours(at, &plan);
-    const bal_wide cost =
-        (bal_wide)plan.neighbour_ns * at->options->neighbour_iterations + plan.migration.time_ns;
-    plan.cost_ns = cost > INT64_MAX ? INT64_MAX : (int64_t)cost;
-    at->candidates[at->candidate_count++] = plan;
-    return STATUS_OK;
-}
-
-/// Whether the ranks make up whole groups.
-static bool uses_whole_groups(const planner *at, const int *machine_rank)
-{
-    if (at->group_size == 1) return true;
-    for (int place = 0; place < at->place_count; place++) {
-        int mates = 0;
-        for (int other = 0; other < at->place_count; other++) {
-            mates += machine_rank[other] / at->group_size == machine_rank[place] / at->group_size;
-        }
-        if (mates != at->group_size) return false;
-    }
-    return true;
-}
-
-/// The ranks that the balancer had in mind, with its cuts, if they may be used.
-static status consider_decided(planner *at)
-{
-    const int *first_layer = at->question->first_layer;
-    int *machine_rank = arena_array(at->memory, (size_t)at->place_count, sizeof *machine_rank);
-    int *cuts = arena_array(at->memory, (size_t)at->stage_count + 1, sizeof *cuts);
-    if (machine_rank == NULL || cuts == NULL) return no_memory(at);
-    const int *wanted = at->question->problem->machine_rank;
-    for (int place = 0; place < at->place_count; place++) {
-        machine_rank[place] = wanted != NULL ? wanted[place] : place;
-        if (machine_rank[place] < 0 || machine_rank[place] >= at->question->machine->rank_count) {
-            return error_set(at->err, STATUS_INVALID, "place %d is on rank %d of a machine of %d",
-                             place, machine_rank[place], at->question->machine->rank_count);
-        }
-        if (!is_available(at, machine_rank[place])) return STATUS_OK;
-    }
-    if (!uses_whole_groups(at, machine_rank)) return STATUS_OK;
-    memcpy(cuts, first_layer, ((size_t)at->stage_count + 1) * sizeof *cuts);
-    return consider(at, (candidate){.first_layer = cuts,
-                                    .machine_rank = machine_rank,
-                                    .method = BAL_MIGRATION_IN_ORDER,
-                                    .is_decided = true});
-}
-
-/// Bytes that stay where they are if a group of places is on a group of ranks, both in order, with
-/// the balancer's cuts.
-///
-/// @param stay [group_count][wanted] out, 0 at first
-static void fill_staying(const planner *at, const int *group_of_rank, int wanted, int64_t *stay)
-{
-    const int *first_layer = at->question->first_layer;
-    const int64_t *state = at->chain.state_before;
-    for (int stage = 0; stage < at->stage_count; stage++) {
-        const int place = place_of(at, stage);
-        for (int layer = first_layer[stage]; layer < first_layer[stage + 1]; layer++) {
-            const int rank = at->owner[layer];
-            const int group = group_of_rank[rank / at->group_size];
-            if (group == NOWHERE || rank % at->group_size != place % at->group_size) continue;
-            stay[(int64_t)group * wanted + place / at->group_size] +=
-                state[layer + 1] - state[layer];
-        }
-    }
-}
-
-/// Chooses groups of ranks, in order, so that the most bytes stay under the balancer's cuts.
-///
-/// @param machine_rank [place_count] out
-static status keep_groups(planner *at, int *machine_rank)
-{
-    const int wanted = at->place_count / at->group_size;
-    const int groups = at->group_count;
-    const int all = at->question->machine->rank_count / at->group_size;
-    const size_t cells = (size_t)groups * (size_t)wanted;
-    int *group_of_rank = arena_array(at->memory, (size_t)all, sizeof *group_of_rank);
-    int64_t *stay = arena_array(at->memory, cells, sizeof *stay);
-    int64_t *most = arena_array(at->memory, (size_t)wanted + 1, sizeof *most);
-    bool *is_taken = arena_array(at->memory, cells, sizeof *is_taken);
-    if (group_of_rank == NULL || stay == NULL || most == NULL || is_taken == NULL) {
-        return no_memory(at);
-    }
-    for (int group = 0; group < all; group++) {
-        group_of_rank[group] = NOWHERE;
-    }
-    for (int group = 0; group < groups; group++) {
-        group_of_rank[at->group_rank[group * at->group_size] / at->group_size] = group;
-    }
-    fill_staying(at, group_of_rank, wanted, stay);
-    for (int taken = 1; taken <= wanted; taken++) {
-        most[taken] = NOWHERE;
-    }
-    for (int group = 0; group < groups; group++) {
-        for (int taken = wanted - 1; taken >= 0; taken--) {
-            if (most[taken] == NOWHERE) continue;
-            const int64_t more = most[taken] + stay[(int64_t)group * wanted + taken];
-            if (more <= most[taken + 1]) continue;
-            most[taken + 1] = more;
-            is_taken[(int64_t)group * wanted + taken] = true;
-        }
-    }
-    int taken = wanted;
-    for (int group = groups - 1; group >= 0 && taken > 0; group--) {
-        if (!is_taken[(int64_t)group * wanted + taken - 1]) continue;
-        taken--;
-        memcpy(&machine_rank[taken * at->group_size], &at->group_rank[group * at->group_size],
-               (size_t)at->group_size * sizeof *machine_rank);
-    }
-    assert(taken == 0);
-    return STATUS_OK;
-}
-
-/// The fewest bytes with ranks in order.
-///
-/// @param plan first_layer and machine_rank are filled
-static status search_in_order(planner *at, candidate *plan, bool *is_found)
-{
-    int64_t bytes = 0;
-    const bool needs_all = at->group_count * at->group_size == at->place_count;
-    if (!needs_all && at->chunk_count == 1 &&
-        bal_move_table_allows_subset(&at->table, at->group_count)) {
-        return bal_move_table_subset(&at->table, at->group_rank, at->group_count, at->group_size,
-                                     at->memory, plan->machine_rank, plan->first_layer, &bytes,
-                                     is_found, at->err);
-    }
-    TRY(keep_groups(at, plan->machine_rank));
-    fill_stage_ranks(at, plan->machine_rank);
-    *is_found = bal_move_table_fixed(&at->table, at->stage_rank, plan->first_layer, &bytes);
-    return STATUS_OK;
-}
-
-/// What it costs to have the layers of every place on every rank.
-///
-/// @param cost [place_count][rank_count] out
-static void fill_assignment(planner *at, const candidate *plan, const bool *may_use, int64_t *cost)
-{
-    const bal_machine *machine = at->question->machine;
-    const int ranks = machine->rank_count;
-    for (int stage = 0; stage < at->stage_count; stage++) {
-        const int begin = plan->first_layer[stage];
-        const int end = plan->first_layer[stage + 1];
-        int64_t *row = cost + (int64_t)place_of(at, stage) * ranks;
-        for (int rank = 0; rank < ranks; rank++) {
-            if (row[rank] == BAL_ASSIGNMENT_FORBIDDEN) continue;
-            if (!may_use[rank] ||
-                bal_move_table_load(&at->table, stage, rank, begin, end) > at->load_max) {
-                row[rank] = BAL_ASSIGNMENT_FORBIDDEN;
-                continue;
-            }
-            const int node = rank / machine->ranks_per_node;
-            for (int layer = begin; layer < end; layer++) {
-                const int owner = at->owner[layer];
-                if (owner == rank) continue;
-                row[rank] += owner / machine->ranks_per_node == node ? at->intra_cost[layer]
-                                                                     : at->inter_cost[layer];
-            }
-        }
-    }
-}
-
-/// Gives the places of a plan the ranks that are cheapest to get to. Groups of several ranks stay
-/// the ones that the plan has.
-static status relabel(planner *at, candidate *plan, bool *is_found)
-{
-    const int ranks = at->question->machine->rank_count;
-    bool *may_use = arena_array(at->memory, (size_t)ranks, sizeof *may_use);
-    int64_t *cost = arena_array(at->memory, (size_t)ranks * (size_t)at->place_count, sizeof *cost);
-    if (may_use == NULL || cost == NULL) return no_memory(at);
-    if (at->group_size == 1) {
-        for (int rank = 0; rank < ranks; rank++) {
-            may_use[rank] = is_available(at, rank);
-        }
-    } else {
-        for (int place = 0; place < at->place_count; place++) {
-            may_use[plan->machine_rank[place]] = true;
-        }
-    }
-    fill_assignment(at, plan, may_use, cost);
-    const status assigned =
-        bal_assignment(cost, at->place_count, ranks, at->memory, plan->machine_rank, NULL, at->err);
-    *is_found = assigned == STATUS_OK;
-    return assigned == STATUS_INFEASIBLE ? STATUS_OK : assigned;
-}
-
-/// Improves ranks and cuts in turn, each time as well as the other allows.
-///
-/// @param plan where it begins; its arrays are scratch afterwards
-static status improve(planner *at, candidate *plan)
-{
-    plan->method = BAL_MIGRATION_RELABELLED;
-    for (int round = 0; round < ROUNDS_MAX; round++) {
-        const int known = at->candidate_count;
-        bool is_found = false;
-        int64_t bytes = 0;
-        TRY(relabel(at, plan, &is_found));
-        if (!is_found) return STATUS_OK;
-        TRY(consider(at, *plan));
-        if (plan->is_decided) return STATUS_OK;
-        fill_stage_ranks(at, plan->machine_rank);
-        if (!bal_move_table_fixed(&at->table, at->stage_rank, plan->first_layer, &bytes)) {
-            return STATUS_OK;
-        }
-        TRY(consider(at, *plan));
-        if (at->candidate_count == known) return STATUS_OK;
-    }
-    return STATUS_OK;
-}
-
-static bool is_cheaper(const candidate *one, const candidate *other)
-{
-    if (one->cost_ns != other->cost_ns) return one->cost_ns < other->cost_ns;
-    return one->migration.bytes < other->migration.bytes;
-}
-
-/// The cheapest candidate that is not rejected, or NULL.
-static candidate *cheapest(planner *at, bool is_decided_only)
-{
-    candidate *best = NULL;
-    for (int index = 0; index < at->candidate_count; index++) {
-        candidate *plan = &at->candidates[index];
-        if (plan->is_rejected || (is_decided_only && !plan->is_decided)) continue;
-        if (best == NULL || is_cheaper(plan, best)) best = plan;
-    }
-    return best;
-}
-
-static status carve_scratch(planner *at, candidate *plan)
-{
-    plan->first_layer =
-        arena_array(at->memory, (size_t)at->stage_count + 1, sizeof *plan->first_layer);
-    plan->machine_rank =
-        arena_array(at->memory, (size_t)at->place_count, sizeof *plan->machine_rank);
-    return plan->first_layer != NULL && plan->machine_rank != NULL ? STATUS_OK : no_memory(at);
-}
-
-/// Considers what the table at hand gives.
-static status search(planner *at, bool is_decided)
-{
-    candidate plan = {.method = BAL_MIGRATION_IN_ORDER, .is_decided = is_decided};
-    bool is_found = false;
-    TRY(carve_scratch(at, &plan));
-    TRY(search_in_order(at, &plan, &is_found));
-    if (is_found) {
-        TRY(consider(at, plan));
-        if (at->options->relabels) TRY(improve(at, &plan));
-    }
-    const candidate *decided = cheapest(at, true);
-    if (is_decided || decided == NULL || !at->options->relabels) return STATUS_OK;
-    memcpy(plan.first_layer, decided->first_layer,
-           ((size_t)at->stage_count + 1) * sizeof *plan.first_layer);
-    memcpy(plan.machine_rank, decided->machine_rank,
-           (size_t)at->place_count * sizeof *plan.machine_rank);
-    return improve(at, &plan);
-}
-
-static status predict(const planner *at, const bal_placed_partition *plan, int64_t *iteration_ns)
+static status predict(const bal_migration_search *at, const bal_placed_partition *plan,
+                      int64_t *iteration_ns)
 {
     return bal_problem_predict(at->question->problem, plan, iteration_ns, at->err);
 }
 
 /// The cheapest candidate whose predicted iteration is within the slack of the decided cuts'.
-static status pick(planner *at, const candidate **picked)
+static status pick(bal_migration_search *at, const bal_migration_candidate **picked)
 {
-    candidate *decided = cheapest(at, true);
+    bal_migration_candidate *decided = bal_migration_cheapest(at, true);
     int64_t decided_ns = -1;
     for (;;) {
-        candidate *best = cheapest(at, false);
+        bal_migration_candidate *best = bal_migration_cheapest(at, false);
         if (best == NULL) {
             return error_set(at->err, STATUS_INFEASIBLE,
                              "no available ranks carry the plan's stages within its largest load");
@@ -579,18 +48,19 @@ static status pick(planner *at, const candidate **picked)
             return STATUS_OK;
         }
         int64_t best_ns = 0;
-        const bal_placed_partition reference =
-            placed(at, decided->first_layer, decided->machine_rank);
-        const bal_placed_partition plan = placed(at, best->first_layer, best->machine_rank);
+        const bal_placed_partition reference = bal_migration_placed(at, decided);
+        const bal_placed_partition plan = bal_migration_placed(at, best);
         if (decided_ns < 0) TRY(predict(at, &reference, &decided_ns));
         TRY(predict(at, &plan, &best_ns));
-        if (best_ns <= load_within(decided_ns, at->options->slack_ratio)) return STATUS_OK;
+        if (best_ns <= bal_migration_within(decided_ns, at->options->slack_ratio)) return STATUS_OK;
         best->is_rejected = true;
     }
 }
 
 /// Whether the plan in force could be kept as far as rules go.
-static bool may_keep(planner *at, int *machine_rank)
+///
+/// @param machine_rank [place_count] out: its ranks
+static bool may_keep(const bal_migration_search *at, int *machine_rank)
 {
     const bal_placed_partition *before = at->question->before;
     if (before->rank_count != at->place_count || before->chunk_count != at->chunk_count ||
@@ -599,40 +69,30 @@ static bool may_keep(planner *at, int *machine_rank)
     }
     for (int place = 0; place < at->place_count; place++) {
         machine_rank[place] = before->machine_rank != NULL ? before->machine_rank[place] : place;
-        if (!is_available(at, machine_rank[place])) return false;
     }
-    return uses_whole_groups(at, machine_rank) &&
+    return bal_migration_may_use(at, machine_rank) &&
            bal_chain_check(&at->chain, before->first_layer, NULL) == STATUS_OK;
 }
 
 /// Replaces the picked plan by the one in force if it does not gain enough.
-static status keep_by_hysteresis(planner *at, candidate *picked)
+static status keep_by_hysteresis(bal_migration_search *at, bal_migration_candidate *picked)
 {
-    candidate kept = {.method = BAL_MIGRATION_KEPT};
-    TRY(carve_scratch(at, &kept));
+    bal_migration_candidate kept = {.method = BAL_MIGRATION_KEPT};
+    TRY(bal_migration_carve(at, &kept));
     if (!may_keep(at, kept.machine_rank)) return STATUS_OK;
     memcpy(kept.first_layer, at->question->before->first_layer,
            ((size_t)at->stage_count + 1) * sizeof *kept.first_layer);
-    fill_stage_ranks(at, kept.machine_rank);
-    for (int stage = 0; stage < at->stage_count; stage++) {
-        const int64_t load =
-            bal_move_table_load(&at->table, stage, at->stage_rank[stage], kept.first_layer[stage],
-                                kept.first_layer[stage + 1]);
-        if (load > kept.bottleneck_ns) kept.bottleneck_ns = load;
-    }
+    (void)bal_migration_measure(at, &kept); // its loads may exceed those of the new one
     int64_t before_ns = kept.bottleneck_ns;
     int64_t after_ns = picked->bottleneck_ns;
     if (at->question->problem->evaluator != NULL) {
-        const bal_placed_partition plan = placed(at, picked->first_layer, picked->machine_rank);
+        const bal_placed_partition plan = bal_migration_placed(at, picked);
         TRY(predict(at, at->question->before, &before_ns));
         TRY(predict(at, &plan, &after_ns));
     }
     if ((double)after_ns < (double)before_ns * (1 - at->options->hysteresis_ratio)) {
         return STATUS_OK;
     }
-    add_neighbours(at, &kept);
-    const bal_wide cost = (bal_wide)kept.neighbour_ns * at->options->neighbour_iterations;
-    kept.cost_ns = cost > INT64_MAX ? INT64_MAX : (int64_t)cost;
     *picked = kept;
     return STATUS_OK;
 }
@@ -641,23 +101,17 @@ status bal_migration_plan(const bal_migration_question *question,
                           const bal_migration_options *options, arena *memory,
                           bal_migration_choice *choice, error_message *err)
 {
-    planner *at = arena_array(memory, 1, sizeof *at);
+    bal_migration_search *at = arena_array(memory, 1, sizeof *at);
     if (at == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    *at = (planner){.question = question, .options = options, .memory = memory, .err = err};
-    TRY(planner_init(at));
-    TRY(take_table(at, false));
-    TRY(consider_decided(at));
-    TRY(search(at, true));
-    if (options->slack_ratio > 0) {
-        TRY(take_table(at, true));
-        TRY(search(at, false));
-    }
-    const candidate *picked = NULL;
+    *at = (bal_migration_search){
+        .question = question, .options = options, .memory = memory, .err = err};
+    TRY(bal_migration_search_all(at));
+    const bal_migration_candidate *picked = NULL;
     TRY(pick(at, &picked));
-    candidate chosen = *picked;
+    bal_migration_candidate chosen = *picked;
     if (options->hysteresis_ratio > 0) TRY(keep_by_hysteresis(at, &chosen));
     *choice = (bal_migration_choice){
-        .plan = placed(at, chosen.first_layer, chosen.machine_rank),
+        .plan = bal_migration_placed(at, &chosen),
         .migration = chosen.migration,
         .method = chosen.method,
         .bottleneck_ns = chosen.bottleneck_ns,
@@ -678,6 +132,9 @@ status bal_migration_sweep(const bal_migration_question *question,
     for (int index = 0; index < BAL_MIGRATION_SLACK_COUNT; index++) {
         each.slack_ratio = bal_migration_slacks[index];
         TRY(bal_migration_plan(question, &each, memory, &made[index], err));
+        // What less slack found is within more of it, too.
+        const bool is_worse = index > 0 && made[index].cost_ns > made[index - 1].cost_ns;
+        if (is_worse) made[index] = made[index - 1];
     }
     memcpy(choices, made, sizeof made);
     return STATUS_OK;

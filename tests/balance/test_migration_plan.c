@@ -312,11 +312,326 @@ static void relabelled_it_moves_no_more_and_with_given_cuts_the_fewest(void **st
     assert_true(checked > 300 && best_count * 100 >= checked * 90);
 }
 
+/// Eight layers on four ranks of two nodes; transfers take 1 ns per byte inside a node, 10 between.
+typedef struct four_ranks {
+    bal_problem problem;
+    bal_machine machine;
+    bal_placed_partition before;
+    bal_migration_question question;
+    bal_migration_options options;
+    int before_cuts[5];
+    int before_ranks[4];
+    int cuts[5];
+    int64_t time_ns[8];
+    int64_t state_bytes[8];
+    int64_t message_bytes[8];
+} four_ranks;
+
+static void fill_four(four_ranks *at, const int *before_cuts, const int *cuts)
+{
+    *at = (four_ranks){.options = bal_migration_options_default()};
+    for (int layer = 0; layer < 8; layer++) {
+        at->time_ns[layer] = 100;
+        at->state_bytes[layer] = 1000;
+        at->message_bytes[layer] = 50;
+    }
+    memcpy(at->before_cuts, before_cuts, sizeof at->before_cuts);
+    memcpy(at->cuts, cuts, sizeof at->cuts);
+    for (int place = 0; place < 4; place++) {
+        at->before_ranks[place] = place;
+    }
+    at->machine = (bal_machine){.rank_count = 4,
+                                .ranks_per_node = 2,
+                                .intra_node = {0, 1000000000},
+                                .inter_node = {0, 100000000}};
+    at->problem = (bal_problem){.layers = {.layer_count = 8,
+                                           .microbatch_count = 1,
+                                           .forward_ns = at->time_ns,
+                                           .state_bytes = at->state_bytes,
+                                           .message_bytes = at->message_bytes},
+                                .stage_count = 4,
+                                .microbatch_count = 8};
+    at->before = (bal_placed_partition){.first_layer = at->before_cuts,
+                                        .rank_count = 4,
+                                        .chunk_count = 1,
+                                        .machine_rank = at->before_ranks};
+    at->question = (bal_migration_question){.problem = &at->problem,
+                                            .first_layer = at->cuts,
+                                            .before = &at->before,
+                                            .machine = &at->machine};
+    at->options.neighbour_iterations = 0;
+}
+
+static const int even_cuts[] = {0, 2, 4, 6, 8};
+
+static void relabelling_keeps_layers_where_a_shift_would_move_them(void **state)
+{
+    (void)state;
+    four_ranks at;
+    arena *memory = arena_create(1 << 14);
+    bal_migration_choice choice;
+    fill_four(&at, (const int[]){0, 4, 6, 7, 8}, (const int[]){0, 2, 4, 6, 8});
+    at.before_ranks[0] = 1; // what is first now is on rank 1
+    at.before_ranks[1] = 0;
+
+    assert_int_equal(bal_migration_plan(&at.question, &at.options, memory, &choice, NULL),
+                     STATUS_OK);
+    assert_int_equal(choice.method, BAL_MIGRATION_IN_ORDER);
+    assert_int_equal(choice.plan.machine_rank[0], 0);
+    // 0 and 1 from rank 1 to 0, 4 and 5 from 0 to 2, 6 from 2 to 3: 2 and 3 stay on rank 1.
+    assert_int_equal(choice.migration.bytes, 5000);
+    at.options.relabels = true;
+    assert_int_equal(bal_migration_plan(&at.question, &at.options, memory, &choice, NULL),
+                     STATUS_OK);
+    assert_int_equal(choice.method, BAL_MIGRATION_RELABELLED);
+    // Now 4 and 5 stay on rank 0, two of the first four on rank 1, 6 or 7 where it is.
+    assert_int_equal(choice.migration.bytes, 3000);
+    assert_int_equal(choice.migration.time_ns, 21000); // against 22000 in order
+    arena_destroy(memory);
+}
+
+static void neighbours_on_other_nodes_count_for_as_many_iterations(void **state)
+{
+    (void)state;
+    four_ranks at;
+    arena *memory = arena_create(1 << 14);
+    bal_migration_choice choice;
+    fill_four(&at, even_cuts, even_cuts);
+    at.before_ranks[1] = 2; // places 0 to 3 are on ranks 0, 2, 1, 3: every cut is between nodes
+    at.before_ranks[2] = 1;
+    at.options.relabels = true;
+
+    assert_int_equal(bal_migration_plan(&at.question, &at.options, memory, &choice, NULL),
+                     STATUS_OK);
+    assert_int_equal(choice.migration.bytes, 0);
+    assert_int_equal(choice.neighbour_node_count, 3);
+    assert_int_equal(choice.neighbour_ns, 3 * 2 * 500);
+    // In order two of the three cuts are inside nodes: 2 * (50 + 500 + 50) an iteration, against a
+    // busiest rank that sends 2 layers and receives 2 at 10000 ns each.
+    at.options.neighbour_iterations = 22;
+    assert_int_equal(bal_migration_plan(&at.question, &at.options, memory, &choice, NULL),
+                     STATUS_OK);
+    assert_int_equal(choice.migration.bytes, 0);
+    at.options.neighbour_iterations = 23;
+    assert_int_equal(bal_migration_plan(&at.question, &at.options, memory, &choice, NULL),
+                     STATUS_OK);
+    assert_int_equal(choice.migration.bytes, 4000);
+    assert_int_equal(choice.neighbour_node_count, 1);
+    assert_int_equal(choice.cost_ns, 40000 + 23 * 1200);
+    arena_destroy(memory);
+}
+
+static void a_small_gain_keeps_the_plan_in_force(void **state)
+{
+    (void)state;
+    four_ranks at;
+    arena *memory = arena_create(1 << 14);
+    bal_migration_choice choice;
+    fill_four(&at, (const int[]){0, 3, 4, 6, 8}, even_cuts); // 300 against 200
+
+    at.options.hysteresis_ratio = 0.33;
+    assert_int_equal(bal_migration_plan(&at.question, &at.options, memory, &choice, NULL),
+                     STATUS_OK);
+    assert_int_equal(choice.method, BAL_MIGRATION_IN_ORDER);
+    assert_int_equal(choice.bottleneck_ns, 200);
+    at.options.hysteresis_ratio = 0.34;
+    assert_int_equal(bal_migration_plan(&at.question, &at.options, memory, &choice, NULL),
+                     STATUS_OK);
+    assert_int_equal(choice.method, BAL_MIGRATION_KEPT);
+    assert_int_equal(choice.migration.layer_count, 0);
+    assert_int_equal(choice.plan.first_layer[1], 3);
+    assert_int_equal(choice.bottleneck_ns, 300);
+    // A plan that breaks a cap is not kept.
+    at.problem.stage_memory_bytes = (const int64_t[]){2000, 2000, 2000, 2000};
+    assert_int_equal(bal_migration_plan(&at.question, &at.options, memory, &choice, NULL),
+                     STATUS_OK);
+    assert_int_equal(choice.method, BAL_MIGRATION_IN_ORDER);
+    arena_destroy(memory);
+}
+
+/// Ten times the length of the first stage beside the largest load: likes plans with a short one.
+static status wants_short_first(void *context, const bal_layer_costs *layers,
+                                const bal_placed_partition *plan, int64_t *iteration_ns,
+                                error_message *err)
+{
+    (void)layers;
+    if (context != NULL) return error_set(err, STATUS_BACKEND, "the player is out");
+    *iteration_ns = 100 + 100 * (int64_t)plan->first_layer[1];
+    return STATUS_OK;
+}
+
+static void cuts_that_the_evaluator_finds_worse_are_not_taken(void **state)
+{
+    (void)state;
+    four_ranks at;
+    arena *memory = arena_create(1 << 14);
+    bal_migration_choice choice;
+    error_message err = {0};
+    const bal_evaluator evaluator = {.iteration_ns = wants_short_first};
+    const bal_evaluator broken = {.context = &at, .iteration_ns = wants_short_first};
+    fill_four(&at, (const int[]){0, 3, 4, 6, 8}, even_cuts);
+    at.options.slack_ratio = 0.5; // 300 are within it: nothing needs to move
+
+    assert_int_equal(bal_migration_plan(&at.question, &at.options, memory, &choice, NULL),
+                     STATUS_OK);
+    assert_int_equal(choice.migration.bytes, 0);
+    at.problem.evaluator = &evaluator; // 400 against 300
+    assert_int_equal(bal_migration_plan(&at.question, &at.options, memory, &choice, NULL),
+                     STATUS_OK);
+    assert_int_equal(choice.migration.bytes, 0); // within half of it, too
+    at.options.slack_ratio = 0.5 - 0.01;
+    assert_int_equal(bal_migration_plan(&at.question, &at.options, memory, &choice, NULL),
+                     STATUS_OK);
+    assert_int_equal(choice.migration.bytes, 1000);
+    at.problem.evaluator = &broken;
+    at.options.hysteresis_ratio = 0.1;
+    assert_int_equal(bal_migration_plan(&at.question, &at.options, memory, &choice, &err),
+                     STATUS_BACKEND);
+    assert_string_equal(err.message, "the player is out");
+    arena_destroy(memory);
+}
+
+static void a_sweep_moves_less_the_more_slack_there_is(void **state)
+{
+    (void)state;
+    four_ranks at;
+    arena *memory = arena_create(1 << 16);
+    bal_migration_choice choices[BAL_MIGRATION_SLACK_COUNT];
+    int64_t first = 0;
+    int64_t last = 0;
+    for (uint64_t seed = 1; seed <= 200; seed++) {
+        rng random = rng_init(seed, 9);
+        bal_answer answer;
+        arena_reset(memory);
+        fill_four(&at, even_cuts, even_cuts);
+        for (int layer = 0; layer < 8; layer++) {
+            at.time_ns[layer] = pick(&random, 40, 160);
+        }
+        assert_int_equal(
+            bal_balance(bal_balancer_find("partition"), &at.problem, memory, &answer, NULL),
+            STATUS_OK);
+        at.question.first_layer = answer.first_layer;
+
+        assert_int_equal(bal_migration_sweep(&at.question, &at.options, memory, choices, NULL),
+                         STATUS_OK);
+
+        for (int index = 0; index < BAL_MIGRATION_SLACK_COUNT; index++) {
+            assert_true((double)choices[index].bottleneck_ns <=
+                        (double)answer.bottleneck_ns * (1 + bal_migration_slacks[index]));
+            if (index > 0) {
+                assert_true(choices[index].migration.time_ns <=
+                            choices[index - 1].migration.time_ns);
+            }
+        }
+        first += choices[0].migration.bytes;
+        last += choices[BAL_MIGRATION_SLACK_COUNT - 1].migration.bytes;
+    }
+    arena_destroy(memory);
+    assert_true(last < first);
+}
+
+static void chunks_are_moved_with_their_places(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 14);
+    four_ranks at;
+    bal_migration_choice choice;
+    fill_four(&at, even_cuts, even_cuts);
+    // Two ranks of two chunks, V: rank 0 has stages 0 and 3. Stage 1 gives a layer to stage 2 of
+    // its own rank, which moves nothing; stage 3 gives one to stage 2.
+    at.before.rank_count = 2;
+    at.before.chunk_count = 2;
+    at.before.placement = BAL_PLACEMENT_V;
+    at.problem.chunk_count = 2;
+    at.problem.placement = BAL_PLACEMENT_V;
+    memcpy(at.cuts, (const int[]){0, 2, 3, 7, 8}, sizeof at.cuts);
+
+    assert_int_equal(bal_migration_plan(&at.question, &at.options, memory, &choice, NULL),
+                     STATUS_OK);
+
+    assert_int_equal(choice.plan.rank_count, 2);
+    assert_int_equal(choice.migration.bytes, 1000);
+    assert_int_equal(choice.migration.layer[0], 6);
+    // Within twice the largest load nothing needs to move.
+    at.options.slack_ratio = 1;
+    assert_int_equal(bal_migration_plan(&at.question, &at.options, memory, &choice, NULL),
+                     STATUS_OK);
+    assert_int_equal(choice.migration.bytes, 0);
+    arena_destroy(memory);
+}
+
+static void what_does_not_fit_together_is_named(void **state)
+{
+    (void)state;
+    four_ranks at;
+    arena *memory = arena_create(1 << 14);
+    bal_migration_choice choice = {.cost_ns = -7};
+    error_message err = {0};
+    const bool three[] = {true, true, false, true};
+    fill_four(&at, even_cuts, even_cuts);
+
+    at.question.is_available = three;
+    assert_int_equal(bal_migration_plan(&at.question, &at.options, memory, &choice, &err),
+                     STATUS_INFEASIBLE);
+    assert_string_equal(err.message,
+                        "4 places need as many ranks, and only 3 are available in units of 1");
+    at.question.is_available = NULL;
+    at.question.rank_unit = 3;
+    assert_int_equal(bal_migration_plan(&at.question, &at.options, memory, &choice, &err),
+                     STATUS_INVALID);
+    assert_string_equal(err.message,
+                        "rank_unit 3 divides not both 4 places and 4 ranks of the machine");
+    at.question.rank_unit = 0;
+    at.machine.rank_count = 3;
+    assert_int_equal(bal_migration_plan(&at.question, &at.options, memory, &choice, &err),
+                     STATUS_INVALID);
+    assert_string_equal(err.message, "the plan has 4 places, the machine 3 ranks");
+    at.machine.rank_count = 4;
+    at.before_ranks[3] = 4;
+    assert_int_equal(bal_migration_plan(&at.question, &at.options, memory, &choice, &err),
+                     STATUS_INVALID);
+    assert_string_equal(err.message, "the plan in force: place 3 is on rank 4 of a machine of 4");
+    at.before_ranks[3] = 3;
+    at.problem.machine_rank = (const int[]){0, 1, 2, 9};
+    assert_int_equal(bal_migration_plan(&at.question, &at.options, memory, &choice, &err),
+                     STATUS_INVALID);
+    assert_string_equal(err.message, "place 3 is on rank 9 of a machine of 4");
+    at.problem.machine_rank = NULL;
+    at.options.slack_ratio = -0.1;
+    assert_int_equal(bal_migration_plan(&at.question, &at.options, memory, &choice, &err),
+                     STATUS_INVALID);
+    assert_string_equal(err.message, "slack_ratio -0.1 is outside [0, 1000]");
+    at.options.slack_ratio = 0;
+    at.options.neighbour_iterations = -1;
+    assert_int_equal(bal_migration_plan(&at.question, &at.options, memory, &choice, &err),
+                     STATUS_INVALID);
+    assert_string_equal(err.message, "neighbour_iterations -1 is negative");
+    at.options.neighbour_iterations = 0;
+    at.cuts[1] = 0;
+    assert_int_equal(bal_migration_plan(&at.question, &at.options, memory, &choice, &err),
+                     STATUS_INFEASIBLE);
+    assert_string_equal(err.message, "stage 0 is left empty: empty stages are not allowed");
+    at.cuts[1] = 2;
+    at.state_bytes[0] = INT64_MAX / 4;
+    assert_int_equal(bal_migration_plan(&at.question, &at.options, memory, &choice, &err),
+                     STATUS_INVALID);
+    assert_non_null(strstr(err.message, "the transfers of layers 0 to 0 together exceed"));
+    assert_int_equal(choice.cost_ns, -7);
+    arena_destroy(memory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(in_order_it_moves_the_fewest_bytes_of_all_plans_within_the_slack),
         cmocka_unit_test(relabelled_it_moves_no_more_and_with_given_cuts_the_fewest),
+        cmocka_unit_test(relabelling_keeps_layers_where_a_shift_would_move_them),
+        cmocka_unit_test(neighbours_on_other_nodes_count_for_as_many_iterations),
+        cmocka_unit_test(a_small_gain_keeps_the_plan_in_force),
+        cmocka_unit_test(cuts_that_the_evaluator_finds_worse_are_not_taken),
+        cmocka_unit_test(a_sweep_moves_less_the_more_slack_there_is),
+        cmocka_unit_test(chunks_are_moved_with_their_places),
+        cmocka_unit_test(what_does_not_fit_together_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
