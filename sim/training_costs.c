@@ -24,6 +24,7 @@ status sim_training_costs_init(sim_training_costs *costs, const sim_training *tr
         .replicas = arena_array(memory, replicas, sizeof *made.replicas),
         .fetched = arena_array(memory, replicas, sizeof *made.fetched),
         .copies = arena_array(memory, replicas, sizeof *made.copies),
+        .differing = arena_array(memory, replicas, sizeof *made.differing),
         .seen_bytes = arena_array(memory, replicas * 3 * layers, sizeof *made.seen_bytes),
         .column_memory = arena_create(1 << 20),
         .measured_memory = {arena_create(1 << 16), arena_create(1 << 16)},
@@ -34,8 +35,8 @@ status sim_training_costs_init(sim_training_costs *costs, const sim_training *tr
     }
     *costs = made;
     if (made.replicas == NULL || made.fetched == NULL || made.copies == NULL ||
-        made.seen_bytes == NULL || made.column_memory == NULL || made.measured_memory[0] == NULL ||
-        made.measured_memory[1] == NULL ||
+        made.differing == NULL || made.seen_bytes == NULL || made.column_memory == NULL ||
+        made.measured_memory[0] == NULL || made.measured_memory[1] == NULL ||
         (training->slow_rank_count > 0 && made.rank_time_factor == NULL)) {
         return no_memory(costs, err);
     }
@@ -214,19 +215,28 @@ static bool update_speeds(sim_training_costs *costs)
 }
 
 /// Whether the numbers of a source may be others than before. What a source announces is a change
-/// of the model; where it announces none, two iterations are compared. The first of a quiet stretch
-/// is taken for new, so that models which change in every iteration are never copied.
+/// of the model; where it announces none, two iterations are compared. To compare takes a copy of
+/// the first: not of costs that change in every iteration, and of those that have kept differing
+/// only now and then.
 static status compare(sim_training_costs *costs, int replica, bool changed, bool *differs,
                       error_message *err)
 {
+    enum { PATIENCE = 4, PAUSE = 64 };
     sim_costs_copy *copy = &costs->copies[replica];
     const bal_layer_costs *layers = &costs->fetched[replica];
     const bool announces = costs->training->sources[replica].announces_changes;
-    const bool is_start = costs->iteration == 0;
     *differs = changed || (announces && !sim_costs_copy_equals(copy, layers));
-    if (!announces || !*differs) return STATUS_OK;
+    if (!announces) return STATUS_OK;
+    if (!*differs) {
+        costs->differing[replica] = 0;
+        return STATUS_OK;
+    }
     copy->is_taken = false;
-    return changed && !is_start ? STATUS_OK : sim_costs_copy_take(copy, layers, err);
+    costs->differing[replica] = changed ? 0 : costs->differing[replica] + 1;
+    const bool is_start = costs->iteration == 0;
+    const bool is_quiet =
+        !changed && (costs->differing[replica] <= PATIENCE || costs->iteration % PAUSE == 0);
+    return is_start || is_quiet ? sim_costs_copy_take(copy, layers, err) : STATUS_OK;
 }
 
 /// Asks every source for its costs of the iteration.

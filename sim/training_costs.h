@@ -32,6 +32,7 @@ typedef struct sim_training_costs {
     bal_layer_costs *fetched;  // [replica_count] scratch: as the sources give them
     sim_costs_copy *copies; // [replica_count] of sources that announce changes of the model, and do
                             // not say whether numbers differ
+    int *differing;         // [replica_count] iterations in which numbers differed unannounced
     double *rank_time_factor;  // [machine.rank_count] of the iteration, or NULL: no rank is slow
     int64_t *seen_bytes;       // [replica_count][3][layer_count] state, activations, gradients
     bool has_new_bytes;        // they are others than in the iteration before
