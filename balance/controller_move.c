@@ -47,6 +47,8 @@ static status adopt(bal_controller *controller, const bal_placed_partition *plan
 typedef struct way {
     bal_placed_partition plan;
     bal_migration migration;
+    int64_t exposed_ns;
+    bool is_blocked; // no order of the moves keeps every rank within its memory
 } way;
 
 /// Whether the cheapest of several ways is to be looked for, or a gain to be seen first.
@@ -87,28 +89,54 @@ static status find_plan(bal_controller *controller, const bal_controller_target 
     return STATUS_OK;
 }
 
+/// Orders the moves where order matters: so that memory suffices, and within the backward sweep.
+static status find_order(bal_controller *controller, const bal_profile *profile,
+                         const bal_layer_costs *layers, way *out, error_message *err)
+{
+    const bal_controller_options *options = &controller->options;
+    const bool overlaps = options->migration.overlaps && profile->rank_end_ns != NULL;
+    out->exposed_ns = out->migration.time_ns;
+    if (out->migration.layer_count == 0) return STATUS_OK;
+    if (options->machine.rank_memory_bytes == 0 && !overlaps) return STATUS_OK;
+    const bal_placed_partition before = bal_controller_placed(controller, controller->first_layer);
+    bal_migration_steps steps;
+    error_message why = {0};
+    const status ordered = bal_migration_order(&before, &out->migration, layers, &options->machine,
+                                               NULL, controller->decision_memory, &steps, &why);
+    out->is_blocked = ordered == STATUS_INFEASIBLE;
+    if (out->is_blocked) return STATUS_OK;
+    if (ordered != STATUS_OK) return error_set(err, ordered, "%s", why.message);
+    int64_t finish_ns = 0;
+    TRY(bal_migration_finish_ns(&steps, layers, &options->machine,
+                                overlaps ? profile->rank_end_ns : NULL, controller->decision_memory,
+                                &finish_ns, err));
+    if (overlaps) finish_ns -= profile->makespan_ns;
+    out->exposed_ns = finish_ns > 0 ? finish_ns : 0;
+    return STATUS_OK;
+}
+
 status bal_controller_move(bal_controller *controller, const bal_profile *profile,
                            const bal_controller_target *target, bal_decision *decision,
                            error_message *err)
 {
-    (void)profile;
     way found = {0};
     const bal_problem *problem = target->problem;
     TRY(find_plan(controller, target, &found, err));
+    TRY(find_order(controller, profile, &problem->layers, &found, err));
     const int before = controller->rank_count;
     const bool repacks = found.plan.rank_count != before ||
                          problem->microbatch_count != controller->microbatch_count;
-    const bool moves = found.migration.layer_count > 0 || repacks;
+    const bool moves = !found.is_blocked && (found.migration.layer_count > 0 || repacks);
     if (moves) TRY(adopt(controller, &found.plan, problem->microbatch_count, err));
     *decision = bal_controller_as_is(controller);
     decision->was_asked = true;
-    decision->reason = BAL_REASON_SAME;
+    decision->reason = found.is_blocked ? BAL_REASON_NO_ROOM : BAL_REASON_SAME;
     if (!moves) return STATUS_OK;
     decision->action = repacks ? BAL_ACTION_REPACK : BAL_ACTION_REBALANCE;
     decision->reason = target->reason;
     if (controller->rank_count < before) decision->reason = BAL_REASON_SHRINK;
     if (controller->rank_count > before) decision->reason = BAL_REASON_GROW;
     decision->migration = found.migration;
-    decision->migration_ns = found.migration.time_ns;
+    decision->migration_ns = found.exposed_ns;
     return STATUS_OK;
 }

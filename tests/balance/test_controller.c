@@ -334,6 +334,77 @@ static void relabelled_places_keep_layers_where_they_are(void **state)
     }
 }
 
+static void migration_hides_behind_the_backward_sweep_where_it_may(void **state)
+{
+    (void)state;
+    // Layer 2 goes from rank 1 to rank 0: 10 ns from when both have ended their last op.
+    static const struct {
+        bool overlaps;
+        int64_t rank_end_ns[RANKS];
+        int64_t exposed_ns;
+    } rows[] = {
+        {false, {1000, 990}, 10},
+        {true, {1000, 990}, 10},
+        {true, {995, 990}, 5},
+        {true, {980, 990}, 0},
+    };
+    const bal_layer_costs layers = costs_of(heavy_tail_ns);
+    for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++) {
+        bal_controller_options options = options_with("partition", "every-iteration");
+        options.migration.overlaps = rows[row].overlaps;
+        bal_controller *controller = started(&options, even_ns);
+        const bal_profile profile = {.iteration = 1,
+                                     .layers = &layers,
+                                     .rank_end_ns = rows[row].rank_end_ns,
+                                     .makespan_ns = 1000};
+        bal_decision decision;
+
+        assert_int_equal(bal_controller_observe(controller, &profile, &decision, NULL), STATUS_OK);
+
+        assert_int_equal(decision.migration.time_ns, 10);
+        assert_int_equal(decision.migration_ns, rows[row].exposed_ns);
+        bal_controller_destroy(controller);
+    }
+}
+
+static void a_plan_without_room_to_move_to_is_not_taken(void **state)
+{
+    (void)state;
+    // Two chunks on each of two ranks, from 2 | 2 | 2 | 2 to 3 | 2 | 1 | 2: layers 2 and 4 change
+    // places. Both ranks hold four layers of 10 bytes, and one must take a fifth for a while.
+    static const int64_t even[] = {6, 6, 6, 6, 6, 6, 6, 6};
+    static const int64_t uneven[] = {2, 2, 2, 3, 3, 6, 3, 3};
+    static const int64_t none[8] = {0};
+    static const int64_t bytes[] = {10, 10, 10, 10, 10, 10, 10, 10};
+    for (int64_t cap = 40; cap <= 50; cap += 10) {
+        bal_controller_options options = options_with("partition", "every-iteration");
+        options.schedule = "interleaved-1f1b";
+        options.chunk_count = 2;
+        options.layer_count = 8;
+        options.machine.rank_memory_bytes = cap;
+        bal_controller *controller = NULL;
+        bal_decision decision;
+        bal_layer_costs layers = {.layer_count = 8,
+                                  .microbatch_count = 1,
+                                  .forward_ns = even,
+                                  .backward_input_ns = none,
+                                  .backward_weight_ns = none,
+                                  .state_bytes = bytes};
+        assert_int_equal(bal_controller_create(&options, &controller, NULL), STATUS_OK);
+        assert_int_equal(bal_controller_start(controller, &layers, &decision, NULL), STATUS_OK);
+
+        layers.forward_ns = uneven;
+        const bal_profile profile = {.iteration = 1, .layers = &layers, .changed = true};
+        assert_int_equal(bal_controller_observe(controller, &profile, &decision, NULL), STATUS_OK);
+
+        assert_int_equal(decision.action, cap == 40 ? BAL_ACTION_KEEP : BAL_ACTION_REBALANCE);
+        assert_int_equal(decision.reason, cap == 40 ? BAL_REASON_NO_ROOM : BAL_REASON_PERIOD);
+        assert_int_equal(decision.plan.first_layer[1], cap == 40 ? 2 : 3);
+        assert_int_equal(decision.migration.layer_count, cap == 40 ? 0 : 2);
+        bal_controller_destroy(controller);
+    }
+}
+
 static void policies_that_predict_refuse_balancers_without_stages(void **state)
 {
     (void)state;
@@ -383,6 +454,8 @@ int main(void)
         cmocka_unit_test(a_threshold_of_nothing_still_wants_a_gain),
         cmocka_unit_test(ranks_are_released_where_few_do_and_taken_back_when_load_returns),
         cmocka_unit_test(relabelled_places_keep_layers_where_they_are),
+        cmocka_unit_test(migration_hides_behind_the_backward_sweep_where_it_may),
+        cmocka_unit_test(a_plan_without_room_to_move_to_is_not_taken),
         cmocka_unit_test(policies_that_predict_refuse_balancers_without_stages),
         cmocka_unit_test(wrong_options_are_refused),
     };
