@@ -61,7 +61,10 @@ static status allocate(bal_controller *made, error_message *err)
     const size_t stages = ranks * (size_t)made->chunk_count;
     made->memory = arena_create(1 << 16);
     made->decision_memory = arena_create(1 << 18);
-    if (made->memory == NULL || made->decision_memory == NULL) return no_memory(options, err);
+    made->trial_memory = arena_create(1 << 16);
+    if (made->memory == NULL || made->decision_memory == NULL || made->trial_memory == NULL) {
+        return no_memory(options, err);
+    }
     made->first_layer = arena_array(made->memory, stages + 1, sizeof *made->first_layer);
     made->machine_rank = arena_array(made->memory, ranks, sizeof *made->machine_rank);
     made->owner = arena_array(made->memory, layers, sizeof *made->owner);
@@ -141,6 +144,7 @@ void bal_controller_destroy(bal_controller *controller)
     if (controller == NULL) return;
     arena_destroy(controller->memory);
     arena_destroy(controller->decision_memory);
+    arena_destroy(controller->trial_memory);
     free(controller);
 }
 

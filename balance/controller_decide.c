@@ -52,6 +52,17 @@ static void fill_stage_factors(bal_controller *controller, const int64_t *rank_f
     }
 }
 
+/// The evaluator for problems of ranks with these factors, or the options' own.
+static const bal_evaluator *evaluator_at(bal_controller *controller, const int64_t *rank_factor_ppb)
+{
+    const bal_evaluator *inner = controller->options.evaluator;
+    if (inner == NULL || rank_factor_ppb == NULL) return inner;
+    controller->slowed = (bal_speed_evaluator){
+        .inner = inner, .rank_factor_ppb = rank_factor_ppb, .memory = controller->trial_memory};
+    controller->evaluator = bal_speed_evaluator_of(&controller->slowed);
+    return &controller->evaluator;
+}
+
 bal_problem bal_controller_problem(bal_controller *controller, const bal_layer_costs *layers)
 {
     const bal_controller_options *options = &controller->options;
@@ -75,7 +86,7 @@ bal_problem bal_controller_problem(bal_controller *controller, const bal_layer_c
         .current_first_layer =
             controller->is_started && !owns_freely ? controller->first_layer : NULL,
         .current_owner = controller->is_started && owns_freely ? controller->owner : NULL,
-        .evaluator = options->evaluator,
+        .evaluator = evaluator_at(controller, rank_factor_ppb),
     };
 }
 
@@ -114,6 +125,13 @@ static bool has_changed(bal_controller *controller, const bal_profile *profile,
     return bal_change_detector_observe(&controller->detector, layers);
 }
 
+/// Shadows keep means of their own and judge plans by what was measured.
+static bool has_forecast(const bal_controller *controller)
+{
+    return controller->options.information == BAL_INFORMATION_FORECAST &&
+           controller->options.policy.kind != BAL_POLICY_SHADOW;
+}
+
 /// Fills times with a profile, without the speeds of the ranks that measured it.
 static status fill_times(bal_controller *controller, const bal_layer_costs *layers,
                          error_message *err)
@@ -133,7 +151,7 @@ static status learn(bal_controller *controller, const bal_profile *profile, erro
         bal_rank_speed_observe(&controller->speed, &controller->times, controller->rank_of_layer);
     }
     TRY(fill_times(controller, profile->layers, err));
-    if (controller->options.information == BAL_INFORMATION_FORECAST) {
+    if (has_forecast(controller)) {
         bal_forecast_observe(&controller->forecast, &controller->times);
     }
     return STATUS_OK;
@@ -148,14 +166,13 @@ static status look(bal_controller *controller, const bal_profile *profile, bal_l
     const bool looks_ahead = information == BAL_INFORMATION_FORESIGHT && profile->next != NULL;
     const bal_layer_costs *seen = looks_ahead ? profile->next : profile->layers;
     if (looks_ahead) TRY(fill_times(controller, seen, err));
-    if (information == BAL_INFORMATION_FORECAST) {
+    if (has_forecast(controller)) {
         bal_forecast_fill(&controller->forecast, &controller->times, &controller->times);
     }
     bal_layer_sums_fill(&controller->sums, &controller->times);
     // An evaluator plays every microbatch as it was seen; all others weigh means, and those are at
     // hand.
-    const bool plays = controller->options.balancer->evaluates &&
-                       information != BAL_INFORMATION_FORECAST &&
+    const bool plays = controller->options.balancer->evaluates && !has_forecast(controller) &&
                        bal_controller_rank_factors(controller) == NULL;
     *layers = plays ? *seen : bal_layer_times_costs(&controller->times, seen);
     return STATUS_OK;

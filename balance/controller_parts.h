@@ -9,6 +9,7 @@
 #include "balance/rank_speed.h"
 #include "balance/schedule.h"
 #include "balance/shadow.h"
+#include "balance/speed_evaluator.h"
 #include "base/arena.h"
 
 struct bal_controller {
@@ -17,12 +18,15 @@ struct bal_controller {
     int chunk_count;
     arena *memory;          // of the controller
     arena *decision_memory; // of one call
+    arena *trial_memory;    // of one call of the evaluator
     bal_change_detector detector;
-    bal_forecast forecast; // in use with BAL_INFORMATION_FORECAST
-    bal_rank_speed speed;  // in use where it is to be estimated
-    bal_shadow shadow;     // in use with BAL_POLICY_SHADOW
-    bal_layer_times times; // of the loads that a decision looks at
-    bal_layer_sums sums;   // of times
+    bal_forecast forecast;      // in use with BAL_INFORMATION_FORECAST
+    bal_rank_speed speed;       // in use where it is to be estimated
+    bal_speed_evaluator slowed; // context of evaluator
+    bal_evaluator evaluator;    // the options' own at the speeds of the ranks
+    bal_shadow shadow;          // in use with BAL_POLICY_SHADOW
+    bal_layer_times times;      // of the loads that a decision looks at
+    bal_layer_sums sums;        // of times
     bool is_started;
 
     int rank_count;            // places of the plan in force

@@ -44,6 +44,7 @@ bool bal_policy_asks(bal_policy policy, int iteration, bool changed);
 typedef enum bal_information {
     BAL_INFORMATION_PROFILE,   ///< those of the iteration that has just ended
     BAL_INFORMATION_FORECAST,  ///< forecast for the next iteration from all that were seen
+                               ///< (balance/forecast.h); shadow: as profile, it has its own means
     BAL_INFORMATION_FORESIGHT, ///< those of the next iteration: what no run can know
     BAL_INFORMATION_COUNT
 } bal_information;
