@@ -24,7 +24,7 @@ typedef struct sparse_state {
     int buckets;
     int tile;
     int sequence_length;
-    double *skew;                          // [end - first]
+    double *popularity;                    // [end - first][MODEL_HASH_POPULARITIES] of buckets
     double kernel_ratio[MODEL_PASS_COUNT]; // the sparse kernel keeping all over the base's core
     double least_kept[MODEL_PASS_COUNT];   // what reading and writing vectors takes of it
     double *kept;                          // [layer_count][column_count] published
@@ -32,6 +32,11 @@ typedef struct sparse_state {
     double *activation;                    // [layer_count]
     int64_t *added_ns[MODEL_PASS_COUNT];   // [layer_count][column_count]
 } sparse_state;
+
+static status out_of_memory(error_message *err)
+{
+    return error_set(err, STATUS_NO_MEMORY, "out of memory for dynamism 'sparse-attention'");
+}
 
 static status read_given(const model_case_setup *setup, sparse_state *sparse, error_message *err)
 {
@@ -89,6 +94,10 @@ static status read_hashing(const model_case_setup *setup, sparse_state *sparse, 
     double skew = 0.5;
     double spread = 1;
     TRY(check_hashable(setup, sparse, err));
+    const size_t blocks = (size_t)(sparse->end - sparse->first);
+    sparse->popularity =
+        arena_array(setup->memory, blocks * MODEL_HASH_POPULARITIES, sizeof(double));
+    if (sparse->popularity == NULL) return out_of_memory(err);
     sparse->buckets = 16;
     sparse->tile = 128;
     TRY(model_parameter_int(parameters, "buckets", 1, MODEL_HASH_BUCKETS_MAX, released,
@@ -105,7 +114,9 @@ static status read_hashing(const model_case_setup *setup, sparse_state *sparse, 
                                &spread, err));
     for (int block = 0; block < sparse->end - sparse->first; block++) {
         rng random = model_case_stream(setup->seed, STREAM_SKEW, block, 0, 0);
-        sparse->skew[block] = skew * (1 + spread * (2 * rng_unit(&random) - 1));
+        const double own = skew * (1 + spread * (2 * rng_unit(&random) - 1));
+        model_hash_popularities(&random, own,
+                                sparse->popularity + (size_t)block * MODEL_HASH_POPULARITIES);
     }
     return STATUS_OK;
 }
@@ -224,16 +235,12 @@ static status carve(const model_case_setup *setup, sparse_state *sparse, error_m
 {
     const size_t layers = (size_t)setup->layer_count;
     const size_t cells = layers * (size_t)sparse->column_count;
-    TRY(model_case_ones(setup->memory, (size_t)(sparse->end - sparse->first), &sparse->skew, err));
     TRY(model_case_ones(setup->memory, cells, &sparse->kept, err));
     TRY(model_case_ones(setup->memory, layers, &sparse->activation, err));
     for (int pass = 0; pass < MODEL_PASS_BACKWARD_WEIGHT; pass++) {
         TRY(model_case_ones(setup->memory, cells, &sparse->core[pass], err));
         sparse->added_ns[pass] = arena_array(setup->memory, cells, sizeof(int64_t));
-        if (sparse->added_ns[pass] == NULL) {
-            return error_set(err, STATUS_NO_MEMORY,
-                             "out of memory for dynamism 'sparse-attention'");
-        }
+        if (sparse->added_ns[pass] == NULL) return out_of_memory(err);
     }
     return STATUS_OK;
 }
@@ -243,9 +250,7 @@ static status sparse_open(const model_case_setup *setup, model_case_instance *in
 {
     const model_dynamism_base *base = setup->base;
     sparse_state *sparse = arena_array(setup->memory, 1, sizeof *sparse);
-    if (sparse == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for dynamism 'sparse-attention'");
-    }
+    if (sparse == NULL) return out_of_memory(err);
     bool per_microbatch = false;
     sparse->seed = setup->seed;
     sparse->layer_count = setup->layer_count;
@@ -276,7 +281,8 @@ static double draw_kept(const sparse_state *sparse, int block, rng *random)
         return varied < 0 ? 0 : varied > 1 ? 1 : varied;
     }
     int tokens[MODEL_HASH_BUCKETS_MAX];
-    model_hash_draw(random, sparse->skew[block], sparse->buckets, sparse->sequence_length, tokens);
+    const double *popularity = sparse->popularity + (size_t)block * MODEL_HASH_POPULARITIES;
+    model_hash_draw(random, popularity, sparse->buckets, sparse->sequence_length, tokens);
     return model_hash_kept_share(tokens, sparse->buckets, sparse->sequence_length, sparse->tile);
 }
 

@@ -6,21 +6,30 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-void model_hash_draw(rng *random, double skew, int bucket_count, int sequence_length, int *tokens)
+void model_hash_popularities(rng *random, double skew, double *popularity)
 {
-    assert(bucket_count >= 1 && bucket_count <= MODEL_HASH_BUCKETS_MAX);
-    double popularity[MODEL_HASH_BUCKETS_MAX];
-    double sum = 0;
-    for (int bucket = 0; bucket < bucket_count; bucket++) {
-        popularity[bucket] = model_portable_exp(skew * model_draw_normal(random));
-        sum += popularity[bucket];
+    for (int level = 0; level < MODEL_HASH_POPULARITIES; level++) {
+        popularity[level] = model_portable_exp(skew * model_draw_normal(random));
     }
-    double upto = 0;
+}
+
+void model_hash_draw(rng *random, const double *popularity, int bucket_count, int sequence_length,
+                     int *tokens)
+{
+    enum { PICK_BITS = 10, PICKS_PER_WORD = 64 / PICK_BITS };
+    _Static_assert(MODEL_HASH_POPULARITIES == 1 << PICK_BITS, "a pick is a number of so many bits");
+    assert(bucket_count >= 1 && bucket_count <= MODEL_HASH_BUCKETS_MAX);
+    double upto[MODEL_HASH_BUCKETS_MAX];
+    double sum = 0;
+    uint64_t bits = 0;
+    for (int bucket = 0; bucket < bucket_count; bucket++) {
+        bits = bucket % PICKS_PER_WORD == 0 ? rng_next(random) : bits >> PICK_BITS;
+        sum += popularity[bits & (MODEL_HASH_POPULARITIES - 1)];
+        upto[bucket] = sum;
+    }
     int given = 0;
     for (int bucket = 0; bucket < bucket_count; bucket++) {
-        upto += popularity[bucket];
-        const int end = bucket == bucket_count - 1 ? sequence_length
-                                                   : (int)(sequence_length * (upto / sum) + 0.5);
+        const int end = (int)(sequence_length * (upto[bucket] / sum) + 0.5);
         tokens[bucket] = end - given;
         given = end;
     }

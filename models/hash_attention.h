@@ -4,16 +4,21 @@
 
 #include "base/rng.h"
 
-enum { MODEL_HASH_BUCKETS_MAX = 256 };
+enum { MODEL_HASH_BUCKETS_MAX = 256, MODEL_HASH_POPULARITIES = 1024 };
 
-/// Tokens of a sequence in every bucket.
+/// Popularities for buckets to take theirs from. Their logarithms are normal with deviation skew: 0
+/// makes all alike.
 ///
-/// The logarithm of a bucket's popularity is normal with this standard deviation: 0 makes all
-/// alike.
+/// @param skew       in [0, 10]
+/// @param popularity [MODEL_HASH_POPULARITIES] out
+void model_hash_popularities(rng *random, double skew, double *popularity);
+
+/// Tokens of a sequence in every bucket, in proportion to popularities that each bucket draws.
 ///
-/// @param skew   in [0, 10]
-/// @param tokens [bucket_count] out: they sum to sequence_length
-void model_hash_draw(rng *random, double skew, int bucket_count, int sequence_length, int *tokens);
+/// @param popularity [MODEL_HASH_POPULARITIES] > 0
+/// @param tokens     [bucket_count] out: they sum to sequence_length
+void model_hash_draw(rng *random, const double *popularity, int bucket_count, int sequence_length,
+                     int *tokens);
 
 /// Share of dense causal attention's tiles that the kernel computes, in (0, 1]; a kernel that would
 /// read more than dense attention does counts as that.

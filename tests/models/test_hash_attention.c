@@ -80,6 +80,7 @@ static void counts_agree_with_the_kernels_loops(void **state)
     enum { LENGTH_MAX = 300 };
     const uint64_t seed = 17;
     rng random = rng_init(seed, 0);
+    double popularity[MODEL_HASH_POPULARITIES];
     for (int round = 0; round < 500; round++) {
         const int buckets = (int)rng_between(&random, 1, 12);
         const int length = (int)rng_between(&random, 1, LENGTH_MAX);
@@ -87,7 +88,8 @@ static void counts_agree_with_the_kernels_loops(void **state)
         int tokens[12];
         int hash[LENGTH_MAX];
         double place[LENGTH_MAX];
-        model_hash_draw(&random, rng_unit(&random) * 2, buckets, length, tokens);
+        model_hash_popularities(&random, rng_unit(&random) * 2, popularity);
+        model_hash_draw(&random, popularity, buckets, length, tokens);
         int token = 0;
         for (int bucket = 0; bucket < buckets; bucket++) {
             for (int rank = 0; rank < tokens[bucket]; rank++) {
@@ -108,19 +110,22 @@ static void draws_share_out_all_tokens_and_skew_makes_them_uneven(void **state)
 {
     (void)state;
     int even[16];
+    double popularity[MODEL_HASH_POPULARITIES];
     rng random = rng_init(2, 0);
-    model_hash_draw(&random, 0, 16, 2048, even);
+    model_hash_popularities(&random, 0, popularity);
+    model_hash_draw(&random, popularity, 16, 2048, even);
     for (int bucket = 0; bucket < 16; bucket++) {
         assert_int_equal(even[bucket], 128);
     }
     double before = 0;
     for (int skew = 0; skew <= 4; skew++) {
         double largest = 0;
+        model_hash_popularities(&random, skew / 2.0, popularity);
         for (int draw = 0; draw < 200; draw++) {
             int tokens[16];
             int sum = 0;
             int most = 0;
-            model_hash_draw(&random, skew / 2.0, 16, 2048, tokens);
+            model_hash_draw(&random, popularity, 16, 2048, tokens);
             for (int bucket = 0; bucket < 16; bucket++) {
                 assert_true(tokens[bucket] >= 0);
                 sum += tokens[bucket];
