@@ -534,13 +534,15 @@ static status ask_base(model_dynamism *dynamism, int iteration, bal_layer_costs 
 
 /// What is held is used again where neither base nor case has changed: foresight asks every
 /// iteration twice, and most cases change in few iterations.
-static status costs_at(void *context, int iteration, bal_layer_costs *costs, bool *changed,
+static status costs_at(void *context, int asked, bal_layer_costs *costs, bool *changed,
                        error_message *err)
 {
     replica_costs *replica = context;
     model_dynamism *dynamism = replica->owner;
     bal_layer_costs base;
-    assert(iteration >= 0);
+    assert(asked >= 0);
+    const int last = dynamism->base.iteration_count - 1;
+    const int iteration = asked < last ? asked : last; // behind the training its end holds
     TRY(ask_base(dynamism, iteration, &base, err));
     const bool is_first = replica->iteration < 0;
     const bool has_same_base = !is_first && replica->base_version == dynamism->base_version;
@@ -558,8 +560,8 @@ static status costs_at(void *context, int iteration, bal_layer_costs *costs, boo
     replica->iteration = iteration;
     replica->base_version = dynamism->base_version;
     *costs = replica->layers;
-    *changed =
-        is_first || replica->changed || (dynamism->base.source.announces_changes && !has_same_base);
+    *changed = is_first || (replica->changed && asked <= last) ||
+               (dynamism->base.source.announces_changes && !has_same_base);
     return STATUS_OK;
 }
 

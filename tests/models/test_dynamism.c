@@ -145,6 +145,24 @@ static void what_does_not_change_is_announced_once(void **state)
     assert_true(changed);
 }
 
+static void behind_the_training_its_end_holds(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    bool changed = false;
+    fixture->base.iteration_count = 10;
+    model_dynamism *mod = fixture_open(fixture, "{'case':'mod','predictor_error_ratio':0.2}");
+
+    const bal_layer_costs last = fixture_costs(mod, 0, 9, &changed);
+    assert_true(changed);
+    const uint64_t end = fixture_hash_costs(FILE_HASH_START, &last);
+    const bal_layer_costs behind = fixture_costs(mod, 0, 10, &changed);
+    assert_false(changed);
+    assert_true(end == fixture_hash_costs(FILE_HASH_START, &behind));
+    const bal_layer_costs far = fixture_costs(mod, 0, 2000000000, &changed);
+    assert_false(changed);
+    assert_true(end == fixture_hash_costs(FILE_HASH_START, &far));
+}
+
 static void every_parameter_is_listed_with_its_origin(void **state)
 {
     dynamism_fixture *fixture = *state;
@@ -341,6 +359,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_same_seed_gives_the_same_bytes_everywhere,
                                         fixture_prepare, fixture_clean),
         cmocka_unit_test_setup_teardown(what_does_not_change_is_announced_once, fixture_prepare,
+                                        fixture_clean),
+        cmocka_unit_test_setup_teardown(behind_the_training_its_end_holds, fixture_prepare,
                                         fixture_clean),
         cmocka_unit_test_setup_teardown(every_parameter_is_listed_with_its_origin, fixture_prepare,
                                         fixture_clean),

@@ -138,6 +138,7 @@ static void confidence_grows_at_intervals(void **state)
 static void variation_makes_microbatches_and_replicas_differ(void **state)
 {
     dynamism_fixture *fixture = *state;
+    fixture->base.iteration_count = 10000;
     bool changed = false;
     double sum = 0;
     enum { ITERATIONS = 2000 };

@@ -161,6 +161,7 @@ static void changes_are_announced_where_sparsity_changes(void **state)
 static void published_defaults_are_listed(void **state)
 {
     dynamism_fixture *fixture = *state;
+    fixture->base.iteration_count = 10000;
     model_dynamism *pruning = fixture_open(fixture, "{'case':'pruning'}");
     model_dynamism *released = fixture_open(fixture, "{'case':'pruning','schedule':'released'}");
     bool changed = false;

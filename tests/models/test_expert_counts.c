@@ -2,6 +2,7 @@
 /// file and line.
 #include "base/file.h"
 #include "models/expert_counts.h"
+#include "models/line_reader.h"
 #include "tests/assert_close.h"
 
 #include <stdio.h>
@@ -259,6 +260,29 @@ static void ranks_that_do_not_go_together_are_refused(void **state)
                      STATUS_IO);
 }
 
+static void bytes_that_are_no_text_are_refused(void **state)
+{
+    static const char zero[] = HEADER "4,1,0,\0,2\n";
+    model_expert_counts counts;
+    error_message err = {0};
+    assert_int_equal(
+        model_expert_counts_csv_bytes("f", zero, sizeof zero - 1, &shape, *state, &counts, &err),
+        STATUS_FORMAT);
+    assert_string_equal(err.message, "f:2: a byte 0 in a text file");
+
+    const size_t length = (size_t)MODEL_LINE_BYTES_MAX + 1;
+    char *endless = malloc(length);
+    assert_non_null(endless);
+    memset(endless, '7', length);
+    assert_int_equal(
+        model_expert_counts_csv_bytes("f", endless, length, &shape, *state, &counts, &err),
+        STATUS_FORMAT);
+    assert_string_equal(err.message, "f:1: a line is longer than 67108864 bytes");
+    free(endless);
+    assert_int_equal(model_expert_counts_read_csv(P_tmpdir, &shape, *state, &counts, &err),
+                     STATUS_IO); // a folder
+}
+
 static void too_many_counts_are_refused(void **state)
 {
     const bool moe = true;
@@ -287,6 +311,7 @@ int main(void)
         CASE(repetitions_of_recomputation_are_dropped),
         CASE(what_is_wrong_in_lines_of_megatron_is_named),
         CASE(ranks_that_do_not_go_together_are_refused),
+        CASE(bytes_that_are_no_text_are_refused),
         CASE(too_many_counts_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
