@@ -84,6 +84,7 @@ status ana_setup_open_dynamism(ana_setup *setup, arena *memory, error_message *e
         .shape = has_model ? &setup->model_costs.shape : NULL,
         .hardware = setup->hardware_is_named ? &setup->hardware : NULL,
         .parallel = study->parallel,
+        .path = study->path,
         .iteration_count = setup->iteration_count,
         .microbatch_count = setup->microbatch_count,
         .transformer_first = setup->embedding,

@@ -1,5 +1,7 @@
 #include "analysis/study_reading.h"
 
+#include "base/file.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -100,20 +102,6 @@ status ana_read_choice(const ana_reading *reading, json_value object, const char
     return json_error(member, STATUS_FORMAT, reading->err, "'%.40s' is not one of %s", text, known);
 }
 
-/// A path in the file, made relative to the file's folder. NULL if out of memory.
-static const char *path_beside(const ana_reading *reading, const char *path)
-{
-    const char *slash = strrchr(reading->study->path, '/');
-    if (path[0] == '/' || slash == NULL || strcmp(reading->study->path, "-") == 0) return path;
-    const size_t folder = (size_t)(slash + 1 - reading->study->path);
-    char *joined = arena_array(reading->memory, folder + strlen(path) + 1, 1);
-    if (joined == NULL) return NULL;
-    memcpy(joined, reading->study->path, folder);
-    memcpy(joined + folder, path, strlen(path) + 1);
-    return joined;
-}
-
-/// @param shipped files that can be meant by their names, or NULL: there are none
 status ana_read_path(const ana_reading *reading, json_value value, const embedded_file *shipped,
                      const char **path)
 {
@@ -121,7 +109,7 @@ status ana_read_path(const ana_reading *reading, json_value value, const embedde
     TRY(json_string(value, &text, reading->err));
     const bool is_word = strchr(text, '/') == NULL && strchr(text, '.') == NULL;
     const bool is_name = shipped != NULL && (is_word || embedded_find(shipped, text) != NULL);
-    *path = is_name ? text : path_beside(reading, text);
+    *path = is_name ? text : file_path_beside(reading->study->path, text, reading->memory);
     return *path != NULL ? STATUS_OK : error_set(reading->err, STATUS_NO_MEMORY, "out of memory");
 }
 

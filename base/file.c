@@ -124,3 +124,15 @@ status file_hash_path(const char *path, int64_t *bytes, uint64_t *hash, error_me
     *bytes = total;
     return STATUS_OK;
 }
+
+const char *file_path_beside(const char *file, const char *path, arena *memory)
+{
+    const char *slash = file != NULL ? strrchr(file, '/') : NULL;
+    if (path[0] == '/' || slash == NULL) return path;
+    const size_t folder = (size_t)(slash + 1 - file);
+    char *joined = arena_array(memory, folder + strlen(path) + 1, 1);
+    if (joined == NULL) return NULL;
+    memcpy(joined, file, folder);
+    memcpy(joined + folder, path, strlen(path) + 1);
+    return joined;
+}

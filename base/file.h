@@ -1,6 +1,7 @@
 /// Whole files in, whole files out.
 #pragma once
 
+#include "base/arena.h"
 #include "base/status.h"
 
 #include <stddef.h>
@@ -26,3 +27,9 @@ uint64_t file_hash(uint64_t hash, const void *bytes, size_t length);
 
 /// Size and FNV-1a of the content of path.
 status file_hash_path(const char *path, int64_t *bytes, uint64_t *hash, error_message *err);
+
+/// A path that a file names: one that is not absolute is meant from that file's folder.
+///
+/// @param file the file that names it; "-" or NULL: from the working directory
+/// @return path itself, or carved from memory; NULL if out of memory
+const char *file_path_beside(const char *file, const char *path, arena *memory);

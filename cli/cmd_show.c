@@ -373,7 +373,7 @@ static status check_options(const cli_arguments *arguments, int views, bool imba
                             error_message *err)
 {
     static const char *const of_views[] = {"--trace", "--iterations"};
-    static const char *const of_imbalance[] = {"--stages", "--row", "--run"};
+    static const char *const of_imbalance[] = {"--stages", "--row", "--run", "--experts"};
     if (views > 1) {
         return error_set(err, STATUS_INVALID,
                          "dynmo show: one of --loads, --timeline and --imbalance, not several");
@@ -384,7 +384,7 @@ static status check_options(const cli_arguments *arguments, int views, bool imba
                          "dynmo show: %s needs --loads, --timeline or --imbalance",
                          of_views[option]);
     }
-    for (int option = 0; option < 3 && !imbalance; option++) {
+    for (int option = 0; option < 4 && !imbalance; option++) {
         if (!cli_has(arguments, of_imbalance[option])) continue;
         return error_set(err, STATUS_INVALID, "dynmo show: %s needs --imbalance",
                          of_imbalance[option]);
@@ -424,7 +424,7 @@ static status run(const cli_arguments *arguments, error_message *err)
 const cli_command cli_command_show = {
     .name = "show",
     .synopsis = "FILE [--loads|--timeline|--imbalance [--trace NAME] [--iterations A:B] [--stages "
-                "P|--row LABEL [--run NAME]]] [--json]",
+                "P|--row LABEL [--run NAME]] [--experts FILE]] [--json]",
     .summary = "shows what is in a store, and how uneven loads are",
     .description =
         "Lists the traces and runs of a store with their status, or, with --loads, what the layers "
@@ -450,6 +450,12 @@ const cli_command cli_command_show = {
             {.name = "--stages",
              .argument = "P",
              .help = "Workers of the even split. A study has its own number."},
+            {.name = "--experts",
+             .argument = "FILE",
+             .help = "Tokens per expert that were counted, in place of those that the study's case "
+                     "draws: a CSV, or Megatron-LM's tokens_per_expert .jsonl of each rank that "
+                     "shares experts, one option each.",
+             .may_repeat = true},
             {.name = "--row",
              .argument = "LABEL",
              .help = "The row of a recorded run whose ranks are shown."},

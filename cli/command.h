@@ -23,6 +23,7 @@ typedef struct cli_command {
     const char *synopsis;                // what stands behind the name
     const char *summary;                 // one line
     const char *description;             // paragraphs separated by an empty line
+    const char *details;                 // more of them, or NULL: C limits how long a text may be
     cli_option options[CLI_OPTIONS_MAX]; // ends at name == NULL; --help is everybody's
     int operand_min;
     int operand_max;

@@ -62,6 +62,10 @@ void cli_help_command(const cli_command *command, text_buffer *out)
     text_format(out, "usage: dynmo %s%s%s\n\n", command->name, blank, command->synopsis);
     append_wrapped(out, command->description, 0);
     text_append(out, "\n");
+    if (command->details != NULL) {
+        append_wrapped(out, command->details, 0);
+        text_append(out, "\n");
+    }
     for (const cli_option *option = command->options; option->name != NULL; option++) {
         char letter[5] = "";
         if (option->letter != 0) {
@@ -107,6 +111,10 @@ static void append_manual_command(text_buffer *out, const cli_command *command)
     append_mdoc(out, command->synopsis);
     text_append(out, "\n.Pp\n");
     append_mdoc(out, command->description);
+    if (command->details != NULL) {
+        text_append(out, "\n.Pp\n");
+        append_mdoc(out, command->details);
+    }
     text_append(out, "\n.Bl -tag -width Ds\n");
     for (const cli_option *option = command->options; option->name != NULL; option++) {
         text_append(out, ".It ");

@@ -1,16 +1,22 @@
 #include "cli/show_imbalance.h"
 
 #include "analysis/imbalance.h"
+#include "base/file.h"
+#include "base/json.h"
 #include "cli/iteration_range.h"
 #include "cli/output.h"
 #include "traces/catalog.h"
 #include "traces/reader.h"
 #include "traces/writer.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+enum { STUDY_BYTES_MAX = 16 << 20 };
 
 /// What one call works with: imbalances are added until the range ends.
 typedef struct shown {
@@ -129,12 +135,68 @@ static status add_setup(shown *show, const ana_setup *setup, error_message *err)
                       stages);
 }
 
+/// A file given on the command line, as a JSON text that does not depend on the study's folder.
+static status append_path(const char *path, text_buffer *json, error_message *err)
+{
+    char *absolute = realpath(path, NULL);
+    if (absolute == NULL) return error_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
+    json_writer writer = json_writer_init(json);
+    json_write_string(&writer, absolute);
+    free(absolute);
+    return STATUS_OK;
+}
+
+/// Puts the files of --experts in the place of what the study's case draws: one CSV, or Megatron's
+/// files of the expert ranks of one pipeline stage that has all layers.
+static status append_counts(const shown *show, text_buffer *json, error_message *err)
+{
+    const char *path = cli_value(show->arguments, "--experts");
+    const size_t length = strlen(path);
+    const bool is_megatron = length > 6 && strcmp(path + length - 6, ".jsonl") == 0;
+    text_append(json, "{\"dynamism.counts\":");
+    if (is_megatron) text_append(json, "{\"megatron\":[{\"first_layer\":0,\"files\":[");
+    for (int file = 0; path != NULL; file++) {
+        if (file > 0 && !is_megatron) {
+            return error_set(err, STATUS_INVALID, "--experts: one CSV file holds all experts");
+        }
+        if (file > 0) text_append(json, ",");
+        TRY(append_path(path, json, err));
+        path = cli_value_at(show->arguments, "--experts", file + 1);
+    }
+    text_append(json, is_megatron ? "]}]}}" : "}");
+    return json->failed ? error_set(err, STATUS_NO_MEMORY, "out of memory") : STATUS_OK;
+}
+
+/// Opens the study with other counts of tokens.
+static status open_counted(const shown *show, ana_study *study, error_message *err)
+{
+    const char *path = cli_operand(show->arguments, 0);
+    text_buffer changes = {0};
+    text_buffer changed = {0};
+    char *bytes = NULL;
+    size_t length = 0;
+    status result = append_counts(show, &changes, err);
+    if (result == STATUS_OK) result = file_read(path, STUDY_BYTES_MAX, &bytes, &length, err);
+    if (result == STATUS_OK) result = json_change(path, bytes, changes.bytes, &changed, err);
+    if (result == STATUS_OK) {
+        result = ana_study_open_text(path, changed.bytes, show->memory, study, err);
+    }
+    free(bytes);
+    text_free(&changes);
+    text_free(&changed);
+    return result;
+}
+
 static status add_study(shown *show, error_message *err)
 {
     ana_study study;
     ana_setup setup;
-    TRY(ana_study_open(cli_operand(show->arguments, 0), cli_value(show->arguments, "--trace"), NULL,
-                       NULL, show->memory, &study, err));
+    if (cli_has(show->arguments, "--experts")) {
+        TRY(open_counted(show, &study, err));
+    } else {
+        TRY(ana_study_open(cli_operand(show->arguments, 0), NULL, NULL, NULL, show->memory, &study,
+                           err));
+    }
     status result = ana_setup_open(&study, show->memory, &setup, err);
     if (result == STATUS_OK) {
         result = add_setup(show, &setup, err);
@@ -258,17 +320,32 @@ static void write_json(const shown *show, text_buffer *out)
     text_append(out, "\n");
 }
 
+/// Refuses what only the other kind of file has.
+static status check_kind(const cli_arguments *arguments, bool is_study, error_message *err)
+{
+    static const char *const of_stores[] = {"--trace", "--row", "--run"};
+    if (!is_study && cli_has(arguments, "--experts")) {
+        return error_set(
+            err, STATUS_INVALID,
+            "dynmo show: --experts needs a study, whose model says how many there are");
+    }
+    for (int option = 0; option < 3 && is_study; option++) {
+        if (!cli_has(arguments, of_stores[option])) continue;
+        return error_set(err, STATUS_INVALID, "dynmo show: %s needs a store, not a study",
+                         of_stores[option]);
+    }
+    return STATUS_OK;
+}
+
 static status show_into(shown *show, text_buffer *out, error_message *err)
 {
     const char *range = cli_value(show->arguments, "--iterations");
     const char *path = cli_operand(show->arguments, 0);
     const size_t length = strlen(path);
     if (range != NULL) TRY(cli_iteration_range(range, &show->first, &show->last, err));
-    if (length > 5 && strcmp(path + length - 5, ".json") == 0) {
-        TRY(add_study(show, err));
-    } else {
-        TRY(add_store(show, err));
-    }
+    const bool is_study = length > 5 && strcmp(path + length - 5, ".json") == 0;
+    TRY(check_kind(show->arguments, is_study, err));
+    TRY(is_study ? add_study(show, err) : add_store(show, err));
     if (cli_has(show->arguments, "--json")) {
         write_json(show, out);
     } else {

@@ -34,6 +34,8 @@ typedef struct model_dynamism_base {
     const model_shape *shape;         // with config
     const model_hardware *hardware;   // rates and links; NULL: a trace without hardware
     model_parallel parallel;
+    const char *path;      // of the file that the object is in: paths in it are meant from there;
+                           // NULL: from the working directory
     int iteration_count;   // of the training, >= 1
     int microbatch_count;  // M, >= 1
     int transformer_first; // layers that are neither embedding nor head are

@@ -1,5 +1,6 @@
 /// Mixture of experts: under expert parallelism a layer waits for the rank whose experts have most
 /// tokens.
+#include "base/file.h"
 #include "models/dynamism_case.h"
 #include "models/expert_load.h"
 #include "models/saturating.h"
@@ -268,9 +269,19 @@ static status find_links(const model_case_setup *setup, model_expert_load *moe, 
                                 moe->group.node_rank_count);
 }
 
+/// A path in the object, meant from the folder of its file.
+static status read_path(const model_case_setup *setup, json_value value, const char **path,
+                        error_message *err)
+{
+    const char *text = NULL;
+    TRY(json_string(value, &text, err));
+    *path = file_path_beside(setup->base->path, text, setup->memory);
+    return *path != NULL ? STATUS_OK : out_of_memory(err);
+}
+
 /// The files of one pipeline stage: {"first_layer":n,"files":["rank0.jsonl",...]}.
-static status read_count_stage(json_value object, arena *memory, model_count_stage *stage,
-                               error_message *err)
+static status read_count_stage(const model_case_setup *setup, json_value object,
+                               model_count_stage *stage, error_message *err)
 {
     static const char *const stage_keys[] = {"first_layer", "files"};
     TRY(json_check_keys(object, stage_keys, 2, err));
@@ -282,11 +293,11 @@ static status read_count_stage(json_value object, arena *memory, model_count_sta
         return json_error(files, STATUS_FORMAT, err, "not an array of 1 to %d files",
                           MODEL_COUNT_FILES_MAX);
     }
-    const char **paths = arena_array(memory, (size_t)stage->path_count, sizeof *paths);
+    const char **paths = arena_array(setup->memory, (size_t)stage->path_count, sizeof *paths);
     if (paths == NULL) return out_of_memory(err);
     json_value file = json_element(files, 0);
     for (int path = 0; path < stage->path_count; path++) {
-        TRY(json_string(file, &paths[path], err));
+        TRY(read_path(setup, file, &paths[path], err));
         file = json_next(file);
     }
     stage->paths = paths;
@@ -310,7 +321,7 @@ static status read_megatron(const model_case_setup *setup, json_value object,
     if (stages == NULL) return out_of_memory(err);
     json_value element = json_element(array, 0);
     for (int stage = 0; stage < count; stage++) {
-        TRY(read_count_stage(element, setup->memory, &stages[stage], err));
+        TRY(read_count_stage(setup, element, &stages[stage], err));
         element = json_next(element);
     }
     return model_expert_counts_read_megatron(stages, count, shape, setup->memory, counts, err);
@@ -343,7 +354,7 @@ static status read_counts(const model_case_setup *setup, model_expert_load *moe,
     };
     if (json_is_string(member)) {
         const char *path = NULL;
-        TRY(json_string(member, &path, err));
+        TRY(read_path(setup, member, &path, err));
         TRY(model_expert_counts_read_csv(path, &shape, setup->memory, &moe->recorded, err));
     } else {
         TRY(read_megatron(setup, member, &shape, &moe->recorded, err));

@@ -101,6 +101,29 @@ prints "imbalance of 'even', workers as they worked in an iteration
        1     90.0 us
 C: sum of the layers' c_l. L_j: load of worker j. dL: (max - min) / mean, as the DynMo paper has it." \
     show s.db --imbalance --row even --iterations 5
+# Over experts: one layer gives one of its 8 experts twice the mean and another none.
+mkdir -p sub
+printf '{"schema":"dynmo-study/1","name":"experts","model":"mixtral-8x7b","hardware":"h100-sxm","pipeline":{"stages":2},"training":{"iterations":3,"microbatches":2,"layers":2},"dynamism":{"case":"moe"},"balancing":[{"balancer":"even"}]}' >sub/moe.json
+printf 'iteration,layer,microbatch,expert_0,expert_1,expert_2,expert_3,expert_4,expert_5,expert_6,expert_7\n0,0,0,512,512,512,512,512,512,512,512\n0,1,0,1024,0,512,512,512,512,512,512\n' >counts.csv
+printf '{"iter":0,"block":"decoder","layer":0,"tpe":[[512,512,512,512,512,512,512,512],[512,512,512,512,512,512,512,512]]}\n{"iter":0,"block":"decoder","layer":1,"tpe":[[1024,0,512,512,512,512,512,512],[1024,0,512,512,512,512,512,512]]}\n' >rank0.jsonl
+"$dynmo" show sub/moe.json --imbalance --experts counts.csv --json --iterations 0 >csv.json || fail 'counts in a CSV'
+grep -q '"experts":{"load_spread_ratio_mean":1,"load_spread_ratio_max":2,"load_spread_ratio":\[null,0,2,null\]}' csv.json ||
+    fail 'dL over experts'
+"$dynmo" show sub/moe.json --imbalance --experts rank0.jsonl --json --iterations 0 | cmp -s - csv.json ||
+    fail "Megatron's counts are others"
+cp counts.csv sub/own.csv # a path in a study is meant from the study's folder
+sed 's/"case":"moe"/"case":"moe","counts":"own.csv"/' sub/moe.json >sub/own.json
+"$dynmo" show sub/own.json --imbalance --json --iterations 0 | cmp -s - csv.json ||
+    fail 'counts that the study names'
+"$dynmo" show sub/moe.json --imbalance --iterations 2 | grep -q 'dL of its experts' || fail 'experts of one iteration'
+refuse 1 'none.csv: No such file or directory' show sub/moe.json --imbalance --experts none.csv
+refuse 2 'dynmo show: --experts needs a study, whose model says how many there are' \
+    show s.db --imbalance --experts counts.csv --stages 2
+refuse 2 '--experts: one CSV file holds all experts' \
+    show sub/moe.json --imbalance --experts counts.csv --experts counts.csv
+refuse 2 'dynmo show: --row needs a store, not a study' show sub/moe.json --imbalance --row even
+refuse 2 'dynmo show: --experts needs --imbalance' show sub/moe.json --experts counts.csv
+
 refuse 2 "s.db: no row 'evn' in run 1; there are 'even'" show s.db --imbalance --row evn
 refuse 2 "dynmo show: --stages is needed" show s.db --imbalance --trace split
 refuse 2 "s.db: trace 'split' has no sample in iterations 7:9; it has them from 0 to 5" \
