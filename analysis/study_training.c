@@ -41,6 +41,8 @@ static status read_parallel(const ana_reading *reading, json_value training)
                      &parallel->tensor));
     TRY(ana_read_int(reading, training, section, "expert_parallel", "GPUs", 1, MODEL_DEGREE_MAX,
                      &parallel->expert));
+    TRY(ana_read_int(reading, training, section, "expert_tensor_parallel", "GPUs", 1,
+                     MODEL_DEGREE_MAX, &parallel->expert_tensor));
     TRY(ana_read_int(reading, training, section, "context_parallel", "GPUs", 1, MODEL_DEGREE_MAX,
                      &parallel->context));
     TRY(ana_read_bool(reading, training, section, "sequence_parallel", &parallel->sequence));
@@ -100,6 +102,7 @@ status ana_read_training(const ana_reading *reading, json_value training)
                                        "data_parallel",
                                        "tensor_parallel",
                                        "expert_parallel",
+                                       "expert_tensor_parallel",
                                        "context_parallel",
                                        "sequence_parallel",
                                        "recompute",

@@ -17,6 +17,7 @@ static status read_parallel(const cli_arguments *arguments, model_parallel *para
     TRY(cli_int(arguments, "--data", 1, max, 1, &parallel->data, err));
     TRY(cli_int(arguments, "--tensor", 1, max, 1, &parallel->tensor, err));
     TRY(cli_int(arguments, "--expert", 1, max, 1, &parallel->expert, err));
+    TRY(cli_int(arguments, "--expert-tensor", 1, max, 0, &parallel->expert_tensor, err));
     TRY(cli_int(arguments, "--context", 1, max, 1, &parallel->context, err));
     parallel->sequence = cli_has(arguments, "--sequence-parallel");
     const char *recompute = cli_value(arguments, "--recompute");
@@ -418,7 +419,11 @@ const cli_command cli_command_model = {
              .help = "GPUs that share the tokens of a sequence, as a ring. Default: 1."},
             {.name = "--expert",
              .argument = "E",
-             .help = "GPUs out of D x C that share the experts of a layer. Default: 1."},
+             .help = "GPUs that divide the experts of a layer among them. Default: 1."},
+            {.name = "--expert-tensor",
+             .argument = "T",
+             .help = "GPUs that share the matrices of an expert; E times this divides the GPUs of "
+                     "a stage. Default: as --tensor."},
             {.name = "--recompute",
              .argument = "NAME",
              .help = "What B computes again instead of keeping it: none (default), selective (the "

@@ -87,19 +87,26 @@ static status read_groups(const model_case_setup *setup, model_expert_load *moe,
 {
     const model_parallel degrees = model_parallel_filled(setup->base->parallel);
     const int experts = moe->routing.expert_count;
-    if (experts % degrees.expert != 0 || degrees.data * degrees.context % degrees.expert != 0 ||
-        (degrees.expert % degrees.context != 0 && degrees.context % degrees.expert != 0)) {
+    if (degrees.tensor % degrees.expert_tensor != 0) {
+        return error_set(err, STATUS_INVALID,
+                         "dynamism 'moe': expert_tensor %d does not divide tensor %d",
+                         degrees.expert_tensor, degrees.tensor);
+    }
+    const int64_t part = (int64_t)degrees.context * (degrees.tensor / degrees.expert_tensor);
+    if (experts % degrees.expert != 0 || degrees.data * part % degrees.expert != 0 ||
+        (degrees.expert % part != 0 && part % degrees.expert != 0)) {
         return error_set(err, STATUS_INVALID,
                          "dynamism 'moe': expert %d must divide the %d experts and data %d x "
                          "context %d, and divide context or be a multiple of it",
                          degrees.expert, experts, degrees.data, degrees.context);
     }
-    const bool spans_replicas = degrees.expert >= degrees.context;
-    const int replicas = spans_replicas ? degrees.expert / degrees.context : 1;
+    const model_expert_span span = model_parallel_expert_span(&degrees);
     moe->rank_count = degrees.expert;
-    moe->group_count = spans_replicas ? 1 : degrees.context / degrees.expert;
-    moe->routing.tokens *= degrees.expert;
-    *groups = degrees.data / replicas;
+    moe->group_count = span.group_count;
+    // A GPU's tokens are those of its context rank; a replica's are context times as many.
+    moe->routing.tokens =
+        moe->routing.tokens * degrees.context * span.replica_count / span.group_count;
+    *groups = degrees.data / span.replica_count;
     if (moe->routing.tokens > INT32_MAX / moe->routing.top_k / moe->group_count) {
         return error_set(err, STATUS_INVALID,
                          "dynamism 'moe': %" PRId64 " tokens of a group x top_k %d exceed %d",
@@ -148,8 +155,7 @@ static status read_skew(const model_case_setup *setup, model_expert_load *moe, e
         MODEL_ASSUMED("above 1: neighbouring tokens repeat their expert more often than chance "
                       "(Jiang et al., Mixtral of Experts, section 5)"),
         &moe->routing.correlation, err));
-    const int context = model_parallel_filled(setup->base->parallel).context;
-    const int samples = moe->rank_count > context ? moe->rank_count / context : 1;
+    const int samples = model_parallel_expert_span(&setup->base->parallel).replica_count;
     moe->routing.noise = noise / sqrt(samples);
     moe->routing.sigma = model_routing_sigma(moe->routing.expert_count, spread);
     moe->step_iterations = moe->routing.drift_period / STEPS_PER_DRIFT;

@@ -4,11 +4,11 @@
 
 enum { STATISTIC_BYTES = 4, STATISTICS = 3 }; // largest logit, sum of exponentials, target's logit
 
-/// Bytes of a vector of this width for every token that the tensor group shares.
-static int64_t vector_bytes(const model_shape *shape, int64_t width)
+/// Bytes of a vector of this width for each of so many tokens.
+static int64_t vector_bytes(const model_shape *shape, int64_t tokens, int64_t width)
 {
     const int64_t row_bytes = width * model_dtype_bytes(model_dtype_wide(shape->dtype));
-    return saturating_multiply(model_shape_tokens(shape), row_bytes);
+    return saturating_multiply(tokens, row_bytes);
 }
 
 /// A block whose first matrix is divided by columns and whose last one by rows. Whole: F sums its
@@ -19,8 +19,8 @@ static int64_t block_ns(const model_shape *shape, const bal_group *tensor, int64
                         int64_t out_width, model_pass pass)
 {
     if (pass == MODEL_PASS_BACKWARD_WEIGHT) return 0;
-    const int64_t in_bytes = vector_bytes(shape, in_width);
-    const int64_t out_bytes = vector_bytes(shape, out_width);
+    const int64_t in_bytes = vector_bytes(shape, model_shape_tokens(shape), in_width);
+    const int64_t out_bytes = vector_bytes(shape, model_shape_tokens(shape), out_width);
     if (!shape->parallel.sequence) {
         const bool is_forward = pass == MODEL_PASS_FORWARD;
         return bal_group_all_reduce_ns(tensor, is_forward ? out_bytes : in_bytes);
@@ -38,18 +38,23 @@ static int64_t attention_input_width(const model_config *config)
 }
 
 /// With sequence parallelism the rows for experts are gathered after they have been sent, k of them
-/// per token (Megatron's all-to-all dispatcher); a shared expert is a block of its own then.
-static int64_t mlp_ns(const model_config *config, const model_shape *shape, const bal_group *tensor,
-                      int layer, model_pass pass)
+/// per token (Megatron's all-to-all dispatcher), among the GPUs that share an expert; a shared
+/// expert is a block of its own then.
+static int64_t mlp_ns(const model_config *config, const model_shape *shape,
+                      const model_groups *groups, int layer, model_pass pass)
 {
     const int64_t hidden = config->hidden_size;
     if (!config->is_moe[layer] || !shape->parallel.sequence) {
-        return block_ns(shape, tensor, hidden, hidden, pass);
+        return block_ns(shape, &groups->tensor, hidden, hidden, pass);
     }
-    const int64_t routed = hidden * config->expert_top_k;
-    const int64_t routed_ns = block_ns(shape, tensor, routed, routed, pass);
+    if (pass == MODEL_PASS_BACKWARD_WEIGHT) return 0;
+    const int64_t routed_bytes =
+        vector_bytes(shape, model_shape_routed_tokens(shape), hidden * config->expert_top_k);
+    const int64_t routed_ns =
+        saturating_add(bal_group_all_gather_ns(&groups->expert_tensor, routed_bytes),
+                       bal_group_reduce_scatter_ns(&groups->expert_tensor, routed_bytes));
     if (config->shared_ffn_size == 0) return routed_ns;
-    return saturating_add(routed_ns, block_ns(shape, tensor, hidden, hidden, pass));
+    return saturating_add(routed_ns, block_ns(shape, &groups->tensor, hidden, hidden, pass));
 }
 
 /// Ring attention: in each of the context - 1 steps keys and values go on to the next rank, in B
@@ -61,7 +66,8 @@ static int64_t ring_ns(const model_config *config, const model_shape *shape, con
     if (pass == MODEL_PASS_BACKWARD_WEIGHT || group->rank_count == 1) return 0;
     const model_config slice = model_gpu_slice(config, &shape->parallel);
     const int64_t width = (int64_t)slice.kv_head_count * (slice.query_key_dim + slice.value_dim);
-    const int64_t bytes = vector_bytes(shape, pass == MODEL_PASS_FORWARD ? width : 2 * width);
+    const int64_t bytes = vector_bytes(shape, model_shape_tokens(shape),
+                                       pass == MODEL_PASS_FORWARD ? width : 2 * width);
     const int64_t step_ns = bal_group_ring_step_ns(group, bytes);
     const int64_t hidden_ns = attention_ns / group->rank_count;
     const int64_t exposed_ns = step_ns > hidden_ns ? step_ns - hidden_ns : 0;
@@ -86,8 +92,7 @@ model_collectives model_layer_collectives(const model_config *config, const mode
     const int64_t attention_block_ns =
         block_ns(shape, &groups->tensor, attention_input_width(config), config->hidden_size, pass);
     return (model_collectives){
-        .tensor_ns =
-            saturating_add(attention_block_ns, mlp_ns(config, shape, &groups->tensor, layer, pass)),
+        .tensor_ns = saturating_add(attention_block_ns, mlp_ns(config, shape, groups, layer, pass)),
         .context_ns = ring_ns(config, shape, &groups->context, pass, attention_ns),
         .expert_ns = exchange_ns(config, shape, &groups->expert, layer, pass),
     };
@@ -96,7 +101,7 @@ model_collectives model_layer_collectives(const model_config *config, const mode
 model_collectives model_embedding_collectives(const model_config *config, const model_shape *shape,
                                               const model_groups *groups, model_pass pass)
 {
-    const int64_t bytes = vector_bytes(shape, config->hidden_size);
+    const int64_t bytes = vector_bytes(shape, model_shape_tokens(shape), config->hidden_size);
     const bool is_divided = shape->parallel.sequence;
     model_collectives collectives = {0};
     if (pass == MODEL_PASS_FORWARD) {
@@ -111,7 +116,7 @@ model_collectives model_embedding_collectives(const model_config *config, const 
 model_collectives model_head_collectives(const model_config *config, const model_shape *shape,
                                          const model_groups *groups, model_pass pass)
 {
-    const int64_t bytes = vector_bytes(shape, config->hidden_size);
+    const int64_t bytes = vector_bytes(shape, model_shape_tokens(shape), config->hidden_size);
     const bool is_divided = shape->parallel.sequence;
     model_collectives collectives = {0};
     if (pass == MODEL_PASS_FORWARD) {

@@ -33,7 +33,8 @@ model_attention model_attention_find(const char *name)
 typedef enum gemm_rows {
     ROWS_ALL,      ///< works on all, keeps all: its input is a slice of the width already
     ROWS_GATHERED, ///< works on all, keeps the GPU's own: the rest is gathered for the product
-    ROWS_OWN       ///< works on the GPU's own: its weights are whole on every GPU
+    ROWS_OWN,      ///< works on the GPU's own: its weights are whole on every GPU
+    ROWS_ROUTED    ///< works on those routed to the GPU's experts, keeps them as they arrived
 } gemm_rows;
 
 /// A matrix product with parameters. Widths are numbers per row; a token is rows_per_token rows.
@@ -69,6 +70,13 @@ int64_t model_shape_own_tokens(const model_shape *shape)
     return divided(model_shape_tokens(shape), degrees.sequence ? degrees.tensor : 1);
 }
 
+int64_t model_shape_routed_tokens(const model_shape *shape)
+{
+    const model_parallel degrees = model_parallel_filled(shape->parallel);
+    if (degrees.expert_tensor == degrees.tensor) return model_shape_tokens(shape);
+    return model_shape_own_tokens(shape) * degrees.expert_tensor;
+}
+
 model_config model_gpu_slice(const model_config *config, const model_parallel *parallel)
 {
     const model_parallel degrees = model_parallel_filled(*parallel);
@@ -76,7 +84,7 @@ model_config model_gpu_slice(const model_config *config, const model_parallel *p
     slice.head_count = (int)divided(config->head_count, degrees.tensor);
     slice.kv_head_count = (int)divided(config->kv_head_count, degrees.tensor);
     slice.ffn_size = (int)divided(config->ffn_size, degrees.tensor);
-    slice.expert_ffn_size = (int)divided(config->expert_ffn_size, degrees.tensor);
+    slice.expert_ffn_size = (int)divided(config->expert_ffn_size, degrees.expert_tensor);
     slice.shared_ffn_size = (int)divided(config->shared_ffn_size, degrees.tensor);
     slice.expert_count = (int)divided(config->expert_count, degrees.expert);
     slice.vocabulary_size = (int)divided(config->vocabulary_size, degrees.tensor);
@@ -89,6 +97,7 @@ typedef struct gpu_share {
     model_config slice;
     int64_t tokens;
     int64_t own_tokens;
+    int64_t routed_tokens;
     int64_t operand_bytes; // of matrix products
     int64_t wide_bytes;    // of everything else
 } gpu_share;
@@ -100,6 +109,7 @@ static gpu_share share_of(const model_config *config, const model_shape *shape)
         .slice = model_gpu_slice(config, &shape->parallel),
         .tokens = model_shape_tokens(shape),
         .own_tokens = model_shape_own_tokens(shape),
+        .routed_tokens = model_shape_routed_tokens(shape),
         .operand_bytes = model_dtype_bytes(shape->dtype),
         .wide_bytes = model_dtype_bytes(model_dtype_wide(shape->dtype)),
     };
@@ -157,7 +167,6 @@ static int list_projection_gemms(const model_config *slice, gemm gemms[GEMMS_MAX
     return count;
 }
 
-/// Rows that are routed to experts arrive gathered and are kept so.
 static int list_mlp_gemms(const gpu_share *share, int layer, gemm gemms[GEMMS_MAX])
 {
     const model_config *slice = &share->slice;
@@ -168,7 +177,7 @@ static int list_mlp_gemms(const gpu_share *share, int layer, gemm gemms[GEMMS_MA
         return 2;
     }
     const int64_t top_k = slice->expert_top_k;
-    const int64_t rows = saturating_multiply(share->tokens, top_k);
+    const int64_t rows = saturating_multiply(share->routed_tokens, top_k);
     const int64_t met = rows < slice->expert_count ? rows : slice->expert_count;
     const int64_t inner = inner_width(slice, slice->expert_ffn_size);
     const int64_t up = hidden * inner;
@@ -181,9 +190,9 @@ static int list_mlp_gemms(const gpu_share *share, int layer, gemm gemms[GEMMS_MA
                             slice->router_weight_count,
                             ROWS_OWN,
                             false};
-    gemms[count++] = (gemm){top_k, hidden, inner, up, up * met, ROWS_ALL, false};
+    gemms[count++] = (gemm){top_k, hidden, inner, up, up * met, ROWS_ROUTED, false};
     gemms[count++] =
-        (gemm){top_k, slice->expert_ffn_size, hidden, down, down * met, ROWS_ALL, false};
+        (gemm){top_k, slice->expert_ffn_size, hidden, down, down * met, ROWS_ROUTED, false};
     if (slice->shared_ffn_size > 0) {
         gemms[count] =
             plain_gemm(hidden, inner_width(slice, slice->shared_ffn_size), ROWS_GATHERED);
@@ -191,6 +200,13 @@ static int list_mlp_gemms(const gpu_share *share, int layer, gemm gemms[GEMMS_MA
         gemms[count++] = plain_gemm(slice->shared_ffn_size, hidden, ROWS_ALL);
     }
     return count;
+}
+
+/// Tokens that a product works on.
+static int64_t worked_tokens(const gemm *product, const gpu_share *share)
+{
+    if (product->rows == ROWS_OWN) return share->own_tokens;
+    return product->rows == ROWS_ROUTED ? share->routed_tokens : share->tokens;
 }
 
 /// Every pass multiplies as often: F rows by weights, B gradients by weights, W rows by gradients.
@@ -206,7 +222,7 @@ static model_work gemm_work(const gemm *gemms, int count, const gpu_share *share
     model_work work = {0, 0};
     for (int g = 0; g < count; g++) {
         const gemm *product = &gemms[g];
-        const int64_t tokens = product->rows == ROWS_OWN ? share->own_tokens : share->tokens;
+        const int64_t tokens = worked_tokens(product, share);
         const int64_t flop_per_token = 2 * product->rows_per_token * product->weights_met;
         const int64_t side_bytes =
             product->rows_per_token * (product->in * in_bytes + product->out * out_bytes);
@@ -288,11 +304,23 @@ static model_work attention_work(const gpu_share *share, const model_shape *shap
                                                      : unfused_work(share, shape, is_forward);
 }
 
-/// Numbers that enter an activation function, per token: each expert row counts.
+/// Numbers that enter the activation function of an MLP or a shared expert, per token.
 static int64_t activation_width(const model_config *config, int layer)
 {
-    if (!config->is_moe[layer]) return config->ffn_size;
-    return (int64_t)config->expert_top_k * config->expert_ffn_size + config->shared_ffn_size;
+    return config->is_moe[layer] ? config->shared_ffn_size : config->ffn_size;
+}
+
+/// Those that enter the ones of experts, per routed token: each of its rows counts.
+static int64_t routed_activation_width(const model_config *config, int layer)
+{
+    return config->is_moe[layer] ? (int64_t)config->expert_top_k * config->expert_ffn_size : 0;
+}
+
+/// Numbers that an activation function reads and writes; backward reads a gradient as well, and
+/// writes as many as it reads of the rest.
+static int64_t activation_accesses(const model_config *config, int64_t activated, bool is_forward)
+{
+    return inner_width(config, activated) * (is_forward ? 1 : 2) + activated;
 }
 
 /// Inputs of the norms of latent attention's compressed vectors.
@@ -321,8 +349,6 @@ static int64_t elementwise_bytes(const gpu_share *share, int layer, bool is_forw
 {
     const model_config *slice = &share->slice;
     const int64_t hidden = slice->hidden_size;
-    const int64_t activated = activation_width(slice, layer);
-    const int64_t inner = inner_width(slice, activated);
     const int64_t norm_accesses =
         is_forward ? 2 : 3;       // backward reads the input, two gradients pass
     int64_t own = 2 * 3 * hidden; // residuals: read two, write one
@@ -336,9 +362,15 @@ static int64_t elementwise_bytes(const gpu_share *share, int layer, bool is_forw
         if (!is_forward) own += 2 * 2 * hidden; // forward drops within the residual's kernel
     }
     int64_t all = 2 * rotated_width(slice) + head_norm_width(slice) * norm_accesses;
-    all += is_forward ? inner + activated : 2 * inner + activated;
-    return saturating_add(saturating_multiply(share->own_tokens, own * share->wide_bytes + masks),
-                          saturating_multiply(share->tokens, all * share->wide_bytes));
+    all += activation_accesses(slice, activation_width(slice, layer), is_forward);
+    const int64_t routed =
+        activation_accesses(slice, routed_activation_width(slice, layer), is_forward);
+    const int64_t own_bytes =
+        saturating_multiply(share->own_tokens, own * share->wide_bytes + masks);
+    return saturating_add(
+        own_bytes,
+        saturating_add(saturating_multiply(share->tokens, all * share->wide_bytes),
+                       saturating_multiply(share->routed_tokens, routed * share->wide_bytes)));
 }
 
 model_layer_work model_layer_work_of(const model_config *config, const model_shape *shape,
@@ -424,8 +456,8 @@ static void add_gemm_bytes(const gemm *gemms, int count, const gpu_share *share,
 {
     for (int g = 0; g < count; g++) {
         const gemm *product = &gemms[g];
-        const int64_t kept = product->rows == ROWS_ALL ? share->tokens : share->own_tokens;
-        const int64_t worked = product->rows == ROWS_OWN ? share->own_tokens : share->tokens;
+        const int64_t worked = worked_tokens(product, share);
+        const int64_t kept = product->rows == ROWS_GATHERED ? share->own_tokens : worked;
         const int64_t row_bytes = product->rows_per_token * share->operand_bytes;
         if (!product->shares_input) {
             *inputs = saturating_add(*inputs, saturating_multiply(kept, row_bytes * product->in));
@@ -445,6 +477,7 @@ static int64_t other_kept_bytes(const gpu_share *share, const model_shape *shape
     const int64_t masks = slice->has_residual_dropout ? 2 * hidden * MASK_BYTES : 0;
     const int64_t all = core_input_width(slice) + head_norm_width(slice) +
                         inner_width(slice, activation_width(slice, layer));
+    const int64_t routed = inner_width(slice, routed_activation_width(slice, layer));
     int64_t scores = 0;
     if (shape->attention == MODEL_ATTENTION_UNFUSED &&
         shape->parallel.recompute == MODEL_RECOMPUTE_NONE) {
@@ -454,7 +487,8 @@ static int64_t other_kept_bytes(const gpu_share *share, const model_shape *shape
     const int64_t vectors =
         saturating_add(saturating_multiply(share->own_tokens, own * share->wide_bytes + masks),
                        saturating_multiply(share->tokens, all * share->wide_bytes));
-    return saturating_add(vectors, scores);
+    return saturating_add(saturating_add(vectors, scores),
+                          saturating_multiply(share->routed_tokens, routed * share->wide_bytes));
 }
 
 model_memory model_layer_memory(const model_config *config, const model_shape *shape, int layer)

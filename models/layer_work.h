@@ -36,6 +36,10 @@ int64_t model_shape_tokens(const model_shape *shape);
 /// tensor-th part, rounded up; else all.
 int64_t model_shape_own_tokens(const model_shape *shape);
 
+/// Tokens that a GPU's experts work on for each expert that a token meets, balanced: those that its
+/// expert_tensor group sends.
+int64_t model_shape_routed_tokens(const model_shape *shape);
+
 /// What one GPU holds of the model: heads, MLP, experts and vocabulary divided by their degrees,
 /// the last two rounded up; key-value heads too, but no fewer than one. All else is whole.
 model_config model_gpu_slice(const model_config *config, const model_parallel *parallel);

@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 static const char *const recompute_names[MODEL_RECOMPUTE_COUNT] = {"none", "selective", "full"};
@@ -64,6 +65,7 @@ model_parallel model_parallel_filled(model_parallel parallel)
     parallel.tensor = filled(parallel.tensor);
     parallel.expert = filled(parallel.expert);
     parallel.context = filled(parallel.context);
+    if (parallel.expert_tensor == 0) parallel.expert_tensor = parallel.tensor;
     return parallel;
 }
 
@@ -75,6 +77,7 @@ static status check_degrees(const model_parallel *parallel, error_message *err)
     } degrees[] = {{"data", parallel->data},
                    {"tensor", parallel->tensor},
                    {"expert", parallel->expert},
+                   {"expert_tensor", parallel->expert_tensor},
                    {"context", parallel->context}};
     for (size_t degree = 0; degree < sizeof degrees / sizeof degrees[0]; degree++) {
         if (degrees[degree].value >= 1 && degrees[degree].value <= MODEL_DEGREE_MAX) continue;
@@ -106,9 +109,29 @@ static status check_tensor(const model_config *config, int tensor, error_message
         TRY(check_divides("key-value heads", config->kv_head_count, "tensor", tensor, err));
     }
     TRY(check_divides("units of an MLP", config->ffn_size, "tensor", tensor, err));
-    TRY(check_divides("units of an expert", config->expert_ffn_size, "tensor", tensor, err));
     return check_divides("units of the shared expert", config->shared_ffn_size, "tensor", tensor,
                          err);
+}
+
+/// Experts over fewer GPUs each than the rest of a layer.
+static status check_expert_tensor(const model_parallel *parallel, const model_config *config,
+                                  error_message *err)
+{
+    const int tensor = parallel->tensor;
+    const int expert_tensor = parallel->expert_tensor;
+    const char *name = expert_tensor == tensor ? "tensor" : "expert_tensor";
+    TRY(check_divides("units of an expert", config->expert_ffn_size, name, expert_tensor, err));
+    if (expert_tensor == tensor) return STATUS_OK;
+    if (config->expert_count == 0) {
+        return error_set(err, STATUS_INVALID, "expert_tensor %d: the model has no experts",
+                         expert_tensor);
+    }
+    TRY(check_divides("GPUs of tensor", tensor, "expert_tensor", expert_tensor, err));
+    if (parallel->sequence) return STATUS_OK;
+    return error_set(err, STATUS_INVALID,
+                     "expert_tensor %d differs from tensor %d, which needs sequence parallelism: "
+                     "without it all tensor ranks have the same tokens",
+                     expert_tensor, tensor);
 }
 
 static status check_expert(const model_parallel *parallel, const model_config *config,
@@ -120,15 +143,24 @@ static status check_expert(const model_parallel *parallel, const model_config *c
         return error_set(err, STATUS_INVALID, "expert %d: the model has no experts", expert);
     }
     TRY(check_divides("experts", config->expert_count, "expert", expert, err));
-    const int64_t gpus = (int64_t)parallel->data * parallel->context;
-    if (gpus % expert != 0) {
-        return error_set(err, STATUS_INVALID,
-                         "expert %d does not divide data %d x context %d = %" PRId64, expert,
-                         parallel->data, parallel->context, gpus);
+    // Counted in groups of GPUs that share an expert's matrices.
+    const int folded = parallel->tensor / parallel->expert_tensor;
+    const int64_t replica = (int64_t)parallel->context * folded;
+    const int64_t stage = replica * parallel->data;
+    char fold[64] = "";
+    if (folded > 1) {
+        snprintf(fold, sizeof fold, " x tensor %d / expert_tensor %d", parallel->tensor,
+                 parallel->expert_tensor);
     }
-    if (expert % parallel->context != 0 && parallel->context % expert != 0) {
-        return error_set(err, STATUS_INVALID, "expert %d and context %d: neither divides the other",
-                         expert, parallel->context);
+    if (stage % expert != 0) {
+        return error_set(err, STATUS_INVALID,
+                         "expert %d does not divide data %d x context %d%s = %" PRId64, expert,
+                         parallel->data, parallel->context, fold, stage);
+    }
+    if (expert % replica != 0 && replica % expert != 0) {
+        return error_set(err, STATUS_INVALID,
+                         "expert %d and context %d%s: neither divides the other", expert,
+                         parallel->context, fold);
     }
     return STATUS_OK;
 }
@@ -139,6 +171,7 @@ status model_parallel_check(const model_parallel *parallel, const model_config *
     const model_parallel degrees = model_parallel_filled(*parallel);
     TRY(check_degrees(&degrees, err));
     TRY(check_tensor(config, degrees.tensor, err));
+    TRY(check_expert_tensor(&degrees, config, err));
     return check_expert(&degrees, config, err);
 }
 
@@ -184,12 +217,11 @@ status model_parallel_check_cluster(const model_parallel *parallel, int pipeline
                      gpus_per_node, gpus);
 }
 
-/// Ranks of a group, stride GPUs apart, with no more than run of them in a row.
+/// Ranks of a group, stride GPUs apart, no more of them in a row than fit into run GPUs.
 static bal_group group_of(int64_t rank_count, int64_t stride, int64_t run,
                           const model_hardware *hardware)
 {
-    int64_t on_node = hardware->gpus_per_node / stride;
-    if (on_node > run) on_node = run;
+    int64_t on_node = (hardware->gpus_per_node < run ? hardware->gpus_per_node : run) / stride;
     if (on_node > rank_count) on_node = rank_count;
     if (on_node < 1) on_node = 1;
     return (bal_group){.rank_count = (int)rank_count,
@@ -198,28 +230,41 @@ static bal_group group_of(int64_t rank_count, int64_t stride, int64_t run,
                        .inter_node = hardware->inter_node};
 }
 
-/// GPUs of a stage that stand in a row: all of them, or those that share a layer's experts.
+/// GPUs of a stage that stand in a row: all of them, or those of a replica and those that share a
+/// layer's experts.
 static int64_t stage_run(const model_parallel *degrees)
 {
-    const int64_t all = (int64_t)degrees->data * degrees->context;
-    if (degrees->order == MODEL_RANK_ORDER_DATA_FIRST) return all;
-    return degrees->expert > degrees->context ? degrees->expert : degrees->context;
+    const int64_t replica = (int64_t)degrees->tensor * degrees->context;
+    const int64_t holders = (int64_t)degrees->expert * degrees->expert_tensor;
+    if (degrees->order == MODEL_RANK_ORDER_DATA_FIRST) return replica * degrees->data;
+    return holders > replica ? holders : replica;
 }
 
 model_groups model_parallel_groups(const model_parallel *parallel, const model_hardware *hardware)
 {
     const model_parallel degrees = model_parallel_filled(*parallel);
     const int64_t tensor = degrees.tensor;
+    const int64_t expert_tensor = degrees.expert_tensor;
     const int64_t replicas = (int64_t)degrees.data * degrees.context;
+    const int64_t holders = degrees.expert * expert_tensor;
     const int64_t run = stage_run(&degrees);
-    const int64_t experts = degrees.expert;
     return (model_groups){
-        .tensor = group_of(tensor, 1, tensor, hardware),
-        .context = group_of(degrees.context, tensor, degrees.context, hardware),
-        .expert = group_of(experts, tensor, experts, hardware),
+        .tensor = group_of(tensor, 1, run, hardware),
+        .context = group_of(degrees.context, tensor, run, hardware),
+        .expert = group_of(degrees.expert, expert_tensor, run, hardware),
+        .expert_tensor = group_of(expert_tensor, 1, run, hardware),
         .replicas = group_of(replicas, tensor, run, hardware),
-        .expert_replicas = group_of(replicas / experts, tensor * experts, run / experts, hardware),
+        .expert_replicas = group_of(replicas * tensor / holders, holders, run, hardware),
     };
+}
+
+model_expert_span model_parallel_expert_span(const model_parallel *parallel)
+{
+    const model_parallel degrees = model_parallel_filled(*parallel);
+    const int64_t replica = (int64_t)degrees.tensor * degrees.context;
+    const int64_t holders = (int64_t)degrees.expert * degrees.expert_tensor;
+    if (holders >= replica) return (model_expert_span){(int)(holders / replica), 1};
+    return (model_expert_span){1, (int)(replica / holders)};
 }
 
 bal_machine model_parallel_machine(const model_parallel *parallel, const model_hardware *hardware,
@@ -227,7 +272,7 @@ bal_machine model_parallel_machine(const model_parallel *parallel, const model_h
 {
     const model_parallel degrees = model_parallel_filled(*parallel);
     bal_machine machine = model_hardware_machine(hardware, rank_count);
-    const int64_t per_node = hardware->gpus_per_node / (stage_run(&degrees) * degrees.tensor);
+    const int64_t per_node = hardware->gpus_per_node / stage_run(&degrees);
     machine.ranks_per_node = per_node > 1 ? (int)per_node : 1;
     return machine;
 }

@@ -2,9 +2,10 @@
 /// keeps, and which of them talk to each other over which links.
 ///
 /// A stage of the pipeline is data x tensor x context GPUs. Tensor and context divide the work of
-/// one microbatch, data multiplies the microbatches. Experts are spread over the data x context
-/// GPUs of a stage, so that expert x (expert replicas) = data x context (Megatron's parallel
-/// folding; Liu et al., arXiv 2504.14960).
+/// one microbatch, data multiplies the microbatches. Experts are spread over the same GPUs in their
+/// own way: expert_tensor of them share the matrices of an expert, and expert x expert_tensor x
+/// (expert replicas) = data x tensor x context (Megatron's parallel folding; Liu et al., arXiv
+/// 2504.14960).
 #pragma once
 
 #include "balance/collective.h"
@@ -60,6 +61,7 @@ typedef struct model_parallel {
     int data;
     int tensor;
     int expert;
+    int expert_tensor; // 0: as tensor
     int context;
     bool sequence; // what tensor parallelism leaves whole (norms, residuals) is divided by tokens
     model_recompute recompute;
@@ -69,7 +71,7 @@ typedef struct model_parallel {
 
 enum { MODEL_DEGREE_MAX = 1 << 16, MODEL_STAGE_GPUS_MAX = 1 << 24 };
 
-/// The same with every degree of 0 replaced by 1. Negative degrees stay.
+/// The same with every degree of 0 replaced by what it means. Negative degrees stay.
 model_parallel model_parallel_filled(model_parallel parallel);
 
 /// Whether the model can be divided so.
@@ -77,9 +79,11 @@ model_parallel model_parallel_filled(model_parallel parallel);
 /// @return STATUS_INVALID naming the degree, what it must divide and both values: a degree outside
 ///         [1, MODEL_DEGREE_MAX] or more than MODEL_STAGE_GPUS_MAX GPUs a stage; heads, key-value
 ///         heads (unless they divide tensor: then some GPUs hold the same ones) or the width of an
-///         MLP or expert not divisible by tensor; experts not divisible by expert; expert > 1 in a
-///         model without experts; data x context not divisible by expert, or neither of context and
-///         expert dividing the other.
+///         MLP not divisible by tensor, or of an expert by expert_tensor; experts not divisible by
+///         expert; expert > 1, or expert_tensor other than tensor, in a model without experts; GPUs
+///         of a stage not divisible by expert x expert_tensor, or neither of that and tensor x
+///         context dividing the other; expert_tensor that does not divide tensor, or differs from
+///         it without sequence parallelism.
 status model_parallel_check(const model_parallel *parallel, const model_config *config,
                             error_message *err);
 
@@ -106,13 +110,24 @@ status model_parallel_check_cluster(const model_parallel *parallel, int pipeline
 typedef struct model_groups {
     bal_group tensor;
     bal_group context;
-    bal_group expert;          // GPUs that hold the experts of a layer together
+    bal_group expert;          // GPUs that hold the experts of a layer together, one of each
+                               // expert_tensor group
+    bal_group expert_tensor;   // GPUs that share the matrices of an expert
     bal_group replicas;        // data x context GPUs with the same dense parameters
-    bal_group expert_replicas; // data x context / expert GPUs with the same experts
+    bal_group expert_replicas; // GPUs with the same part of the same experts
 } model_groups;
 
 /// @param parallel checked by model_parallel_check
 model_groups model_parallel_groups(const model_parallel *parallel, const model_hardware *hardware);
+
+/// Whose tokens meet in one group of experts: those of several replicas, or those of a part of one.
+typedef struct model_expert_span {
+    int replica_count; // of the pipeline, whose tokens one group has
+    int group_count;   // of experts, among which a replica's tokens are divided; one of both is 1
+} model_expert_span;
+
+/// @param parallel checked by model_parallel_check
+model_expert_span model_parallel_expert_span(const model_parallel *parallel);
 
 /// The machine of one pipeline of rank_count stages. A rank stands for the tensor x context GPUs of
 /// a stage, each of which sends its own share over its own link; memory is of one GPU.

@@ -167,6 +167,10 @@ static void assume_parallel(const model_parallel *parallel, model_assumption_lis
                  is_alone ? "default" : "", "data %d, tensor %d%s, context %d, expert %d",
                  parallel->data, parallel->tensor, parallel->sequence ? " with sequence" : "",
                  parallel->context, parallel->expert);
+    if (parallel->expert_tensor != parallel->tensor) {
+        model_assume(list, "expert_tensor_parallel", MODEL_ORIGIN_GIVEN, "", "%d",
+                     parallel->expert_tensor);
+    }
     const bool recomputes = parallel->recompute != MODEL_RECOMPUTE_NONE;
     model_assume(list, "recompute", recomputes ? MODEL_ORIGIN_GIVEN : MODEL_ORIGIN_ASSUMED,
                  recomputes ? "" : "default", "%s", model_recompute_name(parallel->recompute));

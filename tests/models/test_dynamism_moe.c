@@ -106,6 +106,36 @@ static void every_token_of_a_group_is_counted(void **state)
     }
 }
 
+/// Tokens of all experts of a layer in an iteration.
+static int64_t group_tokens(dynamism_fixture *fixture, int *source_count)
+{
+    model_dynamism *moe =
+        fixture_open(fixture, "{'case':'moe','routing':'s-base'," TRACE_EXPERTS "}");
+    const model_expert_tokens tokens = tokens_of(moe, 0, 0);
+    *source_count = model_dynamism_source_count(moe);
+    int64_t sum = 0;
+    for (int expert = 0; expert < 4; expert++) {
+        sum += tokens.tokens[4 + expert];
+    }
+    return sum / FIXTURE_MICROBATCHES;
+}
+
+static void experts_folded_over_tensor_ranks_meet_tokens_of_fewer_replicas(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    int sources = 0;
+    // 4 groups of 2 tensor ranks, or 4 of the 8 ranks of as many replicas: half of the tokens.
+    fixture->base.parallel = (model_parallel){.data = 4, .tensor = 2, .expert = 4};
+    assert_int_equal(group_tokens(fixture, &sources), 4 * 2 * 3001);
+    fixture->base.parallel.expert_tensor = 1;
+    assert_int_equal(group_tokens(fixture, &sources), 2 * 2 * 3001);
+    // All 4 in one replica of 8 tensor ranks: two groups, whose tokens are the replica's.
+    fixture->base.parallel =
+        (model_parallel){.data = 1, .tensor = 8, .expert = 4, .expert_tensor = 1};
+    assert_true(llabs(group_tokens(fixture, &sources) - 2 * 3001) <= 2);
+    assert_int_equal(sources, 1);
+}
+
 static void without_expert_parallelism_layers_stay_alike(void **state)
 {
     dynamism_fixture *fixture = *state;
@@ -469,6 +499,9 @@ static void what_is_wrong_is_named(void **state)
     fixture_refused(fixture, "{'case':'moe','experts':4,'top_k':4,'tokens':1073741824}",
                     STATUS_INVALID,
                     "dynamism 'moe': 1073741824 tokens of a group x top_k 4 exceed 2147483647");
+    fixture->base.parallel = (model_parallel){.data = 2, .tensor = 2, .expert_tensor = 4};
+    fixture_refused(fixture, "{'case':'moe'," TRACE_EXPERTS "}", STATUS_INVALID,
+                    "dynamism 'moe': expert_tensor 4 does not divide tensor 2");
     fixture->base.parallel = (model_parallel){.data = 3, .expert = 3};
     fixture_refused(fixture, "{'case':'moe'," TRACE_EXPERTS "}", STATUS_INVALID,
                     "dynamism 'moe': expert 3 must divide the 4 experts and data 3 x context 1, "
@@ -498,6 +531,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(the_mlp_waits_for_the_busiest_rank),
         CASE(every_token_of_a_group_is_counted),
+        CASE(experts_folded_over_tensor_ranks_meet_tokens_of_fewer_replicas),
         CASE(without_expert_parallelism_layers_stay_alike),
         CASE(balanced_routing_changes_nothing_under_expert_parallelism),
         CASE(more_tokens_and_no_skew_leave_no_straggler),

@@ -102,6 +102,25 @@ static void routed_rows_are_gathered_k_times_under_sequence_parallelism(void **s
                      (1 + 2 + 1) * 6 * 512);
 }
 
+static void whole_experts_on_a_gpu_need_no_gathering(void **state)
+{
+    (void)state;
+    const model_config config = small(moe);
+    model_parallel parallel = {
+        .tensor = 4, .data = 2, .expert = 8, .expert_tensor = 1, .sequence = true};
+
+    // Attention alone; each GPU sends its 16 tokens to 2 experts, 128 of 1024 bytes to each other.
+    assert_int_equal(of_layer(&config, parallel, MODEL_PASS_FORWARD, 0).tensor_ns, 6 * 512);
+    assert_int_equal(of_layer(&config, parallel, MODEL_PASS_FORWARD, 0).expert_ns, 2 * 7 * 128);
+    // Two GPUs per expert gather the rows of both: 32 tokens, k = 2, 2048 bytes in 1 step, and
+    // back.
+    parallel.expert_tensor = 2;
+    parallel.expert = 4;
+    assert_int_equal(of_layer(&config, parallel, MODEL_PASS_FORWARD, 0).tensor_ns,
+                     6 * 512 + 2 * 1024);
+    assert_int_equal(of_layer(&config, parallel, MODEL_PASS_BACKWARD_WEIGHT, 0).tensor_ns, 0);
+}
+
 static void latent_attention_gathers_what_it_has_compressed(void **state)
 {
     (void)state;
@@ -206,6 +225,7 @@ int main(void)
         cmocka_unit_test(tensor_ranks_sum_twice_in_f_and_twice_in_b),
         cmocka_unit_test(sequence_parallelism_moves_the_same_bytes),
         cmocka_unit_test(routed_rows_are_gathered_k_times_under_sequence_parallelism),
+        cmocka_unit_test(whole_experts_on_a_gpu_need_no_gathering),
         cmocka_unit_test(latent_attention_gathers_what_it_has_compressed),
         cmocka_unit_test(tokens_go_to_their_experts_and_back),
         cmocka_unit_test(keys_and_values_travel_beside_the_attention),

@@ -518,6 +518,34 @@ static void expert_ranks_compute_what_one_gpu_would(void **state)
     assert_int_equal(one.mlp.bytes - eighth.mlp.bytes, INT64_C(2) * 7 * 3 * 4096 * 14336);
 }
 
+static void folded_experts_compute_as_much_on_fewer_wider_matrices(void **state)
+{
+    (void)state;
+    const model_config config = llama(8);
+    model_shape divided = shape_of(4096, 1, MODEL_ATTENTION_FLASH);
+    divided.parallel = (model_parallel){.data = 8, .tensor = 2, .expert = 4, .sequence = true};
+    model_shape folded = divided;
+    folded.parallel.expert = 8;
+    folded.parallel.expert_tensor = 1;
+
+    for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
+        assert_int_equal(model_layer_flop(&config, &folded, 0, (model_pass)pass),
+                         model_layer_flop(&config, &divided, 0, (model_pass)pass));
+    }
+    // Half of two experts, or one whole.
+    const model_config slice = model_gpu_slice(&config, &folded.parallel);
+    const model_config half = model_gpu_slice(&config, &divided.parallel);
+    assert_int_equal(slice.expert_count, 1);
+    assert_int_equal(slice.expert_ffn_size, 14336);
+    assert_int_equal(model_layer_parameters(&slice, 0), model_layer_parameters(&half, 0));
+    assert_int_equal(model_shape_routed_tokens(&divided), 4096);
+    assert_int_equal(model_shape_routed_tokens(&folded), 2048);
+    // Rows into experts are kept for half of the tokens: k h numbers of 2 bytes less for the rest.
+    assert_int_equal(model_layer_memory(&config, &divided, 0).activation_bytes -
+                         model_layer_memory(&config, &folded, 0).activation_bytes,
+                     INT64_C(2048) * 2 * 4096 * 2);
+}
+
 static void key_value_heads_are_never_less_than_one(void **state)
 {
     (void)state;
@@ -590,6 +618,7 @@ int main(void)
         cmocka_unit_test(norms_and_residuals_are_divided_by_sequence_parallelism_alone),
         cmocka_unit_test(an_expert_rank_of_eight_holds_a_dense_mistral),
         cmocka_unit_test(expert_ranks_compute_what_one_gpu_would),
+        cmocka_unit_test(folded_experts_compute_as_much_on_fewer_wider_matrices),
         cmocka_unit_test(key_value_heads_are_never_less_than_one),
         cmocka_unit_test(vocabulary_is_divided_and_rounded_up),
         cmocka_unit_test(eight_bits_halve_the_operands_of_products_only),

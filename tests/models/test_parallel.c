@@ -118,6 +118,30 @@ static void degrees_that_do_not_divide_the_model_are_refused(void **state)
                    "expert 8 does not divide data 6 x context 2 = 12");
     assert_refused((model_parallel){.data = 2, .context = 6, .expert = 4}, &config,
                    "expert 4 and context 6: neither divides the other");
+    assert_refused((model_parallel){.expert_tensor = -1}, &config,
+                   "expert_tensor -1 is outside [1, 65536]");
+    assert_refused((model_parallel){.tensor = 4, .expert_tensor = 2}, &config,
+                   "expert_tensor 2 differs from tensor 4, which needs sequence parallelism: "
+                   "without it all tensor ranks have the same tokens");
+    assert_refused((model_parallel){.tensor = 2, .expert_tensor = 4, .sequence = true}, &config,
+                   "expert_tensor 4 does not divide the 2 GPUs of tensor");
+    assert_refused((model_parallel){.tensor = 4, .expert_tensor = 3, .sequence = true}, &config,
+                   "expert_tensor 3 does not divide the 14336 units of an expert");
+    dense.expert_ffn_size = 0;
+    assert_refused((model_parallel){.tensor = 4, .expert_tensor = 1, .sequence = true}, &dense,
+                   "expert_tensor 1: the model has no experts");
+    assert_refused((model_parallel){.tensor = 2, .expert_tensor = 1, .expert = 4, .sequence = true},
+                   &config,
+                   "expert 4 does not divide data 1 x context 1 x tensor 2 / expert_tensor 1 = 2");
+    assert_refused((model_parallel){.data = 2,
+                                    .context = 3,
+                                    .tensor = 2,
+                                    .expert_tensor = 1,
+                                    .expert = 4,
+                                    .sequence = true},
+                   &config,
+                   "expert 4 and context 3 x tensor 2 / expert_tensor 1: neither divides the "
+                   "other");
 }
 
 static void more_tensor_ranks_than_key_value_heads_share_them(void **state)
@@ -204,6 +228,36 @@ static void experts_stand_inside_the_pipeline(void **state)
     assert_group(groups.expert_replicas, 4, 2);
 }
 
+static void experts_fold_over_the_tensor_ranks(void **state)
+{
+    (void)state;
+    const model_config config = mixtral();
+    model_parallel parallel = {
+        .data = 8, .tensor = 2, .expert = 8, .expert_tensor = 1, .sequence = true};
+    assert_int_equal(model_parallel_check(&parallel, &config, NULL), STATUS_OK);
+
+    // Two tensor ranks of four replicas hold the eight experts of a layer, on one node.
+    const model_groups groups = model_parallel_groups(&parallel, &hardware);
+    assert_group(groups.expert, 8, 8);
+    assert_group(groups.expert_tensor, 1, 1);
+    assert_group(groups.expert_replicas, 2, 1);
+    assert_group(groups.replicas, 8, 4);
+    model_expert_span span = model_parallel_expert_span(&parallel);
+    assert_int_equal(span.replica_count, 4);
+    assert_int_equal(span.group_count, 1);
+    // Eight tensor ranks of one replica make two groups of four.
+    parallel = (model_parallel){.tensor = 8, .expert = 4, .expert_tensor = 1, .sequence = true};
+    assert_int_equal(model_parallel_check(&parallel, &config, NULL), STATUS_OK);
+    span = model_parallel_expert_span(&parallel);
+    assert_int_equal(span.replica_count, 1);
+    assert_int_equal(span.group_count, 2);
+    // Unless said, an expert is divided as all else.
+    parallel = (model_parallel){.data = 4, .tensor = 2, .expert = 4};
+    assert_int_equal(model_parallel_filled(parallel).expert_tensor, 2);
+    assert_group(model_parallel_groups(&parallel, &hardware).expert_tensor, 2, 2);
+    assert_int_equal(model_parallel_expert_span(&parallel).replica_count, 4);
+}
+
 static void a_tensor_group_larger_than_a_node_crosses_nodes(void **state)
 {
     (void)state;
@@ -226,6 +280,7 @@ int main(void)
         cmocka_unit_test(a_cluster_must_have_the_gpus),
         cmocka_unit_test(pipelines_fill_nodes_unless_data_comes_first),
         cmocka_unit_test(experts_stand_inside_the_pipeline),
+        cmocka_unit_test(experts_fold_over_the_tensor_ranks),
         cmocka_unit_test(a_tensor_group_larger_than_a_node_crosses_nodes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
