@@ -31,6 +31,7 @@ typedef struct bal_controller_options {
     const char *schedule;
     int chunk_count; // 0: the schedule's own
     int microbatch_count;
+    int replica_count; // D, where released ranks make further ones; 0: 1
     int layer_count;
     int64_t decision_ns;            // of every decision; policies that weigh count it
     const bal_evaluator *evaluator; // `makespan` and re-packing need it; NULL: none

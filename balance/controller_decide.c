@@ -261,6 +261,7 @@ static status repack(bal_controller *controller, const bal_profile *profile,
         .balancer = options->balancer,
         .before = &before,
         .rank_time_factor_ppb = bal_controller_rank_factors(controller),
+        .replica_count = options->replica_count,
         .start_load_ns = controller->start_load_ns,
         .start_rank_state_bytes = controller->start_rank_state_bytes,
     };

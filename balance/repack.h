@@ -94,6 +94,7 @@ typedef struct bal_repack_question {
     const bal_placed_partition *before;  // in force
     const int64_t *rank_time_factor_ppb; // [machine.rank_count] or NULL: all alike. Slow ranks are
                                          // the first to go
+    int replica_count;                   // D, for further replicas; 0: 1
     int64_t start_load_ns;          // time of all layers at the start, for load_threshold_ratio
     int64_t start_rank_state_bytes; // halving: of the rank that held most at the start; 0: the cap
 } bal_repack_question;
@@ -129,6 +130,13 @@ typedef struct bal_repack_choice {
 ///
 /// A number of ranks that the schedule has no order for, with the microbatches, is not chosen.
 ///
+/// Where released ranks replicate and there are replicas already, both choose the number with the
+/// shortest iteration, the D P ranks making as many replicas as they can and sharing the global
+/// batch (bal_replication_of); the number in force stays if it misses that by no more than the
+/// tolerance. Costs then count as means over the microbatches, and reductions grow by the share of
+/// the bytes that a ring of more replicas sends; its latency is not counted. A lone replica goes by
+/// the tolerance: what reducing its gradients would take is not known.
+///
 /// The historical kinds choose the number alone, by repack_published.h, while the time of all
 /// layers is below load_threshold_ratio; the plan is the balancer's, in order: theirs would compute
 /// another network. If so few ranks have no plan, the next number that has one is taken.
@@ -138,8 +146,8 @@ typedef struct bal_repack_choice {
 /// rest; activations, gradients and messages scale with M / M', rounded up; state does not. That
 /// layers stay as efficient beyond the fixed share is assumed.
 ///
-/// @return STATUS_INVALID for options as above, a problem without evaluator, or candidates for M
-///         where the evaluator plays one M only; STATUS_INFEASIBLE if no number of ranks allowed
+/// @return STATUS_INVALID for options as above, a problem without evaluator, or another M where the
+///         evaluator plays one only; STATUS_INFEASIBLE if no number of ranks allowed
 ///         has a plan; STATUS_NO_MEMORY; what balancer and evaluator return. choice is then
 ///         untouched.
 ///

@@ -1,5 +1,6 @@
 #include "balance/repack.h"
 
+#include "balance/layer_times.h"
 #include "balance/partition.h"
 #include "balance/repack_published.h"
 #include "balance/schedule.h"
@@ -7,10 +8,9 @@
 
 #include <assert.h>
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
 
-enum { PPB = 1000000000, UNKNOWN = -1 };
+enum { UNKNOWN = -1 };
 
 /// A number of ranks and of microbatches that was looked at.
 typedef struct trial {
@@ -27,6 +27,9 @@ typedef struct chooser {
     arena *memory;
     arena *scratch;
     error_message *err;
+    bal_problem
+        asked;       // the question's, with one cost for all microbatches where replicas share them
+    bool replicates; // released ranks make further replicas
     int chunk_count;
     int unit;
     int now;                 // ranks in force
@@ -40,115 +43,6 @@ static status no_memory(const chooser *at)
 {
     return error_set(at->err, STATUS_NO_MEMORY, "out of memory for re-packing %d ranks",
                      at->question->machine->rank_count);
-}
-
-/// What a cost of `from` columns becomes in column c of `to`: see bal_repack_scale_layers. Shares
-/// are counted in 1 / (from * to) of the batch.
-static status scale_cell(const int64_t *row, int columns, int from, int to, int column,
-                         int64_t fixed_ppb, int64_t *scaled, error_message *err)
-{
-    bal_wide sum = 0; // of cost * share
-    const int64_t begin = (int64_t)column * from;
-    const int64_t end = begin + from;
-    if (columns == 1) {
-        sum = (bal_wide)row[0] * from;
-    } else {
-        for (int64_t old = begin / to; old * to < end; old++) {
-            const int64_t share_begin = old * to > begin ? old * to : begin;
-            const int64_t share_end = (old + 1) * to < end ? (old + 1) * to : end;
-            sum += (bal_wide)row[old] * (share_end - share_begin);
-        }
-    }
-    // sum / to is the time if all of it scales, sum / from if none does.
-    const bal_wide weight = (bal_wide)(PPB - fixed_ppb) * from + (bal_wide)fixed_ppb * to;
-    const bal_wide divisor = (bal_wide)PPB * from * to;
-    const bal_wide whole = sum / divisor * weight;
-    const bal_wide rest = (sum % divisor * weight + divisor / 2) / divisor;
-    if (whole > INT64_MAX - rest) {
-        return error_set(err, STATUS_INVALID,
-                         "a cost of %d instead of %d microbatches does not fit "
-                         "64 bits",
-                         to, from);
-    }
-    *scaled = (int64_t)(whole + rest);
-    return STATUS_OK;
-}
-
-static status scale_times(const int64_t *times, const bal_layer_costs *layers, int from, int to,
-                          int64_t fixed_ppb, arena *memory, const int64_t **out, error_message *err)
-{
-    if (times == NULL) return STATUS_OK;
-    const int columns = layers->microbatch_count == 1 ? 1 : to;
-    int64_t *scaled =
-        arena_array(memory, (size_t)layers->layer_count * (size_t)columns, sizeof *scaled);
-    if (scaled == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    for (int layer = 0; layer < layers->layer_count; layer++) {
-        const int64_t *row = times + (int64_t)layer * layers->microbatch_count;
-        for (int column = 0; column < columns; column++) {
-            TRY(scale_cell(row, layers->microbatch_count, from, to, column, fixed_ppb,
-                           &scaled[(int64_t)layer * columns + column], err));
-        }
-    }
-    *out = scaled;
-    return STATUS_OK;
-}
-
-/// Bytes of one microbatch, rounded up.
-static status scale_bytes(const int64_t *bytes, int layer_count, int from, int to, arena *memory,
-                          const int64_t **out, error_message *err)
-{
-    if (bytes == NULL) return STATUS_OK;
-    int64_t *scaled = arena_array(memory, (size_t)layer_count, sizeof *scaled);
-    if (scaled == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    for (int layer = 0; layer < layer_count; layer++) {
-        const bal_wide value = ((bal_wide)bytes[layer] * from + to - 1) / to;
-        if (value > INT64_MAX) {
-            return error_set(err, STATUS_INVALID,
-                             "bytes of layer %d with %d instead of %d microbatches do not fit 64 "
-                             "bits",
-                             layer, to, from);
-        }
-        scaled[layer] = (int64_t)value;
-    }
-    *out = scaled;
-    return STATUS_OK;
-}
-
-status bal_repack_scale_layers(const bal_layer_costs *layers, int from_count, int to_count,
-                               double op_fixed_ratio, arena *memory, bal_layer_costs *scaled,
-                               error_message *err)
-{
-    if (from_count < 1 || from_count > BAL_MICROBATCHES_MAX || to_count < 1 ||
-        to_count > BAL_MICROBATCHES_MAX) {
-        return error_set(err, STATUS_INVALID, "%d and %d microbatches are not both in [1, %d]",
-                         from_count, to_count, BAL_MICROBATCHES_MAX);
-    }
-    if (layers->microbatch_count != 1 && layers->microbatch_count != from_count) {
-        return error_set(err, STATUS_INVALID, "the costs are of %d microbatches, not of %d",
-                         layers->microbatch_count, from_count);
-    }
-    if (!(op_fixed_ratio >= 0 && op_fixed_ratio <= 1)) {
-        return error_set(err, STATUS_INVALID, "op_fixed_ratio %g is outside [0, 1]",
-                         op_fixed_ratio);
-    }
-    const int64_t fixed_ppb = llround(op_fixed_ratio * PPB);
-    bal_layer_costs made = *layers;
-    const int from = from_count;
-    const int to = to_count;
-    const int count = layers->layer_count;
-    TRY(scale_times(layers->forward_ns, layers, from, to, fixed_ppb, memory, &made.forward_ns,
-                    err));
-    TRY(scale_times(layers->backward_input_ns, layers, from, to, fixed_ppb, memory,
-                    &made.backward_input_ns, err));
-    TRY(scale_times(layers->backward_weight_ns, layers, from, to, fixed_ppb, memory,
-                    &made.backward_weight_ns, err));
-    TRY(scale_bytes(layers->activation_bytes, count, from, to, memory, &made.activation_bytes,
-                    err));
-    TRY(scale_bytes(layers->gradient_bytes, count, from, to, memory, &made.gradient_bytes, err));
-    TRY(scale_bytes(layers->message_bytes, count, from, to, memory, &made.message_bytes, err));
-    if (layers->microbatch_count > 1) made.microbatch_count = to;
-    *scaled = made;
-    return STATUS_OK;
 }
 
 /// The largest time factor of a unit's ranks.
@@ -277,17 +171,52 @@ static status fill_memory(const chooser *at, arena *memory, bal_problem *problem
     return STATUS_OK;
 }
 
+/// The replicas that there are if all keep so many ranks, and the microbatches of the one that has
+/// most of them.
+static void share_batch(const chooser *at, int rank_count, int microbatch_count, int *replicas,
+                        int *played)
+{
+    const int64_t ranks = (int64_t)at->question->machine->rank_count * at->question->replica_count;
+    const int64_t batch = (int64_t)microbatch_count * at->question->replica_count;
+    const int64_t most = ranks / rank_count < batch ? ranks / rank_count : batch;
+    *replicas = (int)most;
+    *played = (int)((batch + most - 1) / most);
+}
+
+/// Reductions among more replicas: a ring sends (R - 1) / R of the bytes, twice.
+static status scale_reductions(const chooser *at, int replicas, arena *memory,
+                               bal_layer_costs *layers)
+{
+    const int before = at->question->replica_count;
+    if (layers->reduction_ns == NULL) return STATUS_OK;
+    int64_t *scaled = arena_array(memory, (size_t)layers->layer_count, sizeof *scaled);
+    if (scaled == NULL) return no_memory(at);
+    for (int layer = 0; layer < layers->layer_count; layer++) {
+        const bal_wide part = (bal_wide)layers->reduction_ns[layer] * (replicas - 1) * before;
+        const bal_wide whole = (bal_wide)replicas * (before - 1);
+        const bal_wide value = (part + whole - 1) / whole;
+        scaled[layer] = value > INT64_MAX ? INT64_MAX : (int64_t)value;
+    }
+    layers->reduction_ns = scaled;
+    return STATUS_OK;
+}
+
 /// The question that the balancer is asked for a number of ranks and microbatches, less the caps.
 static status make_problem(const chooser *at, int rank_count, int microbatch_count, arena *memory,
                            bal_problem *problem)
 {
     const bal_placed_partition *before = at->question->before;
-    bal_problem made = *at->question->problem;
+    bal_problem made = at->asked;
     if (microbatch_count != made.microbatch_count) {
         TRY(bal_repack_scale_layers(&made.layers, made.microbatch_count, microbatch_count,
                                     at->options->op_fixed_ratio, memory, &made.layers, at->err));
     }
     made.microbatch_count = microbatch_count;
+    if (at->replicates) {
+        int replicas = 0;
+        share_batch(at, rank_count, microbatch_count, &replicas, &made.microbatch_count);
+        TRY(scale_reductions(at, replicas, memory, &made.layers));
+    }
     made.stage_count = rank_count * at->chunk_count;
     made.chunk_count = at->chunk_count;
     made.stage_memory_bytes = NULL;
@@ -390,9 +319,10 @@ static status look_at_one(const chooser *at, trial tried, int64_t limit_ns, bal_
     int64_t bound = 0;
     bool may_have_plan = false;
     const bal_schedule_family *family = bal_schedule_family_find(at->question->schedule);
-    if (family != NULL && !bal_schedule_takes(family, tried.rank_count, tried.microbatch_count)) {
-        return STATUS_OK;
-    }
+    int played = tried.microbatch_count;
+    int replicas = 0;
+    if (at->replicates) share_batch(at, tried.rank_count, played, &replicas, &played);
+    if (family != NULL && !bal_schedule_takes(family, tried.rank_count, played)) return STATUS_OK;
     arena_reset(at->scratch);
     TRY(make_problem(at, tried.rank_count, tried.microbatch_count, at->scratch, &problem));
     TRY(bound_of(at, &problem, &bound, &may_have_plan));
@@ -486,6 +416,25 @@ static status search(chooser *at, int most, int64_t deadline_ns, trial *best)
         *best = tried;
         if (at->options->kind == BAL_REPACK_THROUGHPUT) return STATUS_OK;
     }
+    return STATUS_OK;
+}
+
+/// Chooses the shortest iteration of all replicas, those included that released ranks make. The
+/// ranks in force stay if they miss it by no more than the tolerance.
+static status choose_replicated(chooser *at, trial *best)
+{
+    trial now = {0};
+    TRY(look_at(at, at->now, INT64_MAX, &now));
+    *best = now;
+    for (int ranks = at->least; ranks <= at->most; ranks += at->unit) {
+        const int64_t limit = best->has_plan ? best->iteration_ns - 1 : INT64_MAX;
+        trial tried;
+        if (ranks == at->now) continue;
+        TRY(look_at(at, ranks, limit, &tried));
+        if (tried.has_plan && tried.iteration_ns <= limit) *best = tried;
+    }
+    const int64_t patience = grown(best->iteration_ns, at->options->tolerance_ratio);
+    if (now.has_plan && now.iteration_ns <= patience) *best = now;
     return STATUS_OK;
 }
 
@@ -608,11 +557,28 @@ static status check_question(const chooser *at)
         return error_set(at->err, STATUS_INVALID, "'%s' knows one chunk per rank, not %d",
                          bal_repack_names[at->options->kind], at->chunk_count);
     }
+    if (at->replicates && evaluator->iteration_ns_of == NULL) {
+        return error_set(at->err, STATUS_INVALID,
+                         "the evaluator plays one number of microbatches only: released ranks "
+                         "cannot share them");
+    }
     if (at->least <= at->most) return STATUS_OK;
     return error_set(at->err, STATUS_INFEASIBLE,
                      "%d layers are enough for %d ranks of %d chunks, and rank_count_min is %d",
                      question->problem->layers.layer_count, at->most, at->chunk_count,
                      at->options->rank_count_min);
+}
+
+/// Costs of one column: replicas that share a batch have other microbatches each.
+static status take_means(chooser *at)
+{
+    bal_layer_times times;
+    const bal_layer_costs *layers = &at->question->problem->layers;
+    if (layers->microbatch_count == 1) return STATUS_OK;
+    TRY(bal_layer_times_init(&times, layers->layer_count, at->memory, at->err));
+    TRY(bal_layer_times_fill(&times, layers, at->err));
+    at->asked.layers = bal_layer_times_costs(&times, layers);
+    return STATUS_OK;
 }
 
 static status chooser_init(chooser *at)
@@ -630,7 +596,11 @@ static status chooser_init(chooser *at)
     at->least = at->options->rank_count_min <= unit
                     ? unit
                     : (at->options->rank_count_min + unit - 1) / unit * unit;
+    at->asked = *problem;
+    at->replicates = at->options->use == BAL_RELEASED_REPLICATE &&
+                     at->options->kind <= BAL_REPACK_GPU_TIME && question->replica_count > 1;
     TRY(check_question(at));
+    if (at->replicates) TRY(take_means(at));
     at->curve = arena_array(at->memory, (size_t)(ranks / unit) + 1, sizeof *at->curve);
     if (at->curve == NULL) return no_memory(at);
     return order_groups(at);
@@ -651,6 +621,7 @@ static status finish(chooser *at, const trial *reference, const trial *best,
     TRY(fill_memory(at, at->memory, &made.problem));
     TRY(cut(at, &made.problem, at->memory, &made.answer, &has_plan));
     assert(has_plan);
+    made.problem.microbatch_count = best->microbatch_count; // shared or not
     bool *is_available = arena_array(at->memory, (size_t)ranks, sizeof *is_available);
     if (is_available == NULL) return no_memory(at);
     if (at->question->rank_time_factor_ppb != NULL) {
@@ -675,7 +646,13 @@ static status choose(chooser *at, bal_repack_choice *choice)
     const bool is_predicted = at->options->kind <= BAL_REPACK_GPU_TIME;
     TRY(chooser_init(at));
     TRY(find_reference(at, &reference));
-    TRY(is_predicted ? choose_predicted(at, &reference, &best) : choose_historical(at, &best));
+    if (at->replicates) {
+        TRY(choose_replicated(at, &best));
+    } else if (is_predicted) {
+        TRY(choose_predicted(at, &reference, &best));
+    } else {
+        TRY(choose_historical(at, &best));
+    }
     return finish(at, &reference, &best, choice);
 }
 

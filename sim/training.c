@@ -369,6 +369,7 @@ static status create_controller(replay *state)
         .schedule = training->schedule,
         .chunk_count = training->chunk_count,
         .microbatch_count = training->microbatch_count,
+        .replica_count = training->data_parallel,
         .layer_count = training->sources[0].layer_count,
         .decision_ns = training->decision_ns,
         .evaluator = &state->evaluator,

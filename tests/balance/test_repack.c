@@ -454,6 +454,64 @@ static void microbatches_are_chosen_anew_for_fewer_ranks(void **state)
     arena_destroy(memory);
 }
 
+/// As play, with a fill and a drain of the other stages.
+static status play_with_bubble(void *context, const bal_layer_costs *layers,
+                               const bal_placed_partition *plan, int microbatch_count,
+                               int64_t *iteration_ns, error_message *err)
+{
+    return play(context, layers, plan, microbatch_count + plan->rank_count - 1, iteration_ns, err);
+}
+
+static void released_ranks_that_replicate_shorten_the_iteration(void **state)
+{
+    (void)state;
+    pipeline at;
+    fill_pipeline(&at, 12, 8, 8);
+    const bal_evaluator bubbly = {.iteration_ns = play_eight, .iteration_ns_of = play_with_bubble};
+    at.problem.evaluator = &bubbly;
+    at.question.replica_count = 2;
+    int64_t reduction_ns[12];
+    for (int layer = 0; layer < 12; layer++) {
+        reduction_ns[layer] = 16;
+    }
+    at.problem.layers.reduction_ns = reduction_ns;
+    bal_repack_options options = {
+        .kind = BAL_REPACK_THROUGHPUT, .tolerance_ratio = 0.1, .use = BAL_RELEASED_REPLICATE};
+    arena *memory = arena_create(1 << 16);
+    bal_repack_choice choice;
+    error_message err = {0};
+
+    // 16 ranks and 16 microbatches in all. 8 ranks: 2 layers, 15 steps. 6: 2 layers, 2
+    // replicas, 13. 4: 3 layers, 4 replicas of 4, 7 steps. 3: 4 layers, 5 replicas, 4 at most, 6
+    // steps. 2: 6 layers, 8 replicas of 2, 3 steps. 1: 12 layers, 16 replicas of 1.
+    assert_int_equal(bal_repack_choose(&at.question, &options, memory, &choice, &err), STATUS_OK);
+    assert_int_equal(choice.reference_ns, 30000);
+    assert_int_equal(choice.rank_count, 1);
+    assert_int_equal(choice.iteration_ns, 12000);
+    assert_int_equal(choice.problem.microbatch_count, 8);        // of the replicas that there were
+    assert_int_equal(choice.problem.layers.reduction_ns[0], 30); // 2 * 15 / 16 against 2 * 1 / 2
+    at.machine.rank_memory_bytes = 400; // three layers of 100 and 10 * inflight
+    assert_int_equal(bal_repack_choose(&at.question, &options, memory, &choice, &err), STATUS_OK);
+    assert_int_equal(choice.rank_count, 6); // on 5 ranks 3 replicas take 10 steps of 3 layers
+    assert_int_equal(choice.iteration_ns, 26000);
+    at.before.rank_count = 7; // 2 layers, 14 steps: no more than a tenth longer
+    memcpy(at.cuts, (const int[]){0, 2, 4, 6, 8, 10, 11, 12}, 8 * sizeof *at.cuts);
+    assert_int_equal(bal_repack_choose(&at.question, &options, memory, &choice, &err), STATUS_OK);
+    assert_int_equal(choice.rank_count, 7);
+    at.question.replica_count = 1; // by the tolerance: 13 steps of 2 layers against 15
+    assert_int_equal(bal_repack_choose(&at.question, &options, memory, &choice, &err), STATUS_OK);
+    assert_int_equal(choice.rank_count, 6);
+    at.question.replica_count = 2;
+    const bal_evaluator rigid = {.iteration_ns = play_eight};
+    at.problem.evaluator = &rigid;
+    assert_int_equal(bal_repack_choose(&at.question, &options, memory, &choice, &err),
+                     STATUS_INVALID);
+    assert_string_equal(err.message,
+                        "the evaluator plays one number of microbatches only: released "
+                        "ranks cannot share them");
+    arena_destroy(memory);
+}
+
 static void costs_are_shared_among_other_microbatches(void **state)
 {
     (void)state;
@@ -550,6 +608,7 @@ int main(void)
         cmocka_unit_test(ranks_are_taken_back_only_beyond_the_hysteresis),
         cmocka_unit_test(whole_units_are_kept_and_slow_ones_go_first),
         cmocka_unit_test(microbatches_are_chosen_anew_for_fewer_ranks),
+        cmocka_unit_test(released_ranks_that_replicate_shorten_the_iteration),
         cmocka_unit_test(costs_are_shared_among_other_microbatches),
         cmocka_unit_test(historical_kinds_choose_the_number_and_the_balancer_cuts),
     };
