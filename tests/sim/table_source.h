@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-enum { TABLE_LAYERS = 16, TABLE_COLUMNS = 8, TABLE_ITERATIONS = 32 };
+enum { TABLE_LAYERS = 64, TABLE_COLUMNS = 8, TABLE_ITERATIONS = 32 };
 
 typedef struct table_source {
     bal_cost_source source; // filled by table_source_init; points back to the table

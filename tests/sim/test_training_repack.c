@@ -241,6 +241,49 @@ static void microbatches_may_be_chosen_anew(void **state)
     free(table);
 }
 
+/// Layer 0 is W alone, on rank 0. From iteration 1 on layer 3 belongs on rank 1 instead of rank 2;
+/// both have ended at 400, rank 0 goes on until 600.
+static int64_t migration_ns(int64_t state_bytes, bool overlaps)
+{
+    table_source *table = malloc(sizeof *table);
+    assert_non_null(table);
+    table_source_init(table, 5, 1);
+    table_fill(table, 0, 3, 100, 0, 0);
+    const int64_t later_ns[] = {0, 50, 50, 100, 200};
+    for (int iteration = 0; iteration < 3; iteration++) {
+        if (iteration > 0) memcpy(table->forward[iteration], later_ns, sizeof later_ns);
+        table->forward[iteration][0] = 0;
+        table->weight[iteration][0] = 200;
+    }
+    table->state_bytes[3] = state_bytes;
+    arena *memory = arena_create(1 << 16);
+    kept all = {0};
+    sim_training training = pipeline(table, 3, &all);
+    training.iteration_count = 3;
+    training.microbatch_count = 1;
+    training.migration.overlaps = overlaps;
+
+    const sim_training_result result = replay(&training, memory);
+
+    assert_int_equal(all.first_layer[1][2], 3);
+    assert_int_equal(all.first_layer[2][2], 4);
+    assert_int_equal(all.iterations[1].pipeline_ns, 600);
+    assert_int_equal(all.iterations[1].iteration_ns, 600 + result.migration_ns);
+    assert_int_equal(all.iterations[1].moved_bytes, state_bytes);
+    arena_destroy(memory);
+    free(table);
+    return result.migration_ns;
+}
+
+static void migration_hides_behind_ranks_that_go_on(void **state)
+{
+    (void)state;
+    assert_int_equal(migration_ns(150, false), 150);
+    assert_int_equal(migration_ns(150, true), 0);
+    assert_int_equal(migration_ns(250, false), 250);
+    assert_int_equal(migration_ns(250, true), 50);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -248,6 +291,7 @@ int main(void)
         cmocka_unit_test(a_run_that_ends_packed_says_so),
         cmocka_unit_test(released_ranks_make_further_replicas),
         cmocka_unit_test(microbatches_may_be_chosen_anew),
+        cmocka_unit_test(migration_hides_behind_ranks_that_go_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
