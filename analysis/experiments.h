@@ -13,3 +13,4 @@ status ana_play_repack(ana_rows *rows, error_message *err);
 status ana_play_weak_scaling(ana_rows *rows, error_message *err);
 status ana_play_network_delay(ana_rows *rows, error_message *err);
 status ana_play_overhead(ana_rows *rows, error_message *err);
+status ana_play_table1(ana_rows *rows, error_message *err);

@@ -101,16 +101,21 @@ static void print_inputs(const ana_experiment *experiment, text_buffer *out)
     }
 }
 
-static void print_experiment(const ana_reproduction *reproduction, const ana_experiment *experiment,
-                             text_buffer *out)
+/// The widest quantity of all rows.
+static int quantity_width(const ana_reproduction *reproduction)
 {
     int width = (int)strlen("quantity");
     for (int row = 0; row < reproduction->row_count; row++) {
-        const ana_reproduced *entry = &reproduction->rows[row];
-        if (strcmp(entry->experiment, experiment->name) != 0) continue;
-        const int length = (int)strlen(entry->quantity);
+        const int length = (int)strlen(reproduction->rows[row].quantity);
         if (length > width) width = length;
     }
+    return width;
+}
+
+static void print_experiment(const ana_reproduction *reproduction, const ana_experiment *experiment,
+                             text_buffer *out)
+{
+    const int width = quantity_width(reproduction);
     text_format(out, "%s: %s\n", experiment->name, experiment->summary);
     text_format(out, "  %-*s %10s %10s %9s %9s %9s  %-11s  %s\n", width, "quantity", "published",
                 "simulated", "low", "high", "bound", "agreement", "against");

@@ -232,6 +232,12 @@ status ana_rows_play_speed_up(ana_rows *rows, const char *quantity, const ana_sp
     return STATUS_OK;
 }
 
+void ana_rows_publish(ana_rows *rows, double published)
+{
+    assert(rows->count > 0);
+    rows->rows[rows->count - 1].published = published;
+}
+
 void ana_rows_draw(ana_rows *rows, ana_figure figure, const char *bar)
 {
     assert(rows->count > 0);

@@ -124,5 +124,8 @@ void ana_rows_add_speed_up(ana_rows *rows, const char *quantity, ana_baseline ba
 status ana_rows_play_speed_up(ana_rows *rows, const char *quantity, const ana_speed_up_case *what,
                               const char *note, ana_speed_up *result, error_message *err);
 
+/// Sets the published number of the row added last, where it stands in Table 1.
+void ana_rows_publish(ana_rows *rows, double published);
+
 /// Makes the row added last a bar of a figure.
 void ana_rows_draw(ana_rows *rows, ana_figure figure, const char *bar);

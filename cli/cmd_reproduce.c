@@ -52,7 +52,8 @@ const cli_command cli_command_reproduce = {
     .description =
         "Plays the experiments of the DynMo paper (SC'25, arXiv 2505.14864) as studies, and prints "
         "every number that the paper publishes beside the simulated one. Without EXPERIMENT all of "
-        "them: moe, mod, pruning, freezing, sparse-attention, early-exit, repack, weak-scaling, "
+        "them: moe, mod, pruning, freezing, sparse-attention, early-exit, table1, repack, "
+        "weak-scaling, "
         "network-delay, overhead. Each is one or more of the studies in "
         "models/studies/paper, "
         "which "
