@@ -14,7 +14,6 @@ static const char *const keys[] = {"buckets", "tile",       "skew",           "s
 
 typedef struct sparse_state {
     uint64_t seed;
-    int layer_count;
     int first; // transformer layers
     int end;
     int column_count;
@@ -253,7 +252,6 @@ static status sparse_open(const model_case_setup *setup, model_case_instance *in
     if (sparse == NULL) return out_of_memory(err);
     bool per_microbatch = false;
     sparse->seed = setup->seed;
-    sparse->layer_count = setup->layer_count;
     sparse->first = base->transformer_first;
     sparse->end = base->transformer_end;
     TRY(model_parameter_bool(setup->parameters, "per_microbatch",
