@@ -1,7 +1,7 @@
 #include "balance/shadow.h"
 
 #include "balance/migration.h"
-#include "balance/partition.h"
+#include "balance/move_table.h"
 
 #include <string.h>
 
@@ -31,6 +31,12 @@ void bal_shadow_restart(bal_shadow *shadow)
     shadow->has_left = false;
 }
 
+static status no_memory(const bal_shadow_options *options, error_message *err)
+{
+    return error_set(err, STATUS_NO_MEMORY, "out of memory for %d layers on %d stages",
+                     options->layer_count, options->stage_count_max);
+}
+
 status bal_shadow_init(bal_shadow *shadow, const bal_shadow_options *options, arena *memory,
                        error_message *err)
 {
@@ -43,16 +49,12 @@ status bal_shadow_init(bal_shadow *shadow, const bal_shadow_options *options, ar
         plan->first_layer =
             arena_array(memory, (size_t)options->stage_count_max + 1, sizeof *plan->first_layer);
         if (plan->mean_ns == NULL || plan->first_layer == NULL) {
-            return error_set(err, STATUS_NO_MEMORY, "out of memory for %d layers",
-                             options->layer_count);
+            return no_memory(options, err);
         }
     }
     made.left_first_layer =
         arena_array(memory, (size_t)options->stage_count_max + 1, sizeof *made.left_first_layer);
-    if (made.left_first_layer == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d stages",
-                         options->stage_count_max);
-    }
+    if (made.left_first_layer == NULL) return no_memory(options, err);
     TRY(bal_layer_times_init(&made.mean_times, options->layer_count, memory, err));
     TRY(bal_layer_sums_init(&made.mean_sums, options->layer_count, memory, err));
     *shadow = made;
@@ -206,24 +208,41 @@ static status consider(bal_shadow *shadow, choice *best, const int *first_layer,
     return STATUS_OK;
 }
 
+/// Fills the machine rank of every stage, and of every layer under the plan in force.
+static void fill_ranks(const bal_problem *problem, int *stage_rank, int *owner)
+{
+    const int *first_layer = problem->current_first_layer;
+    const bal_placed_partition plan = bal_problem_placed(problem, first_layer);
+    for (int stage = 0; stage < problem->stage_count; stage++) {
+        stage_rank[stage] = bal_placed_machine_rank(&plan, stage);
+        for (int layer = first_layer[stage]; layer < first_layer[stage + 1]; layer++) {
+            owner[layer] = stage_rank[stage];
+        }
+    }
+}
+
 /// The plans that move the fewest bytes for loads near the balancer's.
 static status consider_fewest_bytes(bal_shadow *shadow, choice *best, const bal_problem *asked,
                                     int64_t bottleneck, arena *memory, error_message *err)
 {
     bal_chain chain;
     if (asked->layers.state_bytes == NULL) return STATUS_OK;
+    const size_t cuts = (size_t)asked->stage_count + 1;
+    int *stage_rank = arena_array(memory, cuts, sizeof *stage_rank);
+    int *owner = arena_array(memory, (size_t)asked->layers.layer_count, sizeof *owner);
+    if (stage_rank == NULL || owner == NULL) return no_memory(&shadow->options, err);
     TRY(bal_chain_of(asked, memory, &chain, err));
+    fill_ranks(asked, stage_rank, owner);
     for (size_t index = 0; index < sizeof load_percent / sizeof load_percent[0]; index++) {
         const bal_wide cap = (bal_wide)bottleneck * load_percent[index] / 100;
         const int64_t load = cap < chain.load_sum_max ? (int64_t)cap : chain.load_sum_max;
+        bal_move_table table;
         int64_t moved = 0;
-        int *first = arena_array(memory, (size_t)chain.stage_count + 1, sizeof *first);
-        if (first == NULL) {
-            return error_set(err, STATUS_NO_MEMORY, "out of memory for %d stages",
-                             chain.stage_count);
-        }
-        TRY(bal_partition_moved_bytes(&chain, asked->current_first_layer, chain.stage_count, load,
-                                      memory, first, &moved, err));
+        int *first = arena_array(memory, cuts, sizeof *first);
+        if (first == NULL) return no_memory(&shadow->options, err);
+        TRY(bal_move_table_init(&chain, owner, NULL, shadow->options.machine->rank_count, load,
+                                NULL, memory, &table, err));
+        if (!bal_move_table_fixed(&table, stage_rank, first, &moved)) continue;
         TRY(consider(shadow, best, first, memory, err));
     }
     return STATUS_OK;
