@@ -560,6 +560,33 @@ static void chunks_are_moved_with_their_places(void **state)
     arena_destroy(memory);
 }
 
+static void fewer_ranks_of_several_chunks_are_those_that_hold_most(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 14);
+    four_ranks at;
+    bal_migration_choice choice;
+    fill_four(&at, even_cuts, even_cuts);
+    // Ranks 0 to 3 hold 1 + 1, 2 + 0, 0 + 1 and 1 + 2 layers, in a loop of two chunks; two places
+    // of two chunks are wanted, as 0 to 2 and 5 to 6, and 3 to 4 and 7.
+    const int before_cuts[] = {0, 1, 3, 3, 4, 5, 5, 6, 8};
+    const int cuts[] = {0, 3, 5, 7, 8};
+    at.before.first_layer = before_cuts;
+    at.before.chunk_count = 2;
+    at.problem.chunk_count = 2;
+    at.question.first_layer = cuts;
+
+    assert_int_equal(bal_migration_plan(&at.question, &at.options, memory, &choice, NULL),
+                     STATUS_OK);
+
+    // In order 1 and 2 stay on rank 1, 3 and 7 on rank 3.
+    assert_int_equal(choice.plan.rank_count, 2);
+    assert_int_equal(choice.plan.machine_rank[0], 1);
+    assert_int_equal(choice.plan.machine_rank[1], 3);
+    assert_int_equal(choice.migration.bytes, 4000);
+    arena_destroy(memory);
+}
+
 static void what_does_not_fit_together_is_named(void **state)
 {
     (void)state;
@@ -631,6 +658,7 @@ int main(void)
         cmocka_unit_test(cuts_that_the_evaluator_finds_worse_are_not_taken),
         cmocka_unit_test(a_sweep_moves_less_the_more_slack_there_is),
         cmocka_unit_test(chunks_are_moved_with_their_places),
+        cmocka_unit_test(fewer_ranks_of_several_chunks_are_those_that_hold_most),
         cmocka_unit_test(what_does_not_fit_together_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
