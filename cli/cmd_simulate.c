@@ -160,14 +160,16 @@ const cli_command cli_command_simulate = {
         "\n\n"
         "training: {\"iterations\":n, \"microbatches\":M, \"sequence_length\":n, "
         "\"microbatch_size\":n, \"data_parallel\":n, \"tensor_parallel\":n, "
-        "\"expert_parallel\":n, \"context_parallel\":n, \"sequence_parallel\":bool, "
+        "\"expert_parallel\":n, \"expert_tensor_parallel\":n, \"context_parallel\":n, "
+        "\"sequence_parallel\":bool, "
         "\"rank_order\":pipeline-first|data-first, \"sharding\":none|optimizer|gradients|"
         "parameters, \"reduction_overlap\":none|stage|backward, \"state_bytes_per_parameter\":n, "
         "\"gradient_bytes_per_parameter\":n, \"decision_ns\":n, \"profile_ns\":n, "
         "\"optimizer_step_ns\":n, \"step\":barrier|post-validation}; with a model also "
         "\"dtype\", \"attention\":flash|unfused, \"layers\":n, \"recompute\":none|selective|full. "
-        "A stage is data x tensor x context GPUs; experts are spread over data x context. step: an "
-        "iteration lasts the makespan (barrier) or the span.",
+        "A stage is data x tensor x context GPUs; expert x expert_tensor of them hold the experts "
+        "of "
+        "a layer. step: an iteration lasts the makespan (barrier) or the span.",
     .details =
         "dynamism: {\"case\":moe|pruning|freezing|sparse-attention|early-exit|mod, "
         "\"load_model\":physical|published, \"seed\":n, ...} over the model or the trace; the "

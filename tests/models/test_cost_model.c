@@ -3,6 +3,7 @@
 #include "base/rng.h"
 #include "models/cost_model.h"
 #include "models/model_source.h"
+#include "models/parameters.h"
 #include "tests/assert_close.h"
 
 #include <math.h>
@@ -545,6 +546,87 @@ static void faster_hardware_and_less_work_never_take_longer(void **state)
     }
 }
 
+static int power_of_two(rng *random, int most)
+{
+    return 1 << rng_between(random, 0, most);
+}
+
+static model_training random_training(rng *random)
+{
+    model_training training = {
+        .sequence_length = 256 * (int)rng_between(random, 1, 16),
+        .microbatch_size = (int)rng_between(random, 1, 3),
+        .dtype = rng_between(random, 0, 1) == 0 ? MODEL_DTYPE_BFLOAT16 : MODEL_DTYPE_FLOAT8,
+        .attention = rng_between(random, 0, 1) == 0 ? "flash" : "unfused",
+        .layer_count = 2,
+    };
+    training.parallel = (model_parallel){
+        .data = power_of_two(random, 5),
+        .tensor = power_of_two(random, 5),
+        .expert = power_of_two(random, 3),
+        .expert_tensor = rng_between(random, 0, 1) == 0 ? 0 : power_of_two(random, 3),
+        .context = power_of_two(random, 3),
+        .sequence = rng_between(random, 0, 2) > 0,
+        .recompute = (model_recompute)rng_between(random, 0, MODEL_RECOMPUTE_COUNT - 1),
+        .sharding = (model_sharding)rng_between(random, 0, MODEL_SHARDING_COUNT - 1),
+        .order = (model_rank_order)rng_between(random, 0, MODEL_RANK_ORDER_COUNT - 1),
+    };
+    return training;
+}
+
+/// All GPUs of a replica together do the work of one that had all of it, and hold all experts.
+static void assert_shares_make_a_whole(const model_costs *costs, const model_costs *whole)
+{
+    const model_parallel degrees = costs->shape.parallel;
+    const int64_t gpus = (int64_t)degrees.tensor * degrees.context;
+    const model_config slice = model_gpu_slice(&costs->config, &degrees);
+    assert_int_equal(model_layer_expert_parameters(&slice, 0) * degrees.expert *
+                         degrees.expert_tensor,
+                     model_layer_expert_parameters(&whole->config, 0));
+    // The router is computed again by every rank of a tensor group that shares no tokens.
+    assert_true(gpus * costs->backward_weight_flop[1] >= whole->backward_weight_flop[1]);
+    assert_true(gpus * costs->backward_weight_flop[1] <=
+                whole->backward_weight_flop[1] + whole->backward_weight_flop[1] / 8);
+    assert_true(gpus * costs->forward_flop[3] >= whole->forward_flop[3]); // head, rounded up
+    for (int layer = 0; layer < 4; layer++) {
+        assert_true(costs->layers.activation_bytes[layer] <= whole->layers.activation_bytes[layer]);
+        assert_true(costs->layers.state_bytes[layer] <= whole->layers.state_bytes[layer]);
+        assert_true(costs->layers.message_bytes[layer] <= whole->layers.message_bytes[layer]);
+    }
+}
+
+static void any_degrees_are_refused_or_share_the_work(void **state)
+{
+    const fixture *with = *state;
+    model_config mixtral;
+    rng random = rng_init(7, 0);
+    int built = 0;
+    assert_int_equal(model_config_open("mixtral-8x7b", with->memory, &mixtral, NULL), STATUS_OK);
+    for (int round = 0; round < 400; round++) {
+        arena *memory = arena_create(1 << 16);
+        const model_training training = random_training(&random);
+        model_training alone = training;
+        alone.parallel = (model_parallel){0};
+        model_costs costs;
+        model_costs whole;
+        error_message err = {0};
+        assert_int_equal(
+            model_costs_build(&mixtral, &with->h100, &alone, "c", "h", memory, &whole, NULL),
+            STATUS_OK);
+        const status result =
+            model_costs_build(&mixtral, &with->h100, &training, "c", "h", memory, &costs, &err);
+        assert_true(result == STATUS_OK || result == STATUS_INVALID);
+        if (result == STATUS_OK) {
+            assert_shares_make_a_whole(&costs, &whole);
+            built++;
+        } else {
+            assert_true(strlen(err.message) > 0);
+        }
+        arena_destroy(memory);
+    }
+    assert_true(built > 50);
+}
+
 static void the_source_gives_the_same_costs_in_every_iteration(void **state)
 {
     const fixture *with = *state;
@@ -577,6 +659,7 @@ int main(void)
         cmocka_unit_test(training_outside_its_limits_is_refused),
         cmocka_unit_test(files_that_cannot_be_read_are_named),
         cmocka_unit_test(faster_hardware_and_less_work_never_take_longer),
+        cmocka_unit_test(any_degrees_are_refused_or_share_the_work),
         cmocka_unit_test(the_source_gives_the_same_costs_in_every_iteration),
         cmocka_unit_test(parts_sum_up_to_the_passes),
         cmocka_unit_test(b_computes_again_what_f_has_not_kept),
