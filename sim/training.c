@@ -19,7 +19,8 @@ const char *const sim_reduction_overlap_names[SIM_REDUCTION_OVERLAP_COUNT] = {
 typedef struct replay {
     const sim_training *training;
     arena *run_memory;
-    arena *play_memory; // of an iteration that is played
+    arena *play_memory;     // of an iteration that is played
+    arena *timeline_memory; // of its timeline
     error_message *err;
     bal_controller *controller;
     bal_evaluator evaluator;
@@ -272,7 +273,9 @@ static status put(replay *state, sim_training_iteration *record)
         const bal_stage_costs *stages = &state->play.stages[state->play.slowest];
         sim_compiled_order *order = NULL;
         TRY(sim_training_plan_order(&state->plan, &order, state->err));
-        TRY(sim_timeline_init(&order->schedule, state->play_memory, &state->timeline, state->err));
+        arena_reset(state->timeline_memory);
+        TRY(sim_timeline_init(&order->schedule, state->timeline_memory, &state->timeline,
+                              state->err));
         sim_order_play(&order->order, stages, NULL, &state->timeline);
         record->timeline = &state->timeline;
         record->costs = stages;
@@ -384,11 +387,13 @@ static status prepare(replay *state)
     const sim_training *training = state->training;
     const size_t ranks = (size_t)training->machine.rank_count;
     state->play_memory = arena_create(1 << 20);
+    state->timeline_memory = arena_create(1 << 16);
     state->rank_end_ns = arena_array(state->run_memory, ranks, sizeof *state->rank_end_ns);
     state->peak_memory = arena_array(state->run_memory, ranks, sizeof *state->peak_memory);
     TRY(sim_training_costs_init(&state->costs, training, state->run_memory, state->err));
     TRY(sim_training_plan_init(&state->plan, training, state->run_memory, state->err));
-    if (state->play_memory == NULL || state->rank_end_ns == NULL || state->peak_memory == NULL) {
+    if (state->play_memory == NULL || state->timeline_memory == NULL ||
+        state->rank_end_ns == NULL || state->peak_memory == NULL) {
         return no_memory(state);
     }
     return create_controller(state);
@@ -460,6 +465,7 @@ status sim_training_replay(const sim_training *training, arena *memory, sim_trai
     sim_training_costs_free(&state.costs);
     sim_training_plan_free(&state.plan);
     arena_destroy(state.play_memory);
+    arena_destroy(state.timeline_memory);
     if (played == STATUS_OK) *result = state.ledger.result;
     return played;
 }

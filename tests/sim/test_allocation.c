@@ -103,6 +103,44 @@ static status watch_calls(void *context, const sim_training_iteration *iteration
     return STATUS_OK;
 }
 
+static bool wants_all(void *context, int iteration)
+{
+    (void)context;
+    (void)iteration;
+    return true;
+}
+
+static void a_replay_that_repeats_asks_for_no_more_memory(void **state)
+{
+    (void)state;
+    table_source *table = malloc(sizeof *table);
+    arena *memory = arena_create(1 << 16);
+    assert_non_null(table);
+    table_source_init(table, TABLE_LAYERS, 1);
+    table_fill(table, 0, TABLE_ITERATIONS, 100, 100, 100);
+    table->source.costs_at = turning_costs_at;
+    const sim_training training = {
+        .sources = &table->source,
+        .source_count = 1,
+        .data_parallel = 1,
+        .machine = {.rank_count = 4, .ranks_per_node = 2},
+        .iteration_count = 3 * WARM,
+        .microbatch_count = 64,
+        .schedule = "1f1b",
+        .change_ratio = 0.25,
+        .balancer = bal_balancer_find("partition"),
+        .sink = {.put = watch_calls, .wants_timeline = wants_all},
+    };
+    sim_training_result result;
+
+    assert_int_equal(sim_training_replay(&training, memory, &result, NULL), STATUS_OK);
+
+    assert_int_equal(call_count, 0);
+    assert_int_equal(result.simulated_count, 1);
+    free(table);
+    arena_destroy(memory);
+}
+
 static void a_long_replay_asks_for_no_more_memory(void **state)
 {
     (void)state;
@@ -157,6 +195,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_static_engine_plays_without_allocating),
         cmocka_unit_test(the_event_engine_plays_without_allocating),
+        cmocka_unit_test(a_replay_that_repeats_asks_for_no_more_memory),
         cmocka_unit_test(a_long_replay_asks_for_no_more_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
