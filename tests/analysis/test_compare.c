@@ -228,6 +228,127 @@ static void more_stages_than_layers_are_refused(void **state)
     arena_destroy(memory);
 }
 
+#define FREEZING                                                                                   \
+    "{\"schema\":\"dynmo-study/1\",\"name\":\"n\",\"model\":\"gpt2\",\"hardware\":\"h100-sxm\","   \
+    "\"training\":{\"iterations\":12,\"microbatches\":8},\"pipeline\":{\"stages\":4},"             \
+    "\"dynamism\":{\"case\":\"freezing\",\"start_iteration\":2,\"interval\":2,"                    \
+    "\"last_iteration\":10},"
+
+static void count_step(void *context)
+{
+    ++*(int64_t *)context;
+}
+
+static void what_a_row_is_compared_with_is_played_beside_it(void **state)
+{
+    (void)state;
+    fixture *given = open_fixture(
+        FREEZING "\"balancing\":[{\"balancer\":\"partition\",\"policy\":\"on-change\",\"repack\":{"
+                 "\"kind\":\"throughput\",\"tolerance\":1}}]}");
+    ana_comparison comparison;
+    int64_t steps = 0;
+    const ana_listener counting = {.step = count_step, .step_context = &steps};
+
+    assert_int_equal(ana_compare(&given->setup, &counting, given->memory, &comparison, NULL),
+                     STATUS_OK);
+
+    const ana_row *row = &comparison.rows[0];
+    assert_int_equal(steps, 7 * 12); // the row, forecast, foresight, unpacked, even, tuned, no case
+    assert_int_equal(ana_compare_iteration_count(&given->setup), steps);
+    assert_int_equal(row->informed_ns[BAL_INFORMATION_PROFILE], row->result.total_ns);
+    assert_true(row->informed_ns[BAL_INFORMATION_FORESIGHT] > 0);
+    assert_true(row->informed_ns[BAL_INFORMATION_FORECAST] > 0);
+    assert_true(row->unpacked_ns > 0 && row->unpacked_ns != row->result.total_ns);
+    assert_true(comparison.still_even_ns > comparison.even_ns); // freezing saves W
+    assert_close(row->factors.total,
+                 (double)comparison.still_even_ns / (double)row->result.total_ns, 1e-12);
+    double product = 1;
+    for (int factor = 0; factor < ANA_FACTOR_COUNT; factor++) {
+        product *= row->factors.factor[factor];
+    }
+    assert_close(product, row->factors.total, 1e-12);
+    assert_true(row->relative_to_even == 0); // even is no row of this study
+    close_fixture(given);
+}
+
+static void without_foresight_only_the_rows_are_played(void **state)
+{
+    (void)state;
+    fixture *given = open_fixture(
+        FREEZING
+        "\"foresight\":false,\"balancing\":[{\"balancer\":\"even\"},{\"balancer\":\"tuned\"},"
+        "{\"balancer\":\"partition\",\"policy\":\"on-change\"}]}");
+    ana_comparison comparison;
+    int64_t steps = 0;
+    text_buffer out = {0};
+    const ana_listener counting = {.step = count_step, .step_context = &steps};
+
+    assert_int_equal(ana_compare(&given->setup, &counting, given->memory, &comparison, NULL),
+                     STATUS_OK);
+    ana_comparison_print(&comparison, &out);
+
+    assert_int_equal(steps, 4 * 12); // and even without the case
+    assert_int_equal(comparison.rows[2].informed_ns[BAL_INFORMATION_FORESIGHT], 0);
+    assert_null(strstr(out.bytes, "What knowing ahead is worth"));
+    assert_null(strstr(out.bytes, "\nGPUs"));
+    assert_non_null(strstr(out.bytes, "Where the speed-up comes from"));
+    text_free(&out);
+    close_fixture(given);
+}
+
+static void the_record_follows_a_pipeline_that_shrinks(void **state)
+{
+    (void)state;
+    fixture *given = open_fixture(
+        FREEZING
+        "\"balancing\":[{\"balancer\":\"partition\",\"policy\":\"on-change\",\"label\":\"r\","
+        "\"repack\":{\"kind\":\"throughput\",\"tolerance\":1}}]}");
+    trace_store *store = NULL;
+    ana_recording *recording = NULL;
+    ana_comparison comparison;
+    trace_run_info run;
+    trace_run_decision *decisions = NULL;
+    trace_run_ranks *ranks = NULL;
+    trace_run_work *work = NULL;
+    int decision_count = 0;
+    int rank_step_count = 0;
+    int work_count = 0;
+    error_message err = {0};
+    assert_int_equal(trace_store_open(":memory:", TRACE_WRITE, &store, &err), STATUS_OK);
+    assert_int_equal(
+        ana_recording_begin(store, &given->setup, "dynmo simulate", "0", &recording, &err),
+        STATUS_OK);
+    const ana_listener listener = ana_recording_listener(recording);
+
+    assert_int_equal(ana_compare(&given->setup, &listener, given->memory, &comparison, &err),
+                     STATUS_OK);
+    assert_int_equal(ana_recording_finish(recording, &comparison, NULL, &err), STATUS_OK);
+
+    const ana_course *course = &comparison.rows[0].course;
+    assert_int_equal(trace_run_find(store, NULL, given->memory, &run, &err), STATUS_OK);
+    assert_int_equal(trace_run_decisions(store, run.run_id, "r", given->memory, &decisions,
+                                         &decision_count, &err),
+                     STATUS_OK);
+    assert_int_equal(
+        trace_run_ranks_of(store, run.run_id, "r", given->memory, &ranks, &rank_step_count, &err),
+        STATUS_OK);
+    assert_int_equal(
+        trace_run_work_of(store, run.run_id, "r", given->memory, &work, &work_count, &err),
+        STATUS_OK);
+    assert_true(course->step_count > 1); // it does shrink
+    assert_int_equal(decision_count, course->decision_count);
+    assert_int_equal(rank_step_count, course->step_count);
+    int cells = 0;
+    for (int step = 0; step < rank_step_count; step++) {
+        const int end = step + 1 < rank_step_count ? ranks[step + 1].from_iteration : 12;
+        assert_int_equal(ranks[step].rank_count, course->steps[step].rank_count);
+        cells += (end - ranks[step].from_iteration) * ranks[step].rank_count;
+    }
+    assert_int_equal(work_count, cells); // one for each rank in use
+    trace_store_close(store);
+    close_fixture(given);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -235,6 +356,9 @@ int main(void)
         cmocka_unit_test(a_row_that_fits_nowhere_is_an_outcome_until_all_are),
         cmocka_unit_test(the_same_study_gives_the_same_bytes),
         cmocka_unit_test(the_record_holds_what_was_played),
+        cmocka_unit_test(what_a_row_is_compared_with_is_played_beside_it),
+        cmocka_unit_test(without_foresight_only_the_rows_are_played),
+        cmocka_unit_test(the_record_follows_a_pipeline_that_shrinks),
         cmocka_unit_test(a_store_without_a_simulation_is_told_apart),
         cmocka_unit_test(more_stages_than_layers_are_refused),
     };

@@ -16,8 +16,15 @@ static void check(const ana_study *study)
     assert((study->trace_path == NULL) == (study->model != NULL));
     assert(study->stage_count >= 1);
     assert(study->balancing_count >= 1 && study->balancing_count <= ANA_BALANCINGS_MAX);
+    for (int slow = 0; slow < study->slow_rank_count; slow++) {
+        assert(study->slow_ranks[slow].rank < study->stage_count);
+        assert(study->slow_ranks[slow].time_factor > 0);
+    }
+    assert(study->parallel.data >= 1 && study->parallel.tensor >= 1);
     for (int row = 0; row < study->balancing_count; row++) {
         assert(study->balancings[row].balancer != NULL);
+        assert(study->balancings[row].repack.options.kind == BAL_REPACK_NONE ||
+               study->balancings[row].policy.kind != BAL_POLICY_NEVER);
         for (int other = 0; other < row; other++) {
             assert(strcmp(study->balancings[row].label, study->balancings[other].label) != 0);
         }
