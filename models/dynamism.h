@@ -76,8 +76,8 @@ int model_dynamism_source_count(const model_dynamism *dynamism);
 /// Announces changes: *changed says that the model changed at this iteration, whatever iteration
 /// was asked before. Iterations may be asked in any order and give the same bytes. A time is the
 /// base's times its factor, rounded to the nearest ns (halves up), plus what the case adds; a
-/// factor of 1 leaves the base's number as it is. Costs are borrowed until the next call of this
-/// source.
+/// factor of 1 leaves the base's number as it is (below 2^52 ns, 52 days). Costs are borrowed until
+/// the next call of this source.
 ///
 /// @return of costs_at: what the base returns; STATUS_INVALID naming layer and iteration: a cost
 ///         exceeds INT64_MAX / 4, or the base has other microbatches than the training

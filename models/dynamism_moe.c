@@ -71,6 +71,11 @@ static status read_model(const model_case_setup *setup, model_expert_load *moe, 
                          "dynamism 'moe': the model (%s) is dense, it has no experts",
                          config->model_type);
     }
+    if (config->expert_count > MODEL_EXPERTS_MAX) {
+        return error_set(err, STATUS_INVALID,
+                         "dynamism 'moe': %d experts of a layer, at most %d are modelled",
+                         config->expert_count, MODEL_EXPERTS_MAX);
+    }
     const int context = model_parallel_filled(setup->base->parallel).context;
     moe->routing.expert_count = config->expert_count;
     moe->routing.top_k = config->expert_top_k;

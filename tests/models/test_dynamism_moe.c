@@ -523,6 +523,9 @@ static void a_dense_model_has_no_experts(void **state)
 
     fixture_refused(fixture, "{'case':'moe'}", STATUS_INVALID,
                     "dynamism 'moe': the model (gpt2) is dense, it has no experts");
+    dense.expert_count = 4097;
+    fixture_refused(fixture, "{'case':'moe'}", STATUS_INVALID,
+                    "dynamism 'moe': 4097 experts of a layer, at most 4096 are modelled");
 }
 
 int main(void)
