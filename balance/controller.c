@@ -26,6 +26,24 @@ static status no_memory(const bal_controller_options *options, error_message *er
                      options->layer_count, options->machine.rank_count);
 }
 
+/// What needs stages is refused with balancers that have none.
+static status check_balancer(const bal_controller_options *options, error_message *err)
+{
+    const bal_policy_kind kind = options->policy.kind;
+    if (!options->balancer->owns_freely) return STATUS_OK;
+    if (kind == BAL_POLICY_THRESHOLD || kind == BAL_POLICY_SHADOW) {
+        char policy[BAL_POLICY_NAME_BYTES];
+        bal_policy_name(options->policy, policy);
+        return error_set(err, STATUS_INVALID,
+                         "%s predicts iterations, which the plans of %s, having no stages, do not "
+                         "allow",
+                         policy, options->balancer->name);
+    }
+    if (options->repack.kind == BAL_REPACK_NONE) return STATUS_OK;
+    return error_set(err, STATUS_INVALID, "the plans of %s have no stages to re-pack",
+                     options->balancer->name);
+}
+
 static status check_options(const bal_controller_options *options, error_message *err)
 {
     const int ranks = options->machine.rank_count;
@@ -40,17 +58,14 @@ static status check_options(const bal_controller_options *options, error_message
     if (bal_schedule_family_find(options->schedule) == NULL) {
         return error_set(err, STATUS_INVALID, "unknown schedule '%.40s'", options->schedule);
     }
-    const bool weighs =
-        options->policy.kind == BAL_POLICY_THRESHOLD || options->policy.kind == BAL_POLICY_SHADOW;
-    if (weighs && options->balancer->owns_freely) {
-        char policy[BAL_POLICY_NAME_BYTES];
-        bal_policy_name(options->policy, policy);
-        return error_set(err, STATUS_INVALID,
-                         "%s predicts iterations, which the plans of %s, having no stages, do not "
-                         "allow",
-                         policy, options->balancer->name);
+    if (options->change_ratio < 0) {
+        return error_set(err, STATUS_INVALID, "change_ratio %g is negative", options->change_ratio);
     }
-    return STATUS_OK;
+    TRY(bal_migration_options_check(&options->migration, err));
+    if (options->repack.kind != BAL_REPACK_NONE) {
+        TRY(bal_repack_options_check(&options->repack, &options->machine, err));
+    }
+    return check_balancer(options, err);
 }
 
 static status allocate(bal_controller *made, error_message *err)

@@ -48,7 +48,6 @@ typedef struct bal_profile {
                                    // NULL: there is none, and the profile counts
     bool changed; // what the source says of this iteration's costs: the model has changed, or where
                   // it does not announce changes, numbers have
-    int64_t iteration_ns;       // as it lasted, without decision and migration
     const int64_t *rank_end_ns; // [machine.rank_count] end of the last op of each rank, within the
                                 // makespan, 0 for released ranks; NULL: not known. For migration
                                 // that overlaps the backward sweep

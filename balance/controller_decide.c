@@ -247,7 +247,7 @@ static status rebalance(bal_controller *controller, const bal_profile *profile,
 }
 
 /// Asks how many ranks to go on with, and for their plan. With the present number it is a
-/// rebalance like any other.
+/// rebalance like any other, but for shadows, which have their own reasons to move.
 static status repack(bal_controller *controller, const bal_profile *profile,
                      const bal_layer_costs *layers, bal_decision *decision, error_message *err)
 {
@@ -271,6 +271,7 @@ static status repack(bal_controller *controller, const bal_profile *profile,
     note_bottleneck(controller, &choice.answer);
     const bool stays = choice.rank_count == controller->rank_count &&
                        choice.microbatch_count == controller->microbatch_count;
+    if (stays && options->policy.kind == BAL_POLICY_SHADOW) return STATUS_OK;
     const bal_controller_target target = {
         .problem = &choice.problem,
         .first_layer = choice.answer.first_layer,
@@ -333,7 +334,8 @@ static status follow_shadows(bal_controller *controller, const bal_profile *prof
                              error_message *err)
 {
     if (controller->options.repack.kind != BAL_REPACK_NONE && has_other_load(controller)) {
-        return repack(controller, profile, layers, decision, err);
+        TRY(repack(controller, profile, layers, decision, err));
+        if (decision->was_asked) return STATUS_OK;
     }
     const bal_problem problem = bal_controller_problem(controller, layers);
     const bal_shadow_view view = {.times = &controller->times,

@@ -246,7 +246,6 @@ static status decide(replay *state, bool changed, sim_training_iteration *record
         .layers = &state->profile,
         .next = next,
         .changed = changed,
-        .iteration_ns = record->iteration_ns,
         .rank_end_ns = has_owners ? NULL : state->rank_end_ns,
         .makespan_ns = has_owners ? 0 : state->play.makespan_ns,
     };

@@ -246,8 +246,7 @@ static study_outcome study_play(study_run *run, const char *policy)
         }
         layers = study_costs(run, t);
         const int64_t ns = study_iteration_ns(run->forward_ns[t], decision.plan.first_layer);
-        const bal_profile profile = {
-            .iteration = t, .layers = &layers, .changed = run->changed[t], .iteration_ns = ns};
+        const bal_profile profile = {.iteration = t, .layers = &layers, .changed = run->changed[t]};
         failed = bal_controller_observe(controller, &profile, &decision, NULL) != STATUS_OK;
         outcome.total_ns += ns + decision.migration_ns;
         outcome.migration_ns += decision.migration_ns;

@@ -306,6 +306,24 @@ static void ranks_are_released_where_few_do_and_taken_back_when_load_returns(voi
     }
 }
 
+static void shadows_that_may_repack_still_weigh_moves_on_the_same_ranks(void **state)
+{
+    (void)state;
+    const bal_evaluator evaluator = {.iteration_ns = play_slowest};
+    bal_controller_options options = options_with("partition", "shadow");
+    options.evaluator = &evaluator;
+    options.repack.kind = BAL_REPACK_THROUGHPUT;
+    options.decision_ns = 1000000; // far more than a few iterations could save
+    bal_controller *controller = started(&options, even_ns);
+
+    // Half as much again in all, and best on two ranks as before, but cut elsewhere.
+    for (int iteration = 0; iteration < 40; iteration++) {
+        assert_int_equal(observe(controller, iteration, heavy_tail_ns).action, BAL_ACTION_KEEP);
+    }
+
+    bal_controller_destroy(controller);
+}
+
 static void relabelled_places_keep_layers_where_they_are(void **state)
 {
     (void)state;
@@ -435,6 +453,20 @@ static void wrong_options_are_refused(void **state)
     options.layer_count = 0;
     assert_int_equal(bal_controller_create(&options, &controller, &err), STATUS_INVALID);
     assert_string_equal(err.message, "layer_count 0 is outside [1, 1048576]");
+    options = options_with("partition", "never");
+    options.change_ratio = -0.1;
+    assert_int_equal(bal_controller_create(&options, &controller, &err), STATUS_INVALID);
+    assert_string_equal(err.message, "change_ratio -0.1 is negative");
+    options = options_with("partition", "never");
+    options.migration.slack_ratio = -1;
+    assert_int_equal(bal_controller_create(&options, &controller, &err), STATUS_INVALID);
+    options = options_with("partition", "never");
+    options.repack = (bal_repack_options){.kind = BAL_REPACK_THROUGHPUT, .rank_unit = 3};
+    assert_int_equal(bal_controller_create(&options, &controller, &err), STATUS_INVALID);
+    options = options_with("diffusion-published", "on-change");
+    options.repack.kind = BAL_REPACK_THROUGHPUT;
+    assert_int_equal(bal_controller_create(&options, &controller, &err), STATUS_INVALID);
+    assert_string_equal(err.message, "the plans of diffusion-published have no stages to re-pack");
     assert_null(controller);
     bal_controller_destroy(NULL);
 }
@@ -453,6 +485,7 @@ int main(void)
         cmocka_unit_test(threshold_and_hysteresis_keep_what_gains_too_little),
         cmocka_unit_test(a_threshold_of_nothing_still_wants_a_gain),
         cmocka_unit_test(ranks_are_released_where_few_do_and_taken_back_when_load_returns),
+        cmocka_unit_test(shadows_that_may_repack_still_weigh_moves_on_the_same_ranks),
         cmocka_unit_test(relabelled_places_keep_layers_where_they_are),
         cmocka_unit_test(migration_hides_behind_the_backward_sweep_where_it_may),
         cmocka_unit_test(a_plan_without_room_to_move_to_is_not_taken),
