@@ -42,6 +42,8 @@ static status add_bubble(ana_rows *rows, const char *quantity, const char *commo
 status ana_play_early_exit(ana_rows *rows, error_message *err)
 {
     const ana_speed_up_case stated = case_with(NULL);
+    ana_speed_up_case replicas = stated;
+    replicas.repacks = true;
     const ana_speed_up_case body = case_with("{\"model\":\"gpt-dynmo-body\"}");
     const ana_speed_up_case published = case_with("{\"dynamism.load_model\":\"published\"}");
     const ana_speed_up_case both =
@@ -52,6 +54,12 @@ status ana_play_early_exit(ana_rows *rows, error_message *err)
                                "paper's 90 nodes of 4 GPUs are 360, not 720.",
                                &result, err));
     ana_rows_draw(rows, ANA_FIGURE_SPEED_UP, "early exit");
+    TRY(ana_rows_play_speed_up(
+        rows, "speed-up over no exit, released GPUs as replicas", &replicas,
+        "Stages that the head makes idle are released, and become further "
+        "replicas with the same batch: the model fits fewer GPUs, down to one. "
+        "The bound: all GPUs compute all the time.",
+        &result, err));
     TRY(ana_rows_play_speed_up(rows, "speed-up over no exit, no head", &body,
                                "A vocabulary of one word: what is left when the head is no load.",
                                &result, err));

@@ -47,6 +47,8 @@ status ana_play_freezing(ana_rows *rows, error_message *err)
     ana_speed_up result;
     ana_speed_up other;
     const ana_speed_up_case stated = case_with(NULL);
+    ana_speed_up_case replicas = stated;
+    replicas.repacks = true;
     const ana_speed_up_case published = case_with("{\"dynamism.load_model\":\"published\"}");
     const ana_speed_up_case body = case_with("{\"model\":\"gpt-dynmo-body\"}");
     TRY(ana_rows_play_speed_up(rows, "speed-up over Egeria", &stated,
@@ -62,6 +64,12 @@ status ana_play_freezing(ana_rows *rows, error_message *err)
                         ANA_AGREEMENT_PREDICTED,
                         ana_rows_text(rows, "%s, idle over total", result.dynamic), "");
     ana_rows_draw(rows, ANA_FIGURE_IDLENESS, "frozen, balanced");
+    TRY(ana_rows_play_speed_up(
+        rows, "speed-up over Egeria, released GPUs as replicas", &replicas,
+        "Stages that the head makes idle are released, and become further "
+        "replicas with the same batch: the model fits fewer GPUs, down to one. "
+        "The bound: all GPUs compute all the time.",
+        &other, err));
     TRY(ana_rows_play_speed_up(rows, "speed-up over Egeria, no head", &body,
                                "A vocabulary of one word: what is left when the head is no load.",
                                &other, err));

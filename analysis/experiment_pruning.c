@@ -55,6 +55,8 @@ status ana_play_pruning(ana_rows *rows, error_message *err)
 {
     ana_speed_up result;
     const ana_speed_up_case stated = case_with(NULL);
+    ana_speed_up_case replicas = stated;
+    replicas.repacks = true;
     const ana_speed_up_case sixteen = case_with("{\"training.dtype\":\"bfloat16\"}");
     const ana_speed_up_case published = case_with("{\"dynamism.load_model\":\"published\"}");
     const ana_speed_up_case body = case_with("{\"model\":\"gpt-dynmo-body\"}");
@@ -66,6 +68,12 @@ status ana_play_pruning(ana_rows *rows, error_message *err)
                                "360, not the 720 of DP 30 x PP 24: 180 nodes are simulated.",
                                &result, err));
     ana_rows_draw(rows, ANA_FIGURE_SPEED_UP, "pruning");
+    TRY(ana_rows_play_speed_up(
+        rows, "speed-up over static, released GPUs as replicas", &replicas,
+        "Stages that the head makes idle are released, and become further "
+        "replicas with the same batch: the model fits fewer GPUs, down to one. "
+        "The bound: all GPUs compute all the time.",
+        &result, err));
     TRY(ana_rows_play_speed_up(rows, "speed-up over static, bfloat16", &sixteen,
                                "Tensor cores gain nothing from unstructured zeros: times do not "
                                "change.",

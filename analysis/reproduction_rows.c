@@ -39,10 +39,15 @@ void ana_interval_add(ana_interval *interval, double number)
     interval->high = fmax(interval->high, number);
 }
 
+static const ana_trial_row *dynamic_row(const ana_trial *trial, const ana_speed_up_case *what)
+{
+    return what->repacks ? ana_trial_find(trial, "replicated") : ana_trial_best_dynamic(trial);
+}
+
 static status check_rows(const ana_speed_up_case *what, const ana_trial *trial, error_message *err)
 {
     if (ana_trial_find(trial, "even") == NULL || ana_trial_find(trial, "tuned") == NULL ||
-        ana_trial_best_dynamic(trial) == NULL) {
+        dynamic_row(trial, what) == NULL) {
         return error_set(err, STATUS_INFEASIBLE,
                          "%s: needs rows 'even', 'tuned' and a dynamic one whose plans fit",
                          what->study);
@@ -75,10 +80,10 @@ static void describe_first(const ana_trial *trial, const ana_trial_row *still,
     snprintf(out->dynamic, sizeof out->dynamic, "%s", dynamic->label);
 }
 
-static void add_trial(const ana_trial *trial, ana_baseline baseline, ana_speed_up *out)
+static void add_trial(const ana_trial *trial, const ana_speed_up_case *what, ana_speed_up *out)
 {
-    const bool is_static = baseline == ANA_BASELINE_STATIC;
-    const ana_trial_row *dynamic = ana_trial_best_dynamic(trial);
+    const bool is_static = what->baseline == ANA_BASELINE_STATIC;
+    const ana_trial_row *dynamic = dynamic_row(trial, what);
     const ana_trial_row *still =
         is_static ? ana_trial_best_static(trial) : ana_trial_find(trial, "even");
     const ana_factor_times times = {
@@ -91,7 +96,8 @@ static void add_trial(const ana_trial *trial, ana_baseline baseline, ana_speed_u
     const double start_ns = (double)(is_static ? still->total_ns : trial->still_even_ns);
     if (out->total.count == 0) describe_first(trial, still, dynamic, &times, out);
     ana_interval_add(&out->total, start_ns / (double)dynamic->total_ns);
-    ana_interval_add(&out->bound, start_ns / (double)trial->bound_ns);
+    ana_interval_add(&out->bound,
+                     start_ns / (double)(what->repacks ? trial->work_ns : trial->bound_ns));
     ana_interval_add(&out->before, still->bubble_ratio);
     ana_interval_add(&out->after, dynamic->bubble_ratio);
     ana_interval_add(&out->after_bound, 1 - (double)trial->work_ns / (double)trial->bound_ns);
@@ -106,7 +112,7 @@ status ana_speed_up_play(const ana_speed_up_case *what, ana_speed_up *out, error
         ana_trial trial;
         TRY(ana_trial_play(what->study, changes, 2, &trial, err));
         TRY(check_rows(what, &trial, err));
-        add_trial(&trial, what->baseline, out);
+        add_trial(&trial, what, out);
     }
     return STATUS_OK;
 }

@@ -51,6 +51,8 @@ typedef struct ana_speed_up_case {
     const char *common;        // changes for every trial, or NULL
     const char *const *ranges; // [range_count] further changes; the first are the stated inputs
     int range_count;
+    bool repacks; // its row "replicated" instead of the fastest that does not re-pack; the bound is
+                  // then that of all GPUs computing all the time, in pipelines of any length
 } ana_speed_up_case;
 
 /// What came of its trials.

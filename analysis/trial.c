@@ -155,7 +155,8 @@ const ana_trial_row *ana_trial_best_dynamic(const ana_trial *trial)
 {
     const ana_trial_row *best = NULL;
     for (int row = 0; row < trial->row_count; row++) {
-        if (trial->rows[row].is_dynamic) best = faster(best, &trial->rows[row]);
+        const ana_trial_row *candidate = &trial->rows[row];
+        if (candidate->is_dynamic && candidate->unpacked_ns == 0) best = faster(best, candidate);
     }
     return best;
 }

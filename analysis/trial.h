@@ -48,7 +48,7 @@ status ana_trial_play(const char *study, const char *const *changes, int change_
 const ana_trial_row *ana_trial_find(const ana_trial *trial, const char *label);
 
 /// The fastest row among those that the paper calls static (even, and both versions of parameters),
-/// or among the dynamic ones. NULL if none was played.
+/// or among the dynamic ones that do not re-pack. NULL if none was played.
 const ana_trial_row *ana_trial_best_static(const ana_trial *trial);
 const ana_trial_row *ana_trial_best_dynamic(const ana_trial *trial);
 

@@ -1,8 +1,21 @@
 # The paper's experiments: what the command prints, that it is the same every time, what it refuses;
 # and numbers that must not change unnoticed.
-# usage: reproduce.sh DYNMO, in tests/
+# usage: reproduce.sh DYNMO [new], in tests/; new: brings the rows that README.md shows up to date
 root=$(cd .. && pwd)
+mode=${2:-test}
 . cli/expect.sh
+
+# rows_of TABLE README: the README, each row in its block with the numbers that the table has for it.
+rows_of() {
+    awk '/^[a-z0-9-]+: / { experiment = $1 }
+        FNR == NR { if ($0 ~ /^  [^ ]/) row[experiment, substr($0, 1, 64)] = $0; next }
+        (experiment, substr($0, 1, 64)) in row { print row[experiment, substr($0, 1, 64)]; next }
+        { print }' "$1" "$2"
+}
+if [ "$mode" = new ]; then
+    "$dynmo" reproduce >table && rows_of table "$root/README.md" >readme && cp readme "$root/README.md"
+    exit
+fi
 
 "$dynmo" reproduce --json >rows.json 2>err || fail "reproduce: $(cat err)"
 [ ! -s err ] || fail "reproduce says: $(cat err)"
@@ -82,6 +95,10 @@ if command -v gnuplot >/dev/null; then
 else
     "$dynmo" reproduce >table || fail 'reproduce'
 fi
+# The README shows rows of the tables as they are.
+rows_of table "$root/README.md" | cmp -s - "$root/README.md" ||
+    fail 'README.md shows other numbers: sh cli/reproduce.sh DYNMO new, in tests/, brings them up to date'
+[ "$(grep -cxFf table "$root/README.md")" -gt 30 ] || fail 'README.md shows no rows'
 grep -q '^low, high: ' table || fail 'no explanation below the tables'
 PATH=/nonexistent "$dynmo" reproduce pruning --figures other 2>err
 [ $? -eq 2 ] || fail 'no gnuplot: exit status'
