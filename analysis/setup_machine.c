@@ -9,6 +9,7 @@ status ana_setup_open_hardware(ana_setup *setup, arena *memory, error_message *e
 {
     const ana_study *study = setup->study;
     model_hardware *hardware = &setup->hardware;
+    TRY(model_parallel_check_degrees(&study->parallel, err));
     setup->hardware_is_named = study->hardware != NULL;
     TRY(model_hardware_open(setup->hardware_is_named ? study->hardware : "h100-sxm", memory,
                             hardware, err));

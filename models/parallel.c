@@ -69,16 +69,17 @@ model_parallel model_parallel_filled(model_parallel parallel)
     return parallel;
 }
 
-static status check_degrees(const model_parallel *parallel, error_message *err)
+status model_parallel_check_degrees(const model_parallel *parallel, error_message *err)
 {
+    const model_parallel filled_in = model_parallel_filled(*parallel);
     const struct {
         const char *name;
         int value;
-    } degrees[] = {{"data", parallel->data},
-                   {"tensor", parallel->tensor},
-                   {"expert", parallel->expert},
-                   {"expert_tensor", parallel->expert_tensor},
-                   {"context", parallel->context}};
+    } degrees[] = {{"data", filled_in.data},
+                   {"tensor", filled_in.tensor},
+                   {"expert", filled_in.expert},
+                   {"expert_tensor", filled_in.expert_tensor},
+                   {"context", filled_in.context}};
     for (size_t degree = 0; degree < sizeof degrees / sizeof degrees[0]; degree++) {
         if (degrees[degree].value >= 1 && degrees[degree].value <= MODEL_DEGREE_MAX) continue;
         return error_set(err, STATUS_INVALID, "%s %d is outside [1, %d]", degrees[degree].name,
@@ -90,7 +91,7 @@ static status check_degrees(const model_parallel *parallel, error_message *err)
         err, STATUS_INVALID,
         "data %d x tensor %d x context %d are %" PRId64 " GPUs a stage, at most %d are "
         "modelled",
-        parallel->data, parallel->tensor, parallel->context, gpus, MODEL_STAGE_GPUS_MAX);
+        filled_in.data, filled_in.tensor, filled_in.context, gpus, MODEL_STAGE_GPUS_MAX);
 }
 
 /// 0 of something divides by anything.
@@ -169,7 +170,7 @@ status model_parallel_check(const model_parallel *parallel, const model_config *
                             error_message *err)
 {
     const model_parallel degrees = model_parallel_filled(*parallel);
-    TRY(check_degrees(&degrees, err));
+    TRY(model_parallel_check_degrees(&degrees, err));
     TRY(check_tensor(config, degrees.tensor, err));
     TRY(check_expert_tensor(&degrees, config, err));
     return check_expert(&degrees, config, err);

@@ -74,16 +74,21 @@ enum { MODEL_DEGREE_MAX = 1 << 16, MODEL_STAGE_GPUS_MAX = 1 << 24 };
 /// The same with every degree of 0 replaced by what it means. Negative degrees stay.
 model_parallel model_parallel_filled(model_parallel parallel);
 
+/// Whether the degrees are within their limits, whatever they divide.
+///
+/// @return STATUS_INVALID naming a degree outside [1, MODEL_DEGREE_MAX], or more than
+///         MODEL_STAGE_GPUS_MAX GPUs a stage
+status model_parallel_check_degrees(const model_parallel *parallel, error_message *err);
+
 /// Whether the model can be divided so.
 ///
-/// @return STATUS_INVALID naming the degree, what it must divide and both values: a degree outside
-///         [1, MODEL_DEGREE_MAX] or more than MODEL_STAGE_GPUS_MAX GPUs a stage; heads, key-value
-///         heads (unless they divide tensor: then some GPUs hold the same ones) or the width of an
-///         MLP not divisible by tensor, or of an expert by expert_tensor; experts not divisible by
-///         expert; expert > 1, or expert_tensor other than tensor, in a model without experts; GPUs
-///         of a stage not divisible by expert x expert_tensor, or neither of that and tensor x
-///         context dividing the other; expert_tensor that does not divide tensor, or differs from
-///         it without sequence parallelism.
+/// @return as model_parallel_check_degrees; STATUS_INVALID naming the degree, what it must divide
+///         and both values: heads, key-value heads (unless they divide tensor: then some GPUs hold
+///         the same ones) or the width of an MLP not divisible by tensor, or of an expert by
+///         expert_tensor; experts not divisible by expert; expert > 1, or expert_tensor other than
+///         tensor, in a model without experts; GPUs of a stage not divisible by expert x
+///         expert_tensor, or neither of that and tensor x context dividing the other; expert_tensor
+///         that does not divide tensor, or differs from it without sequence parallelism.
 status model_parallel_check(const model_parallel *parallel, const model_config *config,
                             error_message *err);
 

@@ -63,6 +63,8 @@ refuses 3 'v.json: cluster.nodes: data 8 x tensor 4 x context 1 x pipeline 8 nee
     's/"nodes": 32/"nodes": 31/'
 refuses 3 'v.json: recomputation and sharding hold 788529152 bytes at a time, a GPU has 700000000' \
     's/"none"/"full"/; s/"nodes": 32/"nodes": 32, "memory_bytes": 700000000/'
+refuses 2 'data 65536 x tensor 65536 x context 65536 are 281474976710656 GPUs a stage, at most 16777216 are modelled' \
+    's/"data_parallel": 8/"data_parallel": 65536, "context_parallel": 65536/; s/"tensor_parallel": 4/"tensor_parallel": 65536/'
 refuses 2 'tensor 5 does not divide the 48 attention heads' 's/"tensor_parallel": 4/"tensor_parallel": 5/'
 refuses 2 'expert 3 does not divide the 8 experts' 's/"expert_parallel": 2/"expert_parallel": 3/'
 refuses 2 'expert 8 does not divide data 4 x context 1 = 4' \
