@@ -1,5 +1,7 @@
 #include "analysis/report_parts.h"
 
+#include "analysis/factors.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -216,6 +218,31 @@ static void append_table(text_buffer *out, json_value rows, json_value best)
                 "max / mean load of the ranks, mean over the run.</p>\n");
 }
 
+static void append_factors(text_buffer *out, json_value rows)
+{
+    bool has_header = false;
+    for (json_value row = json_element(rows, 0); !json_is_missing(row); row = json_next(row)) {
+        const json_value factors = json_member(row, "factors");
+        if (!json_is_number(json_member(factors, "total"))) continue;
+        if (!has_header) {
+            text_append(out, "<h2>Where the speed-up comes from</h2>\n<div class=\"wide\"><table>"
+                             "<thead><tr><th>balancer</th><th>algorithm</th><th>static</th>"
+                             "<th>dynamic</th><th>re-packing</th><th>product</th></tr></thead>"
+                             "<tbody>\n");
+        }
+        has_header = true;
+        text_append(out, "<tr><td>");
+        append_escaped(out, ana_json_string_or(json_member(row, "label"), ""));
+        text_append(out, "</td>");
+        for (int factor = 0; factor < ANA_FACTOR_COUNT; factor++) {
+            append_ratio_cell(out, json_member(factors, ana_factor_names[factor]));
+        }
+        append_ratio_cell(out, json_member(factors, "total"));
+        text_append(out, "</tr>\n");
+    }
+    if (has_header) text_append(out, "</tbody></table></div>\n");
+}
+
 static void append_inputs(text_buffer *out, json_value inputs)
 {
     text_append(out, "<h2>Inputs and where they come from</h2>\n<table><thead><tr><th>input</th>"
@@ -297,6 +324,7 @@ status ana_report_write(const ana_report *report, text_buffer *out, error_messag
     append_lead(root, best, out);
     TRY(append_figures(report, out, err));
     append_table(out, rows, best);
+    append_factors(out, rows);
     append_inputs(out, json_member(root, "inputs"));
     append_provenance(out, report);
     text_append(out, "</body></html>\n");

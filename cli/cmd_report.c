@@ -110,9 +110,11 @@ const cli_command cli_command_report = {
     .summary = "writes a recorded run as an HTML page, or its timelines as SVG",
     .description =
         "Writes one HTML page with the comparison of a run that `dynmo simulate --store` recorded: "
-        "timelines before and after balancing, throughput, bubble_ratio and imbalance over the "
-        "iterations, the inputs and where they come from. The page needs nothing else: no "
-        "scripts, no fonts, no network. gnuplot draws the figures; without it they are left out.",
+        "timelines before and after balancing, throughput, how much every rank works over the "
+        "iterations as a heat map, the ranks in use where they change, bubble_ratio and imbalance "
+        "over the iterations, where each speed-up comes from, the inputs and where they come from. "
+        "The page needs nothing else: no scripts, no fonts, no network. gnuplot draws the figures; "
+        "without it they are left out. --svg and --figure write one figure alone.",
     .options =
         {
             {.name = "--run",

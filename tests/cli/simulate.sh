@@ -40,6 +40,7 @@ grep -q '"schema":"dynmo-simulation/1"' one.json || fail 'JSON without its schem
 # Report and export of what was recorded.
 "$dynmo" report t.db -o report.html || fail 'report'
 grep -q '<h1>freezing GPT, 4 stages</h1>' report.html || fail 'report without its title'
+grep -q '<h2>Where the speed-up comes from</h2>' report.html || fail 'report without the factors'
 grep -q 'makespan on-change' report.html || fail 'report without its rows'
 if grep -qE 'src=|href="http' report.html; then fail 'the report refers to something outside'; fi
 "$dynmo" export perfetto t.db --row even --iteration 0 -o trace.json || fail 'export perfetto'
