@@ -272,8 +272,8 @@ static status find_links(const model_case_setup *setup, model_expert_load *moe, 
     }
     moe->group = model_parallel_groups(&base->parallel, base->hardware).expert;
     moe->backward_exchanges = recomputes(base) ? 2 : 1;
-    moe->exchange_bytes =
-        model_message_bytes(base->config, base->shape) * base->config->expert_top_k;
+    moe->exchange_bytes = saturating_multiply(model_message_bytes(base->config, base->shape),
+                                              base->config->expert_top_k);
     return model_parameter_note(setup->parameters, "all_to_all", from, err,
                                 "%" PRId64 " bytes of a GPU each, %d GPUs, %d on a node",
                                 moe->exchange_bytes, moe->group.rank_count,

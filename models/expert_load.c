@@ -85,7 +85,8 @@ bool model_expert_load_changes(const model_expert_load *load, int iteration)
 static int64_t excess_ns_of(const model_expert_load *load, double straggler)
 {
     if (load->group.rank_count < 2) return 0;
-    const int64_t bytes = (int64_t)((double)load->exchange_bytes * straggler + 0.5);
+    const double received = (double)load->exchange_bytes * straggler + 0.5;
+    const int64_t bytes = received < 0x1p62 ? (int64_t)received : INT64_C(1) << 62;
     return 2 * (bal_group_all_to_all_ns(&load->group, bytes) -
                 bal_group_all_to_all_ns(&load->group, load->exchange_bytes));
 }
