@@ -57,109 +57,141 @@ static double study_uniform(rng *random, double low, double high)
     return low + (high - low) * rng_unit(random);
 }
 
-/// A layer's share of its first load in an iteration of a family whose course is known in advance.
-static void study_fill_shares(study_run *run, rng *random, double (*share)[STUDY_LAYERS])
+/// What the loads of a run depend on beside the iteration.
+typedef struct study_course {
+    rng *random;
+    double target[STUDY_LAYERS]; // share of the load that is left at the end
+    double level[STUDY_LAYERS];  // wandering or redrawn
+    int regime;                  // 0 or 1
+    int next_switch;             // iteration of the next change of regime
+    bool switches;               // in this iteration
+} study_course;
+
+static int study_dwell(study_family family, rng *random)
+{
+    switch (family) {
+    case STUDY_PING_PONG:
+        return (int)rng_between(random, 1, 4);
+    case STUDY_PING_PONG_10:
+        return 10;
+    case STUDY_PING_PONG_40:
+        return 40;
+    default:
+        return (int)rng_between(random, 20, 120);
+    }
+}
+
+/// A layer's share of its first load, without noise.
+static double study_share(const study_run *run, study_course *course, int t, int layer)
+{
+    const double done = (double)t / run->iteration_count;
+    const double place = (double)layer / STUDY_LAYERS;
+    const int step = t * 12 / run->iteration_count; // of 12, pruning between the first and the last
+    const double left = step <= 0 ? 1 : step >= 10 ? 0 : 1 - step / 10.0;
+    double *level = &course->level[layer];
+    switch (run->family) {
+    case STUDY_CONSTANT:
+    case STUDY_EXPERTS:
+        return 1;
+    case STUDY_SKEW:
+        *level += 0.02 * study_uniform(course->random, -1, 1) + 0.005 * (1 - *level);
+        return *level;
+    case STUDY_PRUNING:
+        return course->target[layer] + (1 - course->target[layer]) * left * left * left;
+    case STUDY_FREEZING:
+        return layer < (int)(done * STUDY_LAYERS * 0.75) ? 1.0 / 3 : 1;
+    case STUDY_EARLY_EXIT:
+        return place < 0.5 ? 1 : 1 - 1.4 * done * (place - 0.5);
+    case STUDY_DRIFT:
+        return 1 + (course->target[layer] - 1) * done;
+    case STUDY_SPARSE:
+        if (t % 60 == 0) *level = study_uniform(course->random, 0.6, 1.0);
+        return *level;
+    case STUDY_REGIMES: {
+        const double value = (course->regime == 1) == (layer % 8 < 4) ? 1 : 0.7;
+        return layer < 8 && course->regime == 0 ? value * 1.3 : value;
+    }
+    default:
+        return (course->regime == 1) == (place < 0.5) ? 2 : 1;
+    }
+}
+
+static double study_noise(study_family family)
+{
+    static const double noise[STUDY_REALISTIC_COUNT] = {
+        [STUDY_CONSTANT] = 0.02, [STUDY_EXPERTS] = 0.25,  [STUDY_SKEW] = 0.1,
+        [STUDY_PRUNING] = 0.01,  [STUDY_FREEZING] = 0.01, [STUDY_EARLY_EXIT] = 0.05,
+        [STUDY_DRIFT] = 0.01,    [STUDY_SPARSE] = 0.01,   [STUDY_REGIMES] = 0.03,
+    };
+    return family < STUDY_REALISTIC_COUNT ? noise[family] : 0.01;
+}
+
+/// Whether the model would announce a change before an iteration.
+static bool study_announces(const study_run *run, const study_course *course, int t)
 {
     const int count = run->iteration_count;
-    double target[STUDY_LAYERS];
-    double level[STUDY_LAYERS];
-    int next_switch = 0;
-    int regime = 0;
-    for (int layer = 0; layer < STUDY_LAYERS; layer++) {
-        target[layer] = study_uniform(random, 0.2, 1.0);
-        level[layer] = 1;
+    if (t == 0) return false;
+    switch (run->family) {
+    case STUDY_PRUNING:
+        return t * 12 / count <= 10 && t * 12 / count != (t - 1) * 12 / count;
+    case STUDY_FREEZING:
+        return (int)((double)t / count * STUDY_LAYERS * 0.75) !=
+               (int)((double)(t - 1) / count * STUDY_LAYERS * 0.75);
+    case STUDY_SPARSE:
+        return t % 60 == 0;
+    case STUDY_REGIMES:
+    case STUDY_PING_PONG:
+    case STUDY_PING_PONG_10:
+    case STUDY_PING_PONG_40:
+        return course->switches;
+    default:
+        return false;
     }
-    for (int t = 0; t < count; t++) {
-        const double done = (double)t / count;
-        const int step = t * 12 / count; // of 12, pruning between the second and the last
-        const double left = step <= 0 ? 1 : step >= 10 ? 0 : 1 - step / 10.0;
-        const bool redraws = t % 60 == 0;
-        const bool switches = t == next_switch;
-        if (switches) {
-            next_switch += run->family == STUDY_PING_PONG      ? (int)rng_between(random, 1, 4)
-                           : run->family == STUDY_PING_PONG_10 ? 10
-                           : run->family == STUDY_PING_PONG_40 ? 40
-                                                               : (int)rng_between(random, 20, 120);
-            regime = 1 - regime;
+}
+
+/// Writes the loads of a family whose course is known in advance.
+static void study_fill_loads(study_run *run, rng *random, double base_ns)
+{
+    study_course course = {.random = random};
+    for (int layer = 0; layer < STUDY_LAYERS; layer++) {
+        course.target[layer] = study_uniform(random, 0.2, 1.0);
+        course.level[layer] = 1;
+    }
+    for (int t = 0; t < run->iteration_count; t++) {
+        course.switches = t == course.next_switch;
+        if (course.switches) {
+            course.next_switch += study_dwell(run->family, random);
+            course.regime = 1 - course.regime;
         }
+        run->changed[t] = study_announces(run, &course, t);
         for (int layer = 0; layer < STUDY_LAYERS; layer++) {
-            const double place = (double)layer / STUDY_LAYERS;
-            double value = 1;
-            double noise = 0.01;
-            switch (run->family) {
-            case STUDY_CONSTANT:
-                noise = 0.02;
-                break;
-            case STUDY_EXPERTS:
-                noise = 0.25;
-                break;
-            case STUDY_SKEW:
-                level[layer] += 0.02 * study_uniform(random, -1, 1) + 0.005 * (1 - level[layer]);
-                value = level[layer];
-                noise = 0.1;
-                break;
-            case STUDY_PRUNING:
-                value = target[layer] + (1 - target[layer]) * left * left * left;
-                run->changed[t] = t > 0 && step <= 10 && step != (t - 1) * 12 / count;
-                break;
-            case STUDY_FREEZING:
-                value = layer < (int)(done * STUDY_LAYERS * 0.75) ? 1.0 / 3 : 1;
-                run->changed[t] = t > 0 && (int)(done * STUDY_LAYERS * 0.75) !=
-                                               (int)((double)(t - 1) / count * STUDY_LAYERS * 0.75);
-                break;
-            case STUDY_EARLY_EXIT:
-                value = place < 0.5 ? 1 : 1 - 1.4 * done * (place - 0.5);
-                noise = 0.05;
-                break;
-            case STUDY_DRIFT:
-                value = 1 + (target[layer] - 1) * done;
-                break;
-            case STUDY_SPARSE:
-                if (redraws) level[layer] = study_uniform(random, 0.6, 1.0);
-                value = level[layer];
-                run->changed[t] = t > 0 && redraws;
-                break;
-            case STUDY_REGIMES:
-                value = (regime == 1) == (layer % 8 < 4) ? 1 : 0.7;
-                if (layer < 8) value *= regime == 1 ? 1 : 1.3;
-                noise = 0.03;
-                run->changed[t] = t > 0 && switches;
-                break;
-            default:
-                value = (regime == 1) == (place < 0.5) ? 2 : 1;
-                run->changed[t] = t > 0 && switches;
-                break;
-            }
-            share[t][layer] = value * (1 + noise * study_uniform(random, -1, 1));
+            const double share = study_share(run, &course, t, layer);
+            const double noise = study_noise(run->family) * study_uniform(random, -1, 1);
+            run->forward_ns[t][layer] = (int64_t)(share * (1 + noise) * base_ns);
         }
     }
 }
 
-/// Prepares a run. The loads of an adversary come from study_play.
+/// Prepares a run. The loads of an adversary, all alike here, come from study_play.
 static study_run *study_create(study_family family, int iteration_count, double layer_move,
                                uint64_t seed)
 {
     study_run *run = calloc(1, sizeof *run);
-    double(*share)[STUDY_LAYERS] = calloc((size_t)iteration_count, sizeof *share);
-    assert(run != NULL && share != NULL);
+    assert(run != NULL && iteration_count <= STUDY_ITERATIONS_MAX);
     run->family = family;
     run->iteration_count = iteration_count;
     run->layer_move = layer_move;
     rng random = rng_init(seed, family);
     const double base_ns = 1e6;
-    if (family < STUDY_OBLIVIOUS_COUNT) study_fill_shares(run, &random, share);
-    for (int t = 0; t < iteration_count; t++) {
-        for (int layer = 0; layer < STUDY_LAYERS; layer++) {
-            const double value = family < STUDY_OBLIVIOUS_COUNT ? share[t][layer] : 1;
-            run->forward_ns[t][layer] = (int64_t)(value * base_ns);
-        }
+    for (int layer = 0; layer < STUDY_LAYERS; layer++) {
+        run->forward_ns[0][layer] = (int64_t)base_ns;
     }
+    if (family < STUDY_OBLIVIOUS_COUNT) study_fill_loads(run, &random, base_ns);
     // About the iteration of the start: four layers of F, B and W for every microbatch.
     const double iteration_ns = 3 * 4 * base_ns * STUDY_MICROBATCHES;
     for (int layer = 0; layer < STUDY_LAYERS; layer++) {
         run->state_bytes[layer] = (int64_t)(layer_move * iteration_ns);
     }
-    free(share);
     return run;
 }
 
