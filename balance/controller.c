@@ -111,7 +111,6 @@ static status allocate(bal_controller *made, error_message *err)
         .machine = &made->options.machine,
         .layer_count = options->layer_count,
         .stage_count_max = (int)stages,
-        .microbatch_count = options->microbatch_count,
         .decision_ns = options->decision_ns,
     };
     TRY(bal_shadow_init(&made->shadow, &shadow, made->memory, err));

@@ -67,7 +67,7 @@ static int64_t estimate(const bal_shadow *shadow, const bal_shadow_view *view,
 {
     const bal_placed_partition plan = bal_problem_placed(view->problem, first_layer);
     return bal_iteration_estimate_ns(sums, &plan, shadow->options.family,
-                                     shadow->options.microbatch_count, view->rank_factor_ppb);
+                                     view->problem->microbatch_count, view->rank_factor_ppb);
 }
 
 /// Adds what not having taken the plan has cost in one iteration.

@@ -41,7 +41,7 @@ typedef struct bal_shadow_plan {
     int age;          // iterations since it was made; -1: to be made
     double regret_ns; // sum of its terms since it was last 0
     int regret_count; // terms in the sum
-    int term_count;   // terms since the start: their noise is known from the third on
+    int term_count;   // terms since the start: few of them do not tell their noise
     bool has_last;    // last_ns is a term of the same plan in force
     double last_ns;   // the last term
     double noise_ns2; // variance of the terms, from the differences of neighbours
@@ -54,7 +54,6 @@ typedef struct bal_shadow_options {
     const bal_machine *machine;
     int layer_count;
     int stage_count_max; // ranks x chunks
-    int microbatch_count;
     int64_t decision_ns; // part of the price of moving
 } bal_shadow_options;
 
