@@ -20,9 +20,13 @@ static void add_row_defaults(const ana_setup *setup, arena *memory)
     const bal_repack_options repack = bal_repack_options_default();
     bool is_dynamic = false;
     bool packs = false;
+    bool replicates = false;
     for (int row = 0; row < study->balancing_count; row++) {
         is_dynamic = is_dynamic || study->balancings[row].policy.kind != BAL_POLICY_NEVER;
-        packs = packs || study->balancings[row].repack.options.kind != BAL_REPACK_NONE;
+        const bal_repack_options *options = &study->balancings[row].repack.options;
+        packs = packs || options->kind != BAL_REPACK_NONE;
+        replicates = replicates ||
+                     (options->kind != BAL_REPACK_NONE && options->use == BAL_RELEASED_REPLICATE);
     }
     if (is_dynamic) {
         ana_inputs_add(&setup->study->inputs, memory, "balancing", MODEL_ORIGIN_ASSUMED,
@@ -37,6 +41,13 @@ static void add_row_defaults(const ana_setup *setup, arena *memory)
                        repack.tolerance_ratio, repack.grow_ratio, repack.load_threshold_ratio,
                        repack.target_rank_count, repack.rank_count_min,
                        bal_released_names[repack.use]);
+    }
+    if (replicates) {
+        ana_inputs_add(&setup->study->inputs, memory, "repack.replicate", MODEL_ORIGIN_ASSUMED,
+                       "state is sent between nodes; %s",
+                       study->parallel.data > 1
+                           ? "reductions grow by the bytes that a ring of more replicas sends"
+                           : "gradients of the replicas that one becomes are reduced at no cost");
     }
 }
 

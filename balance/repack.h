@@ -166,6 +166,14 @@ status bal_repack_scale_layers(const bal_layer_costs *layers, int from_count, in
                                double op_fixed_ratio, arena *memory, bal_layer_costs *scaled,
                                error_message *err);
 
+/// What reducing gradients takes among another number of replicas: each sends (R - 1) / R of the
+/// bytes to its neighbour, twice. Its latency and the links that it crosses are taken to be the
+/// same. Rounded up; saturates at INT64_MAX / 4. Of one replica nothing is known: ns as it is.
+///
+/// @param ns           >= 0, among from_replicas >= 1
+/// @param to_replicas  >= 1
+int64_t bal_repack_reduction_ns(int64_t ns, int from_replicas, int to_replicas);
+
 /// Where the GPUs of a run are: replica r's rank p is GPUs (r P + p) G to (r P + p + 1) G - 1,
 /// nodes are consecutive GPUs.
 typedef struct bal_gpu_layout {

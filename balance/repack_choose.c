@@ -183,19 +183,16 @@ static void share_batch(const chooser *at, int rank_count, int microbatch_count,
     *played = (int)((batch + most - 1) / most);
 }
 
-/// Reductions among more replicas: a ring sends (R - 1) / R of the bytes, twice.
+/// Reductions among more replicas.
 static status scale_reductions(const chooser *at, int replicas, arena *memory,
                                bal_layer_costs *layers)
 {
-    const int before = at->question->replica_count;
     if (layers->reduction_ns == NULL) return STATUS_OK;
     int64_t *scaled = arena_array(memory, (size_t)layers->layer_count, sizeof *scaled);
     if (scaled == NULL) return no_memory(at);
     for (int layer = 0; layer < layers->layer_count; layer++) {
-        const bal_wide part = (bal_wide)layers->reduction_ns[layer] * (replicas - 1) * before;
-        const bal_wide whole = (bal_wide)replicas * (before - 1);
-        const bal_wide value = (part + whole - 1) / whole;
-        scaled[layer] = value > INT64_MAX ? INT64_MAX : (int64_t)value;
+        scaled[layer] = bal_repack_reduction_ns(layers->reduction_ns[layer],
+                                                at->question->replica_count, replicas);
     }
     layers->reduction_ns = scaled;
     return STATUS_OK;

@@ -114,3 +114,12 @@ status bal_repack_scale_layers(const bal_layer_costs *layers, int from_count, in
     *scaled = made;
     return STATUS_OK;
 }
+
+int64_t bal_repack_reduction_ns(int64_t ns, int from_replicas, int to_replicas)
+{
+    if (from_replicas == to_replicas || from_replicas <= 1) return ns;
+    const bal_wide part = (bal_wide)ns * (to_replicas - 1) * from_replicas;
+    const bal_wide whole = (bal_wide)to_replicas * (from_replicas - 1);
+    const bal_wide value = (part + whole - 1) / whole;
+    return value > INT64_MAX / 4 ? INT64_MAX / 4 : (int64_t)value;
+}

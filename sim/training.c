@@ -124,6 +124,8 @@ static status play_pipelines(replay *state)
         .rank_time_factor = state->costs.rank_time_factor,
         .post_validation = training->post_validation,
         .reduction_overlap = training->reduction_overlap,
+        .reduction_from = training->data_parallel,
+        .reduction_to = state->plan.gpus.replica_count,
     };
     TRY(sim_play_replicas(&request, state->play_memory, &state->play, state->err));
     memset(state->rank_end_ns, 0,

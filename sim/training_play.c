@@ -19,7 +19,8 @@ static status no_memory(const sim_play_request *request, error_message *err)
                      request->replica_count, request->plan->rank_count);
 }
 
-/// Times of the reduction, the largest over the replicas; they reduce together.
+/// Times of the reduction, the largest over the replicas; they reduce together, further ones with
+/// them.
 static status merge_reductions(const sim_play_request *request, int64_t *reduction_ns,
                                error_message *err)
 {
@@ -33,6 +34,8 @@ static status merge_reductions(const sim_play_request *request, int64_t *reducti
     }
     int64_t sum = 0;
     for (int layer = 0; layer < request->replicas[0].layer_count; layer++) {
+        reduction_ns[layer] = bal_repack_reduction_ns(reduction_ns[layer], request->reduction_from,
+                                                      request->reduction_to);
         if (reduction_ns[layer] > INT64_MAX / 4 - sum) {
             return error_set(err, STATUS_INVALID, "the reduction of gradients takes too long");
         }

@@ -23,6 +23,8 @@ typedef struct sim_play_request {
     const double *rank_time_factor; // [machine->rank_count] or NULL: as in bal_stage_costs
     bool post_validation;
     sim_reduction_overlap reduction_overlap;
+    int reduction_from; // replicas that the costs' reductions are among, and
+    int reduction_to;   // those that there are: bal_repack_reduction_ns; both 0: as they are
 } sim_play_request;
 
 /// What came of it. Arrays live until the next play in the same memory.

@@ -118,6 +118,10 @@ fi
 model_study gpt-dynmo ',"repack":{"kind":"throughput","min_ranks":7}'
 refuse 2 's.json: diffusion on-change repack throughput: repack: rank_count_min 7 is outside [0, 6]' \
     simulate s.json
+model_study gpt-dynmo ',"repack":{"kind":"throughput","use":"replicate"}'
+"$dynmo" simulate s.json >out 2>err || fail "replicate: $(cat err)"
+grep -q 'assumed *repack.replicate .* gradients of the replicas that one becomes are reduced at no cost' out ||
+    fail 'replicate: the reduction that is not charged is not among the inputs'
 model_study gpt-dynmo ',"cluster":{"nodes":1,"gpus_per_node":4}'
 refuse 3 's.json: cluster.nodes: data 1 x tensor 1 x context 1 x pipeline 6 need 6 GPUs, 1 nodes of 4 have 4' \
     simulate s.json

@@ -274,6 +274,18 @@ static int64_t stage_end(const bal_timeline *timeline, int stage)
     return end_ns;
 }
 
+/// Of a layer, among the replicas that there are: (R - 1) / R of the bytes, rounded up.
+static int64_t reduction_ns(const drawn_run *run, const sim_training_iteration *iteration,
+                            int layer)
+{
+    const int64_t ns = run->sources[0].reduction_ns[layer];
+    const int64_t before = run->training.data_parallel;
+    const int64_t now = iteration->replica_count;
+    if (before == 1 || now == before) return ns;
+    const int64_t divisor = (before - 1) * now;
+    return (ns * before * (now - 1) + divisor - 1) / divisor;
+}
+
 /// What a reduction that begins with the end of each stage adds, where replicas are alike: chunks
 /// of a rank in the order in which they end.
 static void check_reduction(const drawn_run *run, const sim_training_iteration *iteration)
@@ -296,7 +308,7 @@ static void check_reduction(const drawn_run *run, const sim_training_iteration *
             end_ns[chunk] = is_empty ? 0 : stage_end(iteration->timeline, stage);
             for (int layer = iteration->first_layer[stage];
                  layer < iteration->first_layer[stage + 1]; layer++) {
-                sum_ns[chunk] += run->sources[0].reduction_ns[layer];
+                sum_ns[chunk] += reduction_ns(run, iteration, layer);
             }
         }
         const int first = schedule->chunk_count > 1 && end_ns[1] < end_ns[0] ? 1 : 0;

@@ -215,6 +215,32 @@ static void released_ranks_make_further_replicas(void **state)
     free(table);
 }
 
+/// Two replicas become four: each sends three quarters of the bytes twice, instead of half of them.
+static void further_replicas_reduce_gradients_for_longer(void **state)
+{
+    (void)state;
+    table_source *table = lighter_for_a_while();
+    arena *memory = arena_create(1 << 16);
+    kept all = {0};
+    sim_training training = repacked(table, &all);
+    training.repack.use = BAL_RELEASED_REPLICATE;
+    training.data_parallel = 2;
+    training.iteration_count = 5;
+    for (int layer = 0; layer < LAYERS; layer++) {
+        table->reduction_ns[layer] = 8;
+    }
+
+    replay(&training, memory);
+
+    assert_int_equal(all.iterations[2].replica_count, 2);
+    assert_int_equal(all.iterations[2].reduction_ns, 2 * 8);
+    assert_int_equal(all.iterations[3].replica_count, 4);
+    assert_int_equal(all.iterations[3].pipeline_ns, 800 + 400);
+    assert_int_equal(all.iterations[3].reduction_ns, 7 * 12);
+    arena_destroy(memory);
+    free(table);
+}
+
 static void microbatches_may_be_chosen_anew(void **state)
 {
     (void)state;
@@ -290,6 +316,7 @@ int main(void)
         cmocka_unit_test(ranks_are_released_and_taken_back),
         cmocka_unit_test(a_run_that_ends_packed_says_so),
         cmocka_unit_test(released_ranks_make_further_replicas),
+        cmocka_unit_test(further_replicas_reduce_gradients_for_longer),
         cmocka_unit_test(microbatches_may_be_chosen_anew),
         cmocka_unit_test(migration_hides_behind_ranks_that_go_on),
     };
