@@ -96,8 +96,9 @@ static void add_trial(const ana_trial *trial, const ana_speed_up_case *what, ana
     const double start_ns = (double)(is_static ? still->total_ns : trial->still_even_ns);
     if (out->total.count == 0) describe_first(trial, still, dynamic, &times, out);
     ana_interval_add(&out->total, start_ns / (double)dynamic->total_ns);
-    ana_interval_add(&out->bound,
-                     start_ns / (double)(what->repacks ? trial->work_ns : trial->bound_ns));
+    const int64_t bound_ns =
+        what->repacks ? trial->work_ns : trial->bound_ns + trial->reduction_bound_ns;
+    ana_interval_add(&out->bound, start_ns / (double)bound_ns);
     ana_interval_add(&out->before, still->bubble_ratio);
     ana_interval_add(&out->after, dynamic->bubble_ratio);
     ana_interval_add(&out->after_bound, 1 - (double)trial->work_ns / (double)trial->bound_ns);

@@ -30,6 +30,18 @@ static status change_text(const char *name, const char *const *changes, int chan
     return STATUS_OK;
 }
 
+/// What the reduction adds to any plan's iteration where nothing hides it: all of it, shared evenly
+/// by the ranks.
+static int64_t bare_reduction_ns(const ana_setup *setup, const bal_layer_costs *costs)
+{
+    int64_t sum = 0;
+    if (setup->study->reduction_overlap != SIM_REDUCTION_EXPOSED) return 0;
+    for (int layer = 0; costs->reduction_ns != NULL && layer < costs->layer_count; layer++) {
+        sum += costs->reduction_ns[layer];
+    }
+    return sum / setup->machine.rank_count;
+}
+
 /// Sums over the run. An iteration in which nothing changes repeats the one before it.
 static status bound_run(const ana_setup *setup, ana_trial *trial, error_message *err)
 {
@@ -37,6 +49,7 @@ static status bound_run(const ana_setup *setup, ana_trial *trial, error_message 
     if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     ana_contiguous_bound bound = {0, 0};
     int64_t work_ns = 0;
+    int64_t reduction_ns = 0;
     status result = STATUS_OK;
     for (int iteration = 0; iteration < setup->iteration_count && result == STATUS_OK;
          iteration++) {
@@ -47,12 +60,14 @@ static status bound_run(const ana_setup *setup, ana_trial *trial, error_message 
             arena_reset(memory);
             result = ana_bound_contiguous(&costs, setup->machine.rank_count,
                                           setup->microbatch_count, memory, &bound, err);
+            reduction_ns = bare_reduction_ns(setup, &costs);
         }
         if (result == STATUS_OK && bound.work_ns > INT64_MAX - work_ns) {
             result = error_set(err, STATUS_INVALID, "the work of the run does not fit 64 bits");
         }
         if (result != STATUS_OK) break;
         trial->bound_ns += bound.makespan_ns;
+        trial->reduction_bound_ns += reduction_ns;
         work_ns += bound.work_ns;
     }
     arena_destroy(memory);

@@ -28,10 +28,11 @@ typedef struct ana_trial {
     ana_trial_row rows[ANA_TRIAL_ROWS_MAX]; // [row_count] as the study lists them
     int row_count;
     int iteration_count;
-    int samples_per_iteration; // of one replica
-    int64_t still_even_ns;     // `even` without the study's case of dynamism; 0: not played
-    int64_t bound_ns;          // proven: no contiguous plan and no schedule makes the run shorter
-    int64_t work_ns;           // a rank's share of one replica's compute, over the run
+    int samples_per_iteration;  // of one replica
+    int64_t still_even_ns;      // `even` without the study's case of dynamism; 0: not played
+    int64_t bound_ns;           // proven: no contiguous plan and no schedule makes the run shorter
+    int64_t reduction_bound_ns; // nor exposes less of the reduction of gradients on top
+    int64_t work_ns;            // a rank's share of one replica's compute, over the run
 } ana_trial;
 
 /// Plays a shipped study of the paper.
