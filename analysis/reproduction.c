@@ -198,18 +198,8 @@ status ana_experiment_find(const char *name, const ana_experiment **experiment, 
         }
     }
     char suggestion[TEXT_SUGGESTION_BYTES];
-    text_suggestion(name, names, EXPERIMENT_COUNT, suggestion);
-    if (suggestion[0] != '\0') {
-        return error_set(err, STATUS_INVALID, "unknown experiment '%.40s'%s", name, suggestion);
-    }
-    text_buffer all = {0};
-    for (int index = 0; index < EXPERIMENT_COUNT; index++) {
-        text_format(&all, "%s%s", index > 0 ? ", " : "", names[index]);
-    }
-    error_set(err, STATUS_INVALID, "unknown experiment '%.40s'; there are %.200s", name,
-              all.bytes != NULL ? all.bytes : "");
-    text_free(&all);
-    return STATUS_INVALID;
+    return error_set(err, STATUS_INVALID, "unknown experiment '%.40s'%s", name,
+                     text_suggestion(name, names, EXPERIMENT_COUNT, suggestion));
 }
 
 /// The experiments of the names in the order of the table, each once; all where there are no names.

@@ -24,21 +24,14 @@ const char *const bal_released_names[BAL_RELEASED_COUNT] = {
 static status find_name(const char *name, const char *const *names, int count, const char *what,
                         int *index, error_message *err)
 {
-    char suggestion[TEXT_SUGGESTION_BYTES];
-    text_buffer known = {0};
     for (int candidate = 0; candidate < count; candidate++) {
-        if (strcmp(name, names[candidate]) == 0) {
-            *index = candidate;
-            text_free(&known);
-            return STATUS_OK;
-        }
-        text_format(&known, "%s%s", candidate > 0 ? ", " : "", names[candidate]);
+        if (strcmp(name, names[candidate]) != 0) continue;
+        *index = candidate;
+        return STATUS_OK;
     }
-    error_set(err, STATUS_INVALID, "unknown %s '%.60s'; known: %s%s", what, name,
-              known.bytes != NULL ? known.bytes : "",
-              text_suggestion(name, names, count, suggestion));
-    text_free(&known);
-    return STATUS_INVALID;
+    char suggestion[TEXT_SUGGESTION_BYTES];
+    return error_set(err, STATUS_INVALID, "unknown %s '%.60s'%s", what, name,
+                     text_suggestion(name, names, count, suggestion));
 }
 
 status bal_repack_parse(const char *name, bal_repack_kind *kind, error_message *err)

@@ -270,9 +270,21 @@ const char *text_suggestion(const char *word, const char *const *names, int name
                             char out[TEXT_SUGGESTION_BYTES])
 {
     const char *nearest = text_nearest(word, names, name_count);
-    out[0] = '\0';
     if (nearest != NULL) {
         snprintf(out, TEXT_SUGGESTION_BYTES, "; did you mean '%.120s'?", nearest);
+        return out;
+    }
+    size_t used = 0;
+    out[0] = '\0';
+    for (int name = 0; name < name_count; name++) {
+        const size_t room = TEXT_SUGGESTION_BYTES - used;
+        const int length =
+            snprintf(out + used, room, "%s%s", name == 0 ? "; known: " : ", ", names[name]);
+        if (length < 0 || (size_t)length >= room) {
+            out[0] = '\0';
+            return out;
+        }
+        used += (size_t)length;
     }
     return out;
 }

@@ -66,7 +66,9 @@ static status check_schedule(const char *name, error_message *err)
     if (name == NULL) return STATUS_OK;
     const bal_schedule_family *family = bal_schedule_family_find(name);
     if (family == NULL) {
-        return error_set(err, STATUS_INVALID, "--schedule: unknown '%.40s'", name);
+        char suggestion[TEXT_SUGGESTION_BYTES];
+        return error_set(err, STATUS_INVALID, "--schedule: unknown '%.40s'%s", name,
+                         bal_schedule_suggestion(name, suggestion));
     }
     if (family->chunk_count != 1) {
         return error_set(err, STATUS_UNSUPPORTED,

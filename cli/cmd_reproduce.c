@@ -19,7 +19,9 @@ static status reproduce(const cli_arguments *arguments, arena *memory, text_buff
     const char **names = arena_array(memory, (size_t)name_count, sizeof *names);
     if (names == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     for (int name = 0; name < name_count; name++) {
+        const ana_experiment *experiment = NULL;
         names[name] = cli_operand(arguments, name);
+        TRY(ana_experiment_find(names[name], &experiment, err));
     }
     const char *folder = cli_value(arguments, "--figures");
     if (folder != NULL) TRY(ana_figures_check(folder, err));
@@ -53,18 +55,16 @@ const cli_command cli_command_reproduce = {
         "Plays the experiments of the DynMo paper (SC'25, arXiv 2505.14864) as studies, and prints "
         "every number that the paper publishes beside the simulated one. Without EXPERIMENT all of "
         "them: moe, mod, pruning, freezing, sparse-attention, early-exit, table1, repack, "
-        "weak-scaling, "
-        "network-delay, overhead. Each is one or more of the studies in "
-        "models/studies/paper, "
-        "which "
-        "`dynmo simulate` plays as well; inputs and their sources stand below each table."
+        "weak-scaling, network-delay, overhead. Each is one or more of the studies in "
+        "models/studies/paper, which `dynmo simulate` plays as well; inputs and their sources "
+        "stand below each table."
         "\n\n"
         "agreement says what it means that two numbers agree, or do not. predicted: no input "
         "depends on the published number. consistent: it is an identity of the inputs. calibrated: "
         "the row is the calibration. unreachable: no contiguous plan and no schedule gets there; "
         "the proven bound is shown. low and high are the extremes over seeds and over the ranges "
-        "of "
-        "inputs that the paper leaves open. A speed-up is the product of what the algorithm saves "
+        "of inputs that the paper leaves open. A speed-up is the product of what the algorithm "
+        "saves "
         "by itself, of static tuning (head and embedding counted), of dynamic balancing and of "
         "re-packing."
         "\n\n"

@@ -94,9 +94,8 @@ static status unknown_command(int argc, char *const *argv, error_message *err)
     if (first_word_known && !two) return incomplete_command(argv[1], err);
     snprintf(given, sizeof given, "%.40s%s%.30s", argv[1], two ? " " : "", two ? argv[2] : "");
     char suggestion[TEXT_SUGGESTION_BYTES];
-    text_suggestion(given, names, count, suggestion);
     return error_set(err, STATUS_INVALID, "unknown command '%s'%s", given,
-                     suggestion[0] != '\0' ? suggestion : ", see dynmo --help");
+                     text_suggestion(given, names, count, suggestion));
 }
 
 static char *join_words(int argc, char *const *argv)

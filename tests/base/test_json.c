@@ -62,7 +62,7 @@ static void getters_name_the_path_of_what_they_refuse(void **state)
     assert_int_equal(json_int64_array(b, 2, 0, 9, &value, &err), STATUS_FORMAT);
     assert_string_equal(err.message, "f.json: a.b: has 3 entries, needs 2");
     assert_int_equal(json_check_keys(root, allowed, 2, &err), STATUS_FORMAT);
-    assert_string_equal(err.message, "f.json: unknown key 's'");
+    assert_string_equal(err.message, "f.json: unknown key 's'; known: a, stages");
     assert_int_equal(value, 42);
     assert_int_equal(json_string(json_member(root, "s"), &string, &err), STATUS_OK);
     assert_string_equal(string, "x");

@@ -95,7 +95,14 @@ static void the_nearest_name_is_offered_only_if_it_is_near(void **state)
     assert_string_equal(text_nearest("interleaved1f1b", names, 4), "interleaved-1f1b");
     assert_null(text_nearest("chimera", names, 4));
     assert_string_equal(text_suggestion("zbh1", names, 4, suggestion), "; did you mean 'zb-h1'?");
-    assert_string_equal(text_suggestion("chimera", names, 4, suggestion), "");
+    assert_string_equal(text_suggestion("chimera", names, 4, suggestion),
+                        "; known: zb-h1, zb-h2, 1f1b, interleaved-1f1b");
+    const char *many[40];
+    for (int name = 0; name < 40; name++) {
+        many[name] = "interleaved-1f1b";
+    }
+    assert_string_equal(text_suggestion("chimera", many, 40, suggestion), "");
+    assert_string_equal(text_suggestion("chimera", many, 0, suggestion), "");
 }
 
 int main(void)

@@ -81,7 +81,9 @@ done
 # A wrong question has one answer.
 refuse 2 "unknown experiment 'prunin'; did you mean 'pruning'?" reproduce prunin
 "$dynmo" reproduce nothing 2>err
-grep -q "^dynmo: unknown experiment 'nothing'; there are .*pruning" err || fail 'experiments are not named'
+grep -q "^dynmo: unknown experiment 'nothing'; known: .*pruning" err || fail 'experiments are not named'
+refuse 2 "unknown experiment 'prunin'; did you mean 'pruning'?" reproduce mod prunin --figures none
+[ ! -e none ] || fail 'a folder for figures that are not drawn'
 refuse 2 "dynmo reproduce: unknown option '--figure'; did you mean '--figures'?" reproduce --figure d
 
 # Tables, which the README shows, and figures.

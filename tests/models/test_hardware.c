@@ -170,7 +170,7 @@ static void faults_of_a_file_are_named(void **state)
     assert_refused("\"latency_ns\":3", "\"latency_ns\":-3", STATUS_FORMAT,
                    "h.json: links.inter.latency_ns: -3 is outside [0, 1000000000]");
     assert_refused("\"bytes_per_s\":4", "\"gbps\":4", STATUS_FORMAT,
-                   "h.json: links.inter: unknown key 'gbps'");
+                   "h.json: links.inter: unknown key 'gbps'; known: latency_ns, bytes_per_s");
     assert_refused("\"links\"",
                    "\"source\":{\"memory\":{\"kind\":\"guessed\",\"text\":\"x\"}},"
                    "\"links\"",
@@ -180,7 +180,8 @@ static void faults_of_a_file_are_named(void **state)
     assert_refused("\"links\"", "\"source\":{\"memory\":{\"kind\":\"fitted\"}},\"links\"",
                    STATUS_FORMAT, "h.json: source.memory.text: missing; needs a string");
     assert_refused("\"links\"", "\"source\":{\"bandwidth\":{}},\"links\"", STATUS_FORMAT,
-                   "h.json: source: unknown key 'bandwidth'");
+                   "h.json: source: unknown key 'bandwidth'; known: flop_per_s, efficiency, "
+                   "memory, links, latency");
 }
 
 static void an_unknown_preset_lists_those_there_are(void **state)
