@@ -83,6 +83,13 @@ static status settle_repack(const ana_setup *setup, ana_balancing *row, error_me
     error_message inner = {0};
     if (options->kind == BAL_REPACK_NONE) return STATUS_OK;
     if (row->repack.by_node) options->rank_unit = setup->machine.ranks_per_node;
+    const bal_schedule_family *family = bal_schedule_family_find(setup->study->schedule);
+    const int chunks = bal_schedule_chunk_count(family, setup->study->chunk_count);
+    if (chunks > 1 && options->kind > BAL_REPACK_GPU_TIME) {
+        return error_set(err, STATUS_INVALID,
+                         "%s: %.80s: re-packing '%s' knows one chunk per rank, not %d",
+                         setup->study->path, row->label, bal_repack_names[options->kind], chunks);
+    }
     const status checked = bal_repack_options_check(options, &setup->machine, &inner);
     if (checked == STATUS_OK) return STATUS_OK;
     return error_set(err, checked, "%s: %.80s: repack: %.150s", setup->study->path, row->label,

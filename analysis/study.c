@@ -155,6 +155,30 @@ static status read_study(const ana_reading *reading, json_value root)
     return ana_read_balancings(reading, root);
 }
 
+/// An origin that is said of nothing is a mistyped path.
+static status check_sources(const ana_reading *reading)
+{
+    const ana_inputs *inputs = &reading->study->inputs;
+    if (!json_is_missing(reading->sources) && !json_is_object(reading->sources)) {
+        return json_error(reading->sources, STATUS_FORMAT, reading->err, "not an object");
+    }
+    json_value source = json_element(reading->sources, 0);
+    for (; !json_is_missing(source); source = json_next(source)) {
+        const char *path = json_key(source);
+        const size_t length = strlen(path);
+        bool known = false;
+        for (int input = 0; input < inputs->count && !known; input++) {
+            const char *name = inputs->entries[input].name;
+            const bool begins = strncmp(name, path, length) == 0;
+            known = begins && (name[length] == '\0' || name[length] == '.');
+        }
+        if (known) continue;
+        return json_error(source, STATUS_FORMAT, reading->err,
+                          "no value of the study whose origin can be said has this path");
+    }
+    return STATUS_OK;
+}
+
 /// What the command line puts in place of what a study says; NULL: as the study says.
 typedef struct cost_override {
     const char *trace_path;
@@ -166,6 +190,7 @@ static status read_whole(const ana_reading *reading, const cost_override *overri
 {
     ana_study *study = reading->study;
     TRY(read_study(reading, json_root(study->document)));
+    TRY(check_sources(reading));
     override_costs(study, override->trace_path, override->model, override->hardware);
     TRY(check_costs(study, reading->err));
     return study->inputs.failed ? error_set(reading->err, STATUS_NO_MEMORY, "out of memory")

@@ -51,9 +51,9 @@ status ana_read_repack(const ana_reading *reading, json_value object, const char
     options->kind = (bal_repack_kind)kind;
     TRY(ana_read_double(reading, object, section, "tolerance", 0, 10, &options->tolerance_ratio));
     TRY(ana_read_choice(reading, object, section, "unit", units, ANA_COUNT_OF(units), &unit));
-    TRY(ana_read_int(reading, object, section, "min_ranks", "", 1, BAL_RANKS_MAX,
+    TRY(ana_read_int(reading, object, section, "min_ranks", "", 1, reading->study->stage_count,
                      &options->rank_count_min));
-    TRY(ana_read_int(reading, object, section, "target", "", 1, BAL_RANKS_MAX,
+    TRY(ana_read_int(reading, object, section, "target", "", 1, reading->study->stage_count,
                      &options->target_rank_count));
     TRY(ana_read_double(reading, object, section, "threshold", 0, 1,
                         &options->load_threshold_ratio));

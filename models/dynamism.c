@@ -139,14 +139,13 @@ static status choose_shares(model_dynamism *dynamism, error_message *err)
         if (base->shares->layer_count != dynamism->layer_count) {
             return error_set(err, STATUS_INVALID,
                              "the model has %d layers with embedding and head, the costs that "
-                             "dynamism '%s' is put over have %d",
+                             "case '%s' is put over have %d",
                              base->shares->layer_count, dynamism->row->name, dynamism->layer_count);
         }
         dynamism->shares = *base->shares;
         dynamism->base.shares = &dynamism->shares;
-        return model_parameter_note(parameters, "shares",
-                                    (model_origin){MODEL_ORIGIN_GIVEN, "the model"}, err,
-                                    "each part alone over the whole layer");
+        return model_parameter_note(parameters, "shares", MODEL_ASSUMED("the cost model"), err,
+                                    "of the model: each part timed alone, over the whole layer");
     }
     if (!dynamism->row->needs_shares || dynamism->load_model == MODEL_LOAD_PUBLISHED) {
         return STATUS_OK;
@@ -164,7 +163,7 @@ static status check_base(const model_dynamism *dynamism, error_message *err)
     assert(base->transformer_first >= 0 && base->transformer_end <= dynamism->layer_count);
     if (base->transformer_first < base->transformer_end) return STATUS_OK;
     return error_set(err, STATUS_INVALID,
-                     "dynamism '%s' needs a transformer layer; the costs have none",
+                     "case '%s' needs a transformer layer; the costs have none",
                      dynamism->row->name);
 }
 
@@ -366,7 +365,7 @@ static status check_highest(const model_dynamism *dynamism, double highest, int 
     static const char *const names[] = {"forward_ns", "backward_input_ns", "backward_weight_ns"};
     if (highest < (double)COST_MAX) return STATUS_OK;
     return error_set(err, STATUS_INVALID,
-                     "dynamism '%s': %s of layer %d in iteration %d: too large to be counted in 64 "
+                     "case '%s': %s of layer %d in iteration %d: too large to be counted in 64 "
                      "bits",
                      dynamism->row->name, names[pass], layer, iteration);
 }
@@ -424,7 +423,7 @@ static status fill_array(const model_dynamism *dynamism, const char *name, const
         const double value = (double)base[layer] * factor[layer] + 0.5;
         if (!(value < (double)COST_MAX)) {
             return error_set(err, STATUS_INVALID,
-                             "dynamism '%s': %s of layer %d: too large to be counted in 64 bits",
+                             "case '%s': %s of layer %d: too large to be counted in 64 bits",
                              dynamism->row->name, name, layer);
         }
         out[layer] = factor[layer] == 1 ? base[layer] : (int64_t)value;
@@ -488,7 +487,7 @@ static status check_columns(const model_dynamism *dynamism, const bal_layer_cost
     assert(load->column_count == 1 || load->column_count == microbatches);
     if (base->microbatch_count == 1 || base->microbatch_count == microbatches) return STATUS_OK;
     return error_set(err, STATUS_INVALID,
-                     "dynamism '%s': iteration %d of the costs has %d microbatches, the training "
+                     "case '%s': iteration %d of the costs has %d microbatches, the training "
                      "%d",
                      dynamism->row->name, iteration, base->microbatch_count, microbatches);
 }

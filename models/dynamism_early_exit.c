@@ -68,7 +68,7 @@ typedef struct exit_state {
 
 static status out_of_memory(error_message *err)
 {
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for dynamism 'early-exit'");
+    return error_set(err, STATUS_NO_MEMORY, "out of memory for case 'early-exit'");
 }
 
 /// "exits": the layers with an exit behind them.
@@ -143,7 +143,7 @@ static status read_decay(const model_case_setup *setup, exit_state *exits, error
                                err));
     if (exits->keep_final > exits->keep_initial) {
         return error_set(err, STATUS_INVALID,
-                         "dynamism 'early-exit': keep_final %g exceeds keep_initial %g: a model "
+                         "case 'early-exit': keep_final %g exceeds keep_initial %g: a model "
                          "grows surer, not less sure",
                          exits->keep_final, exits->keep_initial);
     }
@@ -171,12 +171,12 @@ static status read_choices(const model_case_setup *setup, exit_state *exits, err
     exits->classifier = (exit_classifier)classifier;
     if (exits->is_compact && exits->keeps_all_keys) {
         return error_set(err, STATUS_INVALID,
-                         "dynamism 'early-exit': messages 'compact' leave out tokens that "
+                         "case 'early-exit': messages 'compact' leave out tokens that "
                          "attention_keys 'all' attends to");
     }
     if (exits->is_compact && exits->classifier != CLASSIFIER_HEAD) {
         return error_set(err, STATUS_INVALID,
-                         "dynamism 'early-exit': with messages 'compact' a token never reaches the "
+                         "case 'early-exit': with messages 'compact' a token never reaches the "
                          "head: classifier '%s' gives it no loss, 'head' does",
                          classifier_names[classifier]);
     }
@@ -209,7 +209,7 @@ static status add_heads(const bal_layer_costs *costs, exit_state *exits, error_m
 {
     if (!costs->head) {
         return error_set(err, STATUS_INVALID,
-                         "dynamism 'early-exit': classifier 'head' takes as long as the model's "
+                         "case 'early-exit': classifier 'head' takes as long as the model's "
                          "head, which the costs do not have");
     }
     const int head = costs->layer_count - 1;

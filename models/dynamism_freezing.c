@@ -108,7 +108,7 @@ static status read_plasticity(const model_case_setup *setup, int start, int max_
                                &plasticity.jitter, err));
     if (plasticity.last_iteration < plasticity.first_iteration) {
         return error_set(err, STATUS_INVALID,
-                         "dynamism 'freezing': the schedule ends before it starts: last_iteration "
+                         "case 'freezing': the schedule ends before it starts: last_iteration "
                          "%d is before start_iteration %d",
                          plasticity.last_iteration, plasticity.first_iteration);
     }
@@ -212,12 +212,12 @@ static status read_cache(const model_case_setup *setup, const bal_layer_costs *c
                             &freezing->cache_delay, err));
     if (!freezing->freezes_embedding) {
         return error_set(err, STATUS_INVALID,
-                         "dynamism 'freezing': cached_prefix needs freeze_embedding, as a prefix "
+                         "case 'freezing': cached_prefix needs freeze_embedding, as a prefix "
                          "behind a learning embedding changes");
     }
     if (costs->message_bytes == NULL) {
         return error_set(err, STATUS_INVALID,
-                         "dynamism 'freezing': cached_prefix needs to know the bytes that layers "
+                         "case 'freezing': cached_prefix needs to know the bytes that layers "
                          "hand on");
     }
     for (int layer = 0; layer < freezing->layer_count; layer++) {
@@ -264,7 +264,7 @@ static status carve(const model_case_setup *setup, freezing_state *freezing, err
     if (freezing->freeze_at != NULL && freezing->fetch_ns != NULL && freezing->added_ns != NULL) {
         return STATUS_OK;
     }
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for dynamism 'freezing'");
+    return error_set(err, STATUS_NO_MEMORY, "out of memory for case 'freezing'");
 }
 
 static status freezing_open(const model_case_setup *setup, model_case_instance *instance,
@@ -273,7 +273,7 @@ static status freezing_open(const model_case_setup *setup, model_case_instance *
     bal_layer_costs costs;
     freezing_state *freezing = arena_array(setup->memory, 1, sizeof *freezing);
     if (freezing == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for dynamism 'freezing'");
+        return error_set(err, STATUS_NO_MEMORY, "out of memory for case 'freezing'");
     }
     freezing->first = setup->base->transformer_first;
     freezing->block_count = setup->base->transformer_end - freezing->first;

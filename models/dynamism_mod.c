@@ -80,7 +80,7 @@ static status check_fit(const mod_state *mod, error_message *err)
     const int blocks = mod->transformer_end - mod->transformer_first;
     if (mod->first_routed < blocks) return STATUS_OK;
     return error_set(err, STATUS_INVALID,
-                     "dynamism 'mod': first_routed %d leaves none of the %d transformer layers to "
+                     "case 'mod': first_routed %d leaves none of the %d transformer layers to "
                      "route",
                      mod->first_routed, blocks);
 }
@@ -126,7 +126,7 @@ static status carve(const model_case_setup *setup, mod_state *mod, error_message
     const size_t cells = layers * (size_t)mod->column_count;
     double *all = arena_array(setup->memory, 3 * cells + layers, sizeof *all);
     if (all == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for dynamism 'mod'");
+        return error_set(err, STATUS_NO_MEMORY, "out of memory for case 'mod'");
     }
     mod->linear = all;
     mod->core = all + cells;
@@ -153,7 +153,7 @@ static status mod_open(const model_case_setup *setup, model_case_instance *insta
 {
     const model_dynamism_base *base = setup->base;
     mod_state *mod = arena_array(setup->memory, 1, sizeof *mod);
-    if (mod == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory for dynamism 'mod'");
+    if (mod == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory for case 'mod'");
     mod->seed = setup->seed;
     mod->layer_count = setup->layer_count;
     mod->transformer_first = base->transformer_first;

@@ -27,7 +27,7 @@ static const char *const keys[] = {"routing",
 
 static status out_of_memory(error_message *err)
 {
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for dynamism 'moe'");
+    return error_set(err, STATUS_NO_MEMORY, "out of memory for case 'moe'");
 }
 
 /// Refuses members that something else settles.
@@ -68,12 +68,12 @@ static status read_model(const model_case_setup *setup, model_expert_load *moe, 
     TRY(refuse_keys(parameters->object, stated, 3, "the model says it", err));
     if (config->expert_count == 0) {
         return error_set(err, STATUS_INVALID,
-                         "dynamism 'moe': the model (%s) is dense, it has no experts",
+                         "case 'moe': the model (%s) is dense, it has no experts",
                          config->model_type);
     }
     if (config->expert_count > MODEL_EXPERTS_MAX) {
         return error_set(err, STATUS_INVALID,
-                         "dynamism 'moe': %d experts of a layer, at most %d are modelled",
+                         "case 'moe': %d experts of a layer, at most %d are modelled",
                          config->expert_count, MODEL_EXPERTS_MAX);
     }
     const int context = model_parallel_filled(setup->base->parallel).context;
@@ -94,14 +94,14 @@ static status read_groups(const model_case_setup *setup, model_expert_load *moe,
     const int experts = moe->routing.expert_count;
     if (degrees.tensor % degrees.expert_tensor != 0) {
         return error_set(err, STATUS_INVALID,
-                         "dynamism 'moe': expert_tensor %d does not divide tensor %d",
+                         "case 'moe': expert_tensor %d does not divide tensor %d",
                          degrees.expert_tensor, degrees.tensor);
     }
     const int64_t part = (int64_t)degrees.context * (degrees.tensor / degrees.expert_tensor);
     if (experts % degrees.expert != 0 || degrees.data * part % degrees.expert != 0 ||
         (degrees.expert % part != 0 && part % degrees.expert != 0)) {
         return error_set(err, STATUS_INVALID,
-                         "dynamism 'moe': expert %d must divide the %d experts and data %d x "
+                         "case 'moe': expert %d must divide the %d experts and data %d x "
                          "context %d, and divide context or be a multiple of it",
                          degrees.expert, experts, degrees.data, degrees.context);
     }
@@ -114,7 +114,7 @@ static status read_groups(const model_case_setup *setup, model_expert_load *moe,
     *groups = degrees.data / span.replica_count;
     if (moe->routing.tokens > INT32_MAX / moe->routing.top_k / moe->group_count) {
         return error_set(err, STATUS_INVALID,
-                         "dynamism 'moe': %" PRId64 " tokens of a group x top_k %d exceed %d",
+                         "case 'moe': %" PRId64 " tokens of a group x top_k %d exceed %d",
                          moe->routing.tokens, moe->routing.top_k, INT32_MAX);
     }
     return model_parameter_note(setup->parameters, "expert parallelism",

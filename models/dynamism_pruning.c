@@ -49,7 +49,7 @@ typedef struct pruning_state {
 
 static status prefix(error_message *err)
 {
-    return error_prefix(err, STATUS_INVALID, "dynamism 'pruning'");
+    return error_prefix(err, STATUS_INVALID, "case 'pruning'");
 }
 
 static status read_schedule(const model_case_setup *setup, pruning_state *pruning,
@@ -120,7 +120,7 @@ static status read_curve(const model_case_setup *setup, const char *key, const d
     }
     *curve = (model_kernel_speed){density, ratio, count};
     if (model_kernel_speed_check(curve, err) == STATUS_OK) return STATUS_OK;
-    return error_prefix(err, STATUS_INVALID, "dynamism 'pruning': %s", key);
+    return error_prefix(err, STATUS_INVALID, "case 'pruning': %s", key);
 }
 
 /// Where nothing was measured, sparse kernels are taken to be as fast as dense ones and no faster:
@@ -222,7 +222,7 @@ static status carve(const model_case_setup *setup, pruning_state *pruning, error
     pruning->added_ns = arena_array(setup->memory, layers, sizeof(int64_t));
     pruning->weight_count = arena_array(setup->memory, blocks, sizeof(int64_t));
     if (pruning->added_ns != NULL && pruning->weight_count != NULL) return STATUS_OK;
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for dynamism 'pruning'");
+    return error_set(err, STATUS_NO_MEMORY, "out of memory for case 'pruning'");
 }
 
 static status count_layers(const model_case_setup *setup, pruning_state *pruning,
@@ -244,7 +244,7 @@ static status pruning_open(const model_case_setup *setup, model_case_instance *i
 {
     pruning_state *pruning = arena_array(setup->memory, 1, sizeof *pruning);
     if (pruning == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for dynamism 'pruning'");
+        return error_set(err, STATUS_NO_MEMORY, "out of memory for case 'pruning'");
     }
     pruning->first = setup->base->transformer_first;
     pruning->block_count = setup->base->transformer_end - pruning->first;

@@ -34,7 +34,7 @@ typedef struct sparse_state {
 
 static status out_of_memory(error_message *err)
 {
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for dynamism 'sparse-attention'");
+    return error_set(err, STATUS_NO_MEMORY, "out of memory for case 'sparse-attention'");
 }
 
 static status read_given(const model_case_setup *setup, sparse_state *sparse, error_message *err)
@@ -70,13 +70,13 @@ static status check_hashable(const model_case_setup *setup, sparse_state *sparse
     const model_dynamism_base *base = setup->base;
     if (base->shape == NULL) {
         return error_set(err, STATUS_INVALID,
-                         "dynamism 'sparse-attention': without a model the sequence length is not "
+                         "case 'sparse-attention': without a model the sequence length is not "
                          "known: name the model beside the trace, or state \"kept\"");
     }
     const int window = base->config->sliding_window;
     if (window > 0 && window < base->shape->sequence_length) {
         return error_set(err, STATUS_INVALID,
-                         "dynamism 'sparse-attention': a sliding window of %d keys leaves other "
+                         "case 'sparse-attention': a sliding window of %d keys leaves other "
                          "tiles than causal attention does: state \"kept\"",
                          window);
     }

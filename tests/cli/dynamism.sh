@@ -29,11 +29,11 @@ refuses() { # refuses TEXT MESSAGE
     refuse 2 "s.json: $2" simulate s.json --store run.db
 }
 refuses '"case":"pruning","start_iteration":30,"end_iteration":10,"interval":10' \
-    "dynamism: dynamism 'pruning': the schedule ends before it starts: end_iteration 10 is not after start_iteration 30"
+    "dynamism: case 'pruning': the schedule ends before it starts: end_iteration 10 is not after start_iteration 30"
 refuses '"case":"pruning","start_iteration":10,"end_iteration":35,"interval":10' \
-    "dynamism: dynamism 'pruning': the schedule lasts 25 iterations, which is no multiple of interval 10"
+    "dynamism: case 'pruning': the schedule lasts 25 iterations, which is no multiple of interval 10"
 refuses '"case":"pruning","kernel_density":[0.1,0.5],"kernel_time_ratio":[0.9,0.5]' \
-    "dynamism: dynamism 'pruning': kernel_time_ratio: point 1 of the curve: ratio 0.5 is below 0.9, the one before: a denser matrix cannot be faster"
+    "dynamism: case 'pruning': kernel_time_ratio: point 1 of the curve: ratio 0.5 is below 0.9, the one before: a denser matrix cannot be faster"
 refuses '"case":"freezing","max_frozen":25' 'dynamism.max_frozen: 25 is outside [0, 24]'
 refuses '"case":"freezing","schedule":"list","freeze_at":[9,4]' \
     'dynamism.freeze_at[1]: 4 is before 9, when the layer in front of it freezes: layers freeze front to back'

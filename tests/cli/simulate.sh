@@ -102,7 +102,7 @@ model_study() { # model_study MODEL TEXT: 20 iterations of a model on 6 stages, 
         "$1" "$2" >s.json
 }
 model_study gpt-dynmo ',"dynamism":{"case":"moe"}'
-refuse 2 "s.json: dynamism: dynamism 'moe': the model (gpt2) is dense, it has no experts" simulate s.json
+refuse 2 "s.json: dynamism: case 'moe': the model (gpt2) is dense, it has no experts" simulate s.json
 model_study gpt-dynmo ',"dynamism":{"case":"prunning"}'
 refuse 2 "s.json: dynamism.case: unknown case 'prunning'; did you mean 'pruning'?" simulate s.json
 model_study gpt-dynmo ',"dynamism":{"case":"freezing","seeed":3}'
@@ -115,13 +115,19 @@ model_study gpt-dynmo ',"cluster":{"gpus_per_node":4},"repack":{"kind":"throughp
 if [ -s out ] || ! grep -q 'rank_count 6: no layout of whole units of 4' err; then
     fail 'whole nodes of a pipeline that does not fill them: message'
 fi
-model_study gpt-dynmo ',"repack":{"kind":"throughput","min_ranks":7}'
-refuse 2 's.json: diffusion on-change repack throughput: repack: rank_count_min 7 is outside [0, 6]' \
+model_study gpt-dynmo ',"sources":{"training.iteration":"measured"}'
+refuse 2 's.json: sources.training.iteration: no value of the study whose origin can be said has this path' \
     simulate s.json
 model_study gpt-dynmo ',"repack":{"kind":"throughput","use":"replicate"}'
 "$dynmo" simulate s.json >out 2>err || fail "replicate: $(cat err)"
 grep -q 'assumed *repack.replicate .* gradients of the replicas that one becomes are reduced at no cost' out ||
     fail 'replicate: the reduction that is not charged is not among the inputs'
+model_study gpt-dynmo ',"repack":{"kind":"throughput","min_ranks":7}'
+refuse 2 's.json: repack.min_ranks: 7 is outside [1, 6]' simulate s.json
+model_study gpt-dynmo ',"balancing":[{"balancer":"partition","policy":"shadow","repack":{"kind":"coded"}}]'
+sed 's/"stages":6/&,"schedule":"interleaved-1f1b"/; s/"microbatches":8/"microbatches":12/' s.json >chunks.json
+refuse 2 "chunks.json: partition shadow repack coded: re-packing 'coded' knows one chunk per rank, not 2" \
+    simulate chunks.json --store run.db
 model_study gpt-dynmo ',"cluster":{"nodes":1,"gpus_per_node":4}'
 refuse 3 's.json: cluster.nodes: data 1 x tensor 1 x context 1 x pipeline 6 need 6 GPUs, 1 nodes of 4 have 4' \
     simulate s.json

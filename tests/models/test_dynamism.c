@@ -200,11 +200,11 @@ static void what_is_wrong_is_named(void **state)
     fixture_refused(fixture, "{'case':'mod','seed':-1}", STATUS_FORMAT,
                     "study.json: seed: -1 is outside [0, 9007199254740992]");
     fixture_refused(fixture, "{'case':'mod','first_routed':4}", STATUS_INVALID,
-                    "dynamism 'mod': first_routed 4 leaves none of the 4 transformer layers to "
+                    "case 'mod': first_routed 4 leaves none of the 4 transformer layers to "
                     "route");
     fixture->base.transformer_end = 1;
     fixture_refused(fixture, "{'case':'mod'}", STATUS_INVALID,
-                    "dynamism 'mod' needs a transformer layer; the costs have none");
+                    "case 'mod' needs a transformer layer; the costs have none");
 }
 
 static void a_base_of_other_microbatches_is_refused(void **state)
@@ -219,7 +219,7 @@ static void a_base_of_other_microbatches_is_refused(void **state)
 
     assert_int_equal(source.costs_at(source.context, 5, &costs, &changed, &err), STATUS_INVALID);
 
-    assert_string_equal(err.message, "dynamism 'mod': iteration 5 of the costs has 3 microbatches, "
+    assert_string_equal(err.message, "case 'mod': iteration 5 of the costs has 3 microbatches, "
                                      "the training 4");
 }
 
@@ -235,7 +235,7 @@ static void costs_that_do_not_fit_64_bits_are_refused(void **state)
 
     assert_int_equal(source.costs_at(source.context, 3, &costs, &changed, &err), STATUS_INVALID);
 
-    assert_string_equal(err.message, "dynamism 'mod': backward_input_ns of layer 2 in iteration 3: "
+    assert_string_equal(err.message, "case 'mod': backward_input_ns of layer 2 in iteration 3: "
                                      "too large to be counted in 64 bits");
 }
 
@@ -256,7 +256,7 @@ static void shares_are_stated_or_taken_from_the_model(void **state)
                     "study.json: shares: unknown key 'forwards'; did you mean 'forward'?");
     fixture->shares.layer_count = 5;
     fixture_refused(fixture, "{'case':'mod'}", STATUS_INVALID,
-                    "the model has 5 layers with embedding and head, the costs that dynamism 'mod' "
+                    "the model has 5 layers with embedding and head, the costs that case 'mod' "
                     "is put over have 6");
     fixture->base.shares = NULL;
     fixture_refused(fixture, "{'case':'mod'}", STATUS_INVALID,

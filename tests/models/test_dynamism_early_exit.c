@@ -245,21 +245,21 @@ static void what_is_wrong_is_named(void **state)
     fixture_refused(fixture, "{'case':'early-exit','keep_final':-0.5}", STATUS_FORMAT,
                     "study.json: keep_final: -0.5 is outside [0, 1]");
     fixture_refused(fixture, "{'case':'early-exit','keep_initial':0.5}", STATUS_INVALID,
-                    "dynamism 'early-exit': keep_final 0.9 exceeds keep_initial 0.5: a model grows "
+                    "case 'early-exit': keep_final 0.9 exceeds keep_initial 0.5: a model grows "
                     "surer, not less sure");
     fixture_refused(fixture, "{'case':'early-exit','confidence_iterations':-5}", STATUS_FORMAT,
                     "study.json: confidence_iterations: -5 is outside [0.001, 1e+09]");
     fixture_refused(fixture, "{'case':'early-exit','messages':'compact'}", STATUS_INVALID,
-                    "dynamism 'early-exit': messages 'compact' leave out tokens that "
+                    "case 'early-exit': messages 'compact' leave out tokens that "
                     "attention_keys 'all' attends to");
     fixture_refused(fixture,
                     "{'case':'early-exit','messages':'compact','attention_keys':'survivors'}",
                     STATUS_INVALID,
-                    "dynamism 'early-exit': with messages 'compact' a token never reaches the "
+                    "case 'early-exit': with messages 'compact' a token never reaches the "
                     "head: classifier 'linear' gives it no loss, 'head' does");
     fixture->costs.head = false;
     fixture_refused(fixture, "{'case':'early-exit','classifier':'head'}", STATUS_INVALID,
-                    "dynamism 'early-exit': classifier 'head' takes as long as the model's head, "
+                    "case 'early-exit': classifier 'head' takes as long as the model's head, "
                     "which the costs do not have");
 }
 

@@ -264,7 +264,7 @@ static void what_is_wrong_is_named(void **state)
                     "study.json: max_frozen: 5 is outside [0, 4]");
     fixture_refused(fixture, "{'case':'freezing','start_iteration':500,'last_iteration':400}",
                     STATUS_INVALID,
-                    "dynamism 'freezing': the schedule ends before it starts: last_iteration 400 "
+                    "case 'freezing': the schedule ends before it starts: last_iteration 400 "
                     "is before start_iteration 500");
     fixture_refused(fixture, "{'case':'freezing','schedule':'interval','jitter':0.5}",
                     STATUS_INVALID,
@@ -273,11 +273,11 @@ static void what_is_wrong_is_named(void **state)
                     "study.json: freeze_at: belongs to schedule 'list', not to 'plasticity'");
     fixture_refused(fixture, "{'case':'freezing','cached_prefix':true,'freeze_embedding':false}",
                     STATUS_INVALID,
-                    "dynamism 'freezing': cached_prefix needs freeze_embedding, as a prefix behind "
+                    "case 'freezing': cached_prefix needs freeze_embedding, as a prefix behind "
                     "a learning embedding changes");
     fixture->costs.message_bytes = NULL;
     fixture_refused(fixture, "{'case':'freezing','cached_prefix':true}", STATUS_INVALID,
-                    "dynamism 'freezing': cached_prefix needs to know the bytes that layers hand "
+                    "case 'freezing': cached_prefix needs to know the bytes that layers hand "
                     "on");
 }
 

@@ -498,13 +498,13 @@ static void what_is_wrong_is_named(void **state)
                     "the others");
     fixture_refused(fixture, "{'case':'moe','experts':4,'top_k':4,'tokens':1073741824}",
                     STATUS_INVALID,
-                    "dynamism 'moe': 1073741824 tokens of a group x top_k 4 exceed 2147483647");
+                    "case 'moe': 1073741824 tokens of a group x top_k 4 exceed 2147483647");
     fixture->base.parallel = (model_parallel){.data = 2, .tensor = 2, .expert_tensor = 4};
     fixture_refused(fixture, "{'case':'moe'," TRACE_EXPERTS "}", STATUS_INVALID,
-                    "dynamism 'moe': expert_tensor 4 does not divide tensor 2");
+                    "case 'moe': expert_tensor 4 does not divide tensor 2");
     fixture->base.parallel = (model_parallel){.data = 3, .expert = 3};
     fixture_refused(fixture, "{'case':'moe'," TRACE_EXPERTS "}", STATUS_INVALID,
-                    "dynamism 'moe': expert 3 must divide the 4 experts and data 3 x context 1, "
+                    "case 'moe': expert 3 must divide the 4 experts and data 3 x context 1, "
                     "and divide context or be a multiple of it");
     use_mixtral(fixture, 8, 8);
     fixture_refused(fixture, "{'case':'moe','experts':8}", STATUS_INVALID,
@@ -522,10 +522,10 @@ static void a_dense_model_has_no_experts(void **state)
     fixture->base.shape = &shape;
 
     fixture_refused(fixture, "{'case':'moe'}", STATUS_INVALID,
-                    "dynamism 'moe': the model (gpt2) is dense, it has no experts");
+                    "case 'moe': the model (gpt2) is dense, it has no experts");
     dense.expert_count = 4097;
     fixture_refused(fixture, "{'case':'moe'}", STATUS_INVALID,
-                    "dynamism 'moe': 4097 experts of a layer, at most 4096 are modelled");
+                    "case 'moe': 4097 experts of a layer, at most 4096 are modelled");
 }
 
 int main(void)

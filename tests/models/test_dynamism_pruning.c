@@ -275,16 +275,16 @@ static void what_is_wrong_is_named(void **state)
     fixture_refused(fixture, "{'case':'pruning','final_sparsity':1.5}", STATUS_FORMAT,
                     "study.json: final_sparsity: 1.5 is outside [0, 1]");
     fixture_refused(fixture, "{'case':'pruning','initial_sparsity':0.95}", STATUS_INVALID,
-                    "dynamism 'pruning': initial_sparsity 0.95 is outside [0, final_sparsity 0.9]");
+                    "case 'pruning': initial_sparsity 0.95 is outside [0, final_sparsity 0.9]");
     fixture_refused(fixture, "{'case':'pruning','end_iteration':2000}", STATUS_INVALID,
-                    "dynamism 'pruning': the schedule ends before it starts: end_iteration 2000 is "
+                    "case 'pruning': the schedule ends before it starts: end_iteration 2000 is "
                     "not after start_iteration 3000");
     fixture_refused(fixture, "{'case':'pruning','sigma':[1,2]}", STATUS_INVALID,
                     "study.json: sigma: 2 numbers for 4 transformer layers");
     fixture_refused(fixture, "{'case':'pruning','sigma':[1,2,3,4,5]}", STATUS_FORMAT,
                     "study.json: sigma: not an array of 1 to 4 numbers");
     fixture_refused(fixture, "{'case':'pruning','schedule':'cubic'}", STATUS_FORMAT,
-                    "study.json: schedule: unknown schedule 'cubic'");
+                    "study.json: schedule: unknown schedule 'cubic'; known: zhu-gupta, released");
     fixture_refused(fixture, "{'case':'pruning','kernel_density':[],'kernel_time_ratio':[]}",
                     STATUS_FORMAT, "study.json: kernel_density: not an array of 1 to 1024 numbers");
     fixture_refused(fixture, "{'case':'pruning','kernel_density':[0.1,0.2]}", STATUS_INVALID,
@@ -295,7 +295,7 @@ static void what_is_wrong_is_named(void **state)
     fixture_refused(fixture,
                     "{'case':'pruning','kernel_density':[0.1,0.2],'kernel_time_ratio':[0.5,0.4]}",
                     STATUS_INVALID,
-                    "dynamism 'pruning': kernel_time_ratio: point 1 of the curve: ratio 0.4 is "
+                    "case 'pruning': kernel_time_ratio: point 1 of the curve: ratio 0.4 is "
                     "below 0.5, the one before: a denser matrix cannot be faster");
     fixture->base.shares = NULL;
     fixture_refused(fixture, "{'case':'pruning'}", STATUS_INVALID,

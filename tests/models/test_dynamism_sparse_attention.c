@@ -266,7 +266,7 @@ static void what_is_wrong_is_named(void **state)
     fixture_refused(fixture, "{'case':'sparse-attention','kept_noise':0.1}", STATUS_INVALID,
                     "study.json: kept_noise: needs \"kept\", which it varies");
     fixture_refused(fixture, "{'case':'sparse-attention'}", STATUS_INVALID,
-                    "dynamism 'sparse-attention': without a model the sequence length is not "
+                    "case 'sparse-attention': without a model the sequence length is not "
                     "known: name the model beside the trace, or state \"kept\"");
     put_over_gpt(fixture, "flash");
     fixture_refused(fixture, "{'case':'sparse-attention','buckets':0}", STATUS_FORMAT,
@@ -277,7 +277,7 @@ static void what_is_wrong_is_named(void **state)
     windowed.sliding_window = 512;
     fixture->base.config = &windowed;
     fixture_refused(fixture, "{'case':'sparse-attention'}", STATUS_INVALID,
-                    "dynamism 'sparse-attention': a sliding window of 512 keys leaves other tiles "
+                    "case 'sparse-attention': a sliding window of 512 keys leaves other tiles "
                     "than causal attention does: state \"kept\"");
 }
 
