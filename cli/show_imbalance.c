@@ -79,7 +79,11 @@ static status add_trace(shown *show, trace_store *store, error_message *err)
     int stages = 0;
     trace_info info;
     trace_reader *reader = NULL;
-    TRY(cli_require(show->arguments, "--stages", err));
+    if (!cli_has(show->arguments, "--stages")) {
+        return error_set(err, STATUS_INVALID,
+                         "dynmo show: --imbalance of a store needs --stages (of a trace) or --row "
+                         "(of a recorded run)");
+    }
     TRY(cli_int(show->arguments, "--stages", 1, BAL_RANKS_MAX, 1, &stages, err));
     TRY(trace_find(store, cli_value(show->arguments, "--trace"), show->memory, &info, err));
     TRY(trace_reader_open(store, info.trace_id, TRACE_COLUMNS_MEAN, &reader, err));

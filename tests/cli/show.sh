@@ -125,7 +125,7 @@ refuse 2 'dynmo show: --row needs a store, not a study' show sub/moe.json --imba
 refuse 2 'dynmo show: --experts needs --imbalance' show sub/moe.json --experts counts.csv
 
 refuse 2 "s.db: no row 'evn' in run 1; there are 'even'" show s.db --imbalance --row evn
-refuse 2 "dynmo show: --stages is needed" show s.db --imbalance --trace split
+refuse 2 "dynmo show: --imbalance of a store needs --stages (of a trace) or --row (of a recorded run)" show s.db --imbalance --trace split
 refuse 2 "s.db: trace 'split' has no sample in iterations 7:9; it has them from 0 to 5" \
     show s.db --imbalance --trace split --stages 2 --iterations 7:9
 refuse 2 "two.json: has iterations 0 to 5, not 6" show two.json --imbalance --iterations 6:9
