@@ -9,7 +9,8 @@ status ana_setup_open_hardware(ana_setup *setup, arena *memory, error_message *e
 {
     const ana_study *study = setup->study;
     model_hardware *hardware = &setup->hardware;
-    TRY(model_parallel_check_degrees(&study->parallel, err));
+    const status checked = model_parallel_check_degrees(&study->parallel, err);
+    if (checked != STATUS_OK) return error_prefix(err, checked, "%s", study->path);
     setup->hardware_is_named = study->hardware != NULL;
     TRY(model_hardware_open(setup->hardware_is_named ? study->hardware : "h100-sxm", memory,
                             hardware, err));

@@ -63,15 +63,15 @@ refuses 3 'v.json: cluster.nodes: data 8 x tensor 4 x context 1 x pipeline 8 nee
     's/"nodes": 32/"nodes": 31/'
 refuses 3 'v.json: recomputation and sharding hold 788529152 bytes at a time, a GPU has 700000000' \
     's/"none"/"full"/; s/"nodes": 32/"nodes": 32, "memory_bytes": 700000000/'
-refuses 2 'data 65536 x tensor 65536 x context 65536 are 281474976710656 GPUs a stage, at most 16777216 are modelled' \
+refuses 2 'v.json: data 65536 x tensor 65536 x context 65536 are 281474976710656 GPUs a stage, at most 16777216 are modelled' \
     's/"data_parallel": 8/"data_parallel": 65536, "context_parallel": 65536/; s/"tensor_parallel": 4/"tensor_parallel": 65536/'
-refuses 2 'tensor 5 does not divide the 48 attention heads' 's/"tensor_parallel": 4/"tensor_parallel": 5/'
-refuses 2 'expert 3 does not divide the 8 experts' 's/"expert_parallel": 2/"expert_parallel": 3/'
-refuses 2 'expert 8 does not divide data 4 x context 1 = 4' \
+refuses 2 'v.json: tensor 5 does not divide the 48 attention heads' 's/"tensor_parallel": 4/"tensor_parallel": 5/'
+refuses 2 'v.json: expert 3 does not divide the 8 experts' 's/"expert_parallel": 2/"expert_parallel": 3/'
+refuses 2 'v.json: expert 8 does not divide data 4 x context 1 = 4' \
     's/"expert_parallel": 2/"expert_parallel": 8/; s/"data_parallel": 8/"data_parallel": 4/'
-refuses 2 'expert 2: the model has no experts' 's/mixtral-8x22b/llama-3-8b/; s/"moe"/"mod"/'
-refuses 2 'context 4: 2 x 4 parts do not divide the 8190 tokens of a sequence' \
+refuses 2 'v.json: expert 2: the model has no experts' 's/mixtral-8x22b/llama-3-8b/; s/"moe"/"mod"/'
+refuses 2 'v.json: context 4: 2 x 4 parts do not divide the 8190 tokens of a sequence' \
     's/8192/8190/; s/"data_parallel": 8/"data_parallel": 2, "context_parallel": 4/'
-refuses 2 'tensor 4 does not divide the 8190 tokens of a sequence that a rank has, as sequence parallelism needs' \
+refuses 2 'v.json: tensor 4 does not divide the 8190 tokens of a sequence that a rank has, as sequence parallelism needs' \
     's/8192/8190/'
 exit "$failed"
