@@ -175,9 +175,3 @@ const ana_trial_row *ana_trial_best_dynamic(const ana_trial *trial)
     }
     return best;
 }
-
-double ana_trial_rate(const ana_trial *trial, const ana_trial_row *row)
-{
-    return (double)trial->samples_per_iteration * trial->iteration_count /
-           ((double)row->total_ns / 1e9);
-}

@@ -52,6 +52,3 @@ const ana_trial_row *ana_trial_find(const ana_trial *trial, const char *label);
 /// or among the dynamic ones that do not re-pack. NULL if none was played.
 const ana_trial_row *ana_trial_best_static(const ana_trial *trial);
 const ana_trial_row *ana_trial_best_dynamic(const ana_trial *trial);
-
-/// Samples per second of one replica.
-double ana_trial_rate(const ana_trial *trial, const ana_trial_row *row);

@@ -19,26 +19,9 @@ static int64_t steps_ns(bal_link link, int steps, int parts, int64_t bytes)
     return step_ns > ns_max / steps ? ns_max : step_ns * steps;
 }
 
-int64_t bal_ring_all_gather_ns(bal_link link, int rank_count, int64_t bytes)
+/// All of them hand on an n-th part of the bytes until each has been everywhere.
+static int64_t ring_gather_ns(bal_link link, int rank_count, int64_t bytes)
 {
-    assert(rank_count >= 1);
-    return steps_ns(link, rank_count - 1, rank_count, bytes);
-}
-
-int64_t bal_ring_reduce_scatter_ns(bal_link link, int rank_count, int64_t bytes)
-{
-    return bal_ring_all_gather_ns(link, rank_count, bytes);
-}
-
-int64_t bal_ring_all_reduce_ns(bal_link link, int rank_count, int64_t bytes)
-{
-    const int64_t one_way_ns = bal_ring_all_gather_ns(link, rank_count, bytes);
-    return sum_ns(one_way_ns, one_way_ns);
-}
-
-int64_t bal_all_to_all_ns(bal_link link, int rank_count, int64_t bytes)
-{
-    assert(rank_count >= 1);
     return steps_ns(link, rank_count - 1, rank_count, bytes);
 }
 
@@ -54,8 +37,8 @@ int64_t bal_group_all_gather_ns(const bal_group *group, int64_t bytes)
     const int per_node = group->node_rank_count;
     const int nodes = (group->rank_count + per_node - 1) / per_node;
     const int64_t place_bytes = bytes / per_node + (bytes % per_node > 0);
-    return sum_ns(bal_ring_all_gather_ns(group->inter_node, nodes, place_bytes),
-                  bal_ring_all_gather_ns(group->intra_node, per_node, bytes));
+    return sum_ns(ring_gather_ns(group->inter_node, nodes, place_bytes),
+                  ring_gather_ns(group->intra_node, per_node, bytes));
 }
 
 int64_t bal_group_reduce_scatter_ns(const bal_group *group, int64_t bytes)

@@ -9,26 +9,6 @@
 
 #include <stdint.h>
 
-/// Gathers `bytes`, of which every rank holds its n-th part at first: n - 1 steps of bytes / n.
-///
-/// @param rank_count n >= 1 (asserted)
-/// @param bytes      of the whole result, >= 0
-/// Source: ring algorithms, Patarasuk & Yuan, JPDC 69 (2009); Thakur, Rabenseifner & Gropp, IJHPCA
-/// 19 (2005), section 4.1.
-int64_t bal_ring_all_gather_ns(bal_link link, int rank_count, int64_t bytes);
-
-/// Sums `bytes` that every rank holds and leaves each its n-th part: as long as the gather, for
-/// adding is free beside the links.
-int64_t bal_ring_reduce_scatter_ns(bal_link link, int rank_count, int64_t bytes);
-
-/// Sums `bytes` that every rank holds and leaves all of it everywhere: both of the above.
-int64_t bal_ring_all_reduce_ns(bal_link link, int rank_count, int64_t bytes);
-
-/// Every rank sends its n-th part of `bytes` to each other rank: n - 1 steps of bytes / n.
-///
-/// Source: pairwise exchange, Thakur et al., section 4.2.
-int64_t bal_all_to_all_ns(bal_link link, int rank_count, int64_t bytes);
-
 /// Ranks that take part in a collective, and how they stand on nodes.
 typedef struct bal_group {
     int rank_count;      // >= 1
@@ -37,20 +17,26 @@ typedef struct bal_group {
     bal_link inter_node;
 } bal_group;
 
-/// As bal_ring_all_gather_ns over both kinds of links: with r ranks on each of k nodes, ranks of
-/// the same place gather bytes / r between the nodes, then the node gathers all of it. A group on
-/// one node is a ring over its links; one with a rank per node is a ring between nodes.
+/// Gathers `bytes`, of which each of the n ranks holds its n-th part at first, by rings: n - 1
+/// steps of bytes / n on one node, or with a rank per node. With r ranks on each of k nodes, ranks
+/// of the same place gather bytes / r between the nodes, then the node gathers all of it.
 ///
-/// Source: one ring per level, as in Cho et al., BlueConnect, MLSys 2019.
+/// @param bytes of the whole result, >= 0
+/// Source: ring algorithms, Patarasuk & Yuan, JPDC 69 (2009); Thakur, Rabenseifner & Gropp, IJHPCA
+/// 19 (2005), section 4.1; one ring per level, as in Cho et al., BlueConnect, MLSys 2019.
 int64_t bal_group_all_gather_ns(const bal_group *group, int64_t bytes);
 
-/// The same way back.
+/// Sums `bytes` that every rank holds and leaves each its n-th part: as long as the gather, for
+/// adding is free beside the links.
 int64_t bal_group_reduce_scatter_ns(const bal_group *group, int64_t bytes);
 
-/// Reduce-scatter, then gather.
+/// Sums `bytes` that every rank holds and leaves all of it everywhere: both of the above.
 int64_t bal_group_all_reduce_ns(const bal_group *group, int64_t bytes);
 
-/// Of the n - 1 steps of bytes / n, r - 1 stay on the node; one after the other.
+/// Every rank sends its n-th part of `bytes` to each other rank, one after the other: n - 1 steps
+/// of bytes / n, of which r - 1 stay on the node.
+///
+/// Source: pairwise exchange, Thakur et al., section 4.2.
 int64_t bal_group_all_to_all_ns(const bal_group *group, int64_t bytes);
 
 /// One step of a ring in which every rank hands `bytes` to the next: the slowest link that the ring

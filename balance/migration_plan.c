@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-const double bal_migration_slacks[BAL_MIGRATION_SLACK_COUNT] = {0.0, 0.01, 0.03, 0.06, 0.1};
-
 bal_migration_options bal_migration_options_default(void)
 {
     return (bal_migration_options){.neighbour_iterations = 100};
@@ -119,23 +117,5 @@ status bal_migration_plan(const bal_migration_question *question,
         .cost_ns = chosen.cost_ns,
         .neighbour_node_count = chosen.neighbour_node_count,
     };
-    return STATUS_OK;
-}
-
-status bal_migration_sweep(const bal_migration_question *question,
-                           const bal_migration_options *options, arena *memory,
-                           bal_migration_choice *choices, error_message *err)
-{
-    bal_migration_options each = *options;
-    bal_migration_choice made[BAL_MIGRATION_SLACK_COUNT];
-    each.hysteresis_ratio = 0;
-    for (int index = 0; index < BAL_MIGRATION_SLACK_COUNT; index++) {
-        each.slack_ratio = bal_migration_slacks[index];
-        TRY(bal_migration_plan(question, &each, memory, &made[index], err));
-        // What less slack found is within more of it, too.
-        const bool is_worse = index > 0 && made[index].cost_ns > made[index - 1].cost_ns;
-        if (is_worse) made[index] = made[index - 1];
-    }
-    memcpy(choices, made, sizeof made);
     return STATUS_OK;
 }

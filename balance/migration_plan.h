@@ -90,15 +90,3 @@ typedef struct bal_migration_choice {
 status bal_migration_plan(const bal_migration_question *question,
                           const bal_migration_options *options, arena *memory,
                           bal_migration_choice *choice, error_message *err);
-
-enum { BAL_MIGRATION_SLACK_COUNT = 5 };
-/// The slack ratios of a sweep: 0, 0.01, 0.03, 0.06, 0.1.
-extern const double bal_migration_slacks[BAL_MIGRATION_SLACK_COUNT];
-
-/// What a little balance buys in transfers: bal_migration_plan at each of bal_migration_slacks
-/// instead of the options' own, without hysteresis.
-///
-/// @param choices [BAL_MIGRATION_SLACK_COUNT] out
-status bal_migration_sweep(const bal_migration_question *question,
-                           const bal_migration_options *options, arena *memory,
-                           bal_migration_choice *choices, error_message *err);

@@ -20,37 +20,6 @@ const char *const bal_released_names[BAL_RELEASED_COUNT] = {
     [BAL_RELEASED_LEND] = "lend",
 };
 
-/// Index of a name, or a message with the known ones.
-static status find_name(const char *name, const char *const *names, int count, const char *what,
-                        int *index, error_message *err)
-{
-    for (int candidate = 0; candidate < count; candidate++) {
-        if (strcmp(name, names[candidate]) != 0) continue;
-        *index = candidate;
-        return STATUS_OK;
-    }
-    char suggestion[TEXT_SUGGESTION_BYTES];
-    return error_set(err, STATUS_INVALID, "unknown %s '%.60s'%s", what, name,
-                     text_suggestion(name, names, count, suggestion));
-}
-
-status bal_repack_parse(const char *name, bal_repack_kind *kind, error_message *err)
-{
-    int index = 0;
-    TRY(find_name(name, bal_repack_names, BAL_REPACK_COUNT, "re-packing", &index, err));
-    *kind = (bal_repack_kind)index;
-    return STATUS_OK;
-}
-
-status bal_released_parse(const char *name, bal_released_use *use, error_message *err)
-{
-    int index = 0;
-    TRY(find_name(name, bal_released_names, BAL_RELEASED_COUNT, "use of released ranks", &index,
-                  err));
-    *use = (bal_released_use)index;
-    return STATUS_OK;
-}
-
 bal_repack_options bal_repack_options_default(void)
 {
     return (bal_repack_options){

@@ -32,9 +32,6 @@ typedef enum bal_repack_kind {
 /// "halving".
 extern const char *const bal_repack_names[BAL_REPACK_COUNT];
 
-/// @return STATUS_INVALID naming the text, the known ones and a near one.
-status bal_repack_parse(const char *name, bal_repack_kind *kind, error_message *err);
-
 /// What released ranks are for.
 typedef enum bal_released_use {
     BAL_RELEASED_RELEASE,   ///< they go back to the scheduler
@@ -45,9 +42,6 @@ typedef enum bal_released_use {
 
 /// "release", "replicate", "lend".
 extern const char *const bal_released_names[BAL_RELEASED_COUNT];
-
-/// As bal_repack_parse.
-status bal_released_parse(const char *name, bal_released_use *use, error_message *err);
 
 typedef struct bal_repack_options {
     bal_repack_kind kind;

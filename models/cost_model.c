@@ -57,14 +57,6 @@ static int64_t sum_parts_ns(const int64_t part_ns[MODEL_COST_PART_COUNT])
     return sum;
 }
 
-int64_t model_work_ns(const model_layer_work *work, const model_hardware *hardware,
-                      model_dtype dtype)
-{
-    int64_t part_ns[MODEL_COST_PART_COUNT] = {0};
-    fill_work_ns(work, hardware, dtype, part_ns);
-    return sum_parts_ns(part_ns);
-}
-
 static void assume_hardware(const model_hardware *hardware, const model_shape *shape,
                             const char *origin, model_assumption_list *list)
 {

@@ -65,12 +65,6 @@ typedef struct model_costs {
 /// @param flop_per_s, bytes_per_s > 0, efficiency included
 int64_t model_roofline_ns(model_work work, double flop_per_s, double bytes_per_s);
 
-/// Time of all parts of a pass, one after the other.
-///
-/// @param hardware must know the rates of dtype and of model_dtype_wide(dtype) (asserted)
-int64_t model_work_ns(const model_layer_work *work, const model_hardware *hardware,
-                      model_dtype dtype);
-
 /// Computes the costs of every layer.
 ///
 /// @param config_origin, hardware_origin where both were read; named among the assumptions

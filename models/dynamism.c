@@ -56,23 +56,6 @@ struct model_dynamism {
     double *weight_scale;    // [microbatch_count]
 };
 
-const char *model_load_model_name(model_load_model load_model)
-{
-    assert(load_model < MODEL_LOAD_COUNT);
-    return load_model_names[load_model];
-}
-
-int model_dynamism_case_count(void)
-{
-    return CASE_COUNT;
-}
-
-const char *model_dynamism_case_name(int index)
-{
-    assert(index >= 0 && index < CASE_COUNT);
-    return cases[index]->name;
-}
-
 rng model_case_stream(uint64_t seed, int purpose, int layer, int iteration, int replica)
 {
     const int parts[] = {layer, iteration, replica};
@@ -229,11 +212,6 @@ status model_dynamism_open(json_value object, const model_dynamism_base *base, a
 const char *model_dynamism_name(const model_dynamism *dynamism)
 {
     return dynamism->row->name;
-}
-
-model_load_model model_dynamism_load_model(const model_dynamism *dynamism)
-{
-    return dynamism->load_model;
 }
 
 int model_dynamism_source_count(const model_dynamism *dynamism)

@@ -22,9 +22,6 @@ typedef enum model_load_model {
     MODEL_LOAD_COUNT
 } model_load_model;
 
-/// "physical" or "published". Static storage.
-const char *model_load_model_name(model_load_model load_model);
-
 /// What a case is put over. Borrowed as long as the case is used.
 typedef struct model_dynamism_base {
     bal_cost_source source;           // costs without the dynamism
@@ -45,10 +42,6 @@ typedef struct model_dynamism_base {
 /// Opaque: what a case draws must not depend on the order in which iterations are asked.
 typedef struct model_dynamism model_dynamism;
 
-/// How many cases there are, and their names, in the order of the documentation.
-int model_dynamism_case_count(void);
-const char *model_dynamism_case_name(int index);
-
 /// Reads a case and its parameters: {"case":NAME,"load_model":"physical"|"published","seed":n,
 /// "shares":{...},...}. Parameters that are missing take their published value, or one that is
 /// listed as assumed. "change_ratio", which belongs to whoever detects changes, is passed over.
@@ -62,8 +55,6 @@ status model_dynamism_open(json_value object, const model_dynamism_base *base, a
                            model_dynamism **out, error_message *err);
 
 const char *model_dynamism_name(const model_dynamism *dynamism); ///< of the case
-
-model_load_model model_dynamism_load_model(const model_dynamism *dynamism);
 
 /// Replicas whose loads differ; 1: all replicas are alike. It divides the data-parallel degree:
 /// replica r of the training has the loads of r % count, or, where replicas share experts, those of

@@ -8,12 +8,6 @@ enum { WEIGHT_KEY = MODEL_PASS_COUNT, KEY_COUNT };
 static const char *const keys[] = {"forward", "backward_input", "backward_weight",
                                    "weight_of_backward"};
 
-const char *model_part_name(model_part part)
-{
-    assert(part < MODEL_PART_COUNT);
-    return part_names[part];
-}
-
 /// The same arrays, writable while they are filled.
 typedef struct share_arrays {
     double *share[MODEL_PASS_COUNT][MODEL_PART_COUNT];

@@ -17,9 +17,6 @@ typedef enum model_part {
     MODEL_PART_COUNT
 } model_part;
 
-/// "projection", "attention", "mlp" or "elementwise". Static storage.
-const char *model_part_name(model_part part);
-
 /// Carved from the arena given to whoever fills it.
 typedef struct model_layer_shares {
     int layer_count;

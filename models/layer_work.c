@@ -64,7 +64,9 @@ int64_t model_shape_tokens(const model_shape *shape)
     return divided(shape->sequence_length, degrees.context) * shape->microbatch_size;
 }
 
-int64_t model_shape_own_tokens(const model_shape *shape)
+/// Of those tokens, the ones whose norms and residuals are the GPU's own: with sequence parallelism
+/// the tensor-th part, rounded up; else all.
+static int64_t own_tokens_of(const model_shape *shape)
 {
     const model_parallel degrees = model_parallel_filled(shape->parallel);
     return divided(model_shape_tokens(shape), degrees.sequence ? degrees.tensor : 1);
@@ -74,7 +76,7 @@ int64_t model_shape_routed_tokens(const model_shape *shape)
 {
     const model_parallel degrees = model_parallel_filled(shape->parallel);
     if (degrees.expert_tensor == degrees.tensor) return model_shape_tokens(shape);
-    return model_shape_own_tokens(shape) * degrees.expert_tensor;
+    return own_tokens_of(shape) * degrees.expert_tensor;
 }
 
 model_config model_gpu_slice(const model_config *config, const model_parallel *parallel)
@@ -108,7 +110,7 @@ static gpu_share share_of(const model_config *config, const model_shape *shape)
         .whole = config,
         .slice = model_gpu_slice(config, &shape->parallel),
         .tokens = model_shape_tokens(shape),
-        .own_tokens = model_shape_own_tokens(shape),
+        .own_tokens = own_tokens_of(shape),
         .routed_tokens = model_shape_routed_tokens(shape),
         .operand_bytes = model_dtype_bytes(shape->dtype),
         .wide_bytes = model_dtype_bytes(model_dtype_wide(shape->dtype)),
@@ -540,7 +542,7 @@ model_memory model_head_memory(const model_config *config, const model_shape *sh
 
 int64_t model_message_bytes(const model_config *config, const model_shape *shape)
 {
-    return saturating_multiply(model_shape_own_tokens(shape),
+    return saturating_multiply(own_tokens_of(shape),
                                (int64_t)config->hidden_size *
                                    model_dtype_bytes(model_dtype_wide(shape->dtype)));
 }

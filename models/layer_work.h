@@ -32,10 +32,6 @@ typedef struct model_shape {
 /// Tokens of a microbatch that a GPU works on: those of its part of the sequences.
 int64_t model_shape_tokens(const model_shape *shape);
 
-/// Of them, the tokens whose norms and residuals are its own: with sequence parallelism the
-/// tensor-th part, rounded up; else all.
-int64_t model_shape_own_tokens(const model_shape *shape);
-
 /// Tokens that a GPU's experts work on for each expert that a token meets, balanced: those that its
 /// expert_tensor group sends.
 int64_t model_shape_routed_tokens(const model_shape *shape);

@@ -29,7 +29,8 @@ int64_t model_attention_weight_count(const model_config *config)
                           saturating_multiply(compressed, expanded));
 }
 
-int64_t model_mlp_weight_count(const model_config *config, int ffn_size)
+/// Entries of the two or three matrices of an MLP or expert of this width, without biases.
+static int64_t mlp_weight_count(const model_config *config, int ffn_size)
 {
     const int64_t matrices = config->has_gated_mlp ? 3 : 2;
     return saturating_multiply(matrices * config->hidden_size, ffn_size);
@@ -55,8 +56,7 @@ static int64_t attention_vector_parameters(const model_config *config)
 
 static int64_t expert_parameters(const model_config *config, int expert_count)
 {
-    return saturating_multiply(model_mlp_weight_count(config, config->expert_ffn_size),
-                               expert_count);
+    return saturating_multiply(mlp_weight_count(config, config->expert_ffn_size), expert_count);
 }
 
 /// Entries of a layer's matrices with so many experts.
@@ -64,9 +64,9 @@ static int64_t layer_weights(const model_config *config, int layer, int expert_c
 {
     const int64_t attention = model_attention_weight_count(config);
     if (!config->is_moe[layer]) {
-        return saturating_add(attention, model_mlp_weight_count(config, config->ffn_size));
+        return saturating_add(attention, mlp_weight_count(config, config->ffn_size));
     }
-    const int64_t shared = model_mlp_weight_count(config, config->shared_ffn_size);
+    const int64_t shared = mlp_weight_count(config, config->shared_ffn_size);
     const int64_t experts = expert_parameters(config, expert_count);
     return saturating_add(saturating_add(attention, experts),
                           saturating_add(shared, config->router_weight_count));
@@ -103,7 +103,8 @@ int64_t model_layer_expert_parameters(const model_config *config, int layer)
     return config->is_moe[layer] ? expert_parameters(config, config->expert_count) : 0;
 }
 
-int64_t model_layer_active_parameters(const model_config *config, int layer)
+/// Of a layer's parameters, those that one token meets: expert_top_k of its experts.
+static int64_t layer_active_parameters(const model_config *config, int layer)
 {
     return layer_parameters(config, layer, config->expert_top_k);
 }
@@ -142,7 +143,7 @@ int64_t model_active_parameters(const model_config *config)
 {
     int64_t count = outer_parameters(config);
     for (int layer = 0; layer < config->layer_count; layer++) {
-        count = saturating_add(count, model_layer_active_parameters(config, layer));
+        count = saturating_add(count, layer_active_parameters(config, layer));
     }
     return count;
 }

@@ -8,9 +8,6 @@
 /// Entries of the matrices of a layer's attention, without biases and norms.
 int64_t model_attention_weight_count(const model_config *config);
 
-/// Entries of the two or three matrices of an MLP or expert of this width, without biases.
-int64_t model_mlp_weight_count(const model_config *config, int ffn_size);
-
 /// Entries of all matrices of a transformer layer, those of all experts and of the router included,
 /// without biases and norms. 0 <= layer < layer_count.
 int64_t model_layer_weight_count(const model_config *config, int layer);
@@ -20,9 +17,6 @@ int64_t model_layer_parameters(const model_config *config, int layer);
 
 /// Of them, those of the experts that tokens are routed to; 0 in a layer without.
 int64_t model_layer_expert_parameters(const model_config *config, int layer);
-
-/// Parameters of a transformer layer that one token meets: expert_top_k of its experts.
-int64_t model_layer_active_parameters(const model_config *config, int layer);
 
 /// Token embedding and learned positions.
 int64_t model_embedding_parameters(const model_config *config);

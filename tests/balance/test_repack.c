@@ -6,32 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static void names_are_parsed_and_others_refused(void **state)
-{
-    (void)state;
-    error_message err = {0};
-    for (int kind = 0; kind < BAL_REPACK_COUNT; kind++) {
-        bal_repack_kind parsed = BAL_REPACK_COUNT;
-        assert_int_equal(bal_repack_parse(bal_repack_names[kind], &parsed, &err), STATUS_OK);
-        assert_int_equal(parsed, kind);
-    }
-    for (int use = 0; use < BAL_RELEASED_COUNT; use++) {
-        bal_released_use parsed = BAL_RELEASED_COUNT;
-        assert_int_equal(bal_released_parse(bal_released_names[use], &parsed, &err), STATUS_OK);
-        assert_int_equal(parsed, use);
-    }
-
-    bal_repack_kind kind = BAL_REPACK_COUNT;
-    assert_int_equal(bal_repack_parse("troughput", &kind, &err), STATUS_INVALID);
-
-    assert_string_equal(err.message, "unknown re-packing 'troughput'; did you mean 'throughput'?");
-    assert_int_equal(bal_repack_parse("x", &kind, &err), STATUS_INVALID);
-    assert_string_equal(err.message,
-                        "unknown re-packing 'x'; known: none, throughput, gpu-time, published, "
-                        "coded, first-fit, best-fit, round-robin, halving");
-    assert_int_equal(kind, BAL_REPACK_COUNT);
-}
-
 static void rank_counts_that_no_layout_allows_are_named(void **state)
 {
     (void)state;
@@ -598,7 +572,6 @@ static void historical_kinds_choose_the_number_and_the_balancer_cuts(void **stat
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_are_parsed_and_others_refused),
         cmocka_unit_test(rank_counts_that_no_layout_allows_are_named),
         cmocka_unit_test(idle_gpus_are_counted_by_rank_and_by_whole_node),
         cmocka_unit_test(released_ranks_make_further_replicas_of_the_same_batch),

@@ -180,7 +180,6 @@ static void every_parameter_is_listed_with_its_origin(void **state)
     assert_string_equal(fixture_assumption(mod, "dynamism.seed")->value, "1");
     assert_string_equal(fixture_assumption(mod, "dynamism.load_model")->value, "physical");
     assert_string_equal(model_dynamism_name(mod), "mod");
-    assert_int_equal(model_dynamism_load_model(mod), MODEL_LOAD_PHYSICAL);
 }
 
 static void what_is_wrong_is_named(void **state)
