@@ -1,375 +1,28 @@
 #include "balance/repack.h"
 
 #include "balance/layer_times.h"
-#include "balance/partition.h"
 #include "balance/repack_published.h"
-#include "balance/schedule.h"
-#include "balance/stage_inflight.h"
+#include "balance/repack_trial.h"
 
 #include <assert.h>
 #include <inttypes.h>
-#include <string.h>
 
-enum { UNKNOWN = -1 };
-
-/// A number of ranks and of microbatches that was looked at.
-typedef struct trial {
-    int rank_count;
-    int microbatch_count;
-    int64_t iteration_ns;
-    bool has_plan; // some cuts keep the rules, and the bounds did not rule it out
-} trial;
-
-/// The search. Arrays are carved from memory, those of a single trial from scratch.
-typedef struct chooser {
-    const bal_repack_question *question;
-    const bal_repack_options *options;
-    arena *memory;
-    arena *scratch;
-    error_message *err;
-    bal_problem
-        asked;       // the question's, with one cost for all microbatches where replicas share them
-    bool replicates; // released ranks make further replicas
-    int chunk_count;
-    int unit;
-    int now;                 // ranks in force
-    int least;               // ranks that the options allow
-    int most;                // ranks that there are layers for
-    int *group_order;        // [rank_count / rank_unit] units, those to be kept first
-    bal_repack_point *curve; // [rank_count / rank_unit + 1] by units; rank_count 0: not looked at
-} chooser;
-
-static status no_memory(const chooser *at)
+static status no_memory(const bal_repack_search *at)
 {
     return error_set(at->err, STATUS_NO_MEMORY, "out of memory for re-packing %d ranks",
                      at->question->machine->rank_count);
 }
 
-/// The largest time factor of a unit's ranks.
-static int64_t slowness(const chooser *at, int group)
-{
-    const int64_t *factor = at->question->rank_time_factor_ppb;
-    int64_t largest = 0;
-    for (int index = 0; factor != NULL && index < at->unit; index++) {
-        const int64_t value = factor[group * at->unit + index];
-        if (value > largest) largest = value;
-    }
-    return largest;
-}
-
-/// Ranks of a unit that the plan in force does not use.
-static int idle_ranks(const chooser *at, int group)
-{
-    const bal_placed_partition *before = at->question->before;
-    int idle = at->unit;
-    for (int place = 0; place < before->rank_count; place++) {
-        const int rank = before->machine_rank != NULL ? before->machine_rank[place] : place;
-        idle -= rank / at->unit == group;
-    }
-    return idle;
-}
-
-/// Orders the units by the wish to keep them: fast ones, then those in use, then by number.
-static status order_groups(chooser *at)
-{
-    const int groups = at->question->machine->rank_count / at->unit;
-    at->group_order = arena_array(at->memory, (size_t)groups, sizeof *at->group_order);
-    int64_t *slow = arena_array(at->memory, (size_t)groups, sizeof *slow);
-    int *idle = arena_array(at->memory, (size_t)groups, sizeof *idle);
-    if (at->group_order == NULL || slow == NULL || idle == NULL) return no_memory(at);
-    for (int group = 0; group < groups; group++) {
-        slow[group] = slowness(at, group);
-        idle[group] = idle_ranks(at, group);
-        int place = group;
-        for (; place > 0; place--) {
-            const int other = at->group_order[place - 1];
-            const bool is_before =
-                slow[group] != slow[other] ? slow[group] < slow[other] : idle[group] < idle[other];
-            if (!is_before) break;
-            at->group_order[place] = other;
-        }
-        at->group_order[place] = group;
-    }
-    return STATUS_OK;
-}
-
-/// Marks the first units by that order, and with factors all that are as fast as the slowest of
-/// them.
-static void mark_available(const chooser *at, int rank_count, bool *is_available)
-{
-    const int unit = at->unit;
-    const int groups = at->question->machine->rank_count / unit;
-    const int wanted = rank_count / unit;
-    const int64_t limit = slowness(at, at->group_order[wanted - 1]);
-    for (int index = 0; index < groups; index++) {
-        const int group = at->group_order[index];
-        if (at->question->rank_time_factor_ppb != NULL && slowness(at, group) > limit) break;
-        memset(&is_available[group * unit], true, (size_t)unit * sizeof *is_available);
-    }
-}
-
-/// The ranks that a plan of so many is tried on: those in force where the number is the same and
-/// all are alike, else the first units, by number.
-static status tried_ranks(const chooser *at, int rank_count, arena *memory, const int **out)
-{
-    const bal_placed_partition *before = at->question->before;
-    if (rank_count == before->rank_count && at->question->rank_time_factor_ppb == NULL) {
-        *out = before->machine_rank;
-        return STATUS_OK;
-    }
-    const int unit = at->unit;
-    const int ranks = at->question->machine->rank_count;
-    int *rank = arena_array(memory, (size_t)rank_count, sizeof *rank);
-    bool *is_used = arena_array(memory, (size_t)ranks, sizeof *is_used);
-    if (rank == NULL || is_used == NULL) return no_memory(at);
-    for (int index = 0; index < rank_count; index++) {
-        is_used[at->group_order[index / unit] * unit + index % unit] = true;
-    }
-    int place = 0;
-    for (int candidate = 0; candidate < ranks; candidate++) {
-        if (is_used[candidate]) rank[place++] = candidate;
-    }
-    *out = rank;
-    return STATUS_OK;
-}
-
-static status fill_stage_factors(const chooser *at, arena *memory, bal_problem *problem)
-{
-    const int64_t *rank_factor = at->question->rank_time_factor_ppb;
-    if (rank_factor == NULL) return STATUS_OK;
-    int64_t *factor = arena_array(memory, (size_t)problem->stage_count, sizeof *factor);
-    if (factor == NULL) return no_memory(at);
-    for (int stage = 0; stage < problem->stage_count; stage++) {
-        const int place =
-            bal_rank_of_stage(problem->placement, problem->stage_count / at->chunk_count,
-                              at->chunk_count, stage, NULL);
-        factor[stage] = rank_factor[problem->machine_rank[place]];
-    }
-    problem->stage_time_factor_ppb = factor;
-    return STATUS_OK;
-}
-
-/// The caps of the ranks, and what their stages hold. With several chunks per rank a cap per stage
-/// would not be one per rank: fits_ranks() looks at the plan instead.
-static status fill_memory(const chooser *at, arena *memory, bal_problem *problem)
-{
-    const int64_t cap_bytes = at->question->machine->rank_memory_bytes;
-    if (cap_bytes == 0) return STATUS_OK;
-    const size_t stages = (size_t)problem->stage_count;
-    int64_t *inflight = arena_array(memory, stages, sizeof *inflight);
-    int64_t *cap = arena_array(memory, stages, sizeof *cap);
-    if (inflight == NULL || cap == NULL) return no_memory(at);
-    TRY(bal_stage_inflight(at->question->schedule, problem->stage_count / at->chunk_count,
-                           at->chunk_count, problem->microbatch_count, at->scratch, inflight,
-                           at->err));
-    problem->stage_inflight = inflight;
-    if (at->chunk_count > 1) return STATUS_OK;
-    for (size_t stage = 0; stage < stages; stage++) {
-        cap[stage] = cap_bytes;
-    }
-    problem->stage_memory_bytes = cap;
-    return STATUS_OK;
-}
-
-/// The replicas that there are if all keep so many ranks, and the microbatches of the one that has
-/// most of them.
-static void share_batch(const chooser *at, int rank_count, int microbatch_count, int *replicas,
-                        int *played)
-{
-    const int64_t ranks = (int64_t)at->question->machine->rank_count * at->question->replica_count;
-    const int64_t batch = (int64_t)microbatch_count * at->question->replica_count;
-    const int64_t most = ranks / rank_count < batch ? ranks / rank_count : batch;
-    *replicas = (int)most;
-    *played = (int)((batch + most - 1) / most);
-}
-
-/// Reductions among more replicas.
-static status scale_reductions(const chooser *at, int replicas, arena *memory,
-                               bal_layer_costs *layers)
-{
-    if (layers->reduction_ns == NULL) return STATUS_OK;
-    int64_t *scaled = arena_array(memory, (size_t)layers->layer_count, sizeof *scaled);
-    if (scaled == NULL) return no_memory(at);
-    for (int layer = 0; layer < layers->layer_count; layer++) {
-        scaled[layer] = bal_repack_reduction_ns(layers->reduction_ns[layer],
-                                                at->question->replica_count, replicas);
-    }
-    layers->reduction_ns = scaled;
-    return STATUS_OK;
-}
-
-/// The question that the balancer is asked for a number of ranks and microbatches, less the caps.
-static status make_problem(const chooser *at, int rank_count, int microbatch_count, arena *memory,
-                           bal_problem *problem)
-{
-    const bal_placed_partition *before = at->question->before;
-    bal_problem made = at->asked;
-    if (microbatch_count != made.microbatch_count) {
-        TRY(bal_repack_scale_layers(&made.layers, made.microbatch_count, microbatch_count,
-                                    at->options->op_fixed_ratio, memory, &made.layers, at->err));
-    }
-    made.microbatch_count = microbatch_count;
-    if (at->replicates) {
-        int replicas = 0;
-        share_batch(at, rank_count, microbatch_count, &replicas, &made.microbatch_count);
-        TRY(scale_reductions(at, replicas, memory, &made.layers));
-    }
-    made.stage_count = rank_count * at->chunk_count;
-    made.chunk_count = at->chunk_count;
-    made.stage_memory_bytes = NULL;
-    made.stage_inflight = NULL;
-    made.stage_time_factor_ppb = NULL;
-    made.stage_fixed_ns = NULL;
-    made.current_first_layer = before->first_layer;
-    made.current_stage_count = bal_placed_stage_count(before);
-    made.current_owner = NULL;
-    TRY(tried_ranks(at, rank_count, memory, &made.machine_rank));
-    TRY(fill_stage_factors(at, memory, &made));
-    *problem = made;
-    return STATUS_OK;
-}
-
-/// M times the smallest bottleneck: what the busiest stage alone takes. False if no cuts fit the
-/// memory.
-static status bound_of(const chooser *at, const bal_problem *problem, int64_t *bound,
-                       bool *has_plan)
-{
-    bal_problem by_time = *problem;
-    by_time.weight = BAL_WEIGHT_TIME;
-    by_time.transfer_ns = NULL;
-    by_time.current_first_layer = NULL;
-    bal_chain chain;
-    int64_t bottleneck = 0;
-    int *first = arena_array(at->scratch, (size_t)problem->stage_count + 1, sizeof *first);
-    if (first == NULL) return no_memory(at);
-    TRY(bal_chain_of(&by_time, at->scratch, &chain, at->err));
-    error_message why = {0};
-    const status cut = bal_partition_bottleneck(&chain, at->scratch, first, &bottleneck, &why);
-    *has_plan = cut == STATUS_OK;
-    if (cut == STATUS_INFEASIBLE) return STATUS_OK;
-    if (cut != STATUS_OK) return error_set(at->err, cut, "%s", why.message);
-    // Layers whose microbatches differ count by their means, each up to half a nanosecond too long.
-    const bool is_mean = problem->layers.microbatch_count > 1;
-    const int64_t least = is_mean ? bottleneck - problem->layers.layer_count : bottleneck;
-    const bal_wide all = (bal_wide)(least > 0 ? least : 0) * problem->microbatch_count;
-    *bound = all > INT64_MAX ? INT64_MAX : (int64_t)all;
-    return STATUS_OK;
-}
-
-/// Whether what every rank holds, all of its chunks together, is within its memory. Activations
-/// count as if all microbatches that the rank holds were of its largest chunk.
-static bool fits_ranks(const chooser *at, const bal_problem *problem, const int *first_layer)
-{
-    const int64_t cap = at->question->machine->rank_memory_bytes;
-    const bal_layer_costs *layers = &problem->layers;
-    const int places = problem->stage_count / at->chunk_count;
-    for (int place = 0; cap > 0 && at->chunk_count > 1 && place < places; place++) {
-        bal_wide state = 0;
-        bal_wide largest = 0;
-        int64_t inflight = 0;
-        for (int chunk = 0; chunk < at->chunk_count; chunk++) {
-            const int stage =
-                bal_stage_of(problem->placement, places, at->chunk_count, place, chunk);
-            bal_wide activation = 0;
-            inflight = problem->stage_inflight[stage];
-            for (int layer = first_layer[stage]; layer < first_layer[stage + 1]; layer++) {
-                if (layers->state_bytes != NULL) state += layers->state_bytes[layer];
-                if (layers->activation_bytes != NULL) activation += layers->activation_bytes[layer];
-            }
-            if (activation > largest) largest = activation;
-        }
-        if (state + inflight * largest > cap) return false;
-    }
-    return true;
-}
-
-/// Lets the balancer cut.
-///
-/// @param has_plan out: false if its plan, or any, breaks a memory cap
-static status cut(const chooser *at, const bal_problem *problem, arena *memory, bal_answer *answer,
-                  bool *has_plan)
-{
-    error_message why = {0};
-    const status balanced = bal_balance(at->question->balancer, problem, memory, answer, &why);
-    *has_plan = false;
-    if (balanced == STATUS_INFEASIBLE) return STATUS_OK;
-    if (balanced != STATUS_OK) return error_set(at->err, balanced, "%s", why.message);
-    *has_plan = fits_ranks(at, problem, answer->first_layer);
-    return STATUS_OK;
-}
-
-static status play(const chooser *at, const bal_problem *problem, trial *out)
-{
-    bal_answer answer;
-    TRY(cut(at, problem, at->scratch, &answer, &out->has_plan));
-    if (!out->has_plan) return STATUS_OK;
-    const bal_placed_partition plan = bal_problem_placed(problem, answer.first_layer);
-    return bal_problem_predict(problem, &plan, &out->iteration_ns, at->err);
-}
-
-/// Looks at a number of ranks with one number of microbatches, and keeps it if it is the best. What
-/// the schedule has no order for has no plan.
-static status look_at_one(const chooser *at, trial tried, int64_t limit_ns, bal_repack_point *point,
-                          trial *best)
-{
-    bal_problem problem;
-    int64_t bound = 0;
-    bool may_have_plan = false;
-    const bal_schedule_family *family = bal_schedule_family_find(at->question->schedule);
-    int played = tried.microbatch_count;
-    int replicas = 0;
-    if (at->replicates) share_batch(at, tried.rank_count, played, &replicas, &played);
-    if (family != NULL && !bal_schedule_takes(family, tried.rank_count, played)) return STATUS_OK;
-    arena_reset(at->scratch);
-    TRY(make_problem(at, tried.rank_count, tried.microbatch_count, at->scratch, &problem));
-    TRY(bound_of(at, &problem, &bound, &may_have_plan));
-    if (may_have_plan && bound <= limit_ns) { // what stages hold takes a schedule to find out
-        TRY(fill_memory(at, at->scratch, &problem));
-        TRY(bound_of(at, &problem, &bound, &may_have_plan));
-    }
-    if (!may_have_plan) return STATUS_OK;
-    if (point->lower_bound_ns == UNKNOWN || bound < point->lower_bound_ns) {
-        point->lower_bound_ns = bound;
-    }
-    if (bound > limit_ns) return STATUS_OK;
-    TRY(play(at, &problem, &tried));
-    if (!tried.has_plan) return STATUS_OK;
-    if (best->has_plan && tried.iteration_ns >= best->iteration_ns) return STATUS_OK;
-    *best = tried;
-    point->iteration_ns = tried.iteration_ns;
-    return STATUS_OK;
-}
-
-/// Looks at a number of ranks: the best over the numbers of microbatches, which is held for the
-/// ranks in force. Nothing is played whose bound exceeds limit_ns.
-static status look_at(chooser *at, int rank_count, int64_t limit_ns, trial *best)
-{
-    const int held = at->question->problem->microbatch_count;
-    bal_repack_point *point = &at->curve[rank_count / at->unit];
-    *point = (bal_repack_point){rank_count, UNKNOWN, UNKNOWN};
-    *best = (trial){.rank_count = rank_count, .microbatch_count = held};
-    TRY(look_at_one(at, *best, limit_ns, point, best));
-    if (!at->options->chooses_microbatches || rank_count == at->now) return STATUS_OK;
-    const int choices = at->options->microbatch_choice_count;
-    for (int index = 0; index < (choices > 0 ? choices : held - 1); index++) {
-        const int count = choices > 0 ? at->options->microbatch_counts[index] : index + 1;
-        const trial tried = {.rank_count = rank_count, .microbatch_count = count};
-        if (count == held || (choices == 0 && held % count != 0)) continue;
-        TRY(look_at_one(at, tried, limit_ns, point, best));
-    }
-    return STATUS_OK;
-}
-
 /// All ranks with the M in force, or as many as have a plan.
-static status find_reference(chooser *at, trial *reference)
+static status find_reference(bal_repack_search *at, bal_repack_trial *reference)
 {
     const int unit = at->unit;
     const int held = at->question->problem->microbatch_count;
     reference->has_plan = false;
     for (int ranks = at->most; ranks >= at->least && !reference->has_plan; ranks -= unit) {
-        bal_repack_point point = {ranks, UNKNOWN, UNKNOWN};
-        *reference = (trial){.rank_count = ranks, .microbatch_count = held};
-        TRY(look_at_one(at, *reference, INT64_MAX, &point, reference));
+        bal_repack_point point = {ranks, BAL_REPACK_UNKNOWN, BAL_REPACK_UNKNOWN};
+        *reference = (bal_repack_trial){.rank_count = ranks, .microbatch_count = held};
+        TRY(bal_repack_try(at, *reference, INT64_MAX, &point, reference));
         at->curve[ranks / unit] = point;
         at->most = ranks;
     }
@@ -389,7 +42,7 @@ static int64_t grown(int64_t value, double ratio)
 }
 
 /// The largest time at which so many ranks still cost less than the best so far.
-static int64_t cheaper_limit(const trial *best, int rank_count)
+static int64_t cheaper_limit(const bal_repack_trial *best, int rank_count)
 {
     if (!best->has_plan) return INT64_MAX;
     const bal_wide gpu_time = (bal_wide)best->iteration_ns * best->rank_count - 1;
@@ -398,7 +51,7 @@ static int64_t cheaper_limit(const trial *best, int rank_count)
 }
 
 /// The best number of ranks up to most within the deadline; best->has_plan false: none.
-static status search(chooser *at, int most, int64_t deadline_ns, trial *best)
+static status search(bal_repack_search *at, int most, int64_t deadline_ns, bal_repack_trial *best)
 {
     best->has_plan = false;
     for (int ranks = at->least; ranks <= most; ranks += at->unit) {
@@ -407,8 +60,8 @@ static status search(chooser *at, int most, int64_t deadline_ns, trial *best)
             const int64_t cheaper = cheaper_limit(best, ranks);
             if (cheaper < limit) limit = cheaper;
         }
-        trial tried;
-        TRY(look_at(at, ranks, limit, &tried));
+        bal_repack_trial tried;
+        TRY(bal_repack_try_ranks(at, ranks, limit, &tried));
         if (!tried.has_plan || tried.iteration_ns > limit) continue;
         *best = tried;
         if (at->options->kind == BAL_REPACK_THROUGHPUT) return STATUS_OK;
@@ -418,16 +71,16 @@ static status search(chooser *at, int most, int64_t deadline_ns, trial *best)
 
 /// Chooses the shortest iteration of all replicas, those included that released ranks make. The
 /// ranks in force stay if they miss it by no more than the tolerance.
-static status choose_replicated(chooser *at, trial *best)
+static status choose_replicated(bal_repack_search *at, bal_repack_trial *best)
 {
-    trial now = {0};
-    TRY(look_at(at, at->now, INT64_MAX, &now));
+    bal_repack_trial now = {0};
+    TRY(bal_repack_try_ranks(at, at->now, INT64_MAX, &now));
     *best = now;
     for (int ranks = at->least; ranks <= at->most; ranks += at->unit) {
         const int64_t limit = best->has_plan ? best->iteration_ns - 1 : INT64_MAX;
-        trial tried;
+        bal_repack_trial tried;
         if (ranks == at->now) continue;
-        TRY(look_at(at, ranks, limit, &tried));
+        TRY(bal_repack_try_ranks(at, ranks, limit, &tried));
         if (tried.has_plan && tried.iteration_ns <= limit) *best = tried;
     }
     const int64_t patience = grown(best->iteration_ns, at->options->tolerance_ratio);
@@ -436,13 +89,14 @@ static status choose_replicated(chooser *at, trial *best)
 }
 
 /// Chooses by what the evaluator predicts.
-static status choose_predicted(chooser *at, const trial *reference, trial *best)
+static status choose_predicted(bal_repack_search *at, const bal_repack_trial *reference,
+                               bal_repack_trial *best)
 {
     const int64_t deadline = grown(reference->iteration_ns, at->options->tolerance_ratio);
     const int64_t patience =
         grown(deadline, at->options->grow_ratio / (1 + at->options->tolerance_ratio));
-    trial now = *reference;
-    if (at->now != reference->rank_count) TRY(look_at(at, at->now, INT64_MAX, &now));
+    bal_repack_trial now = *reference;
+    if (at->now != reference->rank_count) TRY(bal_repack_try_ranks(at, at->now, INT64_MAX, &now));
     const bool may_stay = now.has_plan && now.iteration_ns <= patience;
     TRY(search(at, may_stay ? at->now : at->most, deadline, best));
     if (!best->has_plan) *best = may_stay ? now : *reference;
@@ -450,7 +104,7 @@ static status choose_predicted(chooser *at, const trial *reference, trial *best)
 }
 
 /// Bytes that the places of the plan in force hold.
-static void fill_place_memory(const chooser *at, const bal_chain *chain, int64_t *bytes)
+static void fill_place_memory(const bal_repack_search *at, const bal_chain *chain, int64_t *bytes)
 {
     const bal_placed_partition *before = at->question->before;
     for (int place = 0; place < before->rank_count; place++) {
@@ -460,7 +114,7 @@ static void fill_place_memory(const chooser *at, const bal_chain *chain, int64_t
 }
 
 /// As many ranks as a historical algorithm would keep of those in force.
-static status count_historical(chooser *at, int64_t cap_bytes, int *rank_count)
+static status count_historical(bal_repack_search *at, int64_t cap_bytes, int *rank_count)
 {
     const bal_repack_question *question = at->question;
     const bal_repack_options *options = at->options;
@@ -469,8 +123,8 @@ static status count_historical(chooser *at, int64_t cap_bytes, int *rank_count)
     bal_chain chain;
     *rank_count = at->now;
     arena_reset(at->scratch);
-    TRY(make_problem(at, at->now, question->problem->microbatch_count, at->scratch, &problem));
-    TRY(fill_memory(at, at->scratch, &problem));
+    TRY(bal_repack_problem_of(at, at->now, question->problem->microbatch_count, at->scratch,
+                              &problem));
     problem.weight = BAL_WEIGHT_TIME;
     problem.transfer_ns = NULL;
     problem.current_first_layer = NULL;
@@ -506,7 +160,7 @@ static status count_historical(chooser *at, int64_t cap_bytes, int *rank_count)
 }
 
 /// Chooses the number that a historical algorithm would keep, or the next that has a plan.
-static status choose_historical(chooser *at, trial *best)
+static status choose_historical(bal_repack_search *at, bal_repack_trial *best)
 {
     const int64_t cap = at->question->machine->rank_memory_bytes;
     int ranks = 0;
@@ -516,13 +170,13 @@ static status choose_historical(chooser *at, trial *best)
     if (ranks > at->most) ranks = at->most;
     best->has_plan = false;
     for (; !best->has_plan && ranks <= at->most; ranks += at->unit) {
-        TRY(look_at(at, ranks, INT64_MAX, best));
+        TRY(bal_repack_try_ranks(at, ranks, INT64_MAX, best));
     }
     assert(best->has_plan); // that of the reference
     return STATUS_OK;
 }
 
-static status check_question(const chooser *at)
+static status check_question(const bal_repack_search *at)
 {
     const bal_repack_question *question = at->question;
     const bal_evaluator *evaluator = question->problem->evaluator;
@@ -567,7 +221,7 @@ static status check_question(const chooser *at)
 }
 
 /// Costs of one column: replicas that share a batch have other microbatches each.
-static status take_means(chooser *at)
+static status take_means(bal_repack_search *at)
 {
     bal_layer_times times;
     const bal_layer_costs *layers = &at->question->problem->layers;
@@ -578,7 +232,7 @@ static status take_means(chooser *at)
     return STATUS_OK;
 }
 
-static status chooser_init(chooser *at)
+static status search_init(bal_repack_search *at)
 {
     const bal_repack_question *question = at->question;
     const bal_problem *problem = question->problem;
@@ -600,12 +254,12 @@ static status chooser_init(chooser *at)
     if (at->replicates) TRY(take_means(at));
     at->curve = arena_array(at->memory, (size_t)(ranks / unit) + 1, sizeof *at->curve);
     if (at->curve == NULL) return no_memory(at);
-    return order_groups(at);
+    return bal_repack_order_units(at);
 }
 
 /// Writes the choice: its problem and its answer are made once more, to stay.
-static status finish(chooser *at, const trial *reference, const trial *best,
-                     bal_repack_choice *choice)
+static status finish(bal_repack_search *at, const bal_repack_trial *reference,
+                     const bal_repack_trial *best, bal_repack_choice *choice)
 {
     const int ranks = at->question->machine->rank_count;
     bal_repack_choice made = {.rank_count = best->rank_count,
@@ -614,18 +268,14 @@ static status finish(chooser *at, const trial *reference, const trial *best,
                               .reference_ns = reference->iteration_ns};
     bool has_plan = false;
     arena_reset(at->scratch);
-    TRY(make_problem(at, best->rank_count, best->microbatch_count, at->memory, &made.problem));
-    TRY(fill_memory(at, at->memory, &made.problem));
-    TRY(cut(at, &made.problem, at->memory, &made.answer, &has_plan));
+    TRY(bal_repack_problem_of(at, best->rank_count, best->microbatch_count, at->memory,
+                              &made.problem));
+    TRY(bal_repack_cut(at, &made.problem, at->memory, &made.answer, &has_plan));
     assert(has_plan);
     made.problem.microbatch_count = best->microbatch_count; // shared or not
     bool *is_available = arena_array(at->memory, (size_t)ranks, sizeof *is_available);
     if (is_available == NULL) return no_memory(at);
-    if (at->question->rank_time_factor_ppb != NULL) {
-        mark_available(at, best->rank_count, is_available);
-    } else {
-        memset(is_available, true, (size_t)ranks * sizeof *is_available);
-    }
+    bal_repack_mark_available(at, best->rank_count, is_available);
     made.is_available = is_available;
     for (int group = 0; group <= ranks / at->unit; group++) {
         if (at->curve[group].rank_count == 0) continue;
@@ -636,12 +286,12 @@ static status finish(chooser *at, const trial *reference, const trial *best,
     return STATUS_OK;
 }
 
-static status choose(chooser *at, bal_repack_choice *choice)
+static status choose(bal_repack_search *at, bal_repack_choice *choice)
 {
-    trial reference = {0};
-    trial best = {0};
+    bal_repack_trial reference = {0};
+    bal_repack_trial best = {0};
     const bool is_predicted = at->options->kind <= BAL_REPACK_GPU_TIME;
-    TRY(chooser_init(at));
+    TRY(search_init(at));
     TRY(find_reference(at, &reference));
     if (at->replicates) {
         TRY(choose_replicated(at, &best));
@@ -656,7 +306,7 @@ static status choose(chooser *at, bal_repack_choice *choice)
 status bal_repack_choose(const bal_repack_question *question, const bal_repack_options *options,
                          arena *memory, bal_repack_choice *choice, error_message *err)
 {
-    chooser at = {.question = question, .options = options, .memory = memory, .err = err};
+    bal_repack_search at = {.question = question, .options = options, .memory = memory, .err = err};
     at.scratch = arena_create(1 << 16);
     if (at.scratch == NULL) return no_memory(&at);
     const status chosen = choose(&at, choice);
