@@ -19,31 +19,6 @@ static const char *number_text(double number, char out[24])
     return out;
 }
 
-/// A text in lines of at most LINE_COLUMNS, each behind an indent.
-static void print_wrapped(const char *text, int indent, text_buffer *out)
-{
-    int column = 0;
-    while (*text != '\0') {
-        const int length = (int)strcspn(text, " ");
-        if (column > 0 && column + 1 + length > LINE_COLUMNS) {
-            text_append(out, "\n");
-            column = 0;
-        }
-        if (column == 0) {
-            text_format(out, "%*s", indent, "");
-            column = indent;
-        } else {
-            text_append(out, " ");
-            column++;
-        }
-        text_append_bytes(out, text, (size_t)length);
-        column += length;
-        text += length;
-        text += strspn(text, " ");
-    }
-    text_append(out, "\n");
-}
-
 /// "1.2345", or "-" where a factor does not apply.
 static const char *factor_text(int64_t factor_e4, char out[24])
 {
@@ -85,7 +60,7 @@ static void print_row(const ana_reproduced *row, int width, text_buffer *out)
                 number_text(row->low, low), number_text(row->high, high),
                 number_text(row->bound, bound), ana_agreement_name(row->agreement), row->baseline);
     if (row->factors.total > 0) print_factors(row, out);
-    if (row->note[0] != '\0') print_wrapped(row->note, 6, out);
+    if (row->note[0] != '\0') text_append_wrapped(out, row->note, 6, LINE_COLUMNS);
 }
 
 static void print_inputs(const ana_experiment *experiment, text_buffer *out)

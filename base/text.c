@@ -178,6 +178,39 @@ void text_format(text_buffer *buffer, const char *format, ...)
     va_end(again);
 }
 
+void text_append_wrapped(text_buffer *buffer, const char *words, int indent, int columns)
+{
+    int column = 0;
+    for (const char *at = words; *at != '\0';) {
+        if (at[0] == '\n' && at[1] == '\n') {
+            text_append(buffer, "\n\n");
+            column = 0;
+            at += 2;
+            continue;
+        }
+        if (*at == ' ' || *at == '\n') {
+            at++;
+            continue;
+        }
+        const int length = (int)strcspn(at, " \n");
+        if (column > 0 && column + 1 + length > columns) {
+            text_append(buffer, "\n");
+            column = 0;
+        }
+        if (column == 0) {
+            text_format(buffer, "%*s", indent, "");
+            column = indent;
+        } else {
+            text_append(buffer, " ");
+            column++;
+        }
+        text_append_bytes(buffer, at, (size_t)length);
+        column += length;
+        at += length;
+    }
+    text_append(buffer, "\n");
+}
+
 void text_clear(text_buffer *buffer)
 {
     buffer->length = 0;

@@ -5,41 +5,7 @@
 
 #include <string.h>
 
-/// Appends words broken at 79 columns, every line behind indent blanks.
-static void append_wrapped(text_buffer *out, const char *words, int indent)
-{
-    enum { WIDTH = 79 };
-    int column = 0;
-    for (const char *at = words; *at != '\0';) {
-        const int blank = at[0] == '\n' && at[1] == '\n';
-        if (blank) {
-            text_append(out, "\n\n");
-            column = 0;
-            at += 2;
-            continue;
-        }
-        if (*at == ' ' || *at == '\n') {
-            at++;
-            continue;
-        }
-        const int length = (int)strcspn(at, " \n");
-        if (column > 0 && column + 1 + length > WIDTH) {
-            text_append(out, "\n");
-            column = 0;
-        }
-        if (column == 0) {
-            text_format(out, "%*s", indent, "");
-            column = indent;
-        } else {
-            text_append(out, " ");
-            column++;
-        }
-        text_append_bytes(out, at, (size_t)length);
-        column += length;
-        at += length;
-    }
-    text_append(out, "\n");
-}
+enum { COLUMNS = 79 };
 
 void cli_help_overview(text_buffer *out)
 {
@@ -60,10 +26,10 @@ void cli_help_command(const cli_command *command, text_buffer *out)
 {
     const char *blank = command->synopsis[0] != '\0' ? " " : "";
     text_format(out, "usage: dynmo %s%s%s\n\n", command->name, blank, command->synopsis);
-    append_wrapped(out, command->description, 0);
+    text_append_wrapped(out, command->description, 0, COLUMNS);
     text_append(out, "\n");
     if (command->details != NULL) {
-        append_wrapped(out, command->details, 0);
+        text_append_wrapped(out, command->details, 0, COLUMNS);
         text_append(out, "\n");
     }
     for (const cli_option *option = command->options; option->name != NULL; option++) {
@@ -74,7 +40,7 @@ void cli_help_command(const cli_command *command, text_buffer *out)
         }
         text_format(out, "  %s%s%s%s\n", letter, option->name, option->argument != NULL ? " " : "",
                     option->argument != NULL ? option->argument : "");
-        append_wrapped(out, option->help, 6);
+        text_append_wrapped(out, option->help, 6, COLUMNS);
     }
     text_append(out, "  -h, --help\n      Prints this text.\n");
 }

@@ -105,9 +105,21 @@ static void the_nearest_name_is_offered_only_if_it_is_near(void **state)
     assert_string_equal(text_suggestion("chimera", many, 0, suggestion), "");
 }
 
+static void words_are_wrapped_behind_an_indent(void **state)
+{
+    (void)state;
+    text_buffer out = {0};
+
+    text_append_wrapped(&out, "one two\nthree four\n\nfive extraordinarily", 2, 11);
+
+    assert_string_equal(out.bytes, "  one two\n  three\n  four\n\n  five\n  extraordinarily\n");
+    text_free(&out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(words_are_wrapped_behind_an_indent),
         cmocka_unit_test(integers_are_whole_words_inside_their_limits),
         cmocka_unit_test(doubles_refuse_nan_infinity_and_hexadecimal),
         cmocka_unit_test(decimal_times_become_exact_nanoseconds),
