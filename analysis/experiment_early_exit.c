@@ -54,14 +54,9 @@ status ana_play_early_exit(ana_rows *rows, error_message *err)
                                "paper's 90 nodes of 4 GPUs are 360, not 720.",
                                &result, err));
     ana_rows_draw(rows, ANA_FIGURE_SPEED_UP, "early exit");
-    TRY(ana_rows_play_speed_up(
-        rows, "speed-up over no exit, released GPUs as replicas", &replicas,
-        "Stages that the head makes idle are released, and become further "
-        "replicas with the same batch: the model fits fewer GPUs, down to one. "
-        "The bound: all GPUs compute all the time.",
-        &result, err));
-    TRY(ana_rows_play_speed_up(rows, "speed-up over no exit, no head", &body,
-                               "A vocabulary of one word: what is left when the head is no load.",
+    TRY(ana_rows_play_speed_up(rows, "speed-up over no exit, released GPUs as replicas", &replicas,
+                               ANA_NOTE_REPLICAS, &result, err));
+    TRY(ana_rows_play_speed_up(rows, "speed-up over no exit, no head", &body, ANA_NOTE_BODY,
                                &result, err));
     TRY(ana_rows_play_speed_up(rows, "speed-up over no exit, published load model", &published,
                                "The whole layer scaled by the tokens that reach it.", &result,

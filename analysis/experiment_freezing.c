@@ -64,15 +64,10 @@ status ana_play_freezing(ana_rows *rows, error_message *err)
                         ANA_AGREEMENT_PREDICTED,
                         ana_rows_text(rows, "%s, idle over total", result.dynamic), "");
     ana_rows_draw(rows, ANA_FIGURE_IDLENESS, "frozen, balanced");
-    TRY(ana_rows_play_speed_up(
-        rows, "speed-up over Egeria, released GPUs as replicas", &replicas,
-        "Stages that the head makes idle are released, and become further "
-        "replicas with the same batch: the model fits fewer GPUs, down to one. "
-        "The bound: all GPUs compute all the time.",
-        &other, err));
-    TRY(ana_rows_play_speed_up(rows, "speed-up over Egeria, no head", &body,
-                               "A vocabulary of one word: what is left when the head is no load.",
-                               &other, err));
+    TRY(ana_rows_play_speed_up(rows, "speed-up over Egeria, released GPUs as replicas", &replicas,
+                               ANA_NOTE_REPLICAS, &other, err));
+    TRY(ana_rows_play_speed_up(rows, "speed-up over Egeria, no head", &body, ANA_NOTE_BODY, &other,
+                               err));
     TRY(ana_rows_play_speed_up(rows, "speed-up over Egeria, published load model", &published,
                                "A frozen layer costs nothing at all, not even its forward pass.",
                                &other, err));

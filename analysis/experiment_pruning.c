@@ -68,19 +68,14 @@ status ana_play_pruning(ana_rows *rows, error_message *err)
                                "360, not the 720 of DP 30 x PP 24: 180 nodes are simulated.",
                                &result, err));
     ana_rows_draw(rows, ANA_FIGURE_SPEED_UP, "pruning");
-    TRY(ana_rows_play_speed_up(
-        rows, "speed-up over static, released GPUs as replicas", &replicas,
-        "Stages that the head makes idle are released, and become further "
-        "replicas with the same batch: the model fits fewer GPUs, down to one. "
-        "The bound: all GPUs compute all the time.",
-        &result, err));
+    TRY(ana_rows_play_speed_up(rows, "speed-up over static, released GPUs as replicas", &replicas,
+                               ANA_NOTE_REPLICAS, &result, err));
     TRY(ana_rows_play_speed_up(rows, "speed-up over static, bfloat16", &sixteen,
                                "Tensor cores gain nothing from unstructured zeros: times do not "
                                "change.",
                                &result, err));
-    TRY(ana_rows_play_speed_up(rows, "speed-up over static, no head", &body,
-                               "A vocabulary of one word: what is left when the head is no load.",
-                               &result, err));
+    TRY(ana_rows_play_speed_up(rows, "speed-up over static, no head", &body, ANA_NOTE_BODY, &result,
+                               err));
     TRY(ana_rows_play_speed_up(rows, "speed-up over static, published load model", &published,
                                "Time proportional to the weights that are left, as the paper has "
                                "it.",

@@ -3,6 +3,12 @@
 
 #include "analysis/reproduction_rows.h"
 
+/// Notes of rows that several experiments have.
+#define ANA_NOTE_REPLICAS                                                                          \
+    "Stages that the head makes idle are released, and become further replicas with the same "     \
+    "batch: the model fits fewer GPUs, down to one. The bound: all GPUs compute all the time."
+#define ANA_NOTE_BODY "A vocabulary of one word: what is left when the head is no load."
+
 status ana_play_moe(ana_rows *rows, error_message *err);
 status ana_play_mod(ana_rows *rows, error_message *err);
 status ana_play_pruning(ana_rows *rows, error_message *err);
