@@ -172,13 +172,12 @@ static status search_init(bal_migration_search *at)
     return STATUS_OK;
 }
 
-/// Looks for cuts within the slack (has_slack), or at the balancer's cuts alone.
-static status take_table(bal_migration_search *at, bool has_slack)
+/// Makes the table for these cuts alone, or where they are NULL for all within the slack.
+static status take_table(bal_migration_search *at, const int *first_layer)
 {
     return bal_move_table_init(&at->chain, at->owner, at->question->rank_time_factor_ppb,
-                               at->question->machine->rank_count, at->load_max,
-                               has_slack ? NULL : at->question->first_layer, at->memory, &at->table,
-                               at->err);
+                               at->question->machine->rank_count, at->load_max, first_layer,
+                               at->memory, &at->table, at->err);
 }
 
 /// What messages between neighbours of the pipeline take: one each way over every cut.
@@ -493,19 +492,33 @@ status bal_migration_carve(bal_migration_search *at, bal_migration_candidate *pl
     return plan->first_layer != NULL && plan->machine_rank != NULL ? STATUS_OK : no_memory(at);
 }
 
-/// Considers what the table at hand gives.
-static status search(bal_migration_search *at, bool is_decided)
+/// Considers the best that the table at hand gives with ranks in their order, and what comes of it.
+static status consider_in_order(bal_migration_search *at, bal_migration_candidate *plan)
 {
-    bal_migration_candidate plan = {.method = BAL_MIGRATION_IN_ORDER, .is_decided = is_decided};
     bool is_found = false;
-    TRY(bal_migration_carve(at, &plan));
-    TRY(search_in_order(at, &plan, &is_found));
-    if (is_found) {
-        TRY(consider(at, plan));
-        if (at->options->relabels) TRY(improve(at, &plan));
-    }
+    TRY(bal_migration_carve(at, plan));
+    TRY(search_in_order(at, plan, &is_found));
+    if (!is_found) return STATUS_OK;
+    TRY(consider(at, *plan));
+    return at->options->relabels ? improve(at, plan) : STATUS_OK;
+}
+
+static status search_decided(bal_migration_search *at)
+{
+    bal_migration_candidate plan = {.method = BAL_MIGRATION_IN_ORDER, .is_decided = true};
+    TRY(take_table(at, at->question->first_layer));
+    TRY(consider_decided(at));
+    return consider_in_order(at, &plan);
+}
+
+/// Starts from the cuts that move least, and from the balancer's on the ranks found for them.
+static status search_within_slack(bal_migration_search *at)
+{
+    bal_migration_candidate plan = {.method = BAL_MIGRATION_IN_ORDER};
+    TRY(take_table(at, NULL));
+    TRY(consider_in_order(at, &plan));
     const bal_migration_candidate *decided = bal_migration_cheapest(at, true);
-    if (is_decided || decided == NULL || !at->options->relabels) return STATUS_OK;
+    if (decided == NULL || !at->options->relabels) return STATUS_OK;
     memcpy(plan.first_layer, decided->first_layer,
            ((size_t)at->stage_count + 1) * sizeof *plan.first_layer);
     memcpy(plan.machine_rank, decided->machine_rank,
@@ -516,10 +529,6 @@ static status search(bal_migration_search *at, bool is_decided)
 status bal_migration_search_all(bal_migration_search *at)
 {
     TRY(search_init(at));
-    TRY(take_table(at, false));
-    TRY(consider_decided(at));
-    TRY(search(at, true));
-    if (at->options->slack_ratio <= 0) return STATUS_OK;
-    TRY(take_table(at, true));
-    return search(at, false);
+    TRY(search_decided(at));
+    return at->options->slack_ratio > 0 ? search_within_slack(at) : STATUS_OK;
 }

@@ -236,14 +236,15 @@ static void print_inside(const ana_imbalance *row, text_buffer *out)
     }
 }
 
-static int64_t extreme(const ana_imbalance *row, bool largest)
+static void find_extremes(const ana_imbalance *row, int64_t *least_ns, int64_t *most_ns)
 {
-    int64_t found = row->worker_ns[0];
+    *least_ns = row->worker_ns[0];
+    *most_ns = row->worker_ns[0];
     for (int worker = 1; worker < row->worker_count; worker++) {
-        const int64_t load = row->worker_ns[worker];
-        if (largest ? load > found : load < found) found = load;
+        const int64_t load_ns = row->worker_ns[worker];
+        if (load_ns < *least_ns) *least_ns = load_ns;
+        if (load_ns > *most_ns) *most_ns = load_ns;
     }
-    return found;
 }
 
 static void print(const shown *show, text_buffer *out)
@@ -257,9 +258,12 @@ static void print(const shown *show, text_buffer *out)
         char total[32];
         char max[32];
         char min[32];
+        int64_t least_ns = 0;
+        int64_t most_ns = 0;
+        find_extremes(row, &least_ns, &most_ns);
         text_duration(row->total_ns, total);
-        text_duration(extreme(row, true), max);
-        text_duration(extreme(row, false), min);
+        text_duration(most_ns, max);
+        text_duration(least_ns, min);
         text_format(out, "  %9d  %10s  %10s  %10s  %10.3f", row->iteration, total, max, min,
                     row->load_spread_ratio);
         if (experts) {
