@@ -86,7 +86,7 @@ typedef struct bal_migration_choice {
 /// Time O(U * B * w * chunks) for U groups of ranks available, B groups wanted and w places that
 /// the slack leaves to a cut; where U = B O(stages * w). Relabelling adds a few times
 /// O(layers * ranks + places^2 * ranks).
-/// Source: dynamic program over cuts with a sliding minimum; README, "Re-packing and migration".
+/// Source: dynamic program over cuts with a sliding minimum; MIGRATION.md.
 status bal_migration_plan(const bal_migration_question *question,
                           const bal_migration_options *options, arena *memory,
                           bal_migration_choice *choice, error_message *err);
