@@ -195,7 +195,7 @@ static double published_value(const char *experiment, const char *quantity)
     }
 }
 
-void ana_rows_add(ana_rows *rows, ana_reproduced row)
+static void add_row(ana_rows *rows, ana_reproduced row)
 {
     assert(rows->count < ANA_ROWS_MAX);
     row.experiment = rows->experiment;
@@ -207,14 +207,14 @@ void ana_rows_add_number(ana_rows *rows, const char *quantity, const ana_interva
                          double bound, ana_agreement agreement, const char *baseline,
                          const char *note)
 {
-    ana_rows_add(rows, (ana_reproduced){.quantity = quantity,
-                                        .simulated = number->value,
-                                        .low = number->low,
-                                        .high = number->high,
-                                        .bound = bound,
-                                        .agreement = agreement,
-                                        .baseline = baseline,
-                                        .note = note});
+    add_row(rows, (ana_reproduced){.quantity = quantity,
+                                   .simulated = number->value,
+                                   .low = number->low,
+                                   .high = number->high,
+                                   .bound = bound,
+                                   .agreement = agreement,
+                                   .baseline = baseline,
+                                   .note = note});
 }
 
 void ana_rows_add_speed_up(ana_rows *rows, const char *quantity, ana_baseline baseline,

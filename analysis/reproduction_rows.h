@@ -106,11 +106,8 @@ status ana_calibrate(const ana_calibration *calibration, ana_calibrated *calibra
 /// bubble_ratio of the best static split of the paper; NAN: not played.
 double ana_measure_static_bubble(const ana_trial *trial);
 
-/// Adds a row of the experiment being played. What the paper publishes of the quantity is looked
-/// up.
-void ana_rows_add(ana_rows *rows, ana_reproduced row);
-
-/// Adds a row of a number with its interval.
+/// Adds a row of a number with its interval, for the experiment being played. What the paper
+/// publishes of the quantity is looked up.
 ///
 /// @param bound NAN: none
 void ana_rows_add_number(ana_rows *rows, const char *quantity, const ana_interval *number,
