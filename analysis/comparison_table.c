@@ -91,6 +91,18 @@ static void print_header(int label_width, bool tokens, text_buffer *out)
                 "peak mem", "fits");
 }
 
+/// A case that begins behind the end of a short run makes every row alike: better said.
+static void print_stillness(const ana_comparison *comparison, text_buffer *out)
+{
+    const ana_setup *setup = comparison->setup;
+    if (setup->dynamism == NULL) return;
+    for (int row = 0; row < setup->study->balancing_count; row++) {
+        if (comparison->rows[row].result.change_count > 0) return;
+    }
+    text_format(out, "The case %s did not change the model in these %d iterations.\n",
+                model_dynamism_name(setup->dynamism), setup->iteration_count);
+}
+
 void ana_comparison_print(const ana_comparison *comparison, text_buffer *out)
 {
     const ana_setup *setup = comparison->setup;
@@ -114,6 +126,7 @@ void ana_comparison_print(const ana_comparison *comparison, text_buffer *out)
                 "the first and last iteration and over the run.\nimbalance: max / mean load of "
                 "the ranks. rebal.: decisions that moved layers. peak mem: of the fullest "
                 "rank.\n");
+    print_stillness(comparison, out);
     const int section_width = label_width > SECTION_WIDTH ? label_width : SECTION_WIDTH;
     ana_print_decisions(comparison, section_width, out);
     ana_print_knowing_ahead(comparison, section_width, out);
