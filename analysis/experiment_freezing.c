@@ -51,11 +51,11 @@ status ana_play_freezing(ana_rows *rows, error_message *err)
     replicas.repacks = true;
     const ana_speed_up_case published = case_with("{\"dynamism.load_model\":\"published\"}");
     const ana_speed_up_case body = case_with("{\"model\":\"gpt-dynmo-body\"}");
-    TRY(ana_rows_play_speed_up(rows, "speed-up over Egeria", &stated,
-                               "Egeria (unvalidated): the same freezing under a static split, its "
-                               "reference model free. The paper's 90 nodes of 4 GPUs are 360, not "
-                               "720.",
-                               &result, err));
+    TRY(ana_rows_play_speed_up(
+        rows, "speed-up over Egeria", &stated,
+        "Egeria (unvalidated): the same freezing under a static split, its reference model free. "
+        "The paper's 90 nodes of 4 GPUs are 360, not 720.",
+        &result, err));
     ana_rows_draw(rows, ANA_FIGURE_SPEED_UP, "freezing");
     ana_rows_add_number(rows, "bubble before", &result.before, NAN, ANA_AGREEMENT_PREDICTED,
                         ana_rows_text(rows, "%s, idle over total", result.still), "");

@@ -175,8 +175,8 @@ status ana_play_mod(ana_rows *rows, error_message *err)
                              .bar = "MoD"};
     TRY(play_bubbles(
         rows, &mod,
-        "Layers only: see the row with the head. The pattern stands still, so that "
-        "what can be gained is static. The paper's 16 nodes of 4 GPUs are 64, not 128.",
+        "Layers only: see the row with the head. The pattern stands still, so that what can be "
+        "gained is static. The paper's 16 nodes of 4 GPUs are 64, not 128.",
         err));
     return add_bubble_with_head(rows, err);
 }

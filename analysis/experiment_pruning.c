@@ -70,16 +70,14 @@ status ana_play_pruning(ana_rows *rows, error_message *err)
     ana_rows_draw(rows, ANA_FIGURE_SPEED_UP, "pruning");
     TRY(ana_rows_play_speed_up(rows, "speed-up over static, released GPUs as replicas", &replicas,
                                ANA_NOTE_REPLICAS, &result, err));
-    TRY(ana_rows_play_speed_up(rows, "speed-up over static, bfloat16", &sixteen,
-                               "Tensor cores gain nothing from unstructured zeros: times do not "
-                               "change.",
-                               &result, err));
+    TRY(ana_rows_play_speed_up(
+        rows, "speed-up over static, bfloat16", &sixteen,
+        "Tensor cores gain nothing from unstructured zeros: times do not change.", &result, err));
     TRY(ana_rows_play_speed_up(rows, "speed-up over static, no head", &body, ANA_NOTE_BODY, &result,
                                err));
-    TRY(ana_rows_play_speed_up(rows, "speed-up over static, published load model", &published,
-                               "Time proportional to the weights that are left, as the paper has "
-                               "it.",
-                               &result, err));
+    TRY(ana_rows_play_speed_up(
+        rows, "speed-up over static, published load model", &published,
+        "Time proportional to the weights that are left, as the paper has it.", &result, err));
     TRY(ana_rows_play_speed_up(rows, "speed-up over static, published load model, no head", &both,
                                "", &result, err));
     return add_idleness(rows, err);

@@ -58,11 +58,10 @@ static void add(ana_rows *rows, const repacking *result, const char *which, cons
     ana_rows_draw(rows, ANA_FIGURE_REPACKING, which[0] == '\0' ? "within 2 %" : "within 50 %");
     ana_rows_add_number(rows, kept, &result->kept, NAN, ANA_AGREEMENT_PREDICTED,
                         "the same without re-packing", "");
-    ana_rows_add_number(rows, share, &result->share, NAN, ANA_AGREEMENT_PREDICTED,
-                        "the gain over even (Megatron)",
-                        "Released GPUs make further replicas, the global batch held: log of the "
-                        "factor of re-packing over log of the whole speed-up. The paper says 0.04 "
-                        "to 0.11.");
+    ana_rows_add_number(
+        rows, share, &result->share, NAN, ANA_AGREEMENT_PREDICTED, "the gain over even (Megatron)",
+        "Released GPUs make further replicas, the global batch held: log of the factor of "
+        "re-packing over log of the whole speed-up. The paper says 0.04 to 0.11.");
 }
 
 status ana_play_repack(ana_rows *rows, error_message *err)
@@ -71,8 +70,7 @@ status ana_play_repack(ana_rows *rows, error_message *err)
     TRY(play(NULL, &result, err));
     add(rows, &result, "",
         "The fewest GPUs within 2 % of the throughput of that moment. The head of 3.07 layers "
-        "needs "
-        "a GPU for itself, and Sputnik at 90 % sparsity leaves more than half of the time.");
+        "needs a GPU for itself, and Sputnik at 90 % sparsity leaves more than half of the time.");
     TRY(play("{\"balancing\":["
              "{\"balancer\":\"even\"},{\"balancer\":\"tuned\"},"
              "{\"balancer\":\"partition\",\"policy\":\"on-change\",\"label\":\"re-packed\","

@@ -74,12 +74,11 @@ status ana_play_weak_scaling(ana_rows *rows, error_message *err)
         ana_rows_draw(rows, ANA_FIGURE_WEAK_SCALING, ana_rows_text(rows, "%d GPUs", gpus));
         if (most.speed_up.count == 0 || result.speed_up.value > most.speed_up.value) most = result;
     }
-    ana_rows_add_number(
-        rows, "speed-up over static, most", &most.speed_up, most.bound.high,
-        ANA_AGREEMENT_PREDICTED, "even (Megatron), the same model",
-        "Almost all of it is the head, which the even split leaves beside two "
-        "layers: static tuning, the same at every scale. The paper's 240 nodes of 4 "
-        "GPUs are 960, more than its 720.");
+    ana_rows_add_number(rows, "speed-up over static, most", &most.speed_up, most.bound.high,
+                        ANA_AGREEMENT_PREDICTED, "even (Megatron), the same model",
+                        "Almost all of it is the head, which the even split leaves beside two "
+                        "layers: static tuning, the same at every scale. The paper's 240 nodes of "
+                        "4 GPUs are 960, more than its 720.");
     ana_reproduced *row = &rows->rows[rows->count - 1];
     if (row->bound < row->published) row->agreement = ANA_AGREEMENT_UNREACHABLE;
     return STATUS_OK;

@@ -61,15 +61,14 @@ status ana_play_sparse_attention(ana_rows *rows, error_message *err)
     ana_rows_draw(rows, ANA_FIGURE_SPEED_UP, "sparse, over flash");
     TRY(ana_rows_play_speed_up(
         rows, "speed-up over dense, most", &unfused,
-        "Over unfused attention, with 24 layers: the scores of 48 do not fit "
-        "80 GB. Static tuning is the head's; it would help the dense model "
-        "as much.",
+        "Over unfused attention, with 24 layers: the scores of 48 do not fit 80 GB. Static tuning "
+        "is the head's; it would help the dense model as much.",
         &result, err));
     ana_rows_draw(rows, ANA_FIGURE_SPEED_UP, "sparse, over unfused");
-    TRY(ana_rows_play_speed_up(rows, "speed-up over dense, most, published load model", &published,
-                               "The whole layer scaled by the share of attention that is kept, as "
-                               "the paper has it.",
-                               &result, err));
+    TRY(ana_rows_play_speed_up(
+        rows, "speed-up over dense, most, published load model", &published,
+        "The whole layer scaled by the share of attention that is kept, as the paper has it.",
+        &result, err));
     TRY(ana_rows_play_speed_up(rows, "speed-up over dense, most, published load model, no head",
                                &both, "", &result, err));
     TRY(add_bubble(rows, "bubble over dense", NULL,

@@ -317,10 +317,9 @@ status ana_play_table1(ana_rows *rows, error_message *err)
                       "Every speed-up taken for %.3f, the mean of the published ones with 24 "
                       "layers: what simulating the others adds to that is the difference.",
                       constant));
-    add_errors(
-        rows, "mean error of samples per second", &rate_errors,
-        "The paper's runs slow down by less than twice from 24 to 56 layers, and from 8 to 2 "
-        "GPUs by more than this schedule does.");
+    add_errors(rows, "mean error of samples per second", &rate_errors,
+               "The paper's runs slow down by less than twice from 24 to 56 layers, and from 8 to "
+               "2 GPUs by more than this schedule does.");
     TRY(add_memory(rows, err));
     return add_head(rows, err);
 }
