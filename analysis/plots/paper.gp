@@ -16,7 +16,8 @@ set grid ytics lc rgb "#dddddd"
 set style fill solid 1.0 noborder
 if (group_count > 8) set xtics rotate by -35 left
 plot $bars using ($1 - 0.19):2:(0.36) with boxes lc rgb 0x999999 title "published", \
-     $bars using ($1 + 0.19):3:(0.36):xtic(6) with boxes lc rgb 0x0072B2 title "simulated", \
+     $bars using ($1 + 0.19):3:(0.36) with boxes lc rgb 0x0072B2 title "simulated", \
+     $bars using 1:(0):xtic(6) with points pointsize 0 notitle, \
      $bars using ($1 + 0.19):4:(0):($5 - $4) with vectors heads size screen 0.004,90 \
          lc rgb 0x000000 title "low to high", \
      for [n = 1:(mark_count > 0)] $marks using ($1 - 0.19):(0):("?") with labels center \
