@@ -1,6 +1,7 @@
 #include "analysis/compare.h"
 
 #include "base/json.h"
+#include "sim/training.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -30,12 +31,12 @@ typedef struct player {
 static bool wants_timeline(void *context, int iteration)
 {
     const player *playing = context;
-    const sim_training_sink *sink = &playing->listener->sink;
+    const bal_record_sink *sink = &playing->listener->sink;
     return playing->course != NULL && sink->wants_timeline != NULL &&
            sink->wants_timeline(sink->context, iteration);
 }
 
-static status put_iteration(void *context, const sim_training_iteration *iteration,
+static status put_iteration(void *context, const bal_training_iteration *iteration,
                             error_message *err)
 {
     const player *playing = context;
@@ -47,11 +48,11 @@ static status put_iteration(void *context, const sim_training_iteration *iterati
     return listener->sink.put(listener->sink.context, iteration, err);
 }
 
-static sim_training training_of(const ana_setup *setup, const ana_balancing *balancing,
+static bal_training training_of(const ana_setup *setup, const ana_balancing *balancing,
                                 player *playing)
 {
     const ana_study *study = setup->study;
-    return (sim_training){
+    return (bal_training){
         .sources = setup->sources,
         .source_count = setup->source_count,
         .machine = setup->machine,
@@ -83,7 +84,7 @@ static sim_training training_of(const ana_setup *setup, const ana_balancing *bal
 /// What is written must be readable again: JSON ends at 2^53, which as a time are 104 days.
 static status check_readable(const ana_row *row, const ana_setup *setup, error_message *err)
 {
-    const sim_training_result *result = &row->result;
+    const bal_training_result *result = &row->result;
     const struct {
         const char *name;
         int64_t value;
@@ -107,7 +108,7 @@ static status play_row(const ana_setup *setup, const ana_listener *listener, are
 {
     ana_course_init(&row->course, memory);
     player playing = {.listener = listener, .course = &row->course};
-    const sim_training training = training_of(setup, row->balancing, &playing);
+    const bal_training training = training_of(setup, row->balancing, &playing);
     if (listener->begin_row != NULL) {
         TRY(listener->begin_row(listener->sink.context, row->balancing, err));
     }
@@ -138,8 +139,8 @@ static status play_beside(const ana_setup *setup, const bal_cost_source *source,
                           arena *memory, int64_t *total_ns, error_message *err)
 {
     player playing = {.listener = listener};
-    sim_training training = training_of(setup, balancing, &playing);
-    sim_training_result result;
+    bal_training training = training_of(setup, balancing, &playing);
+    bal_training_result result;
     error_message inner = {0};
     if (source != NULL) {
         training.sources = source;

@@ -3,9 +3,9 @@
 
 #include "analysis/comparison.h"
 #include "analysis/setup.h"
+#include "balance/training.h"
 #include "base/arena.h"
 #include "base/status.h"
-#include "sim/training.h"
 
 #include <stdint.h>
 
@@ -13,7 +13,7 @@
 typedef struct ana_listener {
     /// Told before a row is played; the context is the sink's.
     status (*begin_row)(void *context, const ana_balancing *balancing, error_message *err);
-    sim_training_sink sink;
+    bal_record_sink sink;
 
     /// Told of every iteration that is replayed, for a row or for what a row is compared with.
     void (*step)(void *context);

@@ -4,9 +4,9 @@
 #include "analysis/course.h"
 #include "analysis/factors.h"
 #include "analysis/setup.h"
+#include "balance/training.h"
 #include "base/status.h"
 #include "base/text.h"
-#include "sim/training.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,7 +16,7 @@ typedef struct ana_row {
     const ana_balancing *balancing;
     status outcome; // STATUS_INFEASIBLE: no plan fits; message says why
     char message[256];
-    sim_training_result result; // if outcome is STATUS_OK
+    bal_training_result result; // if outcome is STATUS_OK
     ana_course course;
     int64_t iteration_mean_ns; // total / iterations
     double per_second;         // tokens (or microbatches) per second, all replicas

@@ -27,7 +27,7 @@ static void write_ratio(json_writer *writer, const char *key, double value)
 
 static void write_times(const ana_setup *setup, const ana_row *row, json_writer *writer)
 {
-    const sim_training_result *result = &row->result;
+    const bal_training_result *result = &row->result;
     json_put_double(writer,
                     setup->tokens_per_microbatch > 0 ? "tokens_per_s" : "microbatches_per_s",
                     row->per_second);
@@ -110,7 +110,7 @@ static void write_course(const ana_course *course, json_writer *writer)
 }
 
 /// GPU times of large runs exceed the integers that JSON holds, so they are seconds.
-static void write_gpus(const sim_training_result *result, json_writer *writer)
+static void write_gpus(const bal_training_result *result, json_writer *writer)
 {
     json_write_key(writer, "gpus");
     json_begin_object(writer);
@@ -151,7 +151,7 @@ static void write_dynamics(const ana_row *row, json_writer *writer)
 
 static void write_row(const ana_setup *setup, const ana_row *row, json_writer *writer)
 {
-    const sim_training_result *result = &row->result;
+    const bal_training_result *result = &row->result;
     char policy[32];
     bal_policy_name(row->balancing->policy, policy);
     json_begin_object(writer);

@@ -205,7 +205,7 @@ static void steps_text(const ana_course *course, char *text, size_t size)
 
 static void print_gpu_row(const ana_row *row, int label_width, text_buffer *out)
 {
-    const sim_training_result *result = &row->result;
+    const bal_training_result *result = &row->result;
     const double hour_ns = 3.6e12;
     char steps[160];
     steps_text(&row->course, steps, sizeof steps);

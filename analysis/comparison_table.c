@@ -36,7 +36,7 @@ static const char *rate_text(double per_second, char out[24])
 }
 
 /// The columns that every row has: how uneven it was, what moved, and a last word.
-static void print_moves(const sim_training_result *result, const char *memory, const char *fits,
+static void print_moves(const bal_training_result *result, const char *memory, const char *fits,
                         text_buffer *out)
 {
     char moved[32];
@@ -45,7 +45,7 @@ static void print_moves(const sim_training_result *result, const char *memory, c
                 result->rebalance_count, result->moved_layer_count, moved, memory, fits);
 }
 
-static const char *fits_text(const sim_training_result *result, int64_t rank_memory_bytes)
+static const char *fits_text(const bal_training_result *result, int64_t rank_memory_bytes)
 {
     if (rank_memory_bytes == 0) return "no limit";
     if (!result->fits) return "NO";
@@ -54,7 +54,7 @@ static const char *fits_text(const sim_training_result *result, int64_t rank_mem
 
 static void print_row(const ana_setup *setup, const ana_row *row, int label_width, text_buffer *out)
 {
-    const sim_training_result *result = &row->result;
+    const bal_training_result *result = &row->result;
     text_format(out, "%-*s", label_width, row->balancing->label);
     if (row->outcome != STATUS_OK) {
         text_format(out, "  infeasible: %s\n", row->message);

@@ -20,7 +20,7 @@ static bool grow(arena *memory, void **items, int count, int *capacity, size_t i
     return true;
 }
 
-static status add_decision(ana_course *course, const sim_training_iteration *iteration,
+static status add_decision(ana_course *course, const bal_training_iteration *iteration,
                            error_message *err)
 {
     void *decisions = course->decisions;
@@ -49,14 +49,14 @@ static status add_decision(ana_course *course, const sim_training_iteration *ite
     return STATUS_OK;
 }
 
-static bool is_same(const ana_rank_step *step, const sim_training_iteration *iteration)
+static bool is_same(const ana_rank_step *step, const bal_training_iteration *iteration)
 {
     return step->rank_count == iteration->rank_count &&
            step->replica_count == iteration->replica_count &&
            step->microbatch_count == iteration->microbatch_count;
 }
 
-static status add_step(ana_course *course, const sim_training_iteration *iteration,
+static status add_step(ana_course *course, const bal_training_iteration *iteration,
                        error_message *err)
 {
     void *steps = course->steps;
@@ -78,7 +78,7 @@ static status add_step(ana_course *course, const sim_training_iteration *iterati
     return STATUS_OK;
 }
 
-status ana_course_add(ana_course *course, const sim_training_iteration *iteration,
+status ana_course_add(ana_course *course, const bal_training_iteration *iteration,
                       error_message *err)
 {
     course->changed_count += iteration->changed;

@@ -2,9 +2,9 @@
 #pragma once
 
 #include "balance/controller.h"
+#include "balance/training.h"
 #include "base/arena.h"
 #include "base/status.h"
-#include "sim/training.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -54,5 +54,5 @@ void ana_course_init(ana_course *course, arena *memory);
 /// Adds an iteration as it was played. Call in order.
 ///
 /// @return STATUS_NO_MEMORY
-status ana_course_add(ana_course *course, const sim_training_iteration *iteration,
+status ana_course_add(ana_course *course, const bal_training_iteration *iteration,
                       error_message *err);

@@ -111,7 +111,7 @@ static bool wants_timeline(void *context, int iteration)
 /// Takes over the plan of an iteration.
 ///
 /// @return false if it is the one taken last
-static bool take_plan(ana_recording *recording, const sim_training_iteration *iteration)
+static bool take_plan(ana_recording *recording, const bal_training_iteration *iteration)
 {
     const ana_setup *setup = recording->setup;
     const size_t ranks = (size_t)iteration->rank_count;
@@ -130,7 +130,7 @@ static bool take_plan(ana_recording *recording, const sim_training_iteration *it
 }
 
 /// Records the plan if it is not the one recorded last.
-static status put_plan(ana_recording *recording, const sim_training_iteration *iteration,
+static status put_plan(ana_recording *recording, const bal_training_iteration *iteration,
                        error_message *err)
 {
     const ana_setup *setup = recording->setup;
@@ -155,7 +155,7 @@ static status put_plan(ana_recording *recording, const sim_training_iteration *i
                               recording->json.bytes, &recording->plan_id, err);
 }
 
-static status put_decision(ana_recording *recording, const sim_training_iteration *iteration,
+static status put_decision(ana_recording *recording, const bal_training_iteration *iteration,
                            error_message *err)
 {
     const trace_run_decision decision = {
@@ -171,7 +171,7 @@ static status put_decision(ana_recording *recording, const sim_training_iteratio
 }
 
 /// Records the ranks if they are not those recorded last.
-static status put_ranks(ana_recording *recording, const sim_training_iteration *iteration,
+static status put_ranks(ana_recording *recording, const bal_training_iteration *iteration,
                         error_message *err)
 {
     const trace_run_ranks ranks = {
@@ -192,7 +192,7 @@ static status put_ranks(ana_recording *recording, const sim_training_iteration *
 }
 
 /// Records how long every rank worked, in as many iterations as a picture can show.
-static status put_work(ana_recording *recording, const sim_training_iteration *iteration,
+static status put_work(ana_recording *recording, const bal_training_iteration *iteration,
                        error_message *err)
 {
     const int count = recording->setup->iteration_count;
@@ -210,7 +210,7 @@ static status put_work(ana_recording *recording, const sim_training_iteration *i
     return STATUS_OK;
 }
 
-static status put_timeline(ana_recording *recording, const sim_training_iteration *iteration,
+static status put_timeline(ana_recording *recording, const bal_training_iteration *iteration,
                            error_message *err)
 {
     char label[256];
@@ -231,7 +231,7 @@ static status put_timeline(ana_recording *recording, const sim_training_iteratio
     return trace_run_put_result(recording->run, label, recording->json.bytes, err);
 }
 
-static status put_iteration(void *context, const sim_training_iteration *iteration,
+static status put_iteration(void *context, const bal_training_iteration *iteration,
                             error_message *err)
 {
     ana_recording *recording = context;

@@ -8,12 +8,12 @@
 #include "balance/migration_plan.h"
 #include "balance/policy.h"
 #include "balance/repack.h"
+#include "balance/training.h"
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/status.h"
 #include "models/dtype.h"
 #include "models/parallel.h"
-#include "sim/training.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -58,7 +58,7 @@ typedef struct ana_study {
     int64_t memory_bytes; // -1: not given; 0: not limited
     bal_link intra_node;  // latency_ns -1: not given
     bal_link inter_node;  // latency_ns -1: not given
-    sim_slow_rank slow_ranks[ANA_SLOW_RANKS_MAX];
+    bal_slow_rank slow_ranks[ANA_SLOW_RANKS_MAX];
     int slow_rank_count;
 
     // training; 0: not given, the trace decides
@@ -75,7 +75,7 @@ typedef struct ana_study {
     int64_t optimizer_step_ns;
     int state_bytes_per_parameter;    // weights, gradients, optimizer; where the trace does not say
     int gradient_bytes_per_parameter; // in the reduction between replicas; 0: not given
-    sim_reduction_overlap reduction_overlap;
+    bal_reduction_overlap reduction_overlap;
     bool post_validation; // step without the global barrier: an iteration lasts the span
 
     // pipeline

@@ -52,7 +52,7 @@ static status read_slow_rank(const ana_reading *reading, json_value object, int 
     char section[48];
     double speed = 0;
     int last = ANA_ITERATIONS_MAX;
-    sim_slow_rank slow = {.rank = -1};
+    bal_slow_rank slow = {.rank = -1};
     snprintf(section, sizeof section, "cluster.slow_ranks[%d]", index);
     TRY(json_check_keys(object, keys, ANA_COUNT_OF(keys), reading->err));
     TRY(ana_read_int(reading, object, section, "rank", "", 0, study->stage_count - 1, &slow.rank));

@@ -139,8 +139,8 @@ status ana_read_training(const ana_reading *reading, json_value training)
     TRY(ana_read_int(reading, training, section, "gradient_bytes_per_parameter", "B", 1, 8,
                      &study->gradient_bytes_per_parameter));
     TRY(ana_read_choice(reading, training, section, "reduction_overlap",
-                        sim_reduction_overlap_names, SIM_REDUCTION_OVERLAP_COUNT, &overlap));
-    study->reduction_overlap = (sim_reduction_overlap)overlap;
+                        bal_reduction_overlap_names, BAL_REDUCTION_OVERLAP_COUNT, &overlap));
+    study->reduction_overlap = (bal_reduction_overlap)overlap;
     return read_step(reading, training);
 }
 

@@ -35,7 +35,7 @@ static status change_text(const char *name, const char *const *changes, int chan
 static int64_t bare_reduction_ns(const ana_setup *setup, const bal_layer_costs *costs)
 {
     int64_t sum = 0;
-    if (setup->study->reduction_overlap != SIM_REDUCTION_EXPOSED) return 0;
+    if (setup->study->reduction_overlap != BAL_REDUCTION_EXPOSED) return 0;
     for (int layer = 0; costs->reduction_ns != NULL && layer < costs->layer_count; layer++) {
         sum += costs->reduction_ns[layer];
     }
@@ -77,7 +77,7 @@ static status bound_run(const ana_setup *setup, ana_trial *trial, error_message 
 
 static void keep_row(const ana_row *row, ana_trial_row *kept)
 {
-    const sim_training_result *result = &row->result;
+    const bal_training_result *result = &row->result;
     *kept = (ana_trial_row){
         .is_dynamic = ana_balancing_is_dynamic(row->balancing),
         .is_played = row->outcome == STATUS_OK && result->executable,

@@ -28,7 +28,7 @@ static int64_t layer_share_ns(const last_op *op, int layer)
     return op->weight_ns[at] + (op->input_ns != NULL ? op->input_ns[at] : 0);
 }
 
-void sim_reduction_note_ready(sim_reduction_overlap overlap, const sim_compiled_order *order,
+void sim_reduction_note_ready(bal_reduction_overlap overlap, const sim_compiled_order *order,
                               const bal_placed_partition *plan, const bal_layer_costs *layers,
                               const int64_t *stage_end_ns, const double *rank_time_factor,
                               int64_t *ready_ns)
@@ -43,7 +43,7 @@ void sim_reduction_note_ready(sim_reduction_overlap overlap, const sim_compiled_
                 factor == 1.0 ? before_ns : (int64_t)round((double)before_ns * factor);
             const int64_t ready = stage_end_ns[stage] - left_ns;
             if (ready > ready_ns[layer]) ready_ns[layer] = ready;
-            if (overlap == SIM_REDUCTION_BACKWARD) before_ns += layer_share_ns(&op, layer);
+            if (overlap == BAL_REDUCTION_BACKWARD) before_ns += layer_share_ns(&op, layer);
         }
     }
 }

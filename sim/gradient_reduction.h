@@ -3,8 +3,8 @@
 
 #include "balance/layer_costs.h"
 #include "balance/placed_partition.h"
+#include "balance/training.h"
 #include "sim/order_book.h"
-#include "sim/training.h"
 
 #include <stdint.h>
 
@@ -14,7 +14,7 @@
 /// @param stage_end_ns     [stage_count] end of the op with the stage's last gradients
 /// @param rank_time_factor [rank of the machine] or NULL: the op is as much slower
 /// @param ready_ns         [layer_count] in and out
-void sim_reduction_note_ready(sim_reduction_overlap overlap, const sim_compiled_order *order,
+void sim_reduction_note_ready(bal_reduction_overlap overlap, const sim_compiled_order *order,
                               const bal_placed_partition *plan, const bal_layer_costs *layers,
                               const int64_t *stage_end_ns, const double *rank_time_factor,
                               int64_t *ready_ns);

@@ -9,15 +9,9 @@
 #include <stdbool.h>
 #include <string.h>
 
-const char *const sim_reduction_overlap_names[SIM_REDUCTION_OVERLAP_COUNT] = {
-    [SIM_REDUCTION_EXPOSED] = "none",
-    [SIM_REDUCTION_STAGE] = "stage",
-    [SIM_REDUCTION_BACKWARD] = "backward",
-};
-
 /// What changes while a run is replayed.
 typedef struct replay {
-    const sim_training *training;
+    const bal_training *training;
     arena *run_memory;
     arena *play_memory;     // of an iteration that is played
     arena *timeline_memory; // of its timeline
@@ -111,7 +105,7 @@ static status note_memory(replay *state, const bal_schedule *schedule)
 
 static status play_pipelines(replay *state)
 {
-    const sim_training *training = state->training;
+    const bal_training *training = state->training;
     const bal_placed_partition *plan = &state->plan.placed;
     sim_compiled_order *order = NULL;
     TRY(sim_training_plan_order(&state->plan, &order, state->err));
@@ -155,23 +149,9 @@ static status play(replay *state)
     return has_owners && !repeats ? measure_loads(state) : STATUS_OK;
 }
 
-/// Whether a decision may look at the layers of an iteration. Without announcements only measuring
-/// tells whether the model has changed; forecasts and plans kept in the shadow see every iteration.
-static bool is_profiled(const sim_training *training, int iteration, bool is_announced)
+static void fill_played(const replay *state, bool is_announced, bal_training_iteration *record)
 {
-    const bal_policy policy = training->policy;
-    if (training->balancer->is_static || policy.kind == BAL_POLICY_NEVER) return false;
-    if (training->information == BAL_INFORMATION_FORECAST || training->estimates_speed ||
-        policy.kind == BAL_POLICY_SHADOW) {
-        return true;
-    }
-    if (policy.kind == BAL_POLICY_ON_CHANGE && !training->sources[0].announces_changes) return true;
-    return bal_policy_asks(policy, iteration, is_announced);
-}
-
-static void fill_played(const replay *state, bool is_announced, sim_training_iteration *record)
-{
-    const sim_training *training = state->training;
+    const bal_training *training = state->training;
     const sim_training_plan *plan = &state->plan;
     record->metrics = state->play.metrics;
     record->rank_count =
@@ -185,7 +165,7 @@ static void fill_played(const replay *state, bool is_announced, sim_training_ite
     record->reduction_ns = state->play.reduction_ns;
     record->first_layer = plan->first_layer;
     record->machine_rank = plan->machine_rank;
-    if (is_profiled(training, record->iteration, is_announced)) {
+    if (bal_training_is_profiled(training, record->iteration, is_announced)) {
         record->profile_ns = training->profile_ns;
     }
 }
@@ -193,7 +173,7 @@ static void fill_played(const replay *state, bool is_announced, sim_training_ite
 /// The layers of the iteration that follows, as they would be measured under the plan in force.
 static status look_ahead(replay *state, int iteration, const bal_layer_costs **next)
 {
-    const sim_training *training = state->training;
+    const bal_training *training = state->training;
     bool is_new = false;
     bool is_announced = false;
     *next = NULL;
@@ -211,7 +191,7 @@ static status look_ahead(replay *state, int iteration, const bal_layer_costs **n
 }
 
 /// Charges the state that further replicas of re-packed pipelines get.
-static status charge_replicas(replay *state, sim_training_iteration *record)
+static status charge_replicas(replay *state, bal_training_iteration *record)
 {
     const int replicas = state->plan.gpus.replica_count;
     const bal_layer_costs *layers = &state->profile;
@@ -237,9 +217,9 @@ static status charge_replicas(replay *state, sim_training_iteration *record)
 }
 
 /// Shows the controller the iteration that has ended, and charges what it decides.
-static status decide(replay *state, bool changed, sim_training_iteration *record)
+static status decide(replay *state, bool changed, bal_training_iteration *record)
 {
-    const sim_training *training = state->training;
+    const bal_training *training = state->training;
     const bool has_owners = state->plan.owner != NULL;
     const bal_layer_costs *next = NULL;
     TRY(look_ahead(state, record->iteration, &next));
@@ -266,9 +246,9 @@ static status decide(replay *state, bool changed, sim_training_iteration *record
 }
 
 /// Hands the iteration to the sink; with a timeline, if it wants one.
-static status put(replay *state, sim_training_iteration *record)
+static status put(replay *state, bal_training_iteration *record)
 {
-    const sim_training_sink *sink = &state->training->sink;
+    const bal_record_sink *sink = &state->training->sink;
     if (state->plan.owner == NULL && sink->wants_timeline != NULL &&
         sink->wants_timeline(sink->context, record->iteration)) {
         const bal_stage_costs *stages = &state->play.stages[state->play.slowest];
@@ -294,9 +274,9 @@ static status enact(replay *state, const bal_layer_costs *layers)
 
 static status play_iteration(replay *state, int iteration)
 {
-    const sim_training *training = state->training;
+    const bal_training *training = state->training;
     const int64_t step_ns = state->plan.owner == NULL ? training->optimizer_step_ns : 0;
-    sim_training_iteration record = {.iteration = iteration};
+    bal_training_iteration record = {.iteration = iteration};
     bool is_new = false;
     bool is_announced = false;
     TRY(sim_training_costs_fetch(&state->costs, iteration, state->plan.batch, &is_new,
@@ -315,77 +295,9 @@ static status play_iteration(replay *state, int iteration)
     return record.action != BAL_ACTION_KEEP ? enact(state, &state->profile) : STATUS_OK;
 }
 
-static status check_slow_ranks(const sim_training *training, error_message *err)
-{
-    for (int slow = 0; slow < training->slow_rank_count; slow++) {
-        const sim_slow_rank *entry = &training->slow_ranks[slow];
-        if (entry->rank < 0 || entry->rank >= training->machine.rank_count) {
-            return error_set(err, STATUS_INVALID, "slow rank %d is outside [0, %d]", entry->rank,
-                             training->machine.rank_count - 1);
-        }
-        if (!(entry->time_factor > 0 && entry->time_factor <= 1e6)) {
-            return error_set(err, STATUS_INVALID,
-                             "time_factor %g of slow rank %d is outside (0, 1000000]",
-                             entry->time_factor, entry->rank);
-        }
-    }
-    return STATUS_OK;
-}
-
-static status check_setup(const sim_training *training, error_message *err)
-{
-    const int ranks = training->machine.rank_count;
-    if (training->iteration_count < 1) {
-        return error_set(err, STATUS_INVALID, "iteration_count %d is below 1",
-                         training->iteration_count);
-    }
-    if (ranks < 1 || ranks > BAL_RANKS_MAX) {
-        return error_set(err, STATUS_INVALID, "%d stages are outside [1, %d]", ranks,
-                         BAL_RANKS_MAX);
-    }
-    if (training->data_parallel < 1) {
-        return error_set(err, STATUS_INVALID, "data_parallel %d is below 1",
-                         training->data_parallel);
-    }
-    if (training->source_count < 1 || training->source_count > training->data_parallel) {
-        return error_set(err, STATUS_INVALID, "source_count %d is outside [1, data_parallel %d]",
-                         training->source_count, training->data_parallel);
-    }
-    if (bal_schedule_family_find(training->schedule) == NULL) {
-        return error_set(err, STATUS_INVALID, "unknown schedule '%.40s'", training->schedule);
-    }
-    return check_slow_ranks(training, err);
-}
-
-static status create_controller(replay *state)
-{
-    const sim_training *training = state->training;
-    state->evaluator = sim_training_plan_evaluator(&state->plan);
-    const bal_controller_options options = {
-        .balancer = training->balancer,
-        .weight = training->weight,
-        .policy = training->policy,
-        .information = training->information,
-        .announces_changes = training->sources[0].announces_changes,
-        .change_ratio = training->change_ratio,
-        .estimates_speed = training->estimates_speed,
-        .machine = training->machine,
-        .schedule = training->schedule,
-        .chunk_count = training->chunk_count,
-        .microbatch_count = training->microbatch_count,
-        .replica_count = training->data_parallel,
-        .layer_count = training->sources[0].layer_count,
-        .decision_ns = training->decision_ns,
-        .evaluator = &state->evaluator,
-        .migration = training->migration,
-        .repack = training->repack,
-    };
-    return bal_controller_create(&options, &state->controller, state->err);
-}
-
 static status prepare(replay *state)
 {
-    const sim_training *training = state->training;
+    const bal_training *training = state->training;
     const size_t ranks = (size_t)training->machine.rank_count;
     state->play_memory = arena_create(1 << 20);
     state->timeline_memory = arena_create(1 << 16);
@@ -397,13 +309,14 @@ static status prepare(replay *state)
         state->rank_end_ns == NULL || state->peak_memory == NULL) {
         return no_memory(state);
     }
-    return create_controller(state);
+    state->evaluator = sim_training_plan_evaluator(&state->plan);
+    return bal_training_controller(training, &state->evaluator, &state->controller, state->err);
 }
 
 /// Takes the plan of the start, by the costs of iteration 0.
 static status start(replay *state)
 {
-    sim_training_result *result = &state->ledger.result;
+    bal_training_result *result = &state->ledger.result;
     bool is_new = false;
     bool is_announced = false;
     TRY(sim_training_costs_fetch(&state->costs, 0, state->plan.batch, &is_new, &is_announced,
@@ -426,7 +339,7 @@ static status start(replay *state)
 
 static void finish(replay *state)
 {
-    sim_training_result *result = &state->ledger.result;
+    bal_training_result *result = &state->ledger.result;
     const bal_machine *machine = &state->training->machine;
     const bal_layer_costs *layers = &state->profile;
     sim_training_ledger_finish(&state->ledger);
@@ -456,10 +369,10 @@ static status run_all(replay *state)
     return STATUS_OK;
 }
 
-status sim_training_replay(const sim_training *training, arena *memory, sim_training_result *result,
+status sim_training_replay(const bal_training *training, arena *memory, bal_training_result *result,
                            error_message *err)
 {
-    TRY(check_setup(training, err));
+    TRY(bal_training_check(training, err));
     replay state = {.training = training, .run_memory = memory, .err = err};
     const status played = run_all(&state);
     bal_controller_destroy(state.controller);

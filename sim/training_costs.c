@@ -11,7 +11,7 @@ static status no_memory(const sim_training_costs *costs, error_message *err)
                      costs->layer_count);
 }
 
-status sim_training_costs_init(sim_training_costs *costs, const sim_training *training,
+status sim_training_costs_init(sim_training_costs *costs, const bal_training *training,
                                arena *memory, error_message *err)
 {
     const size_t replicas = (size_t)training->source_count;
@@ -32,12 +32,14 @@ status sim_training_costs_init(sim_training_costs *costs, const sim_training *tr
     };
     if (training->slow_rank_count > 0) {
         made.rank_time_factor = arena_array(memory, ranks, sizeof *made.rank_time_factor);
+        made.time_factor_before = arena_array(memory, ranks, sizeof *made.time_factor_before);
     }
     *costs = made;
     if (made.replicas == NULL || made.fetched == NULL || made.copies == NULL ||
         made.differing == NULL || made.seen_bytes == NULL || made.column_memory == NULL ||
         made.measured_memory[0] == NULL || made.measured_memory[1] == NULL ||
-        (training->slow_rank_count > 0 && made.rank_time_factor == NULL)) {
+        (training->slow_rank_count > 0 &&
+         (made.rank_time_factor == NULL || made.time_factor_before == NULL))) {
         return no_memory(costs, err);
     }
     for (int rank = 0; rank < training->machine.rank_count && made.rank_time_factor; rank++) {
@@ -197,21 +199,12 @@ static void note_bytes(sim_training_costs *costs, int replica)
 /// Sets the speeds of the ranks in this iteration. True if one is other than before.
 static bool update_speeds(sim_training_costs *costs)
 {
-    const sim_training *training = costs->training;
-    bool has_changed = false;
-    for (int rank = 0; rank < training->machine.rank_count && costs->rank_time_factor; rank++) {
-        double factor = 1.0;
-        for (int slow = 0; slow < training->slow_rank_count; slow++) {
-            const sim_slow_rank *entry = &training->slow_ranks[slow];
-            if (entry->rank == rank && costs->iteration >= entry->first_iteration &&
-                costs->iteration < entry->end_iteration) {
-                factor *= entry->time_factor;
-            }
-        }
-        has_changed = has_changed || factor != costs->rank_time_factor[rank];
-        costs->rank_time_factor[rank] = factor;
-    }
-    return has_changed;
+    const size_t bytes =
+        (size_t)costs->training->machine.rank_count * sizeof *costs->rank_time_factor;
+    if (costs->rank_time_factor == NULL) return false;
+    memcpy(costs->time_factor_before, costs->rank_time_factor, bytes);
+    bal_training_speeds(costs->training, costs->iteration, costs->rank_time_factor);
+    return memcmp(costs->time_factor_before, costs->rank_time_factor, bytes) != 0;
 }
 
 /// Whether the numbers of a source may be others than before. What a source announces is a change

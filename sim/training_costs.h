@@ -3,10 +3,10 @@
 #pragma once
 
 #include "balance/layer_costs.h"
+#include "balance/training.h"
 #include "base/arena.h"
 #include "base/status.h"
 #include "sim/costs_copy.h"
-#include "sim/training.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,7 +20,7 @@ typedef struct sim_batch {
 
 /// Filled by sim_training_costs_init; release with sim_training_costs_free.
 typedef struct sim_training_costs {
-    const sim_training *training;
+    const bal_training *training;
     int layer_count;
     int replica_count; // sources: replicas whose loads differ
     int iteration;     // at hand; -1: none
@@ -33,17 +33,18 @@ typedef struct sim_training_costs {
     sim_costs_copy *copies; // [replica_count] of sources that announce changes of the model, and do
                             // not say whether numbers differ
     int *differing;         // [replica_count] iterations in which numbers differed unannounced
-    double *rank_time_factor;  // [machine.rank_count] of the iteration, or NULL: no rank is slow
-    int64_t *seen_bytes;       // [replica_count][3][layer_count] state, activations, gradients
-    bool has_new_bytes;        // they are others than in the iteration before
-    bool has_unlike_bytes;     // they are not the same in all replicas
-    arena *column_memory;      // of the columns that are cycled through
-    arena *measured_memory[2]; // of iteration at hand and of the one looked at ahead, in turns
+    double *rank_time_factor;   // [machine.rank_count] of the iteration, or NULL: no rank is slow
+    double *time_factor_before; // [machine.rank_count] scratch, with rank_time_factor
+    int64_t *seen_bytes;        // [replica_count][3][layer_count] state, activations, gradients
+    bool has_new_bytes;         // they are others than in the iteration before
+    bool has_unlike_bytes;      // they are not the same in all replicas
+    arena *column_memory;       // of the columns that are cycled through
+    arena *measured_memory[2];  // of iteration at hand and of the one looked at ahead, in turns
     int measured_count;
 } sim_training_costs;
 
 /// @param memory for arrays that live as long as the run
-status sim_training_costs_init(sim_training_costs *costs, const sim_training *training,
+status sim_training_costs_init(sim_training_costs *costs, const bal_training *training,
                                arena *memory, error_message *err);
 void sim_training_costs_free(sim_training_costs *costs);
 

@@ -16,7 +16,7 @@ static bool add_to(int64_t *sum, int64_t value)
     return true;
 }
 
-status sim_training_ledger_close(sim_training_iteration *iteration, int64_t optimizer_step_ns,
+status sim_training_ledger_close(bal_training_iteration *iteration, int64_t optimizer_step_ns,
                                  error_message *err)
 {
     const int64_t parts[] = {iteration->pipeline_ns, iteration->reduction_ns,
@@ -37,10 +37,10 @@ static bool add_product(int64_t *sum, int64_t count, int64_t ns)
     return (count == 0 || ns <= INT64_MAX / count) && add_to(sum, count * ns);
 }
 
-static status add_gpus(sim_training_ledger *ledger, const sim_training_iteration *iteration,
+static status add_gpus(sim_training_ledger *ledger, const bal_training_iteration *iteration,
                        error_message *err)
 {
-    sim_training_result *result = &ledger->result;
+    bal_training_result *result = &ledger->result;
     const bal_gpu_account *gpus = &iteration->gpus;
     const int64_t ns = iteration->iteration_ns;
     result->gpu_count = gpus->gpu_count;
@@ -54,10 +54,10 @@ static status add_gpus(sim_training_ledger *ledger, const sim_training_iteration
     return STATUS_OK;
 }
 
-status sim_training_ledger_add(sim_training_ledger *ledger, const sim_training_iteration *iteration,
+status sim_training_ledger_add(sim_training_ledger *ledger, const bal_training_iteration *iteration,
                                const sim_play *play, int played_count, error_message *err)
 {
-    sim_training_result *result = &ledger->result;
+    bal_training_result *result = &ledger->result;
     const int64_t replicas = iteration->replica_count;
     const int64_t ranks = iteration->rank_count * replicas;
     // Replicas beyond those that were played are as busy as these on average.
@@ -94,7 +94,7 @@ status sim_training_ledger_add(sim_training_ledger *ledger, const sim_training_i
 
 void sim_training_ledger_finish(sim_training_ledger *ledger)
 {
-    sim_training_result *result = &ledger->result;
+    bal_training_result *result = &ledger->result;
     if (ledger->busy_ns > 0) { // as of one iteration: 0 where nothing was computed
         result->bubble_ratio = 1.0 - (double)ledger->busy_ns / (double)ledger->rank_time_ns;
     }

@@ -1,8 +1,8 @@
 /// The sums of a training run, iteration by iteration, refused where they would not fit int64.
 #pragma once
 
+#include "balance/training.h"
 #include "base/status.h"
-#include "sim/training.h"
 #include "sim/training_play.h"
 
 #include <stdint.h>
@@ -14,20 +14,20 @@ typedef struct sim_training_ledger {
     double imbalance_sum;
     int64_t place_time_ns; // places of the pipeline x time
     int iteration_count;
-    sim_training_result result; // of what has been added
+    bal_training_result result; // of what has been added
 } sim_training_ledger;
 
 /// Sets an iteration's length to the sum of its parts.
 ///
 /// @return STATUS_INVALID if it does not fit
-status sim_training_ledger_close(sim_training_iteration *iteration, int64_t optimizer_step_ns,
+status sim_training_ledger_close(bal_training_iteration *iteration, int64_t optimizer_step_ns,
                                  error_message *err);
 
 /// Adds an iteration that is closed.
 ///
 /// @param played_count replicas that were played: the sources
 /// @return STATUS_INVALID if a sum does not fit
-status sim_training_ledger_add(sim_training_ledger *ledger, const sim_training_iteration *iteration,
+status sim_training_ledger_add(sim_training_ledger *ledger, const bal_training_iteration *iteration,
                                const sim_play *play, int played_count, error_message *err);
 
 /// Derives the ratios from the sums.

@@ -11,7 +11,7 @@ static status no_memory(const sim_training_plan *plan, error_message *err)
                      plan->training->machine.rank_count);
 }
 
-status sim_training_plan_init(sim_training_plan *plan, const sim_training *training, arena *memory,
+status sim_training_plan_init(sim_training_plan *plan, const bal_training *training, arena *memory,
                               error_message *err)
 {
     const bal_schedule_family *family = bal_schedule_family_find(training->schedule);
@@ -146,14 +146,8 @@ static void take_partition(sim_training_plan *plan, const bal_placed_partition *
 status sim_training_plan_gpus(sim_training_plan *plan, const bal_decision *decision,
                               sim_gpu_use *gpus, error_message *err)
 {
-    const sim_training *training = plan->training;
-    const int per_rank = training->gpus_per_rank > 0 ? training->gpus_per_rank : 1;
-    const bal_gpu_layout layout = {
-        .rank_count = training->machine.rank_count,
-        .replica_count = training->data_parallel,
-        .gpus_per_rank = per_rank,
-        .gpus_per_node = training->machine.ranks_per_node * per_rank,
-    };
+    const bal_training *training = plan->training;
+    const bal_gpu_layout layout = bal_training_gpu_layout(training);
     const bal_placed_partition all = {.rank_count = layout.rank_count};
     const bal_placed_partition *placed = decision->owner != NULL ? &all : &decision->plan;
     arena_reset(plan->trial_memory);
@@ -212,7 +206,7 @@ static status predict_of(void *context, const bal_layer_costs *layers,
                          int64_t *iteration_ns, error_message *err)
 {
     sim_training_plan *plan = context;
-    const sim_training *training = plan->training;
+    const bal_training *training = plan->training;
     sim_compiled_order *order = NULL;
     sim_play play;
     arena_reset(plan->trial_memory);

@@ -7,18 +7,18 @@
 #include "balance/placed_partition.h"
 #include "balance/ports.h"
 #include "balance/schedule.h"
+#include "balance/training.h"
 #include "base/arena.h"
 #include "base/status.h"
 #include "sim/order_book.h"
 #include "sim/released_ranks.h"
-#include "sim/training.h"
 #include "sim/training_costs.h"
 
 #include <stdint.h>
 
 /// Filled by sim_training_plan_init; release with sim_training_plan_free.
 typedef struct sim_training_plan {
-    const sim_training *training;
+    const bal_training *training;
     const bal_schedule_family *family;
     bal_placed_partition placed; // in force; meaningless with owner
     int *first_layer;            // [machine.rank_count * chunks + 1] of placed
@@ -34,7 +34,7 @@ typedef struct sim_training_plan {
 } sim_training_plan;
 
 /// @param memory for arrays that live as long as the run
-status sim_training_plan_init(sim_training_plan *plan, const sim_training *training, arena *memory,
+status sim_training_plan_init(sim_training_plan *plan, const bal_training *training, arena *memory,
                               error_message *err);
 void sim_training_plan_free(sim_training_plan *plan);
 

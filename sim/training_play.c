@@ -55,7 +55,7 @@ static bool has_reduction(const sim_play_request *request)
 static bool needs_timeline(const sim_play_request *request)
 {
     return has_reduction(request) && request->plan->chunk_count > 1 &&
-           request->reduction_overlap != SIM_REDUCTION_EXPOSED;
+           request->reduction_overlap != BAL_REDUCTION_EXPOSED;
 }
 
 static status allocate(const sim_play_request *request, arena *memory, sim_play *play,
@@ -138,7 +138,7 @@ static status play_replica(const sim_play_request *request, int replica, arena *
         return error_set(err, STATUS_INVALID, "the ns of all ops of %d replicas do not fit 64 bits",
                          request->replica_count);
     }
-    if (scratch->reduction_ns == NULL || request->reduction_overlap == SIM_REDUCTION_EXPOSED) {
+    if (scratch->reduction_ns == NULL || request->reduction_overlap == BAL_REDUCTION_EXPOSED) {
         return STATUS_OK;
     }
     find_stage_ends(request, stages, scratch);
@@ -151,7 +151,7 @@ static status play_replica(const sim_play_request *request, int replica, arena *
 static int64_t reduced_ns(const sim_play_request *request, const play_scratch *scratch,
                           const sim_play *play)
 {
-    const bool is_exposed = request->reduction_overlap == SIM_REDUCTION_EXPOSED;
+    const bool is_exposed = request->reduction_overlap == BAL_REDUCTION_EXPOSED;
     int64_t longest = 0;
     for (int place = 0; place < request->plan->rank_count; place++) {
         int64_t ns =

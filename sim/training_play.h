@@ -5,10 +5,10 @@
 #include "balance/machine.h"
 #include "balance/metrics.h"
 #include "balance/placed_partition.h"
+#include "balance/training.h"
 #include "base/arena.h"
 #include "base/status.h"
 #include "sim/order_book.h"
-#include "sim/training.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,7 +22,7 @@ typedef struct sim_play_request {
     int replica_count;
     const double *rank_time_factor; // [machine->rank_count] or NULL: as in bal_stage_costs
     bool post_validation;
-    sim_reduction_overlap reduction_overlap;
+    bal_reduction_overlap reduction_overlap;
     int reduction_from; // replicas that the costs' reductions are among, and
     int reduction_to;   // those that there are: bal_repack_reduction_ns; both 0: as they are
 } sim_play_request;

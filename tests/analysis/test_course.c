@@ -8,15 +8,15 @@ static void only_decisions_that_were_asked_for_are_kept(void **state)
     arena *memory = arena_create(4096);
     ana_course course;
     ana_course_init(&course, memory);
-    const sim_training_iteration quiet = {.iteration = 0, .rank_count = 4, .replica_count = 1};
-    const sim_training_iteration same = {.iteration = 1,
+    const bal_training_iteration quiet = {.iteration = 0, .rank_count = 4, .replica_count = 1};
+    const bal_training_iteration same = {.iteration = 1,
                                          .rank_count = 4,
                                          .replica_count = 1,
                                          .changed = true,
                                          .was_asked = true,
                                          .reason = BAL_REASON_SAME,
                                          .decision_ns = 5};
-    const sim_training_iteration moved = {.iteration = 2,
+    const bal_training_iteration moved = {.iteration = 2,
                                           .rank_count = 4,
                                           .replica_count = 1,
                                           .was_asked = true,
@@ -52,7 +52,7 @@ static void ranks_become_a_step_where_anything_of_them_changes(void **state)
     const int replicas[] = {1, 1, 1, 1, 2, 1};
 
     for (int iteration = 0; iteration < 6; iteration++) {
-        const sim_training_iteration played = {.iteration = iteration,
+        const bal_training_iteration played = {.iteration = iteration,
                                                .rank_count = ranks[iteration],
                                                .replica_count = replicas[iteration],
                                                .microbatch_count = 4};
@@ -76,7 +76,7 @@ static void many_decisions_are_counted_beyond_what_is_kept(void **state)
     ana_course_init(&course, memory);
 
     for (int iteration = 0; iteration < ANA_COURSE_MAX + 3; iteration++) {
-        const sim_training_iteration played = {
+        const bal_training_iteration played = {
             .iteration = iteration, .was_asked = true, .reason = BAL_REASON_PERIOD};
         assert_int_equal(ana_course_add(&course, &played, NULL), STATUS_OK);
     }

@@ -27,10 +27,10 @@ static void open_setup(int replicas, int iterations, arena *memory, ana_study *s
 }
 
 static double replay(const ana_setup *setup, const char *policy, arena *memory,
-                     sim_training_result *result)
+                     bal_training_result *result)
 {
     error_message err = {0};
-    sim_training training = {
+    bal_training training = {
         .sources = setup->sources,
         .source_count = setup->source_count,
         .machine = setup->machine,
@@ -58,7 +58,7 @@ static void measure(bool smoke, int replicas)
     if (memory == NULL || study == NULL || setup == NULL) bench_require(STATUS_NO_MEMORY, &err);
     open_setup(replicas, smoke ? 3 : 10000, memory, study, setup);
     for (size_t policy = 0; policy < sizeof policies / sizeof policies[0]; policy++) {
-        sim_training_result result;
+        bal_training_result result;
         const double seconds = replay(setup, policies[policy], memory, &result);
         bench_print("experts_replay_s", seconds, "s",
                     "D=%d (%d sources) P=16 M=64 L=34, %d iterations, partition %s, %d plans",

@@ -62,7 +62,7 @@ typedef struct run_shape {
     const char *schedule;
     const char *balancer;
     const char *policy;
-    sim_reduction_overlap overlap;
+    bal_reduction_overlap overlap;
     bool is_quiet; // changes of the numbers are not announced
     int iterations;
 } run_shape;
@@ -99,7 +99,7 @@ static void measure(bool smoke, const run_shape *shape)
     for (int replica = 0; replica < shape->replicas; replica++) {
         sources[replica] = make_source(shape, replica, memory);
     }
-    sim_training training = {
+    bal_training training = {
         .sources = sources,
         .source_count = shape->replicas,
         .data_parallel = shape->replicas,
@@ -115,7 +115,7 @@ static void measure(bool smoke, const run_shape *shape)
         .balancer = bal_balancer_find(shape->balancer),
     };
     bench_require(bal_policy_parse(shape->policy, &training.policy, &err), &err);
-    sim_training_result result;
+    bal_training_result result;
     const int64_t begin_ns = bench_now_ns();
     bench_require(sim_training_replay(&training, memory, &result, &err), &err);
     const double seconds = (double)(bench_now_ns() - begin_ns) / 1e9;
@@ -124,7 +124,7 @@ static void measure(bool smoke, const run_shape *shape)
         "D=%d P=%d M=%d L=%d costs per %s, %s, %s %s, reduction %s, %d iterations%s, %d plans",
         shape->replicas, shape->stages, shape->microbatches, shape->layers,
         shape->columns > 1 ? "microbatch" : "layer", shape->schedule, shape->balancer,
-        shape->policy, sim_reduction_overlap_names[shape->overlap], training.iteration_count,
+        shape->policy, bal_reduction_overlap_names[shape->overlap], training.iteration_count,
         shape->is_quiet ? " (unannounced)" : "", 1 + result.rebalance_count);
     arena_destroy(memory);
 }
@@ -159,7 +159,7 @@ static void measure_experts(bool smoke)
                                .schedule = "1f1b",
                                .balancer = "partition",
                                .policy = "every:1",
-                               .overlap = SIM_REDUCTION_STAGE,
+                               .overlap = BAL_REDUCTION_STAGE,
                                .iterations = 10000};
     run_shape shape = experts;
     measure(smoke, &shape);

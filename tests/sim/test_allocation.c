@@ -94,7 +94,7 @@ static status turning_costs_at(void *context, int iteration, bal_layer_costs *co
 
 enum { WARM = 3 * TABLE_ITERATIONS };
 
-static status watch_calls(void *context, const sim_training_iteration *iteration,
+static status watch_calls(void *context, const bal_training_iteration *iteration,
                           error_message *err)
 {
     (void)context;
@@ -119,7 +119,7 @@ static void a_replay_that_repeats_asks_for_no_more_memory(void **state)
     table_source_init(table, TABLE_LAYERS, 1);
     table_fill(table, 0, TABLE_ITERATIONS, 100, 100, 100);
     table->source.costs_at = turning_costs_at;
-    const sim_training training = {
+    const bal_training training = {
         .sources = &table->source,
         .source_count = 1,
         .data_parallel = 1,
@@ -131,7 +131,7 @@ static void a_replay_that_repeats_asks_for_no_more_memory(void **state)
         .balancer = bal_balancer_find("partition"),
         .sink = {.put = watch_calls, .wants_timeline = wants_all},
     };
-    sim_training_result result;
+    bal_training_result result;
 
     assert_int_equal(sim_training_replay(&training, memory, &result, NULL), STATUS_OK);
 
@@ -161,8 +161,8 @@ static void a_long_replay_asks_for_no_more_memory(void **state)
         tables[replica].source.costs_at = turning_costs_at;
         ports[replica] = tables[replica].source;
     }
-    const sim_slow_rank slow = {.rank = 2, .time_factor = 1.5, .end_iteration = 1000};
-    const sim_training training = {
+    const bal_slow_rank slow = {.rank = 2, .time_factor = 1.5, .end_iteration = 1000};
+    const bal_training training = {
         .sources = ports,
         .source_count = REPLICAS,
         .data_parallel = REPLICAS,
@@ -171,7 +171,7 @@ static void a_long_replay_asks_for_no_more_memory(void **state)
         .microbatch_count = 8,
         .schedule = "1f1b",
         .change_ratio = 0.25,
-        .reduction_overlap = SIM_REDUCTION_BACKWARD,
+        .reduction_overlap = BAL_REDUCTION_BACKWARD,
         .balancer = bal_balancer_find("partition"),
         .policy = {.kind = BAL_POLICY_EVERY, .period = 1},
         .information = BAL_INFORMATION_FORESIGHT,
@@ -180,7 +180,7 @@ static void a_long_replay_asks_for_no_more_memory(void **state)
         .slow_rank_count = 1,
         .sink = {.put = watch_calls},
     };
-    sim_training_result result;
+    bal_training_result result;
 
     assert_int_equal(sim_training_replay(&training, memory, &result, NULL), STATUS_OK);
 

@@ -56,11 +56,11 @@ static step_source moving_load(void)
     return source;
 }
 
-static sim_training training_with(step_source *source, const char *balancer, bal_policy policy)
+static bal_training training_with(step_source *source, const char *balancer, bal_policy policy)
 {
     source->source = (bal_cost_source){
         .context = source, .layer_count = LAYERS, .iteration_count = 10, .costs_at = step_costs_at};
-    return (sim_training){
+    return (bal_training){
         .sources = &source->source,
         .source_count = 1,
         .data_parallel = 1,
@@ -86,7 +86,7 @@ typedef struct seen {
     int timelines;
 } seen;
 
-static status keep(void *context, const sim_training_iteration *iteration, error_message *err)
+static status keep(void *context, const bal_training_iteration *iteration, error_message *err)
 {
     (void)err;
     seen *all = context;
@@ -116,11 +116,11 @@ static void a_change_is_profiled_once_and_the_new_plan_starts_behind_it(void **s
     step_source source = moving_load();
     seen all = {0};
     arena *memory = arena_create(1 << 16);
-    sim_training training =
+    bal_training training =
         training_with(&source, "partition", (bal_policy){.kind = BAL_POLICY_ON_CHANGE});
     training.decision_ns = 7;
-    training.sink = (sim_training_sink){&all, wants_seven, keep};
-    sim_training_result result;
+    training.sink = (bal_record_sink){&all, wants_seven, keep};
+    bal_training_result result;
     error_message err = {0};
 
     const status played = sim_training_replay(&training, memory, &result, &err);
@@ -159,7 +159,7 @@ static void the_sum_of_the_iterations_is_the_total(void **state)
     step_source source = moving_load();
     seen all = {0};
     arena *memory = arena_create(1 << 16);
-    sim_training training =
+    bal_training training =
         training_with(&source, "partition", (bal_policy){.kind = BAL_POLICY_EVERY, .period = 2});
     training.data_parallel = 4;
     for (int layer = 0; layer < LAYERS; layer++) {
@@ -167,8 +167,8 @@ static void the_sum_of_the_iterations_is_the_total(void **state)
     }
     training.optimizer_step_ns = 11;
     training.decision_ns = 3;
-    training.sink = (sim_training_sink){&all, NULL, keep};
-    sim_training_result result;
+    training.sink = (bal_record_sink){&all, NULL, keep};
+    bal_training_result result;
 
     assert_int_equal(sim_training_replay(&training, memory, &result, NULL), STATUS_OK);
 
@@ -193,8 +193,8 @@ static void without_policy_the_plan_of_the_start_stays(void **state)
     (void)state;
     step_source source = moving_load();
     arena *memory = arena_create(1 << 16);
-    const sim_training training = training_with(&source, "tuned", (bal_policy){0});
-    sim_training_result result;
+    const bal_training training = training_with(&source, "tuned", (bal_policy){0});
+    bal_training_result result;
 
     assert_int_equal(sim_training_replay(&training, memory, &result, NULL), STATUS_OK);
 
@@ -215,8 +215,8 @@ static void peaks_follow_the_bytes_of_the_layers_and_the_plan(void **state)
         source.activation_bytes[1][layer] = 30;
     }
     arena *memory = arena_create(1 << 16);
-    sim_training training = training_with(&source, "tuned", (bal_policy){0});
-    sim_training_result result;
+    bal_training training = training_with(&source, "tuned", (bal_policy){0});
+    bal_training_result result;
 
     // GPipe holds the activations of all 4 microbatches. 4 layers on each rank throughout.
     training.iteration_count = 5;
@@ -240,9 +240,9 @@ static void memory_that_nothing_fits_is_infeasible(void **state)
     (void)state;
     step_source source = moving_load();
     arena *memory = arena_create(1 << 16);
-    sim_training training = training_with(&source, "partition", (bal_policy){0});
+    bal_training training = training_with(&source, "partition", (bal_policy){0});
     training.machine.rank_memory_bytes = 3999; // 8000 bytes of state on two ranks
-    sim_training_result result = {.total_ns = -7};
+    bal_training_result result = {.total_ns = -7};
     error_message err = {0};
 
     assert_int_equal(sim_training_replay(&training, memory, &result, &err), STATUS_INFEASIBLE);
@@ -258,8 +258,8 @@ static void full_backwards_do_not_play_a_zero_bubble_schedule(void **state)
     step_source source = moving_load();
     source.has_full_backwards = true;
     arena *memory = arena_create(1 << 16);
-    sim_training training = training_with(&source, "even", (bal_policy){0});
-    sim_training_result result;
+    bal_training training = training_with(&source, "even", (bal_policy){0});
+    bal_training_result result;
     error_message err = {0};
 
     assert_int_equal(sim_training_replay(&training, memory, &result, &err), STATUS_OK);
@@ -278,8 +278,8 @@ static void wrong_setups_are_refused(void **state)
     (void)state;
     step_source source = moving_load();
     arena *memory = arena_create(1 << 16);
-    sim_training training = training_with(&source, "even", (bal_policy){0});
-    sim_training_result result;
+    bal_training training = training_with(&source, "even", (bal_policy){0});
+    bal_training_result result;
     error_message err = {0};
 
     training.schedule = "zb-h7";
@@ -297,8 +297,8 @@ static void sums_that_do_not_fit_are_refused(void **state)
     (void)state;
     step_source source = moving_load();
     arena *memory = arena_create(1 << 16);
-    sim_training training = training_with(&source, "even", (bal_policy){0});
-    sim_training_result result;
+    bal_training training = training_with(&source, "even", (bal_policy){0});
+    bal_training_result result;
     error_message err = {0};
 
     source.state_bytes[0] = INT64_MAX / 4;
@@ -321,9 +321,9 @@ static void owners_without_stages_are_followed_in_loads_only(void **state)
     (void)state;
     step_source source = moving_load();
     arena *memory = arena_create(1 << 16);
-    const sim_training training =
+    const bal_training training =
         training_with(&source, "diffusion-published", (bal_policy){.kind = BAL_POLICY_ON_CHANGE});
-    sim_training_result result;
+    bal_training_result result;
 
     assert_int_equal(sim_training_replay(&training, memory, &result, NULL), STATUS_OK);
 

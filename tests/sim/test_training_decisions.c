@@ -10,11 +10,11 @@
 /// Keeps what the sink is told of iterations.
 typedef struct kept {
     int count;
-    sim_training_iteration iterations[TABLE_ITERATIONS];
+    bal_training_iteration iterations[TABLE_ITERATIONS];
     int second_first[TABLE_ITERATIONS]; // first layer of the second stage
 } kept;
 
-static status keep(void *context, const sim_training_iteration *iteration, error_message *err)
+static status keep(void *context, const bal_training_iteration *iteration, error_message *err)
 {
     (void)err;
     kept *all = context;
@@ -23,10 +23,10 @@ static status keep(void *context, const sim_training_iteration *iteration, error
     return STATUS_OK;
 }
 
-static sim_training two_ranks(const table_source *table, int iterations, const char *policy,
+static bal_training two_ranks(const table_source *table, int iterations, const char *policy,
                               kept *all)
 {
-    sim_training training = {
+    bal_training training = {
         .sources = &table->source,
         .source_count = 1,
         .data_parallel = 1,
@@ -45,10 +45,10 @@ static sim_training two_ranks(const table_source *table, int iterations, const c
     return training;
 }
 
-static sim_training_result replay(const sim_training *training)
+static bal_training_result replay(const bal_training *training)
 {
     arena *memory = arena_create(1 << 16);
-    sim_training_result result;
+    bal_training_result result;
     error_message err = {0};
     const status played = sim_training_replay(training, memory, &result, &err);
     if (played != STATUS_OK) fail_msg("%s", err.message);
@@ -76,9 +76,9 @@ static void a_profile_comes_an_iteration_late(void **state)
     (void)state;
     table_source *table = swinging_load(6);
     kept all = {0};
-    const sim_training training = two_ranks(table, 6, "every-iteration", &all);
+    const bal_training training = two_ranks(table, 6, "every-iteration", &all);
 
-    const sim_training_result result = replay(&training);
+    const bal_training_result result = replay(&training);
 
     assert_int_equal(all.iterations[0].iteration_ns, 300 + 2 * 300); // the plan of the start
     for (int iteration = 1; iteration < 6; iteration++) {
@@ -97,10 +97,10 @@ static void foresight_has_the_right_plan_in_every_iteration(void **state)
     (void)state;
     table_source *table = swinging_load(6);
     kept all = {0};
-    sim_training training = two_ranks(table, 6, "every-iteration", &all);
+    bal_training training = two_ranks(table, 6, "every-iteration", &all);
     training.information = BAL_INFORMATION_FORESIGHT;
 
-    const sim_training_result result = replay(&training);
+    const bal_training_result result = replay(&training);
 
     for (int iteration = 0; iteration < 6; iteration++) {
         assert_int_equal(all.second_first[iteration], iteration % 2 == 0 ? 1 : 3);
@@ -120,10 +120,10 @@ static void foresight_sees_how_slow_a_rank_will_be(void **state)
     assert_non_null(table);
     table_source_init(table, 6, 1);
     table_fill(table, 0, 4, 100, 0, 0);
-    const sim_slow_rank slow = {
+    const bal_slow_rank slow = {
         .rank = 1, .time_factor = 2, .first_iteration = 2, .end_iteration = 4};
     kept all = {0};
-    sim_training training = two_ranks(table, 4, "every-iteration", &all);
+    bal_training training = two_ranks(table, 4, "every-iteration", &all);
     training.slow_ranks = &slow;
     training.slow_rank_count = 1;
     training.information = BAL_INFORMATION_FORESIGHT;
@@ -143,9 +143,9 @@ static void numbers_may_differ_where_no_change_is_announced(void **state)
     memcpy(table->forward[4], table->forward[5], sizeof table->forward[4]);
     table->is_quiet = true;
     kept all = {0};
-    const sim_training training = two_ranks(table, 6, "on-change", &all);
+    const bal_training training = two_ranks(table, 6, "on-change", &all);
 
-    const sim_training_result result = replay(&training);
+    const bal_training_result result = replay(&training);
 
     // Under the plan of the start: 300 and 300, then 100 and 500.
     const int64_t expected_ns[] = {900, 1100, 900, 1100, 1100, 1100};
@@ -183,11 +183,11 @@ static void profiling_is_charged_where_a_decision_looks(void **state)
     for (size_t each = 0; each < sizeof cases / sizeof cases[0]; each++) {
         kept all = {0};
         table->source.announces_changes = cases[each].announces;
-        sim_training training = two_ranks(table, 6, cases[each].policy, &all);
+        bal_training training = two_ranks(table, 6, cases[each].policy, &all);
         training.balancer = bal_balancer_find(cases[each].balancer);
         training.profile_ns = 17;
 
-        const sim_training_result result = replay(&training);
+        const bal_training_result result = replay(&training);
 
         int64_t sum = 0;
         for (int iteration = 0; iteration < 6; iteration++) {
@@ -209,18 +209,18 @@ static void the_parts_sum_to_the_iteration(void **state)
         table->reduction_ns[layer] = 10;
     }
     kept all = {0};
-    sim_training training = two_ranks(table, 6, "every:2", &all);
+    bal_training training = two_ranks(table, 6, "every:2", &all);
     training.machine.intra_node = (bal_link){.latency_ns = 5, .bytes_per_s = 1000000000};
     training.data_parallel = 4;
     training.optimizer_step_ns = 3;
     training.decision_ns = 7;
     training.profile_ns = 11;
 
-    const sim_training_result result = replay(&training);
+    const bal_training_result result = replay(&training);
 
     int64_t total_ns = 0;
     for (int iteration = 0; iteration < 6; iteration++) {
-        const sim_training_iteration *one = &all.iterations[iteration];
+        const bal_training_iteration *one = &all.iterations[iteration];
         const bool decides = iteration % 2 == 1;
         assert_int_equal(one->iteration_ns, one->pipeline_ns + one->reduction_ns + 3 +
                                                 one->profile_ns + one->decision_ns +

@@ -70,14 +70,14 @@ typedef struct drawn_run {
     uint64_t seed;
     drawn_source sources[REPLICAS_MAX];
     bal_cost_source ports[REPLICAS_MAX];
-    sim_slow_rank slow;
-    sim_training training;
+    bal_slow_rank slow;
+    bal_training training;
 
     int count; // iterations so far
     int rank_of_layer[LAYERS_MAX];
     bool has_moved; // behind the last iteration
     int moved_layer_count;
-    sim_training_result sums; // of what the sink was told
+    bal_training_result sums; // of what the sink was told
     int64_t iteration_ns[ITERATIONS];
     int first_layers[ITERATIONS]; // a checksum of the plan
 } drawn_run;
@@ -125,7 +125,7 @@ static int print_seed(void **state)
     return 0;
 }
 
-static status check_iteration(void *context, const sim_training_iteration *iteration,
+static status check_iteration(void *context, const bal_training_iteration *iteration,
                               error_message *err);
 
 static bool wants_timeline(void *context, int iteration)
@@ -147,17 +147,17 @@ static void draw_run(drawn_run *run, uint64_t seed)
     const int layers = 2 * ranks + pick(&generator, LAYERS_MAX - 2 * ranks + 1);
     draw_sources(run, &generator, layers, pick(&generator, 2) == 0 ? 1 : columns,
                  pick(&generator, 2) == 0);
-    run->slow = (sim_slow_rank){.rank = pick(&generator, ranks),
+    run->slow = (bal_slow_rank){.rank = pick(&generator, ranks),
                                 .time_factor = 1 + rng_unit(&generator),
                                 .first_iteration = pick(&generator, ITERATIONS),
                                 .end_iteration = pick(&generator, 2 * ITERATIONS)};
     const int replicas = 1 + pick(&generator, REPLICAS_MAX);
-    run->training = (sim_training){
+    run->training = (bal_training){
         .sources = run->ports,
         .source_count = pick(&generator, 2) == 0 ? 1 : replicas,
         .data_parallel = replicas,
         .gpus_per_rank = 1 + pick(&generator, 2),
-        .reduction_overlap = (sim_reduction_overlap)pick(&generator, 3),
+        .reduction_overlap = (bal_reduction_overlap)pick(&generator, 3),
         .machine = {.rank_count = ranks,
                     .ranks_per_node = 1 + pick(&generator, ranks),
                     .intra_node = {.latency_ns = 3, .bytes_per_s = 2000000000},
@@ -196,7 +196,7 @@ static void draw_run(drawn_run *run, uint64_t seed)
                      STATUS_OK);
 }
 
-static int stage_rank(const sim_training_iteration *iteration, const bal_schedule_family *family,
+static int stage_rank(const bal_training_iteration *iteration, const bal_schedule_family *family,
                       int chunks, int stage)
 {
     return iteration->machine_rank[bal_rank_of_stage(family->placement, iteration->rank_count,
@@ -204,9 +204,9 @@ static int stage_rank(const sim_training_iteration *iteration, const bal_schedul
 }
 
 /// Every layer is on exactly one rank of the machine, in order, and only migrations move one.
-static void check_plan(drawn_run *run, const sim_training_iteration *iteration)
+static void check_plan(drawn_run *run, const bal_training_iteration *iteration)
 {
-    const sim_training *training = &run->training;
+    const bal_training *training = &run->training;
     const bal_schedule_family *family = bal_schedule_family_find(training->schedule);
     const int chunks = bal_schedule_chunk_count(family, training->chunk_count);
     const int stages = iteration->rank_count * chunks;
@@ -233,9 +233,9 @@ static void check_plan(drawn_run *run, const sim_training_iteration *iteration)
     if (iteration->iteration > 0) assert_int_equal(moved, run->moved_layer_count);
 }
 
-static void check_gpus(const drawn_run *run, const sim_training_iteration *iteration)
+static void check_gpus(const drawn_run *run, const bal_training_iteration *iteration)
 {
-    const sim_training *training = &run->training;
+    const bal_training *training = &run->training;
     const int64_t ranks = (int64_t)training->machine.rank_count * training->data_parallel;
     const int64_t idle = iteration->gpus.released_rank_count;
     assert_int_equal(iteration->gpus.gpu_count, ranks * training->gpus_per_rank);
@@ -275,7 +275,7 @@ static int64_t stage_end(const bal_timeline *timeline, int stage)
 }
 
 /// Of a layer, among the replicas that there are: (R - 1) / R of the bytes, rounded up.
-static int64_t reduction_ns(const drawn_run *run, const sim_training_iteration *iteration,
+static int64_t reduction_ns(const drawn_run *run, const bal_training_iteration *iteration,
                             int layer)
 {
     const int64_t ns = run->sources[0].reduction_ns[layer];
@@ -288,13 +288,13 @@ static int64_t reduction_ns(const drawn_run *run, const sim_training_iteration *
 
 /// What a reduction that begins with the end of each stage adds, where replicas are alike: chunks
 /// of a rank in the order in which they end.
-static void check_reduction(const drawn_run *run, const sim_training_iteration *iteration)
+static void check_reduction(const drawn_run *run, const bal_training_iteration *iteration)
 {
-    const sim_training *training = &run->training;
+    const bal_training *training = &run->training;
     const bal_schedule *schedule = iteration->timeline->schedule;
     int64_t longest_ns = iteration->pipeline_ns;
     if (training->source_count > 1 || training->post_validation ||
-        training->reduction_overlap != SIM_REDUCTION_STAGE || schedule->chunk_count > 2) {
+        training->reduction_overlap != BAL_REDUCTION_STAGE || schedule->chunk_count > 2) {
         return;
     }
     for (int rank = 0; rank < schedule->rank_count; rank++) {
@@ -320,9 +320,9 @@ static void check_reduction(const drawn_run *run, const sim_training_iteration *
     assert_int_equal(iteration->pipeline_ns + iteration->reduction_ns, longest_ns);
 }
 
-static void check_times(drawn_run *run, const sim_training_iteration *iteration)
+static void check_times(drawn_run *run, const bal_training_iteration *iteration)
 {
-    const sim_training *training = &run->training;
+    const bal_training *training = &run->training;
     assert_int_equal(iteration->iteration_ns, iteration->pipeline_ns + iteration->reduction_ns +
                                                   iteration->profile_ns + iteration->decision_ns +
                                                   iteration->migration_ns +
@@ -343,9 +343,9 @@ static void check_times(drawn_run *run, const sim_training_iteration *iteration)
     check_reduction(run, iteration);
 }
 
-static void sum_up(drawn_run *run, const sim_training_iteration *iteration)
+static void sum_up(drawn_run *run, const bal_training_iteration *iteration)
 {
-    sim_training_result *sums = &run->sums;
+    bal_training_result *sums = &run->sums;
     const int64_t ns = iteration->iteration_ns;
     sums->total_ns += ns;
     sums->pipeline_ns += iteration->pipeline_ns;
@@ -365,7 +365,7 @@ static void sum_up(drawn_run *run, const sim_training_iteration *iteration)
     sums->repack_count += iteration->action == BAL_ACTION_REPACK;
 }
 
-static status check_iteration(void *context, const sim_training_iteration *iteration,
+static status check_iteration(void *context, const bal_training_iteration *iteration,
                               error_message *err)
 {
     (void)err;
@@ -387,9 +387,9 @@ static status check_iteration(void *context, const sim_training_iteration *itera
     return STATUS_OK;
 }
 
-static void check_result(const drawn_run *run, const sim_training_result *result)
+static void check_result(const drawn_run *run, const bal_training_result *result)
 {
-    const sim_training_result *sums = &run->sums;
+    const bal_training_result *sums = &run->sums;
     assert_int_equal(run->count, ITERATIONS);
     assert_int_equal(result->total_ns, sums->total_ns);
     assert_int_equal(result->total_ns, result->pipeline_ns + result->reduction_ns +
@@ -413,7 +413,7 @@ static void check_result(const drawn_run *run, const sim_training_result *result
 }
 
 /// @return false if the drawn run cannot be played: no plan, or a rule broken
-static bool play_run(drawn_run *run, sim_training_result *result, arena *memory)
+static bool play_run(drawn_run *run, bal_training_result *result, arena *memory)
 {
     error_message err = {0};
     const status played = sim_training_replay(&run->training, memory, result, &err);
@@ -432,7 +432,7 @@ static void random_runs_add_up(void **state)
     int moved = 0;
     int played = 0;
     for (uint64_t seed = 1; seed <= RUNS; seed++) {
-        sim_training_result result;
+        bal_training_result result;
         arena_reset(memory);
         draw_run(run, seed);
         if (!play_run(run, &result, memory)) continue;
@@ -458,8 +458,8 @@ static void iterations_that_repeat_need_not_be_played(void **state)
     arena *memory = arena_create(1 << 16);
     int saved = 0;
     for (uint64_t seed = 1; seed <= RUNS; seed++) {
-        sim_training_result one;
-        sim_training_result other;
+        bal_training_result one;
+        bal_training_result other;
         arena_reset(memory);
         draw_run(&lazy, seed);
         draw_run(&diligent, seed);

@@ -11,12 +11,12 @@ enum { LAYERS = 8, RANKS = 4, MICROBATCHES = 4, ITERATIONS = 8 };
 
 typedef struct kept {
     int count;
-    sim_training_iteration iterations[TABLE_ITERATIONS];
+    bal_training_iteration iterations[TABLE_ITERATIONS];
     int first_layer[TABLE_ITERATIONS][RANKS + 1];
     int machine_rank[TABLE_ITERATIONS][RANKS];
 } kept;
 
-static status keep(void *context, const sim_training_iteration *iteration, error_message *err)
+static status keep(void *context, const bal_training_iteration *iteration, error_message *err)
 {
     (void)err;
     kept *all = context;
@@ -28,10 +28,10 @@ static status keep(void *context, const sim_training_iteration *iteration, error
     return STATUS_OK;
 }
 
-static sim_training pipeline(const table_source *table, int ranks, kept *all)
+static bal_training pipeline(const table_source *table, int ranks, kept *all)
 {
     const bal_link byte_per_ns = {.bytes_per_s = 1000000000};
-    return (sim_training){
+    return (bal_training){
         .sources = &table->source,
         .source_count = 1,
         .data_parallel = 1,
@@ -51,9 +51,9 @@ static sim_training pipeline(const table_source *table, int ranks, kept *all)
     };
 }
 
-static sim_training_result replay(const sim_training *training, arena *memory)
+static bal_training_result replay(const bal_training *training, arena *memory)
 {
-    sim_training_result result;
+    bal_training_result result;
     error_message err = {0};
     const status played = sim_training_replay(training, memory, &result, &err);
     if (played != STATUS_OK) fail_msg("%s", err.message);
@@ -80,9 +80,9 @@ static table_source *lighter_for_a_while(void)
     return table;
 }
 
-static sim_training repacked(const table_source *table, kept *all)
+static bal_training repacked(const table_source *table, kept *all)
 {
-    sim_training training = pipeline(table, RANKS, all);
+    bal_training training = pipeline(table, RANKS, all);
     training.repack.kind = BAL_REPACK_THROUGHPUT;
     training.repack.tolerance_ratio = 0;
     training.repack.rank_unit = 2; // whole nodes
@@ -95,11 +95,11 @@ static void ranks_are_released_and_taken_back(void **state)
     table_source *table = lighter_for_a_while();
     arena *memory = arena_create(1 << 16);
     kept all = {0};
-    sim_training training = repacked(table, &all);
+    bal_training training = repacked(table, &all);
     training.data_parallel = 2;
     training.gpus_per_rank = 2;
 
-    const sim_training_result result = replay(&training, memory);
+    const bal_training_result result = replay(&training, memory);
 
     const struct {
         int rank_count;
@@ -122,7 +122,7 @@ static void ranks_are_released_and_taken_back(void **state)
     int64_t total_ns = 0;
     int64_t packed_ns = 0;
     for (int iteration = 0; iteration < ITERATIONS; iteration++) {
-        const sim_training_iteration *one = &all.iterations[iteration];
+        const bal_training_iteration *one = &all.iterations[iteration];
         const bool is_packed = expected[iteration].rank_count == 2;
         assert_int_equal(one->rank_count, expected[iteration].rank_count);
         assert_int_equal(one->pipeline_ns, expected[iteration].pipeline_ns);
@@ -165,10 +165,10 @@ static void a_run_that_ends_packed_says_so(void **state)
     table_source *table = lighter_for_a_while();
     arena *memory = arena_create(1 << 16);
     kept all = {0};
-    sim_training training = repacked(table, &all);
+    bal_training training = repacked(table, &all);
     training.iteration_count = 5;
 
-    const sim_training_result result = replay(&training, memory);
+    const bal_training_result result = replay(&training, memory);
 
     const int expected[] = {0, 1, LAYERS};
     assert_int_equal(result.final_rank_count, 2);
@@ -187,17 +187,17 @@ static void released_ranks_make_further_replicas(void **state)
     table_source *table = lighter_for_a_while();
     arena *memory = arena_create(1 << 16);
     kept all = {0};
-    sim_training training = repacked(table, &all);
+    bal_training training = repacked(table, &all);
     training.repack.use = BAL_RELEASED_REPLICATE;
 
-    const sim_training_result result = replay(&training, memory);
+    const bal_training_result result = replay(&training, memory);
 
     // Behind iteration 2 five layers move as before, and the second replica is given its 8: the
     // seven of its second stage take longest.
     assert_int_equal(all.iterations[2].migration_ns, 5000 + 7000);
     assert_int_equal(all.iterations[2].moved_bytes, 5000 + 8000);
     for (int iteration = 3; iteration < 5; iteration++) {
-        const sim_training_iteration *one = &all.iterations[iteration];
+        const bal_training_iteration *one = &all.iterations[iteration];
         assert_int_equal(one->replica_count, 2);
         assert_int_equal(one->microbatch_count, 2); // the four are shared
         assert_int_equal(one->pipeline_ns, 800 + 400);
@@ -222,7 +222,7 @@ static void further_replicas_reduce_gradients_for_longer(void **state)
     table_source *table = lighter_for_a_while();
     arena *memory = arena_create(1 << 16);
     kept all = {0};
-    sim_training training = repacked(table, &all);
+    bal_training training = repacked(table, &all);
     training.repack.use = BAL_RELEASED_REPLICATE;
     training.data_parallel = 2;
     training.iteration_count = 5;
@@ -248,7 +248,7 @@ static void microbatches_may_be_chosen_anew(void **state)
     arena *memory = arena_create(1 << 16);
     const int counts[] = {2, 8};
     kept all = {0};
-    sim_training training = repacked(table, &all);
+    bal_training training = repacked(table, &all);
     training.iteration_count = 5;
     training.repack.chooses_microbatches = true;
     training.repack.microbatch_counts = counts;
@@ -284,12 +284,12 @@ static int64_t migration_ns(int64_t state_bytes, bool overlaps)
     table->state_bytes[3] = state_bytes;
     arena *memory = arena_create(1 << 16);
     kept all = {0};
-    sim_training training = pipeline(table, 3, &all);
+    bal_training training = pipeline(table, 3, &all);
     training.iteration_count = 3;
     training.microbatch_count = 1;
     training.migration.overlaps = overlaps;
 
-    const sim_training_result result = replay(&training, memory);
+    const bal_training_result result = replay(&training, memory);
 
     assert_int_equal(all.first_layer[1][2], 3);
     assert_int_equal(all.first_layer[2][2], 4);

@@ -9,12 +9,12 @@
 /// Keeps the iterations that the sink is told of.
 typedef struct kept {
     int count;
-    sim_training_iteration iterations[TABLE_ITERATIONS];
+    bal_training_iteration iterations[TABLE_ITERATIONS];
     int second_first[TABLE_ITERATIONS]; // first layer of the second stage
     int64_t work_ns[TABLE_ITERATIONS][2];
 } kept;
 
-static status keep(void *context, const sim_training_iteration *iteration, error_message *err)
+static status keep(void *context, const bal_training_iteration *iteration, error_message *err)
 {
     (void)err;
     kept *all = context;
@@ -26,10 +26,10 @@ static status keep(void *context, const sim_training_iteration *iteration, error
 }
 
 /// Two ranks under GPipe, or another schedule that the test names.
-static sim_training two_ranks(const bal_cost_source *sources, int source_count, int iterations,
+static bal_training two_ranks(const bal_cost_source *sources, int source_count, int iterations,
                               int microbatches, kept *all)
 {
-    return (sim_training){
+    return (bal_training){
         .sources = sources,
         .source_count = source_count,
         .data_parallel = source_count,
@@ -43,10 +43,10 @@ static sim_training two_ranks(const bal_cost_source *sources, int source_count, 
     };
 }
 
-static sim_training_result replay(const sim_training *training)
+static bal_training_result replay(const bal_training *training)
 {
     arena *memory = arena_create(1 << 16);
-    sim_training_result result;
+    bal_training_result result;
     error_message err = {0};
     if (sim_training_replay(training, memory, &result, &err) != STATUS_OK)
         fail_msg("%s", err.message);
@@ -75,9 +75,9 @@ static void the_slowest_replica_makes_the_iteration(void **state)
     table[1].forward[0][1] = 300;
     const bal_cost_source sources[] = {table[0].source, table[1].source};
     kept all = {0};
-    const sim_training training = two_ranks(sources, 2, 1, 2, &all);
+    const bal_training training = two_ranks(sources, 2, 1, 2, &all);
 
-    const sim_training_result result = replay(&training);
+    const bal_training_result result = replay(&training);
 
     // Replica 0: stages of 100 and 100, 300 ns. Replica 1: 100 + 2 * 300.
     assert_int_equal(all.iterations[0].iteration_ns, 700);
@@ -103,11 +103,11 @@ static void with_post_validation_the_first_begin_in_any_replica_counts(void **st
     table[1].forward[0][1] = 300;
     const bal_cost_source sources[] = {table[0].source, table[1].source};
     kept all = {0};
-    sim_training training = two_ranks(sources, 2, 1, 2, &all);
+    bal_training training = two_ranks(sources, 2, 1, 2, &all);
     training.post_validation = true;
-    training.reduction_overlap = SIM_REDUCTION_STAGE;
+    training.reduction_overlap = BAL_REDUCTION_STAGE;
 
-    const sim_training_result result = replay(&training);
+    const bal_training_result result = replay(&training);
 
     // Rank 0 waits for the backwards of rank 1, from 0 to 700. Rank 1 begins at 50 in replica 0,
     // ends at 700 in replica 1 and has reduced at 1700.
@@ -134,11 +134,11 @@ static void the_plan_is_made_for_the_largest_load_over_the_replicas(void **state
     }
     const bal_cost_source sources[] = {table[0].source, table[1].source};
     kept all = {0};
-    sim_training training = two_ranks(sources, 2, 4, 2, &all);
+    bal_training training = two_ranks(sources, 2, 4, 2, &all);
     training.balancer = bal_balancer_find("partition");
     training.policy = (bal_policy){.kind = BAL_POLICY_ON_CHANGE};
 
-    const sim_training_result result = replay(&training);
+    const bal_training_result result = replay(&training);
 
     assert_int_equal(result.change_count, 1);
     assert_int_equal(result.rebalance_count, 1);
@@ -153,20 +153,20 @@ static void the_plan_is_made_for_the_largest_load_over_the_replicas(void **state
 ///   rank 0:  F0 0-20   F1 20-40  BW0 80-120   BW1 140-180
 ///   rank 1:  F0 20-40  BW0 40-80  F1 80-100   BW1 100-140
 /// Layers 0 and 1 reduce for 5 and 7 ns, layers 2 and 3 for 100 and 30.
-static int64_t reduced(sim_reduction_overlap overlap, bool post_validation)
+static int64_t reduced(bal_reduction_overlap overlap, bool post_validation)
 {
     table_source *table = tables(1, 4, 1);
     table_fill(table, 0, 1, 10, 10, 10);
     const int64_t reduction_ns[] = {5, 7, 100, 30};
     memcpy(table->reduction_ns, reduction_ns, sizeof reduction_ns);
     kept all = {0};
-    sim_training training = two_ranks(&table->source, 1, 1, 2, &all);
+    bal_training training = two_ranks(&table->source, 1, 1, 2, &all);
     training.schedule = "1f1b";
     training.data_parallel = 2;
     training.reduction_overlap = overlap;
     training.post_validation = post_validation;
 
-    const sim_training_result result = replay(&training);
+    const bal_training_result result = replay(&training);
 
     assert_int_equal(result.pipeline_ns, 180); // also the span: of rank 0
     assert_int_equal(result.pipeline_ns + result.reduction_ns, result.total_ns);
@@ -179,33 +179,33 @@ static void reductions_hide_behind_what_the_overlap_names(void **state)
 {
     (void)state;
     // Behind everything, the 130 of rank 1.
-    assert_int_equal(reduced(SIM_REDUCTION_EXPOSED, false), 130);
-    assert_int_equal(reduced(SIM_REDUCTION_EXPOSED, true), 130);
+    assert_int_equal(reduced(BAL_REDUCTION_EXPOSED, false), 130);
+    assert_int_equal(reduced(BAL_REDUCTION_EXPOSED, true), 130);
     // Rank 1 from 140 to 270, rank 0 from 180 to 192. Without barrier rank 1 began at 20.
-    assert_int_equal(reduced(SIM_REDUCTION_STAGE, false), 270 - 180);
-    assert_int_equal(reduced(SIM_REDUCTION_STAGE, true), 250 - 180);
+    assert_int_equal(reduced(BAL_REDUCTION_STAGE, false), 270 - 180);
+    assert_int_equal(reduced(BAL_REDUCTION_STAGE, true), 250 - 180);
     // Rank 1: layer 3 is ready at 120 and reduced at 150, layer 2 then at 250.
-    assert_int_equal(reduced(SIM_REDUCTION_BACKWARD, false), 250 - 180);
-    assert_int_equal(reduced(SIM_REDUCTION_BACKWARD, true), 230 - 180);
+    assert_int_equal(reduced(BAL_REDUCTION_BACKWARD, false), 250 - 180);
+    assert_int_equal(reduced(BAL_REDUCTION_BACKWARD, true), 230 - 180);
 }
 
 /// One rank, two chunks of 20 ns of F and 40 of BW each and one microbatch:
 ///   F0 0-20  F1 20-40  BW1 40-80  BW0 80-120
-static int64_t reduced_in_chunks(sim_reduction_overlap overlap)
+static int64_t reduced_in_chunks(bal_reduction_overlap overlap)
 {
     table_source *table = tables(1, 4, 1);
     table_fill(table, 0, 1, 10, 10, 10);
     const int64_t reduction_ns[] = {5, 7, 50, 30};
     memcpy(table->reduction_ns, reduction_ns, sizeof reduction_ns);
     kept all = {0};
-    sim_training training = two_ranks(&table->source, 1, 1, 1, &all);
+    bal_training training = two_ranks(&table->source, 1, 1, 1, &all);
     training.machine.rank_count = 1;
     training.schedule = "interleaved-1f1b";
     training.chunk_count = 2;
     training.data_parallel = 2;
     training.reduction_overlap = overlap;
 
-    const sim_training_result result = replay(&training);
+    const bal_training_result result = replay(&training);
 
     assert_int_equal(result.pipeline_ns, 120);
     free(table);
@@ -215,11 +215,11 @@ static int64_t reduced_in_chunks(sim_reduction_overlap overlap)
 static void the_chunks_of_a_rank_share_its_link(void **state)
 {
     (void)state;
-    assert_int_equal(reduced_in_chunks(SIM_REDUCTION_EXPOSED), 92);
+    assert_int_equal(reduced_in_chunks(BAL_REDUCTION_EXPOSED), 92);
     // Chunk 1 from 80 to 160, chunk 0 behind it.
-    assert_int_equal(reduced_in_chunks(SIM_REDUCTION_STAGE), 160 + 12 - 120);
+    assert_int_equal(reduced_in_chunks(BAL_REDUCTION_STAGE), 160 + 12 - 120);
     // Layer 3 from 60, layer 2 from 90 to 140, layer 1 until 147, layer 0 until 152.
-    assert_int_equal(reduced_in_chunks(SIM_REDUCTION_BACKWARD), 152 - 120);
+    assert_int_equal(reduced_in_chunks(BAL_REDUCTION_BACKWARD), 152 - 120);
 }
 
 static void a_reduction_waits_for_the_last_replica(void **state)
@@ -234,10 +234,10 @@ static void a_reduction_waits_for_the_last_replica(void **state)
     table[1].forward[0][1] = 300;
     const bal_cost_source sources[] = {table[0].source, table[1].source};
     kept all = {0};
-    sim_training training = two_ranks(sources, 2, 1, 1, &all);
-    training.reduction_overlap = SIM_REDUCTION_STAGE;
+    bal_training training = two_ranks(sources, 2, 1, 1, &all);
+    training.reduction_overlap = BAL_REDUCTION_STAGE;
 
-    const sim_training_result result = replay(&training);
+    const bal_training_result result = replay(&training);
 
     // Replica 0 is the slowest: rank 1 ends at 200, rank 0 at 1200. In replica 1 rank 1 ends at
     // 400.
@@ -251,15 +251,15 @@ static void a_slow_rank_takes_longer_while_it_is_slow(void **state)
     (void)state;
     table_source *table = tables(1, 2, 1);
     table_fill(table, 0, 6, 100, 0, 0);
-    const sim_slow_rank slow[] = {
+    const bal_slow_rank slow[] = {
         {.rank = 1, .time_factor = 2, .first_iteration = 2, .end_iteration = 5},
         {.rank = 1, .time_factor = 1.5, .first_iteration = 4, .end_iteration = 6}};
     kept all = {0};
-    sim_training training = two_ranks(&table->source, 1, 6, 2, &all);
+    bal_training training = two_ranks(&table->source, 1, 6, 2, &all);
     training.slow_ranks = slow;
     training.slow_rank_count = 2;
 
-    const sim_training_result result = replay(&training);
+    const bal_training_result result = replay(&training);
 
     const int64_t expected_ns[] = {300, 300, 100 + 2 * 200, 500, 100 + 2 * 300, 100 + 2 * 150};
     for (int iteration = 0; iteration < 6; iteration++) {
@@ -275,16 +275,16 @@ static void layers_are_measured_on_the_rank_that_holds_them(void **state)
     (void)state;
     table_source *table = tables(1, 6, 1);
     table_fill(table, 0, 5, 100, 0, 0);
-    const sim_slow_rank slow = {
+    const bal_slow_rank slow = {
         .rank = 1, .time_factor = 2, .first_iteration = 1, .end_iteration = 5};
     kept all = {0};
-    sim_training training = two_ranks(&table->source, 1, 5, 2, &all);
+    bal_training training = two_ranks(&table->source, 1, 5, 2, &all);
     training.slow_ranks = &slow;
     training.slow_rank_count = 1;
     training.balancer = bal_balancer_find("partition");
     training.policy = (bal_policy){.kind = BAL_POLICY_EVERY, .period = 1};
 
-    const sim_training_result result = replay(&training);
+    const bal_training_result result = replay(&training);
 
     // Measured: 3 layers of 100 and 3 of 200. 4 and 2 of them are 500 and 400, in truth 400 and
     // 400.
@@ -306,10 +306,10 @@ static void a_slow_rank_is_told_from_heavy_layers(void **state)
     for (int policy = 0; policy < 2; policy++) {
         table_source *table = tables(1, 64, 1);
         table_fill(table, 0, TABLE_ITERATIONS, 100, 0, 0);
-        const sim_slow_rank slow = {
+        const bal_slow_rank slow = {
             .rank = 1, .time_factor = 1.25, .first_iteration = 1, .end_iteration = 1000};
         kept all = {0};
-        sim_training training = two_ranks(&table->source, 1, TABLE_ITERATIONS, 4, &all);
+        bal_training training = two_ranks(&table->source, 1, TABLE_ITERATIONS, 4, &all);
         training.machine.rank_count = 4;
         training.slow_ranks = &slow;
         training.slow_rank_count = 1;
@@ -318,9 +318,9 @@ static void a_slow_rank_is_told_from_heavy_layers(void **state)
         training.estimates_speed = true;
         assert_int_equal(bal_policy_parse(policies[policy], &training.policy, NULL), STATUS_OK);
 
-        const sim_training_result result = replay(&training);
+        const bal_training_result result = replay(&training);
 
-        const sim_training_iteration *last = &all.iterations[TABLE_ITERATIONS - 1];
+        const bal_training_iteration *last = &all.iterations[TABLE_ITERATIONS - 1];
         const int64_t best_ns = 3 * 1700 + 13 * 125 + 3 * 1700; // way of one, and 3 bottlenecks
         assert_int_equal(all.iterations[1].pipeline_ns, 3 * 1600 + 2000 + 3 * 2000);
         assert_in_range(result.rebalance_count, 1, 2);
@@ -336,9 +336,9 @@ static void microbatches_are_cycled_through(void **state)
     table_fill(table, 0, 2, 100, 0, 0);
     table->forward[0][1] = table->forward[1][1] = 200; // layer 0, microbatches 1, 3
     kept all = {0};
-    const sim_training training = two_ranks(&table->source, 1, 2, 4, &all);
+    const bal_training training = two_ranks(&table->source, 1, 2, 4, &all);
 
-    const sim_training_result result = replay(&training);
+    const bal_training_result result = replay(&training);
 
     assert_int_equal(all.work_ns[0][0], 600);
     assert_int_equal(all.iterations[0].iteration_ns, 600 + 100);
@@ -347,10 +347,10 @@ static void microbatches_are_cycled_through(void **state)
     free(table);
 }
 
-static void assert_refused(const sim_training *training, const char *message)
+static void assert_refused(const bal_training *training, const char *message)
 {
     arena *memory = arena_create(1 << 16);
-    sim_training_result result = {.total_ns = -7};
+    bal_training_result result = {.total_ns = -7};
     error_message err = {0};
     assert_int_equal(sim_training_replay(training, memory, &result, &err), STATUS_INVALID);
     assert_string_equal(err.message, message);
@@ -365,8 +365,8 @@ static void wrong_replicas_and_ranks_are_refused(void **state)
     table[1].layer_count = 1;
     const bal_cost_source sources[] = {table[0].source, table[1].source};
     kept all = {0};
-    const sim_training good = two_ranks(sources, 1, 1, 2, &all);
-    sim_training bad = good;
+    const bal_training good = two_ranks(sources, 1, 1, 2, &all);
+    bal_training bad = good;
     bad.data_parallel = 0;
     assert_refused(&bad, "data_parallel 0 is below 1");
     bad = good;
@@ -375,12 +375,12 @@ static void wrong_replicas_and_ranks_are_refused(void **state)
     bad.data_parallel = 2;
     assert_refused(&bad, "a replica of 1 layers beside one of 2: one plan is for all");
 
-    sim_slow_rank slow = {.rank = 2, .time_factor = 2, .end_iteration = 1};
+    bal_slow_rank slow = {.rank = 2, .time_factor = 2, .end_iteration = 1};
     bad = good;
     bad.slow_ranks = &slow;
     bad.slow_rank_count = 1;
     assert_refused(&bad, "slow rank 2 is outside [0, 1]");
-    slow = (sim_slow_rank){.rank = 1, .time_factor = 0, .end_iteration = 1};
+    slow = (bal_slow_rank){.rank = 1, .time_factor = 0, .end_iteration = 1};
     assert_refused(&bad, "time_factor 0 of slow rank 1 is outside (0, 1000000]");
     free(table);
 }
@@ -391,8 +391,8 @@ static void costs_that_do_not_fit_are_refused(void **state)
     table_source *table = tables(2, 2, 2);
     const bal_cost_source sources[] = {table[0].source, table[1].source};
     kept all = {0};
-    const sim_training alone = two_ranks(sources, 1, 1, 2, &all);
-    const sim_training both = two_ranks(sources, 2, 1, 2, &all);
+    const bal_training alone = two_ranks(sources, 1, 1, 2, &all);
+    const bal_training both = two_ranks(sources, 2, 1, 2, &all);
 
     table[1].forward[0][2] = -1;
     assert_refused(&both, "iteration 0: the times of layer 1 are negative or do not fit 64 bits");
