@@ -14,6 +14,19 @@ int bal_placed_machine_rank(const bal_placed_partition *plan, int stage)
     return plan->machine_rank != NULL ? plan->machine_rank[place] : place;
 }
 
+int64_t bal_placed_sum(const bal_placed_partition *plan, int place, const int64_t *values)
+{
+    int64_t sum = 0;
+    for (int chunk = 0; values != NULL && chunk < plan->chunk_count; chunk++) {
+        const int stage =
+            bal_stage_of(plan->placement, plan->rank_count, plan->chunk_count, place, chunk);
+        for (int layer = plan->first_layer[stage]; layer < plan->first_layer[stage + 1]; layer++) {
+            sum += values[layer];
+        }
+    }
+    return sum;
+}
+
 status bal_placed_check(const bal_placed_partition *plan, int layer_count, int machine_rank_count,
                         const char *what, error_message *err)
 {

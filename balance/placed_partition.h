@@ -4,6 +4,8 @@
 #include "balance/stage_placement.h"
 #include "base/status.h"
 
+#include <stdint.h>
+
 /// The pipeline has rank_count places, in order; with re-packing or relabelling the rank of the
 /// machine at a place need not be its number.
 typedef struct bal_placed_partition {
@@ -20,6 +22,11 @@ int bal_placed_stage_count(const bal_placed_partition *plan);
 
 /// The rank of the machine that holds a stage.
 int bal_placed_machine_rank(const bal_placed_partition *plan, int stage);
+
+/// Sum over the layers that a place holds; 0 where values is NULL.
+///
+/// @param values [layer_count] or NULL, of a sum that fits int64
+int64_t bal_placed_sum(const bal_placed_partition *plan, int place, const int64_t *values);
 
 /// Checks that a partition covers layers 0 to layer_count in order on ranks that there are. That no
 /// two places share a rank is not checked.

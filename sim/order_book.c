@@ -1,30 +1,12 @@
 #include "sim/order_book.h"
 
-/// Finds the last op with gradients of every stage.
-static status find_last_backwards(const bal_schedule *schedule, arena *memory, const int **out,
-                                  error_message *err)
-{
-    const int stages = schedule->rank_count * schedule->chunk_count;
-    int *last = arena_array(memory, (size_t)stages, sizeof *last);
-    if (last == NULL)
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d stages", stages);
-    for (int rank = 0; rank < schedule->rank_count; rank++) {
-        for (int op = schedule->first_op[rank]; op < schedule->first_op[rank + 1]; op++) {
-            const bal_op_kind kind = (bal_op_kind)schedule->ops[op].kind;
-            if (kind != OP_BACKWARD_WEIGHT && kind != OP_BACKWARD) continue;
-            last[bal_stage_of(schedule->placement, schedule->rank_count, schedule->chunk_count,
-                              rank, schedule->ops[op].chunk)] = op;
-        }
-    }
-    *out = last;
-    return STATUS_OK;
-}
+#include "balance/gradient_reduction.h"
 
 status sim_compiled_order_build(const bal_schedule_request *request, arena *memory,
                                 sim_compiled_order *out, error_message *err)
 {
     TRY(bal_schedule_build(request, memory, &out->schedule, err));
-    TRY(find_last_backwards(&out->schedule, memory, &out->last_backward, err));
+    TRY(bal_last_backwards(&out->schedule, memory, &out->last_backward, err));
     return sim_order_compile(&out->schedule, memory, &out->order, err);
 }
 

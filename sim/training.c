@@ -1,8 +1,8 @@
 #include "sim/training.h"
 
 #include "balance/schedule.h"
+#include "balance/training_ledger.h"
 #include "sim/training_costs.h"
-#include "sim/training_ledger.h"
 #include "sim/training_plan.h"
 #include "sim/training_play.h"
 
@@ -31,7 +31,7 @@ typedef struct replay {
     bool is_played;          // play and profile belong to costs and plan as they are
     bool is_memory_noted;    // peak_memory has seen the bytes of the layers under this plan
 
-    sim_training_ledger ledger;
+    bal_training_ledger ledger;
 } replay;
 
 static status no_memory(const replay *state)
@@ -78,7 +78,7 @@ static status measure_loads(replay *state)
     for (int rank = 0; rank < ranks; rank++) {
         if (load[rank] > metrics.work_max_ns) metrics.work_max_ns = load[rank];
     }
-    state->play = (sim_play){.metrics = metrics, .rank_work_ns = load};
+    state->play = (sim_play){.times = {.metrics = metrics, .rank_work_ns = load}};
     return STATUS_OK;
 }
 
@@ -96,7 +96,7 @@ static status note_memory(replay *state, const bal_schedule *schedule)
         bal_memory_peak(schedule, &state->play.stages[replica], peak);
         for (int place = 0; place < plan->rank_count; place++) {
             int64_t *noted = &state->peak_memory[plan->machine_rank[place]];
-            const int64_t bytes = peak[place] + sim_place_sum(plan, place, layers->state_bytes);
+            const int64_t bytes = peak[place] + bal_placed_sum(plan, place, layers->state_bytes);
             if (bytes > *noted) *noted = bytes;
         }
     }
@@ -125,7 +125,7 @@ static status play_pipelines(replay *state)
     memset(state->rank_end_ns, 0,
            (size_t)training->machine.rank_count * sizeof *state->rank_end_ns);
     for (int place = 0; place < plan->rank_count; place++) {
-        state->rank_end_ns[plan->machine_rank[place]] = state->play.rank_end_ns[place];
+        state->rank_end_ns[plan->machine_rank[place]] = state->play.times.rank_end_ns[place];
     }
     return note_memory(state, &order->schedule);
 }
@@ -153,16 +153,16 @@ static void fill_played(const replay *state, bool is_announced, bal_training_ite
 {
     const bal_training *training = state->training;
     const sim_training_plan *plan = &state->plan;
-    record->metrics = state->play.metrics;
+    record->metrics = state->play.times.metrics;
     record->rank_count =
         plan->owner != NULL ? training->machine.rank_count : plan->placed.rank_count;
     record->replica_count = plan->gpus.replica_count;
     record->microbatch_count = plan->batch.played_count;
     record->gpus = plan->gpus.account;
-    record->rank_work_ns = state->play.rank_work_ns;
+    record->rank_work_ns = state->play.times.rank_work_ns;
     if (plan->owner != NULL) return;
-    record->pipeline_ns = state->play.pipeline_ns;
-    record->reduction_ns = state->play.reduction_ns;
+    record->pipeline_ns = state->play.times.pipeline_ns;
+    record->reduction_ns = state->play.times.reduction_ns;
     record->first_layer = plan->first_layer;
     record->machine_rank = plan->machine_rank;
     if (bal_training_is_profiled(training, record->iteration, is_announced)) {
@@ -229,7 +229,7 @@ static status decide(replay *state, bool changed, bal_training_iteration *record
         .next = next,
         .changed = changed,
         .rank_end_ns = has_owners ? NULL : state->rank_end_ns,
-        .makespan_ns = has_owners ? 0 : state->play.makespan_ns,
+        .makespan_ns = has_owners ? 0 : state->play.times.makespan_ns,
     };
     bal_decision *decision = &state->decision;
     TRY(bal_controller_observe(state->controller, &profile, decision, state->err));
@@ -251,7 +251,7 @@ static status put(replay *state, bal_training_iteration *record)
     const bal_record_sink *sink = &state->training->sink;
     if (state->plan.owner == NULL && sink->wants_timeline != NULL &&
         sink->wants_timeline(sink->context, record->iteration)) {
-        const bal_stage_costs *stages = &state->play.stages[state->play.slowest];
+        const bal_stage_costs *stages = &state->play.stages[state->play.times.slowest];
         sim_compiled_order *order = NULL;
         TRY(sim_training_plan_order(&state->plan, &order, state->err));
         arena_reset(state->timeline_memory);
@@ -285,12 +285,12 @@ static status play_iteration(replay *state, int iteration)
     if (state->costs.has_new_bytes) state->is_memory_noted = false;
     TRY(play(state));
     fill_played(state, is_announced, &record);
-    TRY(sim_training_ledger_close(&record, step_ns, state->err));
+    TRY(bal_training_ledger_close(&record, step_ns, state->err));
     const bool announces = training->sources[0].announces_changes;
     TRY(decide(state, announces ? is_announced : is_new, &record));
-    TRY(sim_training_ledger_close(&record, step_ns, state->err));
-    TRY(sim_training_ledger_add(&state->ledger, &record, &state->play, state->costs.replica_count,
-                                state->err));
+    TRY(bal_training_ledger_close(&record, step_ns, state->err));
+    TRY(bal_training_ledger_add(&state->ledger, &record, &state->play.times,
+                                state->costs.replica_count, state->err));
     TRY(put(state, &record));
     return record.action != BAL_ACTION_KEEP ? enact(state, &state->profile) : STATUS_OK;
 }
@@ -342,7 +342,7 @@ static void finish(replay *state)
     bal_training_result *result = &state->ledger.result;
     const bal_machine *machine = &state->training->machine;
     const bal_layer_costs *layers = &state->profile;
-    sim_training_ledger_finish(&state->ledger);
+    bal_training_ledger_finish(&state->ledger);
     result->bottleneck_ns = state->decision.bottleneck_ns;
     result->bottleneck_lower_bound_ns = state->decision.bottleneck_lower_bound_ns;
     if (result->executable) {

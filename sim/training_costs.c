@@ -1,8 +1,8 @@
 #include "sim/training_costs.h"
 
+#include "balance/replica_costs.h"
 #include "balance/schedule.h"
 
-#include <math.h>
 #include <string.h>
 
 static status no_memory(const sim_training_costs *costs, error_message *err)
@@ -280,107 +280,6 @@ status sim_training_costs_fetch(sim_training_costs *costs, int iteration, sim_ba
     return STATUS_OK;
 }
 
-/// Mean of a row, rounded to the nearest; -1 if a time is negative or the sum does not fit int64.
-static int64_t mean_of(const int64_t *restrict row, int count)
-{
-    uint64_t sum = 0;
-    int64_t bits = 0; // all that are set in some time: at least the largest, negative if one is
-    for (int column = 0; column < count; column++) {
-        sum += (uint64_t)row[column];
-        bits |= row[column];
-    }
-    if (bits < 0 || bits >= INT64_MAX / count) return -1;
-    return (int64_t)(sum + (uint64_t)count / 2) / count;
-}
-
-/// Saturates at a quarter of int64, as what is played may not exceed it.
-static int64_t slowed(int64_t ns, double time_factor)
-{
-    if (time_factor == 1.0) return ns;
-    const double scaled = round((double)ns * time_factor);
-    return scaled < (double)(INT64_MAX / 4) ? (int64_t)scaled : INT64_MAX / 4;
-}
-
-typedef enum cost_pass { COST_FORWARD, COST_BACKWARD_INPUT, COST_BACKWARD_WEIGHT } cost_pass;
-
-static const int64_t *times_of(const bal_layer_costs *layers, cost_pass pass)
-{
-    return pass == COST_FORWARD          ? layers->forward_ns
-           : pass == COST_BACKWARD_INPUT ? layers->backward_input_ns
-                                         : layers->backward_weight_ns;
-}
-
-static status not_summable(const sim_training_costs *costs, int layer, error_message *err)
-{
-    return error_set(err, STATUS_INVALID,
-                     "iteration %d: the times of layer %d are negative or do not fit 64 bits",
-                     costs->iteration, layer);
-}
-
-/// One array of times: [layer_count][columns], of one replica its columns, of several one column.
-static status measure_times(const sim_training_costs *costs, cost_pass pass,
-                            const int *rank_of_layer, int columns, arena *memory,
-                            const int64_t **out, error_message *err)
-{
-    const size_t cells = (size_t)costs->layer_count * (size_t)columns;
-    int64_t *measured = arena_array(memory, cells, sizeof *measured);
-    if (measured == NULL) return no_memory(costs, err);
-    for (int layer = 0; layer < costs->layer_count; layer++) {
-        const double factor = costs->rank_time_factor != NULL && rank_of_layer != NULL
-                                  ? costs->rank_time_factor[rank_of_layer[layer]]
-                                  : 1.0;
-        int64_t *row = measured + (int64_t)layer * columns;
-        for (int replica = 0; replica < costs->replica_count; replica++) {
-            const int own = costs->replicas[replica].microbatch_count;
-            const int64_t *own_row =
-                times_of(&costs->replicas[replica], pass) + (int64_t)layer * own;
-            for (int column = 0; column < columns; column++) {
-                const int64_t ns = columns == own ? own_row[column] : mean_of(own_row, own);
-                if (ns < 0) return not_summable(costs, layer, err);
-                const int64_t measured_ns = slowed(ns, factor);
-                if (measured_ns > row[column]) row[column] = measured_ns;
-            }
-        }
-    }
-    *out = measured;
-    return STATUS_OK;
-}
-
-/// What a layer has one number of, times apart.
-enum { VALUE_COUNT = 6 };
-
-static void list_values(bal_layer_costs *layers, const int64_t **values[VALUE_COUNT])
-{
-    values[0] = &layers->parameters;
-    values[1] = &layers->state_bytes;
-    values[2] = &layers->activation_bytes;
-    values[3] = &layers->gradient_bytes;
-    values[4] = &layers->message_bytes;
-    values[5] = &layers->reduction_ns;
-}
-
-/// The largest over the replicas; NULL if no replica knows.
-static status measure_values(const sim_training_costs *costs, int value, arena *memory,
-                             const int64_t **out, error_message *err)
-{
-    int64_t *largest = NULL;
-    for (int replica = 0; replica < costs->replica_count; replica++) {
-        const int64_t **values[VALUE_COUNT];
-        list_values(&costs->replicas[replica], values);
-        const int64_t *own = *values[value];
-        if (own == NULL) continue;
-        if (largest == NULL) {
-            largest = arena_array(memory, (size_t)costs->layer_count, sizeof *largest);
-            if (largest == NULL) return no_memory(costs, err);
-        }
-        for (int layer = 0; layer < costs->layer_count; layer++) {
-            if (own[layer] > largest[layer]) largest[layer] = own[layer];
-        }
-    }
-    *out = largest;
-    return STATUS_OK;
-}
-
 /// Whether replicas have other loads or other microbatches.
 static bool has_unlike_replicas(const sim_training_costs *costs)
 {
@@ -396,25 +295,19 @@ bool sim_training_costs_borrow(const sim_training_costs *costs)
 status sim_training_costs_measure(sim_training_costs *costs, const int *rank_of_layer,
                                   bal_layer_costs *measured, error_message *err)
 {
-    bal_layer_costs made = costs->replicas[0];
     if (sim_training_costs_borrow(costs)) {
-        *measured = made;
+        *measured = costs->replicas[0];
         return STATUS_OK;
     }
-    if (has_unlike_replicas(costs)) made.microbatch_count = 1;
-    const int columns = made.microbatch_count;
+    const bal_replica_costs all = {
+        .iteration = costs->iteration,
+        .replicas = costs->replicas,
+        .replica_count = costs->replica_count,
+        .column_count = has_unlike_replicas(costs) ? 1 : costs->replicas[0].microbatch_count,
+        .rank_time_factor = costs->rank_time_factor,
+        .rank_of_layer = rank_of_layer,
+    };
     arena *memory = costs->measured_memory[costs->measured_count++ % 2];
     arena_reset(memory);
-    TRY(measure_times(costs, COST_FORWARD, rank_of_layer, columns, memory, &made.forward_ns, err));
-    TRY(measure_times(costs, COST_BACKWARD_INPUT, rank_of_layer, columns, memory,
-                      &made.backward_input_ns, err));
-    TRY(measure_times(costs, COST_BACKWARD_WEIGHT, rank_of_layer, columns, memory,
-                      &made.backward_weight_ns, err));
-    const int64_t **values[VALUE_COUNT];
-    list_values(&made, values);
-    for (int value = 0; value < VALUE_COUNT; value++) {
-        TRY(measure_values(costs, value, memory, values[value], err));
-    }
-    *measured = made;
-    return STATUS_OK;
+    return bal_replica_costs_merge(&all, memory, measured, err);
 }

@@ -1,6 +1,6 @@
 #include "sim/training_plan.h"
 
-#include "balance/layer_times.h"
+#include "balance/training_order.h"
 #include "sim/training_play.h"
 
 #include <string.h>
@@ -44,76 +44,25 @@ void sim_training_plan_free(sim_training_plan *plan)
     plan->trial_memory = NULL;
 }
 
-int64_t sim_place_sum(const bal_placed_partition *plan, int place, const int64_t *values)
-{
-    int64_t sum = 0;
-    for (int chunk = 0; values != NULL && chunk < plan->chunk_count; chunk++) {
-        const int stage =
-            bal_stage_of(plan->placement, plan->rank_count, plan->chunk_count, place, chunk);
-        for (int layer = plan->first_layer[stage]; layer < plan->first_layer[stage + 1]; layer++) {
-            sum += values[layer];
-        }
-    }
-    return sum;
-}
-
-static bal_schedule_request request_of(const sim_training_plan *plan,
-                                       const bal_placed_partition *placed, int microbatch_count)
-{
-    return (bal_schedule_request){
-        .name = plan->training->schedule,
-        .rank_count = placed->rank_count,
-        .microbatch_count = microbatch_count,
-        .chunk_count = placed->chunk_count,
-    };
-}
-
-/// What a searched schedule may fill with activations: a rank's memory less its state.
-static status activation_limits(const sim_training_plan *plan, const bal_placed_partition *placed,
-                                const bal_layer_costs *layers, arena *memory,
-                                const int64_t **limits, error_message *err)
-{
-    const bal_machine *machine = &plan->training->machine;
-    *limits = NULL;
-    if (machine->rank_memory_bytes == 0) return STATUS_OK;
-    int64_t *room = arena_array(memory, (size_t)placed->rank_count, sizeof *room);
-    if (room == NULL) return no_memory(plan, err);
-    for (int place = 0; place < placed->rank_count; place++) {
-        room[place] =
-            machine->rank_memory_bytes - sim_place_sum(placed, place, layers->state_bytes);
-        if (room[place] < 0) room[place] = 0;
-    }
-    *limits = room;
-    return STATUS_OK;
-}
-
-/// Costs of one column for those of another number of microbatches than are to be played.
-static status mean_columns(const bal_layer_costs *layers, arena *memory, bal_layer_costs *mean,
-                           error_message *err)
-{
-    bal_layer_times times;
-    TRY(bal_layer_times_init(&times, layers->layer_count, memory, err));
-    TRY(bal_layer_times_fill(&times, layers, err));
-    *mean = bal_layer_times_costs(&times, layers);
-    return STATUS_OK;
-}
-
 /// Searches the order of a partition from what its stages cost.
 static status search_order(const sim_training_plan *plan, const bal_placed_partition *placed,
                            int microbatch_count, const bal_layer_costs *layers, arena *memory,
                            sim_compiled_order *order, error_message *err)
 {
-    bal_stage_costs stages;
-    bal_layer_costs like = *layers;
-    bal_schedule_request request = request_of(plan, placed, microbatch_count);
-    if (layers->microbatch_count != 1 && layers->microbatch_count != microbatch_count) {
-        TRY(mean_columns(layers, memory, &like, err));
-    }
-    TRY(bal_stage_costs_from_layers(&like, placed, &plan->training->machine, NULL, memory, &stages,
-                                    err));
-    TRY(activation_limits(plan, placed, &like, memory, &request.memory_limit, err));
-    request.costs = &stages;
+    bal_schedule_request request;
+    TRY(bal_training_order_request(plan->training, placed, layers, microbatch_count, memory,
+                                   &request, err));
     return sim_compiled_order_build(&request, memory, order, err);
+}
+
+/// Looks the order of a partition up that costs do not change.
+static status find_order(sim_training_plan *plan, const bal_placed_partition *placed,
+                         int microbatch_count, sim_compiled_order **order, error_message *err)
+{
+    bal_schedule_request request;
+    TRY(bal_training_order_request(plan->training, placed, NULL, microbatch_count,
+                                   plan->trial_memory, &request, err));
+    return sim_order_book_find(&plan->orders, &request, order, err);
 }
 
 static void take_owners(sim_training_plan *plan, const int *owner)
@@ -182,8 +131,7 @@ status sim_training_plan_order(sim_training_plan *plan, sim_compiled_order **ord
         *order = &plan->searched;
         return STATUS_OK;
     }
-    const bal_schedule_request request = request_of(plan, &plan->placed, plan->batch.played_count);
-    return sim_order_book_find(&plan->orders, &request, order, err);
+    return find_order(plan, &plan->placed, plan->batch.played_count, order, err);
 }
 
 /// The order that a partition would have.
@@ -191,10 +139,7 @@ static status trial_order(sim_training_plan *plan, const bal_placed_partition *p
                           int microbatch_count, const bal_layer_costs *layers,
                           sim_compiled_order **order, error_message *err)
 {
-    if (!plan->family->is_searched) {
-        const bal_schedule_request request = request_of(plan, placed, microbatch_count);
-        return sim_order_book_find(&plan->orders, &request, order, err);
-    }
+    if (!plan->family->is_searched) return find_order(plan, placed, microbatch_count, order, err);
     sim_compiled_order *searched = arena_array(plan->trial_memory, 1, sizeof *searched);
     if (searched == NULL) return no_memory(plan, err);
     *order = searched;
@@ -221,7 +166,7 @@ static status predict_of(void *context, const bal_layer_costs *layers,
         .reduction_overlap = training->reduction_overlap,
     };
     TRY(sim_play_replicas(&request, plan->trial_memory, &play, err));
-    *iteration_ns = play.pipeline_ns + play.reduction_ns;
+    *iteration_ns = play.times.pipeline_ns + play.times.reduction_ns;
     return STATUS_OK;
 }
 

@@ -62,8 +62,3 @@ status sim_training_plan_order(sim_training_plan *plan, sim_compiled_order **ord
 ///
 /// @param plan must stay where it is
 bal_evaluator sim_training_plan_evaluator(sim_training_plan *plan);
-
-/// Sum over the layers that a place holds; 0 where values is NULL.
-///
-/// @param values [layer_count] or NULL, of a sum that fits int64
-int64_t sim_place_sum(const bal_placed_partition *plan, int place, const int64_t *values);

@@ -1,9 +1,9 @@
 /// One iteration of all replicas: every pipeline is played, and their gradients are reduced.
 #pragma once
 
+#include "balance/iteration_times.h"
 #include "balance/layer_costs.h"
 #include "balance/machine.h"
-#include "balance/metrics.h"
 #include "balance/placed_partition.h"
 #include "balance/training.h"
 #include "base/arena.h"
@@ -23,22 +23,13 @@ typedef struct sim_play_request {
     const double *rank_time_factor; // [machine->rank_count] or NULL: as in bal_stage_costs
     bool post_validation;
     bal_reduction_overlap reduction_overlap;
-    int reduction_from; // replicas that the costs' reductions are among, and
-    int reduction_to;   // those that there are: bal_repack_reduction_ns; both 0: as they are
+    int reduction_from; // as in bal_reduction_merge
+    int reduction_to;
 } sim_play_request;
 
 /// What came of it. Arrays live until the next play in the same memory.
 typedef struct sim_play {
-    bal_metrics metrics;           // of the slowest replica
-    int slowest;                   // index of it, the first of several
-    int64_t pipeline_ns;           // the longest makespan; with post-validation the longest time of
-                                   // a place from its first begin in any replica to its last end
-    int64_t reduction_ns;          // of the gradients, beyond the pipeline
-    int64_t makespan_ns;           // the longest
-    int64_t busy_ns;               // op times of all ranks of all replicas
-    int64_t *rank_work_ns;         // [plan->rank_count] op times of each place in the slowest
-    int64_t *rank_begin_ns;        // [plan->rank_count] first begin in any replica
-    int64_t *rank_end_ns;          // [plan->rank_count] last end in any replica
+    bal_iteration_times times;
     const bal_stage_costs *stages; // [replica_count]
 } sim_play;
 

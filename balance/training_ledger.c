@@ -1,4 +1,4 @@
-#include "sim/training_ledger.h"
+#include "balance/training_ledger.h"
 
 #include <stdbool.h>
 
@@ -16,7 +16,7 @@ static bool add_to(int64_t *sum, int64_t value)
     return true;
 }
 
-status sim_training_ledger_close(bal_training_iteration *iteration, int64_t optimizer_step_ns,
+status bal_training_ledger_close(bal_training_iteration *iteration, int64_t optimizer_step_ns,
                                  error_message *err)
 {
     const int64_t parts[] = {iteration->pipeline_ns, iteration->reduction_ns,
@@ -37,7 +37,7 @@ static bool add_product(int64_t *sum, int64_t count, int64_t ns)
     return (count == 0 || ns <= INT64_MAX / count) && add_to(sum, count * ns);
 }
 
-static status add_gpus(sim_training_ledger *ledger, const bal_training_iteration *iteration,
+static status add_gpus(bal_training_ledger *ledger, const bal_training_iteration *iteration,
                        error_message *err)
 {
     bal_training_result *result = &ledger->result;
@@ -54,22 +54,23 @@ static status add_gpus(sim_training_ledger *ledger, const bal_training_iteration
     return STATUS_OK;
 }
 
-status sim_training_ledger_add(sim_training_ledger *ledger, const bal_training_iteration *iteration,
-                               const sim_play *play, int played_count, error_message *err)
+status bal_training_ledger_add(bal_training_ledger *ledger, const bal_training_iteration *iteration,
+                               const bal_iteration_times *times, int played_count,
+                               error_message *err)
 {
     bal_training_result *result = &ledger->result;
     const int64_t replicas = iteration->replica_count;
     const int64_t ranks = iteration->rank_count * replicas;
     // Replicas beyond those that were played are as busy as these on average.
-    if (play->busy_ns / played_count > INT64_MAX / 2 / replicas) {
+    if (times->busy_ns / played_count > INT64_MAX / 2 / replicas) {
         return too_large(iteration->iteration, "ns of all replicas", err);
     }
-    const int64_t busy_ns = play->busy_ns / played_count * replicas +
-                            play->busy_ns % played_count * replicas / played_count;
+    const int64_t busy_ns = times->busy_ns / played_count * replicas +
+                            times->busy_ns % played_count * replicas / played_count;
     // The sums that total_ns bounds need no look of their own.
     if (!add_to(&result->total_ns, iteration->iteration_ns) ||
-        play->makespan_ns > INT64_MAX / ranks ||
-        !add_to(&ledger->rank_time_ns, play->makespan_ns * ranks) ||
+        times->makespan_ns > INT64_MAX / ranks ||
+        !add_to(&ledger->rank_time_ns, times->makespan_ns * ranks) ||
         !add_to(&ledger->busy_ns, busy_ns) ||
         !add_to(&result->moved_bytes, iteration->moved_bytes)) {
         return too_large(iteration->iteration, "sums over the run", err);
@@ -92,7 +93,7 @@ status sim_training_ledger_add(sim_training_ledger *ledger, const bal_training_i
     return STATUS_OK;
 }
 
-void sim_training_ledger_finish(sim_training_ledger *ledger)
+void bal_training_ledger_finish(bal_training_ledger *ledger)
 {
     bal_training_result *result = &ledger->result;
     if (ledger->busy_ns > 0) { // as of one iteration: 0 where nothing was computed
