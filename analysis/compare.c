@@ -48,37 +48,10 @@ static status put_iteration(void *context, const bal_training_iteration *iterati
     return listener->sink.put(listener->sink.context, iteration, err);
 }
 
-static bal_training training_of(const ana_setup *setup, const ana_balancing *balancing,
-                                player *playing)
+static bal_record_sink iteration_sink(player *playing)
 {
-    const ana_study *study = setup->study;
-    return (bal_training){
-        .sources = setup->sources,
-        .source_count = setup->source_count,
-        .machine = setup->machine,
-        .iteration_count = setup->iteration_count,
-        .microbatch_count = setup->microbatch_count,
-        .chunk_count = study->chunk_count,
-        .schedule = study->schedule,
-        .post_validation = study->post_validation,
-        .data_parallel = study->parallel.data,
-        .gpus_per_rank = study->parallel.tensor * study->parallel.context,
-        .reduction_overlap = study->reduction_overlap,
-        .optimizer_step_ns = study->optimizer_step_ns,
-        .decision_ns = study->decision_ns,
-        .profile_ns = study->profile_ns,
-        .change_ratio = study->change_ratio,
-        .balancer = balancing->balancer,
-        .weight = balancing->weight,
-        .policy = balancing->policy,
-        .information = balancing->information,
-        .estimates_speed = balancing->estimates_speed,
-        .migration = balancing->migration,
-        .repack = balancing->repack.options,
-        .slow_ranks = study->slow_ranks,
-        .slow_rank_count = study->slow_rank_count,
-        .sink = {.context = playing, .wants_timeline = wants_timeline, .put = put_iteration},
-    };
+    return (bal_record_sink){
+        .context = playing, .wants_timeline = wants_timeline, .put = put_iteration};
 }
 
 /// What is written must be readable again: JSON ends at 2^53, which as a time are 104 days.
@@ -108,7 +81,8 @@ static status play_row(const ana_setup *setup, const ana_listener *listener, are
 {
     ana_course_init(&row->course, memory);
     player playing = {.listener = listener, .course = &row->course};
-    const bal_training training = training_of(setup, row->balancing, &playing);
+    const bal_training training =
+        ana_setup_training(setup, row->balancing, iteration_sink(&playing));
     if (listener->begin_row != NULL) {
         TRY(listener->begin_row(listener->sink.context, row->balancing, err));
     }
@@ -139,7 +113,7 @@ static status play_beside(const ana_setup *setup, const bal_cost_source *source,
                           arena *memory, int64_t *total_ns, error_message *err)
 {
     player playing = {.listener = listener};
-    bal_training training = training_of(setup, balancing, &playing);
+    bal_training training = ana_setup_training(setup, balancing, iteration_sink(&playing));
     bal_training_result result;
     error_message inner = {0};
     if (source != NULL) {

@@ -170,3 +170,36 @@ void ana_setup_close(ana_setup *setup)
     setup->reader = NULL;
     setup->store = NULL;
 }
+
+bal_training ana_setup_training(const ana_setup *setup, const ana_balancing *balancing,
+                                bal_record_sink sink)
+{
+    const ana_study *study = setup->study;
+    return (bal_training){
+        .sources = setup->sources,
+        .source_count = setup->source_count,
+        .machine = setup->machine,
+        .iteration_count = setup->iteration_count,
+        .microbatch_count = setup->microbatch_count,
+        .chunk_count = study->chunk_count,
+        .schedule = study->schedule,
+        .post_validation = study->post_validation,
+        .data_parallel = study->parallel.data,
+        .gpus_per_rank = study->parallel.tensor * study->parallel.context,
+        .reduction_overlap = study->reduction_overlap,
+        .optimizer_step_ns = study->optimizer_step_ns,
+        .decision_ns = study->decision_ns,
+        .profile_ns = study->profile_ns,
+        .change_ratio = study->change_ratio,
+        .balancer = balancing->balancer,
+        .weight = balancing->weight,
+        .policy = balancing->policy,
+        .information = balancing->information,
+        .estimates_speed = balancing->estimates_speed,
+        .migration = balancing->migration,
+        .repack = balancing->repack.options,
+        .slow_ranks = study->slow_ranks,
+        .slow_rank_count = study->slow_rank_count,
+        .sink = sink,
+    };
+}

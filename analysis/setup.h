@@ -6,6 +6,7 @@
 #include "analysis/study.h"
 #include "balance/machine.h"
 #include "balance/ports.h"
+#include "balance/training.h"
 #include "base/arena.h"
 #include "base/status.h"
 #include "models/dynamism.h"
@@ -66,3 +67,7 @@ typedef struct ana_setup {
 status ana_setup_open(ana_study *study, arena *memory, ana_setup *setup, error_message *err);
 
 void ana_setup_close(ana_setup *setup);
+
+/// The run that a row of the study describes, as both players take it. Borrows from setup.
+bal_training ana_setup_training(const ana_setup *setup, const ana_balancing *balancing,
+                                bal_record_sink sink);

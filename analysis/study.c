@@ -132,7 +132,7 @@ static status read_study(const ana_reading *reading, json_value root)
 {
     static const char *const keys[] = {"schema",  "name",     "trace",     "model",    "hardware",
                                        "cluster", "training", "pipeline",  "dynamism", "balancing",
-                                       "repack",  "vary",     "foresight", "sources"};
+                                       "repack",  "vary",     "foresight", "sources",  "execution"};
     TRY(json_check_keys(root, keys, ANA_COUNT_OF(keys), reading->err));
     const json_value schema = json_member(root, "schema");
     const char *text = NULL;
@@ -150,6 +150,7 @@ static status read_study(const ana_reading *reading, json_value root)
     TRY(ana_read_pipeline(reading, json_member(root, "pipeline")));
     TRY(ana_read_slow_ranks(reading, json_member(root, "cluster")));
     TRY(read_dynamism(reading, json_member(root, "dynamism")));
+    reading->study->execution = json_member(root, "execution");
     TRY(ana_read_bool(reading, root, "", "foresight", &reading->study->foresight));
     TRY(ana_read_repack(reading, json_member(root, "repack"), "repack", &reading->study->repack));
     return ana_read_balancings(reading, root);
