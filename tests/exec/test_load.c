@@ -1,0 +1,120 @@
+/// load: a module is found beside the program, in the folder above and as installed; what is
+/// missing, foreign, broken or of another build is refused with its name. The modules are
+/// stand-ins, which CMake puts into folders of their own: MODULES/good/, MODULES/stale/ and so on.
+#include "exec/load.h"
+#include "tests/assert_close.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void a_module_beside_the_program_is_opened_and_stays_the_same(void **state)
+{
+    (void)state;
+    const exec_module *module = NULL;
+    const exec_module *again = NULL;
+
+    assert_int_equal(exec_module_load_beside(MODULES "/good/program", "mpi", &module, NULL),
+                     STATUS_OK);
+    assert_int_equal(exec_module_load_beside(MODULES "/good/program", "mpi", &again, NULL),
+                     STATUS_OK);
+
+    assert_string_equal(module->name, "mpi");
+    assert_ptr_equal(module, again);
+}
+
+static void a_module_is_found_one_folder_up_and_where_it_is_installed(void **state)
+{
+    (void)state;
+    const exec_module *module = NULL;
+    mkdir(MODULES "/good/tests", 0777);
+    mkdir(MODULES "/installed/bin", 0777);
+
+    assert_int_equal(exec_module_load_beside(MODULES "/good/tests/program", "mpi", &module, NULL),
+                     STATUS_OK);
+    assert_int_equal(
+        exec_module_load_beside(MODULES "/installed/bin/program", "blas", &module, NULL),
+        STATUS_OK);
+
+    assert_string_equal(module->name, "blas");
+}
+
+static void assert_refused(const char *program, const char *name, const char *message)
+{
+    const exec_module *module = NULL;
+    error_message err = {0};
+
+    assert_int_equal(exec_module_load_beside(program, name, &module, &err), STATUS_UNSUPPORTED);
+
+    if (strstr(err.message, message) == NULL) fail_msg("'%s' is not in '%s'", message, err.message);
+    assert_null(module);
+}
+
+static void a_missing_module_is_named_with_what_it_brings(void **state)
+{
+    (void)state;
+    assert_refused("/nowhere/bin/dynmo", "mpi",
+                   "this build has no MPI: dynmo_mpi.so is not beside the program in "
+                   "'/nowhere/bin'");
+    assert_refused("/nowhere/bin/dynmo", "nccl", "this build has no NCCL: dynmo_nccl.so");
+}
+
+static void a_module_of_another_interface_is_refused(void **state)
+{
+    (void)state;
+    char message[100];
+    snprintf(message, sizeof message,
+             "dynmo_cuda.so' has interface 0, this program needs %d: build both together",
+             EXEC_MODULE_INTERFACE);
+
+    assert_refused(MODULES "/stale/program", "cuda", message);
+}
+
+static void a_module_under_another_name_is_refused(void **state)
+{
+    (void)state;
+    assert_refused(MODULES "/renamed/program", "cuda", "dynmo_cuda.so' is the module for BLAS");
+}
+
+static void a_library_that_is_no_module_is_refused(void **state)
+{
+    (void)state;
+    assert_refused(MODULES "/foreign/program", "blas", "dynmo_blas.so' is no module of dynmo");
+}
+
+static void a_file_that_is_no_library_is_refused_with_the_loaders_words(void **state)
+{
+    (void)state;
+    char folder[] = P_tmpdir "/dynmo-test-XXXXXX";
+    char path[64];
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/dynmo_mpi.so", folder);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs("text", file);
+    fclose(file);
+    char program[64];
+    snprintf(program, sizeof program, "%s/program", folder);
+
+    assert_refused(program, "mpi", "the module for MPI cannot be loaded: ");
+    assert_refused(program, "mpi", path + strlen(folder));
+
+    unlink(path);
+    rmdir(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_module_beside_the_program_is_opened_and_stays_the_same),
+        cmocka_unit_test(a_module_is_found_one_folder_up_and_where_it_is_installed),
+        cmocka_unit_test(a_missing_module_is_named_with_what_it_brings),
+        cmocka_unit_test(a_module_of_another_interface_is_refused),
+        cmocka_unit_test(a_module_under_another_name_is_refused),
+        cmocka_unit_test(a_library_that_is_no_module_is_refused),
+        cmocka_unit_test(a_file_that_is_no_library_is_refused_with_the_loaders_words),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
