@@ -1,0 +1,165 @@
+/// What a training run says of itself: checks, speeds of ranks, profiled iterations, GPUs, and the
+/// order under a plan.
+#include "balance/training.h"
+#include "balance/training_order.h"
+#include "tests/assert_close.h"
+
+#include <string.h>
+
+static const bal_cost_source source = {
+    .layer_count = 4, .iteration_count = 1, .announces_changes = true};
+
+static bal_training two_ranks(void)
+{
+    return (bal_training){
+        .sources = &source,
+        .source_count = 1,
+        .data_parallel = 1,
+        .machine = {.rank_count = 2, .ranks_per_node = 2},
+        .iteration_count = 10,
+        .microbatch_count = 4,
+        .schedule = "1f1b",
+        .balancer = bal_balancer_find("partition"),
+        .policy = {.kind = BAL_POLICY_ON_CHANGE},
+    };
+}
+
+static void assert_refused(const bal_training *training, const char *message)
+{
+    error_message err = {0};
+    assert_int_equal(bal_training_check(training, &err), STATUS_INVALID);
+    assert_string_equal(err.message, message);
+}
+
+static void wrong_runs_are_refused(void **state)
+{
+    (void)state;
+    const bal_slow_rank outside = {.rank = 2, .time_factor = 2, .end_iteration = 1};
+    const bal_slow_rank stopped = {.rank = 1, .time_factor = 0, .end_iteration = 1};
+    bal_training run = two_ranks();
+    error_message err = {0};
+    assert_int_equal(bal_training_check(&run, &err), STATUS_OK);
+
+    run.iteration_count = 0;
+    assert_refused(&run, "iteration_count 0 is below 1");
+    run = two_ranks();
+    run.source_count = 2;
+    assert_refused(&run, "source_count 2 is outside [1, data_parallel 1]");
+    run = two_ranks();
+    run.data_parallel = 0;
+    assert_refused(&run, "data_parallel 0 is below 1");
+    run = two_ranks();
+    run.machine.rank_count = 0;
+    assert_refused(&run, "0 stages are outside [1, 4096]");
+    run = two_ranks();
+    run.schedule = "2f2b";
+    assert_refused(&run, "unknown schedule '2f2b'");
+    run = two_ranks();
+    run.slow_ranks = &outside;
+    run.slow_rank_count = 1;
+    assert_refused(&run, "slow rank 2 is outside [0, 1]");
+    run.slow_ranks = &stopped;
+    assert_refused(&run, "time_factor 0 of slow rank 1 is outside (0, 1000000]");
+}
+
+static void factors_of_a_rank_multiply_while_they_hold(void **state)
+{
+    (void)state;
+    const bal_slow_rank slow[] = {
+        {.rank = 1, .time_factor = 2, .first_iteration = 3, .end_iteration = 6},
+        {.rank = 1, .time_factor = 1.5, .first_iteration = 5, .end_iteration = 10},
+    };
+    bal_training run = two_ranks();
+    run.slow_ranks = slow;
+    run.slow_rank_count = 2;
+    double factor[2] = {-1, -1};
+
+    assert_false(bal_training_speeds(&run, 2, factor));
+    assert_close(factor[0], 1, 0);
+    assert_close(factor[1], 1, 0);
+    assert_true(bal_training_speeds(&run, 5, factor));
+    assert_close(factor[0], 1, 0);
+    assert_close(factor[1], 3, 0);
+    assert_true(bal_training_speeds(&run, 6, factor));
+    assert_close(factor[1], 1.5, 0);
+}
+
+static void an_iteration_is_profiled_where_a_decision_may_look(void **state)
+{
+    (void)state;
+    bal_training run = two_ranks();
+
+    assert_false(bal_training_is_profiled(&run, 1, false));
+    assert_true(bal_training_is_profiled(&run, 1, true));
+    run.information = BAL_INFORMATION_FORECAST;
+    assert_true(bal_training_is_profiled(&run, 1, false));
+    run.policy.kind = BAL_POLICY_NEVER;
+    assert_false(bal_training_is_profiled(&run, 1, true));
+}
+
+static void gpus_are_counted_as_one_per_rank_unless_told(void **state)
+{
+    (void)state;
+    bal_training run = two_ranks();
+
+    assert_int_equal(bal_training_gpu_layout(&run).gpus_per_rank, 1);
+    assert_int_equal(bal_training_gpu_layout(&run).gpus_per_node, 2);
+    run.gpus_per_rank = 4;
+    run.data_parallel = 3;
+    assert_int_equal(bal_training_gpu_layout(&run).gpus_per_node, 8);
+    assert_int_equal(bal_training_gpu_layout(&run).replica_count, 3);
+}
+
+static void only_searched_orders_look_at_costs_and_memory(void **state)
+{
+    (void)state;
+    const int64_t ns[] = {10, 10, 10, 10};
+    const int64_t state_bytes[] = {100, 100, 100, 300};
+    const int64_t activation_bytes[] = {1, 1, 1, 1};
+    const bal_layer_costs layers = {.layer_count = 4,
+                                    .microbatch_count = 1,
+                                    .has_split = true,
+                                    .forward_ns = ns,
+                                    .backward_input_ns = ns,
+                                    .backward_weight_ns = ns,
+                                    .state_bytes = state_bytes,
+                                    .activation_bytes = activation_bytes};
+    const int first_layer[] = {0, 2, 4};
+    const bal_placed_partition placed = {
+        .first_layer = first_layer, .rank_count = 2, .chunk_count = 1};
+    arena *memory = arena_create(1 << 14);
+    bal_training run = two_ranks();
+    bal_schedule_request request;
+    bal_schedule schedule;
+    error_message err = {0};
+
+    assert_int_equal(bal_training_order(&run, &placed, NULL, 4, memory, &schedule, &err),
+                     STATUS_OK);
+    assert_int_equal(schedule.first_op[2], 2 * 2 * 4);
+    run.schedule = "zb-auto";
+    run.machine.rank_memory_bytes = 350;
+    assert_int_equal(bal_training_order_request(&run, &placed, &layers, 4, memory, &request, &err),
+                     STATUS_OK);
+    assert_int_equal(request.costs->forward_ns[1], 20);
+    assert_int_equal(request.memory_limit[0], 150);
+    assert_int_equal(request.memory_limit[1], 0); // its state alone is more than it has
+    assert_int_equal(bal_training_order(&run, &placed, &layers, 4, memory, &schedule, &err),
+                     STATUS_INFEASIBLE);
+    run.machine.rank_memory_bytes = 420;
+    assert_int_equal(bal_training_order(&run, &placed, &layers, 4, memory, &schedule, &err),
+                     STATUS_OK);
+    assert_int_equal(schedule.first_op[2], 3 * 2 * 4);
+    arena_destroy(memory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(wrong_runs_are_refused),
+        cmocka_unit_test(factors_of_a_rank_multiply_while_they_hold),
+        cmocka_unit_test(an_iteration_is_profiled_where_a_decision_may_look),
+        cmocka_unit_test(gpus_are_counted_as_one_per_rank_unless_told),
+        cmocka_unit_test(only_searched_orders_look_at_costs_and_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
