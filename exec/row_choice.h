@@ -1,0 +1,82 @@
+/// Which rows of a microbatch a block computes, decided on the host: those that a router picks
+/// (mixture of depths), or those that have not left yet (early exit).
+///
+/// A microbatch is sequence_count sequences of sequence_length rows each, one behind the other.
+/// Chosen rows are named by ascending number, so the causal order of a sequence is that of its
+/// chosen rows.
+#pragma once
+
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/// Rows chosen of each sequence.
+typedef struct exec_row_choice {
+    int sequence_count;
+    int sequence_length;
+    int *row;       // [sequence_count * sequence_length] the first first_row[sequence_count] are
+                    // chosen, ascending
+    int *first_row; // [sequence_count + 1] sequence s has row[first_row[s]] to
+                    // row[first_row[s + 1] - 1], maybe none
+} exec_row_choice;
+
+/// Mixture of depths.
+typedef struct exec_mod_options {
+    double capacity_ratio; // of the rows of a sequence, in (0, 1]
+    int every;             // 1: every block routes; 2: every second one, beginning with the second
+} exec_mod_options;
+
+/// 12.5 % in every second block, which Raposo et al. (arXiv 2404.02258) found best.
+exec_mod_options exec_mod_options_default(void);
+
+/// STATUS_INVALID naming parameter, value and limits.
+status exec_mod_options_check(const exec_mod_options *options, error_message *err);
+
+/// Whether block (from 0) routes; the others compute all rows.
+bool exec_mod_routes(const exec_mod_options *options, int block);
+
+/// Rows of a sequence that a routing block computes: capacity_ratio of them, to the nearest, at
+/// least one.
+int exec_mod_row_count(const exec_mod_options *options, int sequence_length);
+
+/// Chooses the chosen_count rows of largest score of every sequence; ties to the earlier row.
+/// O(rows), no allocation.
+///
+/// @param score [sequence_count * sequence_length]
+void exec_choose_top_rows(exec_row_choice *choice, const float *score, int chosen_count);
+
+/// What a chosen row's change is multiplied by: the logistic function of its score, so that the
+/// router learns whom to choose.
+float exec_gate(float score);
+
+/// Gradient of the score from that of the gate.
+float exec_gate_gradient(float gate, float gate_gradient);
+
+/// Early exit.
+typedef struct exec_early_exit_options {
+    double threshold;      // of the cosine, in (-1, 1], once it has settled
+    int settle_iterations; // it comes down from 1 by exp(-iteration / settle_iterations); 0: at
+                           // once
+    int first_exit;        // block (from 0) behind which the first tokens may leave
+} exec_early_exit_options;
+
+/// Threshold 0.98 within about 100 iterations, from the first block on.
+exec_early_exit_options exec_early_exit_options_default(void);
+
+/// STATUS_INVALID naming parameter, value and limits.
+status exec_early_exit_options_check(const exec_early_exit_options *options, error_message *err);
+
+/// The cosine above which a token leaves in this iteration.
+double exec_exit_threshold(const exec_early_exit_options *options, int iteration);
+
+/// Whether a token leaves: its hidden state before and after the block point the same way, cosine >
+/// threshold. A state of length 0 stays.
+///
+/// @param product of the two states; before, after: each state with itself
+bool exec_is_saturated(float product, float before, float after, double threshold);
+
+/// Chooses the rows that are alive.
+///
+/// @param is_live [sequence_count * sequence_length]
+void exec_choose_live_rows(exec_row_choice *choice, const uint8_t *is_live);

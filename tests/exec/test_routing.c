@@ -1,0 +1,276 @@
+// Routing to experts: a case worked out by hand, an oracle for the choice and the order, gradients
+// against finite differences of the loss written down plainly.
+#include "exec/routing.h"
+
+#include "base/rng.h"
+#include "tests/assert_close.h"
+
+#include <stdbool.h>
+
+enum { ROWS = 24, EXPERTS = 6, TOP_K = 2 };
+
+static exec_routing carve(arena *memory, int experts, int rows, int entries)
+{
+    exec_routing routing;
+    error_message err = {0};
+    assert_int_equal(exec_routing_carve(memory, experts, rows, entries, &routing, &err), STATUS_OK);
+    return routing;
+}
+
+static void fill(float *values, size_t count, uint64_t seed)
+{
+    rng random = rng_init(seed, 0);
+    for (size_t at = 0; at < count; at++) {
+        values[at] = (float)(4 * rng_unit(&random) - 2);
+    }
+}
+
+static void three_tokens_and_three_experts_by_hand(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 12);
+    exec_routing routing = carve(memory, 3, 3, 6);
+    const float logits[] = {1, 2, 2, 0, 5, 0, 3, 0, 1};
+
+    exec_route(&routing, logits, 3, 2);
+
+    const int expert[] = {1, 2, 0, 1, 0, 2}; // the tie of token 1 goes to expert 0
+    const int place[] = {2, 4, 0, 3, 1, 5};
+    const int row[] = {1, 2, 0, 1, 0, 2};
+    assert_int_equal(routing.entry_count, 6);
+    for (int entry = 0; entry < 6; entry++) {
+        assert_int_equal(routing.expert[entry], expert[entry]);
+        assert_int_equal(routing.place[entry], place[entry]);
+        assert_int_equal(routing.row[entry], row[entry]);
+        assert_true(routing.place_weight[routing.place[entry]] == routing.weight[entry]);
+    }
+    assert_int_equal(exec_routing_count(&routing, 0), 2);
+    assert_close(routing.weight[0], 0.5, 1e-6);
+    assert_close(routing.weight[3], 1 / (1 + exp(-5.0)), 1e-6);
+    assert_close(routing.weight[4], 1 / (1 + exp(-2.0)), 1e-6);
+    assert_close(routing.probability[3], 1 / (2 + exp(5.0)), 1e-6);
+    arena_destroy(memory);
+}
+
+static bool is_among_largest(const float *logits, int expert, int top_k)
+{
+    int ahead = 0;
+    for (int other = 0; other < EXPERTS; other++) {
+        if (logits[other] > logits[expert]) ahead++;
+        if (logits[other] == logits[expert] && other < expert) ahead++;
+    }
+    return ahead < top_k;
+}
+
+static void experts_are_those_of_largest_logit_and_weights_sum_to_one(void **state)
+{
+    (void)state;
+    for (int top_k = 1; top_k <= EXPERTS; top_k++) {
+        arena *memory = arena_create(1 << 12);
+        exec_routing routing = carve(memory, EXPERTS, ROWS, ROWS * top_k);
+        float logits[ROWS * EXPERTS];
+        fill(logits, ROWS * EXPERTS, (uint64_t)top_k);
+        logits[1] = logits[4]; // a tie
+
+        exec_route(&routing, logits, ROWS, top_k);
+
+        for (int row = 0; row < ROWS; row++) {
+            double sum = 0;
+            for (int entry = routing.first_entry[row]; entry < routing.first_entry[row + 1];
+                 entry++) {
+                assert_true(is_among_largest(logits + row * EXPERTS, routing.expert[entry], top_k));
+                sum += routing.weight[entry];
+            }
+            assert_close(sum, 1, 1e-6);
+        }
+        arena_destroy(memory);
+    }
+}
+
+static void places_are_sorted_by_expert_then_token(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 12);
+    exec_routing routing = carve(memory, EXPERTS, ROWS, ROWS * TOP_K);
+    float logits[ROWS * EXPERTS];
+    fill(logits, ROWS * EXPERTS, 7);
+
+    exec_route(&routing, logits, ROWS, TOP_K);
+
+    bool is_taken[ROWS * TOP_K] = {false};
+    assert_int_equal(routing.first_place[0], 0);
+    assert_int_equal(routing.first_place[EXPERTS], ROWS * TOP_K);
+    for (int row = 0; row < ROWS; row++) {
+        for (int entry = routing.first_entry[row]; entry < routing.first_entry[row + 1]; entry++) {
+            const int place = routing.place[entry];
+            const int expert = routing.expert[entry];
+            assert_int_equal(routing.row[place], row);
+            assert_in_range(place, routing.first_place[expert],
+                            routing.first_place[expert + 1] - 1);
+            assert_false(is_taken[place]);
+            is_taken[place] = true;
+        }
+    }
+    for (int expert = 0; expert < EXPERTS; expert++) {
+        for (int place = routing.first_place[expert] + 1; place < routing.first_place[expert + 1];
+             place++) {
+            assert_true(routing.row[place - 1] < routing.row[place]);
+        }
+    }
+    arena_destroy(memory);
+}
+
+static void a_skewed_router_fills_one_expert_without_dropping_a_token(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 12);
+    exec_routing routing = carve(memory, EXPERTS, ROWS, ROWS * TOP_K);
+    float logits[ROWS * EXPERTS];
+    fill(logits, ROWS * EXPERTS, 8);
+    for (int row = 0; row < ROWS; row++) {
+        logits[row * EXPERTS + 3] += 10;
+    }
+
+    exec_route(&routing, logits, ROWS, TOP_K);
+
+    assert_int_equal(exec_routing_count(&routing, 3), ROWS);
+    assert_int_equal(routing.entry_count, ROWS * TOP_K);
+    assert_true(exec_routing_balance(&routing) > 2);
+    arena_destroy(memory);
+}
+
+static void rows_may_have_any_number_of_entries_where_somebody_else_chose(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 12);
+    exec_routing routing = carve(memory, 2, 3, 5);
+    const int first_entry[] = {0, 3, 3, 5};
+    const int expert[] = {0, 1, 1, 0, 1};
+    routing.row_count = 3;
+    for (int entry = 0; entry < 5; entry++) {
+        routing.expert[entry] = expert[entry];
+        routing.weight[entry] = (float)entry;
+    }
+    for (int row = 0; row <= 3; row++) {
+        routing.first_entry[row] = first_entry[row];
+    }
+
+    exec_routing_sort(&routing);
+
+    const int row[] = {0, 2, 0, 0, 2};
+    const float weight[] = {0, 3, 1, 2, 4};
+    for (int place = 0; place < 5; place++) {
+        assert_int_equal(routing.row[place], row[place]);
+        assert_true(routing.place_weight[place] == weight[place]);
+    }
+    assert_int_equal(exec_routing_count(&routing, 1), 3);
+    arena_destroy(memory);
+}
+
+static void even_routing_has_balance_one_and_logits_that_are_no_numbers_still_route(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 12);
+    exec_routing routing = carve(memory, 2, 2, 4);
+    const float even[] = {1, -1, -1, 1};
+    const float wrong[] = {NAN, NAN, NAN, 1};
+
+    exec_route(&routing, even, 2, 1);
+    assert_close(exec_routing_balance(&routing), 1, 1e-6);
+    exec_route(&routing, wrong, 2, 2);
+
+    assert_int_equal(exec_routing_count(&routing, 0), 2);
+    assert_int_equal(exec_routing_count(&routing, 1), 2);
+    arena_destroy(memory);
+}
+
+/// What exec_routing_gradient differentiates: sum over tokens of (sum of weight * slope) + balance
+/// * balance loss with the shares that shares has.
+static double loss_of(const exec_routing *shares, const float *logits, const float *slope,
+                      double balance, exec_routing *scratch)
+{
+    double loss = 0;
+    double balance_loss = 0;
+    exec_route(scratch, logits, ROWS, TOP_K);
+    for (int entry = 0; entry < scratch->entry_count; entry++) {
+        assert_int_equal(scratch->expert[entry], shares->expert[entry]);
+        loss += (double)scratch->weight[entry] * (double)slope[scratch->place[entry]];
+    }
+    for (int row = 0; row < ROWS; row++) {
+        for (int expert = 0; expert < EXPERTS; expert++) {
+            const double share = (double)exec_routing_count(shares, expert) / shares->entry_count;
+            balance_loss +=
+                EXPERTS * share * (double)scratch->probability[row * EXPERTS + expert] / ROWS;
+        }
+    }
+    return loss + balance * balance_loss;
+}
+
+static void gradients_of_the_logits_are_those_of_finite_differences(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 16);
+    exec_routing routing = carve(memory, EXPERTS, ROWS, ROWS * TOP_K);
+    exec_routing scratch = carve(memory, EXPERTS, ROWS, ROWS * TOP_K);
+    float logits[ROWS * EXPERTS];
+    float slope[ROWS * TOP_K];
+    float gradient[ROWS * EXPERTS];
+    const double balance = 5;
+    const float step = 1.0f / 256;
+    fill(logits, ROWS * EXPERTS, 11);
+    fill(slope, ROWS * TOP_K, 12);
+
+    exec_route(&routing, logits, ROWS, TOP_K);
+    exec_routing_gradient(&routing, slope, balance, gradient);
+
+    for (int at = 0; at < ROWS * EXPERTS; at++) {
+        const float kept = logits[at];
+        logits[at] = kept + step;
+        const double more = loss_of(&routing, logits, slope, balance, &scratch);
+        logits[at] = kept - step;
+        const double less = loss_of(&routing, logits, slope, balance, &scratch);
+        logits[at] = kept;
+        const double difference = (more - less) / (2 * (double)step);
+        assert_true(fabs((double)gradient[at] - difference) < 2e-4 + 1e-3 * fabs(difference));
+    }
+    arena_destroy(memory);
+}
+
+static void options_outside_their_limits_are_named(void **state)
+{
+    (void)state;
+    error_message err = {0};
+    exec_moe_options options = exec_moe_options_default();
+    assert_int_equal(exec_moe_options_check(&options, 64, &err), STATUS_OK);
+    assert_int_equal(exec_moe_expert_width(&options, 64), 32);
+
+    options.top_k = 9;
+    assert_int_equal(exec_moe_options_check(&options, 64, &err), STATUS_INVALID);
+    assert_string_equal(err.message, "top_k 9 is outside [1, expert_count 8]");
+    options.expert_count = 0;
+    assert_int_equal(exec_moe_options_check(&options, 64, &err), STATUS_INVALID);
+    assert_string_equal(err.message, "expert_count 0 is outside [1, 256]");
+    options = exec_moe_options_default();
+    options.top_k = 3;
+    assert_int_equal(exec_moe_options_check(&options, 64, &err), STATUS_INVALID);
+    options.expert_width = 20;
+    assert_int_equal(exec_moe_options_check(&options, 64, &err), STATUS_OK);
+    assert_int_equal(exec_moe_expert_width(&options, 64), 20);
+    options.balance = NAN;
+    assert_int_equal(exec_moe_options_check(&options, 64, &err), STATUS_INVALID);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(three_tokens_and_three_experts_by_hand),
+        cmocka_unit_test(experts_are_those_of_largest_logit_and_weights_sum_to_one),
+        cmocka_unit_test(places_are_sorted_by_expert_then_token),
+        cmocka_unit_test(a_skewed_router_fills_one_expert_without_dropping_a_token),
+        cmocka_unit_test(rows_may_have_any_number_of_entries_where_somebody_else_chose),
+        cmocka_unit_test(even_routing_has_balance_one_and_logits_that_are_no_numbers_still_route),
+        cmocka_unit_test(gradients_of_the_logits_are_those_of_finite_differences),
+        cmocka_unit_test(options_outside_their_limits_are_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

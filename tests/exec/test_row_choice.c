@@ -1,0 +1,180 @@
+// Rows that a block computes: chosen by score, or alive; an oracle for the choice, the gate against
+// finite differences, the threshold of early exit by hand.
+#include "exec/row_choice.h"
+
+#include "base/rng.h"
+#include "tests/assert_close.h"
+
+enum { SEQUENCES = 3, LENGTH = 20 };
+
+typedef struct choice_fixture {
+    int row[SEQUENCES * LENGTH];
+    int first_row[SEQUENCES + 1];
+    exec_row_choice choice;
+} choice_fixture;
+
+static exec_row_choice *prepare(choice_fixture *fixture)
+{
+    fixture->choice = (exec_row_choice){SEQUENCES, LENGTH, fixture->row, fixture->first_row};
+    return &fixture->choice;
+}
+
+static void rows_are_the_largest_of_each_sequence_in_ascending_order(void **state)
+{
+    (void)state;
+    rng random = rng_init(3, 0);
+    for (int round = 0; round < 200; round++) {
+        choice_fixture fixture;
+        exec_row_choice *choice = prepare(&fixture);
+        float score[SEQUENCES * LENGTH];
+        const int wanted = 1 + round % LENGTH;
+        for (int row = 0; row < SEQUENCES * LENGTH; row++) {
+            score[row] = (float)rng_between(&random, -6, 6) / 2; // ties abound
+        }
+
+        exec_choose_top_rows(choice, score, wanted);
+
+        for (int sequence = 0, at = 0; sequence < SEQUENCES; sequence++) {
+            const int begin = sequence * LENGTH;
+            assert_int_equal(fixture.first_row[sequence], sequence * wanted);
+            for (int row = begin; row < begin + LENGTH; row++) {
+                int ahead = 0;
+                for (int other = begin; other < begin + LENGTH; other++) {
+                    if (score[other] > score[row]) ahead++;
+                    if (score[other] == score[row] && other < row) ahead++;
+                }
+                if (ahead < wanted) assert_int_equal(fixture.row[at++], row);
+            }
+            assert_int_equal(at, fixture.first_row[sequence + 1]);
+        }
+    }
+}
+
+static void zeros_of_either_sign_tie_and_no_number_is_no_trouble(void **state)
+{
+    (void)state;
+    choice_fixture fixture;
+    exec_row_choice *choice = prepare(&fixture);
+    float score[SEQUENCES * LENGTH] = {0};
+    score[0] = -0.0f;
+    for (int row = LENGTH; row < 2 * LENGTH; row++) {
+        score[row] = NAN;
+    }
+
+    exec_choose_top_rows(choice, score, 2);
+
+    assert_int_equal(fixture.row[0], 0);
+    assert_int_equal(fixture.row[1], 1);
+    assert_int_equal(fixture.first_row[2], 4);
+    assert_int_equal(fixture.first_row[3], 6);
+}
+
+static void capacity_is_a_share_of_the_sequence_and_never_nothing(void **state)
+{
+    (void)state;
+    const exec_mod_options eighth = exec_mod_options_default();
+    const exec_mod_options all = {.capacity_ratio = 1, .every = 1};
+
+    assert_int_equal(exec_mod_row_count(&eighth, 64), 8);
+    assert_int_equal(exec_mod_row_count(&eighth, 20), 3);
+    assert_int_equal(exec_mod_row_count(&eighth, 2), 1);
+    assert_int_equal(exec_mod_row_count(&all, 7), 7);
+    assert_false(exec_mod_routes(&eighth, 0));
+    assert_true(exec_mod_routes(&eighth, 1));
+    assert_false(exec_mod_routes(&eighth, 2));
+    assert_true(exec_mod_routes(&all, 0));
+}
+
+static void the_gate_has_the_gradient_of_finite_differences(void **state)
+{
+    (void)state;
+    for (float score = -4; score <= 4; score += 0.5f) {
+        const float step = 1.0f / 64;
+        const double difference =
+            ((double)exec_gate(score + step) - (double)exec_gate(score - step)) / (2 * step);
+
+        assert_close(exec_gate_gradient(exec_gate(score), 3), 3 * difference, 1e-3);
+    }
+    assert_close(exec_gate(0), 0.5, 1e-7);
+}
+
+static void live_rows_keep_their_order_and_sequences_may_be_empty(void **state)
+{
+    (void)state;
+    choice_fixture fixture;
+    exec_row_choice *choice = prepare(&fixture);
+    uint8_t is_live[SEQUENCES * LENGTH] = {0};
+    is_live[2] = is_live[7] = is_live[2 * LENGTH] = 1;
+
+    exec_choose_live_rows(choice, is_live);
+
+    const int first_row[] = {0, 2, 2, 3};
+    assert_memory_equal(fixture.first_row, first_row, sizeof first_row);
+    assert_int_equal(fixture.row[0], 2);
+    assert_int_equal(fixture.row[1], 7);
+    assert_int_equal(fixture.row[2], 2 * LENGTH);
+}
+
+static void the_threshold_comes_down_from_one_and_settles(void **state)
+{
+    (void)state;
+    const exec_early_exit_options options = {.threshold = 0.9, .settle_iterations = 10};
+    const exec_early_exit_options at_once = {.threshold = 0.9};
+
+    assert_close(exec_exit_threshold(&options, 0), 1, 1e-12);
+    assert_close(exec_exit_threshold(&options, 10), 0.9 + 0.1 * exp(-1), 1e-12);
+    assert_close(exec_exit_threshold(&options, 1000), 0.9, 1e-12);
+    assert_close(exec_exit_threshold(&at_once, 0), 0.9, 1e-12);
+}
+
+static void a_state_that_hardly_turned_is_saturated(void **state)
+{
+    (void)state;
+    // (1, 0) to (1, 0.1): cosine 0.99504
+    assert_true(exec_is_saturated(1, 1, 1.01f, 0.995));
+    assert_false(exec_is_saturated(1, 1, 1.01f, 0.996));
+    assert_true(exec_is_saturated(1e-20f, 1e-20f, 1e-20f, 0.9)); // lengths whose product underflows
+    assert_false(exec_is_saturated(0, 0, 1, -0.5));
+    assert_false(exec_is_saturated(NAN, 1, 1, 0.5));
+}
+
+static void options_outside_their_limits_are_named(void **state)
+{
+    (void)state;
+    error_message err = {0};
+    exec_mod_options mod = exec_mod_options_default();
+    exec_early_exit_options exits = exec_early_exit_options_default();
+    assert_int_equal(exec_mod_options_check(&mod, &err), STATUS_OK);
+    assert_int_equal(exec_early_exit_options_check(&exits, &err), STATUS_OK);
+
+    mod.every = 0;
+    assert_int_equal(exec_mod_options_check(&mod, &err), STATUS_INVALID);
+    assert_string_equal(err.message, "every 0 is below 1");
+    mod.capacity_ratio = 0;
+    assert_int_equal(exec_mod_options_check(&mod, &err), STATUS_INVALID);
+    assert_string_equal(err.message, "capacity_ratio 0 is outside (0, 1]");
+    exits.first_exit = -1;
+    assert_int_equal(exec_early_exit_options_check(&exits, &err), STATUS_INVALID);
+    assert_string_equal(err.message, "first_exit -1 is negative");
+    exits.settle_iterations = -2;
+    assert_int_equal(exec_early_exit_options_check(&exits, &err), STATUS_INVALID);
+    assert_string_equal(err.message, "settle_iterations -2 is negative");
+    exits.threshold = 1.5;
+    assert_int_equal(exec_early_exit_options_check(&exits, &err), STATUS_INVALID);
+    assert_string_equal(err.message, "threshold 1.5 is outside (-1, 1]");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_are_the_largest_of_each_sequence_in_ascending_order),
+        cmocka_unit_test(zeros_of_either_sign_tie_and_no_number_is_no_trouble),
+        cmocka_unit_test(capacity_is_a_share_of_the_sequence_and_never_nothing),
+        cmocka_unit_test(the_gate_has_the_gradient_of_finite_differences),
+        cmocka_unit_test(live_rows_keep_their_order_and_sequences_may_be_empty),
+        cmocka_unit_test(the_threshold_comes_down_from_one_and_settles),
+        cmocka_unit_test(a_state_that_hardly_turned_is_saturated),
+        cmocka_unit_test(options_outside_their_limits_are_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
