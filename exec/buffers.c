@@ -1,0 +1,146 @@
+#include "exec/buffers.h"
+
+#include <assert.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+typedef struct region {
+    void *memory;
+    size_t capacity;
+    size_t bytes; // asked for, while taken
+    bool is_taken;
+} region;
+
+/// Regions are found by walking them: a rank holds tens of sizes and some hundreds of regions, and
+/// what is taken was mostly given back just before, so the walk begins at the end.
+struct exec_buffers {
+    exec_kernels *kernels;
+    region *regions; // [region_count] of capacity region_max
+    int region_count, region_max;
+    int64_t taken_bytes, peak_bytes;
+};
+
+status exec_buffers_create(exec_kernels *kernels, exec_buffers **buffers, error_message *err)
+{
+    exec_buffers *made = calloc(1, sizeof *made);
+    if (made == NULL) return error_set(err, STATUS_NO_MEMORY, "no memory for buffers of a rank");
+    made->kernels = kernels;
+    *buffers = made;
+    return STATUS_OK;
+}
+
+void exec_buffers_destroy(exec_buffers *buffers)
+{
+    if (buffers == NULL) return;
+    assert(buffers->taken_bytes == 0);
+    exec_buffers_trim(buffers);
+    free(buffers->regions);
+    free(buffers);
+}
+
+exec_kernels *exec_buffers_kernels(const exec_buffers *buffers)
+{
+    return buffers->kernels;
+}
+
+/// The smallest free region that fits and is less than twice as large; -1: none.
+static int find_free(const exec_buffers *buffers, size_t bytes)
+{
+    int best = -1;
+    for (int index = buffers->region_count - 1; index >= 0; index--) {
+        const region *candidate = &buffers->regions[index];
+        if (candidate->is_taken || candidate->capacity < bytes) continue;
+        if (candidate->capacity == bytes) return index;
+        if (candidate->capacity / 2 >= bytes) continue;
+        if (best < 0 || candidate->capacity < buffers->regions[best].capacity) best = index;
+    }
+    return best;
+}
+
+static status add_region(exec_buffers *buffers, size_t bytes, int *index, error_message *err)
+{
+    if (buffers->region_count == buffers->region_max) {
+        const int more = buffers->region_max > 0 ? 2 * buffers->region_max : 64;
+        region *regions = realloc(buffers->regions, (size_t)more * sizeof *regions);
+        if (regions == NULL) {
+            return error_set(err, STATUS_NO_MEMORY, "no memory for a list of %d regions", more);
+        }
+        buffers->regions = regions;
+        buffers->region_max = more;
+    }
+    region made = {.capacity = bytes};
+    TRY(buffers->kernels->table->allocate(buffers->kernels, bytes, &made.memory, err));
+    *index = buffers->region_count;
+    buffers->regions[buffers->region_count++] = made;
+    return STATUS_OK;
+}
+
+status exec_buffers_take(exec_buffers *buffers, size_t bytes, void **taken, error_message *err)
+{
+    const size_t wanted = bytes > 0 ? bytes : 1; // so that no two regions are the same
+    int index = find_free(buffers, wanted);
+    if (index < 0) TRY(add_region(buffers, wanted, &index, err));
+    region *found = &buffers->regions[index];
+    found->is_taken = true;
+    found->bytes = bytes;
+    buffers->taken_bytes += (int64_t)bytes;
+    if (buffers->taken_bytes > buffers->peak_bytes) buffers->peak_bytes = buffers->taken_bytes;
+    *taken = found->memory;
+    return STATUS_OK;
+}
+
+void exec_buffers_give(exec_buffers *buffers, void *given)
+{
+    if (given == NULL) return;
+    for (int index = buffers->region_count - 1; index >= 0; index--) {
+        region *found = &buffers->regions[index];
+        if (found->memory != given) continue;
+        assert(found->is_taken);
+        found->is_taken = false;
+        buffers->taken_bytes -= (int64_t)found->bytes;
+        return;
+    }
+    assert(!"a region of these buffers");
+}
+
+void exec_buffers_trim(exec_buffers *buffers)
+{
+    int kept = 0;
+    for (int index = 0; index < buffers->region_count; index++) {
+        if (buffers->regions[index].is_taken) {
+            buffers->regions[kept++] = buffers->regions[index];
+        } else {
+            buffers->kernels->table->release(buffers->kernels, buffers->regions[index].memory);
+        }
+    }
+    buffers->region_count = kept;
+    buffers->peak_bytes = buffers->taken_bytes;
+}
+
+int64_t exec_buffers_taken_bytes(const exec_buffers *buffers)
+{
+    return buffers->taken_bytes;
+}
+
+int64_t exec_buffers_peak_bytes(const exec_buffers *buffers)
+{
+    return buffers->peak_bytes;
+}
+
+status exec_holding_take(exec_holding *holding, exec_buffers *buffers, size_t bytes, void **taken,
+                         error_message *err)
+{
+    assert(holding->region_count < (int)(sizeof holding->region / sizeof holding->region[0]));
+    TRY(exec_buffers_take(buffers, bytes, taken, err));
+    holding->region[holding->region_count++] = *taken;
+    holding->bytes += (int64_t)bytes;
+    return STATUS_OK;
+}
+
+void exec_holding_give(exec_holding *holding, exec_buffers *buffers)
+{
+    for (int index = 0; index < holding->region_count; index++) {
+        exec_buffers_give(buffers, holding->region[index]);
+    }
+    *holding = (exec_holding){0};
+}

@@ -1,0 +1,192 @@
+/// The operations that training is made of, as one table per backend: plain C, the same with BLAS
+/// for its products, CUDA. What computes a layer is written once, over this table.
+///
+/// Memory is the backend's ("device memory"; host memory on the cpu). Operations are enqueued in
+/// order and never fail visibly: finish waits and returns the first failure. Every operation gives
+/// the same bits for the same input on the same machine and build, whoever calls it: sums run in a
+/// fixed order, there are no float atomics. Matrices are row-major and dense.
+///
+/// Values (activations, and weights as computed with) are fp32, or bf16 on `cuda`: a `void *` below
+/// is an array of values unless it says otherwise. Parameters have a master copy, gradients and
+/// moments in fp32; on fp32 backends the weights are the master copy itself. Arrays of one call do
+/// not overlap unless it says so. Counts may be 0.
+#pragma once
+
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct exec_kernels exec_kernels;
+
+/// c[rows][columns] = op(a) op(b), or += ; op(a) is [rows][inner], op(b) is [inner][columns].
+typedef struct exec_matmul {
+    int rows, columns, inner;
+    bool transposes_a; // a is stored [inner][rows]
+    bool transposes_b; // b is stored [columns][inner]
+    bool accumulates;
+    bool is_float; // c is fp32 whatever the values are (gradients of weights, logits of routers)
+} exec_matmul;
+
+/// Rows of several sequences behind each other. A row attends to the rows up to itself of its own
+/// sequence, within the key blocks that its query block lists. Rows may have been gathered: their
+/// positions ascend, so causal order is the order of rows.
+///
+/// Blocks of block_rows rows begin at each sequence's first row; a sequence's last block may be
+/// shorter, and a sequence of no rows has no block. Queries and keys have the same blocks, numbered
+/// through all sequences.
+typedef struct exec_attention {
+    int head_count;
+    int head_width;
+    int sequence_count;
+    const int *first_row; // [sequence_count + 1] host memory, read before the call returns
+    int block_rows;       // 16, 32 or 64
+    int block_count;      // of all sequences
+    /// [block_count + 1] host memory, read before the call returns; NULL: every block of its
+    /// sequence up to itself (dense causal).
+    const int *first_entry;
+    /// Key blocks of query block q: entries [first_entry[q], first_entry[q + 1]), ascending, of the
+    /// same sequence, q itself the last.
+    const int *key_block;
+} exec_attention;
+
+typedef struct exec_adamw {
+    float learning_rate, beta1, beta2, epsilon, weight_decay;
+    int step;             // from 1
+    float gradient_scale; // the gradient counts times this: clipping, 1 / microbatches
+} exec_adamw;
+
+typedef struct exec_kernel_table {
+    const char *name; // "cpu", "cpu with OpenBLAS", "cuda fp32", "cuda bf16"
+    int value_bytes;
+    bool has_host_memory; // device memory can be read and written by the host, after finish
+
+    /// Memory of zeroed bytes, aligned to 64; release accepts NULL.
+    /// @return STATUS_NO_MEMORY, naming the bytes
+    status (*allocate)(exec_kernels *kernels, size_t bytes, void **memory, error_message *err);
+    void (*release)(exec_kernels *kernels, void *memory);
+    void (*to_device)(exec_kernels *kernels, void *device, const void *host, size_t bytes);
+    /// Waits for it.
+    void (*to_host)(exec_kernels *kernels, void *host, const void *device, size_t bytes);
+    void (*copy)(exec_kernels *kernels, void *to, const void *from, size_t bytes);
+    void (*clear)(exec_kernels *kernels, void *memory, size_t bytes);
+    /// Rounds to values; nothing where from and values are the same memory.
+    void (*to_values)(exec_kernels *kernels, const float *from, void *values, size_t count);
+    void (*to_floats)(exec_kernels *kernels, const void *values, float *to, size_t count);
+    /// Waits for everything enqueued and returns the first failure since it was last called.
+    status (*finish)(exec_kernels *kernels, error_message *err);
+    void (*close)(exec_kernels *kernels);
+
+    void (*matmul)(exec_kernels *kernels, const exec_matmul *shape, const void *a, const void *b,
+                   void *c);
+    /// to += from
+    void (*add)(exec_kernels *kernels, void *to, const void *from, size_t count);
+    /// to += from, both fp32
+    void (*add_floats)(exec_kernels *kernels, float *to, const float *from, size_t count);
+    /// Adds bias [columns] to every row of values [rows][columns].
+    void (*add_bias)(exec_kernels *kernels, void *values, const void *bias, int rows, int columns);
+    /// sum [columns] += the sum of the rows of values [rows][columns]
+    void (*column_sums)(exec_kernels *kernels, const void *values, int rows, int columns,
+                        float *sum);
+
+    /// output = (input - mean) * inverse_deviation * gain + shift, per row of [rows][width].
+    /// @param mean, inverse_deviation [rows] out: of the row; the variance is over width, + 1e-5
+    void (*layer_norm)(exec_kernels *kernels, const void *input, const void *gain,
+                       const void *shift, int rows, int width, void *output, float *mean,
+                       float *inverse_deviation);
+    /// input_gradient += the gradient of the input: the residual path's is already in there.
+    void (*layer_norm_input)(exec_kernels *kernels, const void *output_gradient, const void *input,
+                             const void *gain, const float *mean, const float *inverse_deviation,
+                             int rows, int width, void *input_gradient);
+    /// gain_gradient, shift_gradient [width] +=
+    void (*layer_norm_weight)(exec_kernels *kernels, const void *output_gradient, const void *input,
+                              const float *mean, const float *inverse_deviation, int rows,
+                              int width, float *gain_gradient, float *shift_gradient);
+
+    /// The tanh form, Hendrycks & Gimpel, arXiv 1606.08415. output may be input.
+    void (*gelu)(exec_kernels *kernels, const void *input, void *output, size_t count);
+    /// gradient *= gelu'(input)
+    void (*gelu_input)(exec_kernels *kernels, const void *input, void *gradient, size_t count);
+
+    /// With w = head_count * head_width: qkv [rows][3 * w], of each row the queries of all heads,
+    /// then the keys, then the values; scores are scaled by 1 / sqrt(head_width).
+    /// @param output  [rows][w] out
+    /// @param log_sum [rows][head_count] out: logarithm of the sum of exponentials of the scores
+    void (*attention)(exec_kernels *kernels, const exec_attention *shape, const void *qkv,
+                      void *output, float *log_sum);
+    /// @param qkv_gradient [rows][3 * w] out
+    void (*attention_input)(exec_kernels *kernels, const exec_attention *shape, const void *qkv,
+                            const void *output, const float *log_sum, const void *output_gradient,
+                            void *qkv_gradient);
+
+    /// output[row] = token_table[token[row]] + position_table[position[row]]
+    /// @param token, position [rows] device memory
+    void (*embed)(exec_kernels *kernels, const int *token, const int *position,
+                  const void *token_table, const void *position_table, int rows, int width,
+                  void *output);
+    /// Both gradients +=, of each table row over its rows in ascending order.
+    void (*embed_weight)(exec_kernels *kernels, const void *output_gradient, const int *token,
+                         const int *position, int rows, int width, int token_count,
+                         int position_count, float *token_gradient, float *position_gradient);
+
+    /// loss[row] = -log softmax(logits[row])[target[row]]; logits [rows][classes].
+    /// @param target          [rows] device memory
+    /// @param logits_gradient out: (softmax - one at target) * scale; may be logits itself
+    void (*cross_entropy)(exec_kernels *kernels, const void *logits, const int *target, int rows,
+                          int classes, float scale, float *loss, void *logits_gradient);
+
+    // Rows chosen by a mechanism: row, source [rows] and first [rows + 1] are device memory.
+
+    /// to[r] = from[row[r]]
+    void (*gather_rows)(exec_kernels *kernels, const void *from, const int *row, int rows,
+                        int width, void *to);
+    /// to[row[r]] = from[r]; no row twice
+    void (*scatter_rows)(exec_kernels *kernels, const void *from, const int *row, int rows,
+                         int width, void *to);
+    /// to[r] += the sum over e in [first[r], first[r + 1]), ascending, of
+    /// weight[e] * from[source[e]]; weight NULL: 1
+    void (*combine_rows)(exec_kernels *kernels, const void *from, const int *first,
+                         const int *source, const float *weight, int rows, int width, void *to);
+    /// to[r] = weight[r] * from[r]; to may be from
+    void (*scale_rows)(exec_kernels *kernels, const void *from, const float *weight, int rows,
+                       int width, void *to);
+    /// dot[r] = the sum of a[row_a[r]] * b[row_b[r]], in fp32; row_a, row_b NULL: r
+    void (*row_dots)(exec_kernels *kernels, const void *a, const int *row_a, const void *b,
+                     const int *row_b, int rows, int width, float *dot);
+
+    /// In double, in an order that depends on count alone; waits.
+    double (*sum_of_squares)(exec_kernels *kernels, const float *values, size_t count);
+    /// Updates master and moments [count] and writes weights (master itself on fp32 backends).
+    /// Decay is decoupled: Loshchilov & Hutter, ICLR 2019, with the moments' bias corrected.
+    /// @param keep [count] device memory, or NULL: 0 where the parameter is pruned and stays 0
+    void (*adamw)(exec_kernels *kernels, const exec_adamw *options, float *master, float *moment1,
+                  float *moment2, const float *gradient, const uint8_t *keep, void *weights,
+                  size_t count);
+
+    // Time on the backend's own clock; both NULL where operations are done when they return.
+
+    /// Notes a place in the order of operations under a number from 0, in place of an older one.
+    status (*mark)(exec_kernels *kernels, int number);
+    /// From mark 0 to this one, ns; after finish.
+    int64_t (*mark_ns)(exec_kernels *kernels, int number);
+} exec_kernel_table;
+
+/// An opened backend: one per rank. Backends extend it; table->close ends it.
+struct exec_kernels {
+    const exec_kernel_table *table;
+};
+
+/// Plain C, one thread. Bits do not depend on the vector width of the machine.
+status exec_kernels_cpu_open(exec_kernels **kernels, error_message *err);
+
+/// The same, with products of matrices by the BLAS that the module dynmo_blas links, one thread.
+/// @return STATUS_UNSUPPORTED where the module is missing or does not load, saying why
+status exec_kernels_blas_open(exec_kernels **kernels, error_message *err);
+
+/// @param uses_bf16 values are bf16; else fp32
+/// @param place, place_count stages that share the GPU: each has its own part of the
+///                           multiprocessors
+/// @return STATUS_UNSUPPORTED where the build or the machine lacks CUDA, saying what is missing
+status exec_kernels_cuda_open(bool uses_bf16, int place, int place_count, exec_kernels **kernels,
+                              error_message *err);
