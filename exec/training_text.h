@@ -1,0 +1,45 @@
+/// The text that a language model learns: any file, byte for byte.
+///
+/// Which bytes a microbatch has depends on seed, iteration, microbatch and sequence, never on the
+/// rank that asks: every plan learns from the same sequences in the same order.
+#pragma once
+
+#include "base/status.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/// Read only once it has been read: the ranks of a process share one.
+typedef struct exec_training_text {
+    unsigned char *bytes; // [byte_count] owned; release with exec_training_text_free
+    size_t byte_count;
+} exec_training_text;
+
+/// Reads the whole of path.
+///
+/// @param sequence_length tokens of a sequence; a text needs one byte more, the last target
+/// @param text            out: release with exec_training_text_free
+/// @return STATUS_IO naming path and the system's reason; STATUS_INVALID for a text that is empty
+/// or
+///         too short, or larger than 1 GiB, naming path, size and need.
+status exec_training_text_read(const char *path, int sequence_length, exec_training_text *text,
+                               error_message *err);
+
+/// Of a text that is all zero nothing.
+void exec_training_text_free(exec_training_text *text);
+
+/// Which sequences. Microbatches are numbered through all replicas of an iteration.
+typedef struct exec_text_batch {
+    uint64_t seed;
+    int iteration;
+    int microbatch;
+    int sequence_count;
+    int sequence_length;
+} exec_text_batch;
+
+/// Draws the sequences of a microbatch, each from anywhere in the text.
+///
+/// @param token  [sequence_count][sequence_length] out: bytes
+/// @param target [sequence_count][sequence_length] out: the byte behind each
+void exec_training_text_draw(const exec_training_text *text, const exec_text_batch *batch,
+                             int *token, int *target);

@@ -1,0 +1,153 @@
+/// The text of a training run: what is refused, and that a microbatch's sequences depend on its key
+/// alone.
+#include "exec/training_text.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { LENGTH = 8, SEQUENCES = 3, ROWS = LENGTH * SEQUENCES };
+
+/// Writes a file of byte_count bytes 0, 1, 2, ... and returns its path, to be removed.
+static void write_text(char path[64], size_t byte_count)
+{
+    snprintf(path, 64, "training_text.%ld.txt", (long)getpid());
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    for (size_t index = 0; index < byte_count; index++) {
+        fputc((int)(index % 256), file);
+    }
+    assert_int_equal(fclose(file), 0);
+}
+
+static void a_missing_file_is_named(void **state)
+{
+    (void)state;
+    exec_training_text text = {0};
+    error_message err = {0};
+
+    assert_int_equal(exec_training_text_read("nowhere.txt", LENGTH, &text, &err), STATUS_IO);
+
+    assert_string_equal(err.message, "nowhere.txt: No such file or directory");
+    assert_null(text.bytes);
+}
+
+static void an_empty_and_a_short_text_are_refused(void **state)
+{
+    (void)state;
+    for (int byte_count = 0; byte_count <= LENGTH; byte_count += LENGTH) {
+        char path[64];
+        char expected[128];
+        exec_training_text text = {0};
+        error_message err = {0};
+        write_text(path, (size_t)byte_count);
+
+        assert_int_equal(exec_training_text_read(path, LENGTH, &text, &err), STATUS_INVALID);
+
+        snprintf(expected, sizeof expected, "%s: text has %d bytes; a sequence of 8 tokens needs 9",
+                 path, byte_count);
+        assert_string_equal(err.message, expected);
+        remove(path);
+    }
+}
+
+static void the_shortest_text_has_one_sequence(void **state)
+{
+    (void)state;
+    char path[64];
+    exec_training_text text = {0};
+    write_text(path, LENGTH + 1);
+    assert_int_equal(exec_training_text_read(path, LENGTH, &text, NULL), STATUS_OK);
+    const exec_text_batch batch = {.seed = 1, .sequence_count = 1, .sequence_length = LENGTH};
+    int token[LENGTH];
+    int target[LENGTH];
+
+    exec_training_text_draw(&text, &batch, token, target);
+
+    for (int position = 0; position < LENGTH; position++) {
+        assert_int_equal(token[position], position);
+        assert_int_equal(target[position], position + 1);
+    }
+    exec_training_text_free(&text);
+    assert_null(text.bytes);
+    remove(path);
+}
+
+static void targets_are_the_bytes_behind_the_tokens(void **state)
+{
+    (void)state;
+    unsigned char bytes[200];
+    for (int index = 0; index < 200; index++) {
+        bytes[index] = (unsigned char)index;
+    }
+    const exec_training_text text = {.bytes = bytes, .byte_count = sizeof bytes};
+    for (int microbatch = 0; microbatch < 100; microbatch++) {
+        const exec_text_batch batch = {.seed = 5,
+                                       .microbatch = microbatch,
+                                       .sequence_count = SEQUENCES,
+                                       .sequence_length = LENGTH};
+        int token[ROWS];
+        int target[ROWS];
+
+        exec_training_text_draw(&text, &batch, token, target);
+
+        for (int row = 0; row < ROWS; row++) {
+            assert_int_equal(target[row], token[row] + 1);
+            if (row % LENGTH != 0) assert_int_equal(token[row], token[row - 1] + 1);
+        }
+    }
+}
+
+/// Tokens of a microbatch of a long text.
+static void draw(uint64_t seed, int iteration, int microbatch, int *token)
+{
+    static unsigned char bytes[10000];
+    for (size_t index = 0; index < sizeof bytes; index++) {
+        bytes[index] = (unsigned char)(index * 2654435761u >> 13);
+    }
+    const exec_training_text text = {.bytes = bytes, .byte_count = sizeof bytes};
+    const exec_text_batch batch = {.seed = seed,
+                                   .iteration = iteration,
+                                   .microbatch = microbatch,
+                                   .sequence_count = SEQUENCES,
+                                   .sequence_length = LENGTH};
+    int target[ROWS];
+    exec_training_text_draw(&text, &batch, token, target);
+}
+
+static void a_key_has_its_own_sequences_and_always_the_same(void **state)
+{
+    (void)state;
+    int first[ROWS];
+    int again[ROWS];
+    int other[3][ROWS];
+
+    draw(1, 2, 3, first);
+    draw(2, 2, 3, other[0]);
+    draw(1, 3, 2, other[1]);
+    draw(1, 2, 4, other[2]);
+    draw(1, 2, 3, again);
+
+    assert_memory_equal(first, again, sizeof first);
+    for (int index = 0; index < 3; index++) {
+        assert_memory_not_equal(first, other[index], sizeof first);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_missing_file_is_named),
+        cmocka_unit_test(an_empty_and_a_short_text_are_refused),
+        cmocka_unit_test(the_shortest_text_has_one_sequence),
+        cmocka_unit_test(targets_are_the_bytes_behind_the_tokens),
+        cmocka_unit_test(a_key_has_its_own_sequences_and_always_the_same),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
