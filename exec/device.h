@@ -1,0 +1,152 @@
+/// What an op does on a rank: waits for its recorded duration, or computes.
+///
+/// A device holds the layers of its rank. The engine (rank.h) plays the program over it; the run
+/// (training.h) hands it new layers and asks it between iterations. A device sends nothing but the
+/// outputs of its ops, and what it says in a group that it is given.
+#pragma once
+
+#include "balance/layer_costs.h"
+#include "balance/placed_partition.h"
+#include "base/status.h"
+#include "exec/collective.h"
+#include "exec/program.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/// The output of an op on its way to the next stage, or to the stage before.
+typedef struct exec_payload {
+    void *bytes; // memory of the host, borrowed from the device
+    int64_t byte_count;
+    int64_t value[4]; // travel in the head
+} exec_payload;
+
+/// An iteration as all ranks know it when it begins.
+typedef struct exec_iteration {
+    int iteration;                // of the run, from 0
+    const bal_layer_costs *costs; // of this rank's replica, for a modelled device; else NULL
+    double rank_time_factor;      // of this rank; 1: not slow
+    int64_t time_scale_ppb;       // modelled: durations times this / 10^9
+    bool is_profiled;             // times of layers are wanted
+} exec_iteration;
+
+/// What a device knows of its layers behind an iteration. Rows are its layers in model order; the
+/// memory is the device's until its next begin or hold.
+typedef struct exec_layer_report {
+    int layer_count;
+    const int *layer;                  // [layer_count] numbers in the model, ascending
+    int microbatch_count;              // columns of the times
+    const int64_t *forward_ns;         // [layer_count][microbatch_count]; the times are NULL where
+    const int64_t *backward_input_ns;  // the iteration was not profiled
+    const int64_t *backward_weight_ns; // all 0 where the program has no split
+    const int64_t *parameters;         // [layer_count] that an update changes
+    const int64_t *state_bytes;        // [layer_count]
+    const int64_t *activation_bytes;   // [layer_count] held from F to B by the largest microbatch
+    const int64_t *gradient_bytes;     // [layer_count] held from B to W by the largest microbatch
+    const int64_t *message_bytes;      // [layer_count] of its output
+    const int64_t *load_count; // [layer_count][microbatch_count][load_columns] of the mechanism:
+                               // tokens per expert, rows, kept entries, live blocks; zeros of
+                               // layers without
+    int load_columns;          // 0: none
+} exec_layer_report;
+
+typedef struct exec_device exec_device;
+
+/// The functions of a device. One table per device, static storage.
+typedef struct exec_device_table {
+    const char *name;     // "timed", "cpu", "cuda"
+    bool is_modelled;     // ops take the duration they are said to: the engine sleeps for it
+    bool is_asynchronous; // play only starts an op; begin and end are known at finish
+    bool learns;          // has parameters: initialise to loss below, and costs are measured
+
+    /// The layers of this rank from now on: those of its chunks under the plan, whose place it is.
+    /// Layers that it held before and does not hold now have been dropped; new ones are empty until
+    /// unpack or initialise.
+    ///
+    /// @param plan             copied where it is needed
+    /// @param place            -1: none, all memory is freed
+    /// @param microbatch_count of every iteration until the next hold
+    status (*hold)(exec_device *device, const bal_placed_partition *plan, int place,
+                   int microbatch_count, error_message *err);
+
+    /// @param iteration costs are borrowed until finish
+    status (*begin)(exec_device *device, const exec_iteration *iteration, error_message *err);
+
+    /// Where the input of a step is to be put before it is played.
+    ///
+    /// @param step  one with wait_place >= 0 that is not its own
+    /// @param bytes out: memory of the device until the step has been played
+    /// @return its size: an input that is longer is a failure
+    int64_t (*input_place)(exec_device *device, const exec_step *step, void **bytes);
+
+    /// Plays one op.
+    ///
+    /// @param input       what was received at input_place; NULL where the step has no input or it
+    ///                    is handed over in memory
+    /// @param output      out where the step has an output that goes to another place: its bytes
+    ///                    are borrowed until the next play
+    /// @param duration_ns out: what it took, or of a modelled device takes; unspecified of an
+    ///                    asynchronous one
+    status (*play)(exec_device *device, const exec_step *step, const exec_payload *input,
+                   exec_payload *output, int64_t *duration_ns, error_message *err);
+
+    /// Ends the iteration.
+    ///
+    /// @param begin_ns [steps played] out of an asynchronous device, in their order, ns since begin
+    ///                 returned; otherwise neither read nor written
+    /// @param end_ns   likewise
+    status (*finish)(exec_device *device, int64_t *begin_ns, int64_t *end_ns, error_message *err);
+
+    void (*report)(const exec_device *device, exec_layer_report *report);
+
+    /// The state of a layer as it migrates and as checkpoints hold it: parameters, moments, what
+    /// the mechanism keeps. Of a modelled device a few bytes that tell which layer it is, so that
+    /// real messages travel.
+    int64_t (*packed_bytes)(const exec_device *device, int layer);
+    status (*pack)(exec_device *device, int layer, void *bytes, error_message *err);
+
+    /// Fills a layer that is held. STATUS_FORMAT if the bytes are not those of this layer.
+    status (*unpack)(exec_device *device, int layer, const void *bytes, int64_t byte_count,
+                     error_message *err);
+
+    void (*destroy)(exec_device *device);
+
+    // The rest only where the device learns; else NULL.
+
+    /// Fills a layer that is held with fresh parameters, which depend on the seed and the layer.
+    status (*initialise)(exec_device *device, int layer, error_message *err);
+
+    /// Sums the gradients of this rank's layers over the replicas, in their order.
+    ///
+    /// @param replicas the ranks of the same place
+    status (*reduce)(exec_device *device, const exec_group *replicas, error_message *err);
+
+    /// Clips the gradients by their norm and updates all layers of this rank.
+    ///
+    /// @param pipeline all active ranks of this replica; the norm is summed in the order of layers
+    /// @param norm     out: the same bits on every rank
+    status (*step)(exec_device *device, const exec_group *pipeline, double *norm,
+                   error_message *err);
+
+    /// What the mechanism does between two iterations: prunes, freezes. Collective over pipeline.
+    ///
+    /// @param changed out: loads may be others from the next iteration on; the same on all ranks
+    status (*adapt)(exec_device *device, int iteration, const exec_group *pipeline, bool *changed,
+                    error_message *err);
+
+    /// The mean over the microbatches of the losses of the iteration, added in their order.
+    ///
+    /// @return false, and loss untouched, where the head is not on this rank
+    bool (*loss)(const exec_device *device, double *loss);
+} exec_device_table;
+
+/// The first member of every device.
+struct exec_device {
+    const exec_device_table *table;
+};
+
+/// Makes the device that only takes time: every op what its layers cost.
+///
+/// @param layer_count of the model
+/// @param device      out: released with its table's destroy. STATUS_NO_MEMORY
+status exec_device_timed_create(int layer_count, exec_device **device, error_message *err);

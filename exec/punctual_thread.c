@@ -1,0 +1,18 @@
+#include "exec/punctual_thread.h"
+
+#include <pthread.h>
+#include <sched.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
+
+void exec_thread_make_punctual(bool real_time)
+{
+    // Linux lets timers of a thread be 50 us late, to wake several at once.
+#ifdef PR_SET_TIMERSLACK
+    (void)prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
+#endif
+    if (!real_time) return;
+    const struct sched_param parameters = {.sched_priority = sched_get_priority_min(SCHED_RR)};
+    (void)pthread_setschedparam(pthread_self(), SCHED_RR, &parameters);
+}

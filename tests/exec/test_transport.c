@@ -1,0 +1,423 @@
+/// The local transport: what is received by which key, and how a run ends when a rank fails, hangs,
+/// waits in vain or is interrupted. Times here are patience, never claims.
+#include "exec/transport.h"
+#include "tests/assert_close.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+enum { LONG_NS = 1000000000 };
+
+static status run(int rank_count, exec_rank_body *body, void *context, error_message *err)
+{
+    exec_transport_options options = exec_transport_options_default();
+    options.rank_count = rank_count;
+    return exec_transport_run("local", &options, body, context, err);
+}
+
+static void run_well(int rank_count, exec_rank_body *body, void *context)
+{
+    error_message err = {0};
+    if (run(rank_count, body, context, &err) != STATUS_OK) fail_msg("%s", err.message);
+}
+
+static void nap(int64_t ns)
+{
+    const struct timespec time = {.tv_sec = (time_t)(ns / LONG_NS),
+                                  .tv_nsec = (long)(ns % LONG_NS)};
+    nanosleep(&time, NULL);
+}
+
+static uint64_t key(int microbatch)
+{
+    return exec_message_key(EXEC_MESSAGE_FORWARD, 7, 3, microbatch);
+}
+
+static status send_number(exec_endpoint *endpoint, int to, int microbatch, int64_t number,
+                          error_message *err)
+{
+    const exec_message head = {.key = key(microbatch),
+                               .ready_ns = number,
+                               .payload_bytes = sizeof number,
+                               .value = {1, 2, 3, number}};
+    return endpoint->transport->send(endpoint, to, &head, &number, err);
+}
+
+static status receive_number(exec_endpoint *endpoint, int from, int microbatch, int64_t *number,
+                             error_message *err)
+{
+    exec_message head;
+    TRY(endpoint->transport->receive(endpoint, from, key(microbatch), &head, number, sizeof *number,
+                                     err));
+    if (head.ready_ns != *number || head.value[3] != *number || head.key != key(microbatch) ||
+        head.sent_ns > endpoint->transport->now_ns(endpoint)) {
+        return error_set(err, STATUS_BACKEND, "another head");
+    }
+    return STATUS_OK;
+}
+
+enum { NUMBERS = 300 };
+
+/// Every rank sends numbers to every rank, itself too, and takes them in another order.
+static status exchange(exec_endpoint *endpoint, void *context, error_message *err)
+{
+    (void)context;
+    const int ranks = endpoint->rank_count;
+    for (int to = 0; to < ranks; to++) {
+        for (int index = 0; index < NUMBERS; index++) {
+            TRY(send_number(endpoint, to, index, endpoint->rank * 1000 + index, err));
+        }
+    }
+    for (int index = 0; index < NUMBERS; index++) {
+        for (int from = ranks - 1; from >= 0; from--) {
+            const int asked = (index * 7 + from) % NUMBERS;
+            int64_t number = -1;
+            TRY(receive_number(endpoint, from, asked, &number, err));
+            if (number != from * 1000 + asked) {
+                return error_set(err, STATUS_BACKEND, "asked for another message");
+            }
+        }
+    }
+    return STATUS_OK;
+}
+
+static void messages_are_told_apart_by_sender_and_key(void **state)
+{
+    (void)state;
+    run_well(1, exchange, NULL);
+    run_well(4, exchange, NULL);
+}
+
+static void keys_hold_all_their_parts(void **state)
+{
+    (void)state;
+    const uint64_t base = exec_message_key(EXEC_MESSAGE_MIGRATE, 5, 9, 77);
+
+    assert_true(base != exec_message_key(EXEC_MESSAGE_REPORT, 5, 9, 77));
+    assert_true(base != exec_message_key(EXEC_MESSAGE_MIGRATE, 6, 9, 77));
+    assert_true(base != exec_message_key(EXEC_MESSAGE_MIGRATE, 5, EXEC_STAGE_MAX, 77));
+    assert_true(base != exec_message_key(EXEC_MESSAGE_MIGRATE, 5, 9, BAL_MICROBATCHES_MAX - 1));
+    assert_true(base == exec_message_key(EXEC_MESSAGE_MIGRATE, 5 + (1 << 24), 9, 77));
+}
+
+/// Two of one key arrive in the order of sending; is_there tells without taking.
+static status look_before_taking(exec_endpoint *endpoint, void *context, error_message *err)
+{
+    (void)context;
+    exec_message head = {0};
+    int64_t number = 0;
+    if (endpoint->transport->is_there(endpoint, 0, key(1), &head)) {
+        return error_set(err, STATUS_BACKEND, "nobody has sent");
+    }
+    TRY(send_number(endpoint, 0, 1, 10, err));
+    TRY(send_number(endpoint, 0, 1, 11, err));
+    for (int64_t expected = 10; expected <= 11; expected++) {
+        if (!endpoint->transport->is_there(endpoint, 0, key(1), &head) ||
+            head.value[3] != expected || head.payload_bytes != sizeof number) {
+            return error_set(err, STATUS_BACKEND, "it is there");
+        }
+        TRY(receive_number(endpoint, 0, 1, &number, err));
+        if (number != expected) return error_set(err, STATUS_BACKEND, "out of order");
+    }
+    return STATUS_OK;
+}
+
+static void equal_keys_keep_the_order_of_sending(void **state)
+{
+    (void)state;
+    run_well(1, look_before_taking, NULL);
+}
+
+static status expect_less(exec_endpoint *endpoint, void *context, error_message *err)
+{
+    (void)context;
+    char small[4];
+    TRY(send_number(endpoint, 0, 1, 10, err));
+    return endpoint->transport->receive(endpoint, 0, key(1), NULL, small, sizeof small, err);
+}
+
+static void a_message_that_is_too_long_names_both_lengths(void **state)
+{
+    (void)state;
+    error_message err = {0};
+    assert_int_equal(run(1, expect_less, NULL, &err), STATUS_BACKEND);
+    assert_string_equal(err.message,
+                        "rank 0: a message of 8 bytes from rank 0, where at most 4 are expected");
+}
+
+static status sleep_a_little(exec_endpoint *endpoint, void *context, error_message *err)
+{
+    (void)context;
+    const int64_t until_ns = endpoint->transport->now_ns(endpoint) + 3000000;
+    TRY(endpoint->transport->sleep_until(endpoint, until_ns, err));
+    if (endpoint->transport->now_ns(endpoint) < until_ns) {
+        return error_set(err, STATUS_BACKEND, "woke too early");
+    }
+    return endpoint->transport->sleep_until(endpoint, 0, err);
+}
+
+static void sleeps_last_as_long_as_they_were_asked_to(void **state)
+{
+    (void)state;
+    run_well(3, sleep_a_little, NULL);
+}
+
+static status regroup_twice(exec_endpoint *endpoint, void *context, error_message *err)
+{
+    (void)context;
+    bool is_active[5] = {true, false, true};
+    TRY(endpoint->transport->regroup(endpoint, is_active, err));
+    return endpoint->transport->regroup(endpoint, is_active, err);
+}
+
+static void all_ranks_regroup(void **state)
+{
+    (void)state;
+    run_well(5, regroup_twice, NULL);
+}
+
+/// Rank 2 fails at an op; the others wait for messages, sleep, or send.
+static status one_fails(exec_endpoint *endpoint, void *context, error_message *err)
+{
+    atomic_int *ended_with_it = context;
+    const bal_op op = {.kind = OP_FORWARD, .microbatch = 5};
+    if (endpoint->rank == 2) {
+        exec_activity_set_op(&endpoint->activity, 12, 3, op);
+        return error_set(err, STATUS_NO_MEMORY, "out of memory for 99 bytes");
+    }
+    int64_t number;
+    status code = STATUS_OK;
+    if (endpoint->rank == 0) code = receive_number(endpoint, 2, 0, &number, err);
+    if (endpoint->rank == 1) {
+        const int64_t far_ns = endpoint->transport->now_ns(endpoint) + 3600 * (int64_t)LONG_NS;
+        code = endpoint->transport->sleep_until(endpoint, far_ns, err);
+    }
+    while (endpoint->rank == 3 && code == STATUS_OK) {
+        code = send_number(endpoint, 3, 0, 1, err);
+        nap(1000000);
+    }
+    const char *expected = "rank 2, iteration 12, F5 of stage 3: out of memory for 99 bytes";
+    if (code == STATUS_BACKEND && strcmp(err->message, expected) == 0) {
+        atomic_fetch_add(ended_with_it, 1);
+    }
+    return code;
+}
+
+static void the_failure_of_one_rank_is_that_of_all(void **state)
+{
+    (void)state;
+    error_message err = {0};
+    atomic_int ended_with_it = 0;
+
+    assert_int_equal(run(4, one_fails, &ended_with_it, &err), STATUS_NO_MEMORY);
+
+    assert_string_equal(err.message,
+                        "rank 2, iteration 12, F5 of stage 3: out of memory for 99 bytes");
+    assert_int_equal(err.code, STATUS_NO_MEMORY);
+    assert_int_equal(ended_with_it, 3);
+}
+
+static status fail_in_phase(exec_endpoint *endpoint, void *context, error_message *err)
+{
+    exec_activity_set_phase(&endpoint->activity, 3, EXEC_PHASE_MIGRATION);
+    return error_set(err, STATUS_IO, "%s", (const char *)context);
+}
+
+static void a_failure_that_names_a_rank_is_not_named_twice(void **state)
+{
+    (void)state;
+    error_message err = {0};
+    char named[] = "rank 7 F0 waits for rank 6 F0";
+    char unnamed[] = "disk full";
+
+    assert_int_equal(run(1, fail_in_phase, named, &err), STATUS_IO);
+    assert_string_equal(err.message, "rank 7 F0 waits for rank 6 F0");
+    assert_int_equal(run(1, fail_in_phase, unnamed, &err), STATUS_IO);
+    assert_string_equal(err.message, "rank 0, iteration 3, migration: disk full");
+}
+
+/// 0 waits for 1, 1 for 2, 2 for 1; 3 has ended.
+static status wait_in_a_circle(exec_endpoint *endpoint, void *context, error_message *err)
+{
+    (void)context;
+    static const int waits_for[] = {1, 2, 1};
+    int64_t number;
+    const bal_op op = {.kind = OP_BACKWARD_INPUT, .microbatch = endpoint->rank};
+    if (endpoint->rank == 3) return STATUS_OK;
+    exec_activity_set_op(&endpoint->activity, 0, endpoint->rank, op);
+    return receive_number(endpoint, waits_for[endpoint->rank], 0, &number, err);
+}
+
+static void ranks_that_wait_for_each_other_are_named_at_once(void **state)
+{
+    (void)state;
+    error_message err = {0};
+    exec_transport_options options = exec_transport_options_default();
+    options.rank_count = 4;
+    options.watchdog_ns = INT64_MAX / 2; // is not what finds it
+
+    assert_int_equal(exec_transport_run("local", &options, wait_in_a_circle, NULL, &err),
+                     STATUS_BACKEND);
+
+    const char *expected[] = {"rank 1, iteration 0, B1 of stage 1 waits for "
+                              "rank 2, iteration 0, B2 of stage 2 waits for rank 1",
+                              "rank 2, iteration 0, B2 of stage 2 waits for "
+                              "rank 1, iteration 0, B1 of stage 1 waits for rank 2"};
+    if (strcmp(err.message, expected[0]) != 0) assert_string_equal(err.message, expected[1]);
+}
+
+static status wait_for_who_has_left(exec_endpoint *endpoint, void *context, error_message *err)
+{
+    (void)context;
+    int64_t number;
+    return endpoint->rank == 0 ? STATUS_OK : receive_number(endpoint, 0, 0, &number, err);
+}
+
+static void a_wait_for_a_rank_that_has_ended_is_named(void **state)
+{
+    (void)state;
+    error_message err = {0};
+    assert_int_equal(run(2, wait_for_who_has_left, NULL, &err), STATUS_BACKEND);
+    assert_string_equal(err.message, "rank 1 waits for rank 0, which has ended");
+}
+
+typedef struct hanging {
+    atomic_int waiting_count; // ranks that are about to wait
+    atomic_bool released;
+    atomic_int ended_count;
+} hanging;
+
+/// Rank 1 hangs in an op until it is released, long behind the end of the run.
+static status hang(exec_endpoint *endpoint, void *context, error_message *err)
+{
+    hanging *shared = context;
+    status code = STATUS_OK;
+    int64_t number;
+    if (endpoint->rank == 1) {
+        const bal_op op = {.kind = OP_BACKWARD, .microbatch = 4};
+        exec_activity_set_op(&endpoint->activity, 6, 1, op);
+        while (code == STATUS_OK && atomic_load(&shared->waiting_count) < 2) {
+            code = send_number(endpoint, 1, 0, 1, err); // so long it moves
+            nap(1000000);
+        }
+        while (!atomic_load(&shared->released)) {
+            nap(1000000);
+        }
+    } else {
+        atomic_fetch_add(&shared->waiting_count, 1);
+        code = receive_number(endpoint, 1, 0, &number, err);
+    }
+    atomic_fetch_add(&shared->ended_count, 1);
+    return code;
+}
+
+static void a_rank_that_hangs_is_named_and_left_behind(void **state)
+{
+    (void)state;
+    error_message err = {0};
+    hanging shared = {0};
+    int abandoned_count = -1;
+    exec_transport_options options = exec_transport_options_default();
+    options.rank_count = 3;
+    options.watchdog_ns = LONG_NS;
+    options.grace_ns = LONG_NS / 10;
+    options.abandoned_rank_count = &abandoned_count;
+
+    assert_int_equal(exec_transport_run("local", &options, hang, &shared, &err), STATUS_BACKEND);
+
+    assert_string_equal(err.message,
+                        "rank 1, iteration 6, BW4 of stage 1: hangs: no rank has moved for 1 s");
+    assert_true(abandoned_count >= 1);
+    atomic_store(&shared.released, true);
+    for (int patience = 0; patience < 60000 && atomic_load(&shared.ended_count) < 3; patience++) {
+        nap(1000000);
+    }
+    assert_int_equal(shared.ended_count, 3);
+}
+
+static status wait_for_the_interrupt(exec_endpoint *endpoint, void *context, error_message *err)
+{
+    if (endpoint->rank == 1) {
+        atomic_store((atomic_bool *)context, true);
+        const int64_t far_ns = endpoint->transport->now_ns(endpoint) + 3600 * (int64_t)LONG_NS;
+        return endpoint->transport->sleep_until(endpoint, far_ns, err);
+    }
+    int64_t number;
+    return receive_number(endpoint, 1, 0, &number, err);
+}
+
+static void an_interrupt_ends_all_waits(void **state)
+{
+    (void)state;
+    error_message err = {0};
+    atomic_bool interrupt = false;
+    int abandoned_count = -1;
+    exec_transport_options options = exec_transport_options_default();
+    options.rank_count = 3;
+    options.interrupt = &interrupt;
+    options.grace_ns = 60 * (int64_t)LONG_NS;
+    options.abandoned_rank_count = &abandoned_count;
+
+    assert_int_equal(
+        exec_transport_run("local", &options, wait_for_the_interrupt, &interrupt, &err),
+        STATUS_BACKEND);
+
+    assert_string_equal(err.message, "interrupted");
+    assert_int_equal(abandoned_count, 0);
+}
+
+static status pass_on(exec_endpoint *endpoint, void *context, error_message *err)
+{
+    (void)context;
+    int64_t number = 0;
+    const int next = (endpoint->rank + 1) % endpoint->rank_count;
+    const int before = (endpoint->rank + endpoint->rank_count - 1) % endpoint->rank_count;
+    if (endpoint->rank > 0) TRY(receive_number(endpoint, before, 0, &number, err));
+    TRY(send_number(endpoint, next, 0, number + 1, err));
+    if (endpoint->rank > 0) return STATUS_OK;
+    TRY(receive_number(endpoint, before, 0, &number, err));
+    return number == endpoint->rank_count ? STATUS_OK : error_set(err, STATUS_BACKEND, "lost");
+}
+
+static void there_can_be_512_ranks(void **state)
+{
+    (void)state;
+    run_well(512, pass_on, NULL);
+}
+
+static void unknown_and_missing_transports_are_refused(void **state)
+{
+    (void)state;
+    error_message err = {0};
+    exec_transport_options options = exec_transport_options_default();
+
+    assert_int_equal(exec_transport_run("locale", &options, pass_on, NULL, &err), STATUS_INVALID);
+    assert_string_equal(err.message, "unknown transport 'locale'; did you mean 'local'?");
+    assert_false(exec_transport_is_leader("locale"));
+    assert_true(exec_transport_is_leader("local"));
+    options.rank_count = 0;
+    assert_int_equal(exec_transport_run("local", &options, pass_on, NULL, &err), STATUS_INVALID);
+    assert_string_equal(err.message, "0 ranks: outside [1, 4096]");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(messages_are_told_apart_by_sender_and_key),
+        cmocka_unit_test(keys_hold_all_their_parts),
+        cmocka_unit_test(equal_keys_keep_the_order_of_sending),
+        cmocka_unit_test(a_message_that_is_too_long_names_both_lengths),
+        cmocka_unit_test(sleeps_last_as_long_as_they_were_asked_to),
+        cmocka_unit_test(all_ranks_regroup),
+        cmocka_unit_test(the_failure_of_one_rank_is_that_of_all),
+        cmocka_unit_test(a_failure_that_names_a_rank_is_not_named_twice),
+        cmocka_unit_test(ranks_that_wait_for_each_other_are_named_at_once),
+        cmocka_unit_test(a_wait_for_a_rank_that_has_ended_is_named),
+        cmocka_unit_test(a_rank_that_hangs_is_named_and_left_behind),
+        cmocka_unit_test(an_interrupt_ends_all_waits),
+        cmocka_unit_test(there_can_be_512_ranks),
+        cmocka_unit_test(unknown_and_missing_transports_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
