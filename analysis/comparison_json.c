@@ -177,6 +177,17 @@ static void write_row(const ana_setup *setup, const ana_row *row, json_writer *w
     json_end_object(writer);
 }
 
+/// Where the GPUs of the run are: nodes are consecutive GPUs, so are ranks.
+static void write_layout(const ana_setup *setup, json_writer *writer)
+{
+    const bal_training training =
+        ana_setup_training(setup, &setup->study->balancings[0], (bal_record_sink){0});
+    const bal_gpu_layout layout = bal_training_gpu_layout(&training);
+    json_put_int64(writer, "data_parallel", layout.replica_count);
+    json_put_int64(writer, "gpus_per_rank", layout.gpus_per_rank);
+    json_put_int64(writer, "gpus_per_node", layout.gpus_per_node);
+}
+
 void ana_comparison_write(const ana_comparison *comparison, text_buffer *out)
 {
     const ana_setup *setup = comparison->setup;
@@ -189,6 +200,7 @@ void ana_comparison_write(const ana_comparison *comparison, text_buffer *out)
     json_put_int64(&writer, "stages", setup->machine.rank_count);
     json_put_int64(&writer, "microbatches", setup->microbatch_count);
     json_put_string(&writer, "schedule", setup->study->schedule);
+    write_layout(setup, &writer);
     json_write_key(&writer, "rows");
     json_begin_array(&writer);
     for (int row = 0; row < setup->study->balancing_count; row++) {

@@ -3,10 +3,18 @@
 /// In the order in which they are shown: the main job first, then what goes in, then what comes
 /// out.
 static const cli_command *const commands[] = {
-    &cli_command_simulate,        &cli_command_plan,       &cli_command_schedule,
-    &cli_command_model,           &cli_command_import_csv, &cli_command_import_kineto,
-    &cli_command_reproduce,       &cli_command_show,       &cli_command_report,
-    &cli_command_export_perfetto, &cli_command_manual,
+    &cli_command_simulate,
+    &cli_command_plan,
+    &cli_command_schedule,
+    &cli_command_model,
+    &cli_command_import_csv,
+    &cli_command_import_kineto,
+    &cli_command_reproduce,
+    &cli_command_show,
+    &cli_command_report,
+    &cli_command_export_perfetto,
+    &cli_command_export_slurm_shrink,
+    &cli_command_manual,
 };
 _Static_assert(sizeof commands / sizeof commands[0] <= CLI_COMMANDS_MAX, "raise CLI_COMMANDS_MAX");
 
