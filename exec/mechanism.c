@@ -1,0 +1,21 @@
+#include "exec/mechanism.h"
+
+#include <assert.h>
+
+/// Dense training: nothing happens.
+static const exec_mechanism_table nothing;
+
+const exec_mechanism_table *exec_mechanism_find(exec_mechanism mechanism)
+{
+    static const exec_mechanism_table *const tables[EXEC_MECHANISM_COUNT] = {
+        [EXEC_DENSE] = &nothing,
+        [EXEC_MOE] = &nothing,
+        [EXEC_MOD] = &nothing,
+        [EXEC_EARLY_EXIT] = &nothing,
+        [EXEC_PRUNING] = &nothing,
+        [EXEC_FREEZING] = &nothing,
+        [EXEC_SPARSE_ATTENTION] = &nothing,
+    };
+    assert(mechanism >= 0 && mechanism < EXEC_MECHANISM_COUNT);
+    return tables[mechanism];
+}
