@@ -6,7 +6,7 @@
 /// passed in calls.
 #pragma once
 
-struct exec_transport_module; // exec/transport.h
+struct exec_transport_module; // exec/transports.h
 struct exec_blas_module;      // exec/blas.h
 struct exec_cuda_module;      // exec/cuda.h
 

@@ -1,5 +1,5 @@
-/// The transports behind the names of transport.h, one per file transport_<name>.c. Only
-/// transport.c and they include this.
+/// The transports behind the names of transport.h, one per file transport_<name>.c. Those
+/// of mpi and nccl are in modules; transport_loaded.c opens them. Only these files include this.
 #pragma once
 
 #include "exec/transport.h"
@@ -12,5 +12,12 @@ exec_transport_runner exec_transport_local_run;
 exec_transport_runner exec_transport_mpi_run;
 exec_transport_runner exec_transport_nccl_run;
 
-/// Whether this process is that of rank 0 of the launcher.
+/// Whether this process is that of rank 0 of the launcher. After a failure exactly one process says
+/// so that lives: that of rank 1 where rank 0 is lost.
 bool exec_transport_mpi_is_leader(void);
+
+/// What the modules of mpi and nccl hand over.
+typedef struct exec_transport_module {
+    exec_transport_runner *run;
+    bool (*is_leader)(int launched_rank); // before the first run: launched_rank is 0
+} exec_transport_module;

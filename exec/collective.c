@@ -1,4 +1,4 @@
-#include "exec/group.h"
+#include "exec/collective.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,0 +1,809 @@
+/// The transport between processes that a launcher has started, in the module dynmo_mpi.so.
+///
+/// A message is one MPI message: its head and behind it its payload, in lines of 64 bytes. MPI says
+/// by polling only that one has come, so on one machine the sender also rings the receiver's bell
+/// (node.h), and who waits sleeps until then. Between machines, who waits looks every so often.
+/// MPI may report a message only at the second look, so each look ends with two in vain.
+///
+/// After a failure MPI_Finalize would wait for the lost rank for ever, so nobody calls it: the
+/// processes end with the status of the run, and the launcher, which sees that, ends what is left.
+#include "base/arena.h"
+#include "exec/check.h"
+#include "exec/module.h"
+#include "exec/node.h"
+#include "exec/punctual_thread.h"
+#include "exec/transports.h"
+
+#include <mpi.h>
+
+#include <assert.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { LINE_BYTES = sizeof(exec_message), TAG = 0 };
+static const int64_t look_after_others_every_ns = 100000000;
+static const int64_t beat_every_ns = 1000000000;
+static const int64_t nap_min_ns = 50000;   // between looks where no bell is rung
+static const int64_t nap_max_ns = 2000000; // and after many in vain
+
+/// What the transport tells its own; the last part of a key.
+typedef enum note {
+    NOTE_FAILURE, // to every rank of other nodes: an exec_node_failure
+    NOTE_BEAT,    // to one rank of every other node: something has moved here
+    NOTE_DONE,    // to rank 0: the body has ended well
+    NOTE_END,     // of rank 0: all have
+    NOTE_SENT,    // to rank 0: how many messages of ops went to each rank
+    NOTE_EXPECT,  // of rank 0: how many come from all
+} note;
+
+/// A message that came, or is coming. In the list of its sender.
+typedef struct parcel {
+    struct parcel *next;
+    MPI_Request request; // MPI_REQUEST_NULL: it is there
+    exec_message head;   // its first line
+    char payload[];
+} parcel;
+_Static_assert(offsetof(parcel, payload) == offsetof(parcel, head) + sizeof(exec_message),
+               "the payload lies behind the head, as in the message");
+
+/// A message that MPI may still read.
+typedef struct outgoing {
+    struct outgoing *next;
+    MPI_Request request;
+    exec_message head;
+    char payload[];
+} outgoing;
+
+typedef struct arrivals {
+    parcel *first;
+    parcel **end; // where the next is hung
+} arrivals;
+
+typedef struct mpi_world {
+    const exec_transport_options *options;
+    exec_endpoint *endpoint; // in the node's memory
+    MPI_Comm world;          // a duplicate of the launcher's
+    MPI_Comm active;         // that messages of ops take: world until it is split; or NULL
+    int *active_rank;        // [rank_count] of world ranks; -1: released
+    int *world_rank;         // [rank_count] of active ranks
+    MPI_Datatype line;
+    MPI_Comm node_comm;
+    MPI_Win window;
+    exec_node node;
+    int *node_index;      // [rank_count] -1: on another node
+    int *node_first;      // [rank_count] first world rank of that rank's node
+    bool is_alone;        // no other node
+    uint32_t taken_count; // messages from this node
+    arrivals *arrivals;   // [rank_count] by sender
+    int coming_count;     // parcels that are not there yet
+    outgoing *leaving;
+    int regroup_count;
+    int64_t *sent_count;    // [rank_count] messages of ops since the last regroup
+    int64_t *counts;        // [rank_count] scratch
+    int64_t received_count; // messages of ops since the last regroup
+    int64_t watched_ns;
+    int64_t beat_ns;
+    uint64_t beat_moves;
+    bool failure_told; // to the other nodes
+} mpi_world;
+
+/// MPI is opened once in a process, and so this is the process's.
+static struct {
+    bool is_open;
+    bool has_failed; // then it is not closed
+    int rank;
+    int speaker; // the rank that prints
+} process;
+
+static int64_t clock_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static void sleep_to(int64_t until_ns)
+{
+    const struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000),
+                                   .tv_nsec = (long)(until_ns % 1000000000)};
+    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
+}
+
+static uint64_t note_key(note what, int sequence)
+{
+    return exec_message_key(EXEC_MESSAGE_GROUP, sequence, EXEC_STAGE_OF_TRANSPORT, (int)what);
+}
+
+/// Whether it is an op's, and so takes the communicator of the active ranks.
+static bool is_of_op(uint64_t key)
+{
+    const uint64_t kind = key >> 60;
+    return kind == EXEC_MESSAGE_FORWARD || kind == EXEC_MESSAGE_BACKWARD ||
+           kind == EXEC_MESSAGE_REDUCE;
+}
+
+static int lines_of(int64_t payload_bytes)
+{
+    const int64_t lines = 1 + (payload_bytes + LINE_BYTES - 1) / LINE_BYTES;
+    assert(payload_bytes >= 0 && lines <= INT_MAX);
+    return (int)lines;
+}
+
+// What comes
+
+static void append(mpi_world *all, int from, parcel *last)
+{
+    arrivals *list = &all->arrivals[from];
+    last->next = NULL;
+    *list->end = last;
+    list->end = &last->next;
+}
+
+static status test_parcel(mpi_world *all, parcel *coming, error_message *err)
+{
+    int is_there = 0;
+    TRY_MPI(MPI_Test(&coming->request, &is_there, MPI_STATUS_IGNORE));
+    if (is_there == 0) return STATUS_OK;
+    all->coming_count--;
+    if (is_of_op(coming->head.key)) all->received_count++;
+    return STATUS_OK;
+}
+
+/// Takes one message that MPI has announced.
+static status take_in(mpi_world *all, int from, MPI_Message *message, const MPI_Status *found,
+                      error_message *err)
+{
+    int lines = 0;
+    TRY_MPI(MPI_Get_count(found, all->line, &lines));
+    parcel *coming = malloc(sizeof *coming + (size_t)(lines - 1) * LINE_BYTES);
+    if (coming == NULL) {
+        return error_set(err, STATUS_NO_MEMORY,
+                         "out of memory for a message of %d bytes from "
+                         "rank %d",
+                         lines * LINE_BYTES, from);
+    }
+    coming->request = MPI_REQUEST_NULL;
+    append(all, from, coming);
+    all->coming_count++;
+    if (all->node_index[from] >= 0) all->taken_count++;
+    TRY_MPI(MPI_Imrecv(&coming->head, lines, all->line, message, &coming->request));
+    return test_parcel(all, coming, err);
+}
+
+/// Takes what has come through a communicator.
+static status look_at(mpi_world *all, MPI_Comm comm, error_message *err)
+{
+    for (int in_vain = 0; in_vain < 2; in_vain++) {
+        int is_there = 0;
+        MPI_Message message;
+        MPI_Status found;
+        TRY_MPI(MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &is_there, &message, &found));
+        if (is_there == 0) continue;
+        const int from = comm == all->world ? found.MPI_SOURCE : all->world_rank[found.MPI_SOURCE];
+        TRY(take_in(all, from, &message, &found, err));
+        in_vain = -1;
+    }
+    return STATUS_OK;
+}
+
+/// Lets MPI get on with messages that are under way in either direction.
+static status push_on(mpi_world *all, error_message *err)
+{
+    for (int from = 0; all->coming_count > 0 && from < all->endpoint->rank_count; from++) {
+        for (parcel *next = all->arrivals[from].first; next != NULL; next = next->next) {
+            if (next->request != MPI_REQUEST_NULL) TRY(test_parcel(all, next, err));
+        }
+    }
+    outgoing **at = &all->leaving;
+    while (*at != NULL) {
+        outgoing *sent = *at;
+        int is_gone = 0;
+        TRY_MPI(MPI_Test(&sent->request, &is_gone, MPI_STATUS_IGNORE));
+        if (is_gone == 0) {
+            at = &sent->next;
+            continue;
+        }
+        *at = sent->next;
+        free(sent);
+    }
+    return STATUS_OK;
+}
+
+/// Messages of this node that were rung for and not taken yet. One may be taken before its bell.
+static bool is_rung(const mpi_world *all)
+{
+    return (int32_t)(exec_node_rung_count(&all->node) - all->taken_count) > 0;
+}
+
+static bool is_under_way(const mpi_world *all)
+{
+    return all->leaving != NULL || all->coming_count > 0;
+}
+
+/// Takes all that has come. A message that is rung for comes at once, but for one that MPI itself
+/// holds back: hence the limit.
+static status look(mpi_world *all, error_message *err)
+{
+    for (int tries = 0; tries < 20; tries++) {
+        if (all->is_alone && !is_rung(all) && !is_under_way(all)) return STATUS_OK;
+        TRY(look_at(all, all->world, err));
+        if (all->active != MPI_COMM_NULL && all->active != all->world) {
+            TRY(look_at(all, all->active, err));
+        }
+        TRY(push_on(all, err));
+        if (!is_rung(all)) break;
+    }
+    return STATUS_OK;
+}
+
+/// Where the first message with this key stands; NULL if it is not there. Messages of one sender
+/// keep their order, so one that is still coming hides those behind it.
+static parcel **find(const mpi_world *all, int from, uint64_t key)
+{
+    parcel **at = &all->arrivals[from].first;
+    while (*at != NULL && (*at)->request == MPI_REQUEST_NULL) {
+        if ((*at)->head.key == key) return at;
+        at = &(*at)->next;
+    }
+    return NULL;
+}
+
+static parcel *take_out(mpi_world *all, int from, parcel **at)
+{
+    parcel *taken = *at;
+    *at = taken->next;
+    if (taken->next == NULL) all->arrivals[from].end = at;
+    return taken;
+}
+
+// What goes
+
+/// Hands over a message without asking whether the run has failed.
+static status post(mpi_world *all, int to, const exec_message *head, const void *payload,
+                   error_message *err)
+{
+    const int lines = lines_of(head->payload_bytes);
+    outgoing *sent = calloc(1, offsetof(outgoing, head) + (size_t)lines * LINE_BYTES);
+    if (sent == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory for a message of %" PRId64 " bytes",
+                         head->payload_bytes);
+    }
+    sent->head = *head;
+    sent->head.sent_ns = clock_ns();
+    if (head->payload_bytes > 0) memcpy(sent->payload, payload, (size_t)head->payload_bytes);
+    const bool of_op = is_of_op(head->key);
+    MPI_Comm comm = of_op ? all->active : all->world;
+    const int rank = of_op ? all->active_rank[to] : to;
+    assert(comm != MPI_COMM_NULL && rank >= 0); // released ranks exchange no messages of ops
+    sent->next = all->leaving;
+    all->leaving = sent;
+    if (of_op) all->sent_count[to]++;
+    TRY_MPI(MPI_Isend(&sent->head, lines, all->line, rank, TAG, comm, &sent->request));
+    if (all->node_index[to] >= 0) exec_node_ring(&all->node, all->node_index[to]);
+    return push_on(all, err);
+}
+
+static status post_note(mpi_world *all, int to, note what, int sequence, const void *payload,
+                        int64_t payload_bytes, error_message *err)
+{
+    const exec_message head = {.key = note_key(what, sequence), .payload_bytes = payload_bytes};
+    return post(all, to, &head, payload, err);
+}
+
+// Failure
+
+/// Tells the other nodes. What cannot be sent any more is not: their launcher ends them.
+static void tell_failure(mpi_world *all)
+{
+    if (all->failure_told) return;
+    all->failure_told = true;
+    const exec_node_failure *failure = exec_node_first_failure(&all->node);
+    for (int rank = 0; rank < all->endpoint->rank_count; rank++) {
+        if (all->node_index[rank] >= 0) continue;
+        (void)post_note(all, rank, NOTE_FAILURE, 0, failure, sizeof *failure, NULL);
+    }
+}
+
+/// Reads what the other nodes tell.
+static void read_notes(mpi_world *all)
+{
+    for (int rank = 0; rank < all->endpoint->rank_count; rank++) {
+        if (all->node_index[rank] >= 0) continue;
+        parcel **at = NULL;
+        while ((at = find(all, rank, note_key(NOTE_BEAT, 0))) != NULL) {
+            free(take_out(all, rank, at));
+            exec_node_note_beat(&all->node);
+        }
+        if ((at = find(all, rank, note_key(NOTE_FAILURE, 0))) == NULL) continue;
+        exec_node_failure failure;
+        parcel *told = take_out(all, rank, at);
+        memcpy(&failure, told->payload, sizeof failure);
+        free(told);
+        all->failure_told = true;
+        exec_node_fail(&all->node, &failure);
+    }
+}
+
+/// STATUS_BACKEND if the run has failed or is interrupted. A launcher that sees a rank die ends the
+/// others by a signal, so behind an interruption there may be a lost rank.
+static status check(mpi_world *all, error_message *err)
+{
+    const atomic_bool *interrupt = all->options->interrupt;
+    if (!all->is_alone) read_notes(all);
+    if (interrupt != NULL && atomic_load(interrupt)) {
+        static const exec_node_failure interrupted = {
+            .code = STATUS_BACKEND, .lost_rank = -1, .message = "interrupted"};
+        exec_node_watch(&all->node, all->is_alone);
+        exec_node_fail(&all->node, &interrupted);
+    }
+    if (!exec_node_has_failed(&all->node)) return STATUS_OK;
+    tell_failure(all);
+    return error_set(err, STATUS_BACKEND, "%s", exec_node_first_failure(&all->node)->message);
+}
+
+/// Tells the other nodes, once in a while, that something has moved on this one.
+static status beat(mpi_world *all, int64_t now_ns, error_message *err)
+{
+    const uint64_t moves = exec_node_move_count(&all->node);
+    if (all->is_alone || now_ns - all->beat_ns < beat_every_ns) return STATUS_OK;
+    all->beat_ns = now_ns;
+    if (moves == all->beat_moves) return STATUS_OK;
+    all->beat_moves = moves;
+    for (int rank = 0; rank < all->endpoint->rank_count; rank++) {
+        if (all->node_index[rank] >= 0 || all->node_first[rank] != rank) continue;
+        TRY(post_note(all, rank, NOTE_BEAT, 0, NULL, 0, err));
+    }
+    return STATUS_OK;
+}
+
+// Waiting
+
+/// What a wait does now and then, whatever it waits for.
+static status tend(mpi_world *all, error_message *err)
+{
+    const int64_t now_ns = clock_ns();
+    if (now_ns - all->watched_ns >= look_after_others_every_ns) {
+        all->watched_ns = now_ns;
+        exec_node_watch(&all->node, all->is_alone);
+        TRY(beat(all, now_ns, err));
+    }
+    return check(all, err);
+}
+
+/// Sleeps until something may have come, given the bell from before the last look.
+static void nap(const mpi_world *all, uint32_t bell, int64_t *nap_ns)
+{
+    int64_t limit_ns = look_after_others_every_ns;
+    if (is_under_way(all) || is_rung(all)) limit_ns = nap_max_ns / 2;
+    if (!all->is_alone && limit_ns > *nap_ns) limit_ns = *nap_ns;
+    if (*nap_ns < nap_max_ns) *nap_ns *= 2;
+    exec_node_sleep(&all->node, bell, clock_ns() + limit_ns);
+}
+
+/// Waits for a message and takes it.
+static status await(mpi_world *all, int from, uint64_t key, parcel **taken, error_message *err)
+{
+    int64_t nap_ns = nap_min_ns;
+    for (;;) {
+        const uint32_t bell = exec_node_bell(&all->node);
+        TRY(look(all, err));
+        parcel **at = find(all, from, key);
+        if (at != NULL) {
+            *taken = take_out(all, from, at);
+            return STATUS_OK;
+        }
+        exec_node_note_wait(&all->node, from, 0);
+        TRY(tend(all, err));
+        nap(all, bell, &nap_ns);
+    }
+}
+
+// The table
+
+static status mpi_send(exec_endpoint *endpoint, int to, const exec_message *head,
+                       const void *payload, error_message *err)
+{
+    mpi_world *all = endpoint->state;
+    assert(to >= 0 && to < endpoint->rank_count);
+    if (exec_node_has_failed(&all->node)) return check(all, err);
+    TRY(post(all, to, head, payload, err));
+    exec_node_note_move(&all->node);
+    return STATUS_OK;
+}
+
+static status mpi_receive(exec_endpoint *endpoint, int from, uint64_t key, exec_message *head,
+                          void *payload, int64_t capacity_bytes, error_message *err)
+{
+    mpi_world *all = endpoint->state;
+    parcel *taken = NULL;
+    assert(from >= 0 && from < endpoint->rank_count);
+    const status code = await(all, from, key, &taken, err);
+    exec_node_note_wait(&all->node, -1, 0);
+    exec_node_note_move(&all->node);
+    if (code != STATUS_OK) return code;
+    const int64_t bytes = taken->head.payload_bytes;
+    if (head != NULL) *head = taken->head;
+    if (bytes > 0 && bytes <= capacity_bytes) memcpy(payload, taken->payload, (size_t)bytes);
+    free(taken);
+    if (bytes <= capacity_bytes) return STATUS_OK;
+    return error_set(err, STATUS_BACKEND,
+                     "a message of %" PRId64 " bytes from rank %d, where at most %" PRId64
+                     " are expected",
+                     bytes, from, capacity_bytes);
+}
+
+/// What MPI refuses here it refuses the next receive too, which can say so.
+static bool mpi_is_there(exec_endpoint *endpoint, int from, uint64_t key, exec_message *head)
+{
+    mpi_world *all = endpoint->state;
+    if (look(all, NULL) != STATUS_OK) return false;
+    parcel **at = find(all, from, key);
+    if (at != NULL && head != NULL) *head = (*at)->head;
+    return at != NULL;
+}
+
+/// Messages do not wake it, so that it wakes when it wants to. But MPI gets on with what it has to
+/// do for messages under way.
+static status mpi_sleep_until(exec_endpoint *endpoint, int64_t until_ns, error_message *err)
+{
+    mpi_world *all = endpoint->state;
+    status code = STATUS_OK;
+    for (int64_t now_ns = clock_ns(); code == STATUS_OK && now_ns < until_ns; now_ns = clock_ns()) {
+        const int64_t step_ns = is_under_way(all) ? nap_max_ns / 2 : look_after_others_every_ns;
+        exec_node_note_wait(&all->node, -1, until_ns);
+        sleep_to(until_ns - now_ns > step_ns ? now_ns + step_ns : until_ns);
+        if (is_under_way(all)) code = push_on(all, err);
+        if (code == STATUS_OK) code = tend(all, err);
+    }
+    exec_node_note_wait(&all->node, -1, 0);
+    exec_node_note_move(&all->node);
+    return code;
+}
+
+static int64_t mpi_now_ns(const exec_endpoint *endpoint)
+{
+    (void)endpoint;
+    return clock_ns();
+}
+
+/// Waits until MPI needs no memory of this rank's messages any more, and as many messages of ops
+/// have come.
+static status settle(mpi_world *all, int64_t received_count, error_message *err)
+{
+    int64_t nap_ns = nap_min_ns;
+    for (;;) {
+        const uint32_t bell = exec_node_bell(&all->node);
+        TRY(look(all, err));
+        if (all->leaving == NULL && all->received_count >= received_count) break;
+        exec_node_note_wait(&all->node, all->endpoint->rank, 0);
+        TRY(tend(all, err));
+        nap(all, bell, &nap_ns);
+    }
+    exec_node_note_wait(&all->node, -1, 0);
+    return STATUS_OK;
+}
+
+/// How many messages of ops are to come to this rank in all, since the last regroup: the sum of
+/// what the others have sent, by way of rank 0.
+static status exchange_counts(mpi_world *all, int64_t *expected, error_message *err)
+{
+    exec_endpoint *endpoint = all->endpoint;
+    const int rank_count = endpoint->rank_count;
+    const int64_t row_bytes = rank_count * (int64_t)sizeof *all->sent_count;
+    const exec_message sent = {.key = note_key(NOTE_SENT, all->regroup_count),
+                               .payload_bytes = row_bytes};
+    const exec_message expect = {.key = note_key(NOTE_EXPECT, all->regroup_count),
+                                 .payload_bytes = sizeof *expected};
+    if (endpoint->rank != 0) {
+        TRY(mpi_send(endpoint, 0, &sent, all->sent_count, err));
+        return mpi_receive(endpoint, 0, expect.key, NULL, expected, sizeof *expected, err);
+    }
+    int64_t *row = all->counts;
+    for (int from = 1; from < rank_count; from++) {
+        TRY(mpi_receive(endpoint, from, sent.key, NULL, row, row_bytes, err));
+        for (int to = 0; to < rank_count; to++) {
+            all->sent_count[to] += row[to];
+        }
+    }
+    for (int to = 1; to < rank_count; to++) {
+        TRY(mpi_send(endpoint, to, &expect, &all->sent_count[to], err));
+    }
+    *expected = all->sent_count[0];
+    return STATUS_OK;
+}
+
+/// The world is split anew for each group; the group before is given up first.
+static status split(mpi_world *all, const bool *is_active, error_message *err)
+{
+    const exec_endpoint *endpoint = all->endpoint;
+    int active_count = 0;
+    for (int rank = 0; rank < endpoint->rank_count; rank++) {
+        all->active_rank[rank] = is_active[rank] ? active_count : -1;
+        if (is_active[rank]) all->world_rank[active_count++] = rank;
+        all->sent_count[rank] = 0;
+    }
+    all->received_count = 0;
+    if (all->active != all->world && all->active != MPI_COMM_NULL) {
+        TRY_MPI(MPI_Comm_free(&all->active));
+    }
+    TRY_MPI(MPI_Comm_split(all->world, is_active[endpoint->rank] ? 0 : MPI_UNDEFINED,
+                           endpoint->rank, &all->active));
+    if (all->active != MPI_COMM_NULL) {
+        TRY_MPI(MPI_Comm_set_errhandler(all->active, MPI_ERRORS_RETURN));
+    }
+    return STATUS_OK;
+}
+
+/// First every message is taken that the old group has sent: a communicator that is given up would
+/// lose it. So all ranks have come before the first blocks in MPI's collective, which does not see
+/// failures.
+static status mpi_regroup(exec_endpoint *endpoint, const bool *is_active, error_message *err)
+{
+    mpi_world *all = endpoint->state;
+    int64_t expected = 0;
+    TRY(exchange_counts(all, &expected, err));
+    TRY(settle(all, expected, err));
+    all->regroup_count++;
+    return split(all, is_active, err);
+}
+
+static const exec_transport transport_mpi = {
+    .name = "mpi",
+    .send = mpi_send,
+    .receive = mpi_receive,
+    .is_there = mpi_is_there,
+    .sleep_until = mpi_sleep_until,
+    .now_ns = mpi_now_ns,
+    .regroup = mpi_regroup,
+};
+
+// Begin and end of a run
+
+static void close_mpi(void)
+{
+    if (!process.has_failed) MPI_Finalize();
+}
+
+/// Opens MPI at the first run. Ranks that wait inside MPI, as all do while they start and end, give
+/// way to others: Open MPI asks the environment whether they shall.
+static status open_mpi(error_message *err)
+{
+    int threads = 0;
+    if (process.is_open) return STATUS_OK;
+    setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+    TRY_MPI(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &threads));
+    process.is_open = true;
+    if (atexit(close_mpi) != 0) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    TRY_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    TRY_MPI(MPI_Comm_rank(MPI_COMM_WORLD, &process.rank));
+    return STATUS_OK;
+}
+
+static status check_rank_count(const exec_transport_options *options, error_message *err)
+{
+    int rank_count = 0;
+    TRY_MPI(MPI_Comm_size(MPI_COMM_WORLD, &rank_count));
+    if (rank_count == options->rank_count) return STATUS_OK;
+    return error_set(err, STATUS_INVALID,
+                     "transport 'mpi': %d ranks are needed, %d were started; start as many with "
+                     "mpirun -n %d",
+                     options->rank_count, rank_count, options->rank_count);
+}
+
+/// The ranks that share memory. DYNMO_NODE_RANKS=N takes N at a time for a node, to try out on one
+/// machine what runs between several.
+static status find_node(mpi_world *all, error_message *err)
+{
+    int index = 0;
+    TRY_MPI(MPI_Comm_split_type(all->world, MPI_COMM_TYPE_SHARED, process.rank, MPI_INFO_NULL,
+                                &all->node_comm));
+    TRY_MPI(MPI_Comm_rank(all->node_comm, &index));
+    const char *text = getenv("DYNMO_NODE_RANKS");
+    const int node_ranks = text != NULL ? atoi(text) : 0;
+    if (node_ranks < 1) return STATUS_OK;
+    MPI_Comm whole = all->node_comm;
+    TRY_MPI(MPI_Comm_split(whole, index / node_ranks, index, &all->node_comm));
+    TRY_MPI(MPI_Comm_free(&whole));
+    return STATUS_OK;
+}
+
+/// Shares the node's memory, clear, and finds out who else is on it.
+static status join_node(mpi_world *all, error_message *err)
+{
+    int self = 0;
+    int count = 0;
+    TRY_MPI(MPI_Comm_rank(all->node_comm, &self));
+    TRY_MPI(MPI_Comm_size(all->node_comm, &count));
+    // Memory begins where it likes; nodes begin at a cache line.
+    const MPI_Aint bytes = self == 0 ? (MPI_Aint)exec_node_bytes(count) + LINE_BYTES : 0;
+    MPI_Aint there = 0;
+    int unit = 0;
+    char *memory = NULL;
+    TRY_MPI(
+        MPI_Win_allocate_shared(bytes, 1, MPI_INFO_NULL, all->node_comm, &memory, &all->window));
+    TRY_MPI(MPI_Win_shared_query(all->window, 0, &there, &unit, &memory));
+    if (self == 0) memset(memory, 0, (size_t)there);
+    TRY_MPI(MPI_Barrier(all->node_comm));
+    memory += (LINE_BYTES - (uintptr_t)memory % LINE_BYTES) % LINE_BYTES;
+    exec_node_join(&all->node, memory, self, count, process.rank, all->options->watchdog_ns);
+    all->endpoint = exec_node_endpoint(&all->node);
+    TRY_MPI(MPI_Barrier(all->node_comm));
+    exec_node_watch(&all->node, true);
+
+    int first = process.rank;
+    TRY_MPI(MPI_Bcast(&first, 1, MPI_INT, 0, all->node_comm));
+    TRY_MPI(MPI_Allgather(&first, 1, MPI_INT, all->node_first, 1, MPI_INT, all->world));
+    TRY_MPI(MPI_Allgather(&self, 1, MPI_INT, all->node_index, 1, MPI_INT, all->world));
+    for (int rank = 0; rank < all->options->rank_count; rank++) {
+        if (all->node_first[rank] != first) all->node_index[rank] = -1;
+    }
+    all->is_alone = count == all->options->rank_count;
+    return STATUS_OK;
+}
+
+/// All arrays of the world; false if out of memory.
+static bool take_arrays(mpi_world *all, arena *memory, size_t rank_count)
+{
+    all->active_rank = arena_array(memory, rank_count, sizeof *all->active_rank);
+    all->world_rank = arena_array(memory, rank_count, sizeof *all->world_rank);
+    all->node_index = arena_array(memory, rank_count, sizeof *all->node_index);
+    all->node_first = arena_array(memory, rank_count, sizeof *all->node_first);
+    all->arrivals = arena_array(memory, rank_count, sizeof *all->arrivals);
+    all->sent_count = arena_array(memory, rank_count, sizeof *all->sent_count);
+    all->counts = arena_array(memory, rank_count, sizeof *all->counts);
+    return all->active_rank != NULL && all->world_rank != NULL && all->node_index != NULL &&
+           all->node_first != NULL && all->arrivals != NULL && all->sent_count != NULL &&
+           all->counts != NULL;
+}
+
+static status create_world(mpi_world *all, arena *memory, error_message *err)
+{
+    const int rank_count = all->options->rank_count;
+    int has_memory = memory != NULL && take_arrays(all, memory, (size_t)rank_count);
+    TRY_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &all->world));
+    TRY_MPI(MPI_Comm_set_errhandler(all->world, MPI_ERRORS_RETURN));
+    TRY_MPI(MPI_Allreduce(MPI_IN_PLACE, &has_memory, 1, MPI_INT, MPI_MIN, all->world));
+    if (has_memory == 0) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d ranks", rank_count);
+    }
+    all->active = all->world;
+    for (int rank = 0; rank < rank_count; rank++) {
+        all->active_rank[rank] = rank;
+        all->world_rank[rank] = rank;
+        all->arrivals[rank].end = &all->arrivals[rank].first;
+    }
+    TRY_MPI(MPI_Type_contiguous(LINE_BYTES, MPI_BYTE, &all->line));
+    TRY_MPI(MPI_Type_commit(&all->line));
+    TRY(find_node(all, err));
+    TRY(join_node(all, err));
+    all->endpoint->transport = &transport_mpi;
+    all->endpoint->rank = process.rank;
+    all->endpoint->rank_count = rank_count;
+    all->endpoint->state = all;
+    return STATUS_OK;
+}
+
+/// All ranks have ended well.
+static status close_world(mpi_world *all, error_message *err)
+{
+    if (all->active != all->world && all->active != MPI_COMM_NULL) {
+        TRY_MPI(MPI_Comm_free(&all->active));
+    }
+    TRY_MPI(MPI_Win_free(&all->window));
+    TRY_MPI(MPI_Comm_free(&all->node_comm));
+    TRY_MPI(MPI_Comm_free(&all->world));
+    TRY_MPI(MPI_Type_free(&all->line));
+    return STATUS_OK;
+}
+
+/// Waits until all ranks have ended well.
+static status meet_at_the_end(mpi_world *all, error_message *err)
+{
+    exec_endpoint *endpoint = all->endpoint;
+    const exec_message done = {.key = note_key(NOTE_DONE, 0)};
+    const exec_message end = {.key = note_key(NOTE_END, 0)};
+    exec_activity_set_phase(&endpoint->activity, 0, EXEC_PHASE_NONE);
+    TRY(settle(all, 0, err));
+    if (endpoint->rank != 0) {
+        TRY(mpi_send(endpoint, 0, &done, NULL, err));
+        return mpi_receive(endpoint, 0, end.key, NULL, NULL, 0, err);
+    }
+    for (int rank = 1; rank < endpoint->rank_count; rank++) {
+        TRY(mpi_receive(endpoint, rank, done.key, NULL, NULL, 0, err));
+    }
+    for (int rank = 1; rank < endpoint->rank_count; rank++) {
+        TRY(mpi_send(endpoint, rank, &end, NULL, err));
+    }
+    return settle(all, 0, err);
+}
+
+/// Makes the failure of this rank's body that of the run, unless it is already.
+static void raise_failure(mpi_world *all, status code, error_message *own)
+{
+    exec_node_failure failure = {.lost_rank = -1};
+    failure.code = exec_activity_blame(&all->endpoint->activity, process.rank, code, own);
+    snprintf(failure.message, sizeof failure.message, "%s", own->message);
+    exec_node_fail(&all->node, &failure);
+    tell_failure(all);
+}
+
+/// Ends a failed run on this rank. The process that ends first has the launcher end all others, so
+/// that they wait until the one that prints is gone.
+static void leave_failed(mpi_world *all, const exec_node_failure *failure)
+{
+    const int64_t begin_ns = clock_ns();
+    process.has_failed = true;
+    process.speaker = failure->lost_rank == 0 && all->endpoint->rank_count > 1 ? 1 : 0;
+    const int64_t notes_end_ns = begin_ns + beat_every_ns;
+    while (all->leaving != NULL && !all->is_alone && clock_ns() < notes_end_ns) {
+        if (push_on(all, NULL) != STATUS_OK) break;
+        sleep_to(clock_ns() + nap_max_ns);
+    }
+    const int speaker_index = all->node_index[process.speaker];
+    while (process.rank != process.speaker && clock_ns() < begin_ns + all->options->grace_ns) {
+        if (speaker_index >= 0 && exec_node_is_gone(&all->node, speaker_index)) break;
+        sleep_to(clock_ns() + 10 * nap_max_ns);
+    }
+}
+
+static void free_messages(mpi_world *all)
+{
+    for (int rank = 0; rank < all->options->rank_count; rank++) {
+        while (all->arrivals[rank].first != NULL) {
+            free(take_out(all, rank, &all->arrivals[rank].first));
+        }
+    }
+}
+
+/// Runs the body in a world that is there, and ends the world.
+static status run_in(mpi_world *all, exec_rank_body *body, void *context, error_message *err)
+{
+    error_message own = {0};
+    status code = body(all->endpoint, context, &own);
+    if (code == STATUS_OK) code = meet_at_the_end(all, &own);
+    if (code == STATUS_OK) {
+        free_messages(all);
+        return close_world(all, err);
+    }
+    if (!exec_node_has_failed(&all->node)) raise_failure(all, code, &own);
+    const exec_node_failure failure = *exec_node_first_failure(&all->node);
+    leave_failed(all, &failure);
+    return error_set(err, failure.code, "%s", failure.message);
+}
+
+static status run(const exec_transport_options *options, exec_rank_body *body, void *context,
+                  error_message *err)
+{
+    if (process.has_failed) {
+        return error_set(err, STATUS_BACKEND,
+                         "transport 'mpi': an earlier run has failed, and "
+                         "left MPI unusable");
+    }
+    TRY(open_mpi(err));
+    TRY(check_rank_count(options, err));
+    exec_thread_make_punctual(options->real_time);
+    mpi_world all = {.options = options};
+    arena *memory = arena_create(4096);
+    status code = create_world(&all, memory, err);
+    if (code == STATUS_OK) code = run_in(&all, body, context, err);
+    arena_destroy(memory);
+    return code;
+}
+
+static bool is_leader(int launched_rank)
+{
+    return process.is_open ? process.rank == process.speaker : launched_rank == 0;
+}
+
+const exec_module *dynmo_module(void)
+{
+    static const exec_transport_module transport = {.run = run, .is_leader = is_leader};
+    static const exec_module module = {
+        .interface = EXEC_MODULE_INTERFACE, .name = "mpi", .transport = &transport};
+    return &module;
+}
