@@ -8,7 +8,7 @@
 #include "balance/layer_costs.h"
 #include "balance/placed_partition.h"
 #include "base/status.h"
-#include "exec/collective.h"
+#include "exec/group.h"
 #include "exec/program.h"
 
 #include <stdbool.h>

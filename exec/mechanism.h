@@ -7,7 +7,7 @@
 #pragma once
 
 #include "base/status.h"
-#include "exec/collective.h"
+#include "exec/group.h"
 #include "exec/layer.h"
 
 #include <stdbool.h>

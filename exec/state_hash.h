@@ -3,8 +3,8 @@
 #pragma once
 
 #include "base/status.h"
-#include "exec/collective.h"
 #include "exec/device.h"
+#include "exec/group.h"
 
 #include <stdint.h>
 

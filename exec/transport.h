@@ -36,7 +36,7 @@ typedef enum exec_message_kind {
     EXEC_MESSAGE_MIGRATE,  ///< state of a layer
     EXEC_MESSAGE_REPORT,   ///< of a rank to the leader
     EXEC_MESSAGE_ORDER,    ///< of the leader to a rank
-    EXEC_MESSAGE_GROUP,    ///< collectives over messages (collective.h)
+    EXEC_MESSAGE_GROUP,    ///< collectives over messages (group.h)
     EXEC_MESSAGE_KIND_COUNT
 } exec_message_kind;
 

@@ -1,8 +1,8 @@
 #include "sim/training.h"
 
 #include "balance/schedule.h"
+#include "balance/training_costs.h"
 #include "balance/training_ledger.h"
-#include "sim/training_costs.h"
 #include "sim/training_plan.h"
 #include "sim/training_play.h"
 
@@ -20,7 +20,7 @@ typedef struct replay {
     bal_evaluator evaluator;
     bal_decision decision; // the last
 
-    sim_training_costs costs;
+    bal_training_costs costs;
     sim_training_plan plan;
     sim_play play;
     bal_layer_costs profile; // of this iteration, as measured under the plan
@@ -142,8 +142,8 @@ static status play(replay *state)
         state->is_played = true;
         if (!has_owners) TRY(play_pipelines(state));
     }
-    if (!repeats || sim_training_costs_borrow(&state->costs)) {
-        TRY(sim_training_costs_measure(&state->costs, state->plan.rank_of_layer, &state->profile,
+    if (!repeats || bal_training_costs_borrow(&state->costs)) {
+        TRY(bal_training_costs_measure(&state->costs, state->plan.rank_of_layer, &state->profile,
                                        state->err));
     }
     return has_owners && !repeats ? measure_loads(state) : STATUS_OK;
@@ -181,12 +181,12 @@ static status look_ahead(replay *state, int iteration, const bal_layer_costs **n
         iteration + 1 == training->iteration_count) {
         return STATUS_OK;
     }
-    TRY(sim_training_costs_fetch(&state->costs, iteration + 1, state->plan.batch, &is_new,
+    TRY(bal_training_costs_fetch(&state->costs, iteration + 1, state->plan.batch, &is_new,
                                  &is_announced, state->err));
     *next = &state->profile;
     if (!is_new) return STATUS_OK;
     *next = &state->next;
-    return sim_training_costs_measure(&state->costs, state->plan.rank_of_layer, &state->next,
+    return bal_training_costs_measure(&state->costs, state->plan.rank_of_layer, &state->next,
                                       state->err);
 }
 
@@ -279,7 +279,7 @@ static status play_iteration(replay *state, int iteration)
     bal_training_iteration record = {.iteration = iteration};
     bool is_new = false;
     bool is_announced = false;
-    TRY(sim_training_costs_fetch(&state->costs, iteration, state->plan.batch, &is_new,
+    TRY(bal_training_costs_fetch(&state->costs, iteration, state->plan.batch, &is_new,
                                  &is_announced, state->err));
     if (is_new) state->is_played = false;
     if (state->costs.has_new_bytes) state->is_memory_noted = false;
@@ -303,7 +303,7 @@ static status prepare(replay *state)
     state->timeline_memory = arena_create(1 << 16);
     state->rank_end_ns = arena_array(state->run_memory, ranks, sizeof *state->rank_end_ns);
     state->peak_memory = arena_array(state->run_memory, ranks, sizeof *state->peak_memory);
-    TRY(sim_training_costs_init(&state->costs, training, state->run_memory, state->err));
+    TRY(bal_training_costs_init(&state->costs, training, state->run_memory, state->err));
     TRY(sim_training_plan_init(&state->plan, training, state->run_memory, state->err));
     if (state->play_memory == NULL || state->timeline_memory == NULL ||
         state->rank_end_ns == NULL || state->peak_memory == NULL) {
@@ -319,9 +319,9 @@ static status start(replay *state)
     bal_training_result *result = &state->ledger.result;
     bool is_new = false;
     bool is_announced = false;
-    TRY(sim_training_costs_fetch(&state->costs, 0, state->plan.batch, &is_new, &is_announced,
+    TRY(bal_training_costs_fetch(&state->costs, 0, state->plan.batch, &is_new, &is_announced,
                                  state->err));
-    TRY(sim_training_costs_measure(&state->costs, NULL, &state->profile, state->err));
+    TRY(bal_training_costs_measure(&state->costs, NULL, &state->profile, state->err));
     TRY(bal_controller_start(state->controller, &state->profile, &state->decision, state->err));
     TRY(enact(state, &state->profile));
     result->executable = state->plan.owner == NULL;
@@ -376,7 +376,7 @@ status sim_training_replay(const bal_training *training, arena *memory, bal_trai
     replay state = {.training = training, .run_memory = memory, .err = err};
     const status played = run_all(&state);
     bal_controller_destroy(state.controller);
-    sim_training_costs_free(&state.costs);
+    bal_training_costs_free(&state.costs);
     sim_training_plan_free(&state.plan);
     arena_destroy(state.play_memory);
     arena_destroy(state.timeline_memory);

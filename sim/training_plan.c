@@ -112,7 +112,7 @@ status sim_training_plan_enact(sim_training_plan *plan, const bal_decision *deci
                                const bal_layer_costs *layers, error_message *err)
 {
     TRY(sim_training_plan_gpus(plan, decision, &plan->gpus, err));
-    plan->batch = (sim_batch){decision->microbatch_count, plan->gpus.played_count};
+    plan->batch = (bal_batch){decision->microbatch_count, plan->gpus.played_count};
     if (decision->owner != NULL) {
         take_owners(plan, decision->owner);
         return STATUS_OK;

@@ -8,11 +8,11 @@
 #include "balance/ports.h"
 #include "balance/schedule.h"
 #include "balance/training.h"
+#include "balance/training_costs.h"
 #include "base/arena.h"
 #include "base/status.h"
 #include "sim/order_book.h"
 #include "sim/released_ranks.h"
-#include "sim/training_costs.h"
 
 #include <stdint.h>
 
@@ -25,7 +25,7 @@ typedef struct sim_training_plan {
     int *machine_rank;           // [machine.rank_count] of placed
     const int *owner;            // [layer_count] of a balancer without stages, else NULL
     int *rank_of_layer;          // [layer_count] of the machine, under either
-    sim_batch batch;
+    bal_batch batch;
     sim_gpu_use gpus;
     sim_order_book orders;       // of a fixed schedule
     sim_compiled_order searched; // the order in force of a searched one

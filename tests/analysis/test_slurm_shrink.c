@@ -70,14 +70,14 @@ static void ranks_are_numbered_anew_without_the_node_that_went_back(void **state
     steps[0].plan.first_layer = cuts;
     const ana_slurm_shrink shrink = pairs(steps, 2);
     const char *const pieces[] = {
-        "#   iterations 0 to 39: 3 nodes, 6 tasks\n"
+        "#   iterations 0 to 39: 3 nodes, 6 tasks\n",
         "#   iterations 40 to 99: 2 nodes, 4 tasks, without node 1\n",
         "train 0 40 3 \"$(names 0-2)\" 6 \"$@\" <<'END'\n",
         "keep 0 2\ntrain 40 100 2 \"$(names 0 2)\" 4 \"$@\" <<'END'\n",
         "\"stage_ranks\":[3,0,1,2]",
     };
 
-    assert_says(&shrink, pieces, 4);
+    assert_says(&shrink, pieces, 5);
 }
 
 static void a_node_that_is_needed_again_stays(void **state)
@@ -91,12 +91,12 @@ static void a_node_that_is_needed_again_stays(void **state)
     };
     const ana_slurm_shrink shrink = pairs(steps, 4);
     const char *const pieces[] = {
-        "#   iterations 0 to 29: 2 nodes, 4 tasks\n"
+        "#   iterations 0 to 29: 2 nodes, 4 tasks\n",
         "#   iterations 30 to 99: 1 nodes, 2 tasks, without node 1\n",
         "keep 0\ntrain 30 100 1 \"$(names 0)\" 2 ",
     };
 
-    assert_says(&shrink, pieces, 2);
+    assert_says(&shrink, pieces, 3);
 }
 
 static void the_batch_script_keeps_its_node_without_tasks(void **state)

@@ -1,4 +1,4 @@
-#include "sim/costs_copy.h"
+#include "balance/costs_copy.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -26,7 +26,7 @@ static size_t array_bytes(const bal_layer_costs *layers, int array)
     return (size_t)layers->layer_count * columns * sizeof(int64_t);
 }
 
-status sim_costs_copy_take(sim_costs_copy *copy, const bal_layer_costs *layers, error_message *err)
+status bal_costs_copy_take(bal_costs_copy *copy, const bal_layer_costs *layers, error_message *err)
 {
     bal_layer_costs made = *layers;
     const int64_t **arrays[ARRAY_COUNT];
@@ -50,7 +50,7 @@ status sim_costs_copy_take(sim_costs_copy *copy, const bal_layer_costs *layers, 
     return STATUS_OK;
 }
 
-bool sim_costs_copy_equals(const sim_costs_copy *copy, const bal_layer_costs *layers)
+bool bal_costs_copy_equals(const bal_costs_copy *copy, const bal_layer_costs *layers)
 {
     bal_layer_costs own = copy->layers;
     bal_layer_costs other = *layers;
@@ -71,8 +71,8 @@ bool sim_costs_copy_equals(const sim_costs_copy *copy, const bal_layer_costs *la
     return true;
 }
 
-void sim_costs_copy_free(sim_costs_copy *copy)
+void bal_costs_copy_free(bal_costs_copy *copy)
 {
     arena_destroy(copy->memory);
-    *copy = (sim_costs_copy){0};
+    *copy = (bal_costs_copy){0};
 }

@@ -1,23 +1,23 @@
-#include "sim/training_costs.h"
+#include "balance/training_costs.h"
 
 #include "balance/replica_costs.h"
 #include "balance/schedule.h"
 
 #include <string.h>
 
-static status no_memory(const sim_training_costs *costs, error_message *err)
+static status no_memory(const bal_training_costs *costs, error_message *err)
 {
     return error_set(err, STATUS_NO_MEMORY, "out of memory for the costs of %d layers",
                      costs->layer_count);
 }
 
-status sim_training_costs_init(sim_training_costs *costs, const bal_training *training,
+status bal_training_costs_init(bal_training_costs *costs, const bal_training *training,
                                arena *memory, error_message *err)
 {
     const size_t replicas = (size_t)training->source_count;
     const size_t ranks = (size_t)training->machine.rank_count;
     const size_t layers = (size_t)training->sources[0].layer_count;
-    sim_training_costs made = {
+    bal_training_costs made = {
         .training = training,
         .layer_count = training->sources[0].layer_count,
         .replica_count = training->source_count,
@@ -48,10 +48,10 @@ status sim_training_costs_init(sim_training_costs *costs, const bal_training *tr
     return STATUS_OK;
 }
 
-void sim_training_costs_free(sim_training_costs *costs)
+void bal_training_costs_free(bal_training_costs *costs)
 {
     for (int replica = 0; costs->copies != NULL && replica < costs->replica_count; replica++) {
-        sim_costs_copy_free(&costs->copies[replica]);
+        bal_costs_copy_free(&costs->copies[replica]);
     }
     arena_destroy(costs->column_memory);
     arena_destroy(costs->measured_memory[0]);
@@ -63,7 +63,7 @@ void sim_training_costs_free(sim_training_costs *costs)
 
 /// Refuses negative values and those whose sum over the layers is above a quarter of int64: a
 /// rank's are then added without looking, and activations of the same size on top.
-static status check_sum(const int64_t *values, const sim_training_costs *costs, const char *what,
+static status check_sum(const int64_t *values, const bal_training_costs *costs, const char *what,
                         error_message *err)
 {
     int64_t sum = 0;
@@ -78,7 +78,7 @@ static status check_sum(const int64_t *values, const sim_training_costs *costs, 
     return STATUS_OK;
 }
 
-static status check_layers(const sim_training_costs *costs, const bal_layer_costs *layers,
+static status check_layers(const bal_training_costs *costs, const bal_layer_costs *layers,
                            error_message *err)
 {
     const char *schedule = costs->training->schedule;
@@ -100,7 +100,7 @@ static status check_layers(const sim_training_costs *costs, const bal_layer_cost
 }
 
 /// Repeats the columns of times until there are as many as wanted, or takes the first of them.
-static status cycle_columns(sim_training_costs *costs, const int64_t *times, int columns,
+static status cycle_columns(bal_training_costs *costs, const int64_t *times, int columns,
                             int wanted, const int64_t **out, error_message *err)
 {
     const int layers = costs->layer_count;
@@ -117,7 +117,7 @@ static status cycle_columns(sim_training_costs *costs, const int64_t *times, int
     return STATUS_OK;
 }
 
-static status cycle_microbatches(sim_training_costs *costs, bal_layer_costs *layers, int wanted,
+static status cycle_microbatches(bal_training_costs *costs, bal_layer_costs *layers, int wanted,
                                  error_message *err)
 {
     const int columns = layers->microbatch_count;
@@ -133,7 +133,7 @@ static status cycle_microbatches(sim_training_costs *costs, bal_layer_costs *lay
 
 /// Makes of what a source has given what is played: microbatches of another size where the
 /// controller has chosen their number, and as many columns as are played.
-static status resize(sim_training_costs *costs, bal_layer_costs *layers, error_message *err)
+static status resize(bal_training_costs *costs, bal_layer_costs *layers, error_message *err)
 {
     const int own = costs->training->microbatch_count;
     const int chosen = costs->batch.microbatch_count;
@@ -146,7 +146,7 @@ static status resize(sim_training_costs *costs, bal_layer_costs *layers, error_m
 }
 
 /// Takes what a source has given; of costs that are not new, what was made of them is as good.
-static status take_layers(sim_training_costs *costs, int replica, bool is_new, error_message *err)
+static status take_layers(bal_training_costs *costs, int replica, bool is_new, error_message *err)
 {
     bal_layer_costs *layers = &costs->replicas[replica];
     const bal_layer_costs *given = &costs->fetched[replica];
@@ -179,7 +179,7 @@ static bool keep_copy(const int64_t *values, int count, int64_t *copy)
 }
 
 /// Notes whether a layer's bytes are others than before, and whether the replicas' differ.
-static void note_bytes(sim_training_costs *costs, int replica)
+static void note_bytes(bal_training_costs *costs, int replica)
 {
     const int count = costs->layer_count;
     const bal_layer_costs *layers = &costs->replicas[replica];
@@ -197,7 +197,7 @@ static void note_bytes(sim_training_costs *costs, int replica)
 }
 
 /// Sets the speeds of the ranks in this iteration. True if one is other than before.
-static bool update_speeds(sim_training_costs *costs)
+static bool update_speeds(bal_training_costs *costs)
 {
     const size_t bytes =
         (size_t)costs->training->machine.rank_count * sizeof *costs->rank_time_factor;
@@ -211,14 +211,14 @@ static bool update_speeds(sim_training_costs *costs)
 /// of the model; where it announces none, two iterations are compared. To compare takes a copy of
 /// the first: not of costs that change in every iteration, and of those that have kept differing
 /// only now and then.
-static status compare(sim_training_costs *costs, int replica, bool changed, bool *differs,
+static status compare(bal_training_costs *costs, int replica, bool changed, bool *differs,
                       error_message *err)
 {
     enum { PATIENCE = 4, PAUSE = 64 };
-    sim_costs_copy *copy = &costs->copies[replica];
+    bal_costs_copy *copy = &costs->copies[replica];
     const bal_layer_costs *layers = &costs->fetched[replica];
     const bool announces = costs->training->sources[replica].announces_changes;
-    *differs = changed || (announces && !sim_costs_copy_equals(copy, layers));
+    *differs = changed || (announces && !bal_costs_copy_equals(copy, layers));
     if (!announces) return STATUS_OK;
     if (!*differs) {
         costs->differing[replica] = 0;
@@ -229,13 +229,13 @@ static status compare(sim_training_costs *costs, int replica, bool changed, bool
     const bool is_start = costs->iteration == 0;
     const bool is_quiet =
         !changed && (costs->differing[replica] <= PATIENCE || costs->iteration % PAUSE == 0);
-    return is_start || is_quiet ? sim_costs_copy_take(copy, layers, err) : STATUS_OK;
+    return is_start || is_quiet ? bal_costs_copy_take(copy, layers, err) : STATUS_OK;
 }
 
 /// Asks every source for its costs of the iteration.
 ///
 /// @param has_changed out: some source's are others than before
-static status ask_sources(sim_training_costs *costs, bool *has_changed, error_message *err)
+static status ask_sources(bal_training_costs *costs, bool *has_changed, error_message *err)
 {
     // At the start a source may have been asked before, by an earlier replay.
     const bool is_start = costs->iteration == 0;
@@ -253,7 +253,7 @@ static status ask_sources(sim_training_costs *costs, bool *has_changed, error_me
     return STATUS_OK;
 }
 
-status sim_training_costs_fetch(sim_training_costs *costs, int iteration, sim_batch batch,
+status bal_training_costs_fetch(bal_training_costs *costs, int iteration, bal_batch batch,
                                 bool *is_new, bool *is_announced, error_message *err)
 {
     const bool is_again = iteration == costs->iteration;
@@ -281,21 +281,21 @@ status sim_training_costs_fetch(sim_training_costs *costs, int iteration, sim_ba
 }
 
 /// Whether replicas have other loads or other microbatches.
-static bool has_unlike_replicas(const sim_training_costs *costs)
+static bool has_unlike_replicas(const bal_training_costs *costs)
 {
     return costs->replica_count > 1 || costs->batch.played_count != costs->batch.microbatch_count;
 }
 
-bool sim_training_costs_borrow(const sim_training_costs *costs)
+bool bal_training_costs_borrow(const bal_training_costs *costs)
 {
     return !has_unlike_replicas(costs) && costs->training->slow_rank_count == 0 &&
            costs->training->information != BAL_INFORMATION_FORESIGHT;
 }
 
-status sim_training_costs_measure(sim_training_costs *costs, const int *rank_of_layer,
+status bal_training_costs_measure(bal_training_costs *costs, const int *rank_of_layer,
                                   bal_layer_costs *measured, error_message *err)
 {
-    if (sim_training_costs_borrow(costs)) {
+    if (bal_training_costs_borrow(costs)) {
         *measured = costs->replicas[0];
         return STATUS_OK;
     }

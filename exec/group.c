@@ -1,4 +1,4 @@
-#include "exec/collective.h"
+#include "exec/group.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

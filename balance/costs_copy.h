@@ -7,17 +7,17 @@
 
 #include <stdbool.h>
 
-/// Zero-initialise; release with sim_costs_copy_free.
-typedef struct sim_costs_copy {
+/// Zero-initialise; release with bal_costs_copy_free.
+typedef struct bal_costs_copy {
     arena *memory;
     bool is_taken;
     bal_layer_costs layers; // its arrays are the copy's own
-} sim_costs_copy;
+} bal_costs_copy;
 
 /// Copies all arrays. STATUS_NO_MEMORY.
-status sim_costs_copy_take(sim_costs_copy *copy, const bal_layer_costs *layers, error_message *err);
+status bal_costs_copy_take(bal_costs_copy *copy, const bal_layer_costs *layers, error_message *err);
 
 /// Whether a copy is taken and all its numbers are those of layers.
-bool sim_costs_copy_equals(const sim_costs_copy *copy, const bal_layer_costs *layers);
+bool bal_costs_copy_equals(const bal_costs_copy *copy, const bal_layer_costs *layers);
 
-void sim_costs_copy_free(sim_costs_copy *copy);
+void bal_costs_copy_free(bal_costs_copy *copy);

@@ -1,5 +1,5 @@
 /// A copy of layer costs: equal until one number is another, whatever becomes of the original.
-#include "sim/costs_copy.h"
+#include "balance/costs_copy.h"
 #include "tests/assert_close.h"
 
 enum { LAYERS = 3, COLUMNS = 2 };
@@ -29,46 +29,46 @@ static void every_number_is_compared(void **state)
 {
     (void)state;
     numbers original = {0};
-    sim_costs_copy copy = {0};
+    bal_costs_copy copy = {0};
     const bal_layer_costs layers = costs_of(&original);
-    assert_false(sim_costs_copy_equals(&copy, &layers));
-    assert_int_equal(sim_costs_copy_take(&copy, &layers, NULL), STATUS_OK);
-    assert_true(sim_costs_copy_equals(&copy, &layers));
+    assert_false(bal_costs_copy_equals(&copy, &layers));
+    assert_int_equal(bal_costs_copy_take(&copy, &layers, NULL), STATUS_OK);
+    assert_true(bal_costs_copy_equals(&copy, &layers));
 
     for (size_t index = 0; index < sizeof original / sizeof(int64_t); index++) {
         int64_t *number = (int64_t *)&original + index;
         *number = 1;
-        assert_false(sim_costs_copy_equals(&copy, &layers));
+        assert_false(bal_costs_copy_equals(&copy, &layers));
         *number = 0;
-        assert_true(sim_costs_copy_equals(&copy, &layers));
+        assert_true(bal_costs_copy_equals(&copy, &layers));
     }
-    sim_costs_copy_free(&copy);
-    assert_false(sim_costs_copy_equals(&copy, &layers));
+    bal_costs_copy_free(&copy);
+    assert_false(bal_costs_copy_equals(&copy, &layers));
 }
 
 static void arrays_that_come_or_go_are_seen(void **state)
 {
     (void)state;
     const numbers original = {0};
-    sim_costs_copy copy = {0};
+    bal_costs_copy copy = {0};
     bal_layer_costs layers = costs_of(&original);
     layers.reduction_ns = NULL;
-    assert_int_equal(sim_costs_copy_take(&copy, &layers, NULL), STATUS_OK);
+    assert_int_equal(bal_costs_copy_take(&copy, &layers, NULL), STATUS_OK);
 
     bal_layer_costs other = layers;
-    assert_true(sim_costs_copy_equals(&copy, &other));
+    assert_true(bal_costs_copy_equals(&copy, &other));
     other.reduction_ns = original.values[5];
-    assert_false(sim_costs_copy_equals(&copy, &other));
+    assert_false(bal_costs_copy_equals(&copy, &other));
     other = layers;
     other.parameters = NULL;
-    assert_false(sim_costs_copy_equals(&copy, &other));
+    assert_false(bal_costs_copy_equals(&copy, &other));
     other = layers;
     other.microbatch_count = 1;
-    assert_false(sim_costs_copy_equals(&copy, &other));
+    assert_false(bal_costs_copy_equals(&copy, &other));
     other = layers;
     other.has_split = false;
-    assert_false(sim_costs_copy_equals(&copy, &other));
-    sim_costs_copy_free(&copy);
+    assert_false(bal_costs_copy_equals(&copy, &other));
+    bal_costs_copy_free(&copy);
 }
 
 int main(void)

@@ -2,35 +2,35 @@
 /// what a profiler would measure of it.
 #pragma once
 
+#include "balance/costs_copy.h"
 #include "balance/layer_costs.h"
 #include "balance/training.h"
 #include "base/arena.h"
 #include "base/status.h"
-#include "sim/costs_copy.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 /// How the global batch is split.
-typedef struct sim_batch {
+typedef struct bal_batch {
     int microbatch_count; // of each of the D replicas of the start: the size of a microbatch
                           // follows from it, as the controller has chosen
     int played_count;     // of the replica with the most; fewer where there are further replicas
-} sim_batch;
+} bal_batch;
 
-/// Filled by sim_training_costs_init; release with sim_training_costs_free.
-typedef struct sim_training_costs {
+/// Filled by bal_training_costs_init; release with bal_training_costs_free.
+typedef struct bal_training_costs {
     const bal_training *training;
     int layer_count;
     int replica_count; // sources: replicas whose loads differ
     int iteration;     // at hand; -1: none
-    bool is_new;       // of it: what sim_training_costs_fetch has said
+    bool is_new;       // of it: what bal_training_costs_fetch has said
     bool is_announced;
     bool borrows;              // what is measured is what the source gave, as it gave it
-    sim_batch batch;           // of the iteration
+    bal_batch batch;           // of the iteration
     bal_layer_costs *replicas; // [replica_count] of the iteration: one column or played_count
     bal_layer_costs *fetched;  // [replica_count] scratch: as the sources give them
-    sim_costs_copy *copies; // [replica_count] of sources that announce changes of the model, and do
+    bal_costs_copy *copies; // [replica_count] of sources that announce changes of the model, and do
                             // not say whether numbers differ
     int *differing;         // [replica_count] iterations in which numbers differed unannounced
     double *rank_time_factor;   // [machine.rank_count] of the iteration, or NULL: no rank is slow
@@ -41,12 +41,12 @@ typedef struct sim_training_costs {
     arena *column_memory;       // of the columns that are cycled through
     arena *measured_memory[2];  // of iteration at hand and of the one looked at ahead, in turns
     int measured_count;
-} sim_training_costs;
+} bal_training_costs;
 
 /// @param memory for arrays that live as long as the run
-status sim_training_costs_init(sim_training_costs *costs, const bal_training *training,
+status bal_training_costs_init(bal_training_costs *costs, const bal_training *training,
                                arena *memory, error_message *err);
-void sim_training_costs_free(sim_training_costs *costs);
+void bal_training_costs_free(bal_training_costs *costs);
 
 /// Fetches the costs of an iteration from every source. May be called again for the same iteration,
 /// so that one can look ahead; its costs are then fetched only once, unless the batch is split
@@ -58,11 +58,11 @@ void sim_training_costs_free(sim_training_costs *costs);
 /// @return what a source returns; STATUS_INVALID: layers without a backward split under a schedule
 ///         that needs one, other layers than the first source's, negative bytes, sums of them that
 ///         do not fit a quarter of int64
-status sim_training_costs_fetch(sim_training_costs *costs, int iteration, sim_batch batch,
+status bal_training_costs_fetch(bal_training_costs *costs, int iteration, bal_batch batch,
                                 bool *is_new, bool *is_announced, error_message *err);
 
 /// Whether what is measured are a source's arrays, as it gave them.
-bool sim_training_costs_borrow(const sim_training_costs *costs);
+bool bal_training_costs_borrow(const bal_training_costs *costs);
 
 /// What the layers take as measured: on the rank that holds them, the largest over the replicas.
 /// One replica keeps its columns; unlike ones are measured by their means over the microbatches.
@@ -72,5 +72,5 @@ bool sim_training_costs_borrow(const sim_training_costs *costs);
 ///                      else until the call after the next
 /// @return STATUS_INVALID if a time is negative or the times of a layer do not fit int64, where
 ///         they are not borrowed; STATUS_NO_MEMORY
-status sim_training_costs_measure(sim_training_costs *costs, const int *rank_of_layer,
+status bal_training_costs_measure(bal_training_costs *costs, const int *rank_of_layer,
                                   bal_layer_costs *measured, error_message *err);

@@ -1,0 +1,277 @@
+/// Collectives between ranks that are threads: what every rank gets, that sums are those of a plain
+/// loop over the ranks bit by bit, and what happens when ranks disagree.
+#include "base/rng.h"
+#include "exec/group.h"
+#include "tests/exec/run_ranks.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const int rank_counts[] = {1, 2, 3, 4, 7, 8, 16, 24};
+enum { RANK_COUNTS = sizeof rank_counts / sizeof rank_counts[0], RANKS_MAX = 24 };
+
+static status differs(const char *what, error_message *err)
+{
+    return error_set(err, STATUS_BACKEND, "%s differs", what);
+}
+
+/// A group of all ranks of the world; ranks and sequence are the caller's.
+static exec_group world_group(exec_endpoint *endpoint, int *ranks, int *sequence)
+{
+    for (int rank = 0; rank < endpoint->rank_count; rank++) {
+        ranks[rank] = rank;
+    }
+    *sequence = 0;
+    return (exec_group){.endpoint = endpoint,
+                        .rank = ranks,
+                        .rank_count = endpoint->rank_count,
+                        .self = endpoint->rank,
+                        .sequence = sequence};
+}
+
+/// How many ranks have come to each of some barriers.
+typedef struct meeting {
+    atomic_int came[10];
+} meeting;
+
+static status meet(exec_endpoint *endpoint, void *context, error_message *err)
+{
+    meeting *shared = context;
+    int ranks[RANKS_MAX];
+    int sequence;
+    const exec_group group = world_group(endpoint, ranks, &sequence);
+    for (int round = 0; round < 10; round++) {
+        atomic_fetch_add(&shared->came[round], 1);
+        TRY(exec_group_barrier(&group, err));
+        if (atomic_load(&shared->came[round]) != endpoint->rank_count) {
+            return error_set(err, STATUS_BACKEND, "passed a barrier before all had come");
+        }
+    }
+    return STATUS_OK;
+}
+
+static void nobody_passes_a_barrier_before_all_have_come(void **state)
+{
+    (void)state;
+    for (int index = 0; index < RANK_COUNTS; index++) {
+        meeting shared = {0};
+        run_ranks(rank_counts[index], meet, &shared);
+    }
+}
+
+static status spread(exec_endpoint *endpoint, void *context, error_message *err)
+{
+    (void)context;
+    int ranks[RANKS_MAX];
+    int sequence;
+    const exec_group group = world_group(endpoint, ranks, &sequence);
+    arena *memory = arena_create(1 << 12);
+    int64_t number = endpoint->rank == 0 ? 77 : 0;
+    char text[] = "of the root";
+    void *bytes = endpoint->rank == 0 ? text : NULL;
+    int64_t byte_count = endpoint->rank == 0 ? (int64_t)sizeof text : -1;
+    status code = exec_group_broadcast(&group, &number, sizeof number, err);
+    if (code == STATUS_OK) {
+        code = exec_group_broadcast_sized(&group, memory, &bytes, &byte_count, err);
+    }
+    if (code == STATUS_OK && (number != 77 || byte_count != (int64_t)sizeof text ||
+                              memcmp(bytes, text, sizeof text) != 0)) {
+        code = differs("what was broadcast", err);
+    }
+    arena_destroy(memory);
+    return code;
+}
+
+static void broadcasts_give_what_the_root_has(void **state)
+{
+    (void)state;
+    for (int index = 0; index < RANK_COUNTS; index++) {
+        run_ranks(rank_counts[index], spread, NULL);
+    }
+}
+
+/// Rank r gives r bytes of value r.
+static status collect(exec_endpoint *endpoint, void *context, error_message *err)
+{
+    (void)context;
+    int ranks[RANKS_MAX];
+    int sequence;
+    const exec_group group = world_group(endpoint, ranks, &sequence);
+    char own[RANKS_MAX];
+    int64_t sizes[RANKS_MAX];
+    void *all = NULL;
+    memset(own, endpoint->rank, sizeof own);
+    arena *memory = arena_create(1 << 12);
+    const bool is_root = endpoint->rank == 0;
+    status code = exec_group_gather(&group, own, endpoint->rank, memory, is_root ? sizes : NULL,
+                                    is_root ? &all : NULL, err);
+    const char *at = all;
+    for (int rank = 0; is_root && code == STATUS_OK && rank < endpoint->rank_count; rank++) {
+        if (sizes[rank] != rank) code = differs("a size", err);
+        for (int byte = 0; byte < rank; byte++) {
+            if (*at++ != rank) code = differs("a gathered byte", err);
+        }
+    }
+    arena_destroy(memory);
+    return code;
+}
+
+static void the_root_gathers_the_bytes_of_all_in_their_order(void **state)
+{
+    (void)state;
+    for (int index = 0; index < RANK_COUNTS; index++) {
+        run_ranks(rank_counts[index], collect, NULL);
+    }
+}
+
+enum { LONG = 5003, SHORT = 11 };
+
+static double number_of(int rank, int index)
+{
+    rng random = rng_init((uint64_t)rank, (uint64_t)index);
+    return (rng_unit(&random) - 0.5) * (double)(INT64_C(1) << rng_below(&random, 40));
+}
+
+/// Sums count numbers in three types and compares with the loop over the ranks.
+static status sum_and_compare(const exec_group *group, int count, double *doubles, float *floats,
+                              int64_t *integers, error_message *err)
+{
+    for (int index = 0; index < count; index++) {
+        doubles[index] = number_of(group->self, index);
+        floats[index] = (float)doubles[index];
+        integers[index] = (int64_t)doubles[index];
+    }
+    TRY(exec_group_sum_double(group, doubles, count, err));
+    TRY(exec_group_sum_float(group, floats, count, err));
+    TRY(exec_group_sum_int64(group, integers, count, err));
+    for (int index = 0; index < count; index++) {
+        double sum = number_of(0, index);
+        float float_sum = (float)sum;
+        int64_t integer_sum = (int64_t)sum;
+        for (int rank = 1; rank < group->rank_count; rank++) {
+            const double number = number_of(rank, index);
+            sum += number;
+            float_sum += (float)number;
+            integer_sum += (int64_t)number;
+        }
+        if (memcmp(&sum, &doubles[index], sizeof sum) != 0) return differs("a double", err);
+        if (memcmp(&float_sum, &floats[index], sizeof float_sum) != 0) {
+            return differs("a float", err);
+        }
+        if (integer_sum != integers[index]) return differs("an integer", err);
+    }
+    return STATUS_OK;
+}
+
+static status sum(exec_endpoint *endpoint, void *context, error_message *err)
+{
+    (void)context;
+    int ranks[RANKS_MAX];
+    int sequence;
+    const exec_group group = world_group(endpoint, ranks, &sequence);
+    double *numbers = calloc(3 * LONG, sizeof *numbers);
+    if (numbers == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    static const int counts[] = {0, 1, SHORT, LONG};
+    status code = STATUS_OK;
+    for (int index = 0; index < 4 && code == STATUS_OK; index++) {
+        code = sum_and_compare(&group, counts[index], numbers, (float *)(numbers + LONG),
+                               (int64_t *)(numbers + 2 * LONG), err);
+    }
+    free(numbers);
+    return code;
+}
+
+static void sums_are_added_in_the_order_of_ranks(void **state)
+{
+    (void)state;
+    run_ranks(1, sum, NULL);
+    run_ranks(2, sum, NULL);
+    run_ranks(3, sum, NULL);
+    run_ranks(8, sum, NULL);
+}
+
+/// Ranks 1, 3 and 4 of five form a group beside the one of all.
+static status sum_in_part(exec_endpoint *endpoint, void *context, error_message *err)
+{
+    (void)context;
+    static const int members[] = {1, 3, 4};
+    static const int index_of[] = {-1, 0, -1, 1, 2};
+    int sequence = 5;
+    int64_t value = endpoint->rank;
+    const exec_group group = {.endpoint = endpoint,
+                              .rank = members,
+                              .rank_count = 3,
+                              .self = index_of[endpoint->rank],
+                              .sequence = &sequence};
+    if (group.self < 0) return STATUS_OK;
+    TRY(exec_group_sum_int64(&group, &value, 1, err));
+    TRY(exec_group_barrier(&group, err));
+    return value == 8 ? STATUS_OK : differs("the sum of the group", err);
+}
+
+static void a_group_may_be_some_of_the_ranks(void **state)
+{
+    (void)state;
+    run_ranks(5, sum_in_part, NULL);
+}
+
+static status disagree(exec_endpoint *endpoint, void *context, error_message *err)
+{
+    (void)context;
+    int ranks[RANKS_MAX];
+    int sequence;
+    const exec_group group = world_group(endpoint, ranks, &sequence);
+    TRY(exec_group_agree(&group, STATUS_OK, err));
+    exec_activity_set_phase(&endpoint->activity, 2, EXEC_PHASE_CHECKPOINT);
+    status own = STATUS_OK;
+    if (endpoint->rank == 2) own = error_set(err, STATUS_IO, "cannot write");
+    if (endpoint->rank == 4) own = error_set(err, STATUS_FORMAT, "cannot read");
+    if (exec_group_agree(&group, own, err) != STATUS_IO ||
+        strcmp(err->message, "rank 2, iteration 2, checkpoint: cannot write") != 0) {
+        return differs("the status agreed on", err);
+    }
+    return STATUS_OK;
+}
+
+static void all_agree_on_the_failure_of_the_first_rank(void **state)
+{
+    (void)state;
+    run_ranks(6, disagree, NULL);
+}
+
+static status come_with_other_counts(exec_endpoint *endpoint, void *context, error_message *err)
+{
+    (void)context;
+    int ranks[RANKS_MAX];
+    int sequence;
+    const exec_group group = world_group(endpoint, ranks, &sequence);
+    char bytes[8] = {0};
+    return exec_group_broadcast(&group, bytes, endpoint->rank == 0 ? 4 : 8, err);
+}
+
+static void other_counts_are_a_failure_that_names_both(void **state)
+{
+    (void)state;
+    error_message err = {0};
+    exec_transport_options options = exec_transport_options_default();
+    options.rank_count = 2;
+
+    assert_int_equal(exec_transport_run("local", &options, come_with_other_counts, NULL, &err),
+                     STATUS_BACKEND);
+    assert_string_equal(err.message,
+                        "rank 0 takes part in a collective with 4 bytes, others with 8");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nobody_passes_a_barrier_before_all_have_come),
+        cmocka_unit_test(broadcasts_give_what_the_root_has),
+        cmocka_unit_test(the_root_gathers_the_bytes_of_all_in_their_order),
+        cmocka_unit_test(sums_are_added_in_the_order_of_ranks),
+        cmocka_unit_test(a_group_may_be_some_of_the_ranks),
+        cmocka_unit_test(all_agree_on_the_failure_of_the_first_rank),
+        cmocka_unit_test(other_counts_are_a_failure_that_names_both),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,385 @@
+/// The engine over the timed device and threads. Under the nominal clock every schedule gives the
+/// simulator's timeline to the nanosecond, for uneven plans, slow ranks and random orders; under
+/// the clocks that sleep, what must hold at any speed of the machine.
+#include "base/rng.h"
+#include "exec/rank.h"
+#include "sim/pipeline.h"
+#include "tests/balance/reference_player.h"
+#include "tests/exec/run_ranks.h"
+#include "tests/sim/random_schedules.h"
+
+#include <stdio.h>
+
+enum { RANKS_MAX = 24 };
+
+/// What all ranks of a world play.
+typedef struct played {
+    const bal_schedule *schedule;
+    const bal_layer_costs *layers;
+    bal_placed_partition plan;
+    const double *rank_time_factor; // [rank_count]
+    const bal_stage_costs *costs;   // for the transfers
+    exec_clock clock;
+    int64_t time_scale_ppb;
+    int iteration_count;
+    bal_timeline timeline; // out
+    exec_rank_times times[RANKS_MAX];
+} played;
+
+/// The ranks agree on a moment at which the iteration begins.
+static status agree_on_begin(exec_endpoint *endpoint, int64_t *begin_ns, error_message *err)
+{
+    int ranks[RANKS_MAX];
+    int sequence = 0;
+    for (int rank = 0; rank < endpoint->rank_count; rank++) {
+        ranks[rank] = rank;
+    }
+    const exec_group group = {.endpoint = endpoint,
+                              .rank = ranks,
+                              .rank_count = endpoint->rank_count,
+                              .self = endpoint->rank,
+                              .sequence = &sequence};
+    *begin_ns = endpoint->transport->now_ns(endpoint) + 1000000;
+    TRY(exec_group_broadcast(&group, begin_ns, sizeof *begin_ns, err));
+    return exec_group_barrier(&group, err);
+}
+
+static status play_with(exec_endpoint *endpoint, played *shared, exec_device *device, arena *memory,
+                        error_message *err)
+{
+    const int place = endpoint->rank;
+    exec_program program;
+    int world_rank[RANKS_MAX];
+    for (int rank = 0; rank < endpoint->rank_count; rank++) {
+        world_rank[rank] = rank;
+    }
+    TRY(device->table->hold(device, &shared->plan, place, shared->schedule->microbatch_count, err));
+    TRY(exec_program_compile(shared->schedule, place, memory, &program, err));
+    exec_rank_play play = {
+        .endpoint = endpoint,
+        .device = device,
+        .program = &program,
+        .world_rank = world_rank,
+        .send_forward_ns = shared->costs->send_forward_ns,
+        .send_backward_ns = shared->costs->send_backward_ns,
+        .clock = shared->clock,
+    };
+    exec_rank_times *times = &shared->times[place];
+    times->begin_ns = shared->timeline.begin_ns + shared->schedule->first_op[place];
+    times->end_ns = shared->timeline.end_ns + shared->schedule->first_op[place];
+    for (int iteration = 0; iteration < shared->iteration_count; iteration++) {
+        const exec_iteration what = {.iteration = iteration,
+                                     .costs = shared->layers,
+                                     .rank_time_factor = shared->rank_time_factor[place],
+                                     .time_scale_ppb = shared->time_scale_ppb};
+        TRY(agree_on_begin(endpoint, &play.iteration_begin_ns, err));
+        TRY(exec_rank_iterate(&play, &what, times, err));
+    }
+    return STATUS_OK;
+}
+
+static status play_rank(exec_endpoint *endpoint, void *context, error_message *err)
+{
+    played *shared = context;
+    exec_device *device = NULL;
+    arena *memory = arena_create(1 << 14);
+    if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    status code = exec_device_timed_create(shared->layers->layer_count, &device, err);
+    if (code == STATUS_OK) {
+        code = play_with(endpoint, shared, device, memory, err);
+        device->table->destroy(device);
+    }
+    arena_destroy(memory);
+    return code;
+}
+
+static void execute(played *shared, arena *memory)
+{
+    assert_int_equal(sim_timeline_init(shared->schedule, memory, &shared->timeline, NULL),
+                     STATUS_OK);
+    run_ranks(shared->schedule->rank_count, play_rank, shared);
+}
+
+static void assert_as_simulated(const played *shared, const char *what, arena *memory)
+{
+    sim_order order;
+    bal_timeline expected;
+    error_message err = {0};
+    if (sim_order_compile(shared->schedule, memory, &order, &err) != STATUS_OK) {
+        fail_msg("%s", err.message);
+    }
+    assert_int_equal(sim_timeline_init(shared->schedule, memory, &expected, NULL), STATUS_OK);
+    sim_order_play(&order, shared->costs, NULL, &expected);
+    for (int op = 0; op < shared->schedule->first_op[shared->schedule->rank_count]; op++) {
+        if (expected.begin_ns[op] == shared->timeline.begin_ns[op] &&
+            expected.end_ns[op] == shared->timeline.end_ns[op]) {
+            continue;
+        }
+        fail_msg("%s, P=%d: op %d [%lld, %lld), simulated [%lld, %lld)", what,
+                 shared->schedule->rank_count, op, (long long)shared->timeline.begin_ns[op],
+                 (long long)shared->timeline.end_ns[op], (long long)expected.begin_ns[op],
+                 (long long)expected.end_ns[op]);
+    }
+}
+
+/// Random layers: more of them than stages, columns of their own or one.
+static bal_layer_costs draw_layers(rng *random, int layer_count, int columns, bool has_split,
+                                   arena *memory)
+{
+    const int cells = layer_count * columns;
+    int64_t *weight = random_row(random, cells, has_split ? 900000 : 0, memory);
+    return (bal_layer_costs){
+        .layer_count = layer_count,
+        .microbatch_count = columns,
+        .has_split = has_split,
+        .forward_ns = random_row(random, cells, 1000000, memory),
+        .backward_input_ns = random_row(random, cells, 1500000, memory),
+        .backward_weight_ns = weight,
+        .message_bytes = random_row(random, layer_count, 1 << 20, memory),
+    };
+}
+
+/// Cuts at random boundaries, stages may be empty.
+static int *draw_cuts(rng *random, int stage_count, int layer_count, arena *memory)
+{
+    int *first = arena_array(memory, (size_t)stage_count + 1, sizeof *first);
+    assert_non_null(first);
+    for (int stage = 1; stage < stage_count; stage++) {
+        const int left = layer_count - first[stage - 1];
+        const int share = 2 * left / (stage_count - stage + 1);
+        first[stage] = first[stage - 1] + (int)rng_below(random, (uint64_t)share + 1);
+    }
+    first[stage_count] = layer_count;
+    return first;
+}
+
+static bal_machine machine_with_links(int rank_count)
+{
+    return (bal_machine){.rank_count = rank_count,
+                         .ranks_per_node = 4,
+                         .intra_node = {.latency_ns = 2000, .bytes_per_s = INT64_C(300000000000)},
+                         .inter_node = {.latency_ns = 9000, .bytes_per_s = INT64_C(20000000000)}};
+}
+
+/// One family on P ranks, everything else drawn.
+static void play_family(const bal_schedule_family *family, int rank_count, uint64_t seed)
+{
+    arena *memory = arena_create(1 << 18);
+    rng random = rng_init(seed, (uint64_t)rank_count);
+    const int chunks =
+        bal_schedule_chunk_count(family, 0) + (family->chunk_count == 0 ? (int)seed % 2 : 0);
+    const int microbatches = rank_count * (1 + (int)rng_below(&random, 3));
+    const int stages = rank_count * chunks;
+    const int layer_count = stages + (int)rng_below(&random, (uint64_t)stages + 3);
+    const int columns = rng_below(&random, 2) == 0 ? 1 : microbatches;
+    const bal_layer_costs layers =
+        draw_layers(&random, layer_count, columns, family->has_split || seed % 2 == 0, memory);
+    const bal_machine machine = machine_with_links(rank_count);
+    double factor[RANKS_MAX];
+    for (int rank = 0; rank < rank_count; rank++) {
+        factor[rank] = rng_below(&random, 4) == 0 ? 1.3 : 1.0;
+    }
+    played shared = {.layers = &layers,
+                     .rank_time_factor = factor,
+                     .clock = EXEC_CLOCK_NOMINAL,
+                     .time_scale_ppb = 1000000000,
+                     .iteration_count = 2};
+    shared.plan =
+        (bal_placed_partition){.first_layer = draw_cuts(&random, stages, layer_count, memory),
+                               .rank_count = rank_count,
+                               .chunk_count = chunks,
+                               .placement = family->placement};
+    bal_stage_costs costs;
+    error_message err = {0};
+    assert_int_equal(
+        bal_stage_costs_from_layers(&layers, &shared.plan, &machine, factor, memory, &costs, &err),
+        STATUS_OK);
+    const bal_schedule_request request = {.name = family->name,
+                                          .rank_count = rank_count,
+                                          .microbatch_count = microbatches,
+                                          .chunk_count = chunks,
+                                          .costs = &costs};
+    bal_schedule schedule;
+    if (bal_schedule_build(&request, memory, &schedule, &err) != STATUS_OK) {
+        fail_msg("%s", err.message);
+    }
+    shared.schedule = &schedule;
+    shared.costs = &costs;
+
+    execute(&shared, memory);
+
+    assert_as_simulated(&shared, family->name, memory);
+    arena_destroy(memory);
+}
+
+static void every_schedule_takes_the_simulated_times(void **state)
+{
+    (void)state;
+    static const int rank_counts[] = {1, 2, 3, 4, 7, 8, 16, 24};
+    int family_count;
+    const bal_schedule_family *families = bal_schedule_families(&family_count);
+    for (int family = 0; family < family_count; family++) {
+        for (int index = 0; index < 8; index++) {
+            for (uint64_t seed = 0; seed < (rank_counts[index] < 16 ? 4 : 2); seed++) {
+                play_family(&families[family], rank_counts[index], seed);
+            }
+        }
+    }
+}
+
+static const double no_factor[RANKS_MAX] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+                                            1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+
+/// A random order whose stages have one layer each.
+static played shared_of(const random_problem *problem, bal_layer_costs *layers, arena *memory)
+{
+    const bal_schedule *schedule = &problem->schedule;
+    const int stages = schedule->rank_count * schedule->chunk_count;
+    int *first = arena_array(memory, (size_t)stages + 1, sizeof *first);
+    assert_non_null(first);
+    for (int stage = 0; stage <= stages; stage++) {
+        first[stage] = stage;
+    }
+    *layers = (bal_layer_costs){.layer_count = stages,
+                                .microbatch_count = problem->costs.microbatch_count,
+                                .has_split = true,
+                                .forward_ns = problem->costs.forward_ns,
+                                .backward_input_ns = problem->costs.backward_input_ns,
+                                .backward_weight_ns = problem->costs.backward_weight_ns};
+    return (played){.schedule = schedule,
+                    .layers = layers,
+                    .plan = {.first_layer = first,
+                             .rank_count = schedule->rank_count,
+                             .chunk_count = schedule->chunk_count,
+                             .placement = schedule->placement},
+                    .rank_time_factor = no_factor,
+                    .costs = &problem->costs,
+                    .time_scale_ppb = 1000000000,
+                    .iteration_count = 1};
+}
+
+static void random_orders_take_the_simulated_times(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 18);
+    for (uint64_t seed = 0; seed < 300; seed++) {
+        const random_problem problem = random_problem_draw(seed, memory);
+        char what[40];
+        bal_layer_costs layers;
+        played shared = shared_of(&problem, &layers, memory);
+        shared.clock = EXEC_CLOCK_NOMINAL;
+        snprintf(what, sizeof what, "seed %llu", (unsigned long long)seed);
+
+        execute(&shared, memory);
+
+        assert_as_simulated(&shared, what, memory);
+        arena_reset(memory);
+    }
+    arena_destroy(memory);
+}
+
+/// Under a clock that sleeps no op begins before its message or the op before it has let it, and
+/// none is shorter than it shall be; how much later all that is depends on the machine.
+static void assert_possible(const played *shared, const char *what)
+{
+    const bal_schedule *schedule = shared->schedule;
+    for (int rank = 0; rank < schedule->rank_count; rank++) {
+        for (int op = schedule->first_op[rank]; op < schedule->first_op[rank + 1]; op++) {
+            const int stage = bal_stage_of(schedule->placement, schedule->rank_count,
+                                           schedule->chunk_count, rank, schedule->ops[op].chunk);
+            const int64_t duration_ns = shared->timeline.end_ns[op] - shared->timeline.begin_ns[op];
+            const int64_t least_ns = reference_op_ns(shared->costs, stage, schedule->ops[op]);
+            const int64_t arrival_ns =
+                reference_arrival(&shared->timeline, shared->costs, rank, schedule->ops[op]);
+            const int64_t free_ns =
+                op > schedule->first_op[rank] ? shared->timeline.end_ns[op - 1] : 0;
+            if (duration_ns < least_ns) fail_msg("%s: op %d is too short", what, op);
+            if (shared->clock == EXEC_CLOCK_QUEUE && duration_ns != least_ns) {
+                fail_msg("%s: op %d is too long", what, op);
+            }
+            if (shared->timeline.begin_ns[op] < arrival_ns ||
+                shared->timeline.begin_ns[op] < free_ns) {
+                fail_msg("%s: op %d begins too early", what, op);
+            }
+        }
+    }
+}
+
+static void clocks_that_sleep_let_no_op_begin_too_early(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 18);
+    for (uint64_t seed = 0; seed < 24; seed++) {
+        random_problem problem = random_problem_draw(seed, memory);
+        rng random = rng_init(seed, 9);
+        problem.costs = random_costs(
+            &random, problem.schedule.rank_count * problem.schedule.chunk_count,
+            problem.costs.microbatch_count, 300000, seed % 3 == 0 ? 0 : 200000, memory);
+        for (int clock = EXEC_CLOCK_QUEUE; clock <= EXEC_CLOCK_REAL; clock++) {
+            char what[40];
+            bal_layer_costs layers;
+            played shared = shared_of(&problem, &layers, memory);
+            shared.clock = (exec_clock)clock;
+            snprintf(what, sizeof what, "seed %llu, %s", (unsigned long long)seed,
+                     exec_clock_names[clock]);
+
+            execute(&shared, memory);
+
+            assert_possible(&shared, what);
+        }
+        arena_reset(memory);
+    }
+    arena_destroy(memory);
+}
+
+static void one_rank_on_the_queue_clock_keeps_its_deadlines(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 16);
+    random_problem problem = {.schedule = reference_build("zb-h1", 1, 4, 1, memory),
+                              .costs = reference_uniform_costs(1, 200000, 300000, 100000, 0,
+                                                               (int64_t[]){1, 0, -1}, memory)};
+    bal_layer_costs layers;
+    played shared = shared_of(&problem, &layers, memory);
+    shared.clock = EXEC_CLOCK_QUEUE;
+
+    execute(&shared, memory);
+
+    assert_as_simulated(&shared, "one rank", memory);
+    assert_int_equal(shared.times[0].message_count, 0);
+    assert_true(shared.times[0].wake_ns >= 0);
+    assert_true(shared.times[0].overhead_ns >= 0);
+    arena_destroy(memory);
+}
+
+static void durations_are_scaled_and_messages_counted(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 16);
+    random_problem problem = {
+        .schedule = reference_build("1f1b", 2, 3, 1, memory),
+        .costs = reference_uniform_costs(2, 100, 200, 30, 0, (int64_t[]){1, 0, -1}, memory)};
+    bal_layer_costs layers;
+    played shared = shared_of(&problem, &layers, memory);
+    shared.time_scale_ppb = 500000000;
+
+    execute(&shared, memory);
+
+    assert_int_equal(shared.timeline.end_ns[0], 50);
+    assert_int_equal(shared.times[0].message_count, 3);
+    assert_int_equal(shared.times[1].message_count, 3);
+    assert_true(shared.times[1].awaited_count <= 3);
+    arena_destroy(memory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_schedule_takes_the_simulated_times),
+        cmocka_unit_test(random_orders_take_the_simulated_times),
+        cmocka_unit_test(clocks_that_sleep_let_no_op_begin_too_early),
+        cmocka_unit_test(one_rank_on_the_queue_clock_keeps_its_deadlines),
+        cmocka_unit_test(durations_are_scaled_and_messages_counted),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
