@@ -9,14 +9,15 @@
 ///   until_input   F to B: what only B needs
 ///   until_weight  F to W: what W needs too; B adds the gradients that W multiplies with it
 ///
-/// B gives back the first holding, W the second; of a frozen layer B gives back both.
+/// B gives back the first holding, W the second. Of a frozen layer nothing is kept for W.
+/// A failed call leaves regions in the holdings and may lose scratch: the rank ends then.
 ///
 /// Where mechanisms enter, each at one place:
-///   rows        which rows a block computes, and how they return: exec_block_forward and its
-///               backwards in block_layer.c call the halves with all rows. A choice of rows gathers
-///               them, calls the halves with the shape of what it gathered, and scatters.
-///   key blocks  block_layer.c asks exec_block_attention for the shape of attention: all blocks up
-///               to the query's. A list of its own goes into first_entry and key_block.
+///   rows        which rows a block computes, and how they return: block_layer.c calls the halves
+///               with all rows. A choice of rows gathers them, calls the halves with the shape of
+///               what it gathered, and scatters.
+///   key blocks  exec_block_attention makes the shape of attention: all blocks up to the query's. A
+///               list of its own goes into first_entry and key_block.
 ///   MLP         the second half is one pair of linears; mlp_half.c. Experts replace its three
 ///               functions and its tensors.
 ///   linears     all products with weights go through linear.h: compressed matrices enter there.
@@ -75,5 +76,16 @@ status exec_mlp_half_backward_input(exec_block *block, exec_half_slot *half, voi
                                     error_message *err);
 void exec_mlp_half_backward_weight(exec_block *block, exec_half_slot *half);
 
+/// Copies the gradient of the half's output into half->output_gradient for W; of a frozen layer
+/// that is the gradient itself.
+status exec_half_keep_gradient(exec_block *block, exec_half_slot *half, int row_count,
+                               void *gradient, error_message *err);
+
 /// Gives back what a half holds.
 void exec_half_let_go(exec_block *block, exec_half_slot *half);
+
+/// The shape of dense causal attention over sequences of the given first rows.
+///
+/// @param first_row [sequence_count + 1] borrowed by the shape
+exec_attention exec_block_attention(const exec_model *model, int sequence_count,
+                                    const int *first_row);

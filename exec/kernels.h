@@ -58,7 +58,7 @@ typedef struct exec_adamw {
 } exec_adamw;
 
 typedef struct exec_kernel_table {
-    const char *name; // "cpu", "cpu with OpenBLAS", "cuda fp32", "cuda bf16"
+    const char *name; // "cpu", "cpu with BLAS", "cuda fp32", "cuda bf16"
     int value_bytes;
     bool has_host_memory; // device memory can be read and written by the host, after finish
 

@@ -9,7 +9,11 @@ struct exec_layer_table {
     size_t layer_bytes, slot_bytes;
     /// Lists the tensors with exec_layer_add_tensor, and fills what the kind has beside.
     status (*describe)(exec_layer *layer, error_message *err);
-    void (*undescribe)(exec_layer *layer); // NULL: nothing to do
+    void (*undescribe)(exec_layer *layer); // also behind a describe that failed; NULL: nothing
+    /// What a slot has beside regions of the buffers; both NULL: nothing. end_slot also behind a
+    /// begin_slot that failed.
+    status (*begin_slot)(exec_layer *layer, exec_slot *slot, error_message *err);
+    void (*end_slot)(exec_layer *layer, exec_slot *slot);
     /// Gives back everything that the slot holds.
     void (*let_go)(exec_layer *layer, exec_slot *slot);
     status (*forward)(exec_layer *layer, exec_slot *slot, exec_flow *flow, error_message *err);
@@ -30,5 +34,5 @@ size_t exec_layer_add_tensor(exec_layer *layer, const exec_tensor *tensor);
 const void *exec_layer_weights(const exec_layer *layer, size_t offset);
 float *exec_layer_gradient(const exec_layer *layer, size_t offset);
 
-/// count values in bytes.
-size_t exec_layer_value_bytes(const exec_layer *layer, size_t count);
+/// Bytes of rows of values.
+size_t exec_layer_bytes(const exec_layer *layer, int rows, int width);

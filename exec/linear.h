@@ -6,11 +6,12 @@
 typedef struct exec_linear {
     int input_width, output_width;
     size_t weight; // offset of W [input_width][output_width] in the layer's parameters
-    size_t bias;   // offset of b [output_width]
+    bool has_bias;
+    size_t bias; // offset of b [output_width]
 } exec_linear;
 
 /// Appends both tensors to the layer.
-/// @param names of the matrix and the bias, static storage
+/// @param names of the matrix and the bias, static storage; the second NULL: it has no bias
 exec_linear exec_linear_add(exec_layer *layer, int input_width, int output_width,
                             float initial_deviation, const char *const names[2]);
 

@@ -1,0 +1,35 @@
+#include "exec/blas.h"
+#include "exec/kernels_cpu.h"
+#include "exec/load.h"
+#include "exec/module.h"
+
+/// Products of few numbers cost more to hand over than to compute, and a BLAS may not know what to
+/// do with none.
+static const long long few = 512;
+
+static void blas_matmul(exec_kernels *kernels, const exec_matmul *shape, const void *a,
+                        const void *b, void *c)
+{
+    if ((long long)shape->rows * shape->columns * shape->inner < few) {
+        exec_cpu_matmul(kernels, shape, a, b, c);
+        return;
+    }
+    ((const exec_cpu *)kernels)->blas->matmul(shape, a, b, c);
+}
+
+status exec_kernels_blas_open(exec_kernels **kernels, error_message *err)
+{
+    const exec_module *module;
+    TRY(exec_module_load("blas", &module, err));
+    exec_kernels *opened;
+    TRY(exec_kernels_cpu_open(&opened, err));
+    exec_cpu *cpu = (exec_cpu *)opened;
+    cpu->blas = module->blas;
+    cpu->blas->use_one_thread();
+    cpu->blas_table = *opened->table;
+    cpu->blas_table.name = "cpu with BLAS";
+    cpu->blas_table.matmul = blas_matmul;
+    opened->table = &cpu->blas_table;
+    *kernels = opened;
+    return STATUS_OK;
+}
