@@ -98,7 +98,7 @@ exec_flow_buffer *exec_flow_pool_find(const exec_flow_pool *pool, int stage, int
             return buffer;
         }
     }
-    assert(!"the stage before has left its output");
+    assert(false && "the stage before has left its output");
     return NULL;
 }
 

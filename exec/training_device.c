@@ -170,6 +170,7 @@ static void report(const exec_device *device, exec_layer_report *report)
         meter->state_bytes[row] = state_bytes_of(learner, layer);
         meter->message_bytes[row] = layer->kind == EXEC_LAYER_HEAD ? 0 : message_bytes;
     }
+    if (learner->samples_layers) exec_layer_meter_spread(meter);
     exec_layer_meter_report(meter, learner->is_profiled, report);
 }
 
@@ -259,6 +260,7 @@ status exec_training_device_create_over(const exec_training_device *options, int
         .mechanism = exec_mechanism_find(options->model->mechanism),
         .kernels = kernels,
         .clock = options->counts_cpu_time ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC,
+        .samples_layers = options->samples_layers,
         .replica = options->replica_rank_count > 0 ? world_rank / options->replica_rank_count : 0,
         .layer_count = exec_model_layer_count(options->model),
         .replica_count = 1,
@@ -288,7 +290,7 @@ static status open_kernels(const exec_training_device *options, int world_rank,
         return exec_kernels_cuda_open(options->backend == EXEC_BACKEND_CUDA_BF16,
                                       world_rank % place_count, place_count, kernels, err);
     }
-    assert(!"a backend of the list");
+    assert(false && "a backend of the list");
     return STATUS_INVALID;
 }
 

@@ -34,6 +34,8 @@ typedef struct exec_training_device {
                             // replica
     int gpu_place_count;    // cuda: ranks that share one GPU, each a part of it; 0: 1. World rank r
                             // has part r % gpu_place_count
+    bool samples_layers;    // a profiled iteration times layers in microbatch 0 alone, which then
+                            // stands for all; else in every microbatch
     bool counts_cpu_time;   // cpu: an op takes the time that its thread computes, not the time that
                           // passes. So ranks that outnumber the cores do not count in each other's
                           // ops; for EXEC_CLOCK_NOMINAL

@@ -26,6 +26,7 @@ typedef struct exec_learner {
     exec_kernels *kernels; // owned
     exec_buffers *buffers; // of the layers' microbatches
     clockid_t clock;
+    bool samples_layers;
     int replica;           // that the rank belongs to
     int layer_count;       // of the model
     exec_held_layer *held; // [layer_count]

@@ -47,6 +47,7 @@ status exec_learner_begin(exec_device *device, const exec_iteration *iteration, 
         if (!learner->held[layer->index].is_filled) {
             return error_set(err, STATUS_INVALID, "layer %d has no parameters yet", layer->index);
         }
+        if (layer->is_frozen) continue;
         learner->kernels->table->clear(learner->kernels, layer->gradient,
                                        layer->parameter_count * sizeof(float));
     }
@@ -61,21 +62,27 @@ int64_t exec_learner_input_place(exec_device *device, const exec_step *step, voi
     return exec_flow_pool_packed_bytes(&learner->flows, step->op.kind != OP_FORWARD);
 }
 
-/// Ends a lap, whose time belongs to a layer's op; without profiling laps are as long as ops.
+/// Whether the layers of an op are timed one by one; else a lap is as long as the op.
+static bool times_layers(const exec_learner *learner, int microbatch)
+{
+    return learner->is_profiled && (microbatch == 0 || !learner->samples_layers);
+}
+
+/// Ends a lap, whose time belongs to a layer's op.
 static status lap(exec_learner *learner, bal_op_kind kind, const exec_layer *layer, int microbatch,
                   error_message *err)
 {
-    if (!learner->is_profiled) return STATUS_OK;
+    if (!times_layers(learner, microbatch)) return STATUS_OK;
     learner->lap_cell[learner->watch.lap_count] =
         exec_layer_meter_cell(&learner->meter, kind, learner->held[layer->index].row, microbatch);
     return exec_stopwatch_lap(&learner->watch, err);
 }
 
 /// Ends the op that exec_stopwatch_start began.
-static status stop(exec_learner *learner, int64_t *duration_ns, error_message *err)
+static status stop(exec_learner *learner, int microbatch, int64_t *duration_ns, error_message *err)
 {
     exec_stopwatch *watch = &learner->watch;
-    if (!learner->is_profiled || watch->lap_count == 1) {
+    if (!times_layers(learner, microbatch) || watch->lap_count == 1) {
         learner->lap_cell[watch->lap_count] = NULL;
         TRY(exec_stopwatch_lap(watch, err));
     }
@@ -168,7 +175,7 @@ static status forward(exec_learner *learner, const exec_step *step, exec_flow_bu
         TRY(exec_layer_forward(held->layer, slot, &flow, err));
         TRY(lap(learner, OP_FORWARD, held->layer, microbatch, err));
     }
-    TRY(stop(learner, duration_ns, err));
+    TRY(stop(learner, microbatch, duration_ns, err));
     for (int index = learner->first_layer[step->stage]; index < end; index++) {
         note_forward(learner, learner->held[index].layer, microbatch);
     }
@@ -211,7 +218,7 @@ static status backward(exec_learner *learner, const exec_step *step, void *gradi
         if (step->op.kind != OP_BACKWARD) continue;
         TRY(backward_weight(learner, held, step->op.microbatch, err));
     }
-    return stop(learner, duration_ns, err);
+    return stop(learner, step->op.microbatch, duration_ns, err);
 }
 
 static status play_weight(exec_learner *learner, const exec_step *step, int64_t *duration_ns,
@@ -222,7 +229,7 @@ static status play_weight(exec_learner *learner, const exec_step *step, int64_t 
     for (int index = learner->first_layer[step->stage + 1] - 1; index >= first; index--) {
         TRY(backward_weight(learner, &learner->held[index], step->op.microbatch, err));
     }
-    return stop(learner, duration_ns, err);
+    return stop(learner, step->op.microbatch, duration_ns, err);
 }
 
 static status play_forward(exec_learner *learner, const exec_step *step, const exec_payload *input,
@@ -271,7 +278,7 @@ status exec_learner_play(exec_device *device, const exec_step *step, const exec_
     case OP_KIND_COUNT:
         break;
     }
-    assert(!"an op of a schedule");
+    assert(false && "an op of a schedule");
     return STATUS_INVALID;
 }
 

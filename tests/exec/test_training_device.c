@@ -1,0 +1,403 @@
+/// The devices that learn: that the loss falls, that stages, schedules and moves of layers do not
+/// change a bit, what is measured, what is refused, and that released ranks hold no memory.
+#include "exec/training_device.h"
+#include "tests/assert_close.h"
+#include "tests/exec/learning.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+static exec_training_text text; // the project's own README
+
+static int read_text(void **state)
+{
+    (void)state;
+    return exec_training_text_read("../README.md", 64, &text, NULL) == STATUS_OK ? 0 : -1;
+}
+
+static int free_text(void **state)
+{
+    (void)state;
+    exec_training_text_free(&text);
+    return 0;
+}
+
+static void train(learning *all)
+{
+    error_message err = {0};
+    if (learning_train(all, &err) != STATUS_OK) fail_msg("%s", err.message);
+}
+
+static void assert_same_learning(const learning *one, const learning *other)
+{
+    for (int iteration = 0; iteration < one->iteration_count; iteration++) {
+        if (one->loss[iteration] == other->loss[iteration] &&
+            one->norm[iteration] == other->norm[iteration]) {
+            continue;
+        }
+        fail_msg("%s on %d ranks, iteration %d: loss %.17g, norm %.17g; %s on %d ranks: %.17g, "
+                 "%.17g",
+                 one->schedule, one->rank_count, iteration, one->loss[iteration],
+                 one->norm[iteration], other->schedule, other->rank_count, other->loss[iteration],
+                 other->norm[iteration]);
+    }
+    assert_true(one->state_hash == other->state_hash);
+}
+
+static void the_loss_falls(void **state)
+{
+    (void)state;
+    const exec_model model = learning_model();
+    learning all = {.model = &model,
+                    .text = &text,
+                    .schedule = "1f1b",
+                    .rank_count = 1,
+                    .first_layer = (const int[]){0, 4},
+                    .microbatch_count = 4,
+                    .iteration_count = 60};
+
+    train(&all);
+
+    assert_close(all.loss[0], 5.545, 0.05); // log 256: it knows nothing yet
+    assert_true(all.loss[59] < 4);
+}
+
+static void stages_and_schedules_do_not_change_a_bit(void **state)
+{
+    (void)state;
+    const exec_model model = learning_model();
+    learning one = {.model = &model,
+                    .text = &text,
+                    .schedule = "1f1b",
+                    .rank_count = 1,
+                    .first_layer = (const int[]){0, 4},
+                    .microbatch_count = 4,
+                    .iteration_count = 5};
+    learning others[4] = {one, one, one, one};
+    others[0].rank_count = 2;
+    others[0].first_layer = (const int[]){0, 1, 4};
+    others[1].rank_count = 2;
+    others[1].schedule = "zb-h1";
+    others[1].first_layer = (const int[]){0, 3, 4};
+    others[2].rank_count = 4;
+    others[2].schedule = "gpipe";
+    others[2].first_layer = (const int[]){0, 1, 2, 3, 4};
+    others[3].rank_count = 2;
+    others[3].schedule = "interleaved-1f1b";
+    others[3].first_layer = (const int[]){0, 1, 2, 3, 4};
+
+    train(&one);
+
+    for (int index = 0; index < 4; index++) {
+        train(&others[index]);
+        assert_same_learning(&one, &others[index]);
+    }
+}
+
+static void replicas_learn_from_texts_of_their_own(void **state)
+{
+    (void)state;
+    const exec_model model = learning_model();
+    learning one = {.model = &model,
+                    .text = &text,
+                    .schedule = "1f1b",
+                    .rank_count = 1,
+                    .first_layer = (const int[]){0, 4},
+                    .microbatch_count = 2,
+                    .replica_count = 2,
+                    .iteration_count = 3};
+    learning two = one;
+    two.rank_count = 2;
+    two.first_layer = (const int[]){0, 2, 4};
+    learning alone = one;
+    alone.replica_count = 1;
+
+    train(&one);
+    train(&two);
+    train(&alone);
+
+    assert_same_learning(&one, &two);
+    assert_true(one.loss[0] == alone.loss[0]); // replica 0's
+    assert_true(one.norm[0] != alone.norm[0]);
+}
+
+/// A device on its own, with all memory that its kernels give counted.
+typedef struct lone_device {
+    exec_model model;
+    exec_device *device;
+    bal_schedule schedule;
+    exec_program program;
+    int64_t begin_ns[64];
+    int64_t end_ns[64];
+} lone_device;
+
+static const exec_kernel_table *counted_table;
+static int region_count; // that are allocated now
+
+static status allocate_counted(exec_kernels *kernels, size_t bytes, void **memory,
+                               error_message *err)
+{
+    TRY(counted_table->allocate(kernels, bytes, memory, err));
+    region_count++;
+    return STATUS_OK;
+}
+
+static void release_counted(exec_kernels *kernels, void *memory)
+{
+    if (memory != NULL) region_count--;
+    counted_table->release(kernels, memory);
+}
+
+static void open_lone(lone_device *lone, arena *memory)
+{
+    static exec_kernel_table table;
+    exec_kernels *kernels = NULL;
+    error_message err = {0};
+    lone->model = learning_model();
+    if (exec_kernels_cpu_open(&kernels, &err) != STATUS_OK) fail_msg("%s", err.message);
+    counted_table = kernels->table;
+    table = *kernels->table;
+    table.allocate = allocate_counted;
+    table.release = release_counted;
+    kernels->table = &table;
+    const exec_training_device options = {.model = &lone->model, .text = &text};
+    assert_int_equal(exec_training_device_create_over(&options, 0, kernels, &lone->device, &err),
+                     STATUS_OK);
+    const bal_schedule_request request = {.name = "zb-h1", .rank_count = 1, .microbatch_count = 3};
+    assert_int_equal(bal_schedule_build(&request, memory, &lone->schedule, &err), STATUS_OK);
+    assert_int_equal(exec_program_compile(&lone->schedule, 0, memory, &lone->program, &err),
+                     STATUS_OK);
+}
+
+static status hold_all(lone_device *lone, int place)
+{
+    const bal_placed_partition plan = {
+        .first_layer = (const int[]){0, 4}, .rank_count = 1, .chunk_count = 1};
+    return lone->device->table->hold(lone->device, &plan, place, 3, NULL);
+}
+
+static void hold_fresh(lone_device *lone)
+{
+    assert_int_equal(hold_all(lone, 0), STATUS_OK);
+    for (int layer = 0; layer < 4; layer++) {
+        assert_int_equal(lone->device->table->initialise(lone->device, layer, NULL), STATUS_OK);
+    }
+}
+
+/// Plays one iteration and updates; returns the norm.
+static double play_lone(lone_device *lone, int iteration)
+{
+    exec_device *device = lone->device;
+    const int own = 0;
+    int sequence = 0;
+    exec_endpoint endpoint = {.rank_count = 1};
+    const exec_group alone = {
+        .endpoint = &endpoint, .rank = &own, .rank_count = 1, .sequence = &sequence};
+    const exec_iteration at = {.iteration = iteration, .rank_time_factor = 1, .is_profiled = true};
+    error_message err = {0};
+    double norm = 0;
+    status result = device->table->begin(device, &at, &err);
+    for (int step = 0; step < lone->program.step_count && result == STATUS_OK; step++) {
+        exec_payload output;
+        int64_t duration_ns = -1;
+        result = device->table->play(device, &lone->program.steps[step], NULL, &output,
+                                     &duration_ns, &err);
+        assert_true(duration_ns >= 0);
+    }
+    if (result == STATUS_OK) {
+        result = device->table->finish(device, lone->begin_ns, lone->end_ns, &err);
+    }
+    if (result == STATUS_OK) result = device->table->step(device, &alone, &norm, &err);
+    if (result != STATUS_OK) fail_msg("%s", err.message);
+    return norm;
+}
+
+static void packed_layers_go_on_with_the_same_bits(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 14);
+    lone_device first = {0};
+    lone_device second = {0};
+    open_lone(&first, memory);
+    hold_fresh(&first);
+    for (int iteration = 0; iteration < 3; iteration++) {
+        play_lone(&first, iteration);
+    }
+    void *bytes[4];
+    int64_t byte_count[4];
+    for (int layer = 0; layer < 4; layer++) {
+        byte_count[layer] = first.device->table->packed_bytes(first.device, layer);
+        bytes[layer] = arena_array(memory, (size_t)byte_count[layer], 1);
+        assert_int_equal(first.device->table->pack(first.device, layer, bytes[layer], NULL),
+                         STATUS_OK);
+    }
+
+    open_lone(&second, memory);
+    assert_int_equal(hold_all(&second, 0), STATUS_OK);
+    for (int layer = 0; layer < 4; layer++) {
+        assert_int_equal(second.device->table->unpack(second.device, layer, bytes[layer],
+                                                      byte_count[layer], NULL),
+                         STATUS_OK);
+    }
+
+    for (int iteration = 3; iteration < 6; iteration++) {
+        const double first_norm = play_lone(&first, iteration);
+        const double second_norm = play_lone(&second, iteration);
+        assert_true(first_norm == second_norm);
+        double losses[2];
+        assert_true(first.device->table->loss(first.device, &losses[0]));
+        assert_true(second.device->table->loss(second.device, &losses[1]));
+        assert_true(losses[0] == losses[1]);
+    }
+    first.device->table->destroy(first.device);
+    second.device->table->destroy(second.device);
+    arena_destroy(memory);
+}
+
+static void bytes_of_another_layer_are_refused(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 14);
+    lone_device lone = {0};
+    open_lone(&lone, memory);
+    hold_fresh(&lone);
+    exec_device *device = lone.device;
+    const int64_t byte_count = device->table->packed_bytes(device, 1);
+    unsigned char *bytes = arena_array(memory, (size_t)byte_count, 1);
+    assert_int_equal(device->table->pack(device, 1, bytes, NULL), STATUS_OK);
+    error_message err = {0};
+
+    assert_int_equal(device->table->unpack(device, 2, bytes, byte_count, &err), STATUS_FORMAT);
+    assert_string_equal(err.message, "layer 2 of kind 1: the state is of layer 1 of kind 1");
+    assert_int_equal(device->table->unpack(device, 1, bytes, 10, &err), STATUS_FORMAT);
+    assert_string_equal(err.message, "layer 1: state of 10 bytes is cut off");
+    assert_int_equal(device->table->unpack(device, 1, bytes, byte_count - 4, &err), STATUS_FORMAT);
+    bytes[0] ^= 1;
+    assert_int_equal(device->table->unpack(device, 1, bytes, byte_count, &err), STATUS_FORMAT);
+    assert_string_equal(err.message, "layer 1: not the state of a layer");
+
+    device->table->destroy(device);
+    arena_destroy(memory);
+}
+
+static void a_layer_without_parameters_is_not_played(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 14);
+    lone_device lone = {0};
+    open_lone(&lone, memory);
+    assert_int_equal(hold_all(&lone, 0), STATUS_OK);
+    const exec_iteration at = {.rank_time_factor = 1};
+    error_message err = {0};
+
+    assert_int_equal(lone.device->table->begin(lone.device, &at, &err), STATUS_INVALID);
+
+    assert_string_equal(err.message, "layer 0 has no parameters yet");
+    lone.device->table->destroy(lone.device);
+    arena_destroy(memory);
+}
+
+static void a_slow_rank_is_refused(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 14);
+    lone_device lone = {0};
+    open_lone(&lone, memory);
+    hold_fresh(&lone);
+    const exec_iteration at = {.rank_time_factor = 1.5};
+    error_message err = {0};
+
+    assert_int_equal(lone.device->table->begin(lone.device, &at, &err), STATUS_UNSUPPORTED);
+
+    assert_string_equal(err.message, "device cpu cannot be made slower by 1.5: slow ranks are for "
+                                     "device timed");
+    lone.device->table->destroy(lone.device);
+    arena_destroy(memory);
+}
+
+static void every_layer_is_measured(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 14);
+    lone_device lone = {0};
+    open_lone(&lone, memory);
+    hold_fresh(&lone);
+    exec_layer_report report;
+
+    play_lone(&lone, 0);
+    lone.device->table->report(lone.device, &report);
+
+    assert_int_equal(report.layer_count, 4);
+    assert_int_equal(report.microbatch_count, 3);
+    for (int layer = 0; layer < 4; layer++) {
+        assert_int_equal(report.layer[layer], layer);
+        assert_true(report.parameters[layer] > 0);
+        assert_int_equal(report.state_bytes[layer], 16 * report.parameters[layer]);
+        assert_int_equal(report.message_bytes[layer], layer < 3 ? 16 * 16 * 4 : 0);
+        assert_true(layer == 0 || report.activation_bytes[layer] > 0);
+        assert_true(report.gradient_bytes[layer] > 0);
+        for (int microbatch = 0; microbatch < 3; microbatch++) {
+            const int cell = layer * 3 + microbatch;
+            assert_true(report.forward_ns[cell] > 0);
+            assert_true(report.backward_weight_ns[cell] > 0);
+            assert_true(report.backward_input_ns[cell] > 0);
+        }
+    }
+    lone.device->table->destroy(lone.device);
+    arena_destroy(memory);
+}
+
+static void a_released_rank_holds_no_memory_and_can_be_taken_back(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 14);
+    lone_device lone = {0};
+    region_count = 0;
+    open_lone(&lone, memory);
+    hold_fresh(&lone);
+    play_lone(&lone, 0);
+    assert_true(region_count > 0);
+
+    assert_int_equal(hold_all(&lone, -1), STATUS_OK);
+
+    assert_int_equal(region_count, 0);
+    hold_fresh(&lone);
+    play_lone(&lone, 1);
+    lone.device->table->destroy(lone.device);
+    assert_int_equal(region_count, 0);
+    arena_destroy(memory);
+}
+
+static void what_cannot_be_trained_is_refused(void **state)
+{
+    (void)state;
+    exec_model model = learning_model();
+    exec_device *device = NULL;
+    error_message err = {0};
+    const exec_training_text short_text = {.bytes = text.bytes, .byte_count = 16};
+    const exec_training_device options = {.model = &model, .text = &short_text};
+
+    assert_int_equal(exec_training_device_create(&options, 0, &device, &err), STATUS_INVALID);
+    assert_string_equal(err.message, "text has 16 bytes; a sequence needs 17");
+
+    model.head_count = 0;
+    assert_int_equal(exec_training_device_create(&options, 0, &device, &err), STATUS_INVALID);
+    assert_null(device);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_loss_falls),
+        cmocka_unit_test(stages_and_schedules_do_not_change_a_bit),
+        cmocka_unit_test(replicas_learn_from_texts_of_their_own),
+        cmocka_unit_test(packed_layers_go_on_with_the_same_bits),
+        cmocka_unit_test(bytes_of_another_layer_are_refused),
+        cmocka_unit_test(a_layer_without_parameters_is_not_played),
+        cmocka_unit_test(a_slow_rank_is_refused),
+        cmocka_unit_test(every_layer_is_measured),
+        cmocka_unit_test(a_released_rank_holds_no_memory_and_can_be_taken_back),
+        cmocka_unit_test(what_cannot_be_trained_is_refused),
+    };
+    return cmocka_run_group_tests(tests, read_text, free_text);
+}
