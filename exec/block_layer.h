@@ -14,12 +14,11 @@
 ///
 /// Where mechanisms enter, each at one place:
 ///   rows        which rows a block computes, and how they return: block_layer.c calls the halves
-///               with all rows. A choice of rows gathers them, calls the halves with the shape of
-///               what it gathered, and scatters.
+///               with all rows. A choice of rows (block_rows.h) gathers them, calls the halves with
+///               the shape of what it gathered, and scatters.
 ///   key blocks  exec_block_attention makes the shape of attention: all blocks up to the query's. A
 ///               list of its own goes into first_entry and key_block.
-///   MLP         the second half is one pair of linears; mlp_half.c. Experts replace its three
-///               functions and its tensors.
+///   MLP         the second half is one pair of linears, mlp_half.c, or experts, moe_half.h.
 ///   linears     all products with weights go through linear.h: compressed matrices enter there.
 ///   freezing    is_frozen and passes_no_gradient of exec_layer are heeded everywhere.
 #pragma once
@@ -40,11 +39,21 @@ typedef struct exec_half_slot {
     float *log_sum;       // attention only, [row_count][head_count] F to B
 } exec_half_slot;
 
+/// Where a router and its experts are among the block's parameters.
+typedef struct exec_experts {
+    int expert_count;
+    size_t router;        // offset of [width][expert_count]
+    exec_linear up, down; // of expert 0; the others follow, matrices behind matrices, biases behind
+                          // biases
+} exec_experts;
+
 typedef struct exec_block {
     exec_layer layer; // first member
     exec_norm norm1, norm2;
     exec_linear query_key_value, attention_output;
-    exec_linear up, down;
+    exec_linear up, down; // not with experts
+    exec_experts experts; // mixture of experts only
+    size_t row_router;    // mixture of depths only: offset of [width]
 } exec_block;
 
 /// The sequences of a block's rows, and the shape of attention over them.
@@ -56,9 +65,19 @@ typedef struct exec_block_rows {
 typedef struct exec_block_slot {
     exec_slot slot; // first member
     exec_half_slot attention_half, mlp_half;
-    exec_block_rows rows; // of the microbatch it holds
-    int *first_row;       // [microbatch_size + 1] host memory of rows.attention
+    exec_block_rows rows;               // of the microbatch it holds
+    int *first_row;                     // [microbatch_size + 1] host memory of rows.attention
+    struct exec_moe_slot *moe;          // NULL but with experts (moe_half.h)
+    struct exec_rows_slot *chosen_rows; // NULL but in blocks that choose rows (block_rows.h)
 } exec_block_slot;
+
+/// Both halves, over the rows that slot->rows says; the second with experts where the model has
+/// them. Otherwise as the halves below.
+status exec_block_halves_forward(exec_block *block, exec_block_slot *slot, void *values,
+                                 error_message *err);
+status exec_block_halves_backward_input(exec_block *block, exec_block_slot *slot, void *gradient,
+                                        error_message *err);
+void exec_block_halves_backward_weight(exec_block *block, exec_block_slot *slot);
 
 /// F: values [rows->row_count][width] += attention(norm1(values)).
 status exec_attention_half_forward(exec_block *block, exec_half_slot *half,

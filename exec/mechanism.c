@@ -9,9 +9,9 @@ const exec_mechanism_table *exec_mechanism_find(exec_mechanism mechanism)
 {
     static const exec_mechanism_table *const tables[EXEC_MECHANISM_COUNT] = {
         [EXEC_DENSE] = &nothing,
-        [EXEC_MOE] = &nothing,
-        [EXEC_MOD] = &nothing,
-        [EXEC_EARLY_EXIT] = &nothing,
+        [EXEC_MOE] = &exec_mechanism_moe,
+        [EXEC_MOD] = &exec_mechanism_rows,
+        [EXEC_EARLY_EXIT] = &exec_mechanism_rows,
         [EXEC_PRUNING] = &nothing,
         [EXEC_FREEZING] = &nothing,
         [EXEC_SPARSE_ATTENTION] = &nothing,

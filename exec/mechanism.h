@@ -68,3 +68,7 @@ typedef struct exec_mechanism_table {
 
 /// The table of a mechanism; of EXEC_DENSE one that is all NULL.
 const exec_mechanism_table *exec_mechanism_find(exec_mechanism mechanism);
+
+/// The rows of the list. Mixture of depths and early exit share one: both count rows alone.
+extern const exec_mechanism_table exec_mechanism_moe;
+extern const exec_mechanism_table exec_mechanism_rows;
