@@ -1,0 +1,392 @@
+/// Predicted against measured: what the load of a mechanism does to F, B, W and memory of a block
+/// that is really trained. The simulator's physical case stands over costs measured at full load
+/// alone, its shares of the parts too; every other level is predicted, then measured.
+///
+/// A mechanism is a row of the table `mechanisms`.
+#include "models/dynamism.h"
+#include "tests/bench/bench.h"
+#include "tests/bench/measured_block.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LEVELS_MAX = 8, LAYERS = 2, TEXT_MAX = 512, ROUNDS = 15, QUANTITY_COUNT = 4 };
+
+typedef struct mechanism_row {
+    const char *name;
+    const char *load; // what a level is
+    int level_count;  // the first is full load
+    double level[LEVELS_MAX];
+    int expert_rank_count; // that share the experts in the prediction; 0: no experts
+    /// The model whose block 0 has this level.
+    void (*set_model)(exec_model *model, double level);
+    /// Brings the block to the level where the model alone does not. NULL: it does.
+    void (*set_block)(measured_block *block, double level);
+    /// Load that was measured, where that is not the level itself. NULL: it is.
+    double (*load_of)(const block_figures *figures);
+    /// Writes the case of the simulator for a load.
+    /// @param path file that it may write and name
+    void (*write_case)(char *text, double load, const char *path);
+} mechanism_row;
+
+static const char *const quantity_names[QUANTITY_COUNT] = {"forward", "backward_input",
+                                                           "backward_weight", "memory"};
+
+// Mixture of depths: rows chosen of each sequence.
+
+static void set_mod(exec_model *model, double level)
+{
+    model->mechanism = EXEC_MOD;
+    model->mod = (exec_mod_options){.capacity_ratio = level, .every = 1};
+}
+
+static void write_mod(char *text, double load, const char *path)
+{
+    (void)path;
+    snprintf(text, TEXT_MAX,
+             "{\"case\":\"mod\",\"capacity_ratio\":%.17g,\"every\":1,\"first_routed\":0}", load);
+}
+
+// Early exit: tokens that have not left.
+
+static void set_early_exit(exec_model *model, double level)
+{
+    (void)level;
+    model->mechanism = EXEC_EARLY_EXIT;
+    model->early_exit = (exec_early_exit_options){.threshold = 1};
+}
+
+/// Has evenly spread rows of every sequence leave in front of the block.
+static void let_tokens_leave(measured_block *block, double level)
+{
+    const int length = block->model.sequence_length;
+    for (int row = 0; row < block->flow.row_count; row++) {
+        const int position = row % length;
+        block->is_live[row] = (int)((position + 1) * level + 1e-9) > (int)(position * level + 1e-9);
+    }
+}
+
+static void write_early_exit(char *text, double load, const char *path)
+{
+    (void)path;
+    snprintf(text, TEXT_MAX,
+             "{\"case\":\"early-exit\",\"exits\":[0],\"keep_initial\":%.17g,\"keep_final\":%.17g,"
+             "\"attention_keys\":\"survivors\",\"classifier\":\"none\"}",
+             load, load);
+}
+
+// Mixture of experts.
+
+/// As Mixtral's: 8 experts, of which a token meets 2.
+static void set_moe(exec_model *model, double level)
+{
+    (void)level;
+    model->mechanism = EXEC_MOE;
+    model->moe = exec_moe_options_default();
+    model->moe.expert_width = exec_model_hidden_width(model) / model->moe.top_k;
+}
+
+/// The level is how much all tokens have in common, and so how much routers prefer the same
+/// experts.
+static void skew_tokens(measured_block *block, double level)
+{
+    const int width = block->model.width;
+    const size_t count = (size_t)block->flow.row_count * (size_t)width;
+    for (size_t at = 0; at < count; at++) {
+        const size_t column = at % (size_t)width;
+        block->host_input[at] += (float)(level * cos((double)(column * column)));
+    }
+}
+
+/// Tokens of the busiest expert over the mean.
+static double busiest_expert(const block_figures *figures)
+{
+    int64_t largest = 0;
+    int64_t sum = 0;
+    for (int expert = 0; expert < figures->load_columns; expert++) {
+        if (figures->load[expert] > largest) largest = figures->load[expert];
+        sum += figures->load[expert];
+    }
+    return (double)largest * figures->load_columns / (double)sum;
+}
+
+/// A rank of a group that shares the experts: it has level times the tokens that it would have if
+/// they were shared out evenly, which are as many as its own tokens meet.
+static void set_moe_group(exec_model *model, double level)
+{
+    set_moe(model, level);
+    model->moe.top_k = (int)(2 * level + 0.5);
+}
+
+static void write_moe(char *text, double load, const char *path)
+{
+    const int experts = 8;
+    const int even = 70000;
+    const int busiest = (int)(load * even + 0.5);
+    FILE *file = fopen(path, "w");
+    if (file == NULL) bench_require(STATUS_IO, &(error_message){.message = "no temporary file"});
+    fprintf(file, "iteration,layer,microbatch");
+    for (int expert = 0; expert < experts; expert++) {
+        fprintf(file, ",expert_%d", expert);
+    }
+    for (int layer = 0; layer < LAYERS; layer++) {
+        int left = experts * even - busiest;
+        fprintf(file, "\n0,%d,0,%d", layer, busiest);
+        for (int expert = 1; expert < experts; expert++) {
+            const int tokens = left / (experts - expert);
+            fprintf(file, ",%d", tokens);
+            left -= tokens;
+        }
+    }
+    fprintf(file, "\n");
+    if (fclose(file) != 0) {
+        bench_require(STATUS_IO, &(error_message){.message = "temporary file is not written"});
+    }
+    snprintf(text, TEXT_MAX, "{\"case\":\"moe\",\"counts\":\"%s\"}", path);
+}
+
+static const mechanism_row mechanisms[] = {
+    {.name = "moe",
+     .load = "tokens of the busiest expert over the mean, all experts on one rank",
+     .level_count = 6,
+     .level = {0, 0.1, 0.2, 0.4, 0.8, 4},
+     .expert_rank_count = 1,
+     .set_model = set_moe,
+     .set_block = skew_tokens,
+     .load_of = busiest_expert,
+     .write_case = write_moe},
+    {.name = "moe-group",
+     .load = "tokens of the busiest rank over the mean, experts shared by ranks",
+     .level_count = 6,
+     .level = {1, 1.5, 2, 2.5, 3, 4},
+     .expert_rank_count = 8,
+     .set_model = set_moe_group,
+     .write_case = write_moe},
+    {.name = "mod",
+     .load = "rows that take part",
+     .level_count = 6,
+     .level = {1, 0.75, 0.5, 0.375, 0.25, 0.125},
+     .set_model = set_mod,
+     .write_case = write_mod},
+    {.name = "early-exit",
+     .load = "tokens that are left",
+     .level_count = 6,
+     .level = {1, 0.8, 0.6, 0.4, 0.2, 0.1},
+     .set_model = set_early_exit,
+     .set_block = let_tokens_leave,
+     .write_case = write_early_exit},
+};
+
+/// Costs of two equal layers, the second of which is looked at: the first is there to leave from.
+typedef struct fitted_base {
+    int64_t pass_ns[BLOCK_PASS_COUNT][LAYERS];
+    int64_t activation_bytes[LAYERS], gradient_bytes[LAYERS];
+    double share[BLOCK_PASS_COUNT][BLOCK_PART_COUNT][LAYERS];
+    double weight_of_backward[LAYERS];
+    bool is_moe[LAYERS];
+    model_layer_shares shares;
+    model_config config;
+    model_shape shape;
+    bal_layer_costs costs;
+    model_dynamism_base base;
+} fitted_base;
+
+static status fitted_costs_at(void *context, int iteration, bal_layer_costs *costs, bool *changed,
+                              error_message *err)
+{
+    (void)err;
+    *costs = ((const fitted_base *)context)->costs;
+    *changed = iteration == 0;
+    return STATUS_OK;
+}
+
+/// The block as models/ describes one.
+static void describe_model(const exec_model *model, fitted_base *fitted)
+{
+    const int hidden_width = exec_model_hidden_width(model);
+    const bool has_experts = model->mechanism == EXEC_MOE;
+    fitted->config = (model_config){
+        .model_type = "gpt2",
+        .layer_count = LAYERS,
+        .hidden_size = model->width,
+        .head_count = model->head_count,
+        .kv_head_count = model->head_count,
+        .query_key_dim = model->width / model->head_count,
+        .value_dim = model->width / model->head_count,
+        .ffn_size = hidden_width,
+        .vocabulary_size = model->vocabulary,
+        .has_learned_positions = true,
+        .has_query_key_value_bias = true,
+        .has_attention_output_bias = true,
+        .has_mlp_bias = true,
+        .norm = MODEL_NORM_LAYER,
+        .dtype = MODEL_DTYPE_FLOAT32,
+        .is_moe = fitted->is_moe,
+    };
+    fitted->shape = (model_shape){.sequence_length = model->sequence_length,
+                                  .microbatch_size = model->microbatch_size,
+                                  .dtype = MODEL_DTYPE_FLOAT32,
+                                  .attention = MODEL_ATTENTION_FLASH};
+    for (int layer = 0; layer < LAYERS; layer++) {
+        fitted->is_moe[layer] = has_experts;
+    }
+    if (!has_experts) return;
+    fitted->config.expert_count = model->moe.expert_count;
+    fitted->config.expert_top_k = model->moe.top_k;
+    fitted->config.expert_ffn_size = exec_moe_expert_width(&model->moe, hidden_width);
+    fitted->config.router_weight_count = (int64_t)model->width * model->moe.expert_count;
+}
+
+/// Takes costs and shares from what was measured at full load.
+static void fit(const mechanism_row *row, const exec_model *model, const block_figures *full,
+                fitted_base *fitted)
+{
+    *fitted = (fitted_base){0};
+    describe_model(model, fitted);
+    for (int layer = 0; layer < LAYERS; layer++) {
+        for (int pass = 0; pass < BLOCK_PASS_COUNT; pass++) {
+            double sum = 0;
+            fitted->pass_ns[pass][layer] = (int64_t)full->pass_ns[pass];
+            for (int part = 0; part < BLOCK_PART_COUNT; part++) {
+                sum += full->part_ns[pass][part];
+            }
+            for (int part = 0; part < BLOCK_PART_COUNT; part++) {
+                fitted->share[pass][part][layer] = full->part_ns[pass][part] / sum;
+                fitted->shares.share[pass][part] = fitted->share[pass][part];
+            }
+        }
+        fitted->activation_bytes[layer] = full->activation_bytes;
+        fitted->gradient_bytes[layer] = full->gradient_bytes;
+        fitted->weight_of_backward[layer] = 0.5;
+    }
+    fitted->shares.layer_count = LAYERS;
+    fitted->shares.weight_of_backward = fitted->weight_of_backward;
+    fitted->costs = (bal_layer_costs){.layer_count = LAYERS,
+                                      .microbatch_count = 1,
+                                      .has_split = true,
+                                      .forward_ns = fitted->pass_ns[BLOCK_FORWARD],
+                                      .backward_input_ns = fitted->pass_ns[BLOCK_BACKWARD_INPUT],
+                                      .backward_weight_ns = fitted->pass_ns[BLOCK_BACKWARD_WEIGHT],
+                                      .activation_bytes = fitted->activation_bytes,
+                                      .gradient_bytes = fitted->gradient_bytes};
+    const int ranks = row->expert_rank_count > 0 ? row->expert_rank_count : 1;
+    fitted->base = (model_dynamism_base){.source = {.context = fitted,
+                                                    .layer_count = LAYERS,
+                                                    .iteration_count = 1,
+                                                    .costs_at = fitted_costs_at},
+                                         .shares = &fitted->shares,
+                                         .config = &fitted->config,
+                                         .shape = &fitted->shape,
+                                         .parallel = {.data = ranks, .expert = ranks},
+                                         .iteration_count = 1,
+                                         .microbatch_count = 1,
+                                         .transformer_first = 0,
+                                         .transformer_end = LAYERS};
+}
+
+/// F, B, W in ns, and bytes held from F to B and from B to W together, of the second layer.
+static void predict(const mechanism_row *row, const fitted_base *fitted, double load,
+                    const char *path, double quantity[QUANTITY_COUNT])
+{
+    arena *memory = arena_create(1 << 16);
+    json_document *document = NULL;
+    model_dynamism *dynamism = NULL;
+    bal_layer_costs costs;
+    bool changed = false;
+    char text[TEXT_MAX];
+    error_message err = {0};
+    if (memory == NULL) bench_require(STATUS_NO_MEMORY, &err);
+    row->write_case(text, load, path);
+    bench_require(json_open_bytes(row->name, text, strlen(text), &document, &err), &err);
+    bench_require(model_dynamism_open(json_root(document), &fitted->base, memory, &dynamism, &err),
+                  &err);
+    const bal_cost_source source = model_dynamism_source(dynamism, 0);
+    bench_require(source.costs_at(source.context, 0, &costs, &changed, &err), &err);
+    quantity[BLOCK_FORWARD] = (double)costs.forward_ns[LAYERS - 1];
+    quantity[BLOCK_BACKWARD_INPUT] = (double)costs.backward_input_ns[LAYERS - 1];
+    quantity[BLOCK_BACKWARD_WEIGHT] = (double)costs.backward_weight_ns[LAYERS - 1];
+    quantity[BLOCK_PASS_COUNT] =
+        (double)(costs.activation_bytes[LAYERS - 1] + costs.gradient_bytes[LAYERS - 1]);
+    json_close(document);
+    arena_destroy(memory);
+}
+
+static void print_level(const mechanism_row *row, const char *backend, double load,
+                        const double predicted[QUANTITY_COUNT],
+                        const double measured[QUANTITY_COUNT], double error[QUANTITY_COUNT])
+{
+    for (int quantity = 0; quantity < QUANTITY_COUNT; quantity++) {
+        const bool is_time = quantity < BLOCK_PASS_COUNT;
+        const double unit = is_time ? 1e6 : 1048576;
+        char name[64];
+        error[quantity] = 100 * (predicted[quantity] / measured[quantity] - 1);
+        snprintf(name, sizeof name, "mechanism_%s_error_percent", quantity_names[quantity]);
+        bench_print(name, error[quantity], "%", "%s %.3g, predicted %.3f measured %.3f %s, %s",
+                    row->name, load, predicted[quantity] / unit, measured[quantity] / unit,
+                    is_time ? "ms" : "MiB", backend);
+    }
+}
+
+/// All levels of a mechanism, and the mean of the errors' amounts over those that were predicted.
+static void compare_levels(const mechanism_row *row, exec_kernels *kernels, exec_model model,
+                           int round_count, const char *path)
+{
+    fitted_base fitted;
+    double sum[QUANTITY_COUNT] = {0};
+    for (int level = 0; level < row->level_count; level++) {
+        measured_block block;
+        double predicted[QUANTITY_COUNT];
+        double error[QUANTITY_COUNT];
+        row->set_model(&model, row->level[level]);
+        measured_block_open(&block, kernels, &model);
+        if (row->set_block != NULL) row->set_block(&block, row->level[level]);
+        const block_figures figures = measured_block_measure(&block, round_count);
+        measured_block_close(&block);
+        const double load = row->load_of != NULL ? row->load_of(&figures) : row->level[level];
+        const double measured[QUANTITY_COUNT] = {
+            figures.pass_ns[BLOCK_FORWARD], figures.pass_ns[BLOCK_BACKWARD_INPUT],
+            figures.pass_ns[BLOCK_BACKWARD_WEIGHT],
+            (double)(figures.activation_bytes + figures.gradient_bytes)};
+        if (level == 0) fit(row, &model, &figures, &fitted);
+        predict(row, &fitted, load, path, predicted);
+        print_level(row, kernels->table->name, load, predicted, measured, error);
+        for (int quantity = 0; level > 0 && quantity < QUANTITY_COUNT; quantity++) {
+            sum[quantity] += fabs(error[quantity]);
+        }
+    }
+    for (int quantity = 0; quantity < QUANTITY_COUNT; quantity++) {
+        char name[64];
+        snprintf(name, sizeof name, "mechanism_%s_mean_error_percent", quantity_names[quantity]);
+        bench_print(name, sum[quantity] / (row->level_count - 1), "%", "%s, %d levels by %s, %s",
+                    row->name, row->level_count - 1, row->load, kernels->table->name);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const bool smoke = bench_is_smoke(argc, argv);
+    exec_kernels *kernels = NULL;
+    error_message err = {0};
+    char path[] = P_tmpdir "/dynmo-counts-XXXXXX";
+    const int file = mkstemp(path);
+    if (file < 0) bench_require(STATUS_IO, &(error_message){.message = "no temporary file"});
+    close(file);
+    exec_model model = exec_model_default();
+    model.block_count = 2;
+    model.width = smoke ? 32 : 256;
+    model.head_count = 4;
+    model.sequence_length = smoke ? 24 : 192;
+    model.microbatch_size = smoke ? 2 : 4;
+    if (exec_kernels_blas_open(&kernels, &err) != STATUS_OK) {
+        bench_require(exec_kernels_cpu_open(&kernels, &err), &err);
+    }
+    for (size_t row = 0; row < sizeof mechanisms / sizeof mechanisms[0]; row++) {
+        compare_levels(&mechanisms[row], kernels, model, smoke ? 1 : ROUNDS, path);
+    }
+    kernels->table->close(kernels);
+    unlink(path);
+    return 0;
+}
