@@ -4,12 +4,19 @@
 #include <stdlib.h>
 
 status exec_stopwatch_init(exec_stopwatch *watch, exec_kernels *kernels, clockid_t clock,
-                           int lap_max, error_message *err)
+                           int lap_max, int op_max, error_message *err)
 {
-    *watch = (exec_stopwatch){.kernels = kernels, .clock = clock, .lap_max = lap_max};
-    watch->lap_ns = calloc((size_t)lap_max, sizeof *watch->lap_ns);
-    if (watch->lap_ns == NULL) {
-        *watch = (exec_stopwatch){0};
+    *watch = (exec_stopwatch){.kernels = kernels,
+                              .clock = clock,
+                              .lap_max = lap_max,
+                              .op_max = op_max,
+                              .lap_ns = calloc((size_t)lap_max, sizeof *watch->lap_ns),
+                              .cell = calloc((size_t)lap_max, sizeof *watch->cell),
+                              .first_lap = calloc((size_t)op_max, sizeof *watch->first_lap),
+                              .last_lap = calloc((size_t)op_max, sizeof *watch->last_lap)};
+    if (watch->lap_ns == NULL || watch->cell == NULL || watch->first_lap == NULL ||
+        watch->last_lap == NULL) {
+        exec_stopwatch_reset(watch);
         return error_set(err, STATUS_NO_MEMORY, "out of memory for %d laps", lap_max);
     }
     return STATUS_OK;
@@ -18,20 +25,32 @@ status exec_stopwatch_init(exec_stopwatch *watch, exec_kernels *kernels, clockid
 void exec_stopwatch_reset(exec_stopwatch *watch)
 {
     free(watch->lap_ns);
+    free(watch->cell);
+    free(watch->first_lap);
+    free(watch->last_lap);
     *watch = (exec_stopwatch){0};
 }
 
-status exec_stopwatch_start(exec_stopwatch *watch, error_message *err)
+status exec_stopwatch_begin(exec_stopwatch *watch, error_message *err)
 {
     watch->lap_count = 0;
-    return exec_stopwatch_lap(watch, err);
+    watch->op_count = 0;
+    return exec_stopwatch_lap(watch, NULL, err);
 }
 
-status exec_stopwatch_lap(exec_stopwatch *watch, error_message *err)
+status exec_stopwatch_begin_op(exec_stopwatch *watch, error_message *err)
+{
+    assert(watch->op_count < watch->op_max);
+    watch->first_lap[watch->op_count] = watch->lap_count;
+    return exec_stopwatch_lap(watch, NULL, err);
+}
+
+status exec_stopwatch_lap(exec_stopwatch *watch, int64_t *cell, error_message *err)
 {
     assert(watch->lap_count < watch->lap_max);
     const int lap = watch->lap_count++;
     const exec_kernel_table *table = watch->kernels->table;
+    watch->cell[lap] = cell;
     if (table->mark != NULL) {
         const status result = table->mark(watch->kernels, lap);
         if (result == STATUS_OK) return STATUS_OK;
@@ -43,13 +62,38 @@ status exec_stopwatch_lap(exec_stopwatch *watch, error_message *err)
     return STATUS_OK;
 }
 
-status exec_stopwatch_stop(exec_stopwatch *watch, error_message *err)
+status exec_stopwatch_end_op(exec_stopwatch *watch, error_message *err)
+{
+    const int op = watch->op_count++;
+    if (watch->lap_count - 1 == watch->first_lap[op]) TRY(exec_stopwatch_lap(watch, NULL, err));
+    watch->last_lap[op] = watch->lap_count - 1;
+    return STATUS_OK;
+}
+
+status exec_stopwatch_settle(exec_stopwatch *watch, int first_op, error_message *err)
 {
     const exec_kernel_table *table = watch->kernels->table;
     TRY(table->finish(watch->kernels, err));
-    if (table->mark == NULL) return STATUS_OK;
-    for (int lap = 0; lap < watch->lap_count; lap++) {
-        watch->lap_ns[lap] = table->mark_ns(watch->kernels, lap);
+    const int first = first_op < watch->op_count ? watch->first_lap[first_op] : watch->lap_count;
+    if (table->mark != NULL) {
+        watch->lap_ns[0] = 0;
+        for (int lap = first; lap < watch->lap_count; lap++) {
+            watch->lap_ns[lap] = table->mark_ns(watch->kernels, lap);
+        }
+    }
+    for (int lap = first; lap < watch->lap_count; lap++) {
+        if (watch->cell[lap] == NULL) continue;
+        *watch->cell[lap] = watch->lap_ns[lap] - watch->lap_ns[lap - 1];
     }
     return STATUS_OK;
+}
+
+int64_t exec_stopwatch_op_begin_ns(const exec_stopwatch *watch, int op)
+{
+    return watch->lap_ns[watch->first_lap[op]] - watch->lap_ns[0];
+}
+
+int64_t exec_stopwatch_op_end_ns(const exec_stopwatch *watch, int op)
+{
+    return watch->lap_ns[watch->last_lap[op]] - watch->lap_ns[0];
 }

@@ -1,33 +1,56 @@
-/// When a rank's work got to where: laps of the host's clock, or of the device's own where the
-/// backend can tell (exec_kernel_table.mark).
+/// When the work of a rank got to where in an iteration: laps of the host's clock, or of the
+/// device's own where the backend can tell (exec_kernel_table.mark), and the ops they belong to.
+///
+/// Laps of the host's clock are known at once. Those of a device are known once it has got there,
+/// so that times are asked for behind exec_stopwatch_settle.
 #pragma once
 
 #include "base/status.h"
 #include "exec/kernels.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
 
 typedef struct exec_stopwatch {
     exec_kernels *kernels; // borrowed
     clockid_t clock;       // of the host, where the backend has no marks
-    int64_t *lap_ns;       // [lap_max] owned; after exec_stopwatch_stop, from any origin
     int lap_count;
     int lap_max;
+    int64_t *lap_ns; // [lap_max] from any origin
+    int64_t **cell;  // [lap_max] where the time from the lap before belongs; NULL: nowhere
+    int op_count;
+    int op_max;
+    int *first_lap; // [op_max] at which an op begins
+    int *last_lap;  // [op_max] at which it ends
 } exec_stopwatch;
 
+/// @param lap_max laps of an iteration, with the one at its begin
 /// @return STATUS_NO_MEMORY, watch then all zero. Release with exec_stopwatch_reset.
 status exec_stopwatch_init(exec_stopwatch *watch, exec_kernels *kernels, clockid_t clock,
-                           int lap_max, error_message *err);
+                           int lap_max, int op_max, error_message *err);
 void exec_stopwatch_reset(exec_stopwatch *watch);
 
-/// Begins anew: the first lap is now.
-status exec_stopwatch_start(exec_stopwatch *watch, error_message *err);
+/// An iteration begins now.
+status exec_stopwatch_begin(exec_stopwatch *watch, error_message *err);
 
-/// Notes the next lap.
-status exec_stopwatch_lap(exec_stopwatch *watch, error_message *err);
+/// An op begins.
+status exec_stopwatch_begin_op(exec_stopwatch *watch, error_message *err);
 
-/// Waits for the work that was enqueued before the last lap; lap_ns is then filled.
+/// A part of the op has ended.
 ///
+/// @param cell gets the time since the lap before, once it is settled
+status exec_stopwatch_lap(exec_stopwatch *watch, int64_t *cell, error_message *err);
+
+/// The op ends, with its last part if it has been told any.
+status exec_stopwatch_end_op(exec_stopwatch *watch, error_message *err);
+
+/// Waits for all work that is enqueued; the cells of these ops are then filled.
+///
+/// @param first_op the first that has not been settled yet
 /// @return the first failure of that work
-status exec_stopwatch_stop(exec_stopwatch *watch, error_message *err);
+status exec_stopwatch_settle(exec_stopwatch *watch, int first_op, error_message *err);
+
+/// Since the iteration's begin, of an op that has been settled.
+int64_t exec_stopwatch_op_begin_ns(const exec_stopwatch *watch, int op);
+int64_t exec_stopwatch_op_end_ns(const exec_stopwatch *watch, int op);

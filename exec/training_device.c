@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { PASS_COUNT = 3 }; // F, B and W: ops of a stage and microbatch, and laps of a layer
+
 int exec_learner_row_count(const exec_learner *learner)
 {
     return exec_model_row_count(&learner->model);
@@ -84,19 +86,17 @@ static status carve_plan(exec_learner *learner, const bal_placed_partition *plan
     const size_t columns = (size_t)microbatch_count;
     const size_t cuts = (size_t)learner->stage_count + 1;
     const size_t rows = (size_t)exec_learner_row_count(learner);
-    const size_t lap_max = 2 * (size_t)held_count + 2;
     const size_t packed = (size_t)exec_flow_pool_packed_bytes(&learner->flows, false);
     learner->first_layer = arena_array(memory, cuts, sizeof(int));
-    learner->lap_cell = arena_array(memory, lap_max, sizeof(int64_t *));
     learner->layers = arena_array(memory, (size_t)held_count, sizeof(exec_layer *));
     learner->drawn = arena_array(memory, 2 * columns * rows, sizeof(int));
     learner->loss = arena_array(memory, columns, sizeof(double));
     learner->square_sum = arena_array(memory, (size_t)learner->layer_count, sizeof(double));
     learner->input = arena_array(memory, packed, 1);
     learner->output = arena_array(memory, packed, 1);
-    if (learner->first_layer == NULL || learner->lap_cell == NULL || learner->layers == NULL ||
-        learner->drawn == NULL || learner->loss == NULL || learner->square_sum == NULL ||
-        learner->input == NULL || learner->output == NULL) {
+    if (learner->first_layer == NULL || learner->layers == NULL || learner->drawn == NULL ||
+        learner->loss == NULL || learner->square_sum == NULL || learner->input == NULL ||
+        learner->output == NULL) {
         return no_memory(learner, err);
     }
     memcpy(learner->first_layer, plan->first_layer, cuts * sizeof(int));
@@ -105,7 +105,9 @@ static status carve_plan(exec_learner *learner, const bal_placed_partition *plan
                                  : 0;
     TRY(exec_layer_meter_init(&learner->meter, memory, held_count, microbatch_count, load_columns,
                               err));
-    return exec_stopwatch_init(&learner->watch, learner->kernels, learner->clock, (int)lap_max,
+    const int op_max = PASS_COUNT * microbatch_count * plan->chunk_count;
+    const int lap_max = 1 + 2 * op_max + PASS_COUNT * microbatch_count * held_count;
+    return exec_stopwatch_init(&learner->watch, learner->kernels, learner->clock, lap_max, op_max,
                                err);
 }
 

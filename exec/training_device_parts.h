@@ -39,7 +39,6 @@ typedef struct exec_learner {
     int microbatch_count;
     exec_flow_pool flows;
     exec_stopwatch watch;
-    int64_t **lap_cell; // [watch.lap_max] where the time up to a lap belongs; NULL: nowhere
     exec_layer_meter meter;
     exec_layer **layers; // [meter.layer_count] in model order
     int *token;          // [microbatch_count][rows] device memory

@@ -52,7 +52,7 @@ status exec_learner_begin(exec_device *device, const exec_iteration *iteration, 
                                        layer->parameter_count * sizeof(float));
     }
     draw_batches(learner);
-    return STATUS_OK;
+    return exec_stopwatch_begin(&learner->watch, err);
 }
 
 int64_t exec_learner_input_place(exec_device *device, const exec_step *step, void **bytes)
@@ -68,30 +68,25 @@ static bool times_layers(const exec_learner *learner, int microbatch)
     return learner->is_profiled && (microbatch == 0 || !learner->samples_layers);
 }
 
-/// Ends a lap, whose time belongs to a layer's op.
+/// The part of an op that is a layer's has ended.
 static status lap(exec_learner *learner, bal_op_kind kind, const exec_layer *layer, int microbatch,
                   error_message *err)
 {
     if (!times_layers(learner, microbatch)) return STATUS_OK;
-    learner->lap_cell[learner->watch.lap_count] =
+    int64_t *cell =
         exec_layer_meter_cell(&learner->meter, kind, learner->held[layer->index].row, microbatch);
-    return exec_stopwatch_lap(&learner->watch, err);
+    return exec_stopwatch_lap(&learner->watch, cell, err);
 }
 
-/// Ends the op that exec_stopwatch_start began.
-static status stop(exec_learner *learner, int microbatch, int64_t *duration_ns, error_message *err)
+/// Ends an op. Unless the device runs ahead it waits for it.
+static status end_op(exec_learner *learner, int64_t *duration_ns, error_message *err)
 {
     exec_stopwatch *watch = &learner->watch;
-    if (!times_layers(learner, microbatch) || watch->lap_count == 1) {
-        learner->lap_cell[watch->lap_count] = NULL;
-        TRY(exec_stopwatch_lap(watch, err));
-    }
-    TRY(exec_stopwatch_stop(watch, err));
-    for (int index = 1; index < watch->lap_count; index++) {
-        if (learner->lap_cell[index] == NULL) continue;
-        *learner->lap_cell[index] = watch->lap_ns[index] - watch->lap_ns[index - 1];
-    }
-    *duration_ns = watch->lap_ns[watch->lap_count - 1] - watch->lap_ns[0];
+    TRY(exec_stopwatch_end_op(watch, err));
+    if (learner->device.table->is_asynchronous) return STATUS_OK;
+    const int op = watch->op_count - 1;
+    TRY(exec_stopwatch_settle(watch, op, err));
+    *duration_ns = exec_stopwatch_op_end_ns(watch, op) - exec_stopwatch_op_begin_ns(watch, op);
     return STATUS_OK;
 }
 
@@ -167,7 +162,7 @@ static status forward(exec_learner *learner, const exec_step *step, exec_flow_bu
                       .iteration = learner->iteration,
                       .microbatch = microbatch};
     const int end = learner->first_layer[step->stage + 1];
-    TRY(exec_stopwatch_start(&learner->watch, err));
+    TRY(exec_stopwatch_begin_op(&learner->watch, err));
     for (int index = learner->first_layer[step->stage]; index < end; index++) {
         exec_held_layer *held = &learner->held[index];
         exec_slot *slot = NULL;
@@ -175,7 +170,7 @@ static status forward(exec_learner *learner, const exec_step *step, exec_flow_bu
         TRY(exec_layer_forward(held->layer, slot, &flow, err));
         TRY(lap(learner, OP_FORWARD, held->layer, microbatch, err));
     }
-    TRY(stop(learner, microbatch, duration_ns, err));
+    TRY(end_op(learner, duration_ns, err));
     for (int index = learner->first_layer[step->stage]; index < end; index++) {
         note_forward(learner, learner->held[index].layer, microbatch);
     }
@@ -210,7 +205,7 @@ static status backward(exec_learner *learner, const exec_step *step, void *gradi
                        int64_t *duration_ns, error_message *err)
 {
     const int first = learner->first_layer[step->stage];
-    TRY(exec_stopwatch_start(&learner->watch, err));
+    TRY(exec_stopwatch_begin_op(&learner->watch, err));
     for (int index = learner->first_layer[step->stage + 1] - 1; index >= first; index--) {
         exec_held_layer *held = &learner->held[index];
         if (is_idle(held->layer)) break; // and so are all in front
@@ -218,18 +213,18 @@ static status backward(exec_learner *learner, const exec_step *step, void *gradi
         if (step->op.kind != OP_BACKWARD) continue;
         TRY(backward_weight(learner, held, step->op.microbatch, err));
     }
-    return stop(learner, step->op.microbatch, duration_ns, err);
+    return end_op(learner, duration_ns, err);
 }
 
 static status play_weight(exec_learner *learner, const exec_step *step, int64_t *duration_ns,
                           error_message *err)
 {
     const int first = learner->first_layer[step->stage];
-    TRY(exec_stopwatch_start(&learner->watch, err));
+    TRY(exec_stopwatch_begin_op(&learner->watch, err));
     for (int index = learner->first_layer[step->stage + 1] - 1; index >= first; index--) {
         TRY(backward_weight(learner, &learner->held[index], step->op.microbatch, err));
     }
-    return stop(learner, step->op.microbatch, duration_ns, err);
+    return end_op(learner, duration_ns, err);
 }
 
 static status play_forward(exec_learner *learner, const exec_step *step, const exec_payload *input,
@@ -285,8 +280,15 @@ status exec_learner_play(exec_device *device, const exec_step *step, const exec_
 status exec_learner_finish(exec_device *device, int64_t *begin_ns, int64_t *end_ns,
                            error_message *err)
 {
-    (void)begin_ns;
-    (void)end_ns;
     exec_learner *learner = (exec_learner *)device;
-    return learner->kernels->table->finish(learner->kernels, err);
+    const exec_stopwatch *watch = &learner->watch;
+    if (!device->table->is_asynchronous) {
+        return learner->kernels->table->finish(learner->kernels, err);
+    }
+    TRY(exec_stopwatch_settle(&learner->watch, 0, err));
+    for (int op = 0; op < watch->op_count; op++) {
+        begin_ns[op] = exec_stopwatch_op_begin_ns(watch, op);
+        end_ns[op] = exec_stopwatch_op_end_ns(watch, op);
+    }
+    return STATUS_OK;
 }

@@ -94,6 +94,34 @@ static void stages_and_schedules_do_not_change_a_bit(void **state)
     }
 }
 
+/// What a mechanism decides in one block must reach the next on another rank.
+static void mechanisms_do_not_depend_on_stages(void **state)
+{
+    (void)state;
+    for (int mechanism = EXEC_DENSE + 1; mechanism < EXEC_MECHANISM_COUNT; mechanism++) {
+        exec_model model = learning_model();
+        model.mechanism = (exec_mechanism)mechanism;
+        model.early_exit.threshold = 0.5; // so that tokens do leave
+        model.early_exit.settle_iterations = 0;
+        learning one = {.model = &model,
+                        .text = &text,
+                        .schedule = "1f1b",
+                        .rank_count = 1,
+                        .first_layer = (const int[]){0, 4},
+                        .microbatch_count = 4,
+                        .iteration_count = 4};
+        learning two = one;
+        two.schedule = "zb-h1";
+        two.rank_count = 2;
+        two.first_layer = (const int[]){0, 2, 4};
+
+        train(&one);
+        train(&two);
+
+        assert_same_learning(&one, &two);
+    }
+}
+
 static void replicas_learn_from_texts_of_their_own(void **state)
 {
     (void)state;
@@ -390,6 +418,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_loss_falls),
         cmocka_unit_test(stages_and_schedules_do_not_change_a_bit),
+        cmocka_unit_test(mechanisms_do_not_depend_on_stages),
         cmocka_unit_test(replicas_learn_from_texts_of_their_own),
         cmocka_unit_test(packed_layers_go_on_with_the_same_bits),
         cmocka_unit_test(bytes_of_another_layer_are_refused),
