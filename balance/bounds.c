@@ -11,17 +11,19 @@ static bool takes_total(const bal_chain *chain, int64_t load)
     return taken >= chain->weight_before[chain->layer_count];
 }
 
-int64_t bal_assignment_lower_bound(const bal_chain *chain)
+int64_t bal_layer_load_min(const bal_chain *chain, int layer)
 {
-    int64_t bound = 0;
-    for (int layer = 0; layer < chain->layer_count; layer++) {
-        int64_t least = INT64_MAX;
-        for (int stage = 0; stage < chain->stage_count; stage++) {
-            const int64_t load = bal_chain_own_load(chain, stage, layer, layer + 1);
-            if (load < least) least = load;
-        }
-        if (least > bound) bound = least;
+    int64_t least = INT64_MAX;
+    for (int stage = 0; stage < chain->stage_count; stage++) {
+        const int64_t load = bal_chain_own_load(chain, stage, layer, layer + 1);
+        if (load < least) least = load;
     }
+    return least;
+}
+
+int64_t bal_divisible_lower_bound(const bal_chain *chain, int64_t least)
+{
+    int64_t bound = least;
     int64_t high = chain->load_sum_max;
     while (bound < high) {
         const int64_t middle = bound + (high - bound) / 2;
@@ -32,6 +34,16 @@ int64_t bal_assignment_lower_bound(const bal_chain *chain)
         }
     }
     return bound;
+}
+
+int64_t bal_assignment_lower_bound(const bal_chain *chain)
+{
+    int64_t largest = 0;
+    for (int layer = 0; layer < chain->layer_count; layer++) {
+        const int64_t load = bal_layer_load_min(chain, layer);
+        if (load > largest) largest = load;
+    }
+    return bal_divisible_lower_bound(chain, largest);
 }
 
 static int64_t add(int64_t a, int64_t b)

@@ -15,6 +15,12 @@
 /// Time O(log(largest load) * stage_count + layer_count * stage_count).
 int64_t bal_assignment_lower_bound(const bal_chain *chain);
 
+/// Its two parts. The load of a layer alone on the rank where that is least, in O(stage_count); and
+/// the smallest load, not below least, at which the ranks could take all weights if layers were
+/// divisible, of which only the total is read. Time O(log(largest load) * stage_count).
+int64_t bal_layer_load_min(const bal_chain *chain, int layer);
+int64_t bal_divisible_lower_bound(const bal_chain *chain, int64_t least);
+
 /// No order of ops on the ranks has a smaller makespan: first op begin to last op end of one
 /// iteration. The largest over ranks and microbatches of
 ///   - the first F that can reach a rank, then all its work;

@@ -149,9 +149,7 @@ static status check_current(const bal_problem *problem, error_message *err)
     return STATUS_OK;
 }
 
-/// No plan's loads add up to more than this: every layer at the largest factor, every fixed time,
-/// every transfer at both of its ends, and half a unit of rounding per stage.
-static status bound_load_sum(bal_chain *chain, error_message *err)
+status bal_chain_bound_load_sum(bal_chain *chain, error_message *err)
 {
     const int64_t total = chain->weight_before[chain->layer_count];
     int64_t factor_ppb = PPB;
@@ -237,7 +235,7 @@ status bal_chain_of(const bal_problem *problem, arena *memory, bal_chain *chain,
         .stage_fixed_ns = by_time ? problem->stage_fixed_ns : NULL,
     };
     TRY(check_memory_sums(&made, err));
-    TRY(bound_load_sum(&made, err));
+    TRY(bal_chain_bound_load_sum(&made, err));
     *chain = made;
     return STATUS_OK;
 }

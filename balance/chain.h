@@ -40,6 +40,12 @@ enum { BAL_LAYERS_MAX = 1 << 20 };
 status bal_chain_of(const bal_problem *problem, arena *memory, bal_chain *chain,
                     error_message *err);
 
+/// Sets load_sum_max: every layer at the largest factor, every fixed time, every transfer at both
+/// of its ends, and half a unit of rounding per stage. Of the weights only their total is read.
+///
+/// @return STATUS_INVALID if it does not fit int64
+status bal_chain_bound_load_sum(bal_chain *chain, error_message *err);
+
 /// Load of a stage whose layers weigh this much together: time_factor * weight, rounded half up,
 /// + fixed. For a stage that owns a layer at all.
 int64_t bal_chain_load_of_weight(const bal_chain *chain, int stage, int64_t weight);
