@@ -10,9 +10,9 @@ enum { SMALL_SUM_BYTES = 4096 };
 /// Trees and sums tell their messages apart by a part.
 enum { PART_UP, PART_DOWN, PART_SIZE, PART_BYTES };
 
-static uint64_t key_of(int sequence, int part)
+static uint64_t key_of(const exec_group *group, int sequence, int part)
 {
-    return exec_message_key(EXEC_MESSAGE_GROUP, sequence, 0, part);
+    return exec_message_key(EXEC_MESSAGE_GROUP, sequence, group->channel, part);
 }
 
 /// The number of this collective.
@@ -68,7 +68,7 @@ static status tell_children(const exec_group *group, int sequence, const void *b
     for (int bit = children_end(group) >> 1; bit > 0; bit >>= 1) {
         const int child = group->self | bit;
         if (child >= group->rank_count) continue;
-        TRY(send_bytes(group, child, key_of(sequence, PART_DOWN), bytes, byte_count, err));
+        TRY(send_bytes(group, child, key_of(group, sequence, PART_DOWN), bytes, byte_count, err));
     }
     return STATUS_OK;
 }
@@ -77,7 +77,7 @@ static status broadcast(const exec_group *group, int sequence, void *bytes, int6
                         error_message *err)
 {
     if (group->self > 0) {
-        TRY(receive_bytes(group, parent_of(group->self), key_of(sequence, PART_DOWN), bytes,
+        TRY(receive_bytes(group, parent_of(group->self), key_of(group, sequence, PART_DOWN), bytes,
                           byte_count, err));
     }
     return tell_children(group, sequence, bytes, byte_count, err);
@@ -90,10 +90,11 @@ status exec_group_barrier(const exec_group *group, error_message *err)
     for (int bit = 1; bit < end; bit <<= 1) {
         const int child = group->self | bit;
         if (child >= group->rank_count) break;
-        TRY(receive_bytes(group, child, key_of(sequence, PART_UP), NULL, 0, err));
+        TRY(receive_bytes(group, child, key_of(group, sequence, PART_UP), NULL, 0, err));
     }
     if (group->self > 0) {
-        TRY(send_bytes(group, parent_of(group->self), key_of(sequence, PART_UP), NULL, 0, err));
+        TRY(send_bytes(group, parent_of(group->self), key_of(group, sequence, PART_UP), NULL, 0,
+                       err));
     }
     return broadcast(group, sequence, NULL, 0, err);
 }
@@ -126,8 +127,8 @@ static status gather_at_root(const exec_group *group, int sequence, const void *
     int64_t total = byte_count;
     sizes[0] = byte_count;
     for (int rank = 1; rank < group->rank_count; rank++) {
-        TRY(receive_bytes(group, rank, key_of(sequence, PART_SIZE), &sizes[rank], sizeof *sizes,
-                          err));
+        TRY(receive_bytes(group, rank, key_of(group, sequence, PART_SIZE), &sizes[rank],
+                          sizeof *sizes, err));
         total += sizes[rank];
     }
     char *at = arena_array(memory, (size_t)total, 1);
@@ -140,7 +141,7 @@ static status gather_at_root(const exec_group *group, int sequence, const void *
     for (int rank = 1; rank < group->rank_count; rank++) {
         at += sizes[rank - 1];
         if (sizes[rank] == 0) continue;
-        TRY(receive_bytes(group, rank, key_of(sequence, PART_BYTES), at, sizes[rank], err));
+        TRY(receive_bytes(group, rank, key_of(group, sequence, PART_BYTES), at, sizes[rank], err));
     }
     return STATUS_OK;
 }
@@ -152,9 +153,10 @@ status exec_group_gather(const exec_group *group, const void *bytes, int64_t byt
     if (group->self == 0) {
         return gather_at_root(group, sequence, bytes, byte_count, memory, sizes, out, err);
     }
-    TRY(send_bytes(group, 0, key_of(sequence, PART_SIZE), &byte_count, sizeof byte_count, err));
+    TRY(send_bytes(group, 0, key_of(group, sequence, PART_SIZE), &byte_count, sizeof byte_count,
+                   err));
     if (byte_count == 0) return STATUS_OK;
-    return send_bytes(group, 0, key_of(sequence, PART_BYTES), bytes, byte_count, err);
+    return send_bytes(group, 0, key_of(group, sequence, PART_BYTES), bytes, byte_count, err);
 }
 
 /// How the elements of an array are added: to[i] += other[i].
@@ -227,8 +229,8 @@ static status add_own_part(const partial_sum *sum, error_message *err)
     char *total = sum->scratch + byte_count;
     for (int rank = 0; rank < group->rank_count; rank++) {
         if (rank != group->self) {
-            TRY(receive_bytes(group, rank, key_of(sum->sequence, PART_UP), received, byte_count,
-                              err));
+            TRY(receive_bytes(group, rank, key_of(group, sum->sequence, PART_UP), received,
+                              byte_count, err));
         }
         const char *values = rank == group->self ? own : received;
         if (rank == 0) {
@@ -250,7 +252,8 @@ static status exchange_parts(const partial_sum *sum, error_message *err)
     for (int part = 0; part < sum->part_count; part++) {
         const char *values = part_values(sum, part, &count, &byte_count);
         if (part == group->self) continue;
-        TRY(send_bytes(group, part, key_of(sum->sequence, PART_UP), values, byte_count, err));
+        TRY(send_bytes(group, part, key_of(group, sum->sequence, PART_UP), values, byte_count,
+                       err));
     }
     if (group->self < sum->part_count) TRY(add_own_part(sum, err));
     if (sum->part_count == 1) {
@@ -260,12 +263,13 @@ static status exchange_parts(const partial_sum *sum, error_message *err)
     const char *own = part_values(sum, group->self, &count, &byte_count);
     for (int rank = 0; rank < group->rank_count; rank++) {
         if (rank == group->self) continue;
-        TRY(send_bytes(group, rank, key_of(sum->sequence, PART_DOWN), own, byte_count, err));
+        TRY(send_bytes(group, rank, key_of(group, sum->sequence, PART_DOWN), own, byte_count, err));
     }
     for (int part = 0; part < sum->part_count; part++) {
         char *values = part_values(sum, part, &count, &byte_count);
         if (part == group->self) continue;
-        TRY(receive_bytes(group, part, key_of(sum->sequence, PART_DOWN), values, byte_count, err));
+        TRY(receive_bytes(group, part, key_of(group, sum->sequence, PART_DOWN), values, byte_count,
+                          err));
     }
     return STATUS_OK;
 }
@@ -320,11 +324,12 @@ status exec_group_agree(const exec_group *group, status own, error_message *err)
         worst.code = own;
     }
     if (group->self > 0) {
-        TRY(send_bytes(group, 0, key_of(sequence, PART_UP), &worst, sizeof worst, err));
+        TRY(send_bytes(group, 0, key_of(group, sequence, PART_UP), &worst, sizeof worst, err));
     }
     for (int rank = 1; group->self == 0 && rank < group->rank_count; rank++) {
         error_message other;
-        TRY(receive_bytes(group, rank, key_of(sequence, PART_UP), &other, sizeof other, err));
+        TRY(receive_bytes(group, rank, key_of(group, sequence, PART_UP), &other, sizeof other,
+                          err));
         if (worst.code == STATUS_OK) worst = other;
     }
     TRY(broadcast(group, sequence, &worst, sizeof worst, err));

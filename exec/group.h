@@ -19,6 +19,7 @@ typedef struct exec_group {
     int self;      // index of the caller in rank
     int *sequence; // number of the caller's next collective, the same on all ranks of the group.
                    // Groups share it where all of their ranks are in both and call in one order
+    int channel;   // tells apart groups that share two ranks and not the sequence; small, >= 0
 } exec_group;
 
 /// Returns when all ranks have called it. 2 messages per rank at the most of which one is sent up a

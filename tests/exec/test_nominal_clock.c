@@ -1,0 +1,326 @@
+/// Executed under the nominal clock a run is the simulator's replay of it, to the ns: every op of
+/// every replica, every part of every iteration, every plan. Ranks are threads.
+#include "balance/migration.h"
+#include "exec/training.h"
+#include "sim/plan_replay.h"
+#include "sim/predictor.h"
+#include "sim/training.h"
+#include "tests/assert_close.h"
+#include "tests/exec/drawn_run.h"
+
+#include <stdlib.h>
+
+enum { ITERATIONS_MAX = 16, STAGES_MAX = 64 };
+
+/// What a player said of an iteration, without the arrays that it lent.
+typedef struct seen_iteration {
+    bal_training_iteration record;
+    int first_layer[STAGES_MAX + 1];
+    int machine_rank[STAGES_MAX];
+    int64_t rank_work_ns[STAGES_MAX];
+    int64_t migration_finish_ns;
+    int64_t migrated_bytes;
+} seen_iteration;
+
+typedef struct seen_run {
+    const bal_training *training;
+    int chunk_count;
+    int count;
+    seen_iteration iterations[ITERATIONS_MAX];
+    bal_training_result result;
+    arena *memory;
+    error_message err;
+} seen_run;
+
+static status keep_record(void *context, const bal_training_iteration *iteration,
+                          error_message *err)
+{
+    (void)err;
+    seen_run *seen = context;
+    seen_iteration *kept = &seen->iterations[seen->count++];
+    const size_t ranks = (size_t)iteration->rank_count;
+    const size_t stages = ranks * (size_t)seen->chunk_count;
+    kept->record = *iteration;
+    memcpy(kept->first_layer, iteration->first_layer, (stages + 1) * sizeof(int));
+    memcpy(kept->machine_rank, iteration->machine_rank, ranks * sizeof(int));
+    memcpy(kept->rank_work_ns, iteration->rank_work_ns, ranks * sizeof(int64_t));
+    return STATUS_OK;
+}
+
+/// Compares every op of every replica with the simulator's.
+static status check_ops(void *context, const exec_measured *measured, error_message *err)
+{
+    seen_run *seen = context;
+    const bal_played_plan *played = measured->played;
+    const int ops = played->schedule->first_op[played->schedule->rank_count];
+    arena *memory = arena_create(1 << 16);
+    sim_plan_replay replay;
+    if (sim_plan_replay_play(&seen->training->machine, played, memory, &replay, err) != STATUS_OK) {
+        arena_destroy(memory);
+        return err->code;
+    }
+    status compared = STATUS_OK;
+    for (int replica = 0; replica < played->replica_count && compared == STATUS_OK; replica++) {
+        const bal_timeline *own = &measured->timelines[replica];
+        const bal_timeline *other = &replay.timelines[replica];
+        for (int op = 0; op < ops; op++) {
+            if (own->begin_ns[op] == other->begin_ns[op] && own->end_ns[op] == other->end_ns[op]) {
+                continue;
+            }
+            compared = error_set(err, STATUS_INVALID,
+                                 "iteration %d, replica %d, op %d: executed %lld to %lld, "
+                                 "simulated %lld to %lld",
+                                 measured->record->iteration, replica, op,
+                                 (long long)own->begin_ns[op], (long long)own->end_ns[op],
+                                 (long long)other->begin_ns[op], (long long)other->end_ns[op]);
+            break;
+        }
+    }
+    arena_destroy(memory);
+    seen->iterations[seen->count - 1].migration_finish_ns = measured->migration_finish_ns;
+    seen->iterations[seen->count - 1].migrated_bytes = measured->migrated_bytes;
+    return compared;
+}
+
+static status make_timed(void *context, int world_rank, exec_device **device, error_message *err)
+{
+    (void)world_rank;
+    const bal_training *training = context;
+    return exec_device_timed_create(training->sources[0].layer_count, device, err);
+}
+
+typedef struct execution {
+    exec_training training;
+    seen_run *seen;
+} execution;
+
+static status run_rank(exec_endpoint *endpoint, void *context, error_message *err)
+{
+    execution *run = context;
+    return exec_training_rank(endpoint, &run->training, run->seen->memory, &run->seen->result, err);
+}
+
+static seen_run *seen_create(const bal_training *training)
+{
+    seen_run *seen = calloc(1, sizeof *seen);
+    const bal_schedule_family *family = bal_schedule_family_find(training->schedule);
+    seen->training = training;
+    seen->chunk_count = bal_schedule_chunk_count(family, training->chunk_count);
+    seen->memory = arena_create(1 << 16);
+    return seen;
+}
+
+static void seen_destroy(seen_run *seen)
+{
+    arena_destroy(seen->memory);
+    free(seen);
+}
+
+static status execute(const exec_training *with, seen_run *seen)
+{
+    const bal_training *training = with->training;
+    bal_training told = *training;
+    sim_predictor *predictor = NULL;
+    const exec_training_listener listener = {seen, check_ops};
+    exec_transport_options options = exec_transport_options_default();
+    execution run = {.training = *with, .seen = seen};
+    told.sink = (bal_record_sink){.context = seen, .put = keep_record};
+    assert_int_equal(sim_predictor_create(training, &predictor, &seen->err), STATUS_OK);
+    run.training.training = &told;
+    run.training.evaluator = sim_predictor_evaluator(predictor);
+    run.training.devices = (exec_device_maker){(void *)training, make_timed};
+    run.training.clock = EXEC_CLOCK_NOMINAL;
+    if (with->listener == NULL) run.training.listener = &listener;
+    options.rank_count = training->data_parallel * training->machine.rank_count;
+    const status executed = exec_transport_run("local", &options, run_rank, &run, &seen->err);
+    sim_predictor_destroy(predictor);
+    return executed;
+}
+
+static status simulate(const bal_training *training, seen_run *seen)
+{
+    bal_training told = *training;
+    told.sink = (bal_record_sink){.context = seen, .put = keep_record};
+    return sim_training_replay(&told, seen->memory, &seen->result, &seen->err);
+}
+
+static void compare_iterations(const seen_iteration *executed, const seen_iteration *simulated,
+                               int chunk_count)
+{
+    const bal_training_iteration *own = &executed->record;
+    const bal_training_iteration *other = &simulated->record;
+    assert_int_equal(own->iteration, other->iteration);
+    assert_int_equal(own->rank_count, other->rank_count);
+    const size_t ranks = (size_t)own->rank_count;
+    assert_memory_equal(executed->first_layer, simulated->first_layer,
+                        (ranks * (size_t)chunk_count + 1) * sizeof(int));
+    assert_memory_equal(executed->machine_rank, simulated->machine_rank, ranks * sizeof(int));
+    assert_memory_equal(executed->rank_work_ns, simulated->rank_work_ns, ranks * sizeof(int64_t));
+    assert_int_equal(own->pipeline_ns, other->pipeline_ns);
+    assert_int_equal(own->reduction_ns, other->reduction_ns);
+    assert_int_equal(own->profile_ns, other->profile_ns);
+    assert_int_equal(own->changed, other->changed);
+    assert_int_equal(own->action, other->action);
+    assert_int_equal(own->reason, other->reason);
+    assert_int_equal(own->was_asked, other->was_asked);
+    assert_int_equal(own->decision_ns, other->decision_ns);
+    assert_int_equal(own->rebalanced, other->rebalanced);
+    assert_int_equal(own->moved_layer_count, other->moved_layer_count);
+    assert_int_equal(own->moved_bytes, other->moved_bytes);
+    assert_int_equal(own->migration_ns, other->migration_ns);
+    assert_int_equal(own->iteration_ns, other->iteration_ns);
+    assert_int_equal(own->replica_count, other->replica_count);
+    assert_int_equal(own->microbatch_count, other->microbatch_count);
+    assert_memory_equal(&own->gpus, &other->gpus, sizeof own->gpus);
+    assert_memory_equal(&own->metrics, &other->metrics, sizeof own->metrics);
+}
+
+static void compare_results(const seen_run *executed, const seen_run *simulated)
+{
+    const bal_training_result *own = &executed->result;
+    const bal_training_result *other = &simulated->result;
+    const bal_training *training = executed->training;
+    assert_int_equal(own->total_ns, other->total_ns);
+    assert_int_equal(own->decision_count, other->decision_count);
+    assert_int_equal(own->rebalance_count, other->rebalance_count);
+    assert_int_equal(own->repack_count, other->repack_count);
+    assert_int_equal(own->change_count, other->change_count);
+    assert_int_equal(own->moved_bytes, other->moved_bytes);
+    assert_int_equal(own->bottleneck_ns, other->bottleneck_ns);
+    assert_int_equal(own->stage_count, other->stage_count);
+    assert_int_equal(own->gpu_ns, other->gpu_ns);
+    assert_int_equal(own->idle_gpu_ns, other->idle_gpu_ns);
+    assert_int_equal(own->fits, other->fits);
+    assert_int_equal(own->final_rank_count, other->final_rank_count);
+    assert_memory_equal(own->final_first_layer, other->final_first_layer,
+                        ((size_t)own->final_rank_count * (size_t)executed->chunk_count + 1) *
+                            sizeof(int));
+    assert_memory_equal(own->peak_memory_bytes, other->peak_memory_bytes,
+                        (size_t)training->machine.rank_count * sizeof(int64_t));
+    // The simulator counts replicas that it does not play as the mean of those that it does.
+    if (training->data_parallel % training->source_count == 0) {
+        assert_close(own->bubble_ratio, other->bubble_ratio, 1e-9);
+    }
+}
+
+/// Both players play the run; everything that they say of it is the same.
+static void both_agree(drawn_run *run)
+{
+    seen_run *executed = seen_create(&run->training);
+    seen_run *simulated = seen_create(&run->training);
+    const exec_training training = {.training = &run->training};
+
+    rewind_run(run);
+    const status replayed = simulate(&run->training, simulated);
+    rewind_run(run);
+    const status played = execute(&training, executed);
+
+    assert_string_equal(executed->err.message, simulated->err.message);
+    assert_int_equal(played, replayed);
+    assert_int_equal(executed->count, simulated->count);
+    for (int iteration = 0; iteration < executed->count; iteration++) {
+        compare_iterations(&executed->iterations[iteration], &simulated->iterations[iteration],
+                           executed->chunk_count);
+    }
+    if (played == STATUS_OK) compare_results(executed, simulated);
+    seen_destroy(executed);
+    seen_destroy(simulated);
+}
+
+/// Counts how often ranks were released and taken back in a simulated run.
+static void count_repacks(drawn_run *run, int *shrunk, int *grown)
+{
+    seen_run *simulated = seen_create(&run->training);
+    rewind_run(run);
+    (void)simulate(&run->training, simulated);
+    for (int iteration = 1; iteration < simulated->count; iteration++) {
+        const int before = simulated->iterations[iteration - 1].record.rank_count;
+        const int ranks = simulated->iterations[iteration].record.rank_count;
+        *shrunk += ranks < before;
+        *grown += ranks > before;
+    }
+    seen_destroy(simulated);
+}
+
+static uint64_t last_seed; // of the run that is played
+
+/// Says which run it was that a test ended with.
+static int print_seed(void **state)
+{
+    (void)state;
+    print_message("last seed %d\n", (int)last_seed);
+    return 0;
+}
+
+static void random_runs_are_executed_as_they_are_simulated(void **state)
+{
+    (void)state;
+    static const int rank_counts[] = {1, 2, 3, 4, 7, 8};
+    drawn_run *run = malloc(sizeof *run);
+    for (uint64_t seed = 0; seed < 60; seed++) {
+        const int ranks = rank_counts[seed % 6];
+        last_seed = seed;
+        draw_run(run, seed, ranks, ranks <= 4 ? 1 + (int)(seed / 6 % 3) : 1, 6);
+        both_agree(run);
+    }
+    free(run);
+}
+
+static void sixteen_and_twentyfour_ranks_agree_under_every_schedule(void **state)
+{
+    (void)state;
+    static const char *const schedules[] = {"gpipe", "1f1b", "zb-h1", "interleaved-1f1b",
+                                            "zb-auto"};
+    drawn_run *run = malloc(sizeof *run);
+    for (int index = 0; index < 10; index++) {
+        const bool is_interleaved = index % 5 == 3;
+        last_seed = (uint64_t)index;
+        draw_run(run, 1000 + (uint64_t)index, index < 5 ? 16 : 24, 1, 4);
+        run->training.schedule = schedules[index % 5];
+        run->training.chunk_count = is_interleaved ? 2 : 0;
+        both_agree(run);
+    }
+    free(run);
+}
+
+/// Re-packing of all kinds, on runs whose loads fall, so that ranks are released, and rise again.
+static void released_ranks_come_and_go_as_simulated(void **state)
+{
+    (void)state;
+    drawn_run *run = malloc(sizeof *run);
+    int shrunk = 0;
+    int grown = 0;
+    for (uint64_t seed = 0; seed < 60; seed++) {
+        rng generator = rng_init(seed, 1);
+        last_seed = seed;
+        draw_run(run, 2000 + seed, 2 + pick(&generator, 4), 1 + pick(&generator, 2), 10);
+        bal_training *training = &run->training;
+        const bool is_interleaved = strcmp(training->schedule, "interleaved-1f1b") == 0;
+        training->repack.kind =
+            (bal_repack_kind)(1 + pick(&generator, is_interleaved ? BAL_REPACK_PUBLISHED - 1
+                                                                  : BAL_REPACK_COUNT - 1));
+        training->repack.tolerance_ratio = rng_unit(&generator);
+        training->repack.use = pick(&generator, 2) == 0 ? BAL_RELEASED_RELEASE : BAL_RELEASED_LEND;
+        training->repack.load_threshold_ratio = 1;
+        training->repack.target_rank_count = 1;
+        for (int source = 0; source < DRAWN_REPLICAS_MAX; source++) {
+            run->sources[source].comes_back = true;
+        }
+        both_agree(run);
+        count_repacks(run, &shrunk, &grown);
+    }
+    assert_true(shrunk > 10);
+    assert_true(grown > 3);
+    free(run);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(random_runs_are_executed_as_they_are_simulated, print_seed),
+        cmocka_unit_test_teardown(sixteen_and_twentyfour_ranks_agree_under_every_schedule,
+                                  print_seed),
+        cmocka_unit_test_teardown(released_ranks_come_and_go_as_simulated, print_seed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
