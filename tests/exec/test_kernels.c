@@ -1,0 +1,168 @@
+/// The operations of the plain C backend and of the one with BLAS against their definitions
+/// (kernel_cases.h); widths of vectors; the memory that ranks keep for their layers.
+#include "exec/buffers.h"
+#include "exec/kernels_cpu.h"
+#include "tests/assert_close.h"
+#include "tests/exec/kernel_cases.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void check_all(exec_kernels *kernels, double tolerance)
+{
+    for (int index = 0; index < kernel_case_count; index++) {
+        const double error = kernel_cases[index].error(kernels);
+        if (!(error <= tolerance)) {
+            fail_msg("%s of %s is off by %g", kernel_cases[index].name, kernels->table->name,
+                     error);
+        }
+    }
+}
+
+static void plain_c_computes_what_operations_are_defined_as(void **state)
+{
+    (void)state;
+    exec_kernels *kernels = NULL;
+    assert_int_equal(exec_kernels_cpu_open(&kernels, NULL), STATUS_OK);
+
+    assert_string_equal(kernels->table->name, "cpu");
+    check_all(kernels, 1e-5);
+
+    kernels->table->close(kernels);
+}
+
+static void products_by_blas_are_the_same_but_for_rounding(void **state)
+{
+    (void)state;
+    exec_kernels *kernels = NULL;
+    error_message err = {0};
+    const status result = exec_kernels_blas_open(&kernels, &err);
+    if (result == STATUS_UNSUPPORTED) {
+        print_message("%s\n", err.message);
+        skip();
+    }
+    assert_int_equal(result, STATUS_OK);
+
+    assert_string_equal(kernels->table->name, "cpu with BLAS");
+    check_all(kernels, 1e-5);
+
+    kernels->table->close(kernels);
+}
+
+/// Bits of everything that has two widths, over the same input.
+static uint32_t bits_of_width(bool is_wide, float *values)
+{
+    enum { ROWS = 40, WIDTH = 24, HIDDEN = 51 };
+    static const int first_row[] = {0, 23, 40};
+    const exec_attention attention = {.head_count = 3,
+                                      .head_width = 8,
+                                      .sequence_count = 2,
+                                      .first_row = first_row,
+                                      .block_rows = 16,
+                                      .block_count = 4};
+    const int target[ROWS] = {3, 1, 2};
+    const exec_adamw adamw = {0.1F, 0.9F, 0.9F, 1e-8F, 0.1F, 1, 1.0F};
+    exec_kernels *kernels = NULL;
+    assert_int_equal(exec_kernels_cpu_open(&kernels, NULL), STATUS_OK);
+    const exec_kernel_table *table = kernels->table;
+    ((exec_cpu *)kernels)->is_wide = is_wide && ((exec_cpu *)kernels)->is_wide;
+    float *qkv = values, *output = qkv + ROWS * 3 * WIDTH, *sums = output + ROWS * WIDTH;
+    float *back = sums + ROWS * 3, *hidden = back + ROWS * 3 * WIDTH, *end;
+    for (int index = 0; index < ROWS * 3 * WIDTH; index++) {
+        qkv[index] = (float)((index * 7919) % 1013) / 500.0F - 1.0F;
+    }
+    table->attention(kernels, &attention, qkv, output, sums);
+    table->attention_input(kernels, &attention, qkv, output, sums, qkv, back);
+    const exec_matmul shape = {.rows = ROWS, .columns = HIDDEN, .inner = WIDTH};
+    table->matmul(kernels, &shape, output, qkv, hidden);
+    table->gelu(kernels, hidden, hidden, ROWS * HIDDEN);
+    table->gelu_input(kernels, hidden, hidden, ROWS * HIDDEN - 3);
+    end = hidden + ROWS * HIDDEN;
+    table->cross_entropy(kernels, hidden, target, ROWS, HIDDEN, 1.0F, end, hidden);
+    end += ROWS;
+    table->adamw(kernels, &adamw, back, hidden, qkv, output, NULL, back, ROWS * WIDTH - 1);
+    uint32_t hash = 0;
+    for (const float *at = values; at < end; at++) {
+        uint32_t bits;
+        memcpy(&bits, at, sizeof bits);
+        hash = (hash ^ bits) * 16777619U;
+    }
+    table->close(kernels);
+    return hash;
+}
+
+static void wide_and_narrow_vectors_give_the_same_bits(void **state)
+{
+    (void)state;
+    float *values = calloc(20000, sizeof *values);
+
+    const uint32_t wide = bits_of_width(true, values);
+    memset(values, 0, 20000 * sizeof *values);
+    const uint32_t narrow = bits_of_width(false, values);
+
+    assert_true(wide == narrow);
+    free(values);
+}
+
+static void regions_are_taken_again_and_counted(void **state)
+{
+    (void)state;
+    exec_kernels *kernels = NULL;
+    exec_buffers *buffers = NULL;
+    void *first, *second, *third, *small;
+    exec_holding holding = {0};
+    assert_int_equal(exec_kernels_cpu_open(&kernels, NULL), STATUS_OK);
+    assert_int_equal(exec_buffers_create(kernels, &buffers, NULL), STATUS_OK);
+
+    assert_int_equal(exec_buffers_take(buffers, 1000, &first, NULL), STATUS_OK);
+    assert_int_equal(exec_buffers_take(buffers, 1000, &second, NULL), STATUS_OK);
+    assert_ptr_not_equal(first, second);
+    exec_buffers_give(buffers, first);
+    assert_int_equal(exec_buffers_take(buffers, 900, &third, NULL), STATUS_OK);
+    assert_ptr_equal(third, first);
+    exec_buffers_give(buffers, third);
+    assert_int_equal(exec_holding_take(&holding, buffers, 300, &small, NULL), STATUS_OK);
+    assert_ptr_not_equal(small, first); // less than half of it: that would waste too much
+    assert_int_equal(holding.bytes, 300);
+    assert_int_equal(exec_buffers_taken_bytes(buffers), 1300);
+    assert_int_equal(exec_buffers_peak_bytes(buffers), 2000);
+    exec_holding_give(&holding, buffers);
+    exec_buffers_give(buffers, second);
+    exec_buffers_give(buffers, NULL);
+    exec_buffers_trim(buffers);
+
+    assert_int_equal(holding.region_count, 0);
+    assert_int_equal(exec_buffers_taken_bytes(buffers), 0);
+    assert_int_equal(exec_buffers_peak_bytes(buffers), 0);
+    exec_buffers_destroy(buffers);
+    exec_buffers_destroy(NULL);
+    kernels->table->close(kernels);
+}
+
+static void more_memory_than_there_is_is_said_with_its_size(void **state)
+{
+    (void)state;
+    exec_kernels *kernels = NULL;
+    void *memory = &kernels;
+    error_message err = {0};
+    assert_int_equal(exec_kernels_cpu_open(&kernels, NULL), STATUS_OK);
+
+    assert_int_equal(kernels->table->allocate(kernels, SIZE_MAX - 5, &memory, &err),
+                     STATUS_NO_MEMORY);
+
+    assert_string_equal(err.message, "no memory for 18446744073709551610 bytes of a layer");
+    assert_ptr_equal(memory, &kernels);
+    kernels->table->close(kernels);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plain_c_computes_what_operations_are_defined_as),
+        cmocka_unit_test(products_by_blas_are_the_same_but_for_rounding),
+        cmocka_unit_test(wide_and_narrow_vectors_give_the_same_bits),
+        cmocka_unit_test(regions_are_taken_again_and_counted),
+        cmocka_unit_test(more_memory_than_there_is_is_said_with_its_size),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
