@@ -1,0 +1,527 @@
+/// Layers of the model: forward and gradients against a second, plain implementation in double
+/// (reference_transformer.h), against finite differences, and over steps of the optimizer; the
+/// split of backward; what slots hold.
+#include "base/rng.h"
+#include "exec/layer.h"
+#include "tests/assert_close.h"
+#include "tests/exec/reference_transformer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LAYER_MAX = 16 };
+
+/// All layers of a model on one rank, with a slot each.
+typedef struct network {
+    exec_model model;
+    exec_kernels *kernels;
+    exec_buffers *buffers;
+    int layer_count, row_count;
+    exec_layer *layers[LAYER_MAX];
+    exec_slot *slots[LAYER_MAX];
+    float *values, *gradient; // [row_count][width]
+    int *token, *target;      // [row_count] of the microbatch
+} network;
+
+/// Odd sizes: sequences of two blocks of attention, the second short.
+static exec_model odd_model(void)
+{
+    exec_model model = exec_model_default();
+    model.block_count = 2;
+    model.width = 12;
+    model.head_count = 3;
+    model.hidden_width = 21;
+    model.vocabulary = 19;
+    model.sequence_length = 37;
+    model.microbatch_size = 2;
+    model.seed = 11;
+    return model;
+}
+
+static void network_create(network *made, const exec_model *model)
+{
+    memset(made, 0, sizeof *made);
+    made->model = *model;
+    assert_int_equal(exec_model_check(model, NULL), STATUS_OK);
+    assert_int_equal(exec_kernels_cpu_open(&made->kernels, NULL), STATUS_OK);
+    assert_int_equal(exec_buffers_create(made->kernels, &made->buffers, NULL), STATUS_OK);
+    made->layer_count = exec_model_layer_count(model);
+    made->row_count = exec_model_row_count(model);
+    const size_t count = (size_t)made->row_count * (size_t)model->width;
+    made->values = calloc(count, sizeof *made->values);
+    made->gradient = calloc(count, sizeof *made->gradient);
+    made->token = calloc((size_t)made->row_count, sizeof *made->token);
+    made->target = calloc((size_t)made->row_count, sizeof *made->target);
+    for (int layer = 0; layer < made->layer_count; layer++) {
+        assert_int_equal(
+            exec_layer_create(&made->model, made->buffers, layer, &made->layers[layer], NULL),
+            STATUS_OK);
+        assert_int_equal(exec_layer_initialise(made->layers[layer], NULL), STATUS_OK);
+        assert_int_equal(exec_slot_create(made->layers[layer], &made->slots[layer], NULL),
+                         STATUS_OK);
+    }
+}
+
+static void network_destroy(network *destroyed)
+{
+    for (int layer = 0; layer < destroyed->layer_count; layer++) {
+        exec_slot_destroy(destroyed->layers[layer], destroyed->slots[layer]);
+        exec_layer_destroy(destroyed->layers[layer]);
+    }
+    assert_int_equal(exec_buffers_taken_bytes(destroyed->buffers), 0);
+    exec_buffers_destroy(destroyed->buffers);
+    destroyed->kernels->table->close(destroyed->kernels);
+    free(destroyed->values);
+    free(destroyed->gradient);
+    free(destroyed->token);
+    free(destroyed->target);
+}
+
+/// Tokens of a microbatch: a noisy ramp, so that there is something to learn.
+static void load(network *of, int microbatch)
+{
+    rng generator = rng_init(5, (uint64_t)microbatch);
+    for (int row = 0; row < of->row_count; row++) {
+        const int base = (row * 3 + microbatch) % of->model.vocabulary;
+        const bool is_noise = rng_below(&generator, 4) == 0;
+        of->token[row] =
+            is_noise ? (int)rng_below(&generator, (uint64_t)of->model.vocabulary) : base;
+        of->target[row] = (base + 3) % of->model.vocabulary;
+    }
+}
+
+static exec_flow flow_of(network *of)
+{
+    return (exec_flow){
+        .values = of->values, .row_count = of->row_count, .token = of->token, .target = of->target};
+}
+
+static double forward(network *of, int first_layer)
+{
+    exec_flow flow = flow_of(of);
+    for (int layer = first_layer; layer < of->layer_count; layer++) {
+        assert_int_equal(exec_layer_forward(of->layers[layer], of->slots[layer], &flow, NULL),
+                         STATUS_OK);
+    }
+    const int head = of->layer_count - 1;
+    return exec_head_loss(of->layers[head], of->slots[head]);
+}
+
+static void backward_input(network *of, int first_layer)
+{
+    for (int layer = of->layer_count - 1; layer >= first_layer; layer--) {
+        assert_int_equal(
+            exec_layer_backward_input(of->layers[layer], of->slots[layer], of->gradient, NULL),
+            STATUS_OK);
+    }
+}
+
+static void backward_weight(network *of, int first_layer)
+{
+    for (int layer = first_layer; layer < of->layer_count; layer++) {
+        if (of->layers[layer]->is_frozen) continue;
+        assert_int_equal(exec_layer_backward_weight(of->layers[layer], of->slots[layer], NULL),
+                         STATUS_OK);
+    }
+}
+
+static void clear_gradients(network *of)
+{
+    for (int layer = 0; layer < of->layer_count; layer++) {
+        memset(of->layers[layer]->gradient, 0, of->layers[layer]->parameter_count * sizeof(float));
+    }
+}
+
+static double largest(const double *values, size_t count)
+{
+    double found = 0;
+    for (size_t index = 0; index < count; index++) {
+        found = fmax(found, fabs(values[index]));
+    }
+    return found;
+}
+
+/// Every entry is within tolerance of the tensor's largest.
+static void compare_gradients(const network *of, const reference_transformer *reference,
+                              double tolerance)
+{
+    for (int index = 0; index < of->layer_count; index++) {
+        const exec_layer *layer = of->layers[index];
+        for (int kind = 0; kind < layer->tensor_count; kind++) {
+            const exec_tensor *tensor = &layer->tensors[kind];
+            const size_t count = (size_t)tensor->rows * (size_t)tensor->columns;
+            const double *expected = reference->layers[index].gradient + tensor->offset;
+            const double scale = largest(expected, count);
+            assert_true(scale > 0);
+            for (size_t at = 0; at < count; at++) {
+                const double actual = (double)layer->gradient[tensor->offset + at];
+                if (fabs(actual - expected[at]) <= tolerance * scale) continue;
+                fail_msg("layer %d, %s, %zu: gradient %.9g, expected %.9g", index, tensor->name, at,
+                         actual, expected[at]);
+            }
+        }
+    }
+}
+
+static void loss_and_gradients_are_those_of_the_second_implementation(void **state)
+{
+    (void)state;
+    const exec_model model = odd_model();
+    network net;
+    network_create(&net, &model);
+    reference_transformer *reference = reference_create(&model, net.layers);
+    double *input_gradient = calloc((size_t)(net.row_count * model.width), sizeof(double));
+
+    double expected = 0, loss = 0;
+    for (int microbatch = 0; microbatch < 2; microbatch++) {
+        load(&net, microbatch);
+        expected += reference_loss(reference, 0, net.token, net.target, NULL, input_gradient);
+        loss += forward(&net, 0);
+        backward_input(&net, 0);
+        backward_weight(&net, 0);
+    }
+
+    assert_close(loss, expected, 1e-6);
+    compare_gradients(&net, reference, 1e-5);
+    free(input_gradient);
+    reference_destroy(reference);
+    network_destroy(&net);
+}
+
+/// Central difference of the loss in double.
+static double difference(reference_transformer *reference, const network *of, double *parameter)
+{
+    const double step = 1e-4, before = *parameter;
+    *parameter = before + step;
+    const double above = reference_loss(reference, 0, of->token, of->target, NULL, NULL);
+    *parameter = before - step;
+    const double below = reference_loss(reference, 0, of->token, of->target, NULL, NULL);
+    *parameter = before;
+    return (above - below) / (2 * step);
+}
+
+static void gradients_of_every_tensor_are_differences_of_the_loss(void **state)
+{
+    (void)state;
+    exec_model model = odd_model();
+    model.sequence_length = 9;
+    network net;
+    network_create(&net, &model);
+    reference_transformer *reference = reference_create(&model, net.layers);
+    rng generator = rng_init(3, 0);
+    load(&net, 0);
+
+    forward(&net, 0);
+    backward_input(&net, 0);
+    backward_weight(&net, 0);
+
+    for (int index = 0; index < net.layer_count; index++) {
+        const exec_layer *layer = net.layers[index];
+        for (int kind = 0; kind < layer->tensor_count; kind++) {
+            const exec_tensor *tensor = &layer->tensors[kind];
+            const uint64_t count = (uint64_t)tensor->rows * (uint64_t)tensor->columns;
+            for (int sample = 0; sample < 6; sample++) {
+                const size_t at = tensor->offset + (size_t)rng_below(&generator, count);
+                const double expected =
+                    difference(reference, &net, &reference->layers[index].parameters[at]);
+                const double actual = (double)layer->gradient[at];
+                if (fabs(actual - expected) <= 1e-6 + 1e-4 * fabs(expected)) continue;
+                fail_msg("layer %d, %s: gradient %.9g, difference %.9g", index, tensor->name,
+                         actual, expected);
+            }
+        }
+    }
+    reference_destroy(reference);
+    network_destroy(&net);
+}
+
+static void gradients_of_a_layers_input_are_differences_of_the_loss(void **state)
+{
+    (void)state;
+    exec_model model = odd_model();
+    model.sequence_length = 9;
+    network net;
+    network_create(&net, &model);
+    reference_transformer *reference = reference_create(&model, net.layers);
+    const int count = net.row_count * model.width;
+    double *hidden = calloc((size_t)count, sizeof *hidden);
+    rng generator = rng_init(4, 0);
+    load(&net, 0);
+    for (int index = 0; index < count; index++) {
+        net.values[index] = (float)(2 * rng_unit(&generator) - 1);
+        hidden[index] = (double)net.values[index];
+    }
+
+    const double loss = forward(&net, 1);
+    backward_input(&net, 1);
+
+    assert_close(loss, reference_loss(reference, 1, NULL, net.target, hidden, NULL), 1e-6);
+    for (int index = 0; index < count; index += 7) {
+        const double step = 1e-4, before = hidden[index];
+        hidden[index] = before + step;
+        const double above = reference_loss(reference, 1, NULL, net.target, hidden, NULL);
+        hidden[index] = before - step;
+        const double below = reference_loss(reference, 1, NULL, net.target, hidden, NULL);
+        hidden[index] = before;
+        const double expected = (above - below) / (2 * step);
+        assert_true(fabs((double)net.gradient[index] - expected) <= 1e-6 + 1e-4 * fabs(expected));
+    }
+    free(hidden);
+    reference_destroy(reference);
+    network_destroy(&net);
+}
+
+static void ten_steps_of_training_are_those_of_the_second_implementation(void **state)
+{
+    (void)state;
+    enum { STEPS = 10, MICROBATCHES = 3 };
+    exec_model model = odd_model();
+    model.epsilon =
+        1e-4F; // smooth where a gradient is next to nothing, so that roundings stay small
+    network net;
+    network_create(&net, &model);
+    reference_transformer *reference = reference_create(&model, net.layers);
+    double *input_gradient = calloc((size_t)(net.row_count * model.width), sizeof(double));
+
+    double first = 0, last = 0;
+    for (int step = 0; step < STEPS; step++) {
+        double expected = 0, loss = 0, square = 0;
+        reference_clear_gradients(reference);
+        clear_gradients(&net);
+        for (int microbatch = 0; microbatch < MICROBATCHES; microbatch++) {
+            load(&net, step * MICROBATCHES + microbatch);
+            expected += reference_loss(reference, 0, net.token, net.target, NULL, input_gradient);
+            loss += forward(&net, 0);
+            backward_input(&net, 0);
+            backward_weight(&net, 0);
+        }
+        for (int layer = 0; layer < net.layer_count; layer++) {
+            square += exec_layer_square_norm(net.layers[layer]);
+        }
+        const double norm = sqrt(square) / MICROBATCHES;
+        const double clipped = norm > (double)model.clip_norm ? (double)model.clip_norm / norm : 1;
+        for (int layer = 0; layer < net.layer_count; layer++) {
+            exec_layer_update(net.layers[layer], (float)(clipped / MICROBATCHES), NULL);
+        }
+        assert_close(loss, expected, 1e-5);
+        assert_close(norm, reference_step(reference, MICROBATCHES), 1e-4);
+        if (step == 0) first = loss;
+        last = loss;
+    }
+
+    assert_true(last < 0.9 * first);
+    free(input_gradient);
+    reference_destroy(reference);
+    network_destroy(&net);
+}
+
+/// W of all microbatches behind all their B gives the bits that W behind each B gives.
+static void backward_for_weights_may_wait(void **state)
+{
+    (void)state;
+    enum { MICROBATCHES = 3 };
+    const exec_model model = odd_model();
+    network at_once, later;
+    network_create(&at_once, &model);
+    network_create(&later, &model);
+    exec_slot *slots[MICROBATCHES][LAYER_MAX];
+    exec_slot *own[LAYER_MAX];
+    int *token[MICROBATCHES];
+    memcpy(own, later.slots, sizeof own);
+
+    for (int microbatch = 0; microbatch < MICROBATCHES; microbatch++) {
+        load(&at_once, microbatch);
+        forward(&at_once, 0);
+        backward_input(&at_once, 0);
+        backward_weight(&at_once, 0);
+        for (int layer = 0; layer < later.layer_count; layer++) {
+            assert_int_equal(exec_slot_create(later.layers[layer], &slots[microbatch][layer], NULL),
+                             STATUS_OK);
+        }
+        memcpy(later.slots, slots[microbatch], sizeof own);
+        load(&later, microbatch);
+        forward(&later, 0);
+        backward_input(&later, 0);
+        token[microbatch] = later.token; // stays until W
+        later.token = calloc((size_t)later.row_count, sizeof *later.token);
+    }
+    for (int microbatch = 0; microbatch < MICROBATCHES; microbatch++) {
+        memcpy(later.slots, slots[microbatch], sizeof own);
+        backward_weight(&later, 0);
+    }
+
+    for (int layer = 0; layer < later.layer_count; layer++) {
+        assert_memory_equal(later.layers[layer]->gradient, at_once.layers[layer]->gradient,
+                            later.layers[layer]->parameter_count * sizeof(float));
+    }
+    for (int microbatch = 0; microbatch < MICROBATCHES; microbatch++) {
+        for (int layer = 0; layer < later.layer_count; layer++) {
+            exec_slot_destroy(later.layers[layer], slots[microbatch][layer]);
+        }
+        free(token[microbatch]);
+    }
+    memcpy(later.slots, own, sizeof own);
+    network_destroy(&at_once);
+    network_destroy(&later);
+}
+
+static void a_slot_holds_what_its_next_pass_needs_and_no_more(void **state)
+{
+    (void)state;
+    const exec_model model = odd_model();
+    network net;
+    network_create(&net, &model);
+    const exec_slot *slot = net.slots[1];
+    const int64_t rows = net.row_count, width = model.width, hidden = 21;
+    load(&net, 0);
+
+    forward(&net, 0);
+    // Inputs and outputs of both norms, query-key-value, attention's output, the MLP's inside
+    // twice; two moments per row of each norm, one sum per row and head.
+    assert_int_equal(slot->activation_bytes,
+                     4 * rows * (4 * width + 3 * width + width + 2 * hidden + 4 + 3));
+    backward_input(&net, 0);
+    // Inputs of the four linears and gradients of their outputs; gradients of two norms.
+    assert_int_equal(slot->gradient_bytes, 4 * rows * (2 * width + width + hidden) +
+                                               4 * rows * (3 * width + width + hidden + width) +
+                                               4 * 4 * width);
+    const int64_t before = exec_buffers_taken_bytes(net.buffers);
+    assert_int_equal(exec_layer_backward_weight(net.layers[1], net.slots[1], NULL), STATUS_OK);
+    assert_int_equal(exec_buffers_taken_bytes(net.buffers), before - slot->gradient_bytes);
+
+    network_destroy(&net);
+}
+
+static void frozen_layers_pass_gradients_on_and_keep_nothing_for_weights(void **state)
+{
+    (void)state;
+    const exec_model model = odd_model();
+    network live, frozen;
+    network_create(&live, &model);
+    network_create(&frozen, &model);
+    frozen.layers[2]->is_frozen = true;
+    load(&live, 0);
+    load(&frozen, 0);
+
+    const double loss = forward(&live, 0);
+    backward_input(&live, 0);
+    assert_close(forward(&frozen, 0), loss, 0);
+    backward_input(&frozen, 0);
+
+    assert_memory_equal(frozen.gradient, live.gradient,
+                        (size_t)(live.row_count * model.width) * sizeof(float));
+    assert_true(frozen.slots[2]->activation_bytes < live.slots[2]->activation_bytes);
+    assert_int_equal(frozen.slots[2]->gradient_bytes, 0);
+    exec_layer_update(frozen.layers[2], 1, NULL);
+    assert_int_equal(frozen.layers[2]->step, 0);
+    assert_close(exec_layer_square_norm(frozen.layers[2]), 0, 0);
+
+    network_destroy(&live);
+    network_destroy(&frozen);
+}
+
+static void behind_a_frozen_front_no_gradient_of_the_input_is_made(void **state)
+{
+    (void)state;
+    const exec_model model = odd_model();
+    network live, frozen;
+    network_create(&live, &model);
+    network_create(&frozen, &model);
+    for (int layer = 0; layer < 2; layer++) {
+        frozen.layers[layer]->is_frozen = true;
+        frozen.layers[layer]->passes_no_gradient = true;
+    }
+    frozen.layers[2]->passes_no_gradient = true;
+    load(&live, 0);
+    load(&frozen, 0);
+
+    forward(&live, 0);
+    backward_input(&live, 0);
+    backward_weight(&live, 0);
+    forward(&frozen, 0);
+    backward_input(&frozen, 2);
+    backward_weight(&frozen, 2);
+
+    assert_int_equal(frozen.slots[0]->activation_bytes, 0);
+    assert_int_equal(frozen.slots[1]->activation_bytes, 0);
+    for (int layer = 2; layer < live.layer_count; layer++) {
+        assert_memory_equal(frozen.layers[layer]->gradient, live.layers[layer]->gradient,
+                            live.layers[layer]->parameter_count * sizeof(float));
+    }
+    network_destroy(&live);
+    network_destroy(&frozen);
+}
+
+static void parameters_come_from_seed_and_layer_alone(void **state)
+{
+    (void)state;
+    exec_model model = odd_model();
+    network first, second;
+    network_create(&first, &model);
+    model.seed++;
+    network_create(&second, &model);
+    float *before = calloc(first.layers[1]->parameter_count, sizeof *before);
+    const size_t bytes = first.layers[1]->parameter_count * sizeof *before;
+    memcpy(before, first.layers[1]->master, bytes);
+    memset(first.layers[1]->master, 1, 3 * bytes);
+    first.layers[1]->step = 9;
+
+    assert_int_equal(exec_layer_initialise(first.layers[1], NULL), STATUS_OK);
+
+    assert_memory_equal(first.layers[1]->master, before, bytes);
+    assert_memory_not_equal(first.layers[1]->master, first.layers[2]->master, bytes);
+    assert_memory_not_equal(first.layers[1]->master, second.layers[1]->master, bytes);
+    assert_true(first.layers[1]->moment1[0] == 0 && first.layers[1]->moment2[0] == 0);
+    assert_int_equal(first.layers[1]->step, 0);
+    free(before);
+    network_destroy(&first);
+    network_destroy(&second);
+}
+
+/// The change that a bad value makes must be said.
+static void check_message(exec_model model, const char *message)
+{
+    error_message err = {0};
+    assert_int_equal(exec_model_check(&model, &err), STATUS_INVALID);
+    assert_string_equal(err.message, message);
+}
+
+static void models_out_of_limits_are_refused(void **state)
+{
+    (void)state;
+    exec_model model = exec_model_default();
+    assert_int_equal(exec_model_check(&model, NULL), STATUS_OK);
+    assert_int_equal(exec_model_hidden_width(&model), 256);
+
+    model.block_count = 0;
+    check_message(model, "block_count 0 is outside [1, 4096]");
+    model = exec_model_default();
+    model.head_count = 5;
+    check_message(model, "head_count 5 does not divide width 64");
+    model = exec_model_default();
+    model.beta2 = 1;
+    check_message(model, "beta2 1 is outside [0, 1)");
+    model = exec_model_default();
+    model.learning_rate = NAN;
+    check_message(model, "learning_rate nan is outside [0, 1000)");
+    model = exec_model_default();
+    model.mechanism = EXEC_MECHANISM_COUNT;
+    check_message(model, "mechanism 7 is outside [0, 6]");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(loss_and_gradients_are_those_of_the_second_implementation),
+        cmocka_unit_test(gradients_of_every_tensor_are_differences_of_the_loss),
+        cmocka_unit_test(gradients_of_a_layers_input_are_differences_of_the_loss),
+        cmocka_unit_test(ten_steps_of_training_are_those_of_the_second_implementation),
+        cmocka_unit_test(backward_for_weights_may_wait),
+        cmocka_unit_test(a_slot_holds_what_its_next_pass_needs_and_no_more),
+        cmocka_unit_test(frozen_layers_pass_gradients_on_and_keep_nothing_for_weights),
+        cmocka_unit_test(behind_a_frozen_front_no_gradient_of_the_input_is_made),
+        cmocka_unit_test(parameters_come_from_seed_and_layer_alone),
+        cmocka_unit_test(models_out_of_limits_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
