@@ -49,7 +49,7 @@ status exec_attention_half_backward_input(exec_block *block, exec_half_slot *hal
                                     half->log_sum, behind, half->inner_gradient);
     exec_linear_backward_input(layer, &block->query_key_value, half->inner_gradient, count, behind);
     TRY(exec_norm_backward_input(layer, &block->norm1, behind, &half->norm, &half->until_weight,
-                                 gradient, err));
+                                 layer->passes_no_gradient ? NULL : gradient, err));
     exec_holding_give(&scratch, layer->buffers);
     exec_holding_give(&half->until_input, layer->buffers);
     return STATUS_OK;

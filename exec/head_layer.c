@@ -70,8 +70,9 @@ static status backward_input(exec_layer *layer, exec_slot *slot, void *gradient,
     TRY(exec_buffers_take(layer->buffers, bytes, &norm_gradient, err));
     exec_linear_backward_input(layer, &self->logits, kept->logits_gradient, rows, norm_gradient);
     kernels->table->clear(kernels, gradient, bytes);
-    const status result = exec_norm_backward_input(layer, &self->norm, norm_gradient, &kept->norm,
-                                                   &kept->until_weight, gradient, err);
+    const status result = exec_norm_backward_input(
+        layer, &self->norm, norm_gradient, &kept->norm, &kept->until_weight,
+        layer->passes_no_gradient ? NULL : gradient, err);
     exec_buffers_give(layer->buffers, norm_gradient);
     exec_holding_give(&kept->until_input, layer->buffers);
     if (layer->is_frozen) exec_holding_give(&kept->until_weight, layer->buffers);

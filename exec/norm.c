@@ -51,7 +51,7 @@ status exec_norm_backward_input(const exec_layer *layer, const exec_norm *norm,
                                           slot->parameter_gradient,
                                           slot->parameter_gradient + width);
     }
-    if (!layer->passes_no_gradient) {
+    if (gradient != NULL) {
         kernels->table->layer_norm_input(
             kernels, output_gradient, slot->input, exec_layer_weights(layer, norm->gain),
             slot->mean, slot->inverse_deviation, slot->row_count, norm->width, gradient);

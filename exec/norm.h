@@ -28,8 +28,8 @@ status exec_norm_forward(const exec_layer *layer, const exec_norm *norm, const v
                          int rows, exec_norm_slot *slot, exec_holding *until_input,
                          exec_holding *until_weight, error_message *err);
 
-/// gradient [row_count][width] += what comes back through the norm; left out with
-/// passes_no_gradient. Frozen layers sum nothing.
+/// gradient [row_count][width] += what comes back through the norm; NULL: nobody needs it. Sums the
+/// gradient of gain and shift for W, unless the layer is frozen.
 status exec_norm_backward_input(const exec_layer *layer, const exec_norm *norm,
                                 const void *output_gradient, exec_norm_slot *slot,
                                 exec_holding *until_weight, void *gradient, error_message *err);
