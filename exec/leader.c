@@ -158,6 +158,7 @@ static status lead_iteration(exec_leader *leader, int iteration, error_message *
     TRY(exec_leader_iterate(leader, iteration, err));
     TRY(exec_leader_describe(leader, &record, err));
     TRY(exec_leader_decide(leader, &record, err));
+    TRY(exec_leader_save(leader, iteration, err));
     return exec_leader_put(leader, &record, err);
 }
 

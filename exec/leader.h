@@ -9,6 +9,7 @@
 #include "balance/training_ledger.h"
 #include "base/arena.h"
 #include "base/status.h"
+#include "exec/checkpoint_file.h"
 #include "exec/run.h"
 #include "exec/training.h"
 
@@ -23,6 +24,7 @@ typedef struct exec_next_plan {
     const bal_migration *migration; // or NULL: nothing moves
     const bal_layer_costs *moving;  // with migration: whose state_bytes are on their way
     exec_layer_origin origin;
+    const exec_checkpoint *checkpoint; // with EXEC_ORIGIN_LEADER
 } exec_next_plan;
 
 /// What taking it into force took.
@@ -101,3 +103,16 @@ status exec_leader_describe(exec_leader *leader, bal_training_iteration *record,
 
 /// Closes the record of an iteration and hands it to sink and listener.
 status exec_leader_put(exec_leader *leader, bal_training_iteration *record, error_message *err);
+
+/// Reads the checkpoint that the run goes on from, and sets first_iteration.
+status exec_leader_read_checkpoint(exec_leader *leader, exec_checkpoint *checkpoint,
+                                   error_message *err);
+
+/// Sends the state of every layer to the ranks that shall hold it, in all replicas. They receive it
+/// when they take the plan of the start.
+status exec_leader_hand_out(exec_leader *leader, const exec_checkpoint *checkpoint,
+                            const bal_placed_partition *placed, error_message *err);
+
+/// Behind an iteration: writes the checkpoint if one is due, and of a device that learns notes the
+/// hash of the state behind the last.
+status exec_leader_save(exec_leader *leader, int iteration, error_message *err);

@@ -167,6 +167,9 @@ status exec_leader_move(exec_leader *leader, const exec_next_plan *next, int ite
     TRY(exec_run_plan_put(&run->command, &placed, &order, err));
     TRY(exec_parcel_put(&run->command, legs, (int64_t)leg_count * (int64_t)sizeof *legs, err));
     TRY(put_releases(leader, err));
+    if (next->origin == EXEC_ORIGIN_LEADER) {
+        TRY(exec_leader_hand_out(leader, next->checkpoint, &placed, err));
+    }
     TRY(exec_run_give_command(run, err));
     if (command.changes_ranks) leader->costs_told = false;
     *times = (exec_move_times){.elapsed_ns = transport->now_ns(run->endpoint) - begin_ns};
@@ -230,7 +233,13 @@ status exec_leader_start(exec_leader *leader, error_message *err)
     const int microbatches = leader->training.microbatch_count;
     exec_next_plan next = {.origin = EXEC_ORIGIN_SEED};
     exec_move_times times;
+    exec_checkpoint checkpoint;
     bool is_new = false;
+    if (leader->execution->checkpoint_read != NULL) {
+        TRY(exec_leader_read_checkpoint(leader, &checkpoint, err));
+        next.origin = EXEC_ORIGIN_LEADER;
+        next.checkpoint = &checkpoint;
+    }
     if (!leader->learns) {
         TRY(bal_training_costs_fetch(&leader->costs, leader->first_iteration,
                                      (bal_batch){microbatches, microbatches}, &is_new,

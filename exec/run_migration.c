@@ -2,12 +2,6 @@
 
 #include <math.h>
 
-/// What the head of a leg's parcel says; the packed state follows.
-typedef struct leg_head {
-    int64_t end_ns; // of the transfer
-    int64_t byte_count;
-} leg_head;
-
 /// A rank in the middle of a migration.
 typedef struct mover {
     const exec_run_ranks *ranks;
@@ -47,7 +41,7 @@ static status pace(const mover *at, int64_t transfer_ns)
 static status fill_leg(const mover *at, int layer, int64_t end_ns, exec_parcel *parcel)
 {
     exec_parcel *passing = &at->migrated->layers[layer];
-    leg_head head = {.end_ns = end_ns};
+    exec_layer_head head = {.end_ns = end_ns};
     if (passing->bytes == NULL) {
         head.byte_count = at->device->table->packed_bytes(at->device, layer);
         TRY(exec_parcel_put(parcel, &head, (int64_t)sizeof head, at->err));
@@ -55,7 +49,7 @@ static status fill_leg(const mover *at, int layer, int64_t end_ns, exec_parcel *
     }
     passing->taken_bytes = 0;
     head.byte_count =
-        ((const leg_head *)exec_parcel_take(passing, (int64_t)sizeof head))->byte_count;
+        ((const exec_layer_head *)exec_parcel_take(passing, (int64_t)sizeof head))->byte_count;
     TRY(exec_parcel_put(parcel, &head, (int64_t)sizeof head, at->err));
     TRY(exec_parcel_put(parcel, exec_parcel_take(passing, head.byte_count), head.byte_count,
                         at->err));
@@ -91,7 +85,7 @@ static status receive_leg(mover *at, int leg)
     const exec_message ready = {.key = ready_key(leg), .value = {at->free_ns}};
     TRY(endpoint->transport->send(endpoint, from, &ready, NULL, at->err));
     TRY(exec_parcel_receive(endpoint, from, EXEC_MESSAGE_MIGRATE, leg, parcel, at->err));
-    const leg_head *head = exec_parcel_take(parcel, (int64_t)sizeof *head);
+    const exec_layer_head *head = exec_parcel_take(parcel, (int64_t)sizeof *head);
     at->free_ns = head->end_ns;
     at->migrated->bytes += head->byte_count;
     return STATUS_OK;
@@ -134,7 +128,7 @@ status exec_migrated_unpack(exec_migrated *migrated, exec_device *device, error_
         exec_parcel *parcel = &migrated->layers[layer];
         if (parcel->bytes == NULL) continue;
         parcel->taken_bytes = 0;
-        const leg_head *head = exec_parcel_take(parcel, (int64_t)sizeof *head);
+        const exec_layer_head *head = exec_parcel_take(parcel, (int64_t)sizeof *head);
         TRY(device->table->unpack(device, layer, exec_parcel_take(parcel, head->byte_count),
                                   head->byte_count, err));
         exec_parcel_free(parcel);

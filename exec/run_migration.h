@@ -33,6 +33,12 @@ typedef struct exec_run_migration {
     int64_t time_scale_ppb;    // by which they are then stretched
 } exec_run_migration;
 
+/// In front of the packed state of a layer in its parcel.
+typedef struct exec_layer_head {
+    int64_t end_ns; // of the transfer
+    int64_t byte_count;
+} exec_layer_head;
+
 /// What a rank has got. Zero-initialise; release with exec_migrated_free.
 typedef struct exec_migrated {
     exec_parcel *layers; // [layer_count] packed state of the layers that have come

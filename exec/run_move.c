@@ -19,29 +19,21 @@ static status initialise(exec_run *run, error_message *err)
 }
 
 /// Receives the layers of this rank's place that the leader has read.
-static status load(exec_run *run, error_message *err)
+static status load(exec_run *run, const exec_run_plan *plan, exec_migrated *migrated,
+                   error_message *err)
 {
-    const exec_run_plan *plan = exec_run_plan_in_force(run);
     for (int stage = 0; stage < bal_placed_stage_count(&plan->placed); stage++) {
         if (bal_placed_machine_rank(&plan->placed, stage) != run->ranks.machine_rank) continue;
         for (int layer = plan->placed.first_layer[stage];
              layer < plan->placed.first_layer[stage + 1]; layer++) {
-            exec_parcel parcel = {0};
-            status loaded = exec_parcel_receive(run->endpoint, EXEC_LEADER, EXEC_MESSAGE_MIGRATE,
-                                                layer, &parcel, err);
-            if (loaded == STATUS_OK) {
-                const int64_t *byte_count = exec_parcel_take(&parcel, (int64_t)sizeof *byte_count);
-                loaded = run->device->table->unpack(
-                    run->device, layer, exec_parcel_take(&parcel, *byte_count), *byte_count, err);
-            }
-            exec_parcel_free(&parcel);
-            TRY(loaded);
+            TRY(exec_parcel_receive(run->endpoint, EXEC_LEADER, EXEC_MESSAGE_MIGRATE, layer,
+                                    &migrated->layers[layer], err));
         }
     }
     return STATUS_OK;
 }
 
-/// The layers are on their way; nobody may be in the midst of it when the ranks change.
+/// Sends and receives the layers that change their rank.
 static status migrate(exec_run *run, const exec_command *command, exec_migrated *migrated,
                       error_message *err)
 {
@@ -58,7 +50,7 @@ static status migrate(exec_run *run, const exec_command *command, exec_migrated 
                             run->scratch, migrated, err);
 }
 
-/// Wakes and releases ranks.
+/// Wakes and releases ranks, when nobody is in the midst of a migration any more.
 static status change_ranks(exec_run *run, const exec_run_plan *plan, error_message *err)
 {
     const exec_transport *transport = run->endpoint->transport;
@@ -73,6 +65,7 @@ static status move(exec_run *run, const exec_command *command, exec_migrated *mi
     exec_run_plan *plan = &run->plans[1 - run->plan_index];
     TRY(exec_run_plan_take(plan, &run->command, run->ranks.machine_rank, err));
     TRY(migrate(run, command, migrated, err));
+    if (command->origin == EXEC_ORIGIN_LEADER) TRY(load(run, plan, migrated, err));
     const exec_move_answer answer = {.free_ns = migrated->free_ns, .bytes = migrated->bytes};
     run->plan_index = 1 - run->plan_index;
     run->has_sends = false;
@@ -81,7 +74,6 @@ static status move(exec_run *run, const exec_command *command, exec_migrated *mi
                                  plan->schedule.microbatch_count, err));
     TRY(exec_migrated_unpack(migrated, run->device, err));
     if (command->origin == EXEC_ORIGIN_SEED) TRY(initialise(run, err));
-    if (command->origin == EXEC_ORIGIN_LEADER) TRY(load(run, err));
     return exec_parcel_put(&run->answer, &answer, (int64_t)sizeof answer, err);
 }
 
