@@ -1,0 +1,40 @@
+/// Gradual magnitude pruning: when a model is pruned and how much of it stays.
+#pragma once
+
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/// Of the matrices of all blocks; biases, norms, embedding and head are not pruned.
+typedef struct exec_pruning_options {
+    int start_iteration;     // sparsity is initial_sparsity from here on, 0 before
+    int end_iteration;       // sparsity is final_sparsity from here on
+    int interval;            // iterations from step to step; divides end - start
+    double initial_sparsity; // share of the weights that is pruned, in [0, final_sparsity]
+    double final_sparsity;   // in [initial_sparsity, 1]
+    bool gathers;            // the largest weights of every rank are gathered at one, which chooses
+                             // (DynMo, Algorithm 2); else ranks count how many exceed a threshold.
+                             // Both keep the same weights
+    double compress_density; // matrices at or below this share of kept weights are computed with in
+                             // compressed rows; negative: as the backend finds faster
+} exec_pruning_options;
+
+/// To 90 % from iteration 30 to 70, every 10 (DynMo's weak scaling), by threshold, compressed where
+/// that is faster.
+exec_pruning_options exec_pruning_options_default(void);
+
+/// STATUS_INVALID naming parameter, value and limits.
+status exec_pruning_options_check(const exec_pruning_options *options, error_message *err);
+
+/// Whether the model is pruned before this iteration, and so behind the one in front of it.
+bool exec_pruning_is_step(const exec_pruning_options *options, int iteration);
+
+/// Sparsity that a step at iteration leaves:
+/// S_f + (S_i - S_f) (1 - (t - start) / (end - start))^3.
+///
+/// Source: Zhu and Gupta, To prune, or not to prune, arXiv 1710.01878, equation 1.
+double exec_pruning_sparsity(const exec_pruning_options *options, int iteration);
+
+/// Weights of weight_count that stay at a sparsity, to the nearest.
+int64_t exec_pruning_kept_count(double sparsity, int64_t weight_count);
