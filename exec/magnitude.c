@@ -208,7 +208,7 @@ static status gather_and_scatter(const exec_weights *held, int held_count, int64
                                  const exec_group *group, arena *memory, error_message *err)
 {
     place *own;
-    int64_t count;
+    int64_t count = 0;
     TRY(list_places(held, held_count, memory, &own, &count, err));
     const int64_t sent = sort_largest(own, count, kept_count);
     int64_t *sizes = arena_array(memory, (size_t)group->rank_count, sizeof *sizes);
@@ -220,7 +220,7 @@ static status gather_and_scatter(const exec_weights *held, int held_count, int64
                           group->self == 0 ? sizes : NULL, group->self == 0 ? &all : NULL, err));
     if (group->self == 0) TRY(choose_at_root(group, memory, kept_count, sizes, all, err));
     void *kept;
-    int64_t kept_bytes;
+    int64_t kept_bytes = 0;
     TRY(exec_group_scatter(group, all, sizes, memory, &kept, &kept_bytes, err));
     keep_places(held, held_count, kept, kept_bytes / (int64_t)sizeof *own);
     return STATUS_OK;

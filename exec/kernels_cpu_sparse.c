@@ -1,0 +1,204 @@
+// Products with matrices of few entries. Rows are taken in strips and turned, so that each entry is
+// multiplied with the values of a whole strip at once, which lie behind one another: vectors, though
+// the entries stand anywhere.
+#include "exec/kernels_cpu_row.h"
+
+#include <string.h>
+
+enum {
+    WIDTH = 8,            // of a vector
+    PRODUCT_ROWS = 64,    // of a strip in a product: 8 sums that stay in registers
+    GRADIENT_ROWS = 128,  // of a strip in a gradient: its dot products are that long
+    TURNED = 8            // rows and columns that are turned at once
+};
+
+typedef float lanes __attribute__((vector_size(32), aligned(4), may_alias));
+
+/// to[column][strip] = from[row][column] for the rows of a strip; zeros where there are none.
+EXEC_CPU_INLINE void turn_in(const float *from, int rows, int columns, int strip, float *to)
+{
+    if (rows < strip) memset(to, 0, (size_t)columns * (size_t)strip * sizeof *to);
+    for (int first = 0; first < columns; first += TURNED) {
+        const int end = first + TURNED < columns ? first + TURNED : columns;
+        for (int row = 0; row < rows; row++) {
+            for (int column = first; column < end; column++) {
+                to[(size_t)column * (size_t)strip + (size_t)row] =
+                    from[(size_t)row * (size_t)columns + (size_t)column];
+            }
+        }
+    }
+}
+
+/// to[row][column] = from[column][strip], or +=.
+EXEC_CPU_INLINE void turn_out(const float *from, int rows, int columns, int strip, bool accumulates,
+                              float *to)
+{
+    for (int first = 0; first < columns; first += TURNED) {
+        const int end = first + TURNED < columns ? first + TURNED : columns;
+        for (int row = 0; row < rows; row++) {
+            for (int column = first; column < end; column++) {
+                float *at = to + (size_t)row * (size_t)columns + (size_t)column;
+                const float value = from[(size_t)column * (size_t)strip + (size_t)row];
+                *at = accumulates ? *at + value : value;
+            }
+        }
+    }
+}
+
+/// sums[i][PRODUCT_ROWS] = the entries of row i times the turned input.
+EXEC_CPU_INLINE void multiply_strip(const exec_sparse *matrix, const float *turned, float *sums)
+{
+    const float *value = matrix->value;
+    for (int row = 0; row < matrix->rows; row++) {
+        lanes sum[PRODUCT_ROWS / WIDTH] = {{0}};
+        for (int entry = matrix->first_entry[row]; entry < matrix->first_entry[row + 1]; entry++) {
+            const float factor = value[entry];
+            const float *input = turned + (size_t)matrix->column[entry] * PRODUCT_ROWS;
+#pragma GCC unroll 8
+            for (int part = 0; part < PRODUCT_ROWS / WIDTH; part++) {
+                sum[part] += factor * *(const lanes *)(input + part * WIDTH);
+            }
+        }
+#pragma GCC unroll 8
+        for (int part = 0; part < PRODUCT_ROWS / WIDTH; part++) {
+            *(lanes *)(sums + (size_t)row * PRODUCT_ROWS + part * WIDTH) = sum[part];
+        }
+    }
+}
+
+/// Adds the dot products of turned columns to the entries of a gradient.
+EXEC_CPU_INLINE void add_gradient_strip(const exec_sparse *matrix, const float *input,
+                                        const float *output_gradient, float *gradient)
+{
+    for (int row = 0; row < matrix->rows; row++) {
+        const float *left = input + (size_t)row * GRADIENT_ROWS;
+        float *to = gradient + (size_t)row * (size_t)matrix->columns;
+        for (int entry = matrix->first_entry[row]; entry < matrix->first_entry[row + 1]; entry++) {
+            const int column = matrix->column[entry];
+            const float *right = output_gradient + (size_t)column * GRADIENT_ROWS;
+            lanes sum[4] = {{0}};
+#pragma GCC unroll 16
+            for (int part = 0; part < GRADIENT_ROWS / WIDTH; part++) {
+                sum[part % 4] += *(const lanes *)(left + part * WIDTH) *
+                                 *(const lanes *)(right + part * WIDTH);
+            }
+            float total[WIDTH];
+            *(lanes *)total = (sum[0] + sum[2]) + (sum[1] + sum[3]);
+            to[column] += exec_cpu_lanes_sum(total);
+        }
+    }
+}
+
+typedef struct strip {
+    const exec_sparse *matrix;
+    const float *input;
+    const float *output_gradient; // of a gradient
+    float *output;                // of a product; of a gradient: the gradient
+    int rows;                     // of the strip
+    bool accumulates;
+    float *scratch;
+} strip;
+
+EXEC_CPU_INLINE void multiply(const strip *of)
+{
+    const exec_sparse *matrix = of->matrix;
+    float *sums = of->scratch + (size_t)matrix->columns * PRODUCT_ROWS;
+    turn_in(of->input, of->rows, matrix->columns, PRODUCT_ROWS, of->scratch);
+    multiply_strip(matrix, of->scratch, sums);
+    turn_out(sums, of->rows, matrix->rows, PRODUCT_ROWS, of->accumulates, of->output);
+}
+
+EXEC_CPU_INLINE void add_gradient(const strip *of)
+{
+    const exec_sparse *matrix = of->matrix;
+    float *turned = of->scratch + (size_t)matrix->rows * GRADIENT_ROWS;
+    turn_in(of->input, of->rows, matrix->rows, GRADIENT_ROWS, of->scratch);
+    turn_in(of->output_gradient, of->rows, matrix->columns, GRADIENT_ROWS, turned);
+    add_gradient_strip(matrix, of->scratch, turned, of->output);
+}
+
+EXEC_CPU_WIDE static void multiply_wide(const strip *of)
+{
+    multiply(of);
+}
+
+static void multiply_narrow(const strip *of)
+{
+    multiply(of);
+}
+
+EXEC_CPU_WIDE static void add_gradient_wide(const strip *of)
+{
+    add_gradient(of);
+}
+
+static void add_gradient_narrow(const strip *of)
+{
+    add_gradient(of);
+}
+
+void exec_cpu_sparse_fill(exec_kernels *kernels, const exec_sparse *matrix, bool is_transposed,
+                          const void *dense)
+{
+    (void)kernels;
+    const float *from = dense;
+    float *value = matrix->value;
+    const size_t row_step = is_transposed ? 1 : (size_t)matrix->columns;
+    const size_t column_step = is_transposed ? (size_t)matrix->rows : 1;
+    for (int row = 0; row < matrix->rows; row++) {
+        for (int entry = matrix->first_entry[row]; entry < matrix->first_entry[row + 1]; entry++) {
+            const size_t column = (size_t)matrix->column[entry];
+            value[entry] = from[(size_t)row * row_step + column * column_step];
+        }
+    }
+}
+
+void exec_cpu_sparse_matmul(exec_kernels *kernels, const exec_sparse *matrix, const void *input,
+                            int rows, bool accumulates, void *output)
+{
+    exec_cpu *cpu = (exec_cpu *)kernels;
+    const size_t sides = (size_t)matrix->rows + (size_t)matrix->columns;
+    strip of = {.matrix = matrix,
+                .accumulates = accumulates,
+                .scratch = exec_cpu_scratch(cpu, sides * PRODUCT_ROWS)};
+    if (of.scratch == NULL) return;
+    for (int row = 0; row < rows; row += PRODUCT_ROWS) {
+        of.rows = rows - row < PRODUCT_ROWS ? rows - row : PRODUCT_ROWS;
+        of.input = (const float *)input + (size_t)row * (size_t)matrix->columns;
+        of.output = (float *)output + (size_t)row * (size_t)matrix->rows;
+        if (cpu->is_wide) {
+            multiply_wide(&of);
+        } else {
+            multiply_narrow(&of);
+        }
+    }
+}
+
+void exec_cpu_sparse_gradient(exec_kernels *kernels, const exec_sparse *matrix, const void *input,
+                              const void *output_gradient, int rows, float *gradient)
+{
+    exec_cpu *cpu = (exec_cpu *)kernels;
+    const size_t sides = (size_t)matrix->rows + (size_t)matrix->columns;
+    strip of = {.matrix = matrix,
+                .output = gradient,
+                .scratch = exec_cpu_scratch(cpu, sides * GRADIENT_ROWS)};
+    if (of.scratch == NULL) return;
+    for (int row = 0; row < rows; row += GRADIENT_ROWS) {
+        of.rows = rows - row < GRADIENT_ROWS ? rows - row : GRADIENT_ROWS;
+        of.input = (const float *)input + (size_t)row * (size_t)matrix->rows;
+        of.output_gradient = (const float *)output_gradient + (size_t)row * (size_t)matrix->columns;
+        if (cpu->is_wide) {
+            add_gradient_wide(&of);
+        } else {
+            add_gradient_narrow(&of);
+        }
+    }
+}
+
+void exec_cpu_mask(exec_kernels *kernels, float *values, const uint8_t *keep, size_t count)
+{
+    (void)kernels;
+    for (size_t at = 0; at < count; at++) {
+        values[at] = keep[at] != 0 ? values[at] : 0.0F;
+    }
+}
