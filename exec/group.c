@@ -172,8 +172,8 @@ static status scatter_at_root(const exec_group *group, int sequence, const char 
     return STATUS_OK;
 }
 
-status exec_group_scatter(const exec_group *group, void *bytes, const int64_t *sizes,
-                          arena *memory, void **out, int64_t *byte_count, error_message *err)
+status exec_group_scatter(const exec_group *group, void *bytes, const int64_t *sizes, arena *memory,
+                          void **out, int64_t *byte_count, error_message *err)
 {
     const int sequence = next_sequence(group);
     if (group->self == 0) {

@@ -54,8 +54,8 @@ status exec_group_gather(const exec_group *group, const void *bytes, int64_t byt
 /// @param sizes      [rank_count] in at the root, else not read: bytes for each rank
 /// @param out        out: borrowed from bytes at the root, elsewhere carved from memory
 /// @param byte_count out
-status exec_group_scatter(const exec_group *group, void *bytes, const int64_t *sizes,
-                          arena *memory, void **out, int64_t *byte_count, error_message *err);
+status exec_group_scatter(const exec_group *group, void *bytes, const int64_t *sizes, arena *memory,
+                          void **out, int64_t *byte_count, error_message *err);
 
 /// Sums arrays element by element: ((r0 + r1) + r2) + ..., the same on every rank of the group.
 ///

@@ -1,15 +1,15 @@
 // Products with matrices of few entries. Rows are taken in strips and turned, so that each entry is
-// multiplied with the values of a whole strip at once, which lie behind one another: vectors, though
-// the entries stand anywhere.
+// multiplied with the values of a whole strip at once, which lie behind one another: vectors,
+// though the entries stand anywhere.
 #include "exec/kernels_cpu_row.h"
 
 #include <string.h>
 
 enum {
-    WIDTH = 8,            // of a vector
-    PRODUCT_ROWS = 64,    // of a strip in a product: 8 sums that stay in registers
-    GRADIENT_ROWS = 128,  // of a strip in a gradient: its dot products are that long
-    TURNED = 8            // rows and columns that are turned at once
+    WIDTH = 8,           // of a vector
+    PRODUCT_ROWS = 64,   // of a strip in a product: 8 sums that stay in registers
+    GRADIENT_ROWS = 128, // of a strip in a gradient: its dot products are that long
+    TURNED = 8           // rows and columns that are turned at once
 };
 
 typedef float lanes __attribute__((vector_size(32), aligned(4), may_alias));
@@ -79,8 +79,8 @@ EXEC_CPU_INLINE void add_gradient_strip(const exec_sparse *matrix, const float *
             lanes sum[4] = {{0}};
 #pragma GCC unroll 16
             for (int part = 0; part < GRADIENT_ROWS / WIDTH; part++) {
-                sum[part % 4] += *(const lanes *)(left + part * WIDTH) *
-                                 *(const lanes *)(right + part * WIDTH);
+                sum[part % 4] +=
+                    *(const lanes *)(left + part * WIDTH) * *(const lanes *)(right + part * WIDTH);
             }
             float total[WIDTH];
             *(lanes *)total = (sum[0] + sum[2]) + (sum[1] + sum[3]);

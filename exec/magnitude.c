@@ -41,7 +41,7 @@ static uint32_t class_of(const int64_t *count, int bits, int64_t *wanted)
 {
     uint32_t class = (1u << bits) - 1;
     while (class > 0 && count[class] < *wanted) {
-        *wanted -= count[class--];
+        *wanted -= count[class --];
     }
     return class;
 }
