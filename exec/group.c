@@ -164,9 +164,10 @@ static status scatter_at_root(const exec_group *group, int sequence, const char 
 {
     const char *at = bytes + sizes[0];
     for (int rank = 1; rank < group->rank_count; rank++) {
-        TRY(send_bytes(group, rank, key_of(sequence, PART_SIZE), &sizes[rank], sizeof *sizes, err));
+        TRY(send_bytes(group, rank, key_of(group, sequence, PART_SIZE), &sizes[rank], sizeof *sizes,
+                       err));
         if (sizes[rank] == 0) continue;
-        TRY(send_bytes(group, rank, key_of(sequence, PART_BYTES), at, sizes[rank], err));
+        TRY(send_bytes(group, rank, key_of(group, sequence, PART_BYTES), at, sizes[rank], err));
         at += sizes[rank];
     }
     return STATUS_OK;
@@ -181,13 +182,14 @@ status exec_group_scatter(const exec_group *group, void *bytes, const int64_t *s
         *byte_count = sizes[0];
         return scatter_at_root(group, sequence, bytes, sizes, err);
     }
-    TRY(receive_bytes(group, 0, key_of(sequence, PART_SIZE), byte_count, sizeof *byte_count, err));
+    TRY(receive_bytes(group, 0, key_of(group, sequence, PART_SIZE), byte_count, sizeof *byte_count,
+                      err));
     *out = arena_array(memory, (size_t)*byte_count, 1);
     if (*out == NULL) {
         return error_set(err, STATUS_NO_MEMORY, "out of memory for %" PRId64 " bytes", *byte_count);
     }
     if (*byte_count == 0) return STATUS_OK;
-    return receive_bytes(group, 0, key_of(sequence, PART_BYTES), *out, *byte_count, err);
+    return receive_bytes(group, 0, key_of(group, sequence, PART_BYTES), *out, *byte_count, err);
 }
 
 /// How the elements of an array are added: to[i] += other[i].
