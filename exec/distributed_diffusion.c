@@ -56,7 +56,8 @@ static bool is_last(const view *of)
 
 static uint64_t key_of(const view *of)
 {
-    return exec_message_key(EXEC_MESSAGE_GROUP, of->sequence, 1, of->wave % BAL_MICROBATCHES_MAX);
+    return exec_message_key(EXEC_MESSAGE_GROUP, of->sequence, of->group->channel,
+                            of->wave % BAL_MICROBATCHES_MAX);
 }
 
 static void add_boundary(view *of, int layer)

@@ -22,8 +22,7 @@ typedef struct exec_group {
     int channel;   // tells apart groups that share two ranks and not the sequence; small, >= 0
 } exec_group;
 
-/// Returns when all ranks have called it. 2 messages per rank at the most of which one is sent up a
-/// tree and one down.
+/// Returns when all ranks have called it: messages up a tree and down again.
 status exec_group_barrier(const exec_group *group, error_message *err);
 
 /// Gives every rank the bytes of the root.
