@@ -93,7 +93,7 @@ float exec_gate_gradient(float gate, float gate_gradient)
 
 exec_early_exit_options exec_early_exit_options_default(void)
 {
-    return (exec_early_exit_options){.threshold = 0.98, .settle_iterations = 100};
+    return (exec_early_exit_options){.threshold = 0.99, .settle_iterations = 100};
 }
 
 status exec_early_exit_options_check(const exec_early_exit_options *options, error_message *err)
