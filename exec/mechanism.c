@@ -12,7 +12,7 @@ const exec_mechanism_table *exec_mechanism_find(exec_mechanism mechanism)
         [EXEC_MOE] = &exec_mechanism_moe,
         [EXEC_MOD] = &exec_mechanism_rows,
         [EXEC_EARLY_EXIT] = &exec_mechanism_rows,
-        [EXEC_PRUNING] = &nothing,
+        [EXEC_PRUNING] = &exec_mechanism_pruning,
         [EXEC_FREEZING] = &nothing,
         [EXEC_SPARSE_ATTENTION] = &nothing,
     };

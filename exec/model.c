@@ -34,6 +34,7 @@ exec_model exec_model_default(void)
         .moe = exec_moe_options_default(),
         .mod = exec_mod_options_default(),
         .early_exit = exec_early_exit_options_default(),
+        .pruning = exec_pruning_options_default(),
     };
 }
 
@@ -84,8 +85,9 @@ static status check_mechanism(const exec_model *model, error_message *err)
         return exec_mod_options_check(&model->mod, err);
     case EXEC_EARLY_EXIT:
         return exec_early_exit_options_check(&model->early_exit, err);
-    case EXEC_DENSE:
     case EXEC_PRUNING:
+        return exec_pruning_options_check(&model->pruning, err);
+    case EXEC_DENSE:
     case EXEC_FREEZING:
     case EXEC_SPARSE_ATTENTION:
         return STATUS_OK;

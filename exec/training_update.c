@@ -75,19 +75,36 @@ static status gradient_norm(exec_learner *learner, const exec_group *pipeline, d
     return STATUS_OK;
 }
 
+static const uint8_t *keep_of(const exec_learner *learner, const exec_layer *layer)
+{
+    return learner->mechanism->keep != NULL ? learner->mechanism->keep(layer) : NULL;
+}
+
+/// Pruned weights have no gradient, also where their layer is computed with as if they were there:
+/// the norm, and so clipping, does not depend on how.
+static void mask_gradients(const exec_learner *learner)
+{
+    exec_kernels *kernels = learner->kernels;
+    for (int row = 0; row < learner->meter.layer_count; row++) {
+        exec_layer *layer = learner->layers[row];
+        const uint8_t *keep = keep_of(learner, layer);
+        if (keep == NULL) continue;
+        kernels->table->mask(kernels, layer->gradient, keep, layer->parameter_count);
+    }
+}
+
 status exec_learner_step(exec_device *device, const exec_group *pipeline, double *norm,
                          error_message *err)
 {
     exec_learner *learner = (exec_learner *)device;
+    mask_gradients(learner);
     TRY(gradient_norm(learner, pipeline, norm, err));
     const double limit = learner->model.clip_norm;
     const double clipping = limit > 0 && *norm > limit ? limit / *norm : 1;
     const float scale = (float)(mean_scale(learner) * clipping);
     for (int row = 0; row < learner->meter.layer_count; row++) {
         exec_layer *layer = learner->layers[row];
-        const uint8_t *keep =
-            learner->mechanism->keep != NULL ? learner->mechanism->keep(layer) : NULL;
-        exec_layer_update(layer, scale, keep);
+        exec_layer_update(layer, scale, keep_of(learner, layer));
     }
     return learner->kernels->table->finish(learner->kernels, err);
 }
