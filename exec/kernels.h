@@ -67,6 +67,17 @@ typedef struct exec_adamw {
     float gradient_scale; // the gradient counts times this: clipping, 1 / microbatches
 } exec_adamw;
 
+/// Device memory on its way to another stage: what travels in its place. Its pointers mean
+/// something in this process only.
+typedef struct exec_handover {
+    uint64_t magic;
+    int64_t byte_count;
+    void *memory;
+    void *ready; // event behind which memory is filled
+    void *taken; // event that the taker records
+    void *state; // of the giver's buffer
+} exec_handover;
+
 typedef struct exec_kernel_table {
     const char *name; // "cpu", "cpu with BLAS", "cuda fp32", "cuda bf16"
     int value_bytes;
@@ -203,6 +214,16 @@ typedef struct exec_kernel_table {
     status (*mark)(exec_kernels *kernels, int number);
     /// From mark 0 to this one, ns; after finish.
     int64_t (*mark_ns)(exec_kernels *kernels, int number);
+
+    // Memory from stage to stage of one process; both NULL where the host can copy it itself.
+
+    /// Describes memory as it will be when all that is enqueued has run. It is copied into a buffer
+    /// of the backend's and may be used again at once.
+    status (*offer)(exec_kernels *kernels, const void *memory, size_t bytes,
+                    exec_handover *described, error_message *err);
+    /// Copies what another backend of this process has offered, once; described->byte_count bytes.
+    status (*take)(exec_kernels *kernels, const exec_handover *described, void *to,
+                   error_message *err);
 } exec_kernel_table;
 
 /// An opened backend: one per rank. Backends extend it; table->close ends it.

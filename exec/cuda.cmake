@@ -1,0 +1,45 @@
+# The module dynmo_cuda.so, where the CUDA toolkit and its compiler are found. 12.4 brought green contexts.
+find_package(CUDAToolkit 12.4)
+if(NOT CUDAToolkit_FOUND)
+  return()
+endif()
+if(NOT CMAKE_CUDA_COMPILER)
+  set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
+endif()
+if(NOT CMAKE_CUDA_ARCHITECTURES)
+  set(CMAKE_CUDA_ARCHITECTURES 80-real 90)
+endif()
+include(CheckLanguage)
+check_language(CUDA)
+if(NOT CMAKE_CUDA_COMPILER)
+  return()
+endif()
+enable_language(CUDA)
+
+# The kernels apart: the warnings of dynmo_flags are a C compiler's.
+add_library(dynmo_cuda_kernels OBJECT
+  exec/kernels_cuda_attention.cu
+  exec/kernels_cuda_attention_mma.cu
+  exec/kernels_cuda_columns.cu
+  exec/kernels_cuda_elements.cu
+  exec/kernels_cuda_rows.cu)
+target_include_directories(dynmo_cuda_kernels PRIVATE ${CMAKE_SOURCE_DIR})
+target_compile_options(dynmo_cuda_kernels PRIVATE -Xcompiler=-Wall,-Wextra)
+set_target_properties(dynmo_cuda_kernels PROPERTIES
+  CUDA_STANDARD 17
+  CUDA_VISIBILITY_PRESET hidden
+  POSITION_INDEPENDENT_CODE ON)
+
+add_loadable(cuda
+  SOURCES
+    cuda_blocks.c
+    cuda_check.c
+    cuda_handover.c
+    cuda_module.c
+    cuda_part.c
+    cuda_products.c
+    kernels_cuda.c
+  LIBRARIES
+    CUDA::cublasLt CUDA::cudart_static CUDA::cuda_driver)
+target_sources(dynmo_cuda PRIVATE $<TARGET_OBJECTS:dynmo_cuda_kernels>)
+set_target_properties(dynmo_cuda PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)

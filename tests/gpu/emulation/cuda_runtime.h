@@ -1,0 +1,107 @@
+/// What CUDA C++ adds to C++, as far as the kernels use it: they compile as they are with this
+/// header in place of the toolkit's.
+#pragma once
+
+#include "cuda_runtime_api.h"
+#include "lanes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <stdint.h>
+#include <string.h>
+#include <tuple>
+
+#define __global__
+#define __device__
+#define __host__
+#define __shared__ static
+#define __launch_bounds__(...)
+
+using std::min;
+
+struct dim3 {
+    unsigned x, y, z;
+    dim3(unsigned x_count = 1, unsigned y_count = 1, unsigned z_count = 1)
+        : x(x_count), y(y_count), z(z_count)
+    {
+    }
+};
+
+struct uint4 {
+    uint32_t x, y, z, w;
+};
+
+static inline uint4 make_uint4(uint32_t x, uint32_t y, uint32_t z, uint32_t w)
+{
+    return uint4{x, y, z, w};
+}
+
+static inline float rsqrtf(float value)
+{
+    return 1.0f / sqrtf(value);
+}
+
+static inline void __syncthreads()
+{
+    lanes_barrier(false);
+}
+
+static inline int __syncthreads_or(int value)
+{
+    return lanes_barrier(value != 0);
+}
+
+/// A lane's share of a shuffle.
+template <typename Number> struct shuffle_share {
+    Number value;
+    int distance;
+};
+
+template <typename Number> void shuffle_xor(const void *const in[32], void *const out[32])
+{
+    for (int lane = 0; lane < 32; lane++) {
+        const int from = lane ^ ((const shuffle_share<Number> *)in[lane])->distance;
+        *(Number *)out[lane] = ((const shuffle_share<Number> *)in[from])->value;
+    }
+}
+
+template <typename Number> Number __shfl_xor_sync(unsigned, Number value, int distance)
+{
+    const shuffle_share<Number> share = {value, distance};
+    Number result;
+    lanes_together(shuffle_xor<Number>, &share, &result);
+    return result;
+}
+
+struct cudaLaunchConfig_t {
+    dim3 gridDim, blockDim;
+    size_t dynamicSmemBytes;
+    cudaStream_t stream;
+};
+
+enum { cudaFuncAttributeMaxDynamicSharedMemorySize };
+
+/// A Hopper's limit.
+template <typename Kernel> cudaError_t cudaFuncSetAttribute(Kernel *, int, int bytes)
+{
+    return bytes <= 227 * 1024 ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+template <typename... Parameters, typename... Arguments>
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(Parameters...),
+                               Arguments... arguments)
+{
+    struct call {
+        void (*kernel)(Parameters...);
+        std::tuple<Parameters...> arguments;
+    };
+    const call made = {kernel, std::tuple<Parameters...>(arguments...)};
+    const lanes_index grid = {config->gridDim.x, config->gridDim.y, config->gridDim.z};
+    lanes_run(
+        grid, config->blockDim.x, config->dynamicSmemBytes,
+        [](const void *of) {
+            std::apply(((const call *)of)->kernel, ((const call *)of)->arguments);
+        },
+        &made);
+    return cudaSuccess;
+}

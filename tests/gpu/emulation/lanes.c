@@ -1,0 +1,172 @@
+#include "lanes.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ucontext.h>
+
+enum { LANES_MAX = 1024, WARP = 32, STACK_BYTES = 64 << 10 };
+
+/// Where a warp has come to with the operation in progress.
+typedef struct warp_meeting {
+    lanes_operation *what;
+    const void *in[WARP];
+    void *out[WARP];
+    int come_count;
+    unsigned round; // grows when all have come
+} warp_meeting;
+
+static struct {
+    ucontext_t scheduler;
+    ucontext_t lane[LANES_MAX];
+    unsigned char *stacks; // [LANES_MAX][STACK_BYTES]
+    bool has_ended[LANES_MAX];
+    unsigned running_count;
+    unsigned barrier_count, barrier_round;
+    bool barrier_value, barrier_result;
+    warp_meeting warp[LANES_MAX / WARP];
+    unsigned char *shared;
+    size_t shared_capacity;
+    void (*body)(const void *argument);
+    const void *argument;
+} machine;
+
+/// Kernels of several stages take turns: there is one machine.
+static pthread_mutex_t machine_lock = PTHREAD_MUTEX_INITIALIZER;
+lanes_index threadIdx, blockIdx, blockDim, gridDim;
+
+static void fail(const char *what)
+{
+    fprintf(stderr, "emulated kernel: %s (block %u, lane %u)\n", what, blockIdx.x, threadIdx.x);
+    abort();
+}
+
+static void yield(void)
+{
+    const unsigned lane = threadIdx.x;
+    swapcontext(&machine.lane[lane], &machine.scheduler);
+    threadIdx.x = lane;
+}
+
+/// Ends a barrier when all running lanes have come.
+static void settle_barrier(void)
+{
+    if (machine.barrier_count == 0 || machine.barrier_count < machine.running_count) return;
+    machine.barrier_result = machine.barrier_value;
+    machine.barrier_value = false;
+    machine.barrier_count = 0;
+    machine.barrier_round++;
+}
+
+static void lane_main(void)
+{
+    machine.body(machine.argument);
+    machine.has_ended[threadIdx.x] = true;
+    machine.running_count--;
+    settle_barrier();
+    setcontext(&machine.scheduler);
+}
+
+bool lanes_barrier(bool value)
+{
+    const unsigned round = machine.barrier_round;
+    machine.barrier_value |= value;
+    machine.barrier_count++;
+    settle_barrier();
+    while (machine.barrier_round == round) {
+        yield();
+    }
+    return machine.barrier_result;
+}
+
+void lanes_together(lanes_operation *what, const void *in, void *out)
+{
+    warp_meeting *warp = &machine.warp[threadIdx.x / WARP];
+    if (warp->come_count > 0 && warp->what != what) {
+        fail("lanes of a warp have come to different operations");
+    }
+    warp->what = what;
+    warp->in[threadIdx.x % WARP] = in;
+    warp->out[threadIdx.x % WARP] = out;
+    const unsigned round = warp->round;
+    if (++warp->come_count == WARP) {
+        what(warp->in, warp->out);
+        warp->come_count = 0;
+        warp->round++;
+    }
+    while (warp->round == round) {
+        yield();
+    }
+}
+
+void *lanes_shared(void)
+{
+    return machine.shared;
+}
+
+static void begin_block(void)
+{
+    memset(machine.has_ended, 0, sizeof machine.has_ended);
+    memset(machine.warp, 0, sizeof machine.warp);
+    machine.running_count = blockDim.x;
+    machine.barrier_count = 0;
+    machine.barrier_value = false;
+    memset(machine.shared, 0xff, machine.shared_capacity); // NaN where nobody has written
+    for (unsigned lane = 0; lane < blockDim.x; lane++) {
+        ucontext_t *context = &machine.lane[lane];
+        if (getcontext(context) != 0) fail("getcontext failed");
+        context->uc_stack.ss_sp = machine.stacks + (size_t)lane * STACK_BYTES;
+        context->uc_stack.ss_size = STACK_BYTES;
+        context->uc_link = NULL;
+        makecontext(context, lane_main, 0);
+    }
+}
+
+/// What moves when a lane gets on: if a round of all lanes leaves it as it is, they wait for ever.
+static unsigned progress(void)
+{
+    unsigned sum = machine.barrier_round + machine.barrier_count + machine.running_count;
+    for (int warp = 0; warp < LANES_MAX / WARP; warp++) {
+        sum += machine.warp[warp].round * WARP + (unsigned)machine.warp[warp].come_count;
+    }
+    return sum;
+}
+
+static void run_block(void)
+{
+    begin_block();
+    while (machine.running_count > 0) {
+        const unsigned before = progress() + machine.running_count;
+        for (unsigned lane = 0; lane < blockDim.x; lane++) {
+            if (machine.has_ended[lane]) continue;
+            threadIdx.x = lane;
+            swapcontext(&machine.scheduler, &machine.lane[lane]);
+        }
+        if (progress() + machine.running_count == before) fail("lanes wait for ever");
+    }
+}
+
+void lanes_run(lanes_index block_count, unsigned lane_count, size_t shared_bytes,
+               void (*body)(const void *argument), const void *argument)
+{
+    pthread_mutex_lock(&machine_lock);
+    if (lane_count > LANES_MAX || lane_count % WARP != 0) fail("a block of whole warps is wanted");
+    if (machine.stacks == NULL) machine.stacks = malloc((size_t)LANES_MAX * STACK_BYTES);
+    if (shared_bytes > machine.shared_capacity) {
+        free(machine.shared);
+        machine.shared = aligned_alloc(256, (shared_bytes + 255) / 256 * 256);
+        machine.shared_capacity = shared_bytes;
+    }
+    machine.body = body;
+    machine.argument = argument;
+    gridDim = block_count;
+    blockDim = (lanes_index){lane_count, 1, 1};
+    for (unsigned y = 0; y < block_count.y; y++) {
+        for (unsigned x = 0; x < block_count.x; x++) {
+            blockIdx = (lanes_index){x, y, 0};
+            run_block();
+        }
+    }
+    pthread_mutex_unlock(&machine_lock);
+}

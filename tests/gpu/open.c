@@ -1,0 +1,24 @@
+#include "open.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+const bool gpu_is_emulated = false;
+
+status gpu_open(bool uses_bf16, int place, int place_count, exec_kernels **kernels,
+                error_message *err)
+{
+    return exec_kernels_cuda_open(uses_bf16, place, place_count, kernels, err);
+}
+
+void gpu_skip_without(void)
+{
+    exec_kernels *kernels = NULL;
+    error_message err = {.code = STATUS_OK};
+    if (gpu_open(false, 0, 1, &kernels, &err) == STATUS_OK) {
+        kernels->table->close(kernels);
+        return;
+    }
+    printf("skipped: %s\n", err.message);
+    exit(err.code == STATUS_UNSUPPORTED ? 77 : 1);
+}

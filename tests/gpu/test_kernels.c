@@ -1,0 +1,378 @@
+/// Every operation of the CUDA backends beside plain C, with random input: fp32, and bf16 from the
+/// same rounded numbers. Then what only CUDA has: marks, hand-overs, parts of a GPU.
+#include "open.h"
+#include "pair.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double fp32_tolerance = 4e-6;
+
+/// Calls an operation of the table on both sides; A(x) is array x's memory on the side.
+#define ON_BOTH(pair, operation, ...)                                                              \
+    for (int which = 0; which < 2; which++) {                                                      \
+        exec_kernels *side = which == 0 ? (pair)->cpu : (pair)->gpu;                               \
+        side->table->operation(side, __VA_ARGS__);                                                 \
+    }
+#define A(array) ((array)->memory[which])
+
+static void check_matmul(gpu_pair *pair, exec_matmul shape)
+{
+    const size_t rows = (size_t)shape.rows, columns = (size_t)shape.columns;
+    const size_t inner = (size_t)shape.inner;
+    const pair_array *a = pair_random(pair, PAIR_VALUES, rows * inner, 1.0F);
+    const pair_array *b = pair_random(pair, PAIR_VALUES, inner * columns, 1.0F);
+    const pair_type type = shape.is_float ? PAIR_FLOATS : PAIR_VALUES;
+    const pair_array *c = pair_random(pair, type, rows * columns, 1.0F);
+    pair->what = "matmul";
+    ON_BOTH(pair, matmul, &shape, A(a), A(b), A(c));
+    pair_check(pair, "product", c, shape.is_float ? fp32_tolerance : pair_value_tolerance(pair));
+}
+
+static void check_matmuls(gpu_pair *pair, int scale)
+{
+    for (int flags = 0; flags < 16; flags++) {
+        check_matmul(pair, (exec_matmul){.rows = 40 * scale,
+                                         .columns = 24 * scale,
+                                         .inner = 56 * scale,
+                                         .transposes_a = flags & 1,
+                                         .transposes_b = flags & 2,
+                                         .accumulates = flags & 4,
+                                         .is_float = flags & 8});
+    }
+    check_matmul(pair, (exec_matmul){.rows = 3, .columns = 5, .inner = 7});
+    check_matmul(pair, (exec_matmul){.rows = 3, .columns = 8, .inner = 0});
+    check_matmul(pair, (exec_matmul){.rows = 0, .columns = 8, .inner = 8});
+}
+
+static void check_elements(gpu_pair *pair, size_t count)
+{
+    const pair_array *x = pair_random(pair, PAIR_VALUES, count, 4.0F);
+    const pair_array *y = pair_random(pair, PAIR_VALUES, count, 1.0F);
+    const pair_array *f = pair_random(pair, PAIR_FLOATS, count, 1.0F);
+    const pair_array *g = pair_random(pair, PAIR_FLOATS, count, 1.0F);
+    const double tolerance = pair_value_tolerance(pair);
+    pair->what = "elements";
+    ON_BOTH(pair, add, A(y), A(x), count);
+    pair_check(pair, "add", y, tolerance);
+    ON_BOTH(pair, add_floats, A(f), A(g), count);
+    pair_check(pair, "add_floats", f, fp32_tolerance);
+    ON_BOTH(pair, gelu_input, A(x), A(y), count);
+    pair_check(pair, "gelu_input", y, tolerance);
+    ON_BOTH(pair, gelu, A(x), A(y), count);
+    pair_check(pair, "gelu", y, tolerance);
+    ON_BOTH(pair, gelu, A(x), A(x), count);
+    pair_check(pair, "gelu in place", x, tolerance);
+    ON_BOTH(pair, to_floats, A(x), A(f), count);
+    pair_check(pair, "to_floats", f, tolerance);
+    ON_BOTH(pair, clear, A(f), count * sizeof(float));
+    pair_check(pair, "clear", f, 0.0);
+    ON_BOTH(pair, copy, A(f), A(g), count * sizeof(float));
+    pair_check(pair, "copy", f, fp32_tolerance);
+}
+
+static void check_optimizer(gpu_pair *pair, size_t count)
+{
+    const pair_array *master = pair_random(pair, PAIR_FLOATS, count, 1.0F);
+    const pair_array *moment1 = pair_random(pair, PAIR_FLOATS, count, 0.1F);
+    const pair_array *root = pair_random(pair, PAIR_FLOATS, count, 0.1F);
+    const pair_array *gradient = pair_random(pair, PAIR_FLOATS, count, 0.1F);
+    const pair_array *weights = pair_random(pair, PAIR_VALUES, count, 1.0F);
+    uint8_t *keep = calloc(count, 1);
+    if (keep == NULL) abort();
+    for (size_t index = 0; index < count; index++) {
+        keep[index] = index % 3 != 0;
+    }
+    const pair_array *kept = pair_given(pair, PAIR_BYTES, keep, count);
+    free(keep);
+    // Second moments are not negative: the gradient squared, by one update from zero.
+    ON_BOTH(pair, clear, A(root), count * sizeof(float));
+    const exec_adamw options = {.learning_rate = 0.01F,
+                                .beta1 = 0.9F,
+                                .beta2 = 0.95F,
+                                .epsilon = 1e-8F,
+                                .weight_decay = 0.1F,
+                                .step = 3,
+                                .gradient_scale = 0.5F};
+    pair->what = "adamw";
+    for (int which = 0; which < 2; which++) {
+        exec_kernels *side = which == 0 ? pair->cpu : pair->gpu;
+        void *of_weights = side->table->value_bytes == 4 ? A(master) : A(weights);
+        side->table->adamw(side, &options, A(master), A(moment1), A(root), A(gradient), NULL,
+                           of_weights, count);
+        side->table->adamw(side, &options, A(master), A(moment1), A(root), A(gradient), A(kept),
+                           of_weights, count);
+    }
+    pair_check(pair, "master", master, fp32_tolerance);
+    pair_check(pair, "first moment", moment1, fp32_tolerance);
+    pair_check(pair, "second moment", root, fp32_tolerance);
+    const double expected = pair->cpu->table->sum_of_squares(pair->cpu, gradient->memory[0], count);
+    const double actual = pair->gpu->table->sum_of_squares(pair->gpu, gradient->memory[1], count);
+    const float sums[2] = {(float)expected, (float)actual};
+    if (!(sums[1] - sums[0] <= 1e-6F * sums[0] && sums[0] - sums[1] <= 1e-6F * sums[0])) {
+        printf("sum_of_squares: %.9g, not %.9g\n", actual, expected);
+        pair->failure_count++;
+    }
+}
+
+static void check_norm(gpu_pair *pair, int rows, int width)
+{
+    const size_t count = (size_t)rows * (size_t)width;
+    const pair_array *input = pair_random(pair, PAIR_VALUES, count, 2.0F);
+    const pair_array *gain = pair_random(pair, PAIR_VALUES, (size_t)width, 1.0F);
+    const pair_array *shift = pair_random(pair, PAIR_VALUES, (size_t)width, 1.0F);
+    const pair_array *output = pair_random(pair, PAIR_VALUES, count, 1.0F);
+    const pair_array *mean = pair_random(pair, PAIR_FLOATS, (size_t)rows, 1.0F);
+    const pair_array *inverse = pair_random(pair, PAIR_FLOATS, (size_t)rows, 1.0F);
+    const pair_array *slope = pair_random(pair, PAIR_VALUES, count, 1.0F);
+    const pair_array *gradient = pair_random(pair, PAIR_VALUES, count, 1.0F);
+    const pair_array *of_gain = pair_random(pair, PAIR_FLOATS, (size_t)width, 1.0F);
+    const pair_array *of_shift = pair_random(pair, PAIR_FLOATS, (size_t)width, 1.0F);
+    const double tolerance = pair_value_tolerance(pair);
+    pair->what = "norm";
+    ON_BOTH(pair, layer_norm, A(input), A(gain), A(shift), rows, width, A(output), A(mean),
+            A(inverse));
+    pair_check(pair, "output", output, tolerance);
+    pair_check(pair, "mean", mean, 1e-4); // sums near zero
+    pair_check(pair, "inverse deviation", inverse, fp32_tolerance);
+    ON_BOTH(pair, layer_norm_input, A(slope), A(input), A(gain), A(mean), A(inverse), rows, width,
+            A(gradient));
+    pair_check(pair, "input gradient", gradient, tolerance);
+    ON_BOTH(pair, layer_norm_weight, A(slope), A(input), A(mean), A(inverse), rows, width,
+            A(of_gain), A(of_shift));
+    pair_check(pair, "gain gradient", of_gain, 2e-5);
+    pair_check(pair, "shift gradient", of_shift, 2e-5);
+    ON_BOTH(pair, add_bias, A(output), A(gain), rows, width);
+    pair_check(pair, "add_bias", output, tolerance);
+    ON_BOTH(pair, column_sums, A(slope), rows, width, A(of_gain));
+    pair_check(pair, "column_sums", of_gain, 2e-5);
+}
+
+static void check_rows(gpu_pair *pair, int rows, int width)
+{
+    const size_t count = (size_t)rows * (size_t)width;
+    const pair_array *from = pair_random(pair, PAIR_VALUES, count, 1.0F);
+    const pair_array *to = pair_random(pair, PAIR_VALUES, count, 1.0F);
+    const pair_array *row = pair_indices(pair, (size_t)rows, rows);
+    const pair_array *weight = pair_random(pair, PAIR_FLOATS, 2 * (size_t)rows, 1.0F);
+    const pair_array *source = pair_indices(pair, 2 * (size_t)rows, rows);
+    const pair_array *dot = pair_random(pair, PAIR_FLOATS, (size_t)rows, 1.0F);
+    int *first = calloc((size_t)rows + 1, sizeof *first), *turned = calloc((size_t)rows, 4);
+    if (first == NULL || turned == NULL) abort();
+    for (int index = 0; index < rows; index++) {
+        first[index + 1] = first[index] + index % 3; // none, one or two entries, mean 1
+        turned[index] = (index + 5) % rows;
+    }
+    const pair_array *entries = pair_given(pair, PAIR_INTS, first, (size_t)rows + 1);
+    const pair_array *permuted = pair_given(pair, PAIR_INTS, turned, (size_t)rows);
+    free(first);
+    free(turned);
+    const double tolerance = pair_value_tolerance(pair);
+    pair->what = "rows";
+    ON_BOTH(pair, gather_rows, A(from), A(row), rows, width, A(to));
+    pair_check(pair, "gather_rows", to, tolerance);
+    ON_BOTH(pair, scatter_rows, A(from), A(permuted), rows, width, A(to));
+    pair_check(pair, "scatter_rows", to, tolerance);
+    ON_BOTH(pair, combine_rows, A(from), A(entries), A(source), A(weight), rows, width, A(to));
+    pair_check(pair, "combine_rows", to, tolerance);
+    ON_BOTH(pair, combine_rows, A(from), A(entries), A(source), NULL, rows, width, A(to));
+    pair_check(pair, "combine_rows without weights", to, tolerance);
+    ON_BOTH(pair, row_dots, A(from), A(row), A(to), NULL, rows, width, A(dot));
+    pair_check(pair, "row_dots", dot, tolerance);
+    ON_BOTH(pair, scale_rows, A(from), A(weight), rows, width, A(from));
+    pair_check(pair, "scale_rows", from, tolerance);
+}
+
+static void check_ends(gpu_pair *pair, int rows, int width, int classes, int positions)
+{
+    const size_t count = (size_t)rows * (size_t)width;
+    const pair_array *token = pair_indices(pair, (size_t)rows, classes);
+    const pair_array *position = pair_indices(pair, (size_t)rows, positions);
+    const size_t token_count = (size_t)classes * (size_t)width;
+    const size_t position_count = (size_t)positions * (size_t)width;
+    const pair_array *tokens = pair_random(pair, PAIR_VALUES, token_count, 1.0F);
+    const pair_array *places = pair_random(pair, PAIR_VALUES, position_count, 1.0F);
+    const pair_array *of_tokens = pair_random(pair, PAIR_FLOATS, token_count, 1.0F);
+    const pair_array *of_places = pair_random(pair, PAIR_FLOATS, position_count, 1.0F);
+    const pair_array *output = pair_random(pair, PAIR_VALUES, count, 1.0F);
+    const double tolerance = pair_value_tolerance(pair);
+    pair->what = "ends";
+    ON_BOTH(pair, embed, A(token), A(position), A(tokens), A(places), rows, width, A(output));
+    pair_check(pair, "embed", output, tolerance);
+    const pair_array *slope = pair_random(pair, PAIR_VALUES, count, 1.0F);
+    ON_BOTH(pair, embed_weight, A(slope), A(token), A(position), rows, width, classes, positions,
+            A(of_tokens), A(of_places));
+    pair_check(pair, "token gradient", of_tokens, fp32_tolerance);
+    pair_check(pair, "position gradient", of_places, fp32_tolerance);
+    const size_t logit_count = (size_t)rows * (size_t)classes;
+    const pair_array *logits = pair_random(pair, PAIR_VALUES, logit_count, 8.0F);
+    const pair_array *loss = pair_random(pair, PAIR_FLOATS, (size_t)rows, 1.0F);
+    ON_BOTH(pair, cross_entropy, A(logits), A(token), rows, classes, 0.25F, A(loss), A(logits));
+    pair_check(pair, "loss", loss, fp32_tolerance);
+    pair_check(pair, "gradient of the logits", logits, tolerance);
+}
+
+/// Lists that leave out every other block but the first and the block itself.
+static void thin_lists(const int *first_row, int sequences, int block_rows, int *first_entry,
+                       int *key_block)
+{
+    int number = 0, entry = 0;
+    for (int sequence = 0; sequence < sequences; sequence++) {
+        const int rows = first_row[sequence + 1] - first_row[sequence];
+        const int first = number, end = first + (rows + block_rows - 1) / block_rows;
+        for (; number < end; number++) {
+            first_entry[number] = entry;
+            for (int key = first; key <= number; key++) {
+                if (key == first || key == number || (key - first) % 2 == 0) {
+                    key_block[entry++] = key;
+                }
+            }
+        }
+    }
+    first_entry[number] = entry;
+}
+
+static void check_attention(gpu_pair *pair, int block_rows, int heads, int head_width, int rows,
+                            bool is_thin)
+{
+    // A whole number of blocks, no rows at all, and a last block that is not full.
+    const int first_row[] = {0, 2 * block_rows, 2 * block_rows, rows};
+    int first_entry[256], key_block[4096], block_count = 0;
+    for (int sequence = 0; sequence < 3; sequence++) {
+        block_count +=
+            (first_row[sequence + 1] - first_row[sequence] + block_rows - 1) / block_rows;
+    }
+    if (is_thin) thin_lists(first_row, 3, block_rows, first_entry, key_block);
+    const exec_attention shape = {.head_count = heads,
+                                  .head_width = head_width,
+                                  .sequence_count = 3,
+                                  .first_row = first_row,
+                                  .block_rows = block_rows,
+                                  .block_count = block_count,
+                                  .first_entry = is_thin ? first_entry : NULL,
+                                  .key_block = is_thin ? key_block : NULL};
+    const size_t values = (size_t)rows * (size_t)heads * (size_t)head_width;
+    const pair_array *qkv = pair_random(pair, PAIR_VALUES, 3 * values, 2.0F);
+    const pair_array *output = pair_random(pair, PAIR_VALUES, values, 1.0F);
+    const pair_array *log_sum = pair_random(pair, PAIR_FLOATS, (size_t)(rows * heads), 1.0F);
+    const pair_array *slope = pair_random(pair, PAIR_VALUES, values, 1.0F);
+    const pair_array *gradient = pair_random(pair, PAIR_VALUES, 3 * values, 1.0F);
+    char what[80];
+    snprintf(what, sizeof what, "attention, blocks of %d, heads of %d%s", block_rows, head_width,
+             is_thin ? ", thin" : "");
+    pair->what = what;
+    const bool is_fp32 = pair->gpu->table->value_bytes == 4;
+    ON_BOTH(pair, attention, &shape, A(qkv), A(output), A(log_sum));
+    pair_check(pair, "output", output, is_fp32 ? 4e-6 : 6e-3);
+    pair_check(pair, "log_sum", log_sum, is_fp32 ? 4e-6 : 1e-4);
+    ON_BOTH(pair, attention_input, &shape, A(qkv), A(output), A(log_sum), A(slope), A(gradient));
+    pair_check(pair, "gradient", gradient, is_fp32 ? 1e-5 : 1e-2);
+    pair->what = "";
+}
+
+static void check_all_attention(gpu_pair *pair)
+{
+    for (int is_thin = 0; is_thin < 2; is_thin++) {
+        check_attention(pair, 16, 2, 8, 75, is_thin);
+        check_attention(pair, 32, 1, 16, 100, is_thin);
+        check_attention(pair, 64, 2, 32, 300, is_thin);
+        check_attention(pair, 64, 1, 64, 200, is_thin);
+    }
+    check_attention(pair, 64, 1, 128, 150, false);
+    check_attention(pair, 64, 3, 48, 150, false); // no width of the matrix units' kernels
+    if (gpu_is_emulated) return;
+    check_attention(pair, 64, 8, 64, 4000, false);
+    check_attention(pair, 64, 8, 128, 3000, true);
+}
+
+static int check_against_plain_c(bool uses_bf16)
+{
+    gpu_pair both = {0};
+    pair_open(&both, uses_bf16);
+    check_matmuls(&both, 1);
+    check_elements(&both, 1000);
+    check_elements(&both, 77);
+    check_optimizer(&both, 500);
+    check_norm(&both, 300, 48);
+    check_norm(&both, 3, 520);
+    check_rows(&both, 40, 36);
+    check_rows(&both, 7, 300);
+    check_ends(&both, 300, 40, 16, 12);
+    check_all_attention(&both);
+    if (!gpu_is_emulated) {
+        check_matmuls(&both, 16);
+        check_elements(&both, 3000000);
+        check_optimizer(&both, 1000000);
+        check_norm(&both, 4096, 1024);
+        check_rows(&both, 4096, 768);
+        check_ends(&both, 8192, 512, 256, 1024);
+    }
+    error_message err = {.code = STATUS_OK};
+    if (both.gpu->table->finish(both.gpu, &err) != STATUS_OK) {
+        printf("%s: %s\n", both.gpu->table->name, err.message);
+        both.failure_count++;
+    }
+    return pair_close(&both);
+}
+
+/// Parts of a GPU: what one offers another takes, and the time of a mark is not before mark 0.
+static int check_parts(void)
+{
+    enum { PARTS = 4, COUNT = 5000 };
+    exec_kernels *parts[PARTS];
+    error_message err = {.code = STATUS_OK};
+    float sent[COUNT], received[COUNT];
+    void *from = NULL, *to = NULL;
+    int failures = 0;
+    for (int place = 0; place < PARTS; place++) {
+        if (gpu_open(true, place, PARTS, &parts[place], &err) != STATUS_OK) {
+            printf("part %d of %d: %s\n", place, PARTS, err.message);
+            return 1;
+        }
+    }
+    for (int index = 0; index < COUNT; index++) {
+        sent[index] = (float)index;
+    }
+    const exec_kernel_table *table = parts[0]->table;
+    if (table->allocate(parts[0], sizeof sent, &from, &err) != STATUS_OK ||
+        table->allocate(parts[3], sizeof sent, &to, &err) != STATUS_OK) {
+        printf("%s\n", err.message);
+        return 1;
+    }
+    for (int round = 0; round < 3; round++) {
+        exec_handover handover;
+        sent[0] = (float)round;
+        failures += table->mark(parts[0], 0) != STATUS_OK;
+        table->to_device(parts[0], from, sent, sizeof sent);
+        failures += table->offer(parts[0], from, sizeof sent, &handover, &err) != STATUS_OK;
+        table->clear(parts[0], from, sizeof sent); // the offer holds a copy
+        failures += table->take(parts[3], &handover, to, &err) != STATUS_OK;
+        table->to_host(parts[3], received, to, sizeof received);
+        failures += memcmp(sent, received, sizeof sent) != 0;
+        failures += table->mark(parts[0], 70) != STATUS_OK;
+        failures += table->finish(parts[0], &err) != STATUS_OK;
+        failures += table->mark_ns(parts[0], 70) < 0;
+    }
+    exec_kernels *other = NULL;
+    failures += gpu_open(true, 0, 2, &other, &err) != STATUS_INVALID; // split into 4 already
+    void *huge = NULL;
+    failures += table->allocate(parts[0], (size_t)1 << 50, &huge, &err) != STATUS_NO_MEMORY;
+    const exec_handover none = {.magic = 1};
+    failures += table->take(parts[3], &none, to, &err) != STATUS_BACKEND;
+    table->release(parts[0], from);
+    table->release(parts[3], to);
+    for (int place = 0; place < PARTS; place++) {
+        parts[place]->table->close(parts[place]);
+    }
+    if (failures > 0) printf("parts: %d failures, the last message: %s\n", failures, err.message);
+    return failures;
+}
+
+int main(void)
+{
+    gpu_skip_without();
+    const int failures = check_against_plain_c(false) + check_against_plain_c(true) + check_parts();
+    printf("%s\n", failures == 0 ? "all operations agree with plain C" : "failed");
+    return failures == 0 ? 0 : 1;
+}

@@ -1,0 +1,53 @@
+# Tests of the CUDA backends: each runs over the module (skipped without a GPU), and over CUDA calls
+# that are emulated on the host, where there is a C++ compiler for the kernels.
+include(CheckLanguage)
+check_language(CXX)
+if(CMAKE_CXX_COMPILER)
+  enable_language(CXX)
+  set(kernels attention attention_mma columns elements rows)
+  list(TRANSFORM kernels PREPEND ${CMAKE_SOURCE_DIR}/exec/kernels_cuda_)
+  list(TRANSFORM kernels APPEND .cu)
+  set_source_files_properties(${kernels} PROPERTIES LANGUAGE CXX)
+  add_library(gpu_emulation_kernels OBJECT ${kernels})
+  target_include_directories(gpu_emulation_kernels BEFORE PRIVATE
+    ${CMAKE_CURRENT_SOURCE_DIR}/gpu/emulation ${CMAKE_SOURCE_DIR})
+  target_compile_features(gpu_emulation_kernels PRIVATE cxx_std_17)
+  target_compile_options(gpu_emulation_kernels PRIVATE -Wall -Wextra -Wno-unknown-pragmas
+    $<$<BOOL:${DYNMO_SANITIZE}>:-fsanitize=address,undefined>)
+
+  set(backend blocks check handover part products)
+  list(TRANSFORM backend PREPEND ${CMAKE_SOURCE_DIR}/exec/cuda_)
+  list(TRANSFORM backend APPEND .c)
+  add_library(gpu_emulation STATIC
+    ${backend}
+    ${CMAKE_SOURCE_DIR}/exec/kernels_cuda.c
+    gpu/emulation/cublaslt.c
+    gpu/emulation/lanes.c
+    gpu/emulation/runtime.c
+    $<TARGET_OBJECTS:gpu_emulation_kernels>)
+  target_include_directories(gpu_emulation BEFORE PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/gpu/emulation)
+  target_link_libraries(gpu_emulation PUBLIC exec dynmo_flags m)
+endif()
+
+# add_gpu_test(<name>): tests/gpu/<name>.c, a plain program.
+add_library(gpu_pair STATIC gpu/pair.c)
+target_link_libraries(gpu_pair PUBLIC exec m)
+function(add_gpu_test name)
+  add_executable(gpu_${name} gpu/${name}.c gpu/open.c)
+  target_link_libraries(gpu_${name} PRIVATE gpu_pair)
+  if(TARGET dynmo_cuda)
+    add_dependencies(gpu_${name} dynmo_cuda)
+  endif()
+  add_test(NAME gpu/${name} COMMAND gpu_${name} WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
+  set_tests_properties(gpu/${name} PROPERTIES LABELS gpu SKIP_RETURN_CODE 77 TIMEOUT 300)
+  if(TARGET gpu_emulation)
+    add_executable(gpu_emulated_${name} gpu/${name}.c gpu/emulation/open.c)
+    target_link_libraries(gpu_emulated_${name} PRIVATE gpu_pair gpu_emulation)
+    set_target_properties(gpu_emulated_${name} PROPERTIES LINKER_LANGUAGE CXX)
+    add_test(NAME gpu/emulation/${name} COMMAND gpu_emulated_${name}
+             WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
+    set_tests_properties(gpu/emulation/${name} PROPERTIES LABELS exec TIMEOUT 600)
+  endif()
+endfunction()
+
+add_gpu_test(test_kernels)
