@@ -203,6 +203,57 @@ static void compare_results(const seen_run *executed, const seen_run *simulated)
     }
 }
 
+/// State of each layer, the largest over the replicas.
+static void fill_state_bytes(const drawn_run *run, int64_t *state_bytes)
+{
+    for (int source = 0; source < run->training.source_count; source++) {
+        for (int layer = 0; layer < run->ports[0].layer_count; layer++) {
+            const int64_t bytes = run->sources[source].bytes[layer];
+            if (source == 0 || bytes > state_bytes[layer]) state_bytes[layer] = bytes;
+        }
+    }
+}
+
+/// The clocks of the ranks, of which none has those of all, end where the sums over the ordered
+/// transfers do.
+static void check_migrations(const drawn_run *run, const seen_run *executed)
+{
+    const bal_training *training = &run->training;
+    int64_t state_bytes[DRAWN_LAYERS_MAX];
+    fill_state_bytes(run, state_bytes);
+    const bal_layer_costs layers = {.layer_count = run->ports[0].layer_count,
+                                    .state_bytes = state_bytes};
+    arena *memory = arena_create(1 << 14);
+    for (int iteration = 0; iteration + 1 < executed->count; iteration++) {
+        const seen_iteration *before = &executed->iterations[iteration];
+        const seen_iteration *after = &executed->iterations[iteration + 1];
+        bal_placed_partition plans[2];
+        for (int plan = 0; plan < 2; plan++) {
+            const seen_iteration *seen = plan == 0 ? before : after;
+            plans[plan] = (bal_placed_partition){
+                .first_layer = seen->first_layer,
+                .rank_count = seen->record.rank_count,
+                .chunk_count = executed->chunk_count,
+                .placement = bal_schedule_family_find(training->schedule)->placement,
+                .machine_rank = seen->machine_rank};
+        }
+        bal_migration migration;
+        bal_migration_steps steps;
+        int64_t finish_ns = 0;
+        assert_int_equal(bal_migration_between(&plans[0], &plans[1], &layers, &training->machine,
+                                               memory, &migration, NULL),
+                         STATUS_OK);
+        assert_int_equal(bal_migration_order(&plans[0], &migration, &layers, &training->machine,
+                                             NULL, memory, &steps, NULL),
+                         STATUS_OK);
+        assert_int_equal(bal_migration_finish_ns(&steps, &layers, &training->machine, NULL, memory,
+                                                 &finish_ns, NULL),
+                         STATUS_OK);
+        assert_int_equal(before->migration_finish_ns, finish_ns);
+    }
+    arena_destroy(memory);
+}
+
 /// Both players play the run; everything that they say of it is the same.
 static void both_agree(drawn_run *run)
 {
@@ -223,6 +274,7 @@ static void both_agree(drawn_run *run)
                            executed->chunk_count);
     }
     if (played == STATUS_OK) compare_results(executed, simulated);
+    if (!run->training.migration.overlaps) check_migrations(run, executed);
     seen_destroy(executed);
     seen_destroy(simulated);
 }
