@@ -19,6 +19,7 @@ extern const cli_command cli_command_model;
 extern const cli_command cli_command_plan;
 extern const cli_command cli_command_report;
 extern const cli_command cli_command_reproduce;
+extern const cli_command cli_command_run;
 extern const cli_command cli_command_schedule;
 extern const cli_command cli_command_show;
 extern const cli_command cli_command_simulate;

@@ -3,6 +3,7 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/help.h"
+#include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/version.h"
 
@@ -158,6 +159,7 @@ int main(int argc, char **argv)
     error_message err = {0};
     signal(SIGXFSZ, SIG_IGN); // a file that may not grow is an error of writing, with its message
     const status result = run(argc, argv, &err);
-    if (result != STATUS_OK) print_error(&err);
+    if (result != STATUS_OK && err.message[0] != '\0') print_error(&err);
+    if (result != STATUS_OK && cli_interrupt_signal() != 0) return 128 + cli_interrupt_signal();
     return exit_code_of(result);
 }

@@ -1,7 +1,7 @@
 /// What one GPU and its links can do, from a hardware file or a preset.
 ///
 /// A file is JSON, {"schema":"dynmo-hardware/1", ...}, with the fields of model_hardware under
-/// their own names; models/hardware holds four to start from. Unknown keys are errors.
+/// their own names; models/hardware holds some to start from. Unknown keys are errors.
 #pragma once
 
 #include "balance/machine.h"

@@ -510,3 +510,11 @@ void trace_writer_abort(trace_writer *writer)
     }
     release(writer);
 }
+
+status trace_writer_keep(trace_writer *writer, error_message *err)
+{
+    const status result = complete(writer, err);
+    if (result != STATUS_OK) writer->store->leftover_trace_id = writer->trace_id;
+    release(writer);
+    return result;
+}

@@ -192,3 +192,8 @@ status trace_writer_finish(trace_writer *writer, error_message *err);
 
 /// Takes the trace out of the store again. NULL is allowed.
 void trace_writer_abort(trace_writer *writer);
+
+/// Commits the trace as complete, as trace_writer_finish, but takes nothing out of the store where
+/// that fails: what was committed before stays, as an interrupted trace. For a recording that
+/// ended early, perhaps on a full disk. The writer is gone afterwards.
+status trace_writer_keep(trace_writer *writer, error_message *err);

@@ -85,6 +85,7 @@ static void published_totals_are_met_exactly(void **state)
         int64_t total;
         int64_t active;
     } published[] = {
+        {"gpt-bytes", 6, 198272, 1288192, 1288192}, // 12 h^2 + 13 h a layer, h = 128
         {"gpt2", 12, 7087872, 124439808, 124439808},
         {"gpt2-medium", 24, 12596224, 354823168, 354823168},
         {"gpt2-xl", 48, 30740800, 1557611200, 1557611200},
@@ -384,8 +385,8 @@ static void a_word_that_is_neither_name_nor_file_lists_the_names(void **state)
     assert_int_equal(model_config_open("gpt3", memory, &config, &err), STATUS_IO);
 
     assert_non_null(strstr(err.message,
-                           "no shipped model is named 'gpt3' (there are gpt-dynmo, gpt-dynmo-body, "
-                           "gpt2, gpt2-medium, gpt2-xl, llama-2-7b"));
+                           "no shipped model is named 'gpt3' (there are gpt-bytes, gpt-dynmo, "
+                           "gpt-dynmo-body, gpt2, gpt2-medium, gpt2-xl, llama-2-7b"));
     arena_destroy(memory);
 }
 

@@ -88,6 +88,20 @@ static void presets_hold_dense_rates_and_say_where_each_number_is_from(void **st
     arena_destroy(memory);
 }
 
+static void a_core_of_a_cpu_was_measured(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(4096);
+    model_hardware hardware;
+
+    assert_int_equal(model_hardware_open("cpu-core", memory, &hardware, NULL), STATUS_OK);
+
+    assert_int_equal(hardware.flop_per_s[MODEL_DTYPE_FLOAT32], 122000000000);
+    assert_int_equal(hardware.flop_per_s[MODEL_DTYPE_BFLOAT16], 0);
+    assert_int_equal(hardware.flop_origin.kind, MODEL_ORIGIN_MEASURED);
+    arena_destroy(memory);
+}
+
 static void every_shipped_preset_is_one_of_those_tested(void **state)
 {
     (void)state;
@@ -95,7 +109,7 @@ static void every_shipped_preset_is_one_of_those_tested(void **state)
     while (model_shipped_hardware[hardware_count].name != NULL) {
         hardware_count++;
     }
-    assert_int_equal(hardware_count, 5);
+    assert_int_equal(hardware_count, 6); // and cpu-core
 }
 
 static void a_plain_file_is_given_by_its_name(void **state)
@@ -193,8 +207,9 @@ static void an_unknown_preset_lists_those_there_are(void **state)
 
     assert_int_equal(model_hardware_open("v100", memory, &hardware, &err), STATUS_IO);
 
-    assert_non_null(strstr(err.message, "no shipped hardware is named 'v100' (there are "
-                                        "a100-sxm-80gb, b200, h100-dynmo, h100-sxm, h200-sxm)"));
+    assert_non_null(strstr(err.message,
+                           "no shipped hardware is named 'v100' (there are "
+                           "a100-sxm-80gb, b200, cpu-core, h100-dynmo, h100-sxm, h200-sxm)"));
     arena_destroy(memory);
 }
 
@@ -202,6 +217,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(presets_hold_dense_rates_and_say_where_each_number_is_from),
+        cmocka_unit_test(a_core_of_a_cpu_was_measured),
         cmocka_unit_test(every_shipped_preset_is_one_of_those_tested),
         cmocka_unit_test(a_plain_file_is_given_by_its_name),
         cmocka_unit_test(sparse_rates_are_refused_and_the_dense_one_named),

@@ -1,0 +1,129 @@
+#include "cli/run_request.h"
+
+#include "base/text.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { PPB = 1000000000, WATCHDOG_SECONDS_DEFAULT = 60, WATCHDOG_SECONDS_MAX = 86400 };
+
+static const char *const devices[] = {"timed", "cpu", "cuda"};
+static const char *const transports[] = {"local", "mpi", "nccl"};
+static const char *const precisions[] = {"fp32", "bf16"};
+
+/// The index of an option's value among names; fallback if it is not given.
+static status choose(const cli_arguments *arguments, const char *option, const char *const *names,
+                     int name_count, int fallback, int *chosen, error_message *err)
+{
+    const char *value = cli_value(arguments, option);
+    *chosen = fallback;
+    if (value == NULL) return STATUS_OK;
+    for (int name = 0; name < name_count; name++) {
+        if (strcmp(value, names[name]) != 0) continue;
+        *chosen = name;
+        return STATUS_OK;
+    }
+    text_buffer known = {0};
+    for (int name = 0; name < name_count; name++) {
+        text_format(&known, "%s%s", name == 0 ? "" : ", ", names[name]);
+    }
+    const status code = error_set(err, STATUS_INVALID, "%s: unknown '%.40s'; known: %s", option,
+                                  value, known.failed ? "?" : known.bytes);
+    text_free(&known);
+    return code;
+}
+
+static status read_time_scale(const cli_arguments *arguments, cli_run_request *request,
+                              error_message *err)
+{
+    double scale = 1;
+    const char *value = cli_value(arguments, "--time-scale");
+    if (value != NULL) TRY(text_parse_double(value, "--time-scale", 1e-6, 1e3, &scale, err));
+    request->time_scale_ppb = llround(scale * PPB);
+    return STATUS_OK;
+}
+
+static status read_choices(const cli_arguments *arguments, cli_run_request *request,
+                           error_message *err)
+{
+    int device = 0;
+    int transport = 0;
+    int precision = 0;
+    int clock = 0;
+    TRY(choose(arguments, "--device", devices, 3, 0, &device, err));
+    TRY(choose(arguments, "--transport", transports, 3, 0, &transport, err));
+    TRY(choose(arguments, "--precision", precisions, 2, 0, &precision, err));
+    request->device = devices[device];
+    request->transport = transports[transport];
+    request->learns = device != 0;
+    request->is_bf16 = precision == 1;
+    TRY(choose(arguments, "--clock", exec_clock_names, EXEC_CLOCK_COUNT,
+               request->learns ? EXEC_CLOCK_REAL : EXEC_CLOCK_NOMINAL, &clock, err));
+    request->clock = (exec_clock)clock;
+    return STATUS_OK;
+}
+
+/// Options that mean nothing with the device that was chosen.
+static status check_device(const cli_arguments *arguments, const cli_run_request *request,
+                           error_message *err)
+{
+    static const char *const learning[] = {"--text",    "--counts", "--checkpoint",
+                                           "--restart", "--plain",  "--checkpoint-every"};
+    for (size_t option = 0; option < sizeof learning / sizeof learning[0]; option++) {
+        if (request->learns || !cli_has(arguments, learning[option])) continue;
+        return error_set(err, STATUS_INVALID, "%s: device timed trains nothing; cpu and cuda do",
+                         learning[option]);
+    }
+    if (request->learns && cli_has(arguments, "--time-scale")) {
+        return error_set(err, STATUS_INVALID,
+                         "--time-scale: device %s takes its own time; only timed can be scaled",
+                         request->device);
+    }
+    if (request->learns && cli_has(arguments, "--trace")) {
+        return error_set(err, STATUS_INVALID,
+                         "--trace: device %s measures its ops; only timed is told how long they "
+                         "take",
+                         request->device);
+    }
+    if (strcmp(request->device, "cuda") != 0 && cli_has(arguments, "--precision")) {
+        return error_set(err, STATUS_INVALID, "--precision: only device cuda has a choice");
+    }
+    if (strcmp(request->transport, "nccl") == 0 && strcmp(request->device, "cuda") != 0) {
+        return error_set(err, STATUS_INVALID,
+                         "--transport nccl: moves the memory of GPUs; device %s has none",
+                         request->device);
+    }
+    return STATUS_OK;
+}
+
+status cli_run_request_read(const cli_arguments *arguments, cli_run_request *request,
+                            error_message *err)
+{
+    int seconds = WATCHDOG_SECONDS_DEFAULT;
+    *request = (cli_run_request){
+        .path = cli_operand(arguments, 0),
+        .is_plain = cli_has(arguments, "--plain"),
+        .row = cli_value(arguments, "--row"),
+        .trace = cli_value(arguments, "--trace"),
+        .model = cli_value(arguments, "--model"),
+        .hardware = cli_value(arguments, "--hardware"),
+        .text = cli_value(arguments, "--text"),
+        .record = cli_value(arguments, "--record"),
+        .counts = cli_value(arguments, "--counts"),
+        .checkpoint = cli_value(arguments, "--checkpoint"),
+        .restart = cli_value(arguments, "--restart"),
+        .is_real_time = cli_has(arguments, "--real-time"),
+    };
+    TRY(read_choices(arguments, request, err));
+    TRY(check_device(arguments, request, err));
+    TRY(read_time_scale(arguments, request, err));
+    TRY(cli_int(arguments, "--iterations", 1, 100000000, 0, &request->iteration_count, err));
+    TRY(cli_int(arguments, "--data-parallel", 1, 4096, 0, &request->data_parallel, err));
+    TRY(cli_int(arguments, "--checkpoint-every", 1, 100000000, 0, &request->checkpoint_every, err));
+    TRY(cli_int(arguments, "--watchdog", 1, WATCHDOG_SECONDS_MAX, seconds, &seconds, err));
+    request->watchdog_ns = (int64_t)seconds * PPB;
+    if (request->checkpoint_every > 0 && request->checkpoint == NULL) {
+        return error_set(err, STATUS_INVALID, "--checkpoint-every needs --checkpoint FILE");
+    }
+    return STATUS_OK;
+}

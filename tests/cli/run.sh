@@ -1,0 +1,103 @@
+# Executing a study and a plan: on devices that take time, and on ones that train; what the README
+# shows of it; and what is refused.
+# usage: run.sh DYNMO, in tests/
+root=$(cd .. && pwd)
+. cli/expect.sh
+
+"$dynmo" import csv "$root/traces/recorded/gpt-freezing-cpu.csv.gz" -o trace.db >/dev/null 2>&1 ||
+    fail 'import of the shipped trace'
+subject=run
+
+# The run that the README shows.
+"$dynmo" run "$root/models/studies/freezing.json" --trace trace.db --iterations 30 \
+    --row 'partition on-change' >answer 2>err || fail "run: $(cat err)"
+[ ! -s err ] || fail "run says: $(cat err)"
+while IFS= read -r line; do
+    grep -qxF -- "$line" "$root/README.md" || fail "README.md does not show: $line"
+done <answer
+grep -q '^iterations: 30 of 30 ' answer || fail 'an executed run is not the simulated one'
+
+# value FILE KEY: a number or text of a JSON object on one line.
+value() {
+    sed -n "s/.*\"$2\":\"\{0,1\}\([^,\"}]*\).*/\1/p" "$1"
+}
+
+# JSON, and the times that simulate prints for the same row.
+"$dynmo" run "$root/models/studies/freezing.json" --trace trace.db --iterations 30 \
+    --row 'partition on-change' --json >run.json || fail 'run --json'
+[ "$(value run.json predicted_ns)" = "$(value run.json measured_ns)" ] || fail 'times differ'
+[ "$(value run.json different_ops)" = 0 ] || fail 'ops differ'
+
+# A plan file, played as it is.
+"$dynmo" show trace.db --loads --json >/dev/null || fail 'show'
+cat >plan.json <<'END'
+{"schema":"dynmo-plan/1","first_layer":[0,3,9,12,16],"chunks":1,"placement":"interleaved",
+ "schedule":"1f1b","microbatches":8,"stage_ranks":[0,1,2,3],"data_parallel":2,
+ "embedding":false,"head":false}
+END
+"$dynmo" run plan.json --trace trace.db --iterations 3 --json >plan_run.json || fail 'run of a plan'
+[ "$(value plan_run.json different_ops)" = 0 ] || fail 'ops of a plan differ'
+[ "$(value plan_run.json rebalances)" = 0 ] || fail 'a plan that does not stay'
+
+# Training: the same bits under every plan, and a trace that simulate reads.
+cat >tiny.json <<'END'
+{"model_type":"gpt2","n_layer":4,"n_embd":16,"n_head":2,"n_positions":32,"vocab_size":256}
+END
+cat >train.json <<'END'
+{"schema":"dynmo-study/1","name":"tiny","model":"tiny.json","hardware":"cpu-core",
+ "training":{"iterations":6,"sequence_length":16,"microbatch_size":2,"microbatches":4,"dtype":"float32"},
+ "pipeline":{"stages":2,"schedule":"zb-h1"},
+ "balancing":[{"balancer":"even"},{"balancer":"partition","policy":"every:2"}],
+ "execution":{"text":"text.txt"}}
+END
+cp "$root/README.md" text.txt
+"$dynmo" run train.json --device cpu --row even --record run.db --json >even.json ||
+    fail 'training under even'
+"$dynmo" run train.json --device cpu --json >moved.json || fail 'training under partition'
+[ "$(value even.json loss_hash)" = "$(value moved.json loss_hash)" ] || fail 'losses differ'
+[ "$(value even.json state_hash)" = "$(value moved.json state_hash)" ] || fail 'states differ'
+
+sed 's/"model":"tiny.json","hardware":"cpu-core"/"trace":"run.db"/; s/"dtype":"float32"//; s/"microbatches":4,/"microbatches":4/' \
+    train.json >replay.json
+"$dynmo" simulate replay.json >replayed 2>err || fail "simulate of what was recorded: $(cat err)"
+
+# What is wrong is said before anything runs.
+refuse 2 "--device: unknown 'gpu'; known: timed, cpu, cuda" train.json --device gpu
+refuse 2 "--transport: unknown 'tcp'; known: local, mpi, nccl" train.json --transport tcp
+refuse 2 "--clock: unknown 'wall'; known: nominal, queue, real" train.json --clock wall
+refuse 2 "--row: the study has no row 'odd'; it has 'partition every:2', 'even'" train.json --row odd
+refuse 2 '--text: device timed trains nothing; cpu and cuda do' train.json --text text.txt
+refuse 2 '--trace: device cpu measures its ops; only timed is told how long they take' \
+    train.json --device cpu --trace run.db
+refuse 2 '--transport nccl: moves the memory of GPUs; device cpu has none' \
+    train.json --device cpu --transport nccl
+refuse 2 "plan.json is a plan: device timed needs --trace, or --model and --hardware, to know how long ops take" plan.json
+refuse 2 'plan.json is a plan: device cpu needs --model, what is trained' plan.json --device cpu
+sed 's/9,12,16/9,12,15/' plan.json >short.json
+refuse 2 "short.json: a plan of 15 layers, but trace.db has 16" short.json --trace trace.db
+refuse 1 "none.txt: No such file or directory" train.json --device cpu --text none.txt
+: >empty.txt
+"$dynmo" run train.json --device cpu --text empty.txt >out 2>err && fail 'an empty text is trained on'
+grep -q 'empty.txt' err || fail "an empty text: $(cat err)"
+sed 's/"vocab_size":256/"vocab_size":50257/' tiny.json >words.json
+refuse 2 "$work/words.json: device cpu trains on bytes: vocab_size must be 256, not 50257" \
+    train.json --device cpu --model words.json --hardware cpu-core
+sed 's/"text":"text.txt"/"text":"text.txt","mechanism":{"name":"moe","experts":4}/' train.json >moe.json
+refuse 2 "moe.json: execution.mechanism: unknown key 'experts'; known: expert_count, top_k, expert_width, balance, name" \
+    moe.json --device cpu
+refuse 2 "--counts: only mechanism moe has experts; the study trains with 'none'" \
+    train.json --device cpu --counts counts.csv
+
+# An interrupted run ends by itself, and what it recorded can be read.
+"$dynmo" run train.json --device cpu --iterations 100000 --record stopped.db >out 2>err &
+pid=$!
+tries=0
+while [ ! -s stopped.db-wal ] && [ ! -s stopped.db ] && [ $tries -lt 600 ]; do
+    sleep 0.1
+    tries=$((tries + 1))
+done
+sleep 1
+kill -INT $pid
+wait $pid
+[ $? -eq 130 ] || fail "an interrupted run: $(cat err)"
+exit $failed
