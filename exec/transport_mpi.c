@@ -28,6 +28,7 @@
 enum { LINE_BYTES = sizeof(exec_message), TAG = 0 };
 static const int64_t look_after_others_every_ns = 100000000;
 static const int64_t beat_every_ns = 1000000000;
+static const int64_t others_first_ns = 300000000;
 static const int64_t nap_min_ns = 50000;   // between looks where no bell is rung
 static const int64_t nap_max_ns = 2000000; // and after many in vain
 
@@ -89,7 +90,8 @@ typedef struct mpi_world {
     int64_t watched_ns;
     int64_t beat_ns;
     uint64_t beat_moves;
-    bool failure_told; // to the other nodes
+    int64_t interrupted_ns; // when it was seen first; 0: not yet
+    bool failure_told;      // to the other nodes
 } mpi_world;
 
 /// MPI is opened once in a process, and so this is the process's.
@@ -329,18 +331,25 @@ static void read_notes(mpi_world *all)
     }
 }
 
-/// STATUS_BACKEND if the run has failed or is interrupted. A launcher that sees a rank die ends the
-/// others by a signal, so behind an interruption there may be a lost rank.
+/// Makes an interruption the failure of the run. A launcher that sees a rank die interrupts the
+/// others: so a lost rank is looked for first, and other nodes are given a moment to tell of
+/// theirs.
+static void heed_interrupt(mpi_world *all)
+{
+    static const exec_node_failure interrupted = {
+        .code = STATUS_BACKEND, .lost_rank = -1, .message = "interrupted"};
+    exec_node_watch(&all->node, all->is_alone);
+    if (all->interrupted_ns == 0) all->interrupted_ns = clock_ns();
+    if (!all->is_alone && clock_ns() - all->interrupted_ns < others_first_ns) return;
+    exec_node_fail(&all->node, &interrupted);
+}
+
+/// STATUS_BACKEND if the run has failed or is interrupted.
 static status check(mpi_world *all, error_message *err)
 {
     const atomic_bool *interrupt = all->options->interrupt;
     if (!all->is_alone) read_notes(all);
-    if (interrupt != NULL && atomic_load(interrupt)) {
-        static const exec_node_failure interrupted = {
-            .code = STATUS_BACKEND, .lost_rank = -1, .message = "interrupted"};
-        exec_node_watch(&all->node, all->is_alone);
-        exec_node_fail(&all->node, &interrupted);
-    }
+    if (interrupt != NULL && atomic_load(interrupt)) heed_interrupt(all);
     if (!exec_node_has_failed(&all->node)) return STATUS_OK;
     tell_failure(all);
     return error_set(err, STATUS_BACKEND, "%s", exec_node_first_failure(&all->node)->message);

@@ -1,0 +1,49 @@
+# Whatever happens to one rank, all end, and one process says what it was: the rank and its op.
+# Usage: mpi_faults.sh PROGRAM (mpi_faults)
+#
+# Where a rank dies or the job is interrupted, mpirun ends all ranks itself, and kills them a second
+# later. A machine so slow that it gets there first is no failure: mpirun's message names the rank then.
+set -eu
+program=$1
+launch=$(dirname "$0")/launch
+out=$(mktemp)
+trap 'rm -f "$out"' EXIT
+
+# expect RANKS FAULT RANK MESSAGE: no more than patience limits how long it takes.
+expect() {
+    code=0
+    timeout -k 10 240 "$launch" "$1" "$program" "$1" "$2" "$3" >"$out" 2>&1 || code=$?
+    if [ "$code" -eq 77 ]; then
+        cat "$out"
+        exit 77
+    fi
+    said=$(grep '^mpi_faults: ' "$out" || true)
+    if [ "$said" = "mpi_faults: $4" ] && [ "$code" -gt 0 ] && [ "$code" -ne 124 ]; then return; fi
+    case $2 in
+    dies | leaves) [ -n "$said" ] || ! grep -q "process rank $3 with PID" "$out" || return 0 ;;
+    interrupts | terminates) [ -n "$said" ] || [ "$code" -eq 124 ] || return 0 ;;
+    esac
+    printf '%s\n' "$2, $1 ranks, at rank $3: exit status $code" "wanted: $4" "said:   $said"
+    cat "$out"
+    exit 1
+}
+
+op='iteration 12, F5 of stage'
+expect 4 fails 2 "rank 2, $op 3: out of memory for 99 bytes"
+expect 4 fails 0 "rank 0, $op 1: out of memory for 99 bytes"
+expect 4 dies 2 "rank 2, $op 3: its process is gone"
+expect 4 dies 0 "rank 0, $op 1: its process is gone"
+expect 4 leaves 1 "rank 1, $op 2: its process is gone"
+expect 4 hangs 3 "rank 3, $op 4: hangs: no rank has moved for 3 s"
+expect 4 hangs 0 "rank 0, $op 1: hangs: no rank has moved for 3 s"
+expect 4 stops 1 "rank 1, $op 2: hangs: no rank has moved for 3 s"
+expect 2 waits 0 "rank 0, $op 1 waits for rank 1; rank 1, $op 2 waits for rank 0"
+expect 4 interrupts 1 interrupted
+expect 4 terminates 1 interrupted
+
+# As if every two ranks had a machine of their own.
+export DYNMO_NODE_RANKS=2
+expect 4 fails 2 "rank 2, $op 3: out of memory for 99 bytes"
+expect 4 dies 3 "rank 3, $op 4: its process is gone"
+expect 4 hangs 3 "rank 3, $op 4: hangs: no rank has moved for 3 s"
+expect 4 interrupts 1 interrupted
