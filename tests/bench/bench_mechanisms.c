@@ -365,28 +365,43 @@ static void compare_levels(const mechanism_row *row, exec_kernels *kernels, exec
     }
 }
 
-int main(int argc, char **argv)
+/// Sizes at which products take most of the time, but a run takes a minute.
+static exec_model model_for(const exec_kernels *kernels, bool smoke)
 {
-    const bool smoke = bench_is_smoke(argc, argv);
-    exec_kernels *kernels = NULL;
-    error_message err = {0};
+    exec_model model = exec_model_default();
+    const bool is_gpu = !kernels->table->has_host_memory;
+    model.block_count = LAYERS;
+    model.width = smoke ? 32 : is_gpu ? 2048 : 256;
+    model.head_count = is_gpu && !smoke ? 16 : 4;
+    model.sequence_length = smoke ? 24 : is_gpu ? 1536 : 192;
+    model.microbatch_size = smoke ? 2 : 4;
+    return model;
+}
+
+static void measure_backend(exec_kernels *kernels, bool smoke)
+{
+    const exec_model model = model_for(kernels, smoke);
     char path[] = P_tmpdir "/dynmo-counts-XXXXXX";
     const int file = mkstemp(path);
     if (file < 0) bench_require(STATUS_IO, &(error_message){.message = "no temporary file"});
     close(file);
-    exec_model model = exec_model_default();
-    model.block_count = 2;
-    model.width = smoke ? 32 : 256;
-    model.head_count = 4;
-    model.sequence_length = smoke ? 24 : 192;
-    model.microbatch_size = smoke ? 2 : 4;
-    if (exec_kernels_blas_open(&kernels, &err) != STATUS_OK) {
-        bench_require(exec_kernels_cpu_open(&kernels, &err), &err);
-    }
     for (size_t row = 0; row < sizeof mechanisms / sizeof mechanisms[0]; row++) {
         compare_levels(&mechanisms[row], kernels, model, smoke ? 1 : ROUNDS, path);
     }
     kernels->table->close(kernels);
     unlink(path);
+}
+
+int main(int argc, char **argv)
+{
+    const bool smoke = bench_is_smoke(argc, argv);
+    exec_kernels *kernels = NULL;
+    error_message err = {0};
+    bench_require(exec_kernels_cpu_open(&kernels, &err), &err);
+    measure_backend(kernels, smoke);
+    if (exec_kernels_blas_open(&kernels, &err) == STATUS_OK) measure_backend(kernels, smoke);
+    if (exec_kernels_cuda_open(true, 0, 1, &kernels, &err) == STATUS_OK) {
+        measure_backend(kernels, smoke);
+    }
     return 0;
 }
