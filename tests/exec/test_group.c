@@ -124,6 +124,41 @@ static void the_root_gathers_the_bytes_of_all_in_their_order(void **state)
     }
 }
 
+/// Rank r is given r bytes of value r.
+static status hand_out(exec_endpoint *endpoint, void *context, error_message *err)
+{
+    (void)context;
+    int ranks[RANKS_MAX];
+    int sequence;
+    const exec_group group = world_group(endpoint, ranks, &sequence);
+    char all[RANKS_MAX * RANKS_MAX];
+    int64_t sizes[RANKS_MAX];
+    int count = 0;
+    for (int rank = 0; endpoint->rank == 0 && rank < endpoint->rank_count; rank++) {
+        sizes[rank] = rank;
+        memset(all + count, rank, (size_t)rank);
+        count += rank;
+    }
+    void *own = NULL;
+    int64_t byte_count = -1;
+    arena *memory = arena_create(1 << 12);
+    status code = exec_group_scatter(&group, all, sizes, memory, &own, &byte_count, err);
+    if (code == STATUS_OK && byte_count != endpoint->rank) code = differs("a size", err);
+    for (int byte = 0; code == STATUS_OK && byte < endpoint->rank; byte++) {
+        if (((const char *)own)[byte] != endpoint->rank) code = differs("a byte", err);
+    }
+    arena_destroy(memory);
+    return code;
+}
+
+static void the_root_scatters_to_each_rank_its_own_bytes(void **state)
+{
+    (void)state;
+    for (int index = 0; index < RANK_COUNTS; index++) {
+        run_ranks(rank_counts[index], hand_out, NULL);
+    }
+}
+
 enum { LONG = 5003, SHORT = 11 };
 
 static double number_of(int rank, int index)
@@ -268,6 +303,7 @@ int main(void)
         cmocka_unit_test(nobody_passes_a_barrier_before_all_have_come),
         cmocka_unit_test(broadcasts_give_what_the_root_has),
         cmocka_unit_test(the_root_gathers_the_bytes_of_all_in_their_order),
+        cmocka_unit_test(the_root_scatters_to_each_rank_its_own_bytes),
         cmocka_unit_test(sums_are_added_in_the_order_of_ranks),
         cmocka_unit_test(a_group_may_be_some_of_the_ranks),
         cmocka_unit_test(all_agree_on_the_failure_of_the_first_rank),
