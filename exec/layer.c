@@ -29,19 +29,46 @@ static const exec_layer_table *table_of(exec_layer_kind kind)
     return &exec_head_layer;
 }
 
-/// Memory of the parameters; gradients and weights apart, since only master and moments travel.
+/// Memory of master and, of a layer that learns, of moments and gradient; the gradient apart, since
+/// only the others travel.
+static status allocate_state(exec_layer *layer, bool is_frozen, float **master, float **gradient,
+                             error_message *err)
+{
+    exec_kernels *kernels = layer->kernels;
+    const size_t bytes = layer->parameter_count * sizeof(float);
+    void *memory;
+    TRY(kernels->table->allocate(kernels, is_frozen ? bytes : 3 * bytes, &memory, err));
+    *master = memory;
+    *gradient = NULL;
+    if (is_frozen) return STATUS_OK;
+    const status result = kernels->table->allocate(kernels, bytes, &memory, err);
+    if (result == STATUS_OK) {
+        *gradient = memory;
+    } else {
+        kernels->table->release(kernels, *master);
+        *master = NULL;
+    }
+    return result;
+}
+
+static void take_state(exec_layer *layer, bool is_frozen, float *master, float *gradient)
+{
+    if (layer->weights == layer->master) layer->weights = master;
+    layer->master = master;
+    layer->moment1 = is_frozen ? NULL : master + layer->parameter_count;
+    layer->moment2 = is_frozen ? NULL : layer->moment1 + layer->parameter_count;
+    layer->gradient = gradient;
+    layer->is_frozen = is_frozen;
+}
+
 static status allocate_parameters(exec_layer *layer, error_message *err)
 {
     exec_kernels *kernels = layer->kernels;
     const size_t count = layer->parameter_count;
-    void *memory;
-    TRY(kernels->table->allocate(kernels, 3 * count * sizeof(float), &memory, err));
-    layer->master = memory;
-    layer->moment1 = layer->master + count;
-    layer->moment2 = layer->moment1 + count;
-    TRY(kernels->table->allocate(kernels, count * sizeof(float), &memory, err));
-    layer->gradient = memory;
-    layer->weights = layer->master;
+    float *master;
+    float *gradient;
+    TRY(allocate_state(layer, false, &master, &gradient, err));
+    take_state(layer, false, master, gradient);
     if (kernels->table->value_bytes == (int)sizeof(float)) return STATUS_OK;
     layer->weights = NULL;
     return kernels->table->allocate(kernels, count * (size_t)kernels->table->value_bytes,
@@ -102,8 +129,24 @@ static void draw_tensor(const exec_layer *layer, int index, float *values)
     }
 }
 
+status exec_layer_set_frozen(exec_layer *layer, bool is_frozen, error_message *err)
+{
+    if (layer->is_frozen == is_frozen) return STATUS_OK;
+    exec_kernels *kernels = layer->kernels;
+    float *master;
+    float *gradient;
+    TRY(allocate_state(layer, is_frozen, &master, &gradient, err));
+    kernels->table->copy(kernels, master, layer->master, layer->parameter_count * sizeof(float));
+    const status result = kernels->table->finish(kernels, err);
+    kernels->table->release(kernels, result == STATUS_OK ? layer->gradient : gradient);
+    kernels->table->release(kernels, result == STATUS_OK ? layer->master : master);
+    if (result == STATUS_OK) take_state(layer, is_frozen, master, gradient);
+    return result;
+}
+
 status exec_layer_initialise(exec_layer *layer, error_message *err)
 {
+    TRY(exec_layer_set_frozen(layer, false, err));
     const size_t count = layer->parameter_count;
     float *values = malloc(count * sizeof *values);
     if (values == NULL) {

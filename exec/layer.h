@@ -64,7 +64,8 @@ typedef struct exec_layer {
     exec_tensor tensors[EXEC_LAYER_TENSORS_MAX];
     int tensor_count;
     size_t parameter_count; // numbers
-    /// [parameter_count] device memory each, behind one another: master, moment1, moment2.
+    /// [parameter_count] device memory each, behind one another: master, moment1, moment2. A frozen
+    /// layer has no moments and no gradient: NULL.
     float *master, *moment1, *moment2;
     float *gradient;         // [parameter_count] device memory
     void *weights;           // [parameter_count] values; master itself on fp32 backends
@@ -88,6 +89,12 @@ void exec_layer_destroy(exec_layer *layer);
 /// Fresh parameters from the model's seed, keyed by the layer: the same on any rank. Moments and
 /// gradients are 0, the step is 0.
 status exec_layer_initialise(exec_layer *layer, error_message *err);
+
+/// Freezes a layer, which gives back the memory of its moments and gradient, or lets it learn again
+/// with moments and gradient 0. passes_no_gradient stays.
+///
+/// @return STATUS_NO_MEMORY, with layer as it was
+status exec_layer_set_frozen(exec_layer *layer, bool is_frozen, error_message *err);
 
 /// Where master and moments were written from elsewhere: makes the weights of them.
 void exec_layer_refresh(exec_layer *layer);

@@ -29,15 +29,16 @@ static int64_t mechanism_bytes(const exec_layer *layer)
     return mechanism->packed_bytes != NULL ? mechanism->packed_bytes(layer) : 0;
 }
 
-/// Master and both moments, which lie behind one another.
-static size_t float_bytes(const exec_layer *layer)
+/// Master and, of a layer that learns, both moments, which lie behind one another.
+static size_t float_bytes(const exec_layer *layer, bool is_frozen)
 {
-    return 3 * layer->parameter_count * sizeof(float);
+    return (is_frozen ? 1 : 3) * layer->parameter_count * sizeof(float);
 }
 
 int64_t exec_layer_state_bytes(const exec_layer *layer)
 {
-    return (int64_t)(sizeof(state_head) + float_bytes(layer)) + mechanism_bytes(layer);
+    return (int64_t)(sizeof(state_head) + float_bytes(layer, layer->is_frozen)) +
+           mechanism_bytes(layer);
 }
 
 void exec_layer_state_pack(const exec_layer *layer, void *bytes)
@@ -54,9 +55,10 @@ void exec_layer_state_pack(const exec_layer *layer, void *bytes)
     char *at = bytes;
     memcpy(at, &head, sizeof head);
     at += sizeof head;
-    layer->kernels->table->to_host(layer->kernels, at, layer->master, float_bytes(layer));
+    layer->kernels->table->to_host(layer->kernels, at, layer->master,
+                                   float_bytes(layer, layer->is_frozen));
     const exec_mechanism_table *mechanism = exec_mechanism_find(layer->model->mechanism);
-    if (mechanism->pack != NULL) mechanism->pack(layer, at + float_bytes(layer));
+    if (mechanism->pack != NULL) mechanism->pack(layer, at + float_bytes(layer, layer->is_frozen));
 }
 
 static status check_head(const exec_layer *layer, const state_head *head, int64_t byte_count,
@@ -80,7 +82,7 @@ static status check_head(const exec_layer *layer, const state_head *head, int64_
                          "layer %d: the state has %" PRId64 " parameters, the model %zu",
                          layer->index, head->parameter_count, layer->parameter_count);
     }
-    const int64_t arrays = (int64_t)(sizeof *head + float_bytes(layer));
+    const int64_t arrays = (int64_t)(sizeof *head + float_bytes(layer, head->is_frozen != 0));
     if (head->step < 0 || head->mechanism_bytes < 0 ||
         head->mechanism_bytes != byte_count - arrays) {
         return error_set(err, STATUS_FORMAT,
@@ -102,12 +104,14 @@ status exec_layer_state_unpack(exec_layer *layer, const void *bytes, int64_t byt
     memcpy(&head, bytes, sizeof head);
     TRY(check_head(layer, &head, byte_count, err));
     const char *at = (const char *)bytes + sizeof head;
-    layer->kernels->table->to_device(layer->kernels, layer->master, at, float_bytes(layer));
+    TRY(exec_layer_set_frozen(layer, head.is_frozen != 0, err));
+    layer->kernels->table->to_device(layer->kernels, layer->master, at,
+                                     float_bytes(layer, layer->is_frozen));
     exec_layer_refresh(layer);
     layer->step = head.step;
-    layer->is_frozen = head.is_frozen != 0;
     layer->passes_no_gradient = head.passes_no_gradient != 0;
     const exec_mechanism_table *mechanism = exec_mechanism_find(layer->model->mechanism);
     if (mechanism->unpack == NULL) return STATUS_OK;
-    return mechanism->unpack(layer, at + float_bytes(layer), head.mechanism_bytes, err);
+    return mechanism->unpack(layer, at + float_bytes(layer, layer->is_frozen), head.mechanism_bytes,
+                             err);
 }

@@ -13,7 +13,7 @@ const exec_mechanism_table *exec_mechanism_find(exec_mechanism mechanism)
         [EXEC_MOD] = &exec_mechanism_rows,
         [EXEC_EARLY_EXIT] = &exec_mechanism_rows,
         [EXEC_PRUNING] = &exec_mechanism_pruning,
-        [EXEC_FREEZING] = &nothing,
+        [EXEC_FREEZING] = &exec_mechanism_freezing,
         [EXEC_SPARSE_ATTENTION] = &nothing,
     };
     assert(mechanism >= 0 && mechanism < EXEC_MECHANISM_COUNT);

@@ -76,3 +76,4 @@ const exec_mechanism_table *exec_mechanism_find(exec_mechanism mechanism);
 extern const exec_mechanism_table exec_mechanism_moe;
 extern const exec_mechanism_table exec_mechanism_rows;
 extern const exec_mechanism_table exec_mechanism_pruning;
+extern const exec_mechanism_table exec_mechanism_freezing;

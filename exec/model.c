@@ -35,6 +35,7 @@ exec_model exec_model_default(void)
         .mod = exec_mod_options_default(),
         .early_exit = exec_early_exit_options_default(),
         .pruning = exec_pruning_options_default(),
+        .freezing = exec_freezing_options_default(),
     };
 }
 
@@ -87,8 +88,9 @@ static status check_mechanism(const exec_model *model, error_message *err)
         return exec_early_exit_options_check(&model->early_exit, err);
     case EXEC_PRUNING:
         return exec_pruning_options_check(&model->pruning, err);
-    case EXEC_DENSE:
     case EXEC_FREEZING:
+        return exec_freezing_options_check(&model->freezing, err);
+    case EXEC_DENSE:
     case EXEC_SPARSE_ATTENTION:
         return STATUS_OK;
     case EXEC_MECHANISM_COUNT:

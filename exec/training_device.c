@@ -117,8 +117,9 @@ static int64_t state_bytes_of(const exec_learner *learner, const exec_layer *lay
 {
     const int value_bytes = learner->kernels->table->value_bytes;
     const bool has_weights = (void *)layer->master != layer->weights;
+    const int floats = layer->is_frozen ? 1 : 4; // master, moments and gradient
     const int64_t bytes = (int64_t)layer->parameter_count *
-                          ((int64_t)(4 * sizeof(float)) + (has_weights ? value_bytes : 0));
+                          (floats * (int64_t)sizeof(float) + (has_weights ? value_bytes : 0));
     return learner->mechanism->state_bytes != NULL ? bytes + learner->mechanism->state_bytes(layer)
                                                    : bytes;
 }
