@@ -92,15 +92,13 @@ status exec_buffers_take(exec_buffers *buffers, size_t bytes, void **taken, erro
 void exec_buffers_give(exec_buffers *buffers, void *given)
 {
     if (given == NULL) return;
-    for (int index = buffers->region_count - 1; index >= 0; index--) {
-        region *found = &buffers->regions[index];
-        if (found->memory != given) continue;
-        assert(found->is_taken);
-        found->is_taken = false;
-        buffers->taken_bytes -= (int64_t)found->bytes;
-        return;
+    int index = buffers->region_count - 1;
+    while (index >= 0 && buffers->regions[index].memory != given) {
+        index--;
     }
-    assert(!"a region of these buffers");
+    assert(index >= 0 && buffers->regions[index].is_taken);
+    buffers->regions[index].is_taken = false;
+    buffers->taken_bytes -= (int64_t)buffers->regions[index].bytes;
 }
 
 void exec_buffers_trim(exec_buffers *buffers)

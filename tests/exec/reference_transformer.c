@@ -55,13 +55,13 @@ typedef struct tensor {
 
 static tensor find(reference_layer *layer, const char *name)
 {
-    for (int index = 0; index < layer->tensor_count; index++) {
-        if (strcmp(layer->tensors[index].name, name) != 0) continue;
-        const size_t offset = layer->tensors[index].offset;
-        return (tensor){layer->parameters + offset, layer->gradient + offset};
+    int index = 0;
+    while (strcmp(layer->tensors[index].name, name) != 0) {
+        index++;
+        assert(index < layer->tensor_count);
     }
-    assert(!"a tensor of this name");
-    return (tensor){0};
+    const size_t offset = layer->tensors[index].offset;
+    return (tensor){layer->parameters + offset, layer->gradient + offset};
 }
 
 /// y [rows][out] += x [rows][in] w + b
