@@ -1,11 +1,11 @@
-# The recorder and the scripts that made recorded traces are Python that compiles, for any torch.
+# Scripts in Python compile, for any torch.
 set -eu
 if ! command -v python3 >/dev/null; then
     echo 'skipped: no python3'
     exit 77
 fi
 cd "$(dirname "$0")/../.."
-find traces -name '*.py' | while read -r script; do
+find traces tests -name '*.py' | while read -r script; do
     python3 - "$script" <<'EOF'
 import ast, sys
 with open(sys.argv[1], encoding="utf-8") as file:
