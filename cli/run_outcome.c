@@ -272,7 +272,7 @@ void cli_run_outcome_print(const cli_run_outcome *outcome, text_buffer *out)
                 exec_clock_names[request->clock]);
     if (request->learns) print_losses(outcome, out);
     print_times(outcome, out);
-    print_ops(outcome, out);
+    if (!request->learns && request->clock == EXEC_CLOCK_NOMINAL) print_ops(outcome, out);
     text_format(out,
                 "bubble_ratio %.3f, imbalance %.3f, %d rebalances, %d re-packings, %" PRId64
                 " layers moved (%s)\n",

@@ -56,6 +56,7 @@ cp "$root/README.md" text.txt
 "$dynmo" run train.json --device cpu --json >moved.json || fail 'training under partition'
 [ "$(value even.json loss_hash)" = "$(value moved.json loss_hash)" ] || fail 'losses differ'
 [ "$(value even.json state_hash)" = "$(value moved.json state_hash)" ] || fail 'states differ'
+[ "$(value even.json state_hash)" != 0000000000000000 ] || fail 'no state hash'
 
 sed 's/"model":"tiny.json","hardware":"cpu-core"/"trace":"run.db"/; s/"dtype":"float32"//; s/"microbatches":4,/"microbatches":4/' \
     train.json >replay.json
