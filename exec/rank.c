@@ -164,7 +164,11 @@ static status play_step(running *at, int index, error_message *err)
     arrival arrived = {0};
     exec_activity_set_op(&play->endpoint->activity, at->iteration->iteration, step->stage,
                          step->op);
-    if (has_message) TRY(receive_input(at, step, &input, &arrived, err));
+    if (has_message) {
+        TRY(receive_input(at, step, &input, &arrived, err));
+    } else { // else a rank that meets no other would not hear that the run has failed
+        TRY(play->endpoint->transport->sleep_until(play->endpoint, 0, err));
+    }
     int64_t *begin_ns = &at->times->begin_ns[index];
     int64_t *end_ns = &at->times->end_ns[index];
     const bool is_modelled = play->device->table->is_modelled;

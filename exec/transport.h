@@ -81,7 +81,8 @@ typedef struct exec_transport {
     /// @param head out where it is there, or NULL
     bool (*is_there)(exec_endpoint *endpoint, int from, uint64_t key, exec_message *head);
 
-    /// Sleeps until now_ns would return clock_ns. The watchdog waits for it, however far it is.
+    /// Sleeps until now_ns would return clock_ns. The watchdog waits for it, however far it is. Of
+    /// a moment that has passed it only tells whether the run goes on.
     status (*sleep_until)(exec_endpoint *endpoint, int64_t clock_ns, error_message *err);
 
     /// A monotonic clock that ranks of one machine share.

@@ -461,7 +461,7 @@ static bool mpi_is_there(exec_endpoint *endpoint, int from, uint64_t key, exec_m
 static status mpi_sleep_until(exec_endpoint *endpoint, int64_t until_ns, error_message *err)
 {
     mpi_world *all = endpoint->state;
-    status code = STATUS_OK;
+    status code = tend(all, err);
     for (int64_t now_ns = clock_ns(); code == STATUS_OK && now_ns < until_ns; now_ns = clock_ns()) {
         const int64_t step_ns = is_under_way(all) ? nap_max_ns / 2 : look_after_others_every_ns;
         exec_node_note_wait(&all->node, -1, until_ns);
