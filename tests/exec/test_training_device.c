@@ -1,152 +1,27 @@
-/// The devices that learn: that the loss falls, that stages, schedules and moves of layers do not
-/// change a bit, what is measured, what is refused, and that released ranks hold no memory.
-#include "exec/training_device.h"
-#include "tests/assert_close.h"
-#include "tests/exec/learning.h"
-
-#include <stdbool.h>
-#include <string.h>
-
-static exec_training_text text; // the project's own README
-
-static int read_text(void **state)
-{
-    (void)state;
-    return exec_training_text_read("../README.md", 64, &text, NULL) == STATUS_OK ? 0 : -1;
-}
-
-static int free_text(void **state)
-{
-    (void)state;
-    exec_training_text_free(&text);
-    return 0;
-}
-
-static void train(learning *all)
-{
-    error_message err = {0};
-    if (learning_train(all, &err) != STATUS_OK) fail_msg("%s", err.message);
-}
-
-static void assert_same_learning(const learning *one, const learning *other)
-{
-    for (int iteration = 0; iteration < one->iteration_count; iteration++) {
-        if (one->loss[iteration] == other->loss[iteration] &&
-            one->norm[iteration] == other->norm[iteration]) {
-            continue;
-        }
-        fail_msg("%s on %d ranks, iteration %d: loss %.17g, norm %.17g; %s on %d ranks: %.17g, "
-                 "%.17g",
-                 one->schedule, one->rank_count, iteration, one->loss[iteration],
-                 one->norm[iteration], other->schedule, other->rank_count, other->loss[iteration],
-                 other->norm[iteration]);
-    }
-    assert_true(one->state_hash == other->state_hash);
-}
+/// The devices that learn: that the loss falls, that packed layers keep their bits, what is
+/// measured, what is refused, and that released ranks hold no memory.
+#include "exec/program.h"
+#include "tests/exec/learning_run.h"
 
 static void the_loss_falls(void **state)
 {
     (void)state;
-    const exec_model model = learning_model();
-    learning all = {.model = &model,
-                    .text = &text,
-                    .schedule = "1f1b",
-                    .rank_count = 1,
-                    .first_layer = (const int[]){0, 4},
-                    .microbatch_count = 4,
-                    .iteration_count = 60};
+    const exec_model model = learning_model(EXEC_DENSE);
+    learning_run run = {.model = &model, .way = &learning_one_rank, .iteration_count = 60};
 
-    train(&all);
+    learning_execute(&run);
 
-    assert_close(all.loss[0], 5.545, 0.05); // log 256: it knows nothing yet
-    assert_true(all.loss[59] < 4);
+    assert_close(run.loss[0], 5.545, 0.05); // log 256: it knows nothing yet
+    assert_true(run.loss[59] < 4);
 }
 
-static void stages_and_schedules_do_not_change_a_bit(void **state)
+/// Two blocks of width 16, sequences of 16 bytes, one a microbatch.
+static exec_model small_model(void)
 {
-    (void)state;
-    const exec_model model = learning_model();
-    learning one = {.model = &model,
-                    .text = &text,
-                    .schedule = "1f1b",
-                    .rank_count = 1,
-                    .first_layer = (const int[]){0, 4},
-                    .microbatch_count = 4,
-                    .iteration_count = 5};
-    learning others[4] = {one, one, one, one};
-    others[0].rank_count = 2;
-    others[0].first_layer = (const int[]){0, 1, 4};
-    others[1].rank_count = 2;
-    others[1].schedule = "zb-h1";
-    others[1].first_layer = (const int[]){0, 3, 4};
-    others[2].rank_count = 4;
-    others[2].schedule = "gpipe";
-    others[2].first_layer = (const int[]){0, 1, 2, 3, 4};
-    others[3].rank_count = 2;
-    others[3].schedule = "interleaved-1f1b";
-    others[3].first_layer = (const int[]){0, 1, 2, 3, 4};
-
-    train(&one);
-
-    for (int index = 0; index < 4; index++) {
-        train(&others[index]);
-        assert_same_learning(&one, &others[index]);
-    }
-}
-
-/// What a mechanism decides in one block must reach the next on another rank.
-static void mechanisms_do_not_depend_on_stages(void **state)
-{
-    (void)state;
-    for (int mechanism = EXEC_DENSE + 1; mechanism < EXEC_MECHANISM_COUNT; mechanism++) {
-        exec_model model = learning_model();
-        model.mechanism = (exec_mechanism)mechanism;
-        model.early_exit.threshold = 0.5; // so that tokens do leave
-        model.early_exit.settle_iterations = 0;
-        learning one = {.model = &model,
-                        .text = &text,
-                        .schedule = "1f1b",
-                        .rank_count = 1,
-                        .first_layer = (const int[]){0, 4},
-                        .microbatch_count = 4,
-                        .iteration_count = 4};
-        learning two = one;
-        two.schedule = "zb-h1";
-        two.rank_count = 2;
-        two.first_layer = (const int[]){0, 2, 4};
-
-        train(&one);
-        train(&two);
-
-        assert_same_learning(&one, &two);
-    }
-}
-
-static void replicas_learn_from_texts_of_their_own(void **state)
-{
-    (void)state;
-    const exec_model model = learning_model();
-    learning one = {.model = &model,
-                    .text = &text,
-                    .schedule = "1f1b",
-                    .rank_count = 1,
-                    .first_layer = (const int[]){0, 4},
-                    .microbatch_count = 2,
-                    .replica_count = 2,
-                    .iteration_count = 3};
-    learning two = one;
-    two.rank_count = 2;
-    two.first_layer = (const int[]){0, 2, 4};
-    learning alone = one;
-    alone.replica_count = 1;
-
-    train(&one);
-    train(&two);
-    train(&alone);
-
-    assert_same_learning(&one, &two);
-    assert_true(one.loss[0] == alone.loss[0]); // replica 0's
-    assert_true(one.norm[0] != alone.norm[0]);
+    exec_model model = learning_model(EXEC_DENSE);
+    model.block_count = 2;
+    model.microbatch_size = 1;
+    return model;
 }
 
 /// A device on its own, with all memory that its kernels give counted.
@@ -181,14 +56,14 @@ static void open_lone(lone_device *lone, arena *memory)
     static exec_kernel_table table;
     exec_kernels *kernels = NULL;
     error_message err = {0};
-    lone->model = learning_model();
+    lone->model = small_model();
     if (exec_kernels_cpu_open(&kernels, &err) != STATUS_OK) fail_msg("%s", err.message);
     counted_table = kernels->table;
     table = *kernels->table;
     table.allocate = allocate_counted;
     table.release = release_counted;
     kernels->table = &table;
-    const exec_training_device options = {.model = &lone->model, .text = &text};
+    const exec_training_device options = {.model = &lone->model, .text = &learning_text};
     assert_int_equal(exec_training_device_create_over(&options, 0, kernels, &lone->device, &err),
                      STATUS_OK);
     const bal_schedule_request request = {.name = "zb-h1", .rank_count = 1, .microbatch_count = 3};
@@ -399,10 +274,10 @@ static void a_released_rank_holds_no_memory_and_can_be_taken_back(void **state)
 static void what_cannot_be_trained_is_refused(void **state)
 {
     (void)state;
-    exec_model model = learning_model();
+    exec_model model = small_model();
     exec_device *device = NULL;
     error_message err = {0};
-    const exec_training_text short_text = {.bytes = text.bytes, .byte_count = 16};
+    const exec_training_text short_text = {.bytes = learning_text.bytes, .byte_count = 16};
     const exec_training_device options = {.model = &model, .text = &short_text};
 
     assert_int_equal(exec_training_device_create(&options, 0, &device, &err), STATUS_INVALID);
@@ -417,9 +292,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_loss_falls),
-        cmocka_unit_test(stages_and_schedules_do_not_change_a_bit),
-        cmocka_unit_test(mechanisms_do_not_depend_on_stages),
-        cmocka_unit_test(replicas_learn_from_texts_of_their_own),
         cmocka_unit_test(packed_layers_go_on_with_the_same_bits),
         cmocka_unit_test(bytes_of_another_layer_are_refused),
         cmocka_unit_test(a_layer_without_parameters_is_not_played),
@@ -428,5 +300,5 @@ int main(void)
         cmocka_unit_test(a_released_rank_holds_no_memory_and_can_be_taken_back),
         cmocka_unit_test(what_cannot_be_trained_is_refused),
     };
-    return cmocka_run_group_tests(tests, read_text, free_text);
+    return cmocka_run_group_tests(tests, learning_read_text, learning_free_text);
 }
