@@ -22,7 +22,8 @@ add_library(dynmo_cuda_kernels OBJECT
   exec/kernels_cuda_attention_mma.cu
   exec/kernels_cuda_columns.cu
   exec/kernels_cuda_elements.cu
-  exec/kernels_cuda_rows.cu)
+  exec/kernels_cuda_rows.cu
+  exec/kernels_cuda_sparse.cu)
 target_include_directories(dynmo_cuda_kernels PRIVATE ${CMAKE_SOURCE_DIR})
 target_compile_options(dynmo_cuda_kernels PRIVATE -Xcompiler=-Wall,-Wextra)
 set_target_properties(dynmo_cuda_kernels PROPERTIES
@@ -43,3 +44,23 @@ add_loadable(cuda
     CUDA::cublasLt CUDA::cudart_static CUDA::cuda_driver)
 target_sources(dynmo_cuda PRIVATE $<TARGET_OBJECTS:dynmo_cuda_kernels>)
 set_target_properties(dynmo_cuda PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+
+# The module dynmo_nccl.so, where NCCL is found too. 2.18 brought ncclCommSplit.
+find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+find_library(NCCL_LIBRARY NAMES nccl libnccl.so.2
+  HINTS ${CUDAToolkit_LIBRARY_DIR} ${CUDAToolkit_LIBRARY_ROOT} PATH_SUFFIXES lib lib64)
+if(NCCL_INCLUDE_DIR AND NCCL_LIBRARY)
+  add_library(dynmo_nccl_library INTERFACE)
+  target_include_directories(dynmo_nccl_library SYSTEM INTERFACE ${NCCL_INCLUDE_DIR})
+  target_link_libraries(dynmo_nccl_library INTERFACE ${NCCL_LIBRARY} CUDA::cudart_static
+    CUDA::cuda_driver)
+  add_loadable(nccl
+    SOURCES
+      cuda_check.c
+      cuda_handover.c
+      nccl_module.c
+      transport_nccl.c
+    LIBRARIES
+      dynmo_nccl_library)
+  set_target_properties(dynmo_nccl PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+endif()

@@ -1,13 +1,13 @@
 #include "exec/cuda_handover.h"
 
 #include "exec/cuda_check.h"
-#include "exec/kernels_cuda.h"
 
 #include <cuda_runtime_api.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
-/// Says that a payload is a handover; any 64 bits that no float pattern begins with would do.
+/// Says that bytes are a handover.
 static const uint64_t magic = UINT64_C(0x64796e6d6f676966);
 
 enum { GIFT_FREE, GIFT_OFFERED, GIFT_TAKEN };
@@ -72,14 +72,11 @@ static status find_gift(exec_cuda_handovers *handovers, void *stream, size_t byt
     return make_gift(handovers, bytes, found, err);
 }
 
-status exec_cuda_handovers_offer(exec_cuda_handovers *handovers, void *stream, const void *memory,
-                                 size_t bytes, exec_handover *described, error_message *err)
+status exec_cuda_give_begin(exec_cuda_handovers *handovers, void *stream, size_t bytes,
+                            exec_handover *described, error_message *err)
 {
     exec_cuda_gift *gift = NULL;
     TRY(find_gift(handovers, stream, bytes, &gift, err));
-    TRY_CUDA(exec_cuda_copy(stream, gift->device_buffer, memory, bytes));
-    TRY_CUDA(cudaEventRecord(gift->ready, stream));
-    atomic_store_explicit(&gift->state, GIFT_OFFERED, memory_order_release);
     *described = (exec_handover){.magic = magic,
                                  .memory = gift->device_buffer,
                                  .byte_count = (int64_t)bytes,
@@ -89,18 +86,35 @@ status exec_cuda_handovers_offer(exec_cuda_handovers *handovers, void *stream, c
     return STATUS_OK;
 }
 
-status exec_cuda_handovers_take(void *stream, const exec_handover *described, void *to,
-                                error_message *err)
+status exec_cuda_give_end(void *stream, const exec_handover *described, error_message *err)
+{
+    TRY_CUDA(cudaEventRecord(described->ready, stream));
+    atomic_store_explicit((atomic_int *)described->state, GIFT_OFFERED, memory_order_release);
+    return STATUS_OK;
+}
+
+status exec_cuda_take_begin(void *stream, const exec_handover *described, error_message *err)
 {
     if (described->magic != magic) {
         return error_set(err, STATUS_BACKEND, "a message from another stage is no handover");
     }
     TRY_CUDA(cudaStreamWaitEvent(stream, described->ready, 0));
-    TRY_CUDA(
-        (cudaError_t)exec_cuda_copy(stream, to, described->memory, (size_t)described->byte_count));
+    return STATUS_OK;
+}
+
+status exec_cuda_take_end(void *stream, const exec_handover *described, error_message *err)
+{
     TRY_CUDA(cudaEventRecord(described->taken, stream));
     atomic_store_explicit((atomic_int *)described->state, GIFT_TAKEN, memory_order_release);
     return STATUS_OK;
+}
+
+bool exec_cuda_is_handover(const void *bytes, int64_t byte_count)
+{
+    exec_handover described;
+    if (byte_count < (int64_t)sizeof described) return false;
+    memcpy(&described, bytes, sizeof described);
+    return described.magic == magic;
 }
 
 void exec_cuda_handovers_reset(exec_cuda_handovers *handovers)

@@ -8,20 +8,28 @@
 #include "base/status.h"
 #include "exec/kernels.h"
 
+#include <stdbool.h>
+
 /// Zero-initialise; release with exec_cuda_handovers_reset.
 typedef struct exec_cuda_handovers {
     struct exec_cuda_gift **gifts; // [gift_count]
     int gift_count;
 } exec_cuda_handovers;
 
-/// Copies memory on the stream into a free buffer, or a new one, and describes it.
-status exec_cuda_handovers_offer(exec_cuda_handovers *handovers, void *stream, const void *memory,
-                                 size_t bytes, exec_handover *described, error_message *err);
+/// Begins to give: a free buffer, or a new one, which operations on the stream may fill.
+status exec_cuda_give_begin(exec_cuda_handovers *handovers, void *stream, size_t bytes,
+                            exec_handover *described, error_message *err);
+/// What the stream has been told to do to the buffer is what the taker gets.
+status exec_cuda_give_end(void *stream, const exec_handover *described, error_message *err);
 
-/// Copies what another stage has offered, on this stage's stream, as soon as it is there. Each
-/// handover is taken once.
-status exec_cuda_handovers_take(void *stream, const exec_handover *described, void *to,
-                                error_message *err);
+/// Begins to take what another has given, once: operations on the stream find it filled.
+/// @return STATUS_BACKEND if it is no handover
+status exec_cuda_take_begin(void *stream, const exec_handover *described, error_message *err);
+/// The giver may fill the buffer again when what the stream has been told is done.
+status exec_cuda_take_end(void *stream, const exec_handover *described, error_message *err);
+
+/// Whether bytes begin with a handover.
+bool exec_cuda_is_handover(const void *bytes, int64_t byte_count);
 
 /// Frees the buffers. Every offer must have been taken, or never will be; the device is idle.
 void exec_cuda_handovers_reset(exec_cuda_handovers *handovers);

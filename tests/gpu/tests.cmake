@@ -4,7 +4,7 @@ include(CheckLanguage)
 check_language(CXX)
 if(CMAKE_CXX_COMPILER)
   enable_language(CXX)
-  set(kernels attention attention_mma columns elements rows)
+  set(kernels attention attention_mma columns elements rows sparse)
   list(TRANSFORM kernels PREPEND ${CMAKE_SOURCE_DIR}/exec/kernels_cuda_)
   list(TRANSFORM kernels APPEND .cu)
   set_source_files_properties(${kernels} PROPERTIES LANGUAGE CXX)
@@ -51,3 +51,24 @@ function(add_gpu_test name)
 endfunction()
 
 add_gpu_test(test_kernels)
+
+# add_multigpu_test(<name>): tests/multigpu/<name>.c, a plain program for `mpirun -n GPUS`.
+function(add_multigpu_test name)
+  add_executable(multigpu_${name} multigpu/${name}.c multigpu/run.c)
+  target_link_libraries(multigpu_${name} PRIVATE exec)
+  add_test(NAME multigpu/${name} COMMAND multigpu_${name})
+  set_tests_properties(multigpu/${name} PROPERTIES LABELS gpu SKIP_RETURN_CODE 77 TIMEOUT 300)
+  if(TARGET gpu_emulation)
+    add_executable(multigpu_emulated_${name}
+      multigpu/${name}.c multigpu/emulation/run.c multigpu/emulation/nccl.c
+      ${CMAKE_SOURCE_DIR}/exec/transport_nccl.c)
+    target_include_directories(multigpu_emulated_${name} BEFORE PRIVATE
+      ${CMAKE_CURRENT_SOURCE_DIR}/gpu/emulation ${CMAKE_CURRENT_SOURCE_DIR}/multigpu/emulation)
+    target_link_libraries(multigpu_emulated_${name} PRIVATE gpu_emulation)
+    set_target_properties(multigpu_emulated_${name} PROPERTIES LINKER_LANGUAGE CXX)
+    add_test(NAME multigpu/emulation/${name} COMMAND multigpu_emulated_${name})
+    set_tests_properties(multigpu/emulation/${name} PROPERTIES LABELS exec TIMEOUT 600)
+  endif()
+endfunction()
+
+add_multigpu_test(test_messages)

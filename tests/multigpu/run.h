@@ -1,0 +1,12 @@
+/// Starts the ranks of the tests of this folder: by the nccl transport, under mpirun, or as threads
+/// over emulated calls (emulation/run.c).
+#pragma once
+
+#include "exec/kernels.h"
+#include "exec/transport.h"
+
+/// Runs body on every rank; ends the program as skipped, saying what is missing, where it cannot.
+status multigpu_run(exec_rank_body *body, error_message *err);
+
+/// The kernels of a rank.
+status multigpu_open(int rank, int rank_count, exec_kernels **kernels, error_message *err);
