@@ -1,5 +1,17 @@
 #include "exec/block_layer.h"
 
+#include "exec/hashed_attention.h"
+
+/// The shape of attention with the key blocks that F has chosen.
+static exec_attention shape_of(const exec_block_rows *rows)
+{
+    exec_attention shape = rows->attention;
+    if (rows->lists == NULL) return shape;
+    shape.first_entry = rows->lists->first_entry;
+    shape.key_block = rows->lists->key_block;
+    return shape;
+}
+
 status exec_attention_half_forward(exec_block *block, exec_half_slot *half,
                                    const exec_block_rows *rows, void *values, error_message *err)
 {
@@ -22,7 +34,11 @@ status exec_attention_half_forward(exec_block *block, exec_half_slot *half,
                           layer->buffers, exec_layer_bytes(layer, count, width), &half->outer,
                           err));
     exec_linear_forward(layer, &block->query_key_value, half->norm.output, count, half->inner);
-    kernels->table->attention(kernels, &rows->attention, half->inner, half->outer, half->log_sum);
+    if (rows->lists != NULL) {
+        TRY(exec_block_lists_choose(layer, &rows->attention, half->inner, count, rows->lists, err));
+    }
+    const exec_attention shape = shape_of(rows);
+    kernels->table->attention(kernels, &shape, half->inner, half->outer, half->log_sum);
     exec_linear_forward_add(layer, &block->attention_output, half->outer, count, values);
     exec_holding_give(&passing, layer->buffers);
     return STATUS_OK;
@@ -45,8 +61,9 @@ status exec_attention_half_backward_input(exec_block *block, exec_half_slot *hal
                           exec_layer_bytes(layer, count, 3 * width), &half->inner_gradient, err));
     exec_linear_backward_input(layer, &block->attention_output, half->output_gradient, count,
                                behind);
-    kernels->table->attention_input(kernels, &rows->attention, half->inner, half->outer,
-                                    half->log_sum, behind, half->inner_gradient);
+    const exec_attention shape = shape_of(rows);
+    kernels->table->attention_input(kernels, &shape, half->inner, half->outer, half->log_sum,
+                                    behind, half->inner_gradient);
     exec_linear_backward_input(layer, &block->query_key_value, half->inner_gradient, count, behind);
     TRY(exec_norm_backward_input(layer, &block->norm1, behind, &half->norm, &half->until_weight,
                                  layer->passes_no_gradient ? NULL : gradient, err));

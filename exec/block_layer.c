@@ -1,6 +1,7 @@
 #include "exec/block_layer.h"
 
 #include "exec/block_rows.h"
+#include "exec/hashed_attention.h"
 #include "exec/moe_half.h"
 
 #include <math.h>
@@ -11,9 +12,10 @@ exec_attention exec_block_attention(const exec_model *model, int sequence_count,
 {
     // Blocks of 32 rows waste less of the diagonal in short sequences, of 64 less time in long
     // ones.
-    const int block_rows = model->sequence_length <= 16   ? 16
-                           : model->sequence_length < 256 ? 32
-                                                          : 64;
+    int block_rows = model->sequence_length <= 16 ? 16 : model->sequence_length < 256 ? 32 : 64;
+    if (model->mechanism == EXEC_SPARSE_ATTENTION && model->sparse_attention.block_rows > 0) {
+        block_rows = model->sparse_attention.block_rows;
+    }
     int block_count = 0;
     for (int sequence = 0; sequence < sequence_count; sequence++) {
         const int rows = first_row[sequence + 1] - first_row[sequence];
@@ -98,6 +100,9 @@ static status begin_slot(exec_layer *layer, exec_slot *slot, error_message *err)
                          sequences);
     }
     if (layer->model->mechanism == EXEC_MOE) TRY(exec_moe_slot_create(layer, &kept->moe, err));
+    if (layer->model->mechanism == EXEC_SPARSE_ATTENTION) {
+        TRY(exec_block_lists_create(layer, &kept->lists, err));
+    }
     if (!exec_block_chooses_rows(layer)) return STATUS_OK;
     return exec_rows_slot_create(layer, &kept->chosen_rows, err);
 }
@@ -106,6 +111,7 @@ static void end_slot(exec_layer *layer, exec_slot *slot)
 {
     (void)layer;
     exec_block_slot *kept = (exec_block_slot *)slot;
+    exec_block_lists_destroy(kept->lists);
     exec_rows_slot_destroy(kept->chosen_rows);
     exec_moe_slot_destroy(kept->moe);
     free(kept->first_row);
@@ -129,6 +135,7 @@ static void take_all_rows(const exec_layer *layer, exec_block_slot *kept, int ro
     }
     kept->rows.row_count = row_count;
     kept->rows.attention = exec_block_attention(model, sequences, kept->first_row);
+    kept->rows.lists = kept->lists;
 }
 
 status exec_block_halves_forward(exec_block *block, exec_block_slot *slot, void *values,

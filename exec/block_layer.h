@@ -16,8 +16,8 @@
 ///   rows        which rows a block computes, and how they return: block_layer.c calls the halves
 ///               with all rows. A choice of rows (block_rows.h) gathers them, calls the halves with
 ///               the shape of what it gathered, and scatters.
-///   key blocks  exec_block_attention makes the shape of attention: all blocks up to the query's. A
-///               list of its own goes into first_entry and key_block.
+///   key blocks  exec_block_attention makes the shape of attention: all blocks up to the query's.
+///               Sparse attention chooses fewer behind the queries and keys (hashed_attention.h).
 ///   MLP         the second half is one pair of linears, mlp_half.c, or experts, moe_half.h.
 ///   linears     all products with weights go through linear.h: compressed matrices enter there.
 ///   freezing    is_frozen and passes_no_gradient of exec_layer are heeded everywhere.
@@ -60,6 +60,7 @@ typedef struct exec_block {
 typedef struct exec_block_rows {
     int row_count;
     exec_attention attention;
+    struct exec_block_lists *lists; // of key blocks, chosen in F; NULL: dense causal attention
 } exec_block_rows;
 
 typedef struct exec_block_slot {
@@ -69,6 +70,7 @@ typedef struct exec_block_slot {
     int *first_row;                     // [microbatch_size + 1] host memory of rows.attention
     struct exec_moe_slot *moe;          // NULL but with experts (moe_half.h)
     struct exec_rows_slot *chosen_rows; // NULL but in blocks that choose rows (block_rows.h)
+    struct exec_block_lists *lists;     // NULL but with sparse attention (hashed_attention.h)
 } exec_block_slot;
 
 /// Both halves, over the rows that slot->rows says; the second with experts where the model has

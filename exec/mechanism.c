@@ -14,7 +14,7 @@ const exec_mechanism_table *exec_mechanism_find(exec_mechanism mechanism)
         [EXEC_EARLY_EXIT] = &exec_mechanism_rows,
         [EXEC_PRUNING] = &exec_mechanism_pruning,
         [EXEC_FREEZING] = &exec_mechanism_freezing,
-        [EXEC_SPARSE_ATTENTION] = &nothing,
+        [EXEC_SPARSE_ATTENTION] = &exec_mechanism_sparse_attention,
     };
     assert(mechanism >= 0 && mechanism < EXEC_MECHANISM_COUNT);
     return tables[mechanism];

@@ -77,3 +77,4 @@ extern const exec_mechanism_table exec_mechanism_moe;
 extern const exec_mechanism_table exec_mechanism_rows;
 extern const exec_mechanism_table exec_mechanism_pruning;
 extern const exec_mechanism_table exec_mechanism_freezing;
+extern const exec_mechanism_table exec_mechanism_sparse_attention;

@@ -36,6 +36,7 @@ exec_model exec_model_default(void)
         .early_exit = exec_early_exit_options_default(),
         .pruning = exec_pruning_options_default(),
         .freezing = exec_freezing_options_default(),
+        .sparse_attention = exec_sparse_attention_options_default(),
     };
 }
 
@@ -90,8 +91,9 @@ static status check_mechanism(const exec_model *model, error_message *err)
         return exec_pruning_options_check(&model->pruning, err);
     case EXEC_FREEZING:
         return exec_freezing_options_check(&model->freezing, err);
-    case EXEC_DENSE:
     case EXEC_SPARSE_ATTENTION:
+        return exec_sparse_attention_options_check(&model->sparse_attention, err);
+    case EXEC_DENSE:
         return STATUS_OK;
     case EXEC_MECHANISM_COUNT:
         break;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "base/status.h"
+#include "exec/key_blocks.h"
 #include "exec/plasticity.h"
 #include "exec/pruning_schedule.h"
 #include "exec/routing.h"
@@ -47,6 +48,7 @@ typedef struct exec_model {
     exec_early_exit_options early_exit;
     exec_pruning_options pruning;
     exec_freezing_options freezing;
+    exec_sparse_attention_options sparse_attention;
 } exec_model;
 
 /// 8 blocks of width 64, 4 heads, sequences of 64 bytes, 4 of them a microbatch; AdamW with 3e-3,
