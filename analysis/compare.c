@@ -76,6 +76,13 @@ static status check_readable(const ana_row *row, const ana_setup *setup, error_m
     return STATUS_OK;
 }
 
+void ana_row_rate(ana_row *row, const ana_setup *setup)
+{
+    if (!row->result.executable) return;
+    row->iteration_mean_ns = row->result.total_ns / setup->iteration_count;
+    row->per_second = rate(setup, row->result.total_ns);
+}
+
 static status play_row(const ana_setup *setup, const ana_listener *listener, arena *memory,
                        ana_row *row, error_message *err)
 {
@@ -97,12 +104,8 @@ static status play_row(const ana_setup *setup, const ana_listener *listener, are
                  inner.message);
         return STATUS_OK;
     }
-    TRY(check_readable(row, setup, err));
-    if (row->result.executable) {
-        row->iteration_mean_ns = row->result.total_ns / setup->iteration_count;
-        row->per_second = rate(setup, row->result.total_ns);
-    }
-    return STATUS_OK;
+    ana_row_rate(row, setup);
+    return check_readable(row, setup, err);
 }
 
 /// Plays what is no row of the study, for its length alone.

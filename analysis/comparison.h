@@ -42,6 +42,9 @@ bool ana_balancing_is_dynamic(const ana_balancing *balancing);
 /// The largest memory of a rank over the run, in bytes.
 int64_t ana_row_peak_bytes(const ana_row *row, const ana_setup *setup);
 
+/// Derives the mean iteration and the throughput of a row from its result.
+void ana_row_rate(ana_row *row, const ana_setup *setup);
+
 /// Appends the comparison as a table for people; ends with the inputs counted by origin.
 void ana_comparison_print(const ana_comparison *comparison, text_buffer *out);
 

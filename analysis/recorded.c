@@ -119,7 +119,13 @@ static status read_provenance(trace_store *store, ana_recorded *recorded, arena 
     return STATUS_OK;
 }
 
-/// The newest complete simulation; trace_run_find's own choice may be of another kind.
+/// Runs that were played, whoever played them.
+static bool is_played(const trace_run_info *info)
+{
+    return info->kind == TRACE_RUN_SIM || info->kind == TRACE_RUN_EXEC;
+}
+
+/// The newest complete one; trace_run_find's own choice may be of another kind.
 static status find_newest(trace_store *store, arena *memory, trace_run_info *info,
                           error_message *err)
 {
@@ -127,13 +133,13 @@ static status find_newest(trace_store *store, arena *memory, trace_run_info *inf
     int count = 0;
     TRY(trace_run_list(store, memory, &runs, &count, err));
     for (int run = count - 1; run >= 0; run--) {
-        if (runs[run].kind == TRACE_RUN_SIM && runs[run].status == TRACE_COMPLETE) {
+        if (is_played(&runs[run]) && runs[run].status == TRACE_COMPLETE) {
             *info = runs[run];
             return STATUS_OK;
         }
     }
     return error_set(err, STATUS_INVALID,
-                     "%s: holds no complete simulation; record one with `dynmo simulate --store`",
+                     "%s: holds no complete run; record one with `dynmo simulate --store`",
                      trace_store_path(store));
 }
 
@@ -146,8 +152,8 @@ status ana_recorded_open(trace_store *store, const char *name, arena *memory,
     } else {
         TRY(trace_run_find(store, name, memory, &recorded->info, err));
     }
-    if (recorded->info.kind != TRACE_RUN_SIM) {
-        return error_set(err, STATUS_INVALID, "%s: run %" PRId64 " is of kind %s, not sim",
+    if (!is_played(&recorded->info)) {
+        return error_set(err, STATUS_INVALID, "%s: run %" PRId64 " is of kind %s, not sim or exec",
                          trace_store_path(store), recorded->info.run_id,
                          trace_run_kind_name(recorded->info.kind));
     }

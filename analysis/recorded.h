@@ -1,4 +1,5 @@
-/// Reads a recorded run of `dynmo simulate` back from the store, for reports and exports.
+/// Reads a recorded run of `dynmo simulate` or `dynmo run` back from the store, for reports and
+/// exports.
 #pragma once
 
 #include "analysis/report.h"
@@ -21,7 +22,7 @@ typedef struct ana_recorded {
 
 /// Reads a run. Release with ana_recorded_close.
 ///
-/// @param name number or name; NULL: the newest complete run of kind "sim"
+/// @param name number or name; NULL: the newest complete run of kind "sim" or "exec"
 /// @return STATUS_INVALID if there is none, it is of another kind, or it did not complete
 status ana_recorded_open(trace_store *store, const char *name, arena *memory,
                          ana_recorded *recorded, error_message *err);

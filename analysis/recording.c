@@ -64,8 +64,9 @@ static ana_recording *recording_create(const ana_setup *setup)
     return recording;
 }
 
-status ana_recording_begin(trace_store *store, const ana_setup *setup, const char *command_line,
-                           const char *tool_version, ana_recording **recording, error_message *err)
+status ana_recording_begin(trace_store *store, trace_run_kind kind, const ana_setup *setup,
+                           const char *command_line, const char *tool_version,
+                           ana_recording **recording, error_message *err)
 {
     trace_input_file files[INPUT_FILES_MAX];
     int file_count = 0;
@@ -74,7 +75,7 @@ status ana_recording_begin(trace_store *store, const ana_setup *setup, const cha
     if (opened == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     const trace_run_info info = {
         .name = setup->study->name,
-        .kind = TRACE_RUN_SIM,
+        .kind = kind,
         .command_line = command_line,
         .config_json = setup->study->text,
         .tool_version = tool_version,

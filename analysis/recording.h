@@ -5,6 +5,7 @@
 
 #include "analysis/compare.h"
 #include "base/status.h"
+#include "traces/runs.h"
 #include "traces/store.h"
 
 /// Timelines of larger iterations are left out: as JSON an op takes about 30 bytes.
@@ -16,12 +17,14 @@ enum { ANA_RECORDED_COLUMNS_MAX = 1000 };
 /// A run that is being recorded.
 typedef struct ana_recording ana_recording;
 
-/// Begins a run of kind "sim" in the store.
+/// Begins a run in the store.
 ///
+/// @param kind      who plays it: TRACE_RUN_SIM or TRACE_RUN_EXEC
 /// @param recording owned by the caller; ends with ana_recording_finish, before the store is closed
 /// @return STATUS_IO, STATUS_NO_MEMORY
-status ana_recording_begin(trace_store *store, const ana_setup *setup, const char *command_line,
-                           const char *tool_version, ana_recording **recording, error_message *err);
+status ana_recording_begin(trace_store *store, trace_run_kind kind, const ana_setup *setup,
+                           const char *command_line, const char *tool_version,
+                           ana_recording **recording, error_message *err);
 
 /// What ana_compare tells it. Borrowed until finish.
 ana_listener ana_recording_listener(ana_recording *recording);

@@ -55,7 +55,8 @@ const cli_command cli_command_export_perfetto = {
     .synopsis = "RUN.db [--run NAME] [--row LABEL]... [--iteration N] [-o TRACE.json]",
     .summary = "writes recorded timelines for Perfetto",
     .description =
-        "Writes timelines of a run that `dynmo simulate --store` recorded as a Chrome trace: a "
+        "Writes timelines of a run that `dynmo simulate --store` or `dynmo run --store` recorded "
+        "as a Chrome trace: a "
         "process per row of the comparison, a thread per rank with its layers, a slice per op, an "
         "arrow per message and a counter of activation bytes. Opens in the Perfetto UI and in "
         "chrome://tracing.",
@@ -63,7 +64,7 @@ const cli_command cli_command_export_perfetto = {
         {
             {.name = "--run",
              .argument = "NAME",
-             .help = "The run by its name or number. Default: the newest simulation."},
+             .help = "The run by its name or number. Default: the newest."},
             {.name = "--row",
              .argument = "LABEL",
              .help = "A row of the comparison; may be given several times. Default: 'even' and the "

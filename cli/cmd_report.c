@@ -109,7 +109,8 @@ const cli_command cli_command_report = {
                 "[-o FILE]",
     .summary = "writes a recorded run as an HTML page, or its timelines as SVG",
     .description =
-        "Writes one HTML page with the comparison of a run that `dynmo simulate --store` recorded: "
+        "Writes one HTML page with the comparison of a run that `dynmo simulate --store` or `dynmo "
+        "run --store` recorded: "
         "timelines before and after balancing, throughput, how much every rank works over the "
         "iterations as a heat map, the ranks in use where they change, bubble_ratio and imbalance "
         "over the iterations, where each speed-up comes from, the inputs and where they come from. "
@@ -119,7 +120,7 @@ const cli_command cli_command_report = {
         {
             {.name = "--run",
              .argument = "NAME",
-             .help = "The run by its name or number. Default: the newest simulation."},
+             .help = "The run by its name or number. Default: the newest."},
             {.name = "--before",
              .argument = "LABEL",
              .help = "Row of the upper timeline. Default: 'even'."},

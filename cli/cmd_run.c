@@ -8,6 +8,7 @@
 #include "cli/run_outcome.h"
 #include "cli/run_record.h"
 #include "cli/run_request.h"
+#include "cli/run_store.h"
 #include "cli/run_study.h"
 
 #include "exec/training.h"
@@ -28,6 +29,7 @@ typedef struct run_state {
     bool leads;    // this process does: it alone writes and prints
     sim_predictor *predictor;
     cli_run_record *record; // NULL: none
+    cli_run_store *store;   // NULL: none
     cli_run_counts *counts; // NULL: none
     cli_run_outcome outcome;
     cli_progress progress;
@@ -95,6 +97,11 @@ static status prepare_leader(run_state *state, error_message *err)
         TRY(cli_run_record_begin(request, &state->opened, state->command_line, &state->record,
                                  err));
     }
+    if (request->store != NULL) {
+        TRY(cli_run_store_begin(request, &state->opened, state->command_line, state->memory,
+                                &state->store, err));
+        state->training.sink = cli_run_store_sink(state->store);
+    }
     return request->counts != NULL
                ? cli_run_counts_open(request, &state->device.model, &state->counts, err)
                : STATUS_OK;
@@ -126,6 +133,14 @@ static status finish_files(run_state *state, status ended, error_message *err)
         finished =
             cli_run_record_finish(state->record, ended != STATUS_OK ? &outcome : NULL, &finish_err);
         state->record = NULL;
+    }
+    if (state->store != NULL) {
+        const bool is_ok = ended == STATUS_OK;
+        const status stored =
+            cli_run_store_finish(state->store, is_ok ? &state->outcome.result : NULL,
+                                 is_ok ? NULL : &outcome, &finish_err);
+        if (finished == STATUS_OK) finished = stored;
+        state->store = NULL;
     }
     if (state->counts != NULL) {
         const status closed = cli_run_counts_close(state->counts, &finish_err);

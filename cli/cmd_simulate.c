@@ -37,8 +37,8 @@ static status compare_recorded(const cli_arguments *arguments, const ana_setup *
 {
     ana_recording *recording = NULL;
     error_message finish_err = {0};
-    TRY(ana_recording_begin(store, setup, cli_command_line(arguments), DYNMO_VERSION, &recording,
-                            err));
+    TRY(ana_recording_begin(store, TRACE_RUN_SIM, setup, cli_command_line(arguments), DYNMO_VERSION,
+                            &recording, err));
     const ana_listener listener = ana_recording_listener(recording);
     const status played = compare(setup, &listener, memory, comparison, err);
     const bool is_ok = played == STATUS_OK;

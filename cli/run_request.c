@@ -109,6 +109,7 @@ status cli_run_request_read(const cli_arguments *arguments, cli_run_request *req
         .hardware = cli_value(arguments, "--hardware"),
         .text = cli_value(arguments, "--text"),
         .record = cli_value(arguments, "--record"),
+        .store = cli_value(arguments, "--store"),
         .counts = cli_value(arguments, "--counts"),
         .checkpoint = cli_value(arguments, "--checkpoint"),
         .restart = cli_value(arguments, "--restart"),

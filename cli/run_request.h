@@ -26,6 +26,7 @@ typedef struct cli_run_request {
     int data_parallel;
     int64_t time_scale_ppb; // 10^9: durations as they are
     const char *record;
+    const char *store;
     const char *counts;
     const char *checkpoint;
     int checkpoint_every; // iterations
@@ -64,6 +65,8 @@ typedef struct cli_run_request {
         {"--plain", 0, NULL, "plain C even where BLAS is there (cpu)", false},                     \
         {"--record", 0, "TRACE.db", "records what layers took, as a trace that simulate reads",    \
          false},                                                                                   \
+        {"--store", 0, "RUN.db",                                                                   \
+         "records the run as simulate --store does, for report and export", false},                \
         {"--counts", 0, "FILE.csv", "writes the tokens of every expert (mechanism moe)", false},   \
         {"--checkpoint", 0, "FILE", "writes all state behind the last iteration", false},          \
         {"--checkpoint-every", 0, "N", "and behind every N-th", false},                            \

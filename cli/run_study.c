@@ -118,6 +118,15 @@ static status read_text(const cli_run_request *request, const char *bytes, size_
     return result;
 }
 
+/// What is executed is a study of this row alone.
+static void take_row(cli_run_study *opened)
+{
+    ana_study *study = &opened->study;
+    study->balancings[0] = *opened->row;
+    study->balancing_count = 1;
+    opened->row = &study->balancings[0];
+}
+
 /// The row that is named, else the first that decides and can be executed, else the first.
 static status choose_row(const cli_run_request *request, cli_run_study *opened, error_message *err)
 {
@@ -190,6 +199,7 @@ status cli_run_study_open(const cli_run_request *request, arena *memory, cli_run
     text_free(&text);
     TRY(result);
     TRY(choose_row(request, opened, err));
+    take_row(opened);
     TRY(ana_setup_open(&opened->study, memory, &opened->setup, err));
     opened->is_set_up = true;
     return check_plan(request, opened, err);

@@ -130,9 +130,9 @@ static void the_record_holds_what_was_played(void **state)
     ana_recorded recorded;
     error_message err = {0};
     assert_int_equal(trace_store_open(":memory:", TRACE_WRITE, &store, &err), STATUS_OK);
-    assert_int_equal(
-        ana_recording_begin(store, &given->setup, "dynmo simulate", "0", &recording, &err),
-        STATUS_OK);
+    assert_int_equal(ana_recording_begin(store, TRACE_RUN_SIM, &given->setup, "dynmo simulate", "0",
+                                         &recording, &err),
+                     STATUS_OK);
     const ana_listener listener = ana_recording_listener(recording);
 
     assert_int_equal(ana_compare(&given->setup, &listener, given->memory, &comparison, &err),
@@ -195,7 +195,7 @@ static void a_store_without_a_simulation_is_told_apart(void **state)
 
     assert_int_equal(ana_recorded_open(store, NULL, memory, &recorded, &err), STATUS_INVALID);
 
-    assert_string_equal(err.message, ":memory:: holds no complete simulation; record one with "
+    assert_string_equal(err.message, ":memory:: holds no complete run; record one with "
                                      "`dynmo simulate --store`");
     trace_store_close(store);
     arena_destroy(memory);
@@ -315,9 +315,9 @@ static void the_record_follows_a_pipeline_that_shrinks(void **state)
     int work_count = 0;
     error_message err = {0};
     assert_int_equal(trace_store_open(":memory:", TRACE_WRITE, &store, &err), STATUS_OK);
-    assert_int_equal(
-        ana_recording_begin(store, &given->setup, "dynmo simulate", "0", &recording, &err),
-        STATUS_OK);
+    assert_int_equal(ana_recording_begin(store, TRACE_RUN_SIM, &given->setup, "dynmo simulate", "0",
+                                         &recording, &err),
+                     STATUS_OK);
     const ana_listener listener = ana_recording_listener(recording);
 
     assert_int_equal(ana_compare(&given->setup, &listener, given->memory, &comparison, &err),

@@ -28,6 +28,15 @@ value() {
 [ "$(value run.json predicted_ns)" = "$(value run.json measured_ns)" ] || fail 'times differ'
 [ "$(value run.json different_ops)" = 0 ] || fail 'ops differ'
 
+# A store that reports and exports read.
+"$dynmo" run "$root/models/studies/freezing.json" --trace trace.db --iterations 30 \
+    --row 'partition on-change' --store runs.db >stored || fail 'run --store'
+cmp -s stored answer || fail 'the answer depends on --store'
+"$dynmo" report runs.db -o report.html || fail 'report of an executed run'
+grep -q 'dynmo run' report.html || fail 'a report without its command line'
+"$dynmo" export perfetto runs.db -o timelines.json || fail 'export of an executed run'
+grep -q '"F0"\|F0' timelines.json || fail 'an export without ops'
+
 # A plan file, played as it is.
 "$dynmo" show trace.db --loads --json >/dev/null || fail 'show'
 cat >plan.json <<'END'
