@@ -1,0 +1,103 @@
+# What a run says does not depend on whether its ranks are threads or processes: times under the
+# nominal clock, losses, states; and a run that goes wrong ends on all ranks with one message.
+# Usage: mpi_run.sh DYNMO, in tests/
+root=$(cd .. && pwd)
+launch=$root/tests/mpi/launch
+. cli/expect.sh
+
+"$launch" 1 "$dynmo" --version >version 2>&1
+case $? in 0) ;; 77) cat version && exit 77 ;; *) fail "mpirun: $(cat version)" ;; esac
+
+# same RANKS WORD...: `dynmo run` with the words says the same over local and over mpi.
+same() {
+    ranks=$1
+    shift
+    "$dynmo" run "$@" >local_out 2>&1 || fail "run $*: $(cat local_out)"
+    "$launch" "$ranks" "$dynmo" run "$@" --transport mpi >mpi_out 2>&1
+    if grep -q 'this build has no MPI' mpi_out; then
+        echo 'skipped: built without MPI'
+        exit 77
+    fi
+    sed -i 's/transport mpi/transport local/; s/"transport":"mpi"/"transport":"local"/' mpi_out
+    cmp -s local_out mpi_out || fail "run $* differs: $(diff local_out mpi_out)"
+}
+
+# 24 ranks, ops of nominal times, migrations, re-packing.
+cat >wide.json <<'END'
+{"schema":"dynmo-study/1","name":"wide","model":"gpt-dynmo","hardware":"h100-dynmo",
+ "cluster":{"nodes":24},
+ "training":{"iterations":30,"sequence_length":2048,"microbatch_size":2,"microbatches":32,"layers":48},
+ "pipeline":{"stages":24,"schedule":"zb-h1"},
+ "dynamism":{"case":"freezing","start_iteration":5,"last_iteration":25,"interval":5},
+ "balancing":[{"balancer":"partition","policy":"on-change"},
+  {"balancer":"partition","policy":"on-change","label":"re-packed",
+   "repack":{"kind":"throughput","tolerance":0.05}}]}
+END
+same 24 wide.json
+grep -q 'ops: all .* at the nanosecond that the simulator says' mpi_out || fail "$(cat mpi_out)"
+same 24 wide.json --row re-packed
+grep -q ' [1-9][0-9]* re-packings' mpi_out || fail "no re-packing: $(cat mpi_out)"
+sed 's/"stages":24,"schedule":"zb-h1"/"stages":4,"schedule":"interleaved-1f1b"/' wide.json >few.json
+same 8 few.json --data-parallel 2
+
+# Training: the same losses and states.
+cat >tiny.json <<'END'
+{"model_type":"gpt2","n_layer":4,"n_embd":16,"n_head":2,"n_positions":32,"vocab_size":256}
+END
+cat >train.json <<'END'
+{"schema":"dynmo-study/1","name":"tiny","model":"tiny.json","hardware":"cpu-core",
+ "training":{"iterations":6,"sequence_length":16,"microbatch_size":2,"microbatches":4,"dtype":"float32"},
+ "pipeline":{"stages":4,"schedule":"zb-h1"},
+ "balancing":[{"balancer":"partition","policy":"every:2"}],
+ "execution":{"text":"text.txt"}}
+END
+cp "$root/README.md" text.txt
+
+# learnt FILE: what a run learnt.
+learnt() {
+    grep '^loss' "$1"
+}
+
+"$dynmo" run train.json --device cpu >local_out 2>&1 || fail "training: $(cat local_out)"
+for stages in 1 2 4; do
+    sed "s/\"stages\":4/\"stages\":$stages/" train.json >cut.json
+    "$launch" $stages "$dynmo" run cut.json --device cpu --transport mpi >mpi_out 2>&1 ||
+        fail "training on $stages ranks: $(cat mpi_out)"
+    [ "$(learnt local_out)" = "$(learnt mpi_out)" ] ||
+        fail "another training on $stages ranks: $(cat local_out mpi_out)"
+done
+"$dynmo" run train.json --device cpu --data-parallel 2 >local_out 2>&1 || fail 'two replicas'
+"$launch" 8 "$dynmo" run train.json --device cpu --data-parallel 2 --transport mpi >mpi_out 2>&1
+[ "$(learnt local_out)" = "$(learnt mpi_out)" ] ||
+    fail "another training of two replicas: $(cat local_out mpi_out)"
+
+# once MESSAGE: one process has said it, in one line of the last run's standard error.
+once() {
+    [ "$(grep '^dynmo: ' err)" = "dynmo: $1" ] || fail "not just '$1': $(cat err)"
+}
+
+"$launch" 2 "$dynmo" run train.json --device cpu --transport mpi >out 2>err && fail 'two ranks of four'
+once "transport 'mpi': 4 ranks are needed, 2 were started; start as many with mpirun -n 4"
+"$launch" 4 "$dynmo" run none.json --transport mpi >out 2>err && fail 'a study that is not there'
+once 'none.json: No such file or directory'
+
+# A rank dies in the middle: the others end, and what was recorded can be read.
+"$launch" 4 "$dynmo" run train.json --device cpu --iterations 1000000 --transport mpi \
+    --record died.db >out 2>err &
+job=$!
+tries=0
+while [ ! -s died.db-wal ] && [ $tries -lt 600 ]; do
+    sleep 0.1
+    tries=$((tries + 1))
+done
+for process in /proc/[0-9]*; do
+    parent=$(sed -n 's/^PPid:[^0-9]*//p' "$process/status" 2>/dev/null)
+    [ "$parent" = "$job" ] && victim=${process#/proc/}
+done
+kill -KILL "$victim" || fail 'no process of a rank'
+wait "$job" && fail 'a run whose rank died ends well'
+grep -qE '^dynmo: rank [0-3].*: its process is gone$|process rank [0-3] with PID' err ||
+    fail "a rank that died: $(cat err)"
+[ "$(grep -c '^dynmo: ' err)" -le 1 ] || fail "more than one message: $(cat err)"
+"$dynmo" show died.db >shown 2>&1 || fail "what was recorded: $(cat shown)"
+exit $failed
