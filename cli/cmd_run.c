@@ -178,23 +178,34 @@ static status run_prepared(const cli_arguments *arguments, run_state *state, err
     return ended;
 }
 
-static status run(const cli_arguments *arguments, error_message *err)
+static status run_requested(const cli_arguments *arguments, const cli_run_request *request,
+                            error_message *err)
 {
-    cli_run_request request;
-    TRY(cli_run_request_read(arguments, &request, err));
-    run_state state = {.request = &request, .command_line = cli_command_line(arguments)};
+    run_state state = {.request = request, .command_line = cli_command_line(arguments)};
     state.memory = arena_create(ARENA_BLOCK_BYTES);
     if (state.memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     const status ended = run_prepared(arguments, &state, err);
-    // One process of a run speaks for all, also of what went wrong.
-    if (ended != STATUS_OK && err != NULL && !exec_transport_is_leader(request.transport)) {
-        err->message[0] = '\0';
-    }
     cli_run_outcome_free(&state.outcome);
     sim_predictor_destroy(state.predictor);
     cli_run_device_free(&state.device);
     cli_run_study_close(&state.opened);
     arena_destroy(state.memory);
+    return ended;
+}
+
+/// One process of a run speaks for all, also of what went wrong.
+static status run(const cli_arguments *arguments, error_message *err)
+{
+    cli_run_request request;
+    const char *transport = "mpi"; // as long as it is not known: as if a launcher had started it
+    status ended = cli_run_request_read(arguments, &request, err);
+    if (ended == STATUS_OK) {
+        transport = request.transport;
+        ended = run_requested(arguments, &request, err);
+    }
+    if (ended == STATUS_OK || exec_transport_is_leader(transport)) return ended;
+    if (err != NULL) err->message[0] = '\0';
+    exec_transport_let_leader_end(transport);
     return ended;
 }
 

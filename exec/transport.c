@@ -10,14 +10,21 @@ static bool local_is_leader(void)
     return true;
 }
 
+static void local_let_leader_end(void)
+{
+}
+
 static const struct {
     const char *name;
     exec_transport_runner *run;
     bool (*is_leader)(void);
+    void (*let_leader_end)(void);
 } transports[] = {
-    {"local", exec_transport_local_run, local_is_leader},
-    {"mpi", exec_transport_mpi_run, exec_transport_mpi_is_leader},
-    {"nccl", exec_transport_nccl_run, exec_transport_mpi_is_leader},
+    {"local", exec_transport_local_run, local_is_leader, local_let_leader_end},
+    {"mpi", exec_transport_mpi_run, exec_transport_mpi_is_leader,
+     exec_transport_mpi_let_leader_end},
+    {"nccl", exec_transport_nccl_run, exec_transport_mpi_is_leader,
+     exec_transport_mpi_let_leader_end},
 };
 enum { TRANSPORT_COUNT = sizeof transports / sizeof transports[0] };
 
@@ -82,4 +89,10 @@ bool exec_transport_is_leader(const char *name)
 {
     const int row = find(name);
     return row >= 0 && transports[row].is_leader();
+}
+
+void exec_transport_let_leader_end(const char *name)
+{
+    const int row = find(name);
+    if (row >= 0) transports[row].let_leader_end();
 }

@@ -136,9 +136,15 @@ typedef status exec_rank_body(exec_endpoint *endpoint, void *context, error_mess
 status exec_transport_run(const char *name, const exec_transport_options *options,
                           exec_rank_body *body, void *context, error_message *err);
 
-/// Whether this process speaks for the run, and so writes files and prints: the one with rank 0.
-/// False for an unknown name.
+/// Whether this process speaks for the run, and so writes files and prints: the one with rank 0, as
+/// the launcher has told it, also before the run. Behind a failure in which rank 0 is lost: that of
+/// rank 1. False for an unknown name.
 bool exec_transport_is_leader(const char *name);
+
+/// For a process that is not the leader and is about to end with a failure: lets the leader end
+/// first, within 5 s, because a launcher that sees one process fail ends all, before they have
+/// printed. Returns at once where ranks are threads.
+void exec_transport_let_leader_end(const char *name);
 
 /// Checks a name. STATUS_INVALID, suggesting another.
 status exec_transport_check(const char *name, error_message *err);

@@ -3,6 +3,7 @@
 #include "exec/transports.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 status exec_transport_mpi_run(const exec_transport_options *options, exec_rank_body *body,
                               void *context, error_message *err)
@@ -38,4 +39,10 @@ bool exec_transport_mpi_is_leader(void)
     const exec_module *module = NULL;
     if (exec_module_load("mpi", &module, NULL) != STATUS_OK) return launched_rank() == 0;
     return module->transport->is_leader(launched_rank());
+}
+
+void exec_transport_mpi_let_leader_end(void)
+{
+    const struct timespec patience = {.tv_sec = 5};
+    nanosleep(&patience, NULL);
 }

@@ -794,7 +794,10 @@ static status run(const exec_transport_options *options, exec_rank_body *body, v
                          "left MPI unusable");
     }
     TRY(open_mpi(err));
-    TRY(check_rank_count(options, err));
+    if (check_rank_count(options, err) != STATUS_OK) {
+        process.has_failed = true; // who ends first shall not wait for the others
+        return STATUS_INVALID;
+    }
     exec_thread_make_punctual(options->real_time);
     mpi_world all = {.options = options};
     arena *memory = arena_create(4096);

@@ -16,6 +16,9 @@ exec_transport_runner exec_transport_nccl_run;
 /// so that lives: that of rank 1 where rank 0 is lost.
 bool exec_transport_mpi_is_leader(void);
 
+/// Gives the leader 5 s to end, or until a signal comes.
+void exec_transport_mpi_let_leader_end(void);
+
 /// What the modules of mpi and nccl hand over.
 typedef struct exec_transport_module {
     exec_transport_runner *run;
