@@ -12,15 +12,16 @@ static size_t value_count(const exec_flow_pool *pool)
 }
 
 status exec_flow_pool_init(exec_flow_pool *pool, const exec_model *model, exec_kernels *kernels,
-                           error_message *err)
+                           bool hands_over, error_message *err)
 {
     *pool = (exec_flow_pool){.kernels = kernels,
                              .row_count = model->microbatch_size * model->sequence_length,
                              .width = model->width,
-                             .sends_live = model->mechanism == EXEC_EARLY_EXIT};
+                             .sends_live = model->mechanism == EXEC_EARLY_EXIT,
+                             .hands_over = hands_over};
     const size_t bytes = value_count(pool) * sizeof(float);
     void *rows = NULL;
-    if (kernels->table->value_bytes != (int)sizeof(float)) {
+    if (!hands_over && kernels->table->value_bytes != (int)sizeof(float)) {
         const status result = kernels->table->allocate(kernels, bytes, &rows, err);
         if (result != STATUS_OK) {
             *pool = (exec_flow_pool){0};
@@ -109,44 +110,93 @@ void exec_flow_pool_clear(exec_flow_pool *pool)
     }
 }
 
-int64_t exec_flow_pool_packed_bytes(const exec_flow_pool *pool, bool is_backward)
+/// Of the rows, or of what describes them; behind it is_live is packed.
+static size_t packed_row_bytes(const exec_flow_pool *pool)
 {
-    const size_t rows = value_count(pool) * sizeof(float);
-    const bool has_live = pool->sends_live && !is_backward;
-    return (int64_t)(rows + (has_live ? (size_t)pool->row_count : 0));
+    return pool->hands_over ? sizeof(exec_handover) : value_count(pool) * sizeof(float);
 }
 
-void exec_flow_pool_pack(exec_flow_pool *pool, const exec_flow_buffer *buffer, bool is_backward,
-                         void *bytes)
+int64_t exec_flow_pool_packed_bytes(const exec_flow_pool *pool, bool is_backward)
+{
+    const bool has_live = pool->sends_live && !is_backward;
+    return (int64_t)(packed_row_bytes(pool) + (has_live ? (size_t)pool->row_count : 0));
+}
+
+int64_t exec_flow_pool_row_bytes(const exec_flow_pool *pool)
+{
+    const size_t value_bytes =
+        pool->hands_over ? (size_t)pool->kernels->table->value_bytes : sizeof(float);
+    return (int64_t)(value_count(pool) * value_bytes);
+}
+
+static status offer(exec_flow_pool *pool, const exec_flow_buffer *buffer, void *bytes,
+                    error_message *err)
+{
+    exec_handover handover = {0};
+    const size_t value_bytes = value_count(pool) * (size_t)pool->kernels->table->value_bytes;
+    TRY(pool->kernels->table->offer(pool->kernels, buffer->values, value_bytes, &handover, err));
+    memcpy(bytes, &handover, sizeof handover);
+    return STATUS_OK;
+}
+
+static status take(exec_flow_pool *pool, const void *bytes, exec_flow_buffer *buffer,
+                   error_message *err)
+{
+    exec_handover handover;
+    memcpy(&handover, bytes, sizeof handover);
+    return pool->kernels->table->take(pool->kernels, &handover, buffer->values, err);
+}
+
+static void rows_to_host(exec_flow_pool *pool, const exec_flow_buffer *buffer, void *bytes)
 {
     exec_kernels *kernels = pool->kernels;
-    const size_t row_bytes = value_count(pool) * sizeof(float);
     const void *rows = buffer->values;
     if (pool->rows != NULL) {
         kernels->table->to_floats(kernels, buffer->values, pool->rows, value_count(pool));
         rows = pool->rows;
     }
-    kernels->table->to_host(kernels, bytes, rows, row_bytes);
-    if (pool->sends_live && !is_backward) {
-        memcpy((char *)bytes + row_bytes, buffer->is_live, (size_t)pool->row_count);
-    }
+    kernels->table->to_host(kernels, bytes, rows, packed_row_bytes(pool));
 }
 
-void exec_flow_pool_unpack(exec_flow_pool *pool, const void *bytes, bool is_backward,
-                           exec_flow_buffer *buffer)
+static void rows_to_device(exec_flow_pool *pool, const void *bytes, exec_flow_buffer *buffer)
 {
     exec_kernels *kernels = pool->kernels;
-    const size_t row_bytes = value_count(pool) * sizeof(float);
-    if (pool->rows != NULL) {
-        kernels->table->to_device(kernels, pool->rows, bytes, row_bytes);
-        kernels->table->to_values(kernels, pool->rows, buffer->values, value_count(pool));
-    } else {
-        kernels->table->to_device(kernels, buffer->values, bytes, row_bytes);
+    if (pool->rows == NULL) {
+        kernels->table->to_device(kernels, buffer->values, bytes, packed_row_bytes(pool));
+        return;
     }
-    if (is_backward) return;
+    kernels->table->to_device(kernels, pool->rows, bytes, packed_row_bytes(pool));
+    kernels->table->to_values(kernels, pool->rows, buffer->values, value_count(pool));
+}
+
+status exec_flow_pool_pack(exec_flow_pool *pool, const exec_flow_buffer *buffer, bool is_backward,
+                           void *bytes, error_message *err)
+{
+    if (pool->hands_over) {
+        TRY(offer(pool, buffer, bytes, err));
+    } else {
+        rows_to_host(pool, buffer, bytes);
+    }
+    if (pool->sends_live && !is_backward) {
+        memcpy((char *)bytes + packed_row_bytes(pool), buffer->is_live, (size_t)pool->row_count);
+    }
+    return STATUS_OK;
+}
+
+status exec_flow_pool_unpack(exec_flow_pool *pool, const void *bytes, bool is_backward,
+                             exec_flow_buffer *buffer, error_message *err)
+{
+    if (pool->hands_over) {
+        TRY(take(pool, bytes, buffer, err));
+    } else {
+        rows_to_device(pool, bytes, buffer);
+    }
+    if (is_backward) return STATUS_OK;
     if (pool->sends_live) {
-        memcpy(buffer->is_live, (const char *)bytes + row_bytes, (size_t)pool->row_count);
+        const char *live = (const char *)bytes + packed_row_bytes(pool);
+        memcpy(buffer->is_live, live, (size_t)pool->row_count);
     } else {
         memset(buffer->is_live, 1, (size_t)pool->row_count);
     }
+    return STATUS_OK;
 }

@@ -24,14 +24,16 @@ typedef struct exec_flow_pool {
     int row_count;
     int width;
     bool sends_live; // tokens leave: is_live travels with the activations
+    bool hands_over; // what is packed is a description of memory (exec_kernel_table.offer)
     exec_flow_buffer **buffers;
     int buffer_count;
-    float *rows; // [row_count][width] host memory; NULL where the values are such themselves
+    float *rows; // [row_count][width] device memory; NULL where the values are such themselves
 } exec_flow_pool;
 
+/// @param hands_over only with kernels that offer memory
 /// @return STATUS_NO_MEMORY, pool then all zero
 status exec_flow_pool_init(exec_flow_pool *pool, const exec_model *model, exec_kernels *kernels,
-                           error_message *err);
+                           bool hands_over, error_message *err);
 
 /// Frees all buffers. A pool that is all zero is allowed.
 void exec_flow_pool_reset(exec_flow_pool *pool);
@@ -49,10 +51,18 @@ void exec_flow_pool_clear(exec_flow_pool *pool);
 /// Bytes of a packed microbatch, forward the largest.
 int64_t exec_flow_pool_packed_bytes(const exec_flow_pool *pool, bool is_backward);
 
-/// Packs a microbatch: its rows as floats, and forward, where tokens leave, one byte per token.
-void exec_flow_pool_pack(exec_flow_pool *pool, const exec_flow_buffer *buffer, bool is_backward,
-                         void *bytes);
+/// Bytes of the rows of a microbatch as they travel.
+int64_t exec_flow_pool_row_bytes(const exec_flow_pool *pool);
+
+/// Packs a microbatch: its rows as floats, or a description of them; and forward, where tokens
+/// leave, one byte per token.
+///
+/// @return what the backend's offer returns
+status exec_flow_pool_pack(exec_flow_pool *pool, const exec_flow_buffer *buffer, bool is_backward,
+                           void *bytes, error_message *err);
 
 /// The other way. bytes holds exec_flow_pool_packed_bytes.
-void exec_flow_pool_unpack(exec_flow_pool *pool, const void *bytes, bool is_backward,
-                           exec_flow_buffer *buffer);
+///
+/// @return what the backend's take returns
+status exec_flow_pool_unpack(exec_flow_pool *pool, const void *bytes, bool is_backward,
+                             exec_flow_buffer *buffer, error_message *err);

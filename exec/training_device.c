@@ -133,7 +133,8 @@ static status hold_plan(exec_learner *learner, const bal_placed_partition *plan,
         TRY(hold_layer(learner, layer, microbatch_count, err));
         learner->held[layer].row = held_count++;
     }
-    TRY(exec_flow_pool_init(&learner->flows, &learner->model, learner->kernels, err));
+    TRY(exec_flow_pool_init(&learner->flows, &learner->model, learner->kernels,
+                            learner->hands_over_memory, err));
     TRY(carve_plan(learner, plan, place, microbatch_count, held_count, err));
     for (int layer = 0; layer < learner->layer_count; layer++) {
         const exec_held_layer *held = &learner->held[layer];
@@ -166,7 +167,7 @@ static void report(const exec_device *device, exec_layer_report *report)
 {
     const exec_learner *learner = (const exec_learner *)device;
     const exec_layer_meter *meter = &learner->meter;
-    const int64_t message_bytes = exec_flow_pool_packed_bytes(&learner->flows, false);
+    const int64_t message_bytes = exec_flow_pool_row_bytes(&learner->flows);
     for (int row = 0; row < meter->layer_count; row++) {
         const exec_layer *layer = learner->layers[row];
         meter->parameters[row] = layer->is_frozen ? 0 : (int64_t)layer->parameter_count;
@@ -221,18 +222,27 @@ static status initialise(exec_device *device, int layer, error_message *err)
     return learner->kernels->table->finish(learner->kernels, err);
 }
 
-#define TRAINING_DEVICE_TABLE(device_name)                                                         \
+#define TRAINING_DEVICE_TABLE(device_name, runs_ahead)                                             \
     {                                                                                              \
-        .name = device_name, .learns = true, .hold = hold, .begin = exec_learner_begin,            \
-        .input_place = exec_learner_input_place, .play = exec_learner_play,                        \
-        .finish = exec_learner_finish, .report = report, .packed_bytes = packed_bytes,             \
-        .pack = pack, .unpack = unpack, .destroy = destroy, .initialise = initialise,              \
-        .reduce = exec_learner_reduce, .step = exec_learner_step, .adapt = exec_learner_adapt,     \
-        .loss = exec_learner_loss,                                                                 \
+        .name = device_name, .is_asynchronous = runs_ahead, .learns = true, .hold = hold,          \
+        .begin = exec_learner_begin, .input_place = exec_learner_input_place,                      \
+        .play = exec_learner_play, .finish = exec_learner_finish, .report = report,                \
+        .packed_bytes = packed_bytes, .pack = pack, .unpack = unpack, .destroy = destroy,          \
+        .initialise = initialise, .reduce = exec_learner_reduce, .step = exec_learner_step,        \
+        .adapt = exec_learner_adapt, .loss = exec_learner_loss,                                    \
     }
 
-static const exec_device_table cpu_table = TRAINING_DEVICE_TABLE("cpu");
-static const exec_device_table cuda_table = TRAINING_DEVICE_TABLE("cuda");
+static const exec_device_table cpu_table = TRAINING_DEVICE_TABLE("cpu", false);
+static const exec_device_table cuda_table = TRAINING_DEVICE_TABLE("cuda", false);
+static const exec_device_table cuda_ahead_table = TRAINING_DEVICE_TABLE("cuda", true);
+
+static const exec_device_table *table_of(const exec_training_device *options)
+{
+    const bool is_cuda =
+        options->backend == EXEC_BACKEND_CUDA_FP32 || options->backend == EXEC_BACKEND_CUDA_BF16;
+    if (!is_cuda) return &cpu_table;
+    return options->runs_ahead ? &cuda_ahead_table : &cuda_table;
+}
 
 static status create_parts(exec_learner *learner, error_message *err)
 {
@@ -254,16 +264,15 @@ status exec_training_device_create_over(const exec_training_device *options, int
         kernels->table->close(kernels);
         return error_set(err, STATUS_NO_MEMORY, "out of memory for a device");
     }
-    const bool is_cuda =
-        options->backend == EXEC_BACKEND_CUDA_FP32 || options->backend == EXEC_BACKEND_CUDA_BF16;
     *learner = (exec_learner){
-        .device.table = is_cuda ? &cuda_table : &cpu_table,
+        .device.table = table_of(options),
         .model = *options->model,
         .text = options->text,
         .mechanism = exec_mechanism_find(options->model->mechanism),
         .kernels = kernels,
         .clock = options->counts_cpu_time ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC,
         .samples_layers = options->samples_layers,
+        .hands_over_memory = options->hands_over_memory && kernels->table->offer != NULL,
         .replica = options->replica_rank_count > 0 ? world_rank / options->replica_rank_count : 0,
         .layer_count = exec_model_layer_count(options->model),
         .replica_count = 1,

@@ -34,6 +34,10 @@ typedef struct exec_training_device {
                             // replica
     int gpu_place_count;    // cuda: ranks that share one GPU, each a part of it; 0: 1. World rank r
                             // has part r % gpu_place_count
+    bool hands_over_memory; // outputs travel as descriptions of device memory, for transports that
+                            // take these; host memory is copied all the same
+    bool runs_ahead;        // cuda: play returns before its op has run, and times come with the
+                            // iteration's end; not with EXEC_CLOCK_NOMINAL
     bool samples_layers;    // a profiled iteration times layers in microbatch 0 alone, which then
                             // stands for all; else in every microbatch
     bool counts_cpu_time;   // cpu: an op takes the time that its thread computes, not the time that

@@ -112,26 +112,24 @@ static status take_input(exec_learner *learner, const exec_step *step, const exe
                          " were expected",
                          step->stage, step->op.microbatch, input->byte_count, expected);
     }
-    exec_flow_pool_unpack(&learner->flows, input->bytes, is_backward, *out);
-    return STATUS_OK;
+    return exec_flow_pool_unpack(&learner->flows, input->bytes, is_backward, *out, err);
 }
 
 /// Leaves the output for another stage of this rank, or packs it for another rank.
-static void leave_output(exec_learner *learner, const exec_step *step, exec_flow_buffer *buffer,
-                         exec_payload *output)
+static status leave_output(exec_learner *learner, const exec_step *step, exec_flow_buffer *buffer,
+                           exec_payload *output, error_message *err)
 {
-    if (step->send_place < 0) return;
+    if (step->send_place < 0) return STATUS_OK;
     const bool is_backward = step->op.kind != OP_FORWARD;
     if (step->send_place == learner->place) {
         buffer->stage = step->send_stage;
         buffer->microbatch = step->op.microbatch;
         buffer->is_backward = is_backward;
-        return;
+        return STATUS_OK;
     }
-    exec_flow_pool_pack(&learner->flows, buffer, is_backward, learner->output);
-    *output =
-        (exec_payload){.bytes = learner->output,
-                       .byte_count = exec_flow_pool_packed_bytes(&learner->flows, is_backward)};
+    TRY(exec_flow_pool_pack(&learner->flows, buffer, is_backward, learner->output, err));
+    output->byte_count = exec_flow_pool_packed_bytes(&learner->flows, is_backward);
+    return STATUS_OK;
 }
 
 static void note_forward(exec_learner *learner, exec_layer *layer, int microbatch)
@@ -233,8 +231,7 @@ static status play_forward(exec_learner *learner, const exec_step *step, const e
     exec_flow_buffer *buffer = NULL;
     TRY(take_input(learner, step, input, &buffer, err));
     TRY(forward(learner, step, buffer, duration_ns, err));
-    leave_output(learner, step, buffer, output);
-    return STATUS_OK;
+    return leave_output(learner, step, buffer, output, err);
 }
 
 /// A stage that begins with a layer in front of which all are frozen has no gradient for the stage
@@ -251,10 +248,8 @@ static status play_backward(exec_learner *learner, const exec_step *step, const 
         gradient = buffer->values;
     }
     TRY(backward(learner, step, gradient, duration_ns, err));
-    if (!learner->held[first].layer->passes_no_gradient) {
-        leave_output(learner, step, buffer, output);
-    }
-    return STATUS_OK;
+    if (learner->held[first].layer->passes_no_gradient) return STATUS_OK;
+    return leave_output(learner, step, buffer, output, err);
 }
 
 status exec_learner_play(exec_device *device, const exec_step *step, const exec_payload *input,
