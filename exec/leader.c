@@ -11,6 +11,17 @@ static status no_memory(const exec_leader *leader, error_message *err)
                      leader->run.terms.layer_count, leader->training.machine.rank_count);
 }
 
+bal_placed_partition exec_placed_of(const bal_plan *plan)
+{
+    return (bal_placed_partition){
+        .first_layer = plan->first_layer,
+        .rank_count = plan->rank_count,
+        .chunk_count = plan->chunk_count,
+        .placement = plan->placement,
+        .machine_rank = plan->stage_ranks,
+    };
+}
+
 /// What the simulator can replay and ranks cannot do.
 static status check_executable(const bal_training *training, error_message *err)
 {
@@ -19,33 +30,57 @@ static status check_executable(const bal_training *training, error_message *err)
                          "the plans of %s have no stages and are not executable",
                          training->balancer->name);
     }
-    if (training->repack.kind == BAL_REPACK_NONE) return STATUS_OK;
-    if (training->repack.use == BAL_RELEASED_REPLICATE) {
+    if (training->repack.kind != BAL_REPACK_NONE &&
+        training->repack.use == BAL_RELEASED_REPLICATE) {
         return error_set(err, STATUS_UNSUPPORTED,
                          "released ranks that replicate are simulated, not executed; release or "
                          "lend them");
     }
-    if (training->repack.chooses_microbatches) {
-        return error_set(err, STATUS_UNSUPPORTED,
-                         "microbatches chosen anew by re-packing are simulated, not executed");
-    }
     return STATUS_OK;
 }
 
-static status check_plan(const exec_leader *leader, error_message *err)
+/// What a device cannot do.
+static status check_device(const exec_leader *leader, error_message *err)
 {
-    const bal_plan *plan = leader->execution->plan;
+    const exec_device_table *table = leader->run.device->table;
+    const bal_repack_options *repack = &leader->training.repack;
+    if (!table->learns && leader->execution->training->sources == NULL) {
+        return error_set(err, STATUS_INVALID, "device %s takes times that no source gives",
+                         table->name);
+    }
+    if (!table->learns || repack->kind == BAL_REPACK_NONE || !repack->chooses_microbatches) {
+        return STATUS_OK;
+    }
+    return error_set(
+        err, STATUS_UNSUPPORTED,
+        "device %s has microbatches of one size: re-packing cannot choose their number",
+        table->name);
+}
+
+/// Checks that a plan is of the layers and the machine of the run.
+static status check_placed(const exec_leader *leader, const bal_placed_partition *placed,
+                           const char *what, error_message *err)
+{
+    const bal_schedule_family *family = bal_schedule_family_find(leader->training.schedule);
+    const int chunks = bal_schedule_chunk_count(family, leader->training.chunk_count);
+    TRY(bal_placed_check(placed, leader->run.terms.layer_count, leader->training.machine.rank_count,
+                         what, err));
+    if (placed->chunk_count == chunks && placed->placement == family->placement) return STATUS_OK;
+    return error_set(err, STATUS_INVALID, "%s has %d chunks per rank, schedule %s %d", what,
+                     placed->chunk_count, family->name, chunks);
+}
+
+static status check_plans(const exec_leader *leader, error_message *err)
+{
+    const exec_training *execution = leader->execution;
+    const bal_plan *plan = execution->plan;
     const bal_training *training = &leader->training;
+    for (int index = 0; index < execution->forced_count; index++) {
+        TRY(check_placed(leader, &execution->forced[index].plan, "a forced plan", err));
+    }
     if (plan == NULL) return STATUS_OK;
-    const bal_placed_partition placed = {
-        .first_layer = plan->first_layer,
-        .rank_count = plan->rank_count,
-        .chunk_count = plan->chunk_count,
-        .placement = plan->placement,
-        .machine_rank = plan->stage_ranks,
-    };
-    TRY(bal_placed_check(&placed, leader->run.terms.layer_count, training->machine.rank_count,
-                         "the plan", err));
+    const bal_placed_partition placed = exec_placed_of(plan);
+    TRY(check_placed(leader, &placed, "the plan", err));
     if (plan->microbatch_count != training->microbatch_count) {
         return error_set(err, STATUS_INVALID, "the plan has %d microbatches, the run %d",
                          plan->microbatch_count, training->microbatch_count);
@@ -72,7 +107,6 @@ static status take_description(exec_leader *leader, const exec_training *executi
         .machine = leader->training.machine,
         .replica_count = leader->training.data_parallel,
         .layer_count = leader->training.sources[0].layer_count,
-        .microbatch_count = leader->training.microbatch_count,
         .time_scale_ppb = execution->clock == EXEC_CLOCK_NOMINAL || execution->time_scale_ppb <= 0
                               ? 1000000000
                               : execution->time_scale_ppb,
@@ -81,7 +115,7 @@ static status take_description(exec_leader *leader, const exec_training *executi
         return error_set(err, STATUS_INVALID, "layer_count %d is below 1",
                          leader->run.terms.layer_count);
     }
-    return check_plan(leader, err);
+    return check_plans(leader, err);
 }
 
 static status allocate(exec_leader *leader, error_message *err)
@@ -109,8 +143,8 @@ static status allocate(exec_leader *leader, error_message *err)
     return STATUS_OK;
 }
 
-static status open(exec_leader *leader, exec_endpoint *endpoint, const exec_training *execution,
-                   arena *memory, error_message *err)
+static status leader_open(exec_leader *leader, exec_endpoint *endpoint,
+                          const exec_training *execution, arena *memory, error_message *err)
 {
     leader->execution = execution;
     leader->memory = memory;
@@ -120,10 +154,8 @@ static status open(exec_leader *leader, exec_endpoint *endpoint, const exec_trai
     const exec_device_table *table = leader->run.device->table;
     leader->learns = table->learns;
     leader->is_nominal = table->is_modelled && execution->clock == EXEC_CLOCK_NOMINAL;
-    if (!leader->learns && execution->training->sources == NULL) {
-        return error_set(err, STATUS_INVALID, "device %s takes times that no source gives",
-                         table->name);
-    }
+    leader->microbatch_count = leader->training.microbatch_count;
+    TRY(check_device(leader, err));
     if (leader->learns) {
         // Gradients are reduced behind the pipeline, and the mechanism announces what it changes.
         leader->training.reduction_overlap = BAL_REDUCTION_EXPOSED;
@@ -138,7 +170,7 @@ static status open(exec_leader *leader, exec_endpoint *endpoint, const exec_trai
                                    err);
 }
 
-static void close(exec_leader *leader)
+static void leader_close(exec_leader *leader)
 {
     bal_controller_destroy(leader->controller);
     bal_training_costs_free(&leader->costs);
@@ -226,10 +258,10 @@ status exec_lead(exec_endpoint *endpoint, const exec_training *execution, arena 
 {
     exec_leader *leader = calloc(1, sizeof *leader);
     if (leader == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory for the leader");
-    status led = open(leader, endpoint, execution, memory, err);
+    status led = leader_open(leader, endpoint, execution, memory, err);
     if (led == STATUS_OK) led = lead(leader, err);
     if (led == STATUS_OK) *result = leader->ledger.result;
-    close(leader);
+    leader_close(leader);
     free(leader);
     return led;
 }

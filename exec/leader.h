@@ -23,6 +23,7 @@ typedef struct exec_next_plan {
     const bal_layer_costs *layers;  // what a searched order goes by; NULL: not known
     const bal_migration *migration; // or NULL: nothing moves
     const bal_layer_costs *moving;  // with migration: whose state_bytes are on their way
+    int microbatch_count;
     exec_layer_origin origin;
     const exec_checkpoint *checkpoint; // with EXEC_ORIGIN_LEADER
 } exec_next_plan;
@@ -45,6 +46,7 @@ typedef struct exec_leader {
     int first_iteration;        // that is executed: behind the checkpoint's
     bal_controller *controller; // NULL: the plan stays, or forced ones come
     bool is_controlled;         // the controller has started
+    int microbatch_count;       // in force: re-packing may choose another
 
     arena *memory; // the caller's, of the result
     arena *iteration_memory;
@@ -81,6 +83,9 @@ status exec_lead(exec_endpoint *endpoint, const exec_training *execution, arena 
                  bal_training_result *result, error_message *err);
 
 // The parts of it.
+
+/// The partition of a plan that came in a file.
+bal_placed_partition exec_placed_of(const bal_plan *plan);
 
 /// Takes a plan into force on all ranks.
 ///

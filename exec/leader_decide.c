@@ -15,7 +15,7 @@ static status look_ahead(exec_leader *leader, int iteration, const bal_layer_cos
                          error_message *err)
 {
     const bal_training *training = &leader->training;
-    const int microbatches = training->microbatch_count;
+    const int microbatches = leader->microbatch_count;
     bool is_new = false;
     bool is_announced = false;
     *next = NULL;
@@ -36,7 +36,7 @@ static status look_ahead(exec_leader *leader, int iteration, const bal_layer_cos
 ///
 /// @param moving      the layers as they are on their way
 /// @param modelled_ns what it takes by the model
-static status move(exec_leader *leader, const bal_placed_partition *placed,
+static status move(exec_leader *leader, const bal_placed_partition *placed, int microbatch_count,
                    const bal_migration *migration, const bal_layer_costs *moving,
                    int64_t modelled_ns, bal_training_iteration *record, error_message *err)
 {
@@ -45,6 +45,7 @@ static status move(exec_leader *leader, const bal_placed_partition *placed,
         .layers = &leader->profile,
         .migration = migration,
         .moving = moving,
+        .microbatch_count = microbatch_count,
         .origin = EXEC_ORIGIN_PEERS,
     };
     TRY(exec_leader_move(leader, &next, record->iteration, &leader->moved, err));
@@ -71,7 +72,8 @@ static status move_freely(exec_leader *leader, const bal_placed_partition *place
     const bool repacks = placed->rank_count != before->placed.rank_count;
     if (migration.layer_count == 0 && !repacks) return STATUS_OK;
     record->action = repacks ? BAL_ACTION_REPACK : BAL_ACTION_REBALANCE;
-    return move(leader, placed, &migration, &leader->profile, migration.time_ns, record, err);
+    return move(leader, placed, leader->microbatch_count, &migration, &leader->profile,
+                migration.time_ns, record, err);
 }
 
 /// Follows the plans that were given for a test instead of asking.
@@ -116,7 +118,7 @@ static status observe(exec_leader *leader, bal_training_iteration *record, error
     record->was_asked = decision->was_asked;
     if (decision->action == BAL_ACTION_KEEP) return STATUS_OK;
     arena_reset(leader->next_memory);
-    return move(leader, &decision->plan, &decision->migration,
+    return move(leader, &decision->plan, decision->microbatch_count, &decision->migration,
                 next != NULL ? next : &leader->profile, decision->migration_ns, record, err);
 }
 

@@ -15,7 +15,7 @@ static status no_memory(const exec_leader *leader, error_message *err)
 
 static bal_batch batch_of(const exec_leader *leader)
 {
-    const int microbatches = leader->training.microbatch_count;
+    const int microbatches = leader->microbatch_count;
     return (bal_batch){microbatches, microbatches};
 }
 

@@ -50,8 +50,8 @@ static status find_order(exec_leader *leader, const exec_next_plan *next,
         } else {
             TRY(equal_layers(leader, leader->next_memory, &layers, err));
         }
-        TRY(bal_training_order(&leader->training, placed, &layers,
-                               leader->training.microbatch_count, leader->next_memory, order, err));
+        TRY(bal_training_order(&leader->training, placed, &layers, next->microbatch_count,
+                               leader->next_memory, order, err));
     }
     TRY(bal_schedule_check(order, NULL, err));
     return leader->learns ? exec_weight_order_check(order, err) : STATUS_OK;
@@ -172,6 +172,7 @@ status exec_leader_move(exec_leader *leader, const exec_next_plan *next, int ite
     }
     TRY(exec_run_give_command(run, err));
     if (command.changes_ranks) leader->costs_told = false;
+    leader->microbatch_count = next->microbatch_count;
     *times = (exec_move_times){.elapsed_ns = transport->now_ns(run->endpoint) - begin_ns};
     read_answers(leader, times);
     return take_plan(leader, err);
@@ -211,13 +212,7 @@ static status choose_start(exec_leader *leader, exec_next_plan *next, error_mess
 {
     const bal_plan *plan = leader->execution->plan;
     if (plan != NULL) {
-        next->placed = (bal_placed_partition){
-            .first_layer = plan->first_layer,
-            .rank_count = plan->rank_count,
-            .chunk_count = plan->chunk_count,
-            .placement = plan->placement,
-            .machine_rank = plan->stage_ranks,
-        };
+        next->placed = exec_placed_of(plan);
         next->order = plan->order;
         return STATUS_OK;
     }
@@ -230,8 +225,8 @@ static status choose_start(exec_leader *leader, exec_next_plan *next, error_mess
 
 status exec_leader_start(exec_leader *leader, error_message *err)
 {
-    const int microbatches = leader->training.microbatch_count;
-    exec_next_plan next = {.origin = EXEC_ORIGIN_SEED};
+    const int microbatches = leader->microbatch_count;
+    exec_next_plan next = {.microbatch_count = microbatches, .origin = EXEC_ORIGIN_SEED};
     exec_move_times times;
     exec_checkpoint checkpoint;
     bool is_new = false;

@@ -20,7 +20,7 @@ status exec_leader_describe(exec_leader *leader, bal_training_iteration *record,
     record->metrics = leader->times.metrics;
     record->rank_count = placed->rank_count;
     record->replica_count = training->data_parallel;
-    record->microbatch_count = training->microbatch_count;
+    record->microbatch_count = leader->played.schedule->microbatch_count;
     record->rank_work_ns = leader->times.rank_work_ns;
     record->pipeline_ns = leader->times.pipeline_ns;
     record->reduction_ns = leader->times.reduction_ns;

@@ -25,7 +25,6 @@ typedef struct exec_run_terms {
     bal_machine machine;
     int replica_count;
     int layer_count;
-    int microbatch_count;
     int64_t time_scale_ppb; // by which a modelled device and its transfers are stretched
 } exec_run_terms;
 

@@ -180,11 +180,6 @@ static void what_no_rank_can_do_is_refused(void **state)
     run->drawn.training.repack.kind = BAL_REPACK_THROUGHPUT;
     run->drawn.training.repack.use = BAL_RELEASED_REPLICATE;
     assert_refused(run, STATUS_UNSUPPORTED, "replicate");
-
-    run = small_run_create();
-    run->drawn.training.repack.kind = BAL_REPACK_THROUGHPUT;
-    run->drawn.training.repack.chooses_microbatches = true;
-    assert_refused(run, STATUS_UNSUPPORTED, "microbatches");
 }
 
 static void a_world_of_another_size_is_refused(void **state)
