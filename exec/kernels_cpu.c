@@ -120,12 +120,14 @@ static const exec_kernel_table cpu_table = {
     .mask = exec_cpu_mask,
 };
 
-static bool has_wide_vectors(void)
+/// Which of the functions for wide vectors may run here.
+static void find_width(exec_cpu *cpu)
 {
 #if defined(__x86_64__)
-    return __builtin_cpu_supports("avx2") != 0;
+    cpu->is_wide = __builtin_cpu_supports("avx2") != 0;
+    cpu->is_widest = cpu->is_wide && __builtin_cpu_supports("avx512f") != 0;
 #else
-    return false;
+    (void)cpu;
 #endif
 }
 
@@ -133,7 +135,8 @@ status exec_kernels_cpu_open(exec_kernels **kernels, error_message *err)
 {
     exec_cpu *cpu = aligned_alloc(_Alignof(exec_cpu), sizeof *cpu);
     if (cpu == NULL) return error_set(err, STATUS_NO_MEMORY, "no memory for kernels");
-    *cpu = (exec_cpu){.kernels = {.table = &cpu_table}, .is_wide = has_wide_vectors()};
+    *cpu = (exec_cpu){.kernels = {.table = &cpu_table}};
+    find_width(cpu);
     *kernels = &cpu->kernels;
     return STATUS_OK;
 }

@@ -16,18 +16,21 @@ enum {
     EXEC_CPU_PANEL_INNER = 256   ///< and how many of their elements at a time: 16 KiB
 };
 
-/// Functions for processors with vectors of 256 bits are compiled beside those for all, of the same
-/// source. An instruction set other than x86-64 has one width.
+/// Functions for processors with vectors of 256 and 512 bits are compiled beside those for all,
+/// most of the same source. An instruction set other than x86-64 has one width.
 #if defined(__x86_64__)
 #define EXEC_CPU_WIDE __attribute__((target("avx2")))
+#define EXEC_CPU_WIDEST __attribute__((target("avx512f")))
 #else
 #define EXEC_CPU_WIDE
+#define EXEC_CPU_WIDEST
 #endif
 #define EXEC_CPU_INLINE static inline __attribute__((always_inline))
 
 typedef struct exec_cpu {
     exec_kernels kernels; // first member
     bool is_wide;         // functions marked EXEC_CPU_WIDE may run
+    bool is_widest;       // and those marked EXEC_CPU_WIDEST
     float *scratch;       // [scratch_count]
     size_t scratch_count;
     error_message failure;               // the first since finish; code STATUS_OK: none

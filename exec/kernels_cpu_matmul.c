@@ -1,14 +1,21 @@
-// Products of matrices by tiles: 6 rows of a times 16 packed columns of b, whose sums stay in
-// registers while the inner index runs. Each element of c adds its products in ascending order of
-// the inner index, one by one, however tiles are cut; so bits depend on nothing but the operands.
+// Products of matrices by tiles: 6 rows of a times 16 packed columns of b (12 rows with vectors of
+// 512 bits), whose sums stay in registers while the inner index runs. Each element of c adds its
+// products in ascending order of the inner index, one by one, however tiles are cut; so bits depend
+// on nothing but the operands.
 #include "exec/kernels_cpu.h"
 
 #include <string.h>
 
-enum { TILE_ROWS = 6, TILE_COLUMNS = EXEC_CPU_PANEL_COLUMNS, HALF = TILE_COLUMNS / 2 };
+enum {
+    TILE_ROWS = 6,
+    TALL_TILE_ROWS = 12,
+    TILE_COLUMNS = EXEC_CPU_PANEL_COLUMNS,
+    HALF = TILE_COLUMNS / 2
+};
 
-/// Eight floats at any address.
+/// Eight floats at any address, and sixteen.
 typedef float lanes __attribute__((vector_size(32), aligned(4), may_alias));
+typedef float wide_lanes __attribute__((vector_size(64), aligned(4), may_alias));
 
 /// Elements of a and of c that a tile begins at, and the packed columns of b.
 typedef struct tile {
@@ -82,6 +89,29 @@ static void multiply_rows_narrow(const tile *at, int rows)
     multiply_rows(at, rows);
 }
 
+/// multiply_tile with TALL_TILE_ROWS rows, each in one register.
+EXEC_CPU_WIDEST static void multiply_tall_tile(const tile *at)
+{
+    wide_lanes sum[TALL_TILE_ROWS];
+#pragma GCC unroll 12
+    for (int row = 0; row < TALL_TILE_ROWS; row++) {
+        sum[row] = *(const wide_lanes *)(at->c + row * at->c_row);
+    }
+    const float *a = at->a;
+    const float *panel = at->panel;
+    for (int k = 0; k < at->inner; k++, a += at->a_inner, panel += TILE_COLUMNS) {
+        const wide_lanes b = *(const wide_lanes *)panel;
+#pragma GCC unroll 12
+        for (int row = 0; row < TALL_TILE_ROWS; row++) {
+            sum[row] += a[row * at->a_row] * b;
+        }
+    }
+#pragma GCC unroll 12
+    for (int row = 0; row < TALL_TILE_ROWS; row++) {
+        *(wide_lanes *)(at->c + row * at->c_row) = sum[row];
+    }
+}
+
 /// Copies columns of b from element (first, column) on, behind each other per inner index, filled
 /// up with zeros.
 static void pack(const exec_cpu_product *product, int first, int inner, int column, int columns,
@@ -106,30 +136,61 @@ static void pack(const exec_cpu_product *product, int first, int inner, int colu
     }
 }
 
-/// The rows of one tile. A tile that is less than TILE_COLUMNS wide is computed beside c.
-static void multiply_at(const exec_cpu *cpu, const exec_cpu_product *product, tile *at, int row,
-                        int column, int columns)
+static void multiply_at(const exec_cpu *cpu, const tile *at, int rows)
 {
-    const int rows = product->rows - row < TILE_ROWS ? product->rows - row : TILE_ROWS;
-    float *c = product->c + row * product->c_row + column;
-    float edge[TILE_ROWS * TILE_COLUMNS] = {0};
-    at->c = c;
-    at->c_row = product->c_row;
-    if (columns < TILE_COLUMNS) {
-        at->c = edge;
-        at->c_row = TILE_COLUMNS;
-        for (int i = 0; i < rows; i++) {
-            memcpy(edge + i * TILE_COLUMNS, c + i * product->c_row, (size_t)columns * sizeof *edge);
-        }
-    }
-    if (cpu->is_wide) {
+    if (rows == TALL_TILE_ROWS) {
+        multiply_tall_tile(at);
+    } else if (cpu->is_wide) {
         multiply_rows_wide(at, rows);
     } else {
         multiply_rows_narrow(at, rows);
     }
-    if (columns == TILE_COLUMNS) return;
-    for (int i = 0; i < rows; i++) {
-        memcpy(c + i * product->c_row, edge + i * TILE_COLUMNS, (size_t)columns * sizeof *edge);
+}
+
+/// A tile that is less than TILE_COLUMNS wide is computed beside c.
+static void multiply_at_edge(const exec_cpu *cpu, tile *at, int rows, int columns)
+{
+    float edge[TALL_TILE_ROWS * TILE_COLUMNS] = {0};
+    float *c = at->c;
+    const ptrdiff_t c_row = at->c_row;
+    for (int row = 0; row < rows; row++) {
+        memcpy(edge + row * TILE_COLUMNS, c + row * c_row, (size_t)columns * sizeof *edge);
+    }
+    at->c = edge;
+    at->c_row = TILE_COLUMNS;
+    multiply_at(cpu, at, rows);
+    for (int row = 0; row < rows; row++) {
+        memcpy(c + row * c_row, edge + row * TILE_COLUMNS, (size_t)columns * sizeof *edge);
+    }
+}
+
+/// Rows of the tile that begins where `rest` rows are left.
+static int tile_rows(const exec_cpu *cpu, int rest)
+{
+    if (rest >= TALL_TILE_ROWS && cpu->is_widest) return TALL_TILE_ROWS;
+    return rest < TILE_ROWS ? rest : TILE_ROWS;
+}
+
+/// All rows of c in the columns of the panel.
+static void multiply_panel(const exec_cpu *cpu, const exec_cpu_product *product, int first,
+                           int inner, int column, int columns)
+{
+    int row = 0;
+    while (row < product->rows) {
+        const int rows = tile_rows(cpu, product->rows - row);
+        tile at = {.inner = inner,
+                   .a = product->a + row * product->a_row + first * product->a_inner,
+                   .a_row = product->a_row,
+                   .a_inner = product->a_inner,
+                   .panel = cpu->panel,
+                   .c = product->c + row * product->c_row + column,
+                   .c_row = product->c_row};
+        if (columns == TILE_COLUMNS) {
+            multiply_at(cpu, &at, rows);
+        } else {
+            multiply_at_edge(cpu, &at, rows, columns);
+        }
+        row += rows;
     }
 }
 
@@ -148,14 +209,7 @@ void exec_cpu_multiply(exec_cpu *cpu, const exec_cpu_product *product)
             const int left = product->columns - column;
             const int columns = left < TILE_COLUMNS ? left : TILE_COLUMNS;
             pack(product, first, inner, column, columns, cpu->panel);
-            for (int row = 0; row < product->rows; row += TILE_ROWS) {
-                tile at = {.inner = inner,
-                           .a = product->a + row * product->a_row + first * product->a_inner,
-                           .a_row = product->a_row,
-                           .a_inner = product->a_inner,
-                           .panel = cpu->panel};
-                multiply_at(cpu, product, &at, row, column, columns);
-            }
+            multiply_panel(cpu, product, first, inner, column, columns);
         }
     }
 }
