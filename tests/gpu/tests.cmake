@@ -51,6 +51,7 @@ function(add_gpu_test name)
 endfunction()
 
 add_gpu_test(test_kernels)
+add_gpu_test(test_training)
 
 # add_multigpu_test(<name>): tests/multigpu/<name>.c, a plain program for `mpirun -n GPUS`.
 function(add_multigpu_test name)

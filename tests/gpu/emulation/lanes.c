@@ -1,6 +1,7 @@
 #include "lanes.h"
 
 #include <pthread.h>
+#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,9 +19,10 @@ typedef struct warp_meeting {
 } warp_meeting;
 
 static struct {
-    ucontext_t scheduler;
-    ucontext_t lane[LANES_MAX];
-    unsigned char *stacks; // [LANES_MAX][STACK_BYTES]
+    jmp_buf scheduler;       // where it goes on when a lane yields
+    jmp_buf lane[LANES_MAX]; // where a lane that has yielded goes on
+    bool is_made[LANES_MAX]; // has a stack, on which it ends block after block
+    unsigned char *stacks;   // [LANES_MAX][STACK_BYTES]
     bool has_ended[LANES_MAX];
     unsigned running_count;
     unsigned barrier_count, barrier_round;
@@ -42,11 +44,10 @@ static void fail(const char *what)
     abort();
 }
 
+/// Jumps, which unlike switches of contexts do not ask the operating system.
 static void yield(void)
 {
-    const unsigned lane = threadIdx.x;
-    swapcontext(&machine.lane[lane], &machine.scheduler);
-    threadIdx.x = lane;
+    if (_setjmp(machine.lane[threadIdx.x]) == 0) _longjmp(machine.scheduler, 1);
 }
 
 /// Ends a barrier when all running lanes have come.
@@ -59,13 +60,37 @@ static void settle_barrier(void)
     machine.barrier_round++;
 }
 
+/// A lane's life: one block after another.
 static void lane_main(void)
 {
-    machine.body(machine.argument);
-    machine.has_ended[threadIdx.x] = true;
-    machine.running_count--;
-    settle_barrier();
-    setcontext(&machine.scheduler);
+    for (;;) {
+        machine.body(machine.argument);
+        machine.has_ended[threadIdx.x] = true;
+        machine.running_count--;
+        settle_barrier();
+        yield();
+    }
+}
+
+static void make_lane(void)
+{
+    ucontext_t context;
+    if (getcontext(&context) != 0) fail("getcontext failed");
+    context.uc_stack.ss_sp = machine.stacks + (size_t)threadIdx.x * STACK_BYTES;
+    context.uc_stack.ss_size = STACK_BYTES;
+    context.uc_link = NULL;
+    makecontext(&context, lane_main, 0);
+    machine.is_made[threadIdx.x] = true;
+    setcontext(&context);
+}
+
+/// Runs the lane until it yields.
+static void resume(unsigned lane)
+{
+    threadIdx.x = lane;
+    if (_setjmp(machine.scheduler) != 0) return;
+    if (machine.is_made[lane]) _longjmp(machine.lane[lane], 1);
+    make_lane();
 }
 
 bool lanes_barrier(bool value)
@@ -113,14 +138,6 @@ static void begin_block(void)
     machine.barrier_count = 0;
     machine.barrier_value = false;
     memset(machine.shared, 0xff, machine.shared_capacity); // NaN where nobody has written
-    for (unsigned lane = 0; lane < blockDim.x; lane++) {
-        ucontext_t *context = &machine.lane[lane];
-        if (getcontext(context) != 0) fail("getcontext failed");
-        context->uc_stack.ss_sp = machine.stacks + (size_t)lane * STACK_BYTES;
-        context->uc_stack.ss_size = STACK_BYTES;
-        context->uc_link = NULL;
-        makecontext(context, lane_main, 0);
-    }
 }
 
 /// What moves when a lane gets on: if a round of all lanes leaves it as it is, they wait for ever.
@@ -140,8 +157,7 @@ static void run_block(void)
         const unsigned before = progress() + machine.running_count;
         for (unsigned lane = 0; lane < blockDim.x; lane++) {
             if (machine.has_ended[lane]) continue;
-            threadIdx.x = lane;
-            swapcontext(&machine.scheduler, &machine.lane[lane]);
+            resume(lane);
         }
         if (progress() + machine.running_count == before) fail("lanes wait for ever");
     }

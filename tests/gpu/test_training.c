@@ -1,0 +1,221 @@
+/// Training on the CUDA backends beside training on the cpu, and bit by bit the same under every
+/// plan: one, two and four stages on one GPU, even and uneven, with migrations in between.
+#include "open.h"
+
+#include "exec/training.h"
+#include "exec/training_device.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ITERATIONS_MAX = 20, RANKS_MAX = 4, MICROBATCHES = 2 };
+
+/// Who computes, under which plan; layers are embedding, four blocks, head.
+typedef struct training_way {
+    const char *name;
+    exec_backend backend;
+    int rank_count;
+    int first_layer[RANKS_MAX + 1];
+    int later_first_layer[RANKS_MAX + 1]; // behind the first iteration; 0: the same
+    const char *schedule;
+} training_way;
+
+typedef struct training_run {
+    const exec_model *model;
+    const exec_training_text *text;
+    training_way way;
+    int iteration_count;
+    exec_training training;
+    arena *memory;
+    bal_training_result result;
+    double loss[ITERATIONS_MAX]; // out
+    double norm[ITERATIONS_MAX];
+    uint64_t state_hash;
+} training_run;
+
+static status note_iteration(void *context, const exec_measured *measured, error_message *err)
+{
+    (void)err;
+    training_run *run = context;
+    run->loss[measured->record->iteration] = measured->loss;
+    run->norm[measured->record->iteration] = measured->gradient_norm;
+    run->state_hash = measured->state_hash;
+    return STATUS_OK;
+}
+
+static status make_device(void *context, int world_rank, exec_device **out, error_message *err)
+{
+    const training_run *run = context;
+    const exec_training_device options = {.model = run->model,
+                                          .text = run->text,
+                                          .backend = run->way.backend,
+                                          .gpu_place_count = run->way.rank_count};
+    exec_kernels *kernels = NULL;
+    if (run->way.backend == EXEC_BACKEND_CPU_PLAIN) {
+        return exec_training_device_create(&options, world_rank, out, err);
+    }
+    const bool uses_bf16 = run->way.backend == EXEC_BACKEND_CUDA_BF16;
+    TRY(gpu_open(uses_bf16, world_rank, run->way.rank_count, &kernels, err));
+    return exec_training_device_create_over(&options, world_rank, kernels, out, err);
+}
+
+static status body(exec_endpoint *endpoint, void *context, error_message *err)
+{
+    training_run *run = context;
+    return exec_training_rank(endpoint, &run->training, run->memory, &run->result, err);
+}
+
+static void execute(training_run *run)
+{
+    static const int machine_rank[RANKS_MAX] = {0, 1, 2, 3};
+    const exec_training_listener listener = {.context = run, .put = note_iteration};
+    const bal_training training = {
+        .data_parallel = 1,
+        .machine = {.rank_count = run->way.rank_count, .ranks_per_node = RANKS_MAX},
+        .iteration_count = run->iteration_count,
+        .microbatch_count = MICROBATCHES,
+        .chunk_count = 1,
+        .schedule = run->way.schedule,
+        .change_ratio = 0.25,
+        .balancer = bal_balancer_find("even")};
+    const bal_plan start = {.first_layer = run->way.first_layer,
+                            .rank_count = run->way.rank_count,
+                            .chunk_count = 1,
+                            .schedule = run->way.schedule,
+                            .microbatch_count = MICROBATCHES,
+                            .stage_ranks = machine_rank,
+                            .data_parallel = 1,
+                            .embedding = true,
+                            .head = true};
+    const exec_forced_plan later = {.after_iteration = 0,
+                                    .plan = {.first_layer = run->way.later_first_layer,
+                                             .rank_count = run->way.rank_count,
+                                             .chunk_count = 1,
+                                             .machine_rank = machine_rank}};
+    run->memory = arena_create(1 << 14);
+    run->training = (exec_training){.training = &training,
+                                    .plan = &start,
+                                    .forced = &later,
+                                    .forced_count = run->way.later_first_layer[1] > 0,
+                                    .layer_count = exec_model_layer_count(run->model),
+                                    .devices = {.context = run, .create = make_device},
+                                    .clock = EXEC_CLOCK_REAL,
+                                    .time_scale_ppb = 1000000000,
+                                    .listener = &listener};
+    exec_transport_options options = exec_transport_options_default();
+    options.rank_count = run->way.rank_count;
+    error_message err = {.code = STATUS_OK};
+    const status result = exec_transport_run("local", &options, body, run, &err);
+    arena_destroy(run->memory);
+    if (result == STATUS_OK) return;
+    printf("%s: %s\n", run->way.name, err.message);
+    exit(1);
+}
+
+static const training_way one_rank[] = {
+    {"cpu", EXEC_BACKEND_CPU_PLAIN, 1, {0, 6}, {0}, "1f1b"},
+    {"cuda fp32", EXEC_BACKEND_CUDA_FP32, 1, {0, 6}, {0}, "1f1b"},
+    {"cuda bf16", EXEC_BACKEND_CUDA_BF16, 1, {0, 6}, {0}, "1f1b"},
+};
+
+static const training_way other_plans[] = {
+    {"two stages, a migration, zb-h1", EXEC_BACKEND_CUDA_BF16, 2, {0, 2, 6}, {0, 4, 6}, "zb-h1"},
+    {"four stages, a migration",
+     EXEC_BACKEND_CUDA_BF16,
+     4,
+     {0, 2, 3, 5, 6},
+     {0, 1, 3, 4, 6},
+     "1f1b"},
+    {"two even stages", EXEC_BACKEND_CUDA_BF16, 2, {0, 3, 6}, {0}, "1f1b"},
+};
+
+/// Losses of the GPU follow the cpu's: to rounding in fp32, roughly in bf16.
+static int compare_with_cpu(const exec_model *model, const exec_training_text *text, int iterations)
+{
+    training_run run[3];
+    int failures = 0;
+    for (int way = 0; way < 3; way++) {
+        run[way] = (training_run){
+            .model = model, .text = text, .way = one_rank[way], .iteration_count = iterations};
+        execute(&run[way]);
+        const double tolerance = way == 1 ? 1e-4 : 3e-2;
+        for (int iteration = 0; iteration < iterations; iteration++) {
+            const double expected = run[0].loss[iteration], actual = run[way].loss[iteration];
+            if (fabs(actual - expected) <= tolerance * expected) continue;
+            printf("%s, iteration %d: loss %.6f, on the cpu %.6f\n", run[way].way.name, iteration,
+                   actual, expected);
+            failures++;
+        }
+    }
+    if (!(run[2].loss[iterations - 1] < run[2].loss[0])) {
+        printf("cuda bf16: the loss does not fall: %.6f, then %.6f\n", run[2].loss[0],
+               run[2].loss[iterations - 1]);
+        failures++;
+    }
+    return failures;
+}
+
+/// @param way_count of other_plans, from the first
+static int compare_plans(const exec_model *model, const exec_training_text *text, int iterations,
+                         size_t way_count)
+{
+    training_run one = {
+        .model = model, .text = text, .way = one_rank[2], .iteration_count = iterations};
+    int failures = 0;
+    execute(&one);
+    for (size_t way = 0; way < way_count; way++) {
+        training_run other = {
+            .model = model, .text = text, .way = other_plans[way], .iteration_count = iterations};
+        execute(&other);
+        const size_t bytes = (size_t)iterations * sizeof(double);
+        if (memcmp(one.loss, other.loss, bytes) == 0 && memcmp(one.norm, other.norm, bytes) == 0 &&
+            one.state_hash == other.state_hash && one.state_hash != 0) {
+            continue;
+        }
+        printf("%s, %s: other bits than on one rank\n", exec_mechanism_names[model->mechanism],
+               other.way.name);
+        failures++;
+    }
+    return failures;
+}
+
+/// Small where kernels are emulated.
+static exec_model model_of(exec_mechanism mechanism)
+{
+    exec_model model = exec_model_default();
+    model.block_count = 4;
+    model.width = gpu_is_emulated ? 16 : 256;
+    model.head_count = 2;
+    model.hidden_width = 4 * model.width;
+    model.sequence_length = gpu_is_emulated ? 16 : 256;
+    model.microbatch_size = gpu_is_emulated ? 1 : 4;
+    model.seed = 11;
+    model.mechanism = mechanism;
+    return model;
+}
+
+int main(void)
+{
+    gpu_skip_without();
+    exec_training_text text;
+    error_message err = {.code = STATUS_OK};
+    const exec_model dense = model_of(EXEC_DENSE);
+    if (exec_training_text_read("../README.md", dense.sequence_length, &text, &err) != STATUS_OK) {
+        printf("%s\n", err.message);
+        return 1;
+    }
+    // Emulated kernels are slow: few iterations, in which freezing, say, does not set in yet.
+    int failures = compare_with_cpu(&dense, &text, gpu_is_emulated ? 2 : ITERATIONS_MAX);
+    failures +=
+        compare_plans(&dense, &text, gpu_is_emulated ? 2 : ITERATIONS_MAX, gpu_is_emulated ? 2 : 3);
+    for (int mechanism = EXEC_DENSE + 1; mechanism < EXEC_MECHANISM_COUNT; mechanism++) {
+        const exec_model model = model_of((exec_mechanism)mechanism);
+        failures += compare_plans(&model, &text, gpu_is_emulated ? 1 : ITERATIONS_MAX,
+                                  gpu_is_emulated ? 1 : 3);
+    }
+    exec_training_text_free(&text);
+    printf("%s\n", failures == 0 ? "training agrees" : "failed");
+    return failures == 0 ? 0 : 1;
+}
