@@ -8,10 +8,10 @@
 
 enum { KEYS_MAX = 12, INTEGER_MAX = 1 << 30 };
 
-/// A number that "execution" may give, and where it goes.
+/// A number or a choice that "execution" may give, and where it goes.
 typedef struct number_key {
     const char *name;
-    enum { TO_INT, TO_FLOAT, TO_DOUBLE } kind;
+    enum { TO_INT, TO_FLOAT, TO_DOUBLE, TO_BOOL } kind;
     void *value;
 } number_key;
 
@@ -19,6 +19,7 @@ static status read_number(json_value value, const number_key *key, error_message
 {
     double number = 0;
     if (json_is_missing(value)) return STATUS_OK;
+    if (key->kind == TO_BOOL) return json_bool(value, key->value, err);
     if (key->kind == TO_INT) return json_int(value, 0, INTEGER_MAX, key->value, err);
     TRY(json_double(value, -1e9, 1e9, &number, err));
     if (key->kind == TO_FLOAT) {
@@ -61,6 +62,23 @@ static void list_mechanism_keys(exec_model *model, number_key keys[KEYS_MAX], in
     const number_key early_exit[] = {
         {"threshold", TO_DOUBLE, &model->early_exit.threshold},
         {"settle_iterations", TO_INT, &model->early_exit.settle_iterations}};
+    exec_pruning_options *pruned = &model->pruning;
+    const number_key pruning[] = {{"start_iteration", TO_INT, &pruned->start_iteration},
+                                  {"end_iteration", TO_INT, &pruned->end_iteration},
+                                  {"interval", TO_INT, &pruned->interval},
+                                  {"initial_sparsity", TO_DOUBLE, &pruned->initial_sparsity},
+                                  {"final_sparsity", TO_DOUBLE, &pruned->final_sparsity},
+                                  {"gathers", TO_BOOL, &pruned->gathers},
+                                  {"compress_density", TO_DOUBLE, &pruned->compress_density}};
+    const number_key freezing[] = {{"interval", TO_INT, &model->freezing.interval},
+                                   {"start_iteration", TO_INT, &model->freezing.start_iteration},
+                                   {"tolerance", TO_DOUBLE, &model->freezing.tolerance},
+                                   {"patience", TO_INT, &model->freezing.patience},
+                                   {"largest_share", TO_DOUBLE, &model->freezing.largest_share}};
+    const number_key sparse_attention[] = {
+        {"bit_count", TO_INT, &model->sparse_attention.bit_count},
+        {"affinity", TO_DOUBLE, &model->sparse_attention.affinity},
+        {"block_rows", TO_INT, &model->sparse_attention.block_rows}};
     const struct {
         const number_key *keys;
         int count;
@@ -68,6 +86,10 @@ static void list_mechanism_keys(exec_model *model, number_key keys[KEYS_MAX], in
         [EXEC_MOE] = {moe, sizeof moe / sizeof moe[0]},
         [EXEC_MOD] = {mod, sizeof mod / sizeof mod[0]},
         [EXEC_EARLY_EXIT] = {early_exit, sizeof early_exit / sizeof early_exit[0]},
+        [EXEC_PRUNING] = {pruning, sizeof pruning / sizeof pruning[0]},
+        [EXEC_FREEZING] = {freezing, sizeof freezing / sizeof freezing[0]},
+        [EXEC_SPARSE_ATTENTION] = {sparse_attention,
+                                   sizeof sparse_attention / sizeof sparse_attention[0]},
     };
     *count = lists[model->mechanism].count;
     if (*count > 0) memcpy(keys, lists[model->mechanism].keys, (size_t)*count * sizeof keys[0]);

@@ -14,35 +14,95 @@ enum {
 
 typedef float lanes __attribute__((vector_size(32), aligned(4), may_alias));
 
-/// to[column][strip] = from[row][column] for the rows of a strip; zeros where there are none.
-EXEC_CPU_INLINE void turn_in(const float *from, int rows, int columns, int strip, float *to)
+/// Rows become columns: element k of part[l] and element l of part[k] change places, by thirds:
+/// first of neighbours, then of pairs, then of halves.
+EXEC_CPU_INLINE void turn_lanes(lanes part[TURNED])
 {
-    if (rows < strip) memset(to, 0, (size_t)columns * (size_t)strip * sizeof *to);
-    for (int first = 0; first < columns; first += TURNED) {
-        const int end = first + TURNED < columns ? first + TURNED : columns;
-        for (int row = 0; row < rows; row++) {
-            for (int column = first; column < end; column++) {
-                to[(size_t)column * (size_t)strip + (size_t)row] =
-                    from[(size_t)row * (size_t)columns + (size_t)column];
-            }
+    lanes pair[TURNED];
+    lanes quad[TURNED];
+#pragma GCC unroll 4
+    for (int at = 0; at < TURNED; at += 2) {
+        pair[at] = __builtin_shufflevector(part[at], part[at + 1], 0, 8, 2, 10, 4, 12, 6, 14);
+        pair[at + 1] = __builtin_shufflevector(part[at], part[at + 1], 1, 9, 3, 11, 5, 13, 7, 15);
+    }
+#pragma GCC unroll 4
+    for (int at = 0; at < TURNED; at++) {
+        if ((at & 2) != 0) continue;
+        quad[at] = __builtin_shufflevector(pair[at], pair[at + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+        quad[at + 2] = __builtin_shufflevector(pair[at], pair[at + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+    }
+#pragma GCC unroll 4
+    for (int at = 0; at < TURNED / 2; at++) {
+        part[at] = __builtin_shufflevector(quad[at], quad[at + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+        part[at + 4] = __builtin_shufflevector(quad[at], quad[at + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+    }
+}
+
+/// A square of TURNED x TURNED elements, whose rows are from_row and to_row apart.
+EXEC_CPU_INLINE void turn_square(const float *from, size_t from_row, float *to, size_t to_row,
+                                 bool accumulates)
+{
+    lanes part[TURNED];
+#pragma GCC unroll 8
+    for (int row = 0; row < TURNED; row++) {
+        part[row] = *(const lanes *)(from + (size_t)row * from_row);
+    }
+    turn_lanes(part);
+#pragma GCC unroll 8
+    for (int row = 0; row < TURNED; row++) {
+        lanes *at = (lanes *)(to + (size_t)row * to_row);
+        if (accumulates) part[row] += *at;
+        *at = part[row];
+    }
+}
+
+/// to[column][row] = from[row][column], or +=, element by element, of rows [first_row, rows) and
+/// columns [first_column, columns).
+EXEC_CPU_INLINE void turn_rest(const float *from, size_t from_row, int first_row, int rows,
+                               int first_column, int columns, float *to, size_t to_row,
+                               bool accumulates)
+{
+    for (int row = first_row; row < rows; row++) {
+        for (int column = first_column; column < columns; column++) {
+            float *at = to + (size_t)column * to_row + (size_t)row;
+            const float value = from[(size_t)row * from_row + (size_t)column];
+            *at = accumulates ? *at + value : value;
         }
     }
 }
 
-/// to[row][column] = from[column][strip], or +=.
+/// to[column][strip] = from[row][column] for the rows of a strip; zeros where there are none.
+EXEC_CPU_INLINE void turn_in(const float *from, int rows, int columns, int strip, float *to)
+{
+    const size_t width = (size_t)columns;
+    const int whole_rows = rows - rows % TURNED;
+    const int whole_columns = columns - columns % TURNED;
+    if (rows < strip) memset(to, 0, width * (size_t)strip * sizeof *to);
+    for (int row = 0; row < whole_rows; row += TURNED) {
+        for (int column = 0; column < whole_columns; column += TURNED) {
+            turn_square(from + (size_t)row * width + (size_t)column, width,
+                        to + (size_t)column * (size_t)strip + (size_t)row, (size_t)strip, false);
+        }
+    }
+    turn_rest(from, width, 0, whole_rows, whole_columns, columns, to, (size_t)strip, false);
+    turn_rest(from, width, whole_rows, rows, 0, columns, to, (size_t)strip, false);
+}
+
+/// to[row][column] = from[column][strip], or +=. Row by row too, as memory likes it.
 EXEC_CPU_INLINE void turn_out(const float *from, int rows, int columns, int strip, bool accumulates,
                               float *to)
 {
-    for (int first = 0; first < columns; first += TURNED) {
-        const int end = first + TURNED < columns ? first + TURNED : columns;
-        for (int row = 0; row < rows; row++) {
-            for (int column = first; column < end; column++) {
-                float *at = to + (size_t)row * (size_t)columns + (size_t)column;
-                const float value = from[(size_t)column * (size_t)strip + (size_t)row];
-                *at = accumulates ? *at + value : value;
-            }
+    const size_t width = (size_t)columns;
+    const int whole_rows = rows - rows % TURNED;
+    const int whole_columns = columns - columns % TURNED;
+    for (int row = 0; row < whole_rows; row += TURNED) {
+        for (int column = 0; column < whole_columns; column += TURNED) {
+            turn_square(from + (size_t)column * (size_t)strip + (size_t)row, (size_t)strip,
+                        to + (size_t)row * width + (size_t)column, width, accumulates);
         }
     }
+    turn_rest(from, (size_t)strip, whole_columns, columns, 0, whole_rows, to, width, accumulates);
+    turn_rest(from, (size_t)strip, 0, columns, whole_rows, rows, to, width, accumulates);
 }
 
 /// sums[i][PRODUCT_ROWS] = the entries of row i times the turned input.
