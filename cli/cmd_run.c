@@ -14,11 +14,17 @@
 #include "exec/training.h"
 #include "sim/predictor.h"
 
+#include <stdatomic.h>
+#include <stdlib.h>
+
 enum { ARENA_BLOCK_BYTES = 1 << 20 };
 
-/// A run, as the ranks of this process see it.
+/// A run, as the ranks of this process see it. Ranks that do not come back go on using it.
 typedef struct run_state {
-    const cli_run_request *request;
+    cli_run_request requested;
+    const cli_run_request *request; // the same
+    int abandoned_rank_count;       // that have not come back
+    atomic_bool leader_is_back;     // the rank that uses the record, the counts and the outcome
     const char *command_line;
     cli_run_study opened;
     cli_run_device device;
@@ -48,7 +54,10 @@ static status run_rank(exec_endpoint *endpoint, void *context, error_message *er
 {
     run_state *state = context;
     bal_training_result *result = endpoint->rank == 0 ? &state->outcome.result : NULL;
-    return exec_training_rank(endpoint, &state->execution, state->memory, result, err);
+    const status ended =
+        exec_training_rank(endpoint, &state->execution, state->memory, result, err);
+    if (endpoint->rank == 0) atomic_store(&state->leader_is_back, true);
+    return ended;
 }
 
 /// What all ranks of this process need. Nothing is written yet.
@@ -115,6 +124,7 @@ static status execute(run_state *state, error_message *err)
     options.watchdog_ns = request->watchdog_ns;
     options.real_time = request->is_real_time;
     options.interrupt = cli_interrupt_catch();
+    options.abandoned_rank_count = &state->abandoned_rank_count;
     state->progress = cli_progress_begin("iterations", state->training.iteration_count);
     const status ended = exec_transport_run(request->transport, &options, run_rank, state, err);
     cli_progress_end(&state->progress);
@@ -173,24 +183,39 @@ static status run_prepared(const cli_arguments *arguments, run_state *state, err
     state->leads = exec_transport_is_leader(state->request->transport);
     status ended = state->leads ? prepare_leader(state, err) : STATUS_OK;
     if (ended == STATUS_OK) ended = execute(state, err);
-    if (state->leads) ended = finish_files(state, ended, err);
+    const bool has_run = state->abandoned_rank_count == 0 || atomic_load(&state->leader_is_back);
+    if (state->leads && has_run) ended = finish_files(state, ended, err);
     if (ended == STATUS_OK && state->leads) ended = report(arguments, state, err);
+    return ended;
+}
+
+static status run_and_free(const cli_arguments *arguments, run_state *state, error_message *err)
+{
+    const status ended = run_prepared(arguments, state, err);
+    if (state->abandoned_rank_count > 0) return ended; // they end with the process
+    cli_run_outcome_free(&state->outcome);
+    sim_predictor_destroy(state->predictor);
+    cli_run_device_free(&state->device);
+    cli_run_study_close(&state->opened);
+    arena_destroy(state->memory);
+    free(state);
     return ended;
 }
 
 static status run_requested(const cli_arguments *arguments, const cli_run_request *request,
                             error_message *err)
 {
-    run_state state = {.request = request, .command_line = cli_command_line(arguments)};
-    state.memory = arena_create(ARENA_BLOCK_BYTES);
-    if (state.memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    const status ended = run_prepared(arguments, &state, err);
-    cli_run_outcome_free(&state.outcome);
-    sim_predictor_destroy(state.predictor);
-    cli_run_device_free(&state.device);
-    cli_run_study_close(&state.opened);
-    arena_destroy(state.memory);
-    return ended;
+    run_state *state = calloc(1, sizeof *state);
+    if (state == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    state->requested = *request;
+    state->request = &state->requested;
+    state->command_line = cli_command_line(arguments);
+    state->memory = arena_create(ARENA_BLOCK_BYTES);
+    if (state->memory == NULL) {
+        free(state);
+        return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    }
+    return run_and_free(arguments, state, err);
 }
 
 /// One process of a run speaks for all, also of what went wrong.
