@@ -23,13 +23,17 @@ status cli_run_device_init(cli_run_device *device, const cli_run_request *reques
     TRY(cli_run_model_read(request, opened, memory, &device->model, &text, err));
     TRY(exec_training_text_read(text, device->model.sequence_length, &device->text, err));
     const bool shares_gpu = strcmp(request->transport, "local") == 0;
+    const bool takes_device_memory = strcmp(request->transport, "mpi") != 0;
     const int ranks = setup->machine.rank_count * opened->study.parallel.data;
     device->layer_count = exec_model_layer_count(&device->model);
     device->options = (exec_training_device){
         .model = &device->model,
         .text = &device->text,
         .backend = backend_of(request),
+        .replica_rank_count = setup->machine.rank_count,
         .gpu_place_count = shares_gpu ? ranks : 1,
+        .hands_over_memory = takes_device_memory,
+        .runs_ahead = request->clock != EXEC_CLOCK_NOMINAL,
         .counts_cpu_time = request->clock == EXEC_CLOCK_NOMINAL,
     };
     return STATUS_OK;

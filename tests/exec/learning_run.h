@@ -178,14 +178,14 @@ static inline void learning_assert_same(const learning_run *one, const learning_
 
 enum { LEARNING_LAYERS = 8 };
 
-/// Small, with as many layers as the largest number of ranks.
+/// Small, with as many layers as the largest number of ranks. Mechanisms act within few iterations.
 static inline exec_model learning_model(exec_mechanism mechanism)
 {
     exec_model model = exec_model_default();
     model.block_count = LEARNING_LAYERS - 2;
     model.width = 16;
     model.head_count = 2;
-    model.sequence_length = 16;
+    model.sequence_length = 32;
     model.microbatch_size = 2;
     model.seed = 11;
     model.mechanism = mechanism;
@@ -193,6 +193,14 @@ static inline exec_model learning_model(exec_mechanism mechanism)
     model.mod.capacity_ratio = 0.25;
     model.early_exit.threshold = 0.95; // so that tokens do leave
     model.early_exit.settle_iterations = 2;
+    model.pruning = (exec_pruning_options){.start_iteration = 1,
+                                           .end_iteration = 5,
+                                           .interval = 2,
+                                           .initial_sparsity = 0.2,
+                                           .final_sparsity = 0.8,
+                                           .compress_density = 0.5};
+    model.freezing =
+        (exec_freezing_options){.interval = 2, .tolerance = 1, .patience = 1, .largest_share = 0.7};
     return model;
 }
 

@@ -209,7 +209,7 @@ static outcome play_pair(exec_mechanism mechanism, bool hands_over_memory)
 static void memory_that_is_handed_over_holds_the_same_bits(void **state)
 {
     (void)state;
-    const int rows = 2 * 16;
+    const int rows = 2 * 32;
     const exec_mechanism mechanisms[] = {EXEC_DENSE, EXEC_EARLY_EXIT};
     for (int index = 0; index < 2; index++) {
         const bool has_live = mechanisms[index] == EXEC_EARLY_EXIT;

@@ -20,6 +20,7 @@ static exec_model small_model(void)
 {
     exec_model model = learning_model(EXEC_DENSE);
     model.block_count = 2;
+    model.sequence_length = 16;
     model.microbatch_size = 1;
     return model;
 }
