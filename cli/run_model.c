@@ -61,7 +61,8 @@ static void list_mechanism_keys(exec_model *model, number_key keys[KEYS_MAX], in
                               {"every", TO_INT, &model->mod.every}};
     const number_key early_exit[] = {
         {"threshold", TO_DOUBLE, &model->early_exit.threshold},
-        {"settle_iterations", TO_INT, &model->early_exit.settle_iterations}};
+        {"settle_iterations", TO_INT, &model->early_exit.settle_iterations},
+        {"first_exit", TO_INT, &model->early_exit.first_exit}};
     exec_pruning_options *pruned = &model->pruning;
     const number_key pruning[] = {{"start_iteration", TO_INT, &pruned->start_iteration},
                                   {"end_iteration", TO_INT, &pruned->end_iteration},
