@@ -29,6 +29,8 @@ typedef struct run_state {
     cli_run_study opened;
     cli_run_device device;
     bal_training training;
+    bal_training predicted;  // the same for the predictor, which needs a source at any rate
+    bal_cost_source unknown; // of a device that learns
     exec_training execution;
     exec_training_listener listener;
     arena *memory; // the leader's
@@ -93,13 +95,13 @@ static status prepare(run_state *state, error_message *err)
 static status prepare_leader(run_state *state, error_message *err)
 {
     const cli_run_request *request = state->request;
-    bal_cost_source source = {.layer_count = state->device.layer_count};
-    bal_training predicted = state->training;
+    state->predicted = state->training;
     if (request->learns) {
-        predicted.sources = &source;
-        predicted.source_count = 1;
+        state->unknown = (bal_cost_source){.layer_count = state->device.layer_count};
+        state->predicted.sources = &state->unknown;
+        state->predicted.source_count = 1;
     }
-    TRY(sim_predictor_create(&predicted, &state->predictor, err));
+    TRY(sim_predictor_create(&state->predicted, &state->predictor, err));
     state->execution.evaluator = sim_predictor_evaluator(state->predictor);
     TRY(cli_run_outcome_init(&state->outcome, request, &state->opened, state->memory, err));
     if (request->record != NULL) {
