@@ -9,7 +9,7 @@ static exec_backend backend_of(const cli_run_request *request)
     if (strcmp(request->device, "cuda") == 0) {
         return request->is_bf16 ? EXEC_BACKEND_CUDA_BF16 : EXEC_BACKEND_CUDA_FP32;
     }
-    return request->is_plain ? EXEC_BACKEND_CPU_PLAIN : EXEC_BACKEND_CPU;
+    return request->uses_blas ? EXEC_BACKEND_CPU_BLAS : EXEC_BACKEND_CPU;
 }
 
 status cli_run_device_init(cli_run_device *device, const cli_run_request *request,

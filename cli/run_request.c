@@ -68,7 +68,7 @@ static status check_device(const cli_arguments *arguments, const cli_run_request
                            error_message *err)
 {
     static const char *const learning[] = {"--text",    "--counts", "--checkpoint",
-                                           "--restart", "--plain",  "--checkpoint-every"};
+                                           "--restart", "--blas",   "--checkpoint-every"};
     for (size_t option = 0; option < sizeof learning / sizeof learning[0]; option++) {
         if (request->learns || !cli_has(arguments, learning[option])) continue;
         return error_set(err, STATUS_INVALID, "%s: device timed trains nothing; cpu and cuda do",
@@ -102,7 +102,7 @@ status cli_run_request_read(const cli_arguments *arguments, cli_run_request *req
     int seconds = WATCHDOG_SECONDS_DEFAULT;
     *request = (cli_run_request){
         .path = cli_operand(arguments, 0),
-        .is_plain = cli_has(arguments, "--plain"),
+        .uses_blas = cli_has(arguments, "--blas"),
         .row = cli_value(arguments, "--row"),
         .trace = cli_value(arguments, "--trace"),
         .model = cli_value(arguments, "--model"),

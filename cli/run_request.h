@@ -14,9 +14,9 @@ typedef struct cli_run_request {
     const char *device;    // "timed", "cpu", "cuda"
     const char *transport; // "local", "mpi", "nccl"
     exec_clock clock;
-    bool learns;   // the device trains: not timed
-    bool is_plain; // cpu: plain C even where BLAS is there
-    bool is_bf16;  // cuda
+    bool learns;    // the device trains: not timed
+    bool uses_blas; // cpu: products by OpenBLAS
+    bool is_bf16;   // cuda
     const char *row;
     const char *trace;
     const char *model;
@@ -62,7 +62,7 @@ typedef struct cli_run_request {
         {"--time-scale", 0, "X", "durations times X, in [0.000001, 1000]; default 1 (timed)",      \
          false},                                                                                   \
         {"--precision", 0, "P", "fp32 or bf16 (cuda); default fp32", false},                       \
-        {"--plain", 0, NULL, "plain C even where BLAS is there (cpu)", false},                     \
+        {"--blas", 0, NULL, "products of matrices by OpenBLAS (cpu)", false},                      \
         {"--record", 0, "TRACE.db", "records what layers took, as a trace that simulate reads",    \
          false},                                                                                   \
         {"--store", 0, "RUN.db",                                                                   \

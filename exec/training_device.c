@@ -291,12 +291,10 @@ static status open_kernels(const exec_training_device *options, int world_rank,
 {
     const int place_count = options->gpu_place_count > 0 ? options->gpu_place_count : 1;
     switch (options->backend) {
-    case EXEC_BACKEND_CPU: {
-        const status result = exec_kernels_blas_open(kernels, err);
-        return result == STATUS_UNSUPPORTED ? exec_kernels_cpu_open(kernels, err) : result;
-    }
-    case EXEC_BACKEND_CPU_PLAIN:
+    case EXEC_BACKEND_CPU:
         return exec_kernels_cpu_open(kernels, err);
+    case EXEC_BACKEND_CPU_BLAS:
+        return exec_kernels_blas_open(kernels, err);
     case EXEC_BACKEND_CUDA_FP32:
     case EXEC_BACKEND_CUDA_BF16:
         return exec_kernels_cuda_open(options->backend == EXEC_BACKEND_CUDA_BF16,

@@ -18,8 +18,8 @@
 #include <stdbool.h>
 
 typedef enum exec_backend {
-    EXEC_BACKEND_CPU,       ///< products by BLAS where it loads, else plain C
-    EXEC_BACKEND_CPU_PLAIN, ///< plain C
+    EXEC_BACKEND_CPU,       ///< plain C
+    EXEC_BACKEND_CPU_BLAS,  ///< products by the module dynmo_blas, which must load
     EXEC_BACKEND_CUDA_FP32, ///< values in fp32
     EXEC_BACKEND_CUDA_BF16, ///< values in bf16, sums and state in fp32
 } exec_backend;

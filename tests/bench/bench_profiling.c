@@ -79,7 +79,7 @@ static void compare(bool smoke, const exec_training_text *text, bool counts_cpu_
     model.microbatch_size = 1;
     exec_training_device every = {.model = &model,
                                   .text = text,
-                                  .backend = EXEC_BACKEND_CPU_PLAIN,
+                                  .backend = EXEC_BACKEND_CPU,
                                   .counts_cpu_time = counts_cpu_time};
     exec_training_device one = every;
     one.samples_layers = true;
@@ -112,7 +112,7 @@ int main(int argc, char **argv)
     compare(smoke, &text, true);
     const exec_model model = exec_model_default();
     const exec_training_device device = {
-        .model = &model, .text = &text, .backend = EXEC_BACKEND_CPU_PLAIN};
+        .model = &model, .text = &text, .backend = EXEC_BACKEND_CPU};
     bench_print("profiling_off_iteration_ns", measure(smoke, &device, false), "ns",
                 "cpu plain, 1 rank, zb-h1, layers=%d width=%d tokens=%d M=%d",
                 exec_model_layer_count(&model), model.width, exec_model_row_count(&model),

@@ -128,7 +128,7 @@ static inline status learning_try(learning_run *run, error_message *err)
     exec_forced_plan forced[LEARNING_PLANS_MAX];
     exec_training_device device = {.model = run->model,
                                    .text = &learning_text,
-                                   .backend = EXEC_BACKEND_CPU_PLAIN,
+                                   .backend = EXEC_BACKEND_CPU,
                                    .replica_rank_count = way->rank_count,
                                    .counts_cpu_time = true};
     learning_context context = {

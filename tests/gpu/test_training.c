@@ -53,7 +53,7 @@ static status make_device(void *context, int world_rank, exec_device **out, erro
                                           .backend = run->way.backend,
                                           .gpu_place_count = run->way.rank_count};
     exec_kernels *kernels = NULL;
-    if (run->way.backend == EXEC_BACKEND_CPU_PLAIN) {
+    if (run->way.backend == EXEC_BACKEND_CPU) {
         return exec_training_device_create(&options, world_rank, out, err);
     }
     const bool uses_bf16 = run->way.backend == EXEC_BACKEND_CUDA_BF16;
@@ -115,7 +115,7 @@ static void execute(training_run *run)
 }
 
 static const training_way one_rank[] = {
-    {"cpu", EXEC_BACKEND_CPU_PLAIN, 1, {0, 6}, {0}, "1f1b"},
+    {"cpu", EXEC_BACKEND_CPU, 1, {0, 6}, {0}, "1f1b"},
     {"cuda fp32", EXEC_BACKEND_CUDA_FP32, 1, {0, 6}, {0}, "1f1b"},
     {"cuda bf16", EXEC_BACKEND_CUDA_BF16, 1, {0, 6}, {0}, "1f1b"},
 };
