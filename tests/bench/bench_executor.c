@@ -10,6 +10,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 enum { ITERATIONS = 4, RANKS_MAX = 64 }; // the first iteration warms up
 
@@ -33,6 +34,7 @@ typedef struct trial {
     int64_t simulated_ns; // makespan
     int64_t best_ns;      // smallest makespan of the iterations
     double overhead_ns;   // per op, mean over the iterations
+    double core_ratio;    // of this process: processor time over the time of the run
     double calibrated_ns; // the simulator's makespan with the latency of the best iteration
 } trial;
 
@@ -206,13 +208,25 @@ static status play_rank(exec_endpoint *endpoint, void *context, error_message *e
     return code;
 }
 
+static double processor_s(void)
+{
+    struct rusage used;
+    getrusage(RUSAGE_SELF, &used);
+    return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+           (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
+}
+
 static void run(trial *at)
 {
+    const double processor_begin_s = processor_s();
+    const int64_t begin_ns = bench_now_ns();
     error_message err = {0};
     exec_transport_options options = exec_transport_options_default();
     options.rank_count = at->rank_count;
     options.real_time = at->real_time;
     bench_require(exec_transport_run(at->transport, &options, play_rank, at, &err), &err);
+    const double wall_s = (double)(bench_now_ns() - begin_ns) / 1e9;
+    at->core_ratio = (processor_s() - processor_begin_s) / wall_s;
 }
 
 static const char *priority(const trial *at)
@@ -267,6 +281,10 @@ static void measure_error(const char *transport, const char *schedule, int rank_
                 2 * rank_count, schedule, (double)op_ns / 1e6, exec_clock_names[clock],
                 priority(&at));
     if (clock != EXEC_CLOCK_QUEUE) return;
+    bench_print("executor_process_core_percent", 100 * at.core_ratio, "%",
+                "%s P=%d M=%d %s, ops of %g ms, %s clock%s: of one core, by the process", transport,
+                rank_count, 2 * rank_count, schedule, (double)op_ns / 1e6, exec_clock_names[clock],
+                priority(&at));
     bench_print("executor_calibrated_error_percent",
                 100 * ((double)at.best_ns / at.calibrated_ns - 1), "%",
                 "%s P=%d M=%d %s, ops of %g ms, %s clock%s, best of 3, its own latency simulated",
