@@ -28,6 +28,17 @@ value() {
 [ "$(value run.json predicted_ns)" = "$(value run.json measured_ns)" ] || fail 'times differ'
 [ "$(value run.json different_ops)" = 0 ] || fail 'ops differ'
 
+# Re-packing, predicted by the simulator while the run goes on.
+cat >wide.json <<'END'
+{"schema":"dynmo-study/1","name":"wide","model":"gpt-dynmo","hardware":"h100-dynmo",
+ "training":{"iterations":40,"sequence_length":2048,"microbatches":32,"layers":48},
+ "pipeline":{"stages":24,"schedule":"zb-h1"},
+ "dynamism":{"case":"freezing","start_iteration":5,"last_iteration":35,"interval":5},
+ "balancing":[{"balancer":"partition","policy":"on-change","repack":{"kind":"throughput"}}]}
+END
+"$dynmo" run wide.json >wide || fail 're-packing 24 ranks'
+grep -q '^iterations: 40 of 40 ' wide && grep -q ' 6 re-packings' wide || fail "re-packed: $(cat wide)"
+
 # A store that reports and exports read.
 "$dynmo" run "$root/models/studies/freezing.json" --trace trace.db --iterations 30 \
     --row 'partition on-change' --store runs.db >stored || fail 'run --store'
