@@ -37,7 +37,8 @@ cat >wide.json <<'END'
  "balancing":[{"balancer":"partition","policy":"on-change","repack":{"kind":"throughput"}}]}
 END
 "$dynmo" run wide.json >wide || fail 're-packing 24 ranks'
-grep -q '^iterations: 40 of 40 ' wide && grep -q ' 6 re-packings' wide || fail "re-packed: $(cat wide)"
+grep -q '^iterations: 40 of 40 ' wide || fail "re-packed: $(cat wide)"
+grep -q ' 6 re-packings' wide || fail "re-packed: $(cat wide)"
 
 # A store that reports and exports read.
 "$dynmo" run "$root/models/studies/freezing.json" --trace trace.db --iterations 30 \
@@ -77,6 +78,19 @@ cp "$root/README.md" text.txt
 [ "$(value even.json loss_hash)" = "$(value moved.json loss_hash)" ] || fail 'losses differ'
 [ "$(value even.json state_hash)" = "$(value moved.json state_hash)" ] || fail 'states differ'
 [ "$(value even.json state_hash)" != 0000000000000000 ] || fail 'no state hash'
+
+# Two replicas learn from twice as much, with the same bits under every plan.
+"$dynmo" run train.json --device cpu --row even --data-parallel 2 --json >even2.json || fail 'replicas'
+"$dynmo" run train.json --device cpu --data-parallel 2 --json >moved2.json || fail 'replicas'
+[ "$(value even2.json loss_hash)" = "$(value moved2.json loss_hash)" ] || fail 'replicas: losses differ'
+[ "$(value even2.json loss_hash)" != "$(value even.json loss_hash)" ] || fail 'replicas learn nothing more'
+
+# A restart goes on where the checkpoint was, on other ranks.
+"$dynmo" run train.json --device cpu --row even --iterations 3 --checkpoint half.bin >/dev/null ||
+    fail 'a checkpoint'
+sed 's/"stages":2/"stages":3/' train.json >three.json
+"$dynmo" run three.json --device cpu --row even --restart half.bin --json >rest.json || fail 'a restart'
+[ "$(value rest.json state_hash)" = "$(value even.json state_hash)" ] || fail 'a restart changes the state'
 
 sed 's/"model":"tiny.json","hardware":"cpu-core"/"trace":"run.db"/; s/"dtype":"float32"//; s/"microbatches":4,/"microbatches":4/' \
     train.json >replay.json
