@@ -56,6 +56,7 @@ typedef struct learning_run {
     int iteration_count;
     const char *checkpoint_read;
     const char *checkpoint_write;
+    exec_device_maker devices;          // create NULL: plain C
     bool seen[LEARNING_ITERATIONS_MAX]; // out, as what follows: iterations that were executed
     double loss[LEARNING_ITERATIONS_MAX];
     double norm[LEARNING_ITERATIONS_MAX];
@@ -131,13 +132,14 @@ static inline status learning_try(learning_run *run, error_message *err)
                                    .backend = EXEC_BACKEND_CPU,
                                    .replica_rank_count = way->rank_count,
                                    .counts_cpu_time = true};
+    const exec_device_maker plain = {.context = &device, .create = exec_training_device_make};
     learning_context context = {
         .training = {.training = &training,
                      .plan = &start,
                      .forced = forced,
                      .forced_count = learning_forced_plans(way, forced),
                      .layer_count = exec_model_layer_count(run->model),
-                     .devices = {.context = &device, .create = exec_training_device_make},
+                     .devices = run->devices.create != NULL ? run->devices : plain,
                      .clock = EXEC_CLOCK_NOMINAL,
                      .time_scale_ppb = 1000000000,
                      .checkpoint_read = run->checkpoint_read,

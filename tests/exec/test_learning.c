@@ -133,7 +133,7 @@ static void assert_replicas_learn_the_same(exec_mechanism mechanism)
     way.replica_count = 2;
     const learning_run one = learn(&model, &way);
     for (int index = 0; index < WAY_COUNT; index++) {
-        if (ways[index].rank_count > 4) continue;
+        if (ways[index].plans[1].rank_count == 0) continue;
         learning_way doubled = ways[index];
         doubled.replica_count = 2;
         const learning_run other = learn(&model, &doubled);

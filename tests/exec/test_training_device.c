@@ -272,6 +272,70 @@ static void a_released_rank_holds_no_memory_and_can_be_taken_back(void **state)
     arena_destroy(memory);
 }
 
+enum { POOR_RANK = 1 };
+
+static const exec_kernel_table *rich_table;
+static bool is_computing; // the poor rank has begun with its first op
+
+static void norm_poorly(exec_kernels *kernels, const void *input, const void *gain,
+                        const void *shift, int rows, int width, void *output, float *mean,
+                        float *inverse_deviation)
+{
+    is_computing = true;
+    rich_table->layer_norm(kernels, input, gain, shift, rows, width, output, mean,
+                           inverse_deviation);
+}
+
+/// Memory runs out within the first op.
+static status allocate_poorly(exec_kernels *kernels, size_t bytes, void **memory,
+                              error_message *err)
+{
+    if (is_computing) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory for %zu bytes", bytes);
+    }
+    return rich_table->allocate(kernels, bytes, memory, err);
+}
+
+static status make_poor(void *context, int world_rank, exec_device **out, error_message *err)
+{
+    static exec_kernel_table poor_table;
+    exec_kernels *kernels = NULL;
+    const exec_training_device options = {.model = context, .text = &learning_text};
+    TRY(exec_kernels_cpu_open(&kernels, err));
+    if (world_rank == POOR_RANK) {
+        rich_table = kernels->table;
+        poor_table = *kernels->table;
+        poor_table.allocate = allocate_poorly;
+        poor_table.layer_norm = norm_poorly;
+        kernels->table = &poor_table;
+    }
+    return exec_training_device_create_over(&options, world_rank, kernels, out, err);
+}
+
+static void memory_that_runs_out_ends_the_run_and_names_rank_and_op(void **state)
+{
+    (void)state;
+    exec_model model = learning_model(EXEC_DENSE);
+    const learning_way way = {.name = "two ranks",
+                              .schedule = "gpipe",
+                              .rank_count = 2,
+                              .chunk_count = 1,
+                              .replica_count = 1,
+                              .plans = {{-1, 2, {0, 4, 8}, {0, 1}}}};
+    learning_run run = {.model = &model,
+                        .way = &way,
+                        .iteration_count = 1,
+                        .devices = {.context = &model, .create = make_poor}};
+    error_message err = {0};
+
+    assert_int_equal(learning_try(&run, &err), STATUS_NO_MEMORY);
+
+    if (strstr(err.message, "rank 1, iteration 0, F0") == NULL ||
+        strstr(err.message, "out of memory for") == NULL) {
+        fail_msg("%s", err.message);
+    }
+}
+
 static void what_cannot_be_trained_is_refused(void **state)
 {
     (void)state;
@@ -299,6 +363,7 @@ int main(void)
         cmocka_unit_test(a_slow_rank_is_refused),
         cmocka_unit_test(every_layer_is_measured),
         cmocka_unit_test(a_released_rank_holds_no_memory_and_can_be_taken_back),
+        cmocka_unit_test(memory_that_runs_out_ends_the_run_and_names_rank_and_op),
         cmocka_unit_test(what_cannot_be_trained_is_refused),
     };
     return cmocka_run_group_tests(tests, learning_read_text, learning_free_text);
