@@ -72,9 +72,10 @@ typedef struct exec_mechanism_table {
 /// The table of a mechanism; of EXEC_DENSE one that is all NULL.
 const exec_mechanism_table *exec_mechanism_find(exec_mechanism mechanism);
 
-/// The rows of the list. Mixture of depths and early exit share one: both count rows alone.
+/// The rows of the list.
 extern const exec_mechanism_table exec_mechanism_moe;
-extern const exec_mechanism_table exec_mechanism_rows;
+extern const exec_mechanism_table exec_mechanism_mod; // in mechanism_rows.c, as the next
+extern const exec_mechanism_table exec_mechanism_early_exit;
 extern const exec_mechanism_table exec_mechanism_pruning;
 extern const exec_mechanism_table exec_mechanism_freezing;
 extern const exec_mechanism_table exec_mechanism_sparse_attention;

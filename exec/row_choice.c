@@ -112,11 +112,21 @@ status exec_early_exit_options_check(const exec_early_exit_options *options, err
     return STATUS_OK;
 }
 
+/// The part of its way from 1 that the threshold still has to go.
+static double way_left(const exec_early_exit_options *options, int iteration)
+{
+    if (options->settle_iterations == 0) return 0;
+    return exp(-(double)iteration / options->settle_iterations);
+}
+
 double exec_exit_threshold(const exec_early_exit_options *options, int iteration)
 {
-    if (options->settle_iterations == 0) return options->threshold;
-    const double left = exp(-(double)iteration / options->settle_iterations);
-    return options->threshold + (1 - options->threshold) * left;
+    return options->threshold + (1 - options->threshold) * way_left(options, iteration);
+}
+
+bool exec_exit_threshold_settles(const exec_early_exit_options *options, int iteration)
+{
+    return ceil(10 * way_left(options, iteration + 1)) < ceil(10 * way_left(options, iteration));
 }
 
 bool exec_is_saturated(float product, float before, float after, double threshold)

@@ -71,6 +71,10 @@ status exec_early_exit_options_check(const exec_early_exit_options *options, err
 /// The cosine above which a token leaves in this iteration.
 double exec_exit_threshold(const exec_early_exit_options *options, int iteration);
 
+/// Whether the threshold passes another tenth of its way between this iteration and the next: where
+/// a model that exits early is said to have changed.
+bool exec_exit_threshold_settles(const exec_early_exit_options *options, int iteration);
+
 /// Whether a token leaves: its hidden state before and after the block point the same way, cosine >
 /// threshold. A state of length 0 stays.
 ///

@@ -125,6 +125,14 @@ static void the_threshold_comes_down_from_one_and_settles(void **state)
     assert_close(exec_exit_threshold(&options, 10), 0.9 + 0.1 * exp(-1), 1e-12);
     assert_close(exec_exit_threshold(&options, 1000), 0.9, 1e-12);
     assert_close(exec_exit_threshold(&at_once, 0), 0.9, 1e-12);
+    int tenths = 0;
+    for (int iteration = 0; iteration < 1000; iteration++) {
+        tenths += exec_exit_threshold_settles(&options, iteration);
+        assert_false(exec_exit_threshold_settles(&at_once, iteration));
+    }
+    assert_int_equal(tenths, 9);                           // the last tenth is never done with
+    assert_true(exec_exit_threshold_settles(&options, 1)); // exp(-0.1) = 0.905, exp(-0.2) = 0.819
+    assert_false(exec_exit_threshold_settles(&options, 0));
 }
 
 static void a_state_that_hardly_turned_is_saturated(void **state)
