@@ -19,6 +19,7 @@ typedef struct node_rank {
     _Alignas(64) _Atomic uint64_t move_count;
     _Atomic int64_t alive_ns; // last sign of life in a wait
     _Atomic int64_t wait_until_ns;
+    _Atomic uint64_t wait_key;
     _Atomic int wait_from;
     _Atomic int process;
     _Atomic int world_rank;
@@ -78,11 +79,16 @@ static void wake(node_rank *rank)
     }
 }
 
-void exec_node_ring(const exec_node *node, int index)
+/// The message is counted before this looks at what the other waits for, and the other says what it
+/// waits for before it looks at the count: one of the two sees the other.
+void exec_node_ring(const exec_node *node, int index, uint64_t key)
 {
     node_rank *rank = &node->memory->ranks[index];
     atomic_fetch_add(&rank->rung_count, 1);
-    wake(rank);
+    const int from = atomic_load(&rank->wait_from);
+    const bool is_wanted =
+        from == atomic_load(&own_rank(node)->world_rank) && atomic_load(&rank->wait_key) == key;
+    if (is_wanted || from == atomic_load(&rank->world_rank)) wake(rank);
 }
 
 uint32_t exec_node_rung_count(const exec_node *node)
@@ -107,10 +113,11 @@ void exec_node_sleep(const exec_node *node, uint32_t bell, int64_t until_ns)
     atomic_store(&own->is_asleep, 0);
 }
 
-void exec_node_note_wait(const exec_node *node, int from, int64_t until_ns)
+void exec_node_note_wait(const exec_node *node, int from, uint64_t key, int64_t until_ns)
 {
     node_rank *own = own_rank(node);
-    atomic_store_explicit(&own->wait_from, from, memory_order_relaxed);
+    atomic_store(&own->wait_key, key);
+    atomic_store(&own->wait_from, from);
     atomic_store_explicit(&own->wait_until_ns, until_ns, memory_order_relaxed);
     if (from >= 0 || until_ns > 0) {
         atomic_store_explicit(&own->alive_ns, clock_ns(), memory_order_relaxed);

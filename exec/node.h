@@ -48,9 +48,10 @@ void exec_node_join(exec_node *node, void *memory, int self, int rank_count, int
 /// The endpoint of this rank; in shared memory, so that the others can read what it is at.
 exec_endpoint *exec_node_endpoint(const exec_node *node);
 
-/// Notes that there is a message for the rank with this index, and wakes it. Two processes never
-/// meet in more than a few atomic operations, so a rank that dies leaves nothing locked.
-void exec_node_ring(const exec_node *node, int index);
+/// Notes that there is a message with this key for the rank with this index, and wakes it if it
+/// waits for it (exec_node_note_wait). Two processes never meet in more than a few atomic
+/// operations, so a rank that dies leaves nothing locked.
+void exec_node_ring(const exec_node *node, int index, uint64_t key);
 
 /// Messages that were rung for this rank so far; wraps around.
 uint32_t exec_node_rung_count(const exec_node *node);
@@ -59,13 +60,14 @@ uint32_t exec_node_rung_count(const exec_node *node);
 /// once if it was rung since.
 uint32_t exec_node_bell(const exec_node *node);
 
-/// Sleeps until the bell has been rung since it was `bell`, or a signal came, or until_ns.
+/// Sleeps until the bell has been rung since it was `bell`, the run failed, a signal came, or
+/// until_ns.
 void exec_node_sleep(const exec_node *node, uint32_t bell, int64_t until_ns);
 
-/// What this rank waits for, for the watchdog: a message of a world rank (from >= 0), a clock
-/// (until_ns > 0), or nothing (-1, 0): then it is busy. To be called again at least every second of
-/// a wait: a sign of life.
-void exec_node_note_wait(const exec_node *node, int from, int64_t until_ns);
+/// What this rank waits for: a message of a world rank with this key (of itself: any of any rank),
+/// a clock (until_ns > 0), or nothing (-1, 0, 0): then it is busy. To be called before the look for
+/// messages that comes before a sleep, and again at least every second of a wait: a sign of life.
+void exec_node_note_wait(const exec_node *node, int from, uint64_t key, int64_t until_ns);
 
 /// This rank got on: it sent, received or woke.
 void exec_node_note_move(const exec_node *node);

@@ -25,7 +25,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { LINE_BYTES = sizeof(exec_message), TAG = 0 };
+enum { LINE_BYTES = sizeof(exec_message), TAG = 0, SIZE_CLASSES = 21, SPARE_BYTES_MAX = 256 << 20 };
 static const int64_t look_after_others_every_ns = 100000000;
 static const int64_t beat_every_ns = 1000000000;
 static const int64_t others_first_ns = 300000000;
@@ -42,23 +42,17 @@ typedef enum note {
     NOTE_EXPECT,  // of rank 0: how many come from all
 } note;
 
-/// A message that came, or is coming. In the list of its sender.
+/// A message that comes, in the list of its sender, or goes, in that of those that MPI may still
+/// read.
 typedef struct parcel {
     struct parcel *next;
     MPI_Request request; // MPI_REQUEST_NULL: it is there
+    int size_class;      // room for 2^size_class lines; -1: for just its own
     exec_message head;   // its first line
     char payload[];
 } parcel;
 _Static_assert(offsetof(parcel, payload) == offsetof(parcel, head) + sizeof(exec_message),
                "the payload lies behind the head, as in the message");
-
-/// A message that MPI may still read.
-typedef struct outgoing {
-    struct outgoing *next;
-    MPI_Request request;
-    exec_message head;
-    char payload[];
-} outgoing;
 
 typedef struct arrivals {
     parcel *first;
@@ -82,7 +76,10 @@ typedef struct mpi_world {
     uint32_t taken_count; // messages from this node
     arrivals *arrivals;   // [rank_count] by sender
     int coming_count;     // parcels that are not there yet
-    outgoing *leaving;
+    parcel *leaving;      // oldest first
+    parcel **leaving_end; // where the next is hung
+    parcel *spare[SIZE_CLASSES];
+    int64_t spare_bytes; // of all of them
     int regroup_count;
     int64_t *sent_count;    // [rank_count] messages of ops since the last regroup
     int64_t *counts;        // [rank_count] scratch
@@ -136,6 +133,50 @@ static int lines_of(int64_t payload_bytes)
     return (int)lines;
 }
 
+// Memory of messages
+
+static int64_t class_bytes(int size_class)
+{
+    return (INT64_C(1) << size_class) * LINE_BYTES;
+}
+
+/// Memory for a message of so many lines. What has been given back is used again: the system would
+/// hand it out page by page, for about as long as the message takes.
+static parcel *take_parcel(mpi_world *all, int lines)
+{
+    int size_class = 0;
+    while (size_class < SIZE_CLASSES && 1 << size_class < lines) {
+        size_class++;
+    }
+    if (size_class == SIZE_CLASSES) size_class = -1;
+    parcel *taken = size_class < 0 ? NULL : all->spare[size_class];
+    if (taken != NULL) {
+        all->spare[size_class] = taken->next;
+        all->spare_bytes -= class_bytes(size_class);
+    } else {
+        const int64_t bytes =
+            size_class < 0 ? lines * (int64_t)LINE_BYTES : class_bytes(size_class);
+        taken = malloc(offsetof(parcel, head) + (size_t)bytes);
+        if (taken == NULL) return NULL;
+    }
+    taken->next = NULL;
+    taken->request = MPI_REQUEST_NULL;
+    taken->size_class = size_class;
+    return taken;
+}
+
+static void give_parcel(mpi_world *all, parcel *given)
+{
+    const int size_class = given->size_class;
+    if (size_class < 0 || all->spare_bytes + class_bytes(size_class) > SPARE_BYTES_MAX) {
+        free(given);
+        return;
+    }
+    given->next = all->spare[size_class];
+    all->spare[size_class] = given;
+    all->spare_bytes += class_bytes(size_class);
+}
+
 // What comes
 
 static void append(mpi_world *all, int from, parcel *last)
@@ -162,58 +203,18 @@ static status take_in(mpi_world *all, int from, MPI_Message *message, const MPI_
 {
     int lines = 0;
     TRY_MPI(MPI_Get_count(found, all->line, &lines));
-    parcel *coming = malloc(sizeof *coming + (size_t)(lines - 1) * LINE_BYTES);
+    parcel *coming = take_parcel(all, lines);
     if (coming == NULL) {
         return error_set(err, STATUS_NO_MEMORY,
                          "out of memory for a message of %d bytes from "
                          "rank %d",
                          lines * LINE_BYTES, from);
     }
-    coming->request = MPI_REQUEST_NULL;
     append(all, from, coming);
     all->coming_count++;
     if (all->node_index[from] >= 0) all->taken_count++;
     TRY_MPI(MPI_Imrecv(&coming->head, lines, all->line, message, &coming->request));
     return test_parcel(all, coming, err);
-}
-
-/// Takes what has come through a communicator.
-static status look_at(mpi_world *all, MPI_Comm comm, error_message *err)
-{
-    for (int in_vain = 0; in_vain < 2; in_vain++) {
-        int is_there = 0;
-        MPI_Message message;
-        MPI_Status found;
-        TRY_MPI(MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &is_there, &message, &found));
-        if (is_there == 0) continue;
-        const int from = comm == all->world ? found.MPI_SOURCE : all->world_rank[found.MPI_SOURCE];
-        TRY(take_in(all, from, &message, &found, err));
-        in_vain = -1;
-    }
-    return STATUS_OK;
-}
-
-/// Lets MPI get on with messages that are under way in either direction.
-static status push_on(mpi_world *all, error_message *err)
-{
-    for (int from = 0; all->coming_count > 0 && from < all->endpoint->rank_count; from++) {
-        for (parcel *next = all->arrivals[from].first; next != NULL; next = next->next) {
-            if (next->request != MPI_REQUEST_NULL) TRY(test_parcel(all, next, err));
-        }
-    }
-    outgoing **at = &all->leaving;
-    while (*at != NULL) {
-        outgoing *sent = *at;
-        int is_gone = 0;
-        TRY_MPI(MPI_Test(&sent->request, &is_gone, MPI_STATUS_IGNORE));
-        if (is_gone == 0) {
-            at = &sent->next;
-            continue;
-        }
-        *at = sent->next;
-        free(sent);
-    }
-    return STATUS_OK;
 }
 
 /// Messages of this node that were rung for and not taken yet. One may be taken before its bell.
@@ -227,20 +228,61 @@ static bool is_under_way(const mpi_world *all)
     return all->leaving != NULL || all->coming_count > 0;
 }
 
+/// Takes what has come through a communicator. MPI is not asked in vain where the bell tells how
+/// many there are: when it has nothing it lets others run first, which on a busy machine takes
+/// long.
+static status look_at(mpi_world *all, MPI_Comm comm, error_message *err)
+{
+    for (int in_vain = 0; in_vain < 2 && (!all->is_alone || is_rung(all)); in_vain++) {
+        int is_there = 0;
+        MPI_Message message;
+        MPI_Status found;
+        TRY_MPI(MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &is_there, &message, &found));
+        if (is_there == 0) continue;
+        const int from = comm == all->world ? found.MPI_SOURCE : all->world_rank[found.MPI_SOURCE];
+        TRY(take_in(all, from, &message, &found, err));
+        in_vain = -1;
+    }
+    return STATUS_OK;
+}
+
+/// Lets MPI get on with messages that are under way in either direction. Of those that leave the
+/// oldest is asked after: they are done about in their order, and nobody waits for the others.
+static status push_on(mpi_world *all, error_message *err)
+{
+    for (int from = 0; all->coming_count > 0 && from < all->endpoint->rank_count; from++) {
+        for (parcel *next = all->arrivals[from].first; next != NULL; next = next->next) {
+            if (next->request != MPI_REQUEST_NULL) TRY(test_parcel(all, next, err));
+        }
+    }
+    while (all->leaving != NULL) {
+        parcel *oldest = all->leaving;
+        int is_gone = 0;
+        TRY_MPI(MPI_Test(&oldest->request, &is_gone, MPI_STATUS_IGNORE));
+        if (is_gone == 0) break;
+        all->leaving = oldest->next;
+        if (all->leaving == NULL) all->leaving_end = &all->leaving;
+        give_parcel(all, oldest);
+    }
+    return STATUS_OK;
+}
+
 /// Takes all that has come. A message that is rung for comes at once, but for one that MPI itself
 /// holds back: hence the limit.
 static status look(mpi_world *all, error_message *err)
 {
-    for (int tries = 0; tries < 20; tries++) {
-        if (all->is_alone && !is_rung(all) && !is_under_way(all)) return STATUS_OK;
-        TRY(look_at(all, all->world, err));
+    for (int tries = 0; tries < 20 && (!all->is_alone || is_rung(all)); tries++) {
         if (all->active != MPI_COMM_NULL && all->active != all->world) {
             TRY(look_at(all, all->active, err));
         }
-        TRY(push_on(all, err));
+        TRY(look_at(all, all->world, err));
         if (!is_rung(all)) break;
     }
-    return STATUS_OK;
+    // What MPI moves in steps needs some before it is there.
+    for (int steps = 0; steps < 8 && all->coming_count > 0; steps++) {
+        TRY(push_on(all, err));
+    }
+    return all->leaving != NULL ? push_on(all, err) : STATUS_OK;
 }
 
 /// Where the first message with this key stands; NULL if it is not there. Messages of one sender
@@ -270,7 +312,7 @@ static status post(mpi_world *all, int to, const exec_message *head, const void 
                    error_message *err)
 {
     const int lines = lines_of(head->payload_bytes);
-    outgoing *sent = calloc(1, offsetof(outgoing, head) + (size_t)lines * LINE_BYTES);
+    parcel *sent = take_parcel(all, lines);
     if (sent == NULL) {
         return error_set(err, STATUS_NO_MEMORY, "out of memory for a message of %" PRId64 " bytes",
                          head->payload_bytes);
@@ -278,15 +320,17 @@ static status post(mpi_world *all, int to, const exec_message *head, const void 
     sent->head = *head;
     sent->head.sent_ns = clock_ns();
     if (head->payload_bytes > 0) memcpy(sent->payload, payload, (size_t)head->payload_bytes);
+    const int64_t padding = (lines - 1) * (int64_t)LINE_BYTES - head->payload_bytes;
+    memset(sent->payload + head->payload_bytes, 0, (size_t)padding);
     const bool of_op = is_of_op(head->key);
     MPI_Comm comm = of_op ? all->active : all->world;
     const int rank = of_op ? all->active_rank[to] : to;
     assert(comm != MPI_COMM_NULL && rank >= 0); // released ranks exchange no messages of ops
-    sent->next = all->leaving;
-    all->leaving = sent;
+    *all->leaving_end = sent;
+    all->leaving_end = &sent->next;
     if (of_op) all->sent_count[to]++;
     TRY_MPI(MPI_Isend(&sent->head, lines, all->line, rank, TAG, comm, &sent->request));
-    if (all->node_index[to] >= 0) exec_node_ring(&all->node, all->node_index[to]);
+    if (all->node_index[to] >= 0) exec_node_ring(&all->node, all->node_index[to], head->key);
     return push_on(all, err);
 }
 
@@ -318,14 +362,14 @@ static void read_notes(mpi_world *all)
         if (all->node_index[rank] >= 0) continue;
         parcel **at = NULL;
         while ((at = find(all, rank, note_key(NOTE_BEAT, 0))) != NULL) {
-            free(take_out(all, rank, at));
+            give_parcel(all, take_out(all, rank, at));
             exec_node_note_beat(&all->node);
         }
         if ((at = find(all, rank, note_key(NOTE_FAILURE, 0))) == NULL) continue;
         exec_node_failure failure;
         parcel *told = take_out(all, rank, at);
         memcpy(&failure, told->payload, sizeof failure);
-        free(told);
+        give_parcel(all, told);
         all->failure_told = true;
         exec_node_fail(&all->node, &failure);
     }
@@ -394,22 +438,29 @@ static void nap(const mpi_world *all, uint32_t bell, int64_t *nap_ns)
     exec_node_sleep(&all->node, bell, clock_ns() + limit_ns);
 }
 
+/// Takes a message if it is there; else *taken is NULL.
+static status take(mpi_world *all, int from, uint64_t key, parcel **taken, error_message *err)
+{
+    TRY(look(all, err));
+    parcel **at = find(all, from, key);
+    *taken = at != NULL ? take_out(all, from, at) : NULL;
+    return STATUS_OK;
+}
+
 /// Waits for a message and takes it.
 static status await(mpi_world *all, int from, uint64_t key, parcel **taken, error_message *err)
 {
     int64_t nap_ns = nap_min_ns;
-    for (;;) {
+    TRY(take(all, from, key, taken, err));
+    while (*taken == NULL) {
+        exec_node_note_wait(&all->node, from, key, 0);
         const uint32_t bell = exec_node_bell(&all->node);
-        TRY(look(all, err));
-        parcel **at = find(all, from, key);
-        if (at != NULL) {
-            *taken = take_out(all, from, at);
-            return STATUS_OK;
-        }
-        exec_node_note_wait(&all->node, from, 0);
+        TRY(take(all, from, key, taken, err));
+        if (*taken != NULL) break;
         TRY(tend(all, err));
         nap(all, bell, &nap_ns);
     }
+    return STATUS_OK;
 }
 
 // The table
@@ -432,13 +483,13 @@ static status mpi_receive(exec_endpoint *endpoint, int from, uint64_t key, exec_
     parcel *taken = NULL;
     assert(from >= 0 && from < endpoint->rank_count);
     const status code = await(all, from, key, &taken, err);
-    exec_node_note_wait(&all->node, -1, 0);
+    exec_node_note_wait(&all->node, -1, 0, 0);
     exec_node_note_move(&all->node);
     if (code != STATUS_OK) return code;
     const int64_t bytes = taken->head.payload_bytes;
     if (head != NULL) *head = taken->head;
     if (bytes > 0 && bytes <= capacity_bytes) memcpy(payload, taken->payload, (size_t)bytes);
-    free(taken);
+    give_parcel(all, taken);
     if (bytes <= capacity_bytes) return STATUS_OK;
     return error_set(err, STATUS_BACKEND,
                      "a message of %" PRId64 " bytes from rank %d, where at most %" PRId64
@@ -464,12 +515,12 @@ static status mpi_sleep_until(exec_endpoint *endpoint, int64_t until_ns, error_m
     status code = tend(all, err);
     for (int64_t now_ns = clock_ns(); code == STATUS_OK && now_ns < until_ns; now_ns = clock_ns()) {
         const int64_t step_ns = is_under_way(all) ? nap_max_ns / 2 : look_after_others_every_ns;
-        exec_node_note_wait(&all->node, -1, until_ns);
+        exec_node_note_wait(&all->node, -1, 0, until_ns);
         sleep_to(until_ns - now_ns > step_ns ? now_ns + step_ns : until_ns);
         if (is_under_way(all)) code = push_on(all, err);
         if (code == STATUS_OK) code = tend(all, err);
     }
-    exec_node_note_wait(&all->node, -1, 0);
+    exec_node_note_wait(&all->node, -1, 0, 0);
     exec_node_note_move(&all->node);
     return code;
 }
@@ -486,14 +537,14 @@ static status settle(mpi_world *all, int64_t received_count, error_message *err)
 {
     int64_t nap_ns = nap_min_ns;
     for (;;) {
+        exec_node_note_wait(&all->node, all->endpoint->rank, 0, 0);
         const uint32_t bell = exec_node_bell(&all->node);
         TRY(look(all, err));
         if (all->leaving == NULL && all->received_count >= received_count) break;
-        exec_node_note_wait(&all->node, all->endpoint->rank, 0);
         TRY(tend(all, err));
         nap(all, bell, &nap_ns);
     }
-    exec_node_note_wait(&all->node, -1, 0);
+    exec_node_note_wait(&all->node, -1, 0, 0);
     return STATUS_OK;
 }
 
@@ -681,6 +732,7 @@ static status create_world(mpi_world *all, arena *memory, error_message *err)
         return error_set(err, STATUS_NO_MEMORY, "out of memory for %d ranks", rank_count);
     }
     all->active = all->world;
+    all->leaving_end = &all->leaving;
     for (int rank = 0; rank < rank_count; rank++) {
         all->active_rank[rank] = rank;
         all->world_rank[rank] = rank;
@@ -765,6 +817,13 @@ static void free_messages(mpi_world *all)
     for (int rank = 0; rank < all->options->rank_count; rank++) {
         while (all->arrivals[rank].first != NULL) {
             free(take_out(all, rank, &all->arrivals[rank].first));
+        }
+    }
+    for (int size_class = 0; size_class < SIZE_CLASSES; size_class++) {
+        while (all->spare[size_class] != NULL) {
+            parcel *spare = all->spare[size_class];
+            all->spare[size_class] = spare->next;
+            free(spare);
         }
     }
 }

@@ -64,12 +64,13 @@ static void a_bell_wakes_a_process_that_sleeps(void **state)
     void *memory = share_memory();
     exec_node node;
     join(&node, memory, 0);
+    exec_node_note_wait(&node, 9, 77, 0);
     const uint32_t bell = exec_node_bell(&node);
     const pid_t child = fork();
     if (child == 0) {
         exec_node other;
         join(&other, memory, 1);
-        exec_node_ring(&other, 0);
+        exec_node_ring(&other, 0, 77);
         _exit(0);
     }
 
@@ -88,13 +89,30 @@ static void a_bell_before_the_sleep_is_not_lost(void **state)
     void *memory = share_memory();
     exec_node node[RANKS];
     join_both(node, memory);
+    exec_node_note_wait(&node[0], 8, 0, 0); // of itself: any
     const uint32_t bell = exec_node_bell(&node[0]);
 
-    exec_node_ring(&node[1], 0);
+    exec_node_ring(&node[1], 0, 77);
     exec_node_sleep(&node[0], bell, now_ns() + 600 * second_ns);
 
     assert_int_equal(exec_node_rung_count(&node[0]), 1);
     assert_int_equal(exec_node_rung_count(&node[1]), 0);
+    give_back(memory);
+}
+
+static void a_message_that_is_not_waited_for_is_counted_and_wakes_nobody(void **state)
+{
+    (void)state;
+    void *memory = share_memory();
+    exec_node node[RANKS];
+    join_both(node, memory);
+    exec_node_note_wait(&node[0], 9, 77, 0);
+    const uint32_t bell = exec_node_bell(&node[0]);
+
+    exec_node_ring(&node[1], 0, 78);
+
+    assert_int_equal(exec_node_rung_count(&node[0]), 1);
+    assert_int_equal(exec_node_bell(&node[0]), bell);
     give_back(memory);
 }
 
@@ -182,7 +200,7 @@ static void a_busy_rank_hangs_when_nothing_moves_for_too_long(void **state)
     void *memory = share_memory();
     exec_node node[RANKS];
     join_both(node, memory);
-    exec_node_note_wait(&node[0], 9, 0);
+    exec_node_note_wait(&node[0], 9, 0, 0);
 
     watch_when_quiet(&node[0], true);
 
@@ -198,8 +216,8 @@ static void ranks_that_wait_in_vain_are_all_named_and_none_is_lost(void **state)
     void *memory = share_memory();
     exec_node node[RANKS];
     join_both(node, memory);
-    exec_node_note_wait(&node[0], 9, 0);
-    exec_node_note_wait(&node[1], 8, 0);
+    exec_node_note_wait(&node[0], 9, 0, 0);
+    exec_node_note_wait(&node[1], 8, 0, 0);
 
     watch_when_quiet(&node[0], true);
 
@@ -216,7 +234,7 @@ static void moves_beats_planned_sleeps_and_other_nodes_are_patience(void **state
     void *memory = share_memory();
     exec_node node[RANKS];
     join_both(node, memory);
-    exec_node_note_wait(&node[0], 9, 0);
+    exec_node_note_wait(&node[0], 9, 0, 0);
 
     node[0].quiet_ns = watchdog_ns;
     exec_node_note_move(&node[1]);
@@ -227,10 +245,10 @@ static void moves_beats_planned_sleeps_and_other_nodes_are_patience(void **state
     exec_node_watch(&node[0], true);
     assert_false(exec_node_has_failed(&node[0]));
     node[0].quiet_ns = watchdog_ns;
-    exec_node_note_wait(&node[1], -1, now_ns() + 600 * second_ns);
+    exec_node_note_wait(&node[1], -1, 0, now_ns() + 600 * second_ns);
     exec_node_watch(&node[0], true);
     assert_false(exec_node_has_failed(&node[0]));
-    exec_node_note_wait(&node[1], 8, 0);
+    exec_node_note_wait(&node[1], 8, 0, 0);
     watch_when_quiet(&node[0], false); // all wait here: perhaps another node knows why
     assert_false(exec_node_has_failed(&node[0]));
 
@@ -243,6 +261,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_bell_wakes_a_process_that_sleeps),
         cmocka_unit_test(a_bell_before_the_sleep_is_not_lost),
+        cmocka_unit_test(a_message_that_is_not_waited_for_is_counted_and_wakes_nobody),
         cmocka_unit_test(the_first_failure_is_everybodys_and_wakes_them),
         cmocka_unit_test(a_process_that_is_gone_is_named_with_its_op),
         cmocka_unit_test(processes_that_could_never_be_seen_are_no_evidence),
