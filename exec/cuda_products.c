@@ -253,6 +253,24 @@ static status find_algorithm(exec_cuda_products *products, const product_key *ke
     return pinned(products->handle, key, algorithm, err);
 }
 
+/// @param target multiprocessors that the kernel is told of; 0: the whole GPU's
+static status enqueue(exec_cuda_products *products, const product_key *key, int target,
+                      const void *a, const void *b, void *c, error_message *err)
+{
+    product described;
+    cublasLtMatmulAlgo_t algorithm;
+    TRY(describe_product(key, target, &described, err));
+    TRY(find_algorithm(products, key, &described, &algorithm, err));
+    const float one = 1.0f, beta = key->accumulates ? 1.0f : 0.0f;
+    const cublasStatus_t result = cublasLtMatmul(
+        products->handle, &described.description, &one, b, &described.first, a, &described.second,
+        &beta, c, &described.result, c, &described.result, &algorithm, products->device_workspace,
+        WORKSPACE_BYTES, products->part->stream);
+    if (result == CUBLAS_STATUS_SUCCESS) return STATUS_OK;
+    return error_set(err, STATUS_BACKEND, "the product of %d x %d x %d values failed: %s",
+                     key->rows, key->columns, key->inner, cublasLtGetStatusName(result));
+}
+
 status exec_cuda_products_multiply(exec_cuda_products *products, exec_cuda_kind kind,
                                    const exec_matmul *shape, const void *a, const void *b, void *c,
                                    error_message *err)
@@ -278,17 +296,11 @@ status exec_cuda_products_multiply(exec_cuda_products *products, exec_cuda_kind 
                              .transposes_b = shape->transposes_b,
                              .accumulates = shape->accumulates,
                              .is_float = is_bf16 && shape->is_float};
-    const int target = products->part->place_count > 1 ? products->part->multiprocessor_count : 0;
-    product described;
-    cublasLtMatmulAlgo_t algorithm;
-    TRY(describe_product(&key, target, &described, err));
-    TRY(find_algorithm(products, &key, &described, &algorithm, err));
-    const float one = 1.0f, beta = shape->accumulates ? 1.0f : 0.0f;
-    const cublasStatus_t result =
-        cublasLtMatmul(products->handle, &described.description, &one, b, &described.first, a,
-                       &described.second, &beta, c, &described.result, c, &described.result,
-                       &algorithm, products->device_workspace, WORKSPACE_BYTES, stream);
-    if (result == CUBLAS_STATUS_SUCCESS) return STATUS_OK;
-    return error_set(err, STATUS_BACKEND, "the product of %d x %d x %d values failed: %s",
-                     shape->rows, shape->columns, shape->inner, cublasLtGetStatusName(result));
+    // Not every algorithm can be told how many multiprocessors it will find.
+    const int target = products->part->multiprocessor_count;
+    if (products->part->place_count > 1 &&
+        enqueue(products, &key, target, a, b, c, NULL) == STATUS_OK) {
+        return STATUS_OK;
+    }
+    return enqueue(products, &key, 0, a, b, c, err);
 }

@@ -51,7 +51,8 @@ static status make_device(void *context, int world_rank, exec_device **out, erro
     const exec_training_device options = {.model = run->model,
                                           .text = run->text,
                                           .backend = run->way.backend,
-                                          .gpu_place_count = run->way.rank_count};
+                                          .gpu_place_count = run->way.rank_count,
+                                          .hands_over_memory = true};
     exec_kernels *kernels = NULL;
     if (run->way.backend == EXEC_BACKEND_CPU) {
         return exec_training_device_create(&options, world_rank, out, err);

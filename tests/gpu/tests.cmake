@@ -1,8 +1,9 @@
 # Tests of the CUDA backends: each runs over the module (skipped without a GPU), and over CUDA calls
-# that are emulated on the host, where there is a C++ compiler for the kernels.
+# that are emulated on the host, where there is a C++ compiler for the kernels. Sanitizers do not
+# follow jumps between the stacks of emulated lanes.
 include(CheckLanguage)
 check_language(CXX)
-if(CMAKE_CXX_COMPILER)
+if(CMAKE_CXX_COMPILER AND NOT DYNMO_SANITIZE)
   enable_language(CXX)
   set(kernels attention attention_mma columns elements rows sparse)
   list(TRANSFORM kernels PREPEND ${CMAKE_SOURCE_DIR}/exec/kernels_cuda_)
@@ -12,8 +13,7 @@ if(CMAKE_CXX_COMPILER)
   target_include_directories(gpu_emulation_kernels BEFORE PRIVATE
     ${CMAKE_CURRENT_SOURCE_DIR}/gpu/emulation ${CMAKE_SOURCE_DIR})
   target_compile_features(gpu_emulation_kernels PRIVATE cxx_std_17)
-  target_compile_options(gpu_emulation_kernels PRIVATE -Wall -Wextra -Wno-unknown-pragmas
-    $<$<BOOL:${DYNMO_SANITIZE}>:-fsanitize=address,undefined>)
+  target_compile_options(gpu_emulation_kernels PRIVATE -Wall -Wextra -Wno-unknown-pragmas)
 
   set(backend blocks check handover part products)
   list(TRANSFORM backend PREPEND ${CMAKE_SOURCE_DIR}/exec/cuda_)
@@ -52,6 +52,17 @@ endfunction()
 
 add_gpu_test(test_kernels)
 add_gpu_test(test_training)
+
+# What tests/gpu/run_all.sh measures with.
+add_executable(gpu_measure_kernels gpu/measure_kernels.c gpu/open.c)
+target_link_libraries(gpu_measure_kernels PRIVATE exec bench m)
+add_test(NAME gpu/measure_kernels COMMAND gpu_measure_kernels --smoke)
+set_tests_properties(gpu/measure_kernels PROPERTIES LABELS gpu SKIP_RETURN_CODE 77 TIMEOUT 300)
+if(TARGET dynmo_cuda)
+  add_executable(gpu_measure_cublaslt gpu/measure_cublaslt.c)
+  target_link_libraries(gpu_measure_cublaslt PRIVATE
+    dynmo_flags bench CUDA::cublasLt CUDA::cudart_static)
+endif()
 
 # add_multigpu_test(<name>): tests/multigpu/<name>.c, a plain program for `mpirun -n GPUS`.
 function(add_multigpu_test name)

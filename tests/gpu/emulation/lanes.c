@@ -137,7 +137,9 @@ static void begin_block(void)
     machine.running_count = blockDim.x;
     machine.barrier_count = 0;
     machine.barrier_value = false;
-    memset(machine.shared, 0xff, machine.shared_capacity); // NaN where nobody has written
+    if (machine.shared != NULL) {
+        memset(machine.shared, 0xff, machine.shared_capacity); // NaN where nobody has written
+    }
 }
 
 /// What moves when a lane gets on: if a round of all lanes leaves it as it is, they wait for ever.

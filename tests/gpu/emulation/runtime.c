@@ -10,6 +10,7 @@
 #include <time.h>
 
 enum { DEVICE_MULTIPROCESSORS = 132, GROUP_STEP = 8 };
+static const size_t DEVICE_BYTES = (size_t)1 << 34;
 
 struct CUevent_st {
     int64_t recorded_ns;
@@ -17,6 +18,7 @@ struct CUevent_st {
 
 cudaError_t cudaMalloc(void **memory, size_t bytes)
 {
+    if (bytes > DEVICE_BYTES) return cudaErrorMemoryAllocation;
     void *allocated = aligned_alloc(256, (bytes + 255) / 256 * 256);
     if (allocated == NULL) return cudaErrorMemoryAllocation;
     memset(allocated, 0xff, bytes); // NaN where nobody has written

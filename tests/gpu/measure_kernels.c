@@ -1,0 +1,420 @@
+/// Measures the CUDA backends on a GPU: products, attention, rows, pruned products, parts of the
+/// GPU and hand-overs between them. One line of JSON per figure. usage: gpu_measure_kernels
+/// [--smoke]
+#include "open.h"
+
+#include "tests/bench/bench.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SAMPLES = 5, PARTS_MAX = 8 };
+
+typedef struct setup {
+    bool is_smoke;
+    int rows;  // tokens
+    int width; // of the model
+} setup;
+
+/// Something that is enqueued once.
+typedef struct operation {
+    void (*enqueue)(const struct operation *one);
+    exec_kernels *kernels;
+    exec_matmul shape;
+    exec_attention attention;
+    exec_sparse sparse;
+    void *a, *b, *c, *d;
+    float *floats;
+} operation;
+
+static void require(status result, const error_message *err)
+{
+    bench_require(result, err);
+}
+
+/// Random values, so that the GPU draws the power that real ones make it draw.
+static void *random_values(exec_kernels *kernels, size_t count)
+{
+    error_message err = {.code = STATUS_OK};
+    void *values = NULL, *floats = NULL;
+    float *numbers = malloc(count * sizeof *numbers);
+    if (numbers == NULL) abort();
+    uint64_t seed = 1;
+    for (size_t index = 0; index < count; index++) {
+        seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        numbers[index] = (float)(seed >> 40) / (float)(1 << 24) - 0.5F;
+    }
+    require(kernels->table->allocate(kernels, count * 4, &values, &err), &err);
+    require(kernels->table->allocate(kernels, count * 4, &floats, &err), &err);
+    kernels->table->to_device(kernels, floats, numbers, count * 4);
+    kernels->table->to_values(kernels, floats, values, count);
+    require(kernels->table->finish(kernels, &err), &err);
+    kernels->table->release(kernels, floats);
+    free(numbers);
+    return values;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const double first = *(const double *)a, second = *(const double *)b;
+    return (first > second) - (first < second);
+}
+
+/// Median ns of one, over samples of `repeats` behind each other, after one that is not counted.
+static double measure(const operation *one, int repeats)
+{
+    double sample[SAMPLES + 1];
+    exec_kernels *kernels = one->kernels;
+    error_message err = {.code = STATUS_OK};
+    for (int index = 0; index <= SAMPLES; index++) {
+        require(kernels->table->mark(kernels, 0), &err);
+        for (int repeat = 0; repeat < repeats; repeat++) {
+            one->enqueue(one);
+        }
+        require(kernels->table->mark(kernels, 1), &err);
+        require(kernels->table->finish(kernels, &err), &err);
+        sample[index] = (double)kernels->table->mark_ns(kernels, 1) / repeats;
+    }
+    qsort(sample + 1, SAMPLES, sizeof *sample, compare);
+    return sample[1 + SAMPLES / 2];
+}
+
+static void enqueue_matmul(const operation *one)
+{
+    exec_kernels *kernels = one->kernels;
+    kernels->table->matmul(kernels, &one->shape, one->a, one->b, one->c);
+}
+
+static const char *backend_name(const exec_kernels *kernels)
+{
+    return kernels->table->value_bytes == 2 ? "bf16" : "fp32";
+}
+
+/// The twelve products of a layer: four linears, each forward, for the input and for the weights.
+static void measure_products(exec_kernels *kernels, const setup *of)
+{
+    static const char *const linears[] = {"qkv", "output", "up", "down"};
+    static const char *const passes[] = {"F", "B", "W"};
+    const int n = of->rows, d = of->width;
+    const int from[] = {d, d, d, 4 * d}, to[] = {3 * d, d, 4 * d, d};
+    void *a = random_values(kernels, (size_t)n * (size_t)d * 4);
+    void *b = random_values(kernels, (size_t)n * (size_t)d * 4);
+    void *c = random_values(kernels, (size_t)(n > d ? n : d) * (size_t)d * 4);
+    for (int linear = 0; linear < 4; linear++) {
+        const exec_matmul shapes[] = {
+            {.rows = n, .columns = to[linear], .inner = from[linear]},
+            {.rows = n, .columns = from[linear], .inner = to[linear], .transposes_b = true},
+            {.rows = from[linear],
+             .columns = to[linear],
+             .inner = n,
+             .transposes_a = true,
+             .accumulates = true,
+             .is_float = true}};
+        for (int pass = 0; pass < 3; pass++) {
+            const operation product = {.enqueue = enqueue_matmul,
+                                       .kernels = kernels,
+                                       .shape = shapes[pass],
+                                       .a = a,
+                                       .b = b,
+                                       .c = c};
+            const double flop = 2.0 * n * from[linear] * to[linear];
+            bench_print("product_tflop_per_s", flop / measure(&product, 10) * 1e-3, "TFLOP/s",
+                        "%s n=%d d=%d %s %s", backend_name(kernels), n, d, linears[linear],
+                        passes[pass]);
+        }
+    }
+    kernels->table->release(kernels, a);
+    kernels->table->release(kernels, b);
+    kernels->table->release(kernels, c);
+}
+
+static void enqueue_attention(const operation *one)
+{
+    exec_kernels *kernels = one->kernels;
+    kernels->table->attention(kernels, &one->attention, one->a, one->b, one->floats);
+}
+
+static void enqueue_attention_input(const operation *one)
+{
+    exec_kernels *kernels = one->kernels;
+    kernels->table->attention_input(kernels, &one->attention, one->a, one->b, one->floats, one->c,
+                                    one->d);
+}
+
+/// Lists with every `step`-th key block and the block itself; returns how many entries.
+static int make_lists(int blocks, int step, int *first_entry, int *key_block)
+{
+    int entry = 0;
+    for (int block = 0; block < blocks; block++) {
+        first_entry[block] = entry;
+        for (int key = 0; key <= block; key++) {
+            if (key == block || (block - key) % step == 0) key_block[entry++] = key;
+        }
+    }
+    first_entry[blocks] = entry;
+    return entry;
+}
+
+/// One sequence of all rows, dense causal and thinner.
+static void measure_attention(exec_kernels *kernels, const setup *of, int head_width)
+{
+    const int blocks = of->rows / 64, heads = of->width / head_width;
+    const int first_row[] = {0, of->rows};
+    const size_t values = (size_t)of->rows * (size_t)of->width;
+    int *first_entry = malloc((size_t)(blocks + 1) * sizeof *first_entry);
+    int *key_block = malloc((size_t)blocks * (size_t)(blocks + 1) / 2 * sizeof *key_block);
+    if (first_entry == NULL || key_block == NULL) abort();
+    operation attention = {.kernels = kernels,
+                           .a = random_values(kernels, 3 * values),
+                           .b = random_values(kernels, values),
+                           .c = random_values(kernels, values),
+                           .d = random_values(kernels, 3 * values),
+                           .floats = random_values(kernels, values)};
+    for (int step = 1; step <= 8; step *= 2) {
+        const int entries = make_lists(blocks, step, first_entry, key_block);
+        attention.attention = (exec_attention){.head_count = heads,
+                                               .head_width = head_width,
+                                               .sequence_count = 1,
+                                               .first_row = first_row,
+                                               .block_rows = 64,
+                                               .block_count = blocks,
+                                               .first_entry = first_entry,
+                                               .key_block = key_block};
+        // Two products forward, five backward; half of a block on the diagonal counts.
+        const double pairs = (entries - 0.5 * blocks) * 64.0 * 64.0 * heads;
+        const double flop = 4.0 * pairs * head_width;
+        attention.enqueue = enqueue_attention;
+        bench_print("attention_forward_tflop_per_s", flop / measure(&attention, 5) * 1e-3,
+                    "TFLOP/s", "%s rows=%d heads=%d width=%d every %d. block",
+                    backend_name(kernels), of->rows, heads, head_width, step);
+        attention.enqueue = enqueue_attention_input;
+        bench_print("attention_backward_tflop_per_s", 2.5 * flop / measure(&attention, 5) * 1e-3,
+                    "TFLOP/s", "%s rows=%d heads=%d width=%d every %d. block",
+                    backend_name(kernels), of->rows, heads, head_width, step);
+    }
+    void *const all[] = {attention.a, attention.b, attention.c, attention.d, attention.floats};
+    for (int index = 0; index < 5; index++) {
+        kernels->table->release(kernels, all[index]);
+    }
+    free(first_entry);
+    free(key_block);
+}
+
+static void enqueue_norm(const operation *one)
+{
+    exec_kernels *kernels = one->kernels;
+    kernels->table->layer_norm(kernels, one->a, one->b, one->b, one->shape.rows, one->shape.columns,
+                               one->c, one->floats, one->floats + one->shape.rows);
+}
+
+static void enqueue_gelu(const operation *one)
+{
+    exec_kernels *kernels = one->kernels;
+    const size_t count = (size_t)one->shape.rows * (size_t)one->shape.columns;
+    kernels->table->gelu(kernels, one->a, one->c, count);
+}
+
+static void enqueue_column_sums(const operation *one)
+{
+    exec_kernels *kernels = one->kernels;
+    kernels->table->column_sums(kernels, one->a, one->shape.rows, one->shape.columns, one->floats);
+}
+
+static void measure_rows(exec_kernels *kernels, const setup *of)
+{
+    const int n = of->rows, f = 4 * of->width;
+    const size_t count = (size_t)n * (size_t)f;
+    operation rows = {.kernels = kernels,
+                      .shape = {.rows = n, .columns = f},
+                      .a = random_values(kernels, count),
+                      .b = random_values(kernels, (size_t)f),
+                      .c = random_values(kernels, count),
+                      .floats = random_values(kernels, (size_t)(2 * n + f))};
+    const struct {
+        const char *name;
+        void (*enqueue)(const operation *one);
+        int passes; // over the values
+    } kinds[] = {{"layer_norm_gb_per_s", enqueue_norm, 2},
+                 {"gelu_gb_per_s", enqueue_gelu, 2},
+                 {"column_sums_gb_per_s", enqueue_column_sums, 1}};
+    for (int kind = 0; kind < 3; kind++) {
+        rows.enqueue = kinds[kind].enqueue;
+        const double bytes = (double)count * kernels->table->value_bytes * kinds[kind].passes;
+        bench_print(kinds[kind].name, bytes / measure(&rows, 10), "GB/s", "%s n=%d columns=%d",
+                    backend_name(kernels), n, f);
+    }
+    void *const all[] = {rows.a, rows.b, rows.c, rows.floats};
+    for (int index = 0; index < 4; index++) {
+        kernels->table->release(kernels, all[index]);
+    }
+}
+
+static void enqueue_sparse(const operation *one)
+{
+    exec_kernels *kernels = one->kernels;
+    kernels->table->sparse_matmul(kernels, &one->sparse, one->a, one->shape.rows, false, one->c);
+}
+
+static void enqueue_sparse_gradient(const operation *one)
+{
+    exec_kernels *kernels = one->kernels;
+    kernels->table->sparse_gradient(kernels, &one->sparse, one->c, one->a, one->shape.rows,
+                                    one->floats);
+}
+
+/// How much longer a product takes with a share of the weights than the dense one with all.
+static void measure_pruned(exec_kernels *kernels, const setup *of)
+{
+    const int n = of->rows, d = of->width, matrix_rows = 4 * d;
+    const size_t all = (size_t)matrix_rows * (size_t)d;
+    int *first = malloc(((size_t)matrix_rows + 1) * sizeof *first);
+    int *column = malloc(all * sizeof *column);
+    if (first == NULL || column == NULL) abort();
+    operation product = {.kernels = kernels,
+                         .shape = {.rows = n, .columns = matrix_rows, .inner = d},
+                         .a = random_values(kernels, (size_t)n * (size_t)d),
+                         .b = random_values(kernels, all),
+                         .c = random_values(kernels, (size_t)n * (size_t)matrix_rows),
+                         .floats = random_values(kernels, all),
+                         .enqueue = enqueue_matmul};
+    const double dense_ns = measure(&product, 3);
+    void *device_first = random_values(kernels, (size_t)matrix_rows + 1);
+    void *device_column = random_values(kernels, all);
+    for (int step = 5; step <= 80; step *= 2) {
+        int entries = 0;
+        first[0] = 0;
+        for (int row = 0; row < matrix_rows; row++) {
+            for (int at = row % step; at < d; at += step) {
+                column[entries++] = at;
+            }
+            first[row + 1] = entries;
+        }
+        kernels->table->to_device(kernels, device_first, first,
+                                  ((size_t)matrix_rows + 1) * sizeof *first);
+        kernels->table->to_device(kernels, device_column, column, (size_t)entries * sizeof *column);
+        product.sparse = (exec_sparse){.rows = matrix_rows,
+                                       .columns = d,
+                                       .entry_count = entries,
+                                       .first_entry = device_first,
+                                       .column = device_column,
+                                       .value = product.b};
+        product.enqueue = enqueue_sparse;
+        bench_print("sparse_product_to_dense_ratio", measure(&product, 3) / dense_ns, "",
+                    "%s n=%d d=%d one of %d kept", backend_name(kernels), n, d, step);
+        product.enqueue = enqueue_sparse_gradient;
+        bench_print("sparse_gradient_to_dense_ratio", measure(&product, 3) / dense_ns, "",
+                    "%s n=%d d=%d one of %d kept", backend_name(kernels), n, d, step);
+    }
+    void *const memory[] = {product.a,      product.b,    product.c,
+                            product.floats, device_first, device_column};
+    for (int index = 0; index < 6; index++) {
+        kernels->table->release(kernels, memory[index]);
+    }
+    free(first);
+    free(column);
+}
+
+/// The same product on one part alone, and on all parts at once; times of one part relative to the
+/// whole GPU's times the number of parts, 1 where a part is a smaller GPU and nothing worse.
+static void measure_parts(const setup *of, int part_count, double whole_ns)
+{
+    exec_kernels *parts[PARTS_MAX];
+    operation product[PARTS_MAX];
+    error_message err = {.code = STATUS_OK};
+    const int repeats = of->is_smoke ? 1 : 20, n = of->rows, d = of->width;
+    const size_t count = (size_t)n * (size_t)d;
+    for (int place = 0; place < part_count; place++) {
+        require(gpu_open(true, place, part_count, &parts[place], &err), &err);
+        product[place] = (operation){.enqueue = enqueue_matmul,
+                                     .kernels = parts[place],
+                                     .shape = {.rows = n, .columns = d, .inner = d},
+                                     .a = random_values(parts[place], count),
+                                     .b = random_values(parts[place], (size_t)d * (size_t)d),
+                                     .c = random_values(parts[place], count)};
+    }
+    const double alone_ns = measure(&product[0], repeats);
+    bench_print("part_alone_ratio", alone_ns / whole_ns / part_count, "", "bf16 n=%d d=%d parts=%d",
+                n, d, part_count);
+    for (int place = 0; place < part_count; place++) {
+        require(parts[place]->table->mark(parts[place], 0), &err);
+    }
+    for (int repeat = 0; repeat < repeats; repeat++) {
+        for (int place = 0; place < part_count; place++) {
+            enqueue_matmul(&product[place]);
+        }
+    }
+    double slowest_ns = 0.0;
+    for (int place = 0; place < part_count; place++) {
+        require(parts[place]->table->mark(parts[place], 1), &err);
+    }
+    for (int place = 0; place < part_count; place++) {
+        require(parts[place]->table->finish(parts[place], &err), &err);
+        const double own_ns = (double)parts[place]->table->mark_ns(parts[place], 1) / repeats;
+        if (own_ns > slowest_ns) slowest_ns = own_ns;
+    }
+    bench_print("parts_together_to_alone_ratio", slowest_ns / alone_ns, "",
+                "bf16 n=%d d=%d parts=%d", n, d, part_count);
+    const size_t bytes = 2 * count;
+    const int64_t begin_ns = bench_now_ns();
+    for (int repeat = 0; repeat < repeats; repeat++) {
+        exec_handover handover;
+        require(parts[0]->table->offer(parts[0], product[0].a, bytes, &handover, &err), &err);
+        require(parts[1]->table->take(parts[1], &handover, product[1].a, &err), &err);
+    }
+    require(parts[1]->table->finish(parts[1], &err), &err);
+    bench_print("hand_over_us", (double)(bench_now_ns() - begin_ns) * 1e-3 / repeats, "us",
+                "%zu bytes, parts=%d, from the host's view", bytes, part_count);
+    for (int place = 0; place < part_count; place++) {
+        parts[place]->table->release(parts[place], product[place].a);
+        parts[place]->table->release(parts[place], product[place].b);
+        parts[place]->table->release(parts[place], product[place].c);
+        require(parts[place]->table->finish(parts[place], &err), &err);
+    }
+    for (int place = 0; place < part_count; place++) {
+        parts[place]->table->close(parts[place]);
+    }
+}
+
+static double whole_product_ns(exec_kernels *kernels, const setup *of)
+{
+    const size_t count = (size_t)of->rows * (size_t)of->width;
+    const operation product = {
+        .enqueue = enqueue_matmul,
+        .kernels = kernels,
+        .shape = {.rows = of->rows, .columns = of->width, .inner = of->width},
+        .a = random_values(kernels, count),
+        .b = random_values(kernels, (size_t)of->width * (size_t)of->width),
+        .c = random_values(kernels, count)};
+    const double ns = measure(&product, of->is_smoke ? 1 : 20);
+    kernels->table->release(kernels, product.a);
+    kernels->table->release(kernels, product.b);
+    kernels->table->release(kernels, product.c);
+    return ns;
+}
+
+int main(int argc, char **argv)
+{
+    setup of = {.is_smoke = bench_is_smoke(argc, argv), .rows = 4096, .width = 2048};
+    if (of.is_smoke) of = (setup){.is_smoke = true, .rows = 128, .width = 64};
+    gpu_skip_without();
+    error_message err = {.code = STATUS_OK};
+    double whole_ns = 0.0;
+    for (int uses_bf16 = 1; uses_bf16 >= 0; uses_bf16--) {
+        exec_kernels *kernels = NULL;
+        require(gpu_open(uses_bf16, 0, 1, &kernels, &err), &err);
+        measure_products(kernels, &of);
+        if (uses_bf16) {
+            measure_attention(kernels, &of, 64);
+            if (!of.is_smoke) measure_attention(kernels, &of, 128);
+            whole_ns = whole_product_ns(kernels, &of);
+        }
+        measure_rows(kernels, &of);
+        measure_pruned(kernels, &of);
+        kernels->table->close(kernels);
+    }
+    for (int part_count = 2; part_count <= PARTS_MAX; part_count *= 2) {
+        measure_parts(&of, part_count, whole_ns);
+    }
+    return 0;
+}

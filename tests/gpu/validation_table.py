@@ -1,0 +1,110 @@
+"""Makes the README's table of what has been validated on which hardware, and what has not.
+
+usage: validation_table.py [RESULTS...]
+RESULTS are folders of tests/gpu/run_all.sh and tests/multigpu/run_all.sh
+"""
+import json
+import os
+import statistics
+import sys
+
+EMULATED = {
+    "kernels": "yes",
+    "training": "yes",
+    "messages": "yes, between threads",
+}
+
+
+def lines_of(folder, name):
+    """The objects of a file of JSON lines; none where there is no file."""
+    path = os.path.join(folder, name)
+    if not os.path.exists(path):
+        return []
+    with open(path, encoding="utf-8") as file:
+        return [json.loads(line) for line in file if line.strip()]
+
+
+class Results:
+    """What one run of a script has left."""
+
+    def __init__(self, folder):
+        self.steps = lines_of(folder, "results.jsonl")
+        self.figures = lines_of(folder, "figures.jsonl")
+        self.runs = lines_of(folder, "runs.jsonl")
+        self.facts = next((step for step in self.steps if step["step"] == "facts"), {})
+
+    def title(self):
+        gpus = [gpu.strip() for gpu in self.facts.get("gpu", "").split(";") if gpu.strip()]
+        names = {gpu.split(",")[0] for gpu in gpus}
+        name = " and ".join(sorted(names)) or "no GPU"
+        return name if len(gpus) < 2 else f"{len(gpus)} x {name}"
+
+    def outcome(self, step):
+        found = [entry["outcome"] for entry in self.steps if entry["step"] == step]
+        return {"passed": "yes", "failed": "**failed**", "stopped": "**too slow**",
+                "skipped": "skipped"}.get(found[0]) if found else None
+
+    def passed_of(self, prefix):
+        found = [entry["outcome"] for entry in self.steps if entry["step"].startswith(prefix)]
+        return f"{found.count('passed')} of {len(found)}" if found else None
+
+    def rates(self, bench, setting=""):
+        return {entry["setting"]: entry["value"] for entry in self.figures
+                if entry["bench"] == bench and entry["setting"].startswith(setting)}
+
+    def speed(self, own, other, setting=""):
+        """Median of our rate, and its share of the other's where both were measured."""
+        ours, others = self.rates(own, setting), self.rates(other, setting)
+        if not ours:
+            return None
+        text = f"{statistics.median(ours.values()):.0f} TFLOP/s"
+        shares = [ours[key] / others[key] for key in ours if key in others]
+        return text + (f", {100 * statistics.median(shares):.0f} %" if shares else "")
+
+    def agreement(self):
+        errors = [abs(run["error_ratio"]) for run in self.runs
+                  if run["step"] in ("agreement", "replicas")]
+        if not errors:
+            return None
+        return (f"{100 * statistics.median(errors):.1f} %, at most {100 * max(errors):.1f} % "
+                f"({len(errors)} runs)")
+
+
+ROWS = [
+    ("Every kernel beside plain C, fp32 and bf16", "kernels",
+     lambda r: r.outcome("kernels")),
+    ("Training beside `cpu`; the same bits under every plan, all mechanisms", "training",
+     lambda r: r.outcome("training")),
+    ("The same bits on every number of stages, and through migrations", None,
+     lambda r: r.outcome("same-bits-bits")),
+    ("Products of a layer, bf16, median; share of cuBLASLt alone", None,
+     lambda r: r.speed("product_tflop_per_s", "cublaslt_alone_tflop_per_s", "bf16")),
+    ("Attention forward, dense causal; share of PyTorch's SDPA", None,
+     lambda r: r.speed("attention_forward_tflop_per_s", "sdpa_forward_tflop_per_s")),
+    ("Attention backward, likewise", None,
+     lambda r: r.speed("attention_backward_tflop_per_s", "sdpa_backward_tflop_per_s")),
+    ("A trace recorded of each of the six mechanisms", None,
+     lambda r: r.passed_of("trace-")),
+    ("Simulated against executed time, all balancers: median, worst", None,
+     lambda r: r.agreement()),
+    ("Activations from GPU to GPU by NCCL, with re-grouping", "messages",
+     lambda r: r.outcome("messages")),
+]
+
+
+def main(folders):
+    columns = [Results(folder) for folder in folders]
+    titles = ["emulated on the host, in CI"] + [column.title() for column in columns]
+    if not columns:
+        titles.append("on a GPU")
+    print("| | " + " | ".join(titles) + " |")
+    print("|---|" + "---|" * len(titles))
+    for claim, emulated, value in ROWS:
+        cells = [EMULATED.get(emulated, "-")] + [value(column) or "-" for column in columns]
+        if not columns:
+            cells.append("not yet")
+        print(f"| {claim} | " + " | ".join(cells) + " |")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
