@@ -6,13 +6,15 @@
 #include <string.h>
 
 enum {
-    WIDTH = 8,           // of a vector
+    WIDTH = 8, // of a vector, and of a wide one
+    WIDE = 16,
     PRODUCT_ROWS = 64,   // of a strip in a product: 8 sums that stay in registers
     GRADIENT_ROWS = 128, // of a strip in a gradient: its dot products are that long
     TURNED = 8           // rows and columns that are turned at once
 };
 
 typedef float lanes __attribute__((vector_size(32), aligned(4), may_alias));
+typedef float wide_lanes __attribute__((vector_size(64), aligned(4), may_alias));
 
 /// Rows become columns: element k of part[l] and element l of part[k] change places, by thirds:
 /// first of neighbours, then of pairs, then of halves.
@@ -149,6 +151,53 @@ EXEC_CPU_INLINE void add_gradient_strip(const exec_sparse *matrix, const float *
     }
 }
 
+/// multiply_strip in wide vectors.
+EXEC_CPU_WIDEST static void multiply_strip_widest(const exec_sparse *matrix, const float *turned,
+                                                  float *sums)
+{
+    const float *value = matrix->value;
+    for (int row = 0; row < matrix->rows; row++) {
+        wide_lanes sum[PRODUCT_ROWS / WIDE] = {{0}};
+        for (int entry = matrix->first_entry[row]; entry < matrix->first_entry[row + 1]; entry++) {
+            const float factor = value[entry];
+            const float *input = turned + (size_t)matrix->column[entry] * PRODUCT_ROWS;
+#pragma GCC unroll 4
+            for (int part = 0; part < PRODUCT_ROWS / WIDE; part++) {
+                sum[part] += factor * *(const wide_lanes *)(input + part * WIDE);
+            }
+        }
+#pragma GCC unroll 4
+        for (int part = 0; part < PRODUCT_ROWS / WIDE; part++) {
+            *(wide_lanes *)(sums + (size_t)row * PRODUCT_ROWS + part * WIDE) = sum[part];
+        }
+    }
+}
+
+/// add_gradient_strip in wide vectors, each of which is two of its partial sums: the same bits.
+EXEC_CPU_WIDEST static void add_gradient_strip_widest(const exec_sparse *matrix, const float *input,
+                                                      const float *output_gradient, float *gradient)
+{
+    for (int row = 0; row < matrix->rows; row++) {
+        const float *left = input + (size_t)row * GRADIENT_ROWS;
+        float *to = gradient + (size_t)row * (size_t)matrix->columns;
+        for (int entry = matrix->first_entry[row]; entry < matrix->first_entry[row + 1]; entry++) {
+            const int column = matrix->column[entry];
+            const float *right = output_gradient + (size_t)column * GRADIENT_ROWS;
+            wide_lanes sum[2] = {{0}};
+#pragma GCC unroll 8
+            for (int part = 0; part < GRADIENT_ROWS / WIDE; part++) {
+                sum[part % 2] += *(const wide_lanes *)(left + part * WIDE) *
+                                 *(const wide_lanes *)(right + part * WIDE);
+            }
+            float pair[WIDE];
+            float total[WIDTH];
+            *(wide_lanes *)pair = sum[0] + sum[1];
+            *(lanes *)total = *(const lanes *)pair + *(const lanes *)(pair + WIDTH);
+            to[column] += exec_cpu_lanes_sum(total);
+        }
+    }
+}
+
 typedef struct strip {
     const exec_sparse *matrix;
     const float *input;
@@ -159,42 +208,59 @@ typedef struct strip {
     float *scratch;
 } strip;
 
-EXEC_CPU_INLINE void multiply(const strip *of)
+typedef void multiply_function(const exec_sparse *matrix, const float *turned, float *sums);
+
+EXEC_CPU_INLINE void multiply(const strip *of, multiply_function *strip_function)
 {
     const exec_sparse *matrix = of->matrix;
     float *sums = of->scratch + (size_t)matrix->columns * PRODUCT_ROWS;
     turn_in(of->input, of->rows, matrix->columns, PRODUCT_ROWS, of->scratch);
-    multiply_strip(matrix, of->scratch, sums);
+    strip_function(matrix, of->scratch, sums);
     turn_out(sums, of->rows, matrix->rows, PRODUCT_ROWS, of->accumulates, of->output);
 }
 
-EXEC_CPU_INLINE void add_gradient(const strip *of)
+typedef void gradient_function(const exec_sparse *matrix, const float *input,
+                               const float *output_gradient, float *gradient);
+
+EXEC_CPU_INLINE void add_gradient(const strip *of, gradient_function *strip_function)
 {
     const exec_sparse *matrix = of->matrix;
     float *turned = of->scratch + (size_t)matrix->rows * GRADIENT_ROWS;
     turn_in(of->input, of->rows, matrix->rows, GRADIENT_ROWS, of->scratch);
     turn_in(of->output_gradient, of->rows, matrix->columns, GRADIENT_ROWS, turned);
-    add_gradient_strip(matrix, of->scratch, turned, of->output);
+    strip_function(matrix, of->scratch, turned, of->output);
 }
 
-EXEC_CPU_WIDE static void multiply_wide(const strip *of)
+EXEC_CPU_WIDE static void multiply_strip_wide(const exec_sparse *matrix, const float *turned,
+                                              float *sums)
 {
-    multiply(of);
+    multiply_strip(matrix, turned, sums);
+}
+
+EXEC_CPU_WIDE static void add_gradient_strip_wide(const exec_sparse *matrix, const float *input,
+                                                  const float *output_gradient, float *gradient)
+{
+    add_gradient_strip(matrix, input, output_gradient, gradient);
+}
+
+EXEC_CPU_WIDE static void multiply_wide(const exec_cpu *cpu, const strip *of)
+{
+    multiply(of, cpu->is_widest ? multiply_strip_widest : multiply_strip_wide);
+}
+
+EXEC_CPU_WIDE static void add_gradient_wide(const exec_cpu *cpu, const strip *of)
+{
+    add_gradient(of, cpu->is_widest ? add_gradient_strip_widest : add_gradient_strip_wide);
 }
 
 static void multiply_narrow(const strip *of)
 {
-    multiply(of);
-}
-
-EXEC_CPU_WIDE static void add_gradient_wide(const strip *of)
-{
-    add_gradient(of);
+    multiply(of, multiply_strip);
 }
 
 static void add_gradient_narrow(const strip *of)
 {
-    add_gradient(of);
+    add_gradient(of, add_gradient_strip);
 }
 
 void exec_cpu_sparse_fill(exec_kernels *kernels, const exec_sparse *matrix, bool is_transposed,
@@ -227,7 +293,7 @@ void exec_cpu_sparse_matmul(exec_kernels *kernels, const exec_sparse *matrix, co
         of.input = (const float *)input + (size_t)row * (size_t)matrix->columns;
         of.output = (float *)output + (size_t)row * (size_t)matrix->rows;
         if (cpu->is_wide) {
-            multiply_wide(&of);
+            multiply_wide(cpu, &of);
         } else {
             multiply_narrow(&of);
         }
@@ -248,7 +314,7 @@ void exec_cpu_sparse_gradient(exec_kernels *kernels, const exec_sparse *matrix, 
         of.input = (const float *)input + (size_t)row * (size_t)matrix->rows;
         of.output_gradient = (const float *)output_gradient + (size_t)row * (size_t)matrix->columns;
         if (cpu->is_wide) {
-            add_gradient_wide(&of);
+            add_gradient_wide(cpu, &of);
         } else {
             add_gradient_narrow(&of);
         }
