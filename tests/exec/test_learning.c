@@ -126,6 +126,31 @@ static void sparse_attention(void **state)
     assert_learns_the_same(EXEC_SPARSE_ATTENTION);
 }
 
+static void gathering_prunes_what_the_threshold_does(void **state)
+{
+    (void)state;
+    exec_model model = learning_model(EXEC_PRUNING);
+    const learning_run by_threshold = learn(&model, &learning_one_rank);
+    model.pruning.gathers = true;
+    const learning_run by_gathering = learn(&model, &learning_one_rank);
+    learning_assert_same(&by_threshold, &by_gathering);
+}
+
+/// That they happen at all.
+static void mechanisms_change_what_is_learnt(void **state)
+{
+    (void)state;
+    for (int mechanism = EXEC_DENSE + 1; mechanism < EXEC_MECHANISM_COUNT; mechanism++) {
+        exec_model model = learning_model((exec_mechanism)mechanism);
+        const learning_run changed = learn(&model, &learning_one_rank);
+        model.mechanism = EXEC_DENSE;
+        const learning_run dense_run = learn(&model, &learning_one_rank);
+
+        if (changed.loss[ITERATIONS - 1] != dense_run.loss[ITERATIONS - 1]) continue;
+        fail_msg("%s learns what a dense model does", exec_mechanism_names[mechanism]);
+    }
+}
+
 static void assert_replicas_learn_the_same(exec_mechanism mechanism)
 {
     const exec_model model = learning_model(mechanism);
@@ -211,6 +236,8 @@ int main(void)
         cmocka_unit_test(pruning_by_gathering),
         cmocka_unit_test(freezing),
         cmocka_unit_test(sparse_attention),
+        cmocka_unit_test(gathering_prunes_what_the_threshold_does),
+        cmocka_unit_test(mechanisms_change_what_is_learnt),
         cmocka_unit_test(two_replicas),
         cmocka_unit_test(the_loss_falls_with_every_mechanism),
         cmocka_unit_test(replicas_learn_from_texts_of_their_own),
