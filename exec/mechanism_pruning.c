@@ -132,14 +132,17 @@ static const uint8_t *keep(const exec_layer *layer)
 static int load_columns(const exec_model *model)
 {
     (void)model;
-    return 1;
+    return 2;
 }
 
+/// Weights that are left, and that there were.
 static void count_entries(const exec_layer *layer, const exec_slot *slot, int64_t *count)
 {
     (void)slot;
     const exec_pruned_layer *pruned = exec_pruned_layer_of(layer);
-    if (pruned != NULL) *count = pruned->kept_count;
+    if (pruned == NULL) return;
+    count[0] = pruned->kept_count;
+    count[1] = pruned->weight_count;
 }
 
 const exec_mechanism_table exec_mechanism_pruning = {

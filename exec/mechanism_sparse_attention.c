@@ -1,4 +1,5 @@
-/// Sparse attention: blocks of keys that the blocks of queries met.
+/// Sparse attention: blocks of keys that the blocks of queries met, and that they meet in dense
+/// causal attention.
 #include "exec/hashed_attention.h"
 #include "exec/mechanism.h"
 
@@ -13,13 +14,15 @@ static int64_t state_bytes(const exec_layer *layer)
 static int load_columns(const exec_model *model)
 {
     (void)model;
-    return 1;
+    return 2;
 }
 
 static void count_blocks(const exec_layer *layer, const exec_slot *slot, int64_t *count)
 {
     if (layer->kind != EXEC_LAYER_BLOCK) return;
-    *count = ((const exec_block_slot *)slot)->lists->live_count;
+    const exec_block_slot *kept = (const exec_block_slot *)slot;
+    count[0] = kept->lists->live_count;
+    count[1] = exec_dense_block_count(&kept->rows.attention);
 }
 
 const exec_mechanism_table exec_mechanism_sparse_attention = {

@@ -2,10 +2,10 @@
 /// that is really trained. The simulator's physical case stands over costs measured at full load
 /// alone, its shares of the parts too; every other level is predicted, then measured.
 ///
-/// A mechanism is a row of the table `mechanisms`.
+/// A mechanism is a row of the table `mechanisms`, or of weight_rows.c.
 #include "models/dynamism.h"
 #include "tests/bench/bench.h"
-#include "tests/bench/measured_block.h"
+#include "tests/bench/mechanism_row.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -13,24 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LEVELS_MAX = 8, LAYERS = 2, TEXT_MAX = 512, ROUNDS = 15, QUANTITY_COUNT = 4 };
-
-typedef struct mechanism_row {
-    const char *name;
-    const char *load; // what a level is
-    int level_count;  // the first is full load
-    double level[LEVELS_MAX];
-    int expert_rank_count; // that share the experts in the prediction; 0: no experts
-    /// The model whose block 0 has this level.
-    void (*set_model)(exec_model *model, double level);
-    /// Brings the block to the level where the model alone does not. NULL: it does.
-    void (*set_block)(measured_block *block, double level);
-    /// Load that was measured, where that is not the level itself. NULL: it is.
-    double (*load_of)(const block_figures *figures);
-    /// Writes the case of the simulator for a load.
-    /// @param path file that it may write and name
-    void (*write_case)(char *text, double load, const char *path);
-} mechanism_row;
+enum { ROUNDS = 15, QUANTITY_COUNT = 4 };
 
 static const char *const quantity_names[QUANTITY_COUNT] = {"forward", "backward_input",
                                                            "backward_weight", "memory"};
@@ -46,7 +29,7 @@ static void set_mod(exec_model *model, double level)
 static void write_mod(char *text, double load, const char *path)
 {
     (void)path;
-    snprintf(text, TEXT_MAX,
+    snprintf(text, MECHANISM_TEXT_MAX,
              "{\"case\":\"mod\",\"capacity_ratio\":%.17g,\"every\":1,\"first_routed\":0}", load);
 }
 
@@ -72,7 +55,7 @@ static void let_tokens_leave(measured_block *block, double level)
 static void write_early_exit(char *text, double load, const char *path)
 {
     (void)path;
-    snprintf(text, TEXT_MAX,
+    snprintf(text, MECHANISM_TEXT_MAX,
              "{\"case\":\"early-exit\",\"exits\":[0],\"keep_initial\":%.17g,\"keep_final\":%.17g,"
              "\"attention_keys\":\"survivors\",\"classifier\":\"none\"}",
              load, load);
@@ -132,7 +115,7 @@ static void write_moe(char *text, double load, const char *path)
     for (int expert = 0; expert < experts; expert++) {
         fprintf(file, ",expert_%d", expert);
     }
-    for (int layer = 0; layer < LAYERS; layer++) {
+    for (int layer = 0; layer < MECHANISM_LAYERS; layer++) {
         int left = experts * even - busiest;
         fprintf(file, "\n0,%d,0,%d", layer, busiest);
         for (int expert = 1; expert < experts; expert++) {
@@ -145,7 +128,7 @@ static void write_moe(char *text, double load, const char *path)
     if (fclose(file) != 0) {
         bench_require(STATUS_IO, &(error_message){.message = "temporary file is not written"});
     }
-    snprintf(text, TEXT_MAX, "{\"case\":\"moe\",\"counts\":\"%s\"}", path);
+    snprintf(text, MECHANISM_TEXT_MAX, "{\"case\":\"moe\",\"counts\":\"%s\"}", path);
 }
 
 static const mechanism_row mechanisms[] = {
@@ -180,13 +163,14 @@ static const mechanism_row mechanisms[] = {
      .write_case = write_early_exit},
 };
 
-/// Costs of two equal layers, the second of which is looked at: the first is there to leave from.
+/// Costs of equal layers, the last of which is looked at: others are there to leave from, and to
+/// freeze.
 typedef struct fitted_base {
-    int64_t pass_ns[BLOCK_PASS_COUNT][LAYERS];
-    int64_t activation_bytes[LAYERS], gradient_bytes[LAYERS];
-    double share[BLOCK_PASS_COUNT][BLOCK_PART_COUNT][LAYERS];
-    double weight_of_backward[LAYERS];
-    bool is_moe[LAYERS];
+    int64_t pass_ns[BLOCK_PASS_COUNT][MECHANISM_LAYERS];
+    int64_t activation_bytes[MECHANISM_LAYERS], gradient_bytes[MECHANISM_LAYERS];
+    double share[BLOCK_PASS_COUNT][BLOCK_PART_COUNT][MECHANISM_LAYERS];
+    double weight_of_backward[MECHANISM_LAYERS];
+    bool is_moe[MECHANISM_LAYERS];
     model_layer_shares shares;
     model_config config;
     model_shape shape;
@@ -210,7 +194,7 @@ static void describe_model(const exec_model *model, fitted_base *fitted)
     const bool has_experts = model->mechanism == EXEC_MOE;
     fitted->config = (model_config){
         .model_type = "gpt2",
-        .layer_count = LAYERS,
+        .layer_count = MECHANISM_LAYERS,
         .hidden_size = model->width,
         .head_count = model->head_count,
         .kv_head_count = model->head_count,
@@ -230,7 +214,7 @@ static void describe_model(const exec_model *model, fitted_base *fitted)
                                   .microbatch_size = model->microbatch_size,
                                   .dtype = MODEL_DTYPE_FLOAT32,
                                   .attention = MODEL_ATTENTION_FLASH};
-    for (int layer = 0; layer < LAYERS; layer++) {
+    for (int layer = 0; layer < MECHANISM_LAYERS; layer++) {
         fitted->is_moe[layer] = has_experts;
     }
     if (!has_experts) return;
@@ -246,7 +230,7 @@ static void fit(const mechanism_row *row, const exec_model *model, const block_f
 {
     *fitted = (fitted_base){0};
     describe_model(model, fitted);
-    for (int layer = 0; layer < LAYERS; layer++) {
+    for (int layer = 0; layer < MECHANISM_LAYERS; layer++) {
         for (int pass = 0; pass < BLOCK_PASS_COUNT; pass++) {
             double sum = 0;
             fitted->pass_ns[pass][layer] = (int64_t)full->pass_ns[pass];
@@ -262,9 +246,9 @@ static void fit(const mechanism_row *row, const exec_model *model, const block_f
         fitted->gradient_bytes[layer] = full->gradient_bytes;
         fitted->weight_of_backward[layer] = 0.5;
     }
-    fitted->shares.layer_count = LAYERS;
+    fitted->shares.layer_count = MECHANISM_LAYERS;
     fitted->shares.weight_of_backward = fitted->weight_of_backward;
-    fitted->costs = (bal_layer_costs){.layer_count = LAYERS,
+    fitted->costs = (bal_layer_costs){.layer_count = MECHANISM_LAYERS,
                                       .microbatch_count = 1,
                                       .has_split = true,
                                       .forward_ns = fitted->pass_ns[BLOCK_FORWARD],
@@ -274,7 +258,7 @@ static void fit(const mechanism_row *row, const exec_model *model, const block_f
                                       .gradient_bytes = fitted->gradient_bytes};
     const int ranks = row->expert_rank_count > 0 ? row->expert_rank_count : 1;
     fitted->base = (model_dynamism_base){.source = {.context = fitted,
-                                                    .layer_count = LAYERS,
+                                                    .layer_count = MECHANISM_LAYERS,
                                                     .iteration_count = 1,
                                                     .costs_at = fitted_costs_at},
                                          .shares = &fitted->shares,
@@ -284,10 +268,11 @@ static void fit(const mechanism_row *row, const exec_model *model, const block_f
                                          .iteration_count = 1,
                                          .microbatch_count = 1,
                                          .transformer_first = 0,
-                                         .transformer_end = LAYERS};
+                                         .transformer_end = MECHANISM_LAYERS};
 }
 
-/// F, B, W in ns, and bytes held from F to B and from B to W together, of the second layer.
+/// F, B, W in ns, and bytes held from F to B and from B to W together: of the last layer, or the
+/// mean over the layers where they differ.
 static void predict(const mechanism_row *row, const fitted_base *fitted, double load,
                     const char *path, double quantity[QUANTITY_COUNT])
 {
@@ -296,7 +281,7 @@ static void predict(const mechanism_row *row, const fitted_base *fitted, double 
     model_dynamism *dynamism = NULL;
     bal_layer_costs costs;
     bool changed = false;
-    char text[TEXT_MAX];
+    char text[MECHANISM_TEXT_MAX];
     error_message err = {0};
     if (memory == NULL) bench_require(STATUS_NO_MEMORY, &err);
     row->write_case(text, load, path);
@@ -305,11 +290,17 @@ static void predict(const mechanism_row *row, const fitted_base *fitted, double 
                   &err);
     const bal_cost_source source = model_dynamism_source(dynamism, 0);
     bench_require(source.costs_at(source.context, 0, &costs, &changed, &err), &err);
-    quantity[BLOCK_FORWARD] = (double)costs.forward_ns[LAYERS - 1];
-    quantity[BLOCK_BACKWARD_INPUT] = (double)costs.backward_input_ns[LAYERS - 1];
-    quantity[BLOCK_BACKWARD_WEIGHT] = (double)costs.backward_weight_ns[LAYERS - 1];
-    quantity[BLOCK_PASS_COUNT] =
-        (double)(costs.activation_bytes[LAYERS - 1] + costs.gradient_bytes[LAYERS - 1]);
+    const int first = row->set_layer != NULL ? 0 : MECHANISM_LAYERS - 1;
+    const int64_t *const of_layers[QUANTITY_COUNT + 1] = {
+        costs.forward_ns, costs.backward_input_ns, costs.backward_weight_ns, costs.activation_bytes,
+        costs.gradient_bytes};
+    for (int array = 0; array <= QUANTITY_COUNT; array++) {
+        const int to = array < QUANTITY_COUNT ? array : QUANTITY_COUNT - 1; // memory is two arrays
+        if (array == to) quantity[to] = 0;
+        for (int layer = first; layer < MECHANISM_LAYERS; layer++) {
+            quantity[to] += (double)of_layers[array][layer] / (MECHANISM_LAYERS - first);
+        }
+    }
     json_close(document);
     arena_destroy(memory);
 }
@@ -330,21 +321,54 @@ static void print_level(const mechanism_row *row, const char *backend, double lo
     }
 }
 
+/// Adds a layer's share of the mean.
+static void add_figures(const block_figures *figures, block_figures *mean)
+{
+    for (int pass = 0; pass < BLOCK_PASS_COUNT; pass++) {
+        mean->pass_ns[pass] += figures->pass_ns[pass] / MECHANISM_LAYERS;
+        for (int part = 0; part < BLOCK_PART_COUNT; part++) {
+            mean->part_ns[pass][part] += figures->part_ns[pass][part] / MECHANISM_LAYERS;
+        }
+    }
+    mean->activation_bytes += figures->activation_bytes;
+    mean->gradient_bytes += figures->gradient_bytes;
+}
+
+/// One block at a level, or the mean over the layers where these differ.
+static block_figures measure_level(const mechanism_row *row, exec_kernels *kernels,
+                                   const exec_model *model, double level, int round_count)
+{
+    measured_block block;
+    block_figures figures = {0};
+    block_figures mean = {0};
+    const int count = row->set_layer != NULL ? MECHANISM_LAYERS : 1;
+    for (int layer = 0; layer < count; layer++) {
+        measured_block_open(&block, kernels, model);
+        if (row->set_block != NULL) row->set_block(&block, level);
+        if (row->set_layer != NULL) row->set_layer(&block, level, layer);
+        figures = measured_block_measure(&block, round_count);
+        measured_block_close(&block);
+        add_figures(&figures, &mean);
+    }
+    if (row->set_layer == NULL) return figures;
+    mean.activation_bytes /= MECHANISM_LAYERS;
+    mean.gradient_bytes /= MECHANISM_LAYERS;
+    return mean;
+}
+
 /// All levels of a mechanism, and the mean of the errors' amounts over those that were predicted.
 static void compare_levels(const mechanism_row *row, exec_kernels *kernels, exec_model model,
                            int round_count, const char *path)
 {
     fitted_base fitted;
     double sum[QUANTITY_COUNT] = {0};
+    if (row->prepare != NULL) row->prepare(kernels, &model, round_count);
     for (int level = 0; level < row->level_count; level++) {
-        measured_block block;
         double predicted[QUANTITY_COUNT];
         double error[QUANTITY_COUNT];
         row->set_model(&model, row->level[level]);
-        measured_block_open(&block, kernels, &model);
-        if (row->set_block != NULL) row->set_block(&block, row->level[level]);
-        const block_figures figures = measured_block_measure(&block, round_count);
-        measured_block_close(&block);
+        const block_figures figures =
+            measure_level(row, kernels, &model, row->level[level], round_count);
         const double load = row->load_of != NULL ? row->load_of(&figures) : row->level[level];
         const double measured[QUANTITY_COUNT] = {
             figures.pass_ns[BLOCK_FORWARD], figures.pass_ns[BLOCK_BACKWARD_INPUT],
@@ -370,7 +394,7 @@ static exec_model model_for(const exec_kernels *kernels, bool smoke)
 {
     exec_model model = exec_model_default();
     const bool is_gpu = !kernels->table->has_host_memory;
-    model.block_count = LAYERS;
+    model.block_count = MECHANISM_LAYERS;
     model.width = smoke ? 32 : is_gpu ? 2048 : 256;
     model.head_count = is_gpu && !smoke ? 16 : 4;
     model.sequence_length = smoke ? 24 : is_gpu ? 1536 : 192;
@@ -387,6 +411,9 @@ static void measure_backend(exec_kernels *kernels, bool smoke)
     close(file);
     for (size_t row = 0; row < sizeof mechanisms / sizeof mechanisms[0]; row++) {
         compare_levels(&mechanisms[row], kernels, model, smoke ? 1 : ROUNDS, path);
+    }
+    for (int row = 0; row < weight_row_count; row++) {
+        compare_levels(&weight_rows[row], kernels, model, smoke ? 1 : ROUNDS, path);
     }
     kernels->table->close(kernels);
     unlink(path);

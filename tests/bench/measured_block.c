@@ -185,6 +185,11 @@ static void play_pass(measured_block *block, int pass)
 {
     error_message err = {0};
     status code = STATUS_OK;
+    const exec_layer *layer = block->layer;
+    if (layer->is_frozen && (pass == BLOCK_BACKWARD_WEIGHT ||
+                             (pass == BLOCK_BACKWARD_INPUT && layer->passes_no_gradient))) {
+        return; // as a device does
+    }
     if (pass == BLOCK_FORWARD) {
         code = exec_layer_forward(block->layer, block->slot, &block->flow, &err);
     } else if (pass == BLOCK_BACKWARD_INPUT) {
