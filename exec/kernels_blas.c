@@ -29,6 +29,8 @@ status exec_kernels_blas_open(exec_kernels **kernels, error_message *err)
     cpu->blas_table = *opened->table;
     cpu->blas_table.name = "cpu with BLAS";
     cpu->blas_table.matmul = blas_matmul;
+    cpu->blas_table.sparse_matmul_density = 0.35; // as in kernels_cpu.c, with OpenBLAS 0.3.21
+    cpu->blas_table.sparse_gradient_density = 0.25;
     opened->table = &cpu->blas_table;
     *kernels = opened;
     return STATUS_OK;
