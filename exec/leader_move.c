@@ -188,6 +188,8 @@ static status find_even(exec_leader *leader, bal_placed_partition *placed, error
     plain.balancer = bal_balancer_find("even");
     plain.policy = (bal_policy){.kind = BAL_POLICY_NEVER};
     plain.repack = bal_repack_options_default();
+    plain.weight = BAL_WEIGHT_TIME;
+    plain.machine.rank_memory_bytes = 0;
     TRY(equal_layers(leader, leader->next_memory, &layers, err));
     TRY(bal_training_controller(&plain, NULL, &controller, err));
     const status started = bal_controller_start(controller, &layers, &decision, err);

@@ -61,6 +61,7 @@ static bal_training describe(const decided_run *run)
         .schedule = "zb-h1",
         .change_ratio = 0.25,
         .balancer = bal_balancer_find(run->balancer),
+        .weight = bal_balancer_find(run->balancer)->weight,
         .policy = run->policy,
         .migration = bal_migration_options_default(),
         .repack = run->repack,
@@ -149,6 +150,20 @@ static void what_was_measured_is_decided_on_from_iteration_0(void **state)
     learning_assert_same(&alone, &run.learnt);
 }
 
+static void parameters_are_weighed_when_they_are_known(void **state)
+{
+    (void)state;
+    const exec_model model = learning_model(EXEC_DENSE);
+    decided_run run =
+        run_with(&model, "parameters", (bal_policy){.kind = BAL_POLICY_EVERY, .period = 2});
+
+    execute(&run);
+
+    assert_int_equal(run.reasons[0], BAL_REASON_START);
+    // Parameters do not change, so no answer behind the first moves anything.
+    assert_true(run.result.rebalance_count <= 1);
+}
+
 static void a_policy_that_never_asks_keeps_what_iteration_0_told(void **state)
 {
     (void)state;
@@ -228,6 +243,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_measured_is_decided_on_from_iteration_0),
+        cmocka_unit_test(parameters_are_weighed_when_they_are_known),
         cmocka_unit_test(a_policy_that_never_asks_keeps_what_iteration_0_told),
         cmocka_unit_test(a_mechanism_announces_what_it_changes),
         cmocka_unit_test(released_ranks_leave_the_learning_as_it_is),
