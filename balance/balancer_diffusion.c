@@ -12,12 +12,15 @@
 status bal_balance_diffusion(const bal_problem *problem, const bal_chain *chain, arena *memory,
                              bal_answer *answer, error_message *err)
 {
-    (void)problem;
     int *first = arena_array(memory, (size_t)chain->stage_count + 1, sizeof *first);
     if (first == NULL) {
         return error_set(err, STATUS_NO_MEMORY, "out of memory for %d stages", chain->stage_count);
     }
-    TRY(bal_diffusion_cuts(chain, memory, first, err));
+    bool has_decided = false;
+    if (problem->diffuser != NULL) {
+        TRY(problem->diffuser->cuts(problem->diffuser->context, problem, first, &has_decided, err));
+    }
+    if (!has_decided) TRY(bal_diffusion_cuts(chain, memory, first, err));
     answer->first_layer = first;
     return STATUS_OK;
 }

@@ -35,6 +35,7 @@ typedef struct bal_controller_options {
     int layer_count;
     int64_t decision_ns;            // of every decision; policies that weigh count it
     const bal_evaluator *evaluator; // `makespan` and re-packing need it; NULL: none
+    const bal_diffuser *diffuser;   // of `diffusion`; NULL: the core decides
     bal_migration_options migration;
     bal_repack_options repack;
 } bal_controller_options;

@@ -87,6 +87,7 @@ bal_problem bal_controller_problem(bal_controller *controller, const bal_layer_c
             controller->is_started && !owns_freely ? controller->first_layer : NULL,
         .current_owner = controller->is_started && owns_freely ? controller->owner : NULL,
         .evaluator = evaluator_at(controller, rank_factor_ppb),
+        .diffuser = options->diffuser,
     };
 }
 

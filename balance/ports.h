@@ -25,6 +25,19 @@ typedef struct bal_cost_source {
                        error_message *err);
 } bal_cost_source;
 
+typedef struct bal_problem bal_problem; // balance/problem.h
+
+/// Ranks that take the steps of the balancer `diffusion` among themselves, in the core's place.
+typedef struct bal_diffuser {
+    void *context;
+
+    /// @param first_layer [stage_count + 1] out
+    /// @param has_decided out: false where the problem is not the one that the ranks have before
+    ///                    them; the core then takes the steps
+    status (*cuts)(void *context, const bal_problem *problem, int *first_layer, bool *has_decided,
+                   error_message *err);
+} bal_diffuser;
+
 /// How the core asks what a partition would really take: a player without the player.
 typedef struct bal_evaluator {
     void *context;

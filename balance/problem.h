@@ -26,7 +26,7 @@ typedef enum bal_objective {
 
 /// Load of a stage = time_factor * sum of its layers + fixed; 0 if it is empty.
 /// Memory of a stage = sum of state_bytes + inflight * sum of activation_bytes.
-typedef struct bal_problem {
+struct bal_problem {
     bal_layer_costs layers; // where microbatch_count > 1, the mean over columns counts
     int stage_count;
     int chunk_count;         // stages per rank, as the evaluator plays them; 0: 1
@@ -49,7 +49,8 @@ typedef struct bal_problem {
     const int *current_owner;             // [layer_count] or NULL: the plan in force where it has
                                           // owners instead; only diffusion-published and -coded
     const bal_evaluator *evaluator;       // `makespan` and re-packing only
-} bal_problem;
+    const bal_diffuser *diffuser;         // `diffusion` only; NULL: the core decides
+};
 
 /// A partition of the problem's layers as its evaluator is to play it.
 ///

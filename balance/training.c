@@ -70,6 +70,7 @@ status bal_training_controller(const bal_training *training, const bal_evaluator
         .layer_count = training->sources[0].layer_count,
         .decision_ns = training->decision_ns,
         .evaluator = evaluator,
+        .diffuser = training->diffuser,
         .migration = training->migration,
         .repack = training->repack,
     };

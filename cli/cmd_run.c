@@ -86,6 +86,7 @@ static status prepare(run_state *state, error_message *err)
         .checkpoint_read = request->restart,
         .checkpoint_write = request->checkpoint,
         .checkpoint_every = request->checkpoint_every,
+        .distributes_decisions = request->is_distributed,
         .listener = &state->listener,
     };
     return STATUS_OK;

@@ -114,6 +114,7 @@ status cli_run_request_read(const cli_arguments *arguments, cli_run_request *req
         .checkpoint = cli_value(arguments, "--checkpoint"),
         .restart = cli_value(arguments, "--restart"),
         .is_real_time = cli_has(arguments, "--real-time"),
+        .is_distributed = cli_has(arguments, "--distributed"),
     };
     TRY(read_choices(arguments, request, err));
     TRY(check_device(arguments, request, err));

@@ -33,6 +33,7 @@ typedef struct cli_run_request {
     const char *restart;
     int64_t watchdog_ns;
     bool is_real_time;
+    bool is_distributed; // ranks decide among themselves
 } cli_run_request;
 
 /// The options of the command, for its table.
@@ -73,6 +74,8 @@ typedef struct cli_run_request {
         {"--restart", 0, "FILE", "goes on from a checkpoint, on any number of ranks", false},      \
         {"--watchdog", 0, "SECONDS", "no rank has moved for so long: the run fails; default 60",   \
          false},                                                                                   \
+        {"--distributed", 0, NULL,                                                                 \
+         "the balancer diffusion runs on the ranks, with messages between neighbours", false},     \
         {"--real-time", 0, NULL, "asks the system for real-time priority, where it is allowed",    \
          false},                                                                                   \
         {"--json", 0, NULL, "prints one JSON object", false},

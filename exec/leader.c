@@ -166,6 +166,7 @@ static status leader_open(exec_leader *leader, exec_endpoint *endpoint,
     }
     TRY(allocate(leader, err));
     TRY(bal_training_costs_init(&leader->costs, &leader->training, memory, err));
+    if (execution->distributes_decisions) TRY(exec_leader_distribute(leader, err));
     return bal_training_controller(&leader->training, execution->evaluator, &leader->controller,
                                    err);
 }

@@ -74,6 +74,9 @@ typedef struct exec_leader {
     int64_t *rank_end_ns;  // [machine ranks]
     int64_t *peak_memory;  // [machine ranks]
     bal_decision decision; // the last
+    bal_diffuser diffuser; // with distributes_decisions: the leader's part of it
+    bool has_profile;      // the ranks have measured their layers in the iteration at hand
+    int iteration;         // at hand
     bal_training_ledger ledger;
     uint64_t state_hash;
 } exec_leader;
@@ -101,6 +104,11 @@ status exec_leader_iterate(exec_leader *leader, int iteration, error_message *er
 
 /// Asks the controller behind an iteration and has layers moved; fills what the record says of it.
 status exec_leader_decide(exec_leader *leader, bal_training_iteration *record, error_message *err);
+
+/// Checks whether ranks can decide among themselves, and has the controller ask them.
+///
+/// @return STATUS_UNSUPPORTED naming what stands against it
+status exec_leader_distribute(exec_leader *leader, error_message *err);
 
 /// What the record says of an iteration before anything is decided.
 status exec_leader_describe(exec_leader *leader, bal_training_iteration *record,

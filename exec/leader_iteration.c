@@ -39,8 +39,8 @@ static status fetch(exec_leader *leader, int iteration, error_message *err)
 
 static bool wants_profile(const exec_leader *leader, int iteration)
 {
-    return leader->learns &&
-           (iteration == leader->first_iteration || leader->execution->profiles_always ||
+    if (!leader->learns) return leader->execution->distributes_decisions;
+    return (iteration == leader->first_iteration || leader->execution->profiles_always ||
             bal_training_is_profiled(&leader->training, iteration, leader->is_announced));
 }
 
@@ -64,6 +64,8 @@ static status give_command(exec_leader *leader, int iteration, error_message *er
                         err));
     TRY(exec_run_give_command(run, err));
     leader->costs_told = true;
+    leader->has_profile = command.is_profiled;
+    leader->iteration = iteration;
     return STATUS_OK;
 }
 

@@ -80,6 +80,9 @@ static status carry_out(exec_run *run, bool *is_end, error_message *err)
     case EXEC_COMMAND_ITERATE:
         TRY(exec_run_iterate(run, &command, err));
         break;
+    case EXEC_COMMAND_DIFFUSE:
+        TRY(exec_run_diffuse(run, &command, err));
+        break;
     case EXEC_COMMAND_PACK:
         TRY(exec_run_pack(run, &command, err));
         break;

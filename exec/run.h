@@ -31,6 +31,7 @@ typedef struct exec_run_terms {
 typedef enum exec_command_kind {
     EXEC_COMMAND_MOVE,    ///< take a plan into force; the answers are exec_move_answer
     EXEC_COMMAND_ITERATE, ///< play an iteration; the answers are reports (run_reports.h)
+    EXEC_COMMAND_DIFFUSE, ///< decide among each other; the answers are exec_diffused_answer
     EXEC_COMMAND_PACK,    ///< tell the state of the layers; the answers are exec_packed_answer
     EXEC_COMMAND_END,     ///< no answers
 } exec_command_kind;
@@ -59,6 +60,24 @@ typedef struct exec_move_answer {
     int64_t free_ns; // clock behind the last transfer, 0 without one
     int64_t bytes;   // packed state that came
 } exec_move_answer;
+
+/// What all ranks know of the problem; behind it in the command those of the arrays of stages that
+/// the flags name, in their order.
+typedef struct exec_diffuse_terms {
+    bool allow_empty_stages;
+    bool embedding;
+    bool head;
+    bool by_parameters; // layers are weighed by them; else by time
+    bool has_array[4];  // stage_memory_bytes, stage_inflight, stage_time_factor_ppb,
+                        // stage_fixed_ns: [places] each
+} exec_diffuse_terms;
+
+/// What a place has decided; place -1 of a leader whose rank has been released.
+typedef struct exec_diffused_answer {
+    int64_t place;
+    int64_t first_layer;
+    int64_t end_layer;
+} exec_diffused_answer;
 
 /// One layer of the first replica; with wants_bytes byte_count bytes follow.
 typedef struct exec_packed_answer {

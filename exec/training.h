@@ -97,6 +97,8 @@ typedef struct exec_training {
     int checkpoint_every;         // iterations; 0: only behind the last
     bool profiles_always;         // leader only: a device that learns is profiled in every
                                   // iteration, whatever the policy asks for
+    bool distributes_decisions;   // leader only: the balancer `diffusion` runs with messages
+                                  // between neighbours in the pipeline; the leader hears the cuts
     const exec_training_listener *listener; // leader only; NULL: none
 } exec_training;
 

@@ -40,6 +40,14 @@ END
 grep -q '^iterations: 40 of 40 ' wide || fail "re-packed: $(cat wide)"
 grep -q ' 6 re-packings' wide || fail "re-packed: $(cat wide)"
 
+# Ranks that decide among themselves decide what the leader would.
+"$dynmo" run "$root/models/studies/freezing.json" --trace trace.db --iterations 30 \
+    --row 'diffusion on-change' >central || fail 'run of diffusion'
+"$dynmo" run "$root/models/studies/freezing.json" --trace trace.db --iterations 30 \
+    --row 'diffusion on-change' --distributed >distributed || fail 'run --distributed'
+cmp -s central distributed || fail "--distributed: $(cat distributed)"
+grep -q ' 0 rebalances' distributed && fail 'a run of diffusion that decides nothing'
+
 # A store that reports and exports read.
 "$dynmo" run "$root/models/studies/freezing.json" --trace trace.db --iterations 30 \
     --row 'partition on-change' --store runs.db >stored || fail 'run --store'

@@ -264,11 +264,14 @@ static void check_migrations(const drawn_run *run, const seen_run *executed)
 }
 
 /// Both players play the run; everything that they say of it is the same.
-static void both_agree(drawn_run *run)
+///
+/// @param how of the execution, but for the run itself
+static void both_agree_on(drawn_run *run, const exec_training *how)
 {
     seen_run *executed = seen_create(&run->training);
     seen_run *simulated = seen_create(&run->training);
-    const exec_training training = {.training = &run->training};
+    exec_training training = *how;
+    training.training = &run->training;
 
     rewind_run(run);
     const status replayed = simulate(&run->training, simulated);
@@ -286,6 +289,12 @@ static void both_agree(drawn_run *run)
     if (!run->training.migration.overlaps) check_migrations(run, executed);
     seen_destroy(executed);
     seen_destroy(simulated);
+}
+
+static void both_agree(drawn_run *run)
+{
+    const exec_training plain = {0};
+    both_agree_on(run, &plain);
 }
 
 /// Counts how often ranks were released and taken back in a simulated run.
@@ -324,6 +333,46 @@ static void random_runs_are_executed_as_they_are_simulated(void **state)
         draw_run(run, seed, ranks, ranks <= 4 ? 1 + (int)(seed / 6 % 3) : 1, 6);
         both_agree(run);
     }
+    free(run);
+}
+
+static void ranks_that_decide_among_themselves_decide_as_the_simulator_does(void **state)
+{
+    (void)state;
+    static const int rank_counts[] = {2, 3, 4, 7, 8, 16};
+    const exec_training distributed = {.distributes_decisions = true};
+    drawn_run *run = malloc(sizeof *run);
+    for (uint64_t seed = 0; seed < 36; seed++) {
+        last_seed = seed;
+        draw_run(run, seed, rank_counts[seed % 6], 1, 6);
+        run->training.balancer = bal_balancer_find("diffusion");
+        run->training.information = BAL_INFORMATION_PROFILE;
+        run->training.estimates_speed = false;
+        run->training.policy =
+            (bal_policy){.kind = BAL_POLICY_EVERY, .period = 1 + (int)(seed % 2)};
+        both_agree_on(run, &distributed);
+    }
+    free(run);
+}
+
+static void what_ranks_cannot_decide_among_themselves_is_refused(void **state)
+{
+    (void)state;
+    const exec_training distributed = {.distributes_decisions = true};
+    drawn_run *run = malloc(sizeof *run);
+    draw_run(run, 1, 2, 1, 2);
+    run->training.balancer = bal_balancer_find("partition");
+    seen_run *executed = seen_create(&run->training);
+    exec_training training = distributed;
+    training.training = &run->training;
+
+    assert_int_equal(execute(&training, executed), STATUS_UNSUPPORTED);
+
+    assert_string_equal(executed->err.message,
+                        "rank 0, iteration 0, start: ranks decide among themselves on what each "
+                        "has measured of its "
+                        "own layers: not with another balancer than diffusion");
+    seen_destroy(executed);
     free(run);
 }
 
@@ -379,6 +428,9 @@ static void released_ranks_come_and_go_as_simulated(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(ranks_that_decide_among_themselves_decide_as_the_simulator_does,
+                                  print_seed),
+        cmocka_unit_test(what_ranks_cannot_decide_among_themselves_is_refused),
         cmocka_unit_test_teardown(random_runs_are_executed_as_they_are_simulated, print_seed),
         cmocka_unit_test_teardown(sixteen_and_twentyfour_ranks_agree_under_every_schedule,
                                   print_seed),
