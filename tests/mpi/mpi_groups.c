@@ -1,0 +1,140 @@
+/// Groups of ranks: what is broadcast, gathered, scattered and summed is the same over local and
+/// over mpi, to the bit: every rank works out by itself what must come. With groups that share
+/// ranks.
+#include "base/rng.h"
+#include "exec/group.h"
+#include "tests/mpi/world.h"
+
+#include <string.h>
+
+enum { RANKS_MAX = 64, COUNT = 1000, ROUNDS = 10 };
+
+/// What a rank puts in, in a round.
+static void draw(int rank, int round, double values[COUNT])
+{
+    rng source = rng_init((uint64_t)round, (uint64_t)rank);
+    for (int index = 0; index < COUNT; index++) {
+        values[index] = rng_unit(&source) - 0.5;
+    }
+}
+
+static status expect_bytes(const void *actual, const void *expected, size_t bytes, const char *what,
+                           error_message *err)
+{
+    if (memcmp(actual, expected, bytes) == 0) return STATUS_OK;
+    return error_set(err, STATUS_BACKEND, "%s: other bytes", what);
+}
+
+static status sum(const exec_group *group, int round, error_message *err)
+{
+    double own[COUNT];
+    double expected[COUNT];
+    double next[COUNT];
+    float own_floats[COUNT];
+    float expected_floats[COUNT];
+    draw(group->rank[0], round, expected);
+    for (int index = 0; index < COUNT; index++) {
+        expected_floats[index] = (float)expected[index];
+    }
+    for (int member = 1; member < group->rank_count; member++) {
+        draw(group->rank[member], round, next);
+        for (int index = 0; index < COUNT; index++) {
+            expected[index] += next[index];
+            expected_floats[index] += (float)next[index];
+        }
+    }
+    draw(group->rank[group->self], round, own);
+    for (int index = 0; index < COUNT; index++) {
+        own_floats[index] = (float)own[index];
+    }
+    TRY(exec_group_sum_double(group, own, COUNT, err));
+    TRY(expect_bytes(own, expected, sizeof own, "sum of doubles", err));
+    TRY(exec_group_sum_float(group, own_floats, COUNT, err));
+    return expect_bytes(own_floats, expected_floats, sizeof own_floats, "sum of floats", err);
+}
+
+/// Every member gives its index + 1 numbers of its row; the root gives each back its own.
+static status gather_and_scatter(const exec_group *group, int round, arena *memory,
+                                 error_message *err)
+{
+    double row[COUNT];
+    int64_t sizes[RANKS_MAX];
+    void *all = NULL;
+    void *back = NULL;
+    int64_t back_bytes = 0;
+    const int64_t own_bytes = (group->self + 1) * (int64_t)sizeof row[0];
+    const bool is_root = group->self == 0;
+    draw(group->rank[group->self], round, row);
+    TRY(exec_group_gather(group, row, own_bytes, memory, is_root ? sizes : NULL,
+                          is_root ? &all : NULL, err));
+    const char *part = all;
+    for (int member = 0; is_root && member < group->rank_count; member++) {
+        double expected[COUNT];
+        draw(group->rank[member], round, expected);
+        TRY(expect_bytes(part, expected, (size_t)sizes[member], "gathered", err));
+        part += sizes[member];
+    }
+    TRY(exec_group_scatter(group, all, sizes, memory, &back, &back_bytes, err));
+    if (back_bytes != own_bytes) return error_set(err, STATUS_BACKEND, "scattered: other length");
+    return expect_bytes(back, row, (size_t)own_bytes, "scattered", err);
+}
+
+static status broadcast(const exec_group *group, int round, error_message *err)
+{
+    double own[COUNT];
+    double expected[COUNT];
+    draw(group->rank[0], round, expected);
+    draw(group->rank[group->self], round, own);
+    TRY(exec_group_broadcast(group, own, sizeof own, err));
+    return expect_bytes(own, expected, sizeof own, "broadcast", err);
+}
+
+static status use(const exec_group *group, arena *memory, error_message *err)
+{
+    for (int round = 0; round < ROUNDS; round++) {
+        TRY(exec_group_barrier(group, err));
+        TRY(sum(group, round, err));
+        TRY(broadcast(group, round, err));
+        TRY(gather_and_scatter(group, round, memory, err));
+    }
+    return STATUS_OK;
+}
+
+/// All ranks, then those with an even or those with an odd number, then all again.
+static status play_with(exec_endpoint *endpoint, arena *memory, error_message *err)
+{
+    int everybody[RANKS_MAX];
+    int half[RANKS_MAX];
+    int sequence[2] = {0};
+    exec_group all = {
+        .endpoint = endpoint, .rank = everybody, .self = endpoint->rank, .sequence = &sequence[0]};
+    exec_group own = {.endpoint = endpoint,
+                      .rank = half,
+                      .self = endpoint->rank / 2,
+                      .sequence = &sequence[1],
+                      .channel = 1};
+    for (int rank = 0; rank < endpoint->rank_count; rank++) {
+        everybody[all.rank_count++] = rank;
+        if (rank % 2 == endpoint->rank % 2) half[own.rank_count++] = rank;
+    }
+    TRY(use(&all, memory, err));
+    TRY(use(&own, memory, err));
+    return use(&all, memory, err);
+}
+
+static status play(exec_endpoint *endpoint, void *context, error_message *err)
+{
+    (void)context;
+    arena *memory = arena_create(1 << 16);
+    if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    const status code = play_with(endpoint, memory, err);
+    arena_destroy(memory);
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    const exec_transport_options options = world_options(argc, argv);
+    world_require(argv[1], &options, play, NULL, "groups do not depend on the transport");
+    return 0;
+}
