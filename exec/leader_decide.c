@@ -76,7 +76,7 @@ static status move_freely(exec_leader *leader, const bal_placed_partition *place
                 migration.time_ns, record, err);
 }
 
-/// Follows the plans that were given for a test instead of asking.
+/// Follows the plans that were given, instead of asking.
 static status follow_forced(exec_leader *leader, bal_training_iteration *record, error_message *err)
 {
     const exec_training *execution = leader->execution;
