@@ -96,7 +96,7 @@ static void a_core_of_a_cpu_was_measured(void **state)
 
     assert_int_equal(model_hardware_open("cpu-core", memory, &hardware, NULL), STATUS_OK);
 
-    assert_int_equal(hardware.flop_per_s[MODEL_DTYPE_FLOAT32], 122000000000);
+    assert_int_equal(hardware.flop_per_s[MODEL_DTYPE_FLOAT32], 187000000000);
     assert_int_equal(hardware.flop_per_s[MODEL_DTYPE_BFLOAT16], 0);
     assert_int_equal(hardware.flop_origin.kind, MODEL_ORIGIN_MEASURED);
     arena_destroy(memory);
