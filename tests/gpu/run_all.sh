@@ -32,7 +32,7 @@ step sdpa 30 "${PYTHON:-python3}" "$root/tests/gpu/measure_sdpa.py"
 keep_figures sdpa
 
 # A model whose ops last about a millisecond on an eighth of an H200; small enough to be made quickly.
-layers=${LAYERS:-14} width=${WIDTH:-1024} heads=${HEADS:-16} length=${LENGTH:-2048}
+layers=${LAYERS:-16} width=${WIDTH:-1024} heads=${HEADS:-16} length=${LENGTH:-2048}
 sequences=${SEQUENCES:-4} microbatches=${MICROBATCHES:-16} iterations=${ITERATIONS:-8}
 write_model
 

@@ -29,7 +29,7 @@ mpirun="mpirun --oversubscribe --bind-to none -x LD_LIBRARY_PATH"
 # shellcheck disable=SC2086 # a list of words
 step messages 90 $mpirun -n "$gpus" "$bin/multigpu_test_messages"
 
-layers=${LAYERS:-22} width=${WIDTH:-2048} heads=${HEADS:-16} length=${LENGTH:-2048}
+layers=${LAYERS:-24} width=${WIDTH:-2048} heads=${HEADS:-16} length=${LENGTH:-2048}
 sequences=${SEQUENCES:-4} microbatches=${MICROBATCHES:-16} iterations=${ITERATIONS:-8}
 write_model
 
