@@ -32,8 +32,9 @@ status exec_buffers_create(exec_kernels *kernels, exec_buffers **buffers, error_
 void exec_buffers_destroy(exec_buffers *buffers)
 {
     if (buffers == NULL) return;
-    assert(buffers->taken_bytes == 0);
-    exec_buffers_trim(buffers);
+    for (int index = 0; index < buffers->region_count; index++) {
+        buffers->kernels->table->release(buffers->kernels, buffers->regions[index].memory);
+    }
     free(buffers->regions);
     free(buffers);
 }

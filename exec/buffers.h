@@ -18,7 +18,8 @@ typedef struct exec_buffers exec_buffers;
 /// @param buffers out: release with exec_buffers_destroy
 status exec_buffers_create(exec_kernels *kernels, exec_buffers **buffers, error_message *err);
 
-/// Everything must have been given back. NULL is allowed.
+/// Releases every region, also those that are still taken, as behind an op that failed. NULL is
+/// allowed.
 void exec_buffers_destroy(exec_buffers *buffers);
 
 exec_kernels *exec_buffers_kernels(const exec_buffers *buffers);

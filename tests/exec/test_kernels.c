@@ -146,6 +146,25 @@ static void regions_are_taken_again_and_counted(void **state)
     kernels->table->close(kernels);
 }
 
+static void regions_that_a_failed_op_left_are_released_at_the_end(void **state)
+{
+    (void)state;
+    exec_kernels *kernels = NULL;
+    exec_buffers *buffers = NULL;
+    void *taken, *refused = &kernels;
+    error_message err = {0};
+    assert_int_equal(exec_kernels_cpu_open(&kernels, NULL), STATUS_OK);
+    assert_int_equal(exec_buffers_create(kernels, &buffers, NULL), STATUS_OK);
+    assert_int_equal(exec_buffers_take(buffers, 1000, &taken, NULL), STATUS_OK);
+
+    assert_int_equal(exec_buffers_take(buffers, SIZE_MAX - 5, &refused, &err), STATUS_NO_MEMORY);
+
+    assert_ptr_equal(refused, &kernels);
+    assert_int_equal(exec_buffers_taken_bytes(buffers), 1000);
+    exec_buffers_destroy(buffers); // memory checkers would tell of a leak
+    kernels->table->close(kernels);
+}
+
 static void more_memory_than_there_is_is_said_with_its_size(void **state)
 {
     (void)state;
@@ -169,6 +188,7 @@ int main(void)
         cmocka_unit_test(products_by_blas_are_the_same_but_for_rounding),
         cmocka_unit_test(wide_and_narrow_vectors_give_the_same_bits),
         cmocka_unit_test(regions_are_taken_again_and_counted),
+        cmocka_unit_test(regions_that_a_failed_op_left_are_released_at_the_end),
         cmocka_unit_test(more_memory_than_there_is_is_said_with_its_size),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
