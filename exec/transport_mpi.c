@@ -1,15 +1,15 @@
 /// The transport between processes that a launcher has started, in the module dynmo_mpi.so.
 ///
-/// A message is one MPI message: its head and behind it its payload, in lines of 64 bytes. MPI says
-/// by polling only that one has come, so on one machine the sender also rings the receiver's bell
-/// (node.h), and who waits sleeps until then. Between machines, who waits looks every so often.
-/// MPI may report a message only at the second look, so each look ends with two in vain.
+/// Messages are MPI's (mpi_mail.h). MPI says by polling only that one has come, so on one machine
+/// the sender also rings the receiver's bell (node.h), and who waits sleeps until then. Between
+/// machines, who waits looks every so often.
 ///
 /// After a failure MPI_Finalize would wait for the lost rank for ever, so nobody calls it: the
 /// processes end with the status of the run, and the launcher, which sees that, ends what is left.
 #include "base/arena.h"
 #include "exec/check.h"
 #include "exec/module.h"
+#include "exec/mpi_mail.h"
 #include "exec/node.h"
 #include "exec/punctual_thread.h"
 #include "exec/transports.h"
@@ -18,14 +18,12 @@
 
 #include <assert.h>
 #include <inttypes.h>
-#include <limits.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-enum { LINE_BYTES = sizeof(exec_message), TAG = 0, SIZE_CLASSES = 21, SPARE_BYTES_MAX = 256 << 20 };
+enum { NODE_ALIGNMENT = 64 };
 static const int64_t look_after_others_every_ns = 100000000;
 static const int64_t beat_every_ns = 1000000000;
 static const int64_t others_first_ns = 300000000;
@@ -42,48 +40,18 @@ typedef enum note {
     NOTE_EXPECT,  // of rank 0: how many come from all
 } note;
 
-/// A message that comes, in the list of its sender, or goes, in that of those that MPI may still
-/// read.
-typedef struct parcel {
-    struct parcel *next;
-    MPI_Request request; // MPI_REQUEST_NULL: it is there
-    int size_class;      // room for 2^size_class lines; -1: for just its own
-    exec_message head;   // its first line
-    char payload[];
-} parcel;
-_Static_assert(offsetof(parcel, payload) == offsetof(parcel, head) + sizeof(exec_message),
-               "the payload lies behind the head, as in the message");
-
-typedef struct arrivals {
-    parcel *first;
-    parcel **end; // where the next is hung
-} arrivals;
-
 typedef struct mpi_world {
     const exec_transport_options *options;
     exec_endpoint *endpoint; // in the node's memory
-    MPI_Comm world;          // a duplicate of the launcher's
-    MPI_Comm active;         // that messages of ops take: world until it is split; or NULL
-    int *active_rank;        // [rank_count] of world ranks; -1: released
-    int *world_rank;         // [rank_count] of active ranks
-    MPI_Datatype line;
     MPI_Comm node_comm;
-    MPI_Win window;
+    MPI_Win window; // the node's memory
     exec_node node;
-    int *node_index;      // [rank_count] -1: on another node
-    int *node_first;      // [rank_count] first world rank of that rank's node
-    bool is_alone;        // no other node
-    uint32_t taken_count; // messages from this node
-    arrivals *arrivals;   // [rank_count] by sender
-    int coming_count;     // parcels that are not there yet
-    parcel *leaving;      // oldest first
-    parcel **leaving_end; // where the next is hung
-    parcel *spare[SIZE_CLASSES];
-    int64_t spare_bytes; // of all of them
+    int *node_index; // [rank_count] -1: on another node
+    int *node_first; // [rank_count] first world rank of that rank's node
+    bool is_alone;   // no other node
+    exec_mail *mail;
     int regroup_count;
-    int64_t *sent_count;    // [rank_count] messages of ops since the last regroup
-    int64_t *counts;        // [rank_count] scratch
-    int64_t received_count; // messages of ops since the last regroup
+    int64_t *counts; // [2][rank_count] scratch
     int64_t watched_ns;
     int64_t beat_ns;
     uint64_t beat_moves;
@@ -118,227 +86,12 @@ static uint64_t note_key(note what, int sequence)
     return exec_message_key(EXEC_MESSAGE_GROUP, sequence, EXEC_STAGE_OF_TRANSPORT, (int)what);
 }
 
-/// Whether it is an op's, and so takes the communicator of the active ranks.
-static bool is_of_op(uint64_t key)
-{
-    const uint64_t kind = key >> 60;
-    return kind == EXEC_MESSAGE_FORWARD || kind == EXEC_MESSAGE_BACKWARD ||
-           kind == EXEC_MESSAGE_REDUCE;
-}
-
-static int lines_of(int64_t payload_bytes)
-{
-    const int64_t lines = 1 + (payload_bytes + LINE_BYTES - 1) / LINE_BYTES;
-    assert(payload_bytes >= 0 && lines <= INT_MAX);
-    return (int)lines;
-}
-
-// Memory of messages
-
-static int64_t class_bytes(int size_class)
-{
-    return (INT64_C(1) << size_class) * LINE_BYTES;
-}
-
-/// Memory for a message of so many lines. What has been given back is used again: the system would
-/// hand it out page by page, for about as long as the message takes.
-static parcel *take_parcel(mpi_world *all, int lines)
-{
-    int size_class = 0;
-    while (size_class < SIZE_CLASSES && 1 << size_class < lines) {
-        size_class++;
-    }
-    if (size_class == SIZE_CLASSES) size_class = -1;
-    parcel *taken = size_class < 0 ? NULL : all->spare[size_class];
-    if (taken != NULL) {
-        all->spare[size_class] = taken->next;
-        all->spare_bytes -= class_bytes(size_class);
-    } else {
-        const int64_t bytes =
-            size_class < 0 ? lines * (int64_t)LINE_BYTES : class_bytes(size_class);
-        taken = malloc(offsetof(parcel, head) + (size_t)bytes);
-        if (taken == NULL) return NULL;
-    }
-    taken->next = NULL;
-    taken->request = MPI_REQUEST_NULL;
-    taken->size_class = size_class;
-    return taken;
-}
-
-static void give_parcel(mpi_world *all, parcel *given)
-{
-    const int size_class = given->size_class;
-    if (size_class < 0 || all->spare_bytes + class_bytes(size_class) > SPARE_BYTES_MAX) {
-        free(given);
-        return;
-    }
-    given->next = all->spare[size_class];
-    all->spare[size_class] = given;
-    all->spare_bytes += class_bytes(size_class);
-}
-
-// What comes
-
-static void append(mpi_world *all, int from, parcel *last)
-{
-    arrivals *list = &all->arrivals[from];
-    last->next = NULL;
-    *list->end = last;
-    list->end = &last->next;
-}
-
-static status test_parcel(mpi_world *all, parcel *coming, error_message *err)
-{
-    int is_there = 0;
-    TRY_MPI(MPI_Test(&coming->request, &is_there, MPI_STATUS_IGNORE));
-    if (is_there == 0) return STATUS_OK;
-    all->coming_count--;
-    if (is_of_op(coming->head.key)) all->received_count++;
-    return STATUS_OK;
-}
-
-/// Takes one message that MPI has announced.
-static status take_in(mpi_world *all, int from, MPI_Message *message, const MPI_Status *found,
-                      error_message *err)
-{
-    int lines = 0;
-    TRY_MPI(MPI_Get_count(found, all->line, &lines));
-    parcel *coming = take_parcel(all, lines);
-    if (coming == NULL) {
-        return error_set(err, STATUS_NO_MEMORY,
-                         "out of memory for a message of %d bytes from "
-                         "rank %d",
-                         lines * LINE_BYTES, from);
-    }
-    append(all, from, coming);
-    all->coming_count++;
-    if (all->node_index[from] >= 0) all->taken_count++;
-    TRY_MPI(MPI_Imrecv(&coming->head, lines, all->line, message, &coming->request));
-    return test_parcel(all, coming, err);
-}
-
-/// Messages of this node that were rung for and not taken yet. One may be taken before its bell.
-static bool is_rung(const mpi_world *all)
-{
-    return (int32_t)(exec_node_rung_count(&all->node) - all->taken_count) > 0;
-}
-
-static bool is_under_way(const mpi_world *all)
-{
-    return all->leaving != NULL || all->coming_count > 0;
-}
-
-/// Takes what has come through a communicator. MPI is not asked in vain where the bell tells how
-/// many there are: when it has nothing it lets others run first, which on a busy machine takes
-/// long.
-static status look_at(mpi_world *all, MPI_Comm comm, error_message *err)
-{
-    for (int in_vain = 0; in_vain < 2 && (!all->is_alone || is_rung(all)); in_vain++) {
-        int is_there = 0;
-        MPI_Message message;
-        MPI_Status found;
-        TRY_MPI(MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &is_there, &message, &found));
-        if (is_there == 0) continue;
-        const int from = comm == all->world ? found.MPI_SOURCE : all->world_rank[found.MPI_SOURCE];
-        TRY(take_in(all, from, &message, &found, err));
-        in_vain = -1;
-    }
-    return STATUS_OK;
-}
-
-/// Lets MPI get on with messages that are under way in either direction. Of those that leave the
-/// oldest is asked after: they are done about in their order, and nobody waits for the others.
-static status push_on(mpi_world *all, error_message *err)
-{
-    for (int from = 0; all->coming_count > 0 && from < all->endpoint->rank_count; from++) {
-        for (parcel *next = all->arrivals[from].first; next != NULL; next = next->next) {
-            if (next->request != MPI_REQUEST_NULL) TRY(test_parcel(all, next, err));
-        }
-    }
-    while (all->leaving != NULL) {
-        parcel *oldest = all->leaving;
-        int is_gone = 0;
-        TRY_MPI(MPI_Test(&oldest->request, &is_gone, MPI_STATUS_IGNORE));
-        if (is_gone == 0) break;
-        all->leaving = oldest->next;
-        if (all->leaving == NULL) all->leaving_end = &all->leaving;
-        give_parcel(all, oldest);
-    }
-    return STATUS_OK;
-}
-
-/// Takes all that has come. A message that is rung for comes at once, but for one that MPI itself
-/// holds back: hence the limit.
-static status look(mpi_world *all, error_message *err)
-{
-    for (int tries = 0; tries < 20 && (!all->is_alone || is_rung(all)); tries++) {
-        if (all->active != MPI_COMM_NULL && all->active != all->world) {
-            TRY(look_at(all, all->active, err));
-        }
-        TRY(look_at(all, all->world, err));
-        if (!is_rung(all)) break;
-    }
-    // What MPI moves in steps needs some before it is there.
-    for (int steps = 0; steps < 8 && all->coming_count > 0; steps++) {
-        TRY(push_on(all, err));
-    }
-    return all->leaving != NULL ? push_on(all, err) : STATUS_OK;
-}
-
-/// Where the first message with this key stands; NULL if it is not there. Messages of one sender
-/// keep their order, so one that is still coming hides those behind it.
-static parcel **find(const mpi_world *all, int from, uint64_t key)
-{
-    parcel **at = &all->arrivals[from].first;
-    while (*at != NULL && (*at)->request == MPI_REQUEST_NULL) {
-        if ((*at)->head.key == key) return at;
-        at = &(*at)->next;
-    }
-    return NULL;
-}
-
-static parcel *take_out(mpi_world *all, int from, parcel **at)
-{
-    parcel *taken = *at;
-    *at = taken->next;
-    if (taken->next == NULL) all->arrivals[from].end = at;
-    return taken;
-}
-
-// What goes
-
-/// Hands over a message without asking whether the run has failed.
-static status post(mpi_world *all, int to, const exec_message *head, const void *payload,
-                   error_message *err)
-{
-    const int lines = lines_of(head->payload_bytes);
-    parcel *sent = take_parcel(all, lines);
-    if (sent == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for a message of %" PRId64 " bytes",
-                         head->payload_bytes);
-    }
-    sent->head = *head;
-    sent->head.sent_ns = clock_ns();
-    if (head->payload_bytes > 0) memcpy(sent->payload, payload, (size_t)head->payload_bytes);
-    const int64_t padding = (lines - 1) * (int64_t)LINE_BYTES - head->payload_bytes;
-    memset(sent->payload + head->payload_bytes, 0, (size_t)padding);
-    const bool of_op = is_of_op(head->key);
-    MPI_Comm comm = of_op ? all->active : all->world;
-    const int rank = of_op ? all->active_rank[to] : to;
-    assert(comm != MPI_COMM_NULL && rank >= 0); // released ranks exchange no messages of ops
-    *all->leaving_end = sent;
-    all->leaving_end = &sent->next;
-    if (of_op) all->sent_count[to]++;
-    TRY_MPI(MPI_Isend(&sent->head, lines, all->line, rank, TAG, comm, &sent->request));
-    if (all->node_index[to] >= 0) exec_node_ring(&all->node, all->node_index[to], head->key);
-    return push_on(all, err);
-}
-
-static status post_note(mpi_world *all, int to, note what, int sequence, const void *payload,
+static status post_note(mpi_world *all, int to, note what, const void *payload,
                         int64_t payload_bytes, error_message *err)
 {
-    const exec_message head = {.key = note_key(what, sequence), .payload_bytes = payload_bytes};
-    return post(all, to, &head, payload, err);
+    const exec_message head = {
+        .key = note_key(what, 0), .sent_ns = clock_ns(), .payload_bytes = payload_bytes};
+    return exec_mail_post(all->mail, to, &head, payload, err);
 }
 
 // Failure
@@ -351,25 +104,26 @@ static void tell_failure(mpi_world *all)
     const exec_node_failure *failure = exec_node_first_failure(&all->node);
     for (int rank = 0; rank < all->endpoint->rank_count; rank++) {
         if (all->node_index[rank] >= 0) continue;
-        (void)post_note(all, rank, NOTE_FAILURE, 0, failure, sizeof *failure, NULL);
+        (void)post_note(all, rank, NOTE_FAILURE, failure, sizeof *failure, NULL);
     }
 }
 
 /// Reads what the other nodes tell.
 static void read_notes(mpi_world *all)
 {
+    exec_message head;
+    const uint64_t beat_key = note_key(NOTE_BEAT, 0);
+    const uint64_t failure_key = note_key(NOTE_FAILURE, 0);
     for (int rank = 0; rank < all->endpoint->rank_count; rank++) {
-        if (all->node_index[rank] >= 0) continue;
-        parcel **at = NULL;
-        while ((at = find(all, rank, note_key(NOTE_BEAT, 0))) != NULL) {
-            give_parcel(all, take_out(all, rank, at));
+        exec_node_failure failure;
+        while (all->node_index[rank] < 0 && exec_mail_has(all->mail, rank, beat_key, NULL)) {
+            exec_mail_take(all->mail, rank, beat_key, &head, NULL, 0);
             exec_node_note_beat(&all->node);
         }
-        if ((at = find(all, rank, note_key(NOTE_FAILURE, 0))) == NULL) continue;
-        exec_node_failure failure;
-        parcel *told = take_out(all, rank, at);
-        memcpy(&failure, told->payload, sizeof failure);
-        give_parcel(all, told);
+        if (all->node_index[rank] >= 0 || !exec_mail_has(all->mail, rank, failure_key, NULL)) {
+            continue;
+        }
+        exec_mail_take(all->mail, rank, failure_key, &head, &failure, sizeof failure);
         all->failure_told = true;
         exec_node_fail(&all->node, &failure);
     }
@@ -409,7 +163,7 @@ static status beat(mpi_world *all, int64_t now_ns, error_message *err)
     all->beat_moves = moves;
     for (int rank = 0; rank < all->endpoint->rank_count; rank++) {
         if (all->node_index[rank] >= 0 || all->node_first[rank] != rank) continue;
-        TRY(post_note(all, rank, NOTE_BEAT, 0, NULL, 0, err));
+        TRY(post_note(all, rank, NOTE_BEAT, NULL, 0, err));
     }
     return STATUS_OK;
 }
@@ -432,31 +186,32 @@ static status tend(mpi_world *all, error_message *err)
 static void nap(const mpi_world *all, uint32_t bell, int64_t *nap_ns)
 {
     int64_t limit_ns = look_after_others_every_ns;
-    if (is_under_way(all) || is_rung(all)) limit_ns = nap_max_ns / 2;
+    if (exec_mail_is_under_way(all->mail) || exec_mail_is_rung(all->mail))
+        limit_ns = nap_max_ns / 2;
     if (!all->is_alone && limit_ns > *nap_ns) limit_ns = *nap_ns;
     if (*nap_ns < nap_max_ns) *nap_ns *= 2;
     exec_node_sleep(&all->node, bell, clock_ns() + limit_ns);
 }
 
-/// Takes a message if it is there; else *taken is NULL.
-static status take(mpi_world *all, int from, uint64_t key, parcel **taken, error_message *err)
+/// Looks whether a message is there.
+static status look_for(mpi_world *all, int from, uint64_t key, bool *is_there, error_message *err)
 {
-    TRY(look(all, err));
-    parcel **at = find(all, from, key);
-    *taken = at != NULL ? take_out(all, from, at) : NULL;
+    TRY(exec_mail_look(all->mail, err));
+    *is_there = exec_mail_has(all->mail, from, key, NULL);
     return STATUS_OK;
 }
 
-/// Waits for a message and takes it.
-static status await(mpi_world *all, int from, uint64_t key, parcel **taken, error_message *err)
+/// Waits until a message is there.
+static status await(mpi_world *all, int from, uint64_t key, error_message *err)
 {
     int64_t nap_ns = nap_min_ns;
-    TRY(take(all, from, key, taken, err));
-    while (*taken == NULL) {
+    bool is_there = false;
+    TRY(look_for(all, from, key, &is_there, err));
+    while (!is_there) {
         exec_node_note_wait(&all->node, from, key, 0);
         const uint32_t bell = exec_node_bell(&all->node);
-        TRY(take(all, from, key, taken, err));
-        if (*taken != NULL) break;
+        TRY(look_for(all, from, key, &is_there, err));
+        if (is_there) break;
         TRY(tend(all, err));
         nap(all, bell, &nap_ns);
     }
@@ -470,8 +225,10 @@ static status mpi_send(exec_endpoint *endpoint, int to, const exec_message *head
 {
     mpi_world *all = endpoint->state;
     assert(to >= 0 && to < endpoint->rank_count);
+    exec_message stamped = *head;
     if (exec_node_has_failed(&all->node)) return check(all, err);
-    TRY(post(all, to, head, payload, err));
+    stamped.sent_ns = clock_ns();
+    TRY(exec_mail_post(all->mail, to, &stamped, payload, err));
     exec_node_note_move(&all->node);
     return STATUS_OK;
 }
@@ -480,16 +237,15 @@ static status mpi_receive(exec_endpoint *endpoint, int from, uint64_t key, exec_
                           void *payload, int64_t capacity_bytes, error_message *err)
 {
     mpi_world *all = endpoint->state;
-    parcel *taken = NULL;
+    exec_message taken;
     assert(from >= 0 && from < endpoint->rank_count);
-    const status code = await(all, from, key, &taken, err);
+    const status code = await(all, from, key, err);
     exec_node_note_wait(&all->node, -1, 0, 0);
     exec_node_note_move(&all->node);
     if (code != STATUS_OK) return code;
-    const int64_t bytes = taken->head.payload_bytes;
-    if (head != NULL) *head = taken->head;
-    if (bytes > 0 && bytes <= capacity_bytes) memcpy(payload, taken->payload, (size_t)bytes);
-    give_parcel(all, taken);
+    exec_mail_take(all->mail, from, key, &taken, payload, capacity_bytes);
+    if (head != NULL) *head = taken;
+    const int64_t bytes = taken.payload_bytes;
     if (bytes <= capacity_bytes) return STATUS_OK;
     return error_set(err, STATUS_BACKEND,
                      "a message of %" PRId64 " bytes from rank %d, where at most %" PRId64
@@ -501,10 +257,8 @@ static status mpi_receive(exec_endpoint *endpoint, int from, uint64_t key, exec_
 static bool mpi_is_there(exec_endpoint *endpoint, int from, uint64_t key, exec_message *head)
 {
     mpi_world *all = endpoint->state;
-    if (look(all, NULL) != STATUS_OK) return false;
-    parcel **at = find(all, from, key);
-    if (at != NULL && head != NULL) *head = (*at)->head;
-    return at != NULL;
+    return exec_mail_look(all->mail, NULL) == STATUS_OK &&
+           exec_mail_has(all->mail, from, key, head);
 }
 
 /// Messages do not wake it, so that it wakes when it wants to. But MPI gets on with what it has to
@@ -514,10 +268,11 @@ static status mpi_sleep_until(exec_endpoint *endpoint, int64_t until_ns, error_m
     mpi_world *all = endpoint->state;
     status code = tend(all, err);
     for (int64_t now_ns = clock_ns(); code == STATUS_OK && now_ns < until_ns; now_ns = clock_ns()) {
-        const int64_t step_ns = is_under_way(all) ? nap_max_ns / 2 : look_after_others_every_ns;
+        const bool is_moving = exec_mail_is_under_way(all->mail);
+        const int64_t step_ns = is_moving ? nap_max_ns / 2 : look_after_others_every_ns;
         exec_node_note_wait(&all->node, -1, 0, until_ns);
         sleep_to(until_ns - now_ns > step_ns ? now_ns + step_ns : until_ns);
-        if (is_under_way(all)) code = push_on(all, err);
+        if (is_moving) code = exec_mail_push_on(all->mail, err);
         if (code == STATUS_OK) code = tend(all, err);
     }
     exec_node_note_wait(&all->node, -1, 0, 0);
@@ -539,8 +294,11 @@ static status settle(mpi_world *all, int64_t received_count, error_message *err)
     for (;;) {
         exec_node_note_wait(&all->node, all->endpoint->rank, 0, 0);
         const uint32_t bell = exec_node_bell(&all->node);
-        TRY(look(all, err));
-        if (all->leaving == NULL && all->received_count >= received_count) break;
+        TRY(exec_mail_look(all->mail, err));
+        if (!exec_mail_is_leaving(all->mail) &&
+            exec_mail_received_count(all->mail) >= received_count) {
+            break;
+        }
         TRY(tend(all, err));
         nap(all, bell, &nap_ns);
     }
@@ -554,48 +312,29 @@ static status exchange_counts(mpi_world *all, int64_t *expected, error_message *
 {
     exec_endpoint *endpoint = all->endpoint;
     const int rank_count = endpoint->rank_count;
-    const int64_t row_bytes = rank_count * (int64_t)sizeof *all->sent_count;
+    const int64_t *own = exec_mail_sent_counts(all->mail);
+    const int64_t row_bytes = rank_count * (int64_t)sizeof *own;
     const exec_message sent = {.key = note_key(NOTE_SENT, all->regroup_count),
                                .payload_bytes = row_bytes};
     const exec_message expect = {.key = note_key(NOTE_EXPECT, all->regroup_count),
                                  .payload_bytes = sizeof *expected};
     if (endpoint->rank != 0) {
-        TRY(mpi_send(endpoint, 0, &sent, all->sent_count, err));
+        TRY(mpi_send(endpoint, 0, &sent, own, err));
         return mpi_receive(endpoint, 0, expect.key, NULL, expected, sizeof *expected, err);
     }
-    int64_t *row = all->counts;
+    int64_t *sums = all->counts;
+    int64_t *row = all->counts + rank_count;
+    memcpy(sums, own, (size_t)row_bytes);
     for (int from = 1; from < rank_count; from++) {
         TRY(mpi_receive(endpoint, from, sent.key, NULL, row, row_bytes, err));
         for (int to = 0; to < rank_count; to++) {
-            all->sent_count[to] += row[to];
+            sums[to] += row[to];
         }
     }
     for (int to = 1; to < rank_count; to++) {
-        TRY(mpi_send(endpoint, to, &expect, &all->sent_count[to], err));
+        TRY(mpi_send(endpoint, to, &expect, &sums[to], err));
     }
-    *expected = all->sent_count[0];
-    return STATUS_OK;
-}
-
-/// The world is split anew for each group; the group before is given up first.
-static status split(mpi_world *all, const bool *is_active, error_message *err)
-{
-    const exec_endpoint *endpoint = all->endpoint;
-    int active_count = 0;
-    for (int rank = 0; rank < endpoint->rank_count; rank++) {
-        all->active_rank[rank] = is_active[rank] ? active_count : -1;
-        if (is_active[rank]) all->world_rank[active_count++] = rank;
-        all->sent_count[rank] = 0;
-    }
-    all->received_count = 0;
-    if (all->active != all->world && all->active != MPI_COMM_NULL) {
-        TRY_MPI(MPI_Comm_free(&all->active));
-    }
-    TRY_MPI(MPI_Comm_split(all->world, is_active[endpoint->rank] ? 0 : MPI_UNDEFINED,
-                           endpoint->rank, &all->active));
-    if (all->active != MPI_COMM_NULL) {
-        TRY_MPI(MPI_Comm_set_errhandler(all->active, MPI_ERRORS_RETURN));
-    }
+    *expected = sums[0];
     return STATUS_OK;
 }
 
@@ -609,7 +348,7 @@ static status mpi_regroup(exec_endpoint *endpoint, const bool *is_active, error_
     TRY(exchange_counts(all, &expected, err));
     TRY(settle(all, expected, err));
     all->regroup_count++;
-    return split(all, is_active, err);
+    return exec_mail_regroup(all->mail, is_active, err);
 }
 
 static const exec_transport transport_mpi = {
@@ -660,7 +399,7 @@ static status check_rank_count(const exec_transport_options *options, error_mess
 static status find_node(mpi_world *all, error_message *err)
 {
     int index = 0;
-    TRY_MPI(MPI_Comm_split_type(all->world, MPI_COMM_TYPE_SHARED, process.rank, MPI_INFO_NULL,
+    TRY_MPI(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, process.rank, MPI_INFO_NULL,
                                 &all->node_comm));
     TRY_MPI(MPI_Comm_rank(all->node_comm, &index));
     const char *text = getenv("DYNMO_NODE_RANKS");
@@ -680,7 +419,7 @@ static status join_node(mpi_world *all, error_message *err)
     TRY_MPI(MPI_Comm_rank(all->node_comm, &self));
     TRY_MPI(MPI_Comm_size(all->node_comm, &count));
     // Memory begins where it likes; nodes begin at a cache line.
-    const MPI_Aint bytes = self == 0 ? (MPI_Aint)exec_node_bytes(count) + LINE_BYTES : 0;
+    const MPI_Aint bytes = self == 0 ? (MPI_Aint)exec_node_bytes(count) + NODE_ALIGNMENT : 0;
     MPI_Aint there = 0;
     int unit = 0;
     char *memory = NULL;
@@ -689,7 +428,7 @@ static status join_node(mpi_world *all, error_message *err)
     TRY_MPI(MPI_Win_shared_query(all->window, 0, &there, &unit, &memory));
     if (self == 0) memset(memory, 0, (size_t)there);
     TRY_MPI(MPI_Barrier(all->node_comm));
-    memory += (LINE_BYTES - (uintptr_t)memory % LINE_BYTES) % LINE_BYTES;
+    memory += (NODE_ALIGNMENT - (uintptr_t)memory % NODE_ALIGNMENT) % NODE_ALIGNMENT;
     exec_node_join(&all->node, memory, self, count, process.rank, all->options->watchdog_ns);
     all->endpoint = exec_node_endpoint(&all->node);
     TRY_MPI(MPI_Barrier(all->node_comm));
@@ -697,8 +436,8 @@ static status join_node(mpi_world *all, error_message *err)
 
     int first = process.rank;
     TRY_MPI(MPI_Bcast(&first, 1, MPI_INT, 0, all->node_comm));
-    TRY_MPI(MPI_Allgather(&first, 1, MPI_INT, all->node_first, 1, MPI_INT, all->world));
-    TRY_MPI(MPI_Allgather(&self, 1, MPI_INT, all->node_index, 1, MPI_INT, all->world));
+    TRY_MPI(MPI_Allgather(&first, 1, MPI_INT, all->node_first, 1, MPI_INT, MPI_COMM_WORLD));
+    TRY_MPI(MPI_Allgather(&self, 1, MPI_INT, all->node_index, 1, MPI_INT, MPI_COMM_WORLD));
     for (int rank = 0; rank < all->options->rank_count; rank++) {
         if (all->node_first[rank] != first) all->node_index[rank] = -1;
     }
@@ -709,39 +448,25 @@ static status join_node(mpi_world *all, error_message *err)
 /// All arrays of the world; false if out of memory.
 static bool take_arrays(mpi_world *all, arena *memory, size_t rank_count)
 {
-    all->active_rank = arena_array(memory, rank_count, sizeof *all->active_rank);
-    all->world_rank = arena_array(memory, rank_count, sizeof *all->world_rank);
+    if (memory == NULL) return false;
     all->node_index = arena_array(memory, rank_count, sizeof *all->node_index);
     all->node_first = arena_array(memory, rank_count, sizeof *all->node_first);
-    all->arrivals = arena_array(memory, rank_count, sizeof *all->arrivals);
-    all->sent_count = arena_array(memory, rank_count, sizeof *all->sent_count);
-    all->counts = arena_array(memory, rank_count, sizeof *all->counts);
-    return all->active_rank != NULL && all->world_rank != NULL && all->node_index != NULL &&
-           all->node_first != NULL && all->arrivals != NULL && all->sent_count != NULL &&
-           all->counts != NULL;
+    all->counts = arena_array(memory, 2 * rank_count, sizeof *all->counts);
+    return all->node_index != NULL && all->node_first != NULL && all->counts != NULL;
 }
 
 static status create_world(mpi_world *all, arena *memory, error_message *err)
 {
     const int rank_count = all->options->rank_count;
-    int has_memory = memory != NULL && take_arrays(all, memory, (size_t)rank_count);
-    TRY_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &all->world));
-    TRY_MPI(MPI_Comm_set_errhandler(all->world, MPI_ERRORS_RETURN));
-    TRY_MPI(MPI_Allreduce(MPI_IN_PLACE, &has_memory, 1, MPI_INT, MPI_MIN, all->world));
+    int has_memory = take_arrays(all, memory, (size_t)rank_count);
+    TRY_MPI(MPI_Allreduce(MPI_IN_PLACE, &has_memory, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD));
     if (has_memory == 0) {
         return error_set(err, STATUS_NO_MEMORY, "out of memory for %d ranks", rank_count);
     }
-    all->active = all->world;
-    all->leaving_end = &all->leaving;
-    for (int rank = 0; rank < rank_count; rank++) {
-        all->active_rank[rank] = rank;
-        all->world_rank[rank] = rank;
-        all->arrivals[rank].end = &all->arrivals[rank].first;
-    }
-    TRY_MPI(MPI_Type_contiguous(LINE_BYTES, MPI_BYTE, &all->line));
-    TRY_MPI(MPI_Type_commit(&all->line));
     TRY(find_node(all, err));
     TRY(join_node(all, err));
+    TRY(exec_mail_open(&all->node, all->node_index, process.rank, rank_count, memory, &all->mail,
+                       err));
     all->endpoint->transport = &transport_mpi;
     all->endpoint->rank = process.rank;
     all->endpoint->rank_count = rank_count;
@@ -752,13 +477,9 @@ static status create_world(mpi_world *all, arena *memory, error_message *err)
 /// All ranks have ended well.
 static status close_world(mpi_world *all, error_message *err)
 {
-    if (all->active != all->world && all->active != MPI_COMM_NULL) {
-        TRY_MPI(MPI_Comm_free(&all->active));
-    }
+    TRY(exec_mail_close(all->mail, err));
     TRY_MPI(MPI_Win_free(&all->window));
     TRY_MPI(MPI_Comm_free(&all->node_comm));
-    TRY_MPI(MPI_Comm_free(&all->world));
-    TRY_MPI(MPI_Type_free(&all->line));
     return STATUS_OK;
 }
 
@@ -801,8 +522,8 @@ static void leave_failed(mpi_world *all, const exec_node_failure *failure)
     process.has_failed = true;
     process.speaker = failure->lost_rank == 0 && all->endpoint->rank_count > 1 ? 1 : 0;
     const int64_t notes_end_ns = begin_ns + beat_every_ns;
-    while (all->leaving != NULL && !all->is_alone && clock_ns() < notes_end_ns) {
-        if (push_on(all, NULL) != STATUS_OK) break;
+    while (exec_mail_is_leaving(all->mail) && !all->is_alone && clock_ns() < notes_end_ns) {
+        if (exec_mail_push_on(all->mail, NULL) != STATUS_OK) break;
         sleep_to(clock_ns() + nap_max_ns);
     }
     const int speaker_index = all->node_index[process.speaker];
@@ -812,32 +533,13 @@ static void leave_failed(mpi_world *all, const exec_node_failure *failure)
     }
 }
 
-static void free_messages(mpi_world *all)
-{
-    for (int rank = 0; rank < all->options->rank_count; rank++) {
-        while (all->arrivals[rank].first != NULL) {
-            free(take_out(all, rank, &all->arrivals[rank].first));
-        }
-    }
-    for (int size_class = 0; size_class < SIZE_CLASSES; size_class++) {
-        while (all->spare[size_class] != NULL) {
-            parcel *spare = all->spare[size_class];
-            all->spare[size_class] = spare->next;
-            free(spare);
-        }
-    }
-}
-
 /// Runs the body in a world that is there, and ends the world.
 static status run_in(mpi_world *all, exec_rank_body *body, void *context, error_message *err)
 {
     error_message own = {0};
     status code = body(all->endpoint, context, &own);
     if (code == STATUS_OK) code = meet_at_the_end(all, &own);
-    if (code == STATUS_OK) {
-        free_messages(all);
-        return close_world(all, err);
-    }
+    if (code == STATUS_OK) return close_world(all, err);
     if (!exec_node_has_failed(&all->node)) raise_failure(all, code, &own);
     const exec_node_failure failure = *exec_node_first_failure(&all->node);
     leave_failed(all, &failure);
