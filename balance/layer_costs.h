@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /// Times are of one microbatch. The arrays are borrowed: whoever fills the struct says for how
@@ -24,3 +25,16 @@ typedef struct bal_layer_costs {
     const int64_t *reduction_ns;       // [layer_count] or NULL: to reduce the layer's gradients
                                        // between replicas, once per iteration
 } bal_layer_costs;
+
+/// Arrays of layer costs; the times stand first.
+enum { BAL_COST_ARRAY_COUNT = 9, BAL_COST_TIMES_COUNT = 3 };
+
+/// Lists where the arrays of costs are, in the order of the struct, so that code which treats all
+/// of them alike names none.
+///
+/// @param arrays [BAL_COST_ARRAY_COUNT] out: pointers into costs; the first BAL_COST_TIMES_COUNT
+///               are the times
+void bal_layer_costs_list(bal_layer_costs *costs, const int64_t **arrays[BAL_COST_ARRAY_COUNT]);
+
+/// Bytes of the array with this number in the list, whether it is there or not.
+size_t bal_layer_costs_array_bytes(const bal_layer_costs *costs, int array);

@@ -76,39 +76,18 @@ static status merge_times(const bal_replica_costs *costs, cost_pass pass, arena 
     return STATUS_OK;
 }
 
-/// What a layer has one number of, times apart.
-enum { VALUE_COUNT = 6 };
-
-static void list_values(const bal_layer_costs *layers, const int64_t *values[VALUE_COUNT])
-{
-    values[0] = layers->parameters;
-    values[1] = layers->state_bytes;
-    values[2] = layers->activation_bytes;
-    values[3] = layers->gradient_bytes;
-    values[4] = layers->message_bytes;
-    values[5] = layers->reduction_ns;
-}
-
-static void take_values(const int64_t *const values[VALUE_COUNT], bal_layer_costs *layers)
-{
-    layers->parameters = values[0];
-    layers->state_bytes = values[1];
-    layers->activation_bytes = values[2];
-    layers->gradient_bytes = values[3];
-    layers->message_bytes = values[4];
-    layers->reduction_ns = values[5];
-}
-
-/// The largest over the replicas; NULL if no replica knows.
-static status merge_values(const bal_replica_costs *costs, int value, arena *memory,
+/// The largest over the replicas of an array that has one number per layer; NULL if no replica
+/// knows.
+static status merge_values(const bal_replica_costs *costs, int array, arena *memory,
                            const int64_t **out, error_message *err)
 {
     const int layer_count = costs->replicas[0].layer_count;
     int64_t *largest = NULL;
     for (int replica = 0; replica < costs->replica_count; replica++) {
-        const int64_t *values[VALUE_COUNT];
-        list_values(&costs->replicas[replica], values);
-        const int64_t *own = values[value];
+        bal_layer_costs layers = costs->replicas[replica];
+        const int64_t **arrays[BAL_COST_ARRAY_COUNT];
+        bal_layer_costs_list(&layers, arrays);
+        const int64_t *own = *arrays[array];
         if (own == NULL) continue;
         if (largest == NULL) {
             largest = arena_array(memory, (size_t)layer_count, sizeof *largest);
@@ -126,15 +105,15 @@ status bal_replica_costs_merge(const bal_replica_costs *costs, arena *memory,
                                bal_layer_costs *merged, error_message *err)
 {
     bal_layer_costs made = costs->replicas[0];
-    const int64_t *values[VALUE_COUNT];
+    const int64_t **arrays[BAL_COST_ARRAY_COUNT];
     made.microbatch_count = costs->column_count;
     TRY(merge_times(costs, COST_FORWARD, memory, &made.forward_ns, err));
     TRY(merge_times(costs, COST_BACKWARD_INPUT, memory, &made.backward_input_ns, err));
     TRY(merge_times(costs, COST_BACKWARD_WEIGHT, memory, &made.backward_weight_ns, err));
-    for (int value = 0; value < VALUE_COUNT; value++) {
-        TRY(merge_values(costs, value, memory, &values[value], err));
+    bal_layer_costs_list(&made, arrays);
+    for (int array = BAL_COST_TIMES_COUNT; array < BAL_COST_ARRAY_COUNT; array++) {
+        TRY(merge_values(costs, array, memory, arrays[array], err));
     }
-    take_values(values, &made);
     *merged = made;
     return STATUS_OK;
 }

@@ -10,36 +10,14 @@ typedef struct costs_head {
     bool has_split;
     bool embedding;
     bool head;
-    bool has_array[9];
+    bool has_array[BAL_COST_ARRAY_COUNT];
 } costs_head;
-
-/// The arrays of layer costs; the first three have a column per microbatch.
-enum { ARRAYS = 9, ARRAYS_OF_COLUMNS = 3 };
-
-static void list_arrays(bal_layer_costs *layers, const int64_t **arrays[ARRAYS])
-{
-    arrays[0] = &layers->forward_ns;
-    arrays[1] = &layers->backward_input_ns;
-    arrays[2] = &layers->backward_weight_ns;
-    arrays[3] = &layers->parameters;
-    arrays[4] = &layers->state_bytes;
-    arrays[5] = &layers->activation_bytes;
-    arrays[6] = &layers->gradient_bytes;
-    arrays[7] = &layers->message_bytes;
-    arrays[8] = &layers->reduction_ns;
-}
-
-static int64_t array_bytes(const costs_head *head, int array)
-{
-    const int columns = array < ARRAYS_OF_COLUMNS ? head->column_count : 1;
-    return (int64_t)head->layer_count * columns * (int64_t)sizeof(int64_t);
-}
 
 static status put_source(exec_parcel *parcel, const bal_layer_costs *source, error_message *err)
 {
     bal_layer_costs layers = *source;
-    const int64_t **arrays[ARRAYS];
-    list_arrays(&layers, arrays);
+    const int64_t **arrays[BAL_COST_ARRAY_COUNT];
+    bal_layer_costs_list(&layers, arrays);
     costs_head head;
     memset(&head, 0, sizeof head); // padding is compared, too
     head.layer_count = layers.layer_count;
@@ -47,13 +25,14 @@ static status put_source(exec_parcel *parcel, const bal_layer_costs *source, err
     head.has_split = layers.has_split;
     head.embedding = layers.embedding;
     head.head = layers.head;
-    for (int array = 0; array < ARRAYS; array++) {
+    for (int array = 0; array < BAL_COST_ARRAY_COUNT; array++) {
         head.has_array[array] = *arrays[array] != NULL;
     }
     TRY(exec_parcel_put(parcel, &head, (int64_t)sizeof head, err));
-    for (int array = 0; array < ARRAYS; array++) {
+    for (int array = 0; array < BAL_COST_ARRAY_COUNT; array++) {
         if (*arrays[array] == NULL) continue;
-        TRY(exec_parcel_put(parcel, *arrays[array], array_bytes(&head, array), err));
+        TRY(exec_parcel_put(parcel, *arrays[array],
+                            (int64_t)bal_layer_costs_array_bytes(&layers, array), err));
     }
     return STATUS_OK;
 }
@@ -92,11 +71,12 @@ static bal_layer_costs take_source(exec_parcel *parcel)
         .embedding = head->embedding,
         .head = head->head,
     };
-    const int64_t **arrays[ARRAYS];
-    list_arrays(&layers, arrays);
-    for (int array = 0; array < ARRAYS; array++) {
+    const int64_t **arrays[BAL_COST_ARRAY_COUNT];
+    bal_layer_costs_list(&layers, arrays);
+    for (int array = 0; array < BAL_COST_ARRAY_COUNT; array++) {
         if (head->has_array[array]) {
-            *arrays[array] = exec_parcel_take(parcel, array_bytes(head, array));
+            *arrays[array] =
+                exec_parcel_take(parcel, (int64_t)bal_layer_costs_array_bytes(&layers, array));
         }
     }
     return layers;
