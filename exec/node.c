@@ -1,5 +1,7 @@
 #include "exec/node.h"
 
+#include "exec/monotonic_clock.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <linux/futex.h>
@@ -33,13 +35,6 @@ struct exec_node_memory {
     node_rank ranks[];                     // [rank_count]
 };
 
-static int64_t clock_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 static node_rank *own_rank(const exec_node *node)
 {
     return &node->memory->ranks[node->self];
@@ -58,10 +53,10 @@ void exec_node_join(exec_node *node, void *memory, int self, int rank_count, int
                         .self = self,
                         .rank_count = rank_count,
                         .watchdog_ns = watchdog_ns,
-                        .watched_ns = clock_ns()};
+                        .watched_ns = exec_monotonic_ns()};
     node_rank *own = own_rank(node);
     atomic_store(&own->wait_from, -1);
-    atomic_store(&own->alive_ns, clock_ns());
+    atomic_store(&own->alive_ns, exec_monotonic_ns());
     atomic_store(&own->world_rank, world_rank);
     atomic_store(&own->process, (int)getpid());
 }
@@ -104,8 +99,7 @@ uint32_t exec_node_bell(const exec_node *node)
 void exec_node_sleep(const exec_node *node, uint32_t bell, int64_t until_ns)
 {
     node_rank *own = own_rank(node);
-    const struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000),
-                                   .tv_nsec = (long)(until_ns % 1000000000)};
+    const struct timespec until = exec_timespec_of(until_ns);
     // Who rings either sees that this rank is asleep, or has changed the bell before the kernel
     // compares it: no ring is lost.
     atomic_store(&own->is_asleep, 1);
@@ -120,7 +114,7 @@ void exec_node_note_wait(const exec_node *node, int from, uint64_t key, int64_t 
     atomic_store(&own->wait_from, from);
     atomic_store_explicit(&own->wait_until_ns, until_ns, memory_order_relaxed);
     if (from >= 0 || until_ns > 0) {
-        atomic_store_explicit(&own->alive_ns, clock_ns(), memory_order_relaxed);
+        atomic_store_explicit(&own->alive_ns, exec_monotonic_ns(), memory_order_relaxed);
     }
 }
 
@@ -252,7 +246,7 @@ void exec_node_watch(exec_node *node, bool is_alone)
 {
     static const int64_t look_max_ns = 1000000000;
     static const int64_t others_first_ns = 3000000000;
-    const int64_t now_ns = clock_ns();
+    const int64_t now_ns = exec_monotonic_ns();
     const int64_t passed_ns = now_ns - node->watched_ns;
     if (exec_node_has_failed(node) || find_gone(node)) return;
     const uint64_t moves = exec_node_move_count(node) + atomic_load(&node->memory->beat_count);

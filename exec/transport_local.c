@@ -3,6 +3,7 @@
 ///
 /// The thread that runs the world watches it: it ends the run where it is interrupted, where all
 /// ranks wait for each other, and where nothing has moved for too long.
+#include "exec/monotonic_clock.h"
 #include "exec/punctual_thread.h"
 #include "exec/transports.h"
 
@@ -57,19 +58,6 @@ struct world {
     int user_count; // threads that may still look at the world; the last one frees it
     error_message failure;
 };
-
-static struct timespec timespec_of(int64_t ns)
-{
-    return (struct timespec){.tv_sec = (time_t)(ns / 1000000000),
-                             .tv_nsec = (long)(ns % 1000000000)};
-}
-
-static int64_t clock_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 static void cond_init(pthread_cond_t *cond)
 {
@@ -160,7 +148,7 @@ static status local_send(exec_endpoint *endpoint, int to, const exec_message *he
     sent->next = NULL;
     sent->from = endpoint->rank;
     sent->head = *head;
-    sent->head.sent_ns = clock_ns();
+    sent->head.sent_ns = exec_monotonic_ns();
     if (head->payload_bytes > 0) memcpy(sent->payload, payload, (size_t)head->payload_bytes);
     put(&own->of->ranks[to], sent);
     note_move(own);
@@ -218,11 +206,11 @@ static bool local_is_there(exec_endpoint *endpoint, int from, uint64_t key, exec
 static status local_sleep_until(exec_endpoint *endpoint, int64_t until_ns, error_message *err)
 {
     local_rank *own = endpoint->state;
-    const struct timespec until = timespec_of(until_ns);
+    const struct timespec until = exec_timespec_of(until_ns);
     atomic_store_explicit(&own->sleep_until, until_ns, memory_order_relaxed);
     pthread_mutex_lock(&own->lock);
     int woken = 0;
-    while (woken == 0 && clock_ns() < until_ns && !atomic_load(&own->of->has_failed)) {
+    while (woken == 0 && exec_monotonic_ns() < until_ns && !atomic_load(&own->of->has_failed)) {
         woken = pthread_cond_timedwait(&own->wake, &own->lock, &until);
     }
     pthread_mutex_unlock(&own->lock);
@@ -234,7 +222,7 @@ static status local_sleep_until(exec_endpoint *endpoint, int64_t until_ns, error
 static int64_t local_now_ns(const exec_endpoint *endpoint)
 {
     (void)endpoint;
-    return clock_ns();
+    return exec_monotonic_ns();
 }
 
 /// There is nothing to split. Ranks meet as they do where there is, so that one which does not come
@@ -461,7 +449,7 @@ static bool look(world *all, watch *seen, error_message *why)
         error_set(why, STATUS_BACKEND, "interrupted");
         return true;
     }
-    const int64_t now_ns = clock_ns();
+    const int64_t now_ns = exec_monotonic_ns();
     const int64_t moves = moves_of(all, now_ns);
     const int busy = first_busy(all);
     const bool has_moved = moves < 0 || moves != seen->move_count;
@@ -485,17 +473,17 @@ static bool look(world *all, watch *seen, error_message *why)
 /// Returns when all threads have ended, or once the grace behind a failure is over.
 static void watch_over(world *all)
 {
-    watch seen = {.moved_ns = clock_ns()};
+    watch seen = {.moved_ns = exec_monotonic_ns()};
     int64_t patience_end_ns = INT64_MAX;
     pthread_mutex_lock(&all->lock);
-    while (all->running_count > 0 && clock_ns() < patience_end_ns) {
-        const struct timespec until = timespec_of(clock_ns() + watch_every_ns);
+    while (all->running_count > 0 && exec_monotonic_ns() < patience_end_ns) {
+        const struct timespec until = exec_timespec_of(exec_monotonic_ns() + watch_every_ns);
         if (pthread_cond_timedwait(&all->ended, &all->lock, &until) == 0) continue;
         pthread_mutex_unlock(&all->lock);
         error_message why;
         if (!atomic_load(&all->has_failed) && look(all, &seen, &why)) fail(all, &why);
         if (atomic_load(&all->has_failed) && patience_end_ns == INT64_MAX) {
-            patience_end_ns = clock_ns() + all->options.grace_ns;
+            patience_end_ns = exec_monotonic_ns() + all->options.grace_ns;
         }
         pthread_mutex_lock(&all->lock);
     }
