@@ -1,7 +1,7 @@
 #include "analysis/compare.h"
 
 #include "base/json.h"
-#include "sim/training.h"
+#include "sim/training_replay.h"
 
 #include <inttypes.h>
 #include <stdio.h>

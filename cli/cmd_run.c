@@ -11,7 +11,7 @@
 #include "cli/run_store.h"
 #include "cli/run_study.h"
 
-#include "exec/training.h"
+#include "exec/execution.h"
 #include "sim/predictor.h"
 
 #include <stdatomic.h>

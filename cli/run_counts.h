@@ -3,8 +3,8 @@
 
 #include "base/status.h"
 #include "cli/run_request.h"
+#include "exec/execution.h"
 #include "exec/model.h"
-#include "exec/training.h"
 
 /// A table that is being written.
 typedef struct cli_run_counts cli_run_counts;

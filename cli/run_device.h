@@ -5,7 +5,7 @@
 #include "base/status.h"
 #include "cli/run_request.h"
 #include "cli/run_study.h"
-#include "exec/training.h"
+#include "exec/execution.h"
 #include "exec/training_device.h"
 
 /// What they share in a process. Zero-initialise.

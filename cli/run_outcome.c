@@ -2,7 +2,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "sim/training.h"
+#include "sim/training_replay.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "cli/run_request.h"
 #include "cli/run_study.h"
-#include "exec/training.h"
+#include "exec/execution.h"
 
 #include <stdint.h>
 

@@ -5,7 +5,7 @@
 #include "base/status.h"
 #include "cli/run_request.h"
 #include "cli/run_study.h"
-#include "exec/training.h"
+#include "exec/execution.h"
 
 /// A trace that is being recorded.
 typedef struct cli_run_record cli_run_record;

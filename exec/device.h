@@ -1,7 +1,7 @@
 /// What an op does on a rank: waits for its recorded duration, or computes.
 ///
 /// A device holds the layers of its rank. The engine (rank.h) plays the program over it; the run
-/// (training.h) hands it new layers and asks it between iterations. A device sends nothing but the
+/// (execution.h) hands it new layers and asks it between iterations. A device sends nothing but the
 /// outputs of its ops, and what it says in a group that it is given.
 #pragma once
 

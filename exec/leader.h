@@ -10,8 +10,8 @@
 #include "base/arena.h"
 #include "base/status.h"
 #include "exec/checkpoint_file.h"
+#include "exec/execution.h"
 #include "exec/run.h"
-#include "exec/training.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -9,13 +9,13 @@
 #include "base/arena.h"
 #include "base/status.h"
 #include "exec/device.h"
+#include "exec/execution.h"
 #include "exec/parcel.h"
 #include "exec/run_costs.h"
 #include "exec/run_migration.h"
 #include "exec/run_plan.h"
 #include "exec/run_ranks.h"
 #include "exec/run_reports.h"
-#include "exec/training.h"
 
 #include <stdbool.h>
 #include <stdint.h>

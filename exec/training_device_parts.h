@@ -59,7 +59,7 @@ typedef struct exec_learner {
 /// Tokens of a microbatch.
 int exec_learner_row_count(const exec_learner *learner);
 
-// training_play.c
+// training_device_play.c
 status exec_learner_begin(exec_device *device, const exec_iteration *iteration, error_message *err);
 int64_t exec_learner_input_place(exec_device *device, const exec_step *step, void **bytes);
 status exec_learner_play(exec_device *device, const exec_step *step, const exec_payload *input,
@@ -67,7 +67,7 @@ status exec_learner_play(exec_device *device, const exec_step *step, const exec_
 status exec_learner_finish(exec_device *device, int64_t *begin_ns, int64_t *end_ns,
                            error_message *err);
 
-// training_update.c
+// training_device_update.c
 status exec_learner_reduce(exec_device *device, const exec_group *replicas, error_message *err);
 status exec_learner_step(exec_device *device, const exec_group *pipeline, double *norm,
                          error_message *err);

@@ -10,7 +10,7 @@
 #include "models/layer_work.h"
 #include "models/parallel.h"
 #include "models/replica_state.h"
-#include "models/training.h"
+#include "models/training_settings.h"
 
 #include <stdint.h>
 

@@ -3,7 +3,7 @@
 /// has the replay alone, bench_dynamism the drawing.
 #include "analysis/setup.h"
 #include "analysis/study.h"
-#include "sim/training.h"
+#include "sim/training_replay.h"
 #include "tests/bench/bench.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
 /// microbatch and replica as under mixture of experts, under policies that decide never, sometimes
 /// and always; and how that grows with layers, stages, microbatches and replicas.
 #include "base/rng.h"
-#include "sim/training.h"
+#include "sim/training_replay.h"
 #include "tests/bench/bench.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /// Executes the same training in several ways, and compares what was learnt bit by bit.
 #pragma once
 
-#include "exec/training.h"
+#include "exec/execution.h"
 #include "exec/training_device.h"
 #include "tests/assert_close.h"
 

@@ -3,7 +3,7 @@
 #include "balance/balancer.h"
 #include "base/rng.h"
 #include "exec/distributed_diffusion.h"
-#include "tests/exec/run_ranks.h"
+#include "tests/exec/thread_ranks.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 /// loop over the ranks bit by bit, and what happens when ranks disagree.
 #include "base/rng.h"
 #include "exec/group.h"
-#include "tests/exec/run_ranks.h"
+#include "tests/exec/thread_ranks.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 /// many ties.
 #include "base/rng.h"
 #include "exec/magnitude.h"
-#include "tests/exec/run_ranks.h"
+#include "tests/exec/thread_ranks.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #include "exec/rank.h"
 #include "sim/pipeline.h"
 #include "tests/balance/reference_player.h"
-#include "tests/exec/run_ranks.h"
+#include "tests/exec/thread_ranks.h"
 #include "tests/sim/random_schedules.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
 /// plan: one, two and four stages on one GPU, even and uneven, with migrations in between.
 #include "open.h"
 
-#include "exec/training.h"
+#include "exec/execution.h"
 #include "exec/training_device.h"
 
 #include <math.h>

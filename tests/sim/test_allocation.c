@@ -2,7 +2,7 @@
 /// leads every call of malloc, calloc and realloc through here, and they are counted.
 #include "sim/dispatch.h"
 #include "sim/pipeline.h"
-#include "sim/training.h"
+#include "sim/training_replay.h"
 #include "tests/assert_close.h"
 #include "tests/sim/random_schedules.h"
 #include "tests/sim/table_source.h"

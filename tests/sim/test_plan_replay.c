@@ -5,7 +5,7 @@
 #include "balance/training_order.h"
 #include "base/rng.h"
 #include "sim/plan_replay.h"
-#include "sim/training.h"
+#include "sim/training_replay.h"
 #include "tests/assert_close.h"
 #include "tests/sim/table_source.h"
 

@@ -4,7 +4,7 @@
 #include "balance/training_order.h"
 #include "sim/plan_replay.h"
 #include "sim/predictor.h"
-#include "sim/training.h"
+#include "sim/training_replay.h"
 #include "tests/assert_close.h"
 #include "tests/sim/table_source.h"
 

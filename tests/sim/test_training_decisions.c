@@ -1,7 +1,7 @@
 /// The replay under the controller: what a decision is shown, when it takes effect and what it is
 /// charged. Links cost nothing unless a test says so, and layers are F alone: under GPipe an
 /// iteration of two ranks with loads a and b and M microbatches lasts a + b + (M - 1) max(a, b).
-#include "sim/training.h"
+#include "sim/training_replay.h"
 #include "tests/assert_close.h"
 #include "tests/sim/table_source.h"
 

@@ -3,7 +3,7 @@
 /// add up, the timeline agrees with the summary, and gradients are reduced as the plainest loop
 /// says.
 #include "base/rng.h"
-#include "sim/training.h"
+#include "sim/training_replay.h"
 #include "tests/assert_close.h"
 
 #include <stdlib.h>

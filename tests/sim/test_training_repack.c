@@ -1,7 +1,7 @@
 /// The replay of pipelines that release ranks and take them back, and of migration that hides
 /// behind the backward sweep. Messages cost nothing, state moves at 1 byte per ns, and layers are F
 /// alone: under GPipe an iteration lasts the sum of the loads and M - 1 times the largest of them.
-#include "sim/training.h"
+#include "sim/training_replay.h"
 #include "tests/assert_close.h"
 #include "tests/sim/table_source.h"
 

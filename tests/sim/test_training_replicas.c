@@ -1,6 +1,6 @@
 /// The replay of several replicas: the slowest makes the iteration, gradients are reduced between
 /// them, and ranks may be slow. Links cost nothing, so that times can be added by hand.
-#include "sim/training.h"
+#include "sim/training_replay.h"
 #include "tests/assert_close.h"
 #include "tests/sim/table_source.h"
 

@@ -1,4 +1,4 @@
-#include "sim/training.h"
+#include "sim/training_replay.h"
 
 #include "balance/schedule.h"
 #include "balance/training_costs.h"

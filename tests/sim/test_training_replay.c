@@ -1,6 +1,6 @@
 /// The replay of a run: what is charged, when a decision takes effect, and what is skipped. The
 /// source is a chain of unit layers whose load moves at a known iteration.
-#include "sim/training.h"
+#include "sim/training_replay.h"
 #include "tests/assert_close.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "models/training.h"
+#include "models/training_settings.h"
 
 enum {
     SEQUENCE_LENGTH_MAX = 1 << 24,

@@ -1,4 +1,4 @@
-#include "exec/training.h"
+#include "exec/execution.h"
 
 #include "exec/leader.h"
 #include "exec/run.h"
