@@ -5,6 +5,7 @@
 #include "base/rng.h"
 #include "sim/training_replay.h"
 #include "tests/assert_close.h"
+#include "tests/drawn_source.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,63 +14,14 @@ enum {
     ITERATIONS = 14,
     LAYERS_MAX = 14,
     MICROBATCHES_MAX = 12,
-    REPLICAS_MAX = 3,
     RUNS = 400,
 };
-
-/// Draws an iteration's costs from its number, so that iterations may be asked in any order.
-typedef struct drawn_source {
-    uint64_t seed;
-    int layer_count;
-    int column_count;
-    int period; // iterations with the same costs
-    bool always_changes;
-    int last; // iteration asked for last; -1: none
-    int64_t times[3][LAYERS_MAX * MICROBATCHES_MAX];
-    int64_t parameters[LAYERS_MAX];
-    int64_t bytes[LAYERS_MAX];
-    int64_t reduction_ns[LAYERS_MAX];
-} drawn_source;
-
-static status drawn_costs_at(void *context, int iteration, bal_layer_costs *costs, bool *changed,
-                             error_message *err)
-{
-    (void)err;
-    drawn_source *source = context;
-    const int era = iteration / source->period;
-    rng generator = rng_init(source->seed, (uint64_t)era);
-    const int64_t heavy = rng_between(&generator, 0, source->layer_count - 1);
-    for (int layer = 0; layer < source->layer_count; layer++) {
-        const int64_t most = layer >= heavy ? 900 : 100 + 400 / (era + 1);
-        for (int column = 0; column < source->column_count; column++) {
-            for (int pass = 0; pass < 3; pass++) {
-                source->times[pass][layer * source->column_count + column] =
-                    rng_between(&generator, 0, most);
-            }
-        }
-    }
-    *changed = source->always_changes || source->last < 0 || source->last / source->period != era;
-    source->last = iteration;
-    *costs = (bal_layer_costs){.layer_count = source->layer_count,
-                               .microbatch_count = source->column_count,
-                               .has_split = true,
-                               .forward_ns = source->times[0],
-                               .backward_input_ns = source->times[1],
-                               .backward_weight_ns = source->times[2],
-                               .parameters = source->parameters,
-                               .state_bytes = source->bytes,
-                               .activation_bytes = source->bytes,
-                               .gradient_bytes = source->bytes,
-                               .message_bytes = source->bytes,
-                               .reduction_ns = source->reduction_ns};
-    return STATUS_OK;
-}
 
 /// A run as it is drawn, and what is known of it while it is played.
 typedef struct drawn_run {
     uint64_t seed;
-    drawn_source sources[REPLICAS_MAX];
-    bal_cost_source ports[REPLICAS_MAX];
+    drawn_source sources[DRAWN_REPLICAS_MAX];
+    bal_cost_source ports[DRAWN_REPLICAS_MAX];
     bal_slow_rank slow;
     bal_training training;
 
@@ -86,34 +38,6 @@ static const char *const schedules[] = {"gpipe", "1f1b", "zb-h1", "interleaved-1
 static const char *const balancers[] = {"even", "partition", "parameters", "diffusion", "makespan"};
 static const char *const policies[] = {"never",   "on-change",     "every:3",
                                        "every:1", "threshold:0.1", "shadow"};
-
-static int pick(rng *generator, int count)
-{
-    return (int)rng_below(generator, (uint64_t)count);
-}
-
-static void draw_sources(drawn_run *run, rng *generator, int layers, int columns, bool announces)
-{
-    const int period = 1 + pick(generator, 5);
-    for (int replica = 0; replica < REPLICAS_MAX; replica++) {
-        drawn_source *source = &run->sources[replica];
-        *source = (drawn_source){.seed = rng_next(generator),
-                                 .layer_count = layers,
-                                 .column_count = columns,
-                                 .period = period,
-                                 .last = -1};
-        for (int layer = 0; layer < layers; layer++) {
-            source->parameters[layer] = rng_between(generator, 1, 50);
-            source->bytes[layer] = rng_between(generator, 0, 500);
-            source->reduction_ns[layer] = rng_between(generator, 0, 800);
-        }
-        run->ports[replica] = (bal_cost_source){.context = source,
-                                                .layer_count = layers,
-                                                .iteration_count = ITERATIONS,
-                                                .announces_changes = announces,
-                                                .costs_at = drawn_costs_at};
-    }
-}
 
 static uint64_t last_seed; // of the run that is played
 
@@ -145,13 +69,18 @@ static void draw_run(drawn_run *run, uint64_t seed)
     const int microbatches = ranks * (1 + pick(&generator, MICROBATCHES_MAX / ranks));
     const int columns = 1 + pick(&generator, microbatches);
     const int layers = 2 * ranks + pick(&generator, LAYERS_MAX - 2 * ranks + 1);
-    draw_sources(run, &generator, layers, pick(&generator, 2) == 0 ? 1 : columns,
-                 pick(&generator, 2) == 0);
+    const bool announces_changes = pick(&generator, 2) == 0;
+    const drawn_shape shape = {.layer_count = layers,
+                               .column_count = pick(&generator, 2) == 0 ? 1 : columns,
+                               .period_max = 5,
+                               .iteration_count = ITERATIONS,
+                               .announces_changes = announces_changes};
+    draw_sources(&shape, &generator, run->sources, run->ports);
     run->slow = (bal_slow_rank){.rank = pick(&generator, ranks),
                                 .time_factor = 1 + rng_unit(&generator),
                                 .first_iteration = pick(&generator, ITERATIONS),
                                 .end_iteration = pick(&generator, 2 * ITERATIONS)};
-    const int replicas = 1 + pick(&generator, REPLICAS_MAX);
+    const int replicas = 1 + pick(&generator, DRAWN_REPLICAS_MAX);
     run->training = (bal_training){
         .sources = run->ports,
         .source_count = pick(&generator, 2) == 0 ? 1 : replicas,
@@ -464,7 +393,7 @@ static void iterations_that_repeat_need_not_be_played(void **state)
         draw_run(&lazy, seed);
         draw_run(&diligent, seed);
         if (lazy.training.policy.kind == BAL_POLICY_ON_CHANGE) continue;
-        for (int replica = 0; replica < REPLICAS_MAX; replica++) {
+        for (int replica = 0; replica < DRAWN_REPLICAS_MAX; replica++) {
             diligent.sources[replica].always_changes = true;
             diligent.ports[replica].announces_changes = false;
             lazy.ports[replica].announces_changes = false;
