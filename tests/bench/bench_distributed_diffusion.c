@@ -7,6 +7,7 @@
 #include "base/rng.h"
 #include "exec/distributed_diffusion.h"
 #include "tests/bench/bench.h"
+#include "tests/exec/world_group.h"
 
 #include <stdlib.h>
 
@@ -167,14 +168,7 @@ static status run_rank(exec_endpoint *endpoint, void *context, error_message *er
                             .weight = values,
                             .zero = values + layers,
                             .memory = memory};
-        for (int rank = 0; rank < at->rank_count; rank++) {
-            own->ranks[rank] = rank;
-        }
-        own->group = (exec_group){.endpoint = endpoint,
-                                  .rank = own->ranks,
-                                  .rank_count = at->rank_count,
-                                  .self = endpoint->rank,
-                                  .sequence = &own->sequence};
+        own->group = world_group(endpoint, own->ranks, &own->sequence);
         code = decide_all(at, own, err);
     }
     arena_destroy(memory);

@@ -7,6 +7,7 @@
 #include "exec/rank.h"
 #include "sim/pipeline.h"
 #include "tests/bench/bench.h"
+#include "tests/exec/world_group.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -168,15 +169,8 @@ static status play_with(exec_endpoint *endpoint, trial *at, exec_device *device,
     prepared made = {0};
     exec_program program;
     int ranks[RANKS_MAX];
-    int sequence = 0;
-    for (int rank = 0; rank < at->rank_count; rank++) {
-        ranks[rank] = rank;
-    }
-    const exec_group group = {.endpoint = endpoint,
-                              .rank = ranks,
-                              .rank_count = at->rank_count,
-                              .self = endpoint->rank,
-                              .sequence = &sequence};
+    int sequence;
+    const exec_group group = world_group(endpoint, ranks, &sequence);
     TRY(prepare(at, memory, &made, err));
     const bal_placed_partition plan = {
         .first_layer = made.first_layer, .rank_count = at->rank_count, .chunk_count = 1};

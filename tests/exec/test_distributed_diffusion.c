@@ -4,6 +4,7 @@
 #include "base/rng.h"
 #include "exec/distributed_diffusion.h"
 #include "tests/exec/thread_ranks.h"
+#include "tests/exec/world_group.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -31,15 +32,8 @@ static status decide(exec_endpoint *endpoint, void *context, error_message *err)
     whole *all = context;
     const bal_problem *problem = &all->problem;
     int ranks[RANKS_MAX];
-    int sequence = 0;
-    for (int rank = 0; rank < endpoint->rank_count; rank++) {
-        ranks[rank] = rank;
-    }
-    const exec_group group = {.endpoint = endpoint,
-                              .rank = ranks,
-                              .rank_count = endpoint->rank_count,
-                              .self = endpoint->rank,
-                              .sequence = &sequence};
+    int sequence;
+    const exec_group group = world_group(endpoint, ranks, &sequence);
     const exec_diffusion_rules rules = {
         .layer_count = problem->layers.layer_count,
         .allow_empty_stages = problem->allow_empty_stages,

@@ -3,6 +3,7 @@
 #include "base/rng.h"
 #include "exec/group.h"
 #include "tests/exec/thread_ranks.h"
+#include "tests/exec/world_group.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,20 +14,6 @@ enum { RANK_COUNTS = sizeof rank_counts / sizeof rank_counts[0], RANKS_MAX = 24 
 static status differs(const char *what, error_message *err)
 {
     return error_set(err, STATUS_BACKEND, "%s differs", what);
-}
-
-/// A group of all ranks of the world; ranks and sequence are the caller's.
-static exec_group world_group(exec_endpoint *endpoint, int *ranks, int *sequence)
-{
-    for (int rank = 0; rank < endpoint->rank_count; rank++) {
-        ranks[rank] = rank;
-    }
-    *sequence = 0;
-    return (exec_group){.endpoint = endpoint,
-                        .rank = ranks,
-                        .rank_count = endpoint->rank_count,
-                        .self = endpoint->rank,
-                        .sequence = sequence};
 }
 
 /// How many ranks have come to each of some barriers.

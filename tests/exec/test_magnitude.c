@@ -4,6 +4,7 @@
 #include "base/rng.h"
 #include "exec/magnitude.h"
 #include "tests/exec/thread_ranks.h"
+#include "tests/exec/world_group.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -26,15 +27,8 @@ static status choose(exec_endpoint *endpoint, void *context, error_message *err)
 {
     model *shared = context;
     int ranks[RANKS_MAX];
-    int sequence = 0;
-    for (int rank = 0; rank < endpoint->rank_count; rank++) {
-        ranks[rank] = rank;
-    }
-    const exec_group group = {.endpoint = endpoint,
-                              .rank = ranks,
-                              .rank_count = endpoint->rank_count,
-                              .self = endpoint->rank,
-                              .sequence = &sequence};
+    int sequence;
+    const exec_group group = world_group(endpoint, ranks, &sequence);
     exec_weights held[LAYERS];
     int held_count = 0;
     for (int layer = shared->first_layer[endpoint->rank];

@@ -6,6 +6,7 @@
 #include "sim/pipeline.h"
 #include "tests/balance/reference_player.h"
 #include "tests/exec/thread_ranks.h"
+#include "tests/exec/world_group.h"
 #include "tests/sim/random_schedules.h"
 
 #include <stdio.h>
@@ -31,15 +32,8 @@ typedef struct played {
 static status agree_on_begin(exec_endpoint *endpoint, int64_t *begin_ns, error_message *err)
 {
     int ranks[RANKS_MAX];
-    int sequence = 0;
-    for (int rank = 0; rank < endpoint->rank_count; rank++) {
-        ranks[rank] = rank;
-    }
-    const exec_group group = {.endpoint = endpoint,
-                              .rank = ranks,
-                              .rank_count = endpoint->rank_count,
-                              .self = endpoint->rank,
-                              .sequence = &sequence};
+    int sequence;
+    const exec_group group = world_group(endpoint, ranks, &sequence);
     *begin_ns = endpoint->transport->now_ns(endpoint) + 1000000;
     TRY(exec_group_broadcast(&group, begin_ns, sizeof *begin_ns, err));
     return exec_group_barrier(&group, err);

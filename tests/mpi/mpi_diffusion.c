@@ -3,6 +3,7 @@
 #include "balance/balancer.h"
 #include "base/rng.h"
 #include "exec/distributed_diffusion.h"
+#include "tests/exec/world_group.h"
 #include "tests/mpi/world.h"
 
 enum { ROUNDS = 60, LAYERS_MAX = 200, RANKS_MAX = 32 };
@@ -89,19 +90,12 @@ static status decide_all(exec_endpoint *endpoint, void *context, error_message *
 {
     (void)context;
     int ranks[RANKS_MAX];
-    int sequence = 0;
+    int sequence;
     if (endpoint->rank_count > RANKS_MAX) {
         return error_set(err, STATUS_INVALID, "%d ranks, at most %d", endpoint->rank_count,
                          RANKS_MAX);
     }
-    for (int rank = 0; rank < endpoint->rank_count; rank++) {
-        ranks[rank] = rank;
-    }
-    const exec_group group = {.endpoint = endpoint,
-                              .rank = ranks,
-                              .rank_count = endpoint->rank_count,
-                              .self = endpoint->rank,
-                              .sequence = &sequence};
+    const exec_group group = world_group(endpoint, ranks, &sequence);
     arena *memory = arena_create(1 << 16);
     if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     status code = STATUS_OK;
