@@ -19,9 +19,8 @@ typedef struct exec_training_text {
 ///
 /// @param sequence_length tokens of a sequence; a text needs one byte more, the last target
 /// @param text            out: release with exec_training_text_free
-/// @return STATUS_IO naming path and the system's reason; STATUS_INVALID for a text that is empty
-/// or
-///         too short, or larger than 1 GiB, naming path, size and need.
+/// @return STATUS_IO naming path and the system's reason; STATUS_INVALID for a text that is empty,
+///         too short or larger than 1 GiB, naming path, size and need
 status exec_training_text_read(const char *path, int sequence_length, exec_training_text *text,
                                error_message *err);
 
