@@ -5,6 +5,6 @@
 
 typedef struct exec_cuda_module {
     /// exec_kernels_cuda_open, with CUDA.
-    status (*open)(bool uses_bf16, int place, int place_count, exec_kernels **kernels,
+    status (*open)(exec_cuda_kind kind, int place, int place_count, exec_kernels **kernels,
                    error_message *err);
 } exec_cuda_module;

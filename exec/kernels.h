@@ -238,9 +238,11 @@ status exec_kernels_cpu_open(exec_kernels **kernels, error_message *err);
 /// @return STATUS_UNSUPPORTED where the module is missing or does not load, saying why
 status exec_kernels_blas_open(exec_kernels **kernels, error_message *err);
 
-/// @param uses_bf16 values are bf16; else fp32
+/// What the values of a CUDA backend are.
+typedef enum exec_cuda_kind { EXEC_CUDA_FP32, EXEC_CUDA_BF16 } exec_cuda_kind;
+
 /// @param place, place_count stages that share the GPU: each has its own part of the
 ///                           multiprocessors
 /// @return STATUS_UNSUPPORTED where the build or the machine lacks CUDA, saying what is missing
-status exec_kernels_cuda_open(bool uses_bf16, int place, int place_count, exec_kernels **kernels,
-                              error_message *err);
+status exec_kernels_cuda_open(exec_cuda_kind kind, int place, int place_count,
+                              exec_kernels **kernels, error_message *err);

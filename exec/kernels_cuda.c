@@ -506,8 +506,8 @@ static status cuda_take(exec_kernels *kernels, const exec_handover *described, v
 static const exec_kernel_table fp32_table = CUDA_TABLE("cuda fp32", 4);
 static const exec_kernel_table bf16_table = CUDA_TABLE("cuda bf16", 2);
 
-status exec_cuda_kernels_open(bool uses_bf16, int place, int place_count, exec_kernels **kernels,
-                              error_message *err)
+status exec_cuda_kernels_open(exec_cuda_kind kind, int place, int place_count,
+                              exec_kernels **kernels, error_message *err)
 {
     exec_cuda_part part;
     TRY(exec_cuda_part_open(place, place_count, &part, err));
@@ -516,8 +516,8 @@ status exec_cuda_kernels_open(bool uses_bf16, int place, int place_count, exec_k
         exec_cuda_part_close(&part);
         return error_set(err, STATUS_NO_MEMORY, "no memory for a backend");
     }
-    cuda->base.table = uses_bf16 ? &bf16_table : &fp32_table;
-    cuda->kind = uses_bf16 ? EXEC_CUDA_BF16 : EXEC_CUDA_FP32;
+    cuda->base.table = kind == EXEC_CUDA_BF16 ? &bf16_table : &fp32_table;
+    cuda->kind = kind;
     cuda->part = part;
     const status opened = exec_cuda_products_open(&cuda->part, &cuda->products, err);
     if (opened != STATUS_OK) {

@@ -16,8 +16,6 @@
 extern "C" {
 #endif
 
-typedef enum exec_cuda_kind { EXEC_CUDA_FP32, EXEC_CUDA_BF16 } exec_cuda_kind;
-
 // Elements: kernels_cuda_elements.cu
 
 int exec_cuda_copy(void *stream, void *to, const void *from, size_t bytes);

@@ -4,5 +4,5 @@
 #include "exec/kernels.h"
 
 /// As exec_kernels_cuda_open.
-status exec_cuda_kernels_open(bool uses_bf16, int place, int place_count, exec_kernels **kernels,
-                              error_message *err);
+status exec_cuda_kernels_open(exec_cuda_kind kind, int place, int place_count,
+                              exec_kernels **kernels, error_message *err);

@@ -290,6 +290,8 @@ static status open_kernels(const exec_training_device *options, int world_rank,
                            exec_kernels **kernels, error_message *err)
 {
     const int place_count = options->gpu_place_count > 0 ? options->gpu_place_count : 1;
+    const exec_cuda_kind kind =
+        options->backend == EXEC_BACKEND_CUDA_BF16 ? EXEC_CUDA_BF16 : EXEC_CUDA_FP32;
     switch (options->backend) {
     case EXEC_BACKEND_CPU:
         return exec_kernels_cpu_open(kernels, err);
@@ -297,8 +299,7 @@ static status open_kernels(const exec_training_device *options, int world_rank,
         return exec_kernels_blas_open(kernels, err);
     case EXEC_BACKEND_CUDA_FP32:
     case EXEC_BACKEND_CUDA_BF16:
-        return exec_kernels_cuda_open(options->backend == EXEC_BACKEND_CUDA_BF16,
-                                      world_rank % place_count, place_count, kernels, err);
+        return exec_kernels_cuda_open(kind, world_rank % place_count, place_count, kernels, err);
     }
     assert(false && "a backend of the list");
     return STATUS_INVALID;

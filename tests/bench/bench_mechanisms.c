@@ -427,7 +427,7 @@ int main(int argc, char **argv)
     bench_require(exec_kernels_cpu_open(&kernels, &err), &err);
     measure_backend(kernels, smoke);
     if (exec_kernels_blas_open(&kernels, &err) == STATUS_OK) measure_backend(kernels, smoke);
-    if (exec_kernels_cuda_open(true, 0, 1, &kernels, &err) == STATUS_OK) {
+    if (exec_kernels_cuda_open(EXEC_CUDA_BF16, 0, 1, &kernels, &err) == STATUS_OK) {
         measure_backend(kernels, smoke);
     }
     return 0;

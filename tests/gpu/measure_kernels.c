@@ -325,7 +325,7 @@ static void measure_parts(const setup *of, int part_count, double whole_ns)
     const int repeats = of->is_smoke ? 1 : 20, n = of->rows, d = of->width;
     const size_t count = (size_t)n * (size_t)d;
     for (int place = 0; place < part_count; place++) {
-        require(gpu_open(true, place, part_count, &parts[place], &err), &err);
+        require(gpu_open(EXEC_CUDA_BF16, place, part_count, &parts[place], &err), &err);
         product[place] = (operation){.enqueue = enqueue_matmul,
                                      .kernels = parts[place],
                                      .shape = {.rows = n, .columns = d, .inner = d},
@@ -400,11 +400,12 @@ int main(int argc, char **argv)
     gpu_skip_without();
     error_message err = {.code = STATUS_OK};
     double whole_ns = 0.0;
-    for (int uses_bf16 = 1; uses_bf16 >= 0; uses_bf16--) {
+    static const exec_cuda_kind kinds[] = {EXEC_CUDA_BF16, EXEC_CUDA_FP32};
+    for (int index = 0; index < 2; index++) {
         exec_kernels *kernels = NULL;
-        require(gpu_open(uses_bf16, 0, 1, &kernels, &err), &err);
+        require(gpu_open(kinds[index], 0, 1, &kernels, &err), &err);
         measure_products(kernels, &of);
-        if (uses_bf16) {
+        if (kinds[index] == EXEC_CUDA_BF16) {
             measure_attention(kernels, &of, 64);
             if (!of.is_smoke) measure_attention(kernels, &of, 128);
             whole_ns = whole_product_ns(kernels, &of);

@@ -5,17 +5,17 @@
 
 const bool gpu_is_emulated = false;
 
-status gpu_open(bool uses_bf16, int place, int place_count, exec_kernels **kernels,
+status gpu_open(exec_cuda_kind kind, int place, int place_count, exec_kernels **kernels,
                 error_message *err)
 {
-    return exec_kernels_cuda_open(uses_bf16, place, place_count, kernels, err);
+    return exec_kernels_cuda_open(kind, place, place_count, kernels, err);
 }
 
 void gpu_skip_without(void)
 {
     exec_kernels *kernels = NULL;
     error_message err = {.code = STATUS_OK};
-    if (gpu_open(false, 0, 1, &kernels, &err) == STATUS_OK) {
+    if (gpu_open(EXEC_CUDA_FP32, 0, 1, &kernels, &err) == STATUS_OK) {
         kernels->table->close(kernels);
         return;
     }

@@ -8,7 +8,7 @@
 extern const bool gpu_is_emulated;
 
 /// As exec_kernels_cuda_open.
-status gpu_open(bool uses_bf16, int place, int place_count, exec_kernels **kernels,
+status gpu_open(exec_cuda_kind kind, int place, int place_count, exec_kernels **kernels,
                 error_message *err);
 
 /// Ends the program as skipped where there is no GPU, saying what is missing.

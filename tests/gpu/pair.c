@@ -26,11 +26,11 @@ static exec_kernels *side(const gpu_pair *pair, int which)
     return which == 0 ? pair->cpu : pair->gpu;
 }
 
-void pair_open(gpu_pair *pair, bool uses_bf16)
+void pair_open(gpu_pair *pair, exec_cuda_kind kind)
 {
     error_message err = {.code = STATUS_OK};
     must(exec_kernels_cpu_open(&pair->cpu, &err), &err);
-    must(gpu_open(uses_bf16, 0, 1, &pair->gpu, &err), &err);
+    must(gpu_open(kind, 0, 1, &pair->gpu, &err), &err);
     pair->seed = 1;
 }
 

@@ -28,7 +28,7 @@ typedef struct pair_array {
 } pair_array;
 
 /// Aborts with the message where a backend cannot be opened.
-void pair_open(gpu_pair *pair, bool uses_bf16);
+void pair_open(gpu_pair *pair, exec_cuda_kind kind);
 /// Returns the number of failures.
 int pair_close(gpu_pair *pair);
 

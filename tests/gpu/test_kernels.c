@@ -338,10 +338,10 @@ static void check_sparse(gpu_pair *pair, int rows, int matrix_rows, int columns)
     pair_check(pair, "mask", gradient, tolerance);
 }
 
-static int check_against_plain_c(bool uses_bf16)
+static int check_against_plain_c(exec_cuda_kind kind)
 {
     gpu_pair both = {0};
-    pair_open(&both, uses_bf16);
+    pair_open(&both, kind);
     check_matmuls(&both, 1);
     check_elements(&both, 1000);
     check_elements(&both, 77);
@@ -380,7 +380,7 @@ static int check_parts(void)
     void *from = NULL, *to = NULL;
     int failures = 0;
     for (int place = 0; place < PARTS; place++) {
-        if (gpu_open(true, place, PARTS, &parts[place], &err) != STATUS_OK) {
+        if (gpu_open(EXEC_CUDA_BF16, place, PARTS, &parts[place], &err) != STATUS_OK) {
             printf("part %d of %d: %s\n", place, PARTS, err.message);
             return 1;
         }
@@ -409,7 +409,8 @@ static int check_parts(void)
         failures += table->mark_ns(parts[0], 70) < 0;
     }
     exec_kernels *other = NULL;
-    failures += gpu_open(true, 0, 2, &other, &err) != STATUS_INVALID; // split into 4 already
+    failures +=
+        gpu_open(EXEC_CUDA_BF16, 0, 2, &other, &err) != STATUS_INVALID; // split into 4 already
     void *huge = NULL;
     failures += table->allocate(parts[0], (size_t)1 << 50, &huge, &err) != STATUS_NO_MEMORY;
     const exec_handover none = {.magic = 1};
@@ -426,7 +427,8 @@ static int check_parts(void)
 int main(void)
 {
     gpu_skip_without();
-    const int failures = check_against_plain_c(false) + check_against_plain_c(true) + check_parts();
+    const int failures = check_against_plain_c(EXEC_CUDA_FP32) +
+                         check_against_plain_c(EXEC_CUDA_BF16) + check_parts();
     printf("%s\n", failures == 0 ? "all operations agree with plain C" : "failed");
     return failures == 0 ? 0 : 1;
 }

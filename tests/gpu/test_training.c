@@ -57,8 +57,9 @@ static status make_device(void *context, int world_rank, exec_device **out, erro
     if (run->way.backend == EXEC_BACKEND_CPU) {
         return exec_training_device_create(&options, world_rank, out, err);
     }
-    const bool uses_bf16 = run->way.backend == EXEC_BACKEND_CUDA_BF16;
-    TRY(gpu_open(uses_bf16, world_rank, run->way.rank_count, &kernels, err));
+    const exec_cuda_kind kind =
+        run->way.backend == EXEC_BACKEND_CUDA_BF16 ? EXEC_CUDA_BF16 : EXEC_CUDA_FP32;
+    TRY(gpu_open(kind, world_rank, run->way.rank_count, &kernels, err));
     return exec_training_device_create_over(&options, world_rank, kernels, out, err);
 }
 

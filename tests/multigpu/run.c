@@ -24,5 +24,5 @@ status multigpu_open(int rank, int rank_count, exec_kernels **kernels, error_mes
 {
     (void)rank;
     (void)rank_count;
-    return exec_kernels_cuda_open(true, 0, 1, kernels, err);
+    return exec_kernels_cuda_open(EXEC_CUDA_BF16, 0, 1, kernels, err);
 }

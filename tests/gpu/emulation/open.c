@@ -4,10 +4,10 @@
 
 const bool gpu_is_emulated = true;
 
-status gpu_open(bool uses_bf16, int place, int place_count, exec_kernels **kernels,
+status gpu_open(exec_cuda_kind kind, int place, int place_count, exec_kernels **kernels,
                 error_message *err)
 {
-    return exec_cuda_kernels_open(uses_bf16, place, place_count, kernels, err);
+    return exec_cuda_kernels_open(kind, place, place_count, kernels, err);
 }
 
 void gpu_skip_without(void)

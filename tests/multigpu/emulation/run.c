@@ -12,5 +12,5 @@ status multigpu_run(exec_rank_body *body, error_message *err)
 
 status multigpu_open(int rank, int rank_count, exec_kernels **kernels, error_message *err)
 {
-    return exec_cuda_kernels_open(true, rank, rank_count, kernels, err);
+    return exec_cuda_kernels_open(EXEC_CUDA_BF16, rank, rank_count, kernels, err);
 }
