@@ -1,7 +1,7 @@
 /// Measures the CUDA backends on a GPU: products, attention, rows, pruned products, parts of the
 /// GPU and hand-overs between them. One line of JSON per figure. usage: gpu_measure_kernels
 /// [--smoke]
-#include "open.h"
+#include "tests/gpu/gpu_backend.h"
 
 #include "tests/bench/bench.h"
 

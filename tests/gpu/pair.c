@@ -1,6 +1,6 @@
 #include "pair.h"
 
-#include "open.h"
+#include "tests/gpu/gpu_backend.h"
 
 #include <math.h>
 #include <stdio.h>

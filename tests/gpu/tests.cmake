@@ -29,32 +29,32 @@ if(CMAKE_CXX_COMPILER AND NOT DYNMO_SANITIZE)
   target_link_libraries(gpu_emulation PUBLIC exec dynmo_flags m)
 endif()
 
-# add_gpu_test(<name>): tests/gpu/<name>.c, a plain program.
+# add_gpu_test(<name>): tests/gpu/test_cuda_<name>.c, a plain program.
 add_library(gpu_pair STATIC gpu/pair.c)
 target_link_libraries(gpu_pair PUBLIC exec m)
 function(add_gpu_test name)
-  add_executable(gpu_${name} gpu/${name}.c gpu/open.c)
-  target_link_libraries(gpu_${name} PRIVATE gpu_pair)
+  add_executable(gpu_test_${name} gpu/test_cuda_${name}.c gpu/gpu_backend.c)
+  target_link_libraries(gpu_test_${name} PRIVATE gpu_pair)
   if(TARGET dynmo_cuda)
-    add_dependencies(gpu_${name} dynmo_cuda)
+    add_dependencies(gpu_test_${name} dynmo_cuda)
   endif()
-  add_test(NAME gpu/${name} COMMAND gpu_${name} WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
-  set_tests_properties(gpu/${name} PROPERTIES LABELS gpu SKIP_RETURN_CODE 77 TIMEOUT 300)
+  add_test(NAME gpu/test_${name} COMMAND gpu_test_${name} WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
+  set_tests_properties(gpu/test_${name} PROPERTIES LABELS gpu SKIP_RETURN_CODE 77 TIMEOUT 300)
   if(TARGET gpu_emulation)
-    add_executable(gpu_emulated_${name} gpu/${name}.c gpu/emulation/open.c)
-    target_link_libraries(gpu_emulated_${name} PRIVATE gpu_pair gpu_emulation)
-    set_target_properties(gpu_emulated_${name} PROPERTIES LINKER_LANGUAGE CXX)
-    add_test(NAME gpu/emulation/${name} COMMAND gpu_emulated_${name}
+    add_executable(gpu_emulated_test_${name} gpu/test_cuda_${name}.c gpu/emulation/gpu_backend_emulated.c)
+    target_link_libraries(gpu_emulated_test_${name} PRIVATE gpu_pair gpu_emulation)
+    set_target_properties(gpu_emulated_test_${name} PROPERTIES LINKER_LANGUAGE CXX)
+    add_test(NAME gpu/emulation/test_${name} COMMAND gpu_emulated_test_${name}
              WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
-    set_tests_properties(gpu/emulation/${name} PROPERTIES LABELS exec TIMEOUT 600)
+    set_tests_properties(gpu/emulation/test_${name} PROPERTIES LABELS exec TIMEOUT 600)
   endif()
 endfunction()
 
-add_gpu_test(test_kernels)
-add_gpu_test(test_training)
+add_gpu_test(kernels)
+add_gpu_test(training)
 
 # What tests/gpu/run_all.sh measures with.
-add_executable(gpu_measure_kernels gpu/measure_kernels.c gpu/open.c)
+add_executable(gpu_measure_kernels gpu/measure_kernels.c gpu/gpu_backend.c)
 target_link_libraries(gpu_measure_kernels PRIVATE exec bench m)
 add_test(NAME gpu/measure_kernels COMMAND gpu_measure_kernels --smoke)
 set_tests_properties(gpu/measure_kernels PROPERTIES LABELS gpu SKIP_RETURN_CODE 77 TIMEOUT 300)
@@ -66,13 +66,13 @@ endif()
 
 # add_multigpu_test(<name>): tests/multigpu/<name>.c, a plain program for `mpirun -n GPUS`.
 function(add_multigpu_test name)
-  add_executable(multigpu_${name} multigpu/${name}.c multigpu/run.c)
+  add_executable(multigpu_${name} multigpu/${name}.c multigpu/multigpu_ranks.c)
   target_link_libraries(multigpu_${name} PRIVATE exec)
   add_test(NAME multigpu/${name} COMMAND multigpu_${name})
   set_tests_properties(multigpu/${name} PROPERTIES LABELS gpu SKIP_RETURN_CODE 77 TIMEOUT 300)
   if(TARGET gpu_emulation)
     add_executable(multigpu_emulated_${name}
-      multigpu/${name}.c multigpu/emulation/run.c multigpu/emulation/nccl.c
+      multigpu/${name}.c multigpu/emulation/multigpu_ranks_emulated.c multigpu/emulation/nccl.c
       ${CMAKE_SOURCE_DIR}/exec/transport_nccl.c)
     target_include_directories(multigpu_emulated_${name} BEFORE PRIVATE
       ${CMAKE_CURRENT_SOURCE_DIR}/gpu/emulation ${CMAKE_CURRENT_SOURCE_DIR}/multigpu/emulation)

@@ -1,7 +1,7 @@
 /// Device memory from GPU to GPU through the nccl transport: to neighbours both ways, from the last
 /// rank to the first, in another order than it was sent, beside plain messages, and after ranks
 /// have been released and taken back.
-#include "run.h"
+#include "tests/multigpu/multigpu_ranks.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /// Training on the CUDA backends beside training on the cpu, and bit by bit the same under every
 /// plan: one, two and four stages on one GPU, even and uneven, with migrations in between.
-#include "open.h"
+#include "tests/gpu/gpu_backend.h"
 
 #include "exec/execution.h"
 #include "exec/training_device.h"

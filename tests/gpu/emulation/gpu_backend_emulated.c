@@ -1,4 +1,4 @@
-#include "../open.h"
+#include "tests/gpu/gpu_backend.h"
 
 #include "exec/kernels_cuda_open.h"
 

@@ -1,5 +1,5 @@
 /// Opens the CUDA backends for the tests of this folder: those of the module, or the emulated ones
-/// (emulation/open.c).
+/// (emulation/gpu_backend_emulated.c).
 #pragma once
 
 #include "exec/kernels.h"

@@ -1,7 +1,7 @@
 /// Every operation of the CUDA backends beside plain C, with random input: fp32, and bf16 from the
 /// same rounded numbers. Then what only CUDA has: marks, hand-overs, parts of a GPU.
-#include "open.h"
 #include "pair.h"
+#include "tests/gpu/gpu_backend.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "../run.h"
+#include "tests/multigpu/multigpu_ranks.h"
 
 #include "exec/kernels_cuda_open.h"
 #include "exec/transport_nccl.h"

@@ -1,4 +1,4 @@
-#include "run.h"
+#include "tests/multigpu/multigpu_ranks.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "open.h"
+#include "tests/gpu/gpu_backend.h"
 
 #include <stdio.h>
 #include <stdlib.h>
