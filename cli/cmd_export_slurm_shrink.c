@@ -213,20 +213,19 @@ const cli_command cli_command_export_slurm_shrink = {
                 "[-o RECIPE.sh]",
     .summary = "writes the recipe that gives released nodes back to Slurm",
     .description =
-        "Writes a shell script that gives nodes of a running Slurm job back as re-packing releases "
-        "them: the plans of a recorded row tell which nodes no later iteration needs. Slurm "
-        "shrinks "
-        "a running job by whole nodes, cannot make it larger again, keeps the node that runs the "
-        "batch script, and ends every job step on a node that it takes back. So the script runs "
-        "the "
-        "training command once per size of the job, from checkpoint to checkpoint, and between "
-        "two of them shrinks the job with scontrol and takes the new environment over."
+        "Writes a shell script that gives nodes of a running Slurm job back as re-packing "
+        "releases them: the plans of a recorded row tell which nodes no later iteration needs. "
+        "Slurm shrinks a running job by whole nodes, cannot make it larger again, keeps the node "
+        "that runs the batch script, and ends every job step on a node that it takes back. So "
+        "the script runs the training command once per size of the job, from checkpoint to "
+        "checkpoint, and between two of them shrinks the job with scontrol and takes the new "
+        "environment over."
         "\n\n"
         "In the batch script: bash RECIPE.sh COMMAND [ARGUMENT]... The command finds the "
-        "iterations "
-        "that it trains in DYNMO_FIRST_ITERATION and DYNMO_END_ITERATION (the first that it does "
-        "not) and the plan to begin with, numbered by the ranks of its job step, in the file that "
-        "DYNMO_PLAN names. A study whose re-packing has \"unit\": \"node\" releases whole nodes.",
+        "iterations that it trains in DYNMO_FIRST_ITERATION and DYNMO_END_ITERATION (the first "
+        "that it does not) and the plan to begin with, numbered by the ranks of its job step, in "
+        "the file that DYNMO_PLAN names. A study whose re-packing has \"unit\": \"node\" "
+        "releases whole nodes.",
     .options =
         {
             {.name = "--run",

@@ -1,5 +1,5 @@
-// Blocks with experts, with chosen rows and with early exit, over plain C: gradients against finite
-// differences with the routing as it is, outputs against a dense block, loads and memory.
+/// Blocks with experts, with chosen rows and with early exit, over plain C: gradients against
+/// finite differences with the routing as it is, outputs against a dense block, loads and memory.
 #include "exec/block_layer.h"
 #include "exec/block_rows.h"
 #include "tests/exec/block_fixture.h"

@@ -1,5 +1,5 @@
-// A whole model, embedding to head, with experts, mixture of depths or early exit: the gradient of
-// every layer against finite differences of the loss, with every choice as it is.
+/// A whole model, embedding to head, with experts, mixture of depths or early exit: the gradient of
+/// every layer against finite differences of the loss, with every choice as it is.
 #include "exec/block_layer.h"
 #include "exec/moe_half.h"
 

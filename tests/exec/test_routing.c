@@ -1,5 +1,5 @@
-// Routing to experts: a case worked out by hand, an oracle for the choice and the order, gradients
-// against finite differences of the loss written down plainly.
+/// Routing to experts: a case worked out by hand, an oracle for the choice and the order, gradients
+/// against finite differences of the loss written down plainly.
 #include "exec/routing.h"
 
 #include "base/rng.h"

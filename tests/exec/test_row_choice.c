@@ -1,5 +1,5 @@
-// Rows that a block computes: chosen by score, or alive; an oracle for the choice, the gate against
-// finite differences, the threshold of early exit by hand.
+/// Rows that a block computes: chosen by score, or alive; an oracle for the choice, the gate
+/// against finite differences, the threshold of early exit by hand.
 #include "exec/row_choice.h"
 
 #include "base/rng.h"
