@@ -9,6 +9,7 @@
 #include "base/arena.h"
 #include "exec/check.h"
 #include "exec/module.h"
+#include "exec/monotonic_clock.h"
 #include "exec/mpi_mail.h"
 #include "exec/node.h"
 #include "exec/punctual_thread.h"
@@ -67,17 +68,9 @@ static struct {
     int speaker; // the rank that prints
 } process;
 
-static int64_t clock_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 static void sleep_to(int64_t until_ns)
 {
-    const struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000),
-                                   .tv_nsec = (long)(until_ns % 1000000000)};
+    const struct timespec until = exec_timespec_of(until_ns);
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
 }
 
@@ -90,7 +83,7 @@ static status post_note(mpi_world *all, int to, note what, const void *payload,
                         int64_t payload_bytes, error_message *err)
 {
     const exec_message head = {
-        .key = note_key(what, 0), .sent_ns = clock_ns(), .payload_bytes = payload_bytes};
+        .key = note_key(what, 0), .sent_ns = exec_monotonic_ns(), .payload_bytes = payload_bytes};
     return exec_mail_post(all->mail, to, &head, payload, err);
 }
 
@@ -137,8 +130,8 @@ static void heed_interrupt(mpi_world *all)
     static const exec_node_failure interrupted = {
         .code = STATUS_BACKEND, .lost_rank = -1, .message = "interrupted"};
     exec_node_watch(&all->node, all->is_alone);
-    if (all->interrupted_ns == 0) all->interrupted_ns = clock_ns();
-    if (!all->is_alone && clock_ns() - all->interrupted_ns < others_first_ns) return;
+    if (all->interrupted_ns == 0) all->interrupted_ns = exec_monotonic_ns();
+    if (!all->is_alone && exec_monotonic_ns() - all->interrupted_ns < others_first_ns) return;
     exec_node_fail(&all->node, &interrupted);
 }
 
@@ -173,7 +166,7 @@ static status beat(mpi_world *all, int64_t now_ns, error_message *err)
 /// What a wait does now and then, whatever it waits for.
 static status tend(mpi_world *all, error_message *err)
 {
-    const int64_t now_ns = clock_ns();
+    const int64_t now_ns = exec_monotonic_ns();
     if (now_ns - all->watched_ns >= look_after_others_every_ns) {
         all->watched_ns = now_ns;
         exec_node_watch(&all->node, all->is_alone);
@@ -190,7 +183,7 @@ static void nap(const mpi_world *all, uint32_t bell, int64_t *nap_ns)
         limit_ns = nap_max_ns / 2;
     if (!all->is_alone && limit_ns > *nap_ns) limit_ns = *nap_ns;
     if (*nap_ns < nap_max_ns) *nap_ns *= 2;
-    exec_node_sleep(&all->node, bell, clock_ns() + limit_ns);
+    exec_node_sleep(&all->node, bell, exec_monotonic_ns() + limit_ns);
 }
 
 /// Looks whether a message is there.
@@ -227,7 +220,7 @@ static status mpi_send(exec_endpoint *endpoint, int to, const exec_message *head
     assert(to >= 0 && to < endpoint->rank_count);
     exec_message stamped = *head;
     if (exec_node_has_failed(&all->node)) return check(all, err);
-    stamped.sent_ns = clock_ns();
+    stamped.sent_ns = exec_monotonic_ns();
     TRY(exec_mail_post(all->mail, to, &stamped, payload, err));
     exec_node_note_move(&all->node);
     return STATUS_OK;
@@ -267,7 +260,8 @@ static status mpi_sleep_until(exec_endpoint *endpoint, int64_t until_ns, error_m
 {
     mpi_world *all = endpoint->state;
     status code = tend(all, err);
-    for (int64_t now_ns = clock_ns(); code == STATUS_OK && now_ns < until_ns; now_ns = clock_ns()) {
+    for (int64_t now_ns = exec_monotonic_ns(); code == STATUS_OK && now_ns < until_ns;
+         now_ns = exec_monotonic_ns()) {
         const bool is_moving = exec_mail_is_under_way(all->mail);
         const int64_t step_ns = is_moving ? nap_max_ns / 2 : look_after_others_every_ns;
         exec_node_note_wait(&all->node, -1, 0, until_ns);
@@ -283,7 +277,7 @@ static status mpi_sleep_until(exec_endpoint *endpoint, int64_t until_ns, error_m
 static int64_t mpi_now_ns(const exec_endpoint *endpoint)
 {
     (void)endpoint;
-    return clock_ns();
+    return exec_monotonic_ns();
 }
 
 /// Waits until MPI needs no memory of this rank's messages any more, and as many messages of ops
@@ -518,18 +512,20 @@ static void raise_failure(mpi_world *all, status code, error_message *own)
 /// that they wait until the one that prints is gone.
 static void leave_failed(mpi_world *all, const exec_node_failure *failure)
 {
-    const int64_t begin_ns = clock_ns();
+    const int64_t begin_ns = exec_monotonic_ns();
     process.has_failed = true;
     process.speaker = failure->lost_rank == 0 && all->endpoint->rank_count > 1 ? 1 : 0;
     const int64_t notes_end_ns = begin_ns + beat_every_ns;
-    while (exec_mail_is_leaving(all->mail) && !all->is_alone && clock_ns() < notes_end_ns) {
+    while (exec_mail_is_leaving(all->mail) && !all->is_alone &&
+           exec_monotonic_ns() < notes_end_ns) {
         if (exec_mail_push_on(all->mail, NULL) != STATUS_OK) break;
-        sleep_to(clock_ns() + nap_max_ns);
+        sleep_to(exec_monotonic_ns() + nap_max_ns);
     }
     const int speaker_index = all->node_index[process.speaker];
-    while (process.rank != process.speaker && clock_ns() < begin_ns + all->options->grace_ns) {
+    while (process.rank != process.speaker &&
+           exec_monotonic_ns() < begin_ns + all->options->grace_ns) {
         if (speaker_index >= 0 && exec_node_is_gone(&all->node, speaker_index)) break;
-        sleep_to(clock_ns() + 10 * nap_max_ns);
+        sleep_to(exec_monotonic_ns() + 10 * nap_max_ns);
     }
 }
 
