@@ -5,13 +5,18 @@
 #include "traces/store.h"
 #include "traces/writer.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+enum { RESERVE_BYTES = 256 * 1024 }; // ending a record takes some pages of 4 KiB
 
 struct cli_run_record {
     trace_store *store;
     trace_writer *writer;
+    int reserve;        // file that takes space until the record ends; -1: none
     int last_iteration; // of the run
     int put_count;
 };
@@ -40,6 +45,23 @@ static trace_info describe(const cli_run_request *request, const cli_run_study *
     return info;
 }
 
+/// Takes space beside path, in a file without a name, so that a record can also be ended on a disk
+/// that is full.
+///
+/// @return the open file; -1: there is no such space
+static int take_reserve(const char *path)
+{
+    char name[4096];
+    const int length = snprintf(name, sizeof name, "%s.XXXXXX", path);
+    if (length < 0 || (size_t)length >= sizeof name) return -1;
+    const int file = mkstemp(name);
+    if (file < 0) return -1;
+    unlink(name);
+    if (posix_fallocate(file, 0, RESERVE_BYTES) == 0) return file;
+    close(file);
+    return -1;
+}
+
 status cli_run_record_begin(const cli_run_request *request, const cli_run_study *opened,
                             const char *command_line, cli_run_record **record, error_message *err)
 {
@@ -56,6 +78,7 @@ status cli_run_record_begin(const cli_run_request *request, const cli_run_study 
         free(made);
         return result;
     }
+    made->reserve = take_reserve(request->record);
     *record = made;
     return STATUS_OK;
 }
@@ -155,6 +178,7 @@ status cli_run_record_finish(cli_run_record *record, const error_message *outcom
                              error_message *err)
 {
     status result = STATUS_OK;
+    if (record->reserve >= 0) close(record->reserve);
     if (record->put_count == 0) {
         trace_writer_abort(record->writer);
     } else if (outcome == NULL) {

@@ -462,12 +462,21 @@ static status complete_layers(trace_writer *writer, int layer_count, error_messa
         "iibb", writer->trace_id, (int64_t)layer_count, writer->info.embedding, writer->info.head);
 }
 
+static int layer_count_of(const trace_writer *writer)
+{
+    return writer->info.layer_count > 0 ? writer->info.layer_count : writer->layer_last + 1;
+}
+
+static int microbatch_count_of(const trace_writer *writer)
+{
+    return writer->info.microbatch_count > 0 ? writer->info.microbatch_count
+                                             : writer->microbatch_last + 1;
+}
+
 static status complete(trace_writer *writer, error_message *err)
 {
-    const int layer_count =
-        writer->info.layer_count > 0 ? writer->info.layer_count : writer->layer_last + 1;
-    const int microbatch_count = writer->info.microbatch_count > 0 ? writer->info.microbatch_count
-                                                                   : writer->microbatch_last + 1;
+    const int layer_count = layer_count_of(writer);
+    const int microbatch_count = microbatch_count_of(writer);
     TRY(check_counts(writer, layer_count, microbatch_count, err));
     TRY(complete_layers(writer, layer_count, err));
     TRY(sql_write_once(writer->store, err,
@@ -511,10 +520,34 @@ void trace_writer_abort(trace_writer *writer)
     release(writer);
 }
 
+/// A batch that could not be committed began anywhere: of the iteration that was committed last
+/// layers may be missing, which readers would take for layers that cost nothing.
+static status drop_part_of_iteration(trace_writer *writer, bool *has_rows, error_message *err)
+{
+    const int64_t columns = writer->has_microbatches ? microbatch_count_of(writer) : 1;
+    TRY(sql_write_once(writer->store, err,
+                       "DELETE FROM load WHERE trace_id=?1"
+                       " AND iteration=(SELECT max(iteration) FROM load WHERE trace_id=?1)"
+                       " AND ?2>(SELECT count(*) FROM load WHERE trace_id=?1"
+                       " AND iteration=(SELECT max(iteration) FROM load WHERE trace_id=?1))",
+                       "ii", writer->trace_id, layer_count_of(writer) * columns));
+    sqlite3_stmt *statement = NULL;
+    TRY(sql_query(writer->store, "SELECT 1 FROM load WHERE trace_id=? LIMIT 1", writer->trace_id,
+                  &statement, err));
+    const status result = sql_step(writer->store, statement, has_rows, err);
+    sqlite3_finalize(statement);
+    return result;
+}
+
 status trace_writer_keep(trace_writer *writer, error_message *err)
 {
-    const status result = complete(writer, err);
-    if (result != STATUS_OK) writer->store->leftover_trace_id = writer->trace_id;
+    bool has_rows = true;
+    status result = drop_part_of_iteration(writer, &has_rows, err);
+    if (result == STATUS_OK && !has_rows) {
+        trace_writer_abort(writer);
+        return error_set(err, STATUS_INVALID, "no iteration was recorded");
+    }
+    if (result == STATUS_OK) result = complete(writer, err);
     release(writer);
     return result;
 }

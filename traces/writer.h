@@ -195,5 +195,8 @@ void trace_writer_abort(trace_writer *writer);
 
 /// Commits the trace as complete, as trace_writer_finish, but takes nothing out of the store where
 /// that fails: what was committed before stays, as an interrupted trace. For a recording that
-/// ended early, perhaps on a full disk. The writer is gone afterwards.
+/// ended early, perhaps on a full disk: whole iterations of all layers were put, and the last is
+/// taken out again if only part of it was committed. The writer is gone afterwards.
+///
+/// @return STATUS_INVALID: no whole iteration was committed; the trace is then aborted
 status trace_writer_keep(trace_writer *writer, error_message *err);

@@ -309,6 +309,93 @@ static void a_full_disk_loses_nothing_that_was_committed(void **state)
     sqlite3_vfs_unregister(&full_disk);
 }
 
+/// Puts iterations of layer_count layers until a row fails.
+static status put_layers(trace_writer *writer, int iteration_count, int layer_count,
+                         error_message *err)
+{
+    for (int row = 0; row < iteration_count * layer_count; row++) {
+        trace_load load = trace_load_init(row / layer_count, row % layer_count, TRACE_MEAN);
+        load.forward_ns = 1;
+        TRY(trace_writer_put_load(writer, &load, err));
+    }
+    return STATUS_OK;
+}
+
+/// Counts the rows of the only trace by SQL of its own.
+static int count_rows(const char *condition)
+{
+    char text[160];
+    sqlite3 *file = NULL;
+    sqlite3_stmt *statement = NULL;
+    snprintf(text, sizeof text, "SELECT count(*) FROM load WHERE %s", condition);
+    assert_int_equal(sqlite3_open(path, &file), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(file, text, -1, &statement, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+    const int count = sqlite3_column_int(statement, 0);
+    sqlite3_finalize(statement);
+    assert_int_equal(sqlite3_close(file), SQLITE_OK);
+    return count;
+}
+
+static void what_is_kept_has_whole_iterations(void **state)
+{
+    (void)state;
+    enum { LAYERS = 7 };
+    for (int row_count = 1; row_count <= 4 * LAYERS; row_count++) {
+        error_message err = {0};
+        trace_store *store = open_store(TRACE_WRITE);
+        trace_writer *writer = begin(store, "t");
+        const int whole = row_count / LAYERS;
+        ok(put_layers(writer, whole, LAYERS, &err), &err);
+        for (int layer = 0; layer < row_count % LAYERS; layer++) {
+            trace_load load = trace_load_init(whole, layer, TRACE_MEAN);
+            load.forward_ns = 1;
+            ok(trace_writer_put_load(writer, &load, &err), &err);
+        }
+        if (whole > 0) {
+            ok(trace_writer_keep(writer, &err), &err);
+            assert_int_equal(only_trace(store).iteration_count, whole);
+            assert_int_equal(only_trace(store).status, TRACE_COMPLETE);
+        } else {
+            trace_writer_abort(writer);
+        }
+        trace_store_close(store);
+        if (whole > 0) assert_int_equal(count_rows("true"), whole * LAYERS);
+        unlink(path);
+    }
+}
+
+static void what_was_committed_is_kept_on_a_full_disk(void **state)
+{
+    (void)state;
+    enum { LAYERS = 7 };
+    full_disk = *sqlite3_vfs_find("unix");
+    real_open = full_disk.xOpen;
+    full_disk.xOpen = open_patched;
+    full_disk.zName = "full-disk";
+    sqlite3_vfs_register(&full_disk, 1);
+    for (int is_freed = 0; is_freed < 2; is_freed++) {
+        error_message err = {0};
+        trace_store *store = open_store(TRACE_WRITE);
+        trace_writer *writer = begin(store, "t");
+        write_budget = 4000000;
+        assert_int_equal(put_layers(writer, 1000000, LAYERS, &err), STATUS_IO);
+        write_budget = is_freed ? -1 : 0;
+        assert_int_equal(trace_writer_keep(writer, &err), is_freed ? STATUS_OK : STATUS_IO);
+        trace_store_close(store);
+        write_budget = -1;
+
+        assert_true(count_rows("layer=0") > 0); // a row is 30 bytes, a batch far below the budget
+        if (is_freed) assert_int_equal(count_rows("layer=0"), count_rows("layer=6"));
+        store = open_store(TRACE_WRITE);
+        // Not even its end could be written, and the writer, this process, is not gone.
+        assert_int_equal(only_trace(store).status, is_freed ? TRACE_COMPLETE : TRACE_RUNNING);
+        trace_store_close(store);
+        unlink(path);
+    }
+    sqlite3_vfs_unregister(&full_disk);
+}
+
 static void the_systems_reason_for_a_failed_write_is_given(void **state)
 {
     (void)state;
@@ -778,6 +865,8 @@ int main(void)
         IN_FOLDER(a_newer_store_is_refused_and_an_older_one_brought_up_to_date),
         IN_FOLDER(a_locked_store_says_so),
         IN_FOLDER(a_full_disk_loses_nothing_that_was_committed),
+        IN_FOLDER(what_is_kept_has_whole_iterations),
+        IN_FOLDER(what_was_committed_is_kept_on_a_full_disk),
         IN_FOLDER(the_systems_reason_for_a_failed_write_is_given),
         IN_FOLDER(a_killed_writer_loses_nothing_committed_and_leaves_its_sign),
         IN_FOLDER(writers_that_cannot_be_seen_from_here_stay_running),
