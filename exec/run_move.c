@@ -7,13 +7,9 @@
 static status initialise(exec_run *run, error_message *err)
 {
     const exec_run_plan *plan = exec_run_plan_in_force(run);
-    if (!run->device->table->learns || plan->place < 0) return STATUS_OK;
-    for (int stage = 0; stage < bal_placed_stage_count(&plan->placed); stage++) {
-        if (bal_placed_machine_rank(&plan->placed, stage) != run->ranks.machine_rank) continue;
-        for (int layer = plan->placed.first_layer[stage];
-             layer < plan->placed.first_layer[stage + 1]; layer++) {
-            TRY(run->device->table->initialise(run->device, layer, err));
-        }
+    if (!run->device->table->learns) return STATUS_OK;
+    for (int index = 0; index < plan->layer_count; index++) {
+        TRY(run->device->table->initialise(run->device, plan->layer[index], err));
     }
     return STATUS_OK;
 }
@@ -22,13 +18,10 @@ static status initialise(exec_run *run, error_message *err)
 static status load(exec_run *run, const exec_run_plan *plan, exec_migrated *migrated,
                    error_message *err)
 {
-    for (int stage = 0; stage < bal_placed_stage_count(&plan->placed); stage++) {
-        if (bal_placed_machine_rank(&plan->placed, stage) != run->ranks.machine_rank) continue;
-        for (int layer = plan->placed.first_layer[stage];
-             layer < plan->placed.first_layer[stage + 1]; layer++) {
-            TRY(exec_parcel_receive(run->endpoint, EXEC_LEADER, EXEC_MESSAGE_MIGRATE, layer,
-                                    &migrated->layers[layer], err));
-        }
+    for (int index = 0; index < plan->layer_count; index++) {
+        const int layer = plan->layer[index];
+        TRY(exec_parcel_receive(run->endpoint, EXEC_LEADER, EXEC_MESSAGE_MIGRATE, layer,
+                                &migrated->layers[layer], err));
     }
     return STATUS_OK;
 }

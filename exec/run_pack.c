@@ -27,15 +27,11 @@ static status pack_layer(exec_run *run, int layer, bool wants_bytes, error_messa
 
 status exec_run_pack(exec_run *run, const exec_command *command, error_message *err)
 {
-    const bal_placed_partition *placed = &exec_run_plan_in_force(run)->placed;
+    const exec_run_plan *plan = exec_run_plan_in_force(run);
     exec_activity_set_phase(&run->endpoint->activity, command->iteration, EXEC_PHASE_CHECKPOINT);
     if (run->ranks.replica > 0) return STATUS_OK; // replicas have the same state
-    for (int stage = 0; stage < bal_placed_stage_count(placed); stage++) {
-        if (bal_placed_machine_rank(placed, stage) != run->ranks.machine_rank) continue;
-        for (int layer = placed->first_layer[stage]; layer < placed->first_layer[stage + 1];
-             layer++) {
-            TRY(pack_layer(run, layer, command->wants_bytes, err));
-        }
+    for (int index = 0; index < plan->layer_count; index++) {
+        TRY(pack_layer(run, plan->layer[index], command->wants_bytes, err));
     }
     return STATUS_OK;
 }

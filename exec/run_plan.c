@@ -58,6 +58,25 @@ static const char *take_name(exec_parcel *parcel)
     return family != NULL ? family->name : "";
 }
 
+/// Lists the layers of this rank's stages.
+static status list_layers(exec_run_plan *plan, int machine_rank, error_message *err)
+{
+    const bal_placed_partition *placed = &plan->placed;
+    const int stages = bal_placed_stage_count(placed);
+    int *layers = arena_array(plan->memory, (size_t)placed->first_layer[stages], sizeof *layers);
+    if (layers == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory for a plan");
+    plan->layer = layers;
+    plan->layer_count = 0;
+    for (int stage = 0; stage < stages; stage++) {
+        if (bal_placed_machine_rank(placed, stage) != machine_rank) continue;
+        for (int layer = placed->first_layer[stage]; layer < placed->first_layer[stage + 1];
+             layer++) {
+            layers[plan->layer_count++] = layer;
+        }
+    }
+    return STATUS_OK;
+}
+
 status exec_run_plan_take(exec_run_plan *plan, exec_parcel *parcel, int machine_rank,
                           error_message *err)
 {
@@ -88,6 +107,7 @@ status exec_run_plan_take(exec_run_plan *plan, exec_parcel *parcel, int machine_
     }
     plan->place = exec_run_place_of(&plan->placed, machine_rank);
     plan->program = (exec_program){.place = plan->place};
+    TRY(list_layers(plan, machine_rank, err));
     if (plan->place < 0) return STATUS_OK;
     return exec_program_compile(&plan->schedule, plan->place, plan->memory, &plan->program, err);
 }

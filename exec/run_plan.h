@@ -15,6 +15,8 @@ typedef struct exec_run_plan {
     bal_schedule schedule;       // one order for all replicas
     int place;                   // of this rank; -1: none
     exec_program program;        // of the place; no steps without one
+    const int *layer;            // [layer_count] that this rank holds, in model order
+    int layer_count;
 } exec_run_plan;
 
 /// Puts a plan into the parcel of a command.
