@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <cjson/cJSON.h>
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -223,10 +224,14 @@ static const cJSON *walk_next(walk *path, const cJSON *node)
     return path->depth > 0 ? node->next : NULL;
 }
 
-static status check_duplicates(const char *name, const cJSON *root, error_message *err)
+static status check_nodes(const char *name, const cJSON *root, error_message *err)
 {
     walk path = {.depth = 0};
     for (const cJSON *node = root; node != NULL; node = walk_next(&path, node)) {
+        if (cJSON_IsNumber(node) && !isfinite(node->valuedouble)) {
+            return error_set(err, STATUS_FORMAT, "%s: %.80s: the number exceeds %g", name,
+                             node->string != NULL ? node->string : "array", DBL_MAX);
+        }
         if (cJSON_IsObject(node)) TRY(check_duplicates_of(name, node, err));
     }
     return STATUS_OK;
@@ -252,7 +257,7 @@ status json_open_bytes(const char *name, const char *bytes, size_t length, json_
                              line);
         }
     }
-    const status checked = check_duplicates(name, root, err);
+    const status checked = check_nodes(name, root, err);
     json_document *opened = checked == STATUS_OK ? malloc(sizeof *opened) : NULL;
     char *copy = opened != NULL ? strdup(name) : NULL;
     if (copy == NULL) {

@@ -25,8 +25,9 @@ status exec_moe_options_check(const exec_moe_options *options, int hidden_width,
         return error_set(err, STATUS_INVALID, "top_k %d is outside [1, expert_count %d]",
                          options->top_k, options->expert_count);
     }
-    if (options->expert_width < 0) {
-        return error_set(err, STATUS_INVALID, "expert_width %d is negative", options->expert_width);
+    if (options->expert_width < 0 || options->expert_width > EXEC_EXPERT_WIDTH_MAX) {
+        return error_set(err, STATUS_INVALID, "expert_width %d is outside [0, %d]",
+                         options->expert_width, EXEC_EXPERT_WIDTH_MAX);
     }
     if (options->expert_width == 0 && hidden_width % options->top_k != 0) {
         return error_set(

@@ -21,7 +21,7 @@ typedef struct exec_moe_options {
     double balance;   // coefficient of the balance loss, >= 0; 0 leaves the router alone
 } exec_moe_options;
 
-enum { EXEC_EXPERT_COUNT_MAX = 256 };
+enum { EXEC_EXPERT_COUNT_MAX = 256, EXEC_EXPERT_WIDTH_MAX = 1 << 16 };
 
 /// 8 experts, 2 of them for each token, balance 0.01.
 exec_moe_options exec_moe_options_default(void);

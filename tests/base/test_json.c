@@ -25,6 +25,8 @@ static void malformed_documents_are_refused_with_their_line(void **state)
                    "f.json: key 'c' appears twice in one object");
     assert_refused("{\"n\":9007199254740993}",
                    "f.json:1: n: integer 9007199254740993 exceeds 2^53 = 9007199254740992");
+    assert_refused("{\"n\":[1e308,-1e400]}", "f.json: array: the number exceeds 1.79769e+308");
+    assert_refused("{\"n\":1e400}", "f.json: n: the number exceeds 1.79769e+308");
     assert_refused("", "f.json:1: not valid JSON");
     static const char *const numbers[] = {"[01]", "[-01]",   "[1.]",  "[.5]",   "[1e]",   "[1e+]",
                                           "[+1]", "[1.5.2]", "[1-2]", "[0x10]", "[1e5.5]"};

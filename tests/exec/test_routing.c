@@ -256,6 +256,10 @@ static void options_outside_their_limits_are_named(void **state)
     options.expert_width = 20;
     assert_int_equal(exec_moe_options_check(&options, 64, &err), STATUS_OK);
     assert_int_equal(exec_moe_expert_width(&options, 64), 20);
+    options.expert_width = 65537;
+    assert_int_equal(exec_moe_options_check(&options, 64, &err), STATUS_INVALID);
+    assert_string_equal(err.message, "expert_width 65537 is outside [0, 65536]");
+    options.expert_width = 20;
     options.balance = NAN;
     assert_int_equal(exec_moe_options_check(&options, 64, &err), STATUS_INVALID);
 }
