@@ -56,6 +56,18 @@ static int chunk_count_of(const cli_run_outcome *outcome)
     return setup->stage_count / setup->machine.rank_count;
 }
 
+/// The machine that a prediction plays on. Under the nominal clock what ops of a device that learns
+/// take is measured, and messages take no time.
+static bal_machine machine_of(const cli_run_outcome *outcome)
+{
+    bal_machine machine = outcome->opened->setup.machine;
+    if (outcome->request->learns && outcome->request->clock == EXEC_CLOCK_NOMINAL) {
+        machine.intra_node = (bal_link){0};
+        machine.inter_node = (bal_link){0};
+    }
+    return machine;
+}
+
 status cli_run_outcome_add(cli_run_outcome *outcome, const exec_measured *measured,
                            error_message *err)
 {
@@ -78,9 +90,10 @@ status cli_run_outcome_add(cli_run_outcome *outcome, const exec_measured *measur
     outcome->op_count += measured->op_count;
     outcome->message_count += measured->message_count;
     outcome->iteration_count++;
+    const bal_machine machine = machine_of(outcome);
     const ana_executed executed = {
         .iteration = record->iteration,
-        .machine = &outcome->opened->setup.machine,
+        .machine = &machine,
         .played = measured->played,
         .timelines = measured->timelines,
         .pipeline_ns = record->pipeline_ns,
@@ -272,7 +285,7 @@ void cli_run_outcome_print(const cli_run_outcome *outcome, text_buffer *out)
                 exec_clock_names[request->clock]);
     if (request->learns) print_losses(outcome, out);
     print_times(outcome, out);
-    if (!request->learns && request->clock == EXEC_CLOCK_NOMINAL) print_ops(outcome, out);
+    if (request->clock == EXEC_CLOCK_NOMINAL) print_ops(outcome, out);
     text_format(out,
                 "bubble_ratio %.3f, imbalance %.3f, %d rebalances, %d re-packings, %" PRId64
                 " layers moved (%s)\n",

@@ -87,6 +87,11 @@ cp "$root/README.md" text.txt
 [ "$(value even.json state_hash)" = "$(value moved.json state_hash)" ] || fail 'states differ'
 [ "$(value even.json state_hash)" != 0000000000000000 ] || fail 'no state hash'
 
+# What was measured, composed, is what the simulator makes of it.
+"$dynmo" run train.json --device cpu --clock nominal --json >nominal.json || fail 'the nominal clock'
+[ "$(value nominal.json different_ops)" = 0 ] || fail 'composed ops differ'
+[ "$(value nominal.json loss_hash)" = "$(value even.json loss_hash)" ] || fail 'a clock changes losses'
+
 # Two replicas learn from twice as much, with the same bits under every plan.
 "$dynmo" run train.json --device cpu --row even --data-parallel 2 --json >even2.json || fail 'replicas'
 "$dynmo" run train.json --device cpu --data-parallel 2 --json >moved2.json || fail 'replicas'
