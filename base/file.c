@@ -97,6 +97,20 @@ status file_write(const char *path, const char *bytes, size_t length, error_mess
     return STATUS_OK;
 }
 
+status file_check_writable(const char *path, error_message *err)
+{
+    char folder[4096];
+    const char *slash = strrchr(path, '/');
+    const size_t length = slash == NULL ? 1 : slash == path ? 1 : (size_t)(slash - path);
+    if (length >= sizeof folder) {
+        return error_set(err, STATUS_IO, "%.60s...: %s", path, strerror(ENAMETOOLONG));
+    }
+    memcpy(folder, slash == NULL ? "." : path, length);
+    folder[length] = '\0';
+    if (access(folder, W_OK | X_OK) == 0) return STATUS_OK;
+    return error_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
+}
+
 uint64_t file_hash(uint64_t hash, const void *bytes, size_t length)
 {
     const unsigned char *at = bytes;

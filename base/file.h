@@ -20,6 +20,12 @@ status file_read(const char *path, size_t max_bytes, char **bytes, size_t *lengt
 /// @return STATUS_IO naming path and the system's reason; nothing is left behind.
 status file_write(const char *path, const char *bytes, size_t length, error_message *err);
 
+/// Whether file_write to path could begin: its folder is there and may be written to. For what is
+/// written at the end of a long run.
+///
+/// @return STATUS_IO naming path and the system's reason
+status file_check_writable(const char *path, error_message *err);
+
 /// FNV-1a over bytes[length], continuing from hash; start with FILE_HASH_START. It tells inputs
 /// apart in the record of a run; it is no protection against forgery.
 uint64_t file_hash(uint64_t hash, const void *bytes, size_t length);

@@ -11,6 +11,7 @@
 #include "cli/run_store.h"
 #include "cli/run_study.h"
 
+#include "base/file.h"
 #include "exec/execution.h"
 #include "sim/predictor.h"
 
@@ -105,6 +106,7 @@ static status prepare_leader(run_state *state, error_message *err)
     TRY(sim_predictor_create(&state->predicted, &state->predictor, err));
     state->execution.evaluator = sim_predictor_evaluator(state->predictor);
     TRY(cli_run_outcome_init(&state->outcome, request, &state->opened, state->memory, err));
+    if (request->checkpoint != NULL) TRY(file_check_writable(request->checkpoint, err));
     if (request->record != NULL) {
         TRY(cli_run_record_begin(request, &state->opened, state->command_line, &state->record,
                                  err));
@@ -262,7 +264,8 @@ const cli_command cli_command_run = {
         "pruning, freezing, sparse-attention; exec/MECHANISMS.md has their parameters."
         "\n\n"
         "A rank that fails, dies or hangs ends the run within seconds, with one message that "
-        "names it and what it did; what --record has got until then stays.",
+        "names it and what it did; what --record has got until then stays. So does SIGINT (exit "
+        "code 130) or SIGTERM (143).",
     .options = {CLI_RUN_OPTIONS},
     .operand_min = 1,
     .operand_max = 1,

@@ -5,6 +5,7 @@
 #include "sim/training_replay.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -78,6 +79,12 @@ status cli_run_outcome_add(cli_run_outcome *outcome, const exec_measured *measur
         return error_set(err, STATUS_INVALID, "iteration %d is beyond the run's %d",
                          record->iteration, outcome->iteration_max);
     }
+    if (outcome->request->learns && !isfinite(measured->loss)) {
+        return error_set(err, STATUS_BACKEND,
+                         "iteration %d: the loss is %g: the training diverges; lower "
+                         "execution.learning_rate",
+                         record->iteration, measured->loss);
+    }
     outcome->loss[iteration] = measured->loss;
     outcome->gradient_norm[iteration] = measured->gradient_norm;
     outcome->loss_hash = file_hash(outcome->loss_hash, learnt, sizeof learnt);
@@ -109,10 +116,11 @@ static status put_simulated(void *context, const bal_training_iteration *record,
     const int iteration = record->iteration;
     (void)err;
     if (iteration >= outcome->iteration_count) return STATUS_OK;
-    if (record->iteration_ns != outcome->iteration_ns[iteration] ||
-        plan_hash(record, chunk_count_of(outcome)) != outcome->plan_hash[iteration]) {
-        outcome->replay_difference_count++;
-    }
+    const bool same_plan =
+        plan_hash(record, chunk_count_of(outcome)) == outcome->plan_hash[iteration];
+    const bool same_length = record->iteration_ns == outcome->iteration_ns[iteration];
+    outcome->plan_difference_count += !same_plan;
+    outcome->replay_difference_count += !same_plan || !same_length;
     return STATUS_OK;
 }
 
@@ -180,6 +188,7 @@ static void write_agreement(const cli_run_outcome *outcome, json_writer *writer)
     json_put_double(writer, "pipeline_error_ratio", ana_agreement_error_ratio(agreement));
     if (outcome->replay_ns >= 0) {
         json_put_int64(writer, "different_iterations", outcome->replay_difference_count);
+        json_put_int64(writer, "different_plans", outcome->plan_difference_count);
     }
     json_end_object(writer);
 }
@@ -265,6 +274,12 @@ static void print_times(const cli_run_outcome *outcome, text_buffer *out)
                 outcome->replay_ns >= 0 ? "simulated" : "simulated with the measured ops",
                 predicted, error_ratio(outcome) * 100);
     if (outcome->replay_ns < 0) return;
+    if (outcome->request->clock != EXEC_CLOCK_NOMINAL) {
+        text_format(out, "plans: %d of %d iterations are under the same plan as simulated\n",
+                    outcome->iteration_count - outcome->plan_difference_count,
+                    outcome->iteration_count);
+        return;
+    }
     text_format(out, "iterations: %d of %d are as long and under the same plan as simulated\n",
                 outcome->iteration_count - outcome->replay_difference_count,
                 outcome->iteration_count);

@@ -33,6 +33,7 @@ typedef struct cli_run_outcome {
     ana_agreement agreement;
     int64_t replay_ns; // timed: of the whole run, as simulated by itself; -1: not simulated
     int replay_difference_count; // iterations whose length or plan is another
+    int plan_difference_count;   // iterations whose plan is another
     bal_training_result result;
 } cli_run_outcome;
 

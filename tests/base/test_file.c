@@ -136,9 +136,23 @@ static void the_hash_is_fnv_1a_however_the_bytes_arrive(void **state)
     rmdir(path);
 }
 
+static void a_file_in_a_folder_that_is_not_there_cannot_be_written(void **state)
+{
+    (void)state;
+    error_message err = {0};
+
+    assert_int_equal(file_check_writable("file", &err), STATUS_OK);
+    assert_int_equal(file_check_writable("/file", &err),
+                     access("/", W_OK) == 0 ? STATUS_OK : STATUS_IO);
+    assert_int_equal(file_check_writable("nowhere/file", &err), STATUS_IO);
+
+    assert_string_equal(err.message, "nowhere/file: No such file or directory");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_file_in_a_folder_that_is_not_there_cannot_be_written),
         cmocka_unit_test(what_is_written_reads_back),
         cmocka_unit_test(a_file_above_the_limit_is_invalid),
         cmocka_unit_test(a_path_that_cannot_be_read_is_named_with_the_reason),

@@ -136,6 +136,12 @@ refuse 2 "moe.json: execution.mechanism: unknown key 'experts'; known: expert_co
 refuse 2 "--counts: only mechanism moe has experts; the study trains with 'none'" \
     train.json --device cpu --counts counts.csv
 
+refuse 1 "nowhere/half.bin: No such file or directory" \
+    train.json --device cpu --checkpoint nowhere/half.bin
+sed 's/"text":"text.txt"/"text":"text.txt","learning_rate":900,"clip_norm":0,"weight_decay":90/' train.json >wild.json
+"$dynmo" run wild.json --device cpu --iterations 200 >out 2>err && fail 'a run that diverges'
+grep -q 'the training diverges; lower execution.learning_rate' err || fail "a run that diverges: $(cat err)"
+
 # An interrupted run ends by itself, and what it recorded can be read.
 "$dynmo" run train.json --device cpu --iterations 100000 --record stopped.db >out 2>err &
 pid=$!
