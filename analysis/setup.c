@@ -83,6 +83,9 @@ static void fill_training(ana_setup *setup, arena *memory)
     }
     add_default(setup, memory, "training.step", "barrier");
     add_row_defaults(setup, memory);
+    if (!json_is_missing(json_member(study->execution, "mechanism"))) {
+        add_default(setup, memory, "execution.mechanism", "not simulated: see dynamism");
+    }
     if (json_is_missing(study->dynamism)) {
         add_default(setup, memory, "dynamism.change_ratio", "0.25");
     }

@@ -17,6 +17,7 @@ typedef struct cli_run_outcome {
     const cli_run_request *request;
     const cli_run_study *opened;
     arena *scratch;
+    int first_iteration; // of the run, behind a restart not 0
     int iteration_count; // told so far
     int iteration_max;
     double *loss;          // [iteration_max] nats per byte

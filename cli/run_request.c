@@ -3,6 +3,7 @@
 #include "base/text.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { PPB = 1000000000, WATCHDOG_SECONDS_DEFAULT = 60, WATCHDOG_SECONDS_MAX = 86400 };
@@ -96,6 +97,34 @@ static status check_device(const cli_arguments *arguments, const cli_run_request
     return STATUS_OK;
 }
 
+/// What a launcher has started several times runs as one only over MPI.
+static status check_launcher(const cli_run_request *request, error_message *err)
+{
+    static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
+    for (size_t name = 0; name < sizeof sizes / sizeof sizes[0]; name++) {
+        const char *size = getenv(sizes[name]);
+        if (strcmp(request->transport, "local") != 0 || size == NULL || strcmp(size, "1") == 0) {
+            continue;
+        }
+        return error_set(err, STATUS_INVALID,
+                         "%s=%.12s: a launcher has started several processes, but --transport "
+                         "local has all ranks in one; give --transport mpi",
+                         sizes[name], size);
+    }
+    return STATUS_OK;
+}
+
+/// A trace and a run are written at the same time, by two writers.
+static status check_files(const cli_run_request *request, error_message *err)
+{
+    if (request->record == NULL || request->store == NULL ||
+        strcmp(request->record, request->store) != 0) {
+        return STATUS_OK;
+    }
+    return error_set(err, STATUS_INVALID, "--record and --store both name %s; they need two files",
+                     request->record);
+}
+
 status cli_run_request_read(const cli_arguments *arguments, cli_run_request *request,
                             error_message *err)
 {
@@ -118,6 +147,8 @@ status cli_run_request_read(const cli_arguments *arguments, cli_run_request *req
     };
     TRY(read_choices(arguments, request, err));
     TRY(check_device(arguments, request, err));
+    TRY(check_launcher(request, err));
+    TRY(check_files(request, err));
     TRY(read_time_scale(arguments, request, err));
     TRY(cli_int(arguments, "--iterations", 1, 100000000, 0, &request->iteration_count, err));
     TRY(cli_int(arguments, "--data-parallel", 1, 4096, 0, &request->data_parallel, err));

@@ -113,6 +113,15 @@ sed 's/"model":"tiny.json","hardware":"cpu-core"/"trace":"run.db"/; s/"dtype":"f
 refuse 2 "--device: unknown 'gpu'; known: timed, cpu, cuda" train.json --device gpu
 refuse 2 "--transport: unknown 'tcp'; known: local, mpi, nccl" train.json --transport tcp
 refuse 2 "--clock: unknown 'wall'; known: nominal, queue, real" train.json --clock wall
+refuse 2 '--record and --store both name one.db; they need two files' \
+    train.json --device cpu --record one.db --store one.db
+(
+    OMPI_COMM_WORLD_SIZE=4
+    export OMPI_COMM_WORLD_SIZE
+    refuse 2 'OMPI_COMM_WORLD_SIZE=4: a launcher has started several processes, but --transport local has all ranks in one; give --transport mpi' \
+        train.json --device cpu
+    exit $failed
+) || failed=1
 refuse 2 "--row: the study has no row 'odd'; it has 'partition every:2', 'even'" train.json --row odd
 refuse 2 '--text: device timed trains nothing; cpu and cuda do' train.json --text text.txt
 refuse 2 '--trace: device cpu measures its ops; only timed is told how long they take' \
