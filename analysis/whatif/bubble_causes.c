@@ -1,0 +1,167 @@
+#include "analysis/whatif/bubble_causes.h"
+
+#include "sim/pipeline.h"
+
+#include <assert.h>
+#include <string.h>
+
+const char *const ana_bubble_cause_names[ANA_BUBBLE_CAUSE_COUNT] = {
+    [ANA_BUBBLE_FILL] = "warm-up and cool-down",   [ANA_BUBBLE_IMBALANCE] = "imbalance",
+    [ANA_BUBBLE_COMMUNICATION] = "communication",  [ANA_BUBBLE_BARRIER] = "optimizer barrier",
+    [ANA_BUBBLE_REDUCTION] = "gradient reduction", [ANA_BUBBLE_MIGRATION] = "migration",
+};
+
+/// An order that is played several times with other costs.
+typedef struct replayer {
+    sim_order order;
+    sim_summary summary;
+    bool post_validation;
+} replayer;
+
+/// Makespan and span of the order with these costs.
+static void replay(replayer *player, const bal_stage_costs *costs, int64_t *makespan_ns,
+                   int64_t *span_ns)
+{
+    sim_order_summarise(&player->order, costs, NULL, &player->summary);
+    *makespan_ns = player->summary.makespan_ns;
+    *span_ns = player->summary.span_ns;
+}
+
+/// The mean of an op over stages and microbatches, rounded down.
+static int64_t mean_ns(const bal_stage_costs *costs, const int64_t *op_ns)
+{
+    const int64_t count = (int64_t)costs->stage_count * costs->microbatch_count;
+    int64_t sum = 0;
+    for (int64_t op = 0; op < count; op++) {
+        sum += op_ns[op];
+    }
+    return sum / count;
+}
+
+/// All stages alike: one column, the mean of every kind of op.
+static status make_alike(const bal_stage_costs *costs, arena *scratch, bal_stage_costs *alike,
+                         error_message *err)
+{
+    const int64_t *const from[] = {costs->forward_ns, costs->backward_input_ns,
+                                   costs->backward_weight_ns};
+    int64_t *to[3];
+    for (int kind = 0; kind < 3; kind++) {
+        to[kind] = arena_array(scratch, (size_t)costs->stage_count, sizeof *to[kind]);
+        if (to[kind] == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+        const int64_t mean = mean_ns(costs, from[kind]);
+        for (int stage = 0; stage < costs->stage_count; stage++) {
+            to[kind][stage] = mean;
+        }
+    }
+    alike->microbatch_count = 1;
+    alike->forward_ns = to[0];
+    alike->backward_input_ns = to[1];
+    alike->backward_weight_ns = to[2];
+    return STATUS_OK;
+}
+
+static int64_t at_least_0(int64_t ns)
+{
+    return ns > 0 ? ns : 0;
+}
+
+/// The causes inside the pipeline, in ns of all ranks together.
+static status split_pipeline(replayer *player, const bal_training_iteration *iteration,
+                             arena *scratch, int64_t *cause_ns, error_message *err)
+{
+    const bal_stage_costs *costs = iteration->costs;
+    int64_t makespan[3]; // as it was, without messages, and alike
+    int64_t span[3];
+    bal_stage_costs changed = *costs;
+    replay(player, costs, &makespan[0], &span[0]);
+    int64_t *free_of_charge =
+        arena_array(scratch, (size_t)costs->stage_count, sizeof *free_of_charge);
+    if (free_of_charge == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    changed.send_forward_ns = free_of_charge;
+    changed.send_backward_ns = free_of_charge;
+    replay(player, &changed, &makespan[1], &span[1]);
+    TRY(make_alike(costs, scratch, &changed, err));
+    replay(player, &changed, &makespan[2], &span[2]);
+    const int64_t *length = player->post_validation ? span : makespan;
+    const int64_t ranks = iteration->rank_count;
+    cause_ns[ANA_BUBBLE_COMMUNICATION] = ranks * at_least_0(length[0] - length[1]);
+    cause_ns[ANA_BUBBLE_IMBALANCE] = ranks * (at_least_0(length[1] - length[2]) +
+                                              at_least_0(iteration->pipeline_ns - length[0]));
+    cause_ns[ANA_BUBBLE_BARRIER] = ranks * at_least_0(length[2] - span[2]);
+    return STATUS_OK;
+}
+
+/// Takes a cause down to what is left of the idle time.
+static void limit(int64_t *cause_ns, int64_t *left)
+{
+    if (*cause_ns > *left) *cause_ns = *left;
+    *left -= *cause_ns;
+}
+
+/// Splits one iteration. Idle time that no other cause has is FILL.
+static status split(replayer *player, const bal_training_iteration *iteration, arena *scratch,
+                    ana_bubble_causes *one, error_message *err)
+{
+    const int64_t ranks = iteration->rank_count;
+    TRY(split_pipeline(player, iteration, scratch, one->cause_ns, err));
+    const int64_t moving_ns =
+        iteration->migration_ns + iteration->decision_ns + iteration->profile_ns;
+    const int64_t step_ns =
+        iteration->iteration_ns - iteration->pipeline_ns - iteration->reduction_ns - moving_ns;
+    one->rank_ns = ranks * iteration->iteration_ns;
+    one->busy_ns = iteration->metrics.busy_ns;
+    int64_t left = ranks * iteration->pipeline_ns - one->busy_ns;
+    limit(&one->cause_ns[ANA_BUBBLE_COMMUNICATION], &left);
+    limit(&one->cause_ns[ANA_BUBBLE_IMBALANCE], &left);
+    limit(&one->cause_ns[ANA_BUBBLE_BARRIER], &left);
+    one->cause_ns[ANA_BUBBLE_FILL] = left;
+    one->cause_ns[ANA_BUBBLE_BARRIER] += ranks * step_ns;
+    one->cause_ns[ANA_BUBBLE_REDUCTION] = ranks * iteration->reduction_ns;
+    one->cause_ns[ANA_BUBBLE_MIGRATION] = ranks * moving_ns;
+    return STATUS_OK;
+}
+
+/// Adds repeats times one; all of it or nothing.
+static status add(ana_bubble_causes *causes, const ana_bubble_causes *one, int64_t repeats,
+                  error_message *err)
+{
+    if (one->rank_ns > (INT64_MAX - causes->rank_ns) / repeats) {
+        return error_set(err, STATUS_INVALID,
+                         "the time of the ranks over all iterations does not fit 64 bits");
+    }
+    causes->rank_ns += repeats * one->rank_ns;
+    causes->busy_ns += repeats * one->busy_ns;
+    for (int cause = 0; cause < ANA_BUBBLE_CAUSE_COUNT; cause++) {
+        causes->cause_ns[cause] += repeats * one->cause_ns[cause];
+    }
+    return STATUS_OK;
+}
+
+status ana_bubble_causes_add(ana_bubble_causes *causes, const bal_training_iteration *iteration,
+                             bool post_validation, int64_t repeats, arena *scratch,
+                             error_message *err)
+{
+    ana_bubble_causes one = {0};
+    replayer player = {.post_validation = post_validation};
+    assert(iteration->timeline != NULL && iteration->costs != NULL && repeats >= 1);
+    if (iteration->iteration_ns > INT64_MAX / 4 / iteration->rank_count) {
+        return error_set(err, STATUS_INVALID, "iteration %d: the time of %d ranks exceeds 64 bits",
+                         iteration->iteration, iteration->rank_count);
+    }
+    TRY(sim_order_compile(iteration->timeline->schedule, scratch, &player.order, err));
+    TRY(sim_summary_init(&player.order, scratch, &player.summary, err));
+    TRY(split(&player, iteration, scratch, &one, err));
+    return add(causes, &one, repeats, err);
+}
+
+double ana_bubble_causes_idle_ratio(const ana_bubble_causes *causes)
+{
+    if (causes->rank_ns == 0) return 0;
+    return (double)(causes->rank_ns - causes->busy_ns) / (double)causes->rank_ns;
+}
+
+double ana_bubble_causes_share(const ana_bubble_causes *causes, ana_bubble_cause cause)
+{
+    if (causes->rank_ns == 0) return 0;
+    return (double)causes->cause_ns[cause] / (double)causes->rank_ns;
+}

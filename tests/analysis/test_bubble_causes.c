@@ -1,0 +1,178 @@
+/// The causes of idle time: each alone by hand, and that they always add up to all of it.
+#include "analysis/whatif/bubble_causes.h"
+#include "balance/metrics.h"
+#include "sim/pipeline.h"
+#include "tests/assert_close.h"
+#include "tests/balance/reference_player.h"
+#include "tests/sim/random_schedules.h"
+
+enum { RANDOM_CASES = 500 };
+
+/// An iteration of this order and these costs in which nothing follows the pipeline.
+static bal_training_iteration iteration_of(const bal_schedule *schedule,
+                                           const bal_stage_costs *costs, bool post_validation,
+                                           arena *memory)
+{
+    sim_order order;
+    bal_timeline *timeline = arena_array(memory, 1, sizeof *timeline);
+    error_message err = {0};
+    if (sim_order_compile(schedule, memory, &order, &err) != STATUS_OK) fail_msg("%s", err.message);
+    assert_int_equal(sim_timeline_init(schedule, memory, timeline, NULL), STATUS_OK);
+    sim_order_play(&order, costs, NULL, timeline);
+    const bal_metrics metrics = bal_metrics_of(timeline);
+    const int64_t pipeline_ns = post_validation ? metrics.span_ns : metrics.makespan_ns;
+    return (bal_training_iteration){.iteration_ns = pipeline_ns,
+                                    .pipeline_ns = pipeline_ns,
+                                    .metrics = metrics,
+                                    .rank_count = schedule->rank_count,
+                                    .timeline = timeline,
+                                    .costs = costs};
+}
+
+static ana_bubble_causes causes_of(const bal_training_iteration *iteration, bool post_validation,
+                                   arena *memory)
+{
+    ana_bubble_causes causes = {0};
+    assert_int_equal(ana_bubble_causes_add(&causes, iteration, post_validation, 1, memory, NULL),
+                     STATUS_OK);
+    return causes;
+}
+
+static void alike_stages_idle_while_the_pipeline_fills_and_drains(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 16);
+    const bal_schedule schedule = reference_build("1f1b", 4, 8, 1, memory);
+    const bal_stage_costs costs =
+        reference_uniform_costs(4, 10, 20, 10, 0, (int64_t[]){1, 0, -1}, memory);
+    const bal_training_iteration iteration = iteration_of(&schedule, &costs, false, memory);
+
+    const ana_bubble_causes causes = causes_of(&iteration, false, memory);
+
+    assert_int_equal(causes.cause_ns[ANA_BUBBLE_FILL], 4 * 3 * 40);
+    assert_close(ana_bubble_causes_idle_ratio(&causes), 3.0 / 11.0, 1e-12);
+    assert_close(ana_bubble_causes_share(&causes, ANA_BUBBLE_FILL), 3.0 / 11.0, 1e-12);
+    arena_destroy(memory);
+}
+
+static void a_long_stage_is_imbalance(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 16);
+    const bal_schedule schedule = reference_build("gpipe", 2, 3, 1, memory);
+    const int64_t forward[] = {10, 30};
+    bal_stage_costs costs = reference_uniform_costs(2, 0, 10, 0, 0, (int64_t[]){1, 0, -1}, memory);
+    costs.forward_ns = forward;
+    const bal_training_iteration iteration = iteration_of(&schedule, &costs, false, memory);
+
+    const ana_bubble_causes causes = causes_of(&iteration, false, memory);
+
+    // F: 10 + 3 x 30, alike 20 + 3 x 20; BW: 3 x 10 + 10 in both. Two ranks.
+    assert_int_equal(iteration.iteration_ns, 140);
+    assert_int_equal(causes.cause_ns[ANA_BUBBLE_IMBALANCE], 2 * 20);
+    assert_int_equal(causes.cause_ns[ANA_BUBBLE_FILL], 2 * 120 - (40 + 80 + 60));
+    assert_int_equal(causes.cause_ns[ANA_BUBBLE_COMMUNICATION], 0);
+    arena_destroy(memory);
+}
+
+static void messages_and_what_follows_the_pipeline_are_told_apart(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 16);
+    const bal_schedule schedule = reference_build("1f1b", 2, 1, 1, memory);
+    const bal_stage_costs costs =
+        reference_uniform_costs(2, 10, 20, 0, 5, (int64_t[]){1, 0, -1}, memory);
+    bal_training_iteration iteration = iteration_of(&schedule, &costs, false, memory);
+    iteration.reduction_ns = 7;
+    iteration.migration_ns = 100;
+    iteration.decision_ns = 20;
+    iteration.profile_ns = 3;
+    iteration.iteration_ns += 7 + 123 + 11; // 11: the optimizer
+
+    const ana_bubble_causes causes = causes_of(&iteration, false, memory);
+
+    assert_int_equal(causes.cause_ns[ANA_BUBBLE_COMMUNICATION], 2 * 10);
+    assert_int_equal(causes.cause_ns[ANA_BUBBLE_REDUCTION], 2 * 7);
+    assert_int_equal(causes.cause_ns[ANA_BUBBLE_MIGRATION], 2 * 123);
+    assert_int_equal(causes.cause_ns[ANA_BUBBLE_BARRIER], 2 * 11);
+    assert_int_equal(causes.cause_ns[ANA_BUBBLE_FILL], 2 * 30);
+    arena_destroy(memory);
+}
+
+static void zb_h2_waits_for_the_barrier_only(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 16);
+    const bal_schedule schedule = reference_build("zb-h2", 4, 12, 1, memory);
+    const bal_stage_costs costs =
+        reference_uniform_costs(4, 10, 10, 10, 0, (int64_t[]){1, 0, -1}, memory);
+    const bal_training_iteration with = iteration_of(&schedule, &costs, false, memory);
+    const bal_training_iteration without = iteration_of(&schedule, &costs, true, memory);
+
+    const ana_bubble_causes barrier = causes_of(&with, false, memory);
+    const ana_bubble_causes validated = causes_of(&without, true, memory);
+
+    assert_int_equal(barrier.cause_ns[ANA_BUBBLE_FILL], 0);
+    assert_int_equal(barrier.cause_ns[ANA_BUBBLE_BARRIER], 4 * 3 * 10);
+    assert_int_equal(validated.rank_ns, validated.busy_ns);
+    arena_destroy(memory);
+}
+
+static void causes_add_up_to_all_idle_time(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= RANDOM_CASES; seed++) {
+        arena *memory = arena_create(1 << 16);
+        const random_problem problem = random_problem_draw(seed, memory);
+        const bool post_validation = seed % 2 == 0;
+        const bal_training_iteration iteration =
+            iteration_of(&problem.schedule, &problem.costs, post_validation, memory);
+        ana_bubble_causes causes = {0};
+        assert_int_equal(
+            ana_bubble_causes_add(&causes, &iteration, post_validation, 3, memory, NULL),
+            STATUS_OK);
+        int64_t sum = 0;
+        for (int cause = 0; cause < ANA_BUBBLE_CAUSE_COUNT; cause++) {
+            if (causes.cause_ns[cause] < 0) fail_msg("seed %lu: below 0", (unsigned long)seed);
+            sum += causes.cause_ns[cause];
+        }
+        const int64_t all = 3 * iteration.iteration_ns * iteration.rank_count;
+        if (sum != causes.rank_ns - causes.busy_ns || causes.rank_ns != all) {
+            fail_msg("seed %lu: %ld", (unsigned long)seed, (long)sum);
+        }
+        arena_destroy(memory);
+    }
+}
+
+static void time_beyond_64_bits_is_refused_and_adds_nothing(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 16);
+    const bal_schedule schedule = reference_build("gpipe", 2, 1, 1, memory);
+    const bal_stage_costs costs =
+        reference_uniform_costs(2, 1000, 1000, 0, 0, (int64_t[]){1, 0, -1}, memory);
+    const bal_training_iteration iteration = iteration_of(&schedule, &costs, false, memory);
+    ana_bubble_causes causes = {.rank_ns = 1};
+    error_message err = {0};
+
+    assert_int_equal(ana_bubble_causes_add(&causes, &iteration, false, INT64_MAX / 2, memory, &err),
+                     STATUS_INVALID);
+
+    assert_string_equal(err.message,
+                        "the time of the ranks over all iterations does not fit 64 bits");
+    assert_int_equal(causes.rank_ns, 1);
+    arena_destroy(memory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(alike_stages_idle_while_the_pipeline_fills_and_drains),
+        cmocka_unit_test(a_long_stage_is_imbalance),
+        cmocka_unit_test(messages_and_what_follows_the_pipeline_are_told_apart),
+        cmocka_unit_test(zb_h2_waits_for_the_barrier_only),
+        cmocka_unit_test(causes_add_up_to_all_idle_time),
+        cmocka_unit_test(time_beyond_64_bits_is_refused_and_adds_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
