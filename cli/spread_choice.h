@@ -1,0 +1,28 @@
+/// Over what a command spreads its work: the threads of this process or, where a launcher has
+/// started several, their processes.
+#pragma once
+
+#include "analysis/spread.h"
+#include "base/status.h"
+#include "cli/command.h"
+
+/// The options of such a command, for its table.
+#define CLI_SPREAD_OPTIONS                                                                         \
+    {"--threads", 0, "N", "threads of this process; default: the cores that it may use", false},
+
+/// Opens what the command line and the launcher's environment say. Interruptions are caught from
+/// then on (cli/interrupt.h).
+///
+/// @param spread owned by the caller, released with cli_spread_close
+/// @return STATUS_INVALID naming --threads and its limits
+status cli_spread_open(const cli_arguments *arguments, ana_spread **spread, error_message *err);
+
+/// NULL is allowed. @param err on every rank but the leader, which prints it, the message is taken
+/// away
+void cli_spread_close(ana_spread *spread, error_message *err);
+
+/// One line on standard error: how many items, on how many ranks and threads, how fast, what was
+/// lost.
+///
+/// @param what the items, such as "points"
+void cli_spread_tell(const ana_spread_report *report, const char *what);

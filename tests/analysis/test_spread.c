@@ -1,0 +1,352 @@
+/// spread: whatever the threads do first, results are put in ascending order, each once; who is far
+/// ahead waits; the failure of the lowest item ends the whole behind those before it; an
+/// interruption leaves no gap. Where one item has to wait for another, it waits for what that one
+/// has done, not for a time.
+#include "analysis/spread.h"
+#include "analysis/spread_cores.h"
+#include "analysis/spread_window.h"
+#include "base/rng.h"
+#include "tests/assert_close.h"
+
+#include <inttypes.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+typedef struct work work;
+
+/// What an item does before it has its result.
+typedef status item_body(work *all, int64_t item, error_message *err);
+
+struct work {
+    item_body *body;
+    status (*before_put)(work *all, int64_t item, error_message *err);
+    atomic_int begun_workers;
+    atomic_int ended_workers;
+    atomic_llong done_count;
+    atomic_llong highest;
+    atomic_bool flag;
+    bool begin_fails;
+    int64_t put_count;
+    int64_t last_put;
+};
+
+static status begin_worker(void *context, void **worker, error_message *err)
+{
+    work *all = context;
+    *worker = malloc(1);
+    atomic_fetch_add(&all->begun_workers, 1);
+    if (!all->begin_fails) return STATUS_OK;
+    free(*worker);
+    return error_set(err, STATUS_IO, "no trace");
+}
+
+static void end_worker(void *context, void *worker)
+{
+    work *all = context;
+    free(worker);
+    atomic_fetch_add(&all->ended_workers, 1);
+}
+
+static status run(void *context, void *worker, int64_t item, text_buffer *result,
+                  error_message *err)
+{
+    work *all = context;
+    assert_non_null(worker);
+    long long highest = atomic_load(&all->highest);
+    while (highest < item && !atomic_compare_exchange_weak(&all->highest, &highest, item)) {
+    }
+    if (all->body != NULL) TRY(all->body(all, item, err));
+    text_format(result, "%" PRId64, item * item);
+    atomic_fetch_add(&all->done_count, 1);
+    return STATUS_OK;
+}
+
+static status put(void *context, int64_t item, const text_buffer *result, error_message *err)
+{
+    work *all = context;
+    char wanted[32];
+    if (all->before_put != NULL) TRY(all->before_put(all, item, err));
+    snprintf(wanted, sizeof wanted, "%" PRId64, item * item);
+    assert_string_equal(result->bytes, wanted);
+    assert_true(item > all->last_put);
+    all->last_put = item;
+    all->put_count++;
+    return STATUS_OK;
+}
+
+/// Runs so many items on so many threads.
+static status spread(work *all, int64_t count, int thread_count, const bool *is_done,
+                     ana_spread_report *report, error_message *err)
+{
+    ana_spread *threads = NULL;
+    const ana_spread_options options = {.thread_count = thread_count, .interrupt = &all->flag};
+    const ana_items items = {.count = count,
+                             .is_done = is_done,
+                             .context = all,
+                             .begin_worker = begin_worker,
+                             .end_worker = end_worker,
+                             .run = run,
+                             .put = put};
+    all->last_put = -1;
+    assert_int_equal(ana_spread_open(&options, &threads, err), STATUS_OK);
+    assert_true(ana_spread_is_leader(threads));
+    const status code = ana_spread_run(threads, &items, report, err);
+    ana_spread_close(threads);
+    return code;
+}
+
+static status dawdle(work *all, int64_t item, error_message *err)
+{
+    rng random = rng_init((uint64_t)item, 0);
+    (void)all;
+    (void)err;
+    for (int64_t pause = rng_between(&random, 0, 19); pause > 0; pause--) {
+        sched_yield();
+    }
+    return STATUS_OK;
+}
+
+static void results_are_put_in_order_whoever_is_faster(void **state)
+{
+    (void)state;
+    work all = {.body = dawdle};
+    ana_spread_report report;
+
+    assert_int_equal(spread(&all, 20000, 8, NULL, &report, NULL), STATUS_OK);
+
+    assert_int_equal(all.put_count, 20000);
+    assert_int_equal(report.item_count, 20000);
+    assert_int_equal(report.rank_count, 1);
+    assert_int_equal(report.thread_count, 8);
+    assert_int_equal(report.repeated_item_count, 0);
+}
+
+static void every_worker_begins_and_ends_once(void **state)
+{
+    (void)state;
+    work all = {0};
+
+    assert_int_equal(spread(&all, 100, 5, NULL, NULL, NULL), STATUS_OK);
+
+    assert_int_equal(atomic_load(&all.begun_workers), 5);
+    assert_int_equal(atomic_load(&all.ended_workers), 5);
+}
+
+static void no_items_are_no_failure(void **state)
+{
+    (void)state;
+    work all = {0};
+
+    assert_int_equal(spread(&all, 0, 3, NULL, NULL, NULL), STATUS_OK);
+
+    assert_int_equal(all.put_count, 0);
+}
+
+static void what_is_done_is_left_out(void **state)
+{
+    (void)state;
+    work all = {0};
+    bool is_done[1000] = {true, true, [500] = true, [999] = true};
+    for (int item = 100; item < 300; item++) {
+        is_done[item] = true;
+    }
+
+    assert_int_equal(spread(&all, 1000, 3, is_done, NULL, NULL), STATUS_OK);
+
+    assert_int_equal(all.put_count, 1000 - 204);
+    assert_int_equal(atomic_load(&all.done_count), 1000 - 204);
+    assert_int_equal(all.last_put, 998);
+}
+
+enum { WINDOW = 65536 };
+
+/// Item 0 waits until all others of the window are done, and a moment longer.
+static status keep_others_waiting(work *all, int64_t item, error_message *err)
+{
+    const struct timespec moment = {.tv_nsec = 20000000};
+    (void)err;
+    if (item != 0) return STATUS_OK;
+    while (atomic_load(&all->done_count) < WINDOW - 1) {
+        nanosleep(&moment, NULL);
+    }
+    nanosleep(&moment, NULL);
+    return atomic_load(&all->highest) == WINDOW - 1 ? STATUS_OK : STATUS_BACKEND;
+}
+
+static void who_is_far_ahead_waits(void **state)
+{
+    (void)state;
+    work all = {.body = keep_others_waiting};
+
+    assert_int_equal(spread(&all, 3 * WINDOW, 4, NULL, NULL, NULL), STATUS_OK);
+
+    assert_int_equal(all.put_count, 3 * WINDOW);
+}
+
+/// 7 fails first, then 3.
+static status fail_at_7_and_3(work *all, int64_t item, error_message *err)
+{
+    while (item == 3 && !atomic_load(&all->flag)) {
+        sched_yield();
+    }
+    if (item == 3) return error_set(err, STATUS_IO, "item 3 fails");
+    if (item != 7) return STATUS_OK;
+    atomic_store(&all->flag, true);
+    return error_set(err, STATUS_FORMAT, "item 7 fails");
+}
+
+/// As spread, but the flag is the items' own and no interruption.
+static status spread_uninterrupted(work *all, int64_t count, error_message *err)
+{
+    ana_spread *threads = NULL;
+    const ana_spread_options options = {.thread_count = 8};
+    const ana_items items = {.count = count,
+                             .context = all,
+                             .begin_worker = begin_worker,
+                             .end_worker = end_worker,
+                             .run = run,
+                             .put = put};
+    all->last_put = -1;
+    assert_int_equal(ana_spread_open(&options, &threads, err), STATUS_OK);
+    const status code = ana_spread_run(threads, &items, NULL, err);
+    ana_spread_close(threads);
+    return code;
+}
+
+static void the_failure_of_the_lowest_item_counts_and_those_before_are_put(void **state)
+{
+    (void)state;
+    work all = {.body = fail_at_7_and_3};
+    error_message err = {0};
+
+    assert_int_equal(spread_uninterrupted(&all, 1000000, &err), STATUS_IO);
+
+    assert_string_equal(err.message, "item 3 fails");
+    assert_int_equal(all.put_count, 3);
+    assert_true(atomic_load(&all.highest) < WINDOW);
+    assert_int_equal(atomic_load(&all.ended_workers), 8);
+}
+
+static status refuse_10(work *all, int64_t item, error_message *err)
+{
+    (void)all;
+    return item < 10 ? STATUS_OK : error_set(err, STATUS_IO, "disk full");
+}
+
+static void what_cannot_be_put_ends_the_whole(void **state)
+{
+    (void)state;
+    work all = {.before_put = refuse_10};
+    error_message err = {0};
+
+    assert_int_equal(spread(&all, 1000000, 4, NULL, NULL, &err), STATUS_IO);
+
+    assert_string_equal(err.message, "disk full");
+    assert_int_equal(all.put_count, 10);
+}
+
+static void a_worker_that_cannot_begin_ends_the_whole(void **state)
+{
+    (void)state;
+    work all = {.begin_fails = true};
+    error_message err = {0};
+
+    assert_int_equal(spread(&all, 100, 4, NULL, NULL, &err), STATUS_IO);
+
+    assert_string_equal(err.message, "no trace");
+    assert_int_equal(all.put_count, 0);
+    assert_int_equal(atomic_load(&all.ended_workers), 0);
+}
+
+static status interrupt_at_500(work *all, int64_t item, error_message *err)
+{
+    (void)err;
+    if (item == 500) atomic_store(&all->flag, true);
+    return STATUS_OK;
+}
+
+static void an_interruption_leaves_no_gap(void **state)
+{
+    (void)state;
+    work all = {.body = interrupt_at_500};
+    error_message err = {0};
+
+    assert_int_equal(spread(&all, 10000000, 4, NULL, NULL, &err), STATUS_BACKEND);
+
+    assert_string_equal(err.message, "interrupted");
+    assert_true(all.put_count > 0);
+    assert_int_equal(all.put_count, all.last_put + 1);
+    assert_true(all.put_count < 10000000);
+}
+
+static void a_result_that_comes_twice_is_kept_once(void **state)
+{
+    (void)state;
+    ana_window window;
+    assert_int_equal(ana_window_open(&window, 10, NULL, 3, NULL), STATUS_OK);
+    ana_result first = {.item = 1};
+    ana_result second = {.item = 1};
+    text_append(&first.text, "first");
+    text_append(&second.text, "second");
+
+    assert_true(ana_window_keep(&window, &first));
+    assert_false(ana_window_keep(&window, &second));
+
+    assert_null(ana_window_front(&window));
+    assert_true(ana_window_keep(&window, &(ana_result){.item = 0}));
+    ana_window_pop(&window);
+    assert_string_equal(ana_window_front(&window)->text.bytes, "first");
+    assert_int_equal(window.held_bytes, 5);
+    assert_true(ana_window_reaches(&window, 4));
+    assert_false(ana_window_reaches(&window, 5));
+    ana_window_close(&window);
+}
+
+static void cores_are_divided_among_those_who_may_use_them(void **state)
+{
+    (void)state;
+    const ana_core_set sets[] = {{{0xff}}, {{0xff}}, {{0xff}}, {{0xf00}}, {{0x001}}};
+    int shares[5] = {0};
+
+    ana_core_shares(sets, 3, shares);
+    assert_int_equal(shares[0], 3);
+    assert_int_equal(shares[1], 3);
+    assert_int_equal(shares[2], 2);
+
+    ana_core_shares(sets + 2, 2, shares);
+    assert_int_equal(shares[0], 8);
+    assert_int_equal(shares[1], 4);
+
+    ana_core_shares((const ana_core_set[]){sets[4], sets[4]}, 2, shares);
+    assert_int_equal(shares[0], 1);
+    assert_int_equal(shares[1], 1); // more ranks than cores: each works all the same
+}
+
+static void this_process_has_a_core(void **state)
+{
+    (void)state;
+    assert_true(ana_spread_core_count() >= 1);
+    assert_true(ana_core_quota() >= ana_spread_core_count());
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(results_are_put_in_order_whoever_is_faster),
+        cmocka_unit_test(every_worker_begins_and_ends_once),
+        cmocka_unit_test(no_items_are_no_failure),
+        cmocka_unit_test(what_is_done_is_left_out),
+        cmocka_unit_test(who_is_far_ahead_waits),
+        cmocka_unit_test(the_failure_of_the_lowest_item_counts_and_those_before_are_put),
+        cmocka_unit_test(what_cannot_be_put_ends_the_whole),
+        cmocka_unit_test(a_worker_that_cannot_begin_ends_the_whole),
+        cmocka_unit_test(an_interruption_leaves_no_gap),
+        cmocka_unit_test(a_result_that_comes_twice_is_kept_once),
+        cmocka_unit_test(cores_are_divided_among_those_who_may_use_them),
+        cmocka_unit_test(this_process_has_a_core),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
