@@ -1,0 +1,240 @@
+/// Points ranked over draws: intervals that hold what they promise, paired differences beside
+/// unpaired ones, and the truth table of what cannot be told apart.
+#include "analysis/whatif/ranking.h"
+#include "base/rng.h"
+#include "tests/assert_close.h"
+
+#include <math.h>
+
+enum { DRAWS = 400, POINTS_MAX = 5 };
+
+static arena *open_arena(void)
+{
+    arena *memory = arena_create(1 << 16);
+    assert_non_null(memory);
+    return memory;
+}
+
+static void rank(const double *values, int point_count, int draw_count, double equivalence,
+                 ana_standing *standings)
+{
+    arena *memory = open_arena();
+    const ana_losses losses = {values, point_count, draw_count};
+    error_message err = {0};
+    assert_int_equal(ana_rank(&losses, equivalence, memory, standings, &err), STATUS_OK);
+    arena_destroy(memory);
+}
+
+static void quantiles_lie_between_the_draws_beside_them(void **state)
+{
+    (void)state;
+    const double values[] = {50, 10, 40, 20, 30};
+    double scratch[5];
+
+    const ana_error_bar interval = ana_error_bar_of(values, 5, scratch);
+
+    assert_close(interval.low, 12, 1e-12);
+    assert_close(interval.middle, 30, 1e-12);
+    assert_close(interval.high, 48, 1e-12);
+    assert_close(ana_error_bar_of(values, 1, scratch).high, 50, 0);
+}
+
+static void what_does_not_fit_in_enough_draws_has_no_upper_end(void **state)
+{
+    (void)state;
+    const double values[] = {1, INFINITY, 2, INFINITY, 3};
+    double scratch[5];
+
+    const ana_error_bar interval = ana_error_bar_of(values, 5, scratch);
+
+    assert_close(interval.low, 1.2, 1e-12);
+    assert_close(interval.middle, 3, 1e-12);
+    assert_true(isinf(interval.high));
+}
+
+/// A value with a known distribution: the truth, drawn anew, lies in 9 of 10 intervals.
+static void nine_of_ten_intervals_hold_the_truth(void **state)
+{
+    (void)state;
+    rng random = rng_init(11, 0);
+    double values[64];
+    double scratch[64];
+    int held = 0;
+    for (int round = 0; round < 2000; round++) {
+        for (int draw = 0; draw < 64; draw++)
+            values[draw] = 100 / (1 + rng_unit(&random));
+        const double truth = 100 / (1 + rng_unit(&random));
+        const ana_error_bar interval = ana_error_bar_of(values, 64, scratch);
+        held += truth >= interval.low && truth <= interval.high;
+    }
+
+    assert_in_range(held, 2000 * 87 / 100, 2000 * 92 / 100);
+}
+
+/// Two points share an input that moves both by far more than they differ.
+static void fill_shared(double *values, double ratio, double noise)
+{
+    rng random = rng_init(3, 0);
+    for (int draw = 0; draw < DRAWS; draw++) {
+        const double shared = 50 + 100 * rng_unit(&random);
+        values[draw] = shared * (1 + noise * (rng_unit(&random) - 0.5));
+        values[DRAWS + draw] = ratio * shared * (1 + noise * (rng_unit(&random) - 0.5));
+    }
+}
+
+static void paired_differences_tell_apart_what_intervals_do_not(void **state)
+{
+    (void)state;
+    static double values[2 * DRAWS];
+    ana_standing standings[2];
+    fill_shared(values, 1.05, 0.01);
+
+    rank(values, 2, DRAWS, 0, standings);
+
+    assert_int_equal(standings[0].point, 0);
+    assert_true(standings[1].interval.low < standings[0].interval.high); // far within each other
+    assert_true(standings[1].behind.low > 0.04 && standings[1].behind.high < 0.06);
+    assert_int_equal(standings[1].group, 2);
+    assert_close(standings[0].best_probability, 1, 1e-12);
+    assert_true(standings[0].may_be_best && !standings[1].may_be_best);
+}
+
+static void a_difference_below_its_noise_is_indistinguishable(void **state)
+{
+    (void)state;
+    static double values[2 * DRAWS];
+    ana_standing standings[2];
+    fill_shared(values, 1.002, 0.1);
+
+    rank(values, 2, DRAWS, 0, standings);
+
+    assert_int_equal(standings[0].group, 1);
+    assert_int_equal(standings[1].group, 1);
+    assert_true(standings[0].best_probability > 0.4 && standings[0].best_probability < 0.65);
+    assert_true(standings[0].may_be_best && standings[1].may_be_best);
+}
+
+/// Differences of a second point to the first, steady over the draws but for a spread.
+static int group_of_second(double shift, double spread, double equivalence)
+{
+    static double values[2 * DRAWS];
+    ana_standing standings[2];
+    for (int draw = 0; draw < DRAWS; draw++) {
+        const double unit = (double)draw / (DRAWS - 1) - 0.5;
+        values[draw] = 100;
+        values[DRAWS + draw] = 100 * (1 + shift + spread * unit);
+    }
+    rank(values, 2, DRAWS, equivalence, standings);
+    return standings[1].group;
+}
+
+static void the_truth_table_of_indistinguishable_holds(void **state)
+{
+    (void)state;
+
+    assert_int_equal(group_of_second(0, 0, 0), 1);           // the same
+    assert_int_equal(group_of_second(1e-6, 0, 0), 2);        // little, and always
+    assert_int_equal(group_of_second(0.01, 0.1, 0), 1);      // 0 within 90 %: -3.5 .. 5.5 %
+    assert_int_equal(group_of_second(0.05, 0.1, 0), 2);      // 0.5 .. 9.5 %
+    assert_int_equal(group_of_second(0.05, 0.1, 0.02), 2);   // reaches into the margin only
+    assert_int_equal(group_of_second(0.01, 0.01, 0.02), 1);  // within the margin
+    assert_int_equal(group_of_second(0.01, 0.01, 0.012), 2); // just outside of it
+}
+
+static void groups_begin_with_the_best_that_is_left(void **state)
+{
+    (void)state;
+    const double values[] = {
+        120, 121, 122, // third
+        100, 101, 102, // best
+        120, 122, 121, // like the third
+        101, 100, 102, // like the best
+        150, 150, 150, // alone
+    };
+    ana_standing standings[POINTS_MAX];
+
+    rank(values, 5, 3, 0, standings);
+
+    const int points[] = {1, 3, 0, 2, 4};
+    const int groups[] = {1, 1, 2, 2, 3};
+    for (int place = 0; place < 5; place++) {
+        assert_int_equal(standings[place].point, points[place]);
+        assert_int_equal(standings[place].group, groups[place]);
+    }
+}
+
+static void draws_that_tie_are_shared(void **state)
+{
+    (void)state;
+    const double values[] = {1, 2, 3, 4, 1, 2, 4, 3};
+    ana_standing standings[2];
+
+    rank(values, 2, 4, 0, standings);
+
+    assert_close(standings[0].best_probability, 0.5, 1e-12);
+    assert_close(standings[1].best_probability, 0.5, 1e-12);
+    assert_close(standings[0].regret_ratio, (4.0 / 3 - 1) / 4, 1e-12);
+}
+
+static void a_point_that_sometimes_does_not_fit_comes_last(void **state)
+{
+    (void)state;
+    const double values[] = {1, 1, INFINITY, 1, 9, 9, 9, 9};
+    ana_standing standings[2];
+
+    rank(values, 2, 4, 0, standings);
+
+    assert_int_equal(standings[0].point, 1);
+    assert_close(standings[1].infeasible_ratio, 0.25, 1e-12);
+    assert_close(standings[1].best_probability, 0.75, 1e-12);
+    assert_true(isinf(standings[1].mean));
+}
+
+/// Eight points that differ by noise only: as many draws as there are, none is sure to be the best,
+/// and the set that holds it keeps its promise on draws that were not used.
+static void the_set_that_may_be_best_holds_the_best_of_new_draws(void **state)
+{
+    (void)state;
+    enum { POINTS = 8, FRESH = 2000 };
+    static double values[POINTS * DRAWS];
+    ana_standing standings[POINTS];
+    rng random = rng_init(5, 0);
+    for (int value = 0; value < POINTS * DRAWS; value++) {
+        values[value] = 100 + value / DRAWS + 10 * rng_unit(&random);
+    }
+
+    rank(values, POINTS, DRAWS, 0, standings);
+
+    int held = 0;
+    for (int draw = 0; draw < FRESH; draw++) {
+        int best = 0;
+        double least = INFINITY;
+        for (int point = 0; point < POINTS; point++) {
+            const double loss = 100 + point + 10 * rng_unit(&random);
+            if (loss < least) best = point;
+            least = fmin(least, loss);
+        }
+        for (int place = 0; place < POINTS; place++) {
+            if (standings[place].point == best) held += standings[place].may_be_best;
+        }
+    }
+    assert_in_range(held, FRESH * 87 / 100, FRESH);
+    assert_false(standings[POINTS - 1].may_be_best);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(quantiles_lie_between_the_draws_beside_them),
+        cmocka_unit_test(what_does_not_fit_in_enough_draws_has_no_upper_end),
+        cmocka_unit_test(nine_of_ten_intervals_hold_the_truth),
+        cmocka_unit_test(paired_differences_tell_apart_what_intervals_do_not),
+        cmocka_unit_test(a_difference_below_its_noise_is_indistinguishable),
+        cmocka_unit_test(the_truth_table_of_indistinguishable_holds),
+        cmocka_unit_test(groups_begin_with_the_best_that_is_left),
+        cmocka_unit_test(draws_that_tie_are_shared),
+        cmocka_unit_test(a_point_that_sometimes_does_not_fit_comes_last),
+        cmocka_unit_test(the_set_that_may_be_best_holds_the_best_of_new_draws),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
