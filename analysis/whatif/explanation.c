@@ -1,0 +1,199 @@
+#include "analysis/whatif/explanation.h"
+
+#include "analysis/contiguous_bound.h"
+#include "balance/bounds.h"
+#include "sim/training_replay.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/// What the run is watched for, first its lengths and causes, then the iteration to explain.
+typedef struct watch {
+    ana_explanation *explanation;
+    int64_t *iteration_ns; // [iteration_count] NULL: the second play
+    arena *memory;         // of the explanation
+    arena *scratch;
+} watch;
+
+static status no_memory(error_message *err)
+{
+    return error_set(err, STATUS_NO_MEMORY, "out of memory for an explanation");
+}
+
+/// Evenly spaced, the first among them.
+static bool is_sampled(const ana_explanation *explanation, int iteration)
+{
+    const int64_t samples = ANA_EXPLAINED_ITERATIONS;
+    const int64_t count = explanation->iteration_count;
+    if (count <= samples) return true;
+    const int64_t sample = (iteration * samples + count - 1) / count;
+    return sample < samples && sample * count / samples == iteration;
+}
+
+static bool wants_timeline(void *context, int iteration)
+{
+    const watch *watching = context;
+    if (watching->iteration_ns != NULL) return is_sampled(watching->explanation, iteration);
+    return iteration == watching->explanation->iteration;
+}
+
+static status explain_iteration(watch *watching, const bal_training_iteration *iteration,
+                                error_message *err);
+
+static status put_iteration(void *context, const bal_training_iteration *iteration,
+                            error_message *err)
+{
+    watch *watching = context;
+    ana_explanation *explanation = watching->explanation;
+    if (watching->iteration_ns == NULL) {
+        return iteration->iteration == explanation->iteration
+                   ? explain_iteration(watching, iteration, err)
+                   : STATUS_OK;
+    }
+    watching->iteration_ns[iteration->iteration] = iteration->iteration_ns;
+    if (iteration->timeline == NULL) return STATUS_OK;
+    arena_reset(watching->scratch);
+    return ana_bubble_causes_add(&explanation->causes, iteration,
+                                 explanation->setup->study->post_validation, 1, watching->scratch,
+                                 err);
+}
+
+static int64_t *stage_sums(const bal_stage_costs *costs, int microbatch_count, arena *memory)
+{
+    int64_t *sum = arena_array(memory, (size_t)costs->stage_count, sizeof *sum);
+    const int columns = costs->microbatch_count;
+    for (int stage = 0; sum != NULL && stage < costs->stage_count; stage++) {
+        for (int microbatch = 0; microbatch < microbatch_count; microbatch++) {
+            const int cell = stage * columns + microbatch % columns;
+            sum[stage] += costs->forward_ns[cell] + costs->backward_input_ns[cell] +
+                          costs->backward_weight_ns[cell];
+        }
+    }
+    return sum;
+}
+
+/// Keeps what of the iteration does not outlive the call: the plan and the loads of its stages.
+static status keep_plan(watch *watching, const bal_training_iteration *iteration,
+                        error_message *err)
+{
+    ana_explanation *explanation = watching->explanation;
+    const bal_stage_costs *costs = iteration->costs;
+    const size_t cuts = (size_t)costs->stage_count + 1;
+    int *first_layer = arena_array(watching->memory, cuts, sizeof *first_layer);
+    const int microbatches = iteration->timeline->schedule->microbatch_count;
+    explanation->stage_ns = stage_sums(costs, microbatches, watching->memory);
+    if (first_layer == NULL || explanation->stage_ns == NULL) return no_memory(err);
+    memcpy(first_layer, iteration->first_layer, cuts * sizeof *first_layer);
+    explanation->first_layer = first_layer;
+    explanation->stage_count = costs->stage_count;
+    explanation->rank_count = iteration->rank_count;
+    explanation->iteration_ns = iteration->iteration_ns;
+    explanation->pipeline_ns = iteration->pipeline_ns;
+    return STATUS_OK;
+}
+
+/// Bounds of the pipeline: of this plan, and of all contiguous ones of one stage per rank. Where
+/// the span counts, only the work of a rank bounds it.
+static status bound(watch *watching, const bal_training_iteration *iteration, error_message *err)
+{
+    ana_explanation *explanation = watching->explanation;
+    const ana_setup *setup = explanation->setup;
+    const bal_schedule *schedule = iteration->timeline->schedule;
+    const bool by_span = setup->study->post_validation;
+    ana_contiguous_bound any = {0, 0};
+    bal_layer_costs layers;
+    bool changed = false;
+    explanation->plan_bound_ns = (by_span ? bal_span_lower_bound_ns : bal_makespan_lower_bound_ns)(
+        iteration->costs, schedule->rank_count, schedule->chunk_count, schedule->placement,
+        schedule->microbatch_count);
+    if (schedule->chunk_count > 1 || by_span || setup->study->slow_rank_count > 0) return STATUS_OK;
+    TRY(setup->source.costs_at(setup->source.context, iteration->iteration, &layers, &changed,
+                               err));
+    arena_reset(watching->scratch);
+    TRY(ana_bound_contiguous(&layers, iteration->rank_count, schedule->microbatch_count,
+                             watching->scratch, &any, err));
+    explanation->any_bound_ns = any.makespan_ns;
+    return STATUS_OK;
+}
+
+static status explain_iteration(watch *watching, const bal_training_iteration *iteration,
+                                error_message *err)
+{
+    ana_explanation *explanation = watching->explanation;
+    TRY(keep_plan(watching, iteration, err));
+    TRY(ana_critical_path_of(iteration->timeline, iteration->costs, watching->memory,
+                             &explanation->path, err));
+    TRY(ana_sensitivity_of(iteration->timeline->schedule, iteration->costs,
+                           explanation->setup->study->post_validation, watching->memory,
+                           &explanation->sensitivity, err));
+    return bound(watching, iteration, err);
+}
+
+static int ascending(const void *left, const void *right)
+{
+    const int64_t a = *(const int64_t *)left;
+    const int64_t b = *(const int64_t *)right;
+    return (a > b) - (a < b);
+}
+
+/// The first iteration of the median length; the lower one of two in the middle.
+static status choose_iteration(watch *watching, error_message *err)
+{
+    ana_explanation *explanation = watching->explanation;
+    const size_t count = (size_t)explanation->iteration_count;
+    int64_t *sorted = arena_array(watching->scratch, count, sizeof *sorted);
+    if (sorted == NULL) return no_memory(err);
+    memcpy(sorted, watching->iteration_ns, count * sizeof *sorted);
+    qsort(sorted, count, sizeof *sorted, ascending);
+    explanation->iteration_min_ns = sorted[0];
+    explanation->iteration_max_ns = sorted[count - 1];
+    const int64_t median = sorted[(count - 1) / 2];
+    while (watching->iteration_ns[explanation->iteration] != median) {
+        explanation->iteration++;
+    }
+    return STATUS_OK;
+}
+
+static status play(watch *watching, const ana_balancing *balancing, error_message *err)
+{
+    const bal_record_sink sink = {
+        .context = watching, .wants_timeline = wants_timeline, .put = put_iteration};
+    const bal_training training = ana_setup_training(watching->explanation->setup, balancing, sink);
+    arena *memory = arena_create(1 << 16);
+    if (memory == NULL) return no_memory(err);
+    bal_training_result result;
+    const status played = sim_training_replay(&training, memory, &result, err);
+    arena_destroy(memory);
+    return played;
+}
+
+static status play_twice(watch *watching, const ana_balancing *balancing, error_message *err)
+{
+    const size_t count = (size_t)watching->explanation->iteration_count;
+    watching->iteration_ns = arena_array(watching->memory, count, sizeof *watching->iteration_ns);
+    if (watching->iteration_ns == NULL) return no_memory(err);
+    TRY(play(watching, balancing, err));
+    TRY(choose_iteration(watching, err));
+    watching->iteration_ns = NULL;
+    return play(watching, balancing, err);
+}
+
+status ana_explain(const ana_setup *setup, const ana_balancing *balancing, const ana_worth *worth,
+                   arena *memory, ana_explanation *explanation, error_message *err)
+{
+    if (balancing->balancer->owns_freely) {
+        return error_set(err, STATUS_INVALID,
+                         "%s has owners of layers and no stages: nothing to explain",
+                         balancing->label);
+    }
+    ana_explanation made = {.setup = setup,
+                            .label = balancing->label,
+                            .worth = *worth,
+                            .iteration_count = setup->iteration_count};
+    watch watching = {.explanation = &made, .memory = memory, .scratch = arena_create(1 << 16)};
+    if (watching.scratch == NULL) return no_memory(err);
+    const status played = play_twice(&watching, balancing, err);
+    arena_destroy(watching.scratch);
+    if (played == STATUS_OK) *explanation = made;
+    return played;
+}
