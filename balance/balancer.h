@@ -37,6 +37,8 @@ typedef struct bal_answer {
     int64_t iteration_ns;          // what the evaluator said of it; -1 where it was not asked
     const bal_transfer *transfers; // [transfer_count] diffusion-published and -coded only, in order
     int transfer_count;
+    int iteration_count; // sweeps over the ranks until one moved nothing, that one included, or as
+                         // many as the code makes; diffusion-published and -coded only
 } bal_answer;
 
 typedef struct bal_balancer {

@@ -134,5 +134,6 @@ status bal_balance_diffusion_coded(const bal_problem *problem, const bal_chain *
     answer->owner = owner;
     answer->transfers = state.transfers;
     answer->transfer_count = state.transfer_count;
+    answer->iteration_count = ITERATIONS;
     return STATUS_OK;
 }

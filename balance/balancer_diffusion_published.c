@@ -94,7 +94,9 @@ status bal_balance_diffusion_published(const bal_problem *problem, const bal_cha
         return error_set(err, STATUS_NO_MEMORY, "out of memory for %d layers", chain->layer_count);
     }
     TRY(diffusion_init(problem, chain, memory, &state, err));
+    answer->iteration_count = 1;
     while (iterate(&state) && state.transfer_count < state.transfer_max) {
+        answer->iteration_count++;
     }
     bal_layer_lists_owners(&state.lists, owner);
     answer->owner = owner;

@@ -673,6 +673,11 @@ void json_put_double(json_writer *writer, const char *key, double value)
     json_write_double(writer, value);
 }
 
+void json_put_rounded(json_writer *writer, const char *key, double value, int digits)
+{
+    json_put_double(writer, key, text_rounded(value, digits));
+}
+
 void json_put_bool(json_writer *writer, const char *key, bool value)
 {
     json_write_key(writer, key);

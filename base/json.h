@@ -98,6 +98,8 @@ void json_write_int_array(json_writer *writer, const int *values, int count);
 /// A member: its key and its value.
 void json_put_int64(json_writer *writer, const char *key, int64_t value);
 void json_put_double(json_writer *writer, const char *key, double value);
+void json_put_rounded(json_writer *writer, const char *key, double value,
+                      int digits); ///< text_rounded
 void json_put_bool(json_writer *writer, const char *key, bool value);
 void json_put_string(json_writer *writer, const char *key, const char *value);
 

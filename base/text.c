@@ -150,6 +150,14 @@ static bool text_reserve(text_buffer *buffer, size_t extra)
     return true;
 }
 
+double text_rounded(double value, int digits)
+{
+    char text[40];
+    if (!isfinite(value)) return value;
+    snprintf(text, sizeof text, "%.*e", digits - 1, value);
+    return strtod(text, NULL);
+}
+
 void text_append(text_buffer *buffer, const char *piece)
 {
     text_append_bytes(buffer, piece, strlen(piece));

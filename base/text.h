@@ -28,6 +28,10 @@ status text_parse_double(const char *text, const char *what, double min, double 
 status text_parse_decimal_ns(const char *text, size_t length, int64_t unit_ns, int64_t *value,
                              error_message *err);
 
+/// The number with this many significant digits that is nearest to value: what is left of a result
+/// whose last digits depend on the machine's libm. Not finite: itself.
+double text_rounded(double value, int digits);
+
 /// A growing string. Zero-initialise; release with text_free.
 typedef struct text_buffer {
     char *bytes; // [length + 1], terminated; NULL while empty

@@ -302,6 +302,7 @@ static void algorithm_3_needs_half_as_many_moves_as_unit_layers_on_two_ranks(voi
     const bal_answer answer = answer_of("diffusion-published", &problem, memory);
 
     assert_int_equal(answer.transfer_count, LAYERS / 2);
+    assert_int_equal(answer.iteration_count, LAYERS / 2 + 1);
     assert_true(answer.optimal);
     arena_destroy(memory);
 }

@@ -116,11 +116,23 @@ static void words_are_wrapped_behind_an_indent(void **state)
     text_free(&out);
 }
 
+static void numbers_keep_as_many_digits_as_are_asked_for(void **state)
+{
+    (void)state;
+    assert_true(text_rounded(1234.5678, 6) == 1234.57);
+    assert_true(text_rounded(-0.0012345, 2) == -0.0012);
+    assert_true(text_rounded(0.1 + 0.2, 9) == 0.3);
+    assert_true(text_rounded(0, 3) == 0);
+    assert_true(isinf(text_rounded(INFINITY, 3)));
+    assert_true(isnan(text_rounded(NAN, 3)));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(words_are_wrapped_behind_an_indent),
         cmocka_unit_test(integers_are_whole_words_inside_their_limits),
+        cmocka_unit_test(numbers_keep_as_many_digits_as_are_asked_for),
         cmocka_unit_test(doubles_refuse_nan_infinity_and_hexadecimal),
         cmocka_unit_test(decimal_times_become_exact_nanoseconds),
         cmocka_unit_test(durations_and_sizes_carry_three_digits_and_a_unit),

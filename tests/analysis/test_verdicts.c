@@ -1,0 +1,385 @@
+/// The claims about balancing: what the program finds, against searches written here as plainly as
+/// the definitions.
+#include "analysis/converge/assignment_optimum.h"
+#include "analysis/converge/range_optimum.h"
+#include "analysis/converge/verdict.h"
+#include "base/rng.h"
+#include "tests/assert_close.h"
+
+#include <string.h>
+
+enum { MAX = 16 };
+
+static ana_verdict verdict_of(const char *name, const ana_verdict_options *options, arena *memory)
+{
+    int count = 0;
+    const ana_claim *claims = ana_claims(&count);
+    for (int index = 0; index < count; index++) {
+        if (strcmp(claims[index].name, name) != 0) continue;
+        ana_verdict verdict = {0};
+        error_message err = {0};
+        if (ana_claim_try(&claims[index], options, memory, &verdict, &err) != STATUS_OK) {
+            fail_msg("%s: %s", name, err.message);
+        }
+        return verdict;
+    }
+    fail_msg("no claim '%s'", name);
+    return (ana_verdict){0};
+}
+
+/// Largest load of the best assignment within the caps, by trying all; -1 if there is none.
+static int64_t best_of_all(const ana_layer_instance *instance)
+{
+    int owner[MAX] = {0};
+    int64_t best = -1;
+    for (;;) {
+        int64_t load[MAX] = {0};
+        int64_t bytes[MAX] = {0};
+        int64_t largest = 0;
+        bool fits = true;
+        for (int layer = 0; layer < instance->layer_count; layer++) {
+            load[owner[layer]] += instance->weight[layer];
+            if (instance->bytes != NULL) bytes[owner[layer]] += instance->bytes[layer];
+        }
+        for (int rank = 0; rank < instance->stage_count; rank++) {
+            if (load[rank] > largest) largest = load[rank];
+            if (instance->cap_bytes != NULL && bytes[rank] > instance->cap_bytes[rank])
+                fits = false;
+        }
+        if (fits && (best < 0 || largest < best)) best = largest;
+        int layer = 0;
+        while (layer < instance->layer_count && ++owner[layer] == instance->stage_count) {
+            owner[layer++] = 0;
+        }
+        if (layer == instance->layer_count) return best;
+    }
+}
+
+/// Draws a small instance into the caller's arrays; caps are NULL where has_memory is false.
+static ana_layer_instance drawn(rng *generator, bool has_memory, int64_t *weight, int64_t *bytes,
+                                int64_t *cap)
+{
+    ana_layer_instance instance = {.weight = weight};
+    instance.layer_count = (int)rng_between(generator, 1, 7);
+    instance.stage_count = (int)rng_between(generator, 1, 4);
+    const int64_t top = rng_between(generator, 1, 20);
+    for (int layer = 0; layer < instance.layer_count; layer++) {
+        weight[layer] = rng_between(generator, 0, top);
+        bytes[layer] = rng_between(generator, 0, 5);
+    }
+    for (int rank = 0; rank < instance.stage_count; rank++) {
+        cap[rank] = rng_between(generator, 0, 15);
+    }
+    if (has_memory) {
+        instance.bytes = bytes;
+        instance.cap_bytes = cap;
+    }
+    return instance;
+}
+
+static void branch_and_bound_finds_what_trying_all_finds(void **state)
+{
+    (void)state;
+    rng generator = rng_init(7, 0);
+    arena *memory = arena_create(1 << 16);
+    int infeasible = 0;
+    for (int index = 0; index < 3000; index++) {
+        int64_t weight[MAX];
+        int64_t bytes[MAX];
+        int64_t cap[MAX];
+        const ana_layer_instance instance = drawn(&generator, index % 2 == 1, weight, bytes, cap);
+        const int64_t expected = best_of_all(&instance);
+        ana_assignment_optimum optimum = {0};
+
+        arena_reset(memory);
+        const status result = ana_assignment_search(&instance, 1 << 20, memory, &optimum, NULL);
+
+        assert_int_equal(result, expected < 0 ? STATUS_INFEASIBLE : STATUS_OK);
+        infeasible += expected < 0 ? 1 : 0;
+        if (expected < 0) continue;
+        assert_true(optimum.is_exact);
+        assert_int_equal(optimum.low, expected);
+        assert_int_equal(optimum.high, expected);
+    }
+    assert_true(infeasible > 10);
+    arena_destroy(memory);
+}
+
+static void a_search_that_is_cut_short_says_so_and_stays_a_bound(void **state)
+{
+    (void)state;
+    const int64_t weight[] = {17, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 5, 3};
+    const ana_layer_instance instance = {.layer_count = 14, .stage_count = 4, .weight = weight};
+    arena *memory = arena_create(1 << 16);
+    ana_assignment_optimum cut = {0};
+    ana_assignment_optimum full = {0};
+
+    assert_int_equal(ana_assignment_search(&instance, 0, memory, &cut, NULL), STATUS_OK);
+    assert_int_equal(ana_assignment_search(&instance, 1 << 24, memory, &full, NULL), STATUS_OK);
+
+    assert_true(full.is_exact);
+    assert_true(cut.low <= full.low && full.low <= cut.high);
+    arena_destroy(memory);
+}
+
+static void the_search_shows_every_instance_once(void **state)
+{
+    (void)state;
+    const ana_search_box box = {.stage_min = 2,
+                                .stage_max = 3,
+                                .layer_min = 1,
+                                .layer_max = 4,
+                                .weight_min = 0,
+                                .weight_max = 2,
+                                .has_starts = true};
+    // 3^L weights, and L + 1 starts on two stages, (L + 1)(L + 2) / 2 on three.
+    int64_t expected = 0;
+    int64_t weights = 1;
+    for (int layers = 1; layers <= 4; layers++) {
+        weights *= 3;
+        expected += weights * (layers + 1) + weights * (layers + 1) * (layers + 2) / 2;
+    }
+    ana_search search;
+    ana_search_begin(&search, &box);
+    int64_t layers_shown = 0;
+    while (ana_search_next(&search)) {
+        assert_int_equal(search.first_layer[0], 0);
+        assert_int_equal(search.first_layer[search.instance.stage_count],
+                         search.instance.layer_count);
+        layers_shown += search.is_new ? 1 : 0;
+    }
+    assert_int_equal(search.examined, expected);
+    assert_int_equal(layers_shown, 2 * (3 + 9 + 27 + 81));
+}
+
+static void memory_is_searched_too(void **state)
+{
+    (void)state;
+    const ana_search_box box = {.stage_min = 2,
+                                .stage_max = 2,
+                                .layer_min = 2,
+                                .layer_max = 2,
+                                .weight_min = 1,
+                                .weight_max = 3,
+                                .is_sorted = true,
+                                .has_memory = true,
+                                .bytes_max = 2,
+                                .cap_max = 5};
+    ana_search search;
+    ana_search_begin(&search, &box);
+    while (ana_search_next(&search)) {
+        assert_true(search.weight[0] <= search.weight[1]);
+    }
+    assert_int_equal(search.examined, 6 * 4 * 5); // pairs in order, bytes, caps
+}
+
+/// Whether the plans of three stages with the smallest difference all miss the smallest maximum,
+/// by the definition.
+static bool breaks_lemma_1(const int64_t *weight, int layers)
+{
+    int64_t least_range = INT64_MAX;
+    int64_t least_max = INT64_MAX;
+    int64_t max_of_range = 0;
+    for (int one = 1; one < layers - 1; one++) {
+        for (int two = one + 1; two < layers; two++) {
+            int64_t load[3] = {0};
+            for (int layer = 0; layer < layers; layer++) {
+                load[layer < one ? 0 : layer < two ? 1 : 2] += weight[layer];
+            }
+            int64_t max = load[0] > load[1] ? load[0] : load[1];
+            int64_t min = load[0] < load[1] ? load[0] : load[1];
+            if (load[2] > max) max = load[2];
+            if (load[2] < min) min = load[2];
+            if (max < least_max) least_max = max;
+            if (max - min > least_range) continue;
+            if (max - min < least_range || max < max_of_range) max_of_range = max;
+            least_range = max - min;
+        }
+    }
+    return max_of_range > least_max;
+}
+
+static void lemma_1_breaks_first_where_a_plain_search_finds_it(void **state)
+{
+    (void)state;
+    const ana_verdict_options options = ana_verdict_options_default();
+    arena *memory = arena_create(1 << 16);
+
+    const ana_verdict verdict = verdict_of("lemma-1", &options, memory);
+
+    assert_int_equal(ana_verdict_answer(&verdict), ANA_ANSWER_CONDITIONS);
+    assert_int_equal(verdict.cases[0].violation_count, 0);
+    const ana_layer_instance *found = &verdict.cases[1].example;
+    assert_int_equal(found->stage_count, 3);
+    assert_int_equal(found->layer_count, 4);
+    assert_true(breaks_lemma_1(found->weight, 4));
+    for (int code = 0; code < 5 * 5 * 5 * 5; code++) { // none with weights up to 5
+        const int64_t weight[] = {code % 5 + 1, code / 5 % 5 + 1, code / 25 % 5 + 1,
+                                  code / 125 + 1};
+        assert_false(breaks_lemma_1(weight, 4));
+        assert_false(breaks_lemma_1(weight, 3));
+    }
+    const int64_t published[] = {1, 6, 2, 1, 3};
+    assert_true(breaks_lemma_1(published, 5));
+    arena_destroy(memory);
+}
+
+static void the_fast_search_for_the_smallest_difference_agrees_with_trying_all_plans(void **state)
+{
+    (void)state;
+    rng generator = rng_init(11, 0);
+    arena *memory = arena_create(1 << 16);
+    for (int index = 0; index < 4000; index++) {
+        int64_t weight[MAX];
+        int first[MAX + 1];
+        const int layers = (int)rng_between(&generator, 1, 11);
+        const int stages = (int)rng_between(&generator, 1, layers < 6 ? layers : 6);
+        const int64_t top = rng_between(&generator, 0, 30);
+        for (int layer = 0; layer < layers; layer++) {
+            weight[layer] = rng_between(&generator, 0, top);
+        }
+        const ana_range_plans plans = ana_range_enumerate(weight, layers, stages, first);
+        int64_t range = -1;
+        int64_t load = -1;
+        bool is_exact = false;
+
+        arena_reset(memory);
+        assert_int_equal(ana_range_smallest(weight, layers, stages, plans.optimum_range, 1e9,
+                                            memory, &range, &load, &is_exact, NULL),
+                         STATUS_OK);
+
+        assert_true(is_exact);
+        assert_int_equal(range, plans.range);
+        assert_int_equal(load, plans.range_load_min);
+    }
+    arena_destroy(memory);
+}
+
+static void algorithm_3_keeps_its_guarantee_with_equality_on_the_tight_family(void **state)
+{
+    (void)state;
+    for (int stages = 2; stages <= 64; stages++) {
+        arena *memory = arena_create(1 << 16);
+        const int layers = 2 + stages * (stages - 1);
+        int64_t *weight = arena_array(memory, (size_t)layers, sizeof *weight);
+        int *first = arena_array(memory, (size_t)stages + 1, sizeof *first);
+        for (int layer = 0; layer < layers; layer++) {
+            weight[layer] = layer < 2 ? stages : 1;
+        }
+        for (int stage = 1; stage <= stages; stage++) {
+            first[stage] = 2 + stages * (stage - 1);
+        }
+        const ana_layer_instance instance = {
+            .layer_count = layers, .stage_count = stages, .weight = weight, .first_layer = first};
+        ana_settled settled = {0};
+        ana_assignment_optimum optimum = {0};
+        assert_int_equal(ana_instance_settle(bal_balancer_find("diffusion-published"), &instance,
+                                             memory, &settled, NULL),
+                         STATUS_OK);
+        assert_int_equal(ana_assignment_search(&instance, 1 << 20, memory, &optimum, NULL),
+                         STATUS_OK);
+
+        assert_true(optimum.is_exact);
+        assert_int_equal(optimum.low, stages + 1);
+        assert_int_equal(settled.load_max * (stages + 1), optimum.low * 2 * stages);
+        assert_int_equal(settled.transfer_count, 0);
+        assert_int_equal((int64_t)settled.phi, stages * (stages - 1));
+        arena_destroy(memory);
+    }
+}
+
+/// What every claim answers, and that what it calls a violation is one.
+static void every_claim_has_the_answer_that_theory_gives(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        ana_answer answer;
+    } expected[] = {
+        {"lemma-1", ANA_ANSWER_CONDITIONS},        {"lemma-2-potential", ANA_ANSWER_CONDITIONS},
+        {"lemma-2-rounds", ANA_ANSWER_CONDITIONS}, {"termination", ANA_ANSWER_HOLDS},
+        {"guarantee", ANA_ANSWER_CONDITIONS},      {"released-code", ANA_ANSWER_FAILS},
+        {"cut-diffusion", ANA_ANSWER_CONDITIONS},  {"fold-matching", ANA_ANSWER_HOLDS},
+        {"whole-tokens", ANA_ANSWER_CONDITIONS},
+    };
+    const ana_verdict_options options = {.seed = 2, .instance_count = 3000};
+    for (size_t index = 0; index < sizeof expected / sizeof expected[0]; index++) {
+        arena *memory = arena_create(1 << 16);
+        const ana_verdict verdict = verdict_of(expected[index].name, &options, memory);
+        assert_string_equal(ana_answer_name(ana_verdict_answer(&verdict)),
+                            ana_answer_name(expected[index].answer));
+        for (int tried = 0; tried < verdict.case_count; tried++) {
+            assert_true(verdict.cases[tried].examined > 0);
+            assert_non_null(verdict.cases[tried].searched);
+            assert_int_equal(verdict.cases[tried].violation_count > 0,
+                             verdict.cases[tried].first_violation != NULL);
+        }
+        arena_destroy(memory);
+    }
+}
+
+static void the_counterexamples_to_the_guarantee_break_it(void **state)
+{
+    (void)state;
+    const ana_verdict_options options = ana_verdict_options_default();
+    arena *memory = arena_create(1 << 16);
+
+    const ana_verdict verdict = verdict_of("guarantee", &options, memory);
+
+    for (int tried = 2; tried < 4; tried++) {
+        const ana_layer_instance *example = &verdict.cases[tried].example;
+        ana_settled settled = {0};
+        assert_int_equal(ana_instance_settle(bal_balancer_find("diffusion-published"), example,
+                                             memory, &settled, NULL),
+                         STATUS_OK);
+        const int64_t best = best_of_all(example);
+        const int64_t stages = example->stage_count;
+        assert_true(settled.load_max * (stages + 1) > best * 2 * stages);
+    }
+    // Each family grows without a bound: as the number of stages without weight, as 0.98 of it
+    // under caps.
+    for (int row = 0; row < verdict.growth.row_count; row++) {
+        const double *value = &verdict.growth.value[row * verdict.growth.column_count];
+        assert_close(value[2], value[1], 1e-12);
+        assert_close(value[3], value[0], 1e-12);
+        assert_close(value[4], (64 * value[0] + 1) / 65, 1e-12);
+    }
+    arena_destroy(memory);
+}
+
+static void the_crossing_of_the_round_bound_is_where_the_formula_puts_it(void **state)
+{
+    (void)state;
+    const ana_verdict_options options = ana_verdict_options_default();
+    arena *memory = arena_create(1 << 16);
+
+    const ana_verdict verdict = verdict_of("lemma-2-rounds", &options, memory);
+
+    const int least = verdict.cases[1].example.layer_count;
+    for (int layers = 2; layers <= least; layers += 2) {
+        const double bound = ceil(60 * 4 * log(4) * log(4.0 * layers));
+        assert_int_equal(layers / 2.0 > bound, layers == least);
+    }
+    for (int row = 0; row < verdict.growth.row_count; row++) {
+        const double *value = &verdict.growth.value[row * verdict.growth.column_count];
+        assert_close(value[1], value[0] / 2, 0);
+    }
+    arena_destroy(memory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(branch_and_bound_finds_what_trying_all_finds),
+        cmocka_unit_test(a_search_that_is_cut_short_says_so_and_stays_a_bound),
+        cmocka_unit_test(the_search_shows_every_instance_once),
+        cmocka_unit_test(memory_is_searched_too),
+        cmocka_unit_test(lemma_1_breaks_first_where_a_plain_search_finds_it),
+        cmocka_unit_test(the_fast_search_for_the_smallest_difference_agrees_with_trying_all_plans),
+        cmocka_unit_test(algorithm_3_keeps_its_guarantee_with_equality_on_the_tight_family),
+        cmocka_unit_test(every_claim_has_the_answer_that_theory_gives),
+        cmocka_unit_test(the_counterexamples_to_the_guarantee_break_it),
+        cmocka_unit_test(the_crossing_of_the_round_bound_is_where_the_formula_puts_it),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
