@@ -276,12 +276,14 @@ static status judge_guarantee(judging *work, ana_load_verdict *verdict, error_me
     }
     const bool is_promised =
         verdict->zero_layer_count == 0 && !verdict->has_caps && verdict->has_equal_ranks;
-    const int64_t high = verdict->assignment_high_ns;
-    ana_load_answer answer = ANA_LOAD_UNDECIDED;
-    if (is_promised || is_within(row->load_max_ns, verdict->assignment_low_ns, stages)) {
+    // The loads of a search for the best assignment say nothing of what caps allow.
+    const bool is_exact =
+        !verdict->has_caps && verdict->assignment_high_ns == verdict->assignment_low_ns;
+    ana_load_answer answer = is_promised ? ANA_LOAD_HOLDS : ANA_LOAD_UNDECIDED;
+    if (is_within(row->load_max_ns, verdict->assignment_low_ns, stages)) {
         answer = ANA_LOAD_HOLDS;
-    } else if (high >= 0 && !verdict->has_caps && !is_within(row->load_max_ns, high, stages)) {
-        answer = ANA_LOAD_NOT_PROMISED;
+    } else if (is_exact) {
+        answer = is_promised ? ANA_LOAD_FAILS : ANA_LOAD_NOT_PROMISED;
     }
     char why[120] = "promised: every layer takes time, no caps, equal ranks";
     if (!is_promised) {
