@@ -8,7 +8,8 @@
 
 #include <stdbool.h>
 
-enum { ANA_INPUTS_MAX = 256 };
+/// More than the sections of a study, its rows and slow ranks can hold.
+enum { ANA_INPUTS_MAX = 2048 };
 
 typedef struct ana_input {
     const char *name;  // path in the study, for example "cluster.links.intra.latency_ns"

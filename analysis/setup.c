@@ -142,6 +142,11 @@ static status complete(ana_setup *setup, arena *memory, error_message *err)
 
 static status open_all(ana_setup *setup, arena *memory, error_message *err)
 {
+    setup->step = ANA_SETUP_REPLICAS;
+    TRY(ana_setup_replicas(setup, memory, err));
+    setup->step = ANA_SETUP_BATCH;
+    TRY(ana_setup_batch(setup, memory, err));
+    setup->step = ANA_SETUP_COSTS;
     TRY(ana_setup_open_hardware(setup, memory, err));
     if (setup->study->trace_path != NULL) {
         TRY(ana_setup_open_trace(setup, memory, err));
@@ -149,11 +154,20 @@ static status open_all(ana_setup *setup, arena *memory, error_message *err)
         TRY(ana_setup_open_model(setup, memory, err));
     }
     TRY(complete(setup, memory, err));
+    setup->step = ANA_SETUP_MEMORY;
     TRY(ana_setup_open_machine(setup, memory, err));
+    setup->step = ANA_SETUP_CLUSTER;
+    TRY(ana_setup_check_cluster(setup, err));
+    setup->step = ANA_SETUP_ROWS;
+    TRY(ana_setup_settle_rows(setup, err));
     fill_training(setup, memory);
+    setup->step = ANA_SETUP_STAGES;
     TRY(check_sizes(setup, err));
+    setup->step = ANA_SETUP_COSTS;
     TRY(check_replicas(setup, err));
+    setup->step = ANA_SETUP_DYNAMISM;
     TRY(ana_setup_open_dynamism(setup, memory, err));
+    setup->step = ANA_SETUP_OPEN;
     return setup->study->inputs.failed ? error_set(err, STATUS_NO_MEMORY, "out of memory")
                                        : STATUS_OK;
 }

@@ -20,8 +20,23 @@
 /// Weights, gradients and Adam's moments in fp32.
 enum { ANA_STATE_BYTES_DEFAULT = 16, ANA_GRADIENT_BYTES_DEFAULT = 4 };
 
+/// What is decided, in this order: where opening has failed, the step that did.
+typedef enum ana_setup_step {
+    ANA_SETUP_REPLICAS, ///< of the pipeline on the cluster's GPUs
+    ANA_SETUP_BATCH,    ///< microbatches of the global batch
+    ANA_SETUP_COSTS,    ///< hardware, and the trace or the model
+    ANA_SETUP_MEMORY,   ///< machine
+    ANA_SETUP_CLUSTER,  ///< its nodes
+    ANA_SETUP_ROWS,     ///< re-packing of the rows
+    ANA_SETUP_STAGES,   ///< against the layers that there are
+    ANA_SETUP_DYNAMISM,
+    ANA_SETUP_OPEN ///< nothing is left
+} ana_setup_step;
+
 typedef struct ana_setup {
     ana_study *study;
+    ana_setup_step step;
+    int64_t gpu_count; // rented: those of the cluster, if the study says how many; else those used
     const bal_cost_source *sources; // [source_count] replica r has the loads of r % source_count
     int source_count;
     bal_cost_source source; // of replica 0
@@ -52,6 +67,8 @@ typedef struct ana_setup {
 ///
 /// - iterations, microbatches, tokens: the trace's own unless the study says otherwise
 /// - iteration 0 of the replay: the trace's first sample, or the iteration that the study names
+/// - replicas that fill the cluster: its GPUs over those of one replica, rounded down; microbatches
+///   of a global batch: it over replicas and sequences of a microbatch. Both are put into study
 /// - links, memory, GPUs per node: study, else its hardware, else the preset h100-sxm's links, no
 ///   memory limit and 8 GPUs per node
 /// - bytes of state that the trace does not hold: parameters x state_bytes_per_parameter (16)
@@ -63,7 +80,8 @@ typedef struct ana_setup {
 ///
 /// @param setup must stay where it is; release with ana_setup_close
 /// @return what the store, the model or the hardware file refuse; STATUS_INVALID if the trace has
-///         fewer layers than there are stages.
+///         fewer layers than there are stages; STATUS_INFEASIBLE if GPUs are too few, the global
+///         batch is not divisible, or memory cannot be enough. setup->step then says where.
 status ana_setup_open(ana_study *study, arena *memory, ana_setup *setup, error_message *err);
 
 void ana_setup_close(ana_setup *setup);

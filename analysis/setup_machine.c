@@ -12,8 +12,8 @@ status ana_setup_open_hardware(ana_setup *setup, arena *memory, error_message *e
     const status checked = model_parallel_check_degrees(&study->parallel, err);
     if (checked != STATUS_OK) return error_prefix(err, checked, "%s", study->path);
     setup->hardware_is_named = study->hardware != NULL;
-    TRY(model_hardware_open(setup->hardware_is_named ? study->hardware : "h100-sxm", memory,
-                            hardware, err));
+    TRY(model_hardware_open_changed(setup->hardware_is_named ? study->hardware : "h100-sxm",
+                                    study->hardware_changes, memory, hardware, err));
     if (study->gpus_per_node > 0) {
         hardware->gpus_per_node = study->gpus_per_node;
     } else if (!setup->hardware_is_named) {
@@ -64,10 +64,15 @@ static void add_machine_inputs(ana_setup *setup, arena *memory)
     add_link(setup, memory, "inter", study->inter_node, hardware->inter_node);
 }
 
-static status check_cluster(const ana_setup *setup, error_message *err)
+status ana_setup_check_cluster(ana_setup *setup, error_message *err)
 {
     const ana_study *study = setup->study;
     error_message inner = {0};
+    const int64_t on_nodes = (int64_t)study->node_count * setup->hardware.gpus_per_node;
+    setup->gpu_count = study->gpu_count > 0 ? study->gpu_count
+                       : on_nodes > 0
+                           ? on_nodes
+                           : model_parallel_gpu_count(&study->parallel, study->stage_count);
     if (study->node_count == 0 ||
         model_parallel_check_cluster(&study->parallel, study->stage_count, study->node_count,
                                      setup->hardware.gpus_per_node, &inner) == STATUS_OK) {
@@ -125,8 +130,12 @@ status ana_setup_open_machine(ana_setup *setup, arena *memory, error_message *er
         machine->rank_memory_bytes = 0;
     }
     add_machine_inputs(setup, memory);
-    TRY(set_working_memory_aside(setup, memory, err));
-    TRY(check_cluster(setup, err));
+    return set_working_memory_aside(setup, memory, err);
+}
+
+status ana_setup_settle_rows(ana_setup *setup, error_message *err)
+{
+    ana_study *study = setup->study;
     for (int row = 0; row < study->balancing_count; row++) {
         TRY(settle_repack(setup, &study->balancings[row], err));
     }

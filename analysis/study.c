@@ -39,21 +39,29 @@ static status read_costs(const ana_reading *reading, json_value root)
     }
     if (!json_is_missing(trace)) TRY(read_trace(reading, trace));
     if (!json_is_missing(model))
-        TRY(ana_read_path(reading, model, model_shipped_configs, &study->model));
+        TRY(ana_read_based_file(reading, model, "model", model_shipped_configs, &study->model,
+                                &study->model_changes));
     if (!json_is_missing(hardware))
-        TRY(ana_read_path(reading, hardware, model_shipped_hardware, &study->hardware));
+        TRY(ana_read_based_file(reading, hardware, "hardware", model_shipped_hardware,
+                                &study->hardware, &study->hardware_changes));
     return STATUS_OK;
+}
+
+/// Forgets inputs of a file in whose place the command line has put another.
+static void drop_inputs(ana_inputs *inputs, const char *prefix)
+{
+    int kept = 0;
+    for (int input = 0; input < inputs->count; input++) {
+        if (strncmp(inputs->entries[input].name, prefix, strlen(prefix)) == 0) continue;
+        inputs->entries[kept++] = inputs->entries[input];
+    }
+    inputs->count = kept;
 }
 
 /// Forgets what the study said of its trace, when a model takes its place.
 static void drop_trace(ana_study *study)
 {
-    int kept = 0;
-    for (int input = 0; input < study->inputs.count; input++) {
-        if (strncmp(study->inputs.entries[input].name, "trace.", 6) == 0) continue;
-        study->inputs.entries[kept++] = study->inputs.entries[input];
-    }
-    study->inputs.count = kept;
+    drop_inputs(&study->inputs, "trace.");
     study->trace_path = NULL;
     study->trace_name = NULL;
     study->trace_model = NULL;
@@ -63,10 +71,16 @@ static void drop_trace(ana_study *study)
 static void override_costs(ana_study *study, const char *trace_path, const char *model,
                            const char *hardware)
 {
-    if (hardware != NULL) study->hardware = hardware;
+    if (hardware != NULL) {
+        study->hardware = hardware;
+        study->hardware_changes = NULL;
+        drop_inputs(&study->inputs, "hardware.");
+    }
     if (model != NULL) {
         drop_trace(study);
         study->model = model;
+        study->model_changes = NULL;
+        drop_inputs(&study->inputs, "model.");
     }
     if (trace_path != NULL) {
         study->trace_path = trace_path;
@@ -120,19 +134,25 @@ static status read_dynamism(const ana_reading *reading, json_value dynamism)
                            &reading->study->change_ratio);
 }
 
-static status refuse_vary(const ana_reading *reading, json_value root)
+/// Axes are for `dynmo study`, which puts a value of each in their place before it reads a point.
+static status refuse_axes(const ana_reading *reading, json_value root)
 {
-    const json_value vary = json_member(root, "vary");
-    if (json_is_missing(vary)) return STATUS_OK;
-    return json_error(vary, STATUS_UNSUPPORTED, reading->err,
-                      "`dynmo simulate` of this version does not play it");
+    static const char *const keys[] = {"vary", "alternatives"};
+    for (int key = 0; key < ANA_COUNT_OF(keys); key++) {
+        const json_value axes = json_member(root, keys[key]);
+        if (json_is_missing(axes)) continue;
+        return json_error(axes, STATUS_UNSUPPORTED, reading->err,
+                          "has many runs for one; `dynmo study` plays them");
+    }
+    return STATUS_OK;
 }
 
 static status read_study(const ana_reading *reading, json_value root)
 {
-    static const char *const keys[] = {"schema",  "name",     "trace",     "model",    "hardware",
-                                       "cluster", "training", "pipeline",  "dynamism", "balancing",
-                                       "repack",  "vary",     "foresight", "sources",  "execution"};
+    static const char *const keys[] = {
+        "schema",       "name",        "trace",     "model",     "hardware", "cluster",
+        "training",     "pipeline",    "dynamism",  "balancing", "repack",   "vary",
+        "alternatives", "uncertainty", "foresight", "sources",   "execution"};
     TRY(json_check_keys(root, keys, ANA_COUNT_OF(keys), reading->err));
     const json_value schema = json_member(root, "schema");
     const char *text = NULL;
@@ -143,7 +163,7 @@ static status read_study(const ana_reading *reading, json_value root)
                           text);
     }
     TRY(ana_read_words(reading, json_member(root, "name"), &reading->study->name));
-    TRY(refuse_vary(reading, root));
+    TRY(refuse_axes(reading, root));
     TRY(read_costs(reading, root));
     TRY(ana_read_cluster(reading, json_member(root, "cluster")));
     TRY(ana_read_training(reading, json_member(root, "training")));
@@ -151,6 +171,7 @@ static status read_study(const ana_reading *reading, json_value root)
     TRY(ana_read_slow_ranks(reading, json_member(root, "cluster")));
     TRY(read_dynamism(reading, json_member(root, "dynamism")));
     reading->study->execution = json_member(root, "execution");
+    reading->study->uncertainty = json_member(root, "uncertainty");
     TRY(ana_read_bool(reading, root, "", "foresight", &reading->study->foresight));
     TRY(ana_read_repack(reading, json_member(root, "repack"), "repack", &reading->study->repack));
     return ana_read_balancings(reading, root);
@@ -214,6 +235,10 @@ static status open_bytes(const char *path, const char *bytes, size_t length,
         .name = path,
         .text = text,
         .memory_bytes = -1,
+        .price_per_gpu_hour = -1,
+        .price_currency = "USD",
+        .checkpoint_s = -1,
+        .restart_s = -1,
         .intra_node = {.latency_ns = -1},
         .inter_node = {.latency_ns = -1},
         .parallel = {.data = 1, .tensor = 1, .expert = 1, .context = 1},

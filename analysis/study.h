@@ -51,21 +51,35 @@ typedef struct ana_study {
     const char *trace_model; // path or shipped name of the model that was traced; NULL: not given
     const char *model;       // path or shipped name
     const char *hardware;    // path or shipped name; also gives links and memory to a trace's study
+    const char *model_changes;    // other values at some places of these files, as json_change
+    const char *hardware_changes; // takes them; NULL: none
 
     // cluster; 0 or negative: not given, the hardware or a stated default decides
     int node_count;
     int gpus_per_node;
+    int gpu_count;
     int64_t memory_bytes; // -1: not given; 0: not limited
     bal_link intra_node;  // latency_ns -1: not given
     bal_link inter_node;  // latency_ns -1: not given
     bal_slow_rank slow_ranks[ANA_SLOW_RANKS_MAX];
     int slow_rank_count;
+    double price_per_gpu_hour;  // -1: not given
+    const char *price_currency; // "USD" unless given
+    const char *price_date;     // "2026-11-22"; given with every price
+    const char *price_source;   // NULL: not said
+    double mtbf_hours;          // mean time between failures of one GPU; 0: not given
 
     // training; 0: not given, the trace decides
     int iteration_count;
     int sequence_length;
     int microbatch_size;
     int microbatch_count;
+    int global_batch;            // sequences, in place of microbatches
+    int64_t token_count;         // of the whole training
+    double checkpoint_s;         // time that writing a checkpoint stops training; -1: not given
+    double restart_s;            // from a failure to training on; -1: not given
+    const char *start_date;      // "2026-11-22"; NULL: not given
+    bool fills_cluster;          // data is what the cluster's GPUs give; see setup.h
     model_parallel parallel;     // degrees are 1 or more
     model_dtype dtype;           // with a model; MODEL_DTYPE_UNKNOWN: not given
     const char *attention;       // with a model; NULL: not given
@@ -91,6 +105,8 @@ typedef struct ana_study {
     ana_repack repack; // of rows with a policy that do not say otherwise
     ana_balancing balancings[ANA_BALANCINGS_MAX];
     int balancing_count;
+
+    json_value uncertainty; // of a what-if study; missing: none
 
     ana_inputs inputs;       // every value above that was given or defaulted
     json_document *document; // names above are borrowed from it or from the arena

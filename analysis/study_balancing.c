@@ -201,10 +201,11 @@ status ana_read_balancings(const ana_reading *reading, json_value root)
 {
     const json_value balancing = json_member(root, "balancing");
     if (json_is_missing(balancing)) return default_balancings(reading, root);
+    if (json_is_object(balancing)) return read_balancing(reading, balancing, 0);
     const int count = json_count(balancing);
     if (!json_is_array(balancing) || count < 1 || count > ANA_BALANCINGS_MAX) {
         return json_error(balancing, STATUS_FORMAT, reading->err,
-                          "needs an array of 1 to %d entries", ANA_BALANCINGS_MAX);
+                          "needs a row, or an array of 1 to %d rows", ANA_BALANCINGS_MAX);
     }
     for (int index = 0; index < count; index++) {
         TRY(read_balancing(reading, json_element(balancing, index), index));

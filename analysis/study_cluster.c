@@ -25,10 +25,34 @@ static status read_link(const ana_reading *reading, json_value links, const char
                           INT64_C(1000000000000000), &link->bytes_per_s);
 }
 
+/// The user's own price: none is known here, and one without its day is worth nothing.
+static status read_price(const ana_reading *reading, json_value cluster)
+{
+    static const char *const texts[] = {"price_currency", "price_source"};
+    ana_study *study = reading->study;
+    const char **const out[] = {&study->price_currency, &study->price_source};
+    const json_value price = json_member(cluster, "price_per_gpu_hour");
+    TRY(ana_read_double(reading, cluster, "cluster", "price_per_gpu_hour", 0, 1e6,
+                        &study->price_per_gpu_hour));
+    for (int text = 0; text < ANA_COUNT_OF(texts); text++) {
+        const json_value member = json_member(cluster, texts[text]);
+        if (json_is_missing(member)) continue;
+        TRY(ana_read_words(reading, member, out[text]));
+        TRY(ana_list_given(reading, "cluster", texts[text], *out[text]));
+    }
+    TRY(ana_read_date(reading, cluster, "cluster", "price_date", &study->price_date));
+    if (json_is_missing(price) || study->price_date != NULL) return STATUS_OK;
+    return json_error(price, STATUS_FORMAT, reading->err,
+                      "needs 'price_date', the day on which it was asked for");
+}
+
 status ana_read_cluster(const ana_reading *reading, json_value cluster)
 {
-    static const char *const keys[] = {"nodes", "gpus_per_node", "memory_bytes", "links",
-                                       "slow_ranks"};
+    static const char *const keys[] = {
+        "nodes",      "gpus_per_node",  "gpus",         "memory_bytes",
+        "links",      "slow_ranks",     "mtbf_hours",   "price_per_gpu_hour",
+        "price_date", "price_currency", "price_source",
+    };
     static const char *const link_keys[] = {"intra", "inter"};
     ana_study *study = reading->study;
     if (json_is_missing(cluster)) return STATUS_OK;
@@ -36,6 +60,10 @@ status ana_read_cluster(const ana_reading *reading, json_value cluster)
     TRY(ana_read_int(reading, cluster, "cluster", "nodes", "", 1, 1 << 20, &study->node_count));
     TRY(ana_read_int(reading, cluster, "cluster", "gpus_per_node", "", 1, 1 << 16,
                      &study->gpus_per_node));
+    TRY(ana_read_int(reading, cluster, "cluster", "gpus", "", 1, MODEL_STAGE_GPUS_MAX,
+                     &study->gpu_count));
+    TRY(ana_read_double(reading, cluster, "cluster", "mtbf_hours", 1e-3, 1e12, &study->mtbf_hours));
+    TRY(read_price(reading, cluster));
     TRY(ana_read_int64(reading, cluster, "cluster", "memory_bytes", "B", 0, JSON_INTEGER_MAX,
                        &study->memory_bytes));
     const json_value links = json_member(cluster, "links");

@@ -19,6 +19,10 @@ typedef struct ana_reading {
     error_message *err;
 } ana_reading;
 
+/// Lists what was read at "section.key", with the origin that "sources" states, else given.
+status ana_list_given(const ana_reading *reading, const char *section, const char *key,
+                      const char *value);
+
 /// Reads a member if it is there, and lists it: "section.key", with its unit and the origin that
 /// "sources" states, else given.
 ///
@@ -46,6 +50,17 @@ status ana_read_choice(const ana_reading *reading, json_value object, const char
 /// @param shipped files that can be meant by their names, or NULL: there are none
 status ana_read_path(const ana_reading *reading, json_value value, const embedded_file *shipped,
                      const char **path);
+
+/// Reads a file that is named, or an object {"base": file, ...} with other values at some of the
+/// file's places, which are listed under section.
+///
+/// @param changes out: as json_change takes them; NULL: none
+status ana_read_based_file(const ana_reading *reading, json_value value, const char *section,
+                           const embedded_file *shipped, const char **path, const char **changes);
+
+/// Reads a day, "2026-11-22", if it is there, and lists it.
+status ana_read_date(const ana_reading *reading, json_value object, const char *section,
+                     const char *key, const char **date);
 
 /// Reads a name for people, if it is there: it stands in tables, in the store and in pictures.
 status ana_read_words(const ana_reading *reading, json_value value, const char **words);

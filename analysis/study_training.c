@@ -15,6 +15,53 @@ static status read_step(const ana_reading *reading, json_value training)
     return STATUS_OK;
 }
 
+/// A number of replicas, or "fill": as many as the cluster's GPUs make.
+static status read_replicas(const ana_reading *reading, json_value training)
+{
+    static const char *const names[] = {"fill"};
+    ana_study *study = reading->study;
+    int fill = -1;
+    if (!json_is_string(json_member(training, "data_parallel"))) {
+        return ana_read_int(reading, training, "training", "data_parallel", "replicas", 1,
+                            MODEL_DEGREE_MAX, &study->parallel.data);
+    }
+    TRY(ana_read_choice(reading, training, "training", "data_parallel", names, ANA_COUNT_OF(names),
+                        &fill));
+    study->fills_cluster = fill == 0;
+    if (study->gpu_count > 0) return STATUS_OK;
+    return json_error(json_member(training, "data_parallel"), STATUS_FORMAT, reading->err,
+                      "'fill' needs cluster.gpus, the GPUs that replicas are made of");
+}
+
+/// The batch of an iteration, in microbatches of each replica or in sequences of all.
+static status read_batch(const ana_reading *reading, json_value training)
+{
+    static const char *const section = "training";
+    ana_study *study = reading->study;
+    TRY(ana_read_int(reading, training, section, "microbatch_size", "sequences", 1, 1 << 20,
+                     &study->microbatch_size));
+    TRY(ana_read_int(reading, training, section, "microbatches", "", 1, BAL_MICROBATCHES_MAX,
+                     &study->microbatch_count));
+    TRY(ana_read_int(reading, training, section, "global_batch", "sequences", 1, 1 << 30,
+                     &study->global_batch));
+    if (study->microbatch_count == 0 || study->global_batch == 0) return STATUS_OK;
+    return json_error(json_member(training, "global_batch"), STATUS_FORMAT, reading->err,
+                      "both 'microbatches' and 'global_batch' are given; one follows from the "
+                      "other");
+}
+
+/// How long the whole training is, and what stops it on the way.
+static status read_course(const ana_reading *reading, json_value training)
+{
+    static const char *const section = "training";
+    ana_study *study = reading->study;
+    TRY(ana_read_int64(reading, training, section, "tokens", "tokens", 1, JSON_INTEGER_MAX,
+                       &study->token_count));
+    TRY(ana_read_double(reading, training, section, "checkpoint_s", 0, 1e6, &study->checkpoint_s));
+    TRY(ana_read_double(reading, training, section, "restart_s", 0, 1e6, &study->restart_s));
+    return ana_read_date(reading, training, section, "start", &study->start_date);
+}
+
 /// How the replicas and the GPUs of a stage divide the work.
 static status read_parallel(const ana_reading *reading, json_value training)
 {
@@ -35,8 +82,7 @@ static status read_parallel(const ana_reading *reading, json_value training)
     for (int index = 0; index < MODEL_RANK_ORDER_COUNT; index++) {
         order_names[index] = model_rank_order_name((model_rank_order)index);
     }
-    TRY(ana_read_int(reading, training, section, "data_parallel", "replicas", 1, MODEL_DEGREE_MAX,
-                     &parallel->data));
+    TRY(read_replicas(reading, training));
     TRY(ana_read_int(reading, training, section, "tensor_parallel", "GPUs", 1, MODEL_DEGREE_MAX,
                      &parallel->tensor));
     TRY(ana_read_int(reading, training, section, "expert_parallel", "GPUs", 1, MODEL_DEGREE_MAX,
@@ -99,6 +145,11 @@ status ana_read_training(const ana_reading *reading, json_value training)
                                        "sequence_length",
                                        "microbatch_size",
                                        "microbatches",
+                                       "global_batch",
+                                       "tokens",
+                                       "checkpoint_s",
+                                       "restart_s",
+                                       "start",
                                        "data_parallel",
                                        "tensor_parallel",
                                        "expert_parallel",
@@ -127,10 +178,8 @@ status ana_read_training(const ana_reading *reading, json_value training)
                      &study->iteration_count));
     TRY(ana_read_int(reading, training, section, "sequence_length", "tokens", 1, LAYER_LENGTH_MAX,
                      &study->sequence_length));
-    TRY(ana_read_int(reading, training, section, "microbatch_size", "sequences", 1, 1 << 20,
-                     &study->microbatch_size));
-    TRY(ana_read_int(reading, training, section, "microbatches", "", 1, BAL_MICROBATCHES_MAX,
-                     &study->microbatch_count));
+    TRY(read_batch(reading, training));
+    TRY(read_course(reading, training));
     TRY(read_parallel(reading, training));
     TRY(read_model_training(reading, training));
     TRY(read_times(reading, training));

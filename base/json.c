@@ -786,6 +786,59 @@ static void write_document(json_writer *writer, const cJSON *root)
     }
 }
 
+void json_write_value(json_writer *writer, json_value value)
+{
+    if (value.node == NULL) {
+        json_write_null(writer);
+        return;
+    }
+    // A member is written without its key, which is the caller's.
+    cJSON alone = *node_of(value);
+    alone.next = NULL;
+    alone.string = NULL;
+    write_document(writer, &alone);
+}
+
+/// The keys from the root of a walk to a node, behind the path of the root.
+static void write_leaf_key(json_writer *writer, const char *path, const walk *around,
+                           const cJSON *node)
+{
+    text_buffer key = {0};
+    text_append(&key, path);
+    for (int level = 1; level < around->depth; level++) {
+        text_format(&key, ".%s", around->around[level]->string);
+    }
+    if (around->depth > 0) text_format(&key, ".%s", node->string);
+    if (key.failed) {
+        writer->out->failed = true;
+    } else {
+        json_write_key(writer, key.bytes);
+    }
+    text_free(&key);
+}
+
+void json_put_leaves(json_writer *writer, const char *path, json_value value)
+{
+    if (!json_is_object(value)) {
+        json_write_key(writer, path);
+        json_write_value(writer, value);
+        return;
+    }
+    cJSON root = *node_of(value);
+    root.next = NULL;
+    walk around = {.depth = 0};
+    const cJSON *node = walk_next(&around, &root);
+    while (node != NULL && !writer->out->failed) {
+        cJSON leaf = *node; // what an array holds is part of its value: the walk goes past it
+        leaf.child = NULL;
+        if (!cJSON_IsObject(node)) {
+            write_leaf_key(writer, path, &around, node);
+            json_write_value(writer, (json_value){.node = node});
+        }
+        node = walk_next(&around, cJSON_IsObject(node) ? node : &leaf);
+    }
+}
+
 status json_change(const char *name, const char *document, const char *changes, text_buffer *out,
                    error_message *err)
 {

@@ -94,6 +94,7 @@ void json_write_string(json_writer *writer, const char *value); ///< NULL: null;
 void json_write_null(json_writer *writer);
 void json_write_int64_array(json_writer *writer, const int64_t *values, int count);
 void json_write_int_array(json_writer *writer, const int *values, int count);
+void json_write_value(json_writer *writer, json_value value); ///< as it stands; missing: null
 
 /// A member: its key and its value.
 void json_put_int64(json_writer *writer, const char *key, int64_t value);
@@ -102,6 +103,10 @@ void json_put_rounded(json_writer *writer, const char *key, double value,
                       int digits); ///< text_rounded
 void json_put_bool(json_writer *writer, const char *key, bool value);
 void json_put_string(json_writer *writer, const char *key, const char *value);
+
+/// Writes a value as changes for json_change: one member "path.key.key" for each value below path
+/// that is no object. Of an object without members nothing is written.
+void json_put_leaves(json_writer *writer, const char *path, json_value value);
 
 /// A document with other values at some of its places.
 ///

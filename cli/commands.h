@@ -23,3 +23,4 @@ extern const cli_command cli_command_run;
 extern const cli_command cli_command_schedule;
 extern const cli_command cli_command_show;
 extern const cli_command cli_command_simulate;
+extern const cli_command cli_command_study;

@@ -545,12 +545,18 @@ status model_config_read(const json_document *document, arena *memory, model_con
     return STATUS_OK;
 }
 
-status model_config_open(const char *name_or_path, arena *memory, model_config *config,
-                         error_message *err)
+status model_config_open_changed(const char *name_or_path, const char *changes, arena *memory,
+                                 model_config *config, error_message *err)
 {
     json_document *document = NULL;
-    TRY(model_shipped_open(MODEL_SHIPPED_CONFIG, name_or_path, &document, err));
+    TRY(model_shipped_open_changed(MODEL_SHIPPED_CONFIG, name_or_path, changes, &document, err));
     const status result = model_config_read(document, memory, config, err);
     json_close(document);
     return result;
+}
+
+status model_config_open(const char *name_or_path, arena *memory, model_config *config,
+                         error_message *err)
+{
+    return model_config_open_changed(name_or_path, NULL, memory, config, err);
 }

@@ -65,6 +65,12 @@ typedef struct model_config {
 status model_config_open(const char *name_or_path, arena *memory, model_config *config,
                          error_message *err);
 
+/// As model_config_open, with other values at some places of the file.
+///
+/// @param changes as json_change takes them; NULL: none
+status model_config_open_changed(const char *name_or_path, const char *changes, arena *memory,
+                                 model_config *config, error_message *err);
+
 /// As model_config_open, from a document that is open.
 status model_config_read(const json_document *document, arena *memory, model_config *config,
                          error_message *err);

@@ -46,6 +46,12 @@ typedef struct model_hardware {
 status model_hardware_open(const char *name_or_path, arena *memory, model_hardware *hardware,
                            error_message *err);
 
+/// As model_hardware_open, with other values at some places of the file.
+///
+/// @param changes as json_change takes them; NULL: none
+status model_hardware_open_changed(const char *name_or_path, const char *changes, arena *memory,
+                                   model_hardware *hardware, error_message *err);
+
 /// As model_hardware_open, from a document that is open.
 status model_hardware_read(const json_document *document, const char *name, arena *memory,
                            model_hardware *hardware, error_message *err);

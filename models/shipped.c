@@ -1,7 +1,12 @@
 #include "models/shipped.h"
 
+#include "base/file.h"
+
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+enum { CHANGED_FILE_BYTES_MAX = 16 << 20 };
 
 static const embedded_file *files_of(model_shipped_kind kind)
 {
@@ -30,4 +35,31 @@ status model_shipped_open(model_shipped_kind kind, const char *name_or_path,
     if (text != NULL) return json_open_bytes(name_or_path, text, strlen(text), document, err);
     const status result = json_open(name_or_path, document, err);
     return result == STATUS_IO ? refuse(kind, name_or_path, result, err) : result;
+}
+
+static status open_changed(const char *name, const char *text, const char *changes,
+                           json_document **document, error_message *err)
+{
+    text_buffer changed = {0};
+    status result = json_change(name, text, changes, &changed, err);
+    if (result == STATUS_OK) {
+        result = json_open_bytes(name, changed.bytes, changed.length, document, err);
+    }
+    text_free(&changed);
+    return result;
+}
+
+status model_shipped_open_changed(model_shipped_kind kind, const char *name_or_path,
+                                  const char *changes, json_document **document, error_message *err)
+{
+    if (changes == NULL) return model_shipped_open(kind, name_or_path, document, err);
+    const char *text = embedded_find(files_of(kind), name_or_path);
+    if (text != NULL) return open_changed(name_or_path, text, changes, document, err);
+    char *bytes = NULL;
+    size_t length = 0;
+    status result = file_read(name_or_path, CHANGED_FILE_BYTES_MAX, &bytes, &length, err);
+    if (result != STATUS_OK) return refuse(kind, name_or_path, result, err);
+    result = open_changed(name_or_path, bytes, changes, document, err);
+    free(bytes);
+    return result;
 }

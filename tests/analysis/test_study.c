@@ -219,7 +219,7 @@ static void contradictions_and_parts_of_later_versions_are_refused(void **state)
     assert_refused(STUDY(STAGES ",\"name\":\"\""), STATUS_FORMAT,
                    ": name: has 0 bytes, needs 1 to 100");
     assert_refused(STUDY(STAGES ",\"vary\":{}"), STATUS_UNSUPPORTED,
-                   ": vary: `dynmo simulate` of this version does not play it");
+                   ": vary: has many runs for one; `dynmo study` plays them");
     assert_refused(STUDY(STAGES ",\"balancing\":[{\"balancer\":\"even\"},{\"balancer\":\"even\"}]"),
                    STATUS_FORMAT,
                    ": balancing[1]: the label 'even' is used twice; give one of them a 'label'");

@@ -1,0 +1,96 @@
+/// The matrix of a what-if study: its axes, and the study that stands at each point.
+///
+///   "vary": {"pipeline.stages": [4, 8], "training.microbatch_size": [1, 2, 4]}
+///       one axis for each path of a value; its values are of any JSON type
+///   "alternatives": {"cluster": {"small": {"cluster.gpus": 256, "hardware": "a100-sxm-80gb"},
+///                                "large": {"cluster.gpus": 512, "hardware": "h100-sxm"}}}
+///       one axis for each name; a value sets several paths at once
+///   "balancing": [ROW, ROW]
+///       several rows are an axis by themselves, the last, unless another axis sets a path of them
+///
+/// Points are numbered from 0, the last axis running fastest. A point's study is the base with the
+/// changes of its values, as json_change makes them.
+#pragma once
+
+#include "base/arena.h"
+#include "base/status.h"
+#include "base/text.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { ANA_AXES_MAX = 32, ANA_AXIS_VALUES_MAX = 4096, ANA_POINTS_MAX = 4000000 };
+
+typedef struct ana_axis_value {
+    const char *label;   // for people; unique in its axis
+    const char *changes; // JSON object of paths and values, as json_change takes them
+} ana_axis_value;
+
+typedef struct ana_axis {
+    const char *name; // a path, or the name of alternatives
+    int value_count;
+    ana_axis_value *values; // [value_count]
+    int path_count;
+    const char **paths; // [path_count] that its values set
+} ana_axis;
+
+/// Which points of a matrix are taken.
+typedef struct ana_sampling {
+    int64_t count; // 0: all
+    uint64_t seed;
+} ana_sampling;
+
+/// Filled by ana_matrix_open; everything is carved from its arena.
+typedef struct ana_matrix {
+    const char *name; // of the study's file, for messages
+    const char *base; // the study without its axes, with one row of balancing
+    ana_axis axes[ANA_AXES_MAX];
+    int axis_count;
+    int64_t full_count;     // points of the whole matrix
+    int64_t point_count;    // of those that are taken
+    const int *base_value;  // [axis_count] index of the value that the base has; -1: none
+    const int64_t *sampled; // [point_count] numbers of the points, ascending; NULL: all of them
+} ana_matrix;
+
+/// Reads the axes of a study and draws the sample. Values are not looked at but for their number
+/// and their being different; ana_matrix_check does that.
+///
+/// A sample is a Latin hypercube: along every axis the points are spread over its values as evenly
+/// as their number allows, in an order that is shuffled axis by axis. A point that is drawn twice
+/// is taken once, so that there may be fewer than were asked for.
+///
+/// Where the study has no row of balancing and no axis sets one, the row is `tuned`.
+///
+/// @param name, text the study's file and what is in it
+/// @param matrix     untouched on failure
+/// @return STATUS_FORMAT naming the axis: a path that names nothing (with the nearest one), no
+///         axis or no value where some are announced, a value that is given twice, a path that two
+///         axes set, or malformed text; STATUS_INVALID naming the number of points if they are too
+///         many and no sample is asked for; STATUS_NO_MEMORY
+status ana_matrix_open(const char *name, const char *text, const ana_sampling *sampling,
+                       arena *memory, ana_matrix *matrix, error_message *err);
+
+/// The number of a point in the whole matrix.
+///
+/// @param index in [0, point_count) among those that are taken
+int64_t ana_matrix_number(const ana_matrix *matrix, int64_t index);
+
+/// The values of a point.
+///
+/// @param number of the point in the whole matrix
+/// @param value  [axis_count] out: index into the axis' values
+void ana_matrix_values(const ana_matrix *matrix, int64_t number, int *value);
+
+/// The point of the study as written, if it is one of the matrix: on every axis a value that the
+/// base has, too.
+///
+/// @param number out: of the point in the whole matrix; untouched if there is none
+bool ana_matrix_find_base(const ana_matrix *matrix, int64_t *number);
+
+/// Appends the study of a point.
+///
+/// @param more  further changes, as json_change takes them, behind those of the values; NULL: none
+/// @param value [axis_count], or NULL: the study as written
+/// @return STATUS_FORMAT if a change leads through a value that is no object; STATUS_NO_MEMORY
+status ana_matrix_text(const ana_matrix *matrix, const int *value, const char *more,
+                       text_buffer *out, error_message *err);

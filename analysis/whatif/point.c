@@ -1,0 +1,289 @@
+#include "analysis/whatif/point.h"
+
+#include "analysis/whatif/run_bound.h"
+#include "sim/training_replay.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WORKER_BLOCK_BYTES = 1 << 18 };
+
+const char *const ana_refusal_names[ANA_REFUSAL_COUNT] = {
+    [ANA_REFUSAL_NONE] = "none",
+    [ANA_REFUSAL_MEMORY] = "out of memory",
+    [ANA_REFUSAL_STAGES] = "more stages than layers",
+    [ANA_REFUSAL_BATCH] = "global batch not divisible",
+    [ANA_REFUSAL_GPUS] = "too few GPUs",
+    [ANA_REFUSAL_SCHEDULE] = "rule of the schedule",
+    [ANA_REFUSAL_MODEL] = "not divisible so",
+    [ANA_REFUSAL_LOADS] = "loads without times",
+    [ANA_REFUSAL_VALUES] = "values that do not go together",
+};
+
+struct ana_point_worker {
+    arena *memory; // of one evaluation
+    ana_study study;
+    ana_setup setup;
+    bool has_study;
+    bool has_setup;
+};
+
+status ana_point_worker_create(ana_point_worker **out, error_message *err)
+{
+    ana_point_worker *worker = calloc(1, sizeof *worker);
+    arena *memory = arena_create(WORKER_BLOCK_BYTES);
+    if (worker == NULL || memory == NULL) {
+        free(worker);
+        arena_destroy(memory);
+        return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    }
+    worker->memory = memory;
+    *out = worker;
+    return STATUS_OK;
+}
+
+/// Closes what the evaluation before has opened.
+static void clear(ana_point_worker *worker)
+{
+    if (worker->has_setup) ana_setup_close(&worker->setup);
+    if (worker->has_study) ana_study_close(&worker->study);
+    worker->has_setup = false;
+    worker->has_study = false;
+    arena_reset(worker->memory);
+}
+
+void ana_point_worker_destroy(ana_point_worker *worker)
+{
+    if (worker == NULL) return;
+    clear(worker);
+    arena_destroy(worker->memory);
+    free(worker);
+}
+
+const ana_setup *ana_point_worker_setup(const ana_point_worker *worker)
+{
+    return worker->has_setup ? &worker->setup : NULL;
+}
+
+const ana_study *ana_point_worker_study(const ana_point_worker *worker)
+{
+    return worker->has_study ? &worker->study : NULL;
+}
+
+/// Where a setup has stopped, as a reason.
+static ana_refusal refusal_of_step(ana_setup_step step)
+{
+    switch (step) {
+    case ANA_SETUP_REPLICAS:
+    case ANA_SETUP_CLUSTER:
+        return ANA_REFUSAL_GPUS;
+    case ANA_SETUP_BATCH:
+        return ANA_REFUSAL_BATCH;
+    case ANA_SETUP_MEMORY:
+        return ANA_REFUSAL_MEMORY;
+    case ANA_SETUP_STAGES:
+        return ANA_REFUSAL_STAGES;
+    case ANA_SETUP_COSTS:
+        return ANA_REFUSAL_MODEL;
+    default:
+        return ANA_REFUSAL_VALUES;
+    }
+}
+
+/// Makes a failure an outcome, unless it is one of the whole study. The message goes without the
+/// study's path, which all points share.
+static status refuse(ana_point_worker *worker, const char *name, ana_refusal refusal,
+                     const error_message *inner, ana_point *point, error_message *err)
+{
+    const size_t length = strlen(name);
+    const char *message = inner->message;
+    if (inner->code != STATUS_INVALID && inner->code != STATUS_INFEASIBLE &&
+        inner->code != STATUS_FORMAT) {
+        return error_set(err, inner->code, "%s", inner->message);
+    }
+    if (strncmp(message, name, length) == 0 && strncmp(message + length, ": ", 2) == 0) {
+        message += length + 2;
+    }
+    point->refusal = refusal;
+    point->message = arena_string(worker->memory, message);
+    return point->message != NULL ? STATUS_OK : error_set(err, STATUS_NO_MEMORY, "out of memory");
+}
+
+/// Opens study and setup. If they cannot be opened the point says why.
+static status open_point(ana_point_worker *worker, const char *name, const char *text,
+                         ana_point *point, error_message *err)
+{
+    error_message inner = {0};
+    clear(worker);
+    if (ana_study_open_text(name, text, worker->memory, &worker->study, &inner) != STATUS_OK) {
+        return refuse(worker, name, ANA_REFUSAL_VALUES, &inner, point, err);
+    }
+    worker->has_study = true;
+    if (ana_setup_open(&worker->study, worker->memory, &worker->setup, &inner) != STATUS_OK) {
+        const ana_refusal refusal =
+            inner.code == STATUS_FORMAT ? ANA_REFUSAL_VALUES : refusal_of_step(worker->setup.step);
+        return refuse(worker, name, refusal, &inner, point, err);
+    }
+    worker->has_setup = true;
+    return STATUS_OK;
+}
+
+/// Bytes that a GPU holds for a while beside what layers and activations fill.
+static int64_t working_bytes(const ana_setup *setup)
+{
+    return setup->study->trace_path == NULL ? setup->model_costs.working_bytes : 0;
+}
+
+static int fullest_rank(const bal_training_result *result, int rank_count)
+{
+    int fullest = 0;
+    for (int rank = 1; rank < rank_count; rank++) {
+        if (result->peak_memory_bytes[rank] > result->peak_memory_bytes[fullest]) fullest = rank;
+    }
+    return fullest;
+}
+
+/// The point whose plan does not fit, from a play that did not look at memory.
+static status refuse_memory(ana_point_worker *worker, const bal_training_result *result,
+                            ana_point *point, error_message *err)
+{
+    const ana_setup *setup = &worker->setup;
+    const int rank = fullest_rank(result, setup->machine.rank_count);
+    const int64_t working = working_bytes(setup);
+    const int64_t limit = setup->machine.rank_memory_bytes;
+    const int64_t missing = result->peak_memory_bytes[rank] - limit;
+    error_message inner = {0};
+    if (missing <= 0) return STATUS_OK; // only because the balancer was told of the limit
+    point->rank = rank;
+    point->missing_bytes = missing;
+    error_set(&inner, STATUS_INFEASIBLE,
+              "out of memory on rank %d by %" PRId64 " bytes: it needs %" PRId64
+              ", a GPU has %" PRId64,
+              rank, missing, result->peak_memory_bytes[rank] + working, limit + working);
+    return refuse(worker, setup->study->path, ANA_REFUSAL_MEMORY, &inner, point, err);
+}
+
+/// Plays the run as if memory had no end, to say how much is missing.
+static status explain_memory(ana_point_worker *worker, const error_message *inner, ana_point *point,
+                             error_message *err)
+{
+    const ana_setup *setup = &worker->setup;
+    bal_training training =
+        ana_setup_training(setup, &setup->study->balancings[0], (bal_record_sink){0});
+    bal_training_result result;
+    error_message unlimited = {0};
+    training.machine.rank_memory_bytes = 0;
+    TRY(refuse(worker, setup->study->path, ANA_REFUSAL_MEMORY, inner, point, err));
+    if (setup->machine.rank_memory_bytes == 0) return STATUS_OK;
+    if (sim_training_replay(&training, worker->memory, &result, &unlimited) == STATUS_OK &&
+        result.executable) {
+        return refuse_memory(worker, &result, point, err);
+    }
+    return STATUS_OK;
+}
+
+/// How many iterations the whole training has; 0: tokens of a microbatch are not known.
+static double step_count(const ana_setup *setup)
+{
+    const int64_t wanted =
+        setup->study->token_count > 0 ? setup->study->token_count : ANA_TOKENS_DEFAULT;
+    const int64_t tokens = setup->tokens_per_microbatch * setup->microbatch_count;
+    const int64_t replicas = setup->study->parallel.data;
+    if (tokens == 0 || tokens > INT64_MAX / replicas) return 0;
+    const int64_t step = tokens * replicas;
+    return (double)(wanted / step + (wanted % step != 0));
+}
+
+static void fill_times(const ana_setup *setup, const bal_training_result *result, ana_point *point)
+{
+    static const double ns_per_hour = 3.6e12;
+    const double units =
+        setup->tokens_per_microbatch > 0 ? (double)setup->tokens_per_microbatch : 1.0;
+    const double total_ns = (double)result->total_ns;
+    const double price = setup->study->price_per_gpu_hour;
+    point->iteration_ns = total_ns / setup->iteration_count;
+    point->per_second = total_ns > 0 ? units * setup->microbatch_count *
+                                           setup->study->parallel.data * 1e9 / point->iteration_ns
+                                     : 0;
+    point->gpu_count = (double)setup->gpu_count;
+    if (total_ns > 0) point->gpu_count -= (double)result->idle_gpu_ns / total_ns;
+    point->train_ns = step_count(setup) * point->iteration_ns;
+    point->gpu_hours = point->train_ns / ns_per_hour * point->gpu_count;
+    point->cost = price < 0 ? -1 : point->gpu_hours * price;
+}
+
+static void fill(const ana_setup *setup, const bal_training_result *result, int64_t bound_ns,
+                 ana_point *point)
+{
+    fill_times(setup, result, point);
+    point->rank = fullest_rank(result, setup->machine.rank_count);
+    point->peak_memory_bytes = result->peak_memory_bytes[point->rank] + working_bytes(setup);
+    point->bubble_ratio = result->bubble_ratio;
+    point->imbalance_ratio = result->imbalance_ratio;
+    point->bound_ns = (double)bound_ns / setup->iteration_count;
+}
+
+static status play_bounded(ana_point_worker *worker, const bal_record_sink *sink,
+                           ana_run_bound *bound, ana_point *point, error_message *err)
+{
+    const ana_setup *setup = &worker->setup;
+    bal_training training = ana_setup_training(setup, &setup->study->balancings[0],
+                                               sink != NULL ? *sink : (bal_record_sink){0});
+    bal_training_result result;
+    error_message inner = {0};
+    int64_t bound_ns = 0;
+    training.sources = bound->sources;
+    const status played = sim_training_replay(&training, worker->memory, &result, &inner);
+    if (played == STATUS_INFEASIBLE) return explain_memory(worker, &inner, point, err);
+    if (played != STATUS_OK) {
+        return refuse(worker, setup->study->path, ANA_REFUSAL_SCHEDULE, &inner, point, err);
+    }
+    if (!result.executable) {
+        const error_message loads = {STATUS_INVALID,
+                                     "a balancer that gives layers owners has no stages to play"};
+        return refuse(worker, setup->study->path, ANA_REFUSAL_LOADS, &loads, point, err);
+    }
+    if (!result.fits) return refuse_memory(worker, &result, point, err);
+    TRY(ana_run_bound_finish(bound, &bound_ns, err));
+    fill(setup, &result, bound_ns, point);
+    return STATUS_OK;
+}
+
+static status play(ana_point_worker *worker, const bal_record_sink *sink, ana_point *point,
+                   error_message *err)
+{
+    const ana_setup *setup = &worker->setup;
+    const ana_balancing *row = &setup->study->balancings[0];
+    ana_run_bound bound;
+    TRY(ana_learning_settings_of(setup, row, &point->learning, err));
+    status result = ana_run_bound_begin(setup, row, worker->memory, &bound, err);
+    if (result == STATUS_OK) result = play_bounded(worker, sink, &bound, point, err);
+    ana_run_bound_free(&bound);
+    return result;
+}
+
+status ana_point_evaluate(ana_point_worker *worker, const char *name, const char *text,
+                          const bal_record_sink *sink, ana_point *point, error_message *err)
+{
+    *point = (ana_point){.cost = -1};
+    TRY(open_point(worker, name, text, point, err));
+    return point->refusal == ANA_REFUSAL_NONE ? play(worker, sink, point, err) : STATUS_OK;
+}
+
+status ana_point_check(ana_point_worker *worker, const char *name, const char *text,
+                       error_message *err)
+{
+    error_message inner = {0};
+    clear(worker);
+    status result = ana_study_open_text(name, text, worker->memory, &worker->study, &inner);
+    worker->has_study = result == STATUS_OK;
+    if (result == STATUS_OK) {
+        result = ana_setup_open(&worker->study, worker->memory, &worker->setup, &inner);
+        worker->has_setup = result == STATUS_OK;
+    }
+    if (result == STATUS_OK || result == STATUS_INVALID || result == STATUS_INFEASIBLE) {
+        return STATUS_OK;
+    }
+    return error_set(err, result, "%s", inner.message);
+}

@@ -1,0 +1,92 @@
+/// One point of a what-if study: a study's text in, numbers out.
+#pragma once
+
+#include "analysis/setup.h"
+#include "analysis/whatif/learning.h"
+#include "balance/training.h"
+#include "base/arena.h"
+#include "base/status.h"
+#include "base/text.h"
+
+#include <stdint.h>
+
+/// Why a point cannot be. The text of a point's message says more.
+typedef enum ana_refusal {
+    ANA_REFUSAL_NONE,
+    ANA_REFUSAL_MEMORY,   ///< no plan fits
+    ANA_REFUSAL_STAGES,   ///< more stages than layers
+    ANA_REFUSAL_BATCH,    ///< the global batch is not divisible
+    ANA_REFUSAL_GPUS,     ///< the cluster has too few
+    ANA_REFUSAL_SCHEDULE, ///< a rule of the schedule: a multiple of the stages, chunks
+    ANA_REFUSAL_MODEL,    ///< degrees that do not divide the model, rates that are not known
+    ANA_REFUSAL_LOADS,    ///< a balancer without stages has no times
+    ANA_REFUSAL_VALUES,   ///< values of several axes that do not go together
+    ANA_REFUSAL_COUNT
+} ana_refusal;
+
+/// "out of memory", "more stages than layers", ...
+extern const char *const ana_refusal_names[ANA_REFUSAL_COUNT];
+
+/// Tokens of a training whose study does not say: figures are then of so many.
+#define ANA_TOKENS_DEFAULT INT64_C(1000000000)
+
+typedef struct ana_point {
+    ana_refusal refusal;   // NONE: it was played, and what follows holds
+    const char *message;   // says more of a refusal, with its numbers; else NULL
+    int rank;              // that needs the most memory
+    int64_t missing_bytes; // of it, where refusal is MEMORY and they are known; else 0
+
+    double iteration_ns;       // mean over the iterations played
+    double per_second;         // tokens of all replicas; microbatches, where tokens are not known
+    double gpu_count;          // that are paid for, mean over time: re-packing releases some
+    double train_ns;           // of the whole training; 0: tokens of a microbatch are not known
+    double gpu_hours;          // of the whole training
+    double cost;               // in the study's currency; -1: no price
+    int64_t peak_memory_bytes; // of the fullest rank, in one GPU, what is held for a while included
+    double bubble_ratio;       // idle over total of the pipelines, over the run
+    double imbalance_ratio;    // mean over the iterations
+    double bound_ns;           // proven: no mean iteration is shorter; 0: nothing is proven
+    ana_learning_settings learning;
+} ana_point;
+
+/// The state of who evaluates points: memory that is used again, studies and traces that are open.
+/// Each thread has its own.
+typedef struct ana_point_worker ana_point_worker;
+
+/// @param out owned by the caller; release with ana_point_worker_destroy. STATUS_NO_MEMORY.
+status ana_point_worker_create(ana_point_worker **out, error_message *err);
+void ana_point_worker_destroy(ana_point_worker *worker);
+
+/// Plays the one row of the study in text and puts its numbers together. What cannot be played is
+/// an outcome: a point with its refusal.
+///
+/// @param name stands for the study's path
+/// @param sink told of every iteration as it is played; NULL: nobody
+/// @param point out: its message is borrowed until the worker's next evaluation
+/// @return STATUS_IO, STATUS_NO_MEMORY, STATUS_BACKEND, STATUS_UNSUPPORTED, and what sink returns
+status ana_point_evaluate(ana_point_worker *worker, const char *name, const char *text,
+                          const bal_record_sink *sink, ana_point *point, error_message *err);
+
+/// The study of the point evaluated or checked last; NULL if it could not be read.
+const ana_study *ana_point_worker_study(const ana_point_worker *worker);
+
+/// The setup of the point evaluated last, for who explains it; NULL if it could not be opened.
+/// Borrowed until the next evaluation.
+const ana_setup *ana_point_worker_setup(const ana_point_worker *worker);
+
+/// Opens the study in text without playing it: what is wrong with its form.
+///
+/// @return STATUS_OK also for what is infeasible; STATUS_FORMAT, STATUS_UNSUPPORTED, STATUS_IO
+status ana_point_check(ana_point_worker *worker, const char *name, const char *text,
+                       error_message *err);
+
+/// Appends a point as JSON ("dynmo-point/1"), all but its number and values: from a worker to the
+/// leader, and in a store.
+void ana_point_write(const ana_point *point, text_buffer *out);
+
+/// Reads what ana_point_write writes.
+///
+/// @param memory of the message
+/// @return STATUS_FORMAT naming what is wrong; STATUS_NO_MEMORY
+status ana_point_read(const char *name, const char *text, size_t length, arena *memory,
+                      ana_point *point, error_message *err);

@@ -1,0 +1,138 @@
+#include "analysis/whatif/result.h"
+
+#include "base/json.h"
+
+static void write_axes(const ana_whatif *study, json_writer *writer)
+{
+    json_write_key(writer, "axes");
+    json_begin_array(writer);
+    for (int axis = 0; axis < study->matrix.axis_count; axis++) {
+        const ana_axis *written = &study->matrix.axes[axis];
+        json_begin_object(writer);
+        json_put_string(writer, "name", written->name);
+        json_write_key(writer, "values");
+        json_begin_array(writer);
+        for (int value = 0; value < written->value_count; value++) {
+            json_write_string(writer, written->values[value].label);
+        }
+        json_end_array(writer);
+        json_end_object(writer);
+    }
+    json_end_array(writer);
+}
+
+static void write_values(const ana_whatif *study, int64_t number, json_writer *writer)
+{
+    int value[ANA_AXES_MAX];
+    ana_matrix_values(&study->matrix, number, value);
+    json_write_key(writer, "values");
+    json_write_int_array(writer, value, study->matrix.axis_count);
+}
+
+static void put_known(json_writer *writer, const char *key, double value, bool is_known)
+{
+    json_write_key(writer, key);
+    if (is_known) {
+        json_write_double(writer, value);
+    } else {
+        json_write_null(writer);
+    }
+}
+
+static void write_figures(const ana_whatif *study, int64_t item, json_writer *writer)
+{
+    const ana_point *point = &study->points[item];
+    const ana_learning learning = ana_learning_beside(&study->learning, &point->learning);
+    const bool has_tokens = point->train_ns > 0;
+    json_put_double(writer, "iteration_ns", point->iteration_ns);
+    json_put_double(writer, has_tokens ? "tokens_per_s" : "microbatches_per_s", point->per_second);
+    json_put_double(writer, "gpu_count", point->gpu_count);
+    put_known(writer, "train_s", point->train_ns / 1e9, has_tokens);
+    put_known(writer, "gpu_hours", point->gpu_hours, has_tokens);
+    put_known(writer, "cost", point->cost, point->cost >= 0 && has_tokens);
+    json_put_int64(writer, "peak_memory_bytes", point->peak_memory_bytes);
+    json_put_int64(writer, "peak_rank", point->rank);
+    json_put_double(writer, "bubble_ratio", point->bubble_ratio);
+    json_put_double(writer, "imbalance_ratio", point->imbalance_ratio);
+    put_known(writer, "bound_ns", point->bound_ns, point->bound_ns > 0);
+    json_put_string(writer, "learning", ana_learning_names[learning]);
+    json_put_bool(writer, "pareto", study->standing.is_pareto[item]);
+}
+
+static void write_point(const ana_whatif *study, int64_t item, json_writer *writer)
+{
+    const ana_point *point = &study->points[item];
+    const int64_t number = ana_whatif_number(study, item);
+    json_begin_object(writer);
+    if (number >= 0) {
+        json_put_int64(writer, "point", number);
+        write_values(study, number, writer);
+    }
+    if (point->refusal != ANA_REFUSAL_NONE) {
+        json_put_string(writer, "infeasible", ana_refusal_names[point->refusal]);
+        json_put_string(writer, "message", point->message);
+        if (point->missing_bytes > 0) {
+            json_put_int64(writer, "rank", point->rank);
+            json_put_int64(writer, "missing_bytes", point->missing_bytes);
+        }
+    } else {
+        write_figures(study, item, writer);
+    }
+    json_end_object(writer);
+}
+
+static void write_numbers(const ana_whatif *study, const char *key, int64_t from, int64_t to,
+                          json_writer *writer)
+{
+    json_write_key(writer, key);
+    json_begin_array(writer);
+    for (int64_t rank = from; rank < to; rank++) {
+        json_write_int64(writer, ana_whatif_number(study, study->standing.order[rank]));
+    }
+    json_end_array(writer);
+}
+
+static void write_refusals(const ana_whatif *study, json_writer *writer)
+{
+    int64_t counts[ANA_REFUSAL_COUNT] = {0};
+    for (int64_t item = 0; item < study->matrix.point_count; item++) {
+        counts[study->points[item].refusal]++;
+    }
+    json_write_key(writer, "infeasible");
+    json_begin_object(writer);
+    for (int refusal = 1; refusal < ANA_REFUSAL_COUNT; refusal++) {
+        if (counts[refusal] > 0)
+            json_put_int64(writer, ana_refusal_names[refusal], counts[refusal]);
+    }
+    json_end_object(writer);
+}
+
+void ana_result_write(const ana_whatif *study, text_buffer *out)
+{
+    const ana_standing *standing = &study->standing;
+    json_writer writer = json_writer_init(out);
+    json_begin_object(&writer);
+    json_put_string(&writer, "schema", "dynmo-study-result/1");
+    json_put_string(&writer, "name", study->title);
+    json_put_int64(&writer, "tokens",
+                   study->token_count > 0 ? study->token_count : ANA_TOKENS_DEFAULT);
+    json_put_string(&writer, "currency", study->currency);
+    json_put_string(&writer, "ranked_by", ana_objective_names[study->objective]);
+    json_put_bool(&writer, "failure_free", true);
+    write_axes(study, &writer);
+    json_put_int64(&writer, "matrix_points", study->matrix.full_count);
+    json_put_int64(&writer, "points_played", study->matrix.point_count);
+    write_refusals(study, &writer);
+    json_put_int64(&writer, "reference", ana_whatif_number(study, study->reference));
+    write_numbers(study, "ranking", 0, standing->comparable_count, &writer);
+    write_numbers(study, "other_training", standing->comparable_count, standing->feasible_count,
+                  &writer);
+    json_write_key(&writer, "points");
+    json_begin_array(&writer);
+    for (int64_t item = 0; item < study->item_count; item++) {
+        write_point(study, item, &writer);
+    }
+    json_end_array(&writer);
+    json_end_object(&writer);
+    text_append(out, "\n");
+}

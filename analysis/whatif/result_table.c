@@ -1,0 +1,349 @@
+#include "analysis/whatif/result.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { CELL_BYTES = 48, COLUMNS_MAX = ANA_AXES_MAX + 16 };
+
+/// A table as it is filled: cells of text, columns as wide as their widest.
+typedef struct table {
+    int column_count;
+    int row_count; // the head is row 0
+    bool is_left[COLUMNS_MAX];
+    char (*cells)[COLUMNS_MAX][CELL_BYTES];
+} table;
+
+static void put_cell(table *filled, int row, int *column, const char *text)
+{
+    snprintf(filled->cells[row][(*column)++], CELL_BYTES, "%s", text);
+}
+
+/// Bytes of a cell that people see: not the later ones of a character.
+static int cell_width(const char *cell)
+{
+    int width = 0;
+    for (const char *c = cell; *c != '\0'; c++) {
+        width += ((unsigned char)*c & 0xc0) != 0x80;
+    }
+    return width;
+}
+
+static void print_table(const table *filled, text_buffer *out)
+{
+    int width[COLUMNS_MAX] = {0};
+    for (int row = 0; row < filled->row_count; row++) {
+        for (int column = 0; column < filled->column_count; column++) {
+            const int cell = cell_width(filled->cells[row][column]);
+            if (cell > width[column]) width[column] = cell;
+        }
+    }
+    for (int row = 0; row < filled->row_count; row++) {
+        for (int column = 0; column < filled->column_count; column++) {
+            const char *cell = filled->cells[row][column];
+            const int blanks = width[column] - cell_width(cell);
+            const bool is_last = column + 1 == filled->column_count;
+            if (column > 0) text_append(out, "  ");
+            if (!filled->is_left[column]) text_format(out, "%*s", blanks, "");
+            text_append(out, cell);
+            if (filled->is_left[column] && !is_last) text_format(out, "%*s", blanks, "");
+        }
+        text_append(out, "\n");
+    }
+}
+
+/// Three digits and a suffix: 9.42M.
+static void short_number(double value, char out[CELL_BYTES])
+{
+    static const char *const suffixes[] = {"", "k", "M", "G", "T"};
+    int suffix = 0;
+    while (value >= 999.5 && suffix < 4) {
+        value /= 1000;
+        suffix++;
+    }
+    const int digits = value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
+    snprintf(out, CELL_BYTES, "%.*f%s", digits, value, suffixes[suffix]);
+}
+
+/// A time of training: hours up to two days, then days.
+static void long_time(double ns, char out[CELL_BYTES])
+{
+    const double hours = ns / 3.6e12;
+    if (hours < 1) {
+        snprintf(out, CELL_BYTES, "%.1f min", hours * 60);
+    } else if (hours < 48) {
+        snprintf(out, CELL_BYTES, "%.2f h", hours);
+    } else {
+        snprintf(out, CELL_BYTES, "%.2f d", hours / 24);
+    }
+}
+
+/// Whole numbers with commas: 157,286.
+static void grouped(double value, char out[CELL_BYTES])
+{
+    char digits[32];
+    const int length = snprintf(digits, sizeof digits, "%.0f", value < 1e15 ? value : 1e15);
+    int at = 0;
+    for (int digit = 0; digit < length; digit++) {
+        if (digit > 0 && (length - digit) % 3 == 0) out[at++] = ',';
+        out[at++] = digits[digit];
+    }
+    out[at] = '\0';
+}
+
+static bool has_price(const ana_whatif *study)
+{
+    for (int64_t item = 0; item < study->item_count; item++) {
+        if (study->points[item].refusal == ANA_REFUSAL_NONE && study->points[item].cost >= 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void put_head(const ana_whatif *study, table *filled)
+{
+    static const char *const figures[] = {"tokens/s",  "/GPU",     "train", "GPUs",
+                                          "GPU-hours", "cost",     "peak",  "bubble",
+                                          "> bound",   "learning", ""};
+    int column = 0;
+    put_cell(filled, 0, &column, "rank");
+    put_cell(filled, 0, &column, "point");
+    for (int axis = 0; axis < study->matrix.axis_count; axis++) {
+        const char *name = strrchr(study->matrix.axes[axis].name, '.');
+        filled->is_left[column] = true;
+        put_cell(filled, 0, &column, name != NULL ? name + 1 : study->matrix.axes[axis].name);
+    }
+    for (size_t figure = 0; figure < sizeof figures / sizeof figures[0]; figure++) {
+        filled->is_left[column] = figure >= 9;
+        put_cell(filled, 0, &column, figures[figure]);
+    }
+    filled->column_count = column;
+    filled->row_count = 1;
+}
+
+static void put_figures(const ana_whatif *study, int64_t item, table *filled, int row, int *column)
+{
+    const ana_point *point = &study->points[item];
+    const ana_learning learning = ana_learning_beside(&study->learning, &point->learning);
+    char cell[CELL_BYTES] = "-";
+    short_number(point->per_second, cell);
+    put_cell(filled, row, column, cell);
+    short_number(point->per_second / point->gpu_count, cell);
+    put_cell(filled, row, column, cell);
+    if (point->train_ns > 0) long_time(point->train_ns, cell);
+    put_cell(filled, row, column, point->train_ns > 0 ? cell : "-");
+    snprintf(cell, sizeof cell, "%.4g", point->gpu_count);
+    put_cell(filled, row, column, cell);
+    grouped(point->gpu_hours, cell);
+    put_cell(filled, row, column, point->train_ns > 0 ? cell : "-");
+    grouped(point->cost, cell);
+    put_cell(filled, row, column, point->cost >= 0 && point->train_ns > 0 ? cell : "-");
+    text_size(point->peak_memory_bytes, cell);
+    put_cell(filled, row, column, cell);
+    snprintf(cell, sizeof cell, "%.1f %%", 100 * point->bubble_ratio);
+    put_cell(filled, row, column, cell);
+    snprintf(cell, sizeof cell, "%.1f %%", 100 * (point->iteration_ns / point->bound_ns - 1));
+    put_cell(filled, row, column, point->bound_ns > 0 ? cell : "-");
+    put_cell(filled, row, column, ana_learning_names[learning]);
+    put_cell(filled, row, column, study->standing.is_pareto[item] ? "*" : "");
+}
+
+static void put_row(const ana_whatif *study, int64_t rank, int64_t item, table *filled)
+{
+    const int row = filled->row_count++;
+    const int64_t number = ana_whatif_number(study, item);
+    int value[ANA_AXES_MAX];
+    int column = 0;
+    char cell[CELL_BYTES];
+    snprintf(cell, sizeof cell, "%" PRId64, rank + 1);
+    put_cell(filled, row, &column, cell);
+    snprintf(cell, sizeof cell, "%" PRId64, number);
+    put_cell(filled, row, &column, number >= 0 ? cell : "written");
+    if (number >= 0) ana_matrix_values(&study->matrix, number, value);
+    for (int axis = 0; axis < study->matrix.axis_count; axis++) {
+        const ana_axis *named = &study->matrix.axes[axis];
+        put_cell(filled, row, &column, number >= 0 ? named->values[value[axis]].label : "");
+    }
+    put_figures(study, item, filled, row, &column);
+}
+
+/// The best of the ranks [from, to), and the reference where it is among them and not one of the
+/// best.
+static status print_ranks(const ana_whatif *study, int64_t from, int64_t to, int row_count,
+                          text_buffer *out, error_message *err)
+{
+    arena *memory = arena_create(1 << 16);
+    if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    table filled = {.cells = arena_array(memory, (size_t)row_count + 2, sizeof *filled.cells)};
+    if (filled.cells == NULL) {
+        arena_destroy(memory);
+        return error_set(err, STATUS_NO_MEMORY, "out of memory for a table of %d rows", row_count);
+    }
+    put_head(study, &filled);
+    for (int64_t rank = from; rank < to; rank++) {
+        const int64_t item = study->standing.order[rank];
+        if (rank - from < row_count || item == study->reference) {
+            put_row(study, rank - from, item, &filled);
+        }
+    }
+    print_table(&filled, out);
+    arena_destroy(memory);
+    return STATUS_OK;
+}
+
+/// "point 17 (stages 8, schedule zb-h1)".
+static void name_point(const ana_whatif *study, int64_t item, text_buffer *out)
+{
+    const int64_t number = ana_whatif_number(study, item);
+    int value[ANA_AXES_MAX];
+    if (number < 0) {
+        text_append(out, "the study as written");
+        return;
+    }
+    ana_matrix_values(&study->matrix, number, value);
+    text_format(out, "point %" PRId64, number);
+    for (int axis = 0; axis < study->matrix.axis_count; axis++) {
+        const ana_axis *named = &study->matrix.axes[axis];
+        const char *name = strrchr(named->name, '.');
+        text_format(out, "%s%s %s", axis == 0 ? " (" : ", ", name != NULL ? name + 1 : named->name,
+                    named->values[value[axis]].label);
+        if (axis + 1 == study->matrix.axis_count) text_append(out, ")");
+    }
+}
+
+static void say_figures(const ana_whatif *study, const ana_point *point, text_buffer *out)
+{
+    char tokens[CELL_BYTES];
+    char time[CELL_BYTES];
+    char hours[CELL_BYTES];
+    char cost[CELL_BYTES];
+    char rate[CELL_BYTES];
+    const int64_t wanted = study->token_count > 0 ? study->token_count : ANA_TOKENS_DEFAULT;
+    short_number(point->per_second, rate);
+    if (point->train_ns <= 0) {
+        text_format(out, " makes %s microbatches/s on %.4g GPUs", rate, point->gpu_count);
+        return;
+    }
+    short_number((double)wanted, tokens);
+    long_time(point->train_ns, time);
+    grouped(point->gpu_hours, hours);
+    grouped(point->cost, cost);
+    text_format(out, " trains %s tokens in %s on %.4g GPUs: %s tokens/s, %s GPU-hours", tokens,
+                time, point->gpu_count, rate, hours);
+    if (point->cost >= 0) text_format(out, ", %s %s", cost, study->currency);
+}
+
+/// The point of least GPU-hours (or cost) of the training that is compared.
+static int64_t cheapest(const ana_whatif *study)
+{
+    const ana_standing *standing = &study->standing;
+    int64_t best = standing->order[0];
+    for (int64_t rank = 1; rank < standing->comparable_count; rank++) {
+        const ana_point *point = &study->points[standing->order[rank]];
+        const ana_point *least = &study->points[best];
+        if (point->cost >= 0 && least->cost >= 0 ? point->cost < least->cost
+                                                 : point->gpu_hours < least->gpu_hours) {
+            best = standing->order[rank];
+        }
+    }
+    return best;
+}
+
+static void print_answer(const ana_whatif *study, text_buffer *out)
+{
+    static const char *const bests[ANA_OBJECTIVE_COUNT] = {"Fastest", "Fewest GPU-hours",
+                                                           "Cheapest", "Least memory"};
+    const int64_t best = study->standing.order[0];
+    const ana_point *point = &study->points[best];
+    text_buffer words = {0};
+    text_format(&words, "%s: ", bests[study->objective]);
+    name_point(study, best, &words);
+    say_figures(study, point, &words);
+    if (point->bound_ns > 0) {
+        text_format(&words, "; no plan and no order of ops is more than %.1f %% faster",
+                    100 * (point->iteration_ns / point->bound_ns - 1));
+    }
+    text_append(&words, ". ");
+    const int64_t least = cheapest(study);
+    if (study->points[best].train_ns > 0 && least == best) {
+        text_format(&words, "No other point needs fewer %s.",
+                    has_price(study) ? "money" : "fewer GPU-hours");
+    } else if (study->points[best].train_ns > 0) {
+        text_format(&words, "%s: ", has_price(study) ? "Cheapest" : "Fewest GPU-hours");
+        name_point(study, least, &words);
+        say_figures(study, &study->points[least], &words);
+        text_append(&words, ".");
+    }
+    text_append_wrapped(out, words.bytes, 0, 100);
+    out->failed = out->failed || words.failed;
+    text_free(&words);
+}
+
+/// Points of the matrix that could be played.
+static int64_t feasible_count(const ana_whatif *study)
+{
+    int64_t count = 0;
+    for (int64_t item = 0; item < study->matrix.point_count; item++) {
+        count += study->points[item].refusal == ANA_REFUSAL_NONE;
+    }
+    return count;
+}
+
+static void print_refusals(const ana_whatif *study, text_buffer *out)
+{
+    int64_t counts[ANA_REFUSAL_COUNT] = {0};
+    int64_t example[ANA_REFUSAL_COUNT] = {0};
+    int64_t refused = 0;
+    for (int64_t item = study->matrix.point_count - 1; item >= 0; item--) {
+        counts[study->points[item].refusal]++;
+        example[study->points[item].refusal] = item;
+    }
+    refused = study->matrix.point_count - counts[ANA_REFUSAL_NONE];
+    if (refused == 0) return;
+    text_format(out, "\nInfeasible: %" PRId64 " of %" PRId64 " points\n", refused,
+                study->matrix.point_count);
+    for (int refusal = 1; refusal < ANA_REFUSAL_COUNT; refusal++) {
+        if (counts[refusal] == 0) continue;
+        text_format(out, "  %8" PRId64 "  %s; point %" PRId64 ": %s\n", counts[refusal],
+                    ana_refusal_names[refusal], ana_whatif_number(study, example[refusal]),
+                    study->points[example[refusal]].message);
+    }
+}
+
+static status print_inputs(const ana_whatif *study, ana_point_worker *worker, text_buffer *out,
+                           error_message *err)
+{
+    text_buffer text = {0};
+    status result = ana_whatif_text(study, study->standing.order[0], NULL, &text, err);
+    if (result == STATUS_OK) result = ana_point_check(worker, study->path, text.bytes, err);
+    text_free(&text);
+    if (result != STATUS_OK) return result;
+    text_append(out, "\n");
+    ana_inputs_print(&ana_point_worker_study(worker)->inputs, out);
+    return STATUS_OK;
+}
+
+status ana_result_print(const ana_whatif *study, int row_count, ana_point_worker *worker,
+                        text_buffer *out, error_message *err)
+{
+    const ana_standing *standing = &study->standing;
+    text_format(out, "%s: %" PRId64, study->title, study->matrix.point_count);
+    if (study->matrix.sampled != NULL) text_format(out, " of %" PRId64, study->matrix.full_count);
+    text_format(out, " points on %d axes, %" PRId64 " feasible, ranked by %s, failure-free\n\n",
+                study->matrix.axis_count, feasible_count(study),
+                ana_objective_names[study->objective]);
+    print_answer(study, out);
+    text_append(out, "\n");
+    TRY(print_ranks(study, 0, standing->comparable_count, row_count, out, err));
+    if (standing->feasible_count > standing->comparable_count) {
+        text_append(out, "\nOther training: another global batch, sequence length, token count, "
+                         "dtype, model, data or case\n");
+        TRY(print_ranks(study, standing->comparable_count, standing->feasible_count, row_count, out,
+                        err));
+    }
+    print_refusals(study, out);
+    TRY(print_inputs(study, worker, out, err));
+    return out->failed ? error_set(err, STATUS_NO_MEMORY, "out of memory") : STATUS_OK;
+}

@@ -1,0 +1,210 @@
+#include "analysis/whatif/whatif.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static status no_memory(error_message *err)
+{
+    return error_set(err, STATUS_NO_MEMORY, "out of memory");
+}
+
+/// Opens the study with these values, to see its form.
+static status check_values(const ana_whatif *study, const int *value, ana_point_worker *worker,
+                           error_message *err)
+{
+    text_buffer text = {0};
+    status result = ana_matrix_text(&study->matrix, value, NULL, &text, err);
+    if (result == STATUS_OK) result = ana_point_check(worker, study->path, text.bytes, err);
+    text_free(&text);
+    return result;
+}
+
+/// Checks every value of every axis, the other axes being at their first values.
+static status check_axes(const ana_whatif *study, ana_point_worker *worker, error_message *err)
+{
+    int value[ANA_AXES_MAX] = {0};
+    const ana_matrix *matrix = &study->matrix;
+    for (int axis = 0; axis < matrix->axis_count; axis++) {
+        for (int index = 0; index < matrix->axes[axis].value_count; index++) {
+            value[axis] = index;
+            const status checked = check_values(study, value, worker, err);
+            if (checked != STATUS_OK) {
+                return error_prefix(err, checked, "axis '%.60s' at '%.60s'",
+                                    matrix->axes[axis].name,
+                                    matrix->axes[axis].values[index].label);
+            }
+        }
+        value[axis] = 0;
+    }
+    return STATUS_OK;
+}
+
+/// The study as written becomes the reference, if it can be opened; else the first point.
+static status choose_reference(ana_whatif *study, ana_point_worker *worker, error_message *err)
+{
+    int64_t number = 0;
+    error_message inner = {0};
+    study->item_count = study->matrix.point_count;
+    study->is_written = check_values(study, NULL, worker, &inner) == STATUS_OK;
+    if (inner.code == STATUS_NO_MEMORY) return error_set(err, inner.code, "%s", inner.message);
+    const bool is_point = ana_matrix_find_base(&study->matrix, &number);
+    const int64_t item = is_point ? ana_whatif_item(study, number) : -1;
+    if (item >= 0 || !study->is_written) {
+        study->reference = item >= 0 ? item : 0;
+        return STATUS_OK;
+    }
+    study->reference = study->item_count++;
+    return STATUS_OK;
+}
+
+/// What the study says of itself, from the setup of the reference.
+static status read_reference(ana_whatif *study, ana_point_worker *worker, error_message *err)
+{
+    int value[ANA_AXES_MAX] = {0};
+    TRY(check_values(study, study->is_written ? NULL : value, worker, err));
+    const ana_study *opened = ana_point_worker_study(worker);
+    study->title = arena_string(study->memory, opened != NULL ? opened->name : study->path);
+    study->currency = arena_string(study->memory, opened != NULL ? opened->price_currency : "");
+    study->token_count = opened != NULL ? opened->token_count : 0;
+    return study->title != NULL && study->currency != NULL ? STATUS_OK : no_memory(err);
+}
+
+static status open_checked(ana_whatif *study, error_message *err)
+{
+    ana_point_worker *worker = NULL;
+    TRY(ana_point_worker_create(&worker, err));
+    status result = check_axes(study, worker, err);
+    if (result == STATUS_OK && study->matrix.axis_count == 0) {
+        result = check_values(study, NULL, worker, err);
+    }
+    if (result == STATUS_OK) result = choose_reference(study, worker, err);
+    if (result == STATUS_OK) result = read_reference(study, worker, err);
+    ana_point_worker_destroy(worker);
+    if (result != STATUS_OK) return result;
+    study->points = arena_array(study->memory, (size_t)study->item_count, sizeof *study->points);
+    return study->points != NULL ? STATUS_OK : no_memory(err);
+}
+
+status ana_whatif_open(const char *path, const char *text, const ana_whatif_options *options,
+                       arena *memory, ana_whatif *study, error_message *err)
+{
+    *study = (ana_whatif){
+        .path = arena_string(memory, path),
+        .text = arena_string(memory, text),
+        .objective = options->objective,
+        .memory = memory,
+    };
+    if (study->path == NULL || study->text == NULL) return no_memory(err);
+    TRY(ana_matrix_open(path, text, &options->sampling, memory, &study->matrix, err));
+    return open_checked(study, err);
+}
+
+int64_t ana_whatif_number(const ana_whatif *study, int64_t item)
+{
+    return item < study->matrix.point_count ? ana_matrix_number(&study->matrix, item) : -1;
+}
+
+int64_t ana_whatif_item(const ana_whatif *study, int64_t number)
+{
+    int64_t low = 0;
+    int64_t high = study->matrix.point_count;
+    while (low < high) { // numbers ascend
+        const int64_t middle = low + (high - low) / 2;
+        const int64_t found = ana_matrix_number(&study->matrix, middle);
+        if (found == number) return middle;
+        if (found < number) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return -1;
+}
+
+status ana_whatif_text(const ana_whatif *study, int64_t item, const char *more, text_buffer *out,
+                       error_message *err)
+{
+    int value[ANA_AXES_MAX];
+    const int64_t number = ana_whatif_number(study, item);
+    if (number >= 0) ana_matrix_values(&study->matrix, number, value);
+    return ana_matrix_text(&study->matrix, number >= 0 ? value : NULL, more, out, err);
+}
+
+status ana_whatif_begin_worker(void *context, void **worker, error_message *err)
+{
+    (void)context;
+    ana_point_worker *created = NULL;
+    TRY(ana_point_worker_create(&created, err));
+    *worker = created;
+    return STATUS_OK;
+}
+
+void ana_whatif_end_worker(void *context, void *worker)
+{
+    (void)context;
+    ana_point_worker_destroy(worker);
+}
+
+status ana_whatif_evaluate(void *context, void *worker, int64_t item, text_buffer *result,
+                           error_message *err)
+{
+    const ana_whatif *study = context;
+    ana_point point;
+    text_buffer text = {0};
+    status evaluated = ana_whatif_text(study, item, NULL, &text, err);
+    if (evaluated == STATUS_OK) {
+        evaluated = ana_point_evaluate(worker, study->path, text.bytes, NULL, &point, err);
+    }
+    text_free(&text);
+    if (evaluated == STATUS_OK) {
+        ana_point_write(&point, result);
+        return result->failed ? no_memory(err) : STATUS_OK;
+    }
+    const int64_t number = ana_whatif_number(study, item);
+    return number >= 0 ? error_prefix(err, evaluated, "point %" PRId64, number)
+                       : error_prefix(err, evaluated, "the study as written");
+}
+
+status ana_whatif_put(void *context, int64_t item, const text_buffer *result, error_message *err)
+{
+    ana_whatif *study = context;
+    return ana_point_read("result", result->bytes, result->length, study->memory,
+                          &study->points[item], err);
+}
+
+/// The refusal of most points, when all are refused.
+static status refuse_all(const ana_whatif *study, error_message *err)
+{
+    int64_t counts[ANA_REFUSAL_COUNT] = {0};
+    int most = 0;
+    for (int64_t item = 0; item < study->item_count; item++) {
+        counts[study->points[item].refusal]++;
+    }
+    for (int refusal = 1; refusal < ANA_REFUSAL_COUNT; refusal++) {
+        if (counts[refusal] > counts[most]) most = refusal;
+    }
+    for (int64_t item = 0; item < study->item_count; item++) {
+        if ((int)study->points[item].refusal != most) continue;
+        return error_set(err, STATUS_INFEASIBLE,
+                         "%s: none of %" PRId64 " points can be played; most (%" PRId64
+                         "): %s, as %.250s",
+                         study->path, study->matrix.point_count, counts[most],
+                         ana_refusal_names[most], study->points[item].message);
+    }
+    return STATUS_OK;
+}
+
+status ana_whatif_finish(ana_whatif *study, error_message *err)
+{
+    const ana_learning_settings *reference = &study->points[study->reference].learning;
+    // A reference that cannot be played may not have come to its settings: any other will do.
+    for (int64_t item = 0; item < study->item_count && reference->training == 0; item++) {
+        reference = &study->points[item].learning;
+    }
+    TRY(ana_standing_find(study->points, study->item_count, reference, study->objective,
+                          study->memory, &study->standing, err));
+    study->learning = *reference;
+    return study->standing.feasible_count > 0 ? STATUS_OK : refuse_all(study, err);
+}

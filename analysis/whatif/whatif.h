@@ -1,0 +1,81 @@
+/// A what-if study from its file to its answer.
+///
+///   open      the matrix is made, its axes are checked value by value
+///   evaluate  every point once, by workers, each with its own state, in any order
+///   put       the results, in ascending order, on whoever leads
+///   finish    order and Pareto set
+///
+/// The functions of evaluation have the form that work in items has, so that threads and processes
+/// can share it.
+#pragma once
+
+#include "analysis/whatif/matrix.h"
+#include "analysis/whatif/point.h"
+#include "analysis/whatif/standing.h"
+#include "base/arena.h"
+#include "base/status.h"
+#include "base/text.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct ana_whatif_options {
+    ana_sampling sampling;
+    ana_objective objective;
+} ana_whatif_options;
+
+/// Filled by ana_whatif_open and what follows it; everything is carved from its arena.
+typedef struct ana_whatif {
+    const char *path; // of the study's file
+    const char *text; // what is in it
+    const char *title;
+    ana_objective objective;
+    ana_matrix matrix;
+    int64_t item_count;   // the points that are taken and, behind them, the study as written where
+                          // it is none of them
+    int64_t reference;    // item of the study as written; of the first point where that cannot be
+                          // opened
+    bool is_written;      // the reference is the study as written
+    int64_t token_count;  // of the study as written
+    const char *currency; // of its prices
+    ana_point *points;    // [item_count] as far as they are put
+    ana_learning_settings learning; // that the points are compared with
+    ana_standing standing;
+    arena *memory;
+} ana_whatif;
+
+/// Opens a study and checks every value of its axes, with the other axes at their first values,
+/// before anything is played.
+///
+/// @param path for messages and for what the study names relative to it
+/// @param study must stay where it is
+/// @return as ana_matrix_open; STATUS_FORMAT and STATUS_UNSUPPORTED naming axis and value where a
+///         study has not the form that is read
+status ana_whatif_open(const char *path, const char *text, const ana_whatif_options *options,
+                       arena *memory, ana_whatif *study, error_message *err);
+
+/// The number of an item in the matrix; -1: it is the study as written and none of the points.
+int64_t ana_whatif_number(const ana_whatif *study, int64_t item);
+
+/// The item of a number in the matrix, or -1.
+int64_t ana_whatif_item(const ana_whatif *study, int64_t number);
+
+/// Appends the study of an item.
+///
+/// @param more further changes, as json_change takes them; NULL: none
+status ana_whatif_text(const ana_whatif *study, int64_t item, const char *more, text_buffer *out,
+                       error_message *err);
+
+/// What workers do; context is the ana_whatif, worker an ana_point_worker. They read it only.
+status ana_whatif_begin_worker(void *context, void **worker, error_message *err);
+void ana_whatif_end_worker(void *context, void *worker);
+status ana_whatif_evaluate(void *context, void *worker, int64_t item, text_buffer *result,
+                           error_message *err);
+
+/// Takes a result; context is the ana_whatif. Not from several threads.
+status ana_whatif_put(void *context, int64_t item, const text_buffer *result, error_message *err);
+
+/// Orders the points, when all are put.
+///
+/// @return STATUS_INFEASIBLE if none of them could be played, with the reason of most
+status ana_whatif_finish(ana_whatif *study, error_message *err);
