@@ -66,6 +66,10 @@ status ana_spread_open(const ana_spread_options *options, ana_spread **spread, e
 void ana_spread_close(ana_spread *spread);
 
 bool ana_spread_is_leader(const ana_spread *spread);
+
+/// Whether it is this process that says what failed: the leader or, where that is gone, rank 1.
+bool ana_spread_is_speaker(const ana_spread *spread);
+
 int ana_spread_rank_count(const ana_spread *spread);
 
 /// Of this process.

@@ -24,6 +24,8 @@ struct ana_carrier {
                    error_message *err);
     /// Whether the process of this rank is known to be gone. False where it cannot be seen.
     bool (*is_gone)(struct ana_carrier *carrier, int rank);
+    /// Ends the process of a rank that hangs, where it can be reached: a launcher waits for it.
+    void (*end)(struct ana_carrier *carrier, int rank);
     /// Releases the carrier. @param is_whole all ranks are there and close too
     void (*close)(struct ana_carrier *carrier, bool is_whole);
 };

@@ -105,6 +105,6 @@ status ana_follow(ana_post *post, const ana_spread_options *options, const ana_i
     ana_crew_stop(own.crew);
     text_free(&own.parcel);
     if (code == STATUS_OK) return STATUS_OK;
-    if (own.has_ended || post->has_left) return error_set(err, code, "%s", why.message);
+    if (own.has_ended || post->is_lost[ANA_LEADER]) return error_set(err, code, "%s", why.message);
     return tell_failure(post, code, &why, err);
 }

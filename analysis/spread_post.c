@@ -12,11 +12,14 @@ static const int64_t nap_ns = 2000000;
 
 status ana_post_open(ana_post *post, ana_carrier *carrier, int64_t watchdog_ns, error_message *err)
 {
-    *post = (ana_post){.carrier = carrier, .watchdog_ns = watchdog_ns, .is_whole = true};
+    *post = (ana_post){.carrier = carrier, .watchdog_ns = watchdog_ns};
     const size_t rank_count = (size_t)ana_post_rank_count(post);
     post->is_lost = calloc(rank_count, sizeof *post->is_lost);
+    post->is_closing = calloc(rank_count, sizeof *post->is_closing);
     post->heard_ns = calloc(rank_count, sizeof *post->heard_ns);
-    if (post->is_lost != NULL && post->heard_ns != NULL) return STATUS_OK;
+    if (post->is_lost != NULL && post->is_closing != NULL && post->heard_ns != NULL) {
+        return STATUS_OK;
+    }
     ana_post_close(post);
     return error_set(err, STATUS_NO_MEMORY, "out of memory");
 }
@@ -24,6 +27,7 @@ status ana_post_open(ana_post *post, ana_carrier *carrier, int64_t watchdog_ns, 
 void ana_post_close(ana_post *post)
 {
     free(post->is_lost);
+    free(post->is_closing);
     free(post->heard_ns);
     text_free(&post->outgoing);
     text_free(&post->incoming);
@@ -86,8 +90,7 @@ status ana_post_send_all(ana_post *post, const ana_letter *letter, const void *b
 
 static status leader_is_gone(ana_post *post, error_message *err)
 {
-    post->has_left = true;
-    post->is_whole = false;
+    post->is_lost[ANA_LEADER] = true;
     return error_set(err, STATUS_BACKEND, "rank 0 is gone");
 }
 
@@ -99,14 +102,11 @@ static status sort_letter(ana_post *post, const ana_letter *letter, bool *is_dea
     *is_dealt_with = true;
     post->heard_ns[letter->from] = ana_spread_now_ns();
     if (letter->kind == ANA_LETTER_BEAT) return STATUS_OK;
-    if (letter->kind == ANA_LETTER_LEAVE && is_leader) {
-        post->is_lost[letter->from] = true;
-        return STATUS_OK;
-    }
     if (letter->kind == ANA_LETTER_LEAVE) {
-        post->has_left = true;
+        post->is_lost[letter->from] = true;
+        post->is_closing[letter->from] = true;
         post->is_whole = letter->count == 1;
-        return error_set(err, STATUS_BACKEND, "rank 0 has given up");
+        return is_leader ? STATUS_OK : error_set(err, STATUS_BACKEND, "rank 0 has given up");
     }
     if (letter->call < post->call) return STATUS_OK;
     assert(letter->call == post->call); // all ranks make the same calls in the same order
@@ -181,4 +181,50 @@ status ana_post_await(ana_post *post, ana_letter_kind kind, ana_letter *letter, 
         TRY(ana_post_tend(post, err));
         nanosleep(&nap, NULL);
     }
+}
+
+/// Waits until every follower closes or is lost.
+static bool part_as_leader(ana_post *post)
+{
+    const struct timespec nap = {.tv_nsec = nap_ns};
+    const int rank_count = ana_post_rank_count(post);
+    bool is_waiting = true;
+    bool is_whole = true;
+    ana_post_begin_call(post);
+    while (is_waiting) {
+        ana_letter letter;
+        const char *bytes = NULL;
+        int64_t byte_count = 0;
+        bool is_there = false;
+        (void)ana_post_take(post, &letter, &bytes, &byte_count, &is_there, NULL);
+        (void)ana_post_tend(post, NULL);
+        is_waiting = false;
+        is_whole = true;
+        for (int rank = 1; rank < rank_count; rank++) {
+            is_waiting = is_waiting || !post->is_lost[rank];
+            is_whole = is_whole && post->is_closing[rank];
+        }
+        if (is_waiting && !is_there) nanosleep(&nap, NULL);
+    }
+    for (int rank = 1; rank < rank_count; rank++) {
+        if (!post->is_closing[rank]) post->carrier->end(post->carrier, rank);
+    }
+    return is_whole;
+}
+
+bool ana_post_part(ana_post *post)
+{
+    ana_letter leave = {.kind = ANA_LETTER_LEAVE};
+    const char *bytes = NULL;
+    int64_t byte_count = 0;
+    if (ana_post_rank(post) == ANA_LEADER) {
+        leave.count = part_as_leader(post);
+        (void)ana_post_send_all(post, &leave, NULL, 0, NULL);
+        return leave.count == 1;
+    }
+    (void)ana_post_send(post, ANA_LEADER, &leave, NULL, 0, NULL);
+    if (!post->is_lost[ANA_LEADER]) {
+        (void)ana_post_await(post, ANA_LETTER_LEAVE, &leave, &bytes, &byte_count, NULL);
+    }
+    return post->is_whole;
 }

@@ -16,7 +16,7 @@ typedef enum ana_letter_kind {
     ANA_LETTER_OPINION, // to the leader: the status of this rank
     ANA_LETTER_VERDICT, // of the leader: the status of all
     ANA_LETTER_BEAT,    // a sign of life
-    ANA_LETTER_LEAVE,   // this rank goes; count: 1 if no rank is lost
+    ANA_LETTER_LEAVE,   // this rank closes; of the leader, count 1: all ranks do
 } ana_letter_kind;
 
 typedef struct ana_letter {
@@ -32,9 +32,9 @@ typedef struct ana_post {
     ana_carrier *carrier; // NULL: one rank
     int64_t watchdog_ns;
     int64_t call;      // number of collective calls begun
-    bool has_left;     // the leader has left, to a follower
-    bool is_whole;     // as the leader said when it left
-    bool *is_lost;     // [rank_count]
+    bool *is_lost;     // [rank_count] is given up: gone, silent for too long, or closing
+    bool *is_closing;  // [rank_count] has said so
+    bool is_whole;     // the leader has said that all are
     int64_t *heard_ns; // [rank_count] when a rank last wrote
     int64_t looked_ns; // when processes were last looked for
     int64_t beat_ns;   // when the last sign of life went out
@@ -77,6 +77,11 @@ status ana_post_take(ana_post *post, ana_letter *letter, const char **bytes, int
 ///
 /// @return STATUS_BACKEND to a follower whose leader is gone
 status ana_post_tend(ana_post *post, error_message *err);
+
+/// Says that this rank closes, and waits for the others to say so.
+///
+/// @return whether all do; ranks that do not are lost, and are ended if they hang on this machine
+bool ana_post_part(ana_post *post);
 
 /// Waits for a letter, asleep. Only of followers.
 status ana_post_await(ana_post *post, ana_letter_kind kind, ana_letter *letter, const char **bytes,

@@ -36,30 +36,11 @@ status ana_spread_open(const ana_spread_options *options, ana_spread **spread, e
     return code;
 }
 
-/// The leader's last word says whether all ranks are there, and so whether all can close together.
-static bool part(ana_post *post)
-{
-    const bool is_leader = ana_post_rank(post) == ANA_LEADER;
-    const bool is_whole = is_leader && ana_post_lost_count(post) == 0;
-    const ana_letter leave = {.kind = ANA_LETTER_LEAVE, .count = is_whole};
-    if (is_leader) {
-        (void)ana_post_send_all(post, &leave, NULL, 0, NULL);
-        return is_whole;
-    }
-    ana_letter letter;
-    const char *bytes = NULL;
-    int64_t byte_count = 0;
-    if (!post->has_left) {
-        (void)ana_post_await(post, ANA_LETTER_LEAVE, &letter, &bytes, &byte_count, NULL);
-    }
-    return post->is_whole;
-}
-
 void ana_spread_close(ana_spread *spread)
 {
     if (spread == NULL) return;
     ana_carrier *carrier = spread->options.carrier;
-    if (carrier != NULL) carrier->close(carrier, part(&spread->post));
+    if (carrier != NULL) carrier->close(carrier, ana_post_part(&spread->post));
     ana_post_close(&spread->post);
     free(spread);
 }
@@ -67,6 +48,13 @@ void ana_spread_close(ana_spread *spread)
 bool ana_spread_is_leader(const ana_spread *spread)
 {
     return ana_post_rank(&spread->post) == ANA_LEADER;
+}
+
+bool ana_spread_is_speaker(const ana_spread *spread)
+{
+    const ana_post *post = &spread->post;
+    const bool is_leader_gone = post->is_lost[ANA_LEADER] && !post->is_closing[ANA_LEADER];
+    return ana_post_rank(post) == (is_leader_gone ? ANA_LEADER + 1 : ANA_LEADER);
 }
 
 int ana_spread_rank_count(const ana_spread *spread)

@@ -1,24 +1,57 @@
 #include "cli/spread_choice.h"
 
+#include "analysis/spread_carrier.h"
+#include "base/loadable.h"
 #include "cli/interrupt.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 enum { THREADS_MAX = 4096 };
+
+/// How many processes a launcher has started: Open MPI's mpirun, MPICH's and others' (PMI), srun. A
+/// batch script of Slurm is a step of one task.
+static int launched_count(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
+    for (size_t index = 0; index < sizeof names / sizeof names[0]; index++) {
+        const char *text = getenv(names[index]);
+        if (text != NULL && atoi(text) > 0) return atoi(text);
+    }
+    return 1;
+}
+
+/// Joins the processes of the launcher; *carrier stays NULL where this is the only one.
+static status join_others(ana_carrier **carrier, error_message *err)
+{
+    const loadable *module = NULL;
+    const int count = launched_count();
+    if (count == 1) return STATUS_OK;
+    const status code = loadable_open("spread", &module, err);
+    if (code != STATUS_OK) {
+        return error_prefix(err, code, "started as one of %d processes", count);
+    }
+    const ana_carrier_module *table = module->table;
+    return table->open(carrier, err);
+}
 
 status cli_spread_open(const cli_arguments *arguments, ana_spread **spread, error_message *err)
 {
     ana_spread_options options = {0};
-    TRY(cli_int(arguments, "--threads", 1, THREADS_MAX, ana_spread_core_count(),
-                &options.thread_count, err));
+    TRY(cli_int(arguments, "--threads", 1, THREADS_MAX, 0, &options.thread_count, err));
+    TRY(join_others(&options.carrier, err));
+    if (options.thread_count == 0) {
+        options.thread_count =
+            options.carrier != NULL ? options.carrier->core_count : ana_spread_core_count();
+    }
     options.interrupt = cli_interrupt_catch();
     return ana_spread_open(&options, spread, err);
 }
 
 void cli_spread_close(ana_spread *spread, error_message *err)
 {
-    if (spread != NULL && err != NULL && !ana_spread_is_leader(spread)) err->message[0] = '\0';
+    if (spread != NULL && err != NULL && !ana_spread_is_speaker(spread)) err->message[0] = '\0';
     ana_spread_close(spread);
 }
 

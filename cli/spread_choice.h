@@ -8,17 +8,23 @@
 
 /// The options of such a command, for its table.
 #define CLI_SPREAD_OPTIONS                                                                         \
-    {"--threads", 0, "N", "threads of this process; default: the cores that it may use", false},
+    {"--threads", 0, "N",                                                                          \
+     "threads of a process; default: the cores that it may use, divided among the processes "      \
+     "that a launcher started on them",                                                            \
+     false},
 
 /// Opens what the command line and the launcher's environment say. Interruptions are caught from
 /// then on (cli/interrupt.h).
 ///
 /// @param spread owned by the caller, released with cli_spread_close
-/// @return STATUS_INVALID naming --threads and its limits
+/// @return STATUS_INVALID naming --threads and its limits; STATUS_UNSUPPORTED if a launcher has
+/// started
+///         several processes and there is no module for MPI; STATUS_BACKEND
 status cli_spread_open(const cli_arguments *arguments, ana_spread **spread, error_message *err);
 
-/// NULL is allowed. @param err on every rank but the leader, which prints it, the message is taken
-/// away
+/// NULL is allowed.
+///
+/// @param err its message is taken away but from the rank that is to print it
 void cli_spread_close(ana_spread *spread, error_message *err);
 
 /// One line on standard error: how many items, on how many ranks and threads, how fast, what was

@@ -1,6 +1,6 @@
 // The module dynmo_blas over OpenBLAS.
 #include "exec/blas.h"
-#include "exec/module.h"
+#include "base/loadable.h"
 
 #include <cblas.h>
 
@@ -19,10 +19,10 @@ static void matmul(const exec_matmul *shape, const float *a, const float *b, flo
                 shape->columns);
 }
 
-const exec_module *dynmo_module(void)
+const loadable *dynmo_module(void)
 {
     static const exec_blas_module blas = {.use_one_thread = use_one_thread, .matmul = matmul};
-    static const exec_module module = {
-        .interface = EXEC_MODULE_INTERFACE, .name = "blas", .blas = &blas};
+    static const loadable module = {
+        .interface = LOADABLE_INTERFACE, .name = "blas", .table = &blas};
     return &module;
 }

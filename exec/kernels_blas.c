@@ -1,7 +1,6 @@
+#include "base/loadable.h"
 #include "exec/blas.h"
 #include "exec/kernels_cpu.h"
-#include "exec/load.h"
-#include "exec/module.h"
 
 /// Products of few numbers cost more to hand over than to compute, and a BLAS may not know what to
 /// do with none.
@@ -19,12 +18,12 @@ static void blas_matmul(exec_kernels *kernels, const exec_matmul *shape, const v
 
 status exec_kernels_blas_open(exec_kernels **kernels, error_message *err)
 {
-    const exec_module *module;
-    TRY(exec_module_load("blas", &module, err));
+    const loadable *module;
+    TRY(loadable_open("blas", &module, err));
     exec_kernels *opened;
     TRY(exec_kernels_cpu_open(&opened, err));
     exec_cpu *cpu = (exec_cpu *)opened;
-    cpu->blas = module->blas;
+    cpu->blas = module->table;
     cpu->blas->use_one_thread();
     cpu->blas_table = *opened->table;
     cpu->blas_table.name = "cpu with BLAS";

@@ -1,4 +1,4 @@
-#include "exec/module.h"
+#include "base/loadable.h"
 #include "exec/transport_nccl.h"
 #include "exec/transports.h"
 
@@ -8,10 +8,10 @@ static status run(const exec_transport_options *options, exec_rank_body *body, v
     return exec_nccl_run_over("mpi", options, body, context, err);
 }
 
-const exec_module *dynmo_module(void)
+const loadable *dynmo_module(void)
 {
     static const exec_transport_module transport = {.run = run};
-    static const exec_module module = {
-        .interface = EXEC_MODULE_INTERFACE, .name = "nccl", .transport = &transport};
+    static const loadable module = {
+        .interface = LOADABLE_INTERFACE, .name = "nccl", .table = &transport};
     return &module;
 }

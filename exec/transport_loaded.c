@@ -1,5 +1,5 @@
 /// The transports that come from modules, and so are there only where those are.
-#include "exec/load.h"
+#include "base/loadable.h"
 #include "exec/transports.h"
 
 #include <stdlib.h>
@@ -8,17 +8,19 @@
 status exec_transport_mpi_run(const exec_transport_options *options, exec_rank_body *body,
                               void *context, error_message *err)
 {
-    const exec_module *module = NULL;
-    TRY(exec_module_load("mpi", &module, err));
-    return module->transport->run(options, body, context, err);
+    const loadable *module = NULL;
+    TRY(loadable_open("mpi", &module, err));
+    const exec_transport_module *transport = module->table;
+    return transport->run(options, body, context, err);
 }
 
 status exec_transport_nccl_run(const exec_transport_options *options, exec_rank_body *body,
                                void *context, error_message *err)
 {
-    const exec_module *module = NULL;
-    TRY(exec_module_load("nccl", &module, err));
-    return module->transport->run(options, body, context, err);
+    const loadable *module = NULL;
+    TRY(loadable_open("nccl", &module, err));
+    const exec_transport_module *transport = module->table;
+    return transport->run(options, body, context, err);
 }
 
 /// The rank that a launcher has given to this process: PMIx, Open MPI's mpirun, PMI, Slurm; 0 where
@@ -36,9 +38,10 @@ static int launched_rank(void)
 
 bool exec_transport_mpi_is_leader(void)
 {
-    const exec_module *module = NULL;
-    if (exec_module_load("mpi", &module, NULL) != STATUS_OK) return launched_rank() == 0;
-    return module->transport->is_leader(launched_rank());
+    const loadable *module = NULL;
+    if (loadable_open("mpi", &module, NULL) != STATUS_OK) return launched_rank() == 0;
+    const exec_transport_module *transport = module->table;
+    return transport->is_leader(launched_rank());
 }
 
 void exec_transport_mpi_let_leader_end(void)

@@ -7,8 +7,8 @@
 /// After a failure MPI_Finalize would wait for the lost rank for ever, so nobody calls it: the
 /// processes end with the status of the run, and the launcher, which sees that, ends what is left.
 #include "base/arena.h"
+#include "base/loadable.h"
 #include "exec/check.h"
-#include "exec/module.h"
 #include "exec/monotonic_clock.h"
 #include "exec/mpi_mail.h"
 #include "exec/node.h"
@@ -569,10 +569,10 @@ static bool is_leader(int launched_rank)
     return process.is_open ? process.rank == process.speaker : launched_rank == 0;
 }
 
-const exec_module *dynmo_module(void)
+const loadable *dynmo_module(void)
 {
     static const exec_transport_module transport = {.run = run, .is_leader = is_leader};
-    static const exec_module module = {
-        .interface = EXEC_MODULE_INTERFACE, .name = "mpi", .transport = &transport};
+    static const loadable module = {
+        .interface = LOADABLE_INTERFACE, .name = "mpi", .table = &transport};
     return &module;
 }

@@ -1,7 +1,7 @@
-/// load: a module is found beside the program, in the folder above and as installed; what is
+/// loadable: a module is found beside the program, in the folder above and as installed; what is
 /// missing, foreign, broken or of another build is refused with its name. The modules are
 /// stand-ins, which CMake puts into folders of their own: MODULES/good/, MODULES/stale/ and so on.
-#include "exec/load.h"
+#include "base/loadable.h"
 #include "tests/assert_close.h"
 
 #include <stdio.h>
@@ -13,13 +13,12 @@
 static void a_module_beside_the_program_is_opened_and_stays_the_same(void **state)
 {
     (void)state;
-    const exec_module *module = NULL;
-    const exec_module *again = NULL;
+    const loadable *module = NULL;
+    const loadable *again = NULL;
 
-    assert_int_equal(exec_module_load_beside(MODULES "/good/program", "mpi", &module, NULL),
+    assert_int_equal(loadable_open_beside(MODULES "/good/program", "mpi", &module, NULL),
                      STATUS_OK);
-    assert_int_equal(exec_module_load_beside(MODULES "/good/program", "mpi", &again, NULL),
-                     STATUS_OK);
+    assert_int_equal(loadable_open_beside(MODULES "/good/program", "mpi", &again, NULL), STATUS_OK);
 
     assert_string_equal(module->name, "mpi");
     assert_ptr_equal(module, again);
@@ -28,25 +27,24 @@ static void a_module_beside_the_program_is_opened_and_stays_the_same(void **stat
 static void a_module_is_found_one_folder_up_and_where_it_is_installed(void **state)
 {
     (void)state;
-    const exec_module *module = NULL;
+    const loadable *module = NULL;
     mkdir(MODULES "/good/tests", 0777);
     mkdir(MODULES "/installed/bin", 0777);
 
-    assert_int_equal(exec_module_load_beside(MODULES "/good/tests/program", "mpi", &module, NULL),
+    assert_int_equal(loadable_open_beside(MODULES "/good/tests/program", "mpi", &module, NULL),
                      STATUS_OK);
-    assert_int_equal(
-        exec_module_load_beside(MODULES "/installed/bin/program", "blas", &module, NULL),
-        STATUS_OK);
+    assert_int_equal(loadable_open_beside(MODULES "/installed/bin/program", "blas", &module, NULL),
+                     STATUS_OK);
 
     assert_string_equal(module->name, "blas");
 }
 
 static void assert_refused(const char *program, const char *name, const char *message)
 {
-    const exec_module *module = NULL;
+    const loadable *module = NULL;
     error_message err = {0};
 
-    assert_int_equal(exec_module_load_beside(program, name, &module, &err), STATUS_UNSUPPORTED);
+    assert_int_equal(loadable_open_beside(program, name, &module, &err), STATUS_UNSUPPORTED);
 
     if (strstr(err.message, message) == NULL) fail_msg("'%s' is not in '%s'", message, err.message);
     assert_null(module);
@@ -67,7 +65,7 @@ static void a_module_of_another_interface_is_refused(void **state)
     char message[100];
     snprintf(message, sizeof message,
              "dynmo_cuda.so' has interface 0, this program needs %d: build both together",
-             EXEC_MODULE_INTERFACE);
+             LOADABLE_INTERFACE);
 
     assert_refused(MODULES "/stale/program", "cuda", message);
 }
