@@ -1,8 +1,8 @@
 /// Items over processes, with faults on demand. Prints every result in order, and how it went.
-/// Usage: mpi_spread ITEMS THREADS [FAULT RANK]
+/// Usage: mpi_spread ITEMS THREADS [FAULT RANK FILE]
 ///   dies: the rank kills itself in its 5th item; stops: it stops there, as if it hung; fails: item
-///   50 fails wherever it is done; interrupts: the rank sends SIGINT to the launcher in its 5th
-///   item
+///   50 fails wherever it is done. The rank makes the file first; the others wait for that in their
+///   5th item, so that it comes to it.
 #include "analysis/spread.h"
 #include "analysis/spread_carrier.h"
 #include "base/loadable.h"
@@ -13,11 +13,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 typedef struct setting {
     const char *fault;
     int faulty_rank;
+    const char *file;
     int rank;
     atomic_int begun_count;
 } setting;
@@ -32,9 +34,19 @@ static void note(int signal_number)
 
 static void be_faulty(const setting *given)
 {
-    if (strcmp(given->fault, "dies") == 0) raise(SIGKILL);
-    if (strcmp(given->fault, "stops") == 0) raise(SIGSTOP);
-    if (strcmp(given->fault, "interrupts") == 0) kill(getppid(), SIGINT);
+    if (strcmp(given->fault, "fails") == 0) return;
+    FILE *file = fopen(given->file, "w");
+    if (file != NULL) fclose(file);
+    raise(strcmp(given->fault, "dies") == 0 ? SIGKILL : SIGSTOP);
+}
+
+static void wait_for_fault(const setting *given)
+{
+    const struct timespec nap = {.tv_nsec = 1000000};
+    while (strcmp(given->fault, "fails") != 0 && access(given->file, F_OK) != 0 &&
+           !atomic_load(&is_interrupted)) {
+        nanosleep(&nap, NULL);
+    }
 }
 
 /// About a quarter of a millisecond of drawing.
@@ -45,8 +57,9 @@ static status run(void *context, void *worker, int64_t item, text_buffer *result
     rng random = rng_init((uint64_t)item, 0);
     uint64_t sum = 0;
     (void)worker;
-    if (atomic_fetch_add(&given->begun_count, 1) == 4 && given->rank == given->faulty_rank) {
-        be_faulty(given);
+    if (given->faulty_rank >= 0 && atomic_fetch_add(&given->begun_count, 1) == 4) {
+        if (given->rank == given->faulty_rank) be_faulty(given);
+        wait_for_fault(given);
     }
     for (int draw = 0; draw < 100000; draw++) {
         sum += rng_next(&random);
@@ -98,9 +111,11 @@ int main(int argc, char **argv)
 {
     error_message err = {0};
     ana_spread *over = NULL;
-    setting given = {.fault = argc > 4 ? argv[3] : "",
-                     .faulty_rank = argc > 4 ? atoi(argv[4]) : -1};
-    if (argc < 3) return 2;
+    setting given = {.fault = "", .faulty_rank = -1};
+    if (argc != 3 && argc != 6) return 2;
+    if (argc == 6) {
+        given = (setting){.fault = argv[3], .faulty_rank = atoi(argv[4]), .file = argv[5]};
+    }
     ana_spread_options options = {
         .thread_count = atoi(argv[2]), .interrupt = &is_interrupted, .watchdog_ns = 3000000000};
     signal(SIGINT, note);
@@ -109,7 +124,7 @@ int main(int argc, char **argv)
     if (options.carrier != NULL) given.rank = options.carrier->rank;
     if (code == STATUS_OK) code = ana_spread_open(&options, &over, &err);
     if (code == STATUS_OK) code = spread(over, &given, atoll(argv[1]), &err);
-    if (code != STATUS_OK && over != NULL && ana_spread_is_speaker(over)) {
+    if (code != STATUS_OK && (over == NULL || ana_spread_is_speaker(over))) {
         fprintf(stderr, "mpi_spread: %s\n", err.message);
     }
     fflush(stdout);
