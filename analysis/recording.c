@@ -1,5 +1,6 @@
 #include "analysis/recording.h"
 
+#include "analysis/op_times.h"
 #include "analysis/timeline_file.h"
 #include "balance/plan.h"
 #include "base/file.h"
@@ -23,6 +24,8 @@ struct ana_recording {
     trace_run_ranks ranks; // recorded last
     bool has_ranks;
     text_buffer json; // scratch
+    arena *scratch;
+    trace_run_op_time *op_times; // [stage_count][OP_KIND_COUNT] recorded last; op_count 0: none
 };
 
 /// Lists the study and the trace, as far as they are files.
@@ -46,6 +49,8 @@ static void recording_free(ana_recording *recording)
     text_free(&recording->json);
     free(recording->first_layer);
     free(recording->stage_ranks);
+    free(recording->op_times);
+    arena_destroy(recording->scratch);
     free(recording);
 }
 
@@ -57,7 +62,11 @@ static ana_recording *recording_create(const ana_setup *setup)
     recording->setup = setup;
     recording->first_layer = calloc((size_t)setup->stage_count + 1, sizeof(int));
     recording->stage_ranks = calloc(ranks, sizeof(int));
-    if (recording->first_layer == NULL || recording->stage_ranks == NULL) {
+    recording->op_times =
+        calloc((size_t)setup->stage_count * OP_KIND_COUNT, sizeof *recording->op_times);
+    recording->scratch = arena_create(1 << 16);
+    if (recording->first_layer == NULL || recording->stage_ranks == NULL ||
+        recording->op_times == NULL || recording->scratch == NULL) {
         recording_free(recording);
         return NULL;
     }
@@ -97,7 +106,22 @@ static status begin_row(void *context, const ana_balancing *balancing, error_mes
     recording->rank_count = 0;
     recording->plan_id = 0;
     recording->has_ranks = false;
+    memset(recording->op_times, 0,
+           (size_t)recording->setup->stage_count * OP_KIND_COUNT * sizeof *recording->op_times);
     return STATUS_OK;
+}
+
+/// Whether an iteration is one of as many as a picture can show.
+static bool is_sampled(const ana_recording *recording, int iteration)
+{
+    const int count = recording->setup->iteration_count;
+    const int step = (count + ANA_RECORDED_COLUMNS_MAX - 1) / ANA_RECORDED_COLUMNS_MAX;
+    return iteration % step == 0;
+}
+
+static bool keeps_timeline(const ana_recording *recording, int iteration)
+{
+    return iteration == 0 || iteration == recording->setup->iteration_count - 1;
 }
 
 static bool wants_timeline(void *context, int iteration)
@@ -106,7 +130,7 @@ static bool wants_timeline(void *context, int iteration)
     const ana_setup *setup = recording->setup;
     const int64_t ops = (int64_t)setup->stage_count * setup->microbatch_count * 3; // F, B, W
     return ops <= ANA_RECORDED_OPS_MAX &&
-           (iteration == 0 || iteration == setup->iteration_count - 1);
+           (keeps_timeline(recording, iteration) || is_sampled(recording, iteration));
 }
 
 /// Takes over the plan of an iteration.
@@ -192,13 +216,10 @@ static status put_ranks(ana_recording *recording, const bal_training_iteration *
     return trace_run_put_ranks(recording->run, recording->series, &ranks, err);
 }
 
-/// Records how long every rank worked, in as many iterations as a picture can show.
 static status put_work(ana_recording *recording, const bal_training_iteration *iteration,
                        error_message *err)
 {
-    const int count = recording->setup->iteration_count;
-    const int step = (count + ANA_RECORDED_COLUMNS_MAX - 1) / ANA_RECORDED_COLUMNS_MAX;
-    if (iteration->rank_work_ns == NULL || iteration->iteration % step != 0) return STATUS_OK;
+    if (iteration->rank_work_ns == NULL) return STATUS_OK;
     for (int place = 0; place < iteration->rank_count; place++) {
         const trace_run_work work = {
             .iteration = iteration->iteration,
@@ -207,6 +228,33 @@ static status put_work(ana_recording *recording, const bal_training_iteration *i
             .work_ns = iteration->rank_work_ns[place],
         };
         TRY(trace_run_put_work(recording->run, recording->series, &work, err));
+    }
+    return STATUS_OK;
+}
+
+/// Takes over what ops of a stage and kind took. @return false if it is what was taken last
+static bool take_op_time(ana_recording *recording, const trace_run_op_time *row)
+{
+    trace_run_op_time *last = &recording->op_times[row->stage * OP_KIND_COUNT + (int)row->kind];
+    const bool is_same = last->op_count == row->op_count && last->median_ns == row->median_ns &&
+                         last->awaited_count == row->awaited_count &&
+                         last->travel_ns == row->travel_ns;
+    *last = *row;
+    return !is_same;
+}
+
+/// Records what the ops of the stages took, where that is something else than before.
+static status put_op_times(ana_recording *recording, const bal_training_iteration *iteration,
+                           error_message *err)
+{
+    trace_run_op_time *rows = NULL;
+    int count = 0;
+    arena_reset(recording->scratch);
+    TRY(ana_op_times_of(iteration->timeline, iteration->iteration, recording->scratch, &rows,
+                        &count, err));
+    for (int row = 0; row < count; row++) {
+        if (!take_op_time(recording, &rows[row])) continue;
+        TRY(trace_run_put_op_time(recording->run, recording->series, &rows[row], err));
     }
     return STATUS_OK;
 }
@@ -255,8 +303,14 @@ static status put_iteration(void *context, const bal_training_iteration *iterati
     TRY(trace_run_put_iteration(recording->run, recording->series, &row, err));
     if (iteration->was_asked) TRY(put_decision(recording, iteration, err));
     TRY(put_ranks(recording, iteration, err));
-    TRY(put_work(recording, iteration, err));
-    return iteration->timeline != NULL ? put_timeline(recording, iteration, err) : STATUS_OK;
+    if (is_sampled(recording, iteration->iteration)) {
+        TRY(put_work(recording, iteration, err));
+        if (iteration->timeline != NULL) TRY(put_op_times(recording, iteration, err));
+    }
+    if (iteration->timeline == NULL || !keeps_timeline(recording, iteration->iteration)) {
+        return STATUS_OK;
+    }
+    return put_timeline(recording, iteration, err);
 }
 
 ana_listener ana_recording_listener(ana_recording *recording)

@@ -1,6 +1,6 @@
 /// Puts a comparison into the store while it is played: every iteration, plan and decision, the
-/// ranks and how much each worked, the timelines of the first and the last iteration, and what came
-/// out.
+/// ranks and how much each worked, what the ops of each stage took, the timelines of the first and
+/// the last iteration, and what came out.
 #pragma once
 
 #include "analysis/compare.h"
@@ -11,7 +11,7 @@
 /// Timelines of larger iterations are left out: as JSON an op takes about 30 bytes.
 enum { ANA_RECORDED_OPS_MAX = 200000 };
 
-/// Of longer runs the work of the ranks is recorded in every n-th iteration only.
+/// Of longer runs the work of the ranks and what ops took is recorded in every n-th iteration only.
 enum { ANA_RECORDED_COLUMNS_MAX = 1000 };
 
 /// A run that is being recorded.

@@ -10,6 +10,7 @@ typedef enum status {
     STATUS_FORMAT,      ///< a file is not what it claims to be: truncated, corrupt, wrong version
     STATUS_UNSUPPORTED, ///< understood, but this build or this version cannot do it
     STATUS_BACKEND,     ///< a device, a transport or another rank failed
+    STATUS_EXCEEDED,    ///< a check found more than its tolerance; what it found has been told
     STATUS_COUNT
 } status;
 

@@ -23,6 +23,8 @@ static int exit_code_of(status code)
         return 2;
     case STATUS_INFEASIBLE:
         return 3;
+    case STATUS_EXCEEDED:
+        return 4;
     default:
         return 1;
     }

@@ -17,6 +17,15 @@ struct trace_run {
     sqlite3_stmt *insert_iteration;
     sqlite3_stmt *insert_decision;
     sqlite3_stmt *insert_work;
+    sqlite3_stmt *insert_op_time;
+};
+
+/// The words of op kinds in the store.
+static const char *const kind_words[OP_KIND_COUNT] = {
+    [OP_FORWARD] = "F",
+    [OP_BACKWARD_INPUT] = "B",
+    [OP_BACKWARD_WEIGHT] = "W",
+    [OP_BACKWARD] = "BW",
 };
 
 const char *trace_run_kind_name(trace_run_kind kind)
@@ -75,6 +84,7 @@ static void release(trace_run *run)
     sqlite3_finalize(run->insert_iteration);
     sqlite3_finalize(run->insert_decision);
     sqlite3_finalize(run->insert_work);
+    sqlite3_finalize(run->insert_op_time);
     free(run->series);
     free(run);
 }
@@ -86,7 +96,9 @@ static status prepare_inserts(trace_run *run, error_message *err)
                     &run->insert_iteration, err));
     TRY(sql_prepare(store, "INSERT INTO decision VALUES(?,?,?,?,?,?,?,?)", &run->insert_decision,
                     err));
-    return sql_prepare(store, "INSERT INTO rank_work VALUES(?,?,?,?,?)", &run->insert_work, err);
+    TRY(sql_prepare(store, "INSERT INTO rank_work VALUES(?,?,?,?,?)", &run->insert_work, err));
+    return sql_prepare(store, "INSERT INTO op_time VALUES(?,?,?,?,?,?,?,?)", &run->insert_op_time,
+                       err);
 }
 
 status trace_run_begin(trace_store *store, const trace_run_info *info,
@@ -204,6 +216,19 @@ status trace_run_put_work(trace_run *run, const char *series, const trace_run_wo
     const status result = sql_write(run->store, run->insert_work, err);
     if (result == STATUS_OK) return STATUS_OK;
     return refused_twice(run, result, "the work in iteration", work->iteration, series, err);
+}
+
+status trace_run_put_op_time(trace_run *run, const char *series, const trace_run_op_time *op_time,
+                             error_message *err)
+{
+    TRY(find_series(run, series, err));
+    TRY(sql_bind(run->store, run->insert_op_time, err, "iiitiiin", run->series_id,
+                 (int64_t)op_time->iteration, (int64_t)op_time->stage, kind_words[op_time->kind],
+                 (int64_t)op_time->op_count, op_time->median_ns, (int64_t)op_time->awaited_count,
+                 op_time->travel_ns));
+    const status result = sql_write(run->store, run->insert_op_time, err);
+    if (result == STATUS_OK) return STATUS_OK;
+    return refused_twice(run, result, "an op time in iteration", op_time->iteration, series, err);
 }
 
 status trace_run_put_result(trace_run *run, const char *label, const char *result_json,
@@ -344,6 +369,23 @@ static bool read_work(sqlite3_stmt *row, trace_run_work *work)
     return true;
 }
 
+static bool read_op_time(sqlite3_stmt *row, trace_run_op_time *op_time)
+{
+    *op_time = (trace_run_op_time){
+        .iteration = sqlite3_column_int(row, 0),
+        .stage = sqlite3_column_int(row, 1),
+        .op_count = sqlite3_column_int(row, 3),
+        .median_ns = sqlite3_column_int64(row, 4),
+        .awaited_count = sqlite3_column_int(row, 5),
+        .travel_ns = sqlite3_column_int64(row, 6),
+    };
+    const char *word = (const char *)sqlite3_column_text(row, 2);
+    for (int kind = 0; kind < OP_KIND_COUNT && word != NULL; kind++) {
+        if (strcmp(word, kind_words[kind]) == 0) op_time->kind = (bal_op_kind)kind;
+    }
+    return true;
+}
+
 typedef enum row_kind {
     ROW_RUN,
     ROW_PLAN,
@@ -352,7 +394,8 @@ typedef enum row_kind {
     ROW_ITERATION,
     ROW_DECISION,
     ROW_RANKS,
-    ROW_WORK
+    ROW_WORK,
+    ROW_OP_TIME
 } row_kind;
 
 static bool read_row(row_kind kind, sqlite3_stmt *row, arena *memory, void *items, int index)
@@ -374,6 +417,8 @@ static bool read_row(row_kind kind, sqlite3_stmt *row, arena *memory, void *item
         return read_ranks(row, (trace_run_ranks *)items + index);
     case ROW_WORK:
         return read_work(row, (trace_run_work *)items + index);
+    case ROW_OP_TIME:
+        return read_op_time(row, (trace_run_op_time *)items + index);
     }
     return false;
 }
@@ -391,6 +436,7 @@ static status read_rows(trace_store *store, sqlite3_stmt *statement, row_kind ki
         [ROW_DECISION] = sizeof(trace_run_decision),
         [ROW_RANKS] = sizeof(trace_run_ranks),
         [ROW_WORK] = sizeof(trace_run_work),
+        [ROW_OP_TIME] = sizeof(trace_run_op_time),
     };
     int capacity = 0;
     bool has_row = true;
@@ -534,6 +580,19 @@ status trace_run_work_of(trace_store *store, int64_t run_id, const char *series,
                          " ORDER BY iteration, place",
                          run_id, series, ROW_WORK, memory, &items, count, err));
     *work = items;
+    return STATUS_OK;
+}
+
+status trace_run_op_times_of(trace_store *store, int64_t run_id, const char *series, arena *memory,
+                             trace_run_op_time **op_times, int *count, error_message *err)
+{
+    void *items = NULL;
+    TRY(read_series_rows(store,
+                         "SELECT iteration, stage, kind, op_count, median_ns, awaited_count,"
+                         " coalesce(travel_ns, -1) FROM op_time" OF_SERIES
+                         " ORDER BY iteration, stage, kind",
+                         run_id, series, ROW_OP_TIME, memory, &items, count, err));
+    *op_times = items;
     return STATUS_OK;
 }
 

@@ -1,6 +1,7 @@
 /// The record of runs: what was simulated or executed, with which plans, and what came out.
 #pragma once
 
+#include "balance/schedule.h"
 #include "base/arena.h"
 #include "base/status.h"
 #include "traces/store.h"
@@ -78,6 +79,19 @@ typedef struct trace_run_work {
     int64_t work_ns;
 } trace_run_work;
 
+/// What the ops of one stage and kind took in one iteration, of one replica.
+typedef struct trace_run_op_time {
+    int iteration;
+    int stage;
+    bal_op_kind kind;
+    int op_count;
+    int64_t median_ns;
+    int awaited_count; // ops that began when a message came from another rank, not when the op
+                       // before them ended: of those it is known how long the message travelled
+    int64_t travel_ns; // median over them, from the end of the op that sent to the begin of the one
+                       // that received; -1: there is none
+} trace_run_op_time;
+
 typedef struct trace_run_plan {
     int64_t plan_id;
     const char *series;
@@ -124,6 +138,13 @@ status trace_run_put_ranks(trace_run *run, const char *series, const trace_run_r
 /// @return STATUS_INVALID: the series has the work at that iteration and place already
 status trace_run_put_work(trace_run *run, const char *series, const trace_run_work *work,
                           error_message *err);
+
+/// To be put where it differs from what was put last for that stage and kind: it holds from its
+/// iteration on.
+///
+/// @return STATUS_INVALID: the series has the op times of that iteration, stage and kind already
+status trace_run_put_op_time(trace_run *run, const char *series, const trace_run_op_time *op_time,
+                             error_message *err);
 
 /// Keeps a result under a label, which must be new.
 status trace_run_put_result(trace_run *run, const char *label, const char *result_json,
@@ -173,6 +194,11 @@ status trace_run_ranks_of(trace_store *store, int64_t run_id, const char *series
 /// The work of a series, by iteration and place. @param work [*count] carved from memory
 status trace_run_work_of(trace_store *store, int64_t run_id, const char *series, arena *memory,
                          trace_run_work **work, int *count, error_message *err);
+
+/// The op times of a series, by iteration, stage and kind. None where an older version recorded the
+/// run. @param op_times [*count] carved from memory
+status trace_run_op_times_of(trace_store *store, int64_t run_id, const char *series, arena *memory,
+                             trace_run_op_time **op_times, int *count, error_message *err);
 
 /// The plans in the order in which they were put. @param plans [*count] carved from memory
 status trace_run_plans(trace_store *store, int64_t run_id, arena *memory, trace_run_plan **plans,

@@ -111,6 +111,16 @@ static const char *const steps[] = {
     " iteration INTEGER NOT NULL, place INTEGER NOT NULL, rank INTEGER NOT NULL,"
     " work_ns INTEGER NOT NULL,"
     " PRIMARY KEY(series_id, iteration, place)) STRICT, WITHOUT ROWID;",
+
+    // What the ops of a stage took, by kind. A row holds from its iteration until the next one of
+    // the same stage and kind.
+    "CREATE TABLE op_time("
+    " series_id INTEGER NOT NULL REFERENCES series ON DELETE CASCADE,"
+    " iteration INTEGER NOT NULL, stage INTEGER NOT NULL,"
+    " kind TEXT NOT NULL CHECK(kind IN('F','B','W','BW')),"
+    " op_count INTEGER NOT NULL, median_ns INTEGER NOT NULL,"
+    " awaited_count INTEGER NOT NULL, travel_ns INTEGER,"
+    " PRIMARY KEY(series_id, iteration, stage, kind)) STRICT, WITHOUT ROWID;",
 };
 _Static_assert(sizeof steps / sizeof steps[0] == SCHEMA_VERSION, "one step per version");
 

@@ -191,6 +191,68 @@ static void a_run_of_version_2_is_read_and_has_no_decisions(void **state)
     trace_store_close(store);
 }
 
+static void a_run_of_version_3_is_read_and_has_no_op_times(void **state)
+{
+    (void)state;
+    error_message err = {0};
+    trace_run_info run;
+    trace_run_decision *decisions = NULL;
+    trace_run_op_time *op_times = NULL;
+    int count = -1;
+    make_golden_store("golden/store_v3.sql");
+
+    trace_store *store = open_store(TRACE_READ);
+
+    ok(trace_run_find(store, NULL, memory, &run, &err), &err);
+    ok(trace_run_decisions(store, run.run_id, "partition on-change", memory, &decisions, &count,
+                           &err),
+       &err);
+    assert_int_equal(count, 1);
+    ok(trace_run_op_times_of(store, run.run_id, "partition on-change", memory, &op_times, &count,
+                             &err),
+       &err);
+    assert_int_equal(count, 0);
+    trace_store_close(store);
+}
+
+static void op_times_are_read_as_they_were_put(void **state)
+{
+    (void)state;
+    error_message err = {0};
+    trace_run *run = NULL;
+    trace_run_op_time *read = NULL;
+    int count = 0;
+    const trace_run_info info = {.name = "r", .kind = TRACE_RUN_EXEC, .command_line = "dynmo"};
+    const trace_run_op_time rows[] = {
+        {.iteration = 0, .kind = OP_FORWARD, .op_count = 4, .median_ns = 10, .travel_ns = -1},
+        {.iteration = 3,
+         .stage = 1,
+         .kind = OP_BACKWARD_WEIGHT,
+         .op_count = 4,
+         .median_ns = 12,
+         .awaited_count = 2,
+         .travel_ns = 5},
+    };
+    trace_store *store = open_store(TRACE_WRITE);
+    ok(trace_run_begin(store, &info, NULL, 0, &run, &err), &err);
+    ok(trace_run_put_op_time(run, "a", &rows[0], &err), &err);
+    ok(trace_run_put_op_time(run, "a", &rows[1], &err), &err);
+
+    assert_int_equal(trace_run_put_op_time(run, "a", &rows[1], &err), STATUS_INVALID);
+
+    assert_non_null(strstr(err.message, "an op time in iteration 3 of 'a' is given twice"));
+    ok(trace_run_finish(run, NULL, &err), &err);
+    ok(trace_run_op_times_of(store, 1, "a", memory, &read, &count, &err), &err);
+    assert_int_equal(count, 2);
+    assert_int_equal(read[0].travel_ns, -1);
+    assert_int_equal(read[1].kind, OP_BACKWARD_WEIGHT);
+    assert_int_equal(read[1].stage, 1);
+    assert_int_equal(read[1].median_ns, 12);
+    assert_int_equal(read[1].awaited_count, 2);
+    assert_int_equal(read[1].travel_ns, 5);
+    trace_store_close(store);
+}
+
 static void a_newer_store_is_refused_and_an_older_one_brought_up_to_date(void **state)
 {
     (void)state;
@@ -212,11 +274,11 @@ static void a_newer_store_is_refused_and_an_older_one_brought_up_to_date(void **
     assert_int_equal(run.seed, 7);
     trace_store_close(store);
 
-    sql("PRAGMA user_version=4");
+    sql("PRAGMA user_version=5");
     assert_not_opened(TRACE_READ, STATUS_UNSUPPORTED,
-                      "store version 4 was made by a newer dynmo; this one reads up to 3");
+                      "store version 5 was made by a newer dynmo; this one reads up to 4");
     assert_not_opened(TRACE_WRITE, STATUS_UNSUPPORTED,
-                      "store version 4 was made by a newer dynmo; this one reads up to 3");
+                      "store version 5 was made by a newer dynmo; this one reads up to 4");
 }
 
 static void a_locked_store_says_so(void **state)
@@ -572,7 +634,7 @@ static void a_read_only_store_is_read_and_not_written(void **state)
     set_writable(true);
     sql("PRAGMA user_version=1");
     set_writable(false);
-    assert_int_equal(open_as_nobody(TRACE_READ, "store version 1 has to be brought to 3 first, and "
+    assert_int_equal(open_as_nobody(TRACE_READ, "store version 1 has to be brought to 4 first, and "
                                                 "the file is read-only here"),
                      0);
     set_writable(true);
@@ -879,6 +941,8 @@ int main(void)
         IN_FOLDER(sums_that_do_not_fit_are_refused),
         IN_FOLDER(a_run_comes_back_as_it_was_put),
         IN_FOLDER(a_run_of_version_2_is_read_and_has_no_decisions),
+        IN_FOLDER(a_run_of_version_3_is_read_and_has_no_op_times),
+        IN_FOLDER(op_times_are_read_as_they_were_put),
         IN_FOLDER(decisions_ranks_and_work_come_back_as_they_were_put),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

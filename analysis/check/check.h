@@ -1,0 +1,158 @@
+/// A plan's prediction against a run, or a run against another: quantity by quantity, with what
+/// departed first and the most likely cause.
+///
+/// Changes are relative: measured / planned - 1 of lengths, work and memory; differences over the
+/// planned iteration of idle time and of what lies outside the pipeline; differences over a
+/// microbatch's share of the planned iteration of messages (README.md says why). They are taken
+/// iteration by iteration where both sides have the same iterations, so that what changes while
+/// training goes on cancels.
+#pragma once
+
+#include "analysis/check/observed.h"
+#include "analysis/check/shift.h"
+#include "base/arena.h"
+#include "base/status.h"
+#include "base/text.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/// What is compared, causes before effects: of what departs in the same iteration the first counts.
+typedef enum ana_check_group {
+    ANA_CHECK_PLAN,      ///< layers and ranks of the first iteration
+    ANA_CHECK_ORDER,     ///< of ops on each rank
+    ANA_CHECK_OP,        ///< time of an op, by stage and kind
+    ANA_CHECK_MESSAGE,   ///< way of an awaited message, by the stage and kind that receive it
+    ANA_CHECK_OUTSIDE,   ///< iteration less makespan: reduction, step, decision, migration
+    ANA_CHECK_BUSY,      ///< of a rank: sum of its ops
+    ANA_CHECK_IDLE,      ///< of a rank: makespan less that
+    ANA_CHECK_ITERATION, ///< the length
+    ANA_CHECK_DECISIONS, ///< plans in force after the first iteration, and what led to them
+    ANA_CHECK_FINAL,     ///< the plan of the last iteration
+    ANA_CHECK_MEMORY,    ///< peak of a rank
+    ANA_CHECK_GROUP_COUNT
+} ana_check_group;
+
+/// "plan", "order", "op", ...: for options and files.
+extern const char *const ana_check_group_names[ANA_CHECK_GROUP_COUNT];
+
+typedef enum ana_check_verdict {
+    ANA_CHECK_AGREES,    ///< the interval is within the tolerance
+    ANA_CHECK_DEPARTS,   ///< the interval is beyond it
+    ANA_CHECK_UNDECIDED, ///< it is across it, or too few iterations
+    ANA_CHECK_IGNORED,   ///< it departs, and was asked not to count
+    ANA_CHECK_VERDICT_COUNT
+} ana_check_verdict;
+
+/// "agrees", "departs", "undecided", "ignored".
+extern const char *const ana_check_verdict_names[ANA_CHECK_VERDICT_COUNT];
+
+typedef struct ana_check_options {
+    double tolerance;  // in (0, 1): 0.05 is 5 %
+    double confidence; // in (0, 1): chance that no quantity is said to depart which does not
+    int warmup;        // iterations that are dropped; -1: found
+    bool only_slower;  // what is shorter or smaller than planned agrees
+    bool ignores[ANA_CHECK_GROUP_COUNT];
+} ana_check_options;
+
+ana_check_options ana_check_options_default(void);
+
+/// One quantity of one rank, stage or of the whole.
+typedef struct ana_check_quantity {
+    ana_check_group group;
+    int rank;  // of the machine; -1: none
+    int stage; // -1: none
+    bal_op_kind op;
+    char name[64];  // "F of stage 1 (rank 1)"
+    bool is_number; // false: plans and orders, which have only verdict, since and detail
+    bool is_bytes;  // else ns
+    double planned; // medians
+    double measured;
+    double change; // relative, see above
+    double low;
+    double high;
+    bool is_bounded; // low and high are set
+    int count;       // of iterations that were compared
+    int needed_count;
+    ana_check_verdict verdict;
+    int since;        // iteration from which on it departs; -1
+    char detail[320]; // what differs, of plans and orders; else what the verdict goes by, or ""
+} ana_check_quantity;
+
+typedef enum ana_check_cause_kind {
+    ANA_CAUSE_NONE,      ///< nothing departs
+    ANA_CAUSE_PLAN,      ///< another plan to begin with
+    ANA_CAUSE_ALL_OPS,   ///< ops of all stages alike: machine or kernels
+    ANA_CAUSE_KIND,      ///< ops of one kind on all stages
+    ANA_CAUSE_STAGES,    ///< ops of some stages
+    ANA_CAUSE_STRAGGLER, ///< all ops of one rank by one factor
+    ANA_CAUSE_LINK,      ///< messages that come late though they were sent in time
+    ANA_CAUSE_ORDER,     ///< ops in another order
+    ANA_CAUSE_DECISION,  ///< the controller decided otherwise
+    ANA_CAUSE_OUTSIDE,   ///< time outside the pipeline
+    ANA_CAUSE_MEMORY,    ///< only memory
+    ANA_CAUSE_UNKNOWN,   ///< none of these
+    ANA_CAUSE_COUNT
+} ana_check_cause_kind;
+
+/// "none", "plan", "ops-of-all-stages", ...: for files.
+extern const char *const ana_check_cause_names[ANA_CAUSE_COUNT];
+
+enum { ANA_CHECK_EVIDENCE_MAX = 8, ANA_CHECK_NOTES_MAX = 12, ANA_CHECK_LINE_BYTES = 400 };
+
+typedef struct ana_check_cause {
+    ana_check_cause_kind kind;
+    int rank;      // of a straggler; -1
+    double factor; // of a straggler, of ops of all stages: measured / planned; else 0
+    char summary[ANA_CHECK_LINE_BYTES];
+    char evidence[ANA_CHECK_EVIDENCE_MAX][ANA_CHECK_LINE_BYTES];
+    int evidence_count;
+} ana_check_cause;
+
+/// Iterations that both sides have, in ascending order.
+typedef struct ana_check_pairs {
+    int count;
+    const int *plan_row;        // [count] index into iterations
+    const int *measured_row;    // [count]
+    const int *plan_sample;     // [count] index of the sample, or -1
+    const int *measured_sample; // [count]
+    const bool *same_plan;      // [count] the same layers on the same ranks
+} ana_check_pairs;
+
+typedef struct ana_check {
+    const ana_observed *plan;
+    const ana_observed *measured;
+    ana_check_options options;
+    ana_check_pairs pairs;
+    int warmup; // iterations dropped at the begin of what is compared
+    bool is_paired;
+    bool is_exact;                  // both are predictions
+    ana_check_quantity *quantities; // [quantity_count] in the order of the groups
+    int quantity_count;
+    ana_check_verdict verdict; // of all: agrees, departs or undecided
+    int first;                 // the quantity that departed first; -1
+    ana_check_cause cause;
+    char notes[ANA_CHECK_NOTES_MAX][ANA_CHECK_LINE_BYTES]; // what a reader has to know
+    int note_count;
+} ana_check;
+
+/// Compares.
+///
+/// @param plan, measured borrowed for the life of the check
+/// @param memory         of the arrays of the check
+/// @return STATUS_INVALID for options outside their limits; for runs of different layers,
+///         microbatches, stages, replicas or schedules, naming both; for runs that share no
+///         iteration and are too short to be compared without. STATUS_NO_MEMORY
+status ana_check_compare(const ana_observed *plan, const ana_observed *measured,
+                         const ana_check_options *options, arena *memory, ana_check *check,
+                         error_message *err);
+
+/// Appends what people read: with is_complete every quantity, else those that do not agree and the
+/// worst of each group.
+void ana_check_print(const ana_check *check, bool is_complete, text_buffer *out);
+
+/// Appends one JSON object, "dynmo-check/1", and a line end.
+void ana_check_write(const ana_check *check, text_buffer *out);
+
+/// Appends a JUnit report: one test suite with one test case per quantity.
+void ana_check_write_junit(const ana_check *check, text_buffer *out);

@@ -1,0 +1,385 @@
+/// What a check says: words, JSON and JUnit.
+#include "analysis/check/check_parts.h"
+#include "base/json.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static void write_value(const ana_check_quantity *quantity, double value, char out[32])
+{
+    if (quantity->is_bytes) {
+        text_size(llround(value), out);
+    } else {
+        text_duration(llround(value), out);
+    }
+}
+
+static void write_interval(const ana_check_quantity *quantity, char out[72])
+{
+    char low[32];
+    char high[32];
+    out[0] = '\0';
+    if (!quantity->is_number) return;
+    if (!quantity->is_bounded) {
+        snprintf(out, 72, "%d of %d iterations", quantity->count, quantity->needed_count);
+        return;
+    }
+    ana_check_percent(quantity->low, low);
+    ana_check_percent(quantity->high, high);
+    snprintf(out, 72, "[%s, %s]", low, high);
+}
+
+static void print_row(const ana_check_quantity *quantity, text_buffer *out)
+{
+    char planned[32] = "";
+    char measured[32] = "";
+    char change[32] = "";
+    char interval[72];
+    write_interval(quantity, interval);
+    if (quantity->is_number && quantity->count > 0) {
+        write_value(quantity, quantity->planned, planned);
+        write_value(quantity, quantity->measured, measured);
+        ana_check_percent(quantity->change, change);
+    }
+    text_format(out, "  %-36s %10s %10s %10s  %-20s %s\n", quantity->name, planned, measured,
+                change, interval, ana_check_verdict_names[quantity->verdict]);
+}
+
+/// Whether a quantity is the worst of its group.
+static bool is_worst(const ana_check *check, const ana_check_quantity *quantity)
+{
+    for (int index = 0; index < check->quantity_count; index++) {
+        const ana_check_quantity *other = &check->quantities[index];
+        if (other == quantity || other->group != quantity->group) continue;
+        if (fabs(other->change) > fabs(quantity->change)) return false;
+        if (other < quantity && !(fabs(other->change) < fabs(quantity->change))) return false;
+    }
+    return true;
+}
+
+static void print_table(const ana_check *check, bool is_complete, text_buffer *out)
+{
+    int hidden = 0;
+    text_format(out, "  %-36s %10s %10s %10s  %-20s %s\n", "quantity", "plan", "measured", "change",
+                "interval", "");
+    for (int index = 0; index < check->quantity_count; index++) {
+        const ana_check_quantity *quantity = &check->quantities[index];
+        const bool is_telling =
+            quantity->verdict != ANA_CHECK_AGREES && (quantity->is_bounded || !quantity->is_number);
+        if (is_complete || is_telling || is_worst(check, quantity)) {
+            print_row(quantity, out);
+        } else {
+            hidden++;
+        }
+    }
+    text_append(out, "  (changes of idle time and of what is outside the pipeline are of the "
+                     "iteration, of messages of a\n  microbatch's share of it)\n");
+    if (hidden > 0) {
+        text_format(out, "  and %d that differ less than the one shown of their kind\n", hidden);
+    }
+}
+
+/// What a change is relative to, where that is not the planned value.
+static const char *base_of(const ana_check_quantity *quantity)
+{
+    switch (quantity->group) {
+    case ANA_CHECK_MESSAGE:
+        return " of a microbatch's share of the iteration";
+    case ANA_CHECK_OUTSIDE:
+    case ANA_CHECK_IDLE:
+        return " of the iteration";
+    default:
+        return "";
+    }
+}
+
+static void print_first(const ana_check *check, text_buffer *out)
+{
+    const ana_check_quantity *first = &check->quantities[check->first];
+    char planned[32];
+    char measured[32];
+    char change[32];
+    char interval[72];
+    text_format(out, "DEPARTS, first the %s from iteration %d on: ", first->name, first->since);
+    if (first->is_number) {
+        write_value(first, first->planned, planned);
+        write_value(first, first->measured, measured);
+        ana_check_percent(first->change, change);
+        write_interval(first, interval);
+        text_format(out, "%s instead of %s, %s%s %s", measured, planned, change, base_of(first),
+                    interval);
+        if (first->detail[0] != '\0') text_format(out, "; %s", first->detail);
+    } else {
+        text_append(out, first->detail);
+    }
+    text_format(out, "\nmost likely cause (%s): %s\n", ana_check_cause_names[check->cause.kind],
+                check->cause.summary);
+    for (int line = 0; line < check->cause.evidence_count; line++) {
+        text_format(out, "  - %s\n", check->cause.evidence[line]);
+    }
+}
+
+static int count_of(const ana_check *check, ana_check_verdict verdict)
+{
+    int count = 0;
+    for (int index = 0; index < check->quantity_count; index++) {
+        count += check->quantities[index].verdict == verdict;
+    }
+    return count;
+}
+
+static void print_verdict(const ana_check *check, text_buffer *out)
+{
+    const ana_check_quantity *length = ana_check_find(check, ANA_CHECK_ITERATION, -1, -1, 0);
+    const int undecided = count_of(check, ANA_CHECK_UNDECIDED);
+    if (check->verdict == ANA_CHECK_DEPARTS) {
+        print_first(check, out);
+    } else if (check->verdict == ANA_CHECK_UNDECIDED && !length->is_bounded) {
+        text_format(out,
+                    "UNDECIDED: %d iterations are too few; %d are needed to tell anything with "
+                    "this confidence about %d quantities\n",
+                    length->count, length->needed_count, check->quantity_count);
+    } else if (check->verdict == ANA_CHECK_UNDECIDED) {
+        text_append(out, "UNDECIDED: the iterations vary so much that the interval of their length "
+                         "lies across the tolerance; more of them narrow it\n");
+    } else {
+        text_format(out, "AGREES: none of %d quantities departs", check->quantity_count);
+        if (undecided > 0) text_format(out, "; %d are undecided", undecided);
+        text_append(out, "\n");
+    }
+}
+
+static int compared_count(const ana_check *check)
+{
+    return check->is_paired ? check->pairs.count - check->warmup
+                            : check->measured->iteration_count - check->warmup;
+}
+
+void ana_check_print(const ana_check *check, bool is_complete, text_buffer *out)
+{
+    const ana_check_options *options = &check->options;
+    text_format(out, "plan      %s\nmeasured  %s\n", check->plan->source, check->measured->source);
+    text_format(out, "%d iterations compared %s, %d dropped as warm-up (%s)\n",
+                compared_count(check), check->is_paired ? "pair by pair" : "as two samples",
+                check->warmup, options->warmup >= 0 ? "as told" : "found");
+    text_format(out, "tolerance %g %%; intervals hold together with %g %% confidence%s\n",
+                options->tolerance * 100, options->confidence * 100,
+                options->only_slower ? "; what is faster or smaller agrees" : "");
+    for (int note = 0; note < check->note_count; note++) {
+        text_format(out, "note: %s\n", check->notes[note]);
+    }
+    text_append(out, "\n");
+    print_table(check, is_complete, out);
+    text_append(out, "\n");
+    print_verdict(check, out);
+}
+
+/// Ratios leave with nine digits, so that the last digits of a quotient do not.
+static double rounded(double value)
+{
+    char text[40];
+    double read = value;
+    snprintf(text, sizeof text, "%.9g", value);
+    sscanf(text, "%lf", &read);
+    return read;
+}
+
+static void write_source(const ana_observed *observed, const char *key, json_writer *writer)
+{
+    json_write_key(writer, key);
+    json_begin_object(writer);
+    json_put_string(writer, "source", observed->source);
+    json_put_string(writer, "name", observed->info.name);
+    json_put_int64(writer, "run", observed->info.run_id);
+    json_put_string(writer, "kind", trace_run_kind_name(observed->info.kind));
+    json_put_string(writer, "status", trace_status_name(observed->info.status));
+    json_put_string(writer, "row", observed->label);
+    json_put_int64(writer, "iterations", observed->iteration_count);
+    json_end_object(writer);
+}
+
+static void write_index(json_writer *writer, const char *key, int value)
+{
+    if (value >= 0) json_put_int64(writer, key, value);
+}
+
+static void write_number(const ana_check_quantity *quantity, json_writer *writer)
+{
+    json_put_string(writer, "unit", quantity->is_bytes ? "bytes" : "ns");
+    json_put_int64(writer, "planned", llround(quantity->planned));
+    json_put_int64(writer, "measured", llround(quantity->measured));
+    json_put_double(writer, "change", rounded(quantity->change));
+    json_write_key(writer, "interval");
+    if (quantity->is_bounded) {
+        json_begin_array(writer);
+        json_write_double(writer, rounded(quantity->low));
+        json_write_double(writer, rounded(quantity->high));
+        json_end_array(writer);
+    } else {
+        json_write_null(writer);
+    }
+    json_put_int64(writer, "needed", quantity->needed_count);
+}
+
+static void write_quantity(const ana_check_quantity *quantity, json_writer *writer)
+{
+    json_begin_object(writer);
+    json_put_string(writer, "group", ana_check_group_names[quantity->group]);
+    json_put_string(writer, "name", quantity->name);
+    write_index(writer, "rank", quantity->rank);
+    write_index(writer, "stage", quantity->stage);
+    if (quantity->stage >= 0) json_put_string(writer, "op", ana_check_op_word(quantity->op));
+    json_put_string(writer, "verdict", ana_check_verdict_names[quantity->verdict]);
+    write_index(writer, "since", quantity->since);
+    json_put_int64(writer, "iterations", quantity->count);
+    if (quantity->is_number) write_number(quantity, writer);
+    if (quantity->detail[0] != '\0') json_put_string(writer, "detail", quantity->detail);
+    json_end_object(writer);
+}
+
+static void write_cause(const ana_check_cause *cause, json_writer *writer)
+{
+    json_write_key(writer, "cause");
+    json_begin_object(writer);
+    json_put_string(writer, "kind", ana_check_cause_names[cause->kind]);
+    write_index(writer, "rank", cause->rank);
+    if (cause->factor > 0) json_put_double(writer, "factor", rounded(cause->factor));
+    json_put_string(writer, "summary", cause->summary);
+    json_write_key(writer, "evidence");
+    json_begin_array(writer);
+    for (int line = 0; line < cause->evidence_count; line++) {
+        json_write_string(writer, cause->evidence[line]);
+    }
+    json_end_array(writer);
+    json_end_object(writer);
+}
+
+void ana_check_write(const ana_check *check, text_buffer *out)
+{
+    json_writer writer = json_writer_init(out);
+    json_begin_object(&writer);
+    json_put_string(&writer, "schema", "dynmo-check/1");
+    json_put_string(&writer, "verdict", ana_check_verdict_names[check->verdict]);
+    json_put_double(&writer, "tolerance", check->options.tolerance);
+    json_put_double(&writer, "confidence", check->options.confidence);
+    write_source(check->plan, "plan", &writer);
+    write_source(check->measured, "measured", &writer);
+    json_put_bool(&writer, "paired", check->is_paired);
+    json_put_int64(&writer, "iterations", compared_count(check));
+    json_put_int64(&writer, "warmup", check->warmup);
+    json_write_key(&writer, "first");
+    if (check->first >= 0) {
+        write_quantity(&check->quantities[check->first], &writer);
+    } else {
+        json_write_null(&writer);
+    }
+    write_cause(&check->cause, &writer);
+    json_write_key(&writer, "notes");
+    json_begin_array(&writer);
+    for (int note = 0; note < check->note_count; note++) {
+        json_write_string(&writer, check->notes[note]);
+    }
+    json_end_array(&writer);
+    json_write_key(&writer, "quantities");
+    json_begin_array(&writer);
+    for (int index = 0; index < check->quantity_count; index++) {
+        write_quantity(&check->quantities[index], &writer);
+    }
+    json_end_array(&writer);
+    json_end_object(&writer);
+    text_append(out, "\n");
+}
+
+/// Appends text as the value of an XML attribute. Control characters, which XML 1.0 has no way to
+/// write, become question marks.
+static void append_xml(const char *text, text_buffer *out)
+{
+    for (const char *c = text; *c != '\0'; c++) {
+        switch (*c) {
+        case '&':
+            text_append(out, "&amp;");
+            break;
+        case '<':
+            text_append(out, "&lt;");
+            break;
+        case '>':
+            text_append(out, "&gt;");
+            break;
+        case '"':
+            text_append(out, "&quot;");
+            break;
+        default:
+            text_append_bytes(out, (unsigned char)*c < ' ' || *c == 0x7f ? "?" : c, 1);
+            break;
+        }
+    }
+}
+
+static void describe(const ana_check_quantity *quantity, char out[400])
+{
+    char planned[32];
+    char measured[32];
+    char change[32];
+    char interval[72];
+    if (!quantity->is_number) {
+        snprintf(out, 400, "%s, from iteration %d on", quantity->detail, quantity->since);
+        return;
+    }
+    write_value(quantity, quantity->planned, planned);
+    write_value(quantity, quantity->measured, measured);
+    ana_check_percent(quantity->change, change);
+    write_interval(quantity, interval);
+    snprintf(out, 400, "%s instead of %s, %s%s %s", measured, planned, change, base_of(quantity),
+             interval);
+}
+
+static void append_attribute(const char *name, const char *value, text_buffer *out)
+{
+    text_format(out, " %s=\"", name);
+    append_xml(value, out);
+    text_append(out, "\"");
+}
+
+static void write_case(const ana_check *check, const ana_check_quantity *quantity, text_buffer *out)
+{
+    char group[32];
+    char message[400];
+    snprintf(group, sizeof group, "dynmo.check.%s", ana_check_group_names[quantity->group]);
+    text_append(out, "    <testcase");
+    append_attribute("classname", group, out);
+    append_attribute("name", quantity->name, out);
+    text_append(out, " time=\"0\"");
+    describe(quantity, message);
+    if (quantity->verdict == ANA_CHECK_AGREES) {
+        text_append(out, "/>\n");
+    } else if (quantity->verdict == ANA_CHECK_DEPARTS) {
+        text_append(out, ">\n      <failure type=\"departs\"");
+        append_attribute("message", message, out);
+        text_append(out, ">");
+        append_xml(check->cause.summary, out);
+        text_append(out, "</failure>\n    </testcase>\n");
+    } else {
+        text_append(out, ">\n      <skipped");
+        append_attribute("message", message, out);
+        text_append(out, "/>\n    </testcase>\n");
+    }
+}
+
+void ana_check_write_junit(const ana_check *check, text_buffer *out)
+{
+    const int failures = count_of(check, ANA_CHECK_DEPARTS);
+    const int skipped = count_of(check, ANA_CHECK_UNDECIDED) + count_of(check, ANA_CHECK_IGNORED);
+    text_append(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+    text_format(out, "<testsuites tests=\"%d\" failures=\"%d\" errors=\"0\">\n",
+                check->quantity_count, failures);
+    text_append(out, "  <testsuite");
+    append_attribute("name", "dynmo check", out);
+    text_format(out, " tests=\"%d\" failures=\"%d\" errors=\"0\" skipped=\"%d\" time=\"0\">\n",
+                check->quantity_count, failures, skipped);
+    for (int index = 0; index < check->quantity_count; index++) {
+        write_case(check, &check->quantities[index], out);
+    }
+    text_append(out, "  </testsuite>\n</testsuites>\n");
+}

@@ -1,0 +1,52 @@
+/// The parts of a check, for check.c and their tests.
+#pragma once
+
+#include "analysis/check/check.h"
+
+/// Adds a line to what a reader has to know.
+void ana_check_note(ana_check *check, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/// Finds the iterations that both have.
+status ana_check_pairs_find(const ana_observed *plan, const ana_observed *measured, arena *memory,
+                            ana_check_pairs *pairs, error_message *err);
+
+/// How many iterations to drop: as long as the median of the next five is above that of the rest by
+/// more than three of its median absolute deviations and by a hundredth; at most a third.
+///
+/// @param values [count] changes, or lengths, by iteration
+/// @return 0 where five more would not leave ten
+int ana_check_warmup_of(const double *values, int count, arena *scratch);
+
+/// Adds the numbers: ops, messages, time outside, busy, idle, iteration, memory, with verdicts.
+status ana_check_add_numbers(ana_check *check, arena *memory, error_message *err);
+
+/// Decides about one quantity.
+///
+/// @param changes   [count] in the order of iterations
+/// @param iteration [count] numbers
+/// @param alpha     how often it may be said to depart wrongly
+status ana_check_decide(const ana_check *check, const double *changes, const int *iteration,
+                        int count, double alpha, arena *scratch, ana_check_quantity *quantity,
+                        error_message *err);
+
+/// The first of the values behind which more are beyond the tolerance than are not; -1: none.
+int ana_check_since(const double *changes, int count, double tolerance);
+
+/// Adds plans, orders and decisions.
+status ana_check_add_plans(ana_check *check, error_message *err);
+
+/// Finds the most likely cause of what departs.
+status ana_check_find_cause(ana_check *check, arena *memory, error_message *err);
+
+/// A quantity, or NULL.
+const ana_check_quantity *ana_check_find(const ana_check *check, ana_check_group group, int rank,
+                                         int stage, bal_op_kind op);
+
+/// "F", "B", "W", "BW".
+const char *ana_check_op_word(bal_op_kind kind);
+
+/// Writes a relative change: "+12.3 %".
+///
+/// @param out [32]
+void ana_check_percent(double change, char out[32]);

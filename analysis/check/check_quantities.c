@@ -1,0 +1,465 @@
+/// The numbers of a check: what each quantity is on either side, on which scale it is compared, and
+/// whether it departs.
+#include "analysis/check/check_parts.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/// An op is compared on the scale of this part of its microbatch's share of the iteration if it is
+/// shorter; likewise a rank's work.
+enum { SCALE_PART = 20 };
+
+/// One iteration of one side.
+typedef struct moment {
+    const ana_observed *observed;
+    int row;
+    int sample; // -1: not sampled
+} moment;
+
+/// What has been gathered of a quantity.
+typedef struct gathered {
+    double *change;   // [count] paired
+    int *iteration;   // [count]
+    double *planned;  // [planned_count] ns
+    double *measured; // [measured_count]
+    int count;
+    int planned_count;
+    int measured_count;
+} gathered;
+
+static int64_t makespan_ns(const moment *at)
+{
+    return at->observed->iterations[at->row].makespan_ns;
+}
+
+static int64_t iteration_ns(const moment *at)
+{
+    return at->observed->iterations[at->row].iteration_ns;
+}
+
+static const bal_plan *plan_at(const moment *at)
+{
+    return &at->observed->plans[at->observed->plan_of[at->row]];
+}
+
+/// The value of a quantity at a moment, ns. @return false where it has none
+static bool value_at(const ana_check_quantity *quantity, const moment *at, double *value)
+{
+    const ana_observed *observed = at->observed;
+    const int64_t cell =
+        ((int64_t)at->sample * observed->stage_count + quantity->stage) * OP_KIND_COUNT +
+        (int64_t)quantity->op;
+    int64_t ns = -1;
+    if (quantity->group == ANA_CHECK_ITERATION) {
+        ns = iteration_ns(at);
+    } else if (quantity->group == ANA_CHECK_OUTSIDE) {
+        ns = iteration_ns(at) > makespan_ns(at) ? iteration_ns(at) - makespan_ns(at) : 0;
+    } else if (at->sample < 0) {
+        return false;
+    } else if (quantity->group == ANA_CHECK_OP) {
+        ns = observed->op_ns[cell];
+    } else if (quantity->group == ANA_CHECK_MESSAGE) {
+        ns = observed->travel_ns[cell];
+    } else {
+        ns = observed->work_ns[(int64_t)at->sample * observed->rank_count + quantity->rank];
+        if (ns >= 0 && quantity->group == ANA_CHECK_IDLE) ns = makespan_ns(at) - ns;
+    }
+    *value = (double)ns;
+    return ns >= 0;
+}
+
+/// What a difference of the quantity is divided by.
+static double scale_of(const ana_check_quantity *quantity, double planned, double iteration,
+                       int microbatch_count)
+{
+    const double share = iteration / microbatch_count;
+    switch (quantity->group) {
+    case ANA_CHECK_OP:
+        return fmax(planned, share / SCALE_PART);
+    case ANA_CHECK_MESSAGE:
+        return share;
+    case ANA_CHECK_BUSY:
+        return fmax(planned, iteration / SCALE_PART);
+    case ANA_CHECK_IDLE:
+    case ANA_CHECK_OUTSIDE:
+        return iteration;
+    default:
+        return planned;
+    }
+}
+
+/// Whether a quantity means the same under any plan.
+static bool is_of_any_plan(ana_check_group group)
+{
+    return group == ANA_CHECK_ITERATION || group == ANA_CHECK_OUTSIDE;
+}
+
+static moment plan_moment(const ana_check *check, int pair)
+{
+    return (moment){check->plan, check->pairs.plan_row[pair], check->pairs.plan_sample[pair]};
+}
+
+static moment measured_moment(const ana_check *check, int pair)
+{
+    return (moment){check->measured, check->pairs.measured_row[pair],
+                    check->pairs.measured_sample[pair]};
+}
+
+static void gather_pairs(const ana_check *check, const ana_check_quantity *quantity, gathered *out)
+{
+    for (int pair = check->warmup; pair < check->pairs.count; pair++) {
+        const moment one = plan_moment(check, pair);
+        const moment other = measured_moment(check, pair);
+        double planned = 0;
+        double measured = 0;
+        if (!is_of_any_plan(quantity->group) && !check->pairs.same_plan[pair]) continue;
+        if (!value_at(quantity, &one, &planned) || !value_at(quantity, &other, &measured)) continue;
+        const double scale = scale_of(quantity, planned, (double)iteration_ns(&one),
+                                      plan_at(&one)->microbatch_count);
+        out->iteration[out->count] = check->plan->iterations[one.row].iteration;
+        out->change[out->count] = (measured - planned) / scale;
+        out->planned[out->count] = planned;
+        out->measured[out->count++] = measured;
+    }
+    out->planned_count = out->count;
+    out->measured_count = out->count;
+}
+
+/// All values of a side that stays under the plan which both begin with.
+static int gather_side(const ana_check *check, const ana_observed *observed,
+                       const ana_check_quantity *quantity, double *values)
+{
+    int count = 0;
+    int sample = 0;
+    for (int row = 0; row < observed->iteration_count; row++) {
+        while (sample < observed->sample_count && observed->sample_row[sample] < row) {
+            sample++;
+        }
+        const bool is_sampled =
+            sample < observed->sample_count && observed->sample_row[sample] == row;
+        const moment at = {observed, row, is_sampled ? sample : -1};
+        if (row < check->warmup) continue;
+        if (!is_of_any_plan(quantity->group) &&
+            !ana_observed_is_same_plan(plan_at(&at), &check->plan->plans[0])) {
+            continue;
+        }
+        if (value_at(quantity, &at, &values[count])) count++;
+    }
+    return count;
+}
+
+static status make_gathered(const ana_check *check, arena *memory, gathered *out,
+                            error_message *err)
+{
+    const size_t pairs = (size_t)check->pairs.count;
+    const size_t planned = (size_t)check->plan->iteration_count;
+    const size_t measured = (size_t)check->measured->iteration_count;
+    *out = (gathered){.change = arena_array(memory, pairs, sizeof(double)),
+                      .iteration = arena_array(memory, pairs, sizeof(int)),
+                      .planned = arena_array(memory, planned, sizeof(double)),
+                      .measured = arena_array(memory, measured, sizeof(double))};
+    if (out->change != NULL && out->iteration != NULL && out->planned != NULL &&
+        out->measured != NULL) {
+        return STATUS_OK;
+    }
+    return error_set(err, STATUS_NO_MEMORY, "out of memory for %zu iterations", planned + measured);
+}
+
+int ana_check_since(const double *changes, int count, double tolerance)
+{
+    int best = 0;
+    int since = -1;
+    int sum = 0;
+    for (int index = count - 1; index >= 0; index--) {
+        sum += fabs(changes[index]) > tolerance ? 1 : -1;
+        if (sum < best || (sum == 0 && best == 0)) continue;
+        best = sum;
+        since = index;
+    }
+    return since;
+}
+
+static ana_check_verdict verdict_of(const ana_check_options *options, const ana_shift *shift)
+{
+    const double tolerance = options->tolerance;
+    const double shortest = options->only_slower ? -HUGE_VAL : -tolerance;
+    if (!shift->is_bounded) return ANA_CHECK_UNDECIDED;
+    if (shift->low > tolerance || shift->high < shortest) return ANA_CHECK_DEPARTS;
+    return shift->low >= shortest && shift->high <= tolerance ? ANA_CHECK_AGREES
+                                                              : ANA_CHECK_UNDECIDED;
+}
+
+/// Of predictions the median is no estimate.
+static void make_exact(const ana_check *check, ana_shift *shift)
+{
+    if (!check->is_exact) return;
+    shift->low = shift->estimate;
+    shift->high = shift->estimate;
+    shift->is_bounded = true;
+    shift->needed_count = 1;
+}
+
+static void take_shift(const ana_shift *shift, ana_check_quantity *quantity)
+{
+    quantity->change = shift->estimate;
+    quantity->low = shift->low;
+    quantity->high = shift->high;
+    quantity->is_bounded = shift->is_bounded;
+    quantity->needed_count = shift->needed_count;
+}
+
+/// A departure that begins later counts although the whole does not show it. The begin is looked
+/// for, so that every iteration at which it might have begun takes its part of alpha.
+static status look_at_end(const ana_check *check, const double *changes, const int *iteration,
+                          int count, double alpha, arena *scratch, ana_check_quantity *quantity,
+                          error_message *err)
+{
+    const int since = ana_check_since(changes, count, check->options.tolerance);
+    ana_shift shift;
+    if (since < 1) return STATUS_OK;
+    TRY(ana_shift_of_pairs(changes + since, count - since, alpha / count, scratch, &shift, err));
+    make_exact(check, &shift);
+    if (verdict_of(&check->options, &shift) != ANA_CHECK_DEPARTS) return STATUS_OK;
+    take_shift(&shift, quantity);
+    quantity->verdict = ANA_CHECK_DEPARTS;
+    quantity->count = count - since;
+    snprintf(quantity->detail, sizeof quantity->detail, "not before iteration %d",
+             iteration[since]);
+    return STATUS_OK;
+}
+
+status ana_check_decide(const ana_check *check, const double *changes, const int *iteration,
+                        int count, double alpha, arena *scratch, ana_check_quantity *quantity,
+                        error_message *err)
+{
+    ana_shift shift;
+    TRY(ana_shift_of_pairs(changes, count, alpha, scratch, &shift, err));
+    make_exact(check, &shift);
+    take_shift(&shift, quantity);
+    quantity->count = count;
+    quantity->verdict = verdict_of(&check->options, &shift);
+    if (quantity->verdict != ANA_CHECK_DEPARTS) {
+        TRY(look_at_end(check, changes, iteration, count, alpha, scratch, quantity, err));
+    }
+    const int since = ana_check_since(changes, count, check->options.tolerance);
+    quantity->since =
+        quantity->verdict == ANA_CHECK_DEPARTS ? iteration[since < 0 ? 0 : since] : -1;
+    return STATUS_OK;
+}
+
+static double median_of(double *values, int count)
+{
+    ana_shift_sort(values, count);
+    return ana_shift_median(values, count);
+}
+
+/// Decides without pairs: the shift of one sample against the other.
+static status decide_between(const ana_check *check, gathered *values, double alpha, arena *scratch,
+                             ana_check_quantity *quantity, error_message *err)
+{
+    ana_shift shift;
+    const double iteration = (double)check->plan->iterations[0].iteration_ns;
+    const double scale =
+        scale_of(quantity, quantity->planned, iteration, check->plan->microbatch_count);
+    TRY(ana_shift_between(values->planned, values->planned_count, values->measured,
+                          values->measured_count, alpha, scratch, &shift, err));
+    shift.estimate /= scale;
+    shift.low /= scale;
+    shift.high /= scale;
+    take_shift(&shift, quantity);
+    quantity->count = values->measured_count;
+    quantity->verdict = verdict_of(&check->options, &shift);
+    quantity->since = quantity->verdict == ANA_CHECK_DEPARTS
+                          ? check->measured->iterations[check->warmup].iteration
+                          : -1;
+    return STATUS_OK;
+}
+
+static status compare(const ana_check *check, double alpha, arena *scratch,
+                      ana_check_quantity *quantity, error_message *err)
+{
+    gathered values;
+    TRY(make_gathered(check, scratch, &values, err));
+    if (check->is_paired) {
+        gather_pairs(check, quantity, &values);
+        TRY(ana_check_decide(check, values.change, values.iteration, values.count, alpha, scratch,
+                             quantity, err));
+    } else {
+        values.planned_count = gather_side(check, check->plan, quantity, values.planned);
+        values.measured_count = gather_side(check, check->measured, quantity, values.measured);
+    }
+    // Of a departure that begins later, what departs.
+    const int skipped = check->is_paired ? values.count - quantity->count : 0;
+    quantity->planned = median_of(values.planned + skipped, values.planned_count - skipped);
+    quantity->measured = median_of(values.measured + skipped, values.measured_count - skipped);
+    if (check->is_paired) return STATUS_OK;
+    return decide_between(check, &values, alpha, scratch, quantity, err);
+}
+
+static ana_check_quantity *add(ana_check *check, ana_check_group group, int rank, int stage,
+                               bal_op_kind op)
+{
+    ana_check_quantity *quantity = &check->quantities[check->quantity_count++];
+    *quantity = (ana_check_quantity){
+        .group = group, .rank = rank, .stage = stage, .op = op, .is_number = true, .since = -1};
+    char *name = quantity->name;
+    switch (group) {
+    case ANA_CHECK_OP:
+        snprintf(name, sizeof quantity->name, "%s of stage %d (rank %d)", ana_check_op_word(op),
+                 stage, rank);
+        break;
+    case ANA_CHECK_MESSAGE:
+        snprintf(name, sizeof quantity->name, "message to %s of stage %d (rank %d)",
+                 ana_check_op_word(op), stage, rank);
+        break;
+    case ANA_CHECK_BUSY:
+    case ANA_CHECK_IDLE:
+    case ANA_CHECK_MEMORY:
+        snprintf(name, sizeof quantity->name, "%s of rank %d",
+                 group == ANA_CHECK_MEMORY ? "peak memory" : ana_check_group_names[group], rank);
+        break;
+    default:
+        snprintf(name, sizeof quantity->name, "%s",
+                 group == ANA_CHECK_OUTSIDE ? "outside the pipeline" : "iteration");
+        break;
+    }
+    return quantity;
+}
+
+/// Whether a cell of both sides has a value in any sample.
+static bool has_cell(const ana_observed *observed, const int64_t *values, int stage, int kind)
+{
+    for (int sample = 0; sample < observed->sample_count; sample++) {
+        const int64_t cell =
+            ((int64_t)sample * observed->stage_count + stage) * OP_KIND_COUNT + kind;
+        if (values[cell] >= 0) return true;
+    }
+    return false;
+}
+
+static void list_ops(ana_check *check, ana_check_group group)
+{
+    const ana_observed *plan = check->plan;
+    const ana_observed *measured = check->measured;
+    const bool is_op = group == ANA_CHECK_OP;
+    const int stages =
+        plan->stage_count < measured->stage_count ? plan->stage_count : measured->stage_count;
+    if (!plan->has_op_times || !measured->has_op_times) return;
+    for (int stage = 0; stage < stages; stage++) {
+        const bal_plan *start = &plan->plans[0];
+        const int rank = stage < start->rank_count * start->chunk_count
+                             ? ana_observed_rank_of(start, stage)
+                             : -1;
+        for (int kind = 0; kind < OP_KIND_COUNT; kind++) {
+            if (has_cell(plan, is_op ? plan->op_ns : plan->travel_ns, stage, kind) &&
+                has_cell(measured, is_op ? measured->op_ns : measured->travel_ns, stage, kind)) {
+                add(check, group, rank, stage, (bal_op_kind)kind);
+            }
+        }
+    }
+}
+
+static void list_ranks(ana_check *check, ana_check_group group)
+{
+    const int ranks = check->plan->rank_count < check->measured->rank_count
+                          ? check->plan->rank_count
+                          : check->measured->rank_count;
+    for (int rank = 0; rank < ranks; rank++) {
+        add(check, group, rank, -1, OP_FORWARD);
+    }
+}
+
+/// Peaks are one number each, without noise.
+static void add_memory(ana_check *check)
+{
+    const ana_observed *plan = check->plan;
+    const ana_observed *measured = check->measured;
+    const int ranks =
+        plan->rank_count < measured->rank_count ? plan->rank_count : measured->rank_count;
+    if (plan->peak_bytes == NULL || measured->peak_bytes == NULL) {
+        ana_check_note(check, "peak memory is not known of both: it stands in complete runs only");
+        return;
+    }
+    for (int rank = 0; rank < ranks; rank++) {
+        if (plan->peak_bytes[rank] == 0 || measured->peak_bytes[rank] == 0) continue;
+        ana_check_quantity *quantity = add(check, ANA_CHECK_MEMORY, rank, -1, OP_FORWARD);
+        quantity->is_bytes = true;
+        quantity->planned = (double)plan->peak_bytes[rank];
+        quantity->measured = (double)measured->peak_bytes[rank];
+        quantity->change = quantity->measured / quantity->planned - 1;
+        quantity->count = 1;
+        quantity->needed_count = 1;
+        const ana_shift exact = {quantity->change, quantity->change, quantity->change, true, 1};
+        take_shift(&exact, quantity);
+        quantity->verdict = verdict_of(&check->options, &exact);
+        quantity->since = quantity->verdict == ANA_CHECK_DEPARTS
+                              ? measured->iterations[measured->iteration_count - 1].iteration
+                              : -1;
+    }
+}
+
+/// The warm-up that was asked for, or that the lengths of the iterations show.
+static status find_warmup(ana_check *check, arena *scratch, error_message *err)
+{
+    const int count = check->is_paired ? check->pairs.count : check->measured->iteration_count;
+    const ana_check_quantity length = {.group = ANA_CHECK_ITERATION, .stage = -1, .rank = -1};
+    gathered values;
+    if (check->options.warmup >= 0) {
+        check->warmup = check->options.warmup;
+    } else if (!check->measured->is_predicted || !check->plan->is_predicted) {
+        TRY(make_gathered(check, scratch, &values, err));
+        check->warmup = 0;
+        if (check->is_paired) {
+            gather_pairs(check, &length, &values);
+        } else {
+            gather_side(check, check->measured, &length, values.measured);
+            for (int row = 0; row < count; row++) {
+                values.measured[row] /= (double)check->plan->iterations[0].iteration_ns;
+            }
+        }
+        check->warmup =
+            ana_check_warmup_of(check->is_paired ? values.change : values.measured, count, scratch);
+    }
+    if (check->warmup < count) return STATUS_OK;
+    return error_set(err, STATUS_INVALID, "--warmup %d leaves none of the %d iterations compared",
+                     check->warmup, count);
+}
+
+static void ignore_some(ana_check *check)
+{
+    for (int index = 0; index < check->quantity_count; index++) {
+        ana_check_quantity *quantity = &check->quantities[index];
+        if (check->options.ignores[quantity->group] && quantity->verdict == ANA_CHECK_DEPARTS) {
+            quantity->verdict = ANA_CHECK_IGNORED;
+        }
+    }
+}
+
+status ana_check_add_numbers(ana_check *check, arena *memory, error_message *err)
+{
+    const int first = check->quantity_count;
+    (void)memory;
+    arena *scratch = arena_create(1 << 16);
+    if (scratch == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    check->is_paired = check->pairs.count > 0;
+    status result = find_warmup(check, scratch, err);
+    list_ops(check, ANA_CHECK_OP);
+    list_ops(check, ANA_CHECK_MESSAGE);
+    add(check, ANA_CHECK_OUTSIDE, -1, -1, OP_FORWARD);
+    list_ranks(check, ANA_CHECK_BUSY);
+    list_ranks(check, ANA_CHECK_IDLE);
+    add(check, ANA_CHECK_ITERATION, -1, -1, OP_FORWARD);
+    // Twice as many tests as quantities: of all iterations, and of those from some iteration on.
+    const int tests = 2 * (check->quantity_count - first);
+    const double alpha = (1 - check->options.confidence) / tests;
+    for (int index = first; index < check->quantity_count && result == STATUS_OK; index++) {
+        arena_reset(scratch);
+        result = compare(check, alpha, scratch, &check->quantities[index], err);
+    }
+    arena_destroy(scratch);
+    TRY(result);
+    add_memory(check);
+    ignore_some(check);
+    return STATUS_OK;
+}

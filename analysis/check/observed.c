@@ -1,0 +1,354 @@
+#include "analysis/check/observed.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/// A run in the midst of being read.
+typedef struct reading {
+    trace_store *store;
+    arena *memory;
+    ana_observed *observed;
+    error_message *err;
+} reading;
+
+static status no_memory(const reading *at)
+{
+    return error_set(at->err, STATUS_NO_MEMORY, "%s: out of memory for a run of %d iterations",
+                     trace_store_path(at->store), at->observed->iteration_count);
+}
+
+/// The newest complete run, else the newest: a run that was interrupted can be checked, too.
+static status find_run(trace_store *store, const char *name, arena *memory, trace_run_info *info,
+                       error_message *err)
+{
+    if (name != NULL) return trace_run_find(store, name, memory, info, err);
+    trace_run_info *runs = NULL;
+    int count = 0;
+    TRY(trace_run_list(store, memory, &runs, &count, err));
+    if (count == 0) {
+        return error_set(err, STATUS_INVALID,
+                         "%s: holds no runs; dynmo simulate --store and dynmo "
+                         "run --store put them there",
+                         trace_store_path(store));
+    }
+    *info = runs[count - 1];
+    for (int run = 0; run < count; run++) {
+        if (runs[run].status == TRACE_COMPLETE) *info = runs[run];
+    }
+    return STATUS_OK;
+}
+
+status ana_observed_labels(trace_store *store, const char *name, arena *memory,
+                           const char ***labels, int *count, error_message *err)
+{
+    trace_run_info info;
+    TRY(find_run(store, name, memory, &info, err));
+    return trace_run_series(store, info.run_id, memory, labels, count, err);
+}
+
+static status choose_row(const reading *at, const char *wanted)
+{
+    ana_observed *observed = at->observed;
+    const char **labels = NULL;
+    char known[300] = "";
+    int count = 0;
+    TRY(trace_run_series(at->store, observed->info.run_id, at->memory, &labels, &count, at->err));
+    for (int row = 0; row < count; row++) {
+        if (count == 1 && wanted == NULL) wanted = labels[row];
+        if (wanted != NULL && strcmp(wanted, labels[row]) == 0) observed->label = labels[row];
+        const size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s'%s'", row > 0 ? ", " : "", labels[row]);
+    }
+    if (observed->label != NULL) return STATUS_OK;
+    if (count == 0) {
+        return error_set(at->err, STATUS_INVALID, "%s: run %" PRId64 " (%s) has no iterations",
+                         trace_store_path(at->store), observed->info.run_id,
+                         trace_status_name(observed->info.status));
+    }
+    if (wanted == NULL) {
+        return error_set(at->err, STATUS_INVALID,
+                         "%s: run %" PRId64 " has %d rows; --row says which: %s",
+                         trace_store_path(at->store), observed->info.run_id, count, known);
+    }
+    return error_set(at->err, STATUS_INVALID, "%s: run %" PRId64 " has no row '%.60s'; it has %s",
+                     trace_store_path(at->store), observed->info.run_id, wanted, known);
+}
+
+static status read_plan(const reading *at, const trace_run_plan *row, bal_plan *plan)
+{
+    char name[200];
+    json_document *document = NULL;
+    snprintf(name, sizeof name, "%.150s, plan %" PRId64, trace_store_path(at->store), row->plan_id);
+    TRY(json_open_bytes(name, row->plan_json, strlen(row->plan_json), &document, at->err));
+    const status read = bal_plan_read(json_root(document), at->memory, plan, at->err);
+    json_close(document);
+    return read;
+}
+
+static int index_of(const int64_t *ids, int count, int64_t id)
+{
+    for (int index = count - 1; index >= 0; index--) {
+        if (ids[index] == id) return index;
+    }
+    return -1;
+}
+
+/// Reads the iterations and the plan of each. Rows without a plan are of balancers without stages.
+static status read_iterations(const reading *at)
+{
+    ana_observed *observed = at->observed;
+    trace_run_iteration *rows = NULL;
+    trace_run_plan *plans = NULL;
+    int plan_count = 0;
+    TRY(trace_run_iterations(at->store, observed->info.run_id, observed->label, at->memory, &rows,
+                             &observed->iteration_count, at->err));
+    TRY(trace_run_plans(at->store, observed->info.run_id, at->memory, &plans, &plan_count,
+                        at->err));
+    bal_plan *read = arena_array(at->memory, (size_t)plan_count, sizeof *read);
+    int64_t *ids = arena_array(at->memory, (size_t)plan_count, sizeof *ids);
+    int *plan_of = arena_array(at->memory, (size_t)observed->iteration_count, sizeof *plan_of);
+    if (read == NULL || ids == NULL || plan_of == NULL) return no_memory(at);
+    for (int plan = 0; plan < plan_count; plan++) {
+        if (strcmp(plans[plan].series, observed->label) != 0) continue;
+        ids[observed->plan_count] = plans[plan].plan_id;
+        TRY(read_plan(at, &plans[plan], &read[observed->plan_count++]));
+    }
+    for (int row = 0; row < observed->iteration_count; row++) {
+        plan_of[row] = index_of(ids, observed->plan_count, rows[row].plan_id);
+        if (plan_of[row] >= 0 && rows[row].iteration_ns > 0) continue;
+        return error_set(at->err, STATUS_INVALID,
+                         "%s: row '%s' has no plan in iteration %d: it has loads and no times, and "
+                         "cannot be checked",
+                         trace_store_path(at->store), observed->label, rows[row].iteration);
+    }
+    observed->iterations = rows;
+    observed->plans = read;
+    observed->plan_of = plan_of;
+    return STATUS_OK;
+}
+
+/// What plans say of the whole run.
+static status take_shape(const reading *at)
+{
+    ana_observed *observed = at->observed;
+    if (observed->iteration_count == 0 || observed->plan_count == 0) {
+        return error_set(at->err, STATUS_INVALID, "%s: run %" PRId64 " (%s) has no iterations",
+                         trace_store_path(at->store), observed->info.run_id,
+                         trace_status_name(observed->info.status));
+    }
+    const bal_plan *start = &observed->plans[0];
+    observed->chunk_count = start->chunk_count;
+    observed->microbatch_count = start->microbatch_count;
+    observed->replica_count = start->data_parallel;
+    observed->schedule = start->schedule;
+    observed->layer_count = start->first_layer[start->rank_count * start->chunk_count];
+    for (int plan = 0; plan < observed->plan_count; plan++) {
+        const bal_plan *each = &observed->plans[plan];
+        const int stages = each->rank_count * each->chunk_count;
+        if (stages > observed->stage_count) observed->stage_count = stages;
+        for (int place = 0; place < each->rank_count; place++) {
+            const int ranks = each->stage_ranks[place] + 1;
+            if (ranks > observed->rank_count) observed->rank_count = ranks;
+        }
+    }
+    return STATUS_OK;
+}
+
+static int row_of_iteration(const ana_observed *observed, int iteration, int from)
+{
+    int row = from;
+    while (row < observed->iteration_count && observed->iterations[row].iteration < iteration) {
+        row++;
+    }
+    return row < observed->iteration_count && observed->iterations[row].iteration == iteration ? row
+                                                                                               : -1;
+}
+
+/// Reads how long the ranks worked; the iterations of which that is known are the samples.
+static status read_work(const reading *at)
+{
+    ana_observed *observed = at->observed;
+    trace_run_work *rows = NULL;
+    int count = 0;
+    TRY(trace_run_work_of(at->store, observed->info.run_id, observed->label, at->memory, &rows,
+                          &count, at->err));
+    int *sample_row = arena_array(at->memory, (size_t)count, sizeof *sample_row);
+    if (sample_row == NULL) return no_memory(at);
+    for (int row = 0; row < count; row++) {
+        const bool is_next = row == 0 || rows[row].iteration != rows[row - 1].iteration;
+        const int samples = observed->sample_count;
+        if (!is_next) continue;
+        const int found = row_of_iteration(observed, rows[row].iteration,
+                                           samples > 0 ? sample_row[samples - 1] : 0);
+        if (found >= 0) sample_row[observed->sample_count++] = found;
+    }
+    const size_t cells = (size_t)observed->sample_count * (size_t)observed->rank_count;
+    int64_t *work_ns = arena_array(at->memory, cells, sizeof *work_ns);
+    if (work_ns == NULL) return no_memory(at);
+    memset(work_ns, -1, cells * sizeof *work_ns);
+    for (int row = 0, sample = 0; row < count && sample < observed->sample_count; row++) {
+        while (sample + 1 < observed->sample_count &&
+               observed->iterations[sample_row[sample]].iteration < rows[row].iteration) {
+            sample++;
+        }
+        if (observed->iterations[sample_row[sample]].iteration != rows[row].iteration) continue;
+        if (rows[row].rank < 0 || rows[row].rank >= observed->rank_count) continue;
+        work_ns[(int64_t)sample * observed->rank_count + rows[row].rank] = rows[row].work_ns;
+    }
+    observed->sample_row = sample_row;
+    observed->work_ns = work_ns;
+    return STATUS_OK;
+}
+
+/// Copies the op times of the sample before, then what is new: rows hold until the next.
+static status read_op_times(const reading *at)
+{
+    ana_observed *observed = at->observed;
+    trace_run_op_time *rows = NULL;
+    int count = 0;
+    TRY(trace_run_op_times_of(at->store, observed->info.run_id, observed->label, at->memory, &rows,
+                              &count, at->err));
+    const size_t cells = (size_t)observed->stage_count * OP_KIND_COUNT;
+    const size_t all = cells * (size_t)observed->sample_count;
+    int64_t *op_ns = arena_array(at->memory, all, sizeof *op_ns);
+    int64_t *travel_ns = arena_array(at->memory, all, sizeof *travel_ns);
+    if (op_ns == NULL || travel_ns == NULL) return no_memory(at);
+    memset(op_ns, -1, all * sizeof *op_ns);
+    memset(travel_ns, -1, all * sizeof *travel_ns);
+    int row = 0;
+    for (int sample = 0; sample < observed->sample_count; sample++) {
+        int64_t *ops = op_ns + (size_t)sample * cells;
+        int64_t *travels = travel_ns + (size_t)sample * cells;
+        const int iteration = observed->iterations[observed->sample_row[sample]].iteration;
+        if (sample > 0) {
+            memcpy(ops, ops - cells, cells * sizeof *ops);
+            memcpy(travels, travels - cells, cells * sizeof *travels);
+        }
+        for (; row < count && rows[row].iteration <= iteration; row++) {
+            if (rows[row].stage < 0 || rows[row].stage >= observed->stage_count) continue;
+            const int cell = rows[row].stage * OP_KIND_COUNT + (int)rows[row].kind;
+            ops[cell] = rows[row].median_ns;
+            travels[cell] = rows[row].travel_ns;
+        }
+    }
+    observed->has_op_times = count > 0;
+    observed->op_ns = op_ns;
+    observed->travel_ns = travel_ns;
+    return STATUS_OK;
+}
+
+static status read_peaks(const reading *at, json_value row)
+{
+    ana_observed *observed = at->observed;
+    const json_value peaks = json_member(row, "peak_memory_bytes");
+    const int count = json_count(peaks);
+    if (!json_is_array(peaks) || count < observed->rank_count) return STATUS_OK;
+    int64_t *bytes = arena_array(at->memory, (size_t)count, sizeof *bytes);
+    if (bytes == NULL) return no_memory(at);
+    TRY(json_int64_array(peaks, count, 0, JSON_INTEGER_MAX, bytes, at->err));
+    observed->peak_bytes = bytes;
+    return STATUS_OK;
+}
+
+static status read_comparison(const reading *at, const char *json)
+{
+    json_document *document = NULL;
+    status read = STATUS_OK;
+    TRY(json_open_bytes("comparison", json, strlen(json), &document, at->err));
+    const json_value rows = json_member(json_root(document), "rows");
+    for (json_value row = json_element(rows, 0); !json_is_missing(row) && read == STATUS_OK;
+         row = json_next(row)) {
+        const char *label = "";
+        if (json_is_string(json_member(row, "label"))) {
+            json_string(json_member(row, "label"), &label, NULL);
+        }
+        if (strcmp(label, at->observed->label) == 0) read = read_peaks(at, row);
+    }
+    json_close(document);
+    return read;
+}
+
+static status read_timeline(const reading *at, const char *json)
+{
+    ana_observed *observed = at->observed;
+    ana_timeline *timeline = arena_array(at->memory, 1, sizeof *timeline);
+    json_document *document = NULL;
+    if (timeline == NULL) return no_memory(at);
+    TRY(json_open_bytes("timeline", json, strlen(json), &document, at->err));
+    const status read = ana_timeline_read(document, at->memory, timeline, at->err);
+    json_close(document);
+    TRY(read);
+    if (observed->first == NULL) observed->first = timeline;
+    observed->last = timeline;
+    return STATUS_OK;
+}
+
+static status read_results(const reading *at)
+{
+    const ana_observed *observed = at->observed;
+    trace_run_result *results = NULL;
+    int count = 0;
+    TRY(trace_run_results(at->store, observed->info.run_id, at->memory, &results, &count, at->err));
+    for (int result = 0; result < count; result++) {
+        const char *label = results[result].label;
+        int consumed = 0;
+        int iteration = 0;
+        if (strcmp(label, "comparison") == 0) {
+            TRY(read_comparison(at, results[result].result_json));
+        } else if (sscanf(label, "timeline/%d/%n", &iteration, &consumed) == 1 && consumed > 0 &&
+                   strcmp(label + consumed, observed->label) == 0) {
+            TRY(read_timeline(at, results[result].result_json));
+        }
+    }
+    return STATUS_OK;
+}
+
+static status name_source(const reading *at)
+{
+    ana_observed *observed = at->observed;
+    char text[600];
+    static const char *const kinds[TRACE_RUN_KIND_COUNT] = {[TRACE_RUN_SIM] = "simulated",
+                                                            [TRACE_RUN_EXEC] = "executed",
+                                                            [TRACE_RUN_IMPORT] = "import"};
+    snprintf(text, sizeof text, "%.250s, run %" PRId64 " (%.80s, %s), row '%.80s'",
+             trace_store_path(at->store), observed->info.run_id, observed->info.name,
+             kinds[observed->info.kind], observed->label);
+    observed->source = arena_string(at->memory, text);
+    return observed->source != NULL ? STATUS_OK : no_memory(at);
+}
+
+status ana_observed_read(trace_store *store, const char *name, const char *label, arena *memory,
+                         ana_observed *observed, error_message *err)
+{
+    *observed = (ana_observed){0};
+    const reading at = {.store = store, .memory = memory, .observed = observed, .err = err};
+    trace_run_decision *decisions = NULL;
+    TRY(find_run(store, name, memory, &observed->info, err));
+    observed->is_predicted = observed->info.kind == TRACE_RUN_SIM;
+    TRY(choose_row(&at, label));
+    TRY(name_source(&at));
+    TRY(read_iterations(&at));
+    TRY(take_shape(&at));
+    TRY(trace_run_decisions(store, observed->info.run_id, observed->label, memory, &decisions,
+                            &observed->decision_count, err));
+    observed->decisions = decisions;
+    TRY(read_work(&at));
+    TRY(read_op_times(&at));
+    return read_results(&at);
+}
+
+bool ana_observed_is_same_plan(const bal_plan *one, const bal_plan *other)
+{
+    const size_t bounds = (size_t)one->rank_count * (size_t)one->chunk_count + 1;
+    return one->rank_count == other->rank_count && one->chunk_count == other->chunk_count &&
+           memcmp(one->first_layer, other->first_layer, bounds * sizeof *one->first_layer) == 0 &&
+           memcmp(one->stage_ranks, other->stage_ranks,
+                  (size_t)one->rank_count * sizeof *one->stage_ranks) == 0;
+}
+
+int ana_observed_rank_of(const bal_plan *plan, int stage)
+{
+    return plan->stage_ranks[bal_rank_of_stage(plan->placement, plan->rank_count, plan->chunk_count,
+                                               stage, NULL)];
+}

@@ -1,0 +1,66 @@
+/// A run as a check sees it: what it took, iteration by iteration, and under which plans, read from
+/// a store, whoever played it.
+#pragma once
+
+#include "analysis/timeline_file.h"
+#include "balance/plan.h"
+#include "base/arena.h"
+#include "base/status.h"
+#include "traces/runs.h"
+#include "traces/store.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/// Everything is from the arena. Samples are the iterations of which the store has more than the
+/// sums: all of them, or of long runs every n-th.
+typedef struct ana_observed {
+    const char *source; // for people: "runs.db, run 2 (gpt, executed), row 'even'"
+    trace_run_info info;
+    bool is_predicted; // simulated: nothing in it is noise
+    const char *label; // of the row
+    int layer_count;
+    int rank_count; // of the machine, as far as plans name them
+    int chunk_count;
+    int microbatch_count; // of one replica, at the start
+    int replica_count;
+    const char *schedule;
+
+    int iteration_count;
+    const trace_run_iteration *iterations; // [iteration_count] ascending
+    const bal_plan *plans;                 // [plan_count] as they came into force
+    int plan_count;
+    const int *plan_of;                  // [iteration_count] index into plans
+    const trace_run_decision *decisions; // [decision_count] ascending
+    int decision_count;
+
+    int stage_count; // largest over the plans
+    int sample_count;
+    const int *sample_row;     // [sample_count] index into iterations, ascending
+    const int64_t *work_ns;    // [sample_count][rank_count] -1: the rank played nothing
+    bool has_op_times;         // false: an older version recorded the run
+    const int64_t *op_ns;      // [sample_count][stage_count][OP_KIND_COUNT] median; -1: no such op
+    const int64_t *travel_ns;  // likewise, of awaited messages; -1: none was awaited
+    const int64_t *peak_bytes; // [rank_count], or NULL: not known
+    const ana_timeline *first; // timelines of the first and the last iteration; NULL: not recorded
+    const ana_timeline *last;
+} ana_observed;
+
+/// Reads one row of one run.
+///
+/// @param name  number or name of the run; NULL: the newest complete one, else the newest
+/// @param label the row; NULL: the only one
+/// @return STATUS_INVALID for a store without runs, an unknown run or row, several rows and no
+///         label, a run without iterations or without stages; STATUS_FORMAT; STATUS_NO_MEMORY
+status ana_observed_read(trace_store *store, const char *name, const char *label, arena *memory,
+                         ana_observed *observed, error_message *err);
+
+/// The labels of a run's rows. @param labels [*count] from memory
+status ana_observed_labels(trace_store *store, const char *name, arena *memory,
+                           const char ***labels, int *count, error_message *err);
+
+/// Whether two plans have the same layers on the same ranks.
+bool ana_observed_is_same_plan(const bal_plan *one, const bal_plan *other);
+
+/// The rank of the machine that holds a stage under a plan.
+int ana_observed_rank_of(const bal_plan *plan, int stage);

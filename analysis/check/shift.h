@@ -1,0 +1,48 @@
+/// How far one sample is shifted against another, with an interval that supposes no distribution.
+#pragma once
+
+#include "base/arena.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+
+typedef struct ana_shift {
+    double estimate;
+    double low; // the shift is in [low, high] with the confidence that was asked for
+    double high;
+    bool is_bounded;  // false: too few values for that confidence; low and high are not set
+    int needed_count; // of values, at least, for that confidence
+} ana_shift;
+
+/// Of pairs: the median of their differences, with the interval between two order statistics that
+/// the sign test does not reject.
+///
+/// Values that resemble their neighbours tell less than as many that do not: where their signs
+/// about the median are correlated beyond 2 / sqrt(count), the ranks of the interval are those of
+/// count * (1 - r) / (1 + r) values, but never beyond the smallest and the largest.
+///
+/// @param values [count] differences in the order in which they came
+/// @param alpha  in (0, 1): how often the interval may miss the median
+/// @return STATUS_NO_MEMORY
+status ana_shift_of_pairs(const double *values, int count, double alpha, arena *scratch,
+                          ana_shift *shift, error_message *err);
+
+/// Of two samples: the median of all differences (Hodges-Lehmann), with the interval that the test
+/// of Mann and Whitney does not reject; exact up to 2500 differences, by the normal limit above.
+/// Supposes that both have one shape.
+///
+/// @param from, to [from_count], [to_count] the shift is that of to against from
+/// @return STATUS_NO_MEMORY
+///
+/// Time O(n log n) of n = from_count x to_count differences.
+/// Source: Hollander, Wolfe & Chicken, Nonparametric Statistical Methods, 3rd edition, 4.1 to 4.3.
+status ana_shift_between(const double *from, int from_count, const double *to, int to_count,
+                         double alpha, arena *scratch, ana_shift *shift, error_message *err);
+
+/// The median; the mean of the two in the middle where there are two. 0 of none.
+///
+/// @param sorted ascending
+double ana_shift_median(const double *sorted, int count);
+
+/// Sorts in place, ascending.
+void ana_shift_sort(double *values, int count);

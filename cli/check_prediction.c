@@ -1,0 +1,104 @@
+#include "cli/check_prediction.h"
+
+#include "analysis/recording.h"
+#include "cli/run_study.h"
+#include "cli/version.h"
+#include "sim/training_replay.h"
+
+#include <stdio.h>
+
+/// As `dynmo run` would open it on the device that is told how long ops take.
+static cli_run_request request_of(const cli_check_side *side, const char *row)
+{
+    return (cli_run_request){
+        .path = side->path,
+        .device = "timed",
+        .transport = "local",
+        .row = row,
+        .trace = side->trace,
+        .model = side->model,
+        .hardware = side->hardware,
+        .iteration_count = side->iteration_count,
+        .time_scale_ppb = 1000000000,
+    };
+}
+
+/// Records while the simulator plays.
+typedef struct recorder {
+    bal_record_sink sink;
+    ana_course course;
+} recorder;
+
+static bool wants_timeline(void *context, int iteration)
+{
+    const recorder *at = context;
+    return at->sink.wants_timeline(at->sink.context, iteration);
+}
+
+static status put(void *context, const bal_training_iteration *iteration, error_message *err)
+{
+    recorder *at = context;
+    TRY(ana_course_add(&at->course, iteration, err));
+    return at->sink.put(at->sink.context, iteration, err);
+}
+
+static status play(const cli_run_study *opened, recorder *at, arena *memory,
+                   bal_training_result *result, error_message *err)
+{
+    const bal_record_sink sink = {.context = at, .wants_timeline = wants_timeline, .put = put};
+    const bal_training training = ana_setup_training(&opened->setup, opened->row, sink);
+    return sim_training_replay(&training, memory, result, err);
+}
+
+/// Plays the study into a store.
+static status record(const cli_run_study *opened, trace_store *store, arena *memory,
+                     error_message *err)
+{
+    ana_recording *recording = NULL;
+    ana_row row = {.balancing = opened->row};
+    recorder at = {0};
+    error_message later = {0};
+    ana_course_init(&at.course, memory);
+    TRY(ana_recording_begin(store, TRACE_RUN_SIM, &opened->setup, "dynmo check", DYNMO_VERSION,
+                            &recording, err));
+    const ana_listener listener = ana_recording_listener(recording);
+    at.sink = listener.sink;
+    status played = listener.begin_row(listener.sink.context, opened->row, err);
+    if (played == STATUS_OK) played = play(opened, &at, memory, &row.result, err);
+    row.course = at.course;
+    const ana_comparison comparison = {.setup = &opened->setup, .rows = &row};
+    if (played == STATUS_OK) ana_row_rate(&row, &opened->setup);
+    const status finished =
+        ana_recording_finish(recording, played == STATUS_OK ? &comparison : NULL,
+                             played == STATUS_OK ? NULL : err, &later);
+    if (played != STATUS_OK || finished == STATUS_OK) return played;
+    return error_set(err, finished, "%s", later.message);
+}
+
+static status predict(const cli_check_side *side, const cli_run_study *opened, arena *memory,
+                      ana_observed *observed, error_message *err)
+{
+    trace_store *store = NULL;
+    char source[400];
+    TRY(trace_store_open(":memory:", TRACE_WRITE, &store, err));
+    status result = record(opened, store, memory, err);
+    if (result == STATUS_OK) result = ana_observed_read(store, NULL, NULL, memory, observed, err);
+    trace_store_close(store);
+    TRY(result);
+    snprintf(source, sizeof source, "%.250s, predicted, row '%.80s'", side->path, observed->label);
+    observed->source = arena_string(memory, source);
+    return observed->source != NULL ? STATUS_OK : error_set(err, STATUS_NO_MEMORY, "out of memory");
+}
+
+status cli_check_predict(const cli_check_side *side, const char *const *other, int other_count,
+                         arena *memory, ana_observed *observed, error_message *err)
+{
+    const cli_run_request request =
+        request_of(side, side->row != NULL || other_count != 1 ? side->row : other[0]);
+    cli_run_study *opened = arena_array(memory, 1, sizeof *opened);
+    if (opened == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    status result = cli_run_study_open(&request, memory, opened, err);
+    if (result == STATUS_OK) result = predict(side, opened, memory, observed, err);
+    cli_run_study_close(opened);
+    return result;
+}
