@@ -101,6 +101,46 @@ static status prepare_inserts(trace_run *run, error_message *err)
                        err);
 }
 
+/// Hands a run that nobody writes to this process.
+static status take_over(trace_run *run, error_message *err)
+{
+    trace_store *store = run->store;
+    int64_t process_id = 0;
+    TRY(sql_process_id(store, &process_id, err));
+    TRY(sql_write_once(store, err,
+                       "UPDATE run SET status='running', process_id=?, finished_at=NULL,"
+                       " message=NULL WHERE run_id=? AND (status<>'running' OR process_id IN"
+                       "(SELECT process_id FROM process WHERE"
+                       " process_is_dead(host, boot, pid_namespace, pid, start_ticks)))",
+                       "ii", process_id, run->run_id));
+    const bool is_taken = sqlite3_changes(store->db) == 1;
+    TRY(sql_batch_commit(store, err));
+    if (is_taken) return STATUS_OK;
+    return error_set(err, STATUS_INVALID, "%s: run %" PRId64 " is being written by another process",
+                     store->path, run->run_id);
+}
+
+status trace_run_resume(trace_store *store, int64_t run_id, trace_run **run, error_message *err)
+{
+    trace_run *resumed = calloc(1, sizeof *resumed);
+    if (resumed == NULL) return no_memory(store, err);
+    resumed->store = store;
+    resumed->run_id = run_id;
+    status result = take_over(resumed, err);
+    if (result == STATUS_OK) result = prepare_inserts(resumed, err);
+    if (result != STATUS_OK) {
+        release(resumed);
+        return result;
+    }
+    *run = resumed;
+    return STATUS_OK;
+}
+
+int64_t trace_run_id(const trace_run *run)
+{
+    return run->run_id;
+}
+
 status trace_run_begin(trace_store *store, const trace_run_info *info,
                        const trace_input_file *files, int file_count, trace_run **run,
                        error_message *err)
@@ -491,6 +531,20 @@ status trace_run_find(trace_store *store, const char *name, arena *memory, trace
     }
     *info = *found;
     return STATUS_OK;
+}
+
+status trace_run_get(trace_store *store, int64_t run_id, arena *memory, trace_run_info *info,
+                     error_message *err)
+{
+    trace_run_info *runs = NULL;
+    int count = 0;
+    TRY(trace_run_list(store, memory, &runs, &count, err));
+    for (int run = 0; run < count; run++) {
+        if (runs[run].run_id != run_id) continue;
+        *info = runs[run];
+        return STATUS_OK;
+    }
+    return error_set(err, STATUS_INVALID, "%s: no run %" PRId64, store->path, run_id);
 }
 
 status trace_run_inputs(trace_store *store, int64_t run_id, arena *memory, trace_input_file **files,

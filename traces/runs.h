@@ -116,6 +116,14 @@ status trace_run_begin(trace_store *store, const trace_run_info *info,
                        const trace_input_file *files, int file_count, trace_run **run,
                        error_message *err);
 
+/// Goes on with a run that has ended, or whose writer is gone, as this process's. It is committed
+/// as running at once.
+///
+/// @return STATUS_INVALID if there is no such run, or a process that lives is writing it
+status trace_run_resume(trace_store *store, int64_t run_id, trace_run **run, error_message *err);
+
+int64_t trace_run_id(const trace_run *run);
+
 /// @param plan_id out, may be NULL: for trace_run_iteration
 /// @return STATUS_INVALID: plan_json is no JSON
 status trace_run_put_plan(trace_run *run, const char *series, int from_iteration,
@@ -166,6 +174,10 @@ status trace_run_list(trace_store *store, arena *memory, trace_run_info **runs, 
 /// @return STATUS_INVALID if there is none
 status trace_run_find(trace_store *store, const char *name, arena *memory, trace_run_info *info,
                       error_message *err);
+
+/// A run by its number. @return STATUS_INVALID if there is none
+status trace_run_get(trace_store *store, int64_t run_id, arena *memory, trace_run_info *info,
+                     error_message *err);
 
 /// @param files [*count] carved from memory
 status trace_run_inputs(trace_store *store, int64_t run_id, arena *memory, trace_input_file **files,

@@ -121,6 +121,15 @@ static const char *const steps[] = {
     " op_count INTEGER NOT NULL, median_ns INTEGER NOT NULL,"
     " awaited_count INTEGER NOT NULL, travel_ns INTEGER,"
     " PRIMARY KEY(series_id, iteration, stage, kind)) STRICT, WITHOUT ROWID;",
+
+    // Runs of many items: by what they are found again, and what came of each item.
+    "CREATE TABLE item_run("
+    " run_id INTEGER PRIMARY KEY REFERENCES run ON DELETE CASCADE, identity TEXT NOT NULL) STRICT;"
+    "CREATE INDEX item_run_by_identity ON item_run(identity);"
+    "CREATE TABLE item("
+    " run_id INTEGER NOT NULL REFERENCES item_run ON DELETE CASCADE,"
+    " pass INTEGER NOT NULL, item INTEGER NOT NULL, result BLOB NOT NULL,"
+    " PRIMARY KEY(run_id, pass, item)) STRICT, WITHOUT ROWID;",
 };
 _Static_assert(sizeof steps / sizeof steps[0] == SCHEMA_VERSION, "one step per version");
 

@@ -3,6 +3,7 @@
 /// files and such trouble.
 #include "tests/assert_close.h"
 #include "traces/catalog.h"
+#include "traces/items.h"
 #include "traces/loads.h"
 #include "traces/reader.h"
 #include "traces/runs.h"
@@ -215,6 +216,27 @@ static void a_run_of_version_3_is_read_and_has_no_op_times(void **state)
     trace_store_close(store);
 }
 
+static void a_run_of_version_4_is_read_and_has_no_items(void **state)
+{
+    (void)state;
+    error_message err = {0};
+    trace_run_info run;
+    trace_run_op_time *op_times = NULL;
+    const char *identity = "untouched";
+    int count = 0;
+    make_golden_store("golden/store_v4.sql");
+
+    trace_store *store = open_store(TRACE_READ);
+
+    ok(trace_run_find(store, NULL, memory, &run, &err), &err);
+    ok(trace_run_op_times_of(store, run.run_id, "even", memory, &op_times, &count, &err), &err);
+    assert_int_equal(count, 9);
+    assert_int_equal(op_times[0].median_ns, 11);
+    ok(trace_items_identity(store, run.run_id, memory, &identity, &err), &err);
+    assert_null(identity);
+    trace_store_close(store);
+}
+
 static void op_times_are_read_as_they_were_put(void **state)
 {
     (void)state;
@@ -274,11 +296,11 @@ static void a_newer_store_is_refused_and_an_older_one_brought_up_to_date(void **
     assert_int_equal(run.seed, 7);
     trace_store_close(store);
 
-    sql("PRAGMA user_version=5");
+    sql("PRAGMA user_version=6");
     assert_not_opened(TRACE_READ, STATUS_UNSUPPORTED,
-                      "store version 5 was made by a newer dynmo; this one reads up to 4");
+                      "store version 6 was made by a newer dynmo; this one reads up to 5");
     assert_not_opened(TRACE_WRITE, STATUS_UNSUPPORTED,
-                      "store version 5 was made by a newer dynmo; this one reads up to 4");
+                      "store version 6 was made by a newer dynmo; this one reads up to 5");
 }
 
 static void a_locked_store_says_so(void **state)
@@ -634,7 +656,7 @@ static void a_read_only_store_is_read_and_not_written(void **state)
     set_writable(true);
     sql("PRAGMA user_version=1");
     set_writable(false);
-    assert_int_equal(open_as_nobody(TRACE_READ, "store version 1 has to be brought to 4 first, and "
+    assert_int_equal(open_as_nobody(TRACE_READ, "store version 1 has to be brought to 5 first, and "
                                                 "the file is read-only here"),
                      0);
     set_writable(true);
@@ -942,6 +964,7 @@ int main(void)
         IN_FOLDER(a_run_comes_back_as_it_was_put),
         IN_FOLDER(a_run_of_version_2_is_read_and_has_no_decisions),
         IN_FOLDER(a_run_of_version_3_is_read_and_has_no_op_times),
+        IN_FOLDER(a_run_of_version_4_is_read_and_has_no_items),
         IN_FOLDER(op_times_are_read_as_they_were_put),
         IN_FOLDER(decisions_ranks_and_work_come_back_as_they_were_put),
     };

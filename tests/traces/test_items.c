@@ -1,0 +1,243 @@
+/// items: a run of items is found by its identity, keeps what was committed when its writer is
+/// killed, goes on as another process's, and is read back in order.
+#include "tests/assert_close.h"
+#include "traces/items.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char folder[64];
+static char path[96];
+static arena *memory;
+static error_message err;
+
+static int make_folder(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof folder, "%s/dynmo-test-XXXXXX", P_tmpdir);
+    memory = arena_create(1 << 12);
+    if (mkdtemp(folder) == NULL || memory == NULL) return -1;
+    snprintf(path, sizeof path, "%s/s.db", folder);
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    static const char *const suffixes[] = {"", "-wal", "-shm"};
+    for (int suffix = 0; suffix < 3; suffix++) {
+        char name[128];
+        snprintf(name, sizeof name, "%s%s", path, suffixes[suffix]);
+        unlink(name);
+    }
+    arena_destroy(memory);
+    return rmdir(folder);
+}
+
+static void ok(status result)
+{
+    if (result != STATUS_OK) fail_msg("%s", err.message);
+}
+
+static trace_store *open_store(void)
+{
+    trace_store *store = NULL;
+    ok(trace_store_open(path, TRACE_WRITE, &store, &err));
+    return store;
+}
+
+static trace_items *begin(trace_store *store, const char *identity)
+{
+    trace_items *items = NULL;
+    const trace_run_info info = {
+        .name = "study", .command_line = "dynmo study s.json", .config_json = "{}"};
+    ok(trace_items_begin(store, &info, identity, NULL, 0, &items, &err));
+    return items;
+}
+
+static void put(trace_items *items, int pass, int64_t item)
+{
+    char text[32];
+    const int length = snprintf(text, sizeof text, "%lld", (long long)(item * item));
+    ok(trace_items_put(items, pass, item, text, (size_t)length, &err));
+}
+
+typedef struct taken {
+    int64_t count;
+    int64_t last;
+    int64_t enough;
+} taken;
+
+static status take(void *context, int64_t item, const char *bytes, size_t length,
+                   error_message *why)
+{
+    taken *all = context;
+    assert_true(item > all->last);
+    assert_int_equal(strlen(bytes), length);
+    assert_int_equal(atoll(bytes), item * item);
+    all->last = item;
+    all->count++;
+    if (all->count == all->enough) return error_set(why, STATUS_INVALID, "enough");
+    return STATUS_OK;
+}
+
+static void results_are_read_back_in_order_pass_by_pass(void **state)
+{
+    (void)state;
+    trace_store *store = open_store();
+    trace_items *items = begin(store, "a");
+    taken all = {.last = -1};
+    const int64_t order[] = {5, 2, 9, 0, 7};
+    for (int at = 0; at < 5; at++) {
+        put(items, 1, order[at]);
+    }
+    put(items, 0, 3);
+
+    ok(trace_items_read(store, trace_items_run_id(items), 1, &all, take, &err));
+
+    assert_int_equal(all.count, 5);
+    assert_int_equal(all.last, 9);
+    all = (taken){.last = -1, .enough = 2};
+    assert_int_equal(trace_items_read(store, trace_items_run_id(items), 1, &all, take, &err),
+                     STATUS_INVALID);
+    assert_int_equal(all.count, 2);
+    ok(trace_items_finish(items, NULL, &err));
+    trace_store_close(store);
+}
+
+static status take_bytes(void *context, int64_t item, const char *bytes, size_t length,
+                         error_message *why)
+{
+    (void)item;
+    (void)why;
+    assert_int_equal(length, 3);
+    assert_memory_equal(bytes, "\0\xff", 3);
+    *(bool *)context = true;
+    return STATUS_OK;
+}
+
+static void a_result_may_be_any_bytes_and_is_replaced_by_a_second(void **state)
+{
+    (void)state;
+    trace_store *store = open_store();
+    trace_items *items = begin(store, "a");
+    bool is_taken = false;
+    ok(trace_items_put(items, 0, 1, NULL, 0, &err));
+    ok(trace_items_put(items, 0, 1, "\0\xff", 3, &err));
+
+    ok(trace_items_read(store, trace_items_run_id(items), 0, &is_taken, take_bytes, &err));
+
+    assert_true(is_taken);
+    ok(trace_items_finish(items, NULL, &err));
+    trace_store_close(store);
+}
+
+static void the_newest_run_of_an_identity_is_found(void **state)
+{
+    (void)state;
+    trace_store *store = open_store();
+    trace_run_info info;
+    int64_t run_id = -1;
+    const char *identity = NULL;
+    ok(trace_items_finish(begin(store, "a"), NULL, &err));
+    ok(trace_items_finish(begin(store, "a"), &(error_message){STATUS_BACKEND, "interrupted"},
+                          &err));
+    ok(trace_items_finish(begin(store, "b"), NULL, &err));
+
+    ok(trace_items_find(store, "a", memory, &run_id, &info, &err));
+
+    assert_int_equal(run_id, 2);
+    assert_int_equal(info.status, TRACE_FAILED);
+    assert_string_equal(info.message, "interrupted");
+    ok(trace_items_find(store, "b", memory, &run_id, &info, &err));
+    assert_int_equal(run_id, 3);
+    assert_int_equal(info.status, TRACE_COMPLETE);
+    ok(trace_items_identity(store, 3, memory, &identity, &err));
+    assert_string_equal(identity, "b");
+    ok(trace_items_find(store, "c", memory, &run_id, &info, &err));
+    assert_int_equal(run_id, 0);
+    trace_store_close(store);
+}
+
+/// Puts more than a batch and waits to be killed.
+static void write_and_wait(int ready)
+{
+    trace_store *store = open_store();
+    trace_items *items = begin(store, "a");
+    for (int item = 0; item < 5000; item++) {
+        put(items, 0, item);
+    }
+    if (write(ready, "x", 1) != 1) _exit(1);
+    pause();
+    _exit(1);
+}
+
+static void a_run_is_refused_while_its_writer_lives_and_goes_on_when_it_is_killed(void **state)
+{
+    (void)state;
+    int ready[2];
+    char byte = 0;
+    trace_items *items = NULL;
+    trace_run_info info;
+    int64_t run_id = 0;
+    taken all = {.last = -1};
+    trace_store_close(open_store());
+    assert_int_equal(pipe(ready), 0);
+    const pid_t child = fork();
+    if (child == 0) write_and_wait(ready[1]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    trace_store *store = NULL;
+    ok(trace_store_open(path, TRACE_READ, &store, &err));
+    ok(trace_items_find(store, "a", memory, &run_id, &info, &err));
+    assert_int_equal(info.status, TRACE_RUNNING);
+    trace_store_close(store);
+
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    store = open_store();
+    ok(trace_items_find(store, "a", memory, &run_id, &info, &err));
+    assert_int_equal(info.status, TRACE_INTERRUPTED);
+    ok(trace_items_resume(store, run_id, &items, &err));
+    ok(trace_items_read(store, run_id, 0, &all, take, &err));
+    assert_in_range(all.count, 4096, 5000);
+    put(items, 0, all.count);
+    ok(trace_items_finish(items, NULL, &err));
+
+    ok(trace_items_find(store, "a", memory, &run_id, &info, &err));
+    assert_int_equal(info.status, TRACE_COMPLETE);
+    assert_null(info.message);
+    trace_store_close(store);
+}
+
+static void a_run_that_is_being_written_is_not_taken(void **state)
+{
+    (void)state;
+    trace_store *store = open_store();
+    trace_items *items = begin(store, "a");
+    trace_items *other = NULL;
+
+    assert_int_equal(trace_items_resume(store, trace_items_run_id(items), &other, &err),
+                     STATUS_INVALID);
+
+    assert_non_null(strstr(err.message, "run 1 is being written by another process"));
+    ok(trace_items_finish(items, NULL, &err));
+    trace_store_close(store);
+}
+
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IN_FOLDER(results_are_read_back_in_order_pass_by_pass),
+        IN_FOLDER(a_result_may_be_any_bytes_and_is_replaced_by_a_second),
+        IN_FOLDER(the_newest_run_of_an_identity_is_found),
+        IN_FOLDER(a_run_is_refused_while_its_writer_lives_and_goes_on_when_it_is_killed),
+        IN_FOLDER(a_run_that_is_being_written_is_not_taken),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
