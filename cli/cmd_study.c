@@ -2,6 +2,7 @@
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "cli/study_explain.h"
 
 #include "analysis/whatif/result.h"
 #include "analysis/whatif/whatif.h"
@@ -54,6 +55,16 @@ static status play(ana_whatif *study, error_message *err)
     return played;
 }
 
+static status explain(const cli_arguments *arguments, const ana_whatif *study, int64_t item,
+                      error_message *err)
+{
+    text_buffer out = {0};
+    status result = cli_study_explain(study, item, cli_has(arguments, "--json"), &out, err);
+    if (result == STATUS_OK) result = cli_print(&out, err);
+    text_free(&out);
+    return result;
+}
+
 static status print(const cli_arguments *arguments, const ana_whatif *study, error_message *err)
 {
     int top = TOP_DEFAULT;
@@ -85,16 +96,37 @@ static status write_csv(const cli_arguments *arguments, const ana_whatif *study,
     return result;
 }
 
+/// Whether --explain names a point that can be told from the others without playing them.
+static status explain_first(const cli_arguments *arguments, const ana_whatif *study,
+                            bool *is_explained, error_message *err)
+{
+    const char *word = cli_value(arguments, "--explain");
+    bool needs_ranking = false;
+    int64_t item = 0;
+    *is_explained = false;
+    if (word == NULL) return STATUS_OK;
+    TRY(cli_study_explained_item(study, word, &needs_ranking, &item, err));
+    if (needs_ranking) return STATUS_OK;
+    *is_explained = true;
+    return explain(arguments, study, item, err);
+}
+
 /// Opens, plays and answers a study whose text is there.
 static status answer(const cli_arguments *arguments, const char *path, const char *text,
                      arena *memory, error_message *err)
 {
     ana_whatif_options options;
     ana_whatif study;
+    bool is_explained = false;
     TRY(read_options(arguments, &options, err));
     TRY(ana_whatif_open(path, text, &options, memory, &study, err));
+    TRY(explain_first(arguments, &study, &is_explained, err));
+    if (is_explained) return STATUS_OK;
     TRY(play(&study, err));
     TRY(ana_whatif_finish(&study, err));
+    if (cli_has(arguments, "--explain")) {
+        return explain(arguments, &study, study.standing.order[0], err);
+    }
     TRY(write_csv(arguments, &study, err));
     return print(arguments, &study, err);
 }
@@ -116,7 +148,7 @@ static status run(const cli_arguments *arguments, error_message *err)
 const cli_command cli_command_study = {
     .name = "study",
     .synopsis = "STUDY.json [--sample N] [--seed s] [--rank-by NAME] [--top N] [--csv FILE] "
-                "[--json]",
+                "[--explain POINT] [--json]",
     .summary = "plays a matrix of what-ifs and ranks its points",
     .description =
         "Plays every point of the study's matrix and ranks them: throughput, time and GPU-hours of "
@@ -135,6 +167,11 @@ const cli_command cli_command_study = {
                      "fullest rank."},
             {.name = "--top", .argument = "N", .help = "Rows of the table; default 10."},
             {.name = "--csv", .argument = "FILE", .help = "Writes all points as CSV."},
+            {.name = "--explain",
+             .argument = "POINT",
+             .help = "Explains one point instead: a number of the table, best, or reference (the "
+                     "study as written): bounds, idle time by cause, the critical path, what 1 % "
+                     "less on a stage, link or kind of op is worth, inputs."},
             {.name = "--json", .help = "Prints one line of JSON, with all points."},
         },
     .operand_min = 1,
