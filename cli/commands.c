@@ -10,6 +10,7 @@ static const cli_command *const commands[] = {
     &cli_command_plan,
     &cli_command_schedule,
     &cli_command_model,
+    &cli_command_calibrate,
     &cli_command_import_csv,
     &cli_command_import_kineto,
     &cli_command_reproduce,

@@ -1,0 +1,238 @@
+#include "analysis/calibration/calibration_output.h"
+
+#include "base/json.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+enum { DIGITS = 6 };
+
+static double deviation_of(const ana_calibration *calibration, int coefficient)
+{
+    const size_t at = (size_t)coefficient;
+    return sqrt(calibration->covariance[at * (size_t)calibration->coefficient_count + at]);
+}
+
+static void put_choice(json_writer *writer, const char *key, const ana_decision *choice)
+{
+    json_write_key(writer, key);
+    json_begin_object(writer);
+    json_put_int64(writer, "groups", choice->group_count);
+    json_put_int64(writer, "runs", choice->run_count);
+    json_put_rounded(writer, "best_share", choice->best_share, DIGITS);
+    json_put_rounded(writer, "mean", choice->regret_mean, DIGITS);
+    json_put_rounded(writer, "max", choice->regret_max, DIGITS);
+    json_put_rounded(writer, "at_random", choice->blind_mean, DIGITS);
+    json_end_object(writer);
+}
+
+static void put_score(json_writer *writer, const ana_calibration_score *score)
+{
+    json_put_int64(writer, "fitted", score->fitted_count);
+    json_put_int64(writer, "predicted", score->predicted_count);
+    json_put_rounded(writer, "mape", score->error_mean, DIGITS);
+    json_put_rounded(writer, "median", score->error_median, DIGITS);
+    json_put_rounded(writer, "p90", score->error_p90, DIGITS);
+    json_put_rounded(writer, "max", score->error_max, DIGITS);
+    json_put_rounded(writer, "bias", score->error_signed_mean, DIGITS);
+    json_put_rounded(writer, "interval_level", score->level, DIGITS);
+    json_put_rounded(writer, "interval_coverage", score->interval_coverage, DIGITS);
+    json_put_rounded(writer, "interval_mean_width", score->interval_width_mean, DIGITS);
+    json_put_rounded(writer, "fitted_mape", score->fitted_error_mean, DIGITS);
+    json_put_int64(writer, "predicted_and_fitted", score->both_count);
+    json_write_key(writer, "beyond_fitted");
+    json_begin_object(writer);
+    for (int field = 0; field < ANA_SHAPE_FIELDS; field++) {
+        if (score->beyond_count[field] == 0) continue;
+        json_put_int64(writer, ana_run_field_name(field), score->beyond_count[field]);
+    }
+    json_end_object(writer);
+    put_choice(writer, "regret", &score->predicted_choice);
+    put_choice(writer, "regret_with_fitted", &score->all_choice);
+}
+
+static const char *state_name(ana_term_state state)
+{
+    static const char *const names[] = {"fitted", "not measured", "dropped"};
+    return names[state];
+}
+
+static void put_terms(json_writer *writer, const ana_calibration *calibration)
+{
+    json_write_key(writer, "terms");
+    json_begin_array(writer);
+    for (int term = 0; term < ANA_TERM_COUNT + ANA_ASSUMED_COUNT; term++) {
+        const bool is_fixed = term < ANA_TERM_COUNT;
+        const ana_assumed_term assumed = (ana_assumed_term)(term - ANA_TERM_COUNT);
+        json_begin_object(writer);
+        json_put_string(writer, "term",
+                        is_fixed ? ana_term_name((ana_term)term) : ana_assumed_term_name(assumed));
+        json_put_string(writer, "unit",
+                        is_fixed ? ana_term_unit((ana_term)term) : ana_assumed_term_unit(assumed));
+        json_put_string(writer, "origin",
+                        is_fixed ? state_name(calibration->states[term]) : "assumed");
+        json_put_rounded(writer, "coefficient", calibration->coefficients[term], DIGITS);
+        json_put_rounded(writer, "deviation", deviation_of(calibration, term), 3);
+        json_end_object(writer);
+    }
+    json_end_array(writer);
+}
+
+static void put_runs(json_writer *writer, const ana_calibration_shown *shown)
+{
+    json_write_key(writer, "runs");
+    json_begin_array(writer);
+    for (int run = 0; run < shown->score->predicted_count; run++) {
+        const ana_scored_run *each = &shown->score->runs[run];
+        json_begin_object(writer);
+        json_put_int64(writer, "line", shown->runs->source.lines[each->row]);
+        json_put_rounded(writer, "measured_ms", shown->runs->iteration_ms[each->row], DIGITS);
+        json_put_rounded(writer, "predicted_ms", each->predicted_ms, DIGITS);
+        json_put_rounded(writer, "low_ms", each->low_ms, DIGITS);
+        json_put_rounded(writer, "high_ms", each->high_ms, DIGITS);
+        json_end_object(writer);
+    }
+    json_end_array(writer);
+}
+
+void ana_calibration_write_json(const ana_calibration_shown *shown, text_buffer *out)
+{
+    const ana_calibration *calibration = shown->calibration;
+    json_writer writer = json_writer_init(out);
+    json_begin_object(&writer);
+    put_score(&writer, shown->score);
+    put_terms(&writer, calibration);
+    json_write_key(&writer, "deviation_between_shapes");
+    json_begin_object(&writer);
+    for (int part = 0; part < ANA_PART_COUNT; part++) {
+        json_put_rounded(&writer, ana_part_name((ana_part)part), calibration->part_deviation[part],
+                         3);
+    }
+    json_end_object(&writer);
+    json_put_rounded(&writer, "residual", calibration->residual_ratio, 3);
+    json_put_rounded(&writer, "degrees_of_freedom", calibration->degrees, DIGITS);
+    json_write_key(&writer, "assumed_vocabulary");
+    if (calibration->vocabulary_size > 0) {
+        json_write_int64(&writer, calibration->vocabulary_size);
+    } else {
+        json_write_null(&writer);
+    }
+    if (shown->with_runs) put_runs(&writer, shown);
+    json_end_object(&writer);
+    text_append(out, "\n");
+}
+
+static void write_term(text_buffer *out, const char *name, const char *unit, const char *origin,
+                       double coefficient, double deviation)
+{
+    text_format(out, "  %-24s %10.4g +- %-9.2g %-28s %s\n", name, coefficient, deviation, unit,
+                origin);
+}
+
+static void write_terms(text_buffer *out, const ana_calibration *calibration)
+{
+    bool any = false;
+    text_append(out, "terms of an iteration\n");
+    for (int term = 0; term < ANA_TERM_COUNT; term++) {
+        if (calibration->states[term] != ANA_STATE_USED) continue;
+        write_term(out, ana_term_name((ana_term)term), ana_term_unit((ana_term)term), "fitted",
+                   calibration->coefficients[term], deviation_of(calibration, term));
+    }
+    for (int term = 0; term < ANA_ASSUMED_COUNT; term++) {
+        const ana_assumed_term assumed = (ana_assumed_term)term;
+        const int coefficient = ANA_TERM_COUNT + term;
+        write_term(out, ana_assumed_term_name(assumed), ana_assumed_term_unit(assumed), "assumed",
+                   calibration->coefficients[coefficient], deviation_of(calibration, coefficient));
+    }
+    for (ana_term_state state = ANA_STATE_ABSENT; state <= ANA_STATE_NO_GAIN; state++) {
+        any = false;
+        for (int term = 0; term < ANA_TERM_COUNT; term++) {
+            if (calibration->states[term] != state) continue;
+            text_format(out, "%s%s",
+                        any                         ? ", "
+                        : state == ANA_STATE_ABSENT ? "  in no fitted row, assumed in its range: "
+                                                    : "  dropped, no gain beside the others: ",
+                        ana_term_name((ana_term)term));
+            any = true;
+        }
+        if (any) text_append(out, "\n");
+    }
+    text_append(out, "deviation between shapes  ");
+    for (int part = 0; part < ANA_PART_COUNT; part++) {
+        text_format(out, "%s %.1f %%%s", ana_part_name((ana_part)part),
+                    100 * calibration->part_deviation[part],
+                    part + 1 < ANA_PART_COUNT ? ", " : "\n");
+    }
+    text_format(out, "residual of a run         %.2f %%, %.1f degrees of freedom\n\n",
+                100 * calibration->residual_ratio, calibration->degrees);
+}
+
+/// In which columns the predicted rows leave what was fitted.
+static void write_beyond(text_buffer *out, const ana_calibration_score *score)
+{
+    bool any = false;
+    for (int field = 0; field < ANA_SHAPE_FIELDS; field++) {
+        if (score->beyond_count[field] == 0) continue;
+        text_format(out, "%s%s (%d rows)", any ? ", " : "beyond what was fitted    ",
+                    ana_run_field_name(field), score->beyond_count[field]);
+        any = true;
+    }
+    if (any) text_append(out, "\n");
+}
+
+static void write_choice(text_buffer *out, const char *where, const ana_decision *choice)
+{
+    if (choice->group_count == 0) {
+        text_format(out,
+                    "choice %-18s no two rows train the same model and batch on as many GPUs\n",
+                    where);
+        return;
+    }
+    text_format(out,
+                "choice %-18s best picked in %.1f %% of %d groups; regret mean %.2f %%, worst "
+                "%.2f %%; at random %.1f %%\n",
+                where, 100 * choice->best_share, choice->group_count, 100 * choice->regret_mean,
+                100 * choice->regret_max, 100 * choice->blind_mean);
+}
+
+static void write_runs(text_buffer *out, const ana_calibration_shown *shown)
+{
+    text_format(out, "\n%6s  %12s  %12s  %8s  %12s  %12s\n", "line", "measured", "predicted",
+                "error", "low", "high");
+    for (int run = 0; run < shown->score->predicted_count; run++) {
+        const ana_scored_run *each = &shown->score->runs[run];
+        const double measured = shown->runs->iteration_ms[each->row];
+        text_format(out, "%6d  %9.3f ms  %9.3f ms  %+6.2f %%  %9.3f ms  %9.3f ms\n",
+                    shown->runs->source.lines[each->row], measured, each->predicted_ms,
+                    100 * (each->predicted_ms / measured - 1), each->low_ms, each->high_ms);
+    }
+}
+
+void ana_calibration_write_text(const ana_calibration_shown *shown, text_buffer *out)
+{
+    const ana_calibration_score *score = shown->score;
+    text_format(out, "%d rows fitted, %d predicted\n", score->fitted_count, score->predicted_count);
+    if (score->both_count > 0) {
+        text_format(out, "%d of them were both: their errors say nothing about prediction\n",
+                    score->both_count);
+    }
+    if (shown->calibration->vocabulary_size > 0) {
+        text_format(out, "no column vocabulary: %" PRId64 " assumed\n",
+                    shown->calibration->vocabulary_size);
+    }
+    text_append(out, "\n");
+    write_terms(out, shown->calibration);
+    write_beyond(out, score);
+    text_format(out,
+                "error                     mean %.2f %%, median %.2f %%, 90th percentile %.2f %%, "
+                "worst %.2f %%, signed %+.2f %%\n",
+                100 * score->error_mean, 100 * score->error_median, 100 * score->error_p90,
+                100 * score->error_max, 100 * score->error_signed_mean);
+    text_format(out, "error of fitted rows      mean %.2f %%\n", 100 * score->fitted_error_mean);
+    text_format(out, "%.0f %% intervals            cover %.1f %%, mean width %.2f %% of the time\n",
+                100 * score->level, 100 * score->interval_coverage,
+                100 * score->interval_width_mean);
+    write_choice(out, "among predicted", &score->predicted_choice);
+    write_choice(out, "with fitted", &score->all_choice);
+    if (shown->with_runs) write_runs(out, shown);
+}

@@ -1,0 +1,168 @@
+#include "analysis/calibration/measured_runs.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <strings.h>
+
+/// A column: how it is called, what else it may be called, where its number goes.
+typedef struct run_column {
+    const char *name;
+    const char *short_names[3];
+    size_t offset;
+    bool is_needed;
+} run_column;
+
+static const run_column columns[ANA_SHAPE_FIELDS] = {
+    {"# GPUs", {"gpus", "gpu_count"}, offsetof(ana_run_shape, gpu_count), false},
+    {"global batch", {"gbs", "global_batch"}, offsetof(ana_run_shape, global_batch_count), true},
+    {"micro batch", {"mbs", "microbatch"}, offsetof(ana_run_shape, microbatch_size), true},
+    {"hidden size", {"hidden", "hidden_size"}, offsetof(ana_run_shape, hidden_size), true},
+    {"attention heads", {"heads"}, offsetof(ana_run_shape, head_count), false},
+    {"# layers", {"layers"}, offsetof(ana_run_shape, layer_count), true},
+    {"sequence length", {"seq", "sequence"}, offsetof(ana_run_shape, sequence_length), true},
+    {"vocabulary", {"vocab"}, offsetof(ana_run_shape, vocabulary_size), false},
+    {"tensor parallelism", {"tp", "tensor"}, offsetof(ana_run_shape, tensor_degree), true},
+    {"data parallelism", {"dp", "data"}, offsetof(ana_run_shape, data_degree), true},
+    {"pipeline parallelism", {"pp", "pipeline"}, offsetof(ana_run_shape, pipeline_degree), true},
+};
+static const run_column time_column = {"iteration time (ms)", {"time", "iteration_ms"}, 0, true};
+
+static const double field_max = 1e7;
+static const double time_max_ms = 1e9;
+
+static bool is_called(const run_column *column, const char *name)
+{
+    if (strcasecmp(column->name, name) == 0) return true;
+    for (int index = 0; index < 3 && column->short_names[index] != NULL; index++) {
+        if (strcasecmp(column->short_names[index], name) == 0) return true;
+    }
+    return false;
+}
+
+static int find_column(const table *from, const run_column *column)
+{
+    for (int index = 0; index < from->column_count; index++) {
+        if (is_called(column, from->columns[index])) return index;
+    }
+    return -1;
+}
+
+int ana_runs_column(const table *from, const char *name)
+{
+    const int exact = table_column(from, name);
+    if (exact >= 0) return exact;
+    if (is_called(&time_column, name)) return find_column(from, &time_column);
+    for (int field = 0; field < ANA_SHAPE_FIELDS; field++) {
+        if (is_called(&columns[field], name)) return find_column(from, &columns[field]);
+    }
+    return -1;
+}
+
+const char *ana_runs_suggestion(const table *from, const char *name,
+                                char out[TEXT_SUGGESTION_BYTES])
+{
+    return text_suggestion(name, from->columns, from->column_count, out);
+}
+
+const char *ana_run_field_name(int field)
+{
+    return columns[field].name;
+}
+
+static int64_t *field_of(ana_run_shape *shape, int field)
+{
+    return (int64_t *)(void *)((char *)shape + columns[field].offset);
+}
+
+int64_t ana_run_field(const ana_run_shape *shape, int field)
+{
+    return *(const int64_t *)(const void *)((const char *)shape + columns[field].offset);
+}
+
+static status require(const table *from, const run_column *column, int *index, error_message *err)
+{
+    *index = find_column(from, column);
+    if (*index >= 0 || !column->is_needed) return STATUS_OK;
+    char suggestion[TEXT_SUGGESTION_BYTES];
+    return error_set(err, STATUS_FORMAT, "%s: no column '%s' (or '%s')%s", from->path, column->name,
+                     column->short_names[0], ana_runs_suggestion(from, column->name, suggestion));
+}
+
+static status read_field(const table *from, int row, int index, int64_t *value, error_message *err)
+{
+    double number = 0;
+    TRY(table_number(from, row, index, 1, field_max, &number, err));
+    const int64_t whole = (int64_t)number;
+    if ((double)whole != number) {
+        return error_set(err, STATUS_FORMAT, "%s:%d: %s: %g is not a whole number", from->path,
+                         from->lines[row], from->columns[index], number);
+    }
+    *value = whole;
+    return STATUS_OK;
+}
+
+/// What the numbers of one run owe each other.
+static status check_shape(const table *from, int row, const ana_run_shape *shape,
+                          error_message *err)
+{
+    const int line = from->lines[row];
+    const int64_t product = shape->tensor_degree * shape->data_degree * shape->pipeline_degree;
+    const int64_t pass = shape->microbatch_size * shape->data_degree;
+    if (shape->gpu_count != product) {
+        return error_set(err, STATUS_FORMAT,
+                         "%s:%d: %" PRId64 " GPUs are not tensor * data * pipeline parallelism, "
+                         "%" PRId64,
+                         from->path, line, shape->gpu_count, product);
+    }
+    if (shape->global_batch_count % pass != 0) {
+        return error_set(err, STATUS_FORMAT,
+                         "%s:%d: global batch %" PRId64 " is no multiple of micro batch * data "
+                         "parallelism, %" PRId64,
+                         from->path, line, shape->global_batch_count, pass);
+    }
+    if (shape->layer_count < shape->pipeline_degree) {
+        return error_set(err, STATUS_FORMAT,
+                         "%s:%d: %" PRId64 " layers are fewer than pipeline parallelism %" PRId64,
+                         from->path, line, shape->layer_count, shape->pipeline_degree);
+    }
+    return STATUS_OK;
+}
+
+static status read_run(const table *from, int row, const int index[ANA_SHAPE_FIELDS],
+                       int64_t vocabulary_size, ana_run_shape *shape, error_message *err)
+{
+    for (int field = 0; field < ANA_SHAPE_FIELDS; field++) {
+        if (index[field] < 0) continue;
+        TRY(read_field(from, row, index[field], field_of(shape, field), err));
+    }
+    if (shape->vocabulary_size == 0) shape->vocabulary_size = vocabulary_size;
+    if (shape->head_count == 0) shape->head_count = (shape->hidden_size + 63) / 64;
+    if (shape->gpu_count == 0) {
+        shape->gpu_count = shape->tensor_degree * shape->data_degree * shape->pipeline_degree;
+    }
+    return check_shape(from, row, shape, err);
+}
+
+status ana_measured_runs_read(const table *from, int64_t vocabulary_size, arena *memory,
+                              ana_measured_runs *out, error_message *err)
+{
+    int index[ANA_SHAPE_FIELDS];
+    int time_index = -1;
+    ana_measured_runs runs = {.source = *from};
+    for (int field = 0; field < ANA_SHAPE_FIELDS; field++) {
+        TRY(require(from, &columns[field], &index[field], err));
+    }
+    TRY(require(from, &time_column, &time_index, err));
+    runs.shapes = arena_array(memory, (size_t)from->row_count, sizeof *runs.shapes);
+    runs.iteration_ms = arena_array(memory, (size_t)from->row_count, sizeof *runs.iteration_ms);
+    if (runs.shapes == NULL || runs.iteration_ms == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    }
+    runs.vocabulary_is_given = find_column(from, &columns[7]) >= 0;
+    for (int row = 0; row < from->row_count; row++) {
+        TRY(read_run(from, row, index, vocabulary_size, &runs.shapes[row], err));
+        TRY(table_number(from, row, time_index, 1e-6, time_max_ms, &runs.iteration_ms[row], err));
+    }
+    *out = runs;
+    return STATUS_OK;
+}

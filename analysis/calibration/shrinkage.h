@@ -1,0 +1,62 @@
+/// Least squares with coefficients that are not negative, and with deviations that are drawn
+/// towards zero as far as the data say that they are small.
+///
+///     target = fixed * coefficients + random * deviations + residual
+///
+/// Residuals are independent with one standard deviation; deviations of a class are independent
+/// with the class's standard deviation, which is estimated unless it is given. The same model is
+/// known as a linear mixed model, its answer as best linear unbiased prediction.
+/// Sources: Robinson, "That BLUP is a good thing", Statistical Science 6 (1991); variances by
+/// restricted maximum likelihood, Patterson & Thompson, Biometrika 58 (1971); non-negative least
+/// squares, Lawson & Hanson, "Solving Least Squares Problems" (1974), chapter 23; corrected
+/// information criterion, Hurvich & Tsai, Biometrika 76 (1989).
+#pragma once
+
+#include "base/arena.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+
+enum { ANA_SHRINKAGE_CLASSES_MAX = 8 };
+
+typedef struct ana_shrinkage_problem {
+    int row_count;
+    int fixed_count;
+    int random_count;
+    int class_count;
+    const double *fixed;     // [row_count][fixed_count]
+    const double *random;    // [row_count][random_count]
+    const double *target;    // [row_count]
+    const int *random_class; // [random_count]
+    // [class_count] standard deviation that is known beforehand; < 0: to be estimated
+    double class_deviation[ANA_SHRINKAGE_CLASSES_MAX];
+    // [fixed_count] standard deviation around zero of a term that is not taken in: nothing says
+    // that it is zero, only that the rows do not show it. It widens the covariance.
+    const double *fixed_deviation;
+    double residual_min; // floor of the residual's standard deviation, > 0
+} ana_shrinkage_problem;
+
+/// Why a fixed coefficient is zero.
+typedef enum ana_term_use {
+    ANA_TERM_USED,
+    ANA_TERM_ABSENT,  ///< its quantity is zero in all rows
+    ANA_TERM_NO_GAIN, ///< the fit is not better with it by more than its own count is worth, or
+                      ///< it would be negative, or cannot be told apart from terms in use
+} ana_term_use;
+
+typedef struct ana_shrinkage_fit {
+    double *coefficients;                              // [fixed_count + random_count] fixed first
+    double *covariance;                                // [fixed_count + random_count]^2, symmetric
+    ana_term_use *uses;                                // [fixed_count]
+    double class_deviation[ANA_SHRINKAGE_CLASSES_MAX]; // as given or estimated
+    double residual;                                   // standard deviation
+    double degrees; // rows less the number of coefficients that the data determine, >= 1
+} ana_shrinkage_fit;
+
+/// Fits. Terms are taken in one by one, the best first, as long as the corrected information
+/// criterion falls; variances and terms in turn.
+///
+/// @return STATUS_INVALID if no fixed term is of use; STATUS_NO_MEMORY
+/// Time O(rows * (fixed + random)^2 + 1000 * random^3), memory O((fixed + random)^2).
+status ana_shrinkage_solve(const ana_shrinkage_problem *problem, arena *memory,
+                           ana_shrinkage_fit *fit, error_message *err);

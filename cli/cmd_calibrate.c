@@ -1,0 +1,172 @@
+/// `dynmo calibrate`: the cost model fitted to measured runs.
+#include "cli/commands.h"
+#include "cli/output.h"
+
+#include "analysis/calibration/calibration_output.h"
+#include "analysis/calibration/run_filter.h"
+#include "base/file.h"
+#include "base/text.h"
+
+enum { VOCABULARY_DEFAULT = 51200, GPUS_PER_NODE_DEFAULT = 8, COUNT_MAX = 10000000 };
+
+/// What one call works with.
+typedef struct calibrate_request {
+    ana_measured_runs runs;
+    int *fit_rows;
+    int fit_count;
+    int *predict_rows;
+    int predict_count;
+    double level;
+    ana_calibration_settings settings;
+} calibrate_request;
+
+/// All values of an option that may repeat, with commas between them.
+static status join(const cli_arguments *arguments, const char *name, arena *memory,
+                   const char **joined, error_message *err)
+{
+    text_buffer text = {0};
+    for (int index = 0; cli_value_at(arguments, name, index) != NULL; index++) {
+        text_format(&text, "%s%s", index > 0 ? "," : "", cli_value_at(arguments, name, index));
+    }
+    *joined = text.bytes != NULL ? arena_string(memory, text.bytes) : arena_string(memory, "");
+    const bool failed = text.failed || *joined == NULL;
+    text_free(&text);
+    return failed ? error_set(err, STATUS_NO_MEMORY, "out of memory") : STATUS_OK;
+}
+
+/// Rows that an option's conditions choose; without the option all rows, or those not in others.
+static status choose(const cli_arguments *arguments, const char *name, const table *from,
+                     arena *memory, int **rows, int *count, error_message *err)
+{
+    const char *text = NULL;
+    ana_run_filter filter;
+    TRY(join(arguments, name, memory, &text, err));
+    TRY(ana_run_filter_parse(name, text, from, memory, &filter, err));
+    return ana_run_filter_rows(name, &filter, from, memory, rows, count, err);
+}
+
+static status read_settings(const cli_arguments *arguments, calibrate_request *request,
+                            error_message *err)
+{
+    int vocabulary = 0;
+    TRY(cli_int(arguments, "--vocabulary", 1, COUNT_MAX, VOCABULARY_DEFAULT, &vocabulary, err));
+    TRY(cli_int(arguments, "--gpus-per-node", 1, COUNT_MAX, GPUS_PER_NODE_DEFAULT,
+                &request->settings.gpus_per_node, err));
+    request->settings.vocabulary_size = vocabulary;
+    request->settings.source = cli_operand(arguments, 0);
+    const char *level = cli_value(arguments, "--level");
+    request->level = 0.9;
+    if (level == NULL) return STATUS_OK;
+    return text_parse_double(level, "--level", 0.01, 0.999, &request->level, err);
+}
+
+static status read_request(const cli_arguments *arguments, arena *memory,
+                           calibrate_request *request, error_message *err)
+{
+    table from;
+    TRY(cli_require(arguments, "--fit", err));
+    TRY(cli_require(arguments, "--predict", err));
+    TRY(read_settings(arguments, request, err));
+    TRY(table_open(cli_operand(arguments, 0), memory, &from, err));
+    TRY(ana_measured_runs_read(&from, request->settings.vocabulary_size, memory, &request->runs,
+                               err));
+    if (request->runs.vocabulary_is_given) request->settings.vocabulary_size = 0;
+    TRY(choose(arguments, "--fit", &from, memory, &request->fit_rows, &request->fit_count, err));
+    return choose(arguments, "--predict", &from, memory, &request->predict_rows,
+                  &request->predict_count, err);
+}
+
+static status write_file(const ana_calibration *calibration, const char *path, error_message *err)
+{
+    text_buffer text = {0};
+    ana_calibration_write(calibration, &text);
+    const status result = text.failed
+                              ? error_set(err, STATUS_NO_MEMORY, "out of memory for %s", path)
+                              : file_write(path, text.bytes, text.length, err);
+    text_free(&text);
+    return result;
+}
+
+static status answer(const cli_arguments *arguments, arena *memory, text_buffer *out,
+                     error_message *err)
+{
+    calibrate_request request = {0};
+    ana_calibration calibration;
+    ana_calibration_score score;
+    TRY(read_request(arguments, memory, &request, err));
+    TRY(ana_calibration_try(&request.runs, request.fit_rows, request.fit_count,
+                            request.predict_rows, request.predict_count, &request.settings,
+                            request.level, memory, &calibration, &score, err));
+    const ana_calibration_shown shown = {.runs = &request.runs,
+                                         .calibration = &calibration,
+                                         .score = &score,
+                                         .with_runs = cli_has(arguments, "--rows")};
+    if (cli_has(arguments, "--json")) {
+        ana_calibration_write_json(&shown, out);
+    } else {
+        ana_calibration_write_text(&shown, out);
+    }
+    const char *path = cli_value(arguments, "--output");
+    return path != NULL ? write_file(&calibration, path, err) : STATUS_OK;
+}
+
+static status run(const cli_arguments *arguments, error_message *err)
+{
+    return cli_run_printer(arguments, answer, err);
+}
+
+const cli_command cli_command_calibrate = {
+    .name = "calibrate",
+    .synopsis = "FILE.csv --fit COLUMN=V,... --predict COLUMN=V,... [OPTION]...",
+    .summary = "fits the cost model to measured runs and predicts others",
+    .description =
+        "Fits what an iteration of a dense transformer is made of (layers, head, update, "
+        "reduction, "
+        "messages, and the pipeline's fill and drain) to measured iteration times by least "
+        "squares, "
+        "predicts other rows with intervals, and scores both the times and the choice that follows "
+        "from them: how much longer than the fastest measured configuration of the same model, "
+        "batch and GPUs the recommended one takes.\n\n"
+        "Columns, with the shorter names that may stand for them: # GPUs (gpus), global batch "
+        "(gbs), "
+        "micro batch (mbs), hidden size (hidden), attention heads (heads), # layers (layers), "
+        "sequence length (seq), vocabulary (vocab), tensor parallelism (tp), data parallelism "
+        "(dp), "
+        "pipeline parallelism (pp), iteration time (ms) (time). # GPUs, attention heads and "
+        "vocabulary may be absent; other columns serve for conditions only.\n\n"
+        "A condition is COLUMN=V; several with commas between them must all hold. Several values "
+        "of "
+        "one column mean either: \"pp=2,pp=4\", \"pp=2,4\" and \"pp=2|4\" are the same.\n\n"
+        "What no row tells (where none has a pipeline: how long a transfer between stages takes, "
+        "what share of a microbatch the embedding has) is assumed in a range, which the intervals "
+        "include. --output writes the calibration for `dynmo study`.",
+    .options =
+        {
+            {.name = "--fit",
+             .argument = "COLUMN=V,...",
+             .help = "Rows to fit.",
+             .may_repeat = true},
+            {.name = "--predict",
+             .argument = "COLUMN=V,...",
+             .help = "Rows to predict.",
+             .may_repeat = true},
+            {.name = "--level",
+             .argument = "x",
+             .help = "Level of the intervals, 0.01 to 0.999. Default: 0.9."},
+            {.name = "--vocabulary",
+             .argument = "N",
+             .help = "Tokens of the vocabulary where no column says it. Default: 51200."},
+            {.name = "--gpus-per-node",
+             .argument = "N",
+             .help = "GPUs whose links are inside a node. Default: 8."},
+            {.name = "--rows", .help = "List every predicted row with its interval."},
+            {.name = "--output",
+             .letter = 'o',
+             .argument = "FILE.json",
+             .help = "Write the calibration, \"dynmo-calibration/1\"."},
+            {.name = "--json", .help = "Print JSON instead of tables; errors are fractions."},
+        },
+    .operand_min = 1,
+    .operand_max = 1,
+    .run = run,
+};

@@ -1,0 +1,350 @@
+/// The fit, against runs whose making is known (synthetic_runs.h): coefficients come back,
+/// intervals cover what they say, draws spread like the intervals, the file says what was fitted.
+#include "analysis/calibration/calibration.h"
+#include "analysis/calibration/measured_runs.h"
+#include "base/file.h"
+#include "tests/analysis/synthetic_runs.h"
+#include "tests/assert_close.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static synthetic_runs *make_runs(const synthetic_machine *machine, const int64_t *hidden_sizes,
+                                 int hidden_count, bool pipelined, uint64_t seed, arena *memory)
+{
+    synthetic_runs *runs = arena_array(memory, 1, sizeof *runs);
+    for (int index = 0; index < hidden_count; index++) {
+        synthetic_fill(runs, machine, hidden_sizes[index], pipelined, seed, memory);
+    }
+    return runs;
+}
+
+static ana_calibration fit(const synthetic_runs *runs, arena *memory)
+{
+    ana_calibration calibration;
+    error_message err = {0};
+    const ana_calibration_settings settings = {.source = "synthetic"};
+    if (ana_calibration_fit(runs->shapes, runs->ms, runs->count, &settings, memory, &calibration,
+                            &err) != STATUS_OK) {
+        fail_msg("%s", err.message);
+    }
+    return calibration;
+}
+
+/// Largest and mean error, and the share of runs within the interval.
+typedef struct outcome {
+    double mean;
+    double max;
+    double coverage;
+} outcome;
+
+static outcome predict(const ana_calibration *calibration, const synthetic_runs *runs, double level,
+                       arena *memory)
+{
+    double *scratch =
+        arena_array(memory, 2 * (size_t)calibration->coefficient_count, sizeof *scratch);
+    const double quantile = ana_calibration_quantile(calibration, level);
+    outcome sums = {0};
+    for (int run = 0; run < runs->count; run++) {
+        const ana_prediction found =
+            ana_calibration_predict(calibration, &runs->shapes[run], scratch);
+        const double error = fabs(found.mean_ms / runs->ms[run] - 1);
+        sums.mean += error / runs->count;
+        sums.max = fmax(sums.max, error);
+        sums.coverage +=
+            fabs(found.mean_ms - runs->ms[run]) <= quantile * found.deviation_ms ? 1 : 0;
+    }
+    sums.coverage /= runs->count;
+    return sums;
+}
+
+static void coefficients_come_back_from_runs_without_noise(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 20);
+    const synthetic_machine machine = synthetic_machine_default();
+    const int64_t sizes[] = {1024, 2048, 4096};
+
+    const synthetic_runs *runs = make_runs(&machine, sizes, 3, false, 1, memory);
+    const ana_calibration found = fit(runs, memory);
+
+    assert_close(found.coefficients[ANA_TERM_LAYER], machine.layer_ms, 1e-3);
+    assert_close(found.coefficients[ANA_TERM_PRODUCTS], machine.products_ms, 1e-3);
+    assert_close(found.coefficients[ANA_TERM_MICROBATCH], machine.microbatch_ms, 1e-2);
+    assert_close(found.coefficients[ANA_TERM_HEAD], machine.head_ms, 1e-2);
+    assert_close(found.coefficients[ANA_TERM_UPDATE], machine.update_ms, 1e-2);
+    assert_close(found.coefficients[ANA_TERM_REDUCTION_BYTES], machine.reduction_ms, 1e-2);
+    assert_int_equal(found.states[ANA_TERM_REDUCTION_NODES], ANA_STATE_ABSENT);
+    assert_true(found.residual_ratio < 2e-4);
+    arena_destroy(memory);
+}
+
+static void pipelines_are_predicted_from_runs_without(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 20);
+    synthetic_machine machine = synthetic_machine_default();
+    machine.shape_deviation = 0.1;
+    machine.noise = 0.005;
+    for (int index = 0; index < 3; index++) {
+        const int64_t size = (int64_t[]){1024, 2048, 4096}[index];
+
+        const synthetic_runs *flat = make_runs(&machine, &size, 1, false, 2, memory);
+        const synthetic_runs *deep = make_runs(&machine, &size, 1, true, 2, memory);
+        const ana_calibration found = fit(flat, memory);
+        const outcome scored = predict(&found, deep, 0.9, memory);
+
+        assert_true(scored.mean < 0.015);
+        assert_true(scored.coverage >= 0.85);
+    }
+    arena_destroy(memory);
+}
+
+/// Half of the runs fitted, the others predicted, for twenty seeds: 4 of 5 seeds would be enough
+/// for a true coverage of 0.9, and less than 0.75 on all of 20 would not be.
+static void intervals_cover_what_they_say(void **state)
+{
+    (void)state;
+    double coverage = 0;
+    enum { SEEDS = 20 };
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        arena *memory = arena_create(1 << 20);
+        synthetic_machine machine = synthetic_machine_default();
+        machine.shape_deviation = 0.08;
+        machine.noise = 0.01;
+        const int64_t size = 2048;
+        synthetic_runs *all = make_runs(&machine, &size, 1, false, seed, memory);
+        synthetic_runs *odd = arena_array(memory, 1, sizeof *odd);
+        synthetic_runs *even = arena_array(memory, 1, sizeof *even);
+        for (int run = 0; run < all->count; run++) {
+            synthetic_runs *half = (run / 2 + run) % 2 == 0 ? even : odd;
+            half->shapes[half->count] = all->shapes[run];
+            half->ms[half->count++] = all->ms[run];
+        }
+
+        const ana_calibration found = fit(even, memory);
+        coverage += predict(&found, odd, 0.9, memory).coverage / SEEDS;
+        arena_destroy(memory);
+    }
+
+    if (coverage < 0.88 || coverage > 0.97) fail_msg("coverage %g", coverage);
+}
+
+static void few_runs_are_fitted_with_few_terms(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 20);
+    synthetic_machine machine = synthetic_machine_default();
+    machine.noise = 0.005;
+    const int64_t size = 2048;
+    synthetic_runs *runs = make_runs(&machine, &size, 1, false, 3, memory);
+    synthetic_runs *few = arena_array(memory, 1, sizeof *few);
+    for (int run = 0; run < runs->count; run += runs->count / 12) {
+        few->shapes[few->count] = runs->shapes[run];
+        few->ms[few->count++] = runs->ms[run];
+    }
+
+    const ana_calibration found = fit(few, memory);
+    const outcome scored = predict(&found, runs, 0.9, memory);
+
+    int used = 0;
+    for (int term = 0; term < ANA_TERM_COUNT; term++) {
+        used += found.states[term] == ANA_STATE_USED;
+    }
+    assert_true(used >= 2 && used <= 6);
+    assert_true(scored.mean < 0.08);
+    assert_true(scored.coverage >= 0.85);
+    arena_destroy(memory);
+}
+
+static void too_few_runs_are_refused(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 16);
+    ana_calibration calibration;
+    error_message err = {0};
+    const ana_run_shape shape = {1, 1, 1, 64, 1, 1, 64, 1000, 1, 1, 1};
+    const double ms = 5;
+    const ana_calibration_settings settings = {0};
+
+    assert_int_equal(ana_calibration_fit(&shape, &ms, 1, &settings, memory, &calibration, &err),
+                     STATUS_INVALID);
+
+    assert_string_equal(err.message, "1 run to fit: at least 4 are needed");
+    arena_destroy(memory);
+}
+
+static void equal_runs_are_fitted_by_what_they_have(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 16);
+    const ana_run_shape shape = {1, 4, 1, 64, 1, 2, 64, 1000, 1, 1, 1};
+    const ana_run_shape shapes[] = {shape, shape, shape, shape, shape};
+    const double ms[] = {10, 10.2, 9.8, 10.1, 9.9};
+    const ana_calibration_settings settings = {0};
+    ana_calibration found;
+    double scratch[128];
+
+    assert_int_equal(ana_calibration_fit(shapes, ms, 5, &settings, memory, &found, NULL),
+                     STATUS_OK);
+
+    const ana_prediction same = ana_calibration_predict(&found, &shape, scratch);
+    assert_close(same.mean_ms, 10, 0.01);
+    ana_run_shape wider = shape;
+    wider.hidden_size = 1024;
+    const ana_prediction other = ana_calibration_predict(&found, &wider, scratch);
+    assert_true(other.deviation_ms / other.mean_ms > 5 * same.deviation_ms / same.mean_ms);
+    assert_int_equal(ana_calibration_beyond(&found, &wider), 1U << 3);
+    arena_destroy(memory);
+}
+
+/// Draws of one point spread as its prediction does, and are shared by points of one draw.
+static void draws_spread_as_predictions_do(void **state)
+{
+    (void)state;
+    enum { DRAWS = 2000 };
+    arena *memory = arena_create(1 << 20);
+    synthetic_machine machine = synthetic_machine_default();
+    machine.shape_deviation = 0.05;
+    machine.noise = 0.01;
+    const int64_t size = 1024;
+    const synthetic_runs *flat = make_runs(&machine, &size, 1, false, 4, memory);
+    const synthetic_runs *deep = make_runs(&machine, &size, 1, true, 4, memory);
+    const ana_calibration found = fit(flat, memory);
+    const size_t count = (size_t)found.coefficient_count;
+    double *scratch = arena_array(memory, count * count + 2 * count, sizeof *scratch);
+    double *drawn = arena_array(memory, count, sizeof *drawn);
+    ana_run_shape unseen = deep->shapes[0];
+    unseen.microbatch_size = 16;
+    unseen.global_batch_count = 64;
+    const ana_run_shape *const points[] = {&deep->shapes[0], &unseen};
+
+    for (int point = 0; point < 2; point++) {
+        const ana_prediction expected = ana_calibration_predict(&found, points[point], scratch);
+        double sum = 0;
+        double squares = 0;
+        for (int draw = 0; draw < DRAWS; draw++) {
+            assert_int_equal(ana_calibration_draw(&found, 7, draw, drawn, scratch, NULL),
+                             STATUS_OK);
+            const double factor =
+                ana_calibration_factor(&found, drawn, points[point], 7, draw, point, scratch);
+            sum += factor;
+            squares += factor * factor;
+        }
+        const double mean = sum / DRAWS;
+        const double deviation = sqrt(squares / DRAWS - mean * mean);
+
+        assert_close(mean, 1, 4 * deviation / sqrt(DRAWS));
+        assert_close(deviation, expected.deviation_ms / expected.mean_ms, 0.08);
+    }
+    arena_destroy(memory);
+}
+
+static void a_file_says_what_was_fitted(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 20);
+    synthetic_machine machine = synthetic_machine_default();
+    machine.shape_deviation = 0.05;
+    machine.noise = 0.01;
+    const int64_t size = 1024;
+    const synthetic_runs *flat = make_runs(&machine, &size, 1, false, 5, memory);
+    const synthetic_runs *deep = make_runs(&machine, &size, 1, true, 5, memory);
+    const ana_calibration fitted = fit(flat, memory);
+    ana_calibration read;
+    text_buffer text = {0};
+    text_buffer again = {0};
+    error_message err = {0};
+    double scratch[512];
+
+    ana_calibration_write(&fitted, &text);
+    if (ana_calibration_open_bytes("c.json", text.bytes, text.length, memory, &read, &err) !=
+        STATUS_OK) {
+        fail_msg("%s", err.message);
+    }
+    ana_calibration_write(&read, &again);
+
+    assert_string_equal(text.bytes, again.bytes);
+    for (int run = 0; run < deep->count; run++) {
+        const ana_prediction left = ana_calibration_predict(&fitted, &deep->shapes[run], scratch);
+        const ana_prediction right = ana_calibration_predict(&read, &deep->shapes[run], scratch);
+        assert_close(left.mean_ms, right.mean_ms, 1e-9);
+        assert_close(left.deviation_ms, right.deviation_ms, 1e-5);
+    }
+    text_free(&text);
+    text_free(&again);
+    arena_destroy(memory);
+}
+
+static void a_changed_file_is_refused(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 16);
+    ana_calibration read;
+    error_message err = {0};
+    const char text[] = "{\"schema\":\"dynmo-calibration/2\"}";
+
+    assert_int_equal(
+        ana_calibration_open_bytes("c.json", text, sizeof text - 1, memory, &read, &err),
+        STATUS_FORMAT);
+
+    assert_string_equal(err.message,
+                        "c.json: schema: is 'dynmo-calibration/2', not 'dynmo-calibration/1'");
+    arena_destroy(memory);
+}
+
+/// The example's origin is what its first line says.
+static void the_example_is_what_the_simulator_makes(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 20);
+    synthetic_machine machine = synthetic_machine_default();
+    machine.shape_deviation = 0.05;
+    machine.noise = 0.005;
+    const int64_t size = 1024;
+    synthetic_runs *runs = make_runs(&machine, &size, 1, false, 11, memory);
+    synthetic_fill(runs, &machine, size, true, 11, memory);
+    char *bytes = NULL;
+    size_t length = 0;
+    text_buffer text = {0};
+
+    text_append(&text,
+                "# source: made up, no measurement: 1F1B played by the simulator with noise of "
+                "0.5 %\n# GPUs,global batch,micro batch,hidden size,attention heads,# layers,"
+                "sequence length,tensor parallelism,data parallelism,pipeline parallelism,"
+                "iteration time (ms)\n");
+    for (int run = 0; run < runs->count; run++) {
+        for (int field = 0; field < ANA_SHAPE_FIELDS; field++) {
+            if (field == 7) continue; // the vocabulary is not a column
+            text_format(&text, "%" PRId64 ",", ana_run_field(&runs->shapes[run], field));
+        }
+        text_format(&text, "%.4f\n", runs->ms[run]);
+    }
+
+    assert_int_equal(
+        file_read("../analysis/calibration/example.csv", 1 << 20, &bytes, &length, NULL),
+        STATUS_OK);
+    assert_string_equal(bytes, text.bytes);
+    free(bytes);
+    text_free(&text);
+    arena_destroy(memory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(coefficients_come_back_from_runs_without_noise),
+        cmocka_unit_test(pipelines_are_predicted_from_runs_without),
+        cmocka_unit_test(intervals_cover_what_they_say),
+        cmocka_unit_test(few_runs_are_fitted_with_few_terms),
+        cmocka_unit_test(too_few_runs_are_refused),
+        cmocka_unit_test(equal_runs_are_fitted_by_what_they_have),
+        cmocka_unit_test(draws_spread_as_predictions_do),
+        cmocka_unit_test(a_file_says_what_was_fitted),
+        cmocka_unit_test(a_changed_file_is_refused),
+        cmocka_unit_test(the_example_is_what_the_simulator_makes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,115 @@
+/// Tables: what is read, and every way to be wrong.
+#include "base/table.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static status read(const char *text, arena *memory, table *out, error_message *err)
+{
+    return table_open_bytes("t.csv", text, strlen(text), memory, out, err);
+}
+
+static void names_rows_and_lines_are_kept(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(4096);
+    table found;
+    double value = 0;
+
+    assert_int_equal(
+        read("# source: a paper\n# GPUs , time (ms)\r\n\n 2, 1.5e1\n4,\t3 ", memory, &found, NULL),
+        STATUS_OK);
+
+    assert_string_equal(found.source, "a paper");
+    assert_int_equal(found.column_count, 2);
+    assert_int_equal(found.row_count, 2);
+    assert_int_equal(table_column(&found, "# gpus"), 0);
+    assert_int_equal(table_column(&found, "Time (ms)"), 1);
+    assert_int_equal(table_column(&found, "time"), -1);
+    assert_string_equal(found.cells[2], "4");
+    assert_int_equal(found.lines[1], 5);
+    assert_int_equal(table_number(&found, 0, 1, 0, 100, &value, NULL), STATUS_OK);
+    assert_int_equal((int)value, 15);
+    arena_destroy(memory);
+}
+
+static void assert_refused(const char *text, const char *message)
+{
+    arena *memory = arena_create(4096);
+    table found = {.row_count = -7};
+    error_message err = {0};
+
+    assert_int_equal(read(text, memory, &found, &err), STATUS_FORMAT);
+
+    assert_string_equal(err.message, message);
+    assert_int_equal(found.row_count, -7);
+    arena_destroy(memory);
+}
+
+static void what_is_no_table_is_refused(void **state)
+{
+    (void)state;
+    assert_refused("", "t.csv: no line with the names of columns");
+    assert_refused("a,b\n", "t.csv: no row behind the names of columns");
+    assert_refused("a,b\n1,2\n3\n", "t.csv:3: 1 cells, but 2 columns are named");
+    assert_refused("a,b\n1,2,3\n", "t.csv:2: 3 cells, but 2 columns are named");
+    assert_refused("a,A\n1,2\n", "t.csv:1: two columns are named 'A'");
+    assert_refused("a,\n1,2\n", "t.csv:1: a column has no name");
+    assert_refused("a,b\n1,\"2\"\n", "t.csv:2: cells are not quoted here");
+    assert_refused("a,b\n1,\x01\n", "t.csv:2: byte 0x01 is not text");
+}
+
+static void a_cell_that_is_no_number_is_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *cell;
+        const char *message;
+    } cases[] = {
+        {"nan", "t.csv:2: b: 'nan' is not a number"},
+        {"", "t.csv:2: b: '' is not a number"},
+        {"-1", "t.csv:2: b: -1 is outside [0, 10]"},
+        {"10000000000000000000", "t.csv:2: b: 10000000000000000000 is outside [0, 10]"},
+        {"inf", "t.csv:2: b: 'inf' is not a number"},
+    };
+    for (size_t index = 0; index < sizeof cases / sizeof cases[0]; index++) {
+        arena *memory = arena_create(4096);
+        table found;
+        error_message err = {0};
+        char text[64] = "a,b\n1,";
+        double value = -7;
+        strcat(text, cases[index].cell);
+        assert_int_equal(read(text, memory, &found, &err), STATUS_OK);
+
+        assert_int_equal(table_number(&found, 0, 1, 0, 10, &value, &err), STATUS_FORMAT);
+
+        assert_string_equal(err.message, cases[index].message);
+        assert_int_equal((int)value, -7);
+        arena_destroy(memory);
+    }
+}
+
+static void a_file_that_is_not_there_is_an_io_error(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(4096);
+    table found;
+
+    assert_int_equal(table_open("no such folder/t.csv", memory, &found, NULL), STATUS_IO);
+
+    arena_destroy(memory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_rows_and_lines_are_kept),
+        cmocka_unit_test(what_is_no_table_is_refused),
+        cmocka_unit_test(a_cell_that_is_no_number_is_named),
+        cmocka_unit_test(a_file_that_is_not_there_is_an_io_error),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

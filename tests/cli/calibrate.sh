@@ -1,0 +1,89 @@
+# dynmo calibrate: exact stdout, stderr and exit code; every way to name rows and to be wrong.
+# usage: calibrate.sh DYNMO
+example=$(cd ../analysis/calibration && pwd)/example.csv
+. cli/expect.sh
+subject=calibrate
+
+# What other programs rely on: the same numbers however the rows are named.
+wanted=$("$dynmo" calibrate "$example" --fit pp=1 --predict pp=2,4 --json)
+for named in 'pipeline parallelism=2,pipeline parallelism=4' 'pp=2|4' ' PP = 4 , 2 ' \
+    'pipeline=2.0|4e0'; do
+    prints "$wanted" "$example" --fit 'pipeline parallelism=1' --predict "$named" --json
+done
+prints "$wanted" "$example" --json --fit pp=1 --predict pp=2 --predict pp=4
+case $wanted in
+'{"fitted":108,"predicted":108,"mape":0.'*',"median":0.'*',"p90":0.'*',"interval_coverage":'*) ;;
+*) fail "keys: $wanted" ;;
+esac
+
+expect 0 '108 rows fitted, 108 predicted
+no column vocabulary: 51200 assumed
+
+terms of an iteration
+  layer                        0.7336 +- 0.08      ms per layer and microbatch  fitted
+  matrix products               6.088 +- 6.5       ms per TFLOP                 fitted
+  activations                   5.398 +- 33        ms per GB                    fitted
+  microbatch                    2.213 +- 0.12      ms per microbatch            fitted
+  head                          8.883 +- 5.3       ms per TFLOP                 fitted
+  update                        31.72 +- 5.3       ms per 1e9 parameters        fitted
+  reduction bytes               7.824 +- 0.5       ms per GB                    fitted
+  embedding'\''s share              0.25 +- 0.072     of the microbatch term       assumed
+  transfer                      51.67 +- 28        ms per GB                    assumed
+  transfer between nodes          210 +- 1.1e+02   ms per GB                    assumed
+  in no fitted row, assumed in its range: reduction between nodes
+  dropped, no gain beside the others: attention, attention scores, divided activations, tensor messages, tensor steps, tensor bytes, logits, iteration, update of a layer, reduction, reduction steps
+deviation between shapes  layers 5.9 %, head 1.5 %, update 14.7 %, reduction 0.0 %
+residual of a run         0.53 %, 91.9 degrees of freedom
+
+beyond what was fitted    pipeline parallelism (108 rows)
+error                     mean 0.66 %, median 0.55 %, 90th percentile 1.32 %, worst 2.15 %, signed -0.59 %
+error of fitted rows      mean 0.39 %
+90 % intervals            cover 99.1 %, mean width 3.93 % of the time
+choice among predicted    best picked in 100.0 % of 22 groups; regret mean 0.00 %, worst 0.00 %; at random 14.5 %
+choice with fitted        best picked in 94.1 % of 34 groups; regret mean 0.02 %, worst 0.38 %; at random 18.9 %' '' "$example" --fit pp=1 --predict pp=2,4
+
+# What is written can be read, and is the same each time.
+"$dynmo" calibrate "$example" --fit pp=1 --predict pp=2 -o one.json >/dev/null || fail 'first -o'
+"$dynmo" calibrate "$example" --fit pp=1 --predict pp=4 -o two.json >/dev/null || fail 'second -o'
+cmp -s one.json two.json || fail 'the file depends on what is predicted'
+grep -q '^{"schema":"dynmo-calibration/1",' one.json || fail 'schema'
+
+refuse 2 'dynmo calibrate: --fit is needed' "$example" --predict pp=2
+refuse 2 'dynmo calibrate: --predict is needed' "$example" --fit pp=1
+refuse 1 'none.csv: No such file or directory' none.csv --fit pp=1 --predict pp=2
+refuse 2 "--fit: $example has no column 'pipline parallelism'; did you mean 'pipeline parallelism'?" \
+    "$example" --fit 'pipline parallelism=1' --predict pp=2
+refuse 2 "--predict: no row has 'pipeline parallelism' = 3; it has 1, 2, 4" \
+    "$example" --fit pp=1 --predict pp=3
+refuse 2 '--predict: no row fulfils all conditions at once' \
+    "$example" --fit pp=1 --predict pp=4,tp=4
+refuse 2 "--fit: 'one' is not COLUMN=VALUE" "$example" --fit one --predict pp=2
+refuse 2 "--fit: no value for column 'pipeline parallelism'" "$example" --fit pp= --predict pp=2
+refuse 2 '2 runs to fit: at least 4 are needed' \
+    "$example" --fit pp=1,tp=4,dp=2,layers=12,mbs=1 --predict pp=2
+refuse 2 '--level: 1 is outside [0.01, 0.999]' "$example" --fit pp=1 --predict pp=2 --level 1
+
+# Files that are no measured runs.
+names='gpus,gbs,mbs,hidden,layers,seq,tp,dp,pp,time'
+run='2,8,1,64,2,64,1,2,1,1.5'
+file_refused() {
+    printf '%s\n' "$1" "$run" "$2" >bad.csv
+    refuse 2 "bad.csv$3" bad.csv --fit pp=1 --predict pp=1
+}
+file_refused "$names" '2,8,1,64,2,64,1,2,1' ':3: 9 cells, but 10 columns are named'
+file_refused "$names" '2,8,1,64,2,64,1,2,1,nan' ":3: time: 'nan' is not a number"
+file_refused "$names" '2,8,1,64,2,64,1,2,1,-4' ':3: time: -4 is outside [1e-06, 1e+09]'
+file_refused "$names" '2,8,1,64,2,64,1,2,10000000000000000000,1' \
+    ':3: pp: 10000000000000000000 is outside [1, 1e+07]'
+file_refused "$names" '2,8,1,64.5,2,64,1,2,1,4' ':3: hidden: 64.5 is not a whole number'
+file_refused "$names" '2,8,1,64,2,64,2,2,1,4' \
+    ':3: 2 GPUs are not tensor * data * pipeline parallelism, 4'
+file_refused "$names" '2,9,1,64,2,64,1,2,1,4' \
+    ':3: global batch 9 is no multiple of micro batch * data parallelism, 2'
+file_refused "$names" '4,8,1,64,2,64,1,1,4,4' ':3: 2 layers are fewer than pipeline parallelism 4'
+file_refused 'gpus,gbs,mbs,hidden,layers,seq,tp,dp,pp,secs' "$run" \
+    ": no column 'iteration time (ms)' (or 'time'); known: gpus, gbs, mbs, hidden, layers, seq, tp, dp, pp, secs"
+printf '%s\n' "$names" "$run" >bad.csv
+refuse 2 '1 run to fit: at least 4 are needed' bad.csv --fit pp=1 --predict pp=1
+
+exit $failed
