@@ -41,6 +41,20 @@ typedef struct ana_spread_options {
     ana_carrier *carrier;         // owned by the spread from then on; NULL: this process alone
 } ana_spread_options;
 
+/// Keeps results, so that work which was interrupted goes on where it was. Each run over items is a
+/// pass, numbered from 0.
+typedef struct ana_keeper {
+    void *context;
+    /// Gives what is kept of a pass to take, in ascending order of the items. What take returns
+    /// ends it.
+    status (*recall)(void *context, int pass, void *target,
+                     status (*take)(void *target, int64_t item, const char *bytes, size_t length,
+                                    error_message *err),
+                     error_message *err);
+    status (*keep)(void *context, int pass, int64_t item, const text_buffer *result,
+                   error_message *err);
+} ana_keeper;
+
 /// Where work is spread: threads of one process, or processes with threads each.
 typedef struct ana_spread ana_spread;
 
@@ -50,6 +64,7 @@ typedef struct ana_spread_report {
     int thread_count;            // of all ranks
     int lost_rank_count;         // so far
     int64_t item_count;          // put
+    int64_t recalled_item_count; // of them: had been kept
     int64_t repeated_item_count; // done by another rank than the one that had them first
     int64_t elapsed_ns;
 } ana_spread_report;
@@ -74,6 +89,12 @@ int ana_spread_rank_count(const ana_spread *spread);
 
 /// Of this process.
 int ana_spread_thread_count(const ana_spread *spread);
+
+/// From now on results are kept before they are put, and what is kept already is put without being
+/// done again. Only the leader's counts; elsewhere it may be called or not.
+///
+/// @param keeper must stay to the last run; NULL: no more
+void ana_spread_keep(ana_spread *spread, const ana_keeper *keeper);
 
 /// Does the items. Collective: every rank calls it with the same count. On all ranks the status is
 /// the leader's. If an item fails, those before it are still put, and the failure of the first is

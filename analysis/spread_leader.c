@@ -30,6 +30,10 @@ typedef struct leader {
     ana_post *post;
     const ana_spread_options *options;
     const ana_items *items;
+    const ana_keeper *keeper; // NULL: nothing is kept
+    int pass;
+    bool *is_done; // [items->count] left out or kept; NULL: as the items say
+    bool has_gap;  // what is kept behind one does not count
     ana_crew *crew;
     ana_window window;
     int32_t *owner; // [window.capacity] who has item i, at i % capacity; -1: nobody any more
@@ -238,6 +242,10 @@ static status put_ready(leader *all, error_message *err)
             return error_set(err, front->code, "%s",
                              front->text.length > 0 ? front->text.bytes : "");
         }
+        const ana_keeper *keeper = all->keeper;
+        if (keeper != NULL) {
+            TRY(keeper->keep(keeper->context, all->pass, front->item, &front->text, err));
+        }
         TRY(items->put(items->context, front->item, &front->text, err));
         all->report.item_count++;
         ana_window_pop(&all->window);
@@ -277,13 +285,50 @@ static status work(leader *all, error_message *err)
     return STATUS_OK;
 }
 
+// What is kept
+
+/// Puts a result that was kept, if it is the next one. Results are kept in order, so only what
+/// somebody has taken out of a store leaves a gap.
+static status put_kept(void *target, int64_t item, const char *bytes, size_t length,
+                       error_message *err)
+{
+    leader *all = target;
+    const ana_items *items = all->items;
+    const ana_window so_far = {.count = items->count, .is_done = all->is_done};
+    text_buffer text = {0};
+    all->has_gap = all->has_gap || item != ana_window_first_open(&so_far, all->given);
+    if (all->has_gap) return STATUS_OK;
+    text_append_bytes(&text, bytes, length);
+    status code = text.failed ? error_set(err, STATUS_NO_MEMORY, "out of memory") : STATUS_OK;
+    if (code == STATUS_OK) code = items->put(items->context, item, &text, err);
+    text_free(&text);
+    all->is_done[item] = true;
+    all->given = item + 1;
+    all->report.item_count++;
+    all->report.recalled_item_count++;
+    return code;
+}
+
+static status recall(leader *all, error_message *err)
+{
+    const ana_items *items = all->items;
+    const size_t count = (size_t)items->count;
+    if (all->keeper == NULL || count == 0) return STATUS_OK;
+    all->is_done = calloc(count, sizeof *all->is_done);
+    if (all->is_done == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    if (items->is_done != NULL) memcpy(all->is_done, items->is_done, count * sizeof *all->is_done);
+    return all->keeper->recall(all->keeper->context, all->pass, all, put_kept, err);
+}
+
 // The whole
 
 static status open(leader *all, error_message *err)
 {
     const int64_t count = all->items->count;
     const int64_t capacity = count < WINDOW_ITEMS ? (count > 0 ? count : 1) : WINDOW_ITEMS;
-    TRY(ana_window_open(&all->window, count, all->items->is_done, capacity, err));
+    TRY(recall(all, err));
+    const bool *is_done = all->is_done != NULL ? all->is_done : all->items->is_done;
+    TRY(ana_window_open(&all->window, count, is_done, capacity, err));
     all->owner = calloc((size_t)all->window.capacity, sizeof *all->owner);
     all->members = calloc((size_t)all->report.rank_count, sizeof *all->members);
     if (all->owner == NULL || all->members == NULL) {
@@ -306,11 +351,11 @@ static void tell_end(leader *all, status code, const error_message *why)
 }
 
 status ana_lead(ana_post *post, const ana_spread_options *options, const ana_items *items,
-                ana_spread_report *report, error_message *err)
+                const ana_keeper *keeper, int pass, ana_spread_report *report, error_message *err)
 {
     const int64_t begun_ns = ana_spread_now_ns();
     error_message own = {0};
-    leader all = {.post = post, .options = options, .items = items};
+    leader all = {.post = post, .options = options, .items = items, .keeper = keeper, .pass = pass};
     all.report.rank_count = ana_post_rank_count(post);
     all.report.thread_count = options->thread_count;
     all.report.lost_rank_count = ana_post_lost_count(post);
@@ -320,6 +365,7 @@ status ana_lead(ana_post *post, const ana_spread_options *options, const ana_ite
     if (all.crew != NULL) ana_crew_drop(all.crew);
     ana_crew_stop(all.crew);
     ana_window_close(&all.window);
+    free(all.is_done);
     free(all.owner);
     free(all.members);
     all.report.elapsed_ns = ana_spread_now_ns() - begun_ns;

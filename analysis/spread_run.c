@@ -13,6 +13,8 @@ static const int64_t watchdog_default_ns = 60000000000;
 struct ana_spread {
     ana_spread_options options;
     ana_post post;
+    const ana_keeper *keeper; // NULL: nothing is kept
+    int pass;                 // of the next run
 };
 
 status ana_spread_open(const ana_spread_options *options, ana_spread **spread, error_message *err)
@@ -67,12 +69,19 @@ int ana_spread_thread_count(const ana_spread *spread)
     return spread->options.thread_count;
 }
 
+void ana_spread_keep(ana_spread *spread, const ana_keeper *keeper)
+{
+    spread->keeper = keeper;
+    spread->pass = 0;
+}
+
 status ana_spread_run(ana_spread *spread, const ana_items *items, ana_spread_report *report,
                       error_message *err)
 {
     ana_post_begin_call(&spread->post);
     if (ana_spread_is_leader(spread)) {
-        return ana_lead(&spread->post, &spread->options, items, report, err);
+        return ana_lead(&spread->post, &spread->options, items, spread->keeper, spread->pass++,
+                        report, err);
     }
     return ana_follow(&spread->post, &spread->options, items, err);
 }
