@@ -1,0 +1,299 @@
+#include "analysis/converge/converge_graph.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double pi = 3.14159265358979323846;
+
+const char *const ana_graph_names[ANA_GRAPH_COUNT] = {
+    "path", "ring", "torus", "star", "complete", "hypercube", "dumbbell", "dynamic",
+};
+
+static int largest_divisor_up_to_root(int count)
+{
+    int divisor = 1;
+    for (int candidate = 2; candidate <= count / candidate; candidate++) {
+        if (count % candidate == 0) divisor = candidate;
+    }
+    return divisor;
+}
+
+static int binary_logarithm(int count)
+{
+    int dimension = 0;
+    while (count >> (dimension + 1) > 0) {
+        dimension++;
+    }
+    return dimension;
+}
+
+status ana_graph_make(ana_graph_kind kind, int node_count, ana_graph *graph, error_message *err)
+{
+    const char *name = ana_graph_names[kind];
+    if (node_count < 2 || node_count > ANA_NODES_MAX) {
+        return error_set(err, STATUS_INVALID, "%d nodes are outside [2, %d]", node_count,
+                         ANA_NODES_MAX);
+    }
+    const int rows = largest_divisor_up_to_root(node_count);
+    const int dimension = binary_logarithm(node_count);
+    if (kind == ANA_GRAPH_RING && node_count < 3) {
+        return error_set(err, STATUS_INVALID, "%s: %d nodes; it needs 3", name, node_count);
+    }
+    if (kind == ANA_GRAPH_TORUS && rows == 1) {
+        return error_set(err, STATUS_INVALID,
+                         "%s: %d nodes make no rows and columns; it needs a product of two", name,
+                         node_count);
+    }
+    if (kind == ANA_GRAPH_HYPERCUBE && 1 << dimension != node_count) {
+        return error_set(err, STATUS_INVALID, "%s: %d nodes are no power of two", name, node_count);
+    }
+    if (kind == ANA_GRAPH_DUMBBELL && (node_count < 4 || node_count % 2 != 0)) {
+        return error_set(err, STATUS_INVALID, "%s: %d nodes; it needs two halves of at least 2",
+                         name, node_count);
+    }
+    *graph = (ana_graph){.kind = kind,
+                         .node_count = node_count,
+                         .rows = rows,
+                         .columns = node_count / rows,
+                         .dimension = dimension};
+    return STATUS_OK;
+}
+
+static int ring_colours(int length)
+{
+    return length == 2 ? 1 : length % 2 == 0 ? 2 : 3;
+}
+
+static int complete_colours(int count)
+{
+    return count % 2 == 0 ? count - 1 : count;
+}
+
+int ana_graph_colour_count(const ana_graph *graph)
+{
+    switch (graph->kind) {
+    case ANA_GRAPH_PATH:
+    case ANA_GRAPH_DYNAMIC:
+        return graph->node_count == 2 ? 1 : 2;
+    case ANA_GRAPH_RING:
+        return ring_colours(graph->node_count);
+    case ANA_GRAPH_TORUS:
+        return ring_colours(graph->columns) + ring_colours(graph->rows);
+    case ANA_GRAPH_STAR:
+        return graph->node_count - 1;
+    case ANA_GRAPH_COMPLETE:
+        return complete_colours(graph->node_count);
+    case ANA_GRAPH_HYPERCUBE:
+        return graph->dimension;
+    case ANA_GRAPH_DUMBBELL:
+        return complete_colours(graph->node_count / 2) + 1;
+    case ANA_GRAPH_COUNT:
+        break;
+    }
+    assert(false);
+    return 0;
+}
+
+/// Edge e joins e and e + 1; colours alternate.
+static int path_partner(int length, int colour, int node)
+{
+    const int other = node % 2 == colour ? node + 1 : node - 1;
+    return other >= 0 && other < length ? other : -1;
+}
+
+/// As the path, and the edge that closes the ring in the colour that is left.
+static int ring_partner(int length, int colour, int node)
+{
+    const int closing = length % 2 == 0 ? 1 : 2;
+    if (length > 2 && colour == closing && (node == 0 || node == length - 1)) {
+        return length - 1 - node;
+    }
+    return colour == 2 ? -1 : path_partner(length, colour, node);
+}
+
+/// The round-robin tournament: all but one stand on a circle, and pairs mirror each other at the
+/// one who plays against the one left out; of odd counts the one left out does not exist.
+static int complete_partner(int count, int colour, int node)
+{
+    const int circle = complete_colours(count);
+    if (node == circle) return colour;
+    const int other = (2 * colour + circle - node) % circle;
+    if (other != node) return other;
+    return count % 2 == 0 ? circle : -1;
+}
+
+static int torus_partner(const ana_graph *graph, int colour, int node)
+{
+    const int columns = graph->columns;
+    const int row = node / columns;
+    const int column = node % columns;
+    const int in_row = ring_colours(columns);
+    if (colour < in_row) {
+        const int other = ring_partner(columns, colour, column);
+        return other < 0 ? -1 : row * columns + other;
+    }
+    const int other = ring_partner(graph->rows, colour - in_row, row);
+    return other < 0 ? -1 : other * columns + column;
+}
+
+static int dumbbell_partner(const ana_graph *graph, int colour, int node)
+{
+    const int half = graph->node_count / 2;
+    if (colour == complete_colours(half)) {
+        return node == half - 1 ? half : node == half ? half - 1 : -1;
+    }
+    const int offset = node < half ? 0 : half;
+    const int other = complete_partner(half, colour, node - offset);
+    return other < 0 ? -1 : other + offset;
+}
+
+int ana_graph_partner(const ana_graph *graph, int colour, int node)
+{
+    switch (graph->kind) {
+    case ANA_GRAPH_PATH:
+    case ANA_GRAPH_DYNAMIC:
+        return path_partner(graph->node_count, colour, node);
+    case ANA_GRAPH_RING:
+        return ring_partner(graph->node_count, colour, node);
+    case ANA_GRAPH_TORUS:
+        return torus_partner(graph, colour, node);
+    case ANA_GRAPH_STAR:
+        return node == 0 ? colour + 1 : node == colour + 1 ? 0 : -1;
+    case ANA_GRAPH_COMPLETE:
+        return complete_partner(graph->node_count, colour, node);
+    case ANA_GRAPH_HYPERCUBE:
+        return node ^ (1 << colour);
+    case ANA_GRAPH_DUMBBELL:
+        return dumbbell_partner(graph, colour, node);
+    case ANA_GRAPH_COUNT:
+        break;
+    }
+    assert(false);
+    return -1;
+}
+
+static int ascending(const void *left, const void *right)
+{
+    const int a = *(const int *)left;
+    const int b = *(const int *)right;
+    return (a > b) - (a < b);
+}
+
+static int64_t link_count(const ana_graph *graph)
+{
+    const int64_t nodes = graph->node_count;
+    switch (graph->kind) {
+    case ANA_GRAPH_COMPLETE:
+        return nodes * (nodes - 1);
+    case ANA_GRAPH_DUMBBELL:
+        return nodes * (nodes / 2 - 1) + 2;
+    case ANA_GRAPH_STAR:
+        return 2 * (nodes - 1);
+    default:
+        return nodes * ana_graph_colour_count(graph);
+    }
+}
+
+/// Writes the neighbours of a node, ascending. @return how many
+static int list_neighbours(const ana_graph *graph, int node, int *neighbour)
+{
+    if (graph->kind == ANA_GRAPH_STAR && node > 0) {
+        neighbour[0] = 0;
+        return 1;
+    }
+    int count = 0;
+    for (int colour = 0; colour < ana_graph_colour_count(graph); colour++) {
+        const int other = ana_graph_partner(graph, colour, node);
+        if (other >= 0) neighbour[count++] = other;
+    }
+    qsort(neighbour, (size_t)count, sizeof *neighbour, ascending);
+    return count;
+}
+
+status ana_graph_link(const ana_graph *graph, arena *memory, ana_graph_links *links,
+                      error_message *err)
+{
+    const int nodes = graph->node_count;
+    const int64_t most = link_count(graph);
+    if (most > ANA_GRAPH_LINKS_MAX) {
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "%s of %d nodes: %lld links exceed %d that are kept one by one",
+                         ana_graph_names[graph->kind], nodes, (long long)most, ANA_GRAPH_LINKS_MAX);
+    }
+    int *first = arena_array(memory, (size_t)nodes + 1, sizeof *first);
+    int *neighbour = arena_array(memory, (size_t)most, sizeof *neighbour);
+    if (first == NULL || neighbour == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    }
+    for (int node = 0; node < nodes; node++) {
+        first[node + 1] = first[node] + list_neighbours(graph, node, neighbour + first[node]);
+    }
+    *links = (ana_graph_links){.first = first, .neighbour = neighbour};
+    return STATUS_OK;
+}
+
+int ana_graph_degree_max(const ana_graph *graph)
+{
+    switch (graph->kind) {
+    case ANA_GRAPH_TORUS:
+        return (graph->columns == 2 ? 1 : 2) + (graph->rows == 2 ? 1 : 2);
+    case ANA_GRAPH_COMPLETE:
+        return graph->node_count - 1;
+    case ANA_GRAPH_DUMBBELL:
+        return graph->node_count / 2;
+    case ANA_GRAPH_RING:
+        return 2;
+    default:
+        return ana_graph_colour_count(graph);
+    }
+}
+
+static ana_graph_spectrum ring_spectrum(int length)
+{
+    if (length == 2) return (ana_graph_spectrum){2, 2}; // one edge, not two
+    const int fastest = length / 2;
+    return (ana_graph_spectrum){2 - 2 * cos(2 * pi / length),
+                                2 - 2 * cos(2 * pi * fastest / length)};
+}
+
+/// Antisymmetric vectors: the end of the bridge has b, its half's other nodes x:
+/// L(x, b) = (x - b, (half + 1) b - (half - 1) x).
+static ana_graph_spectrum dumbbell_spectrum(int half)
+{
+    const double sum = half + 2;
+    const double root = sqrt(sum * sum - 8);
+    return (ana_graph_spectrum){4 / (sum + root), (sum + root) / 2};
+}
+
+ana_graph_spectrum ana_graph_eigenvalues(const ana_graph *graph)
+{
+    const double nodes = graph->node_count;
+    switch (graph->kind) {
+    case ANA_GRAPH_PATH:
+    case ANA_GRAPH_DYNAMIC:
+        return (ana_graph_spectrum){2 - 2 * cos(pi / nodes), 2 + 2 * cos(pi / nodes)};
+    case ANA_GRAPH_RING:
+        return ring_spectrum(graph->node_count);
+    case ANA_GRAPH_TORUS: {
+        const ana_graph_spectrum along = ring_spectrum(graph->columns);
+        const ana_graph_spectrum across = ring_spectrum(graph->rows);
+        return (ana_graph_spectrum){fmin(along.smallest, across.smallest),
+                                    along.largest + across.largest};
+    }
+    case ANA_GRAPH_STAR:
+        return (ana_graph_spectrum){nodes == 2 ? 2 : 1, nodes};
+    case ANA_GRAPH_COMPLETE:
+        return (ana_graph_spectrum){nodes, nodes};
+    case ANA_GRAPH_HYPERCUBE:
+        return (ana_graph_spectrum){2, 2.0 * graph->dimension};
+    case ANA_GRAPH_DUMBBELL:
+        return dumbbell_spectrum(graph->node_count / 2);
+    case ANA_GRAPH_COUNT:
+        break;
+    }
+    assert(false);
+    return (ana_graph_spectrum){0, 0};
+}

@@ -1,0 +1,64 @@
+/// One run of a scheme from its initial loads to gamma, and what was seen on the way.
+#pragma once
+
+#include "analysis/converge/converge_bounds.h"
+#include "analysis/converge/converge_loads.h"
+#include "analysis/converge/converge_scheme.h"
+
+#include <stdatomic.h>
+
+/// Up to so many nodes every round is looked at; above, rounds of schemes that match and never rise
+/// are looked at in blocks.
+enum { ANA_EVERY_ROUND_NODES_MAX = 128 };
+
+typedef struct ana_instance_question {
+    ana_initial initial;
+    ana_stop stop;
+    double gamma;
+    uint64_t seed;
+    bool every_round;             // look at every round, whatever the number of nodes
+    const atomic_bool *interrupt; // set: give up; NULL: never
+} ana_instance_question;
+
+/// Plain numbers: it travels as bytes.
+typedef struct ana_instance {
+    int64_t round_count;           // the first round after which the stop holds; 0: from the start
+    int64_t good_round_count;      // drop of the potential >= spread * ana_good_round_share
+    int64_t sixteenth_round_count; // drop >= spread / 16
+    int64_t drop_check_count;      // rounds, or blocks of them, in which drop >= gaps was checked
+    int64_t drop_violation_count;  // of them those in which it was not so
+    double potential_first;
+    double potential_last;
+    double smallest_drop_share; // over all rounds: drop / spread; infinite without a round
+} ana_instance;
+
+/// The potential over the rounds, thinned. Zero-initialise all but capacity and the arrays.
+typedef struct ana_trail {
+    int capacity;      // >= 2
+    int count;         // entries written
+    int64_t *round;    // [capacity] ascending, from 0 to the last
+    double *potential; // [capacity]
+} ana_trail;
+
+/// What an instance needs besides the run; one per thread.
+typedef struct ana_instance_scratch {
+    double *load;   // [node_count]
+    double *saved;  // [node_count] at the begin of the block
+    double *before; // [node_count]
+    uint64_t *sort; // [3 * node_count]
+} ana_instance_scratch;
+
+status ana_instance_scratch_make(int node_count, arena *memory, ana_instance_scratch *scratch,
+                                 error_message *err);
+
+/// Plays instance number `instance` of a seed: its coins and, with ANA_INITIAL_RANDOM, its loads
+/// depend on these two alone. That a round is good is taken from the sum of gaps where that
+/// suffices (the potential drops by at least it, which is checked), else from the potential itself.
+///
+/// @param trail NULL, or what to fill
+/// @return STATUS_BACKEND "interrupted"; STATUS_INFEASIBLE if gamma is not reached in 400 N^2
+/// (ln(potential) - ln(gamma) + 40)
+///         rounds, many times what any scheme here takes where doubles can tell loads apart
+status ana_instance_play(ana_scheme_run *run, const ana_instance_question *question,
+                         int64_t instance, const ana_instance_scratch *scratch, ana_trail *trail,
+                         ana_instance *result, error_message *err);

@@ -1,0 +1,41 @@
+/// Loads of nodes: where they start, and how far from even they are.
+#pragma once
+
+#include "base/rng.h"
+
+#include <stdint.h>
+
+typedef enum ana_initial {
+    ANA_INITIAL_STEP, ///< all load evenly on the first half of the nodes (of odd counts the larger)
+    ANA_INITIAL_POINT,  ///< all load on node 0
+    ANA_INITIAL_RAMP,   ///< proportional to the node's number
+    ANA_INITIAL_RANDOM, ///< uniform in [0, 1), then scaled
+    ANA_INITIAL_COUNT
+} ana_initial;
+
+extern const char *const ana_initial_names[ANA_INITIAL_COUNT];
+
+/// Loads whose sum is node_count, up to rounding.
+/// @param load [node_count] out
+/// @param random used by ANA_INITIAL_RANDOM alone
+void ana_loads_fill(ana_initial initial, int node_count, rng *random, double *load);
+
+/// Largest load minus smallest.
+/// @param load [node_count], node_count >= 1
+double ana_loads_spread(const double *load, int node_count);
+
+/// The potential: sum over all pairs of nodes of the difference of their loads.
+/// @param load    [node_count] finite, not changed
+/// @param scratch [3 * node_count]
+///
+/// A function of the sorted loads alone, to the last bit. Time O(node_count): one pass if the loads
+/// are sorted either way, else a radix sort.
+double ana_loads_potential(const double *load, int node_count, uint64_t *scratch);
+
+/// Sum over nodes of the square of load minus mean.
+double ana_loads_variance_sum(const double *load, int node_count);
+
+/// Sorts loads ascending.
+/// @param sorted  [node_count] out; may be load itself
+/// @param scratch [2 * node_count]
+void ana_loads_sort(const double *load, int node_count, double *sorted, uint64_t *scratch);

@@ -1,0 +1,201 @@
+/// A sweep for people.
+#include "analysis/converge/converge_output.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { COLUMNS = 100, NUMBER_BYTES = 32 };
+
+/// A count with commas between its thousands.
+static const char *count_of(double value, char out[NUMBER_BYTES])
+{
+    char digits[NUMBER_BYTES];
+    if (isnan(value)) return "-";
+    const int length = snprintf(digits, sizeof digits, "%.0f", value);
+    int at = 0;
+    for (int digit = 0; digit < length && at < NUMBER_BYTES - 2; digit++) {
+        if (digit > 0 && (length - digit) % 3 == 0) out[at++] = ',';
+        out[at++] = digits[digit];
+    }
+    out[at] = '\0';
+    return out;
+}
+
+static void write_heading(const ana_sweep_answer *answer, text_buffer *out)
+{
+    const ana_sweep *sweep = answer->sweep;
+    text_format(out, "%s", sweep->scheme->name);
+    if (sweep->scheme == &ana_scheme_max_neighbor) {
+        text_format(out, " (variant %s)", ana_variant_names[sweep->options.variant]);
+    }
+    if (sweep->scheme == &ana_scheme_dimension_exchange) {
+        text_format(out, " (exchange %s)", ana_exchange_names[sweep->options.exchange]);
+    }
+    text_format(out, " on %s, from %s to %s at most gamma; total load N; ",
+                ana_graph_names[sweep->graph], ana_initial_names[sweep->instance.initial],
+                ana_stop_names[sweep->instance.stop]);
+    if (ana_sweep_is_certain(sweep)) {
+        text_append(out, "all instances are the same\n\n");
+    } else {
+        text_format(out, "%d instance%s, seed %" PRIu64 "\n\n", sweep->instance_count,
+                    sweep->instance_count == 1 ? "" : "s", sweep->instance.seed);
+    }
+}
+
+static void write_points(const ana_sweep_answer *answer, text_buffer *out)
+{
+    text_format(out, "%6s %9s %11s %11s %9s %16s %13s %13s\n", "nodes", "gamma", "rounds", "95 %",
+                "constant", "paper's bound", "repaired", "spectral");
+    for (int point = 0; point < ana_sweep_point_count(answer->sweep); point++) {
+        const ana_point_summary *at = &answer->summaries[point];
+        char constant[NUMBER_BYTES] = "-";
+        char number[5][NUMBER_BYTES];
+        if (!isnan(at->constant)) snprintf(constant, sizeof constant, "%.4f", at->constant);
+        text_format(out, "%6d %9.3g %11s %11s %9s %16s %13s %13s\n",
+                    answer->points[point].graph.node_count, answer->points[point].gamma,
+                    count_of((double)at->rounds_median, number[0]),
+                    count_of((double)at->rounds_p95, number[1]), constant,
+                    count_of((double)at->bound_paper, number[2]),
+                    count_of((double)at->bound_repaired, number[3]),
+                    count_of(at->rounds_spectral, number[4]));
+    }
+    text_append(out,
+                "\nrounds: median; constant: rounds / (N^2 ln(phi0 / gamma)); the paper's bound "
+                "counts good rounds;\nspectral: ");
+    text_append(out, answer->sweep->scheme == &ana_scheme_max_neighbor ||
+                             answer->sweep->scheme == &ana_scheme_odd_even
+                         ? "what first-order diffusion needs on this graph, from its spectrum\n"
+                         : "from the eigenvalues of this scheme on this graph\n");
+}
+
+static void write_drops(const ana_sweep_answer *answer, text_buffer *out)
+{
+    text_format(out, "\n%6s %9s %9s %11s %12s %13s %15s\n", "nodes", "gamma", "good", "good, least",
+                "drop >= s/16", "mean drop", "smallest drop/s");
+    for (int point = 0; point < ana_sweep_point_count(answer->sweep); point++) {
+        const ana_point_summary *at = &answer->summaries[point];
+        if (at->rounds_max == 0) continue;
+        text_format(out, "%6d %9.3g %9.4f %11.4f %12.4f %13.4g %15.4g\n",
+                    answer->points[point].graph.node_count, answer->points[point].gamma,
+                    at->good_round_ratio, at->good_round_ratio_min, at->sixteenth_round_ratio,
+                    at->mean_drop_ratio, at->smallest_drop_share);
+    }
+    text_append(out,
+                "\ngood: share of rounds in which phi dropped by at least s / (60 ln 2N), s the "
+                "largest load minus the\nsmallest, and in the instance with the fewest; mean "
+                "drop: share of phi per round\n");
+}
+
+static void write_line(text_buffer *out, const char *what, const ana_estimate *estimate,
+                       const char *unit)
+{
+    text_format(out, "%-44s %11.5g   [%.5g, %.5g]%s\n", what, estimate->value, estimate->low,
+                estimate->high, unit);
+}
+
+static void write_fit(const ana_sweep_fit *fit, text_buffer *out)
+{
+    if (!fit->has_nodes && !fit->has_gammas) return;
+    text_append(out, "\nleast squares, with the interval that holds 95 %\n");
+    if (fit->has_nodes) {
+        write_line(out, "rounds grow as N to the", &fit->exponent, "");
+        write_line(out, "rounds / ln(phi0 / gamma) as N to the", &fit->log_corrected, "");
+        write_line(out, "constant", &fit->constant, "");
+    }
+    if (fit->has_gammas) {
+        write_line(out, "per decade of gamma", &fit->per_decade, " rounds");
+    }
+}
+
+/// A sentence of what holds, in lines.
+static void say(text_buffer *out, const char *format, ...)
+{
+    char sentence[512];
+    va_list values;
+    va_start(values, format);
+    vsnprintf(sentence, sizeof sentence, format, values);
+    va_end(values);
+    text_append_wrapped(out, sentence, 0, COLUMNS);
+}
+
+/// What all points say together.
+typedef struct findings {
+    double good_over_paper; // largest
+    double over_repaired;   // largest of rounds / bound
+    double within_repaired; // smallest share of instances
+    double good_ratio;      // smallest of an instance
+    int64_t checks;
+    int64_t violations;
+    bool has_rounds;
+} findings;
+
+static findings gather(const ana_sweep_answer *answer)
+{
+    findings found = {.within_repaired = 1, .good_ratio = 1};
+    for (int point = 0; point < ana_sweep_point_count(answer->sweep); point++) {
+        const ana_point_summary *at = &answer->summaries[point];
+        if (at->rounds_max == 0) continue;
+        found.has_rounds = true;
+        found.good_over_paper =
+            fmax(found.good_over_paper, (double)at->good_rounds_max / (double)at->bound_paper);
+        found.over_repaired =
+            fmax(found.over_repaired, (double)at->rounds_max / (double)at->bound_repaired);
+        found.within_repaired = fmin(found.within_repaired, at->within_repaired_ratio);
+        found.good_ratio = fmin(found.good_ratio, at->good_round_ratio_min);
+        found.checks += at->drop_check_count;
+        found.violations += at->drop_violation_count;
+    }
+    return found;
+}
+
+static void say_bounds(const ana_sweep_answer *answer, const findings *found, text_buffer *out)
+{
+    const ana_sweep *sweep = answer->sweep;
+    if (sweep->scheme != &ana_scheme_max_neighbor) {
+        say(out, "Both bounds are about max-neighbor; they stand here to compare with.");
+        return;
+    }
+    say(out, "The paper's bound %s: good rounds are at most %.2g of it.",
+        found->good_over_paper <= 1 ? "holds with room" : "does NOT hold", found->good_over_paper);
+    if (sweep->options.variant != ANA_VARIANT_Q) {
+        say(out, "The repaired bound is proven for variant Q; here %.4g of the instances keep it.",
+            found->within_repaired);
+        return;
+    }
+    say(out,
+        "The repaired bound, which may fail with a chance of %g, holds in %.4g of the instances of "
+        "every point; the longest run took %.2g of it.",
+        sweep->delta, found->within_repaired, found->over_repaired);
+    say(out,
+        "%s: in no instance fewer than %.3f of the rounds are good, where the paper claims 1/N.",
+        found->good_ratio >= 0.5 ? "Every second round is good, and more" : "Good rounds are rare",
+        found->good_ratio);
+}
+
+static void write_findings(const ana_sweep_answer *answer, text_buffer *out)
+{
+    const findings found = gather(answer);
+    text_append(out, "\n");
+    if (!found.has_rounds) {
+        say(out, "The loads are at gamma from the start: no round is played.");
+        return;
+    }
+    say_bounds(answer, &found, out);
+    if (found.checks == 0) return;
+    say(out,
+        "phi drops by at least the sum of the gaps that were averaged%s: %" PRId64
+        " checks, %" PRId64 " violations.",
+        found.violations == 0 ? "" : " - NOT ALWAYS", found.checks, found.violations);
+}
+
+void ana_sweep_write_text(const ana_sweep_answer *answer, text_buffer *out)
+{
+    write_heading(answer, out);
+    write_points(answer, out);
+    write_drops(answer, out);
+    write_fit(answer->fit, out);
+    write_findings(answer, out);
+}

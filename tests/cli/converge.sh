@@ -1,0 +1,81 @@
+# dynmo converge: exact stdout, stderr and exit code, for every way in and every way to be wrong.
+# usage: converge.sh DYNMO
+. cli/expect.sh
+subject=converge
+
+# What other programs rely on.
+prints '{"graph":"path","scheme":"odd-even","variant":null,"initial":"step","stop":"phi","nodes":64,"gamma":1,"instances":3,"instances_are_equal":true,"rounds":{"median":6353,"p95":6353,"mean":6353,"mean_low":null,"mean_high":null,"min":6353,"max":6353},"good_round_ratio":1,"good_round_ratio_min":1,"sixteenth_round_ratio":1,"good_rounds_max":6353,"good_rounds_over_bound_paper":0.000427017999,"potential_first":2048,"constant":0.203423331,"bound_paper":14877593,"bound_repaired":200373,"delta":0.01,"within_repaired_ratio":1,"spectral_rounds":6326.06801,"mean_drop_ratio":0.00119958414,"smallest_drop_over_spread":1,"drop_checks":19059,"drop_violations":0}' \
+    --graph path --scheme odd-even --nodes 64 --initial step --gamma 1 --stop phi --instances 3 --seed 1 --json
+
+prints 'scan on path, from point to phi at most gamma; total load N; all instances are the same
+
+ nodes     gamma      rounds        95 %  constant    paper'\''s bound      repaired      spectral
+    64         1          12          12    0.0004       14,877,593       211,472             1
+
+rounds: median; constant: rounds / (N^2 ln(phi0 / gamma)); the paper'\''s bound counts good rounds;
+spectral: from the eigenvalues of this scheme on this graph
+
+ nodes     gamma      good good, least drop >= s/16     mean drop smallest drop/s
+    64         1    0.0833      0.0833       0.0833             1               0
+
+good: share of rounds in which phi dropped by at least s / (60 ln 2N), s the largest load minus the
+smallest, and in the instance with the fewest; mean drop: share of phi per round
+
+Both bounds are about max-neighbor; they stand here to compare with.' \
+    --scheme scan --initial point --nodes 64
+
+# The same instances on any number of threads, in any company.
+"$dynmo" converge --nodes 8:64 --instances 130 --seed 5 --threads 1 >one.txt || fail 'one thread'
+"$dynmo" converge --nodes 8:64 --instances 130 --seed 5 --threads 3 >three.txt || fail 'three threads'
+cmp one.txt three.txt || fail 'threads change the answer'
+"$dynmo" converge --nodes 32 --instances 130 --seed 5 --json >alone.json || fail 'one point'
+"$dynmo" converge --nodes 16,32 --instances 130 --seed 5 --json >pair.json || fail 'two points'
+grep -qF "$(tr -d '\n' <alone.json)" pair.json || fail 'a point depends on the others'
+
+# The law of the chain: the constant 0.456, and rounds that grow as N^2 once the logarithm is out.
+"$dynmo" converge --nodes 32:128 --instances 20 --json >chain.json || fail 'chain'
+"$dynmo" converge --nodes 64 --gamma 10,1,0.1,0.01 --instances 20 --json >decades.json || fail 'decades'
+# near KEY WANTED DEVIATION FILE: an estimate of a fit
+near() {
+    value=$(sed -n "s/.*\"$1\":{\"value\":\([0-9.]*\),.*/\1/p" "$4")
+    awk -v value="${value:-0}" -v wanted="$2" -v deviation="$3" \
+        'BEGIN { exit !(value >= wanted - deviation && value <= wanted + deviation) }' ||
+        fail "$1 is '$value', not $2 +- $3"
+}
+near constant 0.456 0.0137 chain.json
+near log_corrected_exponent 2 0.03 chain.json
+near rounds_per_decade 4300 150 decades.json
+
+# Nothing to do, and nothing to fit.
+"$dynmo" converge --nodes 8,16 --gamma 1e9 --json >still.json || fail 'at gamma'
+grep -q '"median":0,.*"constant":null.*"fit":{}' still.json || fail "at gamma: $(cat still.json)"
+
+# Wrong words and numbers.
+refuse 2 'dynmo converge: --nodes is needed' --graph ring
+refuse 2 "--graph: unknown 'rign'; known: path, ring, torus, star, complete, hypercube, dumbbell, dynamic" --graph rign --nodes 8
+refuse 2 "--scheme: unknown 'x'; known: max-neighbor, odd-even, first-order, second-order, chebyshev, dimension-exchange, scan" \
+    --scheme x --nodes 8
+refuse 2 '--nodes: 16 does not exceed 16 before it' --nodes 16,16
+refuse 2 "--nodes: 1 is outside [2, 65536]" --nodes 1
+refuse 2 "--nodes: 16 is outside [32, 65536]" --nodes 32:16
+refuse 2 '--gamma: 2 is not below 1 before it' --nodes 8 --gamma 1,2
+refuse 2 "--gamma: 'nan' is not a number" --nodes 8 --gamma nan
+refuse 2 '--gamma 1e-20 is below 6.4e-12, where doubles cannot tell 8 loads of about 1 apart' \
+    --nodes 8 --gamma 1e-20
+refuse 2 '--variant belongs to --scheme max-neighbor, not to odd-even' \
+    --nodes 8 --scheme odd-even --variant P
+refuse 2 '--exchange belongs to --scheme dimension-exchange, not to max-neighbor' \
+    --nodes 8 --exchange optimal
+refuse 2 '--alpha belongs to --scheme first-order, not to max-neighbor' --nodes 8 --alpha 0.1
+refuse 2 'alpha 0.6: first-order diverges on this path of 8 nodes from 0.519783 on' \
+    --nodes 8 --scheme first-order --alpha 0.6
+refuse 2 'scan sums along a chain; graph star has none: use path' \
+    --nodes 8 --scheme scan --graph star
+refuse 2 'second-order and chebyshev take their weights from the spectrum of one graph; dynamic is another one in every round' \
+    --nodes 8 --scheme chebyshev --graph dynamic
+refuse 2 'torus: 7 nodes make no rows and columns; it needs a product of two' --nodes 7 --graph torus
+refuse 2 'hypercube: 12 nodes are no power of two' --nodes 12 --graph hypercube
+refuse 2 '--nodes and --gamma make 72 points; 64 are possible' \
+    --nodes 2,3,4,5,6,7,8,9,10 --gamma 8,7,6,5,4,3,2,1
+
+exit $failed
