@@ -44,6 +44,20 @@ static int rank_of(const bal_schedule *schedule, int stage)
                              stage, NULL);
 }
 
+/// Names the op only where it is refused: this is asked of every op of every order.
+///
+/// @param limit stands behind reason, where it is not negative
+static status misfit(int rank, int position, bal_op op, const char *reason, int limit,
+                     error_message *err)
+{
+    char name[32];
+    char range[32] = "";
+    bal_op_name(op, name);
+    if (limit >= 0) snprintf(range, sizeof range, " [0, %d]", limit);
+    return error_set(err, STATUS_INVALID, "rank %d op %d: %s: %s%s", rank, position, name, reason,
+                     range);
+}
+
 static status check_op(const bal_schedule *schedule, int rank, int index, error_message *err)
 {
     const bal_op op = schedule->ops[index];
@@ -52,19 +66,15 @@ static status check_op(const bal_schedule *schedule, int rank, int index, error_
         return error_set(err, STATUS_INVALID, "rank %d op %d: kind %d is outside [0, %d]", rank,
                          position, op.kind, OP_KIND_COUNT - 1);
     }
-    char name[32];
-    bal_op_name(op, name);
     if (op.chunk >= schedule->chunk_count) {
-        return error_set(err, STATUS_INVALID, "rank %d op %d: %s: chunk is outside [0, %d]", rank,
-                         position, name, schedule->chunk_count - 1);
+        return misfit(rank, position, op, "chunk is outside", schedule->chunk_count - 1, err);
     }
     if (op.microbatch < 0 || op.microbatch >= schedule->microbatch_count) {
-        return error_set(err, STATUS_INVALID, "rank %d op %d: %s: microbatch is outside [0, %d]",
-                         rank, position, name, schedule->microbatch_count - 1);
+        return misfit(rank, position, op, "microbatch is outside", schedule->microbatch_count - 1,
+                      err);
     }
     if (!schedule->has_split && (op.kind == OP_BACKWARD_INPUT || op.kind == OP_BACKWARD_WEIGHT)) {
-        return error_set(err, STATUS_INVALID, "rank %d op %d: %s: the schedule has no split", rank,
-                         position, name);
+        return misfit(rank, position, op, "the schedule has no split", -1, err);
     }
     return STATUS_OK;
 }

@@ -76,12 +76,13 @@ static status parse_option(const cli_command *command, int word_count, char *con
         }
         value = "";
     } else if (value == NULL) {
-        if (index + 1 >= word_count) {
+        const bool is_last = index + 1 >= word_count;
+        if (is_last && !option->may_be_bare) {
             return error_set(err, STATUS_INVALID, "dynmo %s: %s needs %s", command->name,
                              option->name, option->argument);
         }
-        value = words[index + 1];
-        *consumed = 2;
+        value = is_last ? "" : words[index + 1];
+        *consumed = is_last ? 1 : 2;
     }
     return record_option(command, option, value, arguments, err);
 }

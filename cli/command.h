@@ -14,6 +14,7 @@ typedef struct cli_option {
     const char *argument; // "P", or NULL for a switch
     const char *help;     // one sentence, with unit and default
     bool may_repeat;
+    bool may_be_bare; // as the last word its argument may be left out: the value is then ""
 } cli_option;
 
 typedef struct cli_arguments cli_arguments;

@@ -27,10 +27,14 @@ static status keep(const axes_reading *reading, text_buffer *text, const char **
     return *kept != NULL ? STATUS_OK : no_memory(reading);
 }
 
-/// Strings and numbers as they are; of a row of balancing its label or its names; else its JSON.
+/// Strings and numbers as they are; of a row of balancing its label or its names; of a case without
+/// parameters its name; else the value's JSON.
 static status label_of(const axes_reading *reading, json_value value, bool is_row,
                        const char **label)
 {
+    if (json_count(value) == 1 && json_is_string(json_member(value, "case"))) {
+        value = json_member(value, "case");
+    }
     text_buffer text = {0};
     const char *words = NULL;
     const json_value named = is_row ? json_member(value, "label") : value;

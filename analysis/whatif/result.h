@@ -1,6 +1,7 @@
 /// The answer of a what-if study: for people, for programs, for spreadsheets.
 #pragma once
 
+#include "analysis/whatif/closer_look.h"
 #include "analysis/whatif/whatif.h"
 #include "base/status.h"
 #include "base/text.h"
@@ -8,13 +9,15 @@
 /// Appends the answer in two sentences, the best points as a table, what could not be played by its
 /// reasons, and what the best point was computed from.
 ///
+/// @param look      at the points of the table, at least
 /// @param row_count points of the table, besides the reference
 /// @param worker    to open the best point again, for its inputs
-status ana_result_print(const ana_whatif *study, int row_count, ana_point_worker *worker,
-                        text_buffer *out, error_message *err);
+status ana_result_print(const ana_whatif *study, const ana_closer_look *look, int row_count,
+                        ana_point_worker *worker, text_buffer *out, error_message *err);
 
-/// Appends everything as one JSON object ("dynmo-study-result/1"), with all points.
-void ana_result_write(const ana_whatif *study, text_buffer *out);
+/// Appends everything as one JSON object ("dynmo-study-result/1"), with all points; those that were
+/// looked at more closely with the causes of their idle time.
+void ana_result_write(const ana_whatif *study, const ana_closer_look *look, text_buffer *out);
 
 /// Appends all points as CSV with a header: numbers, values of the axes, figures.
 void ana_result_write_csv(const ana_whatif *study, text_buffer *out);

@@ -59,7 +59,21 @@ static void write_figures(const ana_whatif *study, int64_t item, json_writer *wr
     json_put_bool(writer, "pareto", study->standing.is_pareto[item]);
 }
 
-static void write_point(const ana_whatif *study, int64_t item, json_writer *writer)
+static void write_causes(const ana_bubble_causes *causes, json_writer *writer)
+{
+    if (causes == NULL) return;
+    json_write_key(writer, "idle");
+    json_begin_object(writer);
+    json_put_double(writer, "all", ana_bubble_causes_idle_ratio(causes));
+    for (int cause = 0; cause < ANA_BUBBLE_CAUSE_COUNT; cause++) {
+        json_put_double(writer, ana_bubble_cause_names[cause],
+                        ana_bubble_causes_share(causes, (ana_bubble_cause)cause));
+    }
+    json_end_object(writer);
+}
+
+static void write_point(const ana_whatif *study, const ana_closer_look *look, int64_t item,
+                        json_writer *writer)
 {
     const ana_point *point = &study->points[item];
     const int64_t number = ana_whatif_number(study, item);
@@ -77,6 +91,7 @@ static void write_point(const ana_whatif *study, int64_t item, json_writer *writ
         }
     } else {
         write_figures(study, item, writer);
+        write_causes(ana_closer_look_find(look, item), writer);
     }
     json_end_object(writer);
 }
@@ -107,7 +122,7 @@ static void write_refusals(const ana_whatif *study, json_writer *writer)
     json_end_object(writer);
 }
 
-void ana_result_write(const ana_whatif *study, text_buffer *out)
+void ana_result_write(const ana_whatif *study, const ana_closer_look *look, text_buffer *out)
 {
     const ana_standing *standing = &study->standing;
     json_writer writer = json_writer_init(out);
@@ -130,7 +145,7 @@ void ana_result_write(const ana_whatif *study, text_buffer *out)
     json_write_key(&writer, "points");
     json_begin_array(&writer);
     for (int64_t item = 0; item < study->item_count; item++) {
-        write_point(study, item, &writer);
+        write_point(study, look, item, &writer);
     }
     json_end_array(&writer);
     json_end_object(&writer);

@@ -30,6 +30,14 @@ static int cell_width(const char *cell)
     return width;
 }
 
+/// Takes blanks at the end of a line away.
+static void trim_blanks(text_buffer *out)
+{
+    while (!out->failed && out->length > 0 && out->bytes[out->length - 1] == ' ') {
+        out->bytes[--out->length] = '\0';
+    }
+}
+
 static void print_table(const table *filled, text_buffer *out)
 {
     int width[COLUMNS_MAX] = {0};
@@ -49,14 +57,15 @@ static void print_table(const table *filled, text_buffer *out)
             text_append(out, cell);
             if (filled->is_left[column] && !is_last) text_format(out, "%*s", blanks, "");
         }
+        trim_blanks(out);
         text_append(out, "\n");
     }
 }
 
-/// Three digits and a suffix: 9.42M.
+/// Three digits and a suffix: 9.42M, 1.00T.
 static void short_number(double value, char out[CELL_BYTES])
 {
-    static const char *const suffixes[] = {"", "k", "M", "G", "T"};
+    static const char *const suffixes[] = {"", "k", "M", "B", "T"};
     int suffix = 0;
     while (value >= 999.5 && suffix < 4) {
         value /= 1000;
@@ -79,10 +88,14 @@ static void long_time(double ns, char out[CELL_BYTES])
     }
 }
 
-/// Whole numbers with commas: 157,286.
+/// Whole numbers with commas, 157,286; small ones with three digits, 27.4.
 static void grouped(double value, char out[CELL_BYTES])
 {
     char digits[32];
+    if (value < 999.5) {
+        snprintf(out, CELL_BYTES, "%.*f", value < 9.995 ? 2 : value < 99.95 ? 1 : 0, value);
+        return;
+    }
     const int length = snprintf(digits, sizeof digits, "%.0f", value < 1e15 ? value : 1e15);
     int at = 0;
     for (int digit = 0; digit < length; digit++) {
@@ -105,26 +118,56 @@ static bool has_price(const ana_whatif *study)
 static void put_head(const ana_whatif *study, table *filled)
 {
     static const char *const figures[] = {"tokens/s",  "/GPU",     "train", "GPUs",
-                                          "GPU-hours", "cost",     "peak",  "bubble",
+                                          "GPU-hours", "cost",     "peak",  "idle",
                                           "> bound",   "learning", ""};
     int column = 0;
     put_cell(filled, 0, &column, "rank");
     put_cell(filled, 0, &column, "point");
+    put_cell(filled, 0, &column, "alike");
     for (int axis = 0; axis < study->matrix.axis_count; axis++) {
         const char *name = strrchr(study->matrix.axes[axis].name, '.');
         filled->is_left[column] = true;
         put_cell(filled, 0, &column, name != NULL ? name + 1 : study->matrix.axes[axis].name);
     }
     for (size_t figure = 0; figure < sizeof figures / sizeof figures[0]; figure++) {
-        filled->is_left[column] = figure >= 9;
+        filled->is_left[column] = figure == 7 || figure >= 9;
         put_cell(filled, 0, &column, figures[figure]);
     }
     filled->column_count = column;
     filled->row_count = 1;
 }
 
-static void put_figures(const ana_whatif *study, int64_t item, table *filled, int row, int *column)
+/// "36.7 % fill 30, messages 6": all idle time, and the largest of its causes above half a percent.
+static void idle_cell(const ana_bubble_causes *causes, char out[CELL_BYTES])
 {
+    static const char *const words[ANA_BUBBLE_CAUSE_COUNT] = {
+        [ANA_BUBBLE_FILL] = "fill",
+        [ANA_BUBBLE_IMBALANCE] = "imbalance",
+        [ANA_BUBBLE_COMMUNICATION] = "messages",
+        [ANA_BUBBLE_BARRIER] = "barrier",
+        [ANA_BUBBLE_REDUCTION] = "reduction",
+        [ANA_BUBBLE_MIGRATION] = "migration",
+    };
+    bool is_said[ANA_BUBBLE_CAUSE_COUNT] = {false};
+    int length = snprintf(out, CELL_BYTES, "%.1f %%", 100 * ana_bubble_causes_idle_ratio(causes));
+    for (int place = 0; place < 2; place++) {
+        int largest = -1;
+        for (int cause = 0; cause < ANA_BUBBLE_CAUSE_COUNT; cause++) {
+            if (is_said[cause]) continue;
+            if (largest < 0 || causes->cause_ns[cause] > causes->cause_ns[largest]) largest = cause;
+        }
+        const double share = ana_bubble_causes_share(causes, (ana_bubble_cause)largest);
+        is_said[largest] = true;
+        if (share < 0.005) return;
+        length += snprintf(out + length, (size_t)(CELL_BYTES - length), "%s %s %.0f",
+                           place > 0 ? "," : "", words[largest], 100 * share);
+    }
+}
+
+static void put_figures(const ana_whatif *study, const ana_closer_look *look, int64_t item,
+                        table *filled, int row, int *column)
+{
+    const ana_bubble_causes *causes = ana_closer_look_find(look, item);
     const ana_point *point = &study->points[item];
     const ana_learning learning = ana_learning_beside(&study->learning, &point->learning);
     char cell[CELL_BYTES] = "-";
@@ -142,15 +185,16 @@ static void put_figures(const ana_whatif *study, int64_t item, table *filled, in
     put_cell(filled, row, column, point->cost >= 0 && point->train_ns > 0 ? cell : "-");
     text_size(point->peak_memory_bytes, cell);
     put_cell(filled, row, column, cell);
-    snprintf(cell, sizeof cell, "%.1f %%", 100 * point->bubble_ratio);
-    put_cell(filled, row, column, cell);
+    if (causes != NULL) idle_cell(causes, cell);
+    put_cell(filled, row, column, causes != NULL ? cell : "-");
     snprintf(cell, sizeof cell, "%.1f %%", 100 * (point->iteration_ns / point->bound_ns - 1));
     put_cell(filled, row, column, point->bound_ns > 0 ? cell : "-");
     put_cell(filled, row, column, ana_learning_names[learning]);
     put_cell(filled, row, column, study->standing.is_pareto[item] ? "*" : "");
 }
 
-static void put_row(const ana_whatif *study, int64_t rank, int64_t item, table *filled)
+static void put_row(const ana_whatif *study, const ana_closer_look *look, int64_t rank,
+                    int64_t alike_count, int64_t item, table *filled)
 {
     const int row = filled->row_count++;
     const int64_t number = ana_whatif_number(study, item);
@@ -161,18 +205,28 @@ static void put_row(const ana_whatif *study, int64_t rank, int64_t item, table *
     put_cell(filled, row, &column, cell);
     snprintf(cell, sizeof cell, "%" PRId64, number);
     put_cell(filled, row, &column, number >= 0 ? cell : "written");
+    snprintf(cell, sizeof cell, "+%" PRId64, alike_count);
+    put_cell(filled, row, &column, alike_count > 0 ? cell : "");
     if (number >= 0) ana_matrix_values(&study->matrix, number, value);
     for (int axis = 0; axis < study->matrix.axis_count; axis++) {
         const ana_axis *named = &study->matrix.axes[axis];
         put_cell(filled, row, &column, number >= 0 ? named->values[value[axis]].label : "");
     }
-    put_figures(study, item, filled, row, &column);
+    put_figures(study, look, item, filled, row, &column);
+}
+
+static bool holds(const ana_whatif *study, int64_t from, int64_t to, int64_t item)
+{
+    for (int64_t rank = from; rank < to; rank++) {
+        if (study->standing.order[rank] == item) return true;
+    }
+    return false;
 }
 
 /// The best of the ranks [from, to), and the reference where it is among them and not one of the
-/// best.
-static status print_ranks(const ana_whatif *study, int64_t from, int64_t to, int row_count,
-                          text_buffer *out, error_message *err)
+/// best; of points that are alike the first.
+static status print_ranks(const ana_whatif *study, const ana_closer_look *look, int64_t from,
+                          int64_t to, int row_count, text_buffer *out, error_message *err)
 {
     arena *memory = arena_create(1 << 16);
     if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
@@ -182,10 +236,12 @@ static status print_ranks(const ana_whatif *study, int64_t from, int64_t to, int
         return error_set(err, STATUS_NO_MEMORY, "out of memory for a table of %d rows", row_count);
     }
     put_head(study, &filled);
-    for (int64_t rank = from; rank < to; rank++) {
-        const int64_t item = study->standing.order[rank];
-        if (rank - from < row_count || item == study->reference) {
-            put_row(study, rank - from, item, &filled);
+    for (int64_t rank = from, end = from; rank < to; rank = end) {
+        end = ana_standing_alike_end(&study->standing, study->points, rank, to);
+        if (filled.row_count <= row_count) {
+            put_row(study, look, rank - from, end - rank - 1, study->standing.order[rank], &filled);
+        } else if (holds(study, rank, end, study->reference)) {
+            put_row(study, look, rank - from, end - rank - 1, study->reference, &filled);
         }
     }
     print_table(&filled, out);
@@ -262,14 +318,15 @@ static void print_answer(const ana_whatif *study, text_buffer *out)
     name_point(study, best, &words);
     say_figures(study, point, &words);
     if (point->bound_ns > 0) {
-        text_format(&words, "; no plan and no order of ops is more than %.1f %% faster",
+        text_format(&words,
+                    "; no split of its layers and no order of ops is more than %.1f %% faster",
                     100 * (point->iteration_ns / point->bound_ns - 1));
     }
     text_append(&words, ". ");
     const int64_t least = cheapest(study);
     if (study->points[best].train_ns > 0 && least == best) {
-        text_format(&words, "No other point needs fewer %s.",
-                    has_price(study) ? "money" : "fewer GPU-hours");
+        text_format(&words, "No other point needs %s.",
+                    has_price(study) ? "less money" : "fewer GPU-hours");
     } else if (study->points[best].train_ns > 0) {
         text_format(&words, "%s: ", has_price(study) ? "Cheapest" : "Fewest GPU-hours");
         name_point(study, least, &words);
@@ -291,6 +348,17 @@ static int64_t feasible_count(const ana_whatif *study)
     return count;
 }
 
+/// The study as written, where it is no row of the table.
+static void say_reference(const ana_whatif *study, text_buffer *out)
+{
+    const ana_point *point = &study->points[study->reference];
+    if (!study->is_written) {
+        text_append(out, "The study as written is not complete; point 0 stands for it.\n");
+    } else if (point->refusal != ANA_REFUSAL_NONE) {
+        text_format(out, "The study as written cannot be played: %s\n", point->message);
+    }
+}
+
 static void print_refusals(const ana_whatif *study, text_buffer *out)
 {
     int64_t counts[ANA_REFUSAL_COUNT] = {0};
@@ -302,7 +370,7 @@ static void print_refusals(const ana_whatif *study, text_buffer *out)
     }
     refused = study->matrix.point_count - counts[ANA_REFUSAL_NONE];
     if (refused == 0) return;
-    text_format(out, "\nInfeasible: %" PRId64 " of %" PRId64 " points\n", refused,
+    text_format(out, "Infeasible: %" PRId64 " of %" PRId64 " points\n", refused,
                 study->matrix.point_count);
     for (int refusal = 1; refusal < ANA_REFUSAL_COUNT; refusal++) {
         if (counts[refusal] == 0) continue;
@@ -325,8 +393,8 @@ static status print_inputs(const ana_whatif *study, ana_point_worker *worker, te
     return STATUS_OK;
 }
 
-status ana_result_print(const ana_whatif *study, int row_count, ana_point_worker *worker,
-                        text_buffer *out, error_message *err)
+status ana_result_print(const ana_whatif *study, const ana_closer_look *look, int row_count,
+                        ana_point_worker *worker, text_buffer *out, error_message *err)
 {
     const ana_standing *standing = &study->standing;
     text_format(out, "%s: %" PRId64, study->title, study->matrix.point_count);
@@ -336,13 +404,15 @@ status ana_result_print(const ana_whatif *study, int row_count, ana_point_worker
                 ana_objective_names[study->objective]);
     print_answer(study, out);
     text_append(out, "\n");
-    TRY(print_ranks(study, 0, standing->comparable_count, row_count, out, err));
+    TRY(print_ranks(study, look, 0, standing->comparable_count, row_count, out, err));
     if (standing->feasible_count > standing->comparable_count) {
         text_append(out, "\nOther training: another global batch, sequence length, token count, "
                          "dtype, model, data or case\n");
-        TRY(print_ranks(study, standing->comparable_count, standing->feasible_count, row_count, out,
-                        err));
+        TRY(print_ranks(study, look, standing->comparable_count, standing->feasible_count,
+                        row_count, out, err));
     }
+    text_append(out, "\n");
+    say_reference(study, out);
     print_refusals(study, out);
     TRY(print_inputs(study, worker, out, err));
     return out->failed ? error_set(err, STATUS_NO_MEMORY, "out of memory") : STATUS_OK;

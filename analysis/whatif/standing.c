@@ -139,3 +139,22 @@ status ana_standing_find(const ana_point *points, int64_t point_count,
     free(front);
     return has_memory ? STATUS_OK : error_set(err, STATUS_NO_MEMORY, "out of memory");
 }
+
+static bool are_alike(const ana_point *one, const ana_point *other)
+{
+    return one->iteration_ns == other->iteration_ns && one->per_second == other->per_second &&
+           one->gpu_count == other->gpu_count && one->cost == other->cost &&
+           one->peak_memory_bytes == other->peak_memory_bytes &&
+           one->learning.training == other->learning.training &&
+           one->learning.rounding == other->learning.rounding;
+}
+
+int64_t ana_standing_alike_end(const ana_standing *standing, const ana_point *points, int64_t rank,
+                               int64_t end)
+{
+    const ana_point *first = &points[standing->order[rank]];
+    while (rank < end && are_alike(first, &points[standing->order[rank]])) {
+        rank++;
+    }
+    return rank;
+}

@@ -42,3 +42,10 @@ typedef struct ana_standing {
 status ana_standing_find(const ana_point *points, int64_t point_count,
                          const ana_learning_settings *reference, ana_objective objective,
                          arena *memory, ana_standing *standing, error_message *err);
+
+/// The rank behind those points from rank on that are like the one at rank, in all that is told of
+/// them: values that make no difference, as balancers on one stage.
+///
+/// @param end rank at which to stop
+int64_t ana_standing_alike_end(const ana_standing *standing, const ana_point *points, int64_t rank,
+                               int64_t end);

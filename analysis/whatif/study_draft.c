@@ -1,0 +1,184 @@
+#include "analysis/whatif/study_draft.h"
+
+#include "base/json.h"
+#include "models/config.h"
+#include "models/hardware.h"
+#include "models/parallel.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum {
+    STAGES_MOST = 64,
+    DEGREE_MOST = 8,
+    SEQUENCE_MOST = 8192,
+    SEQUENCE_UNKNOWN = 4096,
+    BATCH_TOKENS = 1 << 22
+};
+
+/// What the draft is made from.
+typedef struct draft {
+    const ana_draft_options *options;
+    model_config config;
+    model_hardware hardware;
+    text_buffer *out;
+} draft;
+
+static void put_quoted(text_buffer *out, const char *text)
+{
+    json_writer writer = json_writer_init(out);
+    json_write_string(&writer, text);
+}
+
+static bool divides_model(const draft *drafted, int tensor)
+{
+    const model_parallel parallel = {.tensor = tensor, .expert_tensor = tensor};
+    return tensor <= drafted->hardware.gpus_per_node && tensor <= drafted->options->gpu_count &&
+           model_parallel_check(&parallel, &drafted->config, NULL) == STATUS_OK;
+}
+
+static bool divides_experts(const draft *drafted, int expert)
+{
+    return drafted->config.expert_count % expert == 0 && expert <= drafted->options->gpu_count;
+}
+
+static bool is_stage_count(const draft *drafted, int stages)
+{
+    return stages <= drafted->config.layer_count + 2 && stages <= drafted->options->gpu_count;
+}
+
+/// An axis over those of the powers of two up to most that the model takes.
+static void put_powers(const draft *drafted, const char *path, int most,
+                       bool (*takes)(const draft *, int))
+{
+    bool is_first = true;
+    text_format(drafted->out, "    \"%s\": [", path);
+    for (int power = 1; power <= most; power *= 2) {
+        if (!takes(drafted, power)) continue;
+        text_format(drafted->out, "%s%d", is_first ? "" : ", ", power);
+        is_first = false;
+    }
+    text_append(drafted->out, "],\n");
+}
+
+static int sequence_length(const draft *drafted)
+{
+    const int longest = drafted->config.position_count;
+    if (drafted->options->sequence_length > 0) return drafted->options->sequence_length;
+    if (longest == 0) return SEQUENCE_UNKNOWN;
+    return longest < SEQUENCE_MOST ? longest : SEQUENCE_MOST;
+}
+
+/// The largest power of two of sequences that are no more than BATCH_TOKENS.
+static int global_batch(const draft *drafted)
+{
+    int sequences = 1;
+    if (drafted->options->global_batch > 0) return drafted->options->global_batch;
+    while ((int64_t)2 * sequences * sequence_length(drafted) <= BATCH_TOKENS) {
+        sequences *= 2;
+    }
+    return sequences;
+}
+
+static void put_cluster(const draft *drafted)
+{
+    const ana_draft_options *options = drafted->options;
+    text_format(drafted->out, "  \"cluster\": {\"gpus\": %d", options->gpu_count);
+    if (options->price_per_gpu_hour >= 0) {
+        text_append(drafted->out, ", \"price_per_gpu_hour\": ");
+        json_writer writer = json_writer_init(drafted->out);
+        json_write_double(&writer, options->price_per_gpu_hour);
+        text_append(drafted->out, ", \"price_currency\": ");
+        put_quoted(drafted->out, options->currency);
+        text_append(drafted->out, ", \"price_date\": ");
+        put_quoted(drafted->out, options->price_date);
+    }
+    text_append(drafted->out, "},\n");
+}
+
+static void put_training(const draft *drafted)
+{
+    text_buffer *out = drafted->out;
+    text_append(out, "  \"training\": {\n");
+    if (drafted->options->token_count > 0) {
+        text_format(out, "    \"tokens\": %" PRId64 ",\n", drafted->options->token_count);
+    }
+    text_format(out, "    \"sequence_length\": %d,\n", sequence_length(drafted));
+    text_format(out, "    \"global_batch\": %d,\n", global_batch(drafted));
+    text_append(out, "    \"data_parallel\": \"fill\",\n"
+                     "    \"sequence_parallel\": true,\n"
+                     "    \"sharding\": \"optimizer\",\n"
+                     "    \"rank_order\": \"data-first\",\n"
+                     "    \"reduction_overlap\": \"backward\"\n"
+                     "  },\n");
+}
+
+static void put_axes(const draft *drafted)
+{
+    text_buffer *out = drafted->out;
+    text_append(out, "  \"vary\": {\n");
+    put_powers(drafted, "training.tensor_parallel", DEGREE_MOST, divides_model);
+    if (drafted->config.expert_count > 0) {
+        put_powers(drafted, "training.expert_parallel", DEGREE_MOST, divides_experts);
+    }
+    put_powers(drafted, "pipeline.stages", STAGES_MOST, is_stage_count);
+    text_append(out, "    \"training.microbatch_size\": [1, 2, 4],\n"
+                     "    \"training.recompute\": [\"none\", \"full\"],\n"
+                     "    \"pipeline.schedule\": [\"1f1b\", \"interleaved-1f1b\", \"zb-h1\"]\n"
+                     "  }\n");
+}
+
+static void put_study(const draft *drafted)
+{
+    const ana_draft_options *options = drafted->options;
+    text_buffer *out = drafted->out;
+    text_buffer name = {0};
+    text_format(&name, "%s on %d %s", options->model, options->gpu_count, options->hardware);
+    text_append(out, "{\n  \"schema\": \"dynmo-study/1\",\n  \"name\": ");
+    // A path may be longer than a name.
+    put_quoted(out, name.length <= 100 ? name.bytes : "a model on a cluster");
+    text_append(out, ",\n  \"model\": ");
+    put_quoted(out, options->model);
+    text_append(out, ",\n  \"hardware\": ");
+    put_quoted(out, options->hardware);
+    text_append(out, ",\n");
+    put_cluster(drafted);
+    put_training(drafted);
+    text_append(out, "  \"pipeline\": {\"stages\": 1, \"schedule\": \"1f1b\"},\n"
+                     "  \"balancing\": [{\"balancer\": \"even\"}, {\"balancer\": \"tuned\"}],\n");
+    put_axes(drafted);
+    text_append(out, "}\n");
+    out->failed = out->failed || name.failed;
+    text_free(&name);
+}
+
+status ana_study_draft(const ana_draft_options *options, text_buffer *out, error_message *err)
+{
+    draft drafted = {.options = options, .out = out};
+    arena *memory = arena_create(1 << 14);
+    if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    status result = model_config_open(options->model, memory, &drafted.config, err);
+    if (result == STATUS_OK) {
+        result = model_hardware_open(options->hardware, memory, &drafted.hardware, err);
+    }
+    if (result == STATUS_OK) put_study(&drafted);
+    arena_destroy(memory);
+    if (result == STATUS_OK && out->failed) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    }
+    return result;
+}
+
+status ana_study_templates_print(text_buffer *out, error_message *err)
+{
+    for (const embedded_file *file = ana_study_templates; file->name != NULL; file++) {
+        json_document *document = NULL;
+        const char *words = NULL;
+        TRY(json_open_bytes(file->name, file->text, strlen(file->text), &document, err));
+        const status read = json_string(json_member(json_root(document), "name"), &words, err);
+        if (read == STATUS_OK) text_format(out, "%-10s %s\n", file->name, words);
+        json_close(document);
+        TRY(read);
+    }
+    return out->failed ? error_set(err, STATUS_NO_MEMORY, "out of memory") : STATUS_OK;
+}
