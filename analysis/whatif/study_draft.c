@@ -96,6 +96,16 @@ static void put_cluster(const draft *drafted)
     text_append(drafted->out, "},\n");
 }
 
+/// The study as written is what needs the least memory of the first things to try.
+static int largest_tensor(const draft *drafted)
+{
+    int largest = 1;
+    for (int power = 2; power <= DEGREE_MOST; power *= 2) {
+        if (divides_model(drafted, power)) largest = power;
+    }
+    return largest;
+}
+
 static void put_training(const draft *drafted)
 {
     text_buffer *out = drafted->out;
@@ -105,7 +115,10 @@ static void put_training(const draft *drafted)
     }
     text_format(out, "    \"sequence_length\": %d,\n", sequence_length(drafted));
     text_format(out, "    \"global_batch\": %d,\n", global_batch(drafted));
-    text_append(out, "    \"data_parallel\": \"fill\",\n"
+    text_format(out, "    \"tensor_parallel\": %d,\n", largest_tensor(drafted));
+    text_append(out, "    \"microbatch_size\": 1,\n"
+                     "    \"recompute\": \"none\",\n"
+                     "    \"data_parallel\": \"fill\",\n"
                      "    \"sequence_parallel\": true,\n"
                      "    \"sharding\": \"optimizer\",\n"
                      "    \"rank_order\": \"data-first\",\n"
