@@ -170,7 +170,8 @@ static status make(const cli_arguments *arguments, arena *memory, const char **p
     } else {
         TRY(make_from_model(arguments, memory, text, err));
     }
-    *path = cli_has(arguments, "--output") ? cli_value(arguments, "--output") : arena_string(memory, name);
+    *path = cli_has(arguments, "--output") ? cli_value(arguments, "--output")
+                                           : arena_string(memory, name);
     if (text->failed || *path == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     return write_made(*path, text, err);
 }
