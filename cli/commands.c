@@ -1,8 +1,9 @@
 #include "cli/commands.h"
 
-/// In the order in which they are shown: the main job first, then what goes in, then what comes
-/// out.
+/// In the order in which they are shown: the first question and the main job, then what goes in,
+/// then what comes out.
 static const cli_command *const commands[] = {
+    &cli_command_diagnose,
     &cli_command_simulate,
     &cli_command_study,
     &cli_command_run,

@@ -13,6 +13,7 @@ const cli_command *const *cli_commands(int *count);
 extern const cli_command cli_command_check;
 extern const cli_command cli_command_calibrate;
 extern const cli_command cli_command_converge;
+extern const cli_command cli_command_diagnose;
 extern const cli_command cli_command_export_perfetto;
 extern const cli_command cli_command_export_slurm_shrink;
 extern const cli_command cli_command_import_csv;

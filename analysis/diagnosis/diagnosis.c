@@ -1,0 +1,357 @@
+#include "analysis/diagnosis/diagnosis.h"
+
+#include "analysis/diagnosis/gain_bounds.h"
+#include "balance/schedule.h"
+
+#include <gsl/gsl_sort.h>
+#include <gsl/gsl_statistics_double.h>
+
+#include <stdio.h>
+#include <string.h>
+
+/// Ops that the plays with hindsight may take; each iteration tries BAL_MAKESPAN_EVALUATIONS_MAX
+/// plans.
+enum { HINDSIGHT_OPS_MAX = 200000000, HINDSIGHT_COUNT_MIN = 24 };
+
+const char ana_diagnosis_rows[] = "[{\"balancer\":\"even\"},{\"balancer\":\"tuned\"},"
+                                  "{\"balancer\":\"partition\",\"policy\":\"on-change\"},"
+                                  "{\"balancer\":\"partition\",\"policy\":\"every:1\"},"
+                                  "{\"balancer\":\"partition\",\"policy\":\"every:10\"},"
+                                  "{\"balancer\":\"partition\",\"policy\":\"every:100\"},"
+                                  "{\"balancer\":\"partition\",\"policy\":\"threshold:0.05\"},"
+                                  "{\"balancer\":\"partition\",\"policy\":\"shadow\"},"
+                                  "{\"balancer\":\"diffusion\",\"policy\":\"on-change\"},"
+                                  "{\"balancer\":\"diffusion\",\"policy\":\"every:10\"},"
+                                  "{\"balancer\":\"diffusion\",\"policy\":\"threshold:0.05\"}]";
+
+ana_diagnosis_options ana_diagnosis_options_default(void)
+{
+    return (ana_diagnosis_options){.threshold_ratio = 0.01,
+                                   .tail_probability = 0.025,
+                                   .seed = 1,
+                                   .limits = ana_series_limits_default()};
+}
+
+static status out_of_memory(error_message *err)
+{
+    return error_set(err, STATUS_NO_MEMORY, "out of memory for the diagnosis");
+}
+
+/// Lengths of the iterations of every row, as they are played.
+typedef struct played {
+    int row_count;
+    int count;            // iterations
+    int row;              // that is being played; -1: none yet
+    double spacing;       // of the series
+    int64_t *ns;          // [row_count][count]
+    int64_t *overhead_ns; // [row_count] sums
+} played;
+
+static status begin_row(void *context, const ana_balancing *balancing, error_message *err)
+{
+    (void)balancing;
+    (void)err;
+    ((played *)context)->row++;
+    return STATUS_OK;
+}
+
+/// Moving happens once, however many iterations of the run an iteration of the series stands for.
+static status put_iteration(void *context, const bal_training_iteration *iteration,
+                            error_message *err)
+{
+    (void)err;
+    played *of = context;
+    const int64_t overhead =
+        iteration->migration_ns + iteration->decision_ns + iteration->profile_ns;
+    const int64_t weighed = (int64_t)((double)overhead / of->spacing + 0.5);
+    of->ns[(size_t)of->row * (size_t)of->count + (size_t)iteration->iteration] =
+        iteration->iteration_ns - overhead + weighed;
+    of->overhead_ns[of->row] += weighed;
+    return STATUS_OK;
+}
+
+static const int64_t *row_ns(const played *of, int row)
+{
+    return of->ns + (size_t)row * (size_t)of->count;
+}
+
+static status play_rows(const ana_setup *setup, const ana_listener *steps, played *of,
+                        arena *memory, ana_comparison *comparison, error_message *err)
+{
+    const size_t rows = (size_t)of->row_count;
+    ana_listener listener = *steps;
+    of->row = -1;
+    of->ns = arena_array(memory, rows * (size_t)of->count, sizeof *of->ns);
+    of->overhead_ns = arena_array(memory, rows, sizeof *of->overhead_ns);
+    if (of->ns == NULL || of->overhead_ns == NULL) return out_of_memory(err);
+    listener.begin_row = begin_row;
+    listener.sink = (bal_record_sink){.context = of, .put = put_iteration};
+    return ana_compare(setup, &listener, memory, comparison, err);
+}
+
+/// Whether a row keeps its plan and needs no more than one iteration's profile.
+static bool is_static_row(const ana_row *row)
+{
+    return row->outcome == STATUS_OK && !ana_balancing_is_dynamic(row->balancing);
+}
+
+/// The better of `even` and `tuned`, which all gains are over: what anybody can have without moving
+/// a layer.
+static status find_baseline(const played *of, const ana_comparison *comparison, int *baseline,
+                            error_message *err)
+{
+    int64_t least_ns = INT64_MAX;
+    *baseline = -1;
+    for (int row = 0; row < of->row_count; row++) {
+        int64_t total_ns = 0;
+        if (!is_static_row(&comparison->rows[row])) continue;
+        for (int index = 0; index < of->count; index++) {
+            total_ns += row_ns(of, row)[index];
+        }
+        if (total_ns > least_ns) continue;
+        least_ns = total_ns;
+        *baseline = row;
+    }
+    if (*baseline >= 0) return STATUS_OK;
+    return error_set(err, STATUS_INFEASIBLE, "%s: %.*s", comparison->rows[0].balancing->label, 400,
+                     comparison->rows[0].message);
+}
+
+/// Several rows compete to be the best; the interval of each is so wide that all hold together.
+static double tail_of_rows(const ana_diagnosis *made, int row_count)
+{
+    int dynamic = 0;
+    for (int row = 0; row < row_count; row++) {
+        dynamic += ana_balancing_is_dynamic(made->comparison.rows[row].balancing);
+    }
+    return made->options.tail_probability / (dynamic > 0 ? dynamic : 1);
+}
+
+static status weigh_rows(const played *of, int baseline, arena *memory, ana_diagnosis *made,
+                         error_message *err)
+{
+    ana_row_gain *rows = arena_array(memory, (size_t)of->row_count, sizeof *rows);
+    const double tail = tail_of_rows(made, of->row_count);
+    if (rows == NULL) return out_of_memory(err);
+    made->best = -1;
+    for (int row = 0; row < of->row_count; row++) {
+        ana_row_gain *gain = &rows[row];
+        gain->row = &made->comparison.rows[row];
+        if (gain->row->outcome != STATUS_OK) continue;
+        for (int index = 0; index < of->count; index++) {
+            gain->total_ns += row_ns(of, row)[index];
+        }
+        gain->overhead_ns = of->overhead_ns[row];
+        TRY(ana_gain_interval_of(row_ns(of, baseline), row_ns(of, row), of->count, tail,
+                                 made->options.seed, memory, &gain->interval, err));
+        if (!ana_balancing_is_dynamic(gain->row->balancing)) continue;
+        if (made->best < 0 || gain->total_ns < rows[made->best].total_ns) made->best = row;
+    }
+    made->rows = rows;
+    return STATUS_OK;
+}
+
+static status weigh_bounds(const played *of, int baseline, arena *memory, ana_diagnosis *made,
+                           error_message *err)
+{
+    const size_t count = (size_t)of->count;
+    const ana_diagnosis_options *options = &made->options;
+    int64_t *contiguous = arena_array(memory, count, sizeof *contiguous);
+    int64_t *any_owner = arena_array(memory, count, sizeof *any_owner);
+    if (contiguous == NULL || any_owner == NULL) return out_of_memory(err);
+    TRY(ana_gain_bounds_of(made->setup, made->series, contiguous, any_owner, err));
+    TRY(ana_gain_interval_of(row_ns(of, baseline), contiguous, of->count, options->tail_probability,
+                             options->seed, memory, &made->evidence.bound, err));
+    return ana_gain_interval_of(row_ns(of, baseline), any_owner, of->count,
+                                options->tail_probability, options->seed, memory, &made->any_owner,
+                                err);
+}
+
+/// Plans of the split, played: the best one that is kept, and those that follow the drift.
+static status weigh_split(const played *of, int baseline, arena *memory, ana_diagnosis *made,
+                          error_message *err)
+{
+    const ana_imbalance_split *split = &made->split;
+    const ana_diagnosis_options *options = &made->options;
+    int64_t *taken = arena_array(memory, (size_t)of->count, sizeof *taken);
+    if (taken == NULL) return out_of_memory(err);
+    TRY(ana_plans_take(made->setup, made->series, split->static_first_layer, true, taken, err));
+    TRY(ana_gain_interval_of(row_ns(of, baseline), taken, of->count, options->tail_probability,
+                             options->seed, memory, &made->kept, err));
+    TRY(ana_plans_take(made->setup, made->series, split->drift_first_layer, false, taken, err));
+    return ana_gain_interval_of(row_ns(of, baseline), taken, of->count, options->tail_probability,
+                                options->seed, memory, &made->evidence.drift, err);
+}
+
+/// Iterations on which hindsight is measured: all, or as many as the plays allow, evenly spread.
+static int hindsight_count(const ana_setup *setup, int count)
+{
+    const int64_t ops = (int64_t)3 * setup->stage_count * setup->microbatch_count;
+    const int64_t allowed = HINDSIGHT_OPS_MAX / BAL_MAKESPAN_EVALUATIONS_MAX / ops;
+    const int64_t wanted = allowed > HINDSIGHT_COUNT_MIN ? allowed : HINDSIGHT_COUNT_MIN;
+    return wanted < count ? (int)wanted : count;
+}
+
+/// Of the plan that hindsight chose, and those that the rows had: what is shortest.
+static void take_shortest(const played *of, const ana_comparison *comparison, const int *indices,
+                          int count, int64_t *shortest_ns)
+{
+    for (int at = 0; at < count; at++) {
+        for (int row = 0; row < of->row_count; row++) {
+            const int64_t taken = row_ns(of, row)[indices[at]];
+            if (comparison->rows[row].outcome != STATUS_OK || taken >= shortest_ns[at]) continue;
+            shortest_ns[at] = taken;
+        }
+    }
+}
+
+static status weigh_hindsight(const played *of, int baseline, arena *memory, ana_diagnosis *made,
+                              error_message *err)
+{
+    const int count = hindsight_count(made->setup, of->count);
+    int *indices = arena_array(memory, (size_t)count, sizeof *indices);
+    int64_t *kept = arena_array(memory, (size_t)count, sizeof *kept);
+    int64_t *shortest = arena_array(memory, (size_t)count, sizeof *shortest);
+    if (indices == NULL || kept == NULL || shortest == NULL) return out_of_memory(err);
+    for (int at = 0; at < count; at++) {
+        indices[at] = (int)((int64_t)at * of->count / count);
+        kept[at] = row_ns(of, baseline)[indices[at]];
+    }
+    TRY(ana_clairvoyant_of(made->setup, made->series, indices, count, shortest, err));
+    take_shortest(of, &made->comparison, indices, count, shortest);
+    made->clairvoyant_count = count;
+    return ana_gain_interval_of(kept, shortest, count, made->options.tail_probability,
+                                made->options.seed, memory, &made->evidence.clairvoyant, err);
+}
+
+/// Whether, in every iteration, all layers but embedding and head take the same time to the ns.
+static bool is_uniform(const ana_series *series)
+{
+    for (int index = 0; index < series->count; index++) {
+        const int first = series->costs[index].embedding ? 1 : 0;
+        const int end = series->layer_count - (series->costs[index].head ? 1 : 0);
+        for (int layer = first + 1; layer < end; layer++) {
+            if (ana_series_load_ns(series, index, layer) !=
+                ana_series_load_ns(series, index, first)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static bool has_bytes(const int64_t *bytes, int layer_count)
+{
+    for (int layer = 0; bytes != NULL && layer < layer_count; layer++) {
+        if (bytes[layer] > 0) return true;
+    }
+    return false;
+}
+
+/// Puts stated bytes where the trace has none.
+static status fill_state(ana_series *series, int64_t layer_bytes, arena *memory, error_message *err)
+{
+    int64_t *bytes = arena_array(memory, (size_t)series->layer_count, sizeof *bytes);
+    if (bytes == NULL) return out_of_memory(err);
+    for (int layer = 0; layer < series->layer_count; layer++) {
+        bytes[layer] = layer_bytes;
+    }
+    for (int index = 0; index < series->count; index++) {
+        series->costs[index].state_bytes = bytes;
+    }
+    return STATUS_OK;
+}
+
+static status first_over_median(const ana_series *series, arena *memory, double *ratio,
+                                error_message *err)
+{
+    double *totals = arena_array(memory, (size_t)series->count, sizeof *totals);
+    if (totals == NULL) return out_of_memory(err);
+    for (int index = 0; index < series->count; index++) {
+        totals[index] = (double)ana_series_before(series, index)[series->layer_count];
+    }
+    const double first = totals[0];
+    gsl_sort(totals, 1, (size_t)series->count);
+    const double median = gsl_stats_median_from_sorted_data(totals, 1, (size_t)series->count);
+    *ratio = median > 0 ? first / median : 1;
+    return STATUS_OK;
+}
+
+static status check_setup(const ana_setup *setup, error_message *err)
+{
+    if (setup->source_count > 1) {
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "%d replicas have loads of their own; a diagnosis looks at one",
+                         setup->source_count);
+    }
+    if (setup->stage_count == setup->machine.rank_count) return STATUS_OK;
+    return error_set(err, STATUS_UNSUPPORTED,
+                     "schedule %s puts %d stages on a rank; a diagnosis needs one",
+                     setup->study->schedule, setup->stage_count / setup->machine.rank_count);
+}
+
+/// The setup with the series in place of its costs.
+static status read_series(const ana_setup *setup, arena *memory, ana_diagnosis *made,
+                          error_message *err)
+{
+    ana_series *series = arena_array(memory, 1, sizeof *series);
+    bal_cost_source *source = arena_array(memory, 1, sizeof *source);
+    ana_setup *own = arena_array(memory, 1, sizeof *own);
+    if (series == NULL || source == NULL || own == NULL) return out_of_memory(err);
+    TRY(ana_series_read(&setup->source, setup->iteration_count, made->options.limits, memory,
+                        series, err));
+    made->knows_state = has_bytes(series->costs[0].state_bytes, series->layer_count);
+    if (!made->knows_state && made->options.layer_state_bytes > 0) {
+        TRY(fill_state(series, made->options.layer_state_bytes, memory, err));
+        made->knows_state = true;
+    }
+    *source = ana_series_source(series);
+    *own = *setup;
+    own->source = own->still = *source;
+    own->sources = source;
+    own->source_count = 1;
+    own->iteration_count = series->count;
+    own->dynamism = NULL;
+    made->setup = own;
+    made->series = series;
+    made->spacing = ana_series_spacing(series);
+    made->has_columns = series->costs[0].microbatch_count > 1;
+    made->is_uniform = setup->store != NULL && is_uniform(series);
+    return first_over_median(series, memory, &made->first_over_median, err);
+}
+
+static status diagnose(const ana_listener *steps, arena *memory, ana_diagnosis *made,
+                       error_message *err)
+{
+    const int rows = made->setup->study->balancing_count;
+    played of = {.row_count = rows, .count = made->series->count, .spacing = made->spacing};
+    int baseline = 0;
+    TRY(ana_imbalance_split_of(made->series, made->setup->stage_count, memory, &made->split, err));
+    TRY(ana_forecastability_of(made->series, memory, &made->forecast, err));
+    TRY(play_rows(made->setup, steps, &of, memory, &made->comparison, err));
+    TRY(find_baseline(&of, &made->comparison, &baseline, err));
+    made->baseline = baseline;
+    TRY(weigh_rows(&of, baseline, memory, made, err));
+    TRY(weigh_bounds(&of, baseline, memory, made, err));
+    TRY(weigh_split(&of, baseline, memory, made, err));
+    TRY(weigh_hindsight(&of, baseline, memory, made, err));
+    if (made->best >= 0) made->evidence.best = made->rows[made->best].interval;
+    made->evidence.threshold_ratio = made->options.threshold_ratio;
+    made->evidence.is_uniform = made->is_uniform;
+    made->evidence.knows_state = made->knows_state;
+    made->judgement = ana_judge(&made->evidence);
+    return STATUS_OK;
+}
+
+status ana_diagnose(ana_setup *setup, const ana_diagnosis_options *options,
+                    void (*step)(void *context), void *step_context, arena *memory,
+                    ana_diagnosis *diagnosis, error_message *err)
+{
+    ana_diagnosis made = {.options = *options};
+    const ana_listener steps = {.step = step, .step_context = step_context};
+    TRY(check_setup(setup, err));
+    TRY(read_series(setup, memory, &made, err));
+    TRY(diagnose(&steps, memory, &made, err));
+    *diagnosis = made;
+    return STATUS_OK;
+}

@@ -1,0 +1,78 @@
+/// Is dynamic balancing worth anything for this run? Everything that the answer rests on.
+#pragma once
+
+#include "analysis/compare.h"
+#include "analysis/comparison.h"
+#include "analysis/diagnosis/imbalance_split.h"
+#include "analysis/diagnosis/iteration_series.h"
+#include "analysis/diagnosis/predictability.h"
+#include "analysis/diagnosis/verdict.h"
+#include "analysis/setup.h"
+#include "base/arena.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct ana_diagnosis_options {
+    double threshold_ratio;    // gain over the better of `even` and `tuned` from which balancing
+                               // is worth it
+    double tail_probability;   // that an interval leaves out at each end
+    uint64_t seed;             // of the bootstrap
+    int64_t layer_state_bytes; // of every layer where the trace does not say; 0: not given
+    ana_series_limits limits;
+} ana_diagnosis_options;
+
+/// 1 %, 95 % of both sides, seed 1, no bytes.
+ana_diagnosis_options ana_diagnosis_options_default(void);
+
+/// What a row that was played takes, beside the baseline.
+typedef struct ana_row_gain {
+    const ana_row *row;
+    int64_t total_ns;           // over the series; migration, decisions and profiling weighed down
+                                // to one iteration of the run in spacing
+    int64_t overhead_ns;        // of it, these three
+    ana_gain_interval interval; // of its gain over the baseline; all 0 where it was not played
+} ana_row_gain;
+
+typedef struct ana_diagnosis {
+    const ana_setup *setup; // of the series
+    ana_diagnosis_options options;
+    const ana_series *series;
+    double spacing;           // iterations of the run that one of the series stands for
+    bool is_uniform;          // measured, and in no iteration do transformer layers differ
+    bool knows_state;         // bytes that a migration moves
+    bool has_columns;         // microbatches apart
+    double first_over_median; // time of the first iteration's layers over the median iteration's
+    ana_imbalance_split split;
+    ana_forecastability forecast;
+    ana_comparison comparison;
+    const ana_row_gain *rows; // [study->balancing_count] in the order of the study
+    int baseline;             // row of the better of `even` and `tuned`, which gains are over
+    int best;                 // row that gains most, of those whose plan may change; -1: none fits
+    int clairvoyant_count;    // iterations on which clairvoyant was measured, evenly spread
+    ana_evidence evidence;
+    ana_gain_interval kept;      // of the best kept split of the run, known beforehand
+    ana_gain_interval any_owner; // proven: layers on any ranks, no pipeline at all
+    ana_judgement judgement;
+} ana_diagnosis;
+
+/// The rows that are played, as the "balancing" of a study.
+extern const char ana_diagnosis_rows[];
+
+/// Diagnoses the run of a study that was opened, whose rows must be ana_diagnosis_rows.
+///
+/// The setup's costs are replaced by the series of its samples.
+///
+/// @param step      told of every iteration that is replayed, or NULL
+/// @param memory    everything that the diagnosis points to
+/// @param diagnosis untouched on failure
+/// @return STATUS_UNSUPPORTED for schedules of more than one chunk, or replicas with loads of their
+///         own; what reading and replaying return
+status ana_diagnose(ana_setup *setup, const ana_diagnosis_options *options,
+                    void (*step)(void *context), void *step_context, arena *memory,
+                    ana_diagnosis *diagnosis, error_message *err);
+
+/// Appends the page for people, or one JSON object ("dynmo-diagnosis/1").
+void ana_diagnosis_print(const ana_diagnosis *diagnosis, text_buffer *out);
+void ana_diagnosis_write(const ana_diagnosis *diagnosis, text_buffer *out);

@@ -1,0 +1,203 @@
+#include "analysis/diagnosis/gain_bounds.h"
+
+#include "analysis/contiguous_bound.h"
+#include "balance/balancer.h"
+#include "balance/schedule.h"
+#include "sim/predictor.h"
+
+static status out_of_memory(error_message *err)
+{
+    return error_set(err, STATUS_NO_MEMORY, "out of memory for the bounds of the gain");
+}
+
+/// The costs as the schedule plays them: one backward op where it does not split it.
+static status costs_as_played(const bal_layer_costs *costs, bool has_split, arena *memory,
+                              bal_layer_costs *played, error_message *err)
+{
+    *played = *costs;
+    if (has_split) return STATUS_OK;
+    const size_t entries = (size_t)costs->layer_count * (size_t)costs->microbatch_count;
+    int64_t *backward = arena_array(memory, entries, sizeof *backward);
+    int64_t *none = arena_array(memory, entries, sizeof *none);
+    if (backward == NULL || none == NULL) return out_of_memory(err);
+    for (size_t entry = 0; entry < entries; entry++) {
+        backward[entry] = costs->backward_input_ns[entry] + costs->backward_weight_ns[entry];
+    }
+    played->backward_input_ns = backward;
+    played->backward_weight_ns = none;
+    return STATUS_OK;
+}
+
+/// F, B and W of a layer in all microbatches.
+static int64_t layer_work_ns(const bal_layer_costs *costs, int layer, int microbatch_count)
+{
+    int64_t work = 0;
+    for (int microbatch = 0; microbatch < microbatch_count; microbatch++) {
+        const size_t entry = (size_t)layer * (size_t)costs->microbatch_count +
+                             (size_t)(microbatch % costs->microbatch_count);
+        work += costs->forward_ns[entry] + costs->backward_input_ns[entry] +
+                costs->backward_weight_ns[entry];
+    }
+    return work;
+}
+
+static int64_t any_owner_ns_of(const ana_setup *setup, const bal_layer_costs *costs,
+                               int64_t all_work_ns)
+{
+    const int ranks = setup->machine.rank_count;
+    int64_t bound = all_work_ns / ranks + (all_work_ns % ranks != 0);
+    for (int layer = 0; layer < costs->layer_count; layer++) {
+        const int64_t work = layer_work_ns(costs, layer, setup->microbatch_count);
+        if (work > bound) bound = work;
+    }
+    return bound;
+}
+
+static status bound_iteration(const ana_setup *setup, const bal_layer_costs *costs, bool has_split,
+                              arena *scratch, int64_t *contiguous_ns, int64_t *any_owner_ns,
+                              error_message *err)
+{
+    bal_layer_costs played;
+    ana_contiguous_bound bound;
+    arena_reset(scratch);
+    TRY(costs_as_played(costs, has_split, scratch, &played, err));
+    TRY(ana_bound_contiguous(&played, setup->machine.rank_count, setup->microbatch_count, scratch,
+                             &bound, err));
+    const int64_t step_ns = setup->study->optimizer_step_ns;
+    *contiguous_ns = bound.makespan_ns + step_ns;
+    *any_owner_ns = any_owner_ns_of(setup, costs, bound.work_ns) + step_ns;
+    return STATUS_OK;
+}
+
+status ana_gain_bounds_of(const ana_setup *setup, const ana_series *series, int64_t *contiguous_ns,
+                          int64_t *any_owner_ns, error_message *err)
+{
+    const bool has_split = bal_schedule_family_find(setup->study->schedule)->has_split;
+    arena *scratch = arena_create(1 << 16);
+    status result = scratch != NULL ? STATUS_OK : out_of_memory(err);
+    for (int index = 0; index < series->count && result == STATUS_OK; index++) {
+        result = bound_iteration(setup, &series->costs[index], has_split, scratch,
+                                 &contiguous_ns[index], &any_owner_ns[index], err);
+    }
+    arena_destroy(scratch);
+    return result;
+}
+
+/// Something that can play an iteration under any plan.
+typedef struct playing {
+    const ana_setup *setup;
+    bal_training training; // borrowed by the predictor
+    sim_predictor *predictor;
+    arena *scratch; // of one iteration
+} playing;
+
+static void end(playing *of)
+{
+    sim_predictor_destroy(of->predictor);
+    arena_destroy(of->scratch);
+}
+
+static status begin(const ana_setup *setup, playing *of, error_message *err)
+{
+    const ana_balancing nobody = {.balancer = bal_balancer_find("makespan"),
+                                  .migration = bal_migration_options_default(),
+                                  .repack = {.options = bal_repack_options_default()}};
+    *of = (playing){.setup = setup,
+                    .training = ana_setup_training(setup, &nobody, (bal_record_sink){0}),
+                    .scratch = arena_create(1 << 16)};
+    if (of->scratch == NULL) return out_of_memory(err);
+    const status result = sim_predictor_create(&of->training, &of->predictor, err);
+    if (result != STATUS_OK) end(of);
+    return result;
+}
+
+static status cycle(const int64_t **times, int layer_count, int column_count, int wanted,
+                    arena *scratch, error_message *err)
+{
+    int64_t *cycled = arena_array(scratch, (size_t)layer_count * (size_t)wanted, sizeof *cycled);
+    if (cycled == NULL) return out_of_memory(err);
+    for (int layer = 0; layer < layer_count; layer++) {
+        for (int microbatch = 0; microbatch < wanted; microbatch++) {
+            cycled[(size_t)layer * (size_t)wanted + (size_t)microbatch] =
+                (*times)[(size_t)layer * (size_t)column_count +
+                         (size_t)(microbatch % column_count)];
+        }
+    }
+    *times = cycled;
+    return STATUS_OK;
+}
+
+/// The costs of an iteration with as many columns as the run has microbatches, or one.
+static status begin_iteration(playing *of, const bal_layer_costs *costs, bal_layer_costs *played,
+                              error_message *err)
+{
+    const int wanted = of->setup->microbatch_count;
+    const int64_t **arrays[BAL_COST_ARRAY_COUNT];
+    arena_reset(of->scratch);
+    *played = *costs;
+    if (costs->microbatch_count == 1 || costs->microbatch_count == wanted) return STATUS_OK;
+    bal_layer_costs_list(played, arrays);
+    for (int array = 0; array < BAL_COST_TIMES_COUNT; array++) {
+        TRY(cycle(arrays[array], costs->layer_count, costs->microbatch_count, wanted, of->scratch,
+                  err));
+    }
+    played->microbatch_count = wanted;
+    return STATUS_OK;
+}
+
+static status play(playing *of, const bal_layer_costs *costs, const int *first_layer,
+                   int64_t *taken_ns, error_message *err)
+{
+    const bal_evaluator *evaluator = sim_predictor_evaluator(of->predictor);
+    const bal_placed_partition plan = {
+        .first_layer = first_layer, .rank_count = of->setup->stage_count, .chunk_count = 1};
+    bal_layer_costs played;
+    TRY(begin_iteration(of, costs, &played, err));
+    TRY(evaluator->iteration_ns_of(evaluator->context, &played, &plan, of->setup->microbatch_count,
+                                   taken_ns, err));
+    *taken_ns += of->setup->study->optimizer_step_ns;
+    return STATUS_OK;
+}
+
+status ana_plans_take(const ana_setup *setup, const ana_series *series, const int *first_layer,
+                      bool is_kept, int64_t *taken_ns, error_message *err)
+{
+    const size_t entries = is_kept ? 0 : (size_t)setup->stage_count + 1;
+    playing of;
+    TRY(begin(setup, &of, err));
+    status result = STATUS_OK;
+    for (int index = 0; index < series->count && result == STATUS_OK; index++) {
+        result = play(&of, &series->costs[index], first_layer + (size_t)index * entries,
+                      &taken_ns[index], err);
+    }
+    end(&of);
+    return result;
+}
+
+static status choose(playing *of, const bal_layer_costs *costs, int64_t *taken_ns,
+                     error_message *err)
+{
+    const bal_balancer *balancer = bal_balancer_find("makespan");
+    bal_problem problem = {.stage_count = of->setup->stage_count,
+                           .weight = balancer->weight,
+                           .microbatch_count = of->setup->microbatch_count,
+                           .evaluator = sim_predictor_evaluator(of->predictor)};
+    bal_answer answer;
+    TRY(begin_iteration(of, costs, &problem.layers, err));
+    TRY(bal_balance(balancer, &problem, of->scratch, &answer, err));
+    *taken_ns = answer.iteration_ns + of->setup->study->optimizer_step_ns;
+    return STATUS_OK;
+}
+
+status ana_clairvoyant_of(const ana_setup *setup, const ana_series *series, const int *indices,
+                          int index_count, int64_t *clairvoyant_ns, error_message *err)
+{
+    playing of;
+    TRY(begin(setup, &of, err));
+    status result = STATUS_OK;
+    for (int at = 0; at < index_count && result == STATUS_OK; at++) {
+        result = choose(&of, &series->costs[indices[at]], &clairvoyant_ns[at], err);
+    }
+    end(&of);
+    return result;
+}

@@ -1,0 +1,107 @@
+#include "analysis/diagnosis/gain_interval.h"
+
+#include "base/rng.h"
+
+#include <gsl/gsl_sort.h>
+#include <gsl/gsl_statistics_double.h>
+#include <math.h>
+
+enum { PURPOSE_BLOCKS = 0x67a1 };
+
+/// Two runs as prefix sums, so that a block costs two subtractions.
+typedef struct pairs {
+    int count;
+    int64_t *baseline_before; // [count + 1]
+    int64_t *other_before;    // [count + 1]
+} pairs;
+
+static status sum_up(const int64_t *baseline_ns, const int64_t *other_ns, int count, arena *memory,
+                     pairs *sums, error_message *err)
+{
+    const size_t entries = (size_t)count + 1;
+    *sums = (pairs){count, arena_array(memory, entries, sizeof(int64_t)),
+                    arena_array(memory, entries, sizeof(int64_t))};
+    if (sums->baseline_before == NULL || sums->other_before == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory for the interval of a gain");
+    }
+    for (int index = 0; index < count; index++) {
+        sums->baseline_before[index + 1] = sums->baseline_before[index] + baseline_ns[index];
+        sums->other_before[index + 1] = sums->other_before[index] + other_ns[index];
+    }
+    return STATUS_OK;
+}
+
+static double difference_at(const pairs *sums, int index)
+{
+    const int64_t baseline = sums->baseline_before[index + 1] - sums->baseline_before[index];
+    return (double)(baseline - (sums->other_before[index + 1] - sums->other_before[index]));
+}
+
+/// Whether the differences of the runs, lag iterations apart, still go together.
+static bool is_correlated(const pairs *sums, double mean, int lag)
+{
+    double products = 0;
+    double power = 0;
+    for (int index = 0; index < sums->count; index++) {
+        const double here = difference_at(sums, index) - mean;
+        power += here * here;
+        if (index >= lag) products += here * (difference_at(sums, index - lag) - mean);
+    }
+    return products > power * 2 / sqrt(sums->count);
+}
+
+static int block_length(const pairs *sums)
+{
+    const int longest = sums->count / ANA_BOOTSTRAP_BLOCKS_MIN;
+    const double mean =
+        (double)(sums->baseline_before[sums->count] - sums->other_before[sums->count]) /
+        sums->count;
+    int block = 1;
+    while (block < longest && is_correlated(sums, mean, block))
+        block *= 2;
+    while (block * block * block < sums->count)
+        block++;
+    return block < longest ? block : longest;
+}
+
+static int64_t sum_of(const int64_t *before, int count, int begin, int length)
+{
+    if (begin + length <= count) return before[begin + length] - before[begin];
+    return before[count] - before[begin] + before[begin + length - count];
+}
+
+/// The gain over blocks that are drawn until they are as many iterations as the run has.
+static double draw_gain(const pairs *sums, int block, rng *generator)
+{
+    int64_t baseline = 0;
+    int64_t other = 0;
+    for (int drawn = 0; drawn < sums->count; drawn += block) {
+        const int begin = (int)rng_below(generator, (uint64_t)sums->count);
+        const int length = sums->count - drawn < block ? sums->count - drawn : block;
+        baseline += sum_of(sums->baseline_before, sums->count, begin, length);
+        other += sum_of(sums->other_before, sums->count, begin, length);
+    }
+    return other > 0 ? (double)baseline / (double)other - 1 : 0;
+}
+
+status ana_gain_interval_of(const int64_t *baseline_ns, const int64_t *other_ns, int count,
+                            double tail, uint64_t seed, arena *memory, ana_gain_interval *interval,
+                            error_message *err)
+{
+    pairs sums;
+    double gains[ANA_BOOTSTRAP_ROUNDS];
+    rng generator = rng_init(seed, PURPOSE_BLOCKS);
+    TRY(sum_up(baseline_ns, other_ns, count, memory, &sums, err));
+    const double gain = (double)sums.baseline_before[count] / (double)sums.other_before[count] - 1;
+    *interval = (ana_gain_interval){.gain = gain, .low = gain, .high = gain, .is_short = true};
+    if (count < ANA_BOOTSTRAP_COUNT_MIN) return STATUS_OK;
+    interval->is_short = false;
+    interval->block = block_length(&sums);
+    for (int round = 0; round < ANA_BOOTSTRAP_ROUNDS; round++) {
+        gains[round] = draw_gain(&sums, interval->block, &generator);
+    }
+    gsl_sort(gains, 1, ANA_BOOTSTRAP_ROUNDS);
+    interval->low = gsl_stats_quantile_from_sorted_data(gains, 1, ANA_BOOTSTRAP_ROUNDS, tail);
+    interval->high = gsl_stats_quantile_from_sorted_data(gains, 1, ANA_BOOTSTRAP_ROUNDS, 1 - tail);
+    return STATUS_OK;
+}

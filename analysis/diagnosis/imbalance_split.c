@@ -1,0 +1,296 @@
+#include "analysis/diagnosis/imbalance_split.h"
+
+#include "analysis/diagnosis/static_plan.h"
+#include "balance/balancer.h"
+#include "balance/partition.h"
+
+#include <string.h>
+
+/// What the steps of a split share.
+typedef struct splitting {
+    const ana_series *series;
+    int stage_count;
+    arena *memory;   // of the plans
+    arena *scratch;  // of one partition
+    int64_t *zeros;  // [layer_count + 1]
+    int64_t *window; // [layer_count + 1] sums of the prefix sums of the samples in the window
+    int *plan;       // [stage_count + 1]
+} splitting;
+
+static status out_of_memory(error_message *err)
+{
+    return error_set(err, STATUS_NO_MEMORY, "out of memory for the split of the imbalance");
+}
+
+int64_t ana_series_bottleneck_ns(const ana_series *series, int index, const int *first_layer,
+                                 int stage_count)
+{
+    const int64_t *before = ana_series_before(series, index);
+    int64_t bottleneck = 0;
+    for (int stage = 0; stage < stage_count; stage++) {
+        const int64_t load = before[first_layer[stage + 1]] - before[first_layer[stage]];
+        if (load > bottleneck) bottleneck = load;
+    }
+    return bottleneck;
+}
+
+int64_t ana_series_bottleneck_sum_ns(const ana_series *series, const int *first_layer,
+                                     int stage_count)
+{
+    int64_t sum = 0;
+    for (int index = 0; index < series->count; index++) {
+        sum += ana_series_bottleneck_ns(series, index, first_layer, stage_count);
+    }
+    return sum;
+}
+
+/// The exact contiguous optimum of layers whose prefix sums are given.
+static status cut(splitting *split, const int64_t *before, int *first_layer, int64_t *bottleneck_ns,
+                  error_message *err)
+{
+    bal_chain chain = {.layer_count = split->series->layer_count,
+                       .stage_count = split->stage_count,
+                       .weight_before = before,
+                       .state_before = split->zeros,
+                       .activation_before = split->zeros};
+    arena_reset(split->scratch);
+    TRY(bal_chain_bound_load_sum(&chain, err));
+    return bal_partition_bottleneck(&chain, split->scratch, first_layer, bottleneck_ns, err);
+}
+
+/// The plan that a balancer begins with, as somebody would who profiled the first iteration.
+static status plan_of(splitting *split, const char *name, const int **first_layer,
+                      error_message *err)
+{
+    const bal_balancer *balancer = bal_balancer_find(name);
+    const bal_problem problem = {.layers = split->series->costs[0],
+                                 .stage_count = split->stage_count,
+                                 .weight = balancer->weight};
+    bal_problem unlimited = problem;
+    bal_answer answer;
+    unlimited.layers.state_bytes = NULL;
+    unlimited.layers.activation_bytes = NULL;
+    TRY(bal_balance(balancer, &unlimited, split->memory, &answer, err));
+    *first_layer = answer.first_layer;
+    return STATUS_OK;
+}
+
+/// All iterations together must fit, with room for a window that is added up twice.
+static status check_sums(const ana_series *series, error_message *err)
+{
+    for (int index = 0; index < series->count; index++) {
+        const int64_t total = ana_series_before(series, index)[series->layer_count];
+        if (total <= INT64_MAX / 4 / series->count) continue;
+        return error_set(err, STATUS_INVALID,
+                         "the layers of iteration %d take %lld ns: %d such iterations do not fit "
+                         "64 bits",
+                         series->iteration[index], (long long)total, series->count);
+    }
+    return STATUS_OK;
+}
+
+static void add_row(splitting *split, int index, int sign)
+{
+    const int64_t *before = ana_series_before(split->series, index);
+    for (int layer = 0; layer <= split->series->layer_count; layer++) {
+        split->window[layer] += sign * before[layer];
+    }
+}
+
+static void clear_window(splitting *split)
+{
+    memset(split->window, 0, ((size_t)split->series->layer_count + 1) * sizeof *split->window);
+}
+
+/// The optimum of everything added up: the best start for a plan that is kept, and by the
+/// convexity of the maximum no such plan is below it.
+static status cut_whole_run(splitting *split, int64_t *bound_ns, error_message *err)
+{
+    clear_window(split);
+    for (int index = 0; index < split->series->count; index++) {
+        add_row(split, index, 1);
+    }
+    return cut(split, split->window, split->plan, bound_ns, err);
+}
+
+static status improve(splitting *split, const int *start, ana_imbalance_split *made,
+                      error_message *err)
+{
+    const size_t entries = (size_t)split->stage_count + 1;
+    int *plan = arena_array(split->memory, entries, sizeof *plan);
+    int64_t sum = 0;
+    bool is_optimal = false;
+    if (plan == NULL) return out_of_memory(err);
+    memcpy(plan, start, entries * sizeof *plan);
+    TRY(ana_static_plan_improve(split->series, split->stage_count, split->memory, plan, &sum,
+                                &is_optimal, err));
+    made->static_is_optimal = made->static_is_optimal || is_optimal;
+    if (made->static_first_layer != NULL && sum >= made->level_ns[ANA_LEVEL_STATIC])
+        return STATUS_OK;
+    made->static_first_layer = plan;
+    made->level_ns[ANA_LEVEL_STATIC] = sum;
+    return STATUS_OK;
+}
+
+static status find_static(splitting *split, ana_imbalance_split *made, error_message *err)
+{
+    TRY(cut_whole_run(split, &made->static_lower_bound_ns, err));
+    TRY(improve(split, split->plan, made, err));
+    if (!made->static_is_optimal) {
+        TRY(improve(split, made->tuned_first_layer, made, err));
+        TRY(improve(split, made->even_first_layer, made, err));
+    }
+    if (made->level_ns[ANA_LEVEL_STATIC] == made->static_lower_bound_ns) {
+        made->static_is_optimal = true;
+    }
+    return STATUS_OK;
+}
+
+static void copy_plan(const splitting *split, const int *plan, int *plans, int index)
+{
+    const size_t entries = (size_t)split->stage_count + 1;
+    memcpy(plans + (size_t)index * entries, plan, entries * sizeof *plan);
+}
+
+/// The sum where every iteration has the plan of the `width` samples on each side of it, or of the
+/// `width` samples before it.
+///
+/// @param at_start of the first iteration, where nothing is before it; with is_trailing
+/// @param plans    [iterations][stage_count + 1] out, or NULL
+static status sum_windowed(splitting *split, int width, bool is_trailing, const int *at_start,
+                           int *plans, int64_t *sum_ns, error_message *err)
+{
+    const ana_series *series = split->series;
+    int64_t ignored = 0;
+    int end = 0; // samples [begin, end) are in the window
+    int begin = 0;
+    *sum_ns = 0;
+    clear_window(split);
+    for (int index = 0; index < series->count; index++) {
+        const int wanted = is_trailing ? index : index + width + 1;
+        for (; end < wanted && end < series->count; end++) {
+            add_row(split, end, 1);
+        }
+        for (; begin < index - width; begin++) {
+            add_row(split, begin, -1);
+        }
+        const int *plan = at_start;
+        if (!is_trailing) add_row(split, index, -1);
+        if (index > 0 || !is_trailing) {
+            TRY(cut(split, split->window, split->plan, &ignored, err));
+            plan = split->plan;
+        }
+        if (!is_trailing) add_row(split, index, 1);
+        *sum_ns += ana_series_bottleneck_ns(series, index, plan, split->stage_count);
+        if (plans != NULL) copy_plan(split, plan, plans, index);
+    }
+    return STATUS_OK;
+}
+
+static status keep_drift_plans(splitting *split, ana_imbalance_split *made, error_message *err)
+{
+    const int count = split->series->count;
+    const size_t entries = (size_t)split->stage_count + 1;
+    int *plans = arena_array(split->memory, (size_t)count * entries, sizeof *plans);
+    int64_t sum_ns = 0;
+    if (plans == NULL) return out_of_memory(err);
+    made->drift_first_layer = plans;
+    if (made->drift_width > 0) {
+        return sum_windowed(split, made->drift_width, false, NULL, plans, &sum_ns, err);
+    }
+    for (int index = 0; index < count; index++) {
+        copy_plan(split, made->static_first_layer, plans, index);
+    }
+    return STATUS_OK;
+}
+
+static status find_drift(splitting *split, ana_imbalance_split *made, error_message *err)
+{
+    made->level_ns[ANA_LEVEL_DRIFT] = made->level_ns[ANA_LEVEL_STATIC];
+    made->trailing_ns = made->level_ns[ANA_LEVEL_TUNED];
+    for (int width = 1; width < split->series->count; width *= 4) {
+        int64_t around_ns = 0;
+        int64_t trailing_ns = 0;
+        TRY(sum_windowed(split, width, false, NULL, NULL, &around_ns, err));
+        TRY(sum_windowed(split, width, true, made->tuned_first_layer, NULL, &trailing_ns, err));
+        if (around_ns < made->level_ns[ANA_LEVEL_DRIFT]) {
+            made->level_ns[ANA_LEVEL_DRIFT] = around_ns;
+            made->drift_width = width;
+        }
+        if (trailing_ns < made->trailing_ns) {
+            made->trailing_ns = trailing_ns;
+            made->trailing_width = width;
+        }
+    }
+    return keep_drift_plans(split, made, err);
+}
+
+static int64_t largest_layer_ns(const ana_series *series, int index)
+{
+    int64_t largest = 0;
+    for (int layer = 0; layer < series->layer_count; layer++) {
+        const int64_t load = ana_series_load_ns(series, index, layer);
+        if (load > largest) largest = load;
+    }
+    return largest;
+}
+
+static status find_bounds(splitting *split, ana_imbalance_split *made, error_message *err)
+{
+    const ana_series *series = split->series;
+    for (int index = 0; index < series->count; index++) {
+        const int64_t *before = ana_series_before(series, index);
+        const int64_t largest = largest_layer_ns(series, index);
+        const int64_t total = before[series->layer_count];
+        const int64_t share = total / split->stage_count + (total % split->stage_count != 0);
+        int64_t bottleneck = 0;
+        TRY(cut(split, before, split->plan, &bottleneck, err));
+        made->level_ns[ANA_LEVEL_CLAIRVOYANT] += bottleneck;
+        made->level_ns[ANA_LEVEL_ANY_OWNER] += share > largest ? share : largest;
+        made->level_ns[ANA_LEVEL_DIVISIBLE] += share;
+    }
+    return STATUS_OK;
+}
+
+static status find_levels(splitting *split, ana_imbalance_split *made, error_message *err)
+{
+    TRY(check_sums(split->series, err));
+    TRY(plan_of(split, "even", &made->even_first_layer, err));
+    TRY(plan_of(split, "tuned", &made->tuned_first_layer, err));
+    made->level_ns[ANA_LEVEL_EVEN] =
+        ana_series_bottleneck_sum_ns(split->series, made->even_first_layer, split->stage_count);
+    made->level_ns[ANA_LEVEL_TUNED] =
+        ana_series_bottleneck_sum_ns(split->series, made->tuned_first_layer, split->stage_count);
+    TRY(find_static(split, made, err));
+    TRY(find_drift(split, made, err));
+    return find_bounds(split, made, err);
+}
+
+static status carve(splitting *split, error_message *err)
+{
+    const size_t entries = (size_t)split->series->layer_count + 1;
+    split->zeros = arena_array(split->memory, entries, sizeof *split->zeros);
+    split->window = arena_array(split->memory, entries, sizeof *split->window);
+    split->plan = arena_array(split->memory, (size_t)split->stage_count + 1, sizeof *split->plan);
+    if (split->zeros != NULL && split->window != NULL && split->plan != NULL) return STATUS_OK;
+    return out_of_memory(err);
+}
+
+status ana_imbalance_split_of(const ana_series *series, int stage_count, arena *memory,
+                              ana_imbalance_split *split, error_message *err)
+{
+    ana_imbalance_split made = {.stage_count = stage_count};
+    splitting work = {.series = series, .stage_count = stage_count, .memory = memory};
+    TRY(carve(&work, err));
+    work.scratch = arena_create(1 << 16);
+    if (work.scratch == NULL) return out_of_memory(err);
+    const status result = find_levels(&work, &made, err);
+    arena_destroy(work.scratch);
+    if (result == STATUS_OK) *split = made;
+    return result;
+}
+
+int64_t ana_imbalance_part_ns(const ana_imbalance_split *split, ana_part part)
+{
+    return split->level_ns[part] - split->level_ns[part + 1];
+}

@@ -1,0 +1,80 @@
+/// Where the time of the slowest stage goes: an exact sum of what a better static split would save,
+/// what following the drift would, what only knowing every iteration beforehand would, and what no
+/// contiguous plan can.
+///
+/// The quantity is the bottleneck, the largest sum of layer times (F + B + W of one microbatch)
+/// over the stages, added up over the iterations of a series. Memory, messages and migration do not
+/// count here; the rows that are played have them.
+#pragma once
+
+#include "analysis/diagnosis/iteration_series.h"
+#include "base/arena.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/// From worst to best. All but the first two are ordered for every series (README.md has the
+/// proof): only `tuned`, which knows one iteration, can be worse than `even`.
+typedef enum ana_level {
+    ANA_LEVEL_EVEN,        ///< the same number of transformer layers in every stage
+    ANA_LEVEL_TUNED,       ///< the exact optimum of the first iteration, kept
+    ANA_LEVEL_STATIC,      ///< the best plan found that is kept over the whole run
+    ANA_LEVEL_DRIFT,       ///< the exact optimum of the iterations around each one, itself left
+                           ///< out, at the best of several widths; or STATIC where that is better
+    ANA_LEVEL_CLAIRVOYANT, ///< every iteration's own exact optimum, moves for nothing
+    ANA_LEVEL_ANY_OWNER,   ///< no assignment of layers to ranks is better, contiguous or not
+    ANA_LEVEL_DIVISIBLE,   ///< every iteration's mean over the ranks: layers cut into pieces
+    ANA_LEVEL_COUNT
+} ana_level;
+
+/// What lies between a level and the next one.
+typedef enum ana_part {
+    ANA_PART_STATIC,      ///< even to tuned; negative where tuned is worse over the run
+    ANA_PART_FIRST,       ///< tuned to static: the first iteration was not like the run
+    ANA_PART_DRIFT,       ///< static to drift
+    ANA_PART_NOISE,       ///< drift to clairvoyant
+    ANA_PART_CONTIGUITY,  ///< clairvoyant to any owner; what that bound misses is in it
+    ANA_PART_GRANULARITY, ///< any owner to divisible
+    ANA_PART_COUNT
+} ana_part;
+_Static_assert(ANA_PART_COUNT + 1 == ANA_LEVEL_COUNT, "a part between every two levels");
+
+typedef struct ana_imbalance_split {
+    int stage_count;
+    int64_t level_ns[ANA_LEVEL_COUNT]; // sums over the series
+    const int *even_first_layer;       // [stage_count + 1]
+    const int *tuned_first_layer;      // [stage_count + 1]
+    const int *static_first_layer;     // [stage_count + 1]
+    int64_t static_lower_bound_ns;     // no plan that is kept has a smaller sum
+    bool static_is_optimal;            // proven, by the bound or by trying all plans
+    int drift_width;                   // samples on each side that DRIFT averages; 0: it is STATIC
+    const int *drift_first_layer;      // [iterations][stage_count + 1] its plans
+    int64_t trailing_ns; // the same from the samples before each one only, at its best width
+    int trailing_width;
+} ana_imbalance_split;
+
+/// Splits the bottleneck of a series.
+///
+/// @param stage_count in [1, layer_count of the series]
+/// @param memory      the plans are carved from it
+/// @return STATUS_INVALID if `even` cannot have so many stages, or the times of all iterations do
+///         not fit int64; STATUS_NO_MEMORY
+///
+/// Time O(iterations x log(iterations) x one exact partition), plus the search for the static
+/// plan: O(iterations x stages) for each of its steps.
+status ana_imbalance_split_of(const ana_series *series, int stage_count, arena *memory,
+                              ana_imbalance_split *split, error_message *err);
+
+/// What lies between a level and the next, in ns over the series.
+int64_t ana_imbalance_part_ns(const ana_imbalance_split *split, ana_part part);
+
+/// The largest stage load of an iteration of the series under a plan.
+///
+/// @param first_layer [stage_count + 1]
+int64_t ana_series_bottleneck_ns(const ana_series *series, int index, const int *first_layer,
+                                 int stage_count);
+
+/// The same, added up over the series.
+int64_t ana_series_bottleneck_sum_ns(const ana_series *series, const int *first_layer,
+                                     int stage_count);

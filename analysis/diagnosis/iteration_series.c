@@ -1,0 +1,214 @@
+#include "analysis/diagnosis/iteration_series.h"
+
+#include "balance/layer_times.h"
+
+#include <string.h>
+
+enum { NUMBERS_MAX = 1 << 25, COUNT_MAX = 1 << 14, ENOUGH_WITHOUT_COLUMNS = 4096 };
+
+ana_series_limits ana_series_limits_default(void)
+{
+    return (ana_series_limits){.numbers_max = NUMBERS_MAX, .count_max = COUNT_MAX};
+}
+
+/// A series while it is read. Slots keep their memory when samples are thinned out.
+typedef struct reading {
+    ana_series series;
+    int capacity;
+    int64_t **slots;       // [capacity] -> [slot_numbers], or NULL: not used yet
+    size_t slot_numbers;   // of one sample
+    bal_layer_times times; // means over the microbatches of the sample at hand
+    arena *memory;
+} reading;
+
+static status out_of_memory(error_message *err)
+{
+    return error_set(err, STATUS_NO_MEMORY, "out of memory for the iterations of the run");
+}
+
+static size_t numbers_of(int layer_count, int column_count)
+{
+    const size_t columns = (size_t)BAL_COST_TIMES_COUNT * (size_t)column_count;
+    const size_t single = BAL_COST_ARRAY_COUNT - BAL_COST_TIMES_COUNT;
+    return (size_t)layer_count * (columns + single);
+}
+
+static int capacity_for(size_t slot_numbers, ana_series_limits limits)
+{
+    const int64_t fitting = limits.numbers_max / (int64_t)(slot_numbers > 0 ? slot_numbers : 1);
+    const int64_t capacity = fitting < limits.count_max ? fitting : limits.count_max;
+    return capacity < 2 ? 2 : (int)capacity;
+}
+
+/// Decides from the first sample what is kept of every one.
+static status begin(reading *made, const bal_layer_costs *costs, int iteration_count,
+                    ana_series_limits limits, error_message *err)
+{
+    ana_series *series = &made->series;
+    const int layers = costs->layer_count;
+    const int wanted = iteration_count < limits.count_max ? iteration_count : limits.count_max;
+    const int enough = wanted < ENOUGH_WITHOUT_COLUMNS ? wanted : ENOUGH_WITHOUT_COLUMNS;
+    series->layer_count = layers;
+    series->stride = 1;
+    made->slot_numbers = numbers_of(layers, costs->microbatch_count);
+    series->drops_columns =
+        costs->microbatch_count > 1 && capacity_for(made->slot_numbers, limits) < enough;
+    if (series->drops_columns) made->slot_numbers = numbers_of(layers, 1);
+    made->capacity = capacity_for(made->slot_numbers, limits);
+    if (made->capacity > iteration_count) made->capacity = iteration_count;
+    const size_t capacity = (size_t)made->capacity;
+    made->slots = arena_array(made->memory, capacity, sizeof *made->slots);
+    series->iteration = arena_array(made->memory, capacity, sizeof *series->iteration);
+    series->costs = arena_array(made->memory, capacity, sizeof *series->costs);
+    series->before_ns = arena_array(made->memory, capacity * ((size_t)layers + 1), sizeof(int64_t));
+    if (made->slots == NULL || series->iteration == NULL || series->costs == NULL ||
+        series->before_ns == NULL) {
+        return out_of_memory(err);
+    }
+    return bal_layer_times_init(&made->times, layers, made->memory, err);
+}
+
+/// Every second kept sample goes; the first one stays.
+static void thin_out(reading *made)
+{
+    ana_series *series = &made->series;
+    const size_t entries = (size_t)series->layer_count + 1;
+    const int kept = (series->count + 1) / 2;
+    for (int index = 1; index < kept; index++) {
+        int64_t *const freed = made->slots[index];
+        made->slots[index] = made->slots[2 * index];
+        made->slots[2 * index] = freed;
+        series->iteration[index] = series->iteration[2 * index];
+        series->costs[index] = series->costs[2 * index];
+        memcpy(series->before_ns + (size_t)index * entries,
+               series->before_ns + 2 * (size_t)index * entries, entries * sizeof(int64_t));
+    }
+    series->count = kept;
+    series->stride *= 2;
+}
+
+/// Copies the arrays that costs have into numbers.
+static bal_layer_costs copy_costs(const bal_layer_costs *costs, int64_t *numbers)
+{
+    bal_layer_costs copied = *costs;
+    const int64_t **arrays[BAL_COST_ARRAY_COUNT];
+    bal_layer_costs_list(&copied, arrays);
+    for (int array = 0; array < BAL_COST_ARRAY_COUNT; array++) {
+        if (*arrays[array] == NULL) continue;
+        const size_t bytes = bal_layer_costs_array_bytes(costs, array);
+        *arrays[array] = memcpy(numbers, *arrays[array], bytes);
+        numbers += bytes / sizeof *numbers;
+    }
+    return copied;
+}
+
+static void sum_layers(reading *made, int index)
+{
+    const int layers = made->series.layer_count;
+    int64_t *before = made->series.before_ns + (size_t)index * ((size_t)layers + 1);
+    before[0] = 0;
+    for (int layer = 0; layer < layers; layer++) {
+        before[layer + 1] = before[layer] + bal_layer_time_ns(&made->times, layer);
+    }
+}
+
+static status keep(reading *made, int iteration, const bal_layer_costs *costs, error_message *err)
+{
+    ana_series *series = &made->series;
+    const int index = series->count;
+    if (made->slots[index] == NULL) {
+        made->slots[index] = arena_array(made->memory, made->slot_numbers, sizeof(int64_t));
+        if (made->slots[index] == NULL) return out_of_memory(err);
+    }
+    TRY(bal_layer_times_fill(&made->times, costs, err));
+    const bal_layer_costs means = bal_layer_times_costs(&made->times, costs);
+    series->iteration[index] = iteration;
+    series->costs[index] = copy_costs(series->drops_columns ? &means : costs, made->slots[index]);
+    sum_layers(made, index);
+    series->count++;
+    return STATUS_OK;
+}
+
+static status check_alike(const reading *made, int iteration, const bal_layer_costs *costs,
+                          error_message *err)
+{
+    const ana_series *series = &made->series;
+    const bal_layer_costs *first = &series->costs[0];
+    if (costs->layer_count == series->layer_count &&
+        (series->count == 0 || series->drops_columns ||
+         costs->microbatch_count <= first->microbatch_count)) {
+        return STATUS_OK;
+    }
+    return error_set(err, STATUS_INVALID,
+                     "iteration %d has %d layers x %d microbatches, the first one %d x %d",
+                     iteration, costs->layer_count, costs->microbatch_count, series->layer_count,
+                     first->microbatch_count);
+}
+
+static status add_sample(reading *made, int iteration, const bal_layer_costs *costs,
+                         error_message *err)
+{
+    ana_series *series = &made->series;
+    TRY(check_alike(made, iteration, costs, err));
+    series->last = iteration;
+    if (series->sample_count++ % series->stride != 0) return STATUS_OK;
+    if (series->count == made->capacity) {
+        thin_out(made);
+        if ((series->sample_count - 1) % series->stride != 0) return STATUS_OK;
+    }
+    return keep(made, iteration, costs, err);
+}
+
+status ana_series_read(const bal_cost_source *source, int iteration_count, ana_series_limits limits,
+                       arena *memory, ana_series *series, error_message *err)
+{
+    reading made = {.memory = memory};
+    for (int iteration = 0; iteration < iteration_count; iteration++) {
+        bal_layer_costs costs;
+        bool changed = false;
+        TRY(source->costs_at(source->context, iteration, &costs, &changed, err));
+        if (iteration > 0 && !changed) continue;
+        if (iteration == 0) TRY(begin(&made, &costs, iteration_count, limits, err));
+        TRY(add_sample(&made, iteration, &costs, err));
+    }
+    made.series.announces_changes = source->announces_changes;
+    *series = made.series;
+    return STATUS_OK;
+}
+
+double ana_series_spacing(const ana_series *series)
+{
+    if (series->count < 2) return 1;
+    const double span = series->iteration[series->count - 1] - series->iteration[0];
+    return span / (series->count - 1);
+}
+
+const int64_t *ana_series_before(const ana_series *series, int index)
+{
+    return series->before_ns + (size_t)index * ((size_t)series->layer_count + 1);
+}
+
+int64_t ana_series_load_ns(const ana_series *series, int index, int layer)
+{
+    const int64_t *before = ana_series_before(series, index);
+    return before[layer + 1] - before[layer];
+}
+
+static status costs_at(void *context, int iteration, bal_layer_costs *costs, bool *changed,
+                       error_message *err)
+{
+    (void)err;
+    const ana_series *series = context;
+    *costs = series->costs[iteration < series->count ? iteration : series->count - 1];
+    *changed = iteration < series->count;
+    return STATUS_OK;
+}
+
+bal_cost_source ana_series_source(const ana_series *series)
+{
+    return (bal_cost_source){.context = (void *)series,
+                             .layer_count = series->layer_count,
+                             .iteration_count = series->count,
+                             .announces_changes = series->announces_changes,
+                             .costs_at = costs_at};
+}

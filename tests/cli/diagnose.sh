@@ -1,0 +1,157 @@
+# `dynmo diagnose`: the right answer where the truth was put in, on the shipped recordings and from
+# counts of tokens; what it prints; and every way to ask wrongly.
+# usage: diagnose.sh DYNMO, in tests/
+root=$(cd .. && pwd)
+. cli/expect.sh
+subject=diagnose
+
+# run FILE LOAD [ITERATIONS [STEP [PARAMETERS]]]: a trace of 16 layers, where layer l of iteration i
+# takes LOAD, an expression of awk in i, l and the noise n(), uniform in [0, 1).
+run() {
+    awk -v iterations="${3:-80}" -v step="${4:-1}" -v parameters="${5-1000000}" '
+        function n() { x = (x * 16807) % 2147483647; return x / 2147483647 }
+        function abs(a) { return a < 0 ? -a : a }
+        BEGIN {
+            x = 12345
+            print "# dynmo-trace/1"
+            print "# microbatches=8"
+            print "iteration,layer,phase,busy_ns" (parameters != "" ? ",parameters" : "")
+            for (i = 0; i < iterations; i++)
+                for (l = 0; l < 16; l++) {
+                    load = int('"$2"')
+                    end = parameters != "" ? "," parameters : ""
+                    print i * step "," l ",F," int(load / 3) end
+                    print i * step "," l ",BW," load - int(load / 3) end
+                }
+        }' >"$1"
+}
+
+# answers GROUND WORD...: the verdict and its ground of a diagnosis.
+answers() {
+    wanted=$1
+    shift
+    found=$("$dynmo" diagnose "$@" --json 2>&1 |
+        sed 's/.*"verdict":"\([^"]*\)","ground":"\([^"]*\)".*/\1, \2/')
+    [ "$found" = "$wanted" ] || fail "diagnose $*: $found, expected $wanted"
+}
+
+run static.csv 'l < 4 ? 4000000 : 1000000'
+run noise.csv '500000 + 1000000 * n()' 200
+run drift.csv '1000000 + 60000 * (50 - abs(i - 10 * l) > 0 ? 50 - abs(i - 10 * l) : 0)' 160
+run steps.csv '(int(l / 4) == int(i / 20) ? 5000000 : 1000000) + 10000 * n()'
+run short.csv '(l < 8 ? 5000000 - 400000 * i : 1000000) + 10000 * n()' 10
+run alike.csv '1000000 + 50000 * i'
+run sampled.csv '(int(l / 4) == int(i / 20) ? 5000000 : 1000000) + 10000 * n()' 80 25
+run bare.csv '(int(l / 4) == int(i / 20) ? 5000000 : 1000000) + 10000 * n()' 80 1 ''
+
+answers 'not worthwhile, clairvoyant' static.csv --stages 4
+answers 'not worthwhile, noise' noise.csv --stages 4
+answers 'worthwhile, gain' drift.csv --stages 4
+answers 'worthwhile, gain' steps.csv --stages 4
+answers 'undecidable, short' short.csv --stages 4
+answers 'undecidable, uniform' alike.csv --stages 4
+answers 'worthwhile, gain' sampled.csv --stages 4
+answers 'undecidable, state-unknown' bare.csv --stages 4
+answers 'worthwhile, gain' bare.csv --stages 4 --layer-state 16000000
+answers 'not worthwhile, proven' steps.csv --stages 4 --worthwhile 1000%
+answers 'not worthwhile, proven' steps.csv --stages 1
+
+# The recordings that ship with the project; `even` is what they ran under.
+for name in dense mod moe pruning sparse-attention; do
+    answers 'not worthwhile, clairvoyant' "$root/traces/recorded/cpu-$name.db.gz"
+done
+for name in early-exit freezing; do
+    answers 'worthwhile, gain' "$root/traces/recorded/cpu-$name.db.gz"
+done
+
+# A store, a CSV and both compressed say the same.
+"$dynmo" import csv steps.csv -o steps.db >/dev/null || fail 'import'
+gzip -k steps.csv
+gzip -k steps.db
+for name in steps.csv steps.csv.gz steps.db steps.db.gz; do
+    "$dynmo" diagnose $name --stages 4 --json >$name.json || fail "diagnose $name"
+    cmp -s steps.csv.json $name.json || fail "$name and steps.csv differ"
+done
+mkdir scratch
+TMPDIR=$work/scratch "$dynmo" diagnose steps.db.gz --stages 4 >/dev/null || fail 'diagnose in a folder'
+[ -z "$(ls scratch)" ] || fail 'a folder is left behind'
+
+# What an engineer reads.
+"$dynmo" diagnose steps.csv --stages 4 >page || fail 'diagnose'
+grep -q '^Dynamic balancing: worthwhile$' page || fail 'page without its verdict'
+grep -q "^  Run '[a-z]* [a-z0-9:.-]*': its gain over \`" page || fail 'page without its advice'
+grep -q '^  drift: following it saves ' page || fail 'page without the split'
+grep -q ' 3 jumps; ' page || fail 'three steps are three jumps'
+"$dynmo" diagnose bare.csv --stages 4 | tr -s ' \n' ' ' |
+    grep -q 'It pays as long as moving one layer costs less than [0-9.]* ms. Record parameters, or' ||
+    fail 'no break-even'
+"$dynmo" diagnose sampled.csv --stages 4 | grep -q 'An iteration looked at stands for 25 of the run' ||
+    fail 'no word of the sampling'
+"$dynmo" diagnose steps.csv --stages 4 --seed 1 | cmp -s - page || fail 'two runs differ'
+
+# Megatron-LM's counts: two stages of two ranks that share four experts. Expert 0 is busy in the first
+# stage's layers for twenty samples, then in those of the second, and so on.
+counts() { # counts FOLDER: of a model of 16 layers with 4 experts
+    mkdir -p "$1/tokens_per_expert"
+    for rank in 0 1 2 3; do
+        awk -v rank=$rank 'BEGIN {
+            for (i = 0; i < 200; i++)
+                for (l = 0; l < 8; l++) {
+                    layer = l + 8 * int(rank / 2)
+                    busy = int(layer / 8) == int(i / 20) % 2 ? 20000 : 1000
+                    a = rank % 2 == 0 ? busy + (i * 7 + l) % 5 : 1000
+                    printf "{\"iter\":%d,\"block\":\"decoder\",\"layer\":%d,\"tpe\":[[%d,1000]", i * 10, l, a
+                    for (m = 1; m < 8; m++) printf ",[%d,1000]", a + m
+                    print "]}"
+                }
+        }' >"$1/tokens_per_expert/rank$rank.jsonl"
+    done
+}
+cat >moe.json <<'END'
+{"model_type":"mixtral","hidden_size":1024,"intermediate_size":3584,"num_attention_heads":16,
+ "num_hidden_layers":16,"num_key_value_heads":4,"num_local_experts":4,"num_experts_per_tok":2,
+ "max_position_embeddings":4096,"vocab_size":32000,"sliding_window":null,"tie_word_embeddings":false}
+END
+counts run
+answers 'worthwhile, gain' run --model moe.json --stages 4 --trace-stages 2
+answers 'worthwhile, gain' run/tokens_per_expert --model moe.json --stages 4 --trace-stages 2
+"$dynmo" diagnose run --model moe.json --stages 4 --trace-stages 2 | grep -q '^200 iterations sampled, of 0 to 1990$' ||
+    fail 'counts: not as many samples as there are'
+{
+    echo 'iteration,layer,microbatch,expert_0,expert_1,expert_2,expert_3'
+    awk 'BEGIN { for (i = 0; i < 30; i++) for (l = 0; l < 16; l++)
+        print i "," l ",0," 1000 + (i * 7 + l) % 3 ",1000,1000,1000" }'
+} >counts.csv
+answers 'not worthwhile, noise' counts.csv --model moe.json --stages 4 --expert-parallel 4
+
+# Wrong questions.
+refuse 2 "--stages is needed: the trace does not say on how many ranks its layers ran" steps.csv
+refuse 2 "diagnose: pipeline.stages: 17 stages of 1 chunks need at least 17 layers, there are 16" \
+    steps.csv --stages 17
+refuse 2 'schedule interleaved-1f1b puts 2 stages on a rank; a diagnosis needs one' \
+    steps.csv --stages 4 --schedule interleaved-1f1b
+refuse 2 "--model: a trace has the times of its layers; only counts of tokens need a model" \
+    steps.csv --stages 4 --model moe.json
+refuse 2 "--model is needed: counts of tokens do not say what the rest of a layer costs" run --stages 4
+refuse 2 "--first: counts of tokens are not in a store" run --model moe.json --stages 4 --first 3
+refuse 2 '--model: gpt2 has no experts' run --model gpt2 --stages 4
+refuse 2 '--trace-stages: 3 stages do not divide the model'"'"'s 16 layers' \
+    run --model moe.json --stages 4 --trace-stages 3
+refuse 2 "--expert-parallel: 4 ranks, but the files' ranks hold 2 of 4 experts" \
+    run --model moe.json --stages 4 --trace-stages 2 --expert-parallel 4
+refuse 2 '--expert-parallel is needed: counts.csv does not say how many ranks share the experts of a layer' \
+    counts.csv --model moe.json --stages 4
+refuse 2 '--worthwhile: '"'"'x'"'"' is not a number' steps.csv --stages 4 --worthwhile x
+mv run/tokens_per_expert/rank3.jsonl run/tokens_per_expert/rank4.jsonl
+refuse 2 'run/tokens_per_expert: 4 files of ranks, the largest is rank 4' \
+    run --model moe.json --stages 4 --trace-stages 2
+rm run/tokens_per_expert/rank4.jsonl
+refuse 2 'run/tokens_per_expert: 3 files are not 2 stages of groups of 2 ranks that share experts' \
+    run --model moe.json --stages 4 --trace-stages 2
+mkdir empty
+refuse 2 'empty: no files rank<r>.jsonl' empty --model moe.json --stages 4
+echo hello >hello
+refuse 2 "hello: neither a store of dynmo, nor a CSV that begins with '# dynmo-trace/1', nor counts of tokens per expert" \
+    hello --stages 4
+refuse 1 'missing.db: No such file or directory' missing.db --stages 4
+exit $failed
