@@ -1,11 +1,13 @@
 #include "cli/check_prediction.h"
 
+#include "analysis/check/plan_prediction.h"
 #include "analysis/recording.h"
 #include "cli/run_study.h"
 #include "cli/version.h"
 #include "sim/training_replay.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /// As `dynmo run` would open it on the device that is told how long ops take.
 static cli_run_request request_of(const cli_check_side *side, const char *row)
@@ -23,54 +25,33 @@ static cli_run_request request_of(const cli_check_side *side, const char *row)
     };
 }
 
-/// Records while the simulator plays.
-typedef struct recorder {
-    bal_record_sink sink;
-    ana_course course;
-} recorder;
-
-static bool wants_timeline(void *context, int iteration)
+/// Simulates the study with its decisions. @param peak_bytes [machine.rank_count] out
+static status play(const cli_run_study *opened, bal_record_sink sink, arena *memory,
+                   int64_t *peak_bytes, error_message *err)
 {
-    const recorder *at = context;
-    return at->sink.wants_timeline(at->sink.context, iteration);
-}
-
-static status put(void *context, const bal_training_iteration *iteration, error_message *err)
-{
-    recorder *at = context;
-    TRY(ana_course_add(&at->course, iteration, err));
-    return at->sink.put(at->sink.context, iteration, err);
-}
-
-static status play(const cli_run_study *opened, recorder *at, arena *memory,
-                   bal_training_result *result, error_message *err)
-{
-    const bal_record_sink sink = {.context = at, .wants_timeline = wants_timeline, .put = put};
     const bal_training training = ana_setup_training(&opened->setup, opened->row, sink);
-    return sim_training_replay(&training, memory, result, err);
+    bal_training_result result;
+    if (opened->has_plan)
+        return ana_plan_predict(&training, &opened->plan, memory, peak_bytes, err);
+    TRY(sim_training_replay(&training, memory, &result, err));
+    memcpy(peak_bytes, result.peak_memory_bytes,
+           (size_t)training.machine.rank_count * sizeof *peak_bytes);
+    return STATUS_OK;
 }
 
-/// Plays the study into a store.
+/// Plays it into a store.
 static status record(const cli_run_study *opened, trace_store *store, arena *memory,
-                     error_message *err)
+                     int64_t *peak_bytes, error_message *err)
 {
     ana_recording *recording = NULL;
-    ana_row row = {.balancing = opened->row};
-    recorder at = {0};
     error_message later = {0};
-    ana_course_init(&at.course, memory);
     TRY(ana_recording_begin(store, TRACE_RUN_SIM, &opened->setup, "dynmo check", DYNMO_VERSION,
                             &recording, err));
     const ana_listener listener = ana_recording_listener(recording);
-    at.sink = listener.sink;
     status played = listener.begin_row(listener.sink.context, opened->row, err);
-    if (played == STATUS_OK) played = play(opened, &at, memory, &row.result, err);
-    row.course = at.course;
-    const ana_comparison comparison = {.setup = &opened->setup, .rows = &row};
-    if (played == STATUS_OK) ana_row_rate(&row, &opened->setup);
+    if (played == STATUS_OK) played = play(opened, listener.sink, memory, peak_bytes, err);
     const status finished =
-        ana_recording_finish(recording, played == STATUS_OK ? &comparison : NULL,
-                             played == STATUS_OK ? NULL : err, &later);
+        ana_recording_finish(recording, NULL, played == STATUS_OK ? NULL : err, &later);
     if (played != STATUS_OK || finished == STATUS_OK) return played;
     return error_set(err, finished, "%s", later.message);
 }
@@ -80,11 +61,15 @@ static status predict(const cli_check_side *side, const cli_run_study *opened, a
 {
     trace_store *store = NULL;
     char source[400];
+    int64_t *peak_bytes =
+        arena_array(memory, (size_t)opened->setup.machine.rank_count, sizeof *peak_bytes);
+    if (peak_bytes == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     TRY(trace_store_open(":memory:", TRACE_WRITE, &store, err));
-    status result = record(opened, store, memory, err);
+    status result = record(opened, store, memory, peak_bytes, err);
     if (result == STATUS_OK) result = ana_observed_read(store, NULL, NULL, memory, observed, err);
     trace_store_close(store);
     TRY(result);
+    observed->peak_bytes = peak_bytes;
     snprintf(source, sizeof source, "%.250s, predicted, row '%.80s'", side->path, observed->label);
     observed->source = arena_string(memory, source);
     return observed->source != NULL ? STATUS_OK : error_set(err, STATUS_NO_MEMORY, "out of memory");

@@ -46,24 +46,22 @@ static status find_place(const cli_check_side *side, arena *memory, place *found
     return error_set(err, STATUS_IO, "%s %s: No such file", side->option, side->path);
 }
 
-/// The row that is asked for; else, of several, the only one that the other side has, too.
+/// Of several rows the one that is asked for, else the only one that the other side has, too.
 static const char *choose_label(const cli_check_side *side, const char *const *labels, int count,
                                 const char *const *other, int other_count)
 {
     const char *shared = NULL;
     int shared_count = 0;
     for (int label = 0; label < count; label++) {
-        if (side->row != NULL && count > 1 && strcmp(side->row, labels[label]) == 0) {
-            return side->row;
-        }
         for (int each = 0; each < other_count; each++) {
             if (strcmp(labels[label], other[each]) != 0) continue;
             shared = labels[label];
             shared_count++;
         }
     }
+    if (count <= 1) return NULL;
     if (side->row != NULL) return side->row;
-    return count > 1 && shared_count == 1 ? shared : NULL;
+    return shared_count == 1 ? shared : NULL;
 }
 
 static status read_store(const cli_check_side *side, const place *at, const char *const *other,

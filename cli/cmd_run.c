@@ -82,6 +82,8 @@ static status prepare(run_state *state, error_message *err)
         .layer_count = state->device.layer_count,
         .devices = cli_run_device_maker(&state->device),
         .clock = request->clock,
+        .slow_links = request->slow_links,
+        .slow_link_count = request->slow_link_count,
         .time_scale_ppb = request->time_scale_ppb,
         .profiles_always = request->learns,
         .checkpoint_read = request->restart,

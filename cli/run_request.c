@@ -114,6 +114,86 @@ static status check_launcher(const cli_run_request *request, error_message *err)
     return STATUS_OK;
 }
 
+/// Splits "1-2=5" at its separators into numbers. @return false if it does not look like that
+static status read_parts(const char *option, const char *given, char *parts, size_t size,
+                         const char **number, error_message *err)
+{
+    const char *equals = strchr(given, '=');
+    const size_t length = equals != NULL ? (size_t)(equals - given) : 0;
+    if (length == 0 || length >= size) {
+        return error_set(err, STATUS_INVALID, "%s: '%.40s' is not %s", option, given,
+                         strcmp(option, "--slow") == 0 ? "RANK=X" : "A-B=US");
+    }
+    memcpy(parts, given, length);
+    parts[length] = '\0';
+    *number = equals + 1;
+    return STATUS_OK;
+}
+
+static status read_rank(const char *option, const char *text, int *rank, error_message *err)
+{
+    int64_t value = 0;
+    TRY(text_parse_int64(text, option, 0, BAL_RANKS_MAX - 1, &value, err));
+    *rank = (int)value;
+    return STATUS_OK;
+}
+
+static status read_slow_rank(const char *given, bal_slow_rank *slow, error_message *err)
+{
+    char rank[32];
+    const char *factor = NULL;
+    *slow = (bal_slow_rank){.end_iteration = INT32_MAX};
+    TRY(read_parts("--slow", given, rank, sizeof rank, &factor, err));
+    TRY(read_rank("--slow", rank, &slow->rank, err));
+    return text_parse_double(factor, "--slow", 1, 1000, &slow->time_factor, err);
+}
+
+static status read_slow_link(const char *given, exec_slow_link *slow, error_message *err)
+{
+    char ranks[32];
+    const char *number = NULL;
+    double delay_us = 0;
+    TRY(read_parts("--slow-link", given, ranks, sizeof ranks, &number, err));
+    char *dash = strchr(ranks, '-');
+    if (dash == NULL) {
+        return error_set(err, STATUS_INVALID, "--slow-link: '%.40s' is not A-B=US", given);
+    }
+    *dash = '\0';
+    TRY(read_rank("--slow-link", ranks, &slow->rank, err));
+    TRY(read_rank("--slow-link", dash + 1, &slow->other_rank, err));
+    TRY(text_parse_double(number, "--slow-link", 0, 1e9, &delay_us, err));
+    slow->delay_ns = llround(delay_us * 1000);
+    if (slow->rank != slow->other_rank) return STATUS_OK;
+    return error_set(err, STATUS_INVALID, "--slow-link: %d-%d is no link: one rank", slow->rank,
+                     slow->other_rank);
+}
+
+/// What is made slow on purpose.
+static status read_slow(const cli_arguments *arguments, cli_run_request *request,
+                        error_message *err)
+{
+    const char *given = NULL;
+    for (int index = 0; (given = cli_value_at(arguments, "--slow", index)) != NULL; index++) {
+        if (index == CLI_RUN_SLOW_MAX) {
+            return error_set(err, STATUS_INVALID, "--slow: more than %d", CLI_RUN_SLOW_MAX);
+        }
+        TRY(read_slow_rank(given, &request->slow_ranks[request->slow_rank_count++], err));
+    }
+    for (int index = 0; (given = cli_value_at(arguments, "--slow-link", index)) != NULL; index++) {
+        if (index == CLI_RUN_SLOW_MAX) {
+            return error_set(err, STATUS_INVALID, "--slow-link: more than %d", CLI_RUN_SLOW_MAX);
+        }
+        TRY(read_slow_link(given, &request->slow_links[request->slow_link_count++], err));
+    }
+    if (strcmp(request->device, "cuda") != 0 ||
+        request->slow_rank_count + request->slow_link_count == 0) {
+        return STATUS_OK;
+    }
+    return error_set(err, STATUS_UNSUPPORTED,
+                     "%s: device cuda cannot be slowed down; timed and cpu can",
+                     request->slow_rank_count > 0 ? "--slow" : "--slow-link");
+}
+
 /// A trace and a run are written at the same time, by two writers.
 static status check_files(const cli_run_request *request, error_message *err)
 {
@@ -149,6 +229,7 @@ status cli_run_request_read(const cli_arguments *arguments, cli_run_request *req
     TRY(check_device(arguments, request, err));
     TRY(check_launcher(request, err));
     TRY(check_files(request, err));
+    TRY(read_slow(arguments, request, err));
     TRY(read_time_scale(arguments, request, err));
     TRY(cli_int(arguments, "--iterations", 1, 100000000, 0, &request->iteration_count, err));
     TRY(cli_int(arguments, "--data-parallel", 1, 4096, 0, &request->data_parallel, err));

@@ -1,12 +1,16 @@
 /// What `dynmo run` is asked for: its command line, checked.
 #pragma once
 
+#include "balance/training.h"
 #include "base/status.h"
 #include "cli/command.h"
 #include "exec/clock.h"
+#include "exec/execution.h"
 
 #include <stdbool.h>
 #include <stdint.h>
+
+enum { CLI_RUN_SLOW_MAX = 16 };
 
 /// Strings are borrowed from the command line; NULL or 0: not given.
 typedef struct cli_run_request {
@@ -32,6 +36,10 @@ typedef struct cli_run_request {
     int checkpoint_every; // iterations
     const char *restart;
     int64_t watchdog_ns;
+    bal_slow_rank slow_ranks[CLI_RUN_SLOW_MAX];
+    int slow_rank_count;
+    exec_slow_link slow_links[CLI_RUN_SLOW_MAX];
+    int slow_link_count;
     bool is_real_time;
     bool is_distributed; // ranks decide among themselves
 } cli_run_request;
@@ -62,6 +70,14 @@ typedef struct cli_run_request {
          false},                                                                                   \
         {"--time-scale", 0, "X", "durations times X, in [0.000001, 1000]; default 1 (timed)",      \
          false},                                                                                   \
+        {"--slow", 0, "RANK=X",                                                                    \
+         "makes all ops of a rank take X times as long, X in [1, 1000], to see what follows "      \
+         "(timed, cpu); may be given several times",                                               \
+         true},                                                                                    \
+        {"--slow-link", 0, "A-B=US",                                                               \
+         "makes messages between ranks A and B travel so many microseconds longer (timed, cpu); "  \
+         "may be given several times",                                                             \
+         true},                                                                                    \
         {"--precision", 0, "P", "fp32 or bf16 (cuda); default fp32", false},                       \
         {"--blas", 0, NULL, "products of matrices by OpenBLAS (cpu)", false},                      \
         {"--record", 0, "TRACE.db", "records what layers took, as a trace that simulate reads",    \

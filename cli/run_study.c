@@ -88,8 +88,8 @@ static status check_costs_of_plan(const cli_run_request *request, error_message 
     if (!request->learns && request->trace == NULL &&
         (request->model == NULL || request->hardware == NULL)) {
         return error_set(err, STATUS_INVALID,
-                         "%s is a plan: device timed needs --trace, or --model and --hardware, "
-                         "to know how long ops take",
+                         "%s is a plan: --trace, or --model and --hardware, have to say how long "
+                         "its ops take",
                          request->path);
     }
     return STATUS_OK;
@@ -185,6 +185,28 @@ static status open_text(const cli_run_request *request, const text_buffer *text,
     return result;
 }
 
+/// Adds the ranks that are made slow to those that the study has, and checks the links.
+static status add_slow(const cli_run_request *request, cli_run_study *opened, error_message *err)
+{
+    ana_study *study = &opened->study;
+    for (int slow = 0; slow < request->slow_rank_count; slow++) {
+        const bal_slow_rank *entry = &request->slow_ranks[slow];
+        if (entry->rank >= study->stage_count || study->slow_rank_count == ANA_SLOW_RANKS_MAX) {
+            return error_set(err, STATUS_INVALID,
+                             "--slow: rank %d of %d, as one of at most %d slow ranks", entry->rank,
+                             study->stage_count, ANA_SLOW_RANKS_MAX);
+        }
+        study->slow_ranks[study->slow_rank_count++] = *entry;
+    }
+    for (int link = 0; link < request->slow_link_count; link++) {
+        const exec_slow_link *entry = &request->slow_links[link];
+        if (entry->rank < study->stage_count && entry->other_rank < study->stage_count) continue;
+        return error_set(err, STATUS_INVALID, "--slow-link: %d-%d, but there are %d ranks",
+                         entry->rank, entry->other_rank, study->stage_count);
+    }
+    return STATUS_OK;
+}
+
 status cli_run_study_open(const cli_run_request *request, arena *memory, cli_run_study *opened,
                           error_message *err)
 {
@@ -200,6 +222,7 @@ status cli_run_study_open(const cli_run_request *request, arena *memory, cli_run
     TRY(result);
     TRY(choose_row(request, opened, err));
     take_row(opened);
+    TRY(add_slow(request, opened, err));
     TRY(ana_setup_open(&opened->study, memory, &opened->setup, err));
     opened->is_set_up = true;
     return check_plan(request, opened, err);

@@ -113,6 +113,10 @@ typedef struct exec_device_table {
 
     // The rest only where the device learns; else NULL.
 
+    /// The clock that its work is timed by, from any origin: that of the host, or where ops count
+    /// the time that their thread computes, that time.
+    int64_t (*now_ns)(const exec_device *device);
+
     /// Fills a layer that is held with fresh parameters, which depend on the seed and the layer.
     status (*initialise)(exec_device *device, int layer, error_message *err);
 

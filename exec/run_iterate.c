@@ -45,6 +45,33 @@ static const int *list_places(const exec_run *run, const exec_run_plan *plan)
     return world_rank;
 }
 
+/// How much longer messages from this rank to each place travel; NULL where no link is slow.
+static status list_delays(const exec_run *run, const exec_run_plan *plan, const int64_t **out,
+                          error_message *err)
+{
+    const exec_training *training = run->training;
+    const double scale =
+        run->device->table->is_modelled ? (double)run->terms.time_scale_ppb / 1e9 : 1.0;
+    *out = NULL;
+    if (training->slow_link_count == 0) return STATUS_OK;
+    int64_t *delay_ns =
+        arena_array(run->scratch, (size_t)plan->placed.rank_count, sizeof *delay_ns);
+    if (delay_ns == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    for (int place = 0; place < plan->placed.rank_count; place++) {
+        const int one = run->ranks.machine_rank;
+        const int other = plan->placed.machine_rank[place];
+        for (int link = 0; link < training->slow_link_count; link++) {
+            const exec_slow_link *slow = &training->slow_links[link];
+            if ((slow->rank == one && slow->other_rank == other) ||
+                (slow->rank == other && slow->other_rank == one)) {
+                delay_ns[place] += (int64_t)((double)slow->delay_ns * scale);
+            }
+        }
+    }
+    *out = delay_ns;
+    return STATUS_OK;
+}
+
 /// Plays the ops of this rank's place.
 static status play(exec_run *run, const exec_iteration *iteration, int64_t begin_ns,
                    exec_rank_report *report, error_message *err)
@@ -52,7 +79,7 @@ static status play(exec_run *run, const exec_iteration *iteration, int64_t begin
     const exec_run_plan *plan = exec_run_plan_in_force(run);
     const size_t steps = (size_t)plan->program.step_count;
     exec_rank_times *times = &report->times;
-    const exec_rank_play ops = {
+    exec_rank_play ops = {
         .endpoint = run->endpoint,
         .device = run->device,
         .program = &plan->program,
@@ -68,6 +95,7 @@ static status play(exec_run *run, const exec_iteration *iteration, int64_t begin
         return error_set(err, STATUS_NO_MEMORY, "out of memory for %d ops",
                          plan->program.step_count);
     }
+    TRY(list_delays(run, plan, &ops.delay_ns, err));
     report->step_count = plan->program.step_count;
     return exec_rank_iterate(&ops, iteration, times, err);
 }
@@ -81,17 +109,17 @@ static status learn(exec_run *run, int iteration, exec_rank_report *report, erro
     const bool has_place = exec_run_plan_in_force(run)->place >= 0;
     exec_activity_set_phase(activity, iteration, EXEC_PHASE_REDUCTION);
     TRY(exec_group_barrier(&run->ranks.crew, err));
-    const int64_t begin_ns = now_ns(run);
+    const int64_t begin_ns = table->now_ns(run->device);
     if (!has_place) return STATUS_OK;
     if (run->ranks.replica_count > 1) {
         exec_activity_set_phase(activity, iteration, EXEC_PHASE_REDUCTION);
         TRY(table->reduce(run->device, &run->ranks.replicas, err));
-        report->reduced_ns = now_ns(run) - begin_ns;
+        report->reduced_ns = table->now_ns(run->device) - begin_ns;
     }
     exec_activity_set_phase(activity, iteration, EXEC_PHASE_UPDATE);
     TRY(table->step(run->device, &run->ranks.pipeline, &report->gradient_norm, err));
     TRY(table->adapt(run->device, iteration, &run->ranks.pipeline, &report->has_changed, err));
-    report->stepped_ns = now_ns(run) - begin_ns;
+    report->stepped_ns = table->now_ns(run->device) - begin_ns;
     report->has_loss = table->loss(run->device, &report->loss);
     return STATUS_OK;
 }

@@ -8,6 +8,7 @@ status exec_stopwatch_init(exec_stopwatch *watch, exec_kernels *kernels, clockid
 {
     *watch = (exec_stopwatch){.kernels = kernels,
                               .clock = clock,
+                              .time_factor = 1,
                               .lap_max = lap_max,
                               .op_max = op_max,
                               .lap_ns = calloc((size_t)lap_max, sizeof *watch->lap_ns),
@@ -45,6 +46,29 @@ status exec_stopwatch_begin_op(exec_stopwatch *watch, error_message *err)
     return exec_stopwatch_lap(watch, NULL, err);
 }
 
+static int64_t clock_ns(const exec_stopwatch *watch)
+{
+    struct timespec time;
+    clock_gettime(watch->clock, &time);
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+/// The time at which a part of an op has ended: now, or when it has lasted time_factor times as
+/// long. Spins, since a clock of computing time stands still while its thread sleeps.
+static int64_t end_of_part_ns(const exec_stopwatch *watch, int lap)
+{
+    int64_t now_ns = clock_ns(watch);
+    const bool is_in_op =
+        watch->op_count < watch->op_max && lap > watch->first_lap[watch->op_count];
+    if (!is_in_op || watch->time_factor <= 1) return now_ns;
+    const int64_t begin_ns = watch->lap_ns[lap - 1];
+    const int64_t end_ns = begin_ns + (int64_t)((double)(now_ns - begin_ns) * watch->time_factor);
+    while (now_ns < end_ns) {
+        now_ns = clock_ns(watch);
+    }
+    return now_ns;
+}
+
 status exec_stopwatch_lap(exec_stopwatch *watch, int64_t *cell, error_message *err)
 {
     assert(watch->lap_count < watch->lap_max);
@@ -56,17 +80,16 @@ status exec_stopwatch_lap(exec_stopwatch *watch, int64_t *cell, error_message *e
         if (result == STATUS_OK) return STATUS_OK;
         return error_set(err, result, "%s: cannot note the time", table->name);
     }
-    struct timespec time;
-    clock_gettime(watch->clock, &time);
-    watch->lap_ns[lap] = (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+    watch->lap_ns[lap] = end_of_part_ns(watch, lap);
     return STATUS_OK;
 }
 
 status exec_stopwatch_end_op(exec_stopwatch *watch, error_message *err)
 {
-    const int op = watch->op_count++;
+    const int op = watch->op_count;
     if (watch->lap_count - 1 == watch->first_lap[op]) TRY(exec_stopwatch_lap(watch, NULL, err));
     watch->last_lap[op] = watch->lap_count - 1;
+    watch->op_count++;
     return STATUS_OK;
 }
 

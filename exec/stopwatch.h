@@ -15,6 +15,7 @@
 typedef struct exec_stopwatch {
     exec_kernels *kernels; // borrowed
     clockid_t clock;       // of the host, where the backend has no marks
+    double time_factor;    // of the host's clock: >= 1, a part of an op takes that much longer
     int lap_count;
     int lap_max;
     int64_t *lap_ns; // [lap_max] from any origin
@@ -37,7 +38,8 @@ status exec_stopwatch_begin(exec_stopwatch *watch, error_message *err);
 /// An op begins.
 status exec_stopwatch_begin_op(exec_stopwatch *watch, error_message *err);
 
-/// A part of the op has ended.
+/// A part of the op has ended. With a time_factor the caller is held up, computing on, until the
+/// part has taken that many times as long.
 ///
 /// @param cell gets the time since the lap before, once it is settled
 status exec_stopwatch_lap(exec_stopwatch *watch, int64_t *cell, error_message *err);

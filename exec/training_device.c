@@ -228,8 +228,8 @@ static status initialise(exec_device *device, int layer, error_message *err)
         .begin = exec_learner_begin, .input_place = exec_learner_input_place,                      \
         .play = exec_learner_play, .finish = exec_learner_finish, .report = report,                \
         .packed_bytes = packed_bytes, .pack = pack, .unpack = unpack, .destroy = destroy,          \
-        .initialise = initialise, .reduce = exec_learner_reduce, .step = exec_learner_step,        \
-        .adapt = exec_learner_adapt, .loss = exec_learner_loss,                                    \
+        .now_ns = exec_learner_now_ns, .initialise = initialise, .reduce = exec_learner_reduce,    \
+        .step = exec_learner_step, .adapt = exec_learner_adapt, .loss = exec_learner_loss,         \
     }
 
 static const exec_device_table cpu_table = TRAINING_DEVICE_TABLE("cpu", false);

@@ -68,6 +68,7 @@ status exec_learner_finish(exec_device *device, int64_t *begin_ns, int64_t *end_
                            error_message *err);
 
 // training_device_update.c
+int64_t exec_learner_now_ns(const exec_device *device);
 status exec_learner_reduce(exec_device *device, const exec_group *replicas, error_message *err);
 status exec_learner_step(exec_device *device, const exec_group *pipeline, double *norm,
                          error_message *err);

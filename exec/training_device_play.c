@@ -32,11 +32,14 @@ static void draw_batches(exec_learner *learner)
 status exec_learner_begin(exec_device *device, const exec_iteration *iteration, error_message *err)
 {
     exec_learner *learner = (exec_learner *)device;
-    if (iteration->rank_time_factor != 1.0) {
+    const double factor = iteration->rank_time_factor;
+    if (factor != 1.0 && (factor < 1.0 || learner->kernels->table->mark != NULL)) {
         return error_set(err, STATUS_UNSUPPORTED,
-                         "device %s cannot be made slower by %g: slow ranks are for device timed",
-                         device->table->name, iteration->rank_time_factor);
+                         "device %s cannot have its ops take %g times as long: cpu can where it is "
+                         "more than 1, timed always",
+                         device->table->name, factor);
     }
+    learner->watch.time_factor = factor;
     learner->iteration = iteration->iteration;
     learner->is_profiled = iteration->is_profiled;
     learner->replica_count = 1;

@@ -28,6 +28,14 @@ static size_t largest_parameter_count(const exec_learner *learner)
     return largest;
 }
 
+int64_t exec_learner_now_ns(const exec_device *device)
+{
+    const exec_learner *learner = (const exec_learner *)device;
+    struct timespec time;
+    clock_gettime(learner->kernels->table->mark == NULL ? learner->clock : CLOCK_MONOTONIC, &time);
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
 status exec_learner_reduce(exec_device *device, const exec_group *replicas, error_message *err)
 {
     exec_learner *learner = (exec_learner *)device;

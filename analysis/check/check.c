@@ -65,7 +65,8 @@ const char *ana_check_op_word(bal_op_kind kind)
 
 void ana_check_percent(double change, char out[32])
 {
-    snprintf(out, 32, "%+.1f %%", change * 100);
+    const double tenths = round(change * 1000); // without a minus before what rounds to nothing
+    snprintf(out, 32, "%+.1f %%", tenths == 0 ? 0.0 : tenths / 10);
 }
 
 static status check_options(const ana_check_options *options, error_message *err)
@@ -126,7 +127,7 @@ static void note_iterations(ana_check *check, const ana_observed *one, const cha
         ana_check_note(check, "%s lacks %d iterations between %d and %d", one->source, missing,
                        rows[0].iteration, rows[count - 1].iteration);
     }
-    if (check->pairs.count > 0 && count > check->pairs.count) {
+    if (check->pairs.count > 0 && count > check->pairs.count && !one->is_predicted) {
         ana_check_note(check, "%d iterations are only in %s, not in the %s",
                        count - check->pairs.count, one->source, other);
     }

@@ -279,7 +279,8 @@ static void tell_moves(const epoch *epochs, int count, ana_check_cause *cause)
     }
     ana_check_evidence(cause,
                        "its layers (%s) stayed with it, so that slower layers of this very "
-                       "stage are not excluded; F, B and W alike speak for the rank",
+                       "stage are not excluded; that all kinds of ops are slower by one factor "
+                       "speaks for the rank",
                        text);
 }
 

@@ -122,13 +122,21 @@ refuse 2 '--record and --store both name one.db; they need two files' \
         train.json --device cpu
     exit $failed
 ) || failed=1
+refuse 2 '--slow: rank 9 of 2, as one of at most 64 slow ranks' train.json --slow 9=2
+refuse 2 "--slow: '1' is not RANK=X" train.json --slow 1
+refuse 2 '--slow: 0.5 is outside [1, 1000]' train.json --slow 1=0.5
+refuse 2 "--slow-link: '1=2' is not A-B=US" train.json --slow-link 1=2
+refuse 2 '--slow-link: 1-1 is no link: one rank' train.json --slow-link 1-1=2
+refuse 2 '--slow-link: 1-7, but there are 2 ranks' train.json --slow-link 1-7=2
+refuse 2 '--slow: device cuda cannot be slowed down; timed and cpu can' \
+    train.json --device cuda --slow 1=2
 refuse 2 "--row: the study has no row 'odd'; it has 'partition every:2', 'even'" train.json --row odd
 refuse 2 '--text: device timed trains nothing; cpu and cuda do' train.json --text text.txt
 refuse 2 '--trace: device cpu measures its ops; only timed is told how long they take' \
     train.json --device cpu --trace run.db
 refuse 2 '--transport nccl: moves the memory of GPUs; device cpu has none' \
     train.json --device cpu --transport nccl
-refuse 2 "plan.json is a plan: device timed needs --trace, or --model and --hardware, to know how long ops take" plan.json
+refuse 2 "plan.json is a plan: --trace, or --model and --hardware, have to say how long its ops take" plan.json
 refuse 2 'plan.json is a plan: device cpu needs --model, what is trained' plan.json --device cpu
 sed 's/9,12,16/9,12,15/' plan.json >short.json
 refuse 2 "short.json: a plan of 15 layers, but trace.db has 16" short.json --trace trace.db

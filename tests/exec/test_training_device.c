@@ -1,7 +1,10 @@
 /// The devices that learn: that the loss falls, that packed layers keep their bits, what is
 /// measured, what is refused, and that released ranks hold no memory.
 #include "exec/program.h"
+#include "exec/stopwatch.h"
 #include "tests/exec/learning_run.h"
+
+#include <time.h>
 
 static void the_loss_falls(void **state)
 {
@@ -201,22 +204,60 @@ static void a_layer_without_parameters_is_not_played(void **state)
     arena_destroy(memory);
 }
 
-static void a_slow_rank_is_refused(void **state)
+static void a_rank_that_should_be_faster_is_refused(void **state)
 {
     (void)state;
     arena *memory = arena_create(1 << 14);
     lone_device lone = {0};
     open_lone(&lone, memory);
     hold_fresh(&lone);
-    const exec_iteration at = {.rank_time_factor = 1.5};
+    const exec_iteration at = {.rank_time_factor = 0.5};
     error_message err = {0};
 
     assert_int_equal(lone.device->table->begin(lone.device, &at, &err), STATUS_UNSUPPORTED);
 
-    assert_string_equal(err.message, "device cpu cannot be made slower by 1.5: slow ranks are for "
-                                     "device timed");
+    assert_string_equal(err.message,
+                        "device cpu cannot have its ops take 0.5 times as long: cpu can where it "
+                        "is more than 1, timed always");
     lone.device->table->destroy(lone.device);
     arena_destroy(memory);
+}
+
+static int64_t thread_ns(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+/// What is computed between the two laps takes at least as long as is seen here.
+static void parts_of_ops_last_as_many_times_as_long_on_a_slow_rank(void **state)
+{
+    (void)state;
+    exec_kernels *kernels = NULL;
+    exec_stopwatch watch;
+    error_message err = {0};
+    int64_t cell = 0;
+    assert_int_equal(exec_kernels_cpu_open(&kernels, &err), STATUS_OK);
+    assert_int_equal(exec_stopwatch_init(&watch, kernels, CLOCK_THREAD_CPUTIME_ID, 8, 2, &err),
+                     STATUS_OK);
+    watch.time_factor = 3;
+    assert_int_equal(exec_stopwatch_begin(&watch, &err), STATUS_OK);
+    assert_int_equal(exec_stopwatch_begin_op(&watch, &err), STATUS_OK);
+    const int64_t begin_ns = thread_ns();
+    while (thread_ns() - begin_ns < 100000) {
+    }
+    const int64_t computed_ns = thread_ns() - begin_ns;
+
+    assert_int_equal(exec_stopwatch_lap(&watch, &cell, &err), STATUS_OK);
+    assert_int_equal(exec_stopwatch_end_op(&watch, &err), STATUS_OK);
+    assert_int_equal(exec_stopwatch_settle(&watch, 0, &err), STATUS_OK);
+
+    assert_true(cell >= 3 * computed_ns);
+    assert_true(exec_stopwatch_op_end_ns(&watch, 0) - exec_stopwatch_op_begin_ns(&watch, 0) >=
+                3 * computed_ns);
+    exec_stopwatch_reset(&watch);
+    kernels->table->close(kernels);
 }
 
 static void every_layer_is_measured(void **state)
@@ -360,7 +401,8 @@ int main(void)
         cmocka_unit_test(packed_layers_go_on_with_the_same_bits),
         cmocka_unit_test(bytes_of_another_layer_are_refused),
         cmocka_unit_test(a_layer_without_parameters_is_not_played),
-        cmocka_unit_test(a_slow_rank_is_refused),
+        cmocka_unit_test(a_rank_that_should_be_faster_is_refused),
+        cmocka_unit_test(parts_of_ops_last_as_many_times_as_long_on_a_slow_rank),
         cmocka_unit_test(every_layer_is_measured),
         cmocka_unit_test(a_released_rank_holds_no_memory_and_can_be_taken_back),
         cmocka_unit_test(memory_that_runs_out_ends_the_run_and_names_rank_and_op),

@@ -1,0 +1,494 @@
+/// Checks of runs that nobody played (fake_run.h): each cause is provoked alone and found, what is
+/// noise is no departure, what departs is found through noise, and what cannot be compared is
+/// refused.
+#include "tests/analysis/fake_run.h"
+
+static arena *memory;
+static error_message err;
+
+static int begin(void **state)
+{
+    (void)state;
+    memory = arena_create(1 << 20);
+    err = (error_message){0};
+    return memory == NULL;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    arena_destroy(memory);
+    return 0;
+}
+
+static ana_observed *observed(const fake_run *fake)
+{
+    trace_store *store = NULL;
+    ana_observed *read = arena_array(memory, 1, sizeof *read);
+    assert_int_equal(trace_store_open(":memory:", TRACE_WRITE, &store, &err), STATUS_OK);
+    fake_run_put(store, fake);
+    const status result = ana_observed_read(store, NULL, NULL, memory, read, &err);
+    trace_store_close(store);
+    if (result != STATUS_OK) fail_msg("%s", err.message);
+    return read;
+}
+
+static ana_check *check_with(const fake_run *plan, const fake_run *measured,
+                             const ana_check_options *options)
+{
+    ana_check *check = arena_array(memory, 1, sizeof *check);
+    const status result =
+        ana_check_compare(observed(plan), observed(measured), options, memory, check, &err);
+    if (result != STATUS_OK) fail_msg("%s", err.message);
+    return check;
+}
+
+static ana_check *check_of(const fake_run *plan, const fake_run *measured)
+{
+    const ana_check_options options = ana_check_options_default();
+    return check_with(plan, measured, &options);
+}
+
+/// Checks a run against what was predicted of it without any of its faults.
+static ana_check *check_fault(const fake_run *measured)
+{
+    const fake_run plan = fake_run_default(TRACE_RUN_SIM);
+    return check_of(&plan, measured);
+}
+
+static void assert_cause(const ana_check *check, ana_check_cause_kind kind)
+{
+    if (check->cause.kind != kind) {
+        fail_msg("%s instead of %s: %s", ana_check_cause_names[check->cause.kind],
+                 ana_check_cause_names[kind], check->cause.summary);
+    }
+    assert_int_equal(check->verdict, ANA_CHECK_DEPARTS);
+}
+
+static void a_run_as_predicted_agrees(void **state)
+{
+    (void)state;
+    const fake_run measured = fake_run_default(TRACE_RUN_EXEC);
+
+    const ana_check *check = check_fault(&measured);
+
+    assert_int_equal(check->verdict, ANA_CHECK_AGREES);
+    assert_int_equal(check->cause.kind, ANA_CAUSE_NONE);
+    assert_int_equal(check->first, -1);
+    assert_int_equal(check->warmup, 0);
+}
+
+static void a_slow_rank_is_a_straggler(void **state)
+{
+    (void)state;
+    fake_run measured = fake_run_default(TRACE_RUN_EXEC);
+    measured.rank_factor[2] = 1.2;
+
+    const ana_check *check = check_fault(&measured);
+
+    assert_cause(check, ANA_CAUSE_STRAGGLER);
+    assert_int_equal(check->cause.rank, 2);
+    assert_close(check->cause.factor, 1.2, 1e-6);
+    assert_string_equal(check->quantities[check->first].name, "F of stage 2 (rank 2)");
+    assert_int_equal(check->quantities[check->first].since, 0);
+}
+
+static void a_rank_that_becomes_slow_is_found_with_the_iteration(void **state)
+{
+    (void)state;
+    fake_run measured = fake_run_default(TRACE_RUN_EXEC);
+    measured.rank_factor[1] = 1.5;
+    measured.factors_from = 21;
+
+    const ana_check *check = check_fault(&measured);
+
+    assert_cause(check, ANA_CAUSE_STRAGGLER);
+    assert_int_equal(check->quantities[check->first].since, 21);
+    assert_close(check->quantities[check->first].change, 0.5, 1e-6);
+}
+
+static void a_rank_that_is_slow_with_all_its_layers_is_the_cause_where_layers_move(void **state)
+{
+    (void)state;
+    fake_run plan = fake_run_default(TRACE_RUN_SIM);
+    fake_run measured = fake_run_default(TRACE_RUN_EXEC);
+    plan.move_at = measured.move_at = 20;
+    measured.rank_factor[2] = 1.3;
+
+    const ana_check *check = check_of(&plan, &measured);
+
+    assert_cause(check, ANA_CAUSE_STRAGGLER);
+    assert_int_equal(check->cause.rank, 2);
+    assert_non_null(strstr(check->cause.evidence[1], "it is the rank, not its layers"));
+}
+
+static void layers_that_stay_slow_on_another_rank_are_the_cause(void **state)
+{
+    (void)state;
+    fake_run plan = fake_run_default(TRACE_RUN_SIM);
+    fake_run measured = fake_run_default(TRACE_RUN_EXEC);
+    plan.move_at = measured.move_at = 20; // layers 6 and 7 go from rank 1 to rank 2
+    measured.layer_factor[6] = 1.8;
+    measured.layer_factor[7] = 1.8;
+
+    const ana_check *check = check_of(&plan, &measured);
+
+    assert_cause(check, ANA_CAUSE_STAGES);
+    assert_non_null(strstr(check->cause.summary, "of layers among 6 to 7, on whatever rank"));
+}
+
+static void ops_that_are_all_slower_are_the_machines(void **state)
+{
+    (void)state;
+    fake_run measured = fake_run_default(TRACE_RUN_EXEC);
+    for (int rank = 0; rank < FAKE_RANKS; rank++) {
+        measured.rank_factor[rank] = 1.1;
+    }
+
+    const ana_check *check = check_fault(&measured);
+
+    assert_cause(check, ANA_CAUSE_ALL_OPS);
+    assert_close(check->cause.factor, 1.1, 1e-5);
+}
+
+static void one_kind_that_is_slower_everywhere_is_its_kernels(void **state)
+{
+    (void)state;
+    fake_run measured = fake_run_default(TRACE_RUN_EXEC);
+    measured.kind_factor[OP_BACKWARD_WEIGHT] = 1.4;
+
+    const ana_check *check = check_fault(&measured);
+
+    assert_cause(check, ANA_CAUSE_KIND);
+    assert_non_null(strstr(check->cause.summary, "W of all stages alike"));
+}
+
+static void two_slow_ranks_are_some_stages(void **state)
+{
+    (void)state;
+    fake_run measured = fake_run_default(TRACE_RUN_EXEC);
+    measured.rank_factor[0] = 1.2;
+    measured.rank_factor[3] = 1.3;
+
+    const ana_check *check = check_fault(&measured);
+
+    assert_cause(check, ANA_CAUSE_STAGES);
+    assert_non_null(strstr(check->cause.summary, "F of stage 0"));
+    assert_non_null(strstr(check->cause.summary, "W of stage 3"));
+}
+
+static void messages_that_come_late_are_the_link(void **state)
+{
+    (void)state;
+    fake_run measured = fake_run_default(TRACE_RUN_EXEC);
+    measured.slow_link_ns = 300000;
+
+    const ana_check *check = check_fault(&measured);
+
+    assert_cause(check, ANA_CAUSE_LINK);
+    assert_non_null(strstr(check->cause.summary, "between rank 2 and rank 1"));
+    assert_int_equal(check->quantities[check->first].group, ANA_CHECK_MESSAGE);
+}
+
+static void a_slow_rank_is_the_cause_beside_a_link_that_is_a_little_slow(void **state)
+{
+    (void)state;
+    fake_run measured = fake_run_default(TRACE_RUN_EXEC);
+    measured.rank_factor[3] = 1.5;
+    measured.slow_link_ns = 100000;
+
+    assert_cause(check_fault(&measured), ANA_CAUSE_STRAGGLER);
+}
+
+static void another_order_is_found_with_rank_and_op(void **state)
+{
+    (void)state;
+    fake_run measured = fake_run_default(TRACE_RUN_EXEC);
+    measured.order = "zb-h2";
+
+    const ana_check *check = check_fault(&measured);
+
+    assert_cause(check, ANA_CAUSE_ORDER);
+    assert_int_equal(check->quantities[check->first].group, ANA_CHECK_ORDER);
+    assert_int_equal(check->quantities[check->first].rank, 0);
+    assert_non_null(strstr(check->quantities[check->first].detail, "runs F4 where the plan has"));
+}
+
+static void another_decision_is_found_with_its_iteration(void **state)
+{
+    (void)state;
+    fake_run measured = fake_run_default(TRACE_RUN_EXEC);
+    measured.move_at = 25;
+
+    const ana_check *check = check_fault(&measured);
+
+    assert_cause(check, ANA_CAUSE_DECISION);
+    const ana_check_quantity *first = &check->quantities[check->first];
+    assert_int_equal(first->since, 25);
+    assert_non_null(strstr(check->cause.evidence[0], "layers 0,4,6,12,16 instead of 0,4,8,12,16"));
+}
+
+static void another_plan_from_the_start_comes_first(void **state)
+{
+    (void)state;
+    fake_run measured = fake_run_default(TRACE_RUN_EXEC);
+    measured.starts_moved = true;
+
+    const ana_check *check = check_fault(&measured);
+
+    assert_cause(check, ANA_CAUSE_PLAN);
+    assert_int_equal(check->quantities[check->first].group, ANA_CHECK_PLAN);
+}
+
+static void time_behind_the_pipeline_is_told_apart(void **state)
+{
+    (void)state;
+    fake_run measured = fake_run_default(TRACE_RUN_EXEC);
+    measured.outside_ns = 4000000;
+
+    assert_cause(check_fault(&measured), ANA_CAUSE_OUTSIDE);
+}
+
+static void memory_alone_is_told_apart(void **state)
+{
+    (void)state;
+    fake_run measured = fake_run_default(TRACE_RUN_EXEC);
+    measured.peak_bytes = 1200;
+
+    const ana_check *check = check_fault(&measured);
+
+    assert_cause(check, ANA_CAUSE_MEMORY);
+    assert_string_equal(check->quantities[check->first].name, "peak memory of rank 0");
+}
+
+static void what_is_ignored_does_not_depart(void **state)
+{
+    (void)state;
+    const fake_run plan = fake_run_default(TRACE_RUN_SIM);
+    fake_run measured = fake_run_default(TRACE_RUN_EXEC);
+    ana_check_options options = ana_check_options_default();
+    measured.peak_bytes = 1200;
+    options.ignores[ANA_CHECK_MEMORY] = true;
+
+    const ana_check *check = check_with(&plan, &measured, &options);
+
+    assert_int_equal(check->verdict, ANA_CHECK_AGREES);
+}
+
+static void a_faster_run_departs_unless_only_slower_ones_shall(void **state)
+{
+    (void)state;
+    const fake_run plan = fake_run_default(TRACE_RUN_SIM);
+    fake_run measured = fake_run_default(TRACE_RUN_EXEC);
+    ana_check_options options = ana_check_options_default();
+    for (int rank = 0; rank < FAKE_RANKS; rank++) {
+        measured.rank_factor[rank] = 0.8;
+    }
+    assert_cause(check_of(&plan, &measured), ANA_CAUSE_ALL_OPS);
+    options.only_slower = true;
+
+    const ana_check *check = check_with(&plan, &measured, &options);
+
+    assert_int_equal(check->verdict, ANA_CHECK_AGREES);
+}
+
+static void too_few_iterations_are_undecided(void **state)
+{
+    (void)state;
+    fake_run measured = fake_run_default(TRACE_RUN_EXEC);
+    measured.iteration_count = 11;
+    measured.rank_factor[1] = 3;
+
+    const ana_check *check = check_fault(&measured);
+
+    assert_int_equal(check->verdict, ANA_CHECK_UNDECIDED);
+    assert_int_equal(check->cause.kind, ANA_CAUSE_NONE);
+    const ana_check_quantity *first = &check->quantities[check->quantity_count - FAKE_RANKS - 1];
+    assert_int_equal(first->group, ANA_CHECK_ITERATION);
+    assert_int_equal(first->needed_count, 12);
+}
+
+static void one_iteration_of_two_predictions_is_enough(void **state)
+{
+    (void)state;
+    fake_run plan = fake_run_default(TRACE_RUN_SIM);
+    fake_run other = fake_run_default(TRACE_RUN_SIM);
+    plan.iteration_count = other.iteration_count = 1;
+    assert_int_equal(check_of(&plan, &other)->verdict, ANA_CHECK_AGREES);
+    other.rank_factor[1] = 1.2;
+
+    assert_cause(check_of(&plan, &other), ANA_CAUSE_STRAGGLER);
+}
+
+static void missing_iterations_are_told_and_the_others_compared(void **state)
+{
+    (void)state;
+    fake_run measured = fake_run_default(TRACE_RUN_EXEC);
+    measured.left_out = 5;
+
+    const ana_check *check = check_fault(&measured);
+
+    assert_int_equal(check->verdict, ANA_CHECK_AGREES);
+    assert_int_equal(check->pairs.count, 32);
+    assert_non_null(strstr(check->notes[0], "lacks 7 iterations between 0 and 38"));
+}
+
+static void a_run_that_failed_is_checked_as_far_as_it_went(void **state)
+{
+    (void)state;
+    fake_run measured = fake_run_default(TRACE_RUN_EXEC);
+    measured.iteration_count = 20;
+    measured.is_unfinished = true;
+
+    const ana_check *check = check_fault(&measured);
+
+    assert_int_equal(check->verdict, ANA_CHECK_AGREES);
+    assert_non_null(strstr(check->notes[0], "is failed: only its 20 iterations are compared"));
+}
+
+static void runs_without_common_iterations_are_two_samples(void **state)
+{
+    (void)state;
+    fake_run plan = fake_run_default(TRACE_RUN_EXEC);
+    fake_run measured = fake_run_default(TRACE_RUN_EXEC);
+    plan.noise = measured.noise = 0.02;
+    measured.first_iteration = 100;
+    measured.seed = 7;
+    ana_check *check = check_of(&plan, &measured);
+    assert_int_equal(check->verdict, ANA_CHECK_AGREES);
+    assert_false(check->is_paired);
+    measured.rank_factor[2] = 1.25;
+
+    check = check_of(&plan, &measured);
+
+    assert_cause(check, ANA_CAUSE_STRAGGLER);
+    assert_int_equal(check->cause.rank, 2);
+}
+
+static void assert_refused(const fake_run *plan, const fake_run *measured,
+                           const ana_check_options *options, const char *message)
+{
+    ana_check check;
+    assert_int_equal(
+        ana_check_compare(observed(plan), observed(measured), options, memory, &check, &err),
+        STATUS_INVALID);
+    if (strstr(err.message, message) == NULL) fail_msg("%s", err.message);
+}
+
+static void other_schedules_and_options_out_of_range_are_refused(void **state)
+{
+    (void)state;
+    const fake_run plan = fake_run_default(TRACE_RUN_SIM);
+    fake_run measured = fake_run_default(TRACE_RUN_EXEC);
+    ana_check_options options = ana_check_options_default();
+    measured.schedule = "zb-h2";
+    assert_refused(&plan, &measured, &options, "not the same training: schedule zb-h1 in ");
+    measured.schedule = "zb-h1";
+    options.warmup = 40;
+    assert_refused(&plan, &measured, &options, "--warmup 40 leaves none of the 40 iterations");
+    options.tolerance = 0;
+    assert_refused(&plan, &measured, &options, "tolerance 0 is outside (0, 1)");
+    options = ana_check_options_default();
+    options.confidence = 1;
+    assert_refused(&plan, &measured, &options, "confidence 1 is outside [0.5, 1)");
+}
+
+static void runs_without_iterations_are_refused(void **state)
+{
+    (void)state;
+    const fake_run empty = {
+        .name = "empty", .kind = TRACE_RUN_EXEC, .schedule = "zb-h1", .is_unfinished = true};
+    trace_store *store = NULL;
+    ana_observed read;
+    assert_int_equal(trace_store_open(":memory:", TRACE_WRITE, &store, &err), STATUS_OK);
+    assert_int_equal(ana_observed_read(store, NULL, NULL, memory, &read, &err), STATUS_INVALID);
+    assert_non_null(strstr(err.message, "holds no runs"));
+    fake_run_put(store, &empty);
+
+    assert_int_equal(ana_observed_read(store, NULL, NULL, memory, &read, &err), STATUS_INVALID);
+
+    assert_string_equal(err.message, ":memory:: run 1 (failed) has no iterations");
+    fake_run other = fake_run_default(TRACE_RUN_EXEC);
+    fake_run_put(store, &other);
+    assert_int_equal(ana_observed_read(store, "3", NULL, memory, &read, &err), STATUS_INVALID);
+    assert_int_equal(ana_observed_read(store, "2", "even", memory, &read, &err), STATUS_INVALID);
+    assert_non_null(strstr(err.message, "run 2 has no row 'even'; it has 'row'"));
+    trace_store_close(store);
+}
+
+/// Two runs of one plan, with the noise of a busy machine: none may be said to depart more often
+/// than in 5 of 100, and in fact none of these is.
+static void noise_is_no_departure(void **state)
+{
+    (void)state;
+    enum { TRIALS = 40 };
+    int departing = 0;
+    for (uint64_t seed = 0; seed < TRIALS; seed++) {
+        fake_run plan = fake_run_default(TRACE_RUN_EXEC);
+        fake_run measured = fake_run_default(TRACE_RUN_EXEC);
+        plan.noise = measured.noise = 0.05;
+        plan.seed = 2 * seed;
+        measured.seed = 2 * seed + 1;
+        plan.iteration_count = measured.iteration_count = 30;
+        arena_reset(memory);
+        departing += check_of(&plan, &measured)->verdict == ANA_CHECK_DEPARTS;
+    }
+    assert_int_equal(departing, 0);
+}
+
+/// A rank that is slower by 15 % under a tolerance of 5 %, in the same noise: found, with the right
+/// cause, in at least 9 of 10.
+static void a_slow_rank_is_found_through_noise(void **state)
+{
+    (void)state;
+    enum { TRIALS = 40 };
+    int found = 0;
+    for (uint64_t seed = 0; seed < TRIALS; seed++) {
+        fake_run plan = fake_run_default(TRACE_RUN_EXEC);
+        fake_run measured = fake_run_default(TRACE_RUN_EXEC);
+        plan.noise = measured.noise = 0.05;
+        plan.seed = 2 * seed;
+        measured.seed = 2 * seed + 1;
+        plan.iteration_count = measured.iteration_count = 30;
+        measured.rank_factor[1] = 1.15;
+        arena_reset(memory);
+        const ana_check *check = check_of(&plan, &measured);
+        found += check->verdict == ANA_CHECK_DEPARTS && check->cause.kind == ANA_CAUSE_STRAGGLER &&
+                 check->cause.rank == 1;
+    }
+    assert_in_range(found, TRIALS * 9 / 10, TRIALS);
+}
+
+int main(void)
+{
+#define CHECKED(name) cmocka_unit_test_setup_teardown(name, begin, end)
+    const struct CMUnitTest tests[] = {
+        CHECKED(a_run_as_predicted_agrees),
+        CHECKED(a_slow_rank_is_a_straggler),
+        CHECKED(a_rank_that_becomes_slow_is_found_with_the_iteration),
+        CHECKED(a_rank_that_is_slow_with_all_its_layers_is_the_cause_where_layers_move),
+        CHECKED(layers_that_stay_slow_on_another_rank_are_the_cause),
+        CHECKED(ops_that_are_all_slower_are_the_machines),
+        CHECKED(one_kind_that_is_slower_everywhere_is_its_kernels),
+        CHECKED(two_slow_ranks_are_some_stages),
+        CHECKED(messages_that_come_late_are_the_link),
+        CHECKED(a_slow_rank_is_the_cause_beside_a_link_that_is_a_little_slow),
+        CHECKED(another_order_is_found_with_rank_and_op),
+        CHECKED(another_decision_is_found_with_its_iteration),
+        CHECKED(another_plan_from_the_start_comes_first),
+        CHECKED(time_behind_the_pipeline_is_told_apart),
+        CHECKED(memory_alone_is_told_apart),
+        CHECKED(what_is_ignored_does_not_depart),
+        CHECKED(a_faster_run_departs_unless_only_slower_ones_shall),
+        CHECKED(too_few_iterations_are_undecided),
+        CHECKED(one_iteration_of_two_predictions_is_enough),
+        CHECKED(missing_iterations_are_told_and_the_others_compared),
+        CHECKED(a_run_that_failed_is_checked_as_far_as_it_went),
+        CHECKED(runs_without_common_iterations_are_two_samples),
+        CHECKED(other_schedules_and_options_out_of_range_are_refused),
+        CHECKED(runs_without_iterations_are_refused),
+        CHECKED(noise_is_no_departure),
+        CHECKED(a_slow_rank_is_found_through_noise),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
