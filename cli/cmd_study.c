@@ -2,6 +2,8 @@
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "cli/spread_choice.h"
+#include "cli/study_certainty.h"
 #include "cli/study_explain.h"
 #include "cli/study_source.h"
 
@@ -38,28 +40,61 @@ static status read_options(const cli_arguments *arguments, ana_whatif_options *o
                      text_suggestion(by, ana_objective_names, ANA_OBJECTIVE_COUNT, suggestion));
 }
 
-/// Does the items, one after the other.
-static status do_items(const ana_items *items, const char *what, error_message *err)
+/// Items, with progress on the leader.
+typedef struct shown_items {
+    const ana_items *items;
+    cli_progress progress;
+} shown_items;
+
+static status begin_worker(void *context, void **worker, error_message *err)
 {
-    void *worker = NULL;
-    text_buffer result = {0};
-    if (items->count == 0) return STATUS_OK;
-    cli_progress progress = cli_progress_begin(what, items->count);
-    status done = items->begin_worker(items->context, &worker, err);
-    for (int64_t item = 0; item < items->count && done == STATUS_OK; item++) {
-        text_clear(&result);
-        done = items->run(items->context, worker, item, &result, err);
-        if (done == STATUS_OK) done = items->put(items->context, item, &result, err);
-        cli_progress_step(&progress);
-    }
-    cli_progress_end(&progress);
-    items->end_worker(items->context, worker);
-    text_free(&result);
-    return done;
+    const shown_items *shown = context;
+    return shown->items->begin_worker(shown->items->context, worker, err);
 }
 
-/// Plays every point once.
-static status play(ana_whatif *study, error_message *err)
+static void end_worker(void *context, void *worker)
+{
+    const shown_items *shown = context;
+    shown->items->end_worker(shown->items->context, worker);
+}
+
+static status run_item(void *context, void *worker, int64_t item, text_buffer *result,
+                       error_message *err)
+{
+    const shown_items *shown = context;
+    return shown->items->run(shown->items->context, worker, item, result, err);
+}
+
+static status put_item(void *context, int64_t item, const text_buffer *result, error_message *err)
+{
+    shown_items *shown = context;
+    cli_progress_step(&shown->progress);
+    return shown->items->put(shown->items->context, item, result, err);
+}
+
+/// Does the items, spread. Collective.
+static status do_items(ana_spread *spread, const ana_items *items, const char *what,
+                       error_message *err)
+{
+    shown_items shown = {.items = items};
+    const ana_items wrapped = {
+        .count = items->count,
+        .context = &shown,
+        .begin_worker = begin_worker,
+        .end_worker = end_worker,
+        .run = run_item,
+        .put = put_item,
+    };
+    if (items->count == 0) return STATUS_OK;
+    const bool is_leader = ana_spread_is_leader(spread);
+    if (is_leader) shown.progress = cli_progress_begin(what, items->count);
+    const status result = ana_spread_run(spread, &wrapped, NULL, err);
+    if (is_leader) cli_progress_end(&shown.progress);
+    return result;
+}
+
+/// Plays every point once; the leader orders them.
+static status play(ana_spread *spread, ana_whatif *study, error_message *err)
 {
     const ana_items points = {
         .count = study->item_count,
@@ -69,15 +104,37 @@ static status play(ana_whatif *study, error_message *err)
         .run = ana_whatif_evaluate,
         .put = ana_whatif_put,
     };
-    TRY(do_items(&points, "points", err));
-    return ana_whatif_finish(study, err);
+    status result = do_items(spread, &points, "points", err);
+    if (result == STATUS_OK && ana_spread_is_leader(spread)) result = ana_whatif_finish(study, err);
+    return ana_spread_agree(spread, result, err);
+}
+
+/// The leader's choice of points to look at, on all ranks.
+static status choose_closer(ana_spread *spread, ana_whatif *study, int best_count,
+                            ana_closer_look *look, error_message *err)
+{
+    const bool is_leader = ana_spread_is_leader(spread);
+    text_buffer choice = {0};
+    status result = STATUS_OK;
+    if (is_leader) {
+        result = ana_closer_look_choose(study, best_count, look, err);
+        if (result == STATUS_OK) ana_closer_look_write(look, &choice);
+        if (choice.failed) result = error_set(err, STATUS_NO_MEMORY, "out of memory");
+    }
+    result = ana_spread_agree(spread, result, err);
+    if (result == STATUS_OK) result = ana_spread_share(spread, &choice, err);
+    if (result == STATUS_OK && !is_leader) {
+        result = ana_closer_look_read(study, choice.bytes, choice.length, look, err);
+    }
+    text_free(&choice);
+    return ana_spread_agree(spread, result, err);
 }
 
 /// Plays the best points again, to see what their idle time is there for.
-static status look_closer(ana_whatif *study, int best_count, ana_closer_look *look,
-                          error_message *err)
+static status look_closer(ana_spread *spread, ana_whatif *study, int best_count,
+                          ana_closer_look *look, error_message *err)
 {
-    TRY(ana_closer_look_choose(study, best_count, look, err));
+    TRY(choose_closer(spread, study, best_count, look, err));
     const ana_items chosen = {
         .count = look->count,
         .context = look,
@@ -86,7 +143,7 @@ static status look_closer(ana_whatif *study, int best_count, ana_closer_look *lo
         .run = ana_closer_look_evaluate,
         .put = ana_closer_look_put,
     };
-    return do_items(&chosen, "best points", err);
+    return do_items(spread, &chosen, "best points", err);
 }
 
 static status explain(const cli_arguments *arguments, const ana_whatif *study, int64_t item,
@@ -99,32 +156,28 @@ static status explain(const cli_arguments *arguments, const ana_whatif *study, i
     return result;
 }
 
-/// Whether --explain names a point that can be told from the others without playing them.
-static status explain_first(const cli_arguments *arguments, const ana_whatif *study,
-                            bool *is_explained, error_message *err)
-{
-    const char *word = cli_value(arguments, "--explain");
-    bool needs_ranking = false;
-    int64_t item = 0;
-    *is_explained = false;
-    if (word == NULL) return STATUS_OK;
-    TRY(cli_study_explained_item(study, word, &needs_ranking, &item, err));
-    if (needs_ranking) return STATUS_OK;
-    *is_explained = true;
-    return explain(arguments, study, item, err);
-}
+/// What there is to tell of a study.
+typedef struct answered {
+    ana_whatif study;
+    ana_closer_look look;
+    cli_certainty certainty;
+    int row_count;
+    int64_t explained; // item; with --explain
+} answered;
 
-static status print(const cli_arguments *arguments, const ana_whatif *study,
-                    const ana_closer_look *look, int row_count, error_message *err)
+static status print(const cli_arguments *arguments, const answered *found, error_message *err)
 {
+    const ana_certainty *certainty = found->certainty.is_drawn ? &found->certainty.found : NULL;
     text_buffer out = {0};
     ana_point_worker *worker = NULL;
     TRY(ana_point_worker_create(&worker, err));
     status result = STATUS_OK;
     if (cli_has(arguments, "--json")) {
-        ana_result_write(study, look, &out);
+        ana_result_write(&found->study, &found->look, certainty, &out);
     } else {
-        result = ana_result_print(study, look, row_count, worker, &out, err);
+        result = ana_result_print(&found->study, &found->look, certainty, found->row_count, worker,
+                                  &out, err);
+        if (cli_has(arguments, "--what-to-measure")) ana_certainty_print_worth(certainty, &out);
     }
     ana_point_worker_destroy(worker);
     if (result == STATUS_OK) result = cli_print(&out, err);
@@ -144,27 +197,60 @@ static status write_csv(const cli_arguments *arguments, const ana_whatif *study,
     return result;
 }
 
-/// Opens, plays and answers a study whose text is there.
+/// Tells it, on the leader: the point that is explained, or the answer.
+static status tell(const cli_arguments *arguments, const answered *found, error_message *err)
+{
+    if (cli_has(arguments, "--explain")) {
+        return explain(arguments, &found->study, found->explained, err);
+    }
+    TRY(write_csv(arguments, &found->study, err));
+    return print(arguments, found, err);
+}
+
+/// Does as much as is to be told: with --explain a point may be known without playing any.
+static status find_answer(const cli_arguments *arguments, ana_spread *spread, arena *memory,
+                          answered *found, error_message *err)
+{
+    const char *word = cli_value(arguments, "--explain");
+    bool needs_ranking = word == NULL;
+    if (word != NULL) {
+        TRY(cli_study_explained_item(&found->study, word, &needs_ranking, &found->explained, err));
+    }
+    if (!needs_ranking) return STATUS_OK;
+    TRY(play(spread, &found->study, err));
+    if (word == NULL) {
+        TRY(look_closer(spread, &found->study, found->row_count, &found->look, err));
+        return cli_certainty_find(spread, &found->study, memory, &found->certainty, err);
+    }
+    if (ana_spread_is_leader(spread)) found->explained = found->study.standing.order[0];
+    return STATUS_OK;
+}
+
+static status open_study(const cli_arguments *arguments, const char *path, const char *text,
+                         arena *memory, answered *found, error_message *err)
+{
+    ana_whatif_options options;
+    TRY(read_options(arguments, &options, err));
+    TRY(cli_int(arguments, "--top", 1, TOP_MAX, TOP_DEFAULT, &found->row_count, err));
+    TRY(cli_certainty_open(arguments, path, text, &found->certainty, err));
+    return ana_whatif_open(path, text, &options, memory, &found->study, err);
+}
+
+/// Opens, plays and answers a study whose text is there. Collective.
 static status answer(const cli_arguments *arguments, const char *path, const char *text,
                      arena *memory, error_message *err)
 {
-    ana_whatif_options options;
-    ana_whatif study;
-    ana_closer_look look = {.study = NULL};
-    int row_count = TOP_DEFAULT;
-    bool is_explained = false;
-    TRY(read_options(arguments, &options, err));
-    TRY(cli_int(arguments, "--top", 1, TOP_MAX, TOP_DEFAULT, &row_count, err));
-    TRY(ana_whatif_open(path, text, &options, memory, &study, err));
-    TRY(explain_first(arguments, &study, &is_explained, err));
-    if (is_explained) return STATUS_OK;
-    TRY(play(&study, err));
-    if (cli_has(arguments, "--explain")) {
-        return explain(arguments, &study, study.standing.order[0], err);
-    }
-    TRY(look_closer(&study, row_count, &look, err));
-    TRY(write_csv(arguments, &study, err));
-    return print(arguments, &study, &look, row_count, err);
+    answered found = {.look = {.study = NULL}};
+    ana_spread *spread = NULL;
+    TRY(cli_spread_open(arguments, &spread, err));
+    status result = open_study(arguments, path, text, memory, &found, err);
+    result = ana_spread_agree(spread, result, err);
+    if (result == STATUS_OK) result = find_answer(arguments, spread, memory, &found, err);
+    if (result == STATUS_OK && ana_spread_is_leader(spread)) result = tell(arguments, &found, err);
+    result = ana_spread_agree(spread, result, err);
+    cli_certainty_close(&found.certainty);
+    cli_spread_close(spread, err);
+    return result;
 }
 
 static status run(const cli_arguments *arguments, error_message *err)
@@ -183,7 +269,8 @@ const cli_command cli_command_study = {
     .name = "study",
     .synopsis = "STUDY.json | --model CONFIG --gpu NAME --gpus N [--tokens N] | --template NAME "
                 "[--sample N] [--seed s] [--rank-by NAME] [--top N] [--csv FILE] "
-                "[--explain POINT] [--json]",
+                "[--draws N] [--detail N] [--equivalence PERCENT] [--what-to-measure] "
+                "[--explain POINT] [--threads N] [--json]",
     .summary = "plays a matrix of what-ifs and ranks its points",
     .description =
         "Plays every point of the study's matrix and ranks them. For each: tokens per second of "
@@ -264,7 +351,9 @@ const cli_command cli_command_study = {
             {.name = "--sample",
              .argument = "N",
              .help = "Plays N points of the matrix only, spread evenly over every axis."},
-            {.name = "--seed", .argument = "s", .help = "Of the sample; default 1."},
+            {.name = "--seed",
+             .argument = "s",
+             .help = "Of the sample and of the draws; default: the study's for draws, else 1."},
             {.name = "--rank-by",
              .argument = "NAME",
              .help = "time (default), gpu-hours or cost of the whole training, or memory of the "
@@ -277,6 +366,7 @@ const cli_command cli_command_study = {
                      "study as written): bounds, idle time by cause, the critical path, what 1 % "
                      "less on a stage, link or kind of op is worth, inputs."},
             {.name = "--json", .help = "Prints one line of JSON, with all points."},
+            CLI_SPREAD_OPTIONS CLI_CERTAINTY_OPTIONS
         },
     .operand_min = 0,
     .operand_max = 1,

@@ -7,7 +7,7 @@
 #include <gsl/gsl_cdf.h>
 
 #define SECONDS_PER_HOUR 3600.0
-#define FAILURES_TO_DRAW 10000.0
+#define FAILURES_TO_DRAW 1000.0
 #define HOPELESS_RATIO 50.0 // e^50 attempts
 
 double ana_failures_mtbf_s(const ana_failures *failures, double gpu_count)

@@ -52,7 +52,7 @@ status ana_delivery_expect(const ana_failures *failures, const ana_job *job, ana
 
 /// One run as the model has it, with failures drawn one by one.
 ///
-/// Beyond 10,000 expected failures a normal number with the exact mean and deviation, as the sum of
+/// Beyond 1,000 expected failures a normal number with the exact mean and deviation, as the sum of
 /// so many has.
 ///
 /// @param time_s out

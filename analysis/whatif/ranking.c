@@ -94,14 +94,15 @@ static double relative_difference(double loss, double other)
     return isinf(other) ? -1 : loss / other - 1;
 }
 
-static ana_standing stand(const ana_losses *losses, int point, workspace *space)
+static ana_ranked stand(const ana_losses *losses, int point, workspace *space)
 {
     const double *row = row_of(losses, point);
-    ana_standing standing = {.point = point};
+    ana_ranked standing = {.point = point};
     for (int draw = 0; draw < losses->draw_count; draw++) {
         standing.mean += row[draw];
         standing.infeasible_ratio += isinf(row[draw]) ? 1 : 0;
-        standing.regret_ratio += relative_difference(row[draw], space->least[draw]);
+        // In a draw in which nothing fits nothing is lost by choosing this point.
+        if (!isinf(space->least[draw])) standing.regret_ratio += row[draw] - space->least[draw];
         if (!isinf(row[draw]) && row[draw] == space->least[draw]) {
             standing.best_probability += 1.0 / space->least_count[draw];
         }
@@ -116,8 +117,8 @@ static ana_standing stand(const ana_losses *losses, int point, workspace *space)
 
 static int by_mean(const void *left, const void *right)
 {
-    const ana_standing *a = left;
-    const ana_standing *b = right;
+    const ana_ranked *a = left;
+    const ana_ranked *b = right;
     if (a->mean != b->mean) return a->mean < b->mean ? -1 : 1;
     return a->point - b->point;
 }
@@ -139,7 +140,7 @@ static bool is_indistinguishable(ana_error_bar difference, double equivalence)
 
 /// The first that has no group begins one; all behind it that are like it join.
 static void divide_into_groups(const ana_losses *losses, double equivalence, workspace *space,
-                               ana_standing *standings)
+                               ana_ranked *standings)
 {
     int group = 0;
     for (int first = 0; first < losses->point_count; first++) {
@@ -155,7 +156,7 @@ static void divide_into_groups(const ana_losses *losses, double equivalence, wor
 }
 
 /// Takes points by falling probability until they hold the best in 9 of 10 draws.
-static void mark_best_set(ana_standing *standings, int count)
+static void mark_best_set(ana_ranked *standings, int count)
 {
     double held = 0;
     while (held < BEST_SET_PROBABILITY - 1e-9) {
@@ -172,8 +173,8 @@ static void mark_best_set(ana_standing *standings, int count)
     }
 }
 
-status ana_rank(const ana_losses *losses, double equivalence, arena *memory,
-                ana_standing *standings, error_message *err)
+status ana_rank(const ana_losses *losses, double equivalence, arena *memory, ana_ranked *standings,
+                error_message *err)
 {
     workspace space = {0};
     assert(losses->point_count >= 1 && losses->draw_count >= 1 && equivalence >= 0);
@@ -183,8 +184,10 @@ status ana_rank(const ana_losses *losses, double equivalence, arena *memory,
         standings[point] = stand(losses, point, &space);
     }
     qsort(standings, (size_t)losses->point_count, sizeof *standings, by_mean);
+    const double best_mean = standings[0].mean;
     for (int rank = 0; rank < losses->point_count; rank++) {
         standings[rank].behind = paired(losses, standings[rank].point, standings[0].point, &space);
+        standings[rank].regret_ratio /= best_mean;
     }
     divide_into_groups(losses, equivalence, &space, standings);
     mark_best_set(standings, losses->point_count);

@@ -35,7 +35,7 @@ ana_error_bar ana_error_bar_of(const double *values, int count, double *scratch)
 double ana_quantile_of(const double *values, int count, double quantile, double *scratch);
 
 /// Where a point stands.
-typedef struct ana_standing {
+typedef struct ana_ranked {
     int point; // row of the losses
     int group; // from 1; those of a group are indistinguishable from its first
     double mean;
@@ -43,9 +43,9 @@ typedef struct ana_standing {
     ana_error_bar behind;    // of loss / best's loss in the same draw - 1
     double infeasible_ratio; // share of the draws in which it does not fit
     double best_probability; // share of the draws in which no other is better; ties share a draw
-    double regret_ratio;     // mean of loss / least loss of the same draw - 1
-    bool may_be_best;        // of the fewest points that hold the draw's best in 9 of 10 draws
-} ana_standing;
+    double regret_ratio; // mean of loss - least loss of the same draw, over the mean of the first
+    bool may_be_best;    // of the fewest points that hold the draw's best in 9 of 10 draws
+} ana_ranked;
 
 /// Ranks the points by their mean; ties by their number. The first is recommended: no other
 /// has a smaller expected loss.
@@ -62,5 +62,5 @@ typedef struct ana_standing {
 /// @param standings   [point_count] out, best first
 /// @return STATUS_NO_MEMORY
 /// Time O(point_count^2 * draw_count log draw_count) at worst, where every point is a group.
-status ana_rank(const ana_losses *losses, double equivalence, arena *memory,
-                ana_standing *standings, error_message *err);
+status ana_rank(const ana_losses *losses, double equivalence, arena *memory, ana_ranked *standings,
+                error_message *err);

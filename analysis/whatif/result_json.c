@@ -122,7 +122,8 @@ static void write_refusals(const ana_whatif *study, json_writer *writer)
     json_end_object(writer);
 }
 
-void ana_result_write(const ana_whatif *study, const ana_closer_look *look, text_buffer *out)
+void ana_result_write(const ana_whatif *study, const ana_closer_look *look,
+                      const ana_certainty *certainty, text_buffer *out)
 {
     const ana_standing *standing = &study->standing;
     json_writer writer = json_writer_init(out);
@@ -148,6 +149,12 @@ void ana_result_write(const ana_whatif *study, const ana_closer_look *look, text
         write_point(study, look, item, &writer);
     }
     json_end_array(&writer);
+    json_write_key(&writer, "certainty");
+    if (certainty != NULL) {
+        ana_certainty_write(certainty, &writer);
+    } else {
+        json_write_null(&writer);
+    }
     json_end_object(&writer);
     text_append(out, "\n");
 }

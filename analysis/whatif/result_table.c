@@ -1,109 +1,11 @@
 #include "analysis/whatif/result.h"
 
+#include "analysis/whatif/result_words.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-enum { CELL_BYTES = 48, COLUMNS_MAX = ANA_AXES_MAX + 16 };
-
-/// A table as it is filled: cells of text, columns as wide as their widest.
-typedef struct table {
-    int column_count;
-    int row_count; // the head is row 0
-    bool is_left[COLUMNS_MAX];
-    char (*cells)[COLUMNS_MAX][CELL_BYTES];
-} table;
-
-static void put_cell(table *filled, int row, int *column, const char *text)
-{
-    snprintf(filled->cells[row][(*column)++], CELL_BYTES, "%s", text);
-}
-
-/// Bytes of a cell that people see: not the later ones of a character.
-static int cell_width(const char *cell)
-{
-    int width = 0;
-    for (const char *c = cell; *c != '\0'; c++) {
-        width += ((unsigned char)*c & 0xc0) != 0x80;
-    }
-    return width;
-}
-
-/// Takes blanks at the end of a line away.
-static void trim_blanks(text_buffer *out)
-{
-    while (!out->failed && out->length > 0 && out->bytes[out->length - 1] == ' ') {
-        out->bytes[--out->length] = '\0';
-    }
-}
-
-static void print_table(const table *filled, text_buffer *out)
-{
-    int width[COLUMNS_MAX] = {0};
-    for (int row = 0; row < filled->row_count; row++) {
-        for (int column = 0; column < filled->column_count; column++) {
-            const int cell = cell_width(filled->cells[row][column]);
-            if (cell > width[column]) width[column] = cell;
-        }
-    }
-    for (int row = 0; row < filled->row_count; row++) {
-        for (int column = 0; column < filled->column_count; column++) {
-            const char *cell = filled->cells[row][column];
-            const int blanks = width[column] - cell_width(cell);
-            const bool is_last = column + 1 == filled->column_count;
-            if (column > 0) text_append(out, "  ");
-            if (!filled->is_left[column]) text_format(out, "%*s", blanks, "");
-            text_append(out, cell);
-            if (filled->is_left[column] && !is_last) text_format(out, "%*s", blanks, "");
-        }
-        trim_blanks(out);
-        text_append(out, "\n");
-    }
-}
-
-/// Three digits and a suffix: 9.42M, 1.00T.
-static void short_number(double value, char out[CELL_BYTES])
-{
-    static const char *const suffixes[] = {"", "k", "M", "B", "T"};
-    int suffix = 0;
-    while (value >= 999.5 && suffix < 4) {
-        value /= 1000;
-        suffix++;
-    }
-    const int digits = value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
-    snprintf(out, CELL_BYTES, "%.*f%s", digits, value, suffixes[suffix]);
-}
-
-/// A time of training: hours up to two days, then days.
-static void long_time(double ns, char out[CELL_BYTES])
-{
-    const double hours = ns / 3.6e12;
-    if (hours < 1) {
-        snprintf(out, CELL_BYTES, "%.1f min", hours * 60);
-    } else if (hours < 48) {
-        snprintf(out, CELL_BYTES, "%.2f h", hours);
-    } else {
-        snprintf(out, CELL_BYTES, "%.2f d", hours / 24);
-    }
-}
-
-/// Whole numbers with commas, 157,286; small ones with three digits, 27.4.
-static void grouped(double value, char out[CELL_BYTES])
-{
-    char digits[32];
-    if (value < 999.5) {
-        snprintf(out, CELL_BYTES, "%.*f", value < 9.995 ? 2 : value < 99.95 ? 1 : 0, value);
-        return;
-    }
-    const int length = snprintf(digits, sizeof digits, "%.0f", value < 1e15 ? value : 1e15);
-    int at = 0;
-    for (int digit = 0; digit < length; digit++) {
-        if (digit > 0 && (length - digit) % 3 == 0) out[at++] = ',';
-        out[at++] = digits[digit];
-    }
-    out[at] = '\0';
-}
 
 static bool has_price(const ana_whatif *study)
 {
@@ -115,30 +17,30 @@ static bool has_price(const ana_whatif *study)
     return false;
 }
 
-static void put_head(const ana_whatif *study, table *filled)
+static void put_head(const ana_whatif *study, ana_table *filled)
 {
     static const char *const figures[] = {"tokens/s",  "/GPU",     "train", "GPUs",
                                           "GPU-hours", "cost",     "peak",  "idle",
                                           "> bound",   "learning", ""};
     int column = 0;
-    put_cell(filled, 0, &column, "rank");
-    put_cell(filled, 0, &column, "point");
-    put_cell(filled, 0, &column, "alike");
+    ana_table_put(filled, 0, &column, "rank");
+    ana_table_put(filled, 0, &column, "point");
+    ana_table_put(filled, 0, &column, "alike");
     for (int axis = 0; axis < study->matrix.axis_count; axis++) {
         const char *name = strrchr(study->matrix.axes[axis].name, '.');
         filled->is_left[column] = true;
-        put_cell(filled, 0, &column, name != NULL ? name + 1 : study->matrix.axes[axis].name);
+        ana_table_put(filled, 0, &column, name != NULL ? name + 1 : study->matrix.axes[axis].name);
     }
     for (size_t figure = 0; figure < sizeof figures / sizeof figures[0]; figure++) {
         filled->is_left[column] = figure == 7 || figure >= 9;
-        put_cell(filled, 0, &column, figures[figure]);
+        ana_table_put(filled, 0, &column, figures[figure]);
     }
     filled->column_count = column;
     filled->row_count = 1;
 }
 
 /// "36.7 % fill 30, messages 6": all idle time, and the largest of its causes above half a percent.
-static void idle_cell(const ana_bubble_causes *causes, char out[CELL_BYTES])
+static void idle_cell(const ana_bubble_causes *causes, char out[ANA_CELL_BYTES])
 {
     static const char *const words[ANA_BUBBLE_CAUSE_COUNT] = {
         [ANA_BUBBLE_FILL] = "fill",
@@ -149,7 +51,7 @@ static void idle_cell(const ana_bubble_causes *causes, char out[CELL_BYTES])
         [ANA_BUBBLE_MIGRATION] = "migration",
     };
     bool is_said[ANA_BUBBLE_CAUSE_COUNT] = {false};
-    int length = snprintf(out, CELL_BYTES, "%.1f %%", 100 * ana_bubble_causes_idle_ratio(causes));
+    int length = snprintf(out, ANA_CELL_BYTES, "%.1f %%", 100 * ana_bubble_causes_idle_ratio(causes));
     for (int place = 0; place < 2; place++) {
         int largest = -1;
         for (int cause = 0; cause < ANA_BUBBLE_CAUSE_COUNT; cause++) {
@@ -159,58 +61,58 @@ static void idle_cell(const ana_bubble_causes *causes, char out[CELL_BYTES])
         const double share = ana_bubble_causes_share(causes, (ana_bubble_cause)largest);
         is_said[largest] = true;
         if (share < 0.005) return;
-        length += snprintf(out + length, (size_t)(CELL_BYTES - length), "%s %s %.0f",
+        length += snprintf(out + length, (size_t)(ANA_CELL_BYTES - length), "%s %s %.0f",
                            place > 0 ? "," : "", words[largest], 100 * share);
     }
 }
 
 static void put_figures(const ana_whatif *study, const ana_closer_look *look, int64_t item,
-                        table *filled, int row, int *column)
+                        ana_table *filled, int row, int *column)
 {
     const ana_bubble_causes *causes = ana_closer_look_find(look, item);
     const ana_point *point = &study->points[item];
     const ana_learning learning = ana_learning_beside(&study->learning, &point->learning);
-    char cell[CELL_BYTES] = "-";
-    short_number(point->per_second, cell);
-    put_cell(filled, row, column, cell);
-    short_number(point->per_second / point->gpu_count, cell);
-    put_cell(filled, row, column, cell);
-    if (point->train_ns > 0) long_time(point->train_ns, cell);
-    put_cell(filled, row, column, point->train_ns > 0 ? cell : "-");
+    char cell[ANA_CELL_BYTES] = "-";
+    ana_short_number(point->per_second, cell);
+    ana_table_put(filled, row, column, cell);
+    ana_short_number(point->per_second / point->gpu_count, cell);
+    ana_table_put(filled, row, column, cell);
+    if (point->train_ns > 0) ana_long_time(point->train_ns, cell);
+    ana_table_put(filled, row, column, point->train_ns > 0 ? cell : "-");
     snprintf(cell, sizeof cell, "%.4g", point->gpu_count);
-    put_cell(filled, row, column, cell);
-    grouped(point->gpu_hours, cell);
-    put_cell(filled, row, column, point->train_ns > 0 ? cell : "-");
-    grouped(point->cost, cell);
-    put_cell(filled, row, column, point->cost >= 0 && point->train_ns > 0 ? cell : "-");
+    ana_table_put(filled, row, column, cell);
+    ana_grouped_number(point->gpu_hours, cell);
+    ana_table_put(filled, row, column, point->train_ns > 0 ? cell : "-");
+    ana_grouped_number(point->cost, cell);
+    ana_table_put(filled, row, column, point->cost >= 0 && point->train_ns > 0 ? cell : "-");
     text_size(point->peak_memory_bytes, cell);
-    put_cell(filled, row, column, cell);
+    ana_table_put(filled, row, column, cell);
     if (causes != NULL) idle_cell(causes, cell);
-    put_cell(filled, row, column, causes != NULL ? cell : "-");
+    ana_table_put(filled, row, column, causes != NULL ? cell : "-");
     snprintf(cell, sizeof cell, "%.1f %%", 100 * (point->iteration_ns / point->bound_ns - 1));
-    put_cell(filled, row, column, point->bound_ns > 0 ? cell : "-");
-    put_cell(filled, row, column, ana_learning_names[learning]);
-    put_cell(filled, row, column, study->standing.is_pareto[item] ? "*" : "");
+    ana_table_put(filled, row, column, point->bound_ns > 0 ? cell : "-");
+    ana_table_put(filled, row, column, ana_learning_names[learning]);
+    ana_table_put(filled, row, column, study->standing.is_pareto[item] ? "*" : "");
 }
 
 static void put_row(const ana_whatif *study, const ana_closer_look *look, int64_t rank,
-                    int64_t alike_count, int64_t item, table *filled)
+                    int64_t alike_count, int64_t item, ana_table *filled)
 {
     const int row = filled->row_count++;
     const int64_t number = ana_whatif_number(study, item);
     int value[ANA_AXES_MAX];
     int column = 0;
-    char cell[CELL_BYTES];
+    char cell[ANA_CELL_BYTES];
     snprintf(cell, sizeof cell, "%" PRId64, rank + 1);
-    put_cell(filled, row, &column, cell);
+    ana_table_put(filled, row, &column, cell);
     snprintf(cell, sizeof cell, "%" PRId64, number);
-    put_cell(filled, row, &column, number >= 0 ? cell : "written");
+    ana_table_put(filled, row, &column, number >= 0 ? cell : "written");
     snprintf(cell, sizeof cell, "+%" PRId64, alike_count);
-    put_cell(filled, row, &column, alike_count > 0 ? cell : "");
+    ana_table_put(filled, row, &column, alike_count > 0 ? cell : "");
     if (number >= 0) ana_matrix_values(&study->matrix, number, value);
     for (int axis = 0; axis < study->matrix.axis_count; axis++) {
         const ana_axis *named = &study->matrix.axes[axis];
-        put_cell(filled, row, &column, number >= 0 ? named->values[value[axis]].label : "");
+        ana_table_put(filled, row, &column, number >= 0 ? named->values[value[axis]].label : "");
     }
     put_figures(study, look, item, filled, row, &column);
 }
@@ -230,7 +132,7 @@ static status print_ranks(const ana_whatif *study, const ana_closer_look *look, 
 {
     arena *memory = arena_create(1 << 16);
     if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    table filled = {.cells = arena_array(memory, (size_t)row_count + 2, sizeof *filled.cells)};
+    ana_table filled = {.cells = arena_array(memory, (size_t)row_count + 2, sizeof *filled.cells)};
     if (filled.cells == NULL) {
         arena_destroy(memory);
         return error_set(err, STATUS_NO_MEMORY, "out of memory for a table of %d rows", row_count);
@@ -244,48 +146,28 @@ static status print_ranks(const ana_whatif *study, const ana_closer_look *look, 
             put_row(study, look, rank - from, end - rank - 1, study->reference, &filled);
         }
     }
-    print_table(&filled, out);
+    ana_table_print(&filled, out);
     arena_destroy(memory);
     return STATUS_OK;
 }
 
-/// "point 17 (stages 8, schedule zb-h1)".
-static void name_point(const ana_whatif *study, int64_t item, text_buffer *out)
-{
-    const int64_t number = ana_whatif_number(study, item);
-    int value[ANA_AXES_MAX];
-    if (number < 0) {
-        text_append(out, "the study as written");
-        return;
-    }
-    ana_matrix_values(&study->matrix, number, value);
-    text_format(out, "point %" PRId64, number);
-    for (int axis = 0; axis < study->matrix.axis_count; axis++) {
-        const ana_axis *named = &study->matrix.axes[axis];
-        const char *name = strrchr(named->name, '.');
-        text_format(out, "%s%s %s", axis == 0 ? " (" : ", ", name != NULL ? name + 1 : named->name,
-                    named->values[value[axis]].label);
-        if (axis + 1 == study->matrix.axis_count) text_append(out, ")");
-    }
-}
-
 static void say_figures(const ana_whatif *study, const ana_point *point, text_buffer *out)
 {
-    char tokens[CELL_BYTES];
-    char time[CELL_BYTES];
-    char hours[CELL_BYTES];
-    char cost[CELL_BYTES];
-    char rate[CELL_BYTES];
+    char tokens[ANA_CELL_BYTES];
+    char time[ANA_CELL_BYTES];
+    char hours[ANA_CELL_BYTES];
+    char cost[ANA_CELL_BYTES];
+    char rate[ANA_CELL_BYTES];
     const int64_t wanted = study->token_count > 0 ? study->token_count : ANA_TOKENS_DEFAULT;
-    short_number(point->per_second, rate);
+    ana_short_number(point->per_second, rate);
     if (point->train_ns <= 0) {
         text_format(out, " makes %s microbatches/s on %.4g GPUs", rate, point->gpu_count);
         return;
     }
-    short_number((double)wanted, tokens);
-    long_time(point->train_ns, time);
-    grouped(point->gpu_hours, hours);
-    grouped(point->cost, cost);
+    ana_short_number((double)wanted, tokens);
+    ana_long_time(point->train_ns, time);
+    ana_grouped_number(point->gpu_hours, hours);
+    ana_grouped_number(point->cost, cost);
     text_format(out, " trains %s tokens in %s on %.4g GPUs: %s tokens/s, %s GPU-hours", tokens,
                 time, point->gpu_count, rate, hours);
     if (point->cost >= 0) text_format(out, ", %s %s", cost, study->currency);
@@ -315,7 +197,7 @@ static void print_answer(const ana_whatif *study, text_buffer *out)
     const ana_point *point = &study->points[best];
     text_buffer words = {0};
     text_format(&words, "%s: ", bests[study->objective]);
-    name_point(study, best, &words);
+    ana_name_point(study, best, &words);
     say_figures(study, point, &words);
     if (point->bound_ns > 0) {
         text_format(&words,
@@ -329,7 +211,7 @@ static void print_answer(const ana_whatif *study, text_buffer *out)
                     has_price(study) ? "less money" : "fewer GPU-hours");
     } else if (study->points[best].train_ns > 0) {
         text_format(&words, "%s: ", has_price(study) ? "Cheapest" : "Fewest GPU-hours");
-        name_point(study, least, &words);
+        ana_name_point(study, least, &words);
         say_figures(study, &study->points[least], &words);
         text_append(&words, ".");
     }
@@ -393,8 +275,9 @@ static status print_inputs(const ana_whatif *study, ana_point_worker *worker, te
     return STATUS_OK;
 }
 
-status ana_result_print(const ana_whatif *study, const ana_closer_look *look, int row_count,
-                        ana_point_worker *worker, text_buffer *out, error_message *err)
+status ana_result_print(const ana_whatif *study, const ana_closer_look *look,
+                        const ana_certainty *certainty, int row_count, ana_point_worker *worker,
+                        text_buffer *out, error_message *err)
 {
     const ana_standing *standing = &study->standing;
     text_format(out, "%s: %" PRId64, study->title, study->matrix.point_count);
@@ -414,6 +297,7 @@ status ana_result_print(const ana_whatif *study, const ana_closer_look *look, in
     text_append(out, "\n");
     say_reference(study, out);
     print_refusals(study, out);
+    if (certainty != NULL) ana_certainty_print(certainty, row_count, out);
     TRY(print_inputs(study, worker, out, err));
     return out->failed ? error_set(err, STATUS_NO_MEMORY, "out of memory") : STATUS_OK;
 }

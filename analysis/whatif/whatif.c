@@ -67,7 +67,9 @@ static status read_reference(ana_whatif *study, ana_point_worker *worker, error_
     const ana_study *opened = ana_point_worker_study(worker);
     study->title = arena_string(study->memory, opened != NULL ? opened->name : study->path);
     study->currency = arena_string(study->memory, opened != NULL ? opened->price_currency : "");
+    const ana_setup *setup = ana_point_worker_setup(worker);
     study->token_count = opened != NULL ? opened->token_count : 0;
+    study->iteration_count = setup != NULL ? setup->iteration_count : 1;
     return study->title != NULL && study->currency != NULL ? STATUS_OK : no_memory(err);
 }
 

@@ -37,6 +37,7 @@ typedef struct ana_whatif {
                           // opened
     bool is_written;      // the reference is the study as written
     int64_t token_count;  // of the study as written
+    int iteration_count;  // that are played of it
     const char *currency; // of its prices
     ana_point *points;    // [item_count] as far as they are put
     ana_learning_settings learning; // that the points are compared with

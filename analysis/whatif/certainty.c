@@ -1,0 +1,472 @@
+#include "analysis/whatif/certainty.h"
+
+#include "analysis/whatif/variance_shares.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static status no_memory(error_message *err)
+{
+    return error_set(err, STATUS_NO_MEMORY, "out of memory for the draws of a study");
+}
+
+/// What is to be small. Points of the same training are compared, so that a rate will do.
+static double loss_of(ana_objective objective, const ana_drawn_run *run)
+{
+    if (run->refusal != ANA_REFUSAL_NONE) return INFINITY;
+    switch (objective) {
+    case ANA_OBJECTIVE_GPU_HOURS:
+        return run->gpu_hours;
+    case ANA_OBJECTIVE_COST:
+        return run->cost;
+    case ANA_OBJECTIVE_MEMORY:
+        return run->peak_memory_bytes;
+    default:
+        return run->train_ns > 0 ? run->train_ns : 1 / run->per_second;
+    }
+}
+
+static double nominal_loss(const ana_whatif *study, int64_t item)
+{
+    const ana_point *point = &study->points[item];
+    const ana_drawn_run run = {
+        .refusal = point->refusal,
+        .per_second = point->per_second,
+        .train_ns = point->train_ns,
+        .gpu_hours = point->gpu_hours,
+        .cost = point->cost,
+        .peak_memory_bytes = (double)point->peak_memory_bytes,
+    };
+    return loss_of(study->objective, &run);
+}
+
+/// A choice of items to draw, on the leader.
+typedef struct selection {
+    int64_t *items; // [count]
+    int64_t count;
+    int64_t capacity;
+    bool *is_taken; // [item_count]
+} selection;
+
+static void take(selection *chosen, const ana_whatif *study, int64_t item)
+{
+    if (chosen->is_taken[item] || chosen->count == chosen->capacity) return;
+    if (!(nominal_loss(study, item) > 0) || isinf(nominal_loss(study, item))) return;
+    chosen->is_taken[item] = true;
+    chosen->items[chosen->count++] = item;
+}
+
+/// The best by nominal values, as many of the Pareto set, and the reference.
+static void select_points(const ana_whatif *study, int detail, selection *chosen)
+{
+    const ana_standing *standing = &study->standing;
+    int64_t pareto_left = detail;
+    for (int64_t rank = 0; rank < standing->comparable_count && rank < detail; rank++) {
+        take(chosen, study, standing->order[rank]);
+    }
+    for (int64_t rank = detail; rank < standing->comparable_count && pareto_left > 0; rank++) {
+        const int64_t item = standing->order[rank];
+        if (!standing->is_pareto[item]) continue;
+        take(chosen, study, item);
+        pareto_left--;
+    }
+    const ana_point *reference = &study->points[study->reference];
+    if (reference->learning.training == study->learning.training) {
+        take(chosen, study, study->reference);
+    }
+}
+
+static double nearest_left_out(const ana_whatif *study, const selection *chosen)
+{
+    const ana_standing *standing = &study->standing;
+    for (int64_t rank = 0; rank < standing->comparable_count; rank++) {
+        const int64_t item = standing->order[rank];
+        if (chosen->is_taken[item]) continue;
+        return nominal_loss(study, item) / nominal_loss(study, standing->order[0]) - 1;
+    }
+    return INFINITY;
+}
+
+/// The leader's choice, on all ranks.
+static status choose(ana_spread *spread, const ana_whatif *study, int detail, arena *memory,
+                     ana_certainty *certainty, selection *chosen, error_message *err)
+{
+    text_buffer bytes = {0};
+    *chosen = (selection){.capacity = 2 * (int64_t)detail + 1};
+    chosen->items = arena_array(memory, (size_t)chosen->capacity, sizeof *chosen->items);
+    chosen->is_taken = arena_array(memory, (size_t)study->item_count, sizeof *chosen->is_taken);
+    status result = chosen->items != NULL && chosen->is_taken != NULL ? STATUS_OK : no_memory(err);
+    if (result == STATUS_OK && ana_spread_is_leader(spread)) {
+        select_points(study, detail, chosen);
+        certainty->candidate_count = study->standing.comparable_count;
+        certainty->next_ratio = nearest_left_out(study, chosen);
+        text_append_bytes(&bytes, (const char *)chosen->items,
+                          (size_t)chosen->count * sizeof *chosen->items);
+        if (bytes.failed) result = no_memory(err);
+    }
+    result = ana_spread_agree(spread, result, err);
+    if (result == STATUS_OK) result = ana_spread_share(spread, &bytes, err);
+    if (result == STATUS_OK) {
+        chosen->count = (int64_t)(bytes.length / sizeof *chosen->items);
+        if (chosen->count > 0) memcpy(chosen->items, bytes.bytes, bytes.length);
+    }
+    text_free(&bytes);
+    return result;
+}
+
+/// Whether outer is path, or an object that path leads through.
+static bool leads_to(const char *outer, const char *path)
+{
+    const size_t length = strlen(outer);
+    return strncmp(outer, path, length) == 0 && (path[length] == '.' || path[length] == '\0');
+}
+
+static bool sets(const ana_axis *axis, const char *path)
+{
+    for (int index = 0; index < axis->path_count; index++) {
+        if (leads_to(axis->paths[index], path) || leads_to(path, axis->paths[index])) return true;
+    }
+    return false;
+}
+
+/// A range of the value itself would put the same value at all points of an axis.
+static status check_axes(const ana_whatif *study, const ana_uncertainty *uncertainty,
+                         error_message *err)
+{
+    for (int range = 0; range < uncertainty->range_count; range++) {
+        const ana_declared_range *declared = &uncertainty->ranges[range];
+        if (declared->range.is_factor) continue;
+        for (int axis = 0; axis < study->matrix.axis_count; axis++) {
+            if (!sets(&study->matrix.axes[axis], declared->path)) continue;
+            return json_error(declared->place, STATUS_FORMAT, err,
+                              "the axis '%.80s' sets it; give a \"factor\" of its values",
+                              study->matrix.axes[axis].name);
+        }
+    }
+    return STATUS_OK;
+}
+
+static status check_failures(const ana_study *study, error_message *err)
+{
+    if (!(study->mtbf_hours > 0)) return STATUS_OK;
+    if (study->checkpoint_s >= 0 && study->restart_s >= 0) return STATUS_OK;
+    return error_set(err, STATUS_INVALID,
+                     "%s: cluster.mtbf_hours needs training.%s_s, which is missing", study->path,
+                     study->checkpoint_s < 0 ? "checkpoint" : "restart");
+}
+
+/// Adds a point to the draws, from its study.
+static status add_point(const ana_whatif *study, int64_t item, ana_point_worker *worker,
+                        arena *memory, ana_draws *draws, const char **text, error_message *err)
+{
+    text_buffer built = {0};
+    status result = ana_whatif_text(study, item, NULL, &built, err);
+    if (result == STATUS_OK) result = ana_point_check(worker, study->path, built.bytes, err);
+    if (result == STATUS_OK) {
+        *text = arena_string(memory, built.bytes);
+        if (*text == NULL) result = no_memory(err);
+    }
+    text_free(&built);
+    if (result != STATUS_OK) return result;
+    const ana_setup *setup = ana_point_worker_setup(worker);
+    TRY(check_failures(setup->study, err));
+    return ana_draws_add_point(draws, *text, setup, err);
+}
+
+/// What the study says once for all points.
+static status keep_start(const ana_point_worker *worker, arena *memory, ana_certainty *certainty,
+                         error_message *err)
+{
+    const ana_study *study = ana_point_worker_study(worker);
+    if (study == NULL || study->start_date == NULL) return STATUS_OK;
+    certainty->start_date = arena_string(memory, study->start_date);
+    return certainty->start_date == NULL ? no_memory(err) : STATUS_OK;
+}
+
+static status add_points(const selection *chosen, arena *memory, ana_certainty *certainty,
+                         const char **texts, error_message *err)
+{
+    const ana_whatif *study = certainty->study;
+    ana_draws *draws = &certainty->draws;
+    ana_point_worker *worker = NULL;
+    TRY(ana_point_worker_create(&worker, err));
+    status result = STATUS_OK;
+    for (int64_t point = 0; point < chosen->count && result == STATUS_OK; point++) {
+        result = add_point(study, chosen->items[point], worker, memory, draws, &texts[point], err);
+    }
+    if (result == STATUS_OK) result = keep_start(worker, memory, certainty, err);
+    if (result == STATUS_OK) {
+        result = ana_draws_check(draws, worker, study->path, texts[0], 0, err);
+    }
+    ana_point_worker_destroy(worker);
+    return result;
+}
+
+static status draw(ana_spread *spread, const selection *chosen, const ana_drawn_listener *listener,
+                   arena *memory, ana_certainty *certainty, error_message *err)
+{
+    ana_draws *draws = &certainty->draws;
+    const char **texts = arena_array(memory, (size_t)chosen->count, sizeof *texts);
+    status result = texts == NULL ? no_memory(err) : STATUS_OK;
+    if (result == STATUS_OK) {
+        result = ana_draws_init(certainty->uncertainty, (int)chosen->count, memory, draws, err);
+    }
+    if (result == STATUS_OK) result = add_points(chosen, memory, certainty, texts, err);
+    if (result == STATUS_OK) result = ana_draws_make(draws, err);
+    TRY(ana_spread_agree(spread, result, err));
+    return ana_drawn_points_play(spread, draws, certainty->study->path, texts, listener, memory,
+                                 &certainty->drawn, err);
+}
+
+/// Losses of all points in all draws.
+static status fill_losses(const ana_certainty *certainty, arena *memory, ana_losses *losses,
+                          error_message *err)
+{
+    const int points = certainty->point_count;
+    const int draws = certainty->drawn.draw_count;
+    double *values = arena_array(memory, (size_t)points * (size_t)draws, sizeof *values);
+    if (values == NULL) return no_memory(err);
+    for (int point = 0; point < points; point++) {
+        for (int draw_index = 0; draw_index < draws; draw_index++) {
+            const ana_drawn_run run = ana_drawn_run_of(&certainty->drawn, point, draw_index);
+            values[(size_t)point * (size_t)draws + (size_t)draw_index] =
+                loss_of(certainty->study->objective, &run);
+        }
+    }
+    *losses = (ana_losses){values, points, draws};
+    return STATUS_OK;
+}
+
+/// The quantities that have error bars: where each lies in a run and in a point, and what it is
+/// where a point does not fit.
+typedef struct quantity {
+    size_t in_run;
+    size_t in_point;
+    double infeasible;
+} quantity;
+
+static const quantity quantities[] = {
+    {offsetof(ana_drawn_run, iteration_ns), offsetof(ana_sure_point, iteration_ns), INFINITY},
+    {offsetof(ana_drawn_run, per_second), offsetof(ana_sure_point, per_second), 0},
+    {offsetof(ana_drawn_run, train_ns), offsetof(ana_sure_point, train_ns), INFINITY},
+    {offsetof(ana_drawn_run, gpu_hours), offsetof(ana_sure_point, gpu_hours), INFINITY},
+    {offsetof(ana_drawn_run, cost), offsetof(ana_sure_point, cost), INFINITY},
+    {offsetof(ana_drawn_run, peak_memory_bytes), offsetof(ana_sure_point, peak_memory_bytes),
+     INFINITY},
+};
+
+static void fill_error_bars(const ana_drawn_points *drawn, int point, double *scratch,
+                            ana_sure_point *sure)
+{
+    double *const values = scratch + drawn->draw_count;
+    for (size_t row = 0; row < sizeof quantities / sizeof quantities[0]; row++) {
+        for (int draw_index = 0; draw_index < drawn->draw_count; draw_index++) {
+            const ana_drawn_run run = ana_drawn_run_of(drawn, point, draw_index);
+            const bool fits = run.refusal == ANA_REFUSAL_NONE;
+            memcpy(&values[draw_index], (const char *)&run + quantities[row].in_run,
+                   sizeof values[draw_index]);
+            if (!fits) values[draw_index] = quantities[row].infeasible;
+        }
+        const ana_error_bar bar = ana_error_bar_of(values, drawn->draw_count, scratch);
+        memcpy((char *)sure + quantities[row].in_point, &bar, sizeof bar);
+    }
+}
+
+/// The draws in which a point fits, and its own inputs, as the fit of shares takes them.
+typedef struct variation_rows {
+    int *inputs; // [input_count] of the draws
+    double *values;
+    double *drawn;   // [input_count][draw_count]
+    double *factors; // [2][draw_count]
+    int input_count;
+    int draw_count;
+} variation_rows;
+
+static status carve_variation(const ana_draws *draws, int draw_count, arena *memory,
+                              variation_rows *rows, error_message *err)
+{
+    const size_t inputs = (size_t)draws->input_count;
+    rows->values = arena_array(memory, (size_t)draw_count * (inputs + 3), sizeof *rows->values);
+    rows->inputs = arena_array(memory, inputs, sizeof *rows->inputs);
+    if (rows->values == NULL || rows->inputs == NULL) return no_memory(err);
+    rows->factors = rows->values + draw_count;
+    rows->drawn = rows->values + 3 * (size_t)draw_count;
+    return STATUS_OK;
+}
+
+static void gather_variation(const ana_certainty *certainty, const ana_losses *losses, int point,
+                             variation_rows *rows)
+{
+    const ana_draws *draws = &certainty->draws;
+    const double *own = losses->values + (size_t)point * (size_t)losses->draw_count;
+    const size_t first = (size_t)point * (size_t)losses->draw_count;
+    for (int input = 0; input < draws->input_count; input++) {
+        if (draws->points[point].has[input]) rows->inputs[rows->input_count++] = input;
+    }
+    for (int place = 0; place < losses->draw_count; place++)
+        rows->draw_count += !isinf(own[place]);
+    int kept = 0;
+    for (int place = 0; place < losses->draw_count; place++) {
+        if (isinf(own[place])) continue;
+        rows->values[kept] = own[place];
+        for (int input = 0; input < rows->input_count; input++) {
+            rows->drawn[(size_t)input * (size_t)rows->draw_count + (size_t)kept] =
+                ana_draws_value(draws, rows->inputs[input], point, place);
+        }
+        rows->factors[kept] = certainty->drawn.recorded[first + (size_t)place];
+        rows->factors[rows->draw_count + kept] = certainty->drawn.fitted[first + (size_t)place];
+        kept++;
+    }
+}
+
+/// Shares of the point's own inputs and of the factors, among all sources.
+static status fill_shares(const ana_certainty *certainty, const ana_losses *losses, int point,
+                          ana_sure_point *sure, arena *memory, error_message *err)
+{
+    const int all = certainty->draws.input_count;
+    variation_rows rows = {0};
+    double *shares = arena_array(memory, (size_t)certainty->source_count, sizeof *shares);
+    sure->shares =
+        arena_array(certainty->study->memory, (size_t)certainty->source_count, sizeof *shares);
+    if (shares == NULL || sure->shares == NULL) return no_memory(err);
+    TRY(carve_variation(&certainty->draws, losses->draw_count, memory, &rows, err));
+    gather_variation(certainty, losses, point, &rows);
+    sure->unexplained = NAN; // too few draws to say
+    if (rows.draw_count < 2 + 2 * rows.input_count) return STATUS_OK;
+    const ana_variation variation = {
+        .values = rows.values,
+        .inputs = rows.drawn,
+        .input_count = rows.input_count,
+        .factors = rows.factors,
+        .factor_count = certainty->study->objective == ANA_OBJECTIVE_MEMORY ? 0 : 2,
+        .draw_count = rows.draw_count,
+    };
+    TRY(ana_variance_shares(&variation, memory, shares, &sure->unexplained, err));
+    for (int input = 0; input < rows.input_count; input++) {
+        sure->shares[rows.inputs[input]] = shares[input];
+    }
+    for (int factor = 0; factor < variation.factor_count; factor++) {
+        sure->shares[all + factor] = shares[rows.input_count + factor];
+    }
+    return STATUS_OK;
+}
+
+static status fill_point(const ana_certainty *certainty, const ana_losses *losses,
+                         const selection *chosen, arena *memory, ana_sure_point *sure,
+                         error_message *err)
+{
+    const ana_whatif *study = certainty->study;
+    const int point = sure->ranked.point;
+    double *scratch = arena_array(memory, 2 * (size_t)losses->draw_count, sizeof *scratch);
+    if (scratch == NULL) return no_memory(err);
+    sure->item = chosen->items[point];
+    sure->is_reference = sure->item == study->reference;
+    sure->is_pareto = study->standing.is_pareto[sure->item];
+    fill_error_bars(&certainty->drawn, point, scratch, sure);
+    TRY(ana_delivery_find(&certainty->drawn, point, certainty->uncertainty->seed, memory,
+                          &sure->delivery, err));
+    return fill_shares(certainty, losses, point, sure, memory, err);
+}
+
+static int by_regret(const void *left, const void *right)
+{
+    const ana_source_worth *a = left;
+    const ana_source_worth *b = right;
+    const ana_choice_quality *x = &a->knowing;
+    const ana_choice_quality *y = &b->knowing;
+    if (x->regret_ratio != y->regret_ratio) return x->regret_ratio < y->regret_ratio ? -1 : 1;
+    if (x->wrong_probability != y->wrong_probability) {
+        return x->wrong_probability < y->wrong_probability ? -1 : 1;
+    }
+    return a->source - b->source;
+}
+
+/// What a source is in each draw, for all points: inputs as they were drawn, factors of times as
+/// those of the recommended point.
+static void source_values(const ana_certainty *certainty, int source, double *values)
+{
+    const int draws = certainty->drawn.draw_count;
+    const int inputs = certainty->draws.input_count;
+    const size_t best = (size_t)certainty->points[0].ranked.point * (size_t)draws;
+    const double *from = source < inputs ? certainty->draws.values + (size_t)source * (size_t)draws
+                         : source == inputs ? certainty->drawn.recorded + best
+                                            : certainty->drawn.fitted + best;
+    memcpy(values, from, (size_t)draws * sizeof *values);
+}
+
+static status fill_worth(ana_certainty *certainty, const ana_losses *losses, arena *memory,
+                         error_message *err)
+{
+    const double equivalence = certainty->uncertainty->equivalence;
+    double *values = arena_array(memory, (size_t)losses->draw_count, sizeof *values);
+    certainty->worth = arena_array(certainty->study->memory, (size_t)certainty->source_count,
+                                   sizeof *certainty->worth);
+    if (values == NULL || certainty->worth == NULL) return no_memory(err);
+    TRY(ana_choice_now(losses, equivalence, memory, &certainty->now, err));
+    for (int source = 0; source < certainty->source_count; source++) {
+        ana_source_worth *worth = &certainty->worth[source];
+        worth->source = source;
+        source_values(certainty, source, values);
+        TRY(ana_choice_knowing(losses, values, equivalence, memory, &worth->knowing, err));
+    }
+    qsort(certainty->worth, (size_t)certainty->source_count, sizeof *certainty->worth, by_regret);
+    return STATUS_OK;
+}
+
+/// What the draws say, on the leader.
+static status judge(ana_certainty *certainty, const selection *chosen, arena *memory,
+                    error_message *err)
+{
+    ana_losses losses = {0};
+    certainty->point_count = (int)chosen->count;
+    certainty->source_count = certainty->draws.input_count + 2;
+    certainty->points = arena_array(memory, (size_t)chosen->count, sizeof *certainty->points);
+    ana_ranked *ranked = arena_array(memory, (size_t)chosen->count, sizeof *ranked);
+    arena *scratch = arena_create(1 << 18);
+    status result = certainty->points != NULL && ranked != NULL && scratch != NULL
+                        ? fill_losses(certainty, memory, &losses, err)
+                        : no_memory(err);
+    if (result == STATUS_OK) {
+        result = ana_rank(&losses, certainty->uncertainty->equivalence, memory, ranked, err);
+    }
+    for (int place = 0; place < certainty->point_count && result == STATUS_OK; place++) {
+        arena_reset(scratch);
+        certainty->points[place].ranked = ranked[place];
+        result = fill_point(certainty, &losses, chosen, scratch, &certainty->points[place], err);
+    }
+    if (result == STATUS_OK) result = fill_worth(certainty, &losses, scratch, err);
+    arena_destroy(scratch);
+    return result;
+}
+
+status ana_certainty_find(ana_spread *spread, const ana_whatif *study,
+                          const ana_uncertainty *uncertainty, const ana_drawn_listener *listener,
+                          arena *memory, ana_certainty *certainty, error_message *err)
+{
+    selection chosen = {0};
+    *certainty =
+        (ana_certainty){.study = study, .uncertainty = uncertainty, .next_ratio = INFINITY};
+    TRY(check_axes(study, uncertainty, err));
+    TRY(choose(spread, study, uncertainty->detail_count, memory, certainty, &chosen, err));
+    if (chosen.count == 0) return STATUS_OK;
+    TRY(draw(spread, &chosen, listener, memory, certainty, err));
+    status result = STATUS_OK;
+    if (ana_spread_is_leader(spread)) result = judge(certainty, &chosen, memory, err);
+    return ana_spread_agree(spread, result, err);
+}
+
+void ana_certainty_source_name(const ana_certainty *certainty, int source,
+                               char out[ANA_SOURCE_NAME_BYTES])
+{
+    const int inputs = certainty->draws.input_count;
+    if (source >= inputs) {
+        snprintf(out, ANA_SOURCE_NAME_BYTES, "%s",
+                 source == inputs ? "recorded variation" : "calibration");
+        return;
+    }
+    const ana_uncertain *input = &certainty->draws.inputs[source];
+    snprintf(out, ANA_SOURCE_NAME_BYTES, "%.120s%s%.120s", input->path,
+             input->scope != NULL ? " of " : "", input->scope != NULL ? input->scope : "");
+}

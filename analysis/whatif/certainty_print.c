@@ -1,0 +1,435 @@
+#include "analysis/whatif/assumed_ranges.h"
+#include "analysis/whatif/calendar.h"
+#include "analysis/whatif/certainty.h"
+#include "analysis/whatif/result_words.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { TEXT_COLUMNS = 100, DAYS_BYTES = 32 };
+
+#define NS_PER_S 1e9
+#define S_PER_DAY 86400.0
+#define SMALL_SHARE 0.005
+
+/// The error bar of what is ranked by.
+static ana_error_bar bar_of(const ana_certainty *certainty, const ana_sure_point *point)
+{
+    switch (certainty->study->objective) {
+    case ANA_OBJECTIVE_GPU_HOURS:
+        return point->gpu_hours;
+    case ANA_OBJECTIVE_COST:
+        return point->cost;
+    case ANA_OBJECTIVE_MEMORY:
+        return point->peak_memory_bytes;
+    default:
+        return point->train_ns.middle > 0 ? point->train_ns : point->per_second;
+    }
+}
+
+static void write_value(const ana_certainty *certainty, const ana_sure_point *point, double value,
+                        char out[ANA_CELL_BYTES])
+{
+    const ana_objective objective = certainty->study->objective;
+    if (isinf(value)) {
+        snprintf(out, ANA_CELL_BYTES, "never");
+    } else if (objective == ANA_OBJECTIVE_GPU_HOURS || objective == ANA_OBJECTIVE_COST) {
+        ana_grouped_number(value, out);
+    } else if (objective == ANA_OBJECTIVE_MEMORY) {
+        text_size((int64_t)value, out);
+    } else if (point->train_ns.middle > 0) {
+        ana_long_time(value, out);
+    } else {
+        ana_short_number(value, out);
+    }
+}
+
+static void put_percent(ana_table *filled, int row, int *column, double ratio)
+{
+    char cell[ANA_CELL_BYTES];
+    snprintf(cell, sizeof cell, "%.1f %%", 100 * ratio);
+    ana_table_put(filled, row, column, isfinite(ratio) ? cell : "-");
+}
+
+static void put_difference(ana_table *filled, int row, int *column, double ratio)
+{
+    char cell[ANA_CELL_BYTES];
+    snprintf(cell, sizeof cell, "%+.1f %%", 100 * ratio);
+    ana_table_put(filled, row, column, isfinite(ratio) ? cell : "never");
+}
+
+static bool has_delivery(const ana_certainty *certainty)
+{
+    return certainty->points[0].delivery.is_known;
+}
+
+static void put_head(const ana_certainty *certainty, ana_table *filled)
+{
+    static const char *const objectives[ANA_OBJECTIVE_COUNT] = {"train", "GPU-hours", "cost",
+                                                                "peak"};
+    static const char *const rest[] = {"low",  "high",    "behind", "low",
+                                       "high", "best in", "regret", ""};
+    const ana_matrix *matrix = &certainty->study->matrix;
+    int column = 0;
+    ana_table_put(filled, 0, &column, "group");
+    ana_table_put(filled, 0, &column, "point");
+    for (int axis = 0; axis < matrix->axis_count; axis++) {
+        const char *name = strrchr(matrix->axes[axis].name, '.');
+        filled->is_left[column] = true;
+        ana_table_put(filled, 0, &column, name != NULL ? name + 1 : matrix->axes[axis].name);
+    }
+    const bool is_rate = certainty->study->objective == ANA_OBJECTIVE_TIME &&
+                         !(certainty->points[0].train_ns.middle > 0);
+    ana_table_put(filled, 0, &column,
+                  is_rate ? "microbatches/s" : objectives[certainty->study->objective]);
+    for (size_t word = 0; word < sizeof rest / sizeof rest[0]; word++) {
+        filled->is_left[column] = rest[word][0] == '\0';
+        ana_table_put(filled, 0, &column, rest[word]);
+    }
+    filled->column_count = column;
+    filled->row_count = 1;
+}
+
+static const char *remark(const ana_sure_point *point)
+{
+    if (point->is_reference) return point->is_pareto ? "* as written" : "as written";
+    return point->is_pareto ? "*" : "";
+}
+
+static void put_row(const ana_certainty *certainty, int place, ana_table *filled)
+{
+    const ana_sure_point *point = &certainty->points[place];
+    const ana_whatif *study = certainty->study;
+    const int64_t number = ana_whatif_number(study, point->item);
+    const ana_error_bar bar = bar_of(certainty, point);
+    const double values[] = {bar.middle, bar.low, bar.high};
+    const ana_error_bar behind = point->ranked.behind;
+    const int row = filled->row_count++;
+    int value[ANA_AXES_MAX];
+    int column = 0;
+    char cell[ANA_CELL_BYTES];
+    snprintf(cell, sizeof cell, "%d", point->ranked.group);
+    ana_table_put(filled, row, &column, cell);
+    snprintf(cell, sizeof cell, "%" PRId64, number);
+    ana_table_put(filled, row, &column, number >= 0 ? cell : "written");
+    if (number >= 0) ana_matrix_values(&study->matrix, number, value);
+    for (int axis = 0; axis < study->matrix.axis_count; axis++) {
+        const ana_axis *named = &study->matrix.axes[axis];
+        ana_table_put(filled, row, &column, number >= 0 ? named->values[value[axis]].label : "");
+    }
+    for (int end = 0; end < 3; end++) {
+        write_value(certainty, point, values[end], cell);
+        ana_table_put(filled, row, &column, cell);
+    }
+    const double differences[] = {behind.middle, behind.low, behind.high};
+    for (int end = 0; end < 3; end++) {
+        if (place == 0) {
+            ana_table_put(filled, row, &column, "");
+        } else {
+            put_difference(filled, row, &column, differences[end]);
+        }
+    }
+    put_percent(filled, row, &column, point->ranked.best_probability);
+    put_percent(filled, row, &column, point->ranked.regret_ratio);
+    ana_table_put(filled, row, &column, remark(point));
+}
+
+/// The first points, and the reference.
+static bool is_shown(const ana_certainty *certainty, int place, int row_count)
+{
+    return place < row_count || certainty->points[place].is_reference;
+}
+
+static void print_points(const ana_certainty *certainty, int row_count, text_buffer *out)
+{
+    arena *memory = arena_create(1 << 16);
+    const size_t rows = (size_t)certainty->point_count + 1;
+    ana_table filled = {0};
+    if (memory != NULL) filled.cells = arena_array(memory, rows, sizeof *filled.cells);
+    if (filled.cells == NULL) {
+        out->failed = true;
+    } else {
+        put_head(certainty, &filled);
+        for (int place = 0; place < certainty->point_count; place++) {
+            if (is_shown(certainty, place, row_count)) put_row(certainty, place, &filled);
+        }
+        ana_table_print(&filled, out);
+    }
+    arena_destroy(memory);
+}
+
+static void say_what_was_drawn(const ana_certainty *certainty, text_buffer *words)
+{
+    const ana_uncertainty *uncertainty = certainty->uncertainty;
+    text_format(words, "%d draws of %d uncertain inputs (seed %" PRIu64 ")",
+                uncertainty->draw_count, certainty->draws.input_count, uncertainty->seed);
+    if (certainty->drawn.is_recorded) text_append(words, ", of recorded variation");
+    if (certainty->drawn.is_fitted) text_append(words, ", of the calibration");
+    text_format(words, ", at %d of %" PRId64 " points", certainty->point_count,
+                certainty->candidate_count);
+    if (isinf(certainty->next_ratio)) {
+        text_append(words, ": all that are of the training of the study as written. ");
+        return;
+    }
+    text_format(words,
+                ": the best %d with the inputs as they are, as many others of the Pareto set, and "
+                "the study as written. The next one is %.1f %% behind the best and was not drawn. ",
+                uncertainty->detail_count, 100 * certainty->next_ratio);
+}
+
+/// The sentences that say what the numbers of the table mean.
+static void say_how_to_read(const ana_certainty *certainty, text_buffer *words)
+{
+    int group = 0;
+    int set = 0;
+    for (int place = 0; place < certainty->point_count; place++) {
+        group += certainty->points[place].ranked.group == 1;
+        set += certainty->points[place].ranked.may_be_best;
+    }
+    text_append(words,
+                "A value lies between low and high in 9 of 10 draws. `behind` is the difference to "
+                "the first point in the same draw, with the same inputs at both; where 9 of 10 "
+                "draws of it hold 0");
+    if (certainty->uncertainty->equivalence > 0) {
+        text_format(words, ", or lie within %.3g %%", 100 * certainty->uncertainty->equivalence);
+    }
+    text_append(words, ", the points are indistinguishable and share a group. ");
+    if (group == 1) {
+        text_append(words, "No point is indistinguishable from the first. ");
+    } else {
+        text_format(words, "%d points are indistinguishable from each other as the best. ", group);
+    }
+    text_format(words,
+                "`best in` counts all points at once, whatever their number: in 9 of 10 draws the "
+                "best is %s%d of them. `regret` is what choosing the point costs on average beyond "
+                "the best of each draw.",
+                set == 1 ? "the same " : "one of ", set);
+}
+
+static void print_inputs_without_range(const ana_certainty *certainty, text_buffer *out)
+{
+    if (certainty->draws.input_count > 0) return;
+    text_append_wrapped(out,
+                        "No input is uncertain: none is assumed that has a range here, and the "
+                        "study declares none under \"uncertainty\".",
+                        0, TEXT_COLUMNS);
+    text_append(out, "\n");
+}
+
+static void print_range(const ana_uncertain *input, text_buffer *out)
+{
+    const ana_range *range = &input->range;
+    const bool is_known = !isnan(input->nominal_min);
+    text_append(out, "        ");
+    if (is_known) {
+        text_format(out, "%.6g", input->nominal_min);
+        if (input->nominal_max > input->nominal_min)
+            text_format(out, " .. %.6g", input->nominal_max);
+        if (input->unit[0] != '\0') text_format(out, " %s", input->unit);
+        text_append(out, range->is_factor ? " x " : "; ");
+    }
+    text_format(out, "%.4g .. %.4g", range->low, range->high);
+    if (!range->is_factor && input->unit[0] != '\0') text_format(out, " %s", input->unit);
+    text_format(out, ", %s", ana_distribution_names[range->distribution]);
+    if (input->reason == NULL) {
+        text_append(out, "; declared\n");
+    } else {
+        text_format(out, "; assumed: %s\n", input->reason);
+    }
+}
+
+static void print_share(double share, text_buffer *out)
+{
+    if (isnan(share)) {
+        text_append(out, "      -  ");
+    } else if (share < SMALL_SHARE) {
+        text_append(out, "  < 1 %  ");
+    } else {
+        text_format(out, "  %3.0f %%  ", 100 * share);
+    }
+}
+
+static bool is_source(const ana_certainty *certainty, int source)
+{
+    const int inputs = certainty->draws.input_count;
+    if (source < inputs)
+        return certainty->draws.points[certainty->points[0].ranked.point].has[source];
+    return source == inputs ? certainty->drawn.is_recorded : certainty->drawn.is_fitted;
+}
+
+/// Sources of the recommended point by falling share; those of the same share as they are listed.
+static void print_shares(const ana_certainty *certainty, text_buffer *out)
+{
+    const ana_sure_point *point = &certainty->points[0];
+    bool is_printed[ANA_UNCERTAIN_MAX + 2] = {false};
+    for (int line = 0; line < certainty->source_count; line++) {
+        int next = -1;
+        for (int source = 0; source < certainty->source_count; source++) {
+            if (is_printed[source] || !is_source(certainty, source)) continue;
+            if (next < 0 || point->shares[source] > point->shares[next]) next = source;
+        }
+        if (next < 0) break;
+        char name[ANA_SOURCE_NAME_BYTES];
+        is_printed[next] = true;
+        ana_certainty_source_name(certainty, next, name);
+        print_share(isnan(point->unexplained) ? NAN : point->shares[next], out);
+        text_format(out, "%s\n", name);
+        if (next < certainty->draws.input_count) {
+            print_range(&certainty->draws.inputs[next], out);
+        }
+    }
+    print_share(point->unexplained, out);
+    text_append(out, "no input alone: inputs together, and what a parabola in each leaves\n");
+}
+
+/// What nobody has given and nobody varies.
+static void print_unranged(const ana_certainty *certainty, text_buffer *out)
+{
+    const int point = certainty->points[0].ranked.point;
+    text_buffer words = {0};
+    text_format(&words, "Not in the error bars, though assumed: %s",
+                certainty->draws.points[point].unranged);
+    text_append(&words, certainty->draws.points[point].unranged[0] == '\0' ? "nothing." : ".");
+    text_append(out, "\n");
+    text_append_wrapped(out, words.failed ? "" : words.bytes, 0, TEXT_COLUMNS);
+    out->failed = out->failed || words.failed;
+    text_free(&words);
+}
+
+static void write_days(double seconds, char out[DAYS_BYTES])
+{
+    if (isinf(seconds)) {
+        snprintf(out, DAYS_BYTES, "never");
+    } else {
+        snprintf(out, DAYS_BYTES, "%.1f d", seconds / S_PER_DAY);
+    }
+}
+
+static void write_date(const ana_certainty *certainty, double seconds, char out[ANA_DATE_BYTES])
+{
+    int64_t day = 0;
+    out[0] = '\0';
+    if (certainty->start_date == NULL || isinf(seconds)) return;
+    if (ana_date_read(certainty->start_date, &day, NULL) != STATUS_OK) return;
+    ana_date_write(day + (int64_t)ceil(seconds / S_PER_DAY), out);
+}
+
+static void print_delivery_row(const ana_certainty *certainty, const ana_sure_point *point,
+                               text_buffer *out)
+{
+    const ana_delivery_range *range = &point->delivery;
+    const double quantiles[] = {range->middle_s, range->late_s};
+    char label[32];
+    const int64_t number = ana_whatif_number(certainty->study, point->item);
+    snprintf(label, sizeof label, "%" PRId64, number);
+    text_format(out, "%7s  %5.1f %%", number >= 0 ? label : "written", 100 * range->goodput_ratio);
+    for (int end = 0; end < 2; end++) {
+        char days[DAYS_BYTES];
+        char date[ANA_DATE_BYTES];
+        write_days(quantiles[end], days);
+        write_date(certainty, quantiles[end], date);
+        text_format(out, "  %9s%s%s", days, date[0] != '\0' ? "  " : "", date);
+    }
+    text_format(out, "  %8.1f h  %8.0f s  %8.1f\n", range->mtbf_s / 3600, range->interval_s,
+                range->failure_count);
+}
+
+static void print_delivery(const ana_certainty *certainty, int row_count, text_buffer *out)
+{
+    const bool has_date = certainty->start_date != NULL;
+    text_append(out, "\nGoodput and delivery\n\n");
+    if (!has_delivery(certainty)) {
+        text_append(out, "Failure-free: no cluster.mtbf_hours is given.\n");
+        return;
+    }
+    text_append_wrapped(
+        out,
+        "GPUs fail independently of each other, at a constant rate: all together as much oftener "
+        "as "
+        "there are more of them. A failure costs the work since the last checkpoint and a restart. "
+        "The interval between checkpoints is the best one (Daly 2006). P50 and P95 are over "
+        "failures and over the draws.",
+        0, TEXT_COLUMNS);
+    text_format(out, "\n  point  goodput  %9s%s  %9s%s        MTBF    interval  failures\n", "P50",
+                has_date ? "            " : "", "P95", has_date ? "            " : "");
+    for (int place = 0; place < certainty->point_count; place++) {
+        if (certainty->points[place].delivery.is_known && is_shown(certainty, place, row_count)) {
+            print_delivery_row(certainty, &certainty->points[place], out);
+        }
+    }
+}
+
+void ana_certainty_print(const ana_certainty *certainty, int row_count, text_buffer *out)
+{
+    text_buffer words = {0};
+    text_append(out, "\nHow sure\n\n");
+    if (certainty->point_count == 0) {
+        text_append(out, "No point could be drawn.\n");
+        return;
+    }
+    say_what_was_drawn(certainty, &words);
+    say_how_to_read(certainty, &words);
+    text_append_wrapped(out, words.failed ? "" : words.bytes, 0, TEXT_COLUMNS);
+    text_append(out, "\n");
+    out->failed = out->failed || words.failed;
+    text_free(&words);
+    print_points(certainty, row_count, out);
+    text_append(out, "\nWhat the error bars of the first point are made of\n\n");
+    print_inputs_without_range(certainty, out);
+    print_shares(certainty, out);
+    print_unranged(certainty, out);
+    print_delivery(certainty, row_count, out);
+}
+
+/// Money of a share of the recommended point's bill, where it has one.
+static void print_money(const ana_certainty *certainty, double ratio, text_buffer *out)
+{
+    char money[ANA_CELL_BYTES];
+    const double cost = certainty->points[0].cost.middle;
+    if (!(cost > 0) || isinf(cost)) return;
+    ana_grouped_number(ratio * cost, money);
+    text_format(out, " (%s %s)", money, certainty->study->currency);
+}
+
+static void print_worth_row(const ana_certainty *certainty, const ana_source_worth *worth,
+                            text_buffer *out)
+{
+    char name[ANA_SOURCE_NAME_BYTES];
+    ana_certainty_source_name(certainty, worth->source, name);
+    text_format(out, "  %5.1f %%  %7.2f %%", 100 * worth->knowing.wrong_probability,
+                100 * worth->knowing.regret_ratio);
+    print_money(certainty, certainty->now.regret_ratio - worth->knowing.regret_ratio, out);
+    text_format(out, "  %s\n%22s%s\n", name, "", ana_measurement_of(name));
+}
+
+void ana_certainty_print_worth(const ana_certainty *certainty, text_buffer *out)
+{
+    text_append(out, "\nWhat to measure first\n\n");
+    if (certainty->point_count == 0 || !(certainty->now.wrong_probability > 0)) {
+        text_append(out, "Nothing: no draw has a better point than the first.\n");
+        return;
+    }
+    text_buffer words = {0};
+    text_format(
+        &words,
+        "The first point is not the best in %.1f %% of the draws. Choosing it costs %.2f %% "
+        "beyond the best on average",
+        100 * certainty->now.wrong_probability, 100 * certainty->now.regret_ratio);
+    print_money(certainty, certainty->now.regret_ratio, &words);
+    text_append(&words, ". If one input were known before choosing, that would be left:");
+    text_append_wrapped(out, words.failed ? "" : words.bytes, 0, TEXT_COLUMNS);
+    text_append(out, "\n   wrong     regret  input, and what measures it\n");
+    out->failed = out->failed || words.failed;
+    text_free(&words);
+    for (int line = 0; line < certainty->source_count; line++) {
+        const ana_source_worth *worth = &certainty->worth[line];
+        const ana_choice_quality *knowing = &worth->knowing;
+        if (!(knowing->regret_ratio < certainty->now.regret_ratio) &&
+            !(knowing->wrong_probability < certainty->now.wrong_probability)) {
+            continue; // tells nothing about the choice
+        }
+        print_worth_row(certainty, worth, out);
+    }
+}

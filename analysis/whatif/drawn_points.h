@@ -1,0 +1,61 @@
+/// Points of a study played in every draw of what is uncertain.
+#pragma once
+
+#include "analysis/spread.h"
+#include "analysis/whatif/draws.h"
+#include "analysis/whatif/goodput.h"
+#include "analysis/whatif/point.h"
+#include "base/arena.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/// One point in one draw.
+typedef struct ana_drawn_run {
+    ana_refusal refusal; // NONE: what follows holds
+    double iteration_ns;
+    double per_second;
+    double train_ns; // 0: not asked
+    double gpu_count;
+    double gpu_hours;         // 0: not asked
+    double cost;              // -1: no price
+    double peak_memory_bytes; // of the fullest rank
+    ana_failures failures;    // mtbf_hours 0: failure-free
+} ana_drawn_run;
+
+typedef struct ana_drawn_points {
+    int point_count;
+    int draw_count;
+    ana_drawn_run *nominal; // [point_count] with the inputs as the study has them
+    ana_drawn_run *runs;    // [point_count][draw_count] with the error of a cost model
+    double *recorded;       // [point_count][draw_count] factor of recorded variation on times
+    double *fitted;         // [point_count][draw_count] factor of the calibration on times
+    bool is_recorded;       // recorded differs from 1 somewhere
+    bool is_fitted;
+} ana_drawn_points;
+
+/// Who is told how far the plays are, on the leader. Either may be NULL.
+typedef struct ana_drawn_listener {
+    void (*begin)(void *context, int64_t total);
+    void (*step)(void *context);
+    void *context;
+} ana_drawn_listener;
+
+/// Plays all points in all draws, and once as they are. Collective.
+///
+/// Recorded variation: where costs come from a trace, the iterations of the point as it is are
+/// resampled in blocks (resample.h), the same blocks at all points with as many iterations. It is
+/// the variation around what a run does, not around a trend of it.
+///
+/// @param draws with values
+/// @param texts    [point_count] the study of each point
+/// @param listener NULL: nobody
+/// @param drawn out: complete on the leader, else without points
+/// @return what evaluation and ana_spread_run return; STATUS_NO_MEMORY
+status ana_drawn_points_play(ana_spread *spread, const ana_draws *draws, const char *name,
+                             const char *const *texts, const ana_drawn_listener *listener,
+                             arena *memory, ana_drawn_points *drawn, error_message *err);
+
+/// A run with the factors of its draw on its times, and what follows from them.
+ana_drawn_run ana_drawn_run_of(const ana_drawn_points *drawn, int point, int draw);

@@ -1,0 +1,458 @@
+#include "analysis/whatif/draws.h"
+
+#include "analysis/whatif/assumed_ranges.h"
+#include "base/json.h"
+#include "base/rng.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define VALUE_MAX 1e18
+#define NORMAL_REACH 1.6449 // deviations to 95 %
+
+enum { KEY_BYTES = 128 };
+
+static status no_memory(error_message *err)
+{
+    return error_set(err, STATUS_NO_MEMORY, "out of memory for uncertain inputs");
+}
+
+static status too_many(error_message *err)
+{
+    return error_set(err, STATUS_INVALID,
+                     "more than %d uncertain inputs: draw fewer points, or set "
+                     "uncertainty.model_error to 0",
+                     ANA_UNCERTAIN_MAX);
+}
+
+/// What a hardware file says of links is said of the links in force, which the study may set.
+static const char *path_in_force(const char *path)
+{
+    static const char *const links[][2] = {
+        {"hardware.links.intra.latency_ns", "cluster.links.intra.latency_ns"},
+        {"hardware.links.intra.bytes_per_s", "cluster.links.intra.bytes_per_s"},
+        {"hardware.links.inter.latency_ns", "cluster.links.inter.latency_ns"},
+        {"hardware.links.inter.bytes_per_s", "cluster.links.inter.bytes_per_s"},
+    };
+    for (size_t row = 0; row < sizeof links / sizeof links[0]; row++) {
+        if (strcmp(path, links[row][0]) == 0) return links[row][1];
+    }
+    return path;
+}
+
+static const ana_assumed_range *find_assumed(const char *path)
+{
+    for (const ana_assumed_range *row = ana_assumed_ranges; row->path != NULL; row++) {
+        if (strcmp(row->path, path) == 0) return row;
+    }
+    return NULL;
+}
+
+status ana_draws_init(const ana_uncertainty *uncertainty, int point_capacity, arena *memory,
+                      ana_draws *draws, error_message *err)
+{
+    *draws = (ana_draws){
+        .uncertainty = uncertainty,
+        .memory = memory,
+        .declared_count = uncertainty->range_count,
+        .input_count = uncertainty->range_count,
+        .points = arena_array(memory, (size_t)point_capacity, sizeof *draws->points),
+        .point_capacity = point_capacity,
+    };
+    if (draws->points == NULL) return no_memory(err);
+    for (int range = 0; range < uncertainty->range_count; range++) {
+        const char *path = path_in_force(uncertainty->ranges[range].path);
+        const ana_assumed_range *known = find_assumed(path);
+        draws->inputs[range] = (ana_uncertain){
+            .path = path,
+            .range = uncertainty->ranges[range].range,
+            .min = known != NULL ? known->min : -VALUE_MAX,
+            .max = known != NULL ? known->max : VALUE_MAX,
+            .is_integer = known != NULL && known->is_integer,
+            .unit = known != NULL ? known->unit : "",
+            .nominal_min = NAN,
+            .nominal_max = NAN,
+        };
+    }
+    return STATUS_OK;
+}
+
+/// The number at a path of keys with dots between them; NAN if there is none.
+static double number_at(json_value value, const char *path)
+{
+    char key[KEY_BYTES];
+    double number = NAN;
+    while (*path != '\0') {
+        const size_t length = strcspn(path, ".");
+        if (length >= sizeof key) return NAN;
+        memcpy(key, path, length);
+        key[length] = '\0';
+        value = json_member(value, key);
+        path += length + (path[length] == '.');
+    }
+    if (json_is_number(value)) (void)json_double(value, -VALUE_MAX, VALUE_MAX, &number, NULL);
+    return number;
+}
+
+static double nominal_of(const char *path, json_value root, const ana_setup *setup)
+{
+    const ana_assumed_range *known = find_assumed(path);
+    return known != NULL ? ana_assumed_range_value(known, setup) : number_at(root, path);
+}
+
+static void note_nominal(ana_uncertain *input, double nominal)
+{
+    if (isnan(nominal)) return;
+    input->nominal_min = fmin(input->nominal_min, nominal); // fmin and fmax pass over NAN
+    input->nominal_max = fmax(input->nominal_max, nominal);
+}
+
+static status add_declared(ana_draws *draws, ana_drawn_point *point, json_value root,
+                           const ana_setup *setup, error_message *err)
+{
+    for (int input = 0; input < draws->declared_count; input++) {
+        ana_uncertain *uncertain = &draws->inputs[input];
+        point->has[input] = true;
+        point->nominal[input] = nominal_of(uncertain->path, root, setup);
+        note_nominal(uncertain, point->nominal[input]);
+        if (uncertain->range.is_factor && isnan(point->nominal[input])) {
+            return json_error(draws->uncertainty->ranges[input].place, STATUS_FORMAT, err,
+                              "the study has no number there that a factor could be of");
+        }
+    }
+    return STATUS_OK;
+}
+
+static bool is_declared(const ana_draws *draws, const char *path)
+{
+    for (int input = 0; input < draws->declared_count; input++) {
+        if (strcmp(draws->inputs[input].path, path) == 0) return true;
+    }
+    return false;
+}
+
+/// The input of a row and a kind of GPU, made if there is none yet; -1: no room.
+static int input_of_row(ana_draws *draws, const ana_assumed_range *row, const char *scope)
+{
+    for (int input = draws->declared_count; input < draws->input_count; input++) {
+        const ana_uncertain *known = &draws->inputs[input];
+        if (strcmp(known->path, row->path) == 0 &&
+            (scope == NULL || strcmp(known->scope, scope) == 0)) {
+            return input;
+        }
+    }
+    if (draws->input_count == ANA_UNCERTAIN_MAX) return -1;
+    draws->inputs[draws->input_count] = (ana_uncertain){
+        .path = row->path,
+        .scope = scope,
+        .range = row->range,
+        .min = row->min,
+        .max = row->max,
+        .is_integer = row->is_integer,
+        .unit = row->unit,
+        .reason = row->reason,
+        .nominal_min = NAN,
+        .nominal_max = NAN,
+    };
+    return draws->input_count++;
+}
+
+static status add_assumed(ana_draws *draws, ana_drawn_point *point, const ana_setup *setup,
+                          error_message *err)
+{
+    if (!draws->uncertainty->ranges_assumed) return STATUS_OK;
+    for (const ana_assumed_range *row = ana_assumed_ranges; row->path != NULL; row++) {
+        if (is_declared(draws, row->path) || !ana_assumed_range_holds(row, setup)) continue;
+        const char *scope = NULL;
+        if (row->is_of_hardware) {
+            scope = arena_string(draws->memory, setup->hardware.name);
+            if (scope == NULL) return no_memory(err);
+        }
+        const int input = input_of_row(draws, row, scope);
+        if (input < 0) return too_many(err);
+        point->has[input] = true;
+        point->nominal[input] = ana_assumed_range_value(row, setup);
+        note_nominal(&draws->inputs[input], point->nominal[input]);
+    }
+    return STATUS_OK;
+}
+
+/// What makes the ops of a point alike to those of another, for people.
+static const char *shape_of(const ana_setup *setup, arena *memory)
+{
+    const model_shape *shape = &setup->model_costs.shape;
+    const model_parallel *parallel = &setup->study->parallel;
+    char text[192];
+    int used = snprintf(text, sizeof text, "%d x %d tokens", shape->microbatch_size,
+                        shape->sequence_length);
+    if (parallel->tensor > 1) {
+        used += snprintf(text + used, sizeof text - (size_t)used, ", tensor %d", parallel->tensor);
+    }
+    if (parallel->context > 1) {
+        used +=
+            snprintf(text + used, sizeof text - (size_t)used, ", context %d", parallel->context);
+    }
+    if (parallel->expert > 1) {
+        used += snprintf(text + used, sizeof text - (size_t)used, ", expert %d", parallel->expert);
+    }
+    if (parallel->recompute != MODEL_RECOMPUTE_NONE) {
+        used += snprintf(text + used, sizeof text - (size_t)used, ", recompute %s",
+                         model_recompute_name(parallel->recompute));
+    }
+    snprintf(text + used, sizeof text - (size_t)used, ", %s, %.40s", model_dtype_name(shape->dtype),
+             setup->hardware.name);
+    return arena_string(memory, text);
+}
+
+static status add_model_error(ana_draws *draws, ana_drawn_point *point, const ana_setup *setup,
+                              error_message *err)
+{
+    const double error = draws->uncertainty->model_error;
+    const bool is_fitted = draws->uncertainty->calibration != NULL;
+    if (!(error > 0) || is_fitted || setup->study->trace_path != NULL) return STATUS_OK;
+    const ana_assumed_range row = {
+        .path = "cost model",
+        .range = {ANA_NORMAL, true, 1 - NORMAL_REACH * error, 1 + NORMAL_REACH * error, 1},
+        .min = 0.01,
+        .max = VALUE_MAX,
+        .unit = "",
+        .reason = "what an estimate misses even with the right inputs",
+    };
+    const char *scope = shape_of(setup, draws->memory);
+    if (scope == NULL) return no_memory(err);
+    const int input = input_of_row(draws, &row, scope);
+    if (input < 0) return too_many(err);
+    draws->inputs[input].is_model_error = true;
+    point->has[input] = true;
+    point->nominal[input] = 1;
+    note_nominal(&draws->inputs[input], 1);
+    return STATUS_OK;
+}
+
+static bool has_range(const ana_draws *draws, const char *name)
+{
+    for (int input = 0; input < draws->input_count; input++) {
+        const ana_assumed_range *row = find_assumed(draws->inputs[input].path);
+        if (strcmp(draws->inputs[input].path, name) == 0) return true;
+        if (row != NULL && strcmp(row->input, name) == 0) return true;
+    }
+    return false;
+}
+
+/// What is assumed and stays as it is: named, so that nobody takes it for known.
+static status list_unranged(const ana_draws *draws, ana_drawn_point *point, const ana_setup *setup,
+                            error_message *err)
+{
+    const ana_inputs *inputs = &setup->study->inputs;
+    text_buffer names = {0};
+    for (int input = 0; input < inputs->count; input++) {
+        const char *name = inputs->entries[input].name;
+        if (inputs->entries[input].origin != MODEL_ORIGIN_ASSUMED || has_range(draws, name))
+            continue;
+        text_format(&names, "%s%s", names.length > 0 ? ", " : "", name);
+    }
+    point->unranged = arena_string(draws->memory, names.length > 0 ? names.bytes : "");
+    const bool failed = names.failed || point->unranged == NULL;
+    text_free(&names);
+    return failed ? no_memory(err) : STATUS_OK;
+}
+
+/// A study has both halves of a link or none: where one is drawn, both are written, first with the
+/// values that they have.
+static status add_preamble(ana_draws *draws, ana_drawn_point *point, const ana_setup *setup,
+                           error_message *err)
+{
+    const bal_link in_force[] = {setup->hardware.intra_node, setup->hardware.inter_node};
+    const bal_link given[] = {setup->study->intra_node, setup->study->inter_node};
+    static const char *const paths[] = {"cluster.links.intra", "cluster.links.inter"};
+    char text[256] = "";
+    for (int link = 0; link < 2; link++) {
+        bool is_drawn = false;
+        for (int input = 0; input < draws->input_count; input++) {
+            is_drawn = is_drawn ||
+                       (point->has[input] &&
+                        strncmp(draws->inputs[input].path, paths[link], strlen(paths[link])) == 0);
+        }
+        if (!is_drawn || given[link].latency_ns >= 0) continue;
+        const size_t used = strlen(text);
+        snprintf(text + used, sizeof text - used,
+                 "\"%s\":{\"latency_ns\":%" PRId64 ",\"bytes_per_s\":%" PRId64 "},", paths[link],
+                 in_force[link].latency_ns, in_force[link].bytes_per_s);
+    }
+    point->preamble = arena_string(draws->memory, text);
+    return point->preamble == NULL ? no_memory(err) : STATUS_OK;
+}
+
+status ana_draws_add_point(ana_draws *draws, const char *text, const ana_setup *setup,
+                           error_message *err)
+{
+    assert(draws->point_count < draws->point_capacity && draws->values == NULL);
+    json_document *document = NULL;
+    ana_drawn_point point = {
+        .nominal = arena_array(draws->memory, ANA_UNCERTAIN_MAX, sizeof *point.nominal),
+        .has = arena_array(draws->memory, ANA_UNCERTAIN_MAX, sizeof *point.has),
+    };
+    if (point.nominal == NULL || point.has == NULL) return no_memory(err);
+    TRY(json_open_bytes(setup->study->path, text, strlen(text), &document, err));
+    status result = add_declared(draws, &point, json_root(document), setup, err);
+    json_close(document);
+    if (result == STATUS_OK) result = add_assumed(draws, &point, setup, err);
+    if (result == STATUS_OK) result = add_model_error(draws, &point, setup, err);
+    if (result == STATUS_OK) result = list_unranged(draws, &point, setup, err);
+    if (result == STATUS_OK) result = add_preamble(draws, &point, setup, err);
+    if (result == STATUS_OK) draws->points[draws->point_count++] = point;
+    return result;
+}
+
+static double cut(const ana_uncertain *input, double value)
+{
+    const double inside = fmin(fmax(value, input->min), input->max);
+    return input->is_integer ? round(inside) : inside;
+}
+
+static void put_value(json_writer *writer, const ana_uncertain *input, double value)
+{
+    if (input->is_integer) {
+        json_put_int64(writer, input->path, (int64_t)value);
+    } else {
+        json_put_double(writer, input->path, value);
+    }
+}
+
+static void begin_changes(const ana_drawn_point *point, text_buffer *out, json_writer *writer)
+{
+    *writer = json_writer_init(out);
+    json_begin_object(writer);
+    text_append(out, point->preamble);
+}
+
+/// The point's study with one input at a value of its range.
+static status try_value(const ana_draws *draws, ana_point_worker *worker, const char *name,
+                        const char *text, int point, int input, double drawn, error_message *err)
+{
+    const ana_uncertain *uncertain = &draws->inputs[input];
+    const double nominal = draws->points[point].nominal[input];
+    text_buffer changes = {0};
+    text_buffer changed = {0};
+    error_message inner = {0};
+    json_writer writer;
+    begin_changes(&draws->points[point], &changes, &writer);
+    put_value(&writer, uncertain,
+              cut(uncertain, uncertain->range.is_factor ? drawn * nominal : drawn));
+    json_end_object(&writer);
+    status result = changes.failed ? no_memory(&inner) : STATUS_OK;
+    if (result == STATUS_OK) result = json_change(name, text, changes.bytes, &changed, &inner);
+    if (result == STATUS_OK) result = ana_point_check(worker, name, changed.bytes, &inner);
+    text_free(&changes);
+    text_free(&changed);
+    if (result == STATUS_OK) return STATUS_OK;
+    return json_error(draws->uncertainty->ranges[input].place, result, err, "%.9g: %.180s", drawn,
+                      inner.message);
+}
+
+/// A number between the ends that is not whole, unless they are the same.
+static double broken_middle(const ana_range *range)
+{
+    return range->low + (range->high - range->low) * 0.43701931415926535;
+}
+
+static status check_range(ana_draws *draws, ana_point_worker *worker, const char *name,
+                          const char *text, int point, int input, error_message *err)
+{
+    ana_uncertain *uncertain = &draws->inputs[input];
+    const double middle = broken_middle(&uncertain->range);
+    double low = 0;
+    double high = 0;
+    ana_range_ends(&uncertain->range, &low, &high);
+    if (!uncertain->is_integer &&
+        try_value(draws, worker, name, text, point, input, middle, NULL) != STATUS_OK) {
+        uncertain->is_integer = true; // and if it is not, the ends are refused
+    }
+    TRY(try_value(draws, worker, name, text, point, input, low, err));
+    return try_value(draws, worker, name, text, point, input, high, err);
+}
+
+status ana_draws_check(ana_draws *draws, ana_point_worker *worker, const char *name,
+                       const char *text, int point, error_message *err)
+{
+    for (int input = 0; input < draws->declared_count; input++) {
+        TRY(check_range(draws, worker, name, text, point, input, err));
+    }
+    return STATUS_OK;
+}
+
+/// A number for a name, so that an input's stream does not depend on the others (FNV-1a).
+static uint64_t purpose_of(const ana_uncertain *input)
+{
+    uint64_t hash = UINT64_C(14695981039346656037);
+    const char *const names[] = {input->path, "@", input->scope != NULL ? input->scope : ""};
+    for (int name = 0; name < 3; name++) {
+        for (const char *letter = names[name]; *letter != '\0'; letter++) {
+            hash = (hash ^ (unsigned char)*letter) * UINT64_C(1099511628211);
+        }
+    }
+    return hash;
+}
+
+/// One value in each of draw_count strata, in a shuffled order.
+static void draw_input(const ana_uncertain *input, uint64_t seed, int draw_count, double *values)
+{
+    rng random = rng_init(seed, purpose_of(input));
+    for (int draw = 0; draw < draw_count; draw++) {
+        const double unit = (draw + rng_unit(&random)) / draw_count;
+        values[draw] = ana_range_quantile(&input->range, fmin(fmax(unit, 0x1p-54), 1 - 0x1p-53));
+    }
+    for (int draw = draw_count - 1; draw > 0; draw--) {
+        const int other = (int)rng_below(&random, (uint64_t)draw + 1);
+        const double value = values[draw];
+        values[draw] = values[other];
+        values[other] = value;
+    }
+}
+
+status ana_draws_make(ana_draws *draws, error_message *err)
+{
+    const size_t draw_count = (size_t)draws->uncertainty->draw_count;
+    draws->values =
+        arena_array(draws->memory, (size_t)draws->input_count * draw_count, sizeof *draws->values);
+    if (draws->values == NULL) return no_memory(err);
+    for (int input = 0; input < draws->input_count; input++) {
+        draw_input(&draws->inputs[input], draws->uncertainty->seed, draws->uncertainty->draw_count,
+                   draws->values + (size_t)input * draw_count);
+    }
+    return STATUS_OK;
+}
+
+double ana_draws_value(const ana_draws *draws, int input, int point, int draw)
+{
+    const ana_uncertain *uncertain = &draws->inputs[input];
+    const ana_drawn_point *at = &draws->points[point];
+    const double drawn =
+        draws->values[(size_t)input * (size_t)draws->uncertainty->draw_count + (size_t)draw];
+    if (!at->has[input]) return at->nominal[input];
+    return cut(uncertain, uncertain->range.is_factor ? drawn * at->nominal[input] : drawn);
+}
+
+double ana_draws_time_factor(const ana_draws *draws, int point, int draw)
+{
+    double factor = 1;
+    for (int input = draws->declared_count; input < draws->input_count; input++) {
+        if (!draws->points[point].has[input] || !draws->inputs[input].is_model_error) continue;
+        factor *= ana_draws_value(draws, input, point, draw);
+    }
+    return factor;
+}
+
+void ana_draws_changes(const ana_draws *draws, int point, int draw, text_buffer *out)
+{
+    json_writer writer;
+    begin_changes(&draws->points[point], out, &writer);
+    for (int input = 0; input < draws->input_count; input++) {
+        if (!draws->points[point].has[input] || draws->inputs[input].is_model_error) continue;
+        put_value(&writer, &draws->inputs[input], ana_draws_value(draws, input, point, draw));
+    }
+    json_end_object(&writer);
+}

@@ -1,0 +1,90 @@
+/// The uncertain inputs of a study, and their values in every draw.
+///
+/// Each input is drawn by its own stream of random numbers, stratified (Latin hypercube: of n draws
+/// one lies in each n-th of the range; McKay, Beckman & Conover, Technometrics 21 (1979)). A draw
+/// has the same values at all points: a range is of the value itself, or a factor of what a point
+/// has. What belongs to a kind of GPU is an input for each kind, drawn independently.
+#pragma once
+
+#include "analysis/setup.h"
+#include "analysis/whatif/point.h"
+#include "analysis/whatif/range.h"
+#include "analysis/whatif/uncertainty.h"
+#include "base/arena.h"
+#include "base/status.h"
+#include "base/text.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { ANA_UNCERTAIN_MAX = 256 };
+
+typedef struct ana_uncertain {
+    const char *path;  // in the study
+    const char *scope; // the kind of GPU, or the shape of ops, that has it; NULL: all points alike
+    bool is_model_error; // multiplies times, and is no value of the study
+    ana_range range;
+    double min, max; // values are cut to them
+    bool is_integer;
+    const char *unit;   // "" where it has none or is not known
+    const char *reason; // why it is uncertain; NULL: the study declares it
+    double nominal_min; // of the points' own values; NAN: none is known
+    double nominal_max;
+} ana_uncertain;
+
+/// A point that is drawn.
+typedef struct ana_drawn_point {
+    double *nominal;      // [ANA_UNCERTAIN_MAX] the point's own value; NAN: not known
+    bool *has;            // [ANA_UNCERTAIN_MAX] whether the input is one of this point
+    const char *preamble; // changes that make places for others, without braces; "": none
+    const char *unranged; // names of what is assumed at this point and has no range, with commas
+} ana_drawn_point;
+
+typedef struct ana_draws {
+    const ana_uncertainty *uncertainty;
+    arena *memory;
+    ana_uncertain inputs[ANA_UNCERTAIN_MAX];
+    int input_count;
+    int declared_count;      // of them, the first: index of uncertainty->ranges
+    ana_drawn_point *points; // [point_count]
+    int point_count;
+    int point_capacity;
+    double *values; // [input_count][draw_count] values or factors, from ana_draws_make
+} ana_draws;
+
+/// @param draws borrows uncertainty and memory
+/// @return STATUS_NO_MEMORY
+status ana_draws_init(const ana_uncertainty *uncertainty, int point_capacity, arena *memory,
+                      ana_draws *draws, error_message *err);
+
+/// Adds a point, and what is uncertain at it that has not been at those before.
+///
+/// @param text  the point's study
+/// @param setup the same, open
+/// @return STATUS_FORMAT if a factor is declared of what the point has no number for;
+/// STATUS_INVALID
+///         if there are more than ANA_UNCERTAIN_MAX inputs; STATUS_NO_MEMORY
+status ana_draws_add_point(ana_draws *draws, const char *text, const ana_setup *setup,
+                           error_message *err);
+
+/// Tries the ends and the middle of every declared range at a point, so that what a study does not
+/// take is refused before anything is drawn; learns which inputs are whole numbers.
+///
+/// @param text of the point
+/// @return STATUS_FORMAT naming the range and what the study says of it
+status ana_draws_check(ana_draws *draws, ana_point_worker *worker, const char *name,
+                       const char *text, int point, error_message *err);
+
+/// Draws the values.
+///
+/// @return STATUS_NO_MEMORY
+status ana_draws_make(ana_draws *draws, error_message *err);
+
+/// The value of an input in a draw at a point; its own value where it is not one of this point.
+double ana_draws_value(const ana_draws *draws, int input, int point, int draw);
+
+/// The factor of a draw on the times of a point: 1 but for the error of a cost model.
+double ana_draws_time_factor(const ana_draws *draws, int point, int draw);
+
+/// Appends the changes of the point's study in a draw, as json_change takes them.
+void ana_draws_changes(const ana_draws *draws, int point, int draw, text_buffer *out);

@@ -1,0 +1,91 @@
+# `dynmo study`: error bars, groups, what to measure, goodput; refusals of what cannot be drawn.
+# Usage: study_certainty.sh DYNMO
+. cli/expect.sh
+subject=study
+
+# study NAME MORE: a study of four points with more members behind.
+study() {
+    cat >"$1.json" <<END
+{"schema":"dynmo-study/1","name":"four","model":"gpt2","hardware":"h100-sxm",
+ "cluster":{"gpus":8,"price_per_gpu_hour":2,"price_currency":"EUR","price_date":"2026-11-01"$2},
+ "training":{"global_batch":64,"sequence_length":1024,"microbatch_size":1,"data_parallel":"fill",
+             "tokens":1000000000$3},
+ "pipeline":{"stages":2,"schedule":"1f1b"},
+ "vary":{"training.microbatch_size":[1,2],"pipeline.schedule":["1f1b","zb-h1"]}$4}
+END
+}
+
+# has TEXT WORD...: the command succeeds, and a line of its output has the text.
+has() {
+    wanted=$1
+    shift
+    "$dynmo" study "$@" >out 2>err || { fail "dynmo study $*" && cat err; }
+    grep -q -- "$wanted" out || { fail "dynmo study $*: no '$wanted'" && cat out; }
+}
+
+study plain '' '' ''
+has '^128 draws of 9 uncertain inputs (seed 1), at 4 of 4 points' plain.json
+has 'hardware.efficiency.gemm of h100-sxm' plain.json
+has '0.65 x 0.8 .. 1.15, triangular; assumed: ' plain.json
+has '^Failure-free: no cluster.mtbf_hours is given' plain.json
+has '^Not in the error bars, though assumed: ' plain.json
+has '^40 draws of .*(seed 9)' plain.json --draws 40 --seed 9
+has '^What to measure first' plain.json --what-to-measure
+has '"certainty":{"draws":128,' plain.json --json
+has '"certainty":null' plain.json --json --draws 0
+"$dynmo" study plain.json --draws 0 2>err | grep -q 'How sure' && fail "--draws 0 draws"
+
+# The same bytes on any number of threads, others with another seed.
+for threads in 1 2 5; do
+    "$dynmo" study plain.json --what-to-measure --threads $threads >out.$threads 2>err || cat err
+    cmp -s out.1 out.$threads || fail "$threads threads give other bytes"
+    "$dynmo" study plain.json --json --threads $threads >json.$threads 2>err || cat err
+    cmp -s json.1 json.$threads || fail "$threads threads give other JSON"
+done
+"$dynmo" study plain.json --json --seed 2 >json.seed 2>err
+cmp -s json.1 json.seed && fail "another seed gives the same draws"
+
+# With nothing uncertain every draw is the point as it is.
+study certain '' '' ',"uncertainty":{"assumed":false,"model_error":0}'
+has '^128 draws of 0 uncertain inputs' certain.json
+has '^No input is uncertain' certain.json
+has '^Nothing: no draw has a better point' certain.json --what-to-measure
+
+# Declared ranges stand before assumed ones; a factor goes with an axis.
+study declared '' '' ',"uncertainty":{"draws":30,"ranges":{
+  "hardware.efficiency.gemm":[0.5,0.7],"training.microbatch_size":{"factor":[1,2]},
+  "cluster.price_per_gpu_hour":[1.5,4]}}'
+has '0.65; 0.5 .. 0.7, uniform; declared' declared.json
+has '1 .. 2 x 1 .. 2, uniform; declared' declared.json
+has 'cluster.price_per_gpu_hour' declared.json --rank-by cost --what-to-measure
+
+# Failures.
+study failing ',"mtbf_hours":2000' ',"checkpoint_s":30,"restart_s":300,"start":"2027-01-30"' ''
+has '^  point  goodput ' failing.json
+has '2027-01-31' failing.json
+has '"delivery":{"goodput_ratio":0.9' failing.json --json
+
+# refuse_study MESSAGE CLUSTER TRAINING MORE: exit code 2.
+refuse_study() {
+    study refused "$2" "$3" "$4"
+    refuse 2 "$1" refused.json
+}
+refuse_study 'refused.json: cluster.mtbf_hours needs training.checkpoint_s, which is missing' \
+    ',"mtbf_hours":2000' '' ''
+refuse_study 'refused.json: cluster.mtbf_hours needs training.restart_s, which is missing' \
+    ',"mtbf_hours":2000' ',"checkpoint_s":3' ''
+refuse_study "refused.json: uncertainty.ranges.training.microbatch_size: the axis 'training.microbatch_size' sets it; give a \"factor\" of its values" \
+    '' '' ',"uncertainty":{"ranges":{"training.microbatch_size":[1,2]}}'
+refuse_study 'refused.json: uncertainty.ranges.hardware.efficiency.gemm: low 0.8 is above high 0.6' \
+    '' '' ',"uncertainty":{"ranges":{"hardware.efficiency.gemm":[0.8,0.6]}}'
+refuse_study "refused.json: uncertainty.ranges.hardware.efficency.gemm: 'hardware.efficency.gemm' names nothing in a study; did you mean 'hardware.efficiency.gemm'?" \
+    '' '' ',"uncertainty":{"ranges":{"hardware.efficency.gemm":[0.5,0.6]}}'
+refuse_study 'refused.json: uncertainty.ranges.training.checkpoint_s: the study has no number there that a factor could be of' \
+    '' '' ',"uncertainty":{"ranges":{"training.checkpoint_s":{"factor":[1,2]}}}'
+refuse_study 'refused.json: uncertainty.draws: 1000000000 is outside [0, 100000]' \
+    '' '' ',"uncertainty":{"draws":1000000000}'
+refuse 2 '5 draws are neither 0 (no error bars) nor in [20, 100000]' plain.json --draws 5
+refuse 2 '--draws: 1000000000 is outside [0, 100000]' plain.json --draws 1000000000
+refuse 2 '--what-to-measure needs draws, and there are 0' plain.json --draws 0 --what-to-measure
+refuse 2 '--equivalence: -1 is outside [0, 100]' plain.json --equivalence -1
+exit $failed
