@@ -237,31 +237,55 @@ static status open_study(const cli_arguments *arguments, const char *path, const
 }
 
 /// Opens, plays and answers a study whose text is there. Collective.
-static status answer(const cli_arguments *arguments, const char *path, const char *text,
-                     arena *memory, error_message *err)
+static status answer(const cli_arguments *arguments, ana_spread *spread, const char *path,
+                     const char *text, arena *memory, error_message *err)
 {
     answered found = {.look = {.study = NULL}};
-    ana_spread *spread = NULL;
-    TRY(cli_spread_open(arguments, &spread, err));
     status result = open_study(arguments, path, text, memory, &found, err);
     result = ana_spread_agree(spread, result, err);
     if (result == STATUS_OK) result = find_answer(arguments, spread, memory, &found, err);
     if (result == STATUS_OK && ana_spread_is_leader(spread)) result = tell(arguments, &found, err);
     result = ana_spread_agree(spread, result, err);
     cli_certainty_close(&found.certainty);
-    cli_spread_close(spread, err);
     return result;
+}
+
+/// The study as the leader reads or makes it, on all ranks: its path, a zero, its text. Empty if
+/// there is nothing to play.
+static status share_source(const cli_arguments *arguments, ana_spread *spread, arena *memory,
+                           text_buffer *source, error_message *err)
+{
+    const char *path = NULL;
+    const char *text = NULL;
+    status result = STATUS_OK;
+    if (ana_spread_is_leader(spread)) {
+        result = cli_study_source(arguments, memory, &path, &text, err);
+        if (result == STATUS_OK && text != NULL) {
+            text_append_bytes(source, path, strlen(path) + 1);
+            text_append(source, text);
+        }
+        if (source->failed) result = error_set(err, STATUS_NO_MEMORY, "out of memory");
+    }
+    result = ana_spread_agree(spread, result, err);
+    return result == STATUS_OK ? ana_spread_share(spread, source, err) : result;
 }
 
 static status run(const cli_arguments *arguments, error_message *err)
 {
-    const char *path = NULL;
-    const char *text = NULL;
+    ana_spread *spread = NULL;
+    text_buffer source = {0};
+    TRY(cli_spread_open(arguments, &spread, err));
     arena *memory = arena_create(1 << 20);
-    if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    status result = cli_study_source(arguments, memory, &path, &text, err);
-    if (result == STATUS_OK && text != NULL) result = answer(arguments, path, text, memory, err);
+    status result = memory != NULL ? STATUS_OK : error_set(err, STATUS_NO_MEMORY, "out of memory");
+    result = ana_spread_agree(spread, result, err);
+    if (result == STATUS_OK) result = share_source(arguments, spread, memory, &source, err);
+    if (result == STATUS_OK && source.length > 0) {
+        const char *path = source.bytes;
+        result = answer(arguments, spread, path, path + strlen(path) + 1, memory, err);
+    }
+    text_free(&source);
     arena_destroy(memory);
+    cli_spread_close(spread, err);
     return result;
 }
 
@@ -313,61 +337,59 @@ const cli_command cli_command_study = {
         "GPUs, optimizer state is sharded. --template without a name lists further studies; with "
         "a name it writes NAME.json and plays it.",
     .options =
-        {
-            {.name = "--model",
-             .argument = "CONFIG",
-             .help = "Makes a study of this Hugging Face config.json or shipped model."},
-            {.name = "--gpu",
-             .argument = "NAME",
-             .help = "With --model: a hardware file or a shipped preset by its name."},
-            {.name = "--gpus", .argument = "N", .help = "With --model: GPUs that are rented."},
-            {.name = "--tokens",
-             .argument = "N",
-             .help = "With --model: tokens of the whole training; 300B, 1.5T."},
-            {.name = "--global-batch",
-             .argument = "N",
-             .help = "With --model: sequences of an iteration; default about 4 million tokens."},
-            {.name = "--sequence-length",
-             .argument = "N",
-             .help = "With --model: tokens of a sequence; default what the model can take, at most "
-                     "8192."},
-            {.name = "--price",
-             .argument = "X",
-             .help = "With --model: your price of a GPU-hour; needs --price-date."},
-            {.name = "--price-date",
-             .argument = "DATE",
-             .help = "With --price: the day on which it was asked for, 2026-11-22."},
-            {.name = "--currency", .argument = "NAME", .help = "With --price; default USD."},
-            {.name = "--template",
-             .argument = "NAME",
-             .may_be_bare = true,
-             .help = "Writes a study to start from and plays it; as the last word without a name, "
-                     "lists them."},
-            {.name = "--output",
-             .letter = 'o',
-             .argument = "FILE",
-             .help = "Where a study that is made is written; default STUDY.json, or NAME.json of a "
-                     "template. A file that is there is kept."},
-            {.name = "--sample",
-             .argument = "N",
-             .help = "Plays N points of the matrix only, spread evenly over every axis."},
-            {.name = "--seed",
-             .argument = "s",
-             .help = "Of the sample and of the draws; default: the study's for draws, else 1."},
-            {.name = "--rank-by",
-             .argument = "NAME",
-             .help = "time (default), gpu-hours or cost of the whole training, or memory of the "
-                     "fullest rank."},
-            {.name = "--top", .argument = "N", .help = "Rows of the table; default 10."},
-            {.name = "--csv", .argument = "FILE", .help = "Writes all points as CSV."},
-            {.name = "--explain",
-             .argument = "POINT",
-             .help = "Explains one point instead: a number of the table, best, or reference (the "
-                     "study as written): bounds, idle time by cause, the critical path, what 1 % "
-                     "less on a stage, link or kind of op is worth, inputs."},
-            {.name = "--json", .help = "Prints one line of JSON, with all points."},
-            CLI_SPREAD_OPTIONS CLI_CERTAINTY_OPTIONS
-        },
+        {{.name = "--model",
+          .argument = "CONFIG",
+          .help = "Makes a study of this Hugging Face config.json or shipped model."},
+         {.name = "--gpu",
+          .argument = "NAME",
+          .help = "With --model: a hardware file or a shipped preset by its name."},
+         {.name = "--gpus", .argument = "N", .help = "With --model: GPUs that are rented."},
+         {.name = "--tokens",
+          .argument = "N",
+          .help = "With --model: tokens of the whole training; 300B, 1.5T."},
+         {.name = "--global-batch",
+          .argument = "N",
+          .help = "With --model: sequences of an iteration; default about 4 million tokens."},
+         {.name = "--sequence-length",
+          .argument = "N",
+          .help = "With --model: tokens of a sequence; default what the model can take, at most "
+                  "8192."},
+         {.name = "--price",
+          .argument = "X",
+          .help = "With --model: your price of a GPU-hour; needs --price-date."},
+         {.name = "--price-date",
+          .argument = "DATE",
+          .help = "With --price: the day on which it was asked for, 2026-11-22."},
+         {.name = "--currency", .argument = "NAME", .help = "With --price; default USD."},
+         {.name = "--template",
+          .argument = "NAME",
+          .may_be_bare = true,
+          .help = "Writes a study to start from and plays it; as the last word without a name, "
+                  "lists them."},
+         {.name = "--output",
+          .letter = 'o',
+          .argument = "FILE",
+          .help = "Where a study that is made is written; default STUDY.json, or NAME.json of a "
+                  "template. A file that is there is kept."},
+         {.name = "--sample",
+          .argument = "N",
+          .help = "Plays N points of the matrix only, spread evenly over every axis."},
+         {.name = "--seed",
+          .argument = "s",
+          .help = "Of the sample and of the draws; default: the study's for draws, else 1."},
+         {.name = "--rank-by",
+          .argument = "NAME",
+          .help = "time (default), gpu-hours or cost of the whole training, or memory of the "
+                  "fullest rank."},
+         {.name = "--top", .argument = "N", .help = "Rows of the table; default 10."},
+         {.name = "--csv", .argument = "FILE", .help = "Writes all points as CSV."},
+         {.name = "--explain",
+          .argument = "POINT",
+          .help = "Explains one point instead: a number of the table, best, or reference (the "
+                  "study as written): bounds, idle time by cause, the critical path, what 1 % "
+                  "less on a stage, link or kind of op is worth, inputs."},
+         {.name = "--json", .help = "Prints one line of JSON, with all points."},
+         CLI_SPREAD_OPTIONS CLI_CERTAINTY_OPTIONS},
     .operand_min = 0,
     .operand_max = 1,
     .run = run,

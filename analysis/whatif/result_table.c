@@ -51,7 +51,8 @@ static void idle_cell(const ana_bubble_causes *causes, char out[ANA_CELL_BYTES])
         [ANA_BUBBLE_MIGRATION] = "migration",
     };
     bool is_said[ANA_BUBBLE_CAUSE_COUNT] = {false};
-    int length = snprintf(out, ANA_CELL_BYTES, "%.1f %%", 100 * ana_bubble_causes_idle_ratio(causes));
+    int length =
+        snprintf(out, ANA_CELL_BYTES, "%.1f %%", 100 * ana_bubble_causes_idle_ratio(causes));
     for (int place = 0; place < 2; place++) {
         int largest = -1;
         for (int cause = 0; cause < ANA_BUBBLE_CAUSE_COUNT; cause++) {
