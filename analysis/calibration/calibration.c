@@ -14,6 +14,7 @@ enum { REFERENCE_ROUNDS = 2, GPUS_PER_NODE_DEFAULT = 8 };
 /// Clocks and repetition are not better than this; it also keeps noiseless runs apart from 0.
 static const double residual_min = 1e-4;
 static const double factor_min = 0.01;
+static const double mean_min_ms = 1e-6;
 
 /// Runs while they are fitted.
 typedef struct fitting {
@@ -68,7 +69,7 @@ static void measure(fitting *fit)
     }
 }
 
-static void collect_shapes(fitting *fit)
+static status collect_shapes(fitting *fit, error_message *err)
 {
     ana_calibration *out = fit->out;
     for (int run = 0; run < fit->run_count; run++) {
@@ -76,11 +77,18 @@ static void collect_shapes(fitting *fit)
         for (ana_part part = 0; part < ANA_PART_COUNT; part++) {
             if (part == ANA_PART_REDUCTION && shape->data_degree == 1) continue;
             if (find_part_shape(out, part, shape) >= 0) continue;
+            if (out->part_shape_count == ANA_CALIBRATION_SHAPES_MAX) {
+                return error_set(err, STATUS_INVALID,
+                                 "runs to fit have more than %d shapes of layers, heads, updates "
+                                 "and reductions: fit fewer rows",
+                                 ANA_CALIBRATION_SHAPES_MAX);
+            }
             ana_part_shape *next = &out->part_shapes[out->part_shape_count++];
             next->part = part;
             ana_part_key(part, shape, next->key);
         }
     }
+    return STATUS_OK;
 }
 
 static void collect_ranges(fitting *fit)
@@ -245,8 +253,7 @@ status ana_calibration_fit(const ana_run_shape *shapes, const double *iteration_
         .gpus_per_node =
             settings->gpus_per_node > 0 ? settings->gpus_per_node : GPUS_PER_NODE_DEFAULT,
         .run_count = run_count,
-        .part_shapes =
-            arena_array(memory, (size_t)run_count * ANA_PART_COUNT, sizeof *made.part_shapes),
+        .part_shapes = arena_array(memory, ANA_CALIBRATION_SHAPES_MAX, sizeof *made.part_shapes),
     };
     fitting fit = {
         .shapes = shapes,
@@ -262,7 +269,7 @@ status ana_calibration_fit(const ana_run_shape *shapes, const double *iteration_
         return no_memory(err);
     }
     measure(&fit);
-    collect_shapes(&fit);
+    TRY(collect_shapes(&fit, err));
     collect_ranges(&fit);
     TRY(solve(&fit, err));
     made.coefficient_count = first_part_shape() + made.part_shape_count;
@@ -328,7 +335,7 @@ ana_prediction ana_calibration_predict(const ana_calibration *calibration,
     }
     const double mean = dot(scratch, calibration->coefficients, count);
     const double residual = residual_of(calibration, shape) * mean;
-    return (ana_prediction){.mean_ms = mean,
+    return (ana_prediction){.mean_ms = fmax(mean, mean_min_ms),
                             .deviation_ms = sqrt(fmax(0, variance) + residual * residual)};
 }
 

@@ -15,9 +15,9 @@
 #include <stdint.h>
 
 /// Relative standard deviation of a pipeline's measured time around the time composed of its
-/// stages, where no pipeline as deep was fitted: within a model, around the model's mean, it is
-/// this in the twelve 1F1B throughputs that the zero-bubble paper measured
-/// (models/measured/zero-bubble.csv).
+/// stages, where no pipeline as deep was fitted: the residual of the fit to the twelve 1F1B
+/// throughputs that the zero-bubble paper measured (measured_schedules.h;
+/// tests/analysis/test_measured_schedules.c).
 #define ANA_COMPOSITION_RATIO 0.0050
 
 /// A deviation of one part at one shape: its coefficient stands behind those of the terms.
@@ -58,12 +58,13 @@ typedef struct ana_calibration_settings {
 ///
 /// @param shapes       [run_count]
 /// @param iteration_ms [run_count] > 0
-/// @return STATUS_INVALID if there are fewer than ANA_CALIBRATION_RUNS_MIN runs, or none of the
-///         terms explains them; STATUS_NO_MEMORY
+/// @return STATUS_INVALID if there are fewer than ANA_CALIBRATION_RUNS_MIN runs or more than
+///         ANA_CALIBRATION_SHAPES_MAX shapes of parts (time grows with their cube), or none of
+///         the terms explains them; STATUS_NO_MEMORY
 status ana_calibration_fit(const ana_run_shape *shapes, const double *iteration_ms, int run_count,
                            const ana_calibration_settings *settings, arena *memory,
                            ana_calibration *out, error_message *err);
-enum { ANA_CALIBRATION_RUNS_MIN = 4 };
+enum { ANA_CALIBRATION_RUNS_MIN = 4, ANA_CALIBRATION_SHAPES_MAX = 400 };
 
 typedef struct ana_prediction {
     double mean_ms;

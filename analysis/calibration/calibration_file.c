@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { FILE_DIGITS = 12, SHAPES_MAX = 2000 };
+enum { FILE_DIGITS = 12 };
 static const char schema[] = "dynmo-calibration/1";
 static const double number_max = 1e18;
 
@@ -280,9 +280,9 @@ static status allocate(json_value root, arena *memory, ana_calibration *out, err
     json_value shapes;
     TRY(array_of(root, "shapes", -1, &shapes, err));
     out->part_shape_count = json_count(shapes);
-    if (out->part_shape_count > SHAPES_MAX) {
+    if (out->part_shape_count > ANA_CALIBRATION_SHAPES_MAX) {
         return json_error(shapes, STATUS_FORMAT, err, "has %d elements, more than %d",
-                          out->part_shape_count, SHAPES_MAX);
+                          out->part_shape_count, ANA_CALIBRATION_SHAPES_MAX);
     }
     out->coefficient_count = ANA_TERM_COUNT + ANA_ASSUMED_COUNT + out->part_shape_count;
     const size_t count = (size_t)out->coefficient_count;

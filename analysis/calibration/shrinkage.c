@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { FIXED_MAX = 64, ROUNDS = 3, SWEEPS = 3, GOLDEN_STEPS = 14 };
+enum { FIXED_MAX = 64, ROUNDS = 3, SWEEPS = 2, GOLDEN_STEPS = 12 };
 
 /// A pivot below this share of its column's own square is taken for rounding: the column cannot be
 /// told apart from those before it.
@@ -55,20 +55,23 @@ static double value_at(const ana_shrinkage_problem *problem, int row, int column
     return problem->random[at + (size_t)(column - problem->fixed_count)];
 }
 
-static void multiply(solver *s, double *values)
+/// Most columns of a row are zero: it belongs to one shape of each part.
+static void multiply(solver *s, double *values, int *filled)
 {
     const ana_shrinkage_problem *problem = s->problem;
     for (int row = 0; row < problem->row_count; row++) {
+        int count = 0;
         for (int column = 0; column < s->column_count; column++) {
             values[column] = value_at(problem, row, column);
+            if (values[column] < 0 || values[column] > 0) filled[count++] = column;
         }
-        for (int left = 0; left < s->column_count; left++) {
-            if (values[left] == 0.0) continue;
-            double *line = s->gram + (size_t)left * (size_t)s->column_count;
-            for (int right = 0; right < s->column_count; right++) {
-                line[right] += values[left] * values[right];
+        for (int left = 0; left < count; left++) {
+            const double value = values[filled[left]];
+            double *line = s->gram + (size_t)filled[left] * (size_t)s->column_count;
+            for (int right = 0; right < count; right++) {
+                line[filled[right]] += value * values[filled[right]];
             }
-            s->moment[left] += values[left] * problem->target[row];
+            s->moment[filled[left]] += value * problem->target[row];
         }
         s->square += problem->target[row] * problem->target[row];
     }
@@ -305,48 +308,64 @@ static double restricted_misfit(solver *s)
     return s->log_volume + s->misfit - answer.gain + answer.log_volume;
 }
 
+/// The misfit with one standard deviation at low * exp(place).
+static double misfit_at(solver *s, double *deviation, double low, double place)
+{
+    *deviation = low * exp(place);
+    return restricted_misfit(s);
+}
+
+/// Golden section for the place of the smallest misfit between left and right.
+static double search_place(solver *s, double *deviation, double low, double left, double right)
+{
+    const double golden = 0.6180339887498949;
+    double first = right - golden * (right - left);
+    double second = left + golden * (right - left);
+    double first_misfit = misfit_at(s, deviation, low, first);
+    double second_misfit = misfit_at(s, deviation, low, second);
+    for (int step = 0; step < GOLDEN_STEPS; step++) {
+        if (first_misfit < second_misfit) {
+            right = second;
+            second = first;
+            second_misfit = first_misfit;
+            first = right - golden * (right - left);
+            first_misfit = misfit_at(s, deviation, low, first);
+        } else {
+            left = first;
+            first = second;
+            first_misfit = second_misfit;
+            second = left + golden * (right - left);
+            second_misfit = misfit_at(s, deviation, low, second);
+        }
+    }
+    return (left + right) / 2;
+}
+
 /// Searches one standard deviation, on a logarithmic scale, others fixed: a coarse grid, then
 /// golden section around its best point. Zero is tried too where it is allowed.
 static void search_deviation(solver *s, double *deviation, double low, double high,
                              bool may_be_zero)
 {
     enum { GRID = 8 };
-    const double golden = 0.6180339887498949;
     const double step = log(high / low) / GRID;
     double best = INFINITY;
-    double best_value = *deviation;
-    double centre = 0;
+    double best_place = 0;
     for (int point = 0; point <= GRID; point++) {
-        *deviation = low * exp(step * point);
-        const double misfit = restricted_misfit(s);
+        const double misfit = misfit_at(s, deviation, low, step * point);
         if (misfit >= best) continue;
         best = misfit;
-        best_value = *deviation;
-        centre = step * point;
+        best_place = step * point;
     }
-    double left = fmax(0, centre - step);
-    double right = fmin(step * GRID, centre + step);
-    for (int turn = 0; turn < GOLDEN_STEPS; turn++) {
-        const double first = right - golden * (right - left);
-        const double second = left + golden * (right - left);
-        *deviation = low * exp(first);
-        const double first_misfit = restricted_misfit(s);
-        *deviation = low * exp(second);
-        const double second_misfit = restricted_misfit(s);
-        if (first_misfit < second_misfit) {
-            right = second;
-        } else {
-            left = first;
-        }
-    }
-    *deviation = low * exp((left + right) / 2);
-    if (restricted_misfit(s) < best) {
-        best = restricted_misfit(s);
-        best_value = *deviation;
+    const double place = search_place(s, deviation, low, fmax(0, best_place - step),
+                                      fmin(step * GRID, best_place + step));
+    const double misfit = misfit_at(s, deviation, low, place);
+    if (misfit < best) {
+        best = misfit;
+        best_place = place;
     }
     *deviation = 0;
-    if (may_be_zero && restricted_misfit(s) <= best) best_value = 0;
-    *deviation = best_value;
+    const bool is_zero = may_be_zero && restricted_misfit(s) <= best;
+    *deviation = is_zero ? 0 : low * exp(best_place);
 }
 
 static void search_variances(solver *s)
@@ -570,8 +589,11 @@ static void release(solver *s)
 static status search(solver *s, arena *memory, ana_shrinkage_fit *fit, error_message *err)
 {
     double *values = arena_array(memory, (size_t)s->column_count, sizeof *values);
-    if (values == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    multiply(s, values);
+    int *filled = arena_array(memory, (size_t)s->column_count, sizeof *filled);
+    if (values == NULL || filled == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    }
+    multiply(s, values, filled);
     normalise(s);
     begin(s);
     for (int round = 0; round < ROUNDS && count_used(s) > 0; round++) {

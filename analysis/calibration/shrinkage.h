@@ -57,6 +57,6 @@ typedef struct ana_shrinkage_fit {
 /// criterion falls; variances and terms in turn.
 ///
 /// @return STATUS_INVALID if no fixed term is of use; STATUS_NO_MEMORY
-/// Time O(rows * (fixed + random)^2 + 1000 * random^3), memory O((fixed + random)^2).
+/// Time O(rows * (fixed + random) + 1000 * random^3), memory O((fixed + random)^2).
 status ana_shrinkage_solve(const ana_shrinkage_problem *problem, arena *memory,
                            ana_shrinkage_fit *fit, error_message *err);

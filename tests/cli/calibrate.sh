@@ -22,10 +22,10 @@ no column vocabulary: 51200 assumed
 terms of an iteration
   layer                        0.7336 +- 0.08      ms per layer and microbatch  fitted
   matrix products               6.088 +- 6.5       ms per TFLOP                 fitted
-  activations                   5.398 +- 33        ms per GB                    fitted
+  activations                   5.399 +- 33        ms per GB                    fitted
   microbatch                    2.213 +- 0.12      ms per microbatch            fitted
   head                          8.883 +- 5.3       ms per TFLOP                 fitted
-  update                        31.72 +- 5.3       ms per 1e9 parameters        fitted
+  update                        31.72 +- 5.4       ms per 1e9 parameters        fitted
   reduction bytes               7.824 +- 0.5       ms per GB                    fitted
   embedding'\''s share              0.25 +- 0.072     of the microbatch term       assumed
   transfer                      51.67 +- 28        ms per GB                    assumed
@@ -62,6 +62,28 @@ refuse 2 "--fit: no value for column 'pipeline parallelism'" "$example" --fit pp
 refuse 2 '2 runs to fit: at least 4 are needed' \
     "$example" --fit pp=1,tp=4,dp=2,layers=12,mbs=1 --predict pp=2
 refuse 2 '--level: 1 is outside [0.01, 0.999]' "$example" --fit pp=1 --predict pp=2 --level 1
+
+# Throughputs of schedules.
+expect 0 '12 rows fitted, 36 predicted
+source: Qi, Wan, Huang & Lin, Zero Bubble Pipeline Parallelism, ICLR 2024: throughputs of Table 4, profiled times of Table 6; sequences of 1024 tokens, nodes of 8 A100 microbatch size is not in these tables: it is the one whole number for which a 1F1B iteration takes 1.00 to 1.15 times what its profiled times add up to
+
+an op takes              1.0378 of its profiled time
+a message occupies       0.5653 of its own time, at both ends
+factors of models        1.5B 0.9834, 6.2B 0.9919, 14.6B 1.0181, 28.3B 1.0068
+residual of a row        0.48 %
+
+throughput        rows   mean error    signed   worst
+zb-2p               12       3.06 %   +3.06 %   4.66 %
+zb-1p               12       1.02 %   +0.96 %   2.25 %
+1f1b-i              12       1.95 %   +1.88 %   3.39 %
+all                 36       2.01 %   +1.97 %   4.66 %' '' zero-bubble --throughput --fit schedule=1f1b --predict schedule=1f1b-i,zb-1p,zb-2p
+case $("$dynmo" calibrate zero-bubble --throughput --fit schedule=1f1b --predict schedule=zb-1p --json) in
+'{"fitted":12,"predicted":12,"mape":0.0'*) ;;
+*) fail 'throughput --json' ;;
+esac
+refuse 2 "--fit: zero-bubble has no column 'pp'" \
+    zero-bubble --throughput --fit pp=1 --predict schedule=zb-1p
+refuse 2 "$example: no column 'schedule'; known: # GPUs, global batch, micro batch, hidden size, attention heads, # layers, sequence length, tensor parallelism, data parallelism, pipeline parallelism, iteration time (ms)" "$example" --throughput --fit pp=1 --predict pp=2
 
 # Files that are no measured runs.
 names='gpus,gbs,mbs,hidden,layers,seq,tp,dp,pp,time'

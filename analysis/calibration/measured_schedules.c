@@ -1,0 +1,493 @@
+#include "analysis/calibration/measured_schedules.h"
+
+#include "analysis/calibration/shrinkage.h"
+#include "balance/schedule.h"
+#include "balance/stage_costs.h"
+#include "base/json.h"
+#include "sim/pipeline.h"
+
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { GAUSS_NEWTON_STEPS = 4, FIT_MIN = 4, DIGITS = 6 };
+
+/// Whether a message occupies the ranks that it connects is not in a profile: anything from not at
+/// all to all of its time, as likely as any other, until rows tell.
+static const double message_mean = 0.5;
+static const double message_deviation = 0.28867513459481287; // 1 / sqrt(12)
+
+/// Throughputs are published with two or three digits, so that rows scatter at least this much.
+static const double residual_min = 1e-3;
+
+/// A row with its order, which is compiled from the profiled times.
+typedef struct measured_schedule {
+    const char *schedule;
+    const char *model;
+    int stages;
+    int microbatches;
+    int chunks;
+    int microbatch_size;
+    int memory_limit;
+    int64_t layer_bytes;  // activations of a layer, up to a factor
+    int64_t weight_bytes; // of them kept from B to W
+    double op_ms[3];      // F, B, W of a microbatch on a rank
+    double send_ms;
+    double throughput;
+    bool has_barrier;
+    bal_schedule order;
+    sim_order compiled;
+    sim_summary summary;
+} measured_schedule;
+
+/// Rows of the table that are fitted or predicted, each once.
+typedef struct schedule_set {
+    const table *from;
+    measured_schedule **by_row; // [row_count] NULL: not read
+    arena *memory;
+} schedule_set;
+
+static status no_memory(error_message *err)
+{
+    return error_set(err, STATUS_NO_MEMORY, "out of memory");
+}
+
+status ana_measured_table_open(const char *path, arena *memory, table *out, error_message *err)
+{
+    const char *text = embedded_find(ana_measured_tables, path);
+    if (text == NULL || access(path, F_OK) == 0) return table_open(path, memory, out, err);
+    return table_open_bytes(path, text, strlen(text), memory, out, err);
+}
+
+static status find(const table *from, const char *name, int *column, error_message *err)
+{
+    char suggestion[TEXT_SUGGESTION_BYTES];
+    *column = table_column(from, name);
+    if (*column >= 0) return STATUS_OK;
+    return error_set(err, STATUS_FORMAT, "%s: no column '%s'%s", from->path, name,
+                     text_suggestion(name, from->columns, from->column_count, suggestion));
+}
+
+static status word(const table *from, int row, const char *name, const char **out,
+                   error_message *err)
+{
+    int column = 0;
+    TRY(find(from, name, &column, err));
+    *out = from->cells[(size_t)row * (size_t)from->column_count + (size_t)column];
+    return STATUS_OK;
+}
+
+static status number(const table *from, int row, const char *name, double max, double *out,
+                     error_message *err)
+{
+    int column = 0;
+    TRY(find(from, name, &column, err));
+    return table_number(from, row, column, 0, max, out, err);
+}
+
+static status count(const table *from, int row, const char *name, int min, int max, int *out,
+                    error_message *err)
+{
+    double value = 0;
+    TRY(number(from, row, name, max, &value, err));
+    if (value < min || value > floor(value)) {
+        return error_set(err, STATUS_FORMAT, "%s:%d: %s: %g is no whole number from %d", from->path,
+                         from->lines[row], name, value, min);
+    }
+    *out = (int)value;
+    return STATUS_OK;
+}
+
+/// Memory of a transformer's layer by Qi et al., Table 1, without the factor sequence * batch,
+/// which all rows of a stage share: 34 h + 5 a s, of which 32 h are kept for W.
+static status read_memory(const table *from, int row, measured_schedule *out, error_message *err)
+{
+    int hidden = 0;
+    int heads = 0;
+    int sequence = 0;
+    TRY(count(from, row, "hidden size", 1, 1 << 20, &hidden, err));
+    TRY(count(from, row, "attention heads", 1, 1 << 12, &heads, err));
+    TRY(count(from, row, "sequence length", 1, 1 << 24, &sequence, err));
+    out->layer_bytes = 34 * (int64_t)hidden + 5 * (int64_t)heads * sequence;
+    out->weight_bytes = 32 * (int64_t)hidden;
+    return STATUS_OK;
+}
+
+static status read_row(const table *from, int row, measured_schedule *out, const char **order,
+                       error_message *err)
+{
+    static const char *const times[] = {"forward (ms)", "backward input (ms)",
+                                        "backward weight (ms)"};
+    TRY(word(from, row, "schedule", &out->schedule, err));
+    TRY(word(from, row, "model", &out->model, err));
+    TRY(word(from, row, "order", order, err));
+    TRY(count(from, row, "stages", 1, 1024, &out->stages, err));
+    TRY(count(from, row, "microbatches", 1, 1 << 16, &out->microbatches, err));
+    TRY(count(from, row, "chunks", 1, BAL_CHUNKS_MAX, &out->chunks, err));
+    TRY(count(from, row, "microbatch size", 1, 1 << 16, &out->microbatch_size, err));
+    TRY(count(from, row, "memory limit", 0, 1 << 20, &out->memory_limit, err));
+    for (int op = 0; op < 3; op++) {
+        TRY(number(from, row, times[op], 1e6, &out->op_ms[op], err));
+    }
+    TRY(number(from, row, "send (ms)", 1e6, &out->send_ms, err));
+    TRY(number(from, row, "samples per GPU and s", 1e9, &out->throughput, err));
+    if (out->throughput <= 0 || out->op_ms[0] <= 0) {
+        return error_set(err, STATUS_FORMAT, "%s:%d: throughput and forward must be above 0",
+                         from->path, from->lines[row]);
+    }
+    return read_memory(from, row, out, err);
+}
+
+/// Times of the chunks' ops: profiled ones times compute_factor, and what messages occupy. The
+/// first chunk's F waits for no message and the last one's sends none; backwards the other way
+/// round.
+static status make_costs(const measured_schedule *each, double compute_factor,
+                         double message_factor, arena *memory, bal_stage_costs *out,
+                         error_message *err)
+{
+    const int stages = each->stages * each->chunks;
+    int64_t *rows[8];
+    for (int row = 0; row < 8; row++) {
+        rows[row] = arena_array(memory, (size_t)stages, sizeof *rows[row]);
+        if (rows[row] == NULL) return no_memory(err);
+    }
+    for (int stage = 0; stage < stages; stage++) {
+        const int messages = (stage > 0) + (stage < stages - 1);
+        const double held_ms = message_factor * messages * each->send_ms;
+        for (int op = 0; op < 3; op++) {
+            const double own_ms = compute_factor * each->op_ms[op] / each->chunks;
+            rows[op][stage] = llround(1e6 * (own_ms + (op < 2 ? held_ms : 0)));
+        }
+        rows[3][stage] = rows[4][stage] = llround(1e6 * each->send_ms);
+        rows[5][stage] = each->layer_bytes;
+        rows[6][stage] = each->weight_bytes - each->layer_bytes;
+        rows[7][stage] = -each->weight_bytes;
+    }
+    *out = (bal_stage_costs){.stage_count = stages,
+                             .microbatch_count = 1,
+                             .forward_ns = rows[0],
+                             .backward_input_ns = rows[1],
+                             .backward_weight_ns = rows[2],
+                             .send_forward_ns = rows[3],
+                             .send_backward_ns = rows[4],
+                             .memory_forward = rows[5],
+                             .memory_backward_input = rows[6],
+                             .memory_backward_weight = rows[7]};
+    return STATUS_OK;
+}
+
+static status build(measured_schedule *each, const char *order, arena *memory, error_message *err)
+{
+    bal_stage_costs costs;
+    TRY(make_costs(each, 1, 0, memory, &costs, err));
+    int64_t *limits = arena_array(memory, (size_t)each->stages, sizeof *limits);
+    if (limits == NULL) return no_memory(err);
+    for (int rank = 0; rank < each->stages; rank++) {
+        limits[rank] = each->memory_limit * each->layer_bytes;
+    }
+    const bal_schedule_family *family = bal_schedule_family_find(order);
+    each->has_barrier = family == NULL || !family->is_searched;
+    const bal_schedule_request request = {
+        .name = order,
+        .rank_count = each->stages,
+        .microbatch_count = each->microbatches,
+        .chunk_count = each->chunks,
+        .costs = &costs,
+        .memory_limit = each->memory_limit > 0 ? limits : NULL,
+    };
+    TRY(bal_schedule_build(&request, memory, &each->order, err));
+    TRY(sim_costs_check(&each->order, &costs, err));
+    TRY(sim_order_compile(&each->order, memory, &each->compiled, err));
+    return sim_summary_init(&each->compiled, memory, &each->summary, err);
+}
+
+static status take(schedule_set *set, int row, error_message *err)
+{
+    if (set->by_row[row] != NULL) return STATUS_OK;
+    measured_schedule *each = arena_array(set->memory, 1, sizeof *each);
+    const char *order = NULL;
+    if (each == NULL) return no_memory(err);
+    TRY(read_row(set->from, row, each, &order, err));
+    const status built = build(each, order, set->memory, err);
+    if (built != STATUS_OK) {
+        return error_prefix(err, built, "%s:%d", set->from->path, set->from->lines[row]);
+    }
+    set->by_row[row] = each;
+    return STATUS_OK;
+}
+
+/// Simulated time of an iteration, ms.
+static status play(measured_schedule *each, double compute_factor, double message_factor,
+                   arena *scratch, double *ms, error_message *err)
+{
+    bal_stage_costs costs;
+    arena_reset(scratch);
+    TRY(make_costs(each, compute_factor, message_factor, scratch, &costs, err));
+    sim_order_summarise(&each->compiled, &costs, NULL, &each->summary);
+    *ms = 1e-6 * (double)(each->has_barrier ? each->summary.makespan_ns : each->summary.span_ns);
+    return STATUS_OK;
+}
+
+static double samples(const measured_schedule *each)
+{
+    return (double)each->microbatches * each->microbatch_size / each->stages;
+}
+
+static double measured_ms(const measured_schedule *each)
+{
+    return 1e3 * samples(each) / each->throughput;
+}
+
+static int model_of(ana_schedule_calibration *out, const char *model)
+{
+    for (int index = 0; index < out->model_count; index++) {
+        if (strcmp(out->models[index], model) == 0) return index;
+    }
+    return -1;
+}
+
+/// One step: the simulated time is nearly linear in both factors around where they are.
+typedef struct step_arrays {
+    double *fixed;  // [fit_count] of the compute factor
+    double *random; // [fit_count][1 + model_count] of the message factor, then of the models'
+    double *target; // [fit_count]
+    int *class;     // [1 + model_count]
+} step_arrays;
+
+static status fill_step(schedule_set *set, const int *fit_rows, int fit_count,
+                        ana_schedule_calibration *out, step_arrays *arrays, arena *scratch,
+                        error_message *err)
+{
+    const double delta = 0.01;
+    const size_t random_count = 1 + (size_t)out->model_count;
+    memset(arrays->random, 0, (size_t)fit_count * random_count * sizeof *arrays->random);
+    for (int fit = 0; fit < fit_count; fit++) {
+        measured_schedule *each = set->by_row[fit_rows[fit]];
+        double base = 0;
+        double compute = 0;
+        double message = 0;
+        TRY(play(each, out->compute_factor, out->message_factor, scratch, &base, err));
+        TRY(play(each, out->compute_factor + delta, out->message_factor, scratch, &compute, err));
+        TRY(play(each, out->compute_factor, out->message_factor + delta, scratch, &message, err));
+        const double weight = 1 / measured_ms(each);
+        double *random = arrays->random + (size_t)fit * random_count;
+        arrays->fixed[fit] = weight * (compute - base) / delta;
+        random[0] = weight * (message - base) / delta;
+        random[1 + model_of(out, each->model)] = weight * base;
+        arrays->target[fit] = 1 - weight * base + arrays->fixed[fit] * out->compute_factor +
+                              random[0] * (out->message_factor - message_mean);
+    }
+    return STATUS_OK;
+}
+
+static status allocate(int fit_count, int model_count, arena *memory, step_arrays *out,
+                       error_message *err)
+{
+    const size_t rows = (size_t)fit_count;
+    const size_t random_count = 1 + (size_t)model_count;
+    *out = (step_arrays){
+        .fixed = arena_array(memory, rows, sizeof *out->fixed),
+        .random = arena_array(memory, rows * random_count, sizeof *out->random),
+        .target = arena_array(memory, rows, sizeof *out->target),
+        .class = arena_array(memory, random_count, sizeof *out->class),
+    };
+    if (out->fixed == NULL || out->random == NULL || out->target == NULL || out->class == NULL) {
+        return no_memory(err);
+    }
+    for (int model = 0; model < model_count; model++) {
+        out->class[1 + model] = 1;
+    }
+    return STATUS_OK;
+}
+
+static status fit(schedule_set *set, const int *fit_rows, int fit_count, arena *scratch,
+                  ana_schedule_calibration *out, error_message *err)
+{
+    static const double unused_deviation[] = {1};
+    step_arrays arrays;
+    TRY(allocate(fit_count, out->model_count, set->memory, &arrays, err));
+    const ana_shrinkage_problem problem = {.row_count = fit_count,
+                                           .fixed_count = 1,
+                                           .random_count = 1 + out->model_count,
+                                           .class_count = 2,
+                                           .fixed = arrays.fixed,
+                                           .random = arrays.random,
+                                           .target = arrays.target,
+                                           .random_class = arrays.class,
+                                           .class_deviation = {message_deviation, -1},
+                                           .fixed_deviation = unused_deviation,
+                                           .residual_min = residual_min};
+    out->compute_factor = 1;
+    out->message_factor = message_mean;
+    for (int step = 0; step < GAUSS_NEWTON_STEPS; step++) {
+        ana_shrinkage_fit solved;
+        TRY(fill_step(set, fit_rows, fit_count, out, &arrays, scratch, err));
+        TRY(ana_shrinkage_solve(&problem, set->memory, &solved, err));
+        out->compute_factor = solved.coefficients[0];
+        out->message_factor = fmax(0, message_mean + solved.coefficients[1]);
+        out->model_deviation = solved.class_deviation[1];
+        out->residual = solved.residual;
+        for (int model = 0; model < out->model_count; model++) {
+            out->model_factors[model] = 1 + solved.coefficients[2 + model];
+        }
+    }
+    return STATUS_OK;
+}
+
+static status list_models(schedule_set *set, const int *fit_rows, int fit_count,
+                          ana_schedule_calibration *out, error_message *err)
+{
+    out->models = arena_array(set->memory, (size_t)fit_count, sizeof *out->models);
+    out->model_factors = arena_array(set->memory, (size_t)fit_count, sizeof *out->model_factors);
+    if (out->models == NULL || out->model_factors == NULL) return no_memory(err);
+    for (int fit = 0; fit < fit_count; fit++) {
+        const char *model = set->by_row[fit_rows[fit]]->model;
+        if (model_of(out, model) < 0) out->models[out->model_count++] = model;
+    }
+    return STATUS_OK;
+}
+
+static void add_error(ana_schedule_score *score, double error)
+{
+    score->count++;
+    score->error_mean += fabs(error);
+    score->error_signed_mean += error;
+    if (fabs(error) > score->error_max) score->error_max = fabs(error);
+}
+
+static ana_schedule_score *score_of(ana_schedule_calibration *out, const char *schedule)
+{
+    for (int index = 0; index < out->score_count; index++) {
+        if (strcmp(out->scores[index].schedule, schedule) == 0) return &out->scores[index];
+    }
+    out->scores[out->score_count].schedule = schedule;
+    return &out->scores[out->score_count++];
+}
+
+static status predict(schedule_set *set, const int *predict_rows, arena *scratch,
+                      ana_schedule_calibration *out, error_message *err)
+{
+    const size_t count = (size_t)out->predicted_count;
+    ana_schedule_score all = {0};
+    out->rows = arena_array(set->memory, count, sizeof *out->rows);
+    out->scores = arena_array(set->memory, count + 1, sizeof *out->scores);
+    if (out->rows == NULL || out->scores == NULL) return no_memory(err);
+    for (int row = 0; row < out->predicted_count; row++) {
+        measured_schedule *each = set->by_row[predict_rows[row]];
+        double ms = 0;
+        TRY(play(each, out->compute_factor, out->message_factor, scratch, &ms, err));
+        const int model = model_of(out, each->model);
+        if (model >= 0) ms *= out->model_factors[model];
+        out->rows[row] = (ana_schedule_row){.row = predict_rows[row],
+                                            .predicted = 1e3 * samples(each) / ms,
+                                            .measured = each->throughput};
+        const double error = out->rows[row].predicted / each->throughput - 1;
+        add_error(score_of(out, each->schedule), error);
+        add_error(&all, error);
+    }
+    out->scores[out->score_count++] = all;
+    for (int index = 0; index < out->score_count; index++) {
+        out->scores[index].error_mean /= out->scores[index].count;
+        out->scores[index].error_signed_mean /= out->scores[index].count;
+    }
+    return STATUS_OK;
+}
+
+static status calibrate(schedule_set *set, const int *fit_rows, const int *predict_rows,
+                        arena *scratch, ana_schedule_calibration *out, error_message *err)
+{
+    for (int index = 0; index < out->fitted_count; index++) {
+        TRY(take(set, fit_rows[index], err));
+    }
+    for (int index = 0; index < out->predicted_count; index++) {
+        TRY(take(set, predict_rows[index], err));
+    }
+    TRY(list_models(set, fit_rows, out->fitted_count, out, err));
+    TRY(fit(set, fit_rows, out->fitted_count, scratch, out, err));
+    return predict(set, predict_rows, scratch, out, err);
+}
+
+status ana_schedule_calibrate(const table *from, const int *fit_rows, int fit_count,
+                              const int *predict_rows, int predict_count, arena *memory,
+                              ana_schedule_calibration *out, error_message *err)
+{
+    if (fit_count < FIT_MIN) {
+        return error_set(err, STATUS_INVALID, "%d row%s to fit: at least %d are needed", fit_count,
+                         fit_count == 1 ? "" : "s", FIT_MIN);
+    }
+    ana_schedule_calibration made = {.fitted_count = fit_count, .predicted_count = predict_count};
+    schedule_set set = {.from = from,
+                        .by_row = arena_array(memory, (size_t)from->row_count, sizeof *set.by_row),
+                        .memory = memory};
+    arena *scratch = arena_create(1 << 16);
+    status result = set.by_row != NULL && scratch != NULL ? STATUS_OK : no_memory(err);
+    if (result == STATUS_OK) {
+        result = calibrate(&set, fit_rows, predict_rows, scratch, &made, err);
+    }
+    arena_destroy(scratch);
+    if (result == STATUS_OK) *out = made;
+    return result;
+}
+
+void ana_schedule_calibration_write_json(const ana_schedule_calibration *found, text_buffer *out)
+{
+    const ana_schedule_score *all = &found->scores[found->score_count - 1];
+    json_writer writer = json_writer_init(out);
+    json_begin_object(&writer);
+    json_put_int64(&writer, "fitted", found->fitted_count);
+    json_put_int64(&writer, "predicted", found->predicted_count);
+    json_put_rounded(&writer, "mape", all->error_mean, DIGITS);
+    json_put_rounded(&writer, "bias", all->error_signed_mean, DIGITS);
+    json_put_rounded(&writer, "max", all->error_max, DIGITS);
+    json_write_key(&writer, "schedules");
+    json_begin_array(&writer);
+    for (int index = 0; index + 1 < found->score_count; index++) {
+        const ana_schedule_score *score = &found->scores[index];
+        json_begin_object(&writer);
+        json_put_string(&writer, "schedule", score->schedule);
+        json_put_int64(&writer, "rows", score->count);
+        json_put_rounded(&writer, "mape", score->error_mean, DIGITS);
+        json_put_rounded(&writer, "bias", score->error_signed_mean, DIGITS);
+        json_put_rounded(&writer, "max", score->error_max, DIGITS);
+        json_end_object(&writer);
+    }
+    json_end_array(&writer);
+    json_put_rounded(&writer, "compute_factor", found->compute_factor, DIGITS);
+    json_put_rounded(&writer, "message_factor", found->message_factor, DIGITS);
+    json_write_key(&writer, "models");
+    json_begin_array(&writer);
+    for (int model = 0; model < found->model_count; model++) {
+        json_begin_object(&writer);
+        json_put_string(&writer, "model", found->models[model]);
+        json_put_rounded(&writer, "factor", found->model_factors[model], DIGITS);
+        json_end_object(&writer);
+    }
+    json_end_array(&writer);
+    json_put_rounded(&writer, "residual", found->residual, 3);
+    json_end_object(&writer);
+    text_append(out, "\n");
+}
+
+void ana_schedule_calibration_write_text(const ana_schedule_calibration *found, const table *from,
+                                         text_buffer *out)
+{
+    text_format(out, "%d rows fitted, %d predicted\nsource: %s\n\n", found->fitted_count,
+                found->predicted_count, from->source[0] != '\0' ? from->source : "not said");
+    text_format(out, "an op takes              %.4f of its profiled time\n", found->compute_factor);
+    text_format(out, "a message occupies       %.4f of its own time, at both ends\n",
+                found->message_factor);
+    text_append(out, "factors of models       ");
+    for (int model = 0; model < found->model_count; model++) {
+        text_format(out, " %s %.4f%s", found->models[model], found->model_factors[model],
+                    model + 1 < found->model_count ? "," : "\n");
+    }
+    text_format(out, "residual of a row        %.2f %%\n\n%-16s %5s  %11s  %8s  %6s\n",
+                100 * found->residual, "throughput", "rows", "mean error", "signed", "worst");
+    for (int index = 0; index < found->score_count; index++) {
+        const ana_schedule_score *score = &found->scores[index];
+        text_format(out, "%-16s %5d  %9.2f %%  %+6.2f %%  %5.2f %%\n",
+                    score->schedule != NULL ? score->schedule : "all", score->count,
+                    100 * score->error_mean, 100 * score->error_signed_mean,
+                    100 * score->error_max);
+    }
+}
