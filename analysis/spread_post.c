@@ -102,7 +102,8 @@ static status sort_letter(ana_post *post, const ana_letter *letter, bool *is_dea
     *is_dealt_with = true;
     post->heard_ns[letter->from] = ana_spread_now_ns();
     if (letter->kind == ANA_LETTER_BEAT) return STATUS_OK;
-    if (letter->kind == ANA_LETTER_LEAVE) {
+    if (letter->kind == ANA_LETTER_CLOSE && post->is_parting) return STATUS_OK;
+    if (letter->kind == ANA_LETTER_LEAVE || letter->kind == ANA_LETTER_CLOSE) {
         post->is_lost[letter->from] = true;
         post->is_closing[letter->from] = true;
         post->is_whole = letter->count == 1;
@@ -188,9 +189,11 @@ static bool part_as_leader(ana_post *post)
 {
     const struct timespec nap = {.tv_nsec = nap_ns};
     const int rank_count = ana_post_rank_count(post);
+    const ana_letter closing = {.kind = ANA_LETTER_CLOSE};
     bool is_waiting = true;
     bool is_whole = true;
     ana_post_begin_call(post);
+    (void)ana_post_send_all(post, &closing, NULL, 0, NULL);
     while (is_waiting) {
         ana_letter letter;
         const char *bytes = NULL;
@@ -217,13 +220,14 @@ bool ana_post_part(ana_post *post)
     ana_letter leave = {.kind = ANA_LETTER_LEAVE};
     const char *bytes = NULL;
     int64_t byte_count = 0;
+    post->is_parting = true;
     if (ana_post_rank(post) == ANA_LEADER) {
         leave.count = part_as_leader(post);
         (void)ana_post_send_all(post, &leave, NULL, 0, NULL);
         return leave.count == 1;
     }
     (void)ana_post_send(post, ANA_LEADER, &leave, NULL, 0, NULL);
-    if (!post->is_lost[ANA_LEADER]) {
+    if (!post->is_lost[ANA_LEADER] || post->is_closing[ANA_LEADER]) {
         (void)ana_post_await(post, ANA_LETTER_LEAVE, &leave, &bytes, &byte_count, NULL);
     }
     return post->is_whole;

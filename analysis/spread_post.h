@@ -16,6 +16,7 @@ typedef enum ana_letter_kind {
     ANA_LETTER_OPINION, // to the leader: the status of this rank
     ANA_LETTER_VERDICT, // of the leader: the status of all
     ANA_LETTER_BEAT,    // a sign of life
+    ANA_LETTER_CLOSE,   // of the leader: it closes, and so nothing more comes of it
     ANA_LETTER_LEAVE,   // this rank closes; of the leader, count 1: all ranks do
 } ana_letter_kind;
 
@@ -34,6 +35,7 @@ typedef struct ana_post {
     int64_t call;      // number of collective calls begun
     bool *is_lost;     // [rank_count] is given up: gone, silent for too long, or closing
     bool *is_closing;  // [rank_count] has said so
+    bool is_parting;   // this rank is
     bool is_whole;     // the leader has said that all are
     int64_t *heard_ns; // [rank_count] when a rank last wrote
     int64_t looked_ns; // when processes were last looked for
