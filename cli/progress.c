@@ -7,7 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SHOW_EVERY_NS = 100000000, LOOK_EVERY = 64 };
+static const int64_t show_every_ns = 100000000;
+static const int64_t mark_every_ns = 5000000000;
 
 static int64_t now_ns(void)
 {
@@ -23,24 +24,49 @@ cli_progress cli_progress_begin(const char *what, int64_t total)
     cli_progress progress = {
         .is_shown = isatty(STDERR_FILENO) && !is_dumb, .what = what, .total = total};
     if (progress.is_shown) {
-        progress.begun_ns = now_ns();
-        progress.last_shown_ns = progress.begun_ns;
+        progress.last_shown_ns = now_ns();
+        progress.mark_ns[0] = progress.mark_ns[1] = progress.last_shown_ns;
     }
     return progress;
+}
+
+/// Steps a second since the older mark. What an earlier run had done is counted in no time, and
+/// soon forgotten.
+static double rate_of(cli_progress *progress, int64_t now)
+{
+    if (now - progress->mark_ns[1] >= mark_every_ns) {
+        progress->mark_ns[0] = progress->mark_ns[1];
+        progress->marked[0] = progress->marked[1];
+        progress->mark_ns[1] = now;
+        progress->marked[1] = progress->done;
+    }
+    const double seconds = (double)(now - progress->mark_ns[0]) / 1e9;
+    return (double)(progress->done - progress->marked[0]) / seconds;
+}
+
+static void print_time_left(double seconds)
+{
+    if (seconds < 120) {
+        fprintf(stderr, "%.0f s left", seconds);
+    } else if (seconds < 7200) {
+        fprintf(stderr, "%.0f min left", seconds / 60);
+    } else {
+        fprintf(stderr, "%.1f h left", seconds / 3600);
+    }
 }
 
 void cli_progress_step(cli_progress *progress)
 {
     progress->done++;
-    if (!progress->is_shown || progress->done % LOOK_EVERY != 0) return;
+    if (!progress->is_shown) return;
     const int64_t now = now_ns();
-    if (now - progress->last_shown_ns < SHOW_EVERY_NS) return;
+    if (now - progress->last_shown_ns < show_every_ns) return;
     progress->last_shown_ns = now;
-    const double seconds = (double)(now - progress->begun_ns) / 1e9;
-    const double per_second = (double)progress->done / seconds;
-    fprintf(stderr, "\r%s %" PRId64 "/%" PRId64 ", %.0f/s, %.0f s left\033[K", progress->what,
-            progress->done, progress->total, per_second,
-            (double)(progress->total - progress->done) / per_second);
+    const double per_second = rate_of(progress, now);
+    fprintf(stderr, "\r%s %" PRId64 "/%" PRId64 ", %.*f/s, ", progress->what, progress->done,
+            progress->total, per_second < 10 ? 1 : 0, per_second);
+    print_time_left((double)(progress->total - progress->done) / per_second);
+    fputs("\033[K", stderr);
 }
 
 void cli_progress_end(cli_progress *progress)

@@ -1,0 +1,126 @@
+/// What spreading costs: nanoseconds an item where items do nothing, with their results in memory
+/// and kept in a store; and what share of the threads' time goes into items that compute.
+#include "analysis/kept_run.h"
+#include "analysis/spread.h"
+#include "base/rng.h"
+#include "tests/bench/bench.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/// As long as the result of a point of a study.
+static const char result_text[] =
+    "{\"schema\":\"dynmo-point/1\",\"iteration_ns\":123456789,\"per_second\":1234567.8,"
+    "\"gpu_count\":512,\"train_ns\":1234567890123456,\"gpu_hours\":123456.7,\"cost\":-1,"
+    "\"peak_memory_bytes\":12345678901,\"bubble_ratio\":0.123456789,\"imbalance_ratio\":1.2345678,"
+    "\"bound_ns\":100000000,\"learning\":{\"sequence_length\":2048,\"global_batch\":1024}}";
+
+typedef struct load {
+    int draw_count; // of an item
+    int64_t item_count;
+    int thread_count;
+    const ana_keeper *keeper; // or NULL
+    int64_t put_count;
+    _Atomic uint64_t sum;
+} load;
+
+static status run(void *context, void *worker, int64_t item, text_buffer *result,
+                  error_message *err)
+{
+    load *all = context;
+    rng random = rng_init((uint64_t)item, 0);
+    uint64_t sum = 0;
+    (void)worker;
+    (void)err;
+    for (int draw = 0; draw < all->draw_count; draw++) {
+        sum += rng_next(&random);
+    }
+    if (all->draw_count > 0) atomic_fetch_add(&all->sum, sum);
+    text_append_bytes(result, result_text, sizeof result_text - 1);
+    return STATUS_OK;
+}
+
+static status put(void *context, int64_t item, const text_buffer *result, error_message *err)
+{
+    load *all = context;
+    (void)item;
+    (void)result;
+    (void)err;
+    all->put_count++;
+    return STATUS_OK;
+}
+
+static void play(void *context)
+{
+    load *all = context;
+    error_message err = {0};
+    ana_spread *spread = NULL;
+    const ana_spread_options options = {.thread_count = all->thread_count};
+    const ana_items items = {.count = all->item_count, .context = all, .run = run, .put = put};
+    bench_require(ana_spread_open(&options, &spread, &err), &err);
+    ana_spread_keep(spread, all->keeper);
+    bench_require(ana_spread_run(spread, &items, NULL, &err), &err);
+    ana_spread_close(spread);
+}
+
+static void measure_overhead(bool smoke, int thread_count)
+{
+    load all = {.item_count = smoke ? 1000 : 200000, .thread_count = thread_count};
+    const bench_time time = bench_measure(smoke, play, &all);
+    bench_print("spread_overhead_ns_per_item", time.median_ns / (double)all.item_count, "ns",
+                "threads=%d", thread_count);
+}
+
+/// Items of about 1.2 ms, as a point of a study at P=24, M=96 takes.
+static void measure_efficiency(bool smoke, int thread_count)
+{
+    load one = {.item_count = smoke ? 4 : 400, .thread_count = 1, .draw_count = 750000};
+    load all = one;
+    all.thread_count = thread_count;
+    const double one_ns = bench_measure(smoke, play, &one).min_ns;
+    const double all_ns = bench_measure(smoke, play, &all).min_ns;
+    bench_print("spread_efficiency", one_ns / all_ns / thread_count, "1", "threads=%d item=%.2f ms",
+                thread_count, one_ns / (double)one.item_count / 1e6);
+}
+
+/// A million results into a new store, and out of it again.
+static void measure_store(bool smoke)
+{
+    char folder[] = P_tmpdir "/dynmo-bench-XXXXXX";
+    char path[64];
+    error_message err = {0};
+    if (mkdtemp(folder) == NULL) exit(1);
+    snprintf(path, sizeof path, "%s/s.db", folder);
+    const ana_kept_options options = {.store = path,
+                                      .name = "bench",
+                                      .command_line = "bench_spread",
+                                      .tool_version = "",
+                                      .config_json = "{}"};
+    load all = {.item_count = smoke ? 1000 : 1000000, .thread_count = 1};
+    for (int pass = 0; pass < 2; pass++) {
+        ana_kept_run *kept = NULL;
+        const int64_t begun_ns = bench_now_ns();
+        bench_require(ana_kept_run_open(&options, &kept, &err), &err);
+        all.keeper = ana_kept_run_keeper(kept);
+        play(&all);
+        bench_require(ana_kept_run_finish(kept, NULL, &err), &err);
+        bench_print(pass == 0 ? "spread_keep_ns_per_item" : "spread_recall_ns_per_item",
+                    (double)(bench_now_ns() - begun_ns) / (double)all.item_count, "ns",
+                    "items=%lld", (long long)all.item_count);
+    }
+    unlink(path);
+    rmdir(folder);
+}
+
+int main(int argc, char **argv)
+{
+    const bool smoke = bench_is_smoke(argc, argv);
+    const int core_count = ana_spread_core_count();
+    measure_overhead(smoke, 1);
+    if (core_count > 1) measure_overhead(smoke, core_count);
+    if (core_count > 1) measure_efficiency(smoke, core_count);
+    measure_store(smoke);
+    return 0;
+}
