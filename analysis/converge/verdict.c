@@ -15,6 +15,7 @@ static const ana_claim claims[] = {
     {"guarantee", ana_try_guarantee},
     {"released-code", ana_try_released},
     {"cut-diffusion", ana_try_cut_diffusion},
+    {"theorem-r", ana_try_averaging},
     {"fold-matching", ana_try_fold},
     {"whole-tokens", ana_try_tokens},
 };
@@ -108,7 +109,7 @@ status ana_growth_init(ana_growth *growth, int row_count, arena *memory, error_m
 
 static void append_case(const ana_verdict_case *tried, text_buffer *out)
 {
-    text_format(out, "  %-34s %s: %" PRId64 " tried, ", tried->condition,
+    text_format(out, "  %-37s %s: %" PRId64 " tried, ", tried->condition,
                 tried->violation_count == 0 ? "holds" : "fails", tried->examined);
     if (tried->violation_count == 0) {
         text_append(out, "none breaks it");

@@ -120,6 +120,8 @@ status ana_try_released(const ana_verdict_options *options, arena *memory, arena
                         ana_verdict *verdict, error_message *err);
 status ana_try_cut_diffusion(const ana_verdict_options *options, arena *memory, arena *scratch,
                              ana_verdict *verdict, error_message *err);
+status ana_try_averaging(const ana_verdict_options *options, arena *memory, arena *scratch,
+                         ana_verdict *verdict, error_message *err);
 status ana_try_fold(const ana_verdict_options *options, arena *memory, arena *scratch,
                     ana_verdict *verdict, error_message *err);
 status ana_try_tokens(const ana_verdict_options *options, arena *memory, arena *scratch,

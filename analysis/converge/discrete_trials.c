@@ -1,0 +1,258 @@
+#include "analysis/converge/discrete_trials.h"
+
+#include "balance/balancer.h"
+#include "balance/bounds.h"
+#include "balance/partition.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <string.h>
+
+enum { BATCH = 32, ARENA_BYTES = 1 << 18 };
+static const double confidence = 0.95;
+
+static const char *const balancer_names[] = {"even", "partition", "diffusion",
+                                             "diffusion-published", "diffusion-coded"};
+enum { BALANCER_COUNT = sizeof balancer_names / sizeof balancer_names[0] };
+
+/// What is kept of one balancer on one instance.
+typedef struct trial {
+    double assignment_ratio;
+    double contiguous_ratio;
+    double transfers; // per layer
+} trial;
+
+typedef struct cell {
+    const ana_layer_family *family;
+    int family_number;
+    int layer_count;
+    int stage_count;
+} cell;
+
+typedef struct trials_run {
+    const ana_trial_question *question;
+    const bal_balancer *balancers[BALANCER_COUNT];
+    int cell_count;
+    cell *cells;
+    int batch_count; // per cell
+    trial *results;  // [cell_count][instance_count][BALANCER_COUNT]
+} trials_run;
+
+static status list_cells(trials_run *run, arena *memory, error_message *err)
+{
+    const ana_trial_question *question = run->question;
+    int family_count = 0;
+    const ana_layer_family *families = ana_layer_families(&family_count);
+    const int sizes = question->layer_count_count * question->stage_count_count;
+    run->cells = arena_array(memory, (size_t)(family_count * sizes), sizeof *run->cells);
+    if (run->cells == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    for (int family = 0; family < family_count; family++) {
+        if (question->family != NULL && question->family != &families[family]) continue;
+        for (int size = 0; size < sizes; size++) {
+            const int layers = question->layer_counts[size / question->stage_count_count];
+            const int stages = question->stage_counts[size % question->stage_count_count];
+            if (stages > layers) continue;
+            run->cells[run->cell_count++] = (cell){&families[family], family, layers, stages};
+        }
+    }
+    if (run->cell_count > 0) return STATUS_OK;
+    return error_set(err, STATUS_INVALID,
+                     "every number of stages exceeds every number of layers: %d stages, %d layers",
+                     question->stage_counts[0], question->layer_counts[0]);
+}
+
+/// The layers of an instance do not depend on the other cells, nor on the stages: what is compared
+/// is compared on the same layers.
+static void draw_layers(const trials_run *run, const cell *place, int instance, int64_t *weight)
+{
+    const uint64_t purpose = (uint64_t)place->family_number << 56 |
+                             (uint64_t)place->layer_count << 32 | (uint32_t)instance;
+    rng generator = rng_init(run->question->seed, purpose);
+    place->family->draw(&generator, place->layer_count, weight);
+}
+
+static status try_instance(const trials_run *run, const cell *place, int instance, arena *memory,
+                           trial *out, error_message *err)
+{
+    const size_t layers = (size_t)place->layer_count;
+    int64_t *weight = arena_array(memory, layers, sizeof *weight);
+    int64_t *zeros = arena_array(memory, layers, sizeof *zeros);
+    int *cuts = arena_array(memory, (size_t)place->stage_count + 1, sizeof *cuts);
+    if (weight == NULL || zeros == NULL || cuts == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d layers", place->layer_count);
+    }
+    draw_layers(run, place, instance, weight);
+    const bal_problem problem = {.layers = {.layer_count = place->layer_count,
+                                            .microbatch_count = 1,
+                                            .forward_ns = weight,
+                                            .backward_input_ns = zeros,
+                                            .backward_weight_ns = zeros},
+                                 .stage_count = place->stage_count};
+    bal_chain chain;
+    int64_t optimum = 0;
+    TRY(bal_chain_of(&problem, memory, &chain, err));
+    TRY(bal_partition_bottleneck(&chain, memory, cuts, &optimum, err));
+    const double lower = (double)bal_assignment_lower_bound(&chain);
+    for (int index = 0; index < BALANCER_COUNT; index++) {
+        bal_answer answer;
+        TRY(bal_balance(run->balancers[index], &problem, memory, &answer, err));
+        out[index] = (trial){.assignment_ratio = (double)answer.bottleneck_ns / lower,
+                             .contiguous_ratio = (double)answer.bottleneck_ns / (double)optimum,
+                             .transfers = (double)answer.transfer_count / place->layer_count};
+    }
+    return STATUS_OK;
+}
+
+static status begin_worker(void *context, void **worker, error_message *err)
+{
+    (void)context;
+    *worker = arena_create(ARENA_BYTES);
+    return *worker != NULL ? STATUS_OK : error_set(err, STATUS_NO_MEMORY, "out of memory");
+}
+
+static void end_worker(void *context, void *worker)
+{
+    (void)context;
+    arena_destroy(worker);
+}
+
+/// An item is a batch of instances of one cell.
+static int batch_begin(const trials_run *run, int64_t item, const cell **place)
+{
+    *place = &run->cells[item / run->batch_count];
+    return (int)(item % run->batch_count) * BATCH;
+}
+
+static status run_batch(void *context, void *worker, int64_t item, text_buffer *result,
+                        error_message *err)
+{
+    const trials_run *run = context;
+    const cell *place = NULL;
+    const int begin = batch_begin(run, item, &place);
+    for (int instance = begin; instance < begin + BATCH; instance++) {
+        trial tried[BALANCER_COUNT] = {0};
+        if (instance >= run->question->instance_count) break;
+        arena_reset(worker);
+        TRY(try_instance(run, place, instance, worker, tried, err));
+        text_append_bytes(result, (const char *)tried, sizeof tried);
+    }
+    return result->failed ? error_set(err, STATUS_NO_MEMORY, "out of memory") : STATUS_OK;
+}
+
+static status put_batch(void *context, int64_t item, const text_buffer *result, error_message *err)
+{
+    (void)err;
+    trials_run *run = context;
+    const cell *place = NULL;
+    const int begin = batch_begin(run, item, &place);
+    const int64_t first = (place - run->cells) * (int64_t)run->question->instance_count + begin;
+    memcpy(&run->results[first * BALANCER_COUNT], result->bytes, result->length);
+    return STATUS_OK;
+}
+
+/// The values of one balancer in the cells [begin, end), by their place in a trial.
+static void gather(const trials_run *run, int begin, int end, int balancer, size_t field,
+                   double *values)
+{
+    const int64_t instances = run->question->instance_count;
+    for (int64_t index = begin * instances; index < end * instances; index++) {
+        const trial *tried = &run->results[index * BALANCER_COUNT + balancer];
+        memcpy(values++, (const char *)tried + field, sizeof *values);
+    }
+}
+
+/// Instances of a balancer that ended above the contiguous optimum, and above the guarantee.
+static void count_worse(const trials_run *run, int begin, int end, int balancer, ana_trial_row *row)
+{
+    const int64_t instances = run->question->instance_count;
+    for (int64_t index = begin * instances; index < end * instances; index++) {
+        const trial *tried = &run->results[index * BALANCER_COUNT + balancer];
+        const int stages = run->cells[index / instances].stage_count;
+        if (tried->contiguous_ratio > 1) row->worse_count++;
+        if (tried->assignment_ratio * (stages + 1) > 2.0 * stages) row->above_guarantee_count++;
+    }
+    ana_share_interval(row->worse_count, (end - begin) * instances, confidence, &row->worse_low,
+                       &row->worse_high);
+}
+
+static void fill_row(const trials_run *run, int begin, int end, int balancer, double *values,
+                     ana_trial_row *row)
+{
+    const int64_t count = (end - begin) * (int64_t)run->question->instance_count;
+    row->balancer = balancer_names[balancer];
+    gather(run, begin, end, balancer, offsetof(trial, assignment_ratio), values);
+    row->assignment_ratio = ana_sample_of(values, count, confidence);
+    gather(run, begin, end, balancer, offsetof(trial, contiguous_ratio), values);
+    row->contiguous_ratio = ana_sample_of(values, count, confidence);
+    gather(run, begin, end, balancer, offsetof(trial, transfers), values);
+    row->transfers = ana_sample_of(values, count, confidence);
+    count_worse(run, begin, end, balancer, row);
+}
+
+static status summarise(const trials_run *run, arena *memory, ana_trials *trials,
+                        error_message *err)
+{
+    const int64_t count = run->cell_count * (int64_t)run->question->instance_count;
+    double *values = arena_array(memory, (size_t)count, sizeof *values);
+    trials->cell_count = run->cell_count;
+    trials->row_count = BALANCER_COUNT * (run->cell_count + 1);
+    trials->rows = arena_array(memory, (size_t)trials->row_count, sizeof *trials->rows);
+    if (values == NULL || trials->rows == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory for %" PRId64 " instances", count);
+    }
+    ana_trial_row *row = trials->rows;
+    for (int balancer = 0; balancer < BALANCER_COUNT; balancer++, row++) {
+        fill_row(run, 0, run->cell_count, balancer, values, row);
+    }
+    for (int index = 0; index < run->cell_count; index++) {
+        for (int balancer = 0; balancer < BALANCER_COUNT; balancer++, row++) {
+            fill_row(run, index, index + 1, balancer, values, row);
+            row->family = run->cells[index].family;
+            row->layer_count = run->cells[index].layer_count;
+            row->stage_count = run->cells[index].stage_count;
+        }
+    }
+    return STATUS_OK;
+}
+
+static status prepare(trials_run *run, arena *memory, error_message *err)
+{
+    const ana_trial_question *question = run->question;
+    TRY(list_cells(run, memory, err));
+    const int64_t instances = run->cell_count * (int64_t)question->instance_count;
+    if (instances > ANA_TRIAL_INSTANCES_MAX) {
+        return error_set(
+            err, STATUS_INVALID,
+            "%d families and sizes with %d instances each make %" PRId64 ", more than %d",
+            run->cell_count, question->instance_count, instances, ANA_TRIAL_INSTANCES_MAX);
+    }
+    run->batch_count = (question->instance_count + BATCH - 1) / BATCH;
+    run->results = arena_array(memory, (size_t)instances * BALANCER_COUNT, sizeof *run->results);
+    if (run->results == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory for %" PRId64 " instances",
+                         instances);
+    }
+    for (int index = 0; index < BALANCER_COUNT; index++) {
+        run->balancers[index] = bal_balancer_find(balancer_names[index]);
+        assert(run->balancers[index] != NULL);
+    }
+    return STATUS_OK;
+}
+
+status ana_trials_run(const ana_trial_question *question, ana_spread *spread, arena *memory,
+                      ana_trials *trials, ana_spread_report *report, error_message *err)
+{
+    trials_run run = {.question = question};
+    ana_trials made = {.question = *question};
+    TRY(prepare(&run, memory, err));
+    const ana_items items = {.count = run.cell_count * (int64_t)run.batch_count,
+                             .context = &run,
+                             .begin_worker = begin_worker,
+                             .end_worker = end_worker,
+                             .run = run_batch,
+                             .put = put_batch};
+    TRY(ana_spread_run(spread, &items, report, err));
+    if (ana_spread_is_leader(spread)) TRY(summarise(&run, memory, &made, err));
+    *trials = made;
+    return STATUS_OK;
+}

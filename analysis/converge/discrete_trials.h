@@ -1,0 +1,64 @@
+/// Discrete balancers on layers drawn at random: how far from the best they end, how often, and
+/// after how many transfers.
+#pragma once
+
+#include "analysis/converge/layer_family.h"
+#include "analysis/converge/sample_statistics.h"
+#include "analysis/spread.h"
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/status.h"
+#include "base/text.h"
+
+#include <stdint.h>
+
+enum {
+    ANA_TRIAL_SIZES_MAX = 16,
+    ANA_TRIAL_LAYERS_MAX = 4096,
+    ANA_TRIAL_STAGES_MAX = 512,
+    ANA_TRIAL_INSTANCES_MAX = 2000000, // of all cells together
+};
+
+/// What is asked: every family with every number of layers and stages, stages <= layers.
+typedef struct ana_trial_question {
+    const ana_layer_family *family; // one, or NULL: all
+    int layer_counts[ANA_TRIAL_SIZES_MAX];
+    int layer_count_count;
+    int stage_counts[ANA_TRIAL_SIZES_MAX];
+    int stage_count_count;
+    int instance_count; // per cell
+    uint64_t seed;
+} ana_trial_question;
+
+/// One balancer on one cell, or on all of them. It starts from the even split.
+typedef struct ana_trial_row {
+    const char *balancer;
+    const ana_layer_family *family; // NULL: of all cells
+    int layer_count;                // 0: of all cells
+    int stage_count;
+    ana_sample assignment_ratio; // largest load / lower bound of any assignment
+    ana_sample contiguous_ratio; // largest load / contiguous optimum
+    ana_sample transfers;        // per layer; 0 for balancers that go in one step
+    int64_t worse_count;         // instances that end above the contiguous optimum
+    double worse_low;            // 95 % interval of their share
+    double worse_high;
+    int64_t above_guarantee_count; // above (2 - 2/(P+1)) times the lower bound
+} ana_trial_row;
+
+/// Arrays are from the arena of the call.
+typedef struct ana_trials {
+    ana_trial_question question;
+    int cell_count;
+    int row_count;
+    ana_trial_row *rows; // the rows of all cells first, then cell by cell
+} ana_trials;
+
+/// Collective; complete on the leader.
+///
+/// @return STATUS_INVALID if no cell has as many layers as stages, or there are more instances than
+///         ANA_TRIAL_INSTANCES_MAX; STATUS_NO_MEMORY; as ana_spread_run
+status ana_trials_run(const ana_trial_question *question, ana_spread *spread, arena *memory,
+                      ana_trials *trials, ana_spread_report *report, error_message *err);
+
+void ana_trials_append(const ana_trials *trials, text_buffer *out);
+void ana_trials_write(const ana_trials *trials, json_writer *writer);
