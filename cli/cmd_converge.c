@@ -1,5 +1,6 @@
 /// `dynmo converge`: rounds that schemes of load balancing take, beside what is promised of them.
 #include "cli/commands.h"
+#include "cli/converge_modes.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/spread_choice.h"
@@ -245,8 +246,8 @@ static status print_answer(const cli_arguments *arguments, arena *memory, conver
     return printed;
 }
 
-static status answer(const cli_arguments *arguments, ana_spread *spread, arena *memory,
-                     error_message *err)
+static status answer_rounds(const cli_arguments *arguments, ana_spread *spread, arena *memory,
+                            error_message *err)
 {
     converge_run *run = arena_array(memory, 1, sizeof *run);
     if (run == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
@@ -256,6 +257,23 @@ static status answer(const cli_arguments *arguments, ana_spread *spread, arena *
     TRY(ana_sweep_play(&run->sweep, spread, run->points, NULL, err));
     if (!ana_spread_is_leader(spread)) return STATUS_OK;
     return print_answer(arguments, memory, run, err);
+}
+
+static status answer(const cli_arguments *arguments, ana_spread *spread, arena *memory,
+                     error_message *err)
+{
+    cli_converge_mode mode = CLI_CONVERGE_ROUNDS;
+    TRY(ana_spread_agree(spread, cli_converge_mode_of(arguments, &mode, err), err));
+    switch (mode) {
+    case CLI_CONVERGE_VERDICT:
+        return cli_converge_verdict(arguments, spread, memory, err);
+    case CLI_CONVERGE_LAYERS:
+        return cli_converge_layers(arguments, spread, memory, err);
+    case CLI_CONVERGE_DRIFT:
+        return cli_converge_drift(arguments, spread, memory, err);
+    default:
+        return answer_rounds(arguments, spread, memory, err);
+    }
 }
 
 static status run_command(const cli_arguments *arguments, error_message *err)
@@ -272,8 +290,9 @@ static status run_command(const cli_arguments *arguments, error_message *err)
 
 const cli_command cli_command_converge = {
     .name = "converge",
-    .synopsis = "--nodes N[,N]... [OPTION]...",
-    .summary = "measures how fast schemes of load balancing converge",
+    .synopsis = "--nodes N[,N]... | --verdict | --layers L --stages P | --trace FILE --stages P "
+                "[OPTION]...",
+    .summary = "measures how fast load balancing converges, and says what holds of it",
     .description =
         "Loads that can be divided are evened out over a graph, round by round, until gamma is "
         "reached, in many instances. Printed are the rounds beside the DynMo paper's bound, the "
@@ -292,6 +311,20 @@ const cli_command cli_command_converge = {
         "through the nodes in order of load). With several N or gammas, exponents, constant and "
         "rounds per decade are fitted by least squares, with intervals that hold 95 %. Quantiles "
         "are nearest ranks. Instance i of a seed is the same whatever else is asked.",
+    .details =
+        "With --verdict claims about balancing by diffusion are put to a search that is made then "
+        "and there, exhaustive over small instances in a fixed order: Lemma 1 and 2 of the DynMo "
+        "paper, that its Algorithm 3 ends and how good what it ends with is, what its released "
+        "code does, the repaired bound. Printed are the smallest counterexamples, how much was "
+        "searched, and how families of instances grow. With --loads the same is said of given "
+        "layers, under every balancer of dynmo plan.\n\n"
+        "With --layers and --stages the discrete balancers split layers drawn from families; "
+        "printed is how far from the contiguous optimum and from the lower bound of any "
+        "assignment they end, with intervals that hold 95 %.\n\n"
+        "With --trace or --drift loads drift while a scheme (default: first-order) balances "
+        "divisible layers on a chain of stages, some rounds in every iteration: the gap (max - "
+        "min) that is left, the bound beside it, the fewest rounds that keep it within the "
+        "tolerance, and what whole layers leave. Derivations: VERDICTS.md of analysis/converge.",
     .options =
         {
             {.name = "--graph", .argument = "GRAPH", .help = "Who can exchange. Default: path."},
@@ -310,8 +343,11 @@ const cli_command cli_command_converge = {
             {.name = "--gamma",
              .argument = "LIST",
              .help = "Where to stop, in load, absolute; a list (descending) fits rounds per "
-                     "decade. Default: 1."},
-            {.name = "--instances", .argument = "K", .help = "Runs per point. Default: 20."},
+                     "decade. Default: 1. With --loads in ns; default: the mean load of a stage."},
+            {.name = "--instances",
+             .argument = "K",
+             .help = "Runs per point, default 20; with --verdict random instances per claim, "
+                     "default 2000; with --layers instances per family and size, default 100."},
             {.name = "--seed", .argument = "S", .help = "Seed of coins and loads. Default: 1."},
             {.name = "--variant",
              .argument = "V",
@@ -330,6 +366,42 @@ const cli_command cli_command_converge = {
             {.name = "--every-round",
              .help = "Look at phi in every round also above 128 nodes, where else blocks of rounds "
                      "are checked."},
+            {.name = "--verdict", .help = "Say what holds of what is claimed, and what does not."},
+            {.name = "--claim",
+             .argument = "NAME",
+             .help = "Of --verdict: this claim alone. May be given several times.",
+             .may_repeat = true},
+            {.name = "--loads",
+             .argument = "FILE",
+             .help = "Of --verdict: judge these layers, written as for dynmo plan --loads."},
+            {.name = "--stages",
+             .argument = "P",
+             .help = "Stages, with --layers a list. Needed by --loads, --layers, --trace and "
+                     "--drift."},
+            {.name = "--layers",
+             .argument = "LIST",
+             .help = "Have so many layers, as 24,48, split by the discrete balancers."},
+            {.name = "--family",
+             .argument = "NAME",
+             .help = "Of --layers: draw from this family alone. Default: all."},
+            {.name = "--trace",
+             .argument = "FILE",
+             .help = "Let loads drift as the layers of a trace in this store do."},
+            {.name = "--trace-name",
+             .argument = "NAME",
+             .help = "Of --trace: which one. Default: the only one, or the latest."},
+            {.name = "--iterations", .argument = "A:B", .help = "Of --trace. Default: all."},
+            {.name = "--drift",
+             .argument = "LIST",
+             .help = "Let loads drift by so much per iteration: l2 norm, in units of the mean "
+                     "load of a stage."},
+            {.name = "--rounds-per-iteration",
+             .argument = "LIST",
+             .help = "Of drifting loads. Default: 1,2,4,8,16,32,64."},
+            {.name = "--tolerance",
+             .argument = "X",
+             .help = "Of --trace: (max - min) / mean that the rounds must keep. Default: 0.05."},
+            {.name = "--figure", .argument = "FILE", .help = "Of drifting loads: an SVG."},
             CLI_SPREAD_OPTIONS{.name = "--json", .help = "Print one line of JSON."},
         },
     .operand_max = 0,

@@ -9,8 +9,7 @@
 #include "cli/iteration_range.h"
 #include "cli/number_list.h"
 #include "cli/output.h"
-
-#include <string.h>
+#include "traces/writer.h"
 
 static const double drift_max = 1e6;
 static const double tolerance_max = 1e3;

@@ -54,8 +54,7 @@ status cli_converge_mode_of(const cli_arguments *arguments, cli_converge_mode *m
     for (size_t index = 0; index < sizeof owners / sizeof owners[0]; index++) {
         if (!cli_has(arguments, owners[index].name)) continue;
         if (owners[index].modes & 1 << chosen) continue;
-        return error_set(err, STATUS_INVALID, "%s does not belong to %s", owners[index].name,
-                         mode_names[chosen]);
+        return refuse_option(owners[index].name, owners[index].modes, chosen, err);
     }
     *mode = chosen;
     return STATUS_OK;

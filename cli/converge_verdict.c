@@ -3,6 +3,7 @@
 
 #include "analysis/converge/load_verdict.h"
 #include "analysis/converge/verdict.h"
+#include "balance/schedule.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/output.h"
