@@ -5,8 +5,8 @@
 #include "base/status.h"
 #include "base/text.h"
 
-/// The scripts of analysis/plots by name: "drift", "load", "series", "throughput", "timeline". Each says at
-/// its head what must be set before it.
+/// The scripts of analysis/plots by name: "drift", "load", "series", "throughput", "timeline". Each
+/// says at its head what must be set before it.
 extern const embedded_file ana_plot_scripts[];
 
 /// Runs gnuplot on settings followed by the script of a name.

@@ -41,8 +41,29 @@ static const struct {
 };
 
 static const char *const mode_names[CLI_CONVERGE_MODE_COUNT] = {
-    "rounds over a graph (--nodes)", "--verdict", "--layers",
-    "loads that drift (--trace, --drift)"};
+    [CLI_CONVERGE_ROUNDS] = "--nodes",
+    [CLI_CONVERGE_VERDICT] = "--verdict",
+    [CLI_CONVERGE_LAYERS] = "--layers",
+    [CLI_CONVERGE_DRIFT] = "--trace or --drift",
+};
+
+/// The message about an option of other modes; one without which nothing is asked yet is told what
+/// it needs.
+static status refuse_option(const char *name, int modes, cli_converge_mode chosen,
+                            error_message *err)
+{
+    if (chosen != CLI_CONVERGE_ROUNDS) {
+        return error_set(err, STATUS_INVALID, "%s does not belong to %s", name, mode_names[chosen]);
+    }
+    text_buffer needed = {0};
+    for (int mode = 0; mode < CLI_CONVERGE_MODE_COUNT; mode++) {
+        if (!(modes & 1 << mode)) continue;
+        text_format(&needed, "%s%s", needed.length > 0 ? " or " : "", mode_names[mode]);
+    }
+    error_set(err, STATUS_INVALID, "%s needs %s", name, needed.bytes != NULL ? needed.bytes : "");
+    text_free(&needed);
+    return STATUS_INVALID;
+}
 
 status cli_converge_mode_of(const cli_arguments *arguments, cli_converge_mode *mode,
                             error_message *err)

@@ -26,9 +26,9 @@ static status count_samples(course_reading *reading, int first, int last, error_
     }
     if (reading->sample_count >= 2) return STATUS_OK;
     return error_set(err, STATUS_INVALID,
-                     "%s: trace '%s' has %d samples in iterations %d:%d, drift needs two; it has "
+                     "%s: trace '%s': drift needs two samples in iterations %d:%d, not %d; it has "
                      "them from %" PRId64 " to %" PRId64,
-                     reading->path, reading->info->name, reading->sample_count, first, last,
+                     reading->path, reading->info->name, first, last, reading->sample_count,
                      reading->info->first_iteration, reading->info->last_iteration);
 }
 

@@ -234,10 +234,10 @@ static status judge_potential(judging *work, ana_load_verdict *verdict, error_me
     const bool holds =
         row->phi <= verdict->gamma_ns && row->iteration_count - 1 <= verdict->round_bound;
     return say(work->memory, claim, "lemma-2", holds ? ANA_LOAD_HOLDS : ANA_LOAD_FAILS, err,
-               "Algorithm 3 ends after %d transfers in %d iterations (bound: %.6g good rounds) at "
-               "phi %.6g ns, gamma %.6g ns",
-               row->transfer_count, row->iteration_count - 1, verdict->round_bound, row->phi,
-               verdict->gamma_ns);
+               "Algorithm 3 ends at phi %.0f ns, gamma is %.0f ns; transfers %d, iterations %d, "
+               "bound %.0f good rounds",
+               row->phi, verdict->gamma_ns, row->transfer_count, row->iteration_count - 1,
+               verdict->round_bound);
 }
 
 static status judge_termination(judging *work, ana_load_verdict *verdict, error_message *err)
@@ -257,7 +257,7 @@ static status judge_termination(judging *work, ana_load_verdict *verdict, error_
     TRY(bal_balance(published, &again, work->memory, &second, err));
     const bool holds = second.transfer_count == 0;
     return say(work->memory, claim, "termination", holds ? ANA_LOAD_HOLDS : ANA_LOAD_FAILS, err,
-               "from where Algorithm 3 ended it makes %d more transfers", second.transfer_count);
+               "further transfers from where Algorithm 3 ended: %d", second.transfer_count);
 }
 
 /// Whether load <= (2 - 2 / (P + 1)) bound, in whole numbers.

@@ -150,13 +150,12 @@ void ana_verdict_append(const ana_verdict *verdict, text_buffer *out)
 {
     text_format(out, "%s: %s\n", verdict->name, ana_answer_name(ana_verdict_answer(verdict)));
     text_append_wrapped(out, verdict->claim, 2, 100);
-    text_format(out, "\n  says: %s\n", verdict->source);
+    text_format(out, "  says: %s\n", verdict->source);
     for (int index = 0; index < verdict->case_count; index++) {
         append_case(&verdict->cases[index], out);
     }
     append_growth(&verdict->growth, out);
     text_append_wrapped(out, verdict->reason, 2, 100);
-    text_append(out, "\n");
 }
 
 static void write_case(const ana_verdict_case *tried, json_writer *writer)
@@ -186,6 +185,16 @@ static void write_case(const ana_verdict_case *tried, json_writer *writer)
     json_end_object(writer);
 }
 
+/// A number of a table: counts without a fraction.
+static void put_number(json_writer *writer, const char *key, double value)
+{
+    if (value == floor(value) && fabs(value) < (double)JSON_INTEGER_MAX) {
+        json_put_int64(writer, key, (int64_t)value);
+    } else {
+        json_put_rounded(writer, key, value, DIGITS);
+    }
+}
+
 static void write_growth(const ana_growth *growth, json_writer *writer)
 {
     json_write_key(writer, "growth");
@@ -200,8 +209,8 @@ static void write_growth(const ana_growth *growth, json_writer *writer)
     for (int row = 0; row < growth->row_count; row++) {
         json_begin_object(writer);
         for (int column = 0; column < growth->column_count; column++) {
-            json_put_rounded(writer, growth->column[column],
-                             growth->value[row * growth->column_count + column], DIGITS);
+            put_number(writer, growth->column[column],
+                       growth->value[row * growth->column_count + column]);
         }
         json_end_object(writer);
     }

@@ -47,6 +47,21 @@ static status try_instance(const ana_layer_instance *instance, int64_t optimum, 
                             guarantee(stages));
 }
 
+/// The instance with caps as Algorithm 3 keeps them: it takes a layer only where memory stays below
+/// the cap, so that a byte of the cap is never used.
+///
+/// @param cap_bytes [stage_count] where the caps are written
+static ana_layer_instance with_usable_caps(const ana_layer_instance *instance, int64_t *cap_bytes)
+{
+    ana_layer_instance usable = *instance;
+    if (instance->cap_bytes == NULL) return usable;
+    for (int stage = 0; stage < instance->stage_count; stage++) {
+        cap_bytes[stage] = instance->cap_bytes[stage] - 1;
+    }
+    usable.cap_bytes = cap_bytes;
+    return usable;
+}
+
 /// Whether every rank of the start keeps its cap.
 static bool starts_within_caps(const ana_layer_instance *instance)
 {
@@ -72,12 +87,14 @@ static status search_box(const ana_search_box *box, arena *memory, arena *scratc
     status found = STATUS_OK;
     while (ana_search_next(&search)) {
         arena_reset(scratch);
+        int64_t cap_bytes[ANA_SEARCH_STAGES_MAX];
+        const ana_layer_instance usable = with_usable_caps(&search.instance, cap_bytes);
         if (search.is_new) {
-            found = ana_assignment_search(&search.instance, NODES_MAX, scratch, &optimum, NULL);
+            found = ana_assignment_search(&usable, NODES_MAX, scratch, &optimum, NULL);
             if (found == STATUS_NO_MEMORY) return error_set(err, found, "out of memory");
         }
         if (found != STATUS_OK || !optimum.is_exact) continue;
-        if (!starts_within_caps(&search.instance)) continue;
+        if (!starts_within_caps(&usable)) continue;
         TRY(try_instance(&search.instance, optimum.low, memory, scratch, tried, err));
     }
     return STATUS_OK;
@@ -220,7 +237,7 @@ status ana_try_guarantee(const ana_verdict_options *options, arena *memory, aren
     ana_search_box capped = zero;
     capped.weight_min = 1;
     capped.weight_max = 2;
-    capped.layer_max = 4;
+    capped.layer_max = 5;
     capped.has_memory = true;
     capped.bytes_max = 2;
     capped.cap_max = 4;
