@@ -1,11 +1,11 @@
 # The paper's experiments: what the command prints, that it is the same every time, what it refuses;
 # and numbers that must not change unnoticed.
-# usage: reproduce.sh DYNMO [new], in tests/; new: brings the rows that README.md shows up to date
+# usage: reproduce.sh DYNMO [new], in tests/; new: brings the rows that analysis/PAPER.md shows up to date
 root=$(cd .. && pwd)
 mode=${2:-test}
 . cli/expect.sh
 
-# rows_of TABLE README: the README, each row in its block with the numbers that the table has for it.
+# rows_of TABLE PAGE: the page, each row in its block with the numbers that the table has for it.
 rows_of() {
     awk '/^[a-z0-9-]+: / { experiment = $1 }
         FNR == NR { if ($0 ~ /^  [^ ]/) row[experiment, substr($0, 1, 64)] = $0; next }
@@ -13,7 +13,7 @@ rows_of() {
         { print }' "$1" "$2"
 }
 if [ "$mode" = new ]; then
-    "$dynmo" reproduce >table && rows_of table "$root/README.md" >readme && cp readme "$root/README.md"
+    "$dynmo" reproduce >table && rows_of table "$root/analysis/PAPER.md" >page && cp page "$root/analysis/PAPER.md"
     exit
 fi
 
@@ -86,7 +86,7 @@ refuse 2 "unknown experiment 'prunin'; did you mean 'pruning'?" reproduce mod pr
 [ ! -e none ] || fail 'a folder for figures that are not drawn'
 refuse 2 "dynmo reproduce: unknown option '--figure'; did you mean '--figures'?" reproduce --figure d
 
-# Tables, which the README shows, and figures.
+# Tables, which the page shows, and figures.
 if command -v gnuplot >/dev/null; then
     "$dynmo" reproduce --figures figures >table || fail 'reproduce --figures'
     for figure in figure-1 figure-3 figure-4 figure-5 figure-7 figure-8 table-1; do
@@ -99,10 +99,10 @@ if command -v gnuplot >/dev/null; then
 else
     "$dynmo" reproduce >table || fail 'reproduce'
 fi
-# The README shows rows of the tables as they are.
-rows_of table "$root/README.md" | cmp -s - "$root/README.md" ||
-    fail 'README.md shows other numbers: sh cli/reproduce.sh DYNMO new, in tests/, brings them up to date'
-[ "$(grep -cxFf table "$root/README.md")" -gt 30 ] || fail 'README.md shows no rows'
+# The page shows rows of the tables as they are.
+rows_of table "$root/analysis/PAPER.md" | cmp -s - "$root/analysis/PAPER.md" ||
+    fail 'analysis/PAPER.md shows other numbers: sh cli/reproduce.sh DYNMO new, in tests/, brings them up to date'
+[ "$(grep -cxFf table "$root/analysis/PAPER.md")" -gt 30 ] || fail 'analysis/PAPER.md shows no rows'
 grep -q '^low, high: ' table || fail 'no explanation below the tables'
 PATH=/nonexistent "$dynmo" reproduce pruning --figures other 2>err
 [ $? -eq 2 ] || fail 'no gnuplot: exit status'
