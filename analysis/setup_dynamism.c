@@ -12,9 +12,10 @@ static status open_traced_model(ana_setup *setup, arena *memory, error_message *
                                      .parallel = study->parallel};
     const model_costs *costs = &setup->model_costs;
     const int layer_count = setup->source.layer_count;
-    TRY(model_costs_from_files(study->trace_model,
-                               setup->hardware_is_named ? study->hardware : setup->hardware.name,
-                               &training, memory, &setup->model_costs, err));
+    model_config config;
+    TRY(model_config_open(study->trace_model, memory, &config, err));
+    TRY(model_costs_build(&config, &setup->hardware, &training, study->trace_model,
+                          setup->hardware.name, memory, &setup->model_costs, err));
     if (costs->layers.layer_count == layer_count && setup->embedding && setup->head) {
         return STATUS_OK;
     }

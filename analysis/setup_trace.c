@@ -86,32 +86,48 @@ static void add_byte_inputs(ana_setup *setup, const trace_info *info, const bal_
     }
 }
 
+/// The trace of the study, opened for this setup alone or found on the shelf.
+static status open_source(ana_setup *setup, arena *memory, const trace_info **info,
+                          error_message *err)
+{
+    const ana_study *study = setup->study;
+    if (setup->shelf != NULL) {
+        return ana_trace_shelf_find(setup->shelf, study->trace_path, study->trace_name, memory,
+                                    info, &setup->base, err);
+    }
+    trace_info *found = arena_array(memory, 1, sizeof *found);
+    if (found == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    TRY(trace_store_open(study->trace_path, TRACE_READ, &setup->store, err));
+    TRY(trace_find(setup->store, study->trace_name, memory, found, err));
+    TRY(trace_reader_open(setup->store, found->trace_id, TRACE_COLUMNS_RECORDED, &setup->reader,
+                          err));
+    setup->base = trace_reader_source(setup->reader);
+    *info = found;
+    return STATUS_OK;
+}
+
 status ana_setup_open_trace(ana_setup *setup, arena *memory, error_message *err)
 {
     const ana_study *study = setup->study;
-    trace_info info;
+    const trace_info *info = NULL;
     bal_layer_costs raw;
     bool changed = false;
-    TRY(trace_store_open(study->trace_path, TRACE_READ, &setup->store, err));
-    TRY(trace_find(setup->store, study->trace_name, memory, &info, err));
-    TRY(trace_reader_open(setup->store, info.trace_id, TRACE_COLUMNS_RECORDED, &setup->reader,
-                          err));
+    TRY(open_source(setup, memory, &info, err));
     setup->first_iteration =
-        study->first_iteration >= 0 ? study->first_iteration : (int)info.first_iteration;
-    TRY(trace_reader_costs_at(setup->reader, setup->first_iteration, &raw, &changed, err));
-    setup->base = trace_reader_source(setup->reader);
+        study->first_iteration >= 0 ? study->first_iteration : (int)info->first_iteration;
+    TRY(setup->base.costs_at(setup->base.context, setup->first_iteration, &raw, &changed, err));
     setup->embedding = raw.embedding;
     setup->head = raw.head;
-    if (study->first_iteration > info.last_iteration) {
+    if (study->first_iteration > info->last_iteration) {
         return error_set(
             err, STATUS_INVALID,
             "%s: trace.first_iteration: %d is behind the trace's last iteration %" PRId64,
-            study->path, study->first_iteration, info.last_iteration);
+            study->path, study->first_iteration, info->last_iteration);
     }
-    setup->iteration_count = (int)(info.last_iteration + 1) - setup->first_iteration;
-    setup->microbatch_count = info.microbatch_count > 0 ? info.microbatch_count : 1;
-    if (info.tokens_per_microbatch > 0) setup->tokens_per_microbatch = info.tokens_per_microbatch;
-    add_trace_inputs(setup, &info, memory);
-    add_byte_inputs(setup, &info, &raw, memory);
+    setup->iteration_count = (int)(info->last_iteration + 1) - setup->first_iteration;
+    setup->microbatch_count = info->microbatch_count > 0 ? info->microbatch_count : 1;
+    if (info->tokens_per_microbatch > 0) setup->tokens_per_microbatch = info->tokens_per_microbatch;
+    add_trace_inputs(setup, info, memory);
+    add_byte_inputs(setup, info, &raw, memory);
     return STATUS_OK;
 }

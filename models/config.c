@@ -3,6 +3,7 @@
 #include "models/parameters.h"
 #include "models/shipped.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -545,10 +546,48 @@ status model_config_read(const json_document *document, arena *memory, model_con
     return STATUS_OK;
 }
 
+/// A file of this kind is read without asking after keys that it may have: one that is changed must
+/// be there, or nothing would come of the change.
+static status check_changes(const json_document *base, const char *name, const char *changes,
+                            error_message *err)
+{
+    enum { KEYS_MAX = 256 };
+    const char *keys[KEYS_MAX];
+    int key_count = 0;
+    char suggestion[TEXT_SUGGESTION_BYTES];
+    json_document *document = NULL;
+    status result = STATUS_OK;
+    TRY(json_open_bytes(name, changes, strlen(changes), &document, err));
+    json_value known = json_element(json_root(base), 0);
+    for (; known.node != NULL && key_count < KEYS_MAX; known = json_next(known)) {
+        keys[key_count++] = json_key(known);
+    }
+    json_value change = json_element(json_root(document), 0);
+    for (; change.node != NULL && result == STATUS_OK; change = json_next(change)) {
+        char key[128];
+        snprintf(key, sizeof key, "%.*s", (int)strcspn(json_key(change), "."), json_key(change));
+        if (json_member(json_root(base), key).node != NULL) continue;
+        result = error_set(err, STATUS_FORMAT, "%s: has no '%.60s' to change%s", name, key,
+                           text_suggestion(key, keys, key_count, suggestion));
+    }
+    json_close(document);
+    return result;
+}
+
+static status open_base(const char *name_or_path, const char *changes, error_message *err)
+{
+    json_document *base = NULL;
+    TRY(model_shipped_open(MODEL_SHIPPED_CONFIG, name_or_path, &base, err));
+    const status result = check_changes(base, name_or_path, changes, err);
+    json_close(base);
+    return result;
+}
+
 status model_config_open_changed(const char *name_or_path, const char *changes, arena *memory,
                                  model_config *config, error_message *err)
 {
     json_document *document = NULL;
+    if (changes != NULL) TRY(open_base(name_or_path, changes, err));
     TRY(model_shipped_open_changed(MODEL_SHIPPED_CONFIG, name_or_path, changes, &document, err));
     const status result = model_config_read(document, memory, config, err);
     json_close(document);

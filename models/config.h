@@ -68,6 +68,7 @@ status model_config_open(const char *name_or_path, arena *memory, model_config *
 /// As model_config_open, with other values at some places of the file.
 ///
 /// @param changes as json_change takes them; NULL: none
+/// @return STATUS_FORMAT, too, for a key that the file has not, naming the nearest
 status model_config_open_changed(const char *name_or_path, const char *changes, arena *memory,
                                  model_config *config, error_message *err);
 

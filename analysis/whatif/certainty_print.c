@@ -114,10 +114,11 @@ static void put_row(const ana_certainty *certainty, int place, ana_table *filled
     ana_table_put(filled, row, &column, cell);
     snprintf(cell, sizeof cell, "%" PRId64, number);
     ana_table_put(filled, row, &column, number >= 0 ? cell : "written");
-    if (number >= 0) ana_matrix_values(&study->matrix, number, value);
+    ana_whatif_values(study, point->item, value);
     for (int axis = 0; axis < study->matrix.axis_count; axis++) {
         const ana_axis *named = &study->matrix.axes[axis];
-        ana_table_put(filled, row, &column, number >= 0 ? named->values[value[axis]].label : "");
+        ana_table_put(filled, row, &column,
+                      value[axis] >= 0 ? named->values[value[axis]].label : "");
     }
     for (int end = 0; end < 3; end++) {
         write_value(certainty, point, values[end], cell);

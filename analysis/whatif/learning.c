@@ -37,6 +37,41 @@ static int microbatch_size(const ana_setup *setup)
     return setup->study->microbatch_size > 0 ? setup->study->microbatch_size : 1;
 }
 
+/// What decides what a model computes, whatever its file is called.
+static void write_model(const model_config *config, text_buffer *out)
+{
+    const int sizes[] = {
+        config->layer_count,     config->hidden_size,     config->head_count,
+        config->kv_head_count,   config->query_key_dim,   config->value_dim,
+        config->kv_rank,         config->query_rank,      config->rope_dim,
+        config->ffn_size,        config->expert_count,    config->expert_top_k,
+        config->expert_ffn_size, config->shared_ffn_size, config->vocabulary_size,
+        config->sliding_window,  (int)config->norm,
+    };
+    const bool features[] = {
+        config->has_learned_positions,
+        config->has_tied_embeddings,
+        config->has_gated_mlp,
+        config->has_query_key_value_bias,
+        config->has_attention_output_bias,
+        config->has_mlp_bias,
+        config->has_query_key_norm,
+        config->has_embedding_dropout,
+        config->has_attention_dropout,
+        config->has_residual_dropout,
+    };
+    text_format(out, "%s|", config->model_type);
+    for (size_t size = 0; size < sizeof sizes / sizeof sizes[0]; size++) {
+        text_format(out, "%d|", sizes[size]);
+    }
+    for (size_t feature = 0; feature < sizeof features / sizeof features[0]; feature++) {
+        text_append(out, features[feature] ? "1" : "0");
+    }
+    for (int layer = 0; layer < config->layer_count; layer++) {
+        text_append(out, config->is_moe[layer] ? "e" : "d");
+    }
+}
+
 static void write_training(const ana_setup *setup, text_buffer *out)
 {
     const ana_study *study = setup->study;
@@ -45,8 +80,7 @@ static void write_training(const ana_setup *setup, text_buffer *out)
         (int64_t)microbatch_size(setup) * setup->microbatch_count * study->parallel.data;
     text_format(out, "%s|%s|%d|", text_or_none(study->trace_path), text_or_none(study->trace_name),
                 setup->first_iteration);
-    text_format(out, "%s|%s|%d|", text_or_none(study->model), text_or_none(study->model_changes),
-                study->transformer_layer_count);
+    if (!is_traced) write_model(&setup->model_costs.config, out);
     text_format(out, "%d|%d|",
                 is_traced ? study->sequence_length : setup->model_costs.shape.sequence_length,
                 is_traced ? 0 : (int)setup->model_costs.shape.dtype);

@@ -110,10 +110,11 @@ static void put_row(const ana_whatif *study, const ana_closer_look *look, int64_
     ana_table_put(filled, row, &column, number >= 0 ? cell : "written");
     snprintf(cell, sizeof cell, "+%" PRId64, alike_count);
     ana_table_put(filled, row, &column, alike_count > 0 ? cell : "");
-    if (number >= 0) ana_matrix_values(&study->matrix, number, value);
+    ana_whatif_values(study, item, value);
     for (int axis = 0; axis < study->matrix.axis_count; axis++) {
         const ana_axis *named = &study->matrix.axes[axis];
-        ana_table_put(filled, row, &column, number >= 0 ? named->values[value[axis]].label : "");
+        ana_table_put(filled, row, &column,
+                      value[axis] >= 0 ? named->values[value[axis]].label : "");
     }
     put_figures(study, look, item, filled, row, &column);
 }

@@ -116,6 +116,7 @@ static void put_training(const draft *drafted)
     text_format(out, "    \"sequence_length\": %d,\n", sequence_length(drafted));
     text_format(out, "    \"global_batch\": %d,\n", global_batch(drafted));
     text_format(out, "    \"tensor_parallel\": %d,\n", largest_tensor(drafted));
+    if (drafted->config.expert_count > 0) text_append(out, "    \"expert_parallel\": 1,\n");
     text_append(out, "    \"microbatch_size\": 1,\n"
                      "    \"recompute\": \"none\",\n"
                      "    \"data_parallel\": \"fill\",\n"

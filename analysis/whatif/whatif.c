@@ -31,7 +31,7 @@ static status check_axes(const ana_whatif *study, ana_point_worker *worker, erro
             value[axis] = index;
             const status checked = check_values(study, value, worker, err);
             if (checked != STATUS_OK) {
-                return error_prefix(err, checked, "axis '%.60s' at '%.60s'",
+                return error_prefix(err, checked, "%s: axis '%.60s' at '%.60s'", study->path,
                                     matrix->axes[axis].name,
                                     matrix->axes[axis].values[index].label);
             }
@@ -106,6 +106,18 @@ status ana_whatif_open(const char *path, const char *text, const ana_whatif_opti
 int64_t ana_whatif_number(const ana_whatif *study, int64_t item)
 {
     return item < study->matrix.point_count ? ana_matrix_number(&study->matrix, item) : -1;
+}
+
+void ana_whatif_values(const ana_whatif *study, int64_t item, int *value)
+{
+    const int64_t number = ana_whatif_number(study, item);
+    if (number >= 0) {
+        ana_matrix_values(&study->matrix, number, value);
+        return;
+    }
+    for (int axis = 0; axis < study->matrix.axis_count; axis++) {
+        value[axis] = study->matrix.base_value[axis];
+    }
 }
 
 int64_t ana_whatif_item(const ana_whatif *study, int64_t number)

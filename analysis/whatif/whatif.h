@@ -58,6 +58,11 @@ status ana_whatif_open(const char *path, const char *text, const ana_whatif_opti
 /// The number of an item in the matrix; -1: it is the study as written and none of the points.
 int64_t ana_whatif_number(const ana_whatif *study, int64_t item);
 
+/// The values of an item, of the study as written as far as the axes have them.
+///
+/// @param value [axis_count] out: index into the axis' values; -1: none of them
+void ana_whatif_values(const ana_whatif *study, int64_t item, int *value);
+
 /// The item of a number in the matrix, or -1.
 int64_t ana_whatif_item(const ana_whatif *study, int64_t number);
 
