@@ -1,5 +1,6 @@
 #include "analysis/whatif/certainty.h"
 
+#include "analysis/whatif/screening.h"
 #include "analysis/whatif/variance_shares.h"
 
 #include <math.h>
@@ -12,108 +13,32 @@ static status no_memory(error_message *err)
     return error_set(err, STATUS_NO_MEMORY, "out of memory for the draws of a study");
 }
 
-/// What is to be small. Points of the same training are compared, so that a rate will do.
-static double loss_of(ana_objective objective, const ana_drawn_run *run)
-{
-    if (run->refusal != ANA_REFUSAL_NONE) return INFINITY;
-    switch (objective) {
-    case ANA_OBJECTIVE_GPU_HOURS:
-        return run->gpu_hours;
-    case ANA_OBJECTIVE_COST:
-        return run->cost;
-    case ANA_OBJECTIVE_MEMORY:
-        return run->peak_memory_bytes;
-    default:
-        return run->train_ns > 0 ? run->train_ns : 1 / run->per_second;
-    }
-}
-
-static double nominal_loss(const ana_whatif *study, int64_t item)
-{
-    const ana_point *point = &study->points[item];
-    const ana_drawn_run run = {
-        .refusal = point->refusal,
-        .per_second = point->per_second,
-        .train_ns = point->train_ns,
-        .gpu_hours = point->gpu_hours,
-        .cost = point->cost,
-        .peak_memory_bytes = (double)point->peak_memory_bytes,
-    };
-    return loss_of(study->objective, &run);
-}
-
-/// A choice of items to draw, on the leader.
-typedef struct selection {
-    int64_t *items; // [count]
-    int64_t count;
-    int64_t capacity;
-    bool *is_taken; // [item_count]
-} selection;
-
-static void take(selection *chosen, const ana_whatif *study, int64_t item)
-{
-    if (chosen->is_taken[item] || chosen->count == chosen->capacity) return;
-    if (!(nominal_loss(study, item) > 0) || isinf(nominal_loss(study, item))) return;
-    chosen->is_taken[item] = true;
-    chosen->items[chosen->count++] = item;
-}
-
-/// The best by nominal values, as many of the Pareto set, and the reference.
-static void select_points(const ana_whatif *study, int detail, selection *chosen)
-{
-    const ana_standing *standing = &study->standing;
-    int64_t pareto_left = detail;
-    for (int64_t rank = 0; rank < standing->comparable_count && rank < detail; rank++) {
-        take(chosen, study, standing->order[rank]);
-    }
-    for (int64_t rank = detail; rank < standing->comparable_count && pareto_left > 0; rank++) {
-        const int64_t item = standing->order[rank];
-        if (!standing->is_pareto[item]) continue;
-        take(chosen, study, item);
-        pareto_left--;
-    }
-    const ana_point *reference = &study->points[study->reference];
-    if (reference->learning.training == study->learning.training) {
-        take(chosen, study, study->reference);
-    }
-}
-
-static double nearest_left_out(const ana_whatif *study, const selection *chosen)
-{
-    const ana_standing *standing = &study->standing;
-    for (int64_t rank = 0; rank < standing->comparable_count; rank++) {
-        const int64_t item = standing->order[rank];
-        if (chosen->is_taken[item]) continue;
-        return nominal_loss(study, item) / nominal_loss(study, standing->order[0]) - 1;
-    }
-    return INFINITY;
-}
-
 /// The leader's choice, on all ranks.
-static status choose(ana_spread *spread, const ana_whatif *study, int detail, arena *memory,
-                     ana_certainty *certainty, selection *chosen, error_message *err)
+static status choose(ana_spread *spread, const ana_whatif *study, arena *memory,
+                     ana_certainty *certainty, ana_screening *chosen, error_message *err)
 {
     text_buffer bytes = {0};
-    *chosen = (selection){.capacity = 2 * (int64_t)detail + 1};
-    chosen->items = arena_array(memory, (size_t)chosen->capacity, sizeof *chosen->items);
-    chosen->is_taken = arena_array(memory, (size_t)study->item_count, sizeof *chosen->is_taken);
-    status result = chosen->items != NULL && chosen->is_taken != NULL ? STATUS_OK : no_memory(err);
-    if (result == STATUS_OK && ana_spread_is_leader(spread)) {
-        select_points(study, detail, chosen);
-        certainty->candidate_count = study->standing.comparable_count;
-        certainty->next_ratio = nearest_left_out(study, chosen);
-        text_append_bytes(&bytes, (const char *)chosen->items,
-                          (size_t)chosen->count * sizeof *chosen->items);
+    status result = STATUS_OK;
+    if (ana_spread_is_leader(spread)) {
+        result = ana_screening_find(study, certainty->uncertainty, memory, chosen, err);
+        if (result == STATUS_OK) {
+            text_append_bytes(&bytes, (const char *)chosen->items,
+                              (size_t)chosen->count * sizeof *chosen->items);
+        }
         if (bytes.failed) result = no_memory(err);
     }
     result = ana_spread_agree(spread, result, err);
     if (result == STATUS_OK) result = ana_spread_share(spread, &bytes, err);
     if (result == STATUS_OK) {
         chosen->count = (int64_t)(bytes.length / sizeof *chosen->items);
-        if (chosen->count > 0) memcpy(chosen->items, bytes.bytes, bytes.length);
+        chosen->items = arena_array(memory, (size_t)chosen->count, sizeof *chosen->items);
+        if (chosen->items == NULL) result = no_memory(err);
+        if (result == STATUS_OK && chosen->count > 0) {
+            memcpy(chosen->items, bytes.bytes, bytes.length);
+        }
     }
     text_free(&bytes);
-    return result;
+    return ana_spread_agree(spread, result, err);
 }
 
 /// Whether outer is path, or an object that path leads through.
@@ -158,9 +83,10 @@ static status check_failures(const ana_study *study, error_message *err)
 }
 
 /// Adds a point to the draws, from its study.
-static status add_point(const ana_whatif *study, int64_t item, ana_point_worker *worker,
-                        arena *memory, ana_draws *draws, const char **text, error_message *err)
+static status add_point(int64_t item, ana_point_worker *worker, arena *memory,
+                        ana_certainty *certainty, const char **text, error_message *err)
 {
+    const ana_whatif *study = certainty->study;
     text_buffer built = {0};
     status result = ana_whatif_text(study, item, NULL, &built, err);
     if (result == STATUS_OK) result = ana_point_check(worker, study->path, built.bytes, err);
@@ -172,7 +98,9 @@ static status add_point(const ana_whatif *study, int64_t item, ana_point_worker 
     if (result != STATUS_OK) return result;
     const ana_setup *setup = ana_point_worker_setup(worker);
     TRY(check_failures(setup->study, err));
-    return ana_draws_add_point(draws, *text, setup, err);
+    TRY(ana_draws_add_point(&certainty->draws, *text, setup, err));
+    if (certainty->uncertainty->calibration == NULL) return STATUS_OK;
+    return ana_calibrated_add_point(&certainty->calibrated, worker, *text, err);
 }
 
 /// What the study says once for all points.
@@ -185,7 +113,7 @@ static status keep_start(const ana_point_worker *worker, arena *memory, ana_cert
     return certainty->start_date == NULL ? no_memory(err) : STATUS_OK;
 }
 
-static status add_points(const selection *chosen, arena *memory, ana_certainty *certainty,
+static status add_points(const ana_screening *chosen, arena *memory, ana_certainty *certainty,
                          const char **texts, error_message *err)
 {
     const ana_whatif *study = certainty->study;
@@ -194,7 +122,7 @@ static status add_points(const selection *chosen, arena *memory, ana_certainty *
     TRY(ana_point_worker_create(&worker, err));
     status result = STATUS_OK;
     for (int64_t point = 0; point < chosen->count && result == STATUS_OK; point++) {
-        result = add_point(study, chosen->items[point], worker, memory, draws, &texts[point], err);
+        result = add_point(chosen->items[point], worker, memory, certainty, &texts[point], err);
     }
     if (result == STATUS_OK) result = keep_start(worker, memory, certainty, err);
     if (result == STATUS_OK) {
@@ -204,14 +132,19 @@ static status add_points(const selection *chosen, arena *memory, ana_certainty *
     return result;
 }
 
-static status draw(ana_spread *spread, const selection *chosen, const ana_drawn_listener *listener,
-                   arena *memory, ana_certainty *certainty, error_message *err)
+static status draw(ana_spread *spread, const ana_screening *chosen,
+                   const ana_drawn_listener *listener, arena *memory, ana_certainty *certainty,
+                   error_message *err)
 {
     ana_draws *draws = &certainty->draws;
     const char **texts = arena_array(memory, (size_t)chosen->count, sizeof *texts);
     status result = texts == NULL ? no_memory(err) : STATUS_OK;
     if (result == STATUS_OK) {
         result = ana_draws_init(certainty->uncertainty, (int)chosen->count, memory, draws, err);
+    }
+    if (result == STATUS_OK && certainty->uncertainty->calibration != NULL) {
+        result = ana_calibrated_open(certainty->study->path, certainty->uncertainty->calibration,
+                                     (int)chosen->count, memory, &certainty->calibrated, err);
     }
     if (result == STATUS_OK) result = add_points(chosen, memory, certainty, texts, err);
     if (result == STATUS_OK) result = ana_draws_make(draws, err);
@@ -232,7 +165,7 @@ static status fill_losses(const ana_certainty *certainty, arena *memory, ana_los
         for (int draw_index = 0; draw_index < draws; draw_index++) {
             const ana_drawn_run run = ana_drawn_run_of(&certainty->drawn, point, draw_index);
             values[(size_t)point * (size_t)draws + (size_t)draw_index] =
-                loss_of(certainty->study->objective, &run);
+                ana_drawn_loss(certainty->study->objective, &run);
         }
     }
     *losses = (ana_losses){values, points, draws};
@@ -354,7 +287,7 @@ static status fill_shares(const ana_certainty *certainty, const ana_losses *loss
 }
 
 static status fill_point(const ana_certainty *certainty, const ana_losses *losses,
-                         const selection *chosen, arena *memory, ana_sure_point *sure,
+                         const ana_screening *chosen, arena *memory, ana_sure_point *sure,
                          error_message *err)
 {
     const ana_whatif *study = certainty->study;
@@ -416,10 +349,16 @@ static status fill_worth(ana_certainty *certainty, const ana_losses *losses, are
 }
 
 /// What the draws say, on the leader.
-static status judge(ana_certainty *certainty, const selection *chosen, arena *memory,
+static status judge(ana_certainty *certainty, const ana_screening *chosen, arena *memory,
                     error_message *err)
 {
     ana_losses losses = {0};
+    if (certainty->uncertainty->calibration != NULL) {
+        certainty->drawn.is_fitted = true;
+        TRY(ana_calibrated_factors(&certainty->calibrated, certainty->uncertainty->seed,
+                                   certainty->drawn.draw_count, memory, certainty->drawn.fitted,
+                                   err));
+    }
     certainty->point_count = (int)chosen->count;
     certainty->source_count = certainty->draws.input_count + 2;
     certainty->points = arena_array(memory, (size_t)chosen->count, sizeof *certainty->points);
@@ -445,11 +384,13 @@ status ana_certainty_find(ana_spread *spread, const ana_whatif *study,
                           const ana_uncertainty *uncertainty, const ana_drawn_listener *listener,
                           arena *memory, ana_certainty *certainty, error_message *err)
 {
-    selection chosen = {0};
+    ana_screening chosen = {.next_ratio = INFINITY};
     *certainty =
         (ana_certainty){.study = study, .uncertainty = uncertainty, .next_ratio = INFINITY};
     TRY(check_axes(study, uncertainty, err));
-    TRY(choose(spread, study, uncertainty->detail_count, memory, certainty, &chosen, err));
+    TRY(choose(spread, study, memory, certainty, &chosen, err));
+    certainty->candidate_count = chosen.candidate_count;
+    certainty->next_ratio = chosen.next_ratio;
     if (chosen.count == 0) return STATUS_OK;
     TRY(draw(spread, &chosen, listener, memory, certainty, err));
     status result = STATUS_OK;

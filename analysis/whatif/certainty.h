@@ -3,6 +3,7 @@
 #pragma once
 
 #include "analysis/spread.h"
+#include "analysis/whatif/calibrated.h"
 #include "analysis/whatif/delivery.h"
 #include "analysis/whatif/drawn_points.h"
 #include "analysis/whatif/draws.h"
@@ -46,7 +47,8 @@ typedef struct ana_certainty {
     const char *start_date; // of the training; NULL: not given
     ana_draws draws;
     ana_drawn_points drawn;
-    ana_sure_point *points; // [point_count] the recommended one first
+    ana_calibrated calibrated; // with a calibration
+    ana_sure_point *points;    // [point_count] the recommended one first
     int point_count;
     int64_t candidate_count; // points of the study that could have been drawn
     int source_count;        // inputs of draws, then recorded variation, then the calibration
@@ -58,9 +60,8 @@ typedef struct ana_certainty {
 
 /// Draws the points that matter of a study that is finished on the leader. Collective.
 ///
-/// Drawn are, of the points of the same training as the reference: the first `detail` by the
-/// study's objective, as many of the Pareto set that are not among them, and the reference.
-/// The others are screened out by their nominal values; next_ratio says how near they come.
+/// The points are chosen by screening.h; the others are not looked at again, and next_ratio says
+/// how near the best of them comes.
 ///
 /// @param listener  NULL: nobody
 /// @param certainty complete on the leader; borrows study and uncertainty

@@ -150,6 +150,11 @@ void ana_certainty_write(const ana_certainty *certainty, json_writer *writer)
     put(writer, "next_point_behind_ratio", certainty->next_ratio);
     json_put_bool(writer, "recorded_variation", certainty->drawn.is_recorded);
     json_put_bool(writer, "calibration", certainty->drawn.is_fitted);
+    if (certainty->drawn.is_fitted) {
+        put(writer, "calibration_level_min", certainty->calibrated.level_min);
+        put(writer, "calibration_level_max", certainty->calibrated.level_max);
+        json_put_int64(writer, "points_beyond_calibration", certainty->calibrated.beyond_count);
+    }
     if (certainty->point_count > 0) write_judged(certainty, writer);
     json_end_object(writer);
 }

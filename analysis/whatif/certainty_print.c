@@ -180,6 +180,19 @@ static void say_what_was_drawn(const ana_certainty *certainty, text_buffer *word
                 uncertainty->detail_count, 100 * certainty->next_ratio);
 }
 
+/// What a calibration does to the times.
+static void say_calibration(const ana_certainty *certainty, text_buffer *words)
+{
+    const ana_calibrated *calibrated = &certainty->calibrated;
+    if (!certainty->drawn.is_fitted) return;
+    text_format(words,
+                "Points are chosen and drawn with times at the level of the calibration, %.3g to "
+                "%.3g times those of the cost model in the table above; %d of %d drawn points are "
+                "beyond what was measured. ",
+                calibrated->level_min, calibrated->level_max, calibrated->beyond_count,
+                certainty->point_count);
+}
+
 /// The sentences that say what the numbers of the table mean.
 static void say_how_to_read(const ana_certainty *certainty, text_buffer *words)
 {
@@ -371,6 +384,7 @@ void ana_certainty_print(const ana_certainty *certainty, int row_count, text_buf
         return;
     }
     say_what_was_drawn(certainty, &words);
+    say_calibration(certainty, &words);
     say_how_to_read(certainty, &words);
     text_append_wrapped(out, words.failed ? "" : words.bytes, 0, TEXT_COLUMNS);
     text_append(out, "\n");

@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -271,4 +272,19 @@ ana_drawn_run ana_drawn_run_of(const ana_drawn_points *drawn, int point, int dra
     ana_drawn_run run = drawn->runs[place];
     scale(&run, drawn->recorded[place] * drawn->fitted[place]);
     return run;
+}
+
+double ana_drawn_loss(ana_objective objective, const ana_drawn_run *run)
+{
+    if (run->refusal != ANA_REFUSAL_NONE) return INFINITY;
+    switch (objective) {
+    case ANA_OBJECTIVE_GPU_HOURS:
+        return run->gpu_hours;
+    case ANA_OBJECTIVE_COST:
+        return run->cost;
+    case ANA_OBJECTIVE_MEMORY:
+        return run->peak_memory_bytes;
+    default:
+        return run->train_ns > 0 ? run->train_ns : 1 / run->per_second;
+    }
 }

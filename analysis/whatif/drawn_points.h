@@ -5,6 +5,7 @@
 #include "analysis/whatif/draws.h"
 #include "analysis/whatif/goodput.h"
 #include "analysis/whatif/point.h"
+#include "analysis/whatif/standing.h"
 #include "base/arena.h"
 #include "base/status.h"
 
@@ -59,3 +60,7 @@ status ana_drawn_points_play(ana_spread *spread, const ana_draws *draws, const c
 
 /// A run with the factors of its draw on its times, and what follows from them.
 ana_drawn_run ana_drawn_run_of(const ana_drawn_points *drawn, int point, int draw);
+
+/// What an objective wants to be small, of a run: where the training's length is not known the time
+/// of a token, or of a microbatch. INFINITY if the run does not fit.
+double ana_drawn_loss(ana_objective objective, const ana_drawn_run *run);

@@ -166,6 +166,8 @@ static status add_assumed(ana_draws *draws, ana_drawn_point *point, const ana_se
     if (!draws->uncertainty->ranges_assumed) return STATUS_OK;
     for (const ana_assumed_range *row = ana_assumed_ranges; row->path != NULL; row++) {
         if (is_declared(draws, row->path) || !ana_assumed_range_holds(row, setup)) continue;
+        // A calibration says what the hardware comes to; ranges of it would count that twice.
+        if (row->is_of_hardware && draws->uncertainty->calibration != NULL) continue;
         const char *scope = NULL;
         if (row->is_of_hardware) {
             scope = arena_string(draws->memory, setup->hardware.name);

@@ -4,7 +4,7 @@
 ///                   "ranges": {"hardware.efficiency.gemm": [0.5, 0.7],
 ///                              "cluster.links.inter.latency_ns": {"factor": [0.5, 4]}},
 ///                   "assumed": true, "resample": true, "calibration": "fitted.json",
-///                   "model_error": 0.03}
+///                   "model_error": 0.1}
 #pragma once
 
 #include "analysis/whatif/range.h"
@@ -28,9 +28,12 @@ enum {
 
 #define ANA_EQUIVALENCE_MAX 1.0
 
-/// A judgement: a model of five terms that is fitted to 360 measured runs on eight GPUs misses
-/// others of them by 1.7 % on average; one that is not fitted, by more.
-#define ANA_MODEL_ERROR_DEFAULT 0.03
+/// A judgement for large models, whose ops are near what the hardware can do. A model that is
+/// fitted misses other runs by 1 to 2 %; one that is not can be far off where ops are small: of a
+/// model with a hidden size of 1024, iterations that were measured on eight A100 took 1.7 to 4.9
+/// times as long, by the size of their microbatches. There is no range for that; measuring and
+/// `dynmo calibrate` are.
+#define ANA_MODEL_ERROR_DEFAULT 0.1
 #define ANA_MODEL_ERROR_MAX 0.25
 
 typedef struct ana_declared_range {

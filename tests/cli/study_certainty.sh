@@ -1,5 +1,6 @@
 # `dynmo study`: error bars, groups, what to measure, goodput; refusals of what cannot be drawn.
 # Usage: study_certainty.sh DYNMO
+example=$(cd ../analysis/calibration && pwd)/example.csv
 . cli/expect.sh
 subject=study
 
@@ -64,6 +65,27 @@ study failing ',"mtbf_hours":2000' ',"checkpoint_s":30,"restart_s":300,"start":"
 has '^  point  goodput ' failing.json
 has '2027-01-31' failing.json
 has '"delivery":{"goodput_ratio":0.9' failing.json --json
+
+# A calibration: its level, its own source, and no ranges of hardware beside it.
+cat >config.json <<'END'
+{"model_type":"gpt2","n_layer":12,"n_embd":1024,"n_head":16,"n_positions":1024,"vocab_size":51200}
+END
+"$dynmo" calibrate "$example" --fit pp=1 --predict pp=2,4 -o fitted.json >out 2>err || cat err
+cat >fitted_study.json <<'END'
+{"schema":"dynmo-study/1","name":"fitted","model":"config.json","hardware":"a100-sxm-80gb","cluster":{"gpus":4},
+ "training":{"global_batch":16,"sequence_length":1024,"microbatch_size":1,"data_parallel":"fill"},
+ "pipeline":{"stages":1,"schedule":"1f1b"},"vary":{"pipeline.stages":[1,2,4],"training.microbatch_size":[1,2]},
+ "uncertainty":{"calibration":"fitted.json","detail":2}}
+END
+has '^128 draws of 0 uncertain inputs (seed 1), of the calibration, at ' fitted_study.json
+has '  100 %  calibration' fitted_study.json
+has 'drawn points are' fitted_study.json
+has '"calibration":true' fitted_study.json --json
+sed 's/config.json/mixtral-8x7b/; s/"cluster":{"gpus":4}/"cluster":{"gpus":4,"memory_bytes":0}/' fitted_study.json >experts.json
+refuse 2 'experts.json: uncertainty.calibration: fitted.json is of dense models, and this one has experts' \
+    experts.json
+sed 's/fitted.json/missing.json/' fitted_study.json >no_file.json
+refuse 1 'missing.json: No such file or directory' no_file.json
 
 # refuse_study MESSAGE CLUSTER TRAINING MORE: exit code 2.
 refuse_study() {

@@ -1,0 +1,54 @@
+/// A calibration (analysis/calibration) at the points of a study: how far its times are from those
+/// of the cost model, and how they vary from draw to draw.
+///
+/// What was fitted are whole iterations of dense models under 1F1B with an even split. A point is
+/// therefore played a second time so, and the calibration's time over that is the point's level.
+/// What the point's own schedule, balancer and case of dynamism make of it is simulated; its times
+/// are then multiplied by the level and, draw by draw, by the calibration's factor.
+#pragma once
+
+#include "analysis/calibration/calibration.h"
+#include "analysis/whatif/point.h"
+#include "base/arena.h"
+#include "base/status.h"
+
+#include <stdint.h>
+
+typedef struct ana_calibrated_point {
+    ana_run_shape shape;
+    double level;  // fitted time over that of the cost model
+    int64_t group; // first point of the same shape: they share a residual, so that what differs
+                   // between their schedules can be told
+} ana_calibrated_point;
+
+typedef struct ana_calibrated {
+    const char *path;
+    ana_calibration calibration;
+    ana_calibrated_point *points; // [point_count]
+    int point_count;
+    int point_capacity;
+    int beyond_count; // points outside of what was measured
+    double level_min;
+    double level_max;
+} ana_calibrated;
+
+/// @param study_path a path that is not absolute is meant from its folder
+/// @return as ana_calibration_open
+status ana_calibrated_open(const char *study_path, const char *path, int point_capacity,
+                           arena *memory, ana_calibrated *calibrated, error_message *err);
+
+/// Adds the point that worker has open, and plays it as what was fitted.
+///
+/// @param text of the point's study; worker has another one open afterwards
+/// @return STATUS_INVALID if its costs come from a trace, its model is no dense one, or it cannot
+/// be
+///         played under 1F1B
+status ana_calibrated_add_point(ana_calibrated *calibrated, ana_point_worker *worker,
+                                const char *text, error_message *err);
+
+/// Factors on the times of all points in all draws, levels included.
+///
+/// @param factors [point_count][draw_count] out
+/// @return as ana_calibration_draw; STATUS_NO_MEMORY
+status ana_calibrated_factors(const ana_calibrated *calibrated, uint64_t seed, int draw_count,
+                              arena *memory, double *factors, error_message *err);

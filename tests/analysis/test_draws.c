@@ -1,0 +1,285 @@
+/// Uncertain inputs of points: what is one, its values in every draw, and the studies that come of
+/// them.
+#include "analysis/whatif/draws.h"
+#include "base/json.h"
+#include "tests/assert_close.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { DRAWS = 64, TEXT_BYTES = 2048 };
+
+/// Draws over points whose studies are opened one after the other.
+typedef struct fixture {
+    arena *memory;
+    ana_point_worker *worker;
+    json_document *section;
+    ana_uncertainty uncertainty;
+    ana_draws draws;
+    char texts[4][TEXT_BYTES];
+} fixture;
+
+static void open_fixture(fixture *opened, const char *section)
+{
+    *opened = (fixture){.memory = arena_create(1 << 16)};
+    assert_int_equal(ana_point_worker_create(&opened->worker, NULL), STATUS_OK);
+    assert_int_equal(json_open_bytes("s.json", section, strlen(section), &opened->section, NULL),
+                     STATUS_OK);
+    assert_int_equal(ana_uncertainty_read(json_root(opened->section), &opened->uncertainty, NULL),
+                     STATUS_OK);
+    assert_int_equal(ana_draws_init(&opened->uncertainty, 4, opened->memory, &opened->draws, NULL),
+                     STATUS_OK);
+}
+
+static void close_fixture(fixture *opened)
+{
+    ana_point_worker_destroy(opened->worker);
+    json_close(opened->section);
+    arena_destroy(opened->memory);
+}
+
+static status add_point(fixture *opened, const char *hardware, int microbatch_size,
+                        error_message *err)
+{
+    char *text = opened->texts[opened->draws.point_count];
+    snprintf(text, TEXT_BYTES,
+             "{\"schema\":\"dynmo-study/1\",\"model\":{\"base\":\"gpt2\"},"
+             "\"hardware\":{\"base\":\"%s\"},"
+             "\"training\":{\"microbatches\":8,\"microbatch_size\":%d,\"sequence_length\":1024},"
+             "\"pipeline\":{\"stages\":2,\"schedule\":\"1f1b\"},"
+             "\"balancing\":[{\"balancer\":\"even\"}]}",
+             hardware, microbatch_size);
+    assert_int_equal(ana_point_check(opened->worker, "s.json", text, NULL), STATUS_OK);
+    return ana_draws_add_point(&opened->draws, text, ana_point_worker_setup(opened->worker), err);
+}
+
+static int find(const ana_draws *draws, const char *path, const char *scope)
+{
+    for (int input = 0; input < draws->input_count; input++) {
+        const ana_uncertain *known = &draws->inputs[input];
+        if (strcmp(known->path, path) != 0) continue;
+        if (scope == NULL || (known->scope != NULL && strcmp(known->scope, scope) == 0))
+            return input;
+    }
+    return -1;
+}
+
+static void what_is_assumed_is_uncertain(void **state)
+{
+    (void)state;
+    fixture opened;
+    open_fixture(&opened, "{\"draws\":64,\"model_error\":0}");
+
+    assert_int_equal(add_point(&opened, "h100-sxm", 1, NULL), STATUS_OK);
+
+    const int gemm = find(&opened.draws, "hardware.efficiency.gemm", "h100-sxm");
+    const int latency = find(&opened.draws, "cluster.links.inter.latency_ns", "h100-sxm");
+    assert_true(gemm >= 0 && latency >= 0);
+    assert_close(opened.draws.inputs[gemm].nominal_min, 0.65, 1e-12);
+    assert_close(opened.draws.inputs[latency].nominal_min, 10000, 1e-12);
+    assert_int_equal(find(&opened.draws, "training.decision_ns", NULL), -1); // nobody decides
+    assert_int_equal(find(&opened.draws, "cost model", NULL), -1);
+    close_fixture(&opened);
+}
+
+static void values_are_stratified_and_the_same_at_all_points(void **state)
+{
+    (void)state;
+    fixture opened;
+    open_fixture(&opened, "{\"draws\":64,\"ranges\":{\"hardware.efficiency.gemm\":[0.5,0.7]}}");
+    assert_int_equal(add_point(&opened, "h100-sxm", 1, NULL), STATUS_OK);
+    assert_int_equal(add_point(&opened, "h100-sxm", 2, NULL), STATUS_OK);
+
+    assert_int_equal(ana_draws_make(&opened.draws, NULL), STATUS_OK);
+
+    bool is_filled[DRAWS] = {false};
+    for (int draw = 0; draw < DRAWS; draw++) {
+        const double value = ana_draws_value(&opened.draws, 0, 0, draw);
+        const int stratum = (int)floor((value - 0.5) / 0.2 * DRAWS);
+        assert_in_range(stratum, 0, DRAWS - 1);
+        assert_false(is_filled[stratum]);
+        is_filled[stratum] = true;
+        assert_true(value == ana_draws_value(&opened.draws, 0, 1, draw));
+    }
+    close_fixture(&opened);
+}
+
+static void kinds_of_gpu_are_drawn_apart_and_share_factors_of_their_own(void **state)
+{
+    (void)state;
+    fixture opened;
+    int same = 0;
+    open_fixture(&opened, "{\"draws\":64}");
+    assert_int_equal(add_point(&opened, "h100-sxm", 1, NULL), STATUS_OK);
+    assert_int_equal(add_point(&opened, "b200", 1, NULL), STATUS_OK);
+    assert_int_equal(ana_draws_make(&opened.draws, NULL), STATUS_OK);
+    const int first = find(&opened.draws, "hardware.efficiency.gemm", "h100-sxm");
+    const int second = find(&opened.draws, "hardware.efficiency.gemm", "b200");
+    assert_true(first >= 0 && second >= 0 && first != second);
+
+    for (int draw = 0; draw < DRAWS; draw++) {
+        same +=
+            opened.draws.values[first * DRAWS + draw] == opened.draws.values[second * DRAWS + draw];
+    }
+
+    assert_int_equal(same, 0);
+    assert_true(opened.draws.points[0].has[first] && !opened.draws.points[0].has[second]);
+    assert_true(opened.draws.points[1].has[second] && !opened.draws.points[1].has[first]);
+    close_fixture(&opened);
+}
+
+/// The cost model's error multiplies times; it is shared where ops have one shape.
+static void points_of_one_shape_share_the_error_of_the_cost_model(void **state)
+{
+    (void)state;
+    fixture opened;
+    open_fixture(&opened, "{\"draws\":64,\"model_error\":0.05}");
+    assert_int_equal(add_point(&opened, "h100-sxm", 1, NULL), STATUS_OK);
+    assert_int_equal(add_point(&opened, "h100-sxm", 1, NULL), STATUS_OK);
+    assert_int_equal(add_point(&opened, "h100-sxm", 2, NULL), STATUS_OK);
+    assert_int_equal(ana_draws_make(&opened.draws, NULL), STATUS_OK);
+    double squares = 0;
+    int same = 0;
+
+    for (int draw = 0; draw < DRAWS; draw++) {
+        const double factor = ana_draws_time_factor(&opened.draws, 0, draw);
+        assert_true(factor == ana_draws_time_factor(&opened.draws, 1, draw));
+        same += factor == ana_draws_time_factor(&opened.draws, 2, draw);
+        squares += (factor - 1) * (factor - 1);
+    }
+
+    assert_int_equal(same, 0);
+    assert_close(sqrt(squares / DRAWS), 0.05, 0.05);
+    close_fixture(&opened);
+}
+
+/// A draw's study holds the drawn values, and both halves of a link that the study left open.
+static void changes_put_the_values_into_the_study(void **state)
+{
+    (void)state;
+    fixture opened;
+    text_buffer changes = {0};
+    text_buffer changed = {0};
+    open_fixture(&opened, "{\"draws\":64,\"assumed\":false,\"ranges\":{"
+                          "\"cluster.links.inter.latency_ns\":{\"factor\":[2,2]},"
+                          "\"hardware.efficiency.gemm\":[0.5,0.7]}}");
+    assert_int_equal(add_point(&opened, "h100-sxm", 1, NULL), STATUS_OK);
+    assert_int_equal(ana_draws_make(&opened.draws, NULL), STATUS_OK);
+
+    ana_draws_changes(&opened.draws, 0, 5, &changes);
+
+    assert_int_equal(json_change("s.json", opened.texts[0], changes.bytes, &changed, NULL),
+                     STATUS_OK);
+    assert_int_equal(ana_point_check(opened.worker, "s.json", changed.bytes, NULL), STATUS_OK);
+    const ana_setup *setup = ana_point_worker_setup(opened.worker);
+    assert_non_null(setup);
+    assert_int_equal(setup->hardware.inter_node.latency_ns, 20000);
+    assert_int_equal(setup->hardware.inter_node.bytes_per_s, INT64_C(50000000000));
+    assert_close(setup->hardware.gemm_efficiency, ana_draws_value(&opened.draws, 1, 0, 5), 1e-12);
+    text_free(&changes);
+    text_free(&changed);
+    close_fixture(&opened);
+}
+
+/// Writing what is there changes no time: links that are written out are those in force.
+static void a_draw_of_the_values_that_are_there_is_the_point(void **state)
+{
+    (void)state;
+    fixture opened;
+    ana_point as_it_is;
+    ana_point drawn;
+    text_buffer changes = {0};
+    text_buffer changed = {0};
+    open_fixture(&opened, "{\"draws\":64,\"assumed\":false,\"model_error\":0,\"ranges\":{"
+                          "\"cluster.links.inter.latency_ns\":{\"factor\":[1,1]},"
+                          "\"cluster.links.intra.bytes_per_s\":{\"factor\":[1,1]},"
+                          "\"hardware.efficiency.attention\":{\"factor\":[1,1]}}}");
+    assert_int_equal(add_point(&opened, "h100-sxm", 1, NULL), STATUS_OK);
+    assert_int_equal(ana_draws_make(&opened.draws, NULL), STATUS_OK);
+    ana_draws_changes(&opened.draws, 0, 0, &changes);
+    assert_int_equal(json_change("s.json", opened.texts[0], changes.bytes, &changed, NULL),
+                     STATUS_OK);
+
+    assert_int_equal(
+        ana_point_evaluate(opened.worker, "s.json", opened.texts[0], NULL, &as_it_is, NULL),
+        STATUS_OK);
+    assert_int_equal(ana_point_evaluate(opened.worker, "s.json", changed.bytes, NULL, &drawn, NULL),
+                     STATUS_OK);
+
+    assert_int_equal(drawn.refusal, ANA_REFUSAL_NONE);
+    assert_true(drawn.iteration_ns == as_it_is.iteration_ns && as_it_is.iteration_ns > 0);
+    text_free(&changes);
+    text_free(&changed);
+    close_fixture(&opened);
+}
+
+static void whole_numbers_are_found_out(void **state)
+{
+    (void)state;
+    fixture opened;
+    open_fixture(&opened, "{\"draws\":64,\"assumed\":false,\"ranges\":{"
+                          "\"training.microbatches\":[4,9],"
+                          "\"hardware.efficiency.memory\":[0.5,0.9]}}");
+    assert_int_equal(add_point(&opened, "h100-sxm", 1, NULL), STATUS_OK);
+
+    assert_int_equal(
+        ana_draws_check(&opened.draws, opened.worker, "s.json", opened.texts[0], 0, NULL),
+        STATUS_OK);
+
+    assert_true(opened.draws.inputs[0].is_integer);
+    assert_false(opened.draws.inputs[1].is_integer);
+    assert_int_equal(ana_draws_make(&opened.draws, NULL), STATUS_OK);
+    for (int draw = 0; draw < DRAWS; draw++) {
+        const double value = ana_draws_value(&opened.draws, 0, 0, draw);
+        assert_true(value == floor(value) && value >= 4 && value <= 9);
+    }
+    close_fixture(&opened);
+}
+
+static void what_the_study_does_not_take_is_refused_before_drawing(void **state)
+{
+    (void)state;
+    fixture opened;
+    error_message err = {0};
+    open_fixture(&opened, "{\"draws\":64,\"ranges\":{\"training.microbatches\":[-4,9]}}");
+    assert_int_equal(add_point(&opened, "h100-sxm", 1, NULL), STATUS_OK);
+
+    assert_int_equal(
+        ana_draws_check(&opened.draws, opened.worker, "s.json", opened.texts[0], 0, &err),
+        STATUS_FORMAT);
+
+    assert_non_null(strstr(err.message, "s.json: ranges.training.microbatches: -4: s.json: "
+                                        "training.microbatches: -4 is outside [1, "));
+    close_fixture(&opened);
+}
+
+static void a_factor_needs_a_number(void **state)
+{
+    (void)state;
+    fixture opened;
+    error_message err = {0};
+    open_fixture(&opened, "{\"draws\":64,\"ranges\":{\"training.profile_ns\":{\"factor\":[1,2]}}}");
+
+    assert_int_equal(add_point(&opened, "h100-sxm", 1, &err), STATUS_FORMAT);
+
+    assert_string_equal(err.message, "s.json: ranges.training.profile_ns: the study has no number "
+                                     "there that a factor could be of");
+    close_fixture(&opened);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_assumed_is_uncertain),
+        cmocka_unit_test(values_are_stratified_and_the_same_at_all_points),
+        cmocka_unit_test(kinds_of_gpu_are_drawn_apart_and_share_factors_of_their_own),
+        cmocka_unit_test(points_of_one_shape_share_the_error_of_the_cost_model),
+        cmocka_unit_test(changes_put_the_values_into_the_study),
+        cmocka_unit_test(a_draw_of_the_values_that_are_there_is_the_point),
+        cmocka_unit_test(whole_numbers_are_found_out),
+        cmocka_unit_test(what_the_study_does_not_take_is_refused_before_drawing),
+        cmocka_unit_test(a_factor_needs_a_number),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
