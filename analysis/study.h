@@ -74,18 +74,19 @@ typedef struct ana_study {
     int sequence_length;
     int microbatch_size;
     int microbatch_count;
-    int global_batch;            // sequences, in place of microbatches
-    int64_t token_count;         // of the whole training
-    double checkpoint_s;         // time that writing a checkpoint stops training; -1: not given
-    double restart_s;            // from a failure to training on; -1: not given
-    const char *start_date;      // "2026-11-22"; NULL: not given
-    bool fills_cluster;          // data is what the cluster's GPUs give; see setup.h
-    model_parallel parallel;     // degrees are 1 or more
-    model_dtype dtype;           // with a model; MODEL_DTYPE_UNKNOWN: not given
-    const char *attention;       // with a model; NULL: not given
-    int transformer_layer_count; // with a model, instead of its own number; 0: not given
-    int64_t decision_ns;         // time of one decision, whether or not layers move
-    int64_t profile_ns;          // time that profiling adds to an iteration
+    int global_batch;             // sequences, in place of microbatches
+    int64_t token_count;          // of the whole training
+    double checkpoint_s;          // time that writing a checkpoint stops training; -1: not given
+    double restart_s;             // from a failure to training on; -1: not given
+    double checkpoint_interval_s; // of work between checkpoints; 0: not given
+    const char *start_date;       // "2026-11-22"; NULL: not given
+    bool fills_cluster;           // data is what the cluster's GPUs give; see setup.h
+    model_parallel parallel;      // degrees are 1 or more
+    model_dtype dtype;            // with a model; MODEL_DTYPE_UNKNOWN: not given
+    const char *attention;        // with a model; NULL: not given
+    int transformer_layer_count;  // with a model, instead of its own number; 0: not given
+    int64_t decision_ns;          // time of one decision, whether or not layers move
+    int64_t profile_ns;           // time that profiling adds to an iteration
     int64_t optimizer_step_ns;
     int state_bytes_per_parameter;    // weights, gradients, optimizer; where the trace does not say
     int gradient_bytes_per_parameter; // in the reduction between replicas; 0: not given

@@ -59,6 +59,8 @@ static status read_course(const ana_reading *reading, json_value training)
                        &study->token_count));
     TRY(ana_read_double(reading, training, section, "checkpoint_s", 0, 1e6, &study->checkpoint_s));
     TRY(ana_read_double(reading, training, section, "restart_s", 0, 1e6, &study->restart_s));
+    TRY(ana_read_double(reading, training, section, "checkpoint_interval_s", 1e-3, 1e9,
+                        &study->checkpoint_interval_s));
     return ana_read_date(reading, training, section, "start", &study->start_date);
 }
 
@@ -149,6 +151,7 @@ status ana_read_training(const ana_reading *reading, json_value training)
                                        "tokens",
                                        "checkpoint_s",
                                        "restart_s",
+                                       "checkpoint_interval_s",
                                        "start",
                                        "data_parallel",
                                        "tensor_parallel",

@@ -13,6 +13,7 @@ enum { TEXT_COLUMNS = 100, DAYS_BYTES = 32 };
 #define NS_PER_S 1e9
 #define S_PER_DAY 86400.0
 #define SMALL_SHARE 0.005
+#define WORTH_TELLING 0.01
 
 /// The error bar of what is ranked by.
 static ana_error_bar bar_of(const ana_certainty *certainty, const ana_sure_point *point)
@@ -29,6 +30,17 @@ static ana_error_bar bar_of(const ana_certainty *certainty, const ana_sure_point
     }
 }
 
+/// A time of training, in the unit that the best point's has.
+static void write_time(double ns, double best_ns, char out[ANA_CELL_BYTES])
+{
+    static const double day_ns = 86400e9;
+    if (best_ns < 2 * day_ns) {
+        ana_long_time(ns, out);
+    } else {
+        snprintf(out, ANA_CELL_BYTES, "%.2f d", ns / day_ns);
+    }
+}
+
 static void write_value(const ana_certainty *certainty, const ana_sure_point *point, double value,
                         char out[ANA_CELL_BYTES])
 {
@@ -40,7 +52,7 @@ static void write_value(const ana_certainty *certainty, const ana_sure_point *po
     } else if (objective == ANA_OBJECTIVE_MEMORY) {
         text_size((int64_t)value, out);
     } else if (point->train_ns.middle > 0) {
-        ana_long_time(value, out);
+        write_time(value, certainty->points[0].train_ns.middle, out);
     } else {
         ana_short_number(value, out);
     }
@@ -171,13 +183,15 @@ static void say_what_was_drawn(const ana_certainty *certainty, text_buffer *word
     text_format(words, ", at %d of %" PRId64 " points", certainty->point_count,
                 certainty->candidate_count);
     if (isinf(certainty->next_ratio)) {
-        text_append(words, ": all that are of the training of the study as written. ");
+        text_append(words, " that differ: all of the training of the study as written. ");
         return;
     }
-    text_format(words,
-                ": the best %d with the inputs as they are, as many others of the Pareto set, and "
-                "the study as written. The next one is %.1f %% behind the best and was not drawn. ",
-                uncertainty->detail_count, 100 * certainty->next_ratio);
+    text_format(
+        words,
+        " that differ: the best %d with the inputs as they are, as many others of the Pareto "
+        "set, and the study as written. The next one is %.1f %% behind the best and was not "
+        "drawn. ",
+        uncertainty->detail_count, 100 * certainty->next_ratio);
 }
 
 /// What a calibration does to the times.
@@ -363,7 +377,9 @@ static void print_delivery(const ana_certainty *certainty, int row_count, text_b
         "GPUs fail independently of each other, at a constant rate: all together as much oftener "
         "as "
         "there are more of them. A failure costs the work since the last checkpoint and a restart. "
-        "The interval between checkpoints is the best one (Daly 2006). P50 and P95 are over "
+        "The interval between checkpoints is training.checkpoint_interval_s or, if that is not "
+        "given, "
+        "the best one (Daly 2006). P50 and P95 are over "
         "failures and over the draws.",
         0, TEXT_COLUMNS);
     text_format(out, "\n  point  goodput  %9s%s  %9s%s        MTBF    interval  failures\n", "P50",
@@ -411,12 +427,21 @@ static void print_money(const ana_certainty *certainty, double ratio, text_buffe
 static void print_worth_row(const ana_certainty *certainty, const ana_source_worth *worth,
                             text_buffer *out)
 {
+    const double saved = certainty->now.regret_ratio - worth->knowing.regret_ratio;
     char name[ANA_SOURCE_NAME_BYTES];
     ana_certainty_source_name(certainty, worth->source, name);
-    text_format(out, "  %5.1f %%  %7.2f %%", 100 * worth->knowing.wrong_probability,
-                100 * worth->knowing.regret_ratio);
-    print_money(certainty, certainty->now.regret_ratio - worth->knowing.regret_ratio, out);
-    text_format(out, "  %s\n%22s%s\n", name, "", ana_measurement_of(name));
+    text_format(out, "  %5.1f %%  %6.2f %%  %6.2f %%", 100 * worth->knowing.wrong_probability,
+                100 * worth->knowing.regret_ratio, 100 * saved);
+    print_money(certainty, saved, out);
+    text_format(out, "  %s\n%31s%s\n", name, "", ana_measurement_of(name));
+}
+
+/// Whether knowing it would change the choice by more than the draws' own coarseness.
+static bool is_worth_telling(const ana_certainty *certainty, const ana_choice_quality *knowing)
+{
+    const ana_choice_quality *now = &certainty->now;
+    return now->regret_ratio - knowing->regret_ratio > WORTH_TELLING * now->regret_ratio ||
+           now->wrong_probability - knowing->wrong_probability > WORTH_TELLING;
 }
 
 void ana_certainty_print_worth(const ana_certainty *certainty, text_buffer *out)
@@ -435,16 +460,12 @@ void ana_certainty_print_worth(const ana_certainty *certainty, text_buffer *out)
     print_money(certainty, certainty->now.regret_ratio, &words);
     text_append(&words, ". If one input were known before choosing, that would be left:");
     text_append_wrapped(out, words.failed ? "" : words.bytes, 0, TEXT_COLUMNS);
-    text_append(out, "\n   wrong     regret  input, and what measures it\n");
+    text_append(out, "\n    wrong    regret     saves  input, and what measures it\n");
     out->failed = out->failed || words.failed;
     text_free(&words);
     for (int line = 0; line < certainty->source_count; line++) {
         const ana_source_worth *worth = &certainty->worth[line];
-        const ana_choice_quality *knowing = &worth->knowing;
-        if (!(knowing->regret_ratio < certainty->now.regret_ratio) &&
-            !(knowing->wrong_probability < certainty->now.wrong_probability)) {
-            continue; // tells nothing about the choice
-        }
+        if (!is_worth_telling(certainty, &worth->knowing)) continue;
         print_worth_row(certainty, worth, out);
     }
 }

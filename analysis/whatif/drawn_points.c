@@ -112,6 +112,7 @@ static ana_drawn_run run_of(const ana_point *point, const ana_setup *setup)
         run.failures.mtbf_hours = setup->study->mtbf_hours;
         run.failures.checkpoint_s = setup->study->checkpoint_s;
         run.failures.restart_s = setup->study->restart_s;
+        run.failures.interval_s = setup->study->checkpoint_interval_s;
     }
     return run;
 }

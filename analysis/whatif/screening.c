@@ -103,12 +103,15 @@ static void choose(const ana_whatif *study, const candidate *candidates, int64_t
     }
 }
 
-/// Those of the training of the reference that can be compared, by the study's objective.
+/// Those of the training of the reference that can be compared, by the study's objective; of points
+/// that are alike the first, as they would be alike in every draw.
 static int64_t gather(const ana_whatif *study, candidate *candidates)
 {
     const ana_standing *standing = &study->standing;
+    const int64_t end = standing->comparable_count;
     int64_t count = 0;
-    for (int64_t rank = 0; rank < standing->comparable_count; rank++) {
+    for (int64_t rank = 0, next = 0; rank < end; rank = next) {
+        next = ana_standing_alike_end(standing, study->points, rank, end);
         const double loss = nominal_loss(study, standing->order[rank]);
         if (!(loss > 0) || isinf(loss)) continue; // without a price there is no cost
         candidates[count++] = (candidate){standing->order[rank], loss};

@@ -14,7 +14,7 @@ enum { ANA_CALIBRATED_CANDIDATES_MAX = 1000 };
 typedef struct ana_screening {
     int64_t *items; // [count] of the study
     int64_t count;
-    int64_t candidate_count; // points of the training of the reference, that could be drawn
+    int64_t candidate_count; // of the training of the reference, each unlike the others
     double next_ratio;       // how far behind the best the best is that was not chosen; INFINITY:
                              // all were
 } ana_screening;

@@ -52,6 +52,7 @@ const char *const ana_study_paths[] = {
     "training.tokens",
     "training.checkpoint_s",
     "training.restart_s",
+    "training.checkpoint_interval_s",
     "training.start",
     "training.data_parallel",
     "training.tensor_parallel",

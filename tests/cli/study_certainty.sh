@@ -79,7 +79,7 @@ cat >fitted_study.json <<'END'
 END
 has '^128 draws of 0 uncertain inputs (seed 1), of the calibration, at ' fitted_study.json
 has '  100 %  calibration' fitted_study.json
-has 'drawn points are' fitted_study.json
+has 'Points are chosen and drawn with times' fitted_study.json
 has '"calibration":true' fitted_study.json --json
 sed 's/config.json/mixtral-8x7b/; s/"cluster":{"gpus":4}/"cluster":{"gpus":4,"memory_bytes":0}/' fitted_study.json >experts.json
 refuse 2 'experts.json: uncertainty.calibration: fitted.json is of dense models, and this one has experts' \
