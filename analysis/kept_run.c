@@ -154,6 +154,13 @@ const ana_keeper *ana_kept_run_keeper(const ana_kept_run *kept)
     return &kept->keeper;
 }
 
+status ana_kept_run_put_result(ana_kept_run *kept, const char *label, const char *json,
+                               error_message *err)
+{
+    if (kept->items == NULL) return STATUS_OK;
+    return trace_run_put_result(trace_items_run(kept->items), label, json, err);
+}
+
 status ana_kept_run_finish(ana_kept_run *kept, const error_message *outcome, error_message *err)
 {
     if (kept == NULL) return STATUS_OK;

@@ -48,6 +48,10 @@ const char *ana_kept_run_begun(const ana_kept_run *kept); ///< when, UTC; "" if 
 /// For ana_spread_keep; borrowed until finish.
 const ana_keeper *ana_kept_run_keeper(const ana_kept_run *kept);
 
+/// Keeps a result of the whole run, as JSON. Nothing is done to a run that is complete.
+status ana_kept_run_put_result(ana_kept_run *kept, const char *label, const char *json,
+                               error_message *err);
+
 /// Commits what is kept and ends the run, complete or with its failure. NULL is allowed.
 ///
 /// @param outcome NULL or code STATUS_OK: complete

@@ -85,7 +85,7 @@ static status work(follower *own, error_message *err)
 /// What keeps this rank from working ends the whole. The leader then says so to all.
 static status tell_failure(ana_post *post, status code, error_message *why, error_message *err)
 {
-    const ana_letter letter = {.kind = ANA_LETTER_FAILURE, .code = code};
+    const ana_letter letter = {.kind = ANA_LETTER_FAILURE, .code = (int32_t)code};
     (void)ana_post_send(post, ANA_LEADER, &letter, why->message, (int64_t)strlen(why->message),
                         NULL);
     return error_set(err, code, "%s", why->message);

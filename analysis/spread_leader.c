@@ -346,7 +346,7 @@ static status open(leader *all, error_message *err)
 static void tell_end(leader *all, status code, const error_message *why)
 {
     const char *message = code == STATUS_OK ? "" : why->message;
-    const ana_letter letter = {.kind = ANA_LETTER_END, .code = code};
+    const ana_letter letter = {.kind = ANA_LETTER_END, .code = (int32_t)code};
     (void)ana_post_send_all(all->post, &letter, message, (int64_t)strlen(message), NULL);
 }
 

@@ -144,12 +144,12 @@ status ana_spread_agree(ana_spread *spread, status own, error_message *err)
     error_message said = {.code = own};
     if (own != STATUS_OK && err != NULL) said = *err;
     ana_post_begin_call(post);
-    ana_letter letter = {.kind = ANA_LETTER_OPINION, .code = own};
+    ana_letter letter = {.kind = ANA_LETTER_OPINION, .code = (int32_t)own};
     const char *bytes = NULL;
     int64_t byte_count = 0;
     if (ana_spread_is_leader(spread)) {
         const status code = hear_opinions(post, own, &said);
-        letter = (ana_letter){.kind = ANA_LETTER_VERDICT, .code = code};
+        letter = (ana_letter){.kind = ANA_LETTER_VERDICT, .code = (int32_t)code};
         (void)ana_post_send_all(post, &letter, said.message, (int64_t)strlen(said.message), NULL);
         return code == STATUS_OK ? STATUS_OK : error_set(err, code, "%s", said.message);
     }

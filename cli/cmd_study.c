@@ -1,5 +1,6 @@
 /// `dynmo study`: plays the matrix of a what-if study and ranks its points.
 #include "cli/commands.h"
+#include "cli/keep_choice.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/spread_choice.h"
@@ -72,9 +73,9 @@ static status put_item(void *context, int64_t item, const text_buffer *result, e
     return shown->items->put(shown->items->context, item, result, err);
 }
 
-/// Does the items, spread. Collective.
+/// Does the items, spread. Collective. @param report may be NULL
 static status do_items(ana_spread *spread, const ana_items *items, const char *what,
-                       error_message *err)
+                       ana_spread_report *report, error_message *err)
 {
     shown_items shown = {.items = items};
     const ana_items wrapped = {
@@ -88,7 +89,7 @@ static status do_items(ana_spread *spread, const ana_items *items, const char *w
     if (items->count == 0) return STATUS_OK;
     const bool is_leader = ana_spread_is_leader(spread);
     if (is_leader) shown.progress = cli_progress_begin(what, items->count);
-    const status result = ana_spread_run(spread, &wrapped, NULL, err);
+    const status result = ana_spread_run(spread, &wrapped, report, err);
     if (is_leader) cli_progress_end(&shown.progress);
     return result;
 }
@@ -104,7 +105,9 @@ static status play(ana_spread *spread, ana_whatif *study, error_message *err)
         .run = ana_whatif_evaluate,
         .put = ana_whatif_put,
     };
-    status result = do_items(spread, &points, "points", err);
+    ana_spread_report report = {0};
+    status result = do_items(spread, &points, "points", &report, err);
+    if (result == STATUS_OK && ana_spread_is_leader(spread)) cli_spread_tell(&report, "points");
     if (result == STATUS_OK && ana_spread_is_leader(spread)) result = ana_whatif_finish(study, err);
     return ana_spread_agree(spread, result, err);
 }
@@ -143,7 +146,7 @@ static status look_closer(ana_spread *spread, ana_whatif *study, int best_count,
         .run = ana_closer_look_evaluate,
         .put = ana_closer_look_put,
     };
-    return do_items(spread, &chosen, "best points", err);
+    return do_items(spread, &chosen, "best points", NULL, err);
 }
 
 static status explain(const cli_arguments *arguments, const ana_whatif *study, int64_t item,
@@ -236,14 +239,45 @@ static status open_study(const cli_arguments *arguments, const char *path, const
     return ana_whatif_open(path, text, &options, memory, &found->study, err);
 }
 
+/// The options on which it depends what is played.
+static void write_settings(const cli_arguments *arguments, const answered *found, text_buffer *out)
+{
+    static const char *const names[] = {"--sample", "--seed",   "--rank-by",
+                                        "--draws",  "--detail", "--equivalence"};
+    text_format(out, "top=%d", found->row_count);
+    for (size_t index = 0; index < sizeof names / sizeof names[0]; index++) {
+        const char *value = cli_value(arguments, names[index]);
+        if (value != NULL) text_format(out, " %s=%s", names[index] + 2, value);
+    }
+}
+
+/// Has results kept, if a store is named. Collective.
+static status open_store(const cli_arguments *arguments, ana_spread *spread, const answered *found,
+                         ana_kept_run **kept, error_message *err)
+{
+    text_buffer settings = {0};
+    write_settings(arguments, found, &settings);
+    const ana_kept_options about = {.name = found->study.title,
+                                    .settings = settings.bytes,
+                                    .config_json = found->study.text,
+                                    .config_path = found->study.path};
+    const status result = settings.failed ? error_set(err, STATUS_NO_MEMORY, "out of memory")
+                                          : cli_keep_open(arguments, spread, &about, kept, err);
+    text_free(&settings);
+    return result;
+}
+
 /// Opens, plays and answers a study whose text is there. Collective.
 static status answer(const cli_arguments *arguments, ana_spread *spread, const char *path,
                      const char *text, arena *memory, error_message *err)
 {
     answered found = {.look = {.study = NULL}};
     status result = open_study(arguments, path, text, memory, &found, err);
+    ana_kept_run *kept = NULL;
     result = ana_spread_agree(spread, result, err);
+    if (result == STATUS_OK) result = open_store(arguments, spread, &found, &kept, err);
     if (result == STATUS_OK) result = find_answer(arguments, spread, memory, &found, err);
+    result = cli_keep_close(kept, result, err);
     if (result == STATUS_OK && ana_spread_is_leader(spread)) result = tell(arguments, &found, err);
     result = ana_spread_agree(spread, result, err);
     cli_certainty_close(&found.certainty);
@@ -294,7 +328,7 @@ const cli_command cli_command_study = {
     .synopsis = "STUDY.json | --model CONFIG --gpu NAME --gpus N [--tokens N] | --template NAME "
                 "[--sample N] [--seed s] [--rank-by NAME] [--top N] [--csv FILE] "
                 "[--draws N] [--detail N] [--equivalence PERCENT] [--what-to-measure] "
-                "[--explain POINT] [--threads N] [--json]",
+                "[--explain POINT] [--threads N] [--store FILE.db [--again]] [--json]",
     .summary = "plays a matrix of what-ifs and ranks its points",
     .description =
         "Plays every point of the study's matrix and ranks them. For each: tokens per second of "
@@ -402,7 +436,7 @@ const cli_command cli_command_study = {
                   "study as written): bounds, idle time by cause, the critical path, what 1 % "
                   "less on a stage, link or kind of op is worth, inputs."},
          {.name = "--json", .help = "Prints one line of JSON, with all points."},
-         CLI_SPREAD_OPTIONS CLI_CERTAINTY_OPTIONS},
+         CLI_SPREAD_OPTIONS CLI_KEEP_OPTIONS CLI_CERTAINTY_OPTIONS},
     .operand_min = 0,
     .operand_max = 1,
     .run = run,

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 enum { THREADS_MAX = 4096 };
 
@@ -57,10 +58,15 @@ void cli_spread_close(ana_spread *spread, error_message *err)
 
 void cli_spread_tell(const ana_spread_report *report, const char *what)
 {
+    if (report->rank_count == 1 && !isatty(STDERR_FILENO)) return;
     const double seconds = (double)report->elapsed_ns / 1e9;
-    fprintf(stderr, "%" PRId64 " %s in %.1f s, %.0f a second, on %d thread%s", report->item_count,
-            what, seconds, seconds > 0 ? (double)report->item_count / seconds : 0,
-            report->thread_count, report->thread_count == 1 ? "" : "s");
+    const int64_t done_count = report->item_count - report->recalled_item_count;
+    if (report->recalled_item_count > 0) {
+        fprintf(stderr, "%" PRId64 " %s from the store, ", report->recalled_item_count, what);
+    }
+    fprintf(stderr, "%" PRId64 " %s in %.1f s, %.0f a second, on %d thread%s", done_count, what,
+            seconds, seconds > 0 ? (double)done_count / seconds : 0, report->thread_count,
+            report->thread_count == 1 ? "" : "s");
     if (report->rank_count > 1) fprintf(stderr, " of %d ranks", report->rank_count);
     if (report->lost_rank_count > 0) {
         fprintf(stderr, "; %d rank%s lost, %" PRId64 " %s given to others", report->lost_rank_count,

@@ -27,8 +27,8 @@ status cli_spread_open(const cli_arguments *arguments, ana_spread **spread, erro
 /// @param err its message is taken away but from the rank that is to print it
 void cli_spread_close(ana_spread *spread, error_message *err);
 
-/// One line on standard error: how many items, on how many ranks and threads, how fast, what was
-/// lost.
+/// One line on standard error, of several ranks or on a terminal: how many items, on how many ranks
+/// and threads, how fast, what was lost.
 ///
 /// @param what the items, such as "points"
 void cli_spread_tell(const ana_spread_report *report, const char *what);
