@@ -106,8 +106,13 @@ status ana_kept_inputs_find(const char *path, const char *json, trace_store *sto
 {
     json_document *document = NULL;
     finding all = {.path = path, .store = store, .memory = memory};
+    struct stat about;
     TRY(json_open_bytes(path != NULL ? path : "settings", json, strlen(json), &document, err));
-    const status code = look_at_all(&all, json_root(document), err);
+    status code = STATUS_OK;
+    if (path != NULL && stat(path, &about) == 0 && S_ISREG(about.st_mode)) {
+        code = add_file(&all, path, err);
+    }
+    if (code == STATUS_OK) code = look_at_all(&all, json_root(document), err);
     json_close(document);
     *files = all.files;
     *count = all.count;

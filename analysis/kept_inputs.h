@@ -7,8 +7,8 @@
 
 #include <stdint.h>
 
-/// Finds every text in the document, at any depth, that is the path of a regular file, and hashes
-/// it once. Names of presets are texts without a file.
+/// Finds the document's own file, if it has one, and every text in it, at any depth, that is the
+/// path of a regular file, and hashes it once. Names of presets are texts without a file.
 ///
 /// @param path  of the document, from whose folder it names others; NULL: from the working one
 /// @param store a file that changes while this goes on: its traces count by name and when they were

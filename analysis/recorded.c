@@ -143,20 +143,64 @@ static status find_newest(trace_store *store, arena *memory, trace_run_info *inf
                      trace_store_path(store));
 }
 
+/// Finds the run that is asked for.
+static status find_run(trace_store *store, const char *name, arena *memory, trace_run_info *info,
+                       error_message *err)
+{
+    if (name == NULL) {
+        TRY(find_newest(store, memory, info, err));
+    } else {
+        TRY(trace_run_find(store, name, memory, info, err));
+    }
+    if (is_played(info)) return STATUS_OK;
+    return error_set(err, STATUS_INVALID, "%s: run %" PRId64 " is of kind %s, not sim or exec",
+                     trace_store_path(store), info->run_id, trace_run_kind_name(info->kind));
+}
+
+/// The text that a JSON string is.
+static status read_words(const char *json, arena *memory, const char **words, error_message *err)
+{
+    json_document *document = NULL;
+    const char *text = NULL;
+    TRY(json_open_bytes("words", json, strlen(json), &document, err));
+    status code = json_string(json_member(json_root(document), "text"), &text, err);
+    if (code == STATUS_OK) *words = arena_string(memory, text);
+    if (code == STATUS_OK && *words == NULL) {
+        code = error_set(err, STATUS_NO_MEMORY, "out of memory");
+    }
+    json_close(document);
+    return code;
+}
+
+status ana_recorded_study_open(trace_store *store, const char *name, arena *memory,
+                               ana_recorded *recorded, json_document **answer, const char **words,
+                               error_message *err)
+{
+    trace_run_result *results = NULL;
+    int count = 0;
+    *recorded = (ana_recorded){0};
+    *answer = NULL;
+    *words = NULL;
+    TRY(find_run(store, name, memory, &recorded->info, err));
+    TRY(read_provenance(store, recorded, memory, err));
+    TRY(trace_run_results(store, recorded->info.run_id, memory, &results, &count, err));
+    for (int result = 0; result < count; result++) {
+        const char *json = results[result].result_json;
+        if (strcmp(results[result].label, "words") == 0) TRY(read_words(json, memory, words, err));
+    }
+    for (int result = 0; result < count; result++) {
+        const char *json = results[result].result_json;
+        if (strcmp(results[result].label, "study") != 0) continue;
+        return json_open_bytes("study", json, strlen(json), answer, err);
+    }
+    return STATUS_OK;
+}
+
 status ana_recorded_open(trace_store *store, const char *name, arena *memory,
                          ana_recorded *recorded, error_message *err)
 {
     *recorded = (ana_recorded){0};
-    if (name == NULL) {
-        TRY(find_newest(store, memory, &recorded->info, err));
-    } else {
-        TRY(trace_run_find(store, name, memory, &recorded->info, err));
-    }
-    if (!is_played(&recorded->info)) {
-        return error_set(err, STATUS_INVALID, "%s: run %" PRId64 " is of kind %s, not sim or exec",
-                         trace_store_path(store), recorded->info.run_id,
-                         trace_run_kind_name(recorded->info.kind));
-    }
+    TRY(find_run(store, name, memory, &recorded->info, err));
     TRY(read_comparison(store, recorded, memory, err));
     status result = read_series(store, recorded, memory, err);
     if (result == STATUS_OK) result = read_provenance(store, recorded, memory, err);

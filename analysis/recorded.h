@@ -29,6 +29,19 @@ status ana_recorded_open(trace_store *store, const char *name, arena *memory,
 
 void ana_recorded_close(ana_recorded *recorded);
 
+/// Reads the answer of a what-if study.
+///
+/// @param name     as above, but of runs that are complete
+/// @param recorded out: info and provenance
+/// @param answer   out: what ana_result_write wrote, released with json_close; NULL if the run is
+/// no
+///                 study, or keeps no answer
+/// @param words    out: what ana_result_print wrote, or NULL
+/// @return as ana_recorded_open
+status ana_recorded_study_open(trace_store *store, const char *name, arena *memory,
+                               ana_recorded *recorded, json_document **answer, const char **words,
+                               error_message *err);
+
 /// The timeline of a row at a recorded iteration.
 ///
 /// @param label     the row

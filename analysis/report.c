@@ -36,7 +36,7 @@ bool ana_row_has_times(json_value row)
     return json_is_number(json_member(row, ana_rate_key(row)));
 }
 
-static void append_escaped(text_buffer *out, const char *text)
+void ana_html_text(text_buffer *out, const char *text)
 {
     for (const char *c = text; *c != '\0'; c++) {
         switch (*c) {
@@ -58,10 +58,10 @@ static void append_escaped(text_buffer *out, const char *text)
     }
 }
 
-static void append_head(const ana_report *report, text_buffer *out)
+void ana_html_begin(const char *title, text_buffer *out)
 {
     text_append(out, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<title>");
-    append_escaped(out, report->title);
+    ana_html_text(out, title);
     text_append(out, "</title>\n<meta name=\"viewport\" content=\"width=device-width\">\n<style>\n"
                      ":root{color-scheme:light dark}\n"
                      "body{font:15px/1.5 system-ui,sans-serif;max-width:1040px;margin:2em auto;"
@@ -81,7 +81,7 @@ static void append_head(const ana_report *report, text_buffer *out)
                      "@media(prefers-color-scheme:dark){body{color:#ddd;background:#16181c}"
                      "th,td{border-color:#3a3d44}}\n"
                      "</style></head><body>\n<h1>");
-    append_escaped(out, report->title);
+    ana_html_text(out, title);
     text_append(out, "</h1>\n");
 }
 
@@ -108,13 +108,13 @@ static void append_lead(json_value root, json_value best, text_buffer *out)
                 ana_json_number_or(json_member(root, "layers"), 0),
                 ana_json_number_or(json_member(root, "stages"), 0),
                 ana_json_number_or(json_member(root, "microbatches"), 0));
-    append_escaped(out, ana_json_string_or(json_member(root, "schedule"), ""));
+    ana_html_text(out, ana_json_string_or(json_member(root, "schedule"), ""));
     text_append(out, "</code>.");
     if (!json_is_missing(best)) {
         const double even = ana_json_number_or(json_member(best, "relative_to_even"), 0);
         const double tuned = ana_json_number_or(json_member(best, "relative_to_tuned"), 0);
         text_append(out, " Fastest: <b>");
-        append_escaped(out, ana_json_string_or(json_member(best, "label"), ""));
+        ana_html_text(out, ana_json_string_or(json_member(best, "label"), ""));
         text_append(out, "</b>");
         if (even > 0) text_format(out, ", %.3fx <i>even</i>", even);
         if (tuned > 0)
@@ -125,7 +125,7 @@ static void append_lead(json_value root, json_value best, text_buffer *out)
     text_append(out, "</p>\n");
 }
 
-static void append_figure(text_buffer *out, const text_buffer *svg, const char *caption)
+void ana_html_figure(text_buffer *out, const text_buffer *svg, const char *caption)
 {
     if (svg->length == 0) return;
     text_append(out, "<figure>");
@@ -177,12 +177,12 @@ static void append_row_times(text_buffer *out, json_value row)
 static void append_row(text_buffer *out, json_value row, bool is_best)
 {
     text_format(out, "<tr%s><td>", is_best ? " class=\"best\"" : "");
-    append_escaped(out, ana_json_string_or(json_member(row, "label"), ""));
+    ana_html_text(out, ana_json_string_or(json_member(row, "label"), ""));
     text_append(out, "</td>");
     const json_value infeasible = json_member(row, "infeasible");
     if (!json_is_missing(infeasible)) {
         text_append(out, "<td class=\"text\" colspan=\"11\">infeasible: ");
-        append_escaped(out, ana_json_string_or(infeasible, ""));
+        ana_html_text(out, ana_json_string_or(infeasible, ""));
         text_append(out, "</td></tr>\n");
         return;
     }
@@ -232,7 +232,7 @@ static void append_factors(text_buffer *out, json_value rows)
         }
         has_header = true;
         text_append(out, "<tr><td>");
-        append_escaped(out, ana_json_string_or(json_member(row, "label"), ""));
+        ana_html_text(out, ana_json_string_or(json_member(row, "label"), ""));
         text_append(out, "</td>");
         for (int factor = 0; factor < ANA_FACTOR_COUNT; factor++) {
             append_ratio_cell(out, json_member(factors, ana_factor_names[factor]));
@@ -251,24 +251,24 @@ static void append_inputs(text_buffer *out, json_value inputs)
     for (json_value input = json_element(inputs, 0); !json_is_missing(input);
          input = json_next(input)) {
         text_append(out, "<tr><td>");
-        append_escaped(out, ana_json_string_or(json_member(input, "name"), ""));
+        ana_html_text(out, ana_json_string_or(json_member(input, "name"), ""));
         text_append(out, "</td><td class=\"text\">");
-        append_escaped(out, ana_json_string_or(json_member(input, "value"), ""));
+        ana_html_text(out, ana_json_string_or(json_member(input, "value"), ""));
         text_append(out, "</td><td class=\"text\">");
-        append_escaped(out, ana_json_string_or(json_member(input, "origin"), ""));
+        ana_html_text(out, ana_json_string_or(json_member(input, "origin"), ""));
         text_append(out, "</td></tr>\n");
     }
     text_append(out, "</tbody></table>\n");
 }
 
-static void append_provenance(text_buffer *out, const ana_report *report)
+void ana_html_provenance(text_buffer *out, const ana_report_fact *facts, int count)
 {
     text_append(out, "<h2>Provenance</h2>\n<table><tbody>\n");
-    for (int fact = 0; fact < report->provenance_count; fact++) {
+    for (int fact = 0; fact < count; fact++) {
         text_append(out, "<tr><td>");
-        append_escaped(out, report->provenance[fact].name);
+        ana_html_text(out, facts[fact].name);
         text_append(out, "</td><td class=\"text\">");
-        append_escaped(out, report->provenance[fact].value);
+        ana_html_text(out, facts[fact].value);
         text_append(out, "</td></tr>\n");
     }
     text_append(out, "</tbody></table>\n");
@@ -300,7 +300,7 @@ static status append_figures(const ana_report *report, text_buffer *out, error_m
         const ana_figure figure = page_figures[place];
         text_buffer svg = {0};
         const status drawn = ana_report_figure(report, figure, &svg, err);
-        if (drawn == STATUS_OK) append_figure(out, &svg, captions[figure]);
+        if (drawn == STATUS_OK) ana_html_figure(out, &svg, captions[figure]);
         text_free(&svg);
         if (drawn == STATUS_UNSUPPORTED) {
             text_append(out, "<p>There was no gnuplot to draw the figures with.</p>\n");
@@ -320,13 +320,13 @@ status ana_report_write(const ana_report *report, text_buffer *out, error_messag
                           "is not 'dynmo-simulation/1'");
     }
     const json_value best = best_row(rows);
-    append_head(report, out);
+    ana_html_begin(report->title, out);
     append_lead(root, best, out);
     TRY(append_figures(report, out, err));
     append_table(out, rows, best);
     append_factors(out, rows);
     append_inputs(out, json_member(root, "inputs"));
-    append_provenance(out, report);
+    ana_html_provenance(out, report->provenance, report->provenance_count);
     text_append(out, "</body></html>\n");
     return out->failed ? error_set(err, STATUS_NO_MEMORY, "out of memory") : STATUS_OK;
 }

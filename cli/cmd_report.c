@@ -3,6 +3,8 @@
 #include "cli/recorded_run.h"
 
 #include "analysis/report.h"
+#include "analysis/whatif/study_report.h"
+#include "base/file.h"
 
 #include <string.h>
 
@@ -97,8 +99,54 @@ static status write_page(const cli_arguments *arguments, trace_store *store,
                                    : ana_report_write(&report, out, err);
 }
 
+/// The page of a what-if study, if the run is one.
+static status append_study(const cli_arguments *arguments, trace_store *store, arena *memory,
+                           bool *is_study, text_buffer *out, error_message *err)
+{
+    ana_recorded recorded;
+    json_document *answer = NULL;
+    const char *words = NULL;
+    TRY(ana_recorded_study_open(store, cli_value(arguments, "--run"), memory, &recorded, &answer,
+                                &words, err));
+    *is_study = answer != NULL;
+    if (answer == NULL) return STATUS_OK;
+    const ana_study_report report = {.answer = answer,
+                                     .words = words,
+                                     .provenance = recorded.provenance,
+                                     .provenance_count = recorded.provenance_count};
+    const status result =
+        wants_figure(arguments)
+            ? error_set(err, STATUS_INVALID, "of a what-if study there is only the whole page")
+            : ana_study_report_write(&report, out, err);
+    json_close(answer);
+    return result;
+}
+
+static status write_study(const cli_arguments *arguments, bool *is_study, error_message *err)
+{
+    const char *output = cli_value(arguments, "--output");
+    trace_store *store = NULL;
+    text_buffer out = {0};
+    arena *memory = arena_create(1 << 20);
+    if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    status result = trace_store_open(cli_operand(arguments, 0), TRACE_READ, &store, err);
+    if (result == STATUS_OK) {
+        result = append_study(arguments, store, memory, is_study, &out, err);
+    }
+    if (result == STATUS_OK && *is_study) {
+        result = file_write(output != NULL ? output : "-", out.bytes, out.length, err);
+    }
+    text_free(&out);
+    trace_store_close(store);
+    arena_destroy(memory);
+    return result;
+}
+
 static status run(const cli_arguments *arguments, error_message *err)
 {
+    bool is_study = false;
+    TRY(write_study(arguments, &is_study, err));
+    if (is_study) return STATUS_OK;
     return cli_write_recorded(arguments, write_page, err);
 }
 
@@ -115,7 +163,11 @@ const cli_command cli_command_report = {
         "iterations as a heat map, the ranks in use where they change, bubble_ratio and imbalance "
         "over the iterations, where each speed-up comes from, the inputs and where they come from. "
         "The page needs nothing else: no scripts, no fonts, no network. gnuplot draws the figures; "
-        "without it they are left out. --svg and --figure write one figure alone.",
+        "without it they are left out. --svg and --figure write one figure alone."
+        "\n\n"
+        "Of a what-if study that `dynmo study --store` kept: the answer in words, the best points "
+        "with their error bars, the Pareto set, what idle time is there for, what was asked and "
+        "held, what cannot be, what to measure first, and every input with its origin.",
     .options =
         {
             {.name = "--run",

@@ -13,10 +13,11 @@
 #include "analysis/whatif/result.h"
 #include "analysis/whatif/whatif.h"
 #include "base/file.h"
+#include "base/json.h"
 
 #include <string.h>
 
-enum { TOP_DEFAULT = 10, TOP_MAX = 400 };
+enum { TOP_DEFAULT = 10, TOP_MAX = 400, ANSWER_POINTS_MAX = 200000 };
 
 static status read_options(const cli_arguments *arguments, ana_whatif_options *options,
                            error_message *err)
@@ -256,6 +257,10 @@ static status open_store(const cli_arguments *arguments, ana_spread *spread, con
                          ana_kept_run **kept, error_message *err)
 {
     text_buffer settings = {0};
+    if (cli_has(arguments, "--store") && cli_has(arguments, "--explain")) {
+        return error_set(err, STATUS_INVALID,
+                         "--store keeps a whole study, --explain plays a part");
+    }
     write_settings(arguments, found, &settings);
     const ana_kept_options about = {.name = found->study.title,
                                     .settings = settings.bytes,
@@ -264,6 +269,33 @@ static status open_store(const cli_arguments *arguments, ana_spread *spread, con
     const status result = settings.failed ? error_set(err, STATUS_NO_MEMORY, "out of memory")
                                           : cli_keep_open(arguments, spread, &about, kept, err);
     text_free(&settings);
+    return result;
+}
+
+/// Keeps the answer for `dynmo report`, but of studies so large that it would be most of the store.
+static status keep_answer(const answered *found, ana_kept_run *kept, error_message *err)
+{
+    const ana_certainty *certainty = found->certainty.is_drawn ? &found->certainty.found : NULL;
+    text_buffer answer = {0};
+    text_buffer printed = {0};
+    text_buffer words = {0};
+    ana_point_worker *worker = NULL;
+    if (kept == NULL || found->study.item_count > ANSWER_POINTS_MAX) return STATUS_OK;
+    TRY(ana_point_worker_create(&worker, err));
+    ana_result_write(&found->study, &found->look, certainty, &answer);
+    status result = ana_result_print(&found->study, &found->look, certainty, found->row_count,
+                                     worker, &printed, err);
+    ana_point_worker_destroy(worker);
+    json_writer writer = json_writer_init(&words);
+    json_begin_object(&writer);
+    json_put_string(&writer, "text", printed.bytes);
+    json_end_object(&writer);
+    if (answer.failed || words.failed) result = error_set(err, STATUS_NO_MEMORY, "out of memory");
+    if (result == STATUS_OK) result = ana_kept_run_put_result(kept, "words", words.bytes, err);
+    if (result == STATUS_OK) result = ana_kept_run_put_result(kept, "study", answer.bytes, err);
+    text_free(&answer);
+    text_free(&printed);
+    text_free(&words);
     return result;
 }
 
@@ -277,6 +309,7 @@ static status answer(const cli_arguments *arguments, ana_spread *spread, const c
     result = ana_spread_agree(spread, result, err);
     if (result == STATUS_OK) result = open_store(arguments, spread, &found, &kept, err);
     if (result == STATUS_OK) result = find_answer(arguments, spread, memory, &found, err);
+    if (result == STATUS_OK) result = keep_answer(&found, kept, err);
     result = cli_keep_close(kept, result, err);
     if (result == STATUS_OK && ana_spread_is_leader(spread)) result = tell(arguments, &found, err);
     result = ana_spread_agree(spread, result, err);

@@ -72,6 +72,7 @@ cmp -s whole out || fail 'behind a kill: another answer'
 
 subject=study
 refuse 2 '--again needs --store' study.json --again
+refuse 2 '--store keeps a whole study, --explain plays a part' study.json --store s.db --explain 0
 refuse 2 "--threads: 0 is outside [1, 4096]" study.json --threads 0
 echo text >text.db
 refuse 2 'text.db: not a SQLite file' study.json --store text.db
@@ -82,4 +83,4 @@ cp "$dynmo" alone/dynmo
 dynmo=$work/alone/dynmo
 refuse 2 "started as one of 2 processes: this build has no MPI: dynmo_spread.so is not beside the program in '$work/alone'" \
     study.json
-exit $failed
+exit "$failed"
