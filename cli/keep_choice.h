@@ -8,11 +8,11 @@
 
 /// The options of such a command, for its table.
 #define CLI_KEEP_OPTIONS                                                                           \
-    {"--store", 0, "FILE.db",                                                                      \
-     "keeps every result in a store, so that the same command goes on where it was interrupted, "  \
-     "and answers from the store when it is given once more",                                      \
-     false},                                                                                       \
-        {"--again", 0, NULL, "with --store: does all anew, as a run of its own", false},
+    {.name = "--store",                                                                            \
+     .argument = "FILE.db",                                                                        \
+     .help = "Keeps every result in a store, so that the same command goes on where it was "       \
+             "interrupted, and answers from the store when it is given once more."},               \
+        {.name = "--again", .help = "With --store: does all anew, as a run of its own."},
 
 /// Opens the store on the leader, if one is asked for, and has the spread keep its results there.
 /// Says on standard error what is there already. Collective.

@@ -8,10 +8,10 @@
 
 /// The options of such a command, for its table.
 #define CLI_SPREAD_OPTIONS                                                                         \
-    {"--threads", 0, "N",                                                                          \
-     "threads of a process; default: the cores that it may use, divided among the processes "      \
-     "that a launcher started on them",                                                            \
-     false},
+    {.name = "--threads",                                                                          \
+     .argument = "N",                                                                              \
+     .help = "Threads of a process; default: the cores that it may use, divided among the "        \
+             "processes that a launcher started on them."},
 
 /// Opens what the command line and the launcher's environment say. Interruptions are caught from
 /// then on (cli/interrupt.h).
