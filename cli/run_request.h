@@ -46,55 +46,75 @@ typedef struct cli_run_request {
 
 /// The options of the command, for its table.
 #define CLI_RUN_OPTIONS                                                                            \
-    {"--device", 0, "D", "timed, cpu or cuda: what an op does; default timed", false},             \
-        {"--transport", 0, "T",                                                                    \
-         "local (threads of one process), mpi (under mpirun or srun) or nccl (a rank per GPU); "   \
-         "default local",                                                                          \
-         false},                                                                                   \
-        {"--clock", 0, "C",                                                                        \
-         "nominal (deadlines travel with the messages, nobody waits), queue (an op begins at the " \
-         "deadline of the one before, as in a GPU's queue) or real; default nominal for timed, "   \
-         "real else",                                                                              \
-         false},                                                                                   \
-        {"--row", 0, "LABEL",                                                                      \
-         "the entry of the study's balancing to run; default the first that decides", false},      \
-        {"--trace", 0, "TRACE.db", "the trace that says how long ops take (timed)", false},        \
-        {"--model", 0, "CONFIG",                                                                   \
-         "config.json or shipped name: what is trained (cpu, cuda), or what says how long ops "    \
-         "take (timed, with --hardware)",                                                          \
-         false},                                                                                   \
-        {"--hardware", 0, "NAME", "hardware file or preset, with --model", false},                 \
-        {"--text", 0, "FILE", "text to train on, as bytes (cpu, cuda)", false},                    \
-        {"--iterations", 0, "N", "instead of the study's number", false},                          \
-        {"--data-parallel", 0, "D", "replicas of the pipeline, instead of the study's number",     \
-         false},                                                                                   \
-        {"--time-scale", 0, "X", "durations times X, in [0.000001, 1000]; default 1 (timed)",      \
-         false},                                                                                   \
-        {"--slow", 0, "RANK=X",                                                                    \
-         "makes all ops of a rank take X times as long, X in [1, 1000], to see what follows "      \
-         "(timed, cpu); may be given several times",                                               \
-         true},                                                                                    \
-        {"--slow-link", 0, "A-B=US",                                                               \
-         "makes messages between ranks A and B travel so many microseconds longer (timed, cpu); "  \
-         "may be given several times",                                                             \
-         true},                                                                                    \
-        {"--precision", 0, "P", "fp32 or bf16 (cuda); default fp32", false},                       \
-        {"--blas", 0, NULL, "products of matrices by OpenBLAS (cpu)", false},                      \
-        {"--record", 0, "TRACE.db", "records what layers took, as a trace that simulate reads",    \
-         false},                                                                                   \
-        {"--store", 0, "RUN.db",                                                                   \
-         "records the run as simulate --store does, for report and export", false},                \
-        {"--counts", 0, "FILE.csv", "writes the tokens of every expert (mechanism moe)", false},   \
-        {"--checkpoint", 0, "FILE", "writes all state behind the last iteration", false},          \
-        {"--checkpoint-every", 0, "N", "and behind every N-th", false},                            \
-        {"--restart", 0, "FILE", "goes on from a checkpoint, on any number of ranks", false},      \
-        {"--watchdog", 0, "SECONDS", "no rank has moved for so long: the run fails; default 60",   \
-         false},                                                                                   \
-        {"--distributed", 0, NULL,                                                                 \
-         "the balancer diffusion runs on the ranks, with messages between neighbours", false},     \
-        {"--real-time", 0, NULL, "asks the system for real-time priority, where it is allowed",    \
-         false},                                                                                   \
-        {"--json", 0, NULL, "prints one JSON object", false},
+    {.name = "--device",                                                                           \
+     .argument = "D",                                                                              \
+     .help = "timed, cpu or cuda: what an op does; default timed"},                                \
+        {.name = "--transport",                                                                    \
+         .argument = "T",                                                                          \
+         .help = "local (threads of one process), mpi (under mpirun or srun) or nccl (a rank per " \
+                 "GPU); default local"},                                                           \
+        {.name = "--clock",                                                                        \
+         .argument = "C",                                                                          \
+         .help = "nominal (deadlines travel with the messages, nobody waits), queue (an op "       \
+                 "begins at the deadline of the one before, as in a GPU's queue) or real; "        \
+                 "default nominal for timed, real else"},                                          \
+        {.name = "--row",                                                                          \
+         .argument = "LABEL",                                                                      \
+         .help = "the entry of the study's balancing to run; default the first that decides"},     \
+        {.name = "--trace",                                                                        \
+         .argument = "TRACE.db",                                                                   \
+         .help = "the trace that says how long ops take (timed)"},                                 \
+        {.name = "--model",                                                                        \
+         .argument = "CONFIG",                                                                     \
+         .help = "config.json or shipped name: what is trained (cpu, cuda), or what says how "     \
+                 "long ops take (timed, with --hardware)"},                                        \
+        {.name = "--hardware",                                                                     \
+         .argument = "NAME",                                                                       \
+         .help = "hardware file or preset, with --model"},                                         \
+        {.name = "--text", .argument = "FILE", .help = "text to train on, as bytes (cpu, cuda)"},  \
+        {.name = "--iterations", .argument = "N", .help = "instead of the study's number"},        \
+        {.name = "--data-parallel",                                                                \
+         .argument = "D",                                                                          \
+         .help = "replicas of the pipeline, instead of the study's number"},                       \
+        {.name = "--time-scale",                                                                   \
+         .argument = "X",                                                                          \
+         .help = "durations times X, in [0.000001, 1000]; default 1 (timed)"},                     \
+        {.name = "--slow",                                                                         \
+         .argument = "RANK=X",                                                                     \
+         .help = "makes all ops of a rank take X times as long, X in [1, 1000], to see what "      \
+                 "follows (timed, cpu); may be given several times",                               \
+         .may_repeat = true},                                                                      \
+        {.name = "--slow-link",                                                                    \
+         .argument = "A-B=US",                                                                     \
+         .help = "makes messages between ranks A and B travel so many microseconds longer "        \
+                 "(timed, cpu); may be given several times",                                       \
+         .may_repeat = true},                                                                      \
+        {.name = "--precision", .argument = "P", .help = "fp32 or bf16 (cuda); default fp32"},     \
+        {.name = "--blas", .help = "products of matrices by OpenBLAS (cpu)"},                      \
+        {.name = "--record",                                                                       \
+         .argument = "TRACE.db",                                                                   \
+         .help = "records what layers took, as a trace that simulate reads"},                      \
+        {.name = "--store",                                                                        \
+         .argument = "RUN.db",                                                                     \
+         .help = "records the run as simulate --store does, for report and export"},               \
+        {.name = "--counts",                                                                       \
+         .argument = "FILE.csv",                                                                   \
+         .help = "writes the tokens of every expert (mechanism moe)"},                             \
+        {.name = "--checkpoint",                                                                   \
+         .argument = "FILE",                                                                       \
+         .help = "writes all state behind the last iteration"},                                    \
+        {.name = "--checkpoint-every", .argument = "N", .help = "and behind every N-th"},          \
+        {.name = "--restart",                                                                      \
+         .argument = "FILE",                                                                       \
+         .help = "goes on from a checkpoint, on any number of ranks"},                             \
+        {.name = "--watchdog",                                                                     \
+         .argument = "SECONDS",                                                                    \
+         .help = "no rank has moved for so long: the run fails; default 60"},                      \
+        {.name = "--distributed",                                                                  \
+         .help = "the balancer diffusion runs on the ranks, with messages between neighbours"},    \
+        {.name = "--real-time",                                                                    \
+         .help = "asks the system for real-time priority, where it is allowed"},                   \
+        {.name = "--json", .help = "prints one JSON object"},
 
 /// Reads and checks the command line.
 ///
