@@ -82,14 +82,10 @@ static void measure_drop(walk *at)
 /// that suffice for it nothing need be measured.
 static void count_by_gaps(walk *at, double gaps, double spread_at_most)
 {
-    const double share = gaps / spread_at_most;
-    if (gaps == 0) {
-        count_drop(at, 0, spread_at_most);
-    } else if (share >= 1.0 / 16 && share >= at->counts.smallest_drop_share) {
-        at->counts.good_round_count++;
-        at->counts.sixteenth_round_count++;
-    } else {
+    if (gaps > 0 && gaps < spread_at_most / 16) {
         measure_drop(at);
+    } else {
+        count_drop(at, gaps, spread_at_most);
     }
 }
 

@@ -29,7 +29,7 @@ typedef struct ana_instance {
     int64_t drop_violation_count;  // of them those in which it was not so
     double potential_first;
     double potential_last;
-    double smallest_drop_share; // over all rounds: drop / spread; infinite without a round
+    double smallest_drop_share; // drop / spread is never below; infinite without a round
 } ana_instance;
 
 /// The potential over the rounds, thinned. Zero-initialise all but capacity and the arrays.

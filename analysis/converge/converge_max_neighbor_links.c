@@ -2,13 +2,17 @@
 #include "analysis/converge/converge_max_neighbor.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
+/// Unless said otherwise [node_count].
 typedef struct link_player {
     ana_graph_links links;
-    uint64_t *role; // [ceil(node_count / 64)] bit set: sender
-    int *accepted;  // [node_count] whose proposal a receiver accepts; -1: nobody's
-    double *before; // [node_count]
+    uint64_t *role;   // [ceil(node_count / 64)] bit set: sender
+    double *penalty;  // what is taken from the gap to a node: infinite if it cannot be chosen
+    int *accepted;    // whose proposal a receiver accepts; -1: nobody's
+    double *best_gap; // the gap of that proposal; below 0: none
+    double *before;   // loads before the last round
 } link_player;
 
 static status prepare(ana_scheme_run *run, arena *memory, error_message *err)
@@ -18,8 +22,12 @@ static status prepare(ana_scheme_run *run, arena *memory, error_message *err)
     if (player == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     player->role = arena_array(memory, nodes / 64 + 1, sizeof *player->role);
     player->accepted = arena_array(memory, nodes, sizeof *player->accepted);
-    player->before = arena_array(memory, nodes, sizeof *player->before);
-    if (player->role == NULL || player->accepted == NULL || player->before == NULL) {
+    double **const arrays[] = {&player->penalty, &player->best_gap, &player->before};
+    for (size_t array = 0; array < sizeof arrays / sizeof arrays[0]; array++) {
+        *arrays[array] = arena_array(memory, nodes, sizeof **arrays[array]);
+        if (*arrays[array] == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    }
+    if (player->role == NULL || player->accepted == NULL) {
         return error_set(err, STATUS_NO_MEMORY, "out of memory");
     }
     run->state = player;
@@ -31,47 +39,54 @@ static bool is_sender(const link_player *player, int node)
     return (player->role[node >> 6] >> (node & 63) & 1) != 0;
 }
 
-/// Of the neighbours that a sender may choose and that tie with the best, ascending, number wanted.
-static int tied_with(const ana_scheme_run *run, const link_player *player, int node, int best,
-                     int wanted)
+/// What a sender has found among its neighbours.
+typedef struct choice {
+    double gap; // below 0: nobody
+    int node;   // the first with that gap
+    bool is_tied;
+} choice;
+
+/// Without branches: whether a neighbour is better is a coin toss, which no processor foresees.
+static choice find_widest(const ana_scheme_run *run, const link_player *player, int node)
 {
-    const bool sees_roles = run->options.variant != ANA_VARIANT_P;
-    const int *neighbour = player->links.neighbour;
+    const double *load = run->load;
+    const double here = load[node];
+    choice best = {.gap = -1, .node = -1};
     for (int link = player->links.first[node]; link < player->links.first[node + 1]; link++) {
-        const int other = neighbour[link];
-        if (sees_roles && is_sender(player, other)) continue;
-        if (ana_scheme_compare(run->load, node, other, best) == 0 && wanted-- == 0) return other;
+        const int other = player->links.neighbour[link];
+        const double gap = fabs(load[other] - here) - player->penalty[other];
+        const bool is_better = gap > best.gap;
+        const bool is_equal = gap == best.gap;
+        best.is_tied = is_better ? false : (best.is_tied | is_equal) != 0;
+        best.node = is_better ? other : best.node;
+        best.gap = is_better ? gap : best.gap;
     }
-    return -1;
+    return best;
 }
 
-/// The neighbour that a sender proposes to; -1 if there is none.
-static int choose_target(const ana_scheme_run *run, const link_player *player, int node)
+/// Among several at the same gap: the preferred ones, and of these the one that the lot picks.
+static int break_tie(const ana_scheme_run *run, const link_player *player, int node, int first)
 {
-    const bool sees_roles = run->options.variant != ANA_VARIANT_P;
     const int *neighbour = player->links.neighbour;
-    int target = -1;
-    int tie_count = 0;
-    for (int link = player->links.first[node]; link < player->links.first[node + 1]; link++) {
-        const int other = neighbour[link];
-        if (sees_roles && is_sender(player, other)) continue;
-        const int order = target < 0 ? 1 : ana_scheme_compare(run->load, node, other, target);
-        if (order > 0) {
-            target = other;
-            tie_count = 1;
-        }
-        tie_count += order == 0;
+    const int end = player->links.first[node + 1];
+    int best = first;
+    int count = 0;
+    for (int link = player->links.first[node]; link < end; link++) {
+        if (player->penalty[neighbour[link]] > 0) continue;
+        const int order = ana_scheme_compare(run->load, node, neighbour[link], best);
+        if (order > 0) best = neighbour[link];
+        count = order > 0 ? 1 : count + (order == 0);
     }
-    if (tie_count > 1) {
-        const uint64_t lot = ana_coins_lot(&run->coins, run->round, node);
-        target = tied_with(run, player, node, target, ana_coins_pick(lot, tie_count));
+    int wanted = ana_coins_pick(ana_coins_lot(&run->coins, run->round, node), count);
+    for (int link = player->links.first[node];; link++) {
+        if (player->penalty[neighbour[link]] > 0) continue;
+        if (ana_scheme_compare(run->load, node, neighbour[link], best) != 0) continue;
+        if (wanted-- == 0) return neighbour[link];
     }
-    return target >= 0 && is_sender(player, target) ? -1 : target;
 }
 
-static bool is_better(const ana_scheme_run *run, int receiver, int proposer, int accepted)
+static bool wins_tie(const ana_scheme_run *run, int receiver, int proposer, int accepted)
 {
-    if (accepted < 0) return true;
     int order = 0;
     if (run->options.variant != ANA_VARIANT_QR) {
         order = ana_scheme_compare(run->load, receiver, proposer, accepted);
@@ -81,31 +96,60 @@ static bool is_better(const ana_scheme_run *run, int receiver, int proposer, int
            ana_coins_lot(&run->coins, run->round, accepted);
 }
 
+static void propose(const ana_scheme_run *run, link_player *player, int node)
+{
+    const choice found = find_widest(run, player, node);
+    if (found.node < 0) return;
+    const int target = found.is_tied ? break_tie(run, player, node, found.node) : found.node;
+    if (is_sender(player, target)) return;
+    // Under Qr all proposals tie.
+    const double gap = run->options.variant == ANA_VARIANT_QR ? 0 : found.gap;
+    const double best = player->best_gap[target];
+    if (gap < best) return;
+    if (gap == best && !wins_tie(run, target, node, player->accepted[target])) return;
+    player->best_gap[target] = gap;
+    player->accepted[target] = node;
+}
+
+static void throw_coins(const ana_scheme_run *run, link_player *player)
+{
+    const int nodes = run->graph->node_count;
+    const double sender = run->options.variant == ANA_VARIANT_P ? 0 : (double)INFINITY;
+    const double penalty[] = {0, sender};
+    for (int word = 0; word * 64 < nodes; word++) {
+        player->role[word] = ana_coins_word(&run->coins, run->round, word);
+    }
+    for (int node = 0; node < nodes; node++) {
+        player->penalty[node] = penalty[player->role[node >> 6] >> (node & 63) & 1];
+        player->best_gap[node] = -1;
+    }
+}
+
+static double average(ana_scheme_run *run, const link_player *player)
+{
+    double gaps = 0;
+    for (int node = 0; node < run->graph->node_count; node++) {
+        if (player->best_gap[node] < 0) continue;
+        const int other = player->accepted[node];
+        gaps += fabs(run->load[node] - run->load[other]);
+        run->load[node] = run->load[other] = (run->load[node] + run->load[other]) * 0.5;
+    }
+    return gaps;
+}
+
 static double play(ana_scheme_run *run)
 {
     link_player *player = run->state;
     const int nodes = run->graph->node_count;
     memcpy(player->before, run->load, (size_t)nodes * sizeof *run->load);
+    throw_coins(run, player);
     for (int word = 0; word * 64 < nodes; word++) {
-        player->role[word] = ana_coins_word(&run->coins, run->round, word);
+        for (uint64_t left = player->role[word]; left != 0; left &= left - 1) {
+            const int node = word * 64 + __builtin_ctzll(left);
+            if (node < nodes) propose(run, player, node);
+        }
     }
-    for (int node = 0; node < nodes; node++) {
-        player->accepted[node] = -1;
-    }
-    for (int node = 0; node < nodes; node++) {
-        if (!is_sender(player, node)) continue;
-        const int target = choose_target(run, player, node);
-        if (target < 0 || !is_better(run, target, node, player->accepted[target])) continue;
-        player->accepted[target] = node;
-    }
-    double gaps = 0;
-    for (int node = 0; node < nodes; node++) {
-        const int other = player->accepted[node];
-        if (other < 0) continue;
-        gaps += fabs(run->load[node] - run->load[other]);
-        run->load[node] = run->load[other] = (run->load[node] + run->load[other]) * 0.5;
-    }
-    return gaps;
+    return average(run, player);
 }
 
 static void begin(ana_scheme_run *run)
