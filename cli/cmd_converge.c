@@ -2,11 +2,14 @@
 #include "cli/commands.h"
 #include "cli/converge_modes.h"
 #include "cli/interrupt.h"
+#include "cli/keep_choice.h"
 #include "cli/output.h"
 #include "cli/spread_choice.h"
 
+#include "analysis/converge/converge_figure.h"
 #include "analysis/converge/converge_output.h"
 #include "base/file.h"
+#include "base/json.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -228,6 +231,36 @@ static status summarise(converge_run *run, arena *memory, error_message *err)
     return STATUS_OK;
 }
 
+static status draw(const char *path, const ana_sweep_answer *answer,
+                   status (*drawing)(const ana_sweep_answer *answer, text_buffer *svg,
+                                     error_message *err),
+                   error_message *err)
+{
+    text_buffer svg = {0};
+    if (path == NULL) return STATUS_OK;
+    status code = drawing(answer, &svg, err);
+    if (code == STATUS_OK && svg.failed) code = error_set(err, STATUS_NO_MEMORY, "out of memory");
+    if (code == STATUS_OK) code = file_write(path, svg.bytes, svg.length, err);
+    text_free(&svg);
+    return code;
+}
+
+/// Before anything is played: whether figures can be written where they are wanted.
+static status check_figures(const cli_arguments *arguments, error_message *err)
+{
+    static const char *const options[] = {"--figure", "--potential"};
+    for (size_t index = 0; index < sizeof options / sizeof options[0]; index++) {
+        const char *path = cli_value(arguments, options[index]);
+        if (path == NULL) continue;
+        if (strcmp(path, "-") == 0) {
+            return error_set(err, STATUS_INVALID, "%s -: standard output has the answer already",
+                             options[index]);
+        }
+        TRY(file_check_writable(path, err));
+    }
+    return STATUS_OK;
+}
+
 /// On the leader, once all instances are there.
 static status print_answer(const cli_arguments *arguments, arena *memory, converge_run *run,
                            error_message *err)
@@ -236,6 +269,8 @@ static status print_answer(const cli_arguments *arguments, arena *memory, conver
     TRY(summarise(run, memory, err));
     const ana_sweep_answer answer = {
         .sweep = &run->sweep, .points = run->points, .summaries = run->summaries, .fit = &run->fit};
+    TRY(draw(cli_value(arguments, "--figure"), &answer, ana_sweep_draw_rounds, err));
+    TRY(draw(cli_value(arguments, "--potential"), &answer, ana_sweep_draw_potential, err));
     if (cli_has(arguments, "--json")) {
         ana_sweep_write_json(&answer, &out);
     } else {
@@ -246,15 +281,58 @@ static status print_answer(const cli_arguments *arguments, arena *memory, conver
     return printed;
 }
 
+/// All that the instances depend on, as JSON, by which kept results are found again.
+static void describe(const ana_sweep *sweep, text_buffer *out)
+{
+    json_writer writer = json_writer_init(out);
+    json_begin_object(&writer);
+    json_put_string(&writer, "graph", ana_graph_names[sweep->graph]);
+    json_put_string(&writer, "scheme", sweep->scheme->name);
+    json_put_string(&writer, "variant", ana_variant_names[sweep->options.variant]);
+    json_put_string(&writer, "exchange", ana_exchange_names[sweep->options.exchange]);
+    json_put_double(&writer, "alpha", sweep->options.alpha);
+    json_put_string(&writer, "initial", ana_initial_names[sweep->instance.initial]);
+    json_put_string(&writer, "stop", ana_stop_names[sweep->instance.stop]);
+    json_put_bool(&writer, "every_round", sweep->instance.every_round);
+    json_put_int64(&writer, "instances", sweep->instance_count);
+    json_write_key(&writer, "nodes");
+    json_write_int_array(&writer, sweep->nodes, sweep->nodes_count);
+    json_write_key(&writer, "gammas");
+    json_begin_array(&writer);
+    for (int gamma = 0; gamma < sweep->gamma_count; gamma++) {
+        json_write_double(&writer, sweep->gammas[gamma]);
+    }
+    json_end_array(&writer);
+    json_end_object(&writer);
+}
+
+/// Plays the sweep, with its results kept if --store says so. Collective.
+static status play_kept(const cli_arguments *arguments, ana_spread *spread, converge_run *run,
+                        error_message *err)
+{
+    ana_kept_run *kept = NULL;
+    text_buffer question = {0};
+    describe(&run->sweep, &question);
+    const ana_kept_options about = {
+        .name = "converge", .config_json = question.bytes, .seed = run->sweep.instance.seed};
+    status code = question.failed ? error_set(err, STATUS_NO_MEMORY, "out of memory") : STATUS_OK;
+    code = ana_spread_agree(spread, code, err);
+    if (code == STATUS_OK) code = cli_keep_open(arguments, spread, &about, &kept, err);
+    if (code == STATUS_OK) code = ana_sweep_play(&run->sweep, spread, run->points, NULL, err);
+    text_free(&question);
+    return cli_keep_close(kept, code, err);
+}
+
 static status answer_rounds(const cli_arguments *arguments, ana_spread *spread, arena *memory,
                             error_message *err)
 {
     converge_run *run = arena_array(memory, 1, sizeof *run);
     if (run == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     status code = read_question(arguments, run, err);
+    if (code == STATUS_OK && ana_spread_is_leader(spread)) code = check_figures(arguments, err);
     if (code == STATUS_OK) code = ana_sweep_prepare(&run->sweep, memory, run->points, err);
     TRY(ana_spread_agree(spread, code, err));
-    TRY(ana_sweep_play(&run->sweep, spread, run->points, NULL, err));
+    TRY(play_kept(arguments, spread, run, err));
     if (!ana_spread_is_leader(spread)) return STATUS_OK;
     return print_answer(arguments, memory, run, err);
 }
@@ -401,8 +479,15 @@ const cli_command cli_command_converge = {
             {.name = "--tolerance",
              .argument = "X",
              .help = "Of --trace: (max - min) / mean that the rounds must keep. Default: 0.05."},
-            {.name = "--figure", .argument = "FILE", .help = "Of drifting loads: an SVG."},
-            CLI_SPREAD_OPTIONS{.name = "--json", .help = "Print one line of JSON."},
+            {.name = "--figure",
+             .argument = "FILE.svg",
+             .help = "Draw the rounds beside bounds and prediction, or what drifting loads "
+                     "did (gnuplot)."},
+            {.name = "--potential",
+             .argument = "FILE.svg",
+             .help = "Draw phi over the rounds of the last point's first instance (gnuplot)."},
+            CLI_SPREAD_OPTIONS CLI_KEEP_OPTIONS{.name = "--json",
+                                                .help = "Print one line of JSON."},
         },
     .operand_max = 0,
     .run = run_command,

@@ -37,7 +37,10 @@ static const struct {
     {"--drift", DRIFT},
     {"--rounds-per-iteration", DRIFT},
     {"--tolerance", DRIFT},
-    {"--figure", DRIFT},
+    {"--figure", ROUNDS | DRIFT},
+    {"--potential", ROUNDS},
+    {"--store", ROUNDS},
+    {"--again", ROUNDS},
 };
 
 static const char *const mode_names[CLI_CONVERGE_MODE_COUNT] = {

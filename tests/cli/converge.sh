@@ -50,6 +50,22 @@ near rounds_per_decade 4300 150 decades.json
 "$dynmo" converge --nodes 8,16 --gamma 1e9 --json >still.json || fail 'at gamma'
 grep -q '"median":0,.*"constant":null.*"fit":{}' still.json || fail "at gamma: $(cat still.json)"
 
+# Kept results are found again.
+"$dynmo" converge --nodes 8:32 --instances 5 --store kept.db >first.txt 2>/dev/null || fail 'a store'
+"$dynmo" converge --nodes 8:32 --instances 5 --store kept.db >again.txt 2>err || fail 'the store again'
+cmp first.txt again.txt || fail 'the store changes the answer'
+[ -s err ] || fail 'nothing is said of kept results'
+
+# Figures.
+if command -v gnuplot >/dev/null; then
+    "$dynmo" converge --nodes 8,16 --figure rounds.svg --potential phi.svg >with.txt || fail 'figures'
+    "$dynmo" converge --nodes 8,16 >without.txt || fail 'without figures'
+    cmp with.txt without.txt || fail 'figures change the answer'
+    grep -q 'repaired bound' rounds.svg || fail 'rounds.svg'
+    grep -q 'max-neighbor on path, from step, 16 nodes' phi.svg || fail 'phi.svg'
+fi
+refuse 2 '--figure -: standard output has the answer already' --nodes 8 --figure -
+
 # Wrong words and numbers.
 refuse 2 'dynmo converge: --nodes is needed' --graph ring
 refuse 2 "--graph: unknown 'rign'; known: path, ring, torus, star, complete, hypercube, dumbbell, dynamic" --graph rign --nodes 8

@@ -1,0 +1,111 @@
+#include "analysis/converge/converge_figure.h"
+
+#include "analysis/plot.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+enum { TRAIL_ENTRIES = 2000 };
+
+static void set_title(const ana_sweep *sweep, const char *more, text_buffer *settings)
+{
+    text_buffer title = {0};
+    text_format(&title, "%s on %s, from %s%s", sweep->scheme->name, ana_graph_names[sweep->graph],
+                ana_initial_names[sweep->instance.initial], more);
+    text_append(settings, "title = ");
+    ana_plot_quote(settings, title.bytes != NULL ? title.bytes : "");
+    text_append(settings, "\n");
+    text_free(&title);
+}
+
+/// gnuplot's word for a number that is none; a logarithmic axis knows no 0 either.
+static void append_number(text_buffer *out, double value)
+{
+    if (isnan(value) || value <= 0) {
+        text_append(out, " NaN");
+    } else {
+        text_format(out, " %.9g", value);
+    }
+}
+
+static void append_points(const ana_sweep_answer *answer, bool over_nodes, text_buffer *settings)
+{
+    text_append(settings, "$points << EOD\n");
+    for (int point = 0; point < ana_sweep_point_count(answer->sweep); point++) {
+        const ana_sweep_point *at = &answer->points[point];
+        const ana_point_summary *summary = &answer->summaries[point];
+        append_number(settings, over_nodes ? at->graph.node_count : at->gamma);
+        append_number(settings, (double)summary->rounds_median);
+        append_number(settings, (double)summary->rounds_min);
+        append_number(settings, (double)summary->rounds_max);
+        append_number(settings, (double)summary->bound_paper);
+        append_number(settings, (double)summary->bound_repaired);
+        append_number(settings, summary->rounds_spectral);
+        text_append(settings, "\n");
+    }
+    text_append(settings, "EOD\n");
+}
+
+status ana_sweep_draw_rounds(const ana_sweep_answer *answer, text_buffer *svg, error_message *err)
+{
+    const bool over_nodes = answer->sweep->nodes_count > 1 || answer->sweep->gamma_count == 1;
+    text_buffer settings = {0};
+    set_title(answer->sweep, "", &settings);
+    text_format(&settings, "x_title = '%s'\nhas_spectral = %d\n", over_nodes ? "nodes" : "gamma",
+                !isnan(answer->summaries[0].rounds_spectral));
+    append_points(answer, over_nodes, &settings);
+    const status drawn = ana_plot("rounds", &settings, svg, err);
+    text_free(&settings);
+    return drawn;
+}
+
+static void append_trail(const ana_sweep_answer *answer, const ana_trail *trail,
+                         text_buffer *settings)
+{
+    const ana_sweep *sweep = answer->sweep;
+    const ana_sweep_point *point = &answer->points[ana_sweep_point_count(sweep) - 1];
+    const double nodes = point->graph.node_count;
+    const double contraction =
+        ana_scheme_contraction(sweep->scheme, &point->graph, &sweep->options);
+    const int last = trail->count - 1;
+    text_format(settings, "gamma = %.9g\n",
+                sweep->instance.stop == ANA_STOP_PHI ? point->gamma : 0.0);
+    text_format(settings, "potential_first = %.9g\nguaranteed = %.17g\npredicted = %.17g\n",
+                trail->potential[0], 1 - 1 / (4 * nodes * nodes),
+                isnan(contraction) ? 0 : contraction);
+    text_format(settings, "round_last = %" PRId64 "\nlowest = %.9g\n$trail << EOD\n",
+                trail->round[last] > 0 ? trail->round[last] : 1,
+                trail->potential[last] > 0 ? trail->potential[last] / 2 : point->gamma / 2);
+    for (int entry = 0; entry <= last; entry++) {
+        text_format(settings, "%" PRId64, trail->round[entry]);
+        append_number(settings, trail->potential[entry]);
+        text_append(settings, "\n");
+    }
+    text_append(settings, "EOD\n");
+}
+
+static status draw_trail(const ana_sweep_answer *answer, const ana_trail *trail, text_buffer *svg,
+                         error_message *err)
+{
+    const ana_sweep_point *point = &answer->points[ana_sweep_point_count(answer->sweep) - 1];
+    text_buffer nodes = {0};
+    text_buffer settings = {0};
+    text_format(&nodes, ", %d nodes", point->graph.node_count);
+    set_title(answer->sweep, nodes.bytes != NULL ? nodes.bytes : "", &settings);
+    append_trail(answer, trail, &settings);
+    const status drawn = ana_plot("potential", &settings, svg, err);
+    text_free(&settings);
+    text_free(&nodes);
+    return drawn;
+}
+
+status ana_sweep_draw_potential(const ana_sweep_answer *answer, text_buffer *svg,
+                                error_message *err)
+{
+    int64_t rounds[TRAIL_ENTRIES];
+    double potentials[TRAIL_ENTRIES];
+    ana_trail trail = {.capacity = TRAIL_ENTRIES, .round = rounds, .potential = potentials};
+    const int last = ana_sweep_point_count(answer->sweep) - 1;
+    TRY(ana_sweep_trail(answer->sweep, &answer->points[last], &trail, err));
+    return draw_trail(answer, &trail, svg, err);
+}
