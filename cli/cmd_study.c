@@ -442,8 +442,7 @@ const cli_command cli_command_study = {
           .help = "With --price: the day on which it was asked for, 2026-11-22."},
          {.name = "--currency", .argument = "NAME", .help = "With --price; default USD."},
          {.name = "--template",
-          .argument = "NAME",
-          .may_be_bare = true,
+          .argument = "[NAME]",
           .help = "Writes a study to start from and plays it; as the last word without a name, "
                   "lists them."},
          {.name = "--output",

@@ -77,7 +77,7 @@ static status parse_option(const cli_command *command, int word_count, char *con
         value = "";
     } else if (value == NULL) {
         const bool is_last = index + 1 >= word_count;
-        if (is_last && !option->may_be_bare) {
+        if (is_last && option->argument[0] != '[') {
             return error_set(err, STATUS_INVALID, "dynmo %s: %s needs %s", command->name,
                              option->name, option->argument);
         }

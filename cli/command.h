@@ -11,10 +11,10 @@ enum { CLI_OPTIONS_MAX = 32, CLI_OPERANDS_MAX = 4096 };
 typedef struct cli_option {
     const char *name;     // "--stages"
     char letter;          // 'o' for -o, or 0
-    const char *argument; // "P", or NULL for a switch
+    const char *argument; // "P", or NULL for a switch; "[P]" may be left out behind the last word,
+                          // the value is then ""
     const char *help;     // one sentence, with unit and default
     bool may_repeat;
-    bool may_be_bare; // as the last word its argument may be left out: the value is then ""
 } cli_option;
 
 typedef struct cli_arguments cli_arguments;

@@ -121,7 +121,7 @@ double ana_assumed_range_value(const ana_assumed_range *row, const ana_setup *se
     for (size_t known = 0; known < sizeof values / sizeof values[0]; known++) {
         if (strcmp(row->path, values[known].path) == 0) return values[known].value;
     }
-    assert(!"a row of the table has no value");
+    assert(false); // every row of the table has a value
     return 0;
 }
 

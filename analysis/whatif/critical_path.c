@@ -71,10 +71,10 @@ static place sender_of(const walk *walking, place at)
     bal_op_kind kind = OP_FORWARD;
     const int stage = bal_op_waits_for(schedule, at.rank, op, &kind);
     if (stage < 0) return (place){.op = -1};
-    int sender = *slot_of(walking, kind, stage, op.microbatch);
+    int sender = *slot_of(walking, (int)kind, stage, op.microbatch);
     if (sender < 0 && kind != OP_FORWARD) {
         const bal_op_kind other = kind == OP_BACKWARD ? OP_BACKWARD_INPUT : OP_BACKWARD;
-        sender = *slot_of(walking, other, stage, op.microbatch);
+        sender = *slot_of(walking, (int)other, stage, op.microbatch);
     }
     const int rank = bal_rank_of_stage(schedule->placement, schedule->rank_count,
                                        schedule->chunk_count, stage, NULL);
