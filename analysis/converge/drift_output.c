@@ -56,13 +56,13 @@ static void append_course(const ana_drift_study *study, const ana_drift_result *
     const ana_drift_point *budget = &result->budget;
     if (result->has_budget) {
         text_format(out,
-                    "\n%" PRId64 " rounds per iteration are the fewest that keep the gap after "
-                    "them within %g (largest %.4g)\n",
-                    budget->round_count, study->tolerance, budget->tracked_max);
+                    "\nfewest rounds per iteration that keep the gap after them within %g: %" PRId64
+                    " (largest gap %.4g)\n",
+                    study->tolerance, budget->round_count, budget->tracked_max);
     } else {
         text_format(out,
-                    "\nno number of rounds up to %" PRId64 " keeps the gap within %g (largest "
-                    "%.4g)\n",
+                    "\nno number of rounds up to %" PRId64
+                    " keeps the gap after them within %g (largest gap %.4g)\n",
                     budget->round_count, study->tolerance, budget->tracked_max);
     }
     text_append(out, "\nwhat whole layers leave, each decided from the times that are executed\n");
@@ -87,8 +87,9 @@ static void append_shapes(const ana_drift_study *study, const ana_drift_result *
     for (int point = 0; point < result->point_count; point++) {
         const ana_drift_point *at = &result->points[point];
         if (point == 0 || at->shape != result->points[point - 1].shape) {
-            text_format(out, "\n%s drift\n",
-                        at->shape == ANA_DRIFT_SLOW ? "steady, along the slowest mode" : "random");
+            text_append(out, at->shape == ANA_DRIFT_SLOW
+                                 ? "\nsteady drift, along the slowest mode\n"
+                                 : "\nrandom drift\n");
             append_head("rounds", "drift", out);
         }
         text_format(out, "  %10" PRId64, at->round_count);

@@ -124,7 +124,7 @@ loads and gaps (max - min) in units of the mean stage load
            2    0.03449          0          0          0    0.04656    0.04878    0.04878      1.023
        exact    0.03449          0          0          0    0.04656    0.04878    0.04878      1.023
 
-1 rounds per iteration are the fewest that keep the gap after them within 0.05 (largest 0)
+fewest rounds per iteration that keep the gap after them within 0.05: 1 (largest gap 0)
 
 what whole layers leave, each decided from the times that are executed
   balancer               gap mean    gap max  load mean   load max      layers moved
@@ -140,7 +140,7 @@ prints '{"scheme":"first-order","stages":4,"trace":"drift.db","layers":4,"sample
 prints '6 stages, second-order; drift: l2 norm of what an iteration changes
 loads and gaps (max - min) in units of the mean stage load; the last 100 iterations
 
-steady, along the slowest mode drift
+steady drift, along the slowest mode
                                     gap after the rounds                  gap as executed   max load
       rounds      drift       mean        max      bound       mean        max      bound       mean
            1       0.01     0.0721     0.0721    0.09142    0.08325    0.08325     0.1056      1.042
