@@ -1,6 +1,7 @@
 #include "analysis/converge/sample_statistics.h"
 
 #include <gsl/gsl_cdf.h>
+#include <gsl/gsl_errno.h>
 #include <gsl/gsl_sort_double.h>
 #include <gsl/gsl_statistics_double.h>
 
@@ -9,10 +10,18 @@
 
 static const double tail = 0.95; // the quantile beside the median
 
+/// Up to here GSL's continued fraction of the beta distribution converges; beyond, binomial numbers
+/// are as good as normal.
+enum { EXACT_COUNT_MAX = 100000 };
+
 /// How many of count values are below the quantile with a chance of at most chance: the largest
 /// number that is.
 static int64_t order_below(int64_t count, double chance)
 {
+    if (count > EXACT_COUNT_MAX) {
+        const double deviation = sqrt((double)count * tail * (1 - tail));
+        return (int64_t)((double)count * tail + gsl_cdf_ugaussian_Pinv(chance) * deviation) - 1;
+    }
     int64_t low = -1;
     int64_t high = count;
     while (high - low > 1) {
@@ -38,6 +47,7 @@ static void bound_tail(const double *sorted, int64_t count, double confidence, a
 ana_sample ana_sample_of(double *values, int64_t count, double confidence)
 {
     assert(count >= 1 && count <= UINT32_MAX && confidence > 0 && confidence < 1);
+    gsl_set_error_handler_off(); // the default one ends the program
     const size_t size = (size_t)count;
     ana_sample sample = {.count = count, .mean_low = NAN, .mean_high = NAN};
     gsl_sort(values, 1, size);
@@ -56,12 +66,46 @@ ana_sample ana_sample_of(double *values, int64_t count, double confidence)
     return sample;
 }
 
+/// The probability whose beta distribution has this much below it, by bisection: GSL's inverse
+/// gives up on large parameters.
+static double beta_quantile(double below, double a, double b)
+{
+    double low = 0;
+    double high = 1;
+    while (high - low > 1e-12) {
+        const double middle = (low + high) / 2;
+        if (gsl_cdf_beta_P(middle, a, b) < below) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    return (low + high) / 2;
+}
+
+/// Source: Wilson, J. Amer. Statist. Assoc. 22 (1927).
+static void score_interval(double share, double count, double side, double *low, double *high)
+{
+    const double z = gsl_cdf_ugaussian_Qinv(side);
+    const double spread = z * sqrt(share * (1 - share) / count + z * z / (4 * count * count));
+    const double middle = share + z * z / (2 * count);
+    *low = (middle - spread) / (1 + z * z / count);
+    *high = (middle + spread) / (1 + z * z / count);
+}
+
 void ana_share_interval(int64_t hits, int64_t count, double confidence, double *low, double *high)
 {
     assert(count >= 1 && hits >= 0 && hits <= count);
+    gsl_set_error_handler_off();
     const double side = (1 - confidence) / 2;
     const double yes = (double)hits;
     const double no = (double)(count - hits);
-    *low = hits == 0 ? 0 : gsl_cdf_beta_Pinv(side, yes, no + 1);
-    *high = hits == count ? 1 : gsl_cdf_beta_Qinv(side, yes + 1, no);
+    if (count > EXACT_COUNT_MAX) {
+        score_interval(yes / (double)count, (double)count, side, low, high);
+    } else {
+        *low = hits == 0 ? 0 : beta_quantile(side, yes, no + 1);
+        *high = hits == count ? 1 : beta_quantile(1 - side, yes + 1, no);
+    }
+    if (hits == 0) *low = 0;
+    if (hits == count) *high = 1;
 }

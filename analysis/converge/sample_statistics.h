@@ -22,6 +22,7 @@ typedef struct ana_sample {
 /// Time O(count log count).
 ana_sample ana_sample_of(double *values, int64_t count, double confidence);
 
-/// The exact interval of a probability from hits among count tries.
+/// The exact interval of a probability from hits among count tries (above 100,000 the score
+/// interval, which is then as good).
 /// Source: Clopper & Pearson, Biometrika 26 (1934).
 void ana_share_interval(int64_t hits, int64_t count, double confidence, double *low, double *high);

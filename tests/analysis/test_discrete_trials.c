@@ -3,6 +3,7 @@
 #include "analysis/converge/discrete_trials.h"
 #include "tests/assert_close.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static ana_spread *spread_of(int threads)
@@ -214,6 +215,33 @@ static void shares_have_exact_intervals(void **state)
     assert_close(high, 0.812914, 1e-5);
 }
 
+static void large_samples_have_intervals_that_go_on_from_small_ones(void **state)
+{
+    (void)state;
+    double below = 0;
+    double above = 0;
+    for (int64_t hits = 0; hits <= 100000; hits += 1000) {
+        double low = -1;
+        double high = -1;
+        ana_share_interval(hits, 100000, 0.95, &below, &above);
+        ana_share_interval(hits + (hits > 0 ? 1 : 0), 100001, 0.95, &low, &high);
+        assert_true(below >= 0 && below <= (double)hits / 100000 && above <= 1);
+        assert_true(fabs(low - below) < 5e-5 && fabs(high - above) < 5e-5);
+    }
+    enum { MANY = 120000 };
+    double *values = malloc(MANY * sizeof *values);
+    assert_non_null(values);
+    for (int index = 0; index < MANY; index++) {
+        values[index] = index;
+    }
+    const ana_sample exact = ana_sample_of(values, 100000, 0.95);
+    const ana_sample normal = ana_sample_of(values, MANY, 0.95);
+    assert_close(exact.p95_low / 95000, 1 - 1.96 * sqrt(0.05 / 0.95 / 100000), 5e-5);
+    assert_close(normal.p95_low / 114000, 1 - 1.96 * sqrt(0.05 / 0.95 / MANY), 5e-5);
+    assert_close(normal.p95_high / 114000, 1 + 1.96 * sqrt(0.05 / 0.95 / MANY), 5e-5);
+    free(values);
+}
+
 /// The interval of the tail holds it as often as it says, or more often.
 static void the_interval_of_the_tail_covers_it(void **state)
 {
@@ -243,6 +271,7 @@ int main(void)
         cmocka_unit_test(questions_without_a_cell_or_with_too_many_instances_are_refused),
         cmocka_unit_test(a_sample_says_mean_and_intervals_as_tables_have_them),
         cmocka_unit_test(shares_have_exact_intervals),
+        cmocka_unit_test(large_samples_have_intervals_that_go_on_from_small_ones),
         cmocka_unit_test(the_interval_of_the_tail_covers_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
