@@ -11,6 +11,7 @@ static const cli_command *const commands[] = {
     &cli_command_plan,
     &cli_command_schedule,
     &cli_command_model,
+    &cli_command_probe,
     &cli_command_calibrate,
     &cli_command_import_csv,
     &cli_command_import_kineto,

@@ -21,6 +21,7 @@ extern const cli_command cli_command_import_kineto;
 extern const cli_command cli_command_manual;
 extern const cli_command cli_command_model;
 extern const cli_command cli_command_plan;
+extern const cli_command cli_command_probe;
 extern const cli_command cli_command_report;
 extern const cli_command cli_command_reproduce;
 extern const cli_command cli_command_run;
