@@ -25,7 +25,7 @@ double exec_probe_rate(int64_t flop, int64_t ns)
 /// Memory of the device for one measurement.
 typedef struct operands {
     exec_kernels *kernels;
-    void *region[4];
+    void *region[6];
     int count;
 } operands;
 
@@ -114,7 +114,7 @@ status exec_probe_products(exec_kernels *kernels, const exec_probe_options *opti
 typedef struct attention_arrays {
     exec_attention shape;
     int first_row[2];
-    void *qkv, *output, *qkv_gradient;
+    void *qkv, *output, *output_gradient, *qkv_gradient;
     float *log_sum;
 } attention_arrays;
 
@@ -128,7 +128,7 @@ static void attend_backward(void *context, exec_kernels *kernels)
 {
     const attention_arrays *of = context;
     kernels->table->attention_input(kernels, &of->shape, of->qkv, of->output, of->log_sum,
-                                    of->output, of->qkv_gradient);
+                                    of->output_gradient, of->qkv_gradient);
 }
 
 static status measure_attention(operands *memory, const exec_probe_options *options,
@@ -147,6 +147,7 @@ static status measure_attention(operands *memory, const exec_probe_options *opti
                          .block_rows = BLOCK_ROWS,
                          .block_count = (measured->sequence_length + BLOCK_ROWS - 1) / BLOCK_ROWS};
     TRY(take_values(memory, rows * 3 * width, &of.qkv, err));
+    TRY(take_values(memory, rows * width, &of.output_gradient, err));
     TRY(take(memory, rows * width * value_bytes, &of.output, err));
     TRY(take(memory, rows * (size_t)measured->head_count * sizeof(float), &log_sum, err));
     TRY(take(memory, rows * 3 * width * value_bytes, &of.qkv_gradient, err));
