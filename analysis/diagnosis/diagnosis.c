@@ -13,6 +13,9 @@
 /// plans.
 enum { HINDSIGHT_OPS_MAX = 200000000, HINDSIGHT_COUNT_MIN = 24 };
 
+/// Iterations behind the first one that it is compared with.
+enum { WARM_COUNT = 9 };
+
 const char ana_diagnosis_rows[] = "[{\"balancer\":\"even\"},{\"balancer\":\"tuned\"},"
                                   "{\"balancer\":\"partition\",\"policy\":\"on-change\"},"
                                   "{\"balancer\":\"partition\",\"policy\":\"every:1\"},"
@@ -262,19 +265,19 @@ static status fill_state(ana_series *series, int64_t layer_bytes, arena *memory,
     return STATUS_OK;
 }
 
-static status first_over_median(const ana_series *series, arena *memory, double *ratio,
-                                error_message *err)
+/// Whether the run was cold when it began: the first iteration over the median of the next ones.
+static double first_over_next(const ana_series *series)
 {
-    double *totals = arena_array(memory, (size_t)series->count, sizeof *totals);
-    if (totals == NULL) return out_of_memory(err);
-    for (int index = 0; index < series->count; index++) {
-        totals[index] = (double)ana_series_before(series, index)[series->layer_count];
+    double totals[WARM_COUNT];
+    int count = 0;
+    for (int index = 1; index < series->count && count < WARM_COUNT; index++) {
+        totals[count++] = (double)ana_series_before(series, index)[series->layer_count];
     }
-    const double first = totals[0];
-    gsl_sort(totals, 1, (size_t)series->count);
-    const double median = gsl_stats_median_from_sorted_data(totals, 1, (size_t)series->count);
-    *ratio = median > 0 ? first / median : 1;
-    return STATUS_OK;
+    if (count == 0) return 1;
+    gsl_sort(totals, 1, (size_t)count);
+    const double median = gsl_stats_median_from_sorted_data(totals, 1, (size_t)count);
+    const double first = (double)ana_series_before(series, 0)[series->layer_count];
+    return median > 0 ? first / median : 1;
 }
 
 static status check_setup(const ana_setup *setup, error_message *err)
@@ -317,7 +320,8 @@ static status read_series(const ana_setup *setup, arena *memory, ana_diagnosis *
     made->spacing = ana_series_spacing(series);
     made->has_columns = series->costs[0].microbatch_count > 1;
     made->is_uniform = setup->store != NULL && is_uniform(series);
-    return first_over_median(series, memory, &made->first_over_median, err);
+    made->first_over_next = first_over_next(series);
+    return STATUS_OK;
 }
 
 static status diagnose(const ana_listener *steps, arena *memory, ana_diagnosis *made,

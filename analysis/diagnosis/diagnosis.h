@@ -39,11 +39,11 @@ typedef struct ana_diagnosis {
     const ana_setup *setup; // of the series
     ana_diagnosis_options options;
     const ana_series *series;
-    double spacing;           // iterations of the run that one of the series stands for
-    bool is_uniform;          // measured, and in no iteration do transformer layers differ
-    bool knows_state;         // bytes that a migration moves
-    bool has_columns;         // microbatches apart
-    double first_over_median; // time of the first iteration's layers over the median iteration's
+    double spacing;         // iterations of the run that one of the series stands for
+    bool is_uniform;        // measured, and in no iteration do transformer layers differ
+    bool knows_state;       // bytes that a migration moves
+    bool has_columns;       // microbatches apart
+    double first_over_next; // time of the first iteration's layers over the median of the next nine
     ana_imbalance_split split;
     ana_forecastability forecast;
     ana_comparison comparison;

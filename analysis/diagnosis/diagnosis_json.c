@@ -43,7 +43,7 @@ static void write_run(json_writer *writer, const ana_diagnosis *of)
     put_ratio(writer, "spacing", of->spacing);
     json_put_bool(writer, "microbatches_known", of->has_columns);
     json_put_bool(writer, "state_known", of->knows_state);
-    put_ratio(writer, "first_over_median", of->first_over_median);
+    put_ratio(writer, "first_over_next", of->first_over_next);
 }
 
 static void write_split(json_writer *writer, const ana_diagnosis *of)

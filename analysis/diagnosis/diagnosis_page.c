@@ -153,13 +153,23 @@ static void print_verdict(const ana_diagnosis *of, text_buffer *out)
     text_free(&why);
 }
 
+/// Ends a line whose last column may be empty.
+static void end_line(text_buffer *out)
+{
+    while (out->length > 0 && out->bytes[out->length - 1] == ' ') {
+        out->bytes[--out->length] = '\0';
+    }
+    text_append(out, "\n");
+}
+
 static void print_gain(const char *label, const ana_gain_interval *interval, const char *remark,
                        text_buffer *out)
 {
     text_buffer value = {0};
     print_interval(interval, &value);
-    text_format(out, "  %-*s  %-26s  %s\n", LABEL_WIDTH, label,
+    text_format(out, "  %-*s  %-26s  %s", LABEL_WIDTH, label,
                 value.bytes != NULL ? value.bytes : "", remark);
+    end_line(out);
     text_free(&value);
 }
 
@@ -181,7 +191,7 @@ static void print_rows(const ana_diagnosis *of, text_buffer *out)
             continue;
         }
         text_duration(gain->overhead_ns / of->series->count, overhead);
-        snprintf(remark, sizeof remark, "%d moves, %s of an iteration",
+        snprintf(remark, sizeof remark, "%d moves, %s per iteration",
                  gain->row->result.rebalance_count, overhead);
         print_gain(balancing->label, &gain->interval,
                    ana_balancing_is_dynamic(balancing) ? remark : "", out);
@@ -205,8 +215,9 @@ static void print_part(const ana_diagnosis *of, ana_part part, const char *label
     const int64_t part_ns = ana_imbalance_part_ns(&of->split, part);
     char mean[32];
     text_duration(part_ns / of->series->count, mean);
-    text_format(out, "  %-*s  %10s  %6.2f %%  %s\n", LABEL_WIDTH, label, mean,
+    text_format(out, "  %-*s  %10s  %6.2f %%  %s", LABEL_WIDTH, label, mean,
                 even_ns > 0 ? 100 * (double)part_ns / even_ns : 0, remark);
+    end_line(out);
 }
 
 static void print_split(const ana_diagnosis *of, text_buffer *out)
@@ -223,7 +234,8 @@ static void print_split(const ana_diagnosis *of, text_buffer *out)
     print_part(of, ANA_PART_STATIC, "static: `tuned` saves", "", out);
     print_part(of, ANA_PART_FIRST, "another split, kept, saves",
                split->static_is_optimal ? "the best there is" : "the best that was found", out);
-    snprintf(remark, sizeof remark, "averages over %d samples on each side", split->drift_width);
+    snprintf(remark, sizeof remark, "averages of %d sample%s on each side", split->drift_width,
+             split->drift_width == 1 ? "" : "s");
     print_part(of, ANA_PART_DRIFT, "drift: following it saves",
                split->drift_width > 0 ? remark : "", out);
     print_part(of, ANA_PART_NOISE, "noise: only hindsight saves", "", out);
@@ -330,11 +342,12 @@ static void print_caveats(const ana_diagnosis *of, text_buffer *out)
                      "here.",
                      out);
     }
-    if (of->first_over_median > 1.25 || of->first_over_median < 0.8) {
-        snprintf(words, sizeof words,
-                 "Iteration %d, for which `tuned` was set, took %.2f times the median: if it was a "
-                 "warm-up, leave it out with --first.",
-                 series->first + of->setup->first_iteration, of->first_over_median);
+    if (of->first_over_next > 1.25 || of->first_over_next < 0.8) {
+        snprintf(
+            words, sizeof words,
+            "Iteration %d, for which `tuned` was set, took %.2f times the next ones: if it was a "
+            "warm-up, leave it out with --first.",
+            series->first + of->setup->first_iteration, of->first_over_next);
         print_caveat(words, out);
     }
     if (ana_imbalance_part_ns(&of->split, ANA_PART_FIRST) >
