@@ -70,6 +70,12 @@ static int64_t sum_of(const int64_t *before, int count, int begin, int length)
     return before[count] - before[begin] + before[begin + length - count];
 }
 
+/// What takes no time gains nothing.
+static double gain_of(int64_t baseline_ns, int64_t other_ns)
+{
+    return other_ns > 0 ? (double)baseline_ns / (double)other_ns - 1 : 0;
+}
+
 /// The gain over blocks that are drawn until they are as many iterations as the run has.
 static double draw_gain(const pairs *sums, int block, rng *generator)
 {
@@ -81,7 +87,7 @@ static double draw_gain(const pairs *sums, int block, rng *generator)
         baseline += sum_of(sums->baseline_before, sums->count, begin, length);
         other += sum_of(sums->other_before, sums->count, begin, length);
     }
-    return other > 0 ? (double)baseline / (double)other - 1 : 0;
+    return gain_of(baseline, other);
 }
 
 status ana_gain_interval_of(const int64_t *baseline_ns, const int64_t *other_ns, int count,
@@ -92,7 +98,7 @@ status ana_gain_interval_of(const int64_t *baseline_ns, const int64_t *other_ns,
     double gains[ANA_BOOTSTRAP_ROUNDS];
     rng generator = rng_init(seed, PURPOSE_BLOCKS);
     TRY(sum_up(baseline_ns, other_ns, count, memory, &sums, err));
-    const double gain = (double)sums.baseline_before[count] / (double)sums.other_before[count] - 1;
+    const double gain = gain_of(sums.baseline_before[count], sums.other_before[count]);
     *interval = (ana_gain_interval){.gain = gain, .low = gain, .high = gain, .is_short = true};
     if (count < ANA_BOOTSTRAP_COUNT_MIN) return STATUS_OK;
     interval->is_short = false;

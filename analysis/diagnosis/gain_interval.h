@@ -25,7 +25,7 @@ typedef struct ana_gain_interval {
 /// at most a fifth of it.
 ///
 /// @param baseline_ns [count] lengths of the iterations
-/// @param other_ns    [count] of the same iterations; their sum is positive
+/// @param other_ns    [count] of the same iterations; where their sum is 0 the gain is 0
 /// @param tail        probability that is cut off at each end, in (0, 0.5)
 /// @param interval    is_short where count is below ANA_BOOTSTRAP_COUNT_MIN; untouched on failure
 /// @return STATUS_NO_MEMORY

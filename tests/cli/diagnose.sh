@@ -56,6 +56,16 @@ answers 'worthwhile, gain' bare.csv --stages 4 --layer-state 16000000
 answers 'not worthwhile, proven' steps.csv --stages 4 --worthwhile 1000%
 answers 'not worthwhile, proven' steps.csv --stages 1
 
+
+# Nothing at all, and next to nothing.
+run nothing.csv 0
+run once.csv '1000000 * (1 + l)' 1
+answers 'undecidable, uniform' nothing.csv --stages 4
+answers 'undecidable, short' once.csv --stages 4
+answers 'undecidable, short' once.csv --stages 16
+"$dynmo" diagnose nothing.csv --stages 4 | grep -qiE '[+ -](nan|inf)( |$)' && fail 'a number that is none'
+"$dynmo" diagnose once.csv --stages 4 | grep -q '^  1 sampled iterations cannot tell drift from noise' || fail 'one iteration'
+
 # The recordings that ship with the project; `even` is what they ran under.
 for name in dense mod moe pruning sparse-attention; do
     answers 'not worthwhile, clairvoyant' "$root/traces/recorded/cpu-$name.db.gz"
