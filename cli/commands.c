@@ -1,8 +1,8 @@
 #include "cli/commands.h"
 
-/// In the order in which they are shown: the first question and the main job, then what goes in,
-/// then what comes out.
+/// In the order in which they are shown.
 static const cli_command *const commands[] = {
+    // the first question, and the main job
     &cli_command_diagnose,
     &cli_command_simulate,
     &cli_command_study,
@@ -10,11 +10,13 @@ static const cli_command *const commands[] = {
     &cli_command_check,
     &cli_command_plan,
     &cli_command_schedule,
+    // what goes in
     &cli_command_model,
     &cli_command_probe,
     &cli_command_calibrate,
     &cli_command_import_csv,
     &cli_command_import_kineto,
+    // what comes out
     &cli_command_converge,
     &cli_command_reproduce,
     &cli_command_show,
