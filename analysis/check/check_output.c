@@ -176,15 +176,8 @@ void ana_check_print(const ana_check *check, bool is_complete, text_buffer *out)
     print_verdict(check, out);
 }
 
-/// Ratios leave with nine digits, so that the last digits of a quotient do not.
-static double rounded(double value)
-{
-    char text[40];
-    double read = value;
-    snprintf(text, sizeof text, "%.9g", value);
-    sscanf(text, "%lf", &read);
-    return read;
-}
+/// Ratios leave with nine significant digits, so that the last digits of a quotient do not.
+enum { RATIO_DIGITS = 9 };
 
 static void write_source(const ana_observed *observed, const char *key, json_writer *writer)
 {
@@ -210,12 +203,12 @@ static void write_number(const ana_check_quantity *quantity, json_writer *writer
     json_put_string(writer, "unit", quantity->is_bytes ? "bytes" : "ns");
     json_put_int64(writer, "planned", llround(quantity->planned));
     json_put_int64(writer, "measured", llround(quantity->measured));
-    json_put_double(writer, "change", rounded(quantity->change));
+    json_put_rounded(writer, "change", quantity->change, RATIO_DIGITS);
     json_write_key(writer, "interval");
     if (quantity->is_bounded) {
         json_begin_array(writer);
-        json_write_double(writer, rounded(quantity->low));
-        json_write_double(writer, rounded(quantity->high));
+        json_write_double(writer, text_rounded(quantity->low, RATIO_DIGITS));
+        json_write_double(writer, text_rounded(quantity->high, RATIO_DIGITS));
         json_end_array(writer);
     } else {
         json_write_null(writer);
@@ -245,7 +238,7 @@ static void write_cause(const ana_check_cause *cause, json_writer *writer)
     json_begin_object(writer);
     json_put_string(writer, "kind", ana_check_cause_names[cause->kind]);
     write_index(writer, "rank", cause->rank);
-    if (cause->factor > 0) json_put_double(writer, "factor", rounded(cause->factor));
+    if (cause->factor > 0) json_put_rounded(writer, "factor", cause->factor, RATIO_DIGITS);
     json_put_string(writer, "summary", cause->summary);
     json_write_key(writer, "evidence");
     json_begin_array(writer);

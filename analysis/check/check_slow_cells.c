@@ -164,40 +164,43 @@ typedef struct epoch {
     int end_layer;
 } epoch;
 
-/// The median change of the ops of a rank under a plan. @return false: none was compared
-static status rank_change(const ana_check *check, int plan, int rank, arena *scratch,
-                          double *change, bool *is_known, error_message *err)
+/// Adds the changes of a rank's ops in one iteration. @return how many there are then
+static int add_changes(const ana_check *check, int pair, const bal_plan *placed, int rank,
+                       double *changes, int count)
 {
     const ana_observed *one = check->plan;
     const ana_observed *other = check->measured;
-    const bal_plan *placed = &one->plans[plan];
-    const size_t most = (size_t)check->pairs.count * (size_t)placed->chunk_count * OP_KIND_COUNT;
+    const int64_t planned_row = (int64_t)check->pairs.plan_sample[pair] * one->stage_count;
+    const int64_t measured_row = (int64_t)check->pairs.measured_sample[pair] * other->stage_count;
+    for (int stage = 0; stage < placed->rank_count * placed->chunk_count; stage++) {
+        if (ana_observed_rank_of(placed, stage) != rank) continue;
+        for (int kind = 0; kind < OP_KIND_COUNT; kind++) {
+            const int64_t planned = one->op_ns[(planned_row + stage) * OP_KIND_COUNT + kind];
+            const int64_t measured = other->op_ns[(measured_row + stage) * OP_KIND_COUNT + kind];
+            if (planned <= 0 || measured < 0) continue;
+            changes[count++] = (double)measured / (double)planned - 1;
+        }
+    }
+    return count;
+}
+
+/// The median change of the ops of a rank under a plan of the plan's side.
+///
+/// @param is_known out: false: none was compared
+static status rank_change(const ana_check *check, int plan, int rank, arena *scratch,
+                          double *change, bool *is_known, error_message *err)
+{
+    const ana_check_pairs *pairs = &check->pairs;
+    const bal_plan *placed = &check->plan->plans[plan];
+    const size_t most = (size_t)pairs->count * (size_t)placed->chunk_count * OP_KIND_COUNT;
     double *changes = arena_array(scratch, most, sizeof *changes);
     int count = 0;
     if (changes == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    for (int pair = check->warmup; pair < check->pairs.count; pair++) {
-        if (!check->pairs.same_plan[pair] || check->pairs.plan_sample[pair] < 0 ||
-            check->pairs.measured_sample[pair] < 0 ||
-            one->plan_of[check->pairs.plan_row[pair]] != plan) {
-            continue;
-        }
-        for (int stage = 0; stage < placed->rank_count * placed->chunk_count; stage++) {
-            if (ana_observed_rank_of(placed, stage) != rank) continue;
-            for (int kind = 0; kind < OP_KIND_COUNT; kind++) {
-                const int64_t planned =
-                    one->op_ns[((int64_t)check->pairs.plan_sample[pair] * one->stage_count +
-                                stage) *
-                                   OP_KIND_COUNT +
-                               kind];
-                const int64_t measured =
-                    other->op_ns[((int64_t)check->pairs.measured_sample[pair] * other->stage_count +
-                                  stage) *
-                                     OP_KIND_COUNT +
-                                 kind];
-                if (planned <= 0 || measured < 0) continue;
-                changes[count++] = (double)measured / (double)planned - 1;
-            }
-        }
+    for (int pair = check->warmup; pair < pairs->count; pair++) {
+        const bool is_sampled = pairs->plan_sample[pair] >= 0 && pairs->measured_sample[pair] >= 0;
+        if (!pairs->same_plan[pair] || !is_sampled) continue;
+        if (check->plan->plan_of[pairs->plan_row[pair]] != plan) continue;
+        count = add_changes(check, pair, placed, rank, changes, count);
     }
     ana_shift_sort(changes, count);
     *change = ana_shift_median(changes, count);

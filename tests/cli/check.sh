@@ -73,6 +73,31 @@ finds 4 slow-link --plan run.db --measured linked.db
 says 'the link between rank 3 and rank 2 is slower'
 says '"planned":61944,"measured":1561944,'
 
+# All ranks slow are the machine; two of them are stages.
+run_into all.db study.json --slow 0=1.2 --slow 1=1.2 --slow 2=1.2 --slow 3=1.2
+finds 4 ops-of-all-stages --plan run.db --measured all.db
+run_into two.db study.json --slow 0=1.2 --slow 2=1.5
+finds 4 ops-of-some-stages --plan run.db --measured two.db
+
+# Another policy decides otherwise; a longer step lies outside the pipeline; more memory is held.
+cat >policy.json <<'END'
+{"schema":"dynmo-study/1","name":"freezing","model":"gpt-dynmo","hardware":"h100-dynmo",
+ "training":{"iterations":60,"sequence_length":2048,"microbatches":16,"layers":24},
+ "pipeline":{"stages":4,"schedule":"zb-h1"},
+ "dynamism":{"case":"freezing","start_iteration":5,"last_iteration":55,"interval":5},
+ "balancing":[{"balancer":"partition","policy":"every:20"}]}
+END
+sed 's/every:20/every:30/' policy.json >later.json
+"$dynmo" simulate policy.json --store policy.db >/dev/null || fail 'simulate every:20'
+run_into later.db later.json
+finds 4 decision --plan policy.db --measured later.db
+says 'behind iteration 19 the run decided nothing, the plan rebalance'
+run_into policy_run.db policy.json --slow 1=1.4
+finds 4 straggler-rank --plan policy.db --measured policy_run.db
+sed 's/"microbatches":16/"microbatches":16,"optimizer_step_ns":9000000/' study.json >step.json
+run_into step.db step.json
+finds 4 outside-the-pipeline --plan run.db --measured step.db
+
 # One of several rows: the one that the other side has, or the one that is named.
 sed 's/"balancing":.*/"balancing":[{"balancer":"even"},{"balancer":"partition"}]}/' study.json >rows.json
 "$dynmo" simulate rows.json --store rows.db >/dev/null || fail 'simulate rows'

@@ -1,0 +1,28 @@
+# The example of checks that the README shows: record on cpu, simulate what was recorded, run again
+# and check; then with a rank that is slow. Processor time is measured, so the fault is larger and
+# the tolerance wider than there: no load makes medians of ops twice as long.
+# usage: regression.sh DYNMO, in tests/
+root=$(cd .. && pwd)
+. cli/expect.sh
+train=$root/models/studies/regression/train.json
+plan=$root/models/studies/regression/predict.json
+
+"$dynmo" run "$train" --device cpu --clock nominal --iterations 14 --record trace.db >out 2>err ||
+    fail "record: $(cat err)"
+"$dynmo" simulate "$plan" --trace trace.db --store plan.db >out 2>err || fail "simulate: $(cat err)"
+"$dynmo" run "$train" --device cpu --clock nominal --iterations 14 --store run.db >out 2>err ||
+    fail "run: $(cat err)"
+"$dynmo" check --plan plan.db --measured run.db --tolerance 90% >out 2>err || fail "green: $(cat out err)"
+grep -q '^AGREES: none of ' out || fail "green: $(cat out)"
+
+"$dynmo" run "$train" --device cpu --clock nominal --iterations 14 --slow 2=4 --store slow.db >out 2>err ||
+    fail "slow run: $(cat err)"
+"$dynmo" check --plan plan.db --measured slow.db --tolerance 90% >out 2>err
+[ $? -eq 4 ] || fail "red: $(cat out err)"
+grep -q '^DEPARTS, first the F of stage 2 (rank 2)' out || fail "red: $(cat out)"
+grep -q '^most likely cause (straggler-rank): rank 2 ' out || fail "red: $(cat out)"
+
+# The run before also stands for the plan: did this change slow it down?
+"$dynmo" check --plan run.db --measured slow.db --tolerance 90% --only-slower >out 2>err
+[ $? -eq 4 ] || fail "run against run: $(cat out err)"
+exit $failed
