@@ -142,11 +142,6 @@ static void note_op_times(ana_check *check, const ana_observed *observed)
                    observed->source);
 }
 
-static bool is_undecided_for_lack(const ana_check_quantity *quantity)
-{
-    return quantity->verdict == ANA_CHECK_UNDECIDED && quantity->group == ANA_CHECK_ITERATION;
-}
-
 /// Whether a departure counts before another: earlier, with some iterations of grace, then by the
 /// order of the groups.
 static bool is_before(const ana_check_quantity *one, const ana_check_quantity *other, int grace)
@@ -161,30 +156,16 @@ static void decide_all(ana_check *check)
 {
     const int grace = check->pairs.count / 20 + 1;
     check->first = -1;
-    check->verdict = ANA_CHECK_AGREES;
+    const bool is_undecided = check->quantities[check->length].verdict == ANA_CHECK_UNDECIDED;
+    check->verdict = is_undecided ? ANA_CHECK_UNDECIDED : ANA_CHECK_AGREES;
     for (int index = 0; index < check->quantity_count; index++) {
         const ana_check_quantity *quantity = &check->quantities[index];
-        if (is_undecided_for_lack(quantity) && check->verdict == ANA_CHECK_AGREES) {
-            check->verdict = ANA_CHECK_UNDECIDED;
-        }
         if (quantity->verdict != ANA_CHECK_DEPARTS) continue;
         check->verdict = ANA_CHECK_DEPARTS;
         if (check->first < 0 || is_before(quantity, &check->quantities[check->first], grace)) {
             check->first = index;
         }
     }
-}
-
-const ana_check_quantity *ana_check_find(const ana_check *check, ana_check_group group, int rank,
-                                         int stage, bal_op_kind op)
-{
-    for (int index = 0; index < check->quantity_count; index++) {
-        const ana_check_quantity *quantity = &check->quantities[index];
-        if (quantity->group != group || (rank >= 0 && quantity->rank != rank)) continue;
-        if (stage >= 0 && (quantity->stage != stage || quantity->op != op)) continue;
-        return quantity;
-    }
-    return NULL;
 }
 
 /// Room for every quantity that there can be.

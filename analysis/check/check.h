@@ -129,6 +129,7 @@ typedef struct ana_check {
     bool is_exact;                  // both are predictions
     ana_check_quantity *quantities; // [quantity_count] in the order of the groups
     int quantity_count;
+    int length;                // the quantity that is the iterations' length
     ana_check_verdict verdict; // of all: agrees, departs or undecided
     int first;                 // the quantity that departed first; -1
     ana_check_cause cause;

@@ -43,7 +43,7 @@ static void tell_effects(const ana_check *check, const ana_check_effects *effect
                          ana_check_cause *cause)
 {
     char texts[4][32];
-    const ana_check_quantity *length = ana_check_find(check, ANA_CHECK_ITERATION, -1, -1, 0);
+    const ana_check_quantity *length = &check->quantities[check->length];
     if (!effects->is_known) return;
     ana_check_percent(effects->ops, texts[0]);
     ana_check_percent(effects->messages, texts[1]);
@@ -154,7 +154,7 @@ typedef struct candidate {
 /// up enough of that of the iterations. NULL: none.
 static const candidate *choose(const ana_check *check, const candidate *candidates, int count)
 {
-    const ana_check_quantity *length = ana_check_find(check, ANA_CHECK_ITERATION, -1, -1, 0);
+    const ana_check_quantity *length = &check->quantities[check->length];
     const candidate *chosen = NULL;
     for (int each = 0; each < count; each++) {
         const candidate *one = &candidates[each];

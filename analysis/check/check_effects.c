@@ -30,8 +30,7 @@ static status make_times(int stage_count, arena *memory, times *out, error_messa
 /// A microbatch's share of the planned iteration, ns.
 static double share_ns(const ana_check *check)
 {
-    const ana_check_quantity *length = ana_check_find(check, ANA_CHECK_ITERATION, -1, -1, 0);
-    return length->planned / check->plan->microbatch_count;
+    return check->quantities[check->length].planned / check->plan->microbatch_count;
 }
 
 /// A time as planned or, by its change, as measured; never negative.

@@ -62,8 +62,8 @@ static bool is_worst(const ana_check *check, const ana_check_quantity *quantity)
 static void print_table(const ana_check *check, bool is_complete, text_buffer *out)
 {
     int hidden = 0;
-    text_format(out, "  %-36s %10s %10s %10s  %-20s %s\n", "quantity", "plan", "measured", "change",
-                "interval", "");
+    text_format(out, "  %-36s %10s %10s %10s  %s\n", "quantity", "plan", "measured", "change",
+                "interval");
     for (int index = 0; index < check->quantity_count; index++) {
         const ana_check_quantity *quantity = &check->quantities[index];
         const bool is_telling =
@@ -95,6 +95,15 @@ static const char *base_of(const ana_check_quantity *quantity)
     }
 }
 
+/// A line of evidence, wrapped behind its dash.
+static void print_evidence(const char *words, text_buffer *out)
+{
+    enum { INDENT = 4, COLUMNS = 110 };
+    const size_t begin = out->length;
+    text_append_wrapped(out, words, INDENT, COLUMNS);
+    if (!out->failed) out->bytes[begin + INDENT - 2] = '-';
+}
+
 static void print_first(const ana_check *check, text_buffer *out)
 {
     const ana_check_quantity *first = &check->quantities[check->first];
@@ -117,7 +126,7 @@ static void print_first(const ana_check *check, text_buffer *out)
     text_format(out, "\nmost likely cause (%s): %s\n", ana_check_cause_names[check->cause.kind],
                 check->cause.summary);
     for (int line = 0; line < check->cause.evidence_count; line++) {
-        text_format(out, "  - %s\n", check->cause.evidence[line]);
+        print_evidence(check->cause.evidence[line], out);
     }
 }
 
@@ -132,7 +141,7 @@ static int count_of(const ana_check *check, ana_check_verdict verdict)
 
 static void print_verdict(const ana_check *check, text_buffer *out)
 {
-    const ana_check_quantity *length = ana_check_find(check, ANA_CHECK_ITERATION, -1, -1, 0);
+    const ana_check_quantity *length = &check->quantities[check->length];
     const int undecided = count_of(check, ANA_CHECK_UNDECIDED);
     if (check->verdict == ANA_CHECK_DEPARTS) {
         print_first(check, out);

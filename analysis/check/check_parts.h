@@ -39,10 +39,6 @@ status ana_check_add_plans(ana_check *check, error_message *err);
 /// Finds the most likely cause of what departs.
 status ana_check_find_cause(ana_check *check, arena *memory, error_message *err);
 
-/// A quantity, or NULL.
-const ana_check_quantity *ana_check_find(const ana_check *check, ana_check_group group, int rank,
-                                         int stage, bal_op_kind op);
-
 /// "F", "B", "W", "BW".
 const char *ana_check_op_word(bal_op_kind kind);
 

@@ -450,6 +450,7 @@ status ana_check_add_numbers(ana_check *check, arena *memory, error_message *err
     list_ranks(check, ANA_CHECK_BUSY);
     list_ranks(check, ANA_CHECK_IDLE);
     add(check, ANA_CHECK_ITERATION, -1, -1, OP_FORWARD);
+    check->length = check->quantity_count - 1;
     // Twice as many tests as quantities: of all iterations, and of those from some iteration on.
     const int tests = 2 * (check->quantity_count - first);
     const double alpha = (1 - check->options.confidence) / tests;

@@ -55,8 +55,7 @@ static bool is_beyond(const ana_check *check, double change)
 /// Whether a quantity is one of them, and long enough to tell anything.
 static bool counts(const ana_check *check, const ana_check_quantity *quantity)
 {
-    const ana_check_quantity *length = ana_check_find(check, ANA_CHECK_ITERATION, -1, -1, 0);
-    const double share = length->planned / check->plan->microbatch_count;
+    const double share = check->quantities[check->length].planned / check->plan->microbatch_count;
     if (quantity->group != speed_group(check) || quantity->count == 0) return false;
     return quantity->group == ANA_CHECK_BUSY || quantity->planned >= share / COUNTING_PART;
 }
@@ -184,10 +183,22 @@ static int add_changes(const ana_check *check, int pair, const bal_plan *placed,
     return count;
 }
 
-/// The median change of the ops of a rank under a plan of the plan's side.
+/// The first iteration from which on any of the ops departs.
+static int departing_since(const ana_check *check)
+{
+    int since = INT32_MAX;
+    for (int index = 0; index < check->quantity_count; index++) {
+        const ana_check_quantity *quantity = &check->quantities[index];
+        if (!counts(check, quantity) || !departs(check, quantity)) continue;
+        if (quantity->since < since) since = quantity->since;
+    }
+    return since;
+}
+
+/// The median change of the ops of a rank under a plan of the plan's side, since ops depart.
 ///
 /// @param is_known out: false: none was compared
-static status rank_change(const ana_check *check, int plan, int rank, arena *scratch,
+static status rank_change(const ana_check *check, int plan, int rank, int since, arena *scratch,
                           double *change, bool *is_known, error_message *err)
 {
     const ana_check_pairs *pairs = &check->pairs;
@@ -200,6 +211,7 @@ static status rank_change(const ana_check *check, int plan, int rank, arena *scr
         const bool is_sampled = pairs->plan_sample[pair] >= 0 && pairs->measured_sample[pair] >= 0;
         if (!pairs->same_plan[pair] || !is_sampled) continue;
         if (check->plan->plan_of[pairs->plan_row[pair]] != plan) continue;
+        if (check->plan->iterations[pairs->plan_row[pair]].iteration < since) continue;
         count = add_changes(check, pair, placed, rank, changes, count);
     }
     ana_shift_sort(changes, count);
@@ -218,27 +230,45 @@ static void note_layers(const bal_plan *placed, int rank, epoch *at)
     }
 }
 
-/// Finds the slow rank under each plan that was compared. @param epochs [plan_count]
+/// Finds the ranks that are slow under a plan, in the iterations from since on.
+///
+/// @param is_known out: false: there are none of these iterations
+static status find_slow_rank(const ana_check *check, int since, arena *scratch, epoch *at,
+                             int *slow_count, bool *is_known, error_message *err)
+{
+    *slow_count = 0;
+    *is_known = false;
+    for (int rank = 0; rank < check->plan->rank_count; rank++) {
+        double change = 0;
+        bool has_ops = false;
+        arena_reset(scratch);
+        TRY(rank_change(check, at->plan, rank, since, scratch, &change, &has_ops, err));
+        *is_known = *is_known || has_ops;
+        if (!has_ops || !is_beyond(check, change)) continue;
+        ++*slow_count;
+        at->slow_rank = rank;
+    }
+    if (*slow_count != 1) at->slow_rank = -1;
+    return STATUS_OK;
+}
+
+/// Finds the slow rank under each plan that was compared. A plan that was over before any op
+/// departed counts only if somebody was slow under it. @param epochs [plan_count]
 static status find_epochs(const ana_check *check, arena *scratch, epoch *epochs, int *count,
                           error_message *err)
 {
+    const int since = departing_since(check);
     *count = 0;
     for (int plan = 0; plan < check->plan->plan_count; plan++) {
-        epoch at = {.plan = plan, .slow_rank = -1};
+        epoch at = {.plan = plan};
         int slow_count = 0;
-        bool has_any = false;
-        for (int rank = 0; rank < check->plan->rank_count; rank++) {
-            double change = 0;
-            bool is_known = false;
-            arena_reset(scratch);
-            TRY(rank_change(check, plan, rank, scratch, &change, &is_known, err));
-            has_any = has_any || is_known;
-            if (!is_known || !is_beyond(check, change)) continue;
-            slow_count++;
-            at.slow_rank = rank;
+        bool is_known = false;
+        TRY(find_slow_rank(check, since, scratch, &at, &slow_count, &is_known, err));
+        if (!is_known) {
+            TRY(find_slow_rank(check, 0, scratch, &at, &slow_count, &is_known, err));
+            is_known = is_known && slow_count > 0;
         }
-        if (!has_any) continue;
-        if (slow_count != 1) at.slow_rank = -1;
+        if (!is_known) continue;
         if (at.slow_rank >= 0) note_layers(&check->plan->plans[plan], at.slow_rank, &at);
         epochs[(*count)++] = at;
     }

@@ -3,6 +3,10 @@
 /// refused.
 #include "tests/analysis/fake_run.h"
 
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <unistd.h>
+
 static arena *memory;
 static error_message err;
 
@@ -120,6 +124,22 @@ static void a_rank_that_is_slow_with_all_its_layers_is_the_cause_where_layers_mo
     assert_cause(check, ANA_CAUSE_STRAGGLER);
     assert_int_equal(check->cause.rank, 2);
     assert_non_null(strstr(check->cause.evidence[1], "it is the rank, not its layers"));
+}
+
+static void a_rank_that_becomes_slow_after_layers_moved_is_a_straggler(void **state)
+{
+    (void)state;
+    fake_run plan = fake_run_default(TRACE_RUN_SIM);
+    fake_run measured = fake_run_default(TRACE_RUN_EXEC);
+    plan.move_at = measured.move_at = 10;
+    measured.rank_factor[2] = 1.3;
+    measured.factors_from = 15;
+
+    const ana_check *check = check_of(&plan, &measured);
+
+    assert_cause(check, ANA_CAUSE_STRAGGLER);
+    assert_int_equal(check->cause.rank, 2);
+    assert_int_equal(check->quantities[check->first].since, 15);
 }
 
 static void layers_that_stay_slow_on_another_rank_are_the_cause(void **state)
@@ -303,9 +323,8 @@ static void too_few_iterations_are_undecided(void **state)
 
     assert_int_equal(check->verdict, ANA_CHECK_UNDECIDED);
     assert_int_equal(check->cause.kind, ANA_CAUSE_NONE);
-    const ana_check_quantity *first = &check->quantities[check->quantity_count - FAKE_RANKS - 1];
-    assert_int_equal(first->group, ANA_CHECK_ITERATION);
-    assert_int_equal(first->needed_count, 12);
+    assert_int_equal(check->quantities[check->length].group, ANA_CHECK_ITERATION);
+    assert_int_equal(check->quantities[check->length].needed_count, 12);
 }
 
 static void one_iteration_of_two_predictions_is_enough(void **state)
@@ -344,6 +363,70 @@ static void a_run_that_failed_is_checked_as_far_as_it_went(void **state)
 
     assert_int_equal(check->verdict, ANA_CHECK_AGREES);
     assert_non_null(strstr(check->notes[0], "is failed: only its 20 iterations are compared"));
+}
+
+/// Runs SQL on a store, behind its back.
+static void change(const char *path, const char *text)
+{
+    sqlite3 *db = NULL;
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, text, NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+}
+
+/// A store with a run of 20 iterations, changed. @return what reading it returns
+static status read_changed(const char *text, ana_observed *read)
+{
+    char path[] = "/tmp/dynmo-check-XXXXXX";
+    fake_run fake = fake_run_default(TRACE_RUN_EXEC);
+    trace_store *store = NULL;
+    fake.iteration_count = 20;
+    const int file = mkstemp(path);
+    assert_true(file >= 0);
+    close(file);
+    assert_int_equal(trace_store_open(path, TRACE_WRITE, &store, &err), STATUS_OK);
+    fake_run_put(store, &fake);
+    trace_store_close(store);
+    change(path, text);
+    assert_int_equal(trace_store_open(path, TRACE_READ, &store, &err), STATUS_OK);
+    const status result = ana_observed_read(store, NULL, NULL, memory, read, &err);
+    trace_store_close(store);
+    unlink(path);
+    return result;
+}
+
+static void a_run_that_was_interrupted_is_checked_as_far_as_it_went(void **state)
+{
+    (void)state;
+    const fake_run plan = fake_run_default(TRACE_RUN_SIM);
+    const ana_check_options options = ana_check_options_default();
+    ana_check *check = arena_array(memory, 1, sizeof *check);
+    ana_observed measured;
+    assert_int_equal(read_changed("UPDATE run SET status='interrupted';"
+                                  "DELETE FROM result WHERE label='comparison'",
+                                  &measured),
+                     STATUS_OK);
+
+    assert_int_equal(ana_check_compare(observed(&plan), &measured, &options, memory, check, &err),
+                     STATUS_OK);
+
+    assert_int_equal(check->verdict, ANA_CHECK_AGREES);
+    assert_non_null(strstr(check->notes[0], "is interrupted: only its 20 iterations"));
+    assert_non_null(strstr(check->notes[1], "peak memory is not known of both"));
+}
+
+static void a_store_of_nonsense_is_refused_or_left_out(void **state)
+{
+    (void)state;
+    ana_observed read;
+    assert_int_equal(read_changed("UPDATE rank_work SET rank = 4000 + place", &read), STATUS_OK);
+    assert_int_equal(read.work_ns[0], -1);
+    assert_int_equal(read_changed("UPDATE op_time SET stage = 9 + stage", &read), STATUS_OK);
+    assert_int_equal(read.op_ns[0], -1);
+    assert_int_equal(read_changed("UPDATE plan SET plan_json = '{}'", &read), STATUS_FORMAT);
+    assert_int_equal(read_changed("UPDATE iteration SET plan_id = NULL", &read), STATUS_INVALID);
+    assert_non_null(strstr(err.message, "row 'row' has no plan in iteration 0"));
+    assert_int_equal(read_changed("UPDATE result SET result_json = '[]'", &read), STATUS_FORMAT);
 }
 
 static void runs_without_common_iterations_are_two_samples(void **state)
@@ -468,6 +551,7 @@ int main(void)
         CHECKED(a_slow_rank_is_a_straggler),
         CHECKED(a_rank_that_becomes_slow_is_found_with_the_iteration),
         CHECKED(a_rank_that_is_slow_with_all_its_layers_is_the_cause_where_layers_move),
+        CHECKED(a_rank_that_becomes_slow_after_layers_moved_is_a_straggler),
         CHECKED(layers_that_stay_slow_on_another_rank_are_the_cause),
         CHECKED(ops_that_are_all_slower_are_the_machines),
         CHECKED(one_kind_that_is_slower_everywhere_is_its_kernels),
@@ -485,6 +569,8 @@ int main(void)
         CHECKED(one_iteration_of_two_predictions_is_enough),
         CHECKED(missing_iterations_are_told_and_the_others_compared),
         CHECKED(a_run_that_failed_is_checked_as_far_as_it_went),
+        CHECKED(a_run_that_was_interrupted_is_checked_as_far_as_it_went),
+        CHECKED(a_store_of_nonsense_is_refused_or_left_out),
         CHECKED(runs_without_common_iterations_are_two_samples),
         CHECKED(other_schedules_and_options_out_of_range_are_refused),
         CHECKED(runs_without_iterations_are_refused),
