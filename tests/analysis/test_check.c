@@ -377,10 +377,11 @@ static void change(const char *path, const char *text)
 /// A store with a run of 20 iterations, changed. @return what reading it returns
 static status read_changed(const char *text, ana_observed *read)
 {
-    char path[] = "/tmp/dynmo-check-XXXXXX";
+    char path[64];
     fake_run fake = fake_run_default(TRACE_RUN_EXEC);
     trace_store *store = NULL;
     fake.iteration_count = 20;
+    snprintf(path, sizeof path, "%s/dynmo-check-XXXXXX", P_tmpdir);
     const int file = mkstemp(path);
     assert_true(file >= 0);
     close(file);
