@@ -10,21 +10,21 @@
 
 /// The options of it, for the command's table.
 #define CLI_CERTAINTY_OPTIONS                                                                      \
-    {"--draws", 0, "N",                                                                            \
-     "Draws of what is uncertain, for error bars: 0 (none) or 20 and more; default: the study's, " \
-     "else 128, and down to 64 where runs are long.",                                              \
-     false},                                                                                       \
-        {"--detail", 0, "N",                                                                       \
-         "Points that are drawn, the best ones first; default: the study's, else 32, and down to " \
-         "8 where runs are long.",                                                                 \
-         false},                                                                                   \
-        {"--equivalence", 0, "PERCENT",                                                            \
-         "A difference that does not matter, in % of the best; default: the study's, else 0.",     \
-         false},                                                                                   \
-        {"--what-to-measure", 0, NULL,                                                             \
-         "Ranks the uncertain inputs by how much knowing each would reduce the chance of "         \
-         "choosing wrongly, with the command that measures it.",                                   \
-         false},
+    {.name = "--draws",                                                                            \
+     .argument = "N",                                                                              \
+     .help = "Draws of what is uncertain, for error bars: 0 (none) or 20 and more; default: the "  \
+             "study's, else 128, and down to 64 where runs are long."},                            \
+        {.name = "--detail",                                                                       \
+         .argument = "N",                                                                          \
+         .help = "Points that are drawn, the best ones first; default: the study's, else 32, and " \
+                 "down to 8 where runs are long."},                                                \
+        {.name = "--equivalence",                                                                  \
+         .argument = "PERCENT",                                                                    \
+         .help = "A difference that does not matter, in % of the best; default: the study's, "     \
+                 "else 0."},                                                                       \
+        {.name = "--what-to-measure",                                                              \
+         .help = "Ranks the uncertain inputs by how much knowing each would reduce the chance of " \
+                 "choosing wrongly, with the command that measures it."},
 
 typedef struct cli_certainty {
     json_document *document; // of the study, from which names are borrowed

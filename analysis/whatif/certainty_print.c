@@ -104,10 +104,16 @@ static void put_head(const ana_certainty *certainty, ana_table *filled)
     filled->row_count = 1;
 }
 
-static const char *remark(const ana_sure_point *point)
+/// "* as written, fits in 88 %": of the Pareto set, the reference, and in how many draws it fits.
+static void remark(const ana_sure_point *point, char out[ANA_CELL_BYTES])
 {
-    if (point->is_reference) return point->is_pareto ? "* as written" : "as written";
-    return point->is_pareto ? "*" : "";
+    const double fits = 1 - point->ranked.infeasible_ratio;
+    const char *blank = point->is_pareto && point->is_reference ? " " : "";
+    const int length = snprintf(out, ANA_CELL_BYTES, "%s%s%s", point->is_pareto ? "*" : "", blank,
+                                point->is_reference ? "as written" : "");
+    if (!(fits < 1)) return;
+    snprintf(out + length, ANA_CELL_BYTES - (size_t)length, "%sfits in %.0f %%",
+             length > 0 ? ", " : "", 100 * fits);
 }
 
 static void put_row(const ana_certainty *certainty, int place, ana_table *filled)
@@ -146,7 +152,8 @@ static void put_row(const ana_certainty *certainty, int place, ana_table *filled
     }
     put_percent(filled, row, &column, point->ranked.best_probability);
     put_percent(filled, row, &column, point->ranked.regret_ratio);
-    ana_table_put(filled, row, &column, remark(point));
+    remark(point, cell);
+    ana_table_put(filled, row, &column, cell);
 }
 
 /// The first points, and the reference.
@@ -448,13 +455,15 @@ void ana_certainty_print_worth(const ana_certainty *certainty, text_buffer *out)
 {
     text_append(out, "\nWhat to measure first\n\n");
     if (certainty->point_count == 0 || !(certainty->now.wrong_probability > 0)) {
-        text_append(out, "Nothing: no draw has a better point than the first.\n");
+        text_append(out,
+                    "Nothing: no draw has a better point than the one that would be chosen.\n");
         return;
     }
     text_buffer words = {0};
     text_format(
         &words,
-        "The first point is not the best in %.1f %% of the draws. Choosing it costs %.2f %% "
+        "Of the points that fit in every draw the one that would be chosen is not the best in "
+        "%.1f %% of the draws. Choosing it costs %.2f %% "
         "beyond the best on average",
         100 * certainty->now.wrong_probability, 100 * certainty->now.regret_ratio);
     print_money(certainty, certainty->now.regret_ratio, &words);
