@@ -188,26 +188,26 @@ status ana_whatif_put(void *context, int64_t item, const text_buffer *result, er
                           &study->points[item], err);
 }
 
-/// The refusal of most points, when all are refused.
+/// Refuses a study none of whose points can be played, with the reason of most. The study as
+/// written is no answer to its own axes.
 static status refuse_all(const ana_whatif *study, error_message *err)
 {
     int64_t counts[ANA_REFUSAL_COUNT] = {0};
-    int most = 0;
-    for (int64_t item = 0; item < study->item_count; item++) {
+    int64_t first[ANA_REFUSAL_COUNT] = {0};
+    int most = ANA_REFUSAL_NONE;
+    for (int64_t item = study->matrix.point_count - 1; item >= 0; item--) {
         counts[study->points[item].refusal]++;
+        first[study->points[item].refusal] = item;
     }
-    for (int refusal = 1; refusal < ANA_REFUSAL_COUNT; refusal++) {
+    if (counts[ANA_REFUSAL_NONE] > 0) return STATUS_OK;
+    for (int refusal = ANA_REFUSAL_NONE + 1; refusal < ANA_REFUSAL_COUNT; refusal++) {
         if (counts[refusal] > counts[most]) most = refusal;
     }
-    for (int64_t item = 0; item < study->item_count; item++) {
-        if ((int)study->points[item].refusal != most) continue;
-        return error_set(err, STATUS_INFEASIBLE,
-                         "%s: none of %" PRId64 " points can be played; most (%" PRId64
-                         "): %s, as %.250s",
-                         study->path, study->matrix.point_count, counts[most],
-                         ana_refusal_names[most], study->points[item].message);
-    }
-    return STATUS_OK;
+    return error_set(err, STATUS_INFEASIBLE,
+                     "%s: none of %" PRId64 " points can be played; most (%" PRId64
+                     "): %s, as %.250s",
+                     study->path, study->matrix.point_count, counts[most], ana_refusal_names[most],
+                     study->points[first[most]].message);
 }
 
 status ana_whatif_finish(ana_whatif *study, error_message *err)
@@ -220,5 +220,5 @@ status ana_whatif_finish(ana_whatif *study, error_message *err)
     TRY(ana_standing_find(study->points, study->item_count, reference, study->objective,
                           study->memory, &study->standing, err));
     study->learning = *reference;
-    return study->standing.feasible_count > 0 ? STATUS_OK : refuse_all(study, err);
+    return refuse_all(study, err);
 }

@@ -1,11 +1,13 @@
 /// The matrix of a what-if study: its points against plain nested loops over the axes, samples, and
 /// what is refused.
+#include "analysis/study.h"
 #include "analysis/whatif/matrix.h"
 #include "analysis/whatif/study_paths.h"
 #include "base/json.h"
 #include "tests/assert_close.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define STUDY(rest)                                                                                \
     "{\"schema\":\"dynmo-study/1\",\"model\":\"gpt2\",\"hardware\":\"h100-sxm\","                  \
@@ -177,6 +179,81 @@ static void a_thousand_million_points_need_a_sample(void **state)
     text_free(&text);
 }
 
+/// An example of a value for paths whose value is no number.
+static const char *example_of(const char *path)
+{
+    static const char *const examples[][2] = {
+        {"trace", "\"t.db\""},
+        {"trace.store", "\"t.db\""},
+        {"trace.name", "\"n\""},
+        {"trace.model", "\"gpt2\""},
+        {"model", "\"gpt2\""},
+        {"model.base", "\"gpt2\""},
+        {"hardware.base", "\"h100-sxm\""},
+        {"hardware", "\"h100-sxm\""},
+        {"hardware.name", "\"n\""},
+        {"dynamism.case", "\"moe\""},
+        {"dynamism", "{\"case\":\"moe\"}"},
+        {"balancing", "{\"balancer\":\"even\"}"},
+    };
+    for (size_t each = 0; each < sizeof examples / sizeof examples[0]; each++) {
+        if (strcmp(path, examples[each][0]) == 0) return examples[each][1];
+    }
+    return "1";
+}
+
+/// A study with the value, and what has to be there beside it.
+static void write_change(const char *path, text_buffer *out)
+{
+    static const char *const of_case[] = {"dynamism.load_model", "dynamism.seed"};
+    const bool is_traced = strncmp(path, "trace", strlen("trace")) == 0;
+    const bool is_of_model = strncmp(path, "model", strlen("model")) == 0;
+    const bool is_of_case = strcmp(path, of_case[0]) == 0 || strcmp(path, of_case[1]) == 0;
+    const bool is_of_hardware = strcmp(path, "hardware") == 0 || strcmp(path, "hardware.base") == 0;
+    text_format(out, "{\"%s\":%s", path, example_of(path));
+    if (is_traced) text_append(out, ",\"model\":null");
+    if (!is_traced && !is_of_model) text_append(out, ",\"model.base\":\"gpt2\"");
+    if (!is_of_hardware) text_append(out, ",\"hardware.base\":\"h100-sxm\"");
+    if (is_of_case) text_append(out, ",\"dynamism.case\":\"moe\"");
+    text_append(out, "}");
+}
+
+/// A path that nobody reads is refused as an unknown key; a value may be refused for other reasons.
+static void every_path_that_is_known_is_read(void **state)
+{
+    (void)state;
+    const char *text = "{\"schema\":\"dynmo-study/1\",\"model\":{},\"hardware\":{},\"pipeline\":{"
+                       "\"stages\":4},\"balancing\":{\"balancer\":\"partition\",\"policy\":"
+                       "\"on-change\"}}";
+    for (int path = 0; ana_study_paths[path] != NULL; path++) {
+        arena *memory = arena_create(1 << 12);
+        text_buffer changes = {0};
+        text_buffer changed = {0};
+        ana_study study;
+        error_message err = {0};
+        write_change(ana_study_paths[path], &changes);
+        assert_int_equal(json_change("s.json", text, changes.bytes, &changed, &err), STATUS_OK);
+        if (ana_study_open_text("s.json", changed.bytes, memory, &study, &err) == STATUS_OK) {
+            ana_study_close(&study);
+        } else if (strstr(err.message, "unknown key") != NULL) {
+            fail_msg("%s: %s", ana_study_paths[path], err.message);
+        }
+        assert_int_equal(ana_study_path_check(ana_study_paths[path], NULL), STATUS_OK);
+        text_free(&changes);
+        text_free(&changed);
+        arena_destroy(memory);
+    }
+    error_message err = {0};
+    assert_int_equal(ana_study_path_check("cluster.links", NULL), STATUS_OK);
+    assert_int_equal(ana_study_path_check("dynamism.final_sparsity", NULL), STATUS_OK);
+    assert_int_equal(ana_study_path_check("model.", &err), STATUS_FORMAT);
+    assert_int_equal(ana_study_path_check("", &err), STATUS_FORMAT);
+    assert_int_equal(ana_study_path_check("training.global_bach", &err), STATUS_FORMAT);
+    assert_string_equal(err.message,
+                        "'training.global_bach' names nothing in a study; did you mean "
+                        "'training.global_batch'?");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -185,6 +262,7 @@ int main(void)
         cmocka_unit_test(a_sample_is_even_on_every_axis_and_the_same_again),
         cmocka_unit_test(what_is_no_matrix_is_refused),
         cmocka_unit_test(a_thousand_million_points_need_a_sample),
+        cmocka_unit_test(every_path_that_is_known_is_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

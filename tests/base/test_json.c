@@ -206,6 +206,31 @@ static void changes_that_cannot_be_made_are_refused(void **state)
     assert_change_refused("{\"a\"}", "{}", "f.json:1: not valid JSON");
 }
 
+static void a_value_is_written_as_it_stands_and_its_leaves_by_their_paths(void **state)
+{
+    (void)state;
+    const char *text = "{\"a\":{\"b\":[1,{\"c\":2.5}],\"d\":{\"e\":null,\"f\":{}}},\"g\":\"h\"}";
+    json_document *document = NULL;
+    text_buffer out = {0};
+    json_writer writer = json_writer_init(&out);
+    assert_int_equal(json_open_bytes("f.json", text, strlen(text), &document, NULL), STATUS_OK);
+    const json_value a = json_member(json_root(document), "a");
+
+    json_begin_array(&writer);
+    json_write_value(&writer, a);
+    json_write_value(&writer, json_member(json_root(document), "z"));
+    json_begin_object(&writer);
+    json_put_leaves(&writer, "x.a", a);
+    json_put_leaves(&writer, "x.g", json_member(json_root(document), "g"));
+    json_end_object(&writer);
+    json_end_array(&writer);
+
+    assert_string_equal(out.bytes, "[{\"b\":[1,{\"c\":2.5}],\"d\":{\"e\":null,\"f\":{}}},null,"
+                                   "{\"x.a.b\":[1,{\"c\":2.5}],\"x.a.d.e\":null,\"x.g\":\"h\"}]");
+    json_close(document);
+    text_free(&out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -217,6 +242,7 @@ int main(void)
         cmocka_unit_test(a_double_above_2_53_is_written_as_one_and_read_back),
         cmocka_unit_test(changes_replace_add_and_remove_at_their_paths),
         cmocka_unit_test(changes_that_cannot_be_made_are_refused),
+        cmocka_unit_test(a_value_is_written_as_it_stands_and_its_leaves_by_their_paths),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

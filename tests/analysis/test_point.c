@@ -1,0 +1,266 @@
+/// Points of a what-if study: their figures worked out by hand, every reason for which one cannot
+/// be, what they do to learning, and that nothing is faster than the bound.
+#include "analysis/whatif/point.h"
+#include "base/json.h"
+#include "tests/assert_close.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/// GPT-2 on one replica of 4 stages; changes are made as an axis would.
+static const char base[] =
+    "{\"schema\":\"dynmo-study/"
+    "1\",\"model\":{\"base\":\"gpt2\"},\"hardware\":{\"base\":\"h100-sxm\"},"
+    "\"training\":{\"microbatches\":8},\"pipeline\":{\"stages\":4,\"schedule\":\"1f1b\"},"
+    "\"balancing\":{\"balancer\":\"partition\"}}";
+
+static int create_worker(void **state)
+{
+    ana_point_worker *worker = NULL;
+    const status created = ana_point_worker_create(&worker, NULL);
+    *state = worker;
+    return created == STATUS_OK ? 0 : -1;
+}
+
+static int destroy_worker(void **state)
+{
+    ana_point_worker_destroy(*state);
+    return 0;
+}
+
+static ana_point evaluate(ana_point_worker *worker, const char *changes)
+{
+    text_buffer text = {0};
+    error_message err = {0};
+    ana_point point;
+    assert_int_equal(json_change("s.json", base, changes, &text, &err), STATUS_OK);
+    const status evaluated = ana_point_evaluate(worker, "s.json", text.bytes, NULL, &point, &err);
+    assert_string_equal(err.message, "");
+    assert_int_equal(evaluated, STATUS_OK);
+    text_free(&text);
+    return point;
+}
+
+static void assert_refused(ana_point_worker *worker, const char *changes, ana_refusal refusal,
+                           const char *message)
+{
+    const ana_point point = evaluate(worker, changes);
+    assert_string_equal(ana_refusal_names[point.refusal], ana_refusal_names[refusal]);
+    assert_string_equal(point.message, message);
+}
+
+static void figures_follow_from_the_mean_iteration(void **state)
+{
+    const ana_point point = evaluate(
+        *state, "{\"training.tokens\":1000000,\"training.data_parallel\":2,"
+                "\"cluster.price_per_gpu_hour\":2.5,\"cluster.price_date\":\"2026-11-22\"}");
+
+    // 2 replicas of 8 microbatches of 1024 tokens: 16384 a step, 62 steps.
+    assert_int_equal(point.refusal, ANA_REFUSAL_NONE);
+    assert_close(point.gpu_count, 8, 0);
+    assert_close(point.per_second, 16384 * 1e9 / point.iteration_ns, 1e-12);
+    assert_close(point.train_ns, 62 * point.iteration_ns, 1e-12);
+    assert_close(point.gpu_hours, 8 * point.train_ns / 3.6e12, 1e-12);
+    assert_close(point.cost, 2.5 * point.gpu_hours, 1e-12);
+    assert_true(point.bound_ns > 0 && point.bound_ns <= point.iteration_ns);
+}
+
+static void gpus_are_those_that_are_rented(void **state)
+{
+    assert_close(evaluate(*state, "{}").gpu_count, 4, 0);
+    assert_close(evaluate(*state, "{\"cluster.gpus\":7}").gpu_count, 7, 0);
+    assert_close(evaluate(*state, "{\"cluster.nodes\":2}").gpu_count, 16, 0);
+}
+
+static void the_global_batch_is_held(void **state)
+{
+    // 48 sequences as 12 microbatches of 1 on 4 replicas, and 3 of 2 on 8: the same tokens a step.
+    const ana_point one =
+        evaluate(*state, "{\"training.microbatches\":null,\"training.global_batch\":48,"
+                         "\"cluster.gpus\":16,\"training.data_parallel\":\"fill\"}");
+    assert_int_equal(ana_point_worker_setup(*state)->microbatch_count, 12);
+    assert_int_equal(ana_point_worker_study(*state)->parallel.data, 4);
+    const ana_point other =
+        evaluate(*state, "{\"training.microbatches\":null,\"training.global_batch\":48,"
+                         "\"cluster.gpus\":32,\"training.data_parallel\":\"fill\","
+                         "\"training.microbatch_size\":2}");
+    assert_int_equal(ana_point_worker_setup(*state)->microbatch_count, 3);
+
+    assert_close(one.per_second * one.iteration_ns, other.per_second * other.iteration_ns, 1e-12);
+    assert_int_equal(ana_learning_beside(&one.learning, &other.learning), ANA_LEARNING_ROUNDING);
+}
+
+static void every_point_that_cannot_be_says_why(void **state)
+{
+    assert_refused(*state, "{\"pipeline.stages\":15}", ANA_REFUSAL_STAGES,
+                   "pipeline.stages: 15 stages of 1 chunks need at least 15 layers, there are 14");
+    assert_refused(*state,
+                   "{\"training.microbatches\":null,\"training.global_batch\":9,"
+                   "\"training.data_parallel\":2,\"training.microbatch_size\":2}",
+                   ANA_REFUSAL_BATCH,
+                   "training.global_batch: 9 sequences are not divisible by data 2 x "
+                   "microbatch_size 2 = 4");
+    assert_refused(*state, "{\"cluster.gpus\":3,\"training.data_parallel\":\"fill\"}",
+                   ANA_REFUSAL_GPUS,
+                   "cluster.gpus: data 1 x tensor 1 x context 1 x pipeline 4 need 4 GPUs, there "
+                   "are 3");
+    assert_refused(*state, "{\"cluster.gpus\":7,\"training.data_parallel\":2}", ANA_REFUSAL_GPUS,
+                   "cluster.gpus: data 2 x tensor 1 x context 1 x pipeline 4 need 8 GPUs, there "
+                   "are 7");
+    assert_refused(*state, "{\"cluster.nodes\":1,\"cluster.gpus_per_node\":2}", ANA_REFUSAL_GPUS,
+                   "cluster.nodes: data 1 x tensor 1 x context 1 x pipeline 4 need 4 GPUs, 1 nodes "
+                   "of 2 have 2");
+    assert_refused(*state,
+                   "{\"pipeline.schedule\":\"interleaved-1f1b\",\"training.microbatches\":6}",
+                   ANA_REFUSAL_SCHEDULE,
+                   "microbatch_count 6: schedule interleaved-1f1b needs a multiple of rank_count "
+                   "4");
+    assert_refused(*state, "{\"training.tensor_parallel\":5}", ANA_REFUSAL_MODEL,
+                   "tensor 5 does not divide the 12 attention heads");
+    assert_refused(*state, "{\"balancing.balancer\":\"diffusion-published\"}", ANA_REFUSAL_LOADS,
+                   "a balancer that gives layers owners has no stages to play");
+    assert_refused(*state, "{\"cluster.slow_ranks\":[{\"rank\":4,\"speed\":0.5}]}",
+                   ANA_REFUSAL_VALUES, "cluster.slow_ranks[0].rank: 4 is outside [0, 3]");
+}
+
+/// What is said to be missing is just what is missing.
+static void memory_that_is_missing_is_counted_to_the_byte(void **state)
+{
+    static const char *const balancers[] = {"even", "partition"};
+    for (int balancer = 0; balancer < 2; balancer++) {
+        char changes[200];
+        const char *form = "{\"balancing.balancer\":\"%s\",\"cluster.memory_bytes\":%" PRId64 "}";
+        snprintf(changes, sizeof changes, form, balancers[balancer], INT64_C(1000000));
+        const ana_point without = evaluate(*state, changes);
+        const int64_t needed = 1000000 + without.missing_bytes;
+        assert_int_equal(without.refusal, ANA_REFUSAL_MEMORY);
+        assert_true(without.missing_bytes > 0);
+
+        snprintf(changes, sizeof changes, form, balancers[balancer], needed);
+        const ana_point enough = evaluate(*state, changes);
+        assert_int_equal(enough.refusal, ANA_REFUSAL_NONE);
+        assert_int_equal(enough.peak_memory_bytes, needed);
+        assert_int_equal(enough.rank, without.rank);
+        snprintf(changes, sizeof changes, form, "even", needed - 1);
+        if (balancer == 0) assert_int_equal(evaluate(*state, changes).missing_bytes, 1);
+    }
+}
+
+static ana_learning learning_of(ana_point_worker *worker, const char *changes)
+{
+    const ana_point reference = evaluate(worker, "{\"training.data_parallel\":2}");
+    text_buffer both = {0};
+    text_format(&both, "{\"training.data_parallel\":2,%s}", changes);
+    const ana_point point = evaluate(worker, both.bytes);
+    text_free(&both);
+    return ana_learning_beside(&reference.learning, &point.learning);
+}
+
+static void learning_is_told_from_what_really_changes(void **state)
+{
+    static const char *const identical[] = {
+        "\"pipeline.stages\":2", "\"pipeline.schedule\":\"zb-h1\"",
+        "\"balancing.balancer\":\"even\"", "\"balancing.policy\":\"every:2\"",
+        "\"cluster.links.inter\":{\"latency_ns\":1,\"bytes_per_s\":1}", "\"cluster.nodes\":4",
+        "\"training.recompute\":\"full\"",
+        // Another way to say what holds already.
+        "\"training.microbatch_size\":1,\"training.sequence_length\":1024",
+        "\"model\":{\"base\":\"gpt2\",\"n_layer\":12}"};
+    static const char *const rounding[] = {"\"training.tensor_parallel\":2",
+                                           "\"training.microbatch_size\":2,"
+                                           "\"training.microbatches\":4",
+                                           "\"training.sharding\":\"optimizer\"",
+                                           "\"hardware\":{\"base\":\"a100-sxm-80gb\"}"};
+    static const char *const different[] = {
+        "\"training.microbatches\":4",
+        "\"training.sequence_length\":512",
+        "\"training.dtype\":\"float16\"",
+        "\"training.tokens\":5",
+        "\"training.layers\":8",
+        "\"model\":{\"base\":\"gpt2-medium\"}",
+        "\"training.iterations\":5,\"dynamism\":{\"case\":\"freezing\"}"};
+    for (size_t each = 0; each < sizeof identical / sizeof identical[0]; each++) {
+        assert_int_equal(learning_of(*state, identical[each]), ANA_LEARNING_IDENTICAL);
+    }
+    for (size_t each = 0; each < sizeof rounding / sizeof rounding[0]; each++) {
+        assert_int_equal(learning_of(*state, rounding[each]), ANA_LEARNING_ROUNDING);
+    }
+    for (size_t each = 0; each < sizeof different / sizeof different[0]; each++) {
+        assert_int_equal(learning_of(*state, different[each]), ANA_LEARNING_DIFFERENT);
+    }
+    const ana_point seeds[] = {
+        evaluate(*state,
+                 "{\"training.iterations\":5,\"dynamism\":{\"case\":\"pruning\",\"seed\":1}}"),
+        evaluate(*state,
+                 "{\"training.iterations\":5,\"dynamism\":{\"case\":\"pruning\",\"seed\":2}}")};
+    assert_int_equal(ana_learning_beside(&seeds[0].learning, &seeds[1].learning),
+                     ANA_LEARNING_IDENTICAL);
+}
+
+/// Every schedule and balancer, over a case that changes costs.
+static void no_mean_iteration_is_shorter_than_the_bound(void **state)
+{
+    static const char *const schedules[] = {"gpipe",  "1f1b", "zb-h1", "zb-h2", "interleaved-1f1b",
+                                            "zb-auto"};
+    static const char *const rows[] = {
+        "{\"balancer\":\"even\"}", "{\"balancer\":\"partition\",\"policy\":\"on-change\"}",
+        "{\"balancer\":\"partition\",\"policy\":\"every:3\",\"repack\":{\"kind\":\"throughput\"}}"};
+    static const char *const cases[] = {"freezing", "pruning"};
+    for (int each = 0; each < 6 * 3 * 2 * 2; each++) {
+        char changes[400];
+        snprintf(
+            changes, sizeof changes,
+            "{\"pipeline.schedule\":\"%s\",\"balancing\":%s,\"dynamism\":{\"case\":\"%s\"},"
+            "\"training.iterations\":20,\"training.step\":\"%s\",\"training.data_parallel\":2}",
+            schedules[each % 6], rows[each / 6 % 3], cases[each / 18 % 2],
+            each / 36 == 0 ? "barrier" : "post-validation");
+        const ana_point point = evaluate(*state, changes);
+        if (point.refusal != ANA_REFUSAL_NONE) fail_msg("%s: %s", changes, point.message);
+        assert_true(point.bound_ns > 0);
+        if (point.bound_ns > point.iteration_ns) fail_msg("%s", changes);
+    }
+}
+
+static void a_point_that_is_written_reads_back(void **state)
+{
+    arena *memory = arena_create(1 << 12);
+    const ana_point points[] = {evaluate(*state, "{\"training.tokens\":123}"),
+                                evaluate(*state, "{\"pipeline.stages\":15}")};
+    for (int each = 0; each < 2; each++) {
+        text_buffer text = {0};
+        text_buffer again = {0};
+        ana_point read;
+        // The message is the worker's, which has gone on.
+        ana_point point = points[each];
+        if (point.refusal != ANA_REFUSAL_NONE) point.message = "why";
+        ana_point_write(&point, &text);
+        assert_int_equal(ana_point_read("p", text.bytes, text.length, memory, &read, NULL),
+                         STATUS_OK);
+        ana_point_write(&read, &again);
+        assert_string_equal(text.bytes, again.bytes);
+        text_free(&text);
+        text_free(&again);
+    }
+    ana_point untouched;
+    error_message err = {0};
+    assert_int_equal(ana_point_read("p", "{\"schema\":\"x\"}", 14, memory, &untouched, &err),
+                     STATUS_FORMAT);
+    assert_string_equal(err.message, "p: 'x' is not 'dynmo-point/1'");
+    arena_destroy(memory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(figures_follow_from_the_mean_iteration),
+        cmocka_unit_test(gpus_are_those_that_are_rented),
+        cmocka_unit_test(the_global_batch_is_held),
+        cmocka_unit_test(every_point_that_cannot_be_says_why),
+        cmocka_unit_test(memory_that_is_missing_is_counted_to_the_byte),
+        cmocka_unit_test(learning_is_told_from_what_really_changes),
+        cmocka_unit_test(no_mean_iteration_is_shorter_than_the_bound),
+        cmocka_unit_test(a_point_that_is_written_reads_back),
+    };
+    return cmocka_run_group_tests(tests, create_worker, destroy_worker);
+}

@@ -1,0 +1,131 @@
+# What-if studies: the answer of a small one line by line, the same bytes as JSON twice and by any
+# number of threads, studies that are made, and every way for axes to be wrong.
+# usage: study.sh DYNMO, in tests/
+. cli/expect.sh
+subject=study
+
+study() { # study TEXT: a small GPT on 4 stages, with the text behind its pipeline
+    printf '{"schema":"dynmo-study/1","name":"small","model":"gpt2","hardware":"h100-sxm","training":{"microbatches":8,"tokens":1000000000},"pipeline":{"stages":4,"schedule":"1f1b"}%s}' \
+        "$1" >s.json
+}
+
+# The answer, up to the inputs.
+study ',"balancing":[{"balancer":"even"},{"balancer":"tuned"}],"vary":{"pipeline.stages":[2,4,16],"training.microbatches":[8,16]},"cluster":{"memory_bytes":2000000000,"price_per_gpu_hour":2,"price_date":"2026-11-22"}'
+"$dynmo" study s.json --draws 0 >out 2>err || fail "study: $(cat err)"
+sed '/^Inputs$/,$d' out >answer
+cat >wanted <<'EOF'
+small: 12 points on 3 axes, 8 feasible, ranked by time, failure-free
+
+Fastest: point 5 (stages 4, microbatches 8, balancing tuned) trains 1.00B tokens in 14.0 min on 4
+GPUs: 1.19M tokens/s, 0.93 GPU-hours, 1.87 USD; no split of its layers and no order of ops is more
+than 16.5 % faster. Cheapest: point 1 (stages 2, microbatches 8, balancing tuned) trains 1.00B
+tokens in 22.0 min on 2 GPUs: 759k tokens/s, 0.73 GPU-hours, 1.46 USD.
+
+rank  point  alike  stages  microbatches  balancing  tokens/s  /GPU     train  GPUs  GPU-hours  cost      peak  idle                          > bound  learning
+   1      5         4       8             tuned         1.19M  298k  14.0 min     4       0.93  1.87  1.54 GiB  40.5 % fill 22, imbalance 17   16.5 %  bit-identical  *
+   2      4         4       8             even           886k  221k  18.8 min     4       1.25  2.51  1.32 GiB  55.8 % imbalance 39, fill 17   56.6 %  bit-identical  *
+   3      1         2       8             tuned          759k  379k  22.0 min     2       0.73  1.46  1.84 GiB  24.2 % imbalance 15, fill 9    26.9 %  bit-identical  *
+   4      0         2       8             even           707k  353k  23.6 min     2       0.79  1.57  1.70 GiB  29.4 % imbalance 20, fill 9    36.2 %  bit-identical  *
+
+Other training: another global batch, sequence length, token count, dtype, model, data or case
+rank  point  alike  stages  microbatches  balancing  tokens/s  /GPU     train  GPUs  GPU-hours  cost      peak  idle                          > bound  learning
+   1      7         4       16            tuned         1.33M  332k  12.6 min     4       0.84  1.67  1.54 GiB  33.7 % imbalance 21, fill 12    8.6 %  other training  *
+   2      6         4       16            even           940k  235k  17.7 min     4       1.18  2.36  1.32 GiB  53.0 % imbalance 44, fill 9    53.3 %  other training  *
+   3      3         2       16            tuned          788k  394k  21.1 min     2       0.70  1.41  1.84 GiB  21.2 % imbalance 16, fill 5    24.6 %  other training  *
+   4      2         2       16            even           729k  364k  22.9 min     2       0.76  1.52  1.70 GiB  27.2 % imbalance 23, fill 5    34.7 %  other training  *
+
+Infeasible: 4 of 12 points
+         4  more stages than layers; point 8: pipeline.stages: 16 stages of 1 chunks need at least 16 layers, there are 14
+
+EOF
+diff wanted answer || fail 'the answer of a small study'
+grep -q '^  given     cluster.price_date  *2026-11-22$' out || fail 'the date of a price is not among the inputs'
+
+# The same bytes again, and by any number of threads.
+"$dynmo" study s.json --draws 0 --json >one.json || fail 'study --json'
+"$dynmo" study s.json --draws 0 --json --threads 3 | cmp -s - one.json || fail 'threads change the result'
+grep -q '^{"schema":"dynmo-study-result/1","name":"small","tokens":1000000000,"currency":"USD",' one.json ||
+    fail 'JSON: the head'
+[ "$(grep -o '"point":' one.json | wc -l)" -eq 12 ] || fail 'JSON: not every point'
+
+# All points as CSV: a head, 12 points.
+"$dynmo" study s.json --draws 0 --csv points.csv >csv_out || fail 'study --csv'
+cmp -s csv_out out || fail 'the answer depends on --csv'
+[ "$(wc -l <points.csv)" -eq 13 ] || fail 'CSV: not every point'
+head -n 1 points.csv | grep -q '^point,pipeline.stages,training.microbatches,balancing,infeasible,' ||
+    fail 'CSV: the head'
+grep -q '^8,16,8,even,more stages than layers,,' points.csv || fail 'CSV: a point that cannot be'
+
+# Objectives.
+best() { # best OBJECTIVE: the number of the best point
+    "$dynmo" study s.json --draws 0 --rank-by "$1" --json | sed 's/.*"ranking":\[\([0-9]*\).*/\1/'
+}
+[ "$(best time)" != "$(best gpu-hours)" ] || fail 'the fastest point needs the fewest GPU-hours'
+[ "$(best cost)" = "$(best gpu-hours)" ] || fail 'one price, and another order'
+refuse 2 "--rank-by: unknown objective 'speed'; known: time, gpu-hours, cost, memory" s.json --rank-by speed
+refuse 2 '--top: 0 is outside [1, 400]' s.json --top 0
+
+# A sample of a matrix that is too large.
+ten='[1,2,3,4,5,6,7,8,9,10]'
+study ",\"vary\":{\"pipeline.stages\":$ten,\"training.microbatches\":$ten,\"training.iterations\":$ten,\"training.data_parallel\":$ten,\"training.decision_ns\":$ten,\"training.profile_ns\":$ten,\"training.optimizer_step_ns\":$ten,\"training.microbatch_size\":$ten,\"cluster.memory_bytes\":[0,1,2,3,4,5,6,7,8,9]}"
+refuse 2 's.json: the 9 axes have 1000000000 points in all, at most 4000000 are played; --sample N --seed s takes N of them, spread evenly over every axis' \
+    s.json
+"$dynmo" study s.json --sample 200 --draws 0 --json >one.json || fail 'a sample'
+"$dynmo" study s.json --sample 200 --seed 1 --draws 0 --json | cmp -s - one.json || fail 'a sample is drawn otherwise again'
+"$dynmo" study s.json --sample 200 --seed 2 --draws 0 --json | cmp -s - one.json && fail 'a seed changes nothing'
+grep -q '"matrix_points":1000000000,"points_played":200,' one.json || fail 'a sample: its counts'
+
+# Axes that are none.
+study ',"vary":{}'
+refuse 2 's.json: vary: needs at least one axis' s.json
+study ',"vary":{"pipeline.stages":[]}'
+refuse 2 's.json: vary.pipeline.stages: has 0 values, needs 1 to 4096' s.json
+study ',"vary":{"pipeline.stagess":[2]}'
+refuse 2 "s.json: vary.pipeline.stagess: 'pipeline.stagess' names nothing in a study; did you mean 'pipeline.stages'?" \
+    s.json
+study ',"vary":{"pipeline.schedule":["1f1b","zb-h9"]}'
+refuse 2 "s.json: axis 'pipeline.schedule' at 'zb-h9': s.json: pipeline.schedule: unknown schedule 'zb-h9'; did you mean 'zb-h1'?" \
+    s.json
+study ',"vary":{"model.n_layers":[6,12]}'
+refuse 2 "s.json: axis 'model.n_layers' at '6': gpt2: has no 'n_layers' to change; did you mean 'n_layer'?" s.json
+study ',"vary":{"hardware":["h100-sxm","h101"]}'
+"$dynmo" study s.json >out 2>err
+if [ $? -ne 1 ] || ! grep -q "axis 'hardware' at 'h101'.*no shipped hardware is named 'h101'" err; then
+    fail 'a hardware that is not there'
+fi
+study ',"vary":{"training.data_parallel":["fill"]}'
+refuse 2 "s.json: axis 'training.data_parallel' at 'fill': s.json: training.data_parallel: 'fill' needs cluster.gpus, the GPUs that replicas are made of" \
+    s.json
+study ',"cluster":{"price_per_gpu_hour":2}'
+refuse 2 "s.json: cluster.price_per_gpu_hour: needs 'price_date', the day on which it was asked for" s.json
+study ',"vary":{"pipeline.stages":[16,17]}'
+refuse 3 's.json: none of 2 points can be played; most (2): more stages than layers, as pipeline.stages: 16 stages of 1 chunks need at least 16 layers, there are 14' \
+    s.json
+"$dynmo" simulate s.json >out 2>err
+if [ $? -ne 2 ] || ! grep -qx 'dynmo: s.json: vary: has many runs for one; `dynmo study` plays them' err; then
+    fail 'simulate takes axes'
+fi
+
+# Studies that are made: written once, and what they play is what is in the file.
+mkdir made && cd made || exit 1
+"$dynmo" study --model llama-3-8b --gpu h100-sxm --gpus 64 --tokens 100B --draws 0 >first 2>err || fail "--model: $(cat err)"
+grep -qx 'dynmo: wrote STUDY.json; edit it and run `dynmo study STUDY.json`' err || fail '--model: what it wrote'
+"$dynmo" study STUDY.json --draws 0 | cmp -s - first || fail '--model plays another study than it writes'
+refuse 2 'STUDY.json: is there already; -o FILE writes the study elsewhere' --model gpt2 --gpu h100-sxm --gpus 8
+refuse 2 'dynmo study: --gpus is needed' --model gpt2 --gpu h100-sxm
+refuse 2 "--tokens: '1Q' is no number of tokens from 1 to 2^53, as 300B or 1.5T" \
+    --model gpt2 --gpu h100-sxm --gpus 8 --tokens 1Q
+refuse 2 'dynmo study: --price needs --price-date, the day on which it was asked for' \
+    --model gpt2 --gpu h100-sxm --gpus 8 --price 2
+refuse 2 'dynmo study: --gpus goes with --model; a study says it itself' STUDY.json --gpus 8
+refuse 2 'dynmo study: -o is for a study that is made from --model or --template' STUDY.json -o x.json
+refuse 2 'dynmo study: needs one of STUDY.json, --model CONFIG and --template NAME' --json
+refuse 2 "--template: unknown template 'rend'; did you mean 'rent'?" --template rend
+"$dynmo" study --template >templates || fail '--template lists'
+while read -r name words; do
+    [ -n "$words" ] || fail "template $name says nothing of itself"
+    "$dynmo" study --template "$name" --top 1 --draws 0 >out 2>err || fail "template $name: $(cat err)"
+    grep -q '^rank  *point' out || fail "template $name has no answer"
+done <templates
+[ "$(wc -l <templates)" -ge 5 ] || fail 'fewer than five templates'
+exit $failed
