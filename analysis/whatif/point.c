@@ -16,7 +16,7 @@ const char *const ana_refusal_names[ANA_REFUSAL_COUNT] = {
     [ANA_REFUSAL_BATCH] = "global batch not divisible",
     [ANA_REFUSAL_GPUS] = "too few GPUs",
     [ANA_REFUSAL_SCHEDULE] = "rule of the schedule",
-    [ANA_REFUSAL_MODEL] = "not divisible so",
+    [ANA_REFUSAL_MODEL] = "model cannot be trained so",
     [ANA_REFUSAL_LOADS] = "loads without times",
     [ANA_REFUSAL_VALUES] = "values that do not go together",
 };

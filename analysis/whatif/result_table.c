@@ -153,6 +153,11 @@ static status print_ranks(const ana_whatif *study, const ana_closer_look *look, 
     return STATUS_OK;
 }
 
+static const char *plural(double count)
+{
+    return count == 1 ? "" : "s";
+}
+
 static void say_figures(const ana_whatif *study, const ana_point *point, text_buffer *out)
 {
     char tokens[ANA_CELL_BYTES];
@@ -163,15 +168,16 @@ static void say_figures(const ana_whatif *study, const ana_point *point, text_bu
     const int64_t wanted = study->token_count > 0 ? study->token_count : ANA_TOKENS_DEFAULT;
     ana_short_number(point->per_second, rate);
     if (point->train_ns <= 0) {
-        text_format(out, " makes %s microbatches/s on %.4g GPUs", rate, point->gpu_count);
+        text_format(out, " makes %s microbatches/s on %.4g GPU%s", rate, point->gpu_count,
+                    plural(point->gpu_count));
         return;
     }
     ana_short_number((double)wanted, tokens);
     ana_long_time(point->train_ns, time);
     ana_grouped_number(point->gpu_hours, hours);
     ana_grouped_number(point->cost, cost);
-    text_format(out, " trains %s tokens in %s on %.4g GPUs: %s tokens/s, %s GPU-hours", tokens,
-                time, point->gpu_count, rate, hours);
+    text_format(out, " trains %s tokens in %s on %.4g GPU%s: %s tokens/s, %s GPU-hours", tokens,
+                time, point->gpu_count, plural(point->gpu_count), rate, hours);
     if (point->cost >= 0) text_format(out, ", %s %s", cost, study->currency);
 }
 

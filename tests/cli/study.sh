@@ -1,6 +1,7 @@
 # What-if studies: the answer of a small one line by line, the same bytes as JSON twice and by any
 # number of threads, studies that are made, and every way for axes to be wrong.
 # usage: study.sh DYNMO, in tests/
+root=$(cd .. && pwd)
 . cli/expect.sh
 subject=study
 
@@ -65,6 +66,17 @@ best() { # best OBJECTIVE: the number of the best point
 refuse 2 "--rank-by: unknown objective 'speed'; known: time, gpu-hours, cost, memory" s.json --rank-by speed
 refuse 2 '--top: 0 is outside [1, 400]' s.json --top 0
 
+# A point is what `dynmo simulate` plays, whatever was played before it.
+"$dynmo" import csv "$root/traces/recorded/gpt-freezing-cpu.csv.gz" -o t.db >/dev/null 2>&1 ||
+    fail 'import of the shipped trace'
+row='{"balancer":"partition","policy":"on-change"}'
+printf '{"schema":"dynmo-study/1","trace":"t.db","pipeline":{"stages":4},"balancing":%s,"vary":{"pipeline.stages":[2,4],"training.microbatches":[8,16]}}' "$row" >s.json
+"$dynmo" study s.json --draws 0 --json >traced.json || fail 'a study of a trace'
+printf '{"schema":"dynmo-study/1","trace":"t.db","pipeline":{"stages":4},"training":{"microbatches":16},"foresight":false,"balancing":[%s]}' "$row" >one.json
+mean=$("$dynmo" simulate one.json --json | sed 's/.*"iteration_mean_ns":\([0-9]*\).*/\1/')
+grep -q "\"point\":3,\"values\":\[1,1\],\"iteration_ns\":${mean}[,.]" traced.json ||
+    fail "a point is not what simulate plays: $mean"
+
 # A sample of a matrix that is too large.
 ten='[1,2,3,4,5,6,7,8,9,10]'
 study ",\"vary\":{\"pipeline.stages\":$ten,\"training.microbatches\":$ten,\"training.iterations\":$ten,\"training.data_parallel\":$ten,\"training.decision_ns\":$ten,\"training.profile_ns\":$ten,\"training.optimizer_step_ns\":$ten,\"training.microbatch_size\":$ten,\"cluster.memory_bytes\":[0,1,2,3,4,5,6,7,8,9]}"
@@ -102,14 +114,14 @@ study ',"vary":{"pipeline.stages":[16,17]}'
 refuse 3 's.json: none of 2 points can be played; most (2): more stages than layers, as pipeline.stages: 16 stages of 1 chunks need at least 16 layers, there are 14' \
     s.json
 "$dynmo" simulate s.json >out 2>err
-if [ $? -ne 2 ] || ! grep -qx 'dynmo: s.json: vary: has many runs for one; `dynmo study` plays them' err; then
+if [ $? -ne 2 ] || ! grep -qx 'dynmo: s.json: vary: has many runs for one; .dynmo study. plays them' err; then
     fail 'simulate takes axes'
 fi
 
 # Studies that are made: written once, and what they play is what is in the file.
 mkdir made && cd made || exit 1
 "$dynmo" study --model llama-3-8b --gpu h100-sxm --gpus 64 --tokens 100B --draws 0 >first 2>err || fail "--model: $(cat err)"
-grep -qx 'dynmo: wrote STUDY.json; edit it and run `dynmo study STUDY.json`' err || fail '--model: what it wrote'
+grep -qx 'dynmo: wrote STUDY.json; edit it and run .dynmo study STUDY.json.' err || fail '--model: what it wrote'
 "$dynmo" study STUDY.json --draws 0 | cmp -s - first || fail '--model plays another study than it writes'
 refuse 2 'STUDY.json: is there already; -o FILE writes the study elsewhere' --model gpt2 --gpu h100-sxm --gpus 8
 refuse 2 'dynmo study: --gpus is needed' --model gpt2 --gpu h100-sxm
