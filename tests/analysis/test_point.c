@@ -167,11 +167,10 @@ static void learning_is_told_from_what_really_changes(void **state)
         // Another way to say what holds already.
         "\"training.microbatch_size\":1,\"training.sequence_length\":1024",
         "\"model\":{\"base\":\"gpt2\",\"n_layer\":12}"};
-    static const char *const rounding[] = {"\"training.tensor_parallel\":2",
-                                           "\"training.microbatch_size\":2,"
-                                           "\"training.microbatches\":4",
-                                           "\"training.sharding\":\"optimizer\"",
-                                           "\"hardware\":{\"base\":\"a100-sxm-80gb\"}"};
+    static const char *const rounding[] = {
+        "\"training.tensor_parallel\":2",
+        "\"training.microbatch_size\":2,\"training.microbatches\":4",
+        "\"training.sharding\":\"optimizer\"", "\"hardware\":{\"base\":\"a100-sxm-80gb\"}"};
     static const char *const different[] = {
         "\"training.microbatches\":4",
         "\"training.sequence_length\":512",
