@@ -3,7 +3,7 @@
 /// whose load differs most, and the two average.
 ///
 /// Source: Dinitz, Fineman, Gilbert and Newport, INFOCOM 2017, for loads that can be divided, on
-/// any connected graph; variants in ana_variant. Ties: ana_scheme_is_farther.
+/// any connected graph; variants in ana_variant. Ties: ana_scheme_compare.
 ///
 /// The choice among the players is one of speed alone: tests play all of them beside each other.
 #include "analysis/converge/converge_max_neighbor.h"
@@ -20,6 +20,9 @@ static const ana_max_neighbor_player *choose(const ana_graph *graph,
     case ANA_GRAPH_STAR:
     case ANA_GRAPH_COMPLETE:
         return &ana_max_neighbor_extremes;
+    case ANA_GRAPH_TORUS:
+    case ANA_GRAPH_HYPERCUBE:
+        return &ana_max_neighbor_rows;
     default:
         return &ana_max_neighbor_links;
     }

@@ -1,4 +1,4 @@
-/// The three ways of playing max-neighbor, which come to the same rounds. See
+/// The four ways of playing max-neighbor, which come to the same rounds. See
 /// converge_max_neighbor.c.
 #pragma once
 
@@ -18,6 +18,9 @@ extern const ana_max_neighbor_player ana_max_neighbor_chain;
 
 /// Star and complete graph, variants Q and P: loads in order, O(sqrt(node_count)) per round.
 extern const ana_max_neighbor_player ana_max_neighbor_extremes;
+
+/// Tori and hypercubes, variants Q and P: passes over rows, O(links) per round.
+extern const ana_max_neighbor_player ana_max_neighbor_rows;
 
 /// Any graph but the complete one, any variant: neighbour by neighbour, O(links) per round.
 extern const ana_max_neighbor_player ana_max_neighbor_links;

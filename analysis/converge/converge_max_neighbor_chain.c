@@ -5,19 +5,12 @@
 /// everything is doubles of one width. What is no proposal has gap 0: a pair without a gap changes
 /// nothing.
 #include "analysis/converge/converge_max_neighbor.h"
+#include "analysis/converge/converge_max_neighbor_passes.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { PAD = 2, LANES = 8, NIBBLE_BITS = 4, NIBBLES = 1 << NIBBLE_BITS };
-
-/// The passes are compiled a second time for vectors of 256 bits; results are the same.
-#if defined(__x86_64__)
-#define CHAIN_WIDE __attribute__((target("avx2")))
-#else
-#define CHAIN_WIDE
-#endif
-#define CHAIN_INLINE static inline __attribute__((always_inline))
+enum { PAD = 2 };
 
 /// Arrays have PAD entries on either side of [0, node_count), which hold the other end of a ring,
 /// or copies of the end of a path: to a node of equal load there is no gap.
@@ -31,12 +24,12 @@ typedef struct chain_player {
     double *tie;   // 1 if a node prefers the edge on its right where both gaps are equal
     double *right; // 1 if a node prefers the edge on its right
     bool is_wide;  // this machine has vectors of 256 bits
-    double nibble[NIBBLES][NIBBLE_BITS]; // four coins as roles
+    ana_role_table roles;
 } chain_player;
 
 static double *padded(arena *memory, int nodes)
 {
-    double *array = arena_array(memory, (size_t)nodes + 2 * PAD + NIBBLE_BITS, sizeof *array);
+    double *array = arena_array(memory, (size_t)nodes + 2 * PAD + ANA_NIBBLE_BITS, sizeof *array);
     return array == NULL ? NULL : array + PAD;
 }
 
@@ -51,14 +44,8 @@ static status prepare(ana_scheme_run *run, arena *memory, error_message *err)
         *arrays[array] = padded(memory, nodes);
         if (*arrays[array] == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     }
-#if defined(__x86_64__)
-    player->is_wide = __builtin_cpu_supports("avx2") != 0;
-#endif
-    for (int nibble = 0; nibble < NIBBLES; nibble++) {
-        for (int bit = 0; bit < NIBBLE_BITS; bit++) {
-            player->nibble[nibble][bit] = nibble >> bit & 1;
-        }
-    }
+    player->is_wide = ana_is_wide();
+    ana_role_table_init(&player->roles);
     run->state = player;
     return STATUS_OK;
 }
@@ -78,21 +65,9 @@ static void pad(double *array, int nodes, bool is_ring)
     array[nodes + 1] = is_ring ? array[1] : array[nodes];
 }
 
-static void throw_coins(const ana_scheme_run *run, chain_player *player)
-{
-    const int nodes = run->graph->node_count;
-    uint64_t word = 0;
-    for (int node = 0; node < nodes; node += NIBBLE_BITS) {
-        if (node % 64 == 0) word = ana_coins_word(&run->coins, run->round, node / 64);
-        memcpy(player->role + node, player->nibble[word % NIBBLES], sizeof player->nibble[0]);
-        word >>= NIBBLE_BITS;
-    }
-}
-
 /// Edges that join a sender and a receiver; under P a sender sees the others, too.
-CHAIN_INLINE void find_gaps(int nodes, bool sees_roles, const double *restrict load,
-                            const double *restrict role, double *restrict rise,
-                            double *restrict gap)
+ANA_INLINE void find_gaps(int nodes, bool sees_roles, const double *restrict load,
+                          const double *restrict role, double *restrict rise, double *restrict gap)
 {
     for (int edge = -PAD; edge <= nodes; edge++) {
         rise[edge] = load[edge + 1] - load[edge];
@@ -111,7 +86,7 @@ CHAIN_INLINE void find_gaps(int nodes, bool sees_roles, const double *restrict l
 /// As ana_scheme_compare has it: of neighbours on different sides the lighter, of those on one side
 /// the one farther out.
 /// @return whether lots have to break a tie: some node has two equal neighbours, unlike itself
-CHAIN_INLINE bool break_ties(int nodes, const double *restrict load, double *restrict tie)
+ANA_INLINE bool break_ties(int nodes, const double *restrict load, double *restrict tie)
 {
     int equal_count = 0;
     for (int node = -1; node <= nodes; node++) {
@@ -147,8 +122,8 @@ static void break_ties_by_lot(const ana_scheme_run *run, chain_player *player, b
 }
 
 /// Which edge a node prefers: the one with the wider gap.
-CHAIN_INLINE void prefer(int nodes, const double *restrict gap, const double *restrict tie,
-                         double *restrict right)
+ANA_INLINE void prefer(int nodes, const double *restrict gap, const double *restrict tie,
+                       double *restrict right)
 {
     for (int node = -1; node <= nodes; node++) {
         const double wider = gap[node] > gap[node - 1] ? 1.0 : 0.0;
@@ -158,8 +133,8 @@ CHAIN_INLINE void prefer(int nodes, const double *restrict gap, const double *re
 }
 
 /// An edge is proposed if its sender prefers it and the other end receives.
-CHAIN_INLINE void propose(int nodes, const double *restrict gap, const double *restrict role,
-                          const double *restrict right, double *restrict offer)
+ANA_INLINE void propose(int nodes, const double *restrict gap, const double *restrict role,
+                        const double *restrict right, double *restrict offer)
 {
     for (int edge = -1; edge < nodes; edge++) {
         const double left_sends = role[edge] * right[edge];
@@ -169,8 +144,8 @@ CHAIN_INLINE void propose(int nodes, const double *restrict gap, const double *r
 }
 
 /// A proposed edge is matched if its receiver prefers it among the proposed ones.
-CHAIN_INLINE void accept(int nodes, const double *restrict role, const double *restrict right,
-                         double *restrict offer)
+ANA_INLINE void accept(int nodes, const double *restrict role, const double *restrict right,
+                       double *restrict offer)
 {
     for (int edge = -1; edge < nodes; edge++) {
         const double left_sends = role[edge] * (1 - right[edge + 1]);
@@ -179,8 +154,8 @@ CHAIN_INLINE void accept(int nodes, const double *restrict role, const double *r
     }
 }
 
-CHAIN_INLINE void average(int nodes, const double *restrict load, const double *restrict offer,
-                          double *restrict next)
+ANA_INLINE void average(int nodes, const double *restrict load, const double *restrict offer,
+                        double *restrict next)
 {
     for (int node = 0; node < nodes; node++) {
         const double with_right = (load[node] + load[node + 1]) * 0.5;
@@ -190,28 +165,8 @@ CHAIN_INLINE void average(int nodes, const double *restrict load, const double *
     }
 }
 
-/// In lanes, which fix the order of the additions on every machine.
-CHAIN_INLINE double sum_of(const double *values, int count)
-{
-    double lane_sum[LANES] = {0};
-    int k = 0;
-    for (; k + LANES <= count; k += LANES) {
-        for (int lane = 0; lane < LANES; lane++) {
-            lane_sum[lane] += values[k + lane];
-        }
-    }
-    for (; k < count; k++) {
-        lane_sum[k % LANES] += values[k];
-    }
-    double sum = 0;
-    for (int lane = 0; lane < LANES; lane++) {
-        sum += lane_sum[lane];
-    }
-    return sum;
-}
-
 /// One round of loads and roles that are padded. @return sum of the gaps of the pairs
-CHAIN_INLINE double pass(const ana_scheme_run *run, chain_player *player)
+ANA_INLINE double pass(const ana_scheme_run *run, chain_player *player)
 {
     const int nodes = run->graph->node_count;
     const bool is_ring = run->graph->kind == ANA_GRAPH_RING;
@@ -227,10 +182,10 @@ CHAIN_INLINE double pass(const ana_scheme_run *run, chain_player *player)
     prefer(nodes, player->offer, player->tie, player->right);
     accept(nodes, player->role, player->right, player->offer);
     average(nodes, player->load, player->offer, player->next);
-    return sum_of(player->offer, is_ring ? nodes : nodes - 1);
+    return ana_sum_in_lanes(player->offer, is_ring ? nodes : nodes - 1);
 }
 
-CHAIN_WIDE static double pass_wide(const ana_scheme_run *run, chain_player *player)
+ANA_WIDE static double pass_wide(const ana_scheme_run *run, chain_player *player)
 {
     return pass(run, player);
 }
@@ -245,7 +200,7 @@ static double play(ana_scheme_run *run)
     chain_player *player = run->state;
     const int nodes = run->graph->node_count;
     const bool is_ring = run->graph->kind == ANA_GRAPH_RING;
-    throw_coins(run, player);
+    ana_throw_roles(&player->roles, &run->coins, run->round, nodes, player->role);
     pad(player->load, nodes, is_ring);
     pad(player->role, nodes, is_ring);
     const double gaps = player->is_wide ? pass_wide(run, player) : pass_plain(run, player);

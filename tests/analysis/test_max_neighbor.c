@@ -179,12 +179,12 @@ static void star_and_complete_play_as_defined(void **state)
 static void other_graphs_play_as_defined(void **state)
 {
     (void)state;
-    const int tori[] = {4, 6, 9, 16, 36};
-    const int cubes[] = {2, 4, 8, 64};
+    const int tori[] = {4, 6, 9, 10, 15, 16, 35, 36, 64, 143, 150};
+    const int cubes[] = {2, 4, 8, 16, 32, 64, 128};
     const int dumbbells[] = {4, 6, 10, 32};
 
-    compare_sizes(ANA_GRAPH_TORUS, tori, 5);
-    compare_sizes(ANA_GRAPH_HYPERCUBE, cubes, 4);
+    compare_sizes(ANA_GRAPH_TORUS, tori, 11);
+    compare_sizes(ANA_GRAPH_HYPERCUBE, cubes, 7);
     compare_sizes(ANA_GRAPH_DUMBBELL, dumbbells, 4);
 }
 
