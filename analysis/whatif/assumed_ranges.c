@@ -131,13 +131,13 @@ const char *ana_measurement_of(const char *path)
         const char *prefix;
         const char *command;
     } measurements[] = {
-        {"hardware.efficiency.gemm", "dynmo probe --gemm"},
-        {"hardware.efficiency.attention", "dynmo probe --attention"},
-        {"hardware.efficiency.memory", "dynmo probe --memory"},
-        {"hardware.memory_bytes_per_s", "dynmo probe --memory"},
-        {"hardware.flop_per_s", "dynmo probe --gemm"},
-        {"hardware.links.intra", "dynmo probe --links"},
-        {"cluster.links.intra", "dynmo probe --links"},
+        {"hardware.efficiency.gemm", "dynmo probe --device cuda -o node.json"},
+        {"hardware.efficiency.attention", "dynmo probe --device cuda -o node.json"},
+        {"hardware.efficiency.memory", "dynmo probe --device cuda -o node.json"},
+        {"hardware.memory_bytes_per_s", "dynmo probe --device cuda -o node.json"},
+        {"hardware.flop_per_s", "dynmo probe --device cuda -o node.json"},
+        {"hardware.links.intra", "mpirun -n 2 dynmo probe --transport nccl -o node.json"},
+        {"cluster.links.intra", "mpirun -n 2 dynmo probe --transport nccl -o node.json"},
         {"hardware.links.inter",
          "nccl-tests on two nodes: sendrecv_perf -b 8 -e 1G -f 2 -J links.json"},
         {"cluster.links.inter",

@@ -1,0 +1,43 @@
+# What the README shows under `$ dynmo ...` is what the command prints: every line of the block, in its
+# order; "..." stands for lines that are left out, and ends a run of lines that follow each other.
+# Commands whose answer depends on the machine are held by their own tests.
+# Usage: readme.sh DYNMO
+root=$(cd .. && pwd)
+. cli/expect.sh
+ln -s "$root/analysis" "$root/models" "$root/traces" .
+
+# block COMMAND: the lines below "$ COMMAND" in the README, up to the next command or the block's end.
+block() {
+    awk -v command="\$ $1" '
+        $0 == command { inside = 1; next }
+        inside && (/^```/ || /^\$ /) { exit }
+        inside { print }' "$root/README.md"
+}
+
+# follows WANTED FOUND: every wanted line is found, in this order; without "..." between them, at once.
+follows() {
+    awk 'FNR == NR { wanted[++count] = $0; next }
+        BEGIN { next_line = 1; may_skip = 1 }
+        { while (wanted[next_line] == "..." && next_line <= count) { may_skip = 1; next_line++ }
+          if (next_line > count) exit
+          if ($0 == wanted[next_line]) { next_line++; may_skip = 0; next }
+          if (!may_skip) { print "found:  " $0; exit } }
+        END { while (wanted[next_line] == "..." && next_line <= count) next_line++
+              if (next_line <= count) { print "wanted: " wanted[next_line]; exit 1 } }' "$1" "$2"
+}
+
+# shows "dynmo WORDS": runs the command as the README has it, and compares.
+shows() {
+    block "$1" >wanted
+    [ -s wanted ] || fail "README.md does not show $1"
+    sh -c "dynmo() { '$dynmo' \"\$@\"; }; $1" >found 2>err || fail "$1: $(cat err)"
+    follows wanted found || fail "README.md shows another answer of $1"
+}
+
+shows 'dynmo diagnose traces/recorded/cpu-early-exit.db.gz --stages 4'
+shows 'dynmo study --model llama-3-8b --gpu h100-sxm --gpus 512 --tokens 1T --price 2.5 --price-date 2026-11-01 --top 3 -o llama.json'
+shows 'dynmo calibrate analysis/calibration/example.csv --fit pp=1 --predict pp=2,4'
+shows 'dynmo converge --nodes 8:64'
+shows "echo '{\"forward_ns\": [10, 10, 20, 10, 30]}' | dynmo plan --loads - --stages 2 --balancer partition"
+shows 'dynmo schedule --schedule zb-h1 --stages 4 --microbatches 8'
+exit $failed
