@@ -3,17 +3,17 @@
 # usage: probe.sh DYNMO, in tests/
 . cli/expect.sh
 subject=probe
-quick='--model gpt-bytes --tokens 16 --seconds 0.001 --bytes 65536'
+quick='--model gpt-bytes --tokens 16 --seconds 0.001 --bytes 16777216'
 
 # shellcheck disable=SC2086 # words of their own
 "$dynmo" probe $quick -o hardware.json --name mine >page || fail 'probe'
 grep -q '^cpu: cpu, products of gpt-bytes with 16 tokens$' page || fail 'page without its head'
 grep -q '^  query, key, value, F *16 x *192 x *64 ' page || fail 'page without its products'
 grep -q '^  head, W *64 x *256 x *16 ' page || fail 'page without the head'
-grep -q '^  intra .* line through 5 trips, ' page || fail 'page without its links'
+grep -q '^  intra .* line through 9 trips, ' page || fail 'page without its links'
 for word in '"schema":"dynmo-hardware/1"' '"name":"mine"' '"flop_per_s":{"float32":' '"gemm":' \
-    '"kind":"measured","text":"the fastest of 16 products' 'probe --model gpt-bytes' \
-    'intra measured over local, 5 sizes and pairs, within' 'inter as intra'; do
+    '"kind":"measured","text":"the fastest of' 'probe --model gpt-bytes' \
+    'intra measured over local, 9 sizes and pairs, within' 'inter as intra'; do
     grep -qF -- "$word" hardware.json || fail "no $word in the file"
 done
 
@@ -28,7 +28,7 @@ grep -q '^  measured *cluster.links.intra.latency_ns' simulated || fail 'a link 
 # Three ranks have three links; what is not measured is the preset's.
 # shellcheck disable=SC2086
 "$dynmo" probe $quick --ranks 3 --json >three || fail 'three ranks'
-[ "$(grep -o '"from":' three | wc -l)" -eq 15 ] || fail 'not 3 pairs x 5 sizes'
+[ "$(grep -o '"from":' three | wc -l)" -eq 27 ] || fail 'not 3 pairs x 9 sizes'
 grep -q '^{"schema":"dynmo-probe/1","device":"cpu","backend":"cpu","transport":"local",' three || fail 'JSON'
 # shellcheck disable=SC2086
 "$dynmo" probe $quick --ranks 1 --hardware h100-sxm -o alone.json >page || fail 'one rank'
@@ -43,7 +43,7 @@ cat >moe.json <<'END'
  "num_hidden_layers":3,"num_key_value_heads":2,"num_local_experts":4,"num_experts_per_tok":2,
  "max_position_embeddings":64,"vocab_size":50,"sliding_window":null,"tie_word_embeddings":false}
 END
-"$dynmo" probe --model moe.json --tokens 16 --seconds 0.001 --bytes 65536 --json >experts ||
+"$dynmo" probe --model moe.json --tokens 16 --seconds 0.001 --bytes 16777216 --json >experts ||
     fail 'a model with experts'
 for product in '"MLP in, F","rows":8,"columns":96,"inner":32,"repeat":12,"flop":49152' \
     '"MLP out, W","rows":48,"columns":32,"inner":8,"repeat":12' \

@@ -5,7 +5,7 @@ launch=$(pwd)/mpi/launch
 "$launch" 2 "$dynmo" --version >version 2>&1
 case $? in 0) ;; 77) cat version && exit 77 ;; *) fail "mpirun: $(cat version)" ;; esac
 
-"$launch" 3 "$dynmo" probe --transport mpi --model gpt-bytes --tokens 16 --seconds 0.001 --bytes 65536 \
+"$launch" 3 "$dynmo" probe --transport mpi --model gpt-bytes --tokens 16 --seconds 0.001 --bytes 16777216 \
     -o hardware.json --json >out 2>err
 found=$?
 if grep -q 'this build has no MPI' err; then
@@ -14,9 +14,9 @@ if grep -q 'this build has no MPI' err; then
 fi
 [ $found -eq 0 ] || fail "probe over mpi: $(cat err)"
 [ "$(grep -c '"schema":"dynmo-probe/1"' out)" -eq 1 ] || fail 'not one answer'
-[ "$(grep -o '"from":' out | wc -l)" -eq 15 ] || fail 'not 3 pairs x 5 sizes'
+[ "$(grep -o '"from":' out | wc -l)" -eq 27 ] || fail 'not 3 pairs x 9 sizes'
 grep -q '"transport":"mpi"' out || fail 'another transport'
-grep -q 'intra measured over mpi, 15 sizes and pairs, within' hardware.json || fail 'no links in the file'
+grep -q 'intra measured over mpi, 27 sizes and pairs, within' hardware.json || fail 'no links in the file'
 "$dynmo" model --model gpt-bytes --hardware hardware.json --dtype float32 >/dev/null || fail 'model'
 
 "$launch" 2 "$dynmo" probe --transport mpi --ranks 3 >out 2>err && fail 'three of two ranks'
