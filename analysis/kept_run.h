@@ -18,8 +18,8 @@ typedef struct ana_kept_options {
     const char *tool_version;
     const char *settings;    // of the command, such as "draws=64"; NULL: none
     const char *config_json; // the study
-    const char
-        *config_path; // its file, from whose folder it names others; NULL: from the working one
+    const char *config_path; // its file, from whose folder it names others; NULL: from the working
+                             // one
     uint64_t seed;
     bool is_anew; // begin a new run, whatever there is
 } ana_kept_options;
@@ -37,8 +37,7 @@ typedef enum ana_kept_state {
 ///
 /// @param kept owned by the caller, ends with ana_kept_run_finish
 /// @return STATUS_FORMAT if the configuration is no JSON; STATUS_INVALID if a living process does
-/// this
-///         very run; as trace_store_open; STATUS_NO_MEMORY
+///         this very run; as trace_store_open; STATUS_NO_MEMORY
 status ana_kept_run_open(const ana_kept_options *options, ana_kept_run **kept, error_message *err);
 
 ana_kept_state ana_kept_run_state(const ana_kept_run *kept);

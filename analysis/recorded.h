@@ -34,8 +34,7 @@ void ana_recorded_close(ana_recorded *recorded);
 /// @param name     as above, but of runs that are complete
 /// @param recorded out: info and provenance
 /// @param answer   out: what ana_result_write wrote, released with json_close; NULL if the run is
-/// no
-///                 study, or keeps no answer
+///                 no study, or keeps no answer
 /// @param words    out: what ana_result_print wrote, or NULL
 /// @return as ana_recorded_open
 status ana_recorded_study_open(trace_store *store, const char *name, arena *memory,

@@ -15,8 +15,8 @@
 /// What is to be done. The functions come with the context, which all threads share.
 typedef struct ana_items {
     int64_t count;
-    const bool
-        *is_done; // [count] items to leave out, as of a resumed study; NULL: none. The leader's
+    const bool *is_done; // [count] items to leave out, as of a resumed study; NULL: none. The
+                         // leader's
     void *context;
     /// Makes and releases a worker's own state (arena, caches), on its thread. Either may be NULL.
     status (*begin_worker)(void *context, void **worker, error_message *err);
@@ -85,11 +85,6 @@ bool ana_spread_is_leader(const ana_spread *spread);
 /// Whether it is this process that says what failed: the leader or, where that is gone, rank 1.
 bool ana_spread_is_speaker(const ana_spread *spread);
 
-int ana_spread_rank_count(const ana_spread *spread);
-
-/// Of this process.
-int ana_spread_thread_count(const ana_spread *spread);
-
 /// From now on results are kept before they are put, and what is kept already is put without being
 /// done again. Only the leader's counts; elsewhere it may be called or not.
 ///
@@ -102,8 +97,7 @@ void ana_spread_keep(ana_spread *spread, const ana_keeper *keeper);
 ///
 /// @param report may be NULL; complete on the leader
 /// @return STATUS_BACKEND "interrupted", after the results have been put that are there without a
-/// gap;
-///         what begin_worker, run or put return; STATUS_INVALID if a rank has another count;
+///         gap; what begin_worker, run or put return; STATUS_INVALID if a rank has another count;
 ///         STATUS_NO_MEMORY
 ///
 /// At most 65,536 results or 256 MiB of them wait for one before them; who is that far ahead waits.

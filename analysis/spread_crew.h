@@ -33,8 +33,7 @@ void ana_crew_await(ana_crew *crew, int64_t until_ns);
 /// The results since the last call.
 ///
 /// @param results [return value] out, valid until the next call. Texts that the caller does not
-/// move
-///                out are freed then
+///                move out are freed then
 int64_t ana_crew_take(ana_crew *crew, ana_result **results);
 
 /// STATUS_OK, or what begin_worker of a thread returned.

@@ -59,16 +59,6 @@ bool ana_spread_is_speaker(const ana_spread *spread)
     return ana_post_rank(post) == (is_leader_gone ? ANA_LEADER + 1 : ANA_LEADER);
 }
 
-int ana_spread_rank_count(const ana_spread *spread)
-{
-    return ana_post_rank_count(&spread->post);
-}
-
-int ana_spread_thread_count(const ana_spread *spread)
-{
-    return spread->options.thread_count;
-}
-
 void ana_spread_keep(ana_spread *spread, const ana_keeper *keeper)
 {
     spread->keeper = keeper;

@@ -18,8 +18,7 @@
 ///
 /// @param spread owned by the caller, released with cli_spread_close
 /// @return STATUS_INVALID naming --threads and its limits; STATUS_UNSUPPORTED if a launcher has
-/// started
-///         several processes and there is no module for MPI; STATUS_BACKEND
+///         started several processes and there is no module for MPI; STATUS_BACKEND
 status cli_spread_open(const cli_arguments *arguments, ana_spread **spread, error_message *err);
 
 /// NULL is allowed.

@@ -20,8 +20,7 @@ typedef struct trace_items trace_items;
 ///
 /// @param run_id out: 0 if there is none
 /// @param info   out, if there is one; strings are carved from memory. `running` means that its
-/// writer
-///               lives, or cannot be seen from here
+///               writer lives, or cannot be seen from here
 status trace_items_find(trace_store *store, const char *identity, arena *memory, int64_t *run_id,
                         trace_run_info *info, error_message *err);
 

@@ -235,22 +235,6 @@ status ana_graph_link(const ana_graph *graph, arena *memory, ana_graph_links *li
     return STATUS_OK;
 }
 
-int ana_graph_degree_max(const ana_graph *graph)
-{
-    switch (graph->kind) {
-    case ANA_GRAPH_TORUS:
-        return (graph->columns == 2 ? 1 : 2) + (graph->rows == 2 ? 1 : 2);
-    case ANA_GRAPH_COMPLETE:
-        return graph->node_count - 1;
-    case ANA_GRAPH_DUMBBELL:
-        return graph->node_count / 2;
-    case ANA_GRAPH_RING:
-        return 2;
-    default:
-        return ana_graph_colour_count(graph);
-    }
-}
-
 static ana_graph_spectrum ring_spectrum(int length)
 {
     if (length == 2) return (ana_graph_spectrum){2, 2}; // one edge, not two

@@ -33,9 +33,8 @@ typedef struct ana_graph {
 } ana_graph;
 
 /// @param node_count in [2, ANA_NODES_MAX]
-/// @return STATUS_INVALID if the graph has no such size: a ring below 3 nodes, a torus of a prime,
-/// a
-///         hypercube beside the powers of two, a dumbbell that is odd or below 4.
+/// @return STATUS_INVALID if the graph has no such size: a ring below 3 nodes, a torus of a
+///         prime, a hypercube beside the powers of two, a dumbbell that is odd or below 4.
 status ana_graph_make(ana_graph_kind kind, int node_count, ana_graph *graph, error_message *err);
 
 /// Colours of the edges. As few as there can be, but for rings of odd length in a torus.
@@ -54,9 +53,6 @@ typedef struct ana_graph_links {
 /// @return STATUS_UNSUPPORTED above ANA_GRAPH_LINKS_MAX links; STATUS_NO_MEMORY
 status ana_graph_link(const ana_graph *graph, arena *memory, ana_graph_links *links,
                       error_message *err);
-
-/// Edges that a node has at most.
-int ana_graph_degree_max(const ana_graph *graph);
 
 /// The eigenvalues of the Laplacian (degrees minus adjacency) that bound all others but 0.
 typedef struct ana_graph_spectrum {

@@ -167,17 +167,3 @@ double ana_loads_potential(const double *load, int node_count, uint64_t *scratch
     ana_loads_sort(load, node_count, sorted, scratch);
     return pair_sum(sorted, node_count, 1);
 }
-
-double ana_loads_variance_sum(const double *load, int node_count)
-{
-    double sum = 0;
-    for (int node = 0; node < node_count; node++) {
-        sum += load[node];
-    }
-    const double mean = sum / node_count;
-    double squares = 0;
-    for (int node = 0; node < node_count; node++) {
-        squares += (load[node] - mean) * (load[node] - mean);
-    }
-    return squares;
-}

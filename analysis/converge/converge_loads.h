@@ -32,9 +32,6 @@ double ana_loads_spread(const double *load, int node_count);
 /// are sorted either way, else a radix sort.
 double ana_loads_potential(const double *load, int node_count, uint64_t *scratch);
 
-/// Sum over nodes of the square of load minus mean.
-double ana_loads_variance_sum(const double *load, int node_count);
-
 /// Sorts loads ascending.
 /// @param sorted  [node_count] out; may be load itself
 /// @param scratch [2 * node_count]

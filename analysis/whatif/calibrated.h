@@ -41,8 +41,7 @@ status ana_calibrated_open(const char *study_path, const char *path, int point_c
 ///
 /// @param text of the point's study; worker has another one open afterwards
 /// @return STATUS_INVALID if its costs come from a trace, its model is no dense one, or it cannot
-/// be
-///         played under 1F1B
+///         be played under 1F1B
 status ana_calibrated_add_point(ana_calibrated *calibrated, ana_point_worker *worker,
                                 const char *text, error_message *err);
 

@@ -73,7 +73,6 @@ status ana_certainty_find(ana_spread *spread, const ana_whatif *study,
                           arena *memory, ana_certainty *certainty, error_message *err);
 
 /// "hardware.efficiency.gemm of h100-sxm", "recorded variation", "calibration".
-///
 void ana_certainty_source_name(const ana_certainty *certainty, int source,
                                char out[ANA_SOURCE_NAME_BYTES]);
 

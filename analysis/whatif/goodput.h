@@ -45,8 +45,7 @@ double ana_checkpoint_interval_s(const ana_failures *failures, double gpu_count)
 /// Mean and deviation of the time to finish, exact for the model above.
 ///
 /// @return STATUS_INFEASIBLE if an interval and its checkpoint take more than 50 times the mean
-/// time
-///         between failures: none would ever be finished
+///         time between failures: none would ever be finished
 status ana_delivery_expect(const ana_failures *failures, const ana_job *job, ana_delivery *delivery,
                            error_message *err);
 
