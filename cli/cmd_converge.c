@@ -29,23 +29,6 @@ typedef struct converge_run {
     ana_sweep_fit fit;
 } converge_run;
 
-/// The index of an option's value among names; fallback if it is not given.
-static status choose(const cli_arguments *arguments, const char *option, const char *const *names,
-                     int name_count, int fallback, int *chosen, error_message *err)
-{
-    const char *value = cli_value(arguments, option);
-    *chosen = fallback;
-    if (value == NULL) return STATUS_OK;
-    for (int name = 0; name < name_count; name++) {
-        if (strcmp(value, names[name]) != 0) continue;
-        *chosen = name;
-        return STATUS_OK;
-    }
-    char suggestion[TEXT_SUGGESTION_BYTES];
-    return error_set(err, STATUS_INVALID, "%s: unknown '%.40s'%s", option, value,
-                     text_suggestion(value, names, name_count, suggestion));
-}
-
 static status find_scheme(const cli_arguments *arguments, const ana_scheme **scheme,
                           error_message *err)
 {
@@ -55,7 +38,7 @@ static status find_scheme(const cli_arguments *arguments, const ana_scheme **sch
         names[count++] = (*at)->name;
     }
     int chosen = 0;
-    TRY(choose(arguments, "--scheme", names, count, 0, &chosen, err));
+    TRY(cli_choice(arguments, "--scheme", names, count, 0, &chosen, err));
     *scheme = ana_schemes[chosen];
     return STATUS_OK;
 }
@@ -168,10 +151,10 @@ static status read_scheme(const cli_arguments *arguments, ana_sweep *sweep, erro
     int exchange = 0;
     TRY(find_scheme(arguments, &sweep->scheme, err));
     TRY(check_scheme_options(arguments, sweep->scheme, err));
-    TRY(choose(arguments, "--variant", ana_variant_names, ANA_VARIANT_COUNT, ANA_VARIANT_Q,
-               &variant, err));
-    TRY(choose(arguments, "--exchange", ana_exchange_names, ANA_EXCHANGE_COUNT, ANA_EXCHANGE_HALF,
-               &exchange, err));
+    TRY(cli_choice(arguments, "--variant", ana_variant_names, ANA_VARIANT_COUNT, ANA_VARIANT_Q,
+                   &variant, err));
+    TRY(cli_choice(arguments, "--exchange", ana_exchange_names, ANA_EXCHANGE_COUNT,
+                   ANA_EXCHANGE_HALF, &exchange, err));
     sweep->options.variant = (ana_variant)variant;
     sweep->options.exchange = (ana_exchange)exchange;
     return read_number(arguments, "--alpha", 1e-9, 1, &sweep->options.alpha, err);
@@ -187,9 +170,9 @@ static status read_instances(const cli_arguments *arguments, ana_sweep *sweep, e
         TRY(text_parse_int64(cli_value(arguments, "--seed"), "--seed", 0, INT64_C(1) << 53, &seed,
                              err));
     }
-    TRY(choose(arguments, "--initial", ana_initial_names, ANA_INITIAL_COUNT, ANA_INITIAL_STEP,
-               &initial, err));
-    TRY(choose(arguments, "--stop", ana_stop_names, ANA_STOP_COUNT, ANA_STOP_PHI, &stop, err));
+    TRY(cli_choice(arguments, "--initial", ana_initial_names, ANA_INITIAL_COUNT, ANA_INITIAL_STEP,
+                   &initial, err));
+    TRY(cli_choice(arguments, "--stop", ana_stop_names, ANA_STOP_COUNT, ANA_STOP_PHI, &stop, err));
     TRY(cli_int(arguments, "--instances", 1, ANA_INSTANCES_MAX, 20, &sweep->instance_count, err));
     TRY(read_number(arguments, "--delta", 1e-12, 0.5, &sweep->delta, err));
     sweep->instance = (ana_instance_question){.initial = (ana_initial)initial,
@@ -204,8 +187,8 @@ static status read_question(const cli_arguments *arguments, converge_run *run, e
 {
     int graph = 0;
     TRY(cli_require(arguments, "--nodes", err));
-    TRY(choose(arguments, "--graph", ana_graph_names, ANA_GRAPH_COUNT, ANA_GRAPH_PATH, &graph,
-               err));
+    TRY(cli_choice(arguments, "--graph", ana_graph_names, ANA_GRAPH_COUNT, ANA_GRAPH_PATH, &graph,
+                   err));
     TRY(read_scheme(arguments, &run->sweep, err));
     TRY(read_instances(arguments, &run->sweep, err));
     TRY(read_nodes(arguments, run, err));

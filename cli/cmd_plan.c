@@ -31,23 +31,6 @@ static const char *const objective_names[] = {"bottleneck", "1f1b-bound", "moved
 _Static_assert(sizeof objective_names / sizeof objective_names[0] == BAL_OBJECTIVE_COUNT,
                "a name each");
 
-/// The index of an option's value among names; fallback if it is not given.
-static status choose(const cli_arguments *arguments, const char *option, const char *const *names,
-                     int name_count, int fallback, int *chosen, error_message *err)
-{
-    const char *value = cli_value(arguments, option);
-    *chosen = fallback;
-    if (value == NULL) return STATUS_OK;
-    for (int name = 0; name < name_count; name++) {
-        if (strcmp(value, names[name]) != 0) continue;
-        *chosen = name;
-        return STATUS_OK;
-    }
-    char suggestion[TEXT_SUGGESTION_BYTES];
-    return error_set(err, STATUS_INVALID, "%s: unknown '%.40s'%s", option, value,
-                     text_suggestion(value, names, name_count, suggestion));
-}
-
 static status find_balancer(const char *name, const bal_balancer **found, error_message *err)
 {
     *found = bal_balancer_find(name);
@@ -94,10 +77,10 @@ static status read_options(const cli_arguments *arguments, arena *memory, plan_r
     TRY(cli_int(arguments, "--microbatches", 1, BAL_MICROBATCHES_MAX, 0, &microbatches, err));
     TRY(cli_int(arguments, "--chunks", 1, BAL_CHUNKS_MAX, 1, &chunks, err));
     TRY(find_balancer(cli_value(arguments, "--balancer"), &run->balancer, err));
-    TRY(choose(arguments, "--by", bal_weight_names, BAL_WEIGHT_COUNT, (int)run->balancer->weight,
-               &weight, err));
-    TRY(choose(arguments, "--objective", objective_names, BAL_OBJECTIVE_COUNT,
-               BAL_OBJECTIVE_BOTTLENECK, &objective, err));
+    TRY(cli_choice(arguments, "--by", bal_weight_names, BAL_WEIGHT_COUNT,
+                   (int)run->balancer->weight, &weight, err));
+    TRY(cli_choice(arguments, "--objective", objective_names, BAL_OBJECTIVE_COUNT,
+                   BAL_OBJECTIVE_BOTTLENECK, &objective, err));
     if (chunks > 1) {
         return error_set(err, STATUS_UNSUPPORTED,
                          "--chunks %d: several chunks per rank are not planned in this version",

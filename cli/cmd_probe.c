@@ -1,5 +1,6 @@
 /// `dynmo probe`: measures one node and writes its hardware file.
 #include "cli/commands.h"
+#include "cli/launcher.h"
 #include "cli/output.h"
 #include "cli/probe_report.h"
 
@@ -29,58 +30,33 @@ typedef struct probe_request {
     int64_t bytes; // of the copy
 } probe_request;
 
+/// The option as one of some names, the first if it is not given.
 static status one_of(const cli_arguments *arguments, const char *option, const char *const *names,
                      int count, const char **chosen, error_message *err)
 {
-    char known[TEXT_SUGGESTION_BYTES];
-    const char *value = cli_value(arguments, option);
-    *chosen = names[0];
-    if (value == NULL) return STATUS_OK;
-    for (int name = 0; name < count; name++) {
-        if (strcmp(names[name], value) != 0) continue;
-        *chosen = names[name];
-        return STATUS_OK;
-    }
-    return error_set(err, STATUS_INVALID, "%s: unknown '%.40s'%s", option, value,
-                     text_suggestion(value, names, count, known));
+    int index = 0;
+    TRY(cli_choice(arguments, option, names, count, 0, &index, err));
+    *chosen = names[index];
+    return STATUS_OK;
 }
 
-/// Ranks that a launcher has started; 2 where none has, or it does not say.
+/// Ranks that a launcher has started; 2 where none has.
 static int launched_ranks(const char *transport)
 {
-    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"};
-    int64_t count = 0;
-    if (strcmp(transport, "local") == 0) return 2;
-    for (size_t name = 0; name < sizeof names / sizeof names[0]; name++) {
-        const char *text = getenv(names[name]);
-        if (text == NULL) continue;
-        if (text_parse_int64(text, names[name], 1, 1 << 20, &count, NULL) == STATUS_OK) {
-            return (int)count;
-        }
-    }
-    return 2;
+    const char *variable = NULL;
+    const int count = cli_launched_count(&variable);
+    return strcmp(transport, "local") == 0 || variable == NULL ? 2 : count;
 }
 
 /// Transports that cannot do what is asked of them.
 static status check_transport(const probe_request *request, error_message *err)
 {
-    static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
     if (strcmp(request->transport, "nccl") == 0 && strcmp(request->device, "cuda") != 0) {
         return error_set(err, STATUS_INVALID,
                          "--transport nccl: moves the memory of GPUs; device %s has none",
                          request->device);
     }
-    for (size_t name = 0; name < sizeof sizes / sizeof sizes[0]; name++) {
-        const char *size = getenv(sizes[name]);
-        if (strcmp(request->transport, "local") != 0 || size == NULL || strcmp(size, "1") == 0) {
-            continue;
-        }
-        return error_set(err, STATUS_INVALID,
-                         "%s=%.12s: a launcher has started several processes, but --transport "
-                         "local has all ranks in one; give --transport mpi",
-                         sizes[name], size);
-    }
-    return STATUS_OK;
+    return cli_launcher_check(request->transport, err);
 }
 
 static status read_numbers(const cli_arguments *arguments, probe_request *request,

@@ -152,6 +152,27 @@ status cli_int(const cli_arguments *arguments, const char *name, int min, int ma
     return STATUS_OK;
 }
 
+status cli_choice(const cli_arguments *arguments, const char *name, const char *const *names,
+                  int name_count, int fallback, int *chosen, error_message *err)
+{
+    const char *given = cli_value(arguments, name);
+    *chosen = fallback;
+    if (given == NULL) return STATUS_OK;
+    for (int index = 0; index < name_count; index++) {
+        if (strcmp(given, names[index]) != 0) continue;
+        *chosen = index;
+        return STATUS_OK;
+    }
+    text_buffer known = {0};
+    for (int index = 0; index < name_count; index++) {
+        text_format(&known, "%s%s", index == 0 ? "" : ", ", names[index]);
+    }
+    const status code = error_set(err, STATUS_INVALID, "%s: unknown '%.40s'; known: %s", name,
+                                  given, known.failed ? "?" : known.bytes);
+    text_free(&known);
+    return code;
+}
+
 status cli_require(const cli_arguments *arguments, const char *name, error_message *err)
 {
     if (cli_has(arguments, name)) return STATUS_OK;

@@ -44,6 +44,16 @@ bool cli_has(const cli_arguments *arguments, const char *name);
 status cli_int(const cli_arguments *arguments, const char *name, int min, int max, int fallback,
                int *value, error_message *err);
 
+/// The option as one of some names; fallback if it is not given.
+///
+/// @param names  [name_count], >= 1
+/// @param chosen out: index into names
+/// @return STATUS_INVALID naming what was given and all that is known: the nearest by letters may
+/// be
+///         far in meaning, as cpu is to gpu
+status cli_choice(const cli_arguments *arguments, const char *name, const char *const *names,
+                  int name_count, int fallback, int *chosen, error_message *err);
+
 /// Fails with "--name is needed" unless the option is given.
 status cli_require(const cli_arguments *arguments, const char *name, error_message *err);
 

@@ -1,6 +1,7 @@
 #include "cli/run_request.h"
 
 #include "base/text.h"
+#include "cli/launcher.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -11,28 +12,6 @@ enum { PPB = 1000000000, WATCHDOG_SECONDS_DEFAULT = 60, WATCHDOG_SECONDS_MAX = 8
 static const char *const devices[] = {"timed", "cpu", "cuda"};
 static const char *const transports[] = {"local", "mpi", "nccl"};
 static const char *const precisions[] = {"fp32", "bf16"};
-
-/// The index of an option's value among names; fallback if it is not given.
-static status choose(const cli_arguments *arguments, const char *option, const char *const *names,
-                     int name_count, int fallback, int *chosen, error_message *err)
-{
-    const char *value = cli_value(arguments, option);
-    *chosen = fallback;
-    if (value == NULL) return STATUS_OK;
-    for (int name = 0; name < name_count; name++) {
-        if (strcmp(value, names[name]) != 0) continue;
-        *chosen = name;
-        return STATUS_OK;
-    }
-    text_buffer known = {0};
-    for (int name = 0; name < name_count; name++) {
-        text_format(&known, "%s%s", name == 0 ? "" : ", ", names[name]);
-    }
-    const status code = error_set(err, STATUS_INVALID, "%s: unknown '%.40s'; known: %s", option,
-                                  value, known.failed ? "?" : known.bytes);
-    text_free(&known);
-    return code;
-}
 
 static status read_time_scale(const cli_arguments *arguments, cli_run_request *request,
                               error_message *err)
@@ -51,15 +30,15 @@ static status read_choices(const cli_arguments *arguments, cli_run_request *requ
     int transport = 0;
     int precision = 0;
     int clock = 0;
-    TRY(choose(arguments, "--device", devices, 3, 0, &device, err));
-    TRY(choose(arguments, "--transport", transports, 3, 0, &transport, err));
-    TRY(choose(arguments, "--precision", precisions, 2, 0, &precision, err));
+    TRY(cli_choice(arguments, "--device", devices, 3, 0, &device, err));
+    TRY(cli_choice(arguments, "--transport", transports, 3, 0, &transport, err));
+    TRY(cli_choice(arguments, "--precision", precisions, 2, 0, &precision, err));
     request->device = devices[device];
     request->transport = transports[transport];
     request->learns = device != 0;
     request->is_bf16 = precision == 1;
-    TRY(choose(arguments, "--clock", exec_clock_names, EXEC_CLOCK_COUNT,
-               request->learns ? EXEC_CLOCK_REAL : EXEC_CLOCK_NOMINAL, &clock, err));
+    TRY(cli_choice(arguments, "--clock", exec_clock_names, EXEC_CLOCK_COUNT,
+                   request->learns ? EXEC_CLOCK_REAL : EXEC_CLOCK_NOMINAL, &clock, err));
     request->clock = (exec_clock)clock;
     return STATUS_OK;
 }
@@ -93,23 +72,6 @@ static status check_device(const cli_arguments *arguments, const cli_run_request
         return error_set(err, STATUS_INVALID,
                          "--transport nccl: moves the memory of GPUs; device %s has none",
                          request->device);
-    }
-    return STATUS_OK;
-}
-
-/// What a launcher has started several times runs as one only over MPI.
-static status check_launcher(const cli_run_request *request, error_message *err)
-{
-    static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
-    for (size_t name = 0; name < sizeof sizes / sizeof sizes[0]; name++) {
-        const char *size = getenv(sizes[name]);
-        if (strcmp(request->transport, "local") != 0 || size == NULL || strcmp(size, "1") == 0) {
-            continue;
-        }
-        return error_set(err, STATUS_INVALID,
-                         "%s=%.12s: a launcher has started several processes, but --transport "
-                         "local has all ranks in one; give --transport mpi",
-                         sizes[name], size);
     }
     return STATUS_OK;
 }
@@ -227,7 +189,7 @@ status cli_run_request_read(const cli_arguments *arguments, cli_run_request *req
     };
     TRY(read_choices(arguments, request, err));
     TRY(check_device(arguments, request, err));
-    TRY(check_launcher(request, err));
+    TRY(cli_launcher_check(request->transport, err));
     TRY(check_files(request, err));
     TRY(read_slow(arguments, request, err));
     TRY(read_time_scale(arguments, request, err));

@@ -3,31 +3,19 @@
 #include "analysis/spread_carrier.h"
 #include "base/loadable.h"
 #include "cli/interrupt.h"
+#include "cli/launcher.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 enum { THREADS_MAX = 4096 };
-
-/// How many processes a launcher has started: Open MPI's mpirun, MPICH's and others' (PMI), srun. A
-/// batch script of Slurm is a step of one task.
-static int launched_count(void)
-{
-    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
-    for (size_t index = 0; index < sizeof names / sizeof names[0]; index++) {
-        const char *text = getenv(names[index]);
-        if (text != NULL && atoi(text) > 0) return atoi(text);
-    }
-    return 1;
-}
 
 /// Joins the processes of the launcher; *carrier stays NULL where this is the only one.
 static status join_others(ana_carrier **carrier, error_message *err)
 {
     const loadable *module = NULL;
-    const int count = launched_count();
+    const int count = cli_launched_count(NULL);
     if (count == 1) return STATUS_OK;
     const status code = loadable_open("spread", &module, err);
     if (code != STATUS_OK) {
