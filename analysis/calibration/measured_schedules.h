@@ -58,9 +58,8 @@ typedef struct ana_schedule_calibration {
 /// An op takes its profiled time times compute_factor and, for each message that it waits for or
 /// sends, message_factor * send. Gauss-Newton steps on the simulated time fit compute_factor,
 /// message_factor from an expected 0.5 +- 0.29, and a factor for each fitted model, drawn towards 1
-/// (shrinkage.h). Iterations of
-/// searched orders last as long as the longest span (their optimizer step needs no barrier), those
-/// of others as long as the makespan.
+/// (shrinkage.h). Iterations of searched orders last as long as the longest span (their optimizer
+/// step needs no barrier), those of others as long as the makespan.
 ///
 /// @return STATUS_FORMAT "path:line: ..." for a row that is malformed; STATUS_INVALID for orders
 ///         that cannot be built or fewer than four rows to fit; STATUS_INFEASIBLE for a memory

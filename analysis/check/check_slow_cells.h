@@ -12,8 +12,7 @@
 /// - all beyond the tolerance, by one factor: machine or kernels
 /// - all of one kind on all stages by one factor, and no others: that kind
 /// - all of one rank by one factor, and no others: a straggler; where layers moved, only if the
-/// rank
-///   is slow under every plan
+///   rank is slow under every plan
 /// - where layers moved and another rank is slow under each plan, with some layers in common: those
 ///   layers
 /// - else the stages that are beyond it
