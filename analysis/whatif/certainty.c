@@ -295,7 +295,8 @@ static status fill_point(const ana_certainty *certainty, const ana_losses *losse
     double *scratch = arena_array(memory, 2 * (size_t)losses->draw_count, sizeof *scratch);
     if (scratch == NULL) return no_memory(err);
     sure->item = chosen->items[point];
-    sure->is_reference = sure->item == study->reference;
+    sure->is_reference =
+        ana_points_are_alike(&study->points[sure->item], &study->points[study->reference]);
     sure->is_pareto = study->standing.is_pareto[sure->item];
     fill_error_bars(&certainty->drawn, point, scratch, sure);
     TRY(ana_delivery_find(&certainty->drawn, point, certainty->uncertainty->seed, memory,

@@ -22,7 +22,7 @@ enum { ANA_SOURCE_NAME_BYTES = 256 };
 typedef struct ana_sure_point {
     int64_t item; // of the study
     ana_ranked ranked;
-    bool is_reference;
+    bool is_reference; // the study as written, or like it
     bool is_pareto;
     ana_error_bar iteration_ns;
     ana_error_bar per_second;

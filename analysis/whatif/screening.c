@@ -79,6 +79,21 @@ static void take(ana_screening *chosen, bool *is_taken, int64_t item)
     chosen->items[chosen->count++] = item;
 }
 
+/// Takes the reference, unless a point that is like it is taken: beside its own double it would be
+/// the best in half as many draws.
+static void take_reference(const ana_whatif *study, bool *is_taken, ana_screening *chosen)
+{
+    const ana_point *reference = &study->points[study->reference];
+    if (reference->refusal != ANA_REFUSAL_NONE || !(nominal_loss(study, study->reference) > 0) ||
+        reference->learning.training != study->learning.training) {
+        return;
+    }
+    for (int64_t place = 0; place < chosen->count; place++) {
+        if (ana_points_are_alike(reference, &study->points[chosen->items[place]])) return;
+    }
+    take(chosen, is_taken, study->reference);
+}
+
 static void choose(const ana_whatif *study, const candidate *candidates, int64_t count, int detail,
                    bool *is_taken, ana_screening *chosen)
 {
@@ -91,11 +106,7 @@ static void choose(const ana_whatif *study, const candidate *candidates, int64_t
         take(chosen, is_taken, candidates[rank].item);
         pareto_left--;
     }
-    const ana_point *reference = &study->points[study->reference];
-    if (reference->refusal == ANA_REFUSAL_NONE && nominal_loss(study, study->reference) > 0 &&
-        reference->learning.training == study->learning.training) {
-        take(chosen, is_taken, study->reference);
-    }
+    take_reference(study, is_taken, chosen);
     for (int64_t rank = 0; rank < count; rank++) {
         if (is_taken[candidates[rank].item]) continue;
         chosen->next_ratio = candidates[rank].loss / candidates[0].loss - 1;

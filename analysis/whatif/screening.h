@@ -20,7 +20,7 @@ typedef struct ana_screening {
 } ana_screening;
 
 /// Chooses the first `detail` points by the study's objective, as many others of the Pareto set,
-/// and the reference; all of the training of the reference.
+/// and the reference, unless one of these is like it; all of the training of the reference.
 ///
 /// With a calibration the times are at its level, point by point (calibrated.h): the cost model
 /// alone may be off by more than points differ.

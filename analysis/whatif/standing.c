@@ -140,7 +140,7 @@ status ana_standing_find(const ana_point *points, int64_t point_count,
     return has_memory ? STATUS_OK : error_set(err, STATUS_NO_MEMORY, "out of memory");
 }
 
-static bool are_alike(const ana_point *one, const ana_point *other)
+bool ana_points_are_alike(const ana_point *one, const ana_point *other)
 {
     return one->iteration_ns == other->iteration_ns && one->per_second == other->per_second &&
            one->gpu_count == other->gpu_count && one->cost == other->cost &&
@@ -153,7 +153,7 @@ int64_t ana_standing_alike_end(const ana_standing *standing, const ana_point *po
                                int64_t end)
 {
     const ana_point *first = &points[standing->order[rank]];
-    while (rank < end && are_alike(first, &points[standing->order[rank]])) {
+    while (rank < end && ana_points_are_alike(first, &points[standing->order[rank]])) {
         rank++;
     }
     return rank;

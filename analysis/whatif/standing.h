@@ -43,6 +43,9 @@ status ana_standing_find(const ana_point *points, int64_t point_count,
                          const ana_learning_settings *reference, ana_objective objective,
                          arena *memory, ana_standing *standing, error_message *err);
 
+/// Whether two points that were played are the same in all that is told of them.
+bool ana_points_are_alike(const ana_point *one, const ana_point *other);
+
 /// The rank behind those points from rank on that are like the one at rank, in all that is told of
 /// them: values that make no difference, as balancers on one stage.
 ///

@@ -52,6 +52,17 @@ has '^128 draws of 0 uncertain inputs' certain.json
 has '^No input is uncertain' certain.json
 has '^Nothing: no draw has a better point' certain.json --what-to-measure
 
+# The study as written is not drawn beside a point that is like it.
+cat >twin.json <<'END'
+{"schema":"dynmo-study/1","name":"twin","model":"gpt2","hardware":"h100-sxm","cluster":{"gpus":8},
+ "training":{"global_batch":64,"sequence_length":1024,"microbatch_size":1,"data_parallel":"fill"},
+ "pipeline":{"stages":2,"schedule":"1f1b"},
+ "alternatives":{"x":{"same":{"pipeline.stages":2,"pipeline.schedule":"1f1b"},
+                      "other":{"pipeline.stages":4,"pipeline.schedule":"zb-h1"}}}}
+END
+has ', at 2 of 2 points that differ' twin.json
+has '^ .* 0  same .* as written$' twin.json
+
 # Declared ranges stand before assumed ones; a factor goes with an axis.
 study declared '' '' ',"uncertainty":{"draws":30,"ranges":{
   "hardware.efficiency.gemm":[0.5,0.7],"training.microbatch_size":{"factor":[1,2]},
