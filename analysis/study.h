@@ -2,6 +2,7 @@
 /// input.
 #pragma once
 
+#include "analysis/calibration/measured_link.h"
 #include "analysis/inputs.h"
 #include "balance/balancer.h"
 #include "balance/machine.h"
@@ -39,6 +40,12 @@ typedef struct ana_balancing {
     const char *label; // unique; "partition on-change" unless the study names it
 } ana_balancing;
 
+/// Where a link's numbers come from if they were measured.
+typedef struct ana_link_source {
+    const char *file; // as the study names it; NULL: the link is not measured
+    ana_measured_link measured;
+} ana_link_source;
+
 typedef struct ana_study {
     const char *path;
     const char *name;
@@ -61,6 +68,8 @@ typedef struct ana_study {
     int64_t memory_bytes; // -1: not given; 0: not limited
     bal_link intra_node;  // latency_ns -1: not given
     bal_link inter_node;  // latency_ns -1: not given
+    ana_link_source intra_source;
+    ana_link_source inter_source;
     bal_slow_rank slow_ranks[ANA_SLOW_RANKS_MAX];
     int slow_rank_count;
     double price_per_gpu_hour;  // -1: not given

@@ -1,23 +1,63 @@
 #include "analysis/study_reading.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
-static status read_link(const ana_reading *reading, json_value links, const char *key,
-                        bal_link *link)
+static const char *const link_keys[] = {"latency_ns", "bytes_per_s", "measured"};
+enum { LINK_HALVES = 2 }; // of these keys, the first
+
+/// Lists both halves of a measured link with their standard errors.
+static void list_measured(const ana_reading *reading, const char *section,
+                          const ana_link_source *source)
 {
-    static const char *const keys[] = {"latency_ns", "bytes_per_s"};
+    const ana_measured_link *measured = &source->measured;
+    char name[80];
+    snprintf(name, sizeof name, "%s.%s", section, link_keys[0]);
+    ana_inputs_add(&reading->study->inputs, reading->memory, name, MODEL_ORIGIN_FITTED,
+                   "%" PRId64 " +- %.3g ns, of %d sizes in %s", measured->link.latency_ns,
+                   measured->latency_error_ns, measured->size_count, source->file);
+    snprintf(name, sizeof name, "%s.%s", section, link_keys[1]);
+    ana_inputs_add(&reading->study->inputs, reading->memory, name, MODEL_ORIGIN_FITTED,
+                   "%" PRId64 " +- %.3g B/s, of %d sizes in %s", measured->link.bytes_per_s,
+                   measured->rate_error_bytes_s, measured->size_count, source->file);
+}
+
+static status read_measured(const ana_reading *reading, json_value object, const char *section,
+                            bal_link *link, ana_link_source *source)
+{
+    const json_value file = json_member(object, link_keys[LINK_HALVES]);
+    const char *path = NULL;
+    for (int half = 0; half < LINK_HALVES; half++) {
+        if (json_is_missing(json_member(object, link_keys[half]))) continue;
+        return json_error(file, STATUS_FORMAT, reading->err, "stands beside %s, which it gives",
+                          link_keys[half]);
+    }
+    TRY(ana_read_path(reading, file, NULL, &path));
+    TRY(ana_measured_link_open(path, &source->measured, reading->err));
+    TRY(json_string(file, &source->file, reading->err));
+    *link = source->measured.link;
+    list_measured(reading, section, source);
+    return STATUS_OK;
+}
+
+static status read_link(const ana_reading *reading, json_value links, const char *key,
+                        bal_link *link, ana_link_source *source)
+{
+    char section[64];
     const json_value object = json_member(links, key);
     if (json_is_missing(object)) return STATUS_OK;
-    TRY(json_check_keys(object, keys, ANA_COUNT_OF(keys), reading->err));
-    for (int key_index = 0; key_index < ANA_COUNT_OF(keys); key_index++) {
-        const json_value half = json_member(object, keys[key_index]);
+    snprintf(section, sizeof section, "cluster.links.%s", key);
+    TRY(json_check_keys(object, link_keys, ANA_COUNT_OF(link_keys), reading->err));
+    if (!json_is_missing(json_member(object, link_keys[LINK_HALVES]))) {
+        return read_measured(reading, object, section, link, source);
+    }
+    for (int key_index = 0; key_index < LINK_HALVES; key_index++) {
+        const json_value half = json_member(object, link_keys[key_index]);
         if (json_is_missing(half)) {
             return json_error(half, STATUS_FORMAT, reading->err,
-                              "missing; a link needs latency_ns and bytes_per_s");
+                              "missing; a link needs latency_ns and bytes_per_s, or measured");
         }
     }
-    char section[64];
-    snprintf(section, sizeof section, "cluster.links.%s", key);
     link->latency_ns = 0;
     TRY(ana_read_int64(reading, object, section, "latency_ns", "ns", 0, INT64_C(1000000000000),
                        &link->latency_ns));
@@ -53,7 +93,7 @@ status ana_read_cluster(const ana_reading *reading, json_value cluster)
         "links",      "slow_ranks",     "mtbf_hours",   "price_per_gpu_hour",
         "price_date", "price_currency", "price_source",
     };
-    static const char *const link_keys[] = {"intra", "inter"};
+    static const char *const scopes[] = {"intra", "inter"};
     ana_study *study = reading->study;
     if (json_is_missing(cluster)) return STATUS_OK;
     TRY(json_check_keys(cluster, keys, ANA_COUNT_OF(keys), reading->err));
@@ -68,9 +108,9 @@ status ana_read_cluster(const ana_reading *reading, json_value cluster)
                        &study->memory_bytes));
     const json_value links = json_member(cluster, "links");
     if (json_is_missing(links)) return STATUS_OK;
-    TRY(json_check_keys(links, link_keys, ANA_COUNT_OF(link_keys), reading->err));
-    TRY(read_link(reading, links, "intra", &study->intra_node));
-    return read_link(reading, links, "inter", &study->inter_node);
+    TRY(json_check_keys(links, scopes, ANA_COUNT_OF(scopes), reading->err));
+    TRY(read_link(reading, links, "intra", &study->intra_node, &study->intra_source));
+    return read_link(reading, links, "inter", &study->inter_node, &study->inter_source);
 }
 
 static status read_slow_rank(const ana_reading *reading, json_value object, int index)

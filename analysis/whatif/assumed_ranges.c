@@ -6,6 +6,11 @@
 #define LATENCY_MAX_NS 1e12
 #define RATE_MAX 1e15
 
+/// Of nccl-tests; each writes the file that a study takes as a link's `measured` (measured_link.h).
+#define INTRA_COMMAND "two GPUs of a node: sendrecv_perf -b 8 -e 1G -f 2 -g 2 -J intra.json"
+#define INTER_COMMAND                                                                              \
+    "two nodes: mpirun -np 2 -N 1 sendrecv_perf -b 8 -e 1G -f 2 -g 1 -J inter.json"
+
 /// Ranges are judgements, not measurements; each says what it rests on.
 const ana_assumed_range ana_assumed_ranges[] = {
     {"hardware.efficiency.gemm",
@@ -136,12 +141,10 @@ const char *ana_measurement_of(const char *path)
         {"hardware.efficiency.memory", "dynmo probe --device cuda -o node.json"},
         {"hardware.memory_bytes_per_s", "dynmo probe --device cuda -o node.json"},
         {"hardware.flop_per_s", "dynmo probe --device cuda -o node.json"},
-        {"hardware.links.intra", "mpirun -n 2 dynmo probe --transport nccl -o node.json"},
-        {"cluster.links.intra", "mpirun -n 2 dynmo probe --transport nccl -o node.json"},
-        {"hardware.links.inter",
-         "nccl-tests on two nodes: sendrecv_perf -b 8 -e 1G -f 2 -J links.json"},
-        {"cluster.links.inter",
-         "nccl-tests on two nodes: sendrecv_perf -b 8 -e 1G -f 2 -J links.json"},
+        {"hardware.links.intra", INTRA_COMMAND},
+        {"cluster.links.intra", INTRA_COMMAND},
+        {"hardware.links.inter", INTER_COMMAND},
+        {"cluster.links.inter", INTER_COMMAND},
         {"cluster.price", "a quote for this number of GPUs"},
         {"cluster.mtbf_hours", "failed jobs of the cluster over its GPU-hours (sacct)"},
         {"training.checkpoint_s", "one checkpoint of this size, timed"},

@@ -90,7 +90,10 @@ static void write_input(const ana_certainty *certainty, int source, json_writer 
     json_begin_object(writer);
     json_put_string(writer, "name", name);
     json_put_string(writer, "path", input->path);
-    json_put_string(writer, "origin", input->reason == NULL ? "declared" : "assumed");
+    json_put_string(writer, "origin",
+                    input->reason == NULL ? "declared"
+                    : input->is_fitted    ? "fitted"
+                                          : "assumed");
     if (input->reason != NULL) json_put_string(writer, "reason", input->reason);
     json_put_string(writer, "distribution", ana_distribution_names[input->range.distribution]);
     json_put_bool(writer, "factor", input->range.is_factor);

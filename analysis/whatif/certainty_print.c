@@ -271,7 +271,7 @@ static void print_range(const ana_uncertain *input, text_buffer *out)
     if (input->reason == NULL) {
         text_append(out, "; declared\n");
     } else {
-        text_format(out, "; assumed: %s\n", input->reason);
+        text_format(out, "; %s: %s\n", input->is_fitted ? "fitted" : "assumed", input->reason);
     }
 }
 

@@ -182,6 +182,47 @@ static status add_assumed(ana_draws *draws, ana_drawn_point *point, const ana_se
     return STATUS_OK;
 }
 
+/// Adds the interval of one half of a measured link: where the fit is exact there is none.
+static status add_half(ana_draws *draws, ana_drawn_point *point, const ana_link_source *source,
+                       const char *path, double value, double standard_error, error_message *err)
+{
+    const double half = standard_error * source->measured.reach;
+    if (is_declared(draws, path) || !(half > 0)) return STATUS_OK;
+    ana_assumed_range row = *find_assumed(path);
+    row.range = (ana_range){ANA_NORMAL, false, value - half, value + half, value};
+    row.reason = "least squares, 90 % interval";
+    const char *scope = arena_string(draws->memory, source->file);
+    if (scope == NULL) return no_memory(err);
+    const int input = input_of_row(draws, &row, scope);
+    if (input < 0) return too_many(err);
+    draws->inputs[input].is_fitted = true;
+    point->has[input] = true;
+    point->nominal[input] = value;
+    note_nominal(&draws->inputs[input], value);
+    return STATUS_OK;
+}
+
+/// Latency and rate are drawn each by itself. In the fit one is the lower the higher the other, so
+/// what a message takes is spread rather too wide.
+static status add_measured(ana_draws *draws, ana_drawn_point *point, const ana_setup *setup,
+                           error_message *err)
+{
+    static const char *const paths[][2] = {
+        {"cluster.links.intra.latency_ns", "cluster.links.intra.bytes_per_s"},
+        {"cluster.links.inter.latency_ns", "cluster.links.inter.bytes_per_s"},
+    };
+    const ana_link_source *sources[] = {&setup->study->intra_source, &setup->study->inter_source};
+    for (int link = 0; link < 2; link++) {
+        const ana_measured_link *fit = &sources[link]->measured;
+        if (sources[link]->file == NULL) continue;
+        TRY(add_half(draws, point, sources[link], paths[link][0], (double)fit->link.latency_ns,
+                     fit->latency_error_ns, err));
+        TRY(add_half(draws, point, sources[link], paths[link][1], (double)fit->link.bytes_per_s,
+                     fit->rate_error_bytes_s, err));
+    }
+    return STATUS_OK;
+}
+
 /// What makes the ops of a point alike to those of another, for people.
 static const char *shape_of(const ana_setup *setup, arena *memory)
 {
@@ -263,12 +304,14 @@ static status list_unranged(const ana_draws *draws, ana_drawn_point *point, cons
 }
 
 /// A study has both halves of a link or none: where one is drawn, both are written, first with the
-/// values that they have.
+/// values that they have. They take the place of a measurement.
 static status add_preamble(ana_draws *draws, ana_drawn_point *point, const ana_setup *setup,
                            error_message *err)
 {
     const bal_link in_force[] = {setup->hardware.intra_node, setup->hardware.inter_node};
-    const bal_link given[] = {setup->study->intra_node, setup->study->inter_node};
+    const ana_study *study = setup->study;
+    const bool is_given[] = {study->intra_node.latency_ns >= 0 && study->intra_source.file == NULL,
+                             study->inter_node.latency_ns >= 0 && study->inter_source.file == NULL};
     static const char *const paths[] = {"cluster.links.intra", "cluster.links.inter"};
     char text[256] = "";
     for (int link = 0; link < 2; link++) {
@@ -278,7 +321,7 @@ static status add_preamble(ana_draws *draws, ana_drawn_point *point, const ana_s
                        (point->has[input] &&
                         strncmp(draws->inputs[input].path, paths[link], strlen(paths[link])) == 0);
         }
-        if (!is_drawn || given[link].latency_ns >= 0) continue;
+        if (!is_drawn || is_given[link]) continue;
         const size_t used = strlen(text);
         snprintf(text + used, sizeof text - used,
                  "\"%s\":{\"latency_ns\":%" PRId64 ",\"bytes_per_s\":%" PRId64 "},", paths[link],
@@ -302,6 +345,7 @@ status ana_draws_add_point(ana_draws *draws, const char *text, const ana_setup *
     status result = add_declared(draws, &point, json_root(document), setup, err);
     json_close(document);
     if (result == STATUS_OK) result = add_assumed(draws, &point, setup, err);
+    if (result == STATUS_OK) result = add_measured(draws, &point, setup, err);
     if (result == STATUS_OK) result = add_model_error(draws, &point, setup, err);
     if (result == STATUS_OK) result = list_unranged(draws, &point, setup, err);
     if (result == STATUS_OK) result = add_preamble(draws, &point, setup, err);

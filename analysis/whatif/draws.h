@@ -20,9 +20,11 @@
 enum { ANA_UNCERTAIN_MAX = 256 };
 
 typedef struct ana_uncertain {
-    const char *path;  // in the study
-    const char *scope; // the kind of GPU, or the shape of ops, that has it; NULL: all points alike
+    const char *path; // in the study
+    const char *
+        scope; // the kind of GPU, the shape of ops or the measurement that has it; NULL: all points
     bool is_model_error; // multiplies times, and is no value of the study
+    bool is_fitted;      // the range is the interval of a fit to measurements
     ana_range range;
     double min, max; // values are cut to them
     bool is_integer;

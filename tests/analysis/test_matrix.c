@@ -163,7 +163,7 @@ static void a_thousand_million_points_need_a_sample(void **state)
     text_append(&text, "{\"schema\":\"dynmo-study/1\",\"vary\":{");
     for (int axis = 0; axis < 9; axis++) {
         text_format(&text, "%s\"%s\":[1,2,3,4,5,6,7,8,9,10]", axis > 0 ? "," : "",
-                    ana_study_paths[34 + axis]);
+                    ana_study_paths[36 + axis]);
     }
     text_append(&text, "}}");
     fixture opened;

@@ -202,7 +202,7 @@ static void numbers_outside_their_limits_are_refused(void **state)
     assert_refused(STUDY(STAGES ",\"cluster\":{\"links\":{\"inter\":{\"latency_ns\":5}}}"),
                    STATUS_FORMAT,
                    ": cluster.links.inter.bytes_per_s: missing; a link needs latency_ns and "
-                   "bytes_per_s");
+                   "bytes_per_s, or measured");
 }
 
 static void contradictions_and_parts_of_later_versions_are_refused(void **state)
