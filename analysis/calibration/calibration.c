@@ -277,9 +277,30 @@ status ana_calibration_fit(const ana_run_shape *shapes, const double *iteration_
     return STATUS_OK;
 }
 
+/// Whether a shape's ring of replicas is smaller or larger than any that was measured: what a
+/// ring's deviation is at one size says little of another, as libraries change algorithms with
+/// size.
+static bool is_other_ring(const ana_calibration *calibration, const ana_run_shape *shape)
+{
+    const int field = ANA_SHAPE_FIELDS - 2; // data_degree
+    return shape->data_degree > 1 && (shape->data_degree < calibration->seen_min[field] ||
+                                      shape->data_degree > calibration->seen_max[field]);
+}
+
+/// Standard deviation of what no fitted run says of a part at a shape, relative; 0: all is known.
+static double unknown_deviation(const ana_calibration *calibration, ana_part part,
+                                const ana_run_shape *shape)
+{
+    const double among_shapes = calibration->part_deviation[part];
+    if (part == ANA_PART_REDUCTION && is_other_ring(calibration, shape)) {
+        return sqrt(among_shapes * among_shapes + ANA_RING_RATIO * ANA_RING_RATIO);
+    }
+    return find_part_shape(calibration, part, shape) < 0 ? among_shapes : 0;
+}
+
 /// The quantity that each coefficient is multiplied with, ms per unit.
 ///
-/// @return variance of the deviations that were not measured at this shape, ms^2
+/// @return variance of what deviations were not measured at this shape, ms^2
 static double fill_quantities(const ana_calibration *calibration, const ana_run_shape *shape,
                               double *quantities)
 {
@@ -293,12 +314,9 @@ static double fill_quantities(const ana_calibration *calibration, const ana_run_
     for (ana_part part = 0; part < ANA_PART_COUNT; part++) {
         const double ms = reference_ms(calibration, part, quantities);
         const int index = find_part_shape(calibration, part, shape);
-        if (index >= 0) {
-            quantities[first_part_shape() + index] = ms;
-        } else {
-            const double deviation = calibration->part_deviation[part] * ms;
-            unknown += deviation * deviation;
-        }
+        const double deviation = unknown_deviation(calibration, part, shape) * ms;
+        if (index >= 0) quantities[first_part_shape() + index] = ms;
+        unknown += deviation * deviation;
     }
     return unknown;
 }
@@ -417,16 +435,17 @@ static double unknown_ms(const ana_calibration *calibration, const ana_run_shape
 {
     double sum = 0;
     for (ana_part part = 0; part < ANA_PART_COUNT; part++) {
-        if (find_part_shape(calibration, part, shape) >= 0) continue;
+        const double deviation = unknown_deviation(calibration, part, shape);
+        if (!(deviation > 0)) continue;
         int64_t key[ANA_PART_KEY_FIELDS];
         ana_part_key(part, shape, key);
         uint64_t hash = (uint64_t)part;
+        if (part == ANA_PART_REDUCTION) hash = mixed(hash, (uint64_t)shape->data_degree);
         for (int field = 0; field < ANA_PART_KEY_FIELDS; field++) {
             hash = mixed(hash, (uint64_t)key[field]);
         }
         rng generator = stream(seed, DRAW_SHAPE, draw, hash);
-        sum += normal(&generator) * calibration->part_deviation[part] *
-               reference_ms(calibration, part, quantities);
+        sum += normal(&generator) * deviation * reference_ms(calibration, part, quantities);
     }
     return sum;
 }

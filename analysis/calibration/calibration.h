@@ -20,6 +20,11 @@
 /// tests/analysis/test_measured_schedules.c).
 #define ANA_COMPOSITION_RATIO 0.0050
 
+/// Relative standard deviation of a gradient reduction over a ring of fewer or more replicas than
+/// any fitted one has, beside that among shapes. A judgement: libraries take other algorithms,
+/// protocols and numbers of channels with the size of a ring, and no run at one size tells.
+#define ANA_RING_RATIO 0.2
+
 /// A deviation of one part at one shape: its coefficient stands behind those of the terms.
 typedef struct ana_part_shape {
     ana_part part;

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { FIXED_MAX = 64, ROUNDS = 3, SWEEPS = 2, GOLDEN_STEPS = 12 };
+enum { FIXED_MAX = 64, ROUNDS = 3, SWEEPS = 2, GOLDEN_STEPS = 12, NODES_MAX = 40 };
 
 /// A pivot below this share of its column's own square is taken for rounding: the column cannot be
 /// told apart from those before it.
@@ -18,6 +18,13 @@ static const double unused_share = 0.5;
 static const double tie_ratio = 1e-9;
 static const double deviation_min = 1e-3;
 static const double deviation_max = 3;
+/// Median of a class's standard deviation before any row is seen: half-Cauchy, as Gelman advises
+/// where groups are few ("Prior distributions for variance parameters", Bayesian Analysis 1, 2006).
+static const double deviation_scale = 0.1;
+/// Of a class's standard deviation from one node to the next.
+static const double node_ratio = 1.35;
+/// Nodes that are less likely are left out.
+static const double share_min = 1e-4;
 
 /// The problem as inner products, and what follows from the present variances.
 typedef struct solver {
@@ -503,11 +510,27 @@ static void add_covariance(const solver *s, const members *of, const gsl_matrix 
     }
 }
 
+/// What the members' coefficients are, in the caller's units.
+///
+/// @param values [column_count] out; 0 for what is no member
+static void solve_members(const solver *s, const members *of, const gsl_matrix *inverse,
+                          double *values)
+{
+    const double weight = 1 / (s->residual * s->residual);
+    for (int left = 0; left < of->count; left++) {
+        double value = 0;
+        for (int right = 0; right < of->count; right++) {
+            value += gsl_matrix_get(inverse, (size_t)left, (size_t)right) * weight *
+                     inner_unit(s, of, right) * s->moment[of->columns[right]];
+        }
+        values[of->columns[left]] = value * of->units[left];
+    }
+}
+
 /// Coefficients of the terms in use and of the deviations.
 static status find_coefficients(const solver *s, arena *memory, ana_shrinkage_fit *fit,
                                 error_message *err)
 {
-    const double weight = 1 / (s->residual * s->residual);
     members used;
     gsl_matrix *inverse = NULL;
     TRY(list_members(s, false, memory, &used, err));
@@ -515,14 +538,7 @@ static status find_coefficients(const solver *s, arena *memory, ana_shrinkage_fi
         return error_set(err, STATUS_INVALID, "no term explains the measured times");
     }
     TRY(invert(s, &used, &inverse, err));
-    for (int left = 0; left < used.count; left++) {
-        double value = 0;
-        for (int right = 0; right < used.count; right++) {
-            value += gsl_matrix_get(inverse, (size_t)left, (size_t)right) * weight *
-                     inner_unit(s, &used, right) * s->moment[used.columns[right]];
-        }
-        fit->coefficients[used.columns[left]] = value * used.units[left];
-    }
+    solve_members(s, &used, inverse, fit->coefficients);
     fit->degrees = degrees_left(s, &used, inverse);
     add_covariance(s, &used, inverse, 1 - unused_share, fit);
     gsl_matrix_free(inverse);
@@ -542,7 +558,115 @@ static status widen_covariance(const solver *s, arena *memory, ana_shrinkage_fit
     return STATUS_OK;
 }
 
-static status finish(const solver *s, arena *memory, ana_shrinkage_fit *fit, error_message *err)
+/// Nodes of one class's standard deviation and how likely each is, the others as estimated.
+typedef struct deviation_nodes {
+    int count;
+    double values[NODES_MAX];
+    double shares[NODES_MAX]; // sum 1
+} deviation_nodes;
+
+/// Weight of a standard deviation before any row is seen, on a logarithmic scale.
+static double expected_weight(double deviation)
+{
+    const double relative = deviation / deviation_scale;
+    return relative / (1 + relative * relative);
+}
+
+/// One node is the estimate, so that where it is sharp nothing else counts.
+static deviation_nodes list_nodes(solver *s, int class)
+{
+    deviation_nodes nodes = {0};
+    double misfits[NODES_MAX];
+    double *deviation = &s->deviation[class];
+    const double estimate = *deviation;
+    double value = fmax(estimate, deviation_min);
+    double sum = 0;
+    double best = INFINITY;
+    while (value > deviation_min * node_ratio) {
+        value /= node_ratio;
+    }
+    for (; value <= deviation_max && nodes.count < NODES_MAX; value *= node_ratio) {
+        *deviation = nodes.values[nodes.count] = value;
+        misfits[nodes.count] = restricted_misfit(s);
+        best = fmin(best, misfits[nodes.count++]);
+    }
+    for (int node = 0; node < nodes.count; node++) {
+        nodes.shares[node] = expected_weight(nodes.values[node]) * exp((best - misfits[node]) / 2);
+        sum += nodes.shares[node];
+    }
+    for (int node = 0; node < nodes.count; node++) {
+        nodes.shares[node] /= sum;
+    }
+    *deviation = estimate;
+    return nodes;
+}
+
+/// Adds what a node's coefficients and covariance are beyond those of the estimate. The covariance
+/// grows with the deviation in every direction, so that the sum remains one.
+static void add_node(const ana_shrinkage_fit *at, const ana_shrinkage_fit *estimate, bool is_wider,
+                     double share, size_t count, double *added)
+{
+    for (size_t left = 0; left < count; left++) {
+        const double moved = at->coefficients[left] - estimate->coefficients[left];
+        for (size_t right = 0; right < count; right++) {
+            const size_t cell = left * count + right;
+            added[cell] +=
+                share * moved * (at->coefficients[right] - estimate->coefficients[right]);
+            if (is_wider) {
+                added[cell] += share * (at->covariance[cell] - estimate->covariance[cell]);
+            }
+        }
+    }
+}
+
+/// Widens by what is not known of one class's standard deviation; few shapes tell little of it.
+static status widen_class(solver *s, int class, const ana_shrinkage_fit *estimate, double *added,
+                          arena *memory, ana_shrinkage_fit *fit, error_message *err)
+{
+    const size_t count = (size_t)s->column_count;
+    const double known = s->deviation[class];
+    const deviation_nodes nodes = list_nodes(s, class);
+    ana_shrinkage_fit at = {.coefficients = arena_array(memory, count, sizeof *at.coefficients),
+                            .covariance = arena_array(memory, count * count, sizeof(double))};
+    double square = known * known;
+    if (at.coefficients == NULL || at.covariance == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    }
+    status result = STATUS_OK;
+    for (int node = 0; node < nodes.count && result == STATUS_OK; node++) {
+        const double value = nodes.values[node];
+        if (nodes.shares[node] < share_min) continue;
+        s->deviation[class] = value;
+        memset(at.covariance, 0, count * count * sizeof *at.covariance);
+        result = find_coefficients(s, memory, &at, err);
+        if (result == STATUS_OK) result = widen_covariance(s, memory, &at, err);
+        if (result != STATUS_OK) break;
+        add_node(&at, estimate, value > known, nodes.shares[node], count, added);
+        if (value > known) square += nodes.shares[node] * (value * value - known * known);
+    }
+    s->deviation[class] = known;
+    fit->class_deviation[class] = sqrt(square);
+    return result;
+}
+
+/// Intervals that took the estimated standard deviations for the true ones would be too narrow.
+static status widen_deviations(solver *s, arena *memory, ana_shrinkage_fit *fit, error_message *err)
+{
+    const size_t cells = (size_t)s->column_count * (size_t)s->column_count;
+    double *added = arena_array(memory, cells, sizeof *added);
+    if (added == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    const ana_shrinkage_fit estimate = *fit;
+    for (int class = 0; class < s->problem->class_count; class ++) {
+        if (s->problem->class_deviation[class] >= 0) continue;
+        TRY(widen_class(s, class, &estimate, added, memory, fit, err));
+    }
+    for (size_t cell = 0; cell < cells; cell++) {
+        fit->covariance[cell] += added[cell];
+    }
+    return STATUS_OK;
+}
+
+static status finish(solver *s, arena *memory, ana_shrinkage_fit *fit, error_message *err)
 {
     for (int column = 0; column < s->fixed_count; column++) {
         fit->uses[column] = s->used[column]          ? ANA_TERM_USED
@@ -553,7 +677,7 @@ static status finish(const solver *s, arena *memory, ana_shrinkage_fit *fit, err
     TRY(widen_covariance(s, memory, fit, err));
     fit->residual = s->residual;
     memcpy(fit->class_deviation, s->deviation, sizeof fit->class_deviation);
-    return STATUS_OK;
+    return widen_deviations(s, memory, fit, err);
 }
 
 static status allocate(solver *s, arena *memory, ana_shrinkage_fit *fit, error_message *err)

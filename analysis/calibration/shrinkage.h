@@ -10,6 +10,12 @@
 /// restricted maximum likelihood, Patterson & Thompson, Biometrika 58 (1971); non-negative least
 /// squares, Lawson & Hanson, "Solving Least Squares Problems" (1974), chapter 23; corrected
 /// information criterion, Hurvich & Tsai, Biometrika 76 (1989).
+///
+/// Few shapes tell little of a class's standard deviation. Coefficients are those under the
+/// likeliest one; the covariance, and the deviation that is told, hold what larger ones would add,
+/// each by its restricted likelihood and a half-Cauchy expectation (Gelman, Bayesian Analysis 1,
+/// 2006), the other deviations as estimated; and how far coefficients move (Kackar & Harville, JASA
+/// 79, 1984).
 #pragma once
 
 #include "base/arena.h"
@@ -45,12 +51,13 @@ typedef enum ana_term_use {
 } ana_term_use;
 
 typedef struct ana_shrinkage_fit {
-    double *coefficients;                              // [fixed_count + random_count] fixed first
-    double *covariance;                                // [fixed_count + random_count]^2, symmetric
-    ana_term_use *uses;                                // [fixed_count]
-    double class_deviation[ANA_SHRINKAGE_CLASSES_MAX]; // as given or estimated
-    double residual;                                   // standard deviation
-    double degrees; // rows less the number of coefficients that the data determine, >= 1
+    double *coefficients; // [fixed_count + random_count] fixed first
+    double *covariance;   // [fixed_count + random_count]^2, symmetric
+    ana_term_use *uses;   // [fixed_count]
+    // as given; or estimated, and widened by what the estimate leaves open
+    double class_deviation[ANA_SHRINKAGE_CLASSES_MAX];
+    double residual; // standard deviation
+    double degrees;  // rows less the number of coefficients that the data determine, >= 1
 } ana_shrinkage_fit;
 
 /// Fits. Terms are taken in one by one, the best first, as long as the corrected information

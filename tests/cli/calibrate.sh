@@ -20,25 +20,25 @@ expect 0 '108 rows fitted, 108 predicted
 no column vocabulary: 51200 assumed
 
 terms of an iteration
-  layer                        0.7336 +- 0.08      ms per layer and microbatch  fitted
+  layer                        0.7336 +- 0.098     ms per layer and microbatch  fitted
   matrix products               6.088 +- 6.5       ms per TFLOP                 fitted
   activations                   5.399 +- 33        ms per GB                    fitted
-  microbatch                    2.213 +- 0.12      ms per microbatch            fitted
+  microbatch                    2.213 +- 0.13      ms per microbatch            fitted
   head                          8.883 +- 5.3       ms per TFLOP                 fitted
-  update                        31.72 +- 5.4       ms per 1e9 parameters        fitted
-  reduction bytes               7.824 +- 0.5       ms per GB                    fitted
+  update                        31.72 +- 7.5       ms per 1e9 parameters        fitted
+  reduction bytes               7.824 +- 0.87      ms per GB                    fitted
   embedding'\''s share              0.25 +- 0.072     of the microbatch term       assumed
   transfer                      51.67 +- 28        ms per GB                    assumed
   transfer between nodes          210 +- 1.1e+02   ms per GB                    assumed
   in no fitted row, assumed in its range: reduction between nodes
   dropped, no gain beside the others: attention, attention scores, divided activations, tensor messages, tensor steps, tensor bytes, logits, iteration, update of a layer, reduction, reduction steps
-deviation between shapes  layers 5.9 %, head 1.5 %, update 14.7 %, reduction 0.0 %
+deviation between shapes  layers 7.5 %, head 2.7 %, update 22.8 %, reduction 12.9 %
 residual of a run         0.53 %, 91.9 degrees of freedom
 
 beyond what was fitted    pipeline parallelism (108 rows)
 error                     mean 0.66 %, median 0.55 %, 90th percentile 1.32 %, worst 2.15 %, signed -0.59 %
 error of fitted rows      mean 0.39 %
-90 % intervals            cover 99.1 %, mean width 3.93 % of the time
+90 % intervals            cover 99.1 %, mean width 3.97 % of the time
 choice among predicted    best picked in 100.0 % of 22 groups; regret mean 0.00 %, worst 0.00 %; at random 14.5 %
 choice with fitted        best picked in 94.1 % of 34 groups; regret mean 0.02 %, worst 0.38 %; at random 18.9 %' '' "$example" --fit pp=1 --predict pp=2,4
 
