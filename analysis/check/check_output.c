@@ -16,19 +16,20 @@ static void write_value(const ana_check_quantity *quantity, double value, char o
     }
 }
 
-static void write_interval(const ana_check_quantity *quantity, char out[72])
+static void write_interval(const ana_check_quantity *quantity, char out[ANA_CHECK_RANGE_BYTES])
 {
     char low[32];
     char high[32];
     out[0] = '\0';
     if (!quantity->is_number) return;
     if (!quantity->is_bounded) {
-        snprintf(out, 72, "%d of %d iterations", quantity->count, quantity->needed_count);
+        snprintf(out, ANA_CHECK_RANGE_BYTES, "%d of %d iterations", quantity->count,
+                 quantity->needed_count);
         return;
     }
     ana_check_percent(quantity->low, low);
     ana_check_percent(quantity->high, high);
-    snprintf(out, 72, "[%s, %s]", low, high);
+    snprintf(out, ANA_CHECK_RANGE_BYTES, "[%s, %s]", low, high);
 }
 
 static void print_row(const ana_check_quantity *quantity, text_buffer *out)
@@ -36,7 +37,7 @@ static void print_row(const ana_check_quantity *quantity, text_buffer *out)
     char planned[32] = "";
     char measured[32] = "";
     char change[32] = "";
-    char interval[72];
+    char interval[ANA_CHECK_RANGE_BYTES];
     write_interval(quantity, interval);
     if (quantity->is_number && quantity->count > 0) {
         write_value(quantity, quantity->planned, planned);
@@ -110,7 +111,7 @@ static void print_first(const ana_check *check, text_buffer *out)
     char planned[32];
     char measured[32];
     char change[32];
-    char interval[72];
+    char interval[ANA_CHECK_RANGE_BYTES];
     text_format(out, "DEPARTS, first the %s from iteration %d on: ", first->name, first->since);
     if (first->is_number) {
         write_value(first, first->planned, planned);
@@ -319,22 +320,23 @@ static void append_xml(const char *text, text_buffer *out)
     }
 }
 
-static void describe(const ana_check_quantity *quantity, char out[400])
+static void describe(const ana_check_quantity *quantity, char out[ANA_CHECK_LINE_BYTES])
 {
     char planned[32];
     char measured[32];
     char change[32];
-    char interval[72];
+    char interval[ANA_CHECK_RANGE_BYTES];
     if (!quantity->is_number) {
-        snprintf(out, 400, "%s, from iteration %d on", quantity->detail, quantity->since);
+        snprintf(out, ANA_CHECK_LINE_BYTES, "%s, from iteration %d on", quantity->detail,
+                 quantity->since);
         return;
     }
     write_value(quantity, quantity->planned, planned);
     write_value(quantity, quantity->measured, measured);
     ana_check_percent(quantity->change, change);
     write_interval(quantity, interval);
-    snprintf(out, 400, "%s instead of %s, %s%s %s", measured, planned, change, base_of(quantity),
-             interval);
+    snprintf(out, ANA_CHECK_LINE_BYTES, "%s instead of %s, %s%s %s", measured, planned, change,
+             base_of(quantity), interval);
 }
 
 static void append_attribute(const char *name, const char *value, text_buffer *out)
@@ -347,7 +349,7 @@ static void append_attribute(const char *name, const char *value, text_buffer *o
 static void write_case(const ana_check *check, const ana_check_quantity *quantity, text_buffer *out)
 {
     char group[32];
-    char message[400];
+    char message[ANA_CHECK_LINE_BYTES];
     snprintf(group, sizeof group, "dynmo.check.%s", ana_check_group_names[quantity->group]);
     text_append(out, "    <testcase");
     append_attribute("classname", group, out);

@@ -42,6 +42,9 @@ status ana_check_find_cause(ana_check *check, arena *memory, error_message *err)
 /// "F", "B", "W", "BW".
 const char *ana_check_op_word(bal_op_kind kind);
 
+/// Bytes of two relative changes with words around them.
+enum { ANA_CHECK_RANGE_BYTES = 72 };
+
 /// Writes a relative change: "+12.3 %".
 ///
 /// @param out [32]

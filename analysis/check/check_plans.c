@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CUTS_BYTES = 120 };
+enum { CUTS_BYTES = 120, DECISION_BYTES = 80 };
 
 static ana_check_quantity *add(ana_check *check, ana_check_group group, const char *name)
 {
@@ -141,14 +141,14 @@ static const trace_run_decision *decision_behind(const ana_observed *observed, i
     return NULL;
 }
 
-static void write_decision(const ana_observed *observed, int iteration, char out[80])
+static void write_decision(const ana_observed *observed, int iteration, char out[DECISION_BYTES])
 {
     const trace_run_decision *decision = decision_behind(observed, iteration);
     if (decision == NULL) {
-        snprintf(out, 80, "nothing");
+        snprintf(out, DECISION_BYTES, "nothing");
         return;
     }
-    snprintf(out, 80, "%.20s (%.40s)", decision->action, decision->reason);
+    snprintf(out, DECISION_BYTES, "%.20s (%.40s)", decision->action, decision->reason);
 }
 
 /// The first iteration that is under another plan, after they had begun with the same.
@@ -156,8 +156,8 @@ static void compare_decisions(ana_check *check)
 {
     ana_check_quantity *quantity = add(check, ANA_CHECK_DECISIONS, "rebalancing decisions");
     const ana_check_pairs *pairs = &check->pairs;
-    char planned[80];
-    char measured[80];
+    char planned[DECISION_BYTES];
+    char measured[DECISION_BYTES];
     quantity->count = pairs->count;
     for (int pair = 1; pair < pairs->count && pairs->same_plan[0]; pair++) {
         if (pairs->same_plan[pair]) continue;

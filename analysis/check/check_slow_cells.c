@@ -83,24 +83,24 @@ static range range_of(const ana_check *check, int rank, int kind, range *others)
     return found;
 }
 
-static void write_range(const range *over, char out[72])
+static void write_range(const range *over, char out[ANA_CHECK_RANGE_BYTES])
 {
     char smallest[32];
     char largest[32];
     ana_check_percent(over->smallest, smallest);
     ana_check_percent(over->largest, largest);
     if (strcmp(smallest, largest) == 0) {
-        snprintf(out, 72, "%s", smallest);
+        snprintf(out, ANA_CHECK_RANGE_BYTES, "%s", smallest);
     } else {
-        snprintf(out, 72, "%s to %s", smallest, largest);
+        snprintf(out, ANA_CHECK_RANGE_BYTES, "%s to %s", smallest, largest);
     }
 }
 
 static void tell_ranges(const char *who, const range *these, const range *others,
                         ana_check_cause *cause)
 {
-    char text[72];
-    char other_text[72];
+    char text[ANA_CHECK_RANGE_BYTES];
+    char other_text[ANA_CHECK_RANGE_BYTES];
     write_range(these, text);
     if (others->count == 0) {
         ana_check_evidence(cause, "times of %s against the plan: %s", who, text);

@@ -141,11 +141,15 @@ static status run_batch(void *context, void *worker, int64_t item, text_buffer *
 
 static status put_batch(void *context, int64_t item, const text_buffer *result, error_message *err)
 {
-    (void)err;
     trials_run *run = context;
     const cell *place = NULL;
     const int begin = batch_begin(run, item, &place);
+    const int left = run->question->instance_count - begin;
     const int64_t first = (place - run->cells) * (int64_t)run->question->instance_count + begin;
+    if (result->length != (size_t)(left < BATCH ? left : BATCH) * sizeof(trial[BALANCER_COUNT])) {
+        return error_set(err, STATUS_FORMAT, "a result of %zu bytes is not one of trials",
+                         result->length);
+    }
     memcpy(&run->results[first * BALANCER_COUNT], result->bytes, result->length);
     return STATUS_OK;
 }

@@ -4,7 +4,6 @@
 #include "analysis/converge/drift_bound.h"
 #include "models/random_draw.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -408,9 +407,11 @@ static status run_item(void *context, void *worker, int64_t item, text_buffer *r
 
 static status put_item(void *context, int64_t item, const text_buffer *result, error_message *err)
 {
-    (void)err;
     const drift_items *items = context;
-    assert(result->length == sizeof items->points[item]);
+    if (result->length != sizeof items->points[item]) {
+        return error_set(err, STATUS_FORMAT, "a result of %zu bytes is not one of drift",
+                         result->length);
+    }
     memcpy(&items->points[item], result->bytes, result->length);
     return STATUS_OK;
 }

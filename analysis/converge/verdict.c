@@ -107,6 +107,17 @@ status ana_growth_init(ana_growth *growth, int row_count, arena *memory, error_m
     return growth->value != NULL ? STATUS_OK : error_set(err, STATUS_NO_MEMORY, "out of memory");
 }
 
+int64_t ana_verdict_spread(const int64_t *load, int count)
+{
+    int64_t least = load[0];
+    int64_t most = load[0];
+    for (int index = 1; index < count; index++) {
+        if (load[index] < least) least = load[index];
+        if (load[index] > most) most = load[index];
+    }
+    return most - least;
+}
+
 static void append_case(const ana_verdict_case *tried, text_buffer *out)
 {
     text_format(out, "  %-37s %s: %" PRId64 " tried, ", tried->condition,

@@ -105,6 +105,9 @@ status ana_case_searched(ana_verdict_case *tried, const ana_search_box *box, are
 /// Makes room for the rows of a growth whose columns are set.
 status ana_growth_init(ana_growth *growth, int row_count, arena *memory, error_message *err);
 
+/// Largest minus smallest of load[count], count >= 1.
+int64_t ana_verdict_spread(const int64_t *load, int count);
+
 /// The claims, one file each: verdict_<what>.c.
 status ana_try_range(const ana_verdict_options *options, arena *memory, arena *scratch,
                      ana_verdict *verdict, error_message *err);

@@ -90,17 +90,6 @@ static int64_t potential(const int64_t *load, int count)
     return phi;
 }
 
-static int64_t spread_of(const int64_t *load, int count)
-{
-    int64_t least = load[0];
-    int64_t most = load[0];
-    for (int node = 1; node < count; node++) {
-        if (load[node] < least) least = load[node];
-        if (load[node] > most) most = load[node];
-    }
-    return most - least;
-}
-
 /// All roles of one graph and load: the drop of every round against its gaps, their mean, how often
 /// they are large.
 static status try_roles(const small_graph *graph, const int64_t *load, arena *memory,
@@ -109,7 +98,7 @@ static status try_roles(const small_graph *graph, const int64_t *load, arena *me
     const int nodes = graph->node_count;
     const int roles = 1 << nodes;
     const int64_t phi = potential(load, nodes);
-    const int64_t spread = spread_of(load, nodes);
+    const int64_t spread = ana_verdict_spread(load, nodes);
     int64_t all_gaps = 0;
     int large = 0;
     ana_verdict_case *drop = &verdict->cases[0];
@@ -151,7 +140,7 @@ static status try_loads(const small_graph *graph, int load_max, arena *memory, a
     ana_search search;
     ana_search_begin(&search, &box);
     while (ana_search_next(&search)) {
-        if (spread_of(search.weight, graph->node_count) == 0) continue;
+        if (ana_verdict_spread(search.weight, graph->node_count) == 0) continue;
         TRY(try_roles(graph, search.weight, memory, verdict, err));
     }
     return STATUS_OK;

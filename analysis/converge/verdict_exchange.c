@@ -164,17 +164,6 @@ static bool exchange_tokens(int64_t *load, int count, int parity, rng *generator
     return moved;
 }
 
-static int64_t discrepancy(const int64_t *load, int count)
-{
-    int64_t least = load[0];
-    int64_t most = load[0];
-    for (int node = 1; node < count; node++) {
-        if (load[node] < least) least = load[node];
-        if (load[node] > most) most = load[node];
-    }
-    return most - least;
-}
-
 /// Rounds of floor exchange until two in a row move nothing.
 static int settle_tokens(int64_t *load, int count)
 {
@@ -201,7 +190,7 @@ static status search_tokens(int nodes, int token_max, arena *memory, ana_verdict
         int64_t load[ANA_SEARCH_LAYERS_MAX];
         memcpy(load, search.instance.weight, (size_t)nodes * sizeof *load);
         const int rounds = settle_tokens(load, nodes);
-        const int64_t left = discrepancy(load, nodes);
+        const int64_t left = ana_verdict_spread(load, nodes);
         tried->examined++;
         ana_case_measure(tried, (double)left);
         if (left <= 1) continue;
@@ -230,7 +219,7 @@ static void measure_rounding(const ana_verdict_options *options, int nodes, int6
         int64_t load[NODES] = {tokens};
         rng generator = rng_init(options->seed, TOKENS_PURPOSE + ((uint64_t)run << 32));
         int64_t round = 0;
-        while (discrepancy(load, nodes) > 3) {
+        while (ana_verdict_spread(load, nodes) > 3) {
             exchange_tokens(load, nodes, (int)(round % 2), &generator);
             round++;
         }
@@ -238,7 +227,7 @@ static void measure_rounding(const ana_verdict_options *options, int nodes, int6
         for (int64_t more = 0; more < 4 * round; more++) {
             exchange_tokens(load, nodes, (int)((round + more) % 2), &generator);
         }
-        if (discrepancy(load, nodes) > worst) worst = discrepancy(load, nodes);
+        if (ana_verdict_spread(load, nodes) > worst) worst = ana_verdict_spread(load, nodes);
     }
     qsort(rounds, RUNS, sizeof *rounds, compare_loads);
     *rounds_median = (double)rounds[RUNS / 2];
@@ -263,7 +252,7 @@ static status grow_tokens(const ana_verdict_options *options, arena *memory, ana
         double *value = &growth->value[row * growth->column_count];
         value[0] = nodes;
         value[1] = settle_tokens(load, nodes);
-        value[2] = (double)discrepancy(load, nodes);
+        value[2] = (double)ana_verdict_spread(load, nodes);
         measure_rounding(options, nodes, TOKENS_PER_NODE * nodes, &value[3], &value[4]);
     }
     return STATUS_OK;

@@ -9,6 +9,8 @@
 static const double false_alarm_ratio = 0.001;
 static const double noise_floor = 1e-18;
 
+enum { DEGREES_OF_GSL = 1000 };
+
 typedef struct segmenting {
     const double *values; // [row_count][column_count]
     int row_count;
@@ -117,6 +119,16 @@ static void segment_all(const segmenting *work, int points[ANA_CHANGE_POINTS_MAX
     }
 }
 
+/// What a jump's statistic exceeds by chance. Behind a thousand degrees of freedom GSL's inverse
+/// gives up at some chances; the cube root is normal there (Wilson & Hilferty, PNAS 17, 1931).
+static double threshold_of(double chance, int degrees)
+{
+    if (degrees <= DEGREES_OF_GSL) return gsl_cdf_chisq_Qinv(chance, degrees);
+    const double part = 2 / (9.0 * degrees);
+    const double root = 1 - part + gsl_cdf_ugaussian_Qinv(chance) * sqrt(part);
+    return degrees * root * root * root;
+}
+
 status ana_change_points_find(const double *values, int row_count, int column_count, arena *memory,
                               int points[ANA_CHANGE_POINTS_MAX], int *point_count, bool *is_capped,
                               error_message *err)
@@ -133,7 +145,7 @@ status ana_change_points_find(const double *values, int row_count, int column_co
                        .front = numbers + column_count,
                        .whole = numbers + 2 * (size_t)column_count};
     measure_noise(&work);
-    work.threshold = gsl_cdf_chisq_Qinv(false_alarm_ratio / row_count, column_count - 1);
+    work.threshold = threshold_of(false_alarm_ratio / row_count, column_count - 1);
     segment_all(&work, points, point_count, is_capped);
     return STATUS_OK;
 }

@@ -5,7 +5,6 @@
 #include "base/rng.h"
 #include "base/text.h"
 
-#include <assert.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -174,7 +173,10 @@ static status put_item(void *context, int64_t item, const text_buffer *result, e
         draw < 0 ? &shared->drawn->nominal[point]
                  : &shared->drawn->runs[(size_t)point * (size_t)draw_count + (size_t)draw];
     if (shared->listener.step != NULL) shared->listener.step(shared->listener.context);
-    assert(result->length >= sizeof *run);
+    if (result->length < sizeof *run) {
+        return error_set(err, STATUS_FORMAT, "a result of %zu bytes is not one of a draw",
+                         result->length);
+    }
     memcpy(run, result->bytes, sizeof *run);
     if (draw >= 0) scale(run, ana_draws_time_factor(shared->draws, point, draw));
     return keep_times(shared, point, result->bytes + sizeof *run, result->length - sizeof *run,

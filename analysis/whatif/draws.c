@@ -1,6 +1,7 @@
 #include "analysis/whatif/draws.h"
 
 #include "analysis/whatif/assumed_ranges.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "base/rng.h"
 
@@ -399,10 +400,12 @@ static status try_value(const ana_draws *draws, ana_point_worker *worker, const 
                       inner.message);
 }
 
-/// A number between the ends that is not whole, unless they are the same.
+/// A number between the ends that is not whole, unless they are the same: no short fraction of the
+/// way, which could hit one.
 static double broken_middle(const ana_range *range)
 {
-    return range->low + (range->high - range->low) * 0.43701931415926535;
+    static const double way = 0.43701931415926535;
+    return range->low + (range->high - range->low) * way;
 }
 
 static status check_range(ana_draws *draws, ana_point_worker *worker, const char *name,
@@ -430,15 +433,13 @@ status ana_draws_check(ana_draws *draws, ana_point_worker *worker, const char *n
     return STATUS_OK;
 }
 
-/// A number for a name, so that an input's stream does not depend on the others (FNV-1a).
+/// A number for a name, so that an input's stream does not depend on the others.
 static uint64_t purpose_of(const ana_uncertain *input)
 {
-    uint64_t hash = UINT64_C(14695981039346656037);
     const char *const names[] = {input->path, "@", input->scope != NULL ? input->scope : ""};
+    uint64_t hash = FILE_HASH_START;
     for (int name = 0; name < 3; name++) {
-        for (const char *letter = names[name]; *letter != '\0'; letter++) {
-            hash = (hash ^ (unsigned char)*letter) * UINT64_C(1099511628211);
-        }
+        hash = file_hash(hash, names[name], strlen(names[name]));
     }
     return hash;
 }
