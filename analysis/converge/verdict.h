@@ -85,9 +85,8 @@ const char *ana_answer_name(ana_answer answer);
 void ana_verdict_append(const ana_verdict *verdict, text_buffer *out);
 void ana_verdict_write(const ana_verdict *verdict, json_writer *writer);
 
-/// Steps of a claim's search, for the files that hold claims.
-///
-/// @param limit, digits of worst are compared as they are: larger is worse
+/// Steps of a claim's search, for the files that hold claims. The first keeps the largest value
+/// as the worst.
 void ana_case_measure(ana_verdict_case *tried, double value);
 
 /// Counts a violation; of the first it keeps the instance (NULL: none) and the text.

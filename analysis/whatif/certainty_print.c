@@ -250,7 +250,6 @@ static void print_inputs_without_range(const ana_certainty *certainty, text_buff
                         "No input is uncertain: none is assumed that has a range here, and the "
                         "study declares none under \"uncertainty\".",
                         0, TEXT_COLUMNS);
-    text_append(out, "\n");
 }
 
 static void print_range(const ana_uncertain *input, text_buffer *out)
@@ -299,7 +298,8 @@ static void print_shares(const ana_certainty *certainty, text_buffer *out)
 {
     const ana_sure_point *point = &certainty->points[0];
     bool is_printed[ANA_UNCERTAIN_MAX + 2] = {false};
-    for (int line = 0; line < certainty->source_count; line++) {
+    int line = 0;
+    for (; line < certainty->source_count; line++) {
         int next = -1;
         for (int source = 0; source < certainty->source_count; source++) {
             if (is_printed[source] || !is_source(certainty, source)) continue;
@@ -315,6 +315,7 @@ static void print_shares(const ana_certainty *certainty, text_buffer *out)
             print_range(&certainty->draws.inputs[next], out);
         }
     }
+    if (line == 0) return;
     print_share(point->unexplained, out);
     text_append(out, "no input alone: inputs together, and what a parabola in each leaves\n");
 }
@@ -382,13 +383,15 @@ static void print_delivery(const ana_certainty *certainty, int row_count, text_b
     text_append_wrapped(
         out,
         "GPUs fail independently of each other, at a constant rate: all together as much oftener "
-        "as "
-        "there are more of them. A failure costs the work since the last checkpoint and a restart. "
-        "The interval between checkpoints is training.checkpoint_interval_s or, if that is not "
-        "given, "
-        "the best one (Daly 2006). P50 and P95 are over "
-        "failures and over the draws.",
+        "as there are more of them. A failure costs the work since the last checkpoint and a "
+        "restart. The interval between checkpoints is training.checkpoint_interval_s or, if that "
+        "is not given, the best one (Daly 2006). P50 and P95 are over failures and over the draws.",
         0, TEXT_COLUMNS);
+    if (has_date) {
+        text_append_wrapped(
+            out, "Days are the latest: as if training began at the end of training.start.", 0,
+            TEXT_COLUMNS);
+    }
     text_format(out, "\n  point  goodput  %9s%s  %9s%s        MTBF    interval  failures\n", "P50",
                 has_date ? "            " : "", "P95", has_date ? "            " : "");
     for (int place = 0; place < certainty->point_count; place++) {

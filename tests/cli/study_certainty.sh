@@ -50,6 +50,7 @@ cmp -s json.1 json.seed && fail "another seed gives the same draws"
 study certain '' '' ',"uncertainty":{"assumed":false,"model_error":0}'
 has '^128 draws of 0 uncertain inputs' certain.json
 has '^No input is uncertain' certain.json
+grep -q 'no input alone' out && fail 'shares of nothing'
 has '^Nothing: no draw has a better point' certain.json --what-to-measure
 
 # The study as written is not drawn beside a point that is like it.
@@ -75,6 +76,7 @@ has 'cluster.price_per_gpu_hour' declared.json --rank-by cost --what-to-measure
 study failing ',"mtbf_hours":2000' ',"checkpoint_s":30,"restart_s":300,"start":"2027-01-30"' ''
 has '^  point  goodput ' failing.json
 has '2027-01-31' failing.json
+has '^Days are the latest' failing.json
 has '"delivery":{"goodput_ratio":0.9' failing.json --json
 
 # A calibration: its level, its own source, and no ranges of hardware beside it.
