@@ -54,4 +54,5 @@ status ana_kept_run_put_result(ana_kept_run *kept, const char *label, const char
 /// Commits what is kept and ends the run, complete or with its failure. NULL is allowed.
 ///
 /// @param outcome NULL or code STATUS_OK: complete
+/// @return as trace_run_finish
 status ana_kept_run_finish(ana_kept_run *kept, const error_message *outcome, error_message *err);

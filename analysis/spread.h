@@ -105,6 +105,8 @@ status ana_spread_run(ana_spread *spread, const ana_items *items, ana_spread_rep
                       error_message *err);
 
 /// The leader's bytes replace those of the others. Collective.
+///
+/// @return STATUS_BACKEND to a follower whose leader is gone; STATUS_NO_MEMORY
 status ana_spread_share(ana_spread *spread, text_buffer *bytes, error_message *err);
 
 /// Agrees on one status, so that nobody works while another has given up: that of the lowest rank

@@ -47,6 +47,7 @@ typedef struct ana_post {
 enum { ANA_LEADER = 0 };
 
 /// @param carrier borrowed; NULL: one rank
+/// @return STATUS_NO_MEMORY
 status ana_post_open(ana_post *post, ana_carrier *carrier, int64_t watchdog_ns, error_message *err);
 void ana_post_close(ana_post *post);
 
@@ -58,7 +59,9 @@ int ana_post_lost_count(const ana_post *post);
 void ana_post_begin_call(ana_post *post);
 
 /// Sends a letter with bytes behind it. A rank that cannot be reached is lost, which is no failure
-/// of the leader; a follower that cannot reach the leader fails.
+/// of the leader.
+///
+/// @return STATUS_BACKEND to a follower that cannot reach the leader; STATUS_NO_MEMORY
 status ana_post_send(ana_post *post, int to, const ana_letter *letter, const void *bytes,
                      int64_t byte_count, error_message *err);
 
@@ -86,5 +89,7 @@ status ana_post_tend(ana_post *post, error_message *err);
 bool ana_post_part(ana_post *post);
 
 /// Waits for a letter, asleep. Only of followers.
+///
+/// @return as ana_post_take
 status ana_post_await(ana_post *post, ana_letter_kind kind, ana_letter *letter, const char **bytes,
                       int64_t *byte_count, error_message *err);

@@ -47,6 +47,7 @@ typedef struct exec_probe_attention {
     exec_probe_times backward; // out
 } exec_probe_attention;
 
+/// Measures it. @return STATUS_NO_MEMORY; what the backend returns
 status exec_probe_attention_measure(exec_kernels *kernels, const exec_probe_options *options,
                                     exec_probe_attention *attention, error_message *err);
 
@@ -61,6 +62,7 @@ typedef struct exec_probe_memory {
 } exec_probe_memory;
 
 /// @param memory value_count in, the rest out
+/// @return STATUS_NO_MEMORY; what the backend returns
 status exec_probe_memory_measure(exec_kernels *kernels, const exec_probe_options *options,
                                  exec_probe_memory *memory, error_message *err);
 

@@ -1,9 +1,8 @@
 #include "analysis/calibration/calibration.h"
 
-#include "base/rng.h"
-
 #include "analysis/calibration/measured_runs.h"
 #include "analysis/calibration/shrinkage.h"
+#include "base/rng.h"
 
 #include <gsl/gsl_cdf.h>
 #include <math.h>

@@ -19,7 +19,7 @@
 /// Tables that are part of the binary: "zero-bubble".
 extern const embedded_file ana_measured_tables[];
 
-/// Opens a file, or where there is none the table of that name.
+/// Opens a file, or where there is none the table of that name. @return as table_open
 status ana_measured_table_open(const char *path, arena *memory, table *out, error_message *err);
 
 /// How the predicted rows of one schedule, or of all, compare with what was measured.

@@ -38,8 +38,9 @@ static int64_t time_of(const ana_check_quantity *quantity, bool is_measured, dou
 {
     double ns = quantity->planned;
     if (is_measured) {
-        ns += quantity->change *
-              (quantity->group == ANA_CHECK_OP ? fmax(quantity->planned, share / 20) : share);
+        ns += quantity->change * (quantity->group == ANA_CHECK_OP
+                                      ? fmax(quantity->planned, share / ANA_CHECK_SCALE_PART)
+                                      : share);
     }
     return ns > 0 ? llround(ns) : 0;
 }

@@ -7,7 +7,7 @@
 void ana_check_note(ana_check *check, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/// Finds the iterations that both have.
+/// Finds the iterations that both have. @return STATUS_NO_MEMORY
 status ana_check_pairs_find(const ana_observed *plan, const ana_observed *measured, arena *memory,
                             ana_check_pairs *pairs, error_message *err);
 
@@ -18,7 +18,13 @@ status ana_check_pairs_find(const ana_observed *plan, const ana_observed *measur
 /// @return 0 where five more would not leave ten
 int ana_check_warmup_of(const double *values, int count, arena *scratch);
 
+/// An op that is shorter than this part of its microbatch's share of the iteration is compared on
+/// that scale, a rank's work likewise, and does not count among causes.
+enum { ANA_CHECK_SCALE_PART = 20 };
+
 /// Adds the numbers: ops, messages, time outside, busy, idle, iteration, memory, with verdicts.
+///
+/// @return STATUS_NO_MEMORY
 status ana_check_add_numbers(ana_check *check, arena *memory, error_message *err);
 
 /// Decides about one quantity.
@@ -26,6 +32,7 @@ status ana_check_add_numbers(ana_check *check, arena *memory, error_message *err
 /// @param changes   [count] in the order of iterations
 /// @param iteration [count] numbers
 /// @param alpha     how often it may be said to depart wrongly
+/// @return STATUS_NO_MEMORY
 status ana_check_decide(const ana_check *check, const double *changes, const int *iteration,
                         int count, double alpha, arena *scratch, ana_check_quantity *quantity,
                         error_message *err);
@@ -36,7 +43,7 @@ int ana_check_since(const double *changes, int count, double tolerance);
 /// Adds plans, orders and decisions.
 status ana_check_add_plans(ana_check *check, error_message *err);
 
-/// Finds the most likely cause of what departs.
+/// Finds the most likely cause of what departs. @return STATUS_NO_MEMORY
 status ana_check_find_cause(ana_check *check, arena *memory, error_message *err);
 
 /// "F", "B", "W", "BW".

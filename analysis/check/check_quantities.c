@@ -6,10 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/// An op is compared on the scale of this part of its microbatch's share of the iteration if it is
-/// shorter; likewise a rank's work.
-enum { SCALE_PART = 20 };
-
 /// One iteration of one side.
 typedef struct moment {
     const ana_observed *observed;
@@ -76,11 +72,11 @@ static double scale_of(const ana_check_quantity *quantity, double planned, doubl
     const double share = iteration / microbatch_count;
     switch (quantity->group) {
     case ANA_CHECK_OP:
-        return fmax(planned, share / SCALE_PART);
+        return fmax(planned, share / ANA_CHECK_SCALE_PART);
     case ANA_CHECK_MESSAGE:
         return share;
     case ANA_CHECK_BUSY:
-        return fmax(planned, iteration / SCALE_PART);
+        return fmax(planned, iteration / ANA_CHECK_SCALE_PART);
     case ANA_CHECK_IDLE:
     case ANA_CHECK_OUTSIDE:
         return iteration;

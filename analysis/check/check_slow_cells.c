@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { COUNTING_PART = 20, PLANS_SHOWN = 8 };
+enum { PLANS_SHOWN = 8 };
 
 void ana_check_evidence(ana_check_cause *cause, const char *format, ...)
 {
@@ -57,7 +57,7 @@ static bool counts(const ana_check *check, const ana_check_quantity *quantity)
 {
     const double share = check->quantities[check->length].planned / check->plan->microbatch_count;
     if (quantity->group != speed_group(check) || quantity->count == 0) return false;
-    return quantity->group == ANA_CHECK_BUSY || quantity->planned >= share / COUNTING_PART;
+    return quantity->group == ANA_CHECK_BUSY || quantity->planned >= share / ANA_CHECK_SCALE_PART;
 }
 
 static bool departs(const ana_check *check, const ana_check_quantity *quantity)

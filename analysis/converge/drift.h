@@ -77,6 +77,7 @@ status ana_drift_measure(const ana_drift_question *question, ana_drift_point *po
 /// Measures questions, spread over workers. Collective; complete on the leader.
 ///
 /// @param points [count] out
+/// @return as ana_drift_measure and ana_spread_run
 status ana_drift_measure_all(const ana_drift_question *questions, int count, ana_spread *spread,
                              ana_drift_point *points, error_message *err);
 

@@ -50,6 +50,8 @@ status ana_instance_settle(const bal_balancer *balancer, const ana_layer_instanc
                            arena *memory, ana_settled *settled, error_message *err);
 
 /// Whether Algorithm 3 would move nothing more: one more run from where it ended.
+///
+/// @return as bal_balance
 status ana_instance_is_settled(const ana_layer_instance *instance, const ana_settled *settled,
                                arena *memory, bool *is_settled, error_message *err);
 

@@ -97,17 +97,17 @@ status ana_case_violate(ana_verdict_case *tried, const ana_layer_instance *insta
                         error_message *err, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
-/// Fills searched from a box.
+/// Fills searched from a box. @return STATUS_NO_MEMORY
 status ana_case_searched(ana_verdict_case *tried, const ana_search_box *box, arena *memory,
                          error_message *err);
 
-/// Makes room for the rows of a growth whose columns are set.
+/// Makes room for the rows of a growth whose columns are set. @return STATUS_NO_MEMORY
 status ana_growth_init(ana_growth *growth, int row_count, arena *memory, error_message *err);
 
 /// Largest minus smallest of load[count], count >= 1.
 int64_t ana_verdict_spread(const int64_t *load, int count);
 
-/// The claims, one file each: verdict_<what>.c.
+/// The claims: verdict_<what>.c has those about one thing. All return STATUS_NO_MEMORY.
 status ana_try_range(const ana_verdict_options *options, arena *memory, arena *scratch,
                      ana_verdict *verdict, error_message *err);
 status ana_try_potential(const ana_verdict_options *options, arena *memory, arena *scratch,

@@ -73,12 +73,16 @@ status ana_whatif_text(const ana_whatif *study, int64_t item, const char *more, 
                        error_message *err);
 
 /// What workers do; context is the ana_whatif, worker an ana_point_worker. They read it only.
+///
+/// @return as ana_point_evaluate, with the point's number in front of the message
 status ana_whatif_begin_worker(void *context, void **worker, error_message *err);
 void ana_whatif_end_worker(void *context, void *worker);
 status ana_whatif_evaluate(void *context, void *worker, int64_t item, text_buffer *result,
                            error_message *err);
 
 /// Takes a result; context is the ana_whatif. Not from several threads.
+///
+/// @return as ana_point_read
 status ana_whatif_put(void *context, int64_t item, const text_buffer *result, error_message *err);
 
 /// Orders the points, when all are put.
