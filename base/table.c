@@ -208,10 +208,15 @@ int table_column(const table *from, const char *name)
     return -1;
 }
 
+const char *table_cell(const table *from, int row, int column)
+{
+    return from->cells[(size_t)row * (size_t)from->column_count + (size_t)column];
+}
+
 status table_number(const table *from, int row, int column, double min, double max, double *value,
                     error_message *err)
 {
-    const char *cell = from->cells[(size_t)row * (size_t)from->column_count + (size_t)column];
+    const char *cell = table_cell(from, row, column);
     error_message inner = {0};
     double parsed = 0;
     if (text_parse_double(cell, from->columns[column], min, max, &parsed, &inner) != STATUS_OK) {

@@ -36,6 +36,9 @@ status table_open_bytes(const char *name, const char *bytes, size_t length, aren
 /// The column of a name, letters large or small; -1 if there is none.
 int table_column(const table *from, const char *name);
 
+/// A cell as it is written, without blanks around it.
+const char *table_cell(const table *from, int row, int column);
+
 /// A cell as a number in [min, max].
 ///
 /// @return STATUS_FORMAT "path:line: column: ..." naming the cell and the limits

@@ -73,7 +73,7 @@ static status word(const table *from, int row, const char *name, const char **ou
 {
     int column = 0;
     TRY(find(from, name, &column, err));
-    *out = from->cells[(size_t)row * (size_t)from->column_count + (size_t)column];
+    *out = table_cell(from, row, column);
     return STATUS_OK;
 }
 

@@ -100,17 +100,12 @@ static bool is_same(const char *cell, const char *value)
     return strcmp(cell, value) == 0;
 }
 
-static const char *cell_of(const table *from, int row, int column)
-{
-    return from->cells[(size_t)row * (size_t)from->column_count + (size_t)column];
-}
-
 /// Whether a row has one of the values that are named for a column.
 static bool takes_column(const ana_run_filter *filter, const table *from, int row, int column)
 {
     for (int index = 0; index < filter->value_count; index++) {
         if (filter->columns[index] != column) continue;
-        if (is_same(cell_of(from, row, column), filter->values[index])) return true;
+        if (is_same(table_cell(from, row, column), filter->values[index])) return true;
     }
     return false;
 }
@@ -131,7 +126,7 @@ static void list_values(const table *from, int column, char *out, size_t size)
     int count = 0;
     size_t length = (size_t)snprintf(out, size, "; it has");
     for (int row = 0; row < from->row_count && count < LISTED_MAX; row++) {
-        const char *cell = cell_of(from, row, column);
+        const char *cell = table_cell(from, row, column);
         bool is_new = true;
         for (int index = 0; index < count; index++) {
             if (strcmp(listed[index], cell) == 0) is_new = false;

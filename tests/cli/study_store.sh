@@ -70,6 +70,15 @@ wait $child 2>/dev/null
 "$dynmo" study study.json --store killed.db --json --draws 20 --detail 3 >out 2>err || fail "behind a kill: $(cat err)"
 cmp -s whole out || fail 'behind a kill: another answer'
 
+# What another program has put there is refused.
+if command -v python3 >/dev/null; then
+    python3 -c "import sqlite3; s = sqlite3.connect('killed.db')
+s.execute(\"UPDATE item SET result = x'0102' WHERE pass = 2\"); s.commit()" || fail 'no other results'
+    "$dynmo" study study.json --store killed.db --json --draws 20 --detail 3 >out 2>err
+    [ $? -eq 2 ] || fail "other results: exit $?"
+    grep -q '^dynmo: a result of 2 bytes is not one of a draw$' err || fail "other results: $(cat err)"
+fi
+
 subject=study
 refuse 2 '--again needs --store' study.json --again
 refuse 2 '--store keeps a whole study, --explain plays a part' study.json --store s.db --explain 0
