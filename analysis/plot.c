@@ -103,25 +103,44 @@ static void append_trimmed(text_buffer *out, const char *lines)
     }
 }
 
+/// Runs gnuplot on commands. @param out what it writes
+static status run(const text_buffer *settings, const char *commands, text_buffer *out,
+                  error_message *err)
+{
+    FILE *input = tmpfile();
+    FILE *output = tmpfile();
+    FILE *errors = tmpfile();
+    status result = STATUS_OK;
+    if (input == NULL || output == NULL || errors == NULL ||
+        fwrite(settings->bytes, 1, settings->length, input) != settings->length ||
+        fputs(commands, input) == EOF || fflush(input) != 0) {
+        result = error_set(err, STATUS_IO, "temporary file for gnuplot: %s", strerror(errno));
+    } else {
+        result = run_gnuplot(input, output, errors, out, err);
+    }
+    if (input != NULL) fclose(input);
+    if (output != NULL) fclose(output);
+    if (errors != NULL) fclose(errors);
+    return result;
+}
+
+status ana_plot_check(error_message *err)
+{
+    const text_buffer nothing = {.bytes = ""};
+    text_buffer silence = {0};
+    const status result = run(&nothing, "exit\n", &silence, err);
+    text_free(&silence);
+    return result;
+}
+
 status ana_plot(const char *script, const text_buffer *settings, text_buffer *svg,
                 error_message *err)
 {
     const char *commands = embedded_find(ana_plot_scripts, script);
     assert(commands != NULL);
-    FILE *input = tmpfile();
-    FILE *output = tmpfile();
-    FILE *errors = tmpfile();
     text_buffer whole = {0};
-    status result = STATUS_OK;
-    if (settings->failed) {
-        result = error_set(err, STATUS_NO_MEMORY, "out of memory");
-    } else if (input == NULL || output == NULL || errors == NULL ||
-               fwrite(settings->bytes, 1, settings->length, input) != settings->length ||
-               fputs(commands, input) == EOF || fflush(input) != 0) {
-        result = error_set(err, STATUS_IO, "temporary file for gnuplot: %s", strerror(errno));
-    } else {
-        result = run_gnuplot(input, output, errors, &whole, err);
-    }
+    status result = settings->failed ? error_set(err, STATUS_NO_MEMORY, "out of memory")
+                                     : run(settings, commands, &whole, err);
     if (result == STATUS_OK) {
         const char *element = whole.bytes != NULL ? strstr(whole.bytes, "<svg") : NULL;
         if (element == NULL) {
@@ -132,8 +151,5 @@ status ana_plot(const char *script, const text_buffer *settings, text_buffer *sv
         }
     }
     text_free(&whole);
-    if (input != NULL) fclose(input);
-    if (output != NULL) fclose(output);
-    if (errors != NULL) fclose(errors);
     return result;
 }

@@ -34,11 +34,20 @@ typedef struct ana_items {
 /// What joins the processes (spread_carrier.h); NULL: there is only this one.
 typedef struct ana_carrier ana_carrier;
 
+/// Is told how far a run over items is: on the leader, on the thread that called ana_spread_run.
+typedef struct ana_watcher {
+    void *context;
+    void (*begin)(void *context, int64_t item_count);
+    void (*step)(void *context); // an item has been put
+    void (*end)(void *context);
+} ana_watcher;
+
 typedef struct ana_spread_options {
     int thread_count;             // of this process, >= 1
     const atomic_bool *interrupt; // set: end soon, with what is done; NULL: never
     int64_t watchdog_ns;          // a process that is silent for so long is given up; 0: 60 s
     ana_carrier *carrier;         // owned by the spread from then on; NULL: this process alone
+    ana_watcher watcher;          // all NULL: nobody
 } ana_spread_options;
 
 /// Keeps results, so that work which was interrupted goes on where it was. Each run over items is a
@@ -90,6 +99,11 @@ bool ana_spread_is_speaker(const ana_spread *spread);
 ///
 /// @param keeper must stay to the last run; NULL: no more
 void ana_spread_keep(ana_spread *spread, const ana_keeper *keeper);
+
+/// From now on another is told how far runs are.
+///
+/// @param watcher NULL: nobody
+void ana_spread_watch(ana_spread *spread, const ana_watcher *watcher);
 
 /// Does the items. Collective: every rank calls it with the same count. On all ranks the status is
 /// the leader's. If an item fails, those before it are still put, and the failure of the first is

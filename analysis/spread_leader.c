@@ -232,6 +232,13 @@ static status tend(leader *all, error_message *err)
 
 // Putting
 
+static void count_put(leader *all)
+{
+    const ana_watcher *watcher = &all->options->watcher;
+    all->report.item_count++;
+    if (watcher->step != NULL) watcher->step(watcher->context);
+}
+
 static status put_ready(leader *all, error_message *err)
 {
     const ana_items *items = all->items;
@@ -247,7 +254,7 @@ static status put_ready(leader *all, error_message *err)
             TRY(keeper->keep(keeper->context, all->pass, front->item, &front->text, err));
         }
         TRY(items->put(items->context, front->item, &front->text, err));
-        all->report.item_count++;
+        count_put(all);
         ana_window_pop(&all->window);
     }
 }
@@ -304,7 +311,7 @@ static status put_kept(void *target, int64_t item, const char *bytes, size_t len
     text_free(&text);
     all->is_done[item] = true;
     all->given = item + 1;
-    all->report.item_count++;
+    count_put(all);
     all->report.recalled_item_count++;
     return code;
 }
@@ -359,8 +366,12 @@ status ana_lead(ana_post *post, const ana_spread_options *options, const ana_ite
     all.report.rank_count = ana_post_rank_count(post);
     all.report.thread_count = options->thread_count;
     all.report.lost_rank_count = ana_post_lost_count(post);
+    if (options->watcher.begin != NULL) {
+        options->watcher.begin(options->watcher.context, items->count);
+    }
     status code = open(&all, &own);
     if (code == STATUS_OK) code = work(&all, &own);
+    if (options->watcher.end != NULL) options->watcher.end(options->watcher.context);
     tell_end(&all, code, &own);
     if (all.crew != NULL) ana_crew_drop(all.crew);
     ana_crew_stop(all.crew);

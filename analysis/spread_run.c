@@ -65,6 +65,11 @@ void ana_spread_keep(ana_spread *spread, const ana_keeper *keeper)
     spread->pass = 0;
 }
 
+void ana_spread_watch(ana_spread *spread, const ana_watcher *watcher)
+{
+    spread->options.watcher = watcher != NULL ? *watcher : (ana_watcher){0};
+}
+
 status ana_spread_run(ana_spread *spread, const ana_items *items, ana_spread_report *report,
                       error_message *err)
 {

@@ -8,6 +8,7 @@
 
 #include "analysis/converge/converge_figure.h"
 #include "analysis/converge/converge_output.h"
+#include "analysis/plot.h"
 #include "base/file.h"
 #include "base/json.h"
 
@@ -228,8 +229,7 @@ static status draw(const char *path, const ana_sweep_answer *answer,
     return code;
 }
 
-/// Before anything is played: whether figures can be written where they are wanted.
-static status check_figures(const cli_arguments *arguments, error_message *err)
+status cli_converge_check_figures(const cli_arguments *arguments, error_message *err)
 {
     static const char *const options[] = {"--figure", "--potential"};
     for (size_t index = 0; index < sizeof options / sizeof options[0]; index++) {
@@ -240,6 +240,8 @@ static status check_figures(const cli_arguments *arguments, error_message *err)
                              options[index]);
         }
         TRY(file_check_writable(path, err));
+        const status drawable = ana_plot_check(err);
+        if (drawable != STATUS_OK) return error_prefix(err, drawable, "%s", options[index]);
     }
     return STATUS_OK;
 }
@@ -301,6 +303,8 @@ static status play_kept(const cli_arguments *arguments, ana_spread *spread, conv
     status code = question.failed ? error_set(err, STATUS_NO_MEMORY, "out of memory") : STATUS_OK;
     code = ana_spread_agree(spread, code, err);
     if (code == STATUS_OK) code = cli_keep_open(arguments, spread, &about, &kept, err);
+    cli_progress progress = {0};
+    cli_spread_watch(spread, "batches of instances", &progress);
     if (code == STATUS_OK) code = ana_sweep_play(&run->sweep, spread, run->points, NULL, err);
     text_free(&question);
     return cli_keep_close(kept, code, err);
@@ -312,7 +316,9 @@ static status answer_rounds(const cli_arguments *arguments, ana_spread *spread, 
     converge_run *run = arena_array(memory, 1, sizeof *run);
     if (run == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     status code = read_question(arguments, run, err);
-    if (code == STATUS_OK && ana_spread_is_leader(spread)) code = check_figures(arguments, err);
+    if (code == STATUS_OK && ana_spread_is_leader(spread)) {
+        code = cli_converge_check_figures(arguments, err);
+    }
     if (code == STATUS_OK) code = ana_sweep_prepare(&run->sweep, memory, run->points, err);
     TRY(ana_spread_agree(spread, code, err));
     TRY(play_kept(arguments, spread, run, err));

@@ -140,6 +140,9 @@ status cli_converge_drift(const cli_arguments *arguments, ana_spread *spread, ar
     ana_drift_result result = {0};
     status code = read_study(arguments, &study, err);
     if (code == STATUS_OK) code = read_course(arguments, memory, &study, &course, err);
+    if (code == STATUS_OK && ana_spread_is_leader(spread)) {
+        code = cli_converge_check_figures(arguments, err);
+    }
     TRY(ana_spread_agree(spread, code, err));
     code = ana_drift_study_run(&study, spread, memory, &result, err);
     if (code == STATUS_OK && ana_spread_is_leader(spread)) {

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "cli/number_list.h"
 #include "cli/output.h"
+#include "cli/spread_choice.h"
 
 static status read_sizes(const cli_arguments *arguments, const char *option, int max,
                          int sizes[ANA_TRIAL_SIZES_MAX], int *count, error_message *err)
@@ -76,6 +77,8 @@ status cli_converge_layers(const cli_arguments *arguments, ana_spread *spread, a
     ana_trial_question question = {0};
     ana_trials trials = {0};
     TRY(ana_spread_agree(spread, read_question(arguments, &question, err), err));
+    cli_progress progress = {0};
+    cli_spread_watch(spread, "batches of instances", &progress);
     status result = ana_trials_run(&question, spread, memory, &trials, NULL, err);
     if (result == STATUS_OK && ana_spread_is_leader(spread)) {
         result = print_trials(arguments, &trials, err);

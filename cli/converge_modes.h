@@ -29,5 +29,11 @@ status cli_converge_layers(const cli_arguments *arguments, ana_spread *spread, a
 status cli_converge_drift(const cli_arguments *arguments, ana_spread *spread, arena *memory,
                           error_message *err);
 
+/// Before anything is played, on the leader: whether --figure and --potential can be drawn, and
+/// written where they are wanted.
+///
+/// @return STATUS_INVALID for standard output; STATUS_UNSUPPORTED without gnuplot; STATUS_IO
+status cli_converge_check_figures(const cli_arguments *arguments, error_message *err);
+
 /// --seed, an integer in [0, 2^53]; default 1.
 status cli_converge_seed(const cli_arguments *arguments, uint64_t *seed, error_message *err);

@@ -44,6 +44,31 @@ void cli_spread_close(ana_spread *spread, error_message *err)
     ana_spread_close(spread);
 }
 
+static void begin_progress(void *context, int64_t item_count)
+{
+    cli_progress *progress = context;
+    if (item_count > 0) *progress = cli_progress_begin(progress->what, item_count);
+}
+
+static void step_progress(void *context)
+{
+    cli_progress_step(context);
+}
+
+static void end_progress(void *context)
+{
+    cli_progress_end(context);
+}
+
+void cli_spread_watch(ana_spread *spread, const char *what, cli_progress *progress)
+{
+    *progress = (cli_progress){.what = what};
+    ana_spread_watch(spread, &(ana_watcher){.context = progress,
+                                            .begin = begin_progress,
+                                            .step = step_progress,
+                                            .end = end_progress});
+}
+
 void cli_spread_tell(const ana_spread_report *report, const char *what)
 {
     if (report->rank_count == 1 && !isatty(STDERR_FILENO)) return;

@@ -5,6 +5,7 @@
 #include "analysis/spread.h"
 #include "base/status.h"
 #include "cli/command.h"
+#include "cli/progress.h"
 
 /// The options of such a command, for its table.
 #define CLI_SPREAD_OPTIONS                                                                         \
@@ -25,6 +26,12 @@ status cli_spread_open(const cli_arguments *arguments, ana_spread **spread, erro
 ///
 /// @param err its message is taken away but from the rank that is to print it
 void cli_spread_close(ana_spread *spread, error_message *err);
+
+/// Shows the progress of what is spread from now on, on the leader.
+///
+/// @param what     the items, such as "points"
+/// @param progress in the caller's memory, which must stay to the last run
+void cli_spread_watch(ana_spread *spread, const char *what, cli_progress *progress);
 
 /// One line on standard error, of several ranks or on a terminal: how many items, on how many ranks
 /// and threads, how fast, what was lost.

@@ -15,12 +15,19 @@ double ana_good_round_share(int node_count)
     return 1 / (60 * log(2.0 * node_count));
 }
 
+double ana_paper_good_rounds(int node_count, double total, double gamma)
+{
+    const double squared = (double)node_count * node_count;
+    const double rounds = squared / ana_good_round_share(node_count) * log(total * squared / gamma);
+    return rounds > 0 ? ceil(rounds) : 0;
+}
+
 int64_t ana_bound_paper(const ana_bound_question *question)
 {
     const double nodes = question->node_count;
-    const double per_fold = nodes / ana_good_round_share(question->node_count);
-    const double by_potential = nodes * per_fold * log(nodes * nodes * nodes / question->gamma);
-    const double by_gap = nodes * per_fold / question->gamma;
+    const double by_potential = ana_paper_good_rounds(question->node_count, nodes, question->gamma);
+    const double by_gap =
+        nodes * nodes / (ana_good_round_share(question->node_count) * question->gamma);
     return rounds_up(question->stop == ANA_STOP_GAP ? fmin(by_potential, by_gap) : by_potential);
 }
 

@@ -24,8 +24,13 @@ typedef struct ana_bound_question {
 /// A round is good if the potential drops by at least spread times this: 1 / (60 ln(2 N)).
 double ana_good_round_share(int node_count);
 
-/// The DynMo paper's bound with its constant, in good rounds: 60 N^2 ln(2 N) ln(S N^2 / gamma); for
-/// ANA_STOP_GAP the smaller of that and 60 N S ln(2 N) / gamma. S = N is the total load.
+/// Good rounds that Lemma 2 of the DynMo paper allows until phi <= gamma, with the constants of its
+/// proof: 60 N^2 ln(2 N) ln(S N^2 / gamma), rounded up. The home of this formula.
+/// @param total S, the sum of the loads, in the unit of gamma
+double ana_paper_good_rounds(int node_count, double total, double gamma);
+
+/// The same for S = N, at most 2^53; for ANA_STOP_GAP the smaller of that and
+/// 60 N S ln(2 N) / gamma.
 int64_t ana_bound_paper(const ana_bound_question *question);
 
 /// Rounds that max-neighbor (variant Q) exceeds with a chance of at most delta:

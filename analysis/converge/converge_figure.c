@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-enum { TRAIL_ENTRIES = 2000 };
+enum { TRAIL_ENTRIES = 2000, NODE_MARKS_MAX = 12 };
 
 static void set_title(const ana_sweep *sweep, const char *more, text_buffer *settings)
 {
@@ -46,6 +46,21 @@ static void append_points(const ana_sweep_answer *answer, bool over_nodes, text_
     text_append(settings, "EOD\n");
 }
 
+/// A logarithmic axis has marks at powers of ten alone; the numbers of nodes are better ones, as
+/// long as they have room.
+static void mark_nodes(const ana_sweep *sweep, text_buffer *settings)
+{
+    if (sweep->nodes_count > NODE_MARKS_MAX) return;
+    text_append(settings, "set xtics (");
+    for (int index = 0; index < sweep->nodes_count; index++) {
+        text_format(settings, "%s%d", index > 0 ? ", " : "", sweep->nodes[index]);
+    }
+    text_append(settings, ")\n");
+    // A little more than the last, or rounding leaves its mark out.
+    const int last = sweep->nodes[sweep->nodes_count - 1];
+    if (sweep->nodes_count > 1) text_format(settings, "x_most = %.9g\n", last * 1.0001);
+}
+
 status ana_sweep_draw_rounds(const ana_sweep_answer *answer, text_buffer *svg, error_message *err)
 {
     const bool over_nodes = answer->sweep->nodes_count > 1 || answer->sweep->gamma_count == 1;
@@ -53,6 +68,7 @@ status ana_sweep_draw_rounds(const ana_sweep_answer *answer, text_buffer *svg, e
     set_title(answer->sweep, "", &settings);
     text_format(&settings, "x_title = '%s'\nhas_spectral = %d\n", over_nodes ? "nodes" : "gamma",
                 !isnan(answer->summaries[0].rounds_spectral));
+    if (over_nodes) mark_nodes(answer->sweep, &settings);
     append_points(answer, over_nodes, &settings);
     const status drawn = ana_plot("rounds", &settings, svg, err);
     text_free(&settings);

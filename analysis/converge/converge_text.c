@@ -4,10 +4,11 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { COLUMNS = 100, NUMBER_BYTES = 32 };
+enum { COLUMNS = 100, NUMBER_BYTES = 32, SHARE_BYTES = 48 };
 
 /// A count with commas between its thousands.
 static const char *count_of(double value, char out[NUMBER_BYTES])
@@ -153,6 +154,35 @@ static findings gather(const ana_sweep_answer *answer)
     return found;
 }
 
+/// "all instances", or "98.0 % of the instances"; below 100 % never rounded up to it.
+static const char *share_of(double share, const char *what, char out[SHARE_BYTES])
+{
+    if (share >= 1) {
+        snprintf(out, SHARE_BYTES, "all %s", what);
+    } else {
+        snprintf(out, SHARE_BYTES, "%.1f %% of the %s", fmin(floor(share * 1000) / 10, 99.9), what);
+    }
+    return out;
+}
+
+/// Where a share below 1 was found.
+static const char *place_of(const ana_sweep *sweep, double share)
+{
+    return share < 1 && ana_sweep_point_count(sweep) > 1 ? " at the worst point" : "";
+}
+
+static void say_good_rounds(const ana_sweep *sweep, const findings *found, text_buffer *out)
+{
+    char at_point[SHARE_BYTES];
+    char at_instance[SHARE_BYTES];
+    const bool is_frequent = found->good_ratio >= 0.5;
+    say(out,
+        "Good rounds are %s: %s%s, %s in the instance with the fewest. The paper claims 1/N of "
+        "them; that at least half are is proven.",
+        is_frequent ? "frequent" : "RARE", share_of(found->good_ratio, "rounds", at_point),
+        place_of(sweep, found->good_ratio), share_of(found->good_ratio_min, "rounds", at_instance));
+}
+
 static void say_bounds(const ana_sweep_answer *answer, const findings *found, text_buffer *out)
 {
     const ana_sweep *sweep = answer->sweep;
@@ -162,21 +192,19 @@ static void say_bounds(const ana_sweep_answer *answer, const findings *found, te
     }
     say(out, "The paper's bound %s: good rounds are at most %.2g of it.",
         found->good_over_paper <= 1 ? "holds with room" : "does NOT hold", found->good_over_paper);
+    char share[SHARE_BYTES];
+    share_of(found->within_repaired, "instances", share);
     if (sweep->options.variant != ANA_VARIANT_Q) {
-        say(out, "The repaired bound is proven for variant Q; here %.4g of the instances keep it.",
-            found->within_repaired);
+        say(out, "The repaired bound is proven for variant Q; here it holds in %s%s.", share,
+            place_of(sweep, found->within_repaired));
         return;
     }
     say(out,
-        "The repaired bound, which may fail with a chance of %g, holds in %.4g of the instances of "
-        "every point; the longest run took %.2g of it.",
-        sweep->delta, found->within_repaired, found->over_repaired);
-    say(out,
-        "%s: %.4g of the rounds are good at the point with the fewest, %.4g in the instance with "
-        "the "
-        "fewest. The paper claims 1/N; half of the rounds are proven to be.",
-        found->good_ratio >= 0.5 ? "Good rounds are frequent" : "Good rounds are RARE",
-        found->good_ratio, found->good_ratio_min);
+        "The repaired bound, which may fail with a chance of %g, holds in %s%s; the longest run "
+        "took "
+        "%.2g of it.",
+        sweep->delta, share, place_of(sweep, found->within_repaired), found->over_repaired);
+    say_good_rounds(sweep, found, out);
 }
 
 static void write_findings(const ana_sweep_answer *answer, text_buffer *out)

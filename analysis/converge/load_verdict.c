@@ -1,6 +1,7 @@
 #include "analysis/converge/load_verdict.h"
 
 #include "analysis/converge/assignment_optimum.h"
+#include "analysis/converge/converge_bounds.h"
 #include "analysis/converge/layer_instance.h"
 #include "analysis/converge/range_optimum.h"
 #include "balance/balancer.h"
@@ -27,12 +28,6 @@ typedef struct judging {
     int *optimum_cuts;   // [stage_count + 1] a contiguous optimum
     arena *memory;
 } judging;
-
-double ana_paper_round_bound(int rank_count, double total, double gamma)
-{
-    const double squared = (double)rank_count * rank_count;
-    return ceil(60 * squared * log(2.0 * rank_count) * log(total * squared / gamma));
-}
 
 static status judging_init(const bal_problem *problem, arena *memory, judging *out,
                            error_message *err)
@@ -83,7 +78,7 @@ static status describe(judging *work, double gamma_ns, ana_load_verdict *verdict
     verdict->gamma_ns =
         gamma_ns > 0 ? gamma_ns : (double)verdict->total_ns / (double)chain->stage_count;
     verdict->round_bound =
-        ana_paper_round_bound(chain->stage_count, (double)verdict->total_ns, verdict->gamma_ns);
+        ana_paper_good_rounds(chain->stage_count, (double)verdict->total_ns, verdict->gamma_ns);
     verdict->assignment_low_ns = bal_assignment_lower_bound(chain);
     verdict->assignment_high_ns = -1;
     return bal_partition_bottleneck(chain, work->memory, work->optimum_cuts,

@@ -70,7 +70,3 @@ const char *ana_load_answer_name(ana_load_answer answer);
 
 void ana_load_verdict_append(const ana_load_verdict *verdict, text_buffer *out);
 void ana_load_verdict_write(const ana_load_verdict *verdict, json_writer *writer);
-
-/// Good rounds that Lemma 2 of the DynMo paper allows until phi <= gamma, with the constants of its
-/// proof: 60 N^2 ln(2N) ln(S N^2 / gamma), rounded up.
-double ana_paper_round_bound(int rank_count, double total, double gamma);

@@ -1,6 +1,7 @@
 /// What is claimed of Algorithm 3 of the DynMo paper while it runs: that it ends, that it ends
 /// balanced, and within how many rounds.
 #include "analysis/converge/assignment_optimum.h"
+#include "analysis/converge/converge_bounds.h"
 #include "analysis/converge/verdict.h"
 
 #include "base/rng.h"
@@ -132,13 +133,6 @@ status ana_try_potential(const ana_verdict_options *options, arena *memory, aren
     return grow_potential(memory, scratch, &verdict->growth, err);
 }
 
-/// Good rounds that the paper allows until phi <= gamma: 60 N^2 ln(2N) ln(S N^2 / gamma).
-static double paper_rounds(int ranks, double total, double gamma)
-{
-    const double squared = (double)ranks * ranks;
-    return 60 * squared * log(2.0 * ranks) * log(total * squared / gamma);
-}
-
 /// All of n layers of weight 1 on the first of two ranks.
 static status point_family(int layers, arena *memory, ana_layer_instance *instance,
                            error_message *err)
@@ -169,7 +163,7 @@ static status measure_point(int layers, arena *memory, arena *scratch, double *v
     TRY(ana_instance_settle(algorithm_3(), &instance, scratch, &settled, err));
     value[0] = layers;
     value[1] = settled.iteration_count - 1; // the last one moves nothing
-    value[2] = ceil(paper_rounds(2, layers, 1));
+    value[2] = ana_paper_good_rounds(2, layers, 1);
     value[3] = value[1] / value[2];
     tried->examined++;
     ana_case_measure(tried, value[3]);
@@ -186,7 +180,7 @@ static int crossing(void)
     int high = 1 << 20;
     while (high - low > 2) {
         const int middle = low + (high - low) / 4 * 2;
-        if (middle / 2.0 > ceil(paper_rounds(2, middle, 1))) {
+        if (middle / 2.0 > ana_paper_good_rounds(2, middle, 1)) {
             high = middle;
         } else {
             low = middle;

@@ -1,5 +1,5 @@
 # Rounds to gamma, measured beside bounds and prediction, on two logarithmic axes. Set before: title,
-# x_title, has_spectral; data block $points with rows
+# x_title, has_spectral, perhaps x_most and xtics; data block $points with rows
 #   x median fewest most paper repaired spectral       NaN where there is none
 set terminal svg size 1000,460 font "Helvetica,12" rounded background "#ffffff"
 set border 3 lc rgb "#888888"
@@ -8,7 +8,7 @@ set title title noenhanced
 set xlabel x_title noenhanced offset 0,0.3
 set ylabel "rounds" offset 0.5
 set logscale xy
-set autoscale xfix
+if (exists("x_most")) { set xrange [*:x_most] noextend } else { set autoscale xfix }
 set format y "%.0s%c"
 set key outside right center Left reverse noenhanced samplen 2 spacing 1.3
 set grid lc rgb "#dddddd"

@@ -66,6 +66,22 @@ if command -v gnuplot >/dev/null; then
 fi
 refuse 2 '--figure -: standard output has the answer already' --nodes 8 --figure -
 
+# Without gnuplot that is said before anything is played: this would take hours.
+mkdir empty
+(
+    PATH=$work/empty
+    "$dynmo" converge --nodes 65536 --figure rounds.svg >out 2>err
+    echo $? >code
+)
+[ "$(cat code)" -eq 2 ] && [ ! -s out ] || fail "without gnuplot: exit $(cat code)"
+[ "$(cat err)" = 'dynmo: --figure: no gnuplot on PATH, so no pictures' ] || fail "without gnuplot: $(cat err)"
+
+# What the numbers come to, in words.
+"$dynmo" converge --nodes 8,16 --instances 3 >words.txt || fail 'words'
+grep -q 'holds in all instances; the longest' words.txt || fail "words: $(cat words.txt)"
+grep -q 'Good rounds are frequent: [0-9.]* % of the rounds at the worst point' words.txt ||
+    fail "words: $(cat words.txt)"
+
 # Wrong words and numbers.
 refuse 2 'dynmo converge: --nodes is needed' --graph ring
 refuse 2 "--graph: unknown 'rign'; known: path, ring, torus, star, complete, hypercube, dumbbell, dynamic" --graph rign --nodes 8
@@ -73,9 +89,29 @@ refuse 2 "--scheme: unknown 'x'; known: max-neighbor, odd-even, first-order, sec
     --scheme x --nodes 8
 refuse 2 '--nodes: 16 does not exceed 16 before it' --nodes 16,16
 refuse 2 "--nodes: 1 is outside [2, 65536]" --nodes 1
+refuse 2 "--nodes: 0 is outside [2, 65536]" --nodes 0
+refuse 2 "--nodes: -8 is outside [2, 65536]" --nodes -8
+refuse 2 "--nodes: 10000000000000000000 is outside [2, 65536]" --nodes 10000000000000000000
+refuse 2 "--nodes: '8.5' is not an integer" --nodes 8.5
+refuse 2 "--nodes: '' is not an integer" --nodes 8,
 refuse 2 "--nodes: 16 is outside [32, 65536]" --nodes 32:16
 refuse 2 '--gamma: 2 is not below 1 before it' --nodes 8 --gamma 1,2
 refuse 2 "--gamma: 'nan' is not a number" --nodes 8 --gamma nan
+refuse 2 '--gamma: -1 is outside [0, 1e+12]' --nodes 8 --gamma -1
+refuse 2 '--gamma: 1e400 is outside [0, 1e+12]' --nodes 8 --gamma 1e400
+refuse 2 '--gamma 0 is below 6.4e-12, where doubles cannot tell 8 loads of about 1 apart' --nodes 8 --gamma 0
+refuse 2 '--instances: 0 is outside [1, 1000000]' --nodes 8 --instances 0
+refuse 2 '--instances: 1000000000000 is outside [1, 1000000]' --nodes 8 --instances 1000000000000
+refuse 2 '--delta: 0 is outside [1e-12, 0.5]' --nodes 8 --delta 0
+refuse 2 "--delta: 'nan' is not a number" --nodes 8 --delta nan
+refuse 2 '--seed: -1 is outside [0, 9007199254740992]' --nodes 8 --seed -1
+refuse 2 "--graph: unknown 'rin'; did you mean 'ring'?" --nodes 8 --graph rin
+refuse 2 "--scheme: unknown 'max-neighbour'; did you mean 'max-neighbor'?" --nodes 8 --scheme max-neighbour
+refuse 2 "--initial: unknown 'stop'; did you mean 'step'?" --nodes 8 --initial stop
+refuse 2 "--stop: unknown 'ga'; known: phi, gap" --nodes 8 --stop ga
+refuse 2 "--variant: unknown 'q'; known: Q, P, Qr" --nodes 8 --variant q
+refuse 2 "--exchange: unknown 'hal'; did you mean 'half'?" \
+    --nodes 8 --scheme dimension-exchange --exchange hal
 refuse 2 '--gamma 1e-20 is below 6.4e-12, where doubles cannot tell 8 loads of about 1 apart' \
     --nodes 8 --gamma 1e-20
 refuse 2 '--variant belongs to --scheme max-neighbor, not to odd-even' \
@@ -90,6 +126,8 @@ refuse 2 'scan sums along a chain; graph star has none: use path' \
 refuse 2 'second-order and chebyshev take their weights from the spectrum of one graph; dynamic is another one in every round' \
     --nodes 8 --scheme chebyshev --graph dynamic
 refuse 2 'torus: 7 nodes make no rows and columns; it needs a product of two' --nodes 7 --graph torus
+refuse 2 'ring: 2 nodes; it needs 3' --nodes 2 --graph ring
+refuse 2 'dumbbell: 7 nodes; it needs two halves of at least 2' --nodes 7 --graph dumbbell
 refuse 2 'hypercube: 12 nodes are no power of two' --nodes 12 --graph hypercube
 refuse 2 '--nodes and --gamma make 72 points; 64 are possible' \
     --nodes 2,3,4,5,6,7,8,9,10 --gamma 8,7,6,5,4,3,2,1
