@@ -239,8 +239,10 @@ const cli_command cli_command_diagnose = {
         "\n\n"
         "Worthwhile: the low end of the best policy's interval exceeds --worthwhile. Not "
         "worthwhile: the high end of what hindsight gains, or of the proven bound, is below it; or "
-        "those of all policies and of plans that follow the drift as if it were known are. "
-        "Undecidable: neither, or fewer than 20 iterations, or all layers alike to the ns, or a "
+        "those of all policies and of plans that follow the drift as if it were known are, or "
+        "their "
+        "gains over the best split that is kept: then one split of the mean does it. Undecidable: "
+        "neither, or fewer than 20 iterations, or all layers alike to the ns, or a "
         "gain that hangs on bytes of state which the trace does not say; the page tells what to "
         "record.",
     .details =

@@ -176,14 +176,22 @@ static status weigh_split(const played *of, int baseline, arena *memory, ana_dia
 {
     const ana_imbalance_split *split = &made->split;
     const ana_diagnosis_options *options = &made->options;
-    int64_t *taken = arena_array(memory, (size_t)of->count, sizeof *taken);
-    if (taken == NULL) return out_of_memory(err);
-    TRY(ana_plans_take(made->setup, made->series, split->static_first_layer, true, taken, err));
-    TRY(ana_gain_interval_of(row_ns(of, baseline), taken, of->count, options->tail_probability,
-                             options->seed, memory, &made->kept, err));
-    TRY(ana_plans_take(made->setup, made->series, split->drift_first_layer, false, taken, err));
-    return ana_gain_interval_of(row_ns(of, baseline), taken, of->count, options->tail_probability,
-                                options->seed, memory, &made->evidence.drift, err);
+    const double tail = options->tail_probability;
+    int64_t *kept = arena_array(memory, (size_t)of->count, sizeof *kept);
+    int64_t *following = arena_array(memory, (size_t)of->count, sizeof *following);
+    if (kept == NULL || following == NULL) return out_of_memory(err);
+    TRY(ana_plans_take(made->setup, made->series, split->static_first_layer, true, kept, err));
+    TRY(ana_plans_take(made->setup, made->series, split->drift_first_layer, false, following, err));
+    TRY(ana_gain_interval_of(row_ns(of, baseline), kept, of->count, tail, options->seed, memory,
+                             &made->kept, err));
+    TRY(ana_gain_interval_of(row_ns(of, baseline), following, of->count, tail, options->seed,
+                             memory, &made->evidence.drift, err));
+    TRY(ana_gain_interval_of(kept, following, of->count, tail, options->seed, memory,
+                             &made->evidence.drift_over_kept, err));
+    if (made->best < 0) return STATUS_OK;
+    return ana_gain_interval_of(kept, row_ns(of, made->best), of->count,
+                                tail_of_rows(made, of->row_count), options->seed, memory,
+                                &made->evidence.best_over_kept, err);
 }
 
 /// Iterations on which hindsight is measured: all, or as many as the plays allow, evenly spread.

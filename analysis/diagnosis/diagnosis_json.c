@@ -151,6 +151,8 @@ static void write_gains(json_writer *writer, const ana_diagnosis *of)
                     of->best >= 0 ? of->rows[of->best].row->balancing->label : NULL);
     write_interval(writer, "kept_split", &of->kept);
     write_interval(writer, "drift_followed", &of->evidence.drift);
+    write_interval(writer, "best_over_kept_split", &of->evidence.best_over_kept);
+    write_interval(writer, "drift_followed_over_kept_split", &of->evidence.drift_over_kept);
     write_interval(writer, "hindsight", &of->evidence.clairvoyant);
     json_put_int64(writer, "hindsight_iterations", of->clairvoyant_count);
     write_interval(writer, "contiguous_bound", &of->evidence.bound);

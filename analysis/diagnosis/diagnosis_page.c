@@ -64,6 +64,19 @@ static void explain_interval(const ana_diagnosis *of, text_buffer *out)
     }
 }
 
+static void explain_one_split(const ana_diagnosis *of, text_buffer *out)
+{
+    text_format(out,
+                "One split that is kept gains %.2f %% over `%s`, and neither a policy nor plans "
+                "that follow the drift gain %.2f %% over it. Split by the mean of many iterations, "
+                "not by the first, and leave it: stages from layer",
+                100 * of->kept.gain, baseline_label(of), 100 * of->options.threshold_ratio);
+    for (int stage = 0; stage < of->setup->stage_count; stage++) {
+        text_format(out, "%s %d", stage > 0 ? "," : "", of->split.static_first_layer[stage]);
+    }
+    text_append(out, ".");
+}
+
 /// Why the verdict is what it is, and what to do.
 static void explain(const ana_diagnosis *of, text_buffer *out)
 {
@@ -90,6 +103,9 @@ static void explain(const ana_diagnosis *of, text_buffer *out)
                     "Even plans made for every iteration with hindsight, moved for nothing, gain "
                     "less than %.2f %% over `%s`. Set that split and leave it.",
                     threshold, baseline_label(of));
+        break;
+    case ANA_GROUND_ONE_SPLIT:
+        explain_one_split(of, out);
         break;
     case ANA_GROUND_STATE_UNKNOWN:
         text_format(out,

@@ -16,14 +16,17 @@ ana_judgement ana_judge(const ana_evidence *evidence)
     if (!evidence->clairvoyant.is_short && evidence->clairvoyant.high < threshold) {
         return judgement(ANA_VERDICT_NOT_WORTHWHILE, ANA_GROUND_CLAIRVOYANT);
     }
+    if (evidence->best.high < threshold && evidence->drift.high < threshold) {
+        return judgement(ANA_VERDICT_NOT_WORTHWHILE, ANA_GROUND_NOISE);
+    }
+    if (evidence->best_over_kept.high < threshold && evidence->drift_over_kept.high < threshold) {
+        return judgement(ANA_VERDICT_NOT_WORTHWHILE, ANA_GROUND_ONE_SPLIT);
+    }
     if (evidence->best.low > threshold) {
         if (!evidence->knows_state) {
             return judgement(ANA_VERDICT_UNDECIDABLE, ANA_GROUND_STATE_UNKNOWN);
         }
         return judgement(ANA_VERDICT_WORTHWHILE, ANA_GROUND_GAIN);
-    }
-    if (evidence->best.high < threshold && evidence->drift.high < threshold) {
-        return judgement(ANA_VERDICT_NOT_WORTHWHILE, ANA_GROUND_NOISE);
     }
     if (evidence->best.high >= threshold) {
         return judgement(ANA_VERDICT_UNDECIDABLE, ANA_GROUND_INTERVAL);
@@ -39,9 +42,9 @@ const char *ana_verdict_name(ana_verdict verdict)
 
 const char *ana_ground_name(ana_ground ground)
 {
-    static const char *const names[] = {"uniform",     "short",         "proven",
-                                        "clairvoyant", "state-unknown", "gain",
-                                        "noise",       "interval",      "forecast"};
+    static const char *const names[] = {"uniform",  "short",     "proven",        "clairvoyant",
+                                        "noise",    "one-split", "state-unknown", "gain",
+                                        "interval", "forecast"};
     _Static_assert(sizeof names / sizeof names[0] == ANA_GROUND_COUNT, "a name per ground");
     return names[ground];
 }

@@ -101,6 +101,8 @@ static ana_evidence evidence_of(double low, double high, double drift, double cl
                           .knows_state = true,
                           .best = {.gain = (low + high) / 2, .low = low, .high = high},
                           .drift = {.high = drift},
+                          .best_over_kept = {.high = high},
+                          .drift_over_kept = {.high = drift},
                           .clairvoyant = {.high = clairvoyant},
                           .bound = {.high = bound}};
 }
@@ -116,6 +118,10 @@ static void the_verdict_follows_the_rules_in_their_order(void **state)
 {
     (void)state;
     ana_evidence good = evidence_of(0.02, 0.05, 0.06, 0.07, 0.2);
+    expect(good, ANA_VERDICT_WORTHWHILE, ANA_GROUND_GAIN);
+    good.best_over_kept.high = good.drift_over_kept.high = 0.009;
+    expect(good, ANA_VERDICT_NOT_WORTHWHILE, ANA_GROUND_ONE_SPLIT);
+    good.drift_over_kept.high = 0.06;
     expect(good, ANA_VERDICT_WORTHWHILE, ANA_GROUND_GAIN);
     good.knows_state = false;
     expect(good, ANA_VERDICT_UNDECIDABLE, ANA_GROUND_STATE_UNKNOWN);

@@ -37,6 +37,7 @@ answers() {
 
 run static.csv 'l < 4 ? 4000000 : 1000000'
 run noise.csv '500000 + 1000000 * n()' 200
+run uneven.csv '(l < 2 ? 4400000 : 400000) + 1200000 * n()' 120
 run drift.csv '1000000 + 60000 * (50 - abs(i - 10 * l) > 0 ? 50 - abs(i - 10 * l) : 0)' 160
 run steps.csv '(int(l / 4) == int(i / 20) ? 5000000 : 1000000) + 10000 * n()'
 run short.csv '(l < 8 ? 5000000 - 400000 * i : 1000000) + 10000 * n()' 10
@@ -46,6 +47,7 @@ run bare.csv '(int(l / 4) == int(i / 20) ? 5000000 : 1000000) + 10000 * n()' 80 
 
 answers 'not worthwhile, clairvoyant' static.csv --stages 4
 answers 'not worthwhile, noise' noise.csv --stages 4
+answers 'not worthwhile, one-split' uneven.csv --stages 3
 answers 'worthwhile, gain' drift.csv --stages 4
 answers 'worthwhile, gain' steps.csv --stages 4
 answers 'undecidable, short' short.csv --stages 4
