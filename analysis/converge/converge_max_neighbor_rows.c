@@ -2,7 +2,8 @@
 /// compilers make wide.
 ///
 /// Every node has a partner in every direction. Those of a row stand in another row, column by
-/// column, or in the same row, which is then copied and turned. Roles are 1.0 (sends) and 0.0,
+/// column, or in the same row: beside it, where rows have their other end on either side, or in a
+/// copy with the columns exchanged. Roles are 1.0 (sends) and 0.0,
 /// choices are 1 + direction, 0: none. What is no proposal has gap 0: a pair without a gap changes
 /// nothing.
 #include "analysis/converge/converge_max_neighbor.h"
@@ -22,7 +23,7 @@ typedef struct direction {
     int opposite; // direction from the partner back
 } direction;
 
-/// Unless said otherwise [node_count].
+/// Unless said otherwise [rows][1 + columns + 1]: on either side of a row stands its other end.
 typedef struct row_player {
     int rows;
     int columns;
@@ -31,16 +32,35 @@ typedef struct row_player {
     ana_graph_links links;                // for ties
     double *load;                         // now
     double *next;                         // after this round; before: the loads before the last one
-    double *role;                         // [node_count + ANA_NIBBLE_BITS]
+    double *role;                         // [node_count + ANA_NIBBLE_BITS], without the ends
     double *open;                         // 1 if a sender may choose that node, else 0
     double *choice; // of a sender the direction it proposes to, of a receiver that it accepts from
     double *gap;    // [columns] the widest in a row,
     double *second; // [columns] the next to it,
     double *widest; // [columns] and its choice
-    double *turned; // [2 * FOUR][columns]
+    double *turned; // [2 * FOUR][columns] with columns exchanged
     bool is_wide;   // this machine has vectors of 256 bits
     ana_role_table roles;
 } row_player;
+
+/// Where a row begins in arrays that have the ends.
+static inline ptrdiff_t begin_of(const row_player *player, int row)
+{
+    return (ptrdiff_t)row * (player->columns + 2) + 1;
+}
+
+static ptrdiff_t place_of(const row_player *player, int node)
+{
+    return begin_of(player, node / player->columns) + node % player->columns;
+}
+
+/// Sets the entries on either side of a row.
+static inline void set_ends(const row_player *player, int row, double *array)
+{
+    double *first = array + begin_of(player, row);
+    first[-1] = first[player->columns - 1];
+    first[player->columns] = first[0];
+}
 
 static void add_direction(row_player *player, direction added)
 {
@@ -90,14 +110,15 @@ static status prepare(ana_scheme_run *run, arena *memory, error_message *err)
     if (player == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     list_directions(run->graph, player);
     const size_t columns = (size_t)player->columns;
+    const size_t places = (size_t)player->rows * (columns + 2);
     const struct {
         double **array;
         size_t length;
-    } wanted[] = {{&player->load, nodes},
-                  {&player->next, nodes},
+    } wanted[] = {{&player->load, places},
+                  {&player->next, places},
                   {&player->role, nodes + ANA_NIBBLE_BITS},
-                  {&player->open, nodes},
-                  {&player->choice, nodes},
+                  {&player->open, places},
+                  {&player->choice, places},
                   {&player->gap, columns},
                   {&player->second, columns},
                   {&player->widest, columns},
@@ -116,8 +137,13 @@ static status prepare(ana_scheme_run *run, arena *memory, error_message *err)
 
 static void begin(ana_scheme_run *run)
 {
-    row_player *player = run->state;
-    memcpy(player->load, run->load, (size_t)run->graph->node_count * sizeof *run->load);
+    const row_player *player = run->state;
+    const size_t bytes = (size_t)player->columns * sizeof *run->load;
+    for (int row = 0; row < player->rows; row++) {
+        memcpy(player->load + begin_of(player, row), run->load + (ptrdiff_t)row * player->columns,
+               bytes);
+        set_ends(player, row, player->load);
+    }
 }
 
 static int partner_on(int length, const direction *towards, int position)
@@ -135,37 +161,18 @@ static int partner_of(const row_player *player, const direction *towards, int no
     return row * player->columns + partner_on(player->columns, towards, column);
 }
 
-/// Copies a row so that every column has what its partner in the row has.
-ANA_INLINE void turn(const direction *towards, int columns, const double *restrict row,
-                     double *restrict turned)
-{
-    if (towards->flip > 0) {
-        for (int column = 0; column < columns; column++) {
-            turned[column] = row[column ^ towards->flip];
-        }
-        return;
-    }
-    const size_t rest = (size_t)(columns - 1);
-    if (towards->step > 0) {
-        memcpy(turned, row + 1, rest * sizeof *row);
-        turned[rest] = row[0];
-    } else {
-        memcpy(turned + 1, row, rest * sizeof *row);
-        turned[0] = row[rest];
-    }
-}
-
 /// What the partners of a row's nodes have. [columns], in turned or where it stands
 ANA_INLINE const double *partners(const row_player *player, const direction *towards, int row,
                                   const double *array, double *turned)
 {
-    const int columns = player->columns;
     if (towards->is_between_rows) {
-        return array + (ptrdiff_t)partner_on(player->rows, towards, row) * columns;
+        return array + begin_of(player, partner_on(player->rows, towards, row));
     }
-    array += (ptrdiff_t)row * columns;
-    if (towards->flip == 0 && towards->step == 0) return array;
-    turn(towards, columns, array, turned);
+    const double *stands = array + begin_of(player, row);
+    if (towards->flip == 0) return stands + towards->step;
+    for (int column = 0; column < player->columns; column++) {
+        turned[column] = stands[column ^ towards->flip];
+    }
     return turned;
 }
 
@@ -260,6 +267,12 @@ static double choice_of(const row_player *player, int node, int partner)
     return 0;
 }
 
+static int compare(const row_player *player, int node, int a, int b)
+{
+    return ana_scheme_compare(player->load, (int)place_of(player, node), (int)place_of(player, a),
+                              (int)place_of(player, b));
+}
+
 /// Of several that are equally far: the preferred ones, and of these the one that the lot picks.
 static double propose_by_lot(const ana_scheme_run *run, const row_player *player, int node)
 {
@@ -268,8 +281,8 @@ static double propose_by_lot(const ana_scheme_run *run, const row_player *player
     const int end = player->links.first[node + 1];
     for (int link = player->links.first[node]; link < end; link++) {
         const int other = player->links.neighbour[link];
-        if (player->open[other] == 0) continue;
-        const int order = count == 0 ? 1 : ana_scheme_compare(player->load, node, other, tied[0]);
+        if (player->open[place_of(player, other)] == 0) continue;
+        const int order = count == 0 ? 1 : compare(player, node, other, tied[0]);
         if (order > 0) count = 0;
         if (order >= 0) tied[count++] = other;
     }
@@ -279,8 +292,9 @@ static double propose_by_lot(const ana_scheme_run *run, const row_player *player
 
 static bool has_proposed(const row_player *player, int sender, int receiver)
 {
-    if (player->choice[sender] == 0) return false;
-    const direction *towards = &player->directions[(int)player->choice[sender] - 1];
+    const int choice = (int)player->choice[place_of(player, sender)];
+    if (choice == 0) return false;
+    const direction *towards = &player->directions[choice - 1];
     return partner_of(player, towards, sender) == receiver;
 }
 
@@ -294,8 +308,7 @@ static double accept_by_lot(const ana_scheme_run *run, const row_player *player,
         const int other = player->links.neighbour[link];
         if (!has_proposed(player, other, node)) continue;
         const uint64_t lot = ana_coins_lot(&run->coins, run->round, other);
-        const int order =
-            accepted < 0 ? 1 : ana_scheme_compare(player->load, node, other, accepted);
+        const int order = accepted < 0 ? 1 : compare(player, node, other, accepted);
         if (order < 0 || (order == 0 && lot > accepted_lot)) continue;
         accepted = other;
         accepted_lot = lot;
@@ -328,14 +341,15 @@ static void break_ties(const ana_scheme_run *run, row_player *player, int row, d
         const int node = first + column;
         if (player->role[node] != role || player->gap[column] == 0) continue;
         if (player->gap[column] != player->second[column]) continue;
-        player->choice[node] = by_lot(run, player, node);
+        player->choice[begin_of(player, row) + column] = by_lot(run, player, node);
     }
 }
 
 /// The proposals of a row's senders.
 ANA_INLINE void propose(const ana_scheme_run *run, row_player *player, int row)
 {
-    const ptrdiff_t at = (ptrdiff_t)row * player->columns;
+    const ptrdiff_t at = begin_of(player, row);
+    const double *role = player->role + (ptrdiff_t)row * player->columns;
     clear_widest(player);
     for (int first = 0; first < player->count; first += FOUR) {
         const four_partners four = find_partners(player, first, row, player->open);
@@ -343,17 +357,22 @@ ANA_INLINE void propose(const ana_scheme_run *run, row_player *player, int row)
                       player->widest);
     }
     const int tied_count = keep_choices(player->columns, player->gap, player->second,
-                                        player->widest, player->role + at, 1, player->choice + at);
+                                        player->widest, role, 1, player->choice + at);
     if (tied_count > 0) break_ties(run, player, row, 1, propose_by_lot);
+    set_ends(player, row, player->choice);
 }
 
 /// Under P senders propose to senders, too: in vain.
 static void drop_vain_proposals(row_player *player)
 {
     for (int node = 0; node < player->rows * player->columns; node++) {
-        if (player->choice[node] == 0) continue;
-        const direction *towards = &player->directions[(int)player->choice[node] - 1];
-        if (player->role[partner_of(player, towards, node)] == 1) player->choice[node] = 0;
+        double *choice = &player->choice[place_of(player, node)];
+        if (*choice == 0) continue;
+        const direction *towards = &player->directions[(int)*choice - 1];
+        if (player->role[partner_of(player, towards, node)] == 1) *choice = 0;
+    }
+    for (int row = 0; row < player->rows; row++) {
+        set_ends(player, row, player->choice);
     }
 }
 
@@ -361,7 +380,8 @@ static void drop_vain_proposals(row_player *player)
 /// nobody's but of a sender. @return sum of the gaps
 ANA_INLINE double accept(const ana_scheme_run *run, row_player *player, int row)
 {
-    const ptrdiff_t at = (ptrdiff_t)row * player->columns;
+    const ptrdiff_t at = begin_of(player, row);
+    const double *role = player->role + (ptrdiff_t)row * player->columns;
     const int columns = player->columns;
     clear_widest(player);
     for (int first = 0; first < player->count; first += FOUR) {
@@ -369,11 +389,12 @@ ANA_INLINE double accept(const ana_scheme_run *run, row_player *player, int row)
         widen_to_proposals(player, &four, first, player->load + at, player->gap, player->second,
                            player->widest);
     }
-    const int tied_count = keep_choices(columns, player->gap, player->second, player->widest,
-                                        player->role + at, 0, player->choice + at);
+    const int tied_count = keep_choices(columns, player->gap, player->second, player->widest, role,
+                                        0, player->choice + at);
     if (tied_count > 0) break_ties(run, player, row, 0, accept_by_lot);
+    set_ends(player, row, player->choice);
     for (int column = 0; column < columns; column++) {
-        player->gap[column] *= 1 - player->role[at + column];
+        player->gap[column] *= 1 - role[column];
     }
     return ana_sum_in_lanes(player->gap, columns);
 }
@@ -381,7 +402,7 @@ ANA_INLINE double accept(const ana_scheme_run *run, row_player *player, int row)
 /// Two average if they have chosen each other; (x + x) / 2 is x to the last bit.
 ANA_INLINE void average(const row_player *player, int row, double *restrict with)
 {
-    const ptrdiff_t at = (ptrdiff_t)row * player->columns;
+    const ptrdiff_t at = begin_of(player, row);
     const double *load = player->load + at;
     const double *choice = player->choice + at;
     memcpy(with, load, (size_t)player->columns * sizeof *with);
@@ -418,7 +439,8 @@ ANA_INLINE double pass(const ana_scheme_run *run, row_player *player)
         gaps += accept(run, player, row);
     }
     for (int row = 0; row < player->rows; row++) {
-        average(player, row, player->next + (ptrdiff_t)row * player->columns);
+        average(player, row, player->next + begin_of(player, row));
+        set_ends(player, row, player->next);
     }
     return gaps;
 }
@@ -436,13 +458,18 @@ static double pass_plain(const ana_scheme_run *run, row_player *player)
 /// Under P a sender sees senders, too, and proposes to them in vain.
 static void throw_coins(const ana_scheme_run *run, row_player *player)
 {
-    const int nodes = run->graph->node_count;
     const double closed = run->options.variant == ANA_VARIANT_P ? 0 : 1;
-    ana_throw_roles(&player->roles, &run->coins, run->round, nodes, player->role);
-    for (int node = 0; node < nodes; node++) {
-        player->open[node] = 1 - closed * player->role[node];
-        player->choice[node] = 0;
+    ana_throw_roles(&player->roles, &run->coins, run->round, run->graph->node_count, player->role);
+    for (int row = 0; row < player->rows; row++) {
+        const double *restrict role = player->role + (ptrdiff_t)row * player->columns;
+        double *restrict open = player->open + begin_of(player, row);
+        for (int column = 0; column < player->columns; column++) {
+            open[column] = 1 - closed * role[column];
+        }
+        set_ends(player, row, player->open);
     }
+    memset(player->choice, 0,
+           (size_t)player->rows * (size_t)(player->columns + 2) * sizeof *player->choice);
 }
 
 static double play(ana_scheme_run *run)
@@ -456,16 +483,25 @@ static double play(ana_scheme_run *run)
     return gaps;
 }
 
+/// Rows without their ends.
+static void copy_rows(const row_player *player, const double *array, double *out)
+{
+    for (int row = 0; row < player->rows; row++) {
+        memcpy(out + (ptrdiff_t)row * player->columns, array + begin_of(player, row),
+               (size_t)player->columns * sizeof *out);
+    }
+}
+
 static void settle(ana_scheme_run *run)
 {
     const row_player *player = run->state;
-    memcpy(run->load, player->load, (size_t)run->graph->node_count * sizeof *run->load);
+    copy_rows(player, player->load, run->load);
 }
 
 static void recall(const ana_scheme_run *run, double *before)
 {
     const row_player *player = run->state;
-    memcpy(before, player->next, (size_t)run->graph->node_count * sizeof *before);
+    copy_rows(player, player->next, before);
 }
 
 const ana_max_neighbor_player ana_max_neighbor_rows = {
