@@ -136,11 +136,11 @@ const char *ana_measurement_of(const char *path)
         const char *prefix;
         const char *command;
     } measurements[] = {
-        {"hardware.efficiency.gemm", "dynmo probe --device cuda -o node.json"},
-        {"hardware.efficiency.attention", "dynmo probe --device cuda -o node.json"},
-        {"hardware.efficiency.memory", "dynmo probe --device cuda -o node.json"},
-        {"hardware.memory_bytes_per_s", "dynmo probe --device cuda -o node.json"},
-        {"hardware.flop_per_s", "dynmo probe --device cuda -o node.json"},
+        {"hardware.efficiency.gemm", "dynmo probe --device cuda --hardware NAME -o node.json"},
+        {"hardware.efficiency.attention", "dynmo probe --device cuda --hardware NAME -o node.json"},
+        {"hardware.efficiency.memory", "dynmo probe --device cuda --hardware NAME -o node.json"},
+        {"hardware.memory_bytes_per_s", "dynmo probe --device cuda --hardware NAME -o node.json"},
+        {"hardware.flop_per_s", "dynmo probe --device cuda --hardware NAME -o node.json"},
         {"hardware.links.intra", INTRA_COMMAND},
         {"cluster.links.intra", INTRA_COMMAND},
         {"hardware.links.inter", INTER_COMMAND},

@@ -20,7 +20,7 @@ static ana_calibration_score score_of(const char *fit, const char *predict, aren
     int *rows[2];
     int counts[2];
     ana_calibration calibration;
-    ana_calibration_score score;
+    ana_calibration_score score = {0};
     error_message err = {0};
     const ana_calibration_settings settings = {.vocabulary_size = 51200, .source = "vTrain"};
     if (table_open(path, memory, &from, &err) != STATUS_OK ||
