@@ -14,8 +14,13 @@ void cli_help_overview(text_buffer *out)
                      "Says what rebalancing a pipeline-parallel training run is worth.\n\n");
     int count = 0;
     const cli_command *const *commands = cli_commands(&count);
+    int widest = 0;
     for (int index = 0; index < count; index++) {
-        text_format(out, "  %-16s %s\n", commands[index]->name, commands[index]->summary);
+        const int width = (int)strlen(commands[index]->name);
+        widest = width > widest ? width : widest;
+    }
+    for (int index = 0; index < count; index++) {
+        text_format(out, "  %-*s %s\n", widest, commands[index]->name, commands[index]->summary);
     }
     text_append(out, "\n`dynmo COMMAND --help` tells the options of a command.\n"
                      "Exit status: 0 ok; 1 failed (I/O, memory); 2 usage, malformed or\n"

@@ -169,6 +169,37 @@ static void a_false_jump_is_rare(void **state)
     arena_destroy(memory);
 }
 
+/// More columns than GSL's inverse of chi-square is asked about.
+static void jumps_of_very_many_columns_are_found_and_noise_has_none(void **state)
+{
+    (void)state;
+    enum { COLUMNS = 1200, ROWS = 60, JUMP = 25 };
+    static double values[ROWS * COLUMNS];
+    int points[ANA_CHANGE_POINTS_MAX];
+    int count = 0;
+    bool is_capped = true;
+    arena *memory = arena_create(1 << 16);
+    rng generator = rng_init(23, 1);
+    for (int entry = 0; entry < ROWS * COLUMNS; entry++) {
+        values[entry] = rng_unit(&generator) + rng_unit(&generator) + rng_unit(&generator);
+    }
+
+    assert_int_equal(
+        ana_change_points_find(values, ROWS, COLUMNS, memory, points, &count, &is_capped, NULL),
+        STATUS_OK);
+    assert_int_equal(count, 0);
+
+    for (int entry = JUMP * COLUMNS; entry < ROWS * COLUMNS; entry++) {
+        values[entry] += 1;
+    }
+    assert_int_equal(
+        ana_change_points_find(values, ROWS, COLUMNS, memory, points, &count, &is_capped, NULL),
+        STATUS_OK);
+    assert_int_equal(count, 1);
+    assert_int_equal(points[0], JUMP);
+    arena_destroy(memory);
+}
+
 static void a_few_samples_have_no_lags_to_speak_of(void **state)
 {
     (void)state;
@@ -190,6 +221,7 @@ int main(void)
         cmocka_unit_test(what_does_not_vary_has_no_ratios),
         cmocka_unit_test(jumps_are_found_where_they_are),
         cmocka_unit_test(a_false_jump_is_rare),
+        cmocka_unit_test(jumps_of_very_many_columns_are_found_and_noise_has_none),
         cmocka_unit_test(a_few_samples_have_no_lags_to_speak_of),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
