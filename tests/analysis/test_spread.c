@@ -305,6 +305,68 @@ static void a_result_that_comes_twice_is_kept_once(void **state)
     ana_window_close(&window);
 }
 
+/// What a watcher is told.
+typedef struct told {
+    int64_t begun_with;
+    int64_t step_count;
+    int64_t end_count;
+} told;
+
+static void begin_watching(void *context, int64_t item_count)
+{
+    ((told *)context)->begun_with = item_count;
+}
+
+static void step_watching(void *context)
+{
+    ((told *)context)->step_count++;
+}
+
+static void end_watching(void *context)
+{
+    ((told *)context)->end_count++;
+}
+
+static status fail_to_put_40(work *all, int64_t item, error_message *err)
+{
+    (void)all;
+    return item == 40 ? error_set(err, STATUS_IO, "full") : STATUS_OK;
+}
+
+static void a_watcher_is_told_of_every_item_that_is_put(void **state)
+{
+    (void)state;
+    for (int fails = 0; fails < 2; fails++) {
+        told heard = {0};
+        error_message err = {0};
+        ana_spread *threads = NULL;
+        work all = {.last_put = -1, .before_put = fails ? fail_to_put_40 : NULL};
+        const ana_spread_options options = {.thread_count = 3};
+        const ana_watcher watcher = {&heard, begin_watching, step_watching, end_watching};
+        const ana_items items = {.count = 100,
+                                 .context = &all,
+                                 .begin_worker = begin_worker,
+                                 .end_worker = end_worker,
+                                 .run = run,
+                                 .put = put};
+        assert_int_equal(ana_spread_open(&options, &threads, &err), STATUS_OK);
+        ana_spread_watch(threads, &watcher);
+
+        assert_int_equal(ana_spread_run(threads, &items, NULL, &err),
+                         fails ? STATUS_IO : STATUS_OK);
+
+        assert_int_equal(heard.begun_with, 100);
+        assert_int_equal(heard.step_count, fails ? 40 : 100);
+        assert_int_equal(heard.end_count, 1);
+        ana_spread_watch(threads, NULL);
+        all.last_put = -1;
+        assert_int_equal(ana_spread_run(threads, &items, NULL, NULL),
+                         fails ? STATUS_IO : STATUS_OK);
+        assert_int_equal(heard.end_count, 1);
+        ana_spread_close(threads);
+    }
+}
+
 static void cores_are_divided_among_those_who_may_use_them(void **state)
 {
     (void)state;
@@ -345,6 +407,7 @@ int main(void)
         cmocka_unit_test(a_worker_that_cannot_begin_ends_the_whole),
         cmocka_unit_test(an_interruption_leaves_no_gap),
         cmocka_unit_test(a_result_that_comes_twice_is_kept_once),
+        cmocka_unit_test(a_watcher_is_told_of_every_item_that_is_put),
         cmocka_unit_test(cores_are_divided_among_those_who_may_use_them),
         cmocka_unit_test(this_process_has_a_core),
     };
