@@ -270,14 +270,18 @@ static void print_refusals(const ana_whatif *study, text_buffer *out)
     }
 }
 
-static status print_inputs(const ana_whatif *study, ana_point_worker *worker, text_buffer *out,
-                           error_message *err)
+/// The inputs of the best point; without draws also what they would have been needed for.
+static status print_inputs(const ana_whatif *study, const ana_certainty *certainty,
+                           ana_point_worker *worker, text_buffer *out, error_message *err)
 {
     text_buffer text = {0};
     status result = ana_whatif_text(study, study->standing.order[0], NULL, &text, err);
     if (result == STATUS_OK) result = ana_point_check(worker, study->path, text.bytes, err);
     text_free(&text);
     if (result != STATUS_OK) return result;
+    if (certainty == NULL && ana_point_worker_study(worker)->mtbf_hours > 0) {
+        text_append(out, "\nGoodput and delivery are found from draws, and --draws is 0.\n");
+    }
     text_append(out, "\n");
     ana_inputs_print(&ana_point_worker_study(worker)->inputs, out);
     return STATUS_OK;
@@ -306,6 +310,6 @@ status ana_result_print(const ana_whatif *study, const ana_closer_look *look,
     say_reference(study, out);
     print_refusals(study, out);
     if (certainty != NULL) ana_certainty_print(certainty, row_count, out);
-    TRY(print_inputs(study, worker, out, err));
+    TRY(print_inputs(study, certainty, worker, out, err));
     return out->failed ? error_set(err, STATUS_NO_MEMORY, "out of memory") : STATUS_OK;
 }

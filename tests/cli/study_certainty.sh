@@ -78,6 +78,7 @@ has '^  point  goodput ' failing.json
 has '2027-01-31' failing.json
 has '^Days are the latest' failing.json
 has '"delivery":{"goodput_ratio":0.9' failing.json --json
+has '^Goodput and delivery are found from draws, and --draws is 0' failing.json --draws 0
 
 # A calibration: its level, its own source, and no ranges of hardware beside it.
 cat >config.json <<'END'
