@@ -318,8 +318,9 @@ const cli_command cli_command_probe = {
     .summary = "measures one node and writes its hardware file",
     .description =
         "Measures what the cost model and the simulator assume of a machine, and writes it as a "
-        "hardware file that `dynmo model`, `simulate`, `study` and `diagnose` take with "
-        "--hardware: the rate of products of matrices, the share of it that the products and the "
+        "hardware file that `dynmo model` and `diagnose` take with --hardware, `study` with --gpu, "
+        "and any study as \"hardware\": the rate of products of matrices, the share of it that the "
+        "products and the "
         "attention of a real model reach, the speed and size of memory, latency and bandwidth "
         "between ranks. Every entry's source says what was measured, by which command."
         "\n\n"
