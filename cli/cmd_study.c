@@ -429,7 +429,8 @@ const cli_command cli_command_study = {
           .help = "With --model: tokens of the whole training; 300B, 1.5T."},
          {.name = "--global-batch",
           .argument = "N",
-          .help = "With --model: sequences of an iteration; default about 4 million tokens."},
+          .help = "With --model: sequences of an iteration; default: as many as replicas that "
+                  "fill the GPUs divide, 2 to 4 million tokens."},
          {.name = "--sequence-length",
           .argument = "N",
           .help = "With --model: tokens of a sequence; default what the model can take, at most "

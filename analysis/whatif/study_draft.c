@@ -5,6 +5,7 @@
 #include "models/hardware.h"
 #include "models/parallel.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -69,15 +70,24 @@ static int sequence_length(const draft *drafted)
     return longest < SEQUENCE_MOST ? longest : SEQUENCE_MOST;
 }
 
-/// The largest power of two of sequences that are no more than BATCH_TOKENS.
+/// The odd part of the GPUs times the largest power of two with which the sequences are no more
+/// than BATCH_TOKENS: replicas that fill the GPUs then divide them. A power of two alone where the
+/// odd part is too many.
 static int global_batch(const draft *drafted)
 {
-    int sequences = 1;
+    const int64_t most = BATCH_TOKENS / sequence_length(drafted);
+    int odd = drafted->options->gpu_count;
+    int64_t sequences = 1;
     if (drafted->options->global_batch > 0) return drafted->options->global_batch;
-    while ((int64_t)2 * sequences * sequence_length(drafted) <= BATCH_TOKENS) {
+    assert(odd > 0);
+    while (odd % 2 == 0) {
+        odd /= 2;
+    }
+    if (odd <= most) sequences = odd;
+    while (2 * sequences <= most) {
         sequences *= 2;
     }
-    return sequences;
+    return (int)sequences;
 }
 
 static void put_cluster(const draft *drafted)

@@ -17,7 +17,7 @@ typedef struct ana_draft_options {
     const char *hardware; // path or shipped name; written as it is
     int gpu_count;
     int64_t token_count;       // of the whole training; 0: not known
-    int global_batch;          // sequences; 0: about 4 million tokens, a power of two
+    int global_batch;          // sequences; 0: up to 4 million tokens, that replicas divide
     int sequence_length;       // 0: what the model can take, at most 8192
     double price_per_gpu_hour; // below 0: not known
     const char *currency;      // with a price
