@@ -126,7 +126,7 @@ static status read_options(const cli_arguments *arguments, ana_diagnosis_options
         const size_t length = strlen(threshold);
         const bool is_percent = length > 1 && threshold[length - 1] == '%';
         snprintf(digits, sizeof digits, "%.*s", (int)(is_percent ? length - 1 : length), threshold);
-        TRY(text_parse_double(digits, "--worthwhile", 0, is_percent ? 1000 : 10,
+        TRY(text_parse_double(digits, "--worthwhile", 0, is_percent ? 1000 : 1,
                               &options->threshold_ratio, err));
         if (is_percent) options->threshold_ratio /= 100;
     }

@@ -21,6 +21,14 @@ static status check_values(const ana_whatif *study, const int *value, ana_point_
     return result;
 }
 
+/// Whether the study as written is refused in these words: then no axis is to blame.
+static bool is_of_base(const ana_whatif *study, ana_point_worker *worker, const char *message)
+{
+    error_message written = {0};
+    return check_values(study, NULL, worker, &written) != STATUS_OK &&
+           strcmp(written.message, message) == 0;
+}
+
 /// Checks every value of every axis, the other axes being at their first values.
 static status check_axes(const ana_whatif *study, ana_point_worker *worker, error_message *err)
 {
@@ -31,6 +39,7 @@ static status check_axes(const ana_whatif *study, ana_point_worker *worker, erro
             value[axis] = index;
             const status checked = check_values(study, value, worker, err);
             if (checked != STATUS_OK) {
+                if (is_of_base(study, worker, err->message)) return checked;
                 return error_prefix(err, checked, "%s: axis '%.60s' at '%.60s'", study->path,
                                     matrix->axes[axis].name,
                                     matrix->axes[axis].values[index].label);

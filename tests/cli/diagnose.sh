@@ -154,6 +154,7 @@ refuse 2 "--expert-parallel: 4 ranks, but the files' ranks hold 2 of 4 experts" 
 refuse 2 '--expert-parallel is needed: counts.csv does not say how many ranks share the experts of a layer' \
     counts.csv --model moe.json --stages 4
 refuse 2 '--worthwhile: '"'"'x'"'"' is not a number' steps.csv --stages 4 --worthwhile x
+refuse 2 '--worthwhile: 5 is outside [0, 1]' steps.csv --stages 4 --worthwhile 5
 mv run/tokens_per_expert/rank3.jsonl run/tokens_per_expert/rank4.jsonl
 refuse 2 'run/tokens_per_expert: 4 files of ranks, the largest is rank 4' \
     run --model moe.json --stages 4 --trace-stages 2
