@@ -126,9 +126,9 @@ mkdir made && cd made || exit 1
 grep -qx 'dynmo: wrote STUDY.json; edit it and run .dynmo study STUDY.json.' err || fail '--model: what it wrote'
 "$dynmo" study STUDY.json --draws 0 | cmp -s - first || fail '--model plays another study than it writes'
 refuse 2 'STUDY.json: is there already; -o FILE writes the study elsewhere' --model gpt2 --gpu h100-sxm --gpus 8
-"$dynmo" study --model llama-3-8b --gpu h100-sxm --gpus 96 --draws 0 -o 96.json >96 2>err || fail "--gpus 96: $(cat err)"
+"$dynmo" study --model llama-3-8b --gpu h100-sxm --gpus 96 --draws 0 -o 96.json >ninety-six 2>err || fail "--gpus 96: $(cat err)"
 grep -q '"global_batch": 384,' 96.json || fail '--gpus 96: a global batch that its replicas do not divide'
-grep -q 'global batch not divisible' 96 && fail '--gpus 96: replicas do not divide the global batch'
+grep -q 'global batch not divisible' ninety-six && fail '--gpus 96: replicas do not divide the global batch'
 refuse 2 'dynmo study: --gpus is needed' --model gpt2 --gpu h100-sxm
 refuse 2 "--tokens: '1Q' is no number of tokens from 1 to 2^53, as 300B or 1.5T" \
     --model gpt2 --gpu h100-sxm --gpus 8 --tokens 1Q
