@@ -389,7 +389,8 @@ const cli_command cli_command_study = {
         "as many replicas as they make; training.global_batch, sequences of an iteration, in place "
         "of microbatches; training.tokens, of the whole training (default: figures are of 10^9); "
         "cluster.price_per_gpu_hour with price_date, price_currency (USD) and price_source: the "
-        "user's own, none is known here. cluster.mtbf_hours, of one GPU, training.checkpoint_s and "
+        "user's own, none is known here, and all points have one or none. cluster.mtbf_hours, of "
+        "one GPU, training.checkpoint_s and "
         "training.restart_s give goodput and delivery at P50 and P95, with training.start as days; "
         "training.checkpoint_interval_s: default the best one.",
     .details =

@@ -10,6 +10,21 @@ static status no_memory(error_message *err)
     return error_set(err, STATUS_NO_MEMORY, "out of memory");
 }
 
+/// Whether what it costs is said: with one value and not with another, costs would not compare.
+typedef enum price_known { PRICE_UNSEEN, PRICE_MISSING, PRICE_GIVEN } price_known;
+
+static status check_price(const ana_point_worker *worker, price_known *known, error_message *err)
+{
+    const ana_study *opened = ana_point_worker_study(worker);
+    if (opened == NULL) return STATUS_OK;
+    const price_known here = opened->price_per_gpu_hour >= 0 ? PRICE_GIVEN : PRICE_MISSING;
+    if (*known == PRICE_UNSEEN) *known = here;
+    if (here == *known) return STATUS_OK;
+    return error_set(err, STATUS_INVALID, "cluster.price_per_gpu_hour: is %s",
+                     here == PRICE_GIVEN ? "given here, but not at other values"
+                                         : "missing here, but given at other values");
+}
+
 /// Opens the study with these values, to see its form.
 static status check_values(const ana_whatif *study, const int *value, ana_point_worker *worker,
                            error_message *err)
@@ -33,11 +48,13 @@ static bool is_of_base(const ana_whatif *study, ana_point_worker *worker, const 
 static status check_axes(const ana_whatif *study, ana_point_worker *worker, error_message *err)
 {
     int value[ANA_AXES_MAX] = {0};
+    price_known price = PRICE_UNSEEN;
     const ana_matrix *matrix = &study->matrix;
     for (int axis = 0; axis < matrix->axis_count; axis++) {
         for (int index = 0; index < matrix->axes[axis].value_count; index++) {
             value[axis] = index;
-            const status checked = check_values(study, value, worker, err);
+            status checked = check_values(study, value, worker, err);
+            if (checked == STATUS_OK) checked = check_price(worker, &price, err);
             if (checked != STATUS_OK) {
                 if (is_of_base(study, worker, err->message)) return checked;
                 return error_prefix(err, checked, "%s: axis '%.60s' at '%.60s'", study->path,
@@ -82,6 +99,17 @@ static status read_reference(ana_whatif *study, ana_point_worker *worker, error_
     return study->title != NULL && study->currency != NULL ? STATUS_OK : no_memory(err);
 }
 
+static status check_objective(const ana_whatif *study, const ana_point_worker *worker,
+                              error_message *err)
+{
+    const ana_study *opened = ana_point_worker_study(worker);
+    if (study->objective != ANA_OBJECTIVE_COST || opened == NULL) return STATUS_OK;
+    if (opened->price_per_gpu_hour >= 0) return STATUS_OK;
+    return error_set(err, STATUS_INVALID,
+                     "%s: an order by cost needs cluster.price_per_gpu_hour, which is missing",
+                     study->path);
+}
+
 static status open_checked(ana_whatif *study, error_message *err)
 {
     ana_point_worker *worker = NULL;
@@ -92,6 +120,7 @@ static status open_checked(ana_whatif *study, error_message *err)
     }
     if (result == STATUS_OK) result = choose_reference(study, worker, err);
     if (result == STATUS_OK) result = read_reference(study, worker, err);
+    if (result == STATUS_OK) result = check_objective(study, worker, err);
     ana_point_worker_destroy(worker);
     if (result != STATUS_OK) return result;
     study->points = arena_array(study->memory, (size_t)study->item_count, sizeof *study->points);

@@ -51,7 +51,8 @@ typedef struct ana_whatif {
 /// @param path for messages and for what the study names relative to it
 /// @param study must stay where it is
 /// @return as ana_matrix_open; STATUS_FORMAT and STATUS_UNSUPPORTED naming axis and value where a
-///         study has not the form that is read
+///         study has not the form that is read; STATUS_INVALID where some values have a price and
+///         others none, or the objective is cost and there is none
 status ana_whatif_open(const char *path, const char *text, const ana_whatif_options *options,
                        arena *memory, ana_whatif *study, error_message *err);
 

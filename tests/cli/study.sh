@@ -112,6 +112,10 @@ study ',"cluster":{"price_per_gpu_hour":2}'
 refuse 2 "s.json: cluster.price_per_gpu_hour: needs 'price_date', the day on which it was asked for" s.json
 study ',"vary":{"pipeline.stages":[2,4]},"cluster":{"price_per_gpu_hour":2}'
 refuse 2 "s.json: cluster.price_per_gpu_hour: needs 'price_date', the day on which it was asked for" s.json
+study ',"vary":{"pipeline.stages":[2,4]}'
+refuse 2 's.json: an order by cost needs cluster.price_per_gpu_hour, which is missing' s.json --rank-by cost
+study ',"alternatives":{"cluster":{"ours":{"pipeline.stages":2},"theirs":{"cluster.price_per_gpu_hour":2,"cluster.price_date":"2026-11-22"}}}'
+refuse 2 "s.json: axis 'cluster' at 'theirs': cluster.price_per_gpu_hour: is given here, but not at other values" s.json
 study ',"vary":{"pipeline.stages":[16,17]}'
 refuse 3 's.json: none of 2 points can be played; most (2): more stages than layers, as pipeline.stages: 16 stages of 1 chunks need at least 16 layers, there are 14' \
     s.json
