@@ -182,6 +182,14 @@ static void say_figures(const ana_whatif *study, const ana_point *point, text_bu
 }
 
 /// The point of least GPU-hours (or cost) of the training that is compared.
+/// By cost, where it is known; of two without a price by GPU-hours.
+static bool needs_less(const ana_point *one, const ana_point *other)
+{
+    if (one->cost < 0 && other->cost < 0) return one->gpu_hours < other->gpu_hours;
+    if (one->cost < 0 || other->cost < 0) return one->cost >= 0;
+    return one->cost < other->cost;
+}
+
 static int64_t cheapest(const ana_whatif *study)
 {
     const ana_standing *standing = &study->standing;
@@ -189,10 +197,7 @@ static int64_t cheapest(const ana_whatif *study)
     for (int64_t rank = 1; rank < standing->comparable_count; rank++) {
         const ana_point *point = &study->points[standing->order[rank]];
         const ana_point *least = &study->points[best];
-        if (point->cost >= 0 && least->cost >= 0 ? point->cost < least->cost
-                                                 : point->gpu_hours < least->gpu_hours) {
-            best = standing->order[rank];
-        }
+        if (needs_less(point, least)) best = standing->order[rank];
     }
     return best;
 }

@@ -1,11 +1,13 @@
 #include "analysis/whatif/standing.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 const char *const ana_objective_names[ANA_OBJECTIVE_COUNT] = {"time", "gpu-hours", "cost",
                                                               "memory"};
 
-/// Everything that a point is good or bad at, smaller being better.
+/// Everything that a point is good or bad at, smaller being better; a cost that is not known is
+/// worst.
 enum { TIME, SECONDS_PER_TOKEN, GPU_HOURS, COST, MEMORY, QUALITY_COUNT };
 
 /// What points are sorted by: copied out of them, as qsort hands nothing else on.
@@ -26,8 +28,8 @@ static sort_key key_of(const ana_point *points, int64_t index,
         .is_other = point->learning.training != reference->training,
         .training = point->learning.training,
         .quality = {point->train_ns > 0 ? point->train_ns : 1 / point->per_second,
-                    1 / point->per_second, point->gpu_hours, point->cost,
-                    (double)point->peak_memory_bytes},
+                    1 / point->per_second, point->gpu_hours,
+                    point->cost < 0 ? INFINITY : point->cost, (double)point->peak_memory_bytes},
         .index = index,
     };
     key.objective = key.quality[qualities[objective]];

@@ -45,16 +45,16 @@ static bool is_of_base(const ana_whatif *study, ana_point_worker *worker, const 
 }
 
 /// Checks every value of every axis, the other axes being at their first values.
-static status check_axes(const ana_whatif *study, ana_point_worker *worker, error_message *err)
+static status check_axes(const ana_whatif *study, ana_point_worker *worker, price_known *price,
+                         error_message *err)
 {
     int value[ANA_AXES_MAX] = {0};
-    price_known price = PRICE_UNSEEN;
     const ana_matrix *matrix = &study->matrix;
     for (int axis = 0; axis < matrix->axis_count; axis++) {
         for (int index = 0; index < matrix->axes[axis].value_count; index++) {
             value[axis] = index;
             status checked = check_values(study, value, worker, err);
-            if (checked == STATUS_OK) checked = check_price(worker, &price, err);
+            if (checked == STATUS_OK) checked = check_price(worker, price, err);
             if (checked != STATUS_OK) {
                 if (is_of_base(study, worker, err->message)) return checked;
                 return error_prefix(err, checked, "%s: axis '%.60s' at '%.60s'", study->path,
@@ -99,12 +99,9 @@ static status read_reference(ana_whatif *study, ana_point_worker *worker, error_
     return study->title != NULL && study->currency != NULL ? STATUS_OK : no_memory(err);
 }
 
-static status check_objective(const ana_whatif *study, const ana_point_worker *worker,
-                              error_message *err)
+static status check_objective(const ana_whatif *study, price_known price, error_message *err)
 {
-    const ana_study *opened = ana_point_worker_study(worker);
-    if (study->objective != ANA_OBJECTIVE_COST || opened == NULL) return STATUS_OK;
-    if (opened->price_per_gpu_hour >= 0) return STATUS_OK;
+    if (study->objective != ANA_OBJECTIVE_COST || price != PRICE_MISSING) return STATUS_OK;
     return error_set(err, STATUS_INVALID,
                      "%s: an order by cost needs cluster.price_per_gpu_hour, which is missing",
                      study->path);
@@ -114,13 +111,15 @@ static status open_checked(ana_whatif *study, error_message *err)
 {
     ana_point_worker *worker = NULL;
     TRY(ana_point_worker_create(&worker, err));
-    status result = check_axes(study, worker, err);
+    price_known price = PRICE_UNSEEN;
+    status result = check_axes(study, worker, &price, err);
     if (result == STATUS_OK && study->matrix.axis_count == 0) {
         result = check_values(study, NULL, worker, err);
+        if (result == STATUS_OK) result = check_price(worker, &price, err);
     }
+    if (result == STATUS_OK) result = check_objective(study, price, err);
     if (result == STATUS_OK) result = choose_reference(study, worker, err);
     if (result == STATUS_OK) result = read_reference(study, worker, err);
-    if (result == STATUS_OK) result = check_objective(study, worker, err);
     ana_point_worker_destroy(worker);
     if (result != STATUS_OK) return result;
     study->points = arena_array(study->memory, (size_t)study->item_count, sizeof *study->points);

@@ -114,6 +114,9 @@ study ',"vary":{"pipeline.stages":[2,4]},"cluster":{"price_per_gpu_hour":2}'
 refuse 2 "s.json: cluster.price_per_gpu_hour: needs 'price_date', the day on which it was asked for" s.json
 study ',"vary":{"pipeline.stages":[2,4]}'
 refuse 2 's.json: an order by cost needs cluster.price_per_gpu_hour, which is missing' s.json --rank-by cost
+study ',"alternatives":{"cluster":{"ours":{"pipeline.stages":2,"cluster.price_per_gpu_hour":3,"cluster.price_date":"2026-11-22"},"theirs":{"cluster.price_per_gpu_hour":2,"cluster.price_date":"2026-11-22"}}}'
+"$dynmo" study s.json --rank-by cost --draws 0 >out 2>err || fail "prices of values alone: $(cat err)"
+grep -q '^Cheapest: point 1 ' out || fail 'prices of values alone: the study as written, without one, is the cheapest'
 study ',"alternatives":{"cluster":{"ours":{"pipeline.stages":2},"theirs":{"cluster.price_per_gpu_hour":2,"cluster.price_date":"2026-11-22"}}}'
 refuse 2 "s.json: axis 'cluster' at 'theirs': cluster.price_per_gpu_hour: is given here, but not at other values" s.json
 study ',"vary":{"pipeline.stages":[16,17]}'
