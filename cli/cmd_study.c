@@ -216,6 +216,10 @@ static status find_answer(const cli_arguments *arguments, ana_spread *spread, ar
                           answered *found, error_message *err)
 {
     const char *word = cli_value(arguments, "--explain");
+    if (word != NULL && (cli_has(arguments, "--csv") || cli_has(arguments, "--what-to-measure"))) {
+        return error_set(err, STATUS_INVALID, "--explain answers alone: without %s",
+                         cli_has(arguments, "--csv") ? "--csv" : "--what-to-measure");
+    }
     bool needs_ranking = word == NULL;
     if (word != NULL) {
         TRY(cli_study_explained_item(&found->study, word, &needs_ranking, &found->explained, err));

@@ -1,5 +1,7 @@
 #include "cli/study_source.h"
 
+#include "analysis/study.h"
+#include "analysis/whatif/matrix.h"
 #include "analysis/whatif/study_draft.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -112,6 +114,23 @@ static status read_draft_options(const cli_arguments *arguments, arena *memory,
     return read_price(arguments, options, err);
 }
 
+/// Reads a study that was made, so that nothing is written that cannot be played.
+static status check_made(const char *path, const text_buffer *text, error_message *err)
+{
+    ana_matrix matrix;
+    ana_study study;
+    const ana_sampling all = {0};
+    arena *memory = arena_create(1 << 16);
+    if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    status result = ana_matrix_open(path, text->bytes, &all, memory, &matrix, err);
+    if (result == STATUS_OK) {
+        result = ana_study_open_text(path, matrix.base, memory, &study, err);
+        if (result == STATUS_OK) ana_study_close(&study);
+    }
+    arena_destroy(memory);
+    return result;
+}
+
 /// Writes a study that was made, for its user to edit.
 static status write_made(const char *path, const text_buffer *text, error_message *err)
 {
@@ -173,6 +192,7 @@ static status make(const cli_arguments *arguments, arena *memory, const char **p
     *path = cli_has(arguments, "--output") ? cli_value(arguments, "--output")
                                            : arena_string(memory, name);
     if (text->failed || *path == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    TRY(check_made(*path, text, err));
     return write_made(*path, text, err);
 }
 

@@ -1,6 +1,7 @@
 #include "analysis/whatif/point.h"
 
 #include "analysis/whatif/run_bound.h"
+#include "models/parallel.h"
 #include "sim/training_replay.h"
 
 #include <inttypes.h>
@@ -212,6 +213,8 @@ static void fill_times(const ana_setup *setup, const bal_training_result *result
                                            setup->study->parallel.data * 1e9 / point->iteration_ns
                                      : 0;
     point->gpu_count = (double)setup->gpu_count;
+    point->used_gpu_count =
+        (double)model_parallel_gpu_count(&setup->study->parallel, setup->study->stage_count);
     if (total_ns > 0) point->gpu_count -= (double)result->idle_gpu_ns / total_ns;
     point->train_ns = step_count(setup) * point->iteration_ns;
     point->gpu_hours = point->train_ns / ns_per_hour * point->gpu_count;

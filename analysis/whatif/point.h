@@ -39,6 +39,7 @@ typedef struct ana_point {
     double iteration_ns;       // mean over the iterations played
     double per_second;         // tokens of all replicas; microbatches, where tokens are not known
     double gpu_count;          // that are paid for, mean over time: re-packing releases some
+    double used_gpu_count;     // that have ranks when the training begins
     double train_ns;           // of the whole training; 0: tokens of a microbatch are not known
     double gpu_hours;          // of the whole training
     double cost;               // in the study's currency; -1: no price

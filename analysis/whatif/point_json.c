@@ -17,6 +17,7 @@ static const point_number numbers[] = {
     {"iteration_ns", offsetof(ana_point, iteration_ns)},
     {"per_second", offsetof(ana_point, per_second)},
     {"gpu_count", offsetof(ana_point, gpu_count)},
+    {"used_gpu_count", offsetof(ana_point, used_gpu_count)},
     {"train_ns", offsetof(ana_point, train_ns)},
     {"gpu_hours", offsetof(ana_point, gpu_hours)},
     {"cost", offsetof(ana_point, cost)},

@@ -176,12 +176,15 @@ static void say_figures(const ana_whatif *study, const ana_point *point, text_bu
     ana_long_time(point->train_ns, time);
     ana_grouped_number(point->gpu_hours, hours);
     ana_grouped_number(point->cost, cost);
-    text_format(out, " trains %s tokens in %s on %.4g GPU%s: %s tokens/s, %s GPU-hours", tokens,
-                time, point->gpu_count, plural(point->gpu_count), rate, hours);
+    text_format(out, " trains %s tokens in %s on %.4g GPU%s", tokens, time, point->gpu_count,
+                plural(point->gpu_count));
+    if (point->used_gpu_count < point->gpu_count) {
+        text_format(out, ", of which %.4g have work", point->used_gpu_count);
+    }
+    text_format(out, ": %s tokens/s, %s GPU-hours", rate, hours);
     if (point->cost >= 0) text_format(out, ", %s %s", cost, study->currency);
 }
 
-/// The point of least GPU-hours (or cost) of the training that is compared.
 /// By cost, where it is known; of two without a price by GPU-hours.
 static bool needs_less(const ana_point *one, const ana_point *other)
 {
@@ -190,6 +193,7 @@ static bool needs_less(const ana_point *one, const ana_point *other)
     return one->cost < other->cost;
 }
 
+/// The point of least GPU-hours (or cost) of the training that is compared.
 static int64_t cheapest(const ana_whatif *study)
 {
     const ana_standing *standing = &study->standing;
@@ -202,7 +206,16 @@ static int64_t cheapest(const ana_whatif *study)
     return best;
 }
 
-static void print_answer(const ana_whatif *study, text_buffer *out)
+/// With a calibration: which point is first at its level, as these figures are not at it.
+static void say_calibrated(const ana_certainty *certainty, text_buffer *words)
+{
+    if (certainty == NULL || !certainty->drawn.is_fitted || certainty->point_count == 0) return;
+    text_append(words, " These are times of the cost model; at the level of the calibration ");
+    ana_name_point(certainty->study, certainty->points[0].item, words);
+    text_append(words, " is first, see 'How sure'.");
+}
+
+static void print_answer(const ana_whatif *study, const ana_certainty *certainty, text_buffer *out)
 {
     static const char *const bests[ANA_OBJECTIVE_COUNT] = {"Fastest", "Fewest GPU-hours",
                                                            "Cheapest", "Least memory"};
@@ -228,6 +241,7 @@ static void print_answer(const ana_whatif *study, text_buffer *out)
         say_figures(study, &study->points[least], &words);
         text_append(&words, ".");
     }
+    say_calibrated(certainty, &words);
     text_append_wrapped(out, words.bytes, 0, 100);
     out->failed = out->failed || words.failed;
     text_free(&words);
@@ -302,7 +316,7 @@ status ana_result_print(const ana_whatif *study, const ana_closer_look *look,
     text_format(out, " points on %d axes, %" PRId64 " feasible, ranked by %s, failure-free\n\n",
                 study->matrix.axis_count, feasible_count(study),
                 ana_objective_names[study->objective]);
-    print_answer(study, out);
+    print_answer(study, certainty, out);
     text_append(out, "\n");
     TRY(print_ranks(study, look, 0, standing->comparable_count, row_count, out, err));
     if (standing->feasible_count > standing->comparable_count) {

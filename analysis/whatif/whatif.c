@@ -13,13 +13,32 @@ static status no_memory(error_message *err)
 /// Whether what it costs is said: with one value and not with another, costs would not compare.
 typedef enum price_known { PRICE_UNSEEN, PRICE_MISSING, PRICE_GIVEN } price_known;
 
-static status check_price(const ana_point_worker *worker, price_known *known, error_message *err)
+/// The prices of a study: known at all values or at none, and in one currency.
+typedef struct price_seen {
+    price_known known;
+    char currency[32];
+} price_seen;
+
+static status check_currency(const char *currency, price_seen *seen, error_message *err)
+{
+    if (seen->currency[0] == '\0') {
+        snprintf(seen->currency, sizeof seen->currency, "%.31s", currency);
+    }
+    if (strncmp(seen->currency, currency, sizeof seen->currency - 1) == 0) return STATUS_OK;
+    return error_set(err, STATUS_INVALID,
+                     "cluster.price_currency: '%.31s' here and '%s' at other values do not compare",
+                     currency, seen->currency);
+}
+
+static status check_price(const ana_point_worker *worker, price_seen *seen, error_message *err)
 {
     const ana_study *opened = ana_point_worker_study(worker);
     if (opened == NULL) return STATUS_OK;
     const price_known here = opened->price_per_gpu_hour >= 0 ? PRICE_GIVEN : PRICE_MISSING;
-    if (*known == PRICE_UNSEEN) *known = here;
-    if (here == *known) return STATUS_OK;
+    if (seen->known == PRICE_UNSEEN) seen->known = here;
+    if (here == seen->known) {
+        return here == PRICE_GIVEN ? check_currency(opened->price_currency, seen, err) : STATUS_OK;
+    }
     return error_set(err, STATUS_INVALID, "cluster.price_per_gpu_hour: is %s",
                      here == PRICE_GIVEN ? "given here, but not at other values"
                                          : "missing here, but given at other values");
@@ -45,7 +64,7 @@ static bool is_of_base(const ana_whatif *study, ana_point_worker *worker, const 
 }
 
 /// Checks every value of every axis, the other axes being at their first values.
-static status check_axes(const ana_whatif *study, ana_point_worker *worker, price_known *price,
+static status check_axes(const ana_whatif *study, ana_point_worker *worker, price_seen *price,
                          error_message *err)
 {
     int value[ANA_AXES_MAX] = {0};
@@ -111,15 +130,19 @@ static status open_checked(ana_whatif *study, error_message *err)
 {
     ana_point_worker *worker = NULL;
     TRY(ana_point_worker_create(&worker, err));
-    price_known price = PRICE_UNSEEN;
+    price_seen price = {PRICE_UNSEEN, ""};
     status result = check_axes(study, worker, &price, err);
     if (result == STATUS_OK && study->matrix.axis_count == 0) {
         result = check_values(study, NULL, worker, err);
         if (result == STATUS_OK) result = check_price(worker, &price, err);
     }
-    if (result == STATUS_OK) result = check_objective(study, price, err);
+    if (result == STATUS_OK) result = check_objective(study, price.known, err);
     if (result == STATUS_OK) result = choose_reference(study, worker, err);
     if (result == STATUS_OK) result = read_reference(study, worker, err);
+    if (result == STATUS_OK && price.known == PRICE_GIVEN) {
+        study->currency = arena_string(study->memory, price.currency);
+        if (study->currency == NULL) result = no_memory(err);
+    }
     ana_point_worker_destroy(worker);
     if (result != STATUS_OK) return result;
     study->points = arena_array(study->memory, (size_t)study->item_count, sizeof *study->points);

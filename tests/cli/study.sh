@@ -152,4 +152,20 @@ while read -r name words; do
     grep -q '^rank  *point' out || fail "template $name has no answer"
 done <templates
 [ "$(wc -l <templates)" -ge 5 ] || fail 'fewer than five templates'
+# What is made is read before it is written.
+refuse 2 "made.json: cluster.price_date: 'tomorrow' is no date such as 2026-11-22" \
+    --model gpt2 --gpu h100-sxm --gpus 2 --price 2 --price-date tomorrow -o made.json
+[ ! -e made.json ] || fail 'a study is left that cannot be played'
+
+# GPUs without work are named, and currencies do not mix.
+"$dynmo" study --model gpt2 --gpu h100-sxm --gpus 3 --global-batch 4 --draws 0 -o three.json >out 2>err
+grep -q 'on 3 GPUs, of which 2' out || fail "three GPUs: $(sed -n 3,4p out)"
+cat >money.json <<'END'
+{"schema": "dynmo-study/1", "model": "gpt2", "hardware": "h100-sxm", "training": {"iterations": 1},
+ "pipeline": {"stages": 2}, "alternatives": {"offer": {
+  "a": {"cluster.price_per_gpu_hour": 2, "cluster.price_date": "2026-11-01", "cluster.price_currency": "EUR"},
+  "b": {"cluster.price_per_gpu_hour": 3, "cluster.price_date": "2026-11-01"}}}}
+END
+refuse 2 "money.json: axis 'offer' at 'b': cluster.price_currency: 'USD' here and 'EUR' at other values do not compare" \
+    money.json
 exit $failed

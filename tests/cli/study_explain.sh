@@ -43,4 +43,6 @@ head -n 1 out | grep -q '^Point 0: pipeline.stages 2, pipeline.schedule zb-h1$' 
 refuse 3 'pipeline.stages: 3 stages of 1 chunks need at least 3 layers, there are 2' study.json --explain 4
 refuse 2 '--explain: 6 is outside [0, 5]' study.json --explain 6
 refuse 2 "--explain: 'worst' is not an integer" study.json --explain worst
+refuse 2 '--explain answers alone: without --csv' study.json --explain best --csv points.csv
+refuse 2 '--explain answers alone: without --what-to-measure' study.json --explain 0 --what-to-measure
 exit $failed
