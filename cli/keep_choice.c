@@ -53,6 +53,9 @@ status cli_keep_close(ana_kept_run *kept, status outcome, error_message *err)
 {
     error_message why = {.code = outcome};
     if (outcome != STATUS_OK && err != NULL) why = *err;
+    if (kept != NULL && outcome == STATUS_BACKEND) { // interrupted, or a rank was lost
+        fprintf(stderr, "what was done is kept; the same command goes on with it\n");
+    }
     const status ended = ana_kept_run_finish(kept, &why, outcome == STATUS_OK ? err : NULL);
     return outcome != STATUS_OK ? outcome : ended;
 }

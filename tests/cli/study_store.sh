@@ -60,6 +60,7 @@ wait $child
 code=$?
 [ $code -eq 130 ] || fail "interrupted: exit $code, $(cat err)"
 [ -s out ] && fail 'interrupted it answers'
+[ $code -ne 130 ] || grep -q '^what was done is kept; the same command goes on with it$' err || fail "no way on: $(cat err)"
 
 # A killed one as well.
 "$dynmo" study study.json --store killed.db --json --draws 20 --detail 3 >out 2>err &
