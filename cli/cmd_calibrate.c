@@ -61,18 +61,27 @@ static status read_settings(const cli_arguments *arguments, calibrate_request *r
     return text_parse_double(level, "--level", 0.01, 0.999, &request->level, err);
 }
 
+/// What only a prediction shows needs one; so does a call that would write no file.
+static status check_prediction(const cli_arguments *arguments, error_message *err)
+{
+    const bool is_fit_alone = cli_has(arguments, "--output") && !cli_has(arguments, "--rows") &&
+                              !cli_has(arguments, "--level");
+    return is_fit_alone ? STATUS_OK : cli_require(arguments, "--predict", err);
+}
+
 static status read_request(const cli_arguments *arguments, arena *memory,
                            calibrate_request *request, error_message *err)
 {
     table from;
     TRY(cli_require(arguments, "--fit", err));
-    TRY(cli_require(arguments, "--predict", err));
+    TRY(check_prediction(arguments, err));
     TRY(read_settings(arguments, request, err));
     TRY(table_open(cli_operand(arguments, 0), memory, &from, err));
     TRY(ana_measured_runs_read(&from, request->settings.vocabulary_size, memory, &request->runs,
                                err));
     if (request->runs.vocabulary_is_given) request->settings.vocabulary_size = 0;
     TRY(choose(arguments, "--fit", &from, memory, &request->fit_rows, &request->fit_count, err));
+    if (!cli_has(arguments, "--predict")) return STATUS_OK;
     return choose(arguments, "--predict", &from, memory, &request->predict_rows,
                   &request->predict_count, err);
 }
@@ -144,7 +153,7 @@ static status run(const cli_arguments *arguments, error_message *err)
 
 const cli_command cli_command_calibrate = {
     .name = "calibrate",
-    .synopsis = "FILE.csv --fit COLUMN=V,... --predict COLUMN=V,... [OPTION]...",
+    .synopsis = "FILE.csv --fit COLUMN=V,... [--predict COLUMN=V,...] [-o FILE.json] [OPTION]...",
     .summary = "fits the cost model to measured runs and predicts others",
     .description =
         "Fits what an iteration of a dense transformer is made of (layers, head, update, "
@@ -180,7 +189,8 @@ const cli_command cli_command_calibrate = {
              .may_repeat = true},
             {.name = "--predict",
              .argument = "COLUMN=V,...",
-             .help = "Rows to predict.",
+             .help = "Rows to predict. With --output it may be left out: then the fit "
+                     "alone is shown and written.",
              .may_repeat = true},
             {.name = "--level",
              .argument = "x",

@@ -98,6 +98,19 @@ static status read_sides(const cli_arguments *arguments, cli_check_side *plan,
     return STATUS_OK;
 }
 
+/// --row has to be a row of at least one side; the other may have a single one of another name.
+static status check_row(const cli_check_side *side, const ana_observed *planned,
+                        const ana_observed *found, error_message *err)
+{
+    if (side->row == NULL || strcmp(side->row, planned->label) == 0 ||
+        strcmp(side->row, found->label) == 0) {
+        return STATUS_OK;
+    }
+    return error_set(err, STATUS_INVALID,
+                     "--row: no row '%.60s'; --plan has '%.60s', --measured has '%.60s'", side->row,
+                     planned->label, found->label);
+}
+
 static status read_both(const cli_check_side *plan, const cli_check_side *measured, arena *memory,
                         ana_observed *planned, ana_observed *found, error_message *err)
 {
@@ -108,7 +121,8 @@ static status read_both(const cli_check_side *plan, const cli_check_side *measur
     TRY(cli_check_side_labels(plan, memory, &plan_labels, &plan_count, err));
     TRY(cli_check_side_labels(measured, memory, &measured_labels, &measured_count, err));
     TRY(cli_check_side_read(plan, measured_labels, measured_count, memory, planned, err));
-    return cli_check_side_read(measured, plan_labels, plan_count, memory, found, err);
+    TRY(cli_check_side_read(measured, plan_labels, plan_count, memory, found, err));
+    return check_row(plan, planned, found, err);
 }
 
 /// The report is out; what is left is the exit code. Only of what is undecided there is more to

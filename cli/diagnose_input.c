@@ -4,19 +4,23 @@
 #include "cli/version.h"
 #include "traces/csv.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { HEAD_BYTES = 64, COPY_BYTES = 1 << 16 };
+/// Names are found in a file's head: a study's schema and a profiler's keys stand there.
+enum { HEAD_BYTES = 4096, COPY_BYTES = 1 << 16 };
 
 typedef enum input_kind {
     INPUT_STORE,
     INPUT_COMPRESSED_STORE,
     INPUT_CSV,
     INPUT_COUNTS,
+    INPUT_STUDY,
+    INPUT_PROFILE,
     INPUT_UNKNOWN
 } input_kind;
 
@@ -25,8 +29,8 @@ static bool begins_with(const char *head, size_t length, const char *words)
     return length >= strlen(words) && memcmp(head, words, strlen(words)) == 0;
 }
 
-/// The first bytes of a stream, as many as there are.
-static status read_head(trace_stream *stream, char head[HEAD_BYTES], size_t *length,
+/// The first bytes of a stream, as many as there are, ended by a zero.
+static status read_head(trace_stream *stream, char head[HEAD_BYTES + 1], size_t *length,
                         error_message *err)
 {
     size_t count = 1;
@@ -35,6 +39,7 @@ static status read_head(trace_stream *stream, char head[HEAD_BYTES], size_t *len
         TRY(trace_stream_read(stream, head + *length, HEAD_BYTES - *length, &count, err));
         *length += count;
     }
+    head[*length] = '\0';
     return STATUS_OK;
 }
 
@@ -48,14 +53,39 @@ static bool is_plain_store(const char *path)
     return begins_with(head, length, "SQLite format 3");
 }
 
+/// Of a file that begins as JSON does.
+static input_kind kind_of_json(const char *head)
+{
+    if (strstr(head, "\"dynmo-study/") != NULL) return INPUT_STUDY;
+    if (strstr(head, "\"traceEvents\"") != NULL || strstr(head, "\"schemaVersion\"") != NULL) {
+        return INPUT_PROFILE;
+    }
+    return INPUT_COUNTS;
+}
+
+/// By the names that the PyTorch profiler gives its files.
+static input_kind kind_of_folder(const char *path)
+{
+    input_kind kind = INPUT_COUNTS;
+    DIR *folder = opendir(path);
+    if (folder == NULL) return kind;
+    for (const struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
+        if (strstr(entry->d_name, ".pt.trace.json") != NULL) kind = INPUT_PROFILE;
+    }
+    closedir(folder);
+    return kind;
+}
+
 static status kind_of(const char *path, input_kind *kind, error_message *err)
 {
     struct stat found;
     trace_stream *stream = NULL;
-    char head[HEAD_BYTES];
+    char head[HEAD_BYTES + 1];
     size_t length = 0;
-    *kind = INPUT_COUNTS;
-    if (stat(path, &found) == 0 && S_ISDIR(found.st_mode)) return STATUS_OK;
+    if (stat(path, &found) == 0 && S_ISDIR(found.st_mode)) {
+        *kind = kind_of_folder(path);
+        return STATUS_OK;
+    }
     TRY(trace_stream_open(path, &stream, err));
     const status result = read_head(stream, head, &length, err);
     trace_stream_close(stream);
@@ -64,9 +94,11 @@ static status kind_of(const char *path, input_kind *kind, error_message *err)
         *kind = is_plain_store(path) ? INPUT_STORE : INPUT_COMPRESSED_STORE;
     } else if (begins_with(head, length, "# dynmo-trace/")) {
         *kind = INPUT_CSV;
-    } else if (!begins_with(head, length, "iteration,layer,microbatch,") &&
-               !begins_with(head, length, "{")) {
-        *kind = INPUT_UNKNOWN;
+    } else if (begins_with(head, length, "{")) {
+        *kind = kind_of_json(head);
+    } else {
+        const bool is_counts = begins_with(head, length, "iteration,layer,microbatch,");
+        *kind = is_counts ? INPUT_COUNTS : INPUT_UNKNOWN;
     }
     return STATUS_OK;
 }
@@ -165,6 +197,16 @@ status cli_diagnose_input_open(const char *path, cli_diagnose_input *input, erro
     case INPUT_COUNTS:
         input->is_counts = true;
         return STATUS_OK;
+    case INPUT_STUDY:
+        return error_set(err, STATUS_INVALID,
+                         "%.150s is a study; diagnose takes the trace of a run (`dynmo study` and "
+                         "`dynmo simulate` take studies)",
+                         path);
+    case INPUT_PROFILE:
+        return error_set(err, STATUS_INVALID,
+                         "%.120s: traces of the PyTorch profiler; make a store of them first: "
+                         "dynmo import kineto FILE... -o TRACE.db",
+                         path);
     default:
         return error_set(err, STATUS_FORMAT,
                          "%.200s: neither a store of dynmo, nor a CSV that begins with "

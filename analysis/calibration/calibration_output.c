@@ -26,10 +26,8 @@ static void put_choice(json_writer *writer, const char *key, const ana_decision 
     json_end_object(writer);
 }
 
-static void put_score(json_writer *writer, const ana_calibration_score *score)
+static void put_errors(json_writer *writer, const ana_calibration_score *score)
 {
-    json_put_int64(writer, "fitted", score->fitted_count);
-    json_put_int64(writer, "predicted", score->predicted_count);
     json_put_rounded(writer, "mape", score->error_mean, DIGITS);
     json_put_rounded(writer, "median", score->error_median, DIGITS);
     json_put_rounded(writer, "p90", score->error_p90, DIGITS);
@@ -38,7 +36,10 @@ static void put_score(json_writer *writer, const ana_calibration_score *score)
     json_put_rounded(writer, "interval_level", score->level, DIGITS);
     json_put_rounded(writer, "interval_coverage", score->interval_coverage, DIGITS);
     json_put_rounded(writer, "interval_mean_width", score->interval_width_mean, DIGITS);
-    json_put_rounded(writer, "fitted_mape", score->fitted_error_mean, DIGITS);
+}
+
+static void put_reach(json_writer *writer, const ana_calibration_score *score)
+{
     json_put_int64(writer, "predicted_and_fitted", score->both_count);
     json_write_key(writer, "beyond_fitted");
     json_begin_object(writer);
@@ -49,6 +50,15 @@ static void put_score(json_writer *writer, const ana_calibration_score *score)
     json_end_object(writer);
     put_choice(writer, "regret", &score->predicted_choice);
     put_choice(writer, "regret_with_fitted", &score->all_choice);
+}
+
+static void put_score(json_writer *writer, const ana_calibration_score *score)
+{
+    json_put_int64(writer, "fitted", score->fitted_count);
+    json_put_int64(writer, "predicted", score->predicted_count);
+    if (score->predicted_count > 0) put_errors(writer, score);
+    json_put_rounded(writer, "fitted_mape", score->fitted_error_mean, DIGITS);
+    if (score->predicted_count > 0) put_reach(writer, score);
 }
 
 static const char *state_name(ana_term_state state)
@@ -208,10 +218,12 @@ static void write_runs(text_buffer *out, const ana_calibration_shown *shown)
     }
 }
 
-void ana_calibration_write_text(const ana_calibration_shown *shown, text_buffer *out)
+static void write_head(text_buffer *out, const ana_calibration_shown *shown)
 {
     const ana_calibration_score *score = shown->score;
-    text_format(out, "%d rows fitted, %d predicted\n", score->fitted_count, score->predicted_count);
+    text_format(out, "%d rows fitted", score->fitted_count);
+    if (score->predicted_count > 0) text_format(out, ", %d predicted", score->predicted_count);
+    text_append(out, "\n");
     if (score->both_count > 0) {
         text_format(out, "%d of them were both: their errors say nothing about prediction\n",
                     score->both_count);
@@ -221,17 +233,35 @@ void ana_calibration_write_text(const ana_calibration_shown *shown, text_buffer 
                     shown->calibration->vocabulary_size);
     }
     text_append(out, "\n");
-    write_terms(out, shown->calibration);
-    write_beyond(out, score);
+}
+
+static void write_errors(text_buffer *out, const ana_calibration_score *score)
+{
     text_format(out,
                 "error                     mean %.2f %%, median %.2f %%, 90th percentile %.2f %%, "
                 "worst %.2f %%, signed %+.2f %%\n",
                 100 * score->error_mean, 100 * score->error_median, 100 * score->error_p90,
                 100 * score->error_max, 100 * score->error_signed_mean);
-    text_format(out, "error of fitted rows      mean %.2f %%\n", 100 * score->fitted_error_mean);
+}
+
+static void write_intervals(text_buffer *out, const ana_calibration_score *score)
+{
     text_format(out, "%.0f %% intervals            cover %.1f %%, mean width %.2f %% of the time\n",
                 100 * score->level, 100 * score->interval_coverage,
                 100 * score->interval_width_mean);
+}
+
+void ana_calibration_write_text(const ana_calibration_shown *shown, text_buffer *out)
+{
+    const ana_calibration_score *score = shown->score;
+    const bool has_predictions = score->predicted_count > 0;
+    write_head(out, shown);
+    write_terms(out, shown->calibration);
+    write_beyond(out, score);
+    if (has_predictions) write_errors(out, score);
+    text_format(out, "error of fitted rows      mean %.2f %%\n", 100 * score->fitted_error_mean);
+    if (!has_predictions) return;
+    write_intervals(out, score);
     write_choice(out, "among predicted", &score->predicted_choice);
     write_choice(out, "with fitted", &score->all_choice);
     if (shown->with_runs) write_runs(out, shown);

@@ -1,4 +1,5 @@
-/// A calibration's score for people and for programs.
+/// A calibration's score for people and for programs; of a fit without predictions the terms and
+/// the error of the fitted rows.
 #pragma once
 
 #include "analysis/calibration/calibration_score.h"

@@ -91,6 +91,15 @@ static status predict(const ana_calibration *calibration, chosen_runs *chosen,
     return STATUS_OK;
 }
 
+static void score_fit(const chosen_runs *chosen, ana_calibration_score *score)
+{
+    for (int run = 0; run < chosen->count; run++) {
+        if (!chosen->is_fitted[run]) continue;
+        const double error = chosen->predicted_ms[run] / chosen->measured_ms[run] - 1;
+        score->fitted_error_mean += fabs(error) / score->fitted_count;
+    }
+}
+
 static void score_intervals(const chosen_runs *chosen, ana_calibration_score *score)
 {
     int covered = 0;
@@ -111,10 +120,8 @@ static status score_errors(const chosen_runs *chosen, arena *memory, ana_calibra
     const size_t count = (size_t)score->predicted_count;
     double *errors = arena_array(memory, count, sizeof *errors);
     if (errors == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    for (int run = 0; run < chosen->count; run++) {
+    for (int run = 0; run < score->predicted_count; run++) {
         const double error = chosen->predicted_ms[run] / chosen->measured_ms[run] - 1;
-        if (chosen->is_fitted[run]) score->fitted_error_mean += fabs(error) / score->fitted_count;
-        if (run >= score->predicted_count) continue;
         errors[run] = fabs(error);
         score->both_count += chosen->is_fitted[run];
         score->error_signed_mean += error / score->predicted_count;
@@ -125,6 +132,18 @@ static status score_errors(const chosen_runs *chosen, arena *memory, ana_calibra
     score->error_p90 = gsl_stats_quantile_from_sorted_data(errors, 1, count, 0.9);
     score->error_max = errors[count - 1];
     return STATUS_OK;
+}
+
+static status score_predictions(const chosen_runs *chosen, arena *memory,
+                                ana_calibration_score *score, error_message *err)
+{
+    if (score->predicted_count == 0) return STATUS_OK;
+    score_intervals(chosen, score);
+    TRY(score_errors(chosen, memory, score, err));
+    TRY(ana_decision_score(chosen->shapes, chosen->measured_ms, chosen->predicted_ms,
+                           score->predicted_count, memory, &score->predicted_choice, err));
+    return ana_decision_score(chosen->shapes, chosen->measured_ms, chosen->predicted_ms,
+                              chosen->count, memory, &score->all_choice, err);
 }
 
 status ana_calibration_try(const ana_measured_runs *runs, const int *fit_rows, int fit_count,
@@ -145,12 +164,8 @@ status ana_calibration_try(const ana_measured_runs *runs, const int *fit_rows, i
         .fitted_count = fit_count, .predicted_count = predict_count, .level = level};
     TRY(choose(runs, fit_rows, fit_count, predict_rows, predict_count, memory, &chosen, err));
     TRY(predict(calibration, &chosen, predict_rows, memory, &made, err));
-    score_intervals(&chosen, &made);
-    TRY(score_errors(&chosen, memory, &made, err));
-    TRY(ana_decision_score(chosen.shapes, chosen.measured_ms, chosen.predicted_ms, predict_count,
-                           memory, &made.predicted_choice, err));
-    TRY(ana_decision_score(chosen.shapes, chosen.measured_ms, chosen.predicted_ms, chosen.count,
-                           memory, &made.all_choice, err));
+    score_fit(&chosen, &made);
+    TRY(score_predictions(&chosen, memory, &made, err));
     *score = made;
     return STATUS_OK;
 }

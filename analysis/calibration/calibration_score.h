@@ -33,10 +33,11 @@ typedef struct ana_calibration_score {
     ana_scored_run *runs;               // [predicted_count]
 } ana_calibration_score;
 
-/// Fits some rows and predicts others.
+/// Fits some rows and predicts others. With none to predict, of the score only fitted_count, level
+/// and fitted_error_mean are other than zero.
 ///
 /// @param fit_rows     [fit_count] rows of runs
-/// @param predict_rows [predict_count]
+/// @param predict_rows [predict_count] not read where predict_count is 0
 /// @param level        within (0, 1)
 /// @return as ana_calibration_fit
 status ana_calibration_try(const ana_measured_runs *runs, const int *fit_rows, int fit_count,

@@ -7,16 +7,23 @@
 
 enum { COLUMNS = 100, LABEL_WIDTH = 30 };
 
+/// In percent, for two digits: what rounds to zero is zero, without a sign of its own.
+static double percent_of(double ratio)
+{
+    const double percent = 100 * ratio;
+    return fabs(percent) < 0.005 ? 0 : percent;
+}
+
 static void print_percent(double ratio, text_buffer *out)
 {
-    text_format(out, "%+.2f %%", 100 * ratio);
+    text_format(out, "%+.2f %%", percent_of(ratio));
 }
 
 static void print_interval(const ana_gain_interval *interval, text_buffer *out)
 {
     print_percent(interval->gain, out);
     if (interval->is_short) return;
-    text_format(out, " [%+.2f, %+.2f]", 100 * interval->low, 100 * interval->high);
+    text_format(out, " [%+.2f, %+.2f]", percent_of(interval->low), percent_of(interval->high));
 }
 
 static const ana_row_gain *best_row(const ana_diagnosis *of)
@@ -232,7 +239,7 @@ static void print_part(const ana_diagnosis *of, ana_part part, const char *label
     char mean[32];
     text_duration(part_ns / of->series->count, mean);
     text_format(out, "  %-*s  %10s  %6.2f %%  %s", LABEL_WIDTH, label, mean,
-                even_ns > 0 ? 100 * (double)part_ns / even_ns : 0, remark);
+                even_ns > 0 ? percent_of((double)part_ns / even_ns) : 0, remark);
     end_line(out);
 }
 

@@ -48,6 +48,20 @@ choice with fitted        best picked in 94.1 % of 34 groups; regret mean 0.02 %
 cmp -s one.json two.json || fail 'the file depends on what is predicted'
 grep -q '^{"schema":"dynmo-calibration/1",' one.json || fail 'schema'
 
+# The fit alone, for the file.
+"$dynmo" calibrate "$example" --fit pp=1 -o alone.json >alone || fail 'a fit alone'
+cmp -s one.json alone.json || fail 'the file depends on whether something is predicted'
+[ "$(head -n 1 alone)" = '108 rows fitted' ] || fail "a fit alone begins: $(head -n 1 alone)"
+[ "$(tail -n 1 alone)" = 'error of fitted rows      mean 0.39 %' ] ||
+    fail "a fit alone ends: $(tail -n 1 alone)"
+grep -q 'intervals\|choice\|predicted' alone && fail 'a fit alone speaks of predictions'
+case $("$dynmo" calibrate "$example" --fit pp=1 -o alone.json --json) in
+'{"fitted":108,"predicted":0,"fitted_mape":0.'*',"terms":['*) ;;
+*) fail 'a fit alone --json' ;;
+esac
+refuse 2 'dynmo calibrate: --predict is needed' "$example" --fit pp=1 --rows -o alone.json
+refuse 2 'dynmo calibrate: --predict is needed' "$example" --fit pp=1 --level 0.8 -o alone.json
+
 refuse 2 'dynmo calibrate: --fit is needed' "$example" --predict pp=2
 refuse 2 'dynmo calibrate: --predict is needed' "$example" --fit pp=1
 refuse 1 'none.csv: No such file or directory' none.csv --fit pp=1 --predict pp=2

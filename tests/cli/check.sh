@@ -103,6 +103,10 @@ sed 's/"balancing":.*/"balancing":[{"balancer":"even"},{"balancer":"partition"}]
 "$dynmo" simulate rows.json --store rows.db >/dev/null || fail 'simulate rows'
 finds 0 none --plan rows.db --measured run.db
 finds 4 plan --plan rows.db --measured run.db --row even
+refuse 2 "--row: no row 'foo'; --plan has 'partition', --measured has 'partition'" \
+    check --plan plan.db --measured run.db --row foo
+refuse 2 "rows.db: run 1 has no row 'foo'; it has 'even', 'partition'" \
+    check --plan rows.db --measured run.db --row foo
 
 # A plan file, with the costs of a trace or a model.
 cat >plan.json <<'END'

@@ -94,6 +94,9 @@ grep -q '^Dynamic balancing: worthwhile$' page || fail 'page without its verdict
 grep -q "^  Run '[a-z]* [a-z0-9:.-]*': its gain over \`" page || fail 'page without its advice'
 grep -q '^  drift: following it saves ' page || fail 'page without the split'
 grep -q ' 3 jumps; ' page || fail 'three steps are three jumps'
+"$dynmo" diagnose "$root/traces/recorded/cpu-early-exit.db.gz" >page_of_nothing || fail 'early exit'
+grep -q ' +0\.00 % ' page_of_nothing || fail 'early exit: no row gains nothing any more'
+grep -- '-0\.00' page_of_nothing && fail 'minus nothing'
 "$dynmo" diagnose bare.csv --stages 4 | tr -s ' \n' ' ' |
     grep -q 'It pays as long as moving one layer costs less than [0-9.]* ms. Record parameters, or' ||
     fail 'no break-even'
@@ -161,6 +164,15 @@ refuse 2 'run/tokens_per_expert: 4 files of ranks, the largest is rank 4' \
 rm run/tokens_per_expert/rank4.jsonl
 refuse 2 'run/tokens_per_expert: 3 files are not 2 stages of groups of 2 ranks that share experts' \
     run --model moe.json --stages 4 --trace-stages 2
+echo '{ "name": "gpt", "schema": "dynmo-study/1" }' >study.json
+refuse 2 "study.json is a study; diagnose takes the trace of a run (\`dynmo study\` and \`dynmo simulate\` take studies)" \
+    study.json
+mkdir profiles
+gzip -c "$root/tests/traces/kineto/gpu.json" >profiles/host.1.pt.trace.json.gz
+for name in profiles profiles/host.1.pt.trace.json.gz; do
+    refuse 2 "$name: traces of the PyTorch profiler; make a store of them first: dynmo import kineto FILE... -o TRACE.db" \
+        $name
+done
 mkdir empty
 refuse 2 'empty: no files rank<r>.jsonl' empty --model moe.json --stages 4
 echo hello >hello
