@@ -36,32 +36,10 @@ bool ana_row_has_times(json_value row)
     return json_is_number(json_member(row, ana_rate_key(row)));
 }
 
-void ana_html_text(text_buffer *out, const char *text)
-{
-    for (const char *c = text; *c != '\0'; c++) {
-        switch (*c) {
-        case '<':
-            text_append(out, "&lt;");
-            break;
-        case '>':
-            text_append(out, "&gt;");
-            break;
-        case '&':
-            text_append(out, "&amp;");
-            break;
-        case '"':
-            text_append(out, "&quot;");
-            break;
-        default:
-            text_append_bytes(out, c, 1);
-        }
-    }
-}
-
 void ana_html_begin(const char *title, text_buffer *out)
 {
     text_append(out, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<title>");
-    ana_html_text(out, title);
+    text_append_escaped(out, title);
     text_append(out, "</title>\n<meta name=\"viewport\" content=\"width=device-width\">\n<style>\n"
                      ":root{color-scheme:light dark}\n"
                      "body{font:15px/1.5 system-ui,sans-serif;max-width:1040px;margin:2em auto;"
@@ -81,7 +59,7 @@ void ana_html_begin(const char *title, text_buffer *out)
                      "@media(prefers-color-scheme:dark){body{color:#ddd;background:#16181c}"
                      "th,td{border-color:#3a3d44}}\n"
                      "</style></head><body>\n<h1>");
-    ana_html_text(out, title);
+    text_append_escaped(out, title);
     text_append(out, "</h1>\n");
 }
 
@@ -108,13 +86,13 @@ static void append_lead(json_value root, json_value best, text_buffer *out)
                 ana_json_number_or(json_member(root, "layers"), 0),
                 ana_json_number_or(json_member(root, "stages"), 0),
                 ana_json_number_or(json_member(root, "microbatches"), 0));
-    ana_html_text(out, ana_json_string_or(json_member(root, "schedule"), ""));
+    text_append_escaped(out, ana_json_string_or(json_member(root, "schedule"), ""));
     text_append(out, "</code>.");
     if (!json_is_missing(best)) {
         const double even = ana_json_number_or(json_member(best, "relative_to_even"), 0);
         const double tuned = ana_json_number_or(json_member(best, "relative_to_tuned"), 0);
         text_append(out, " Fastest: <b>");
-        ana_html_text(out, ana_json_string_or(json_member(best, "label"), ""));
+        text_append_escaped(out, ana_json_string_or(json_member(best, "label"), ""));
         text_append(out, "</b>");
         if (even > 0) text_format(out, ", %.3fx <i>even</i>", even);
         if (tuned > 0)
@@ -177,12 +155,12 @@ static void append_row_times(text_buffer *out, json_value row)
 static void append_row(text_buffer *out, json_value row, bool is_best)
 {
     text_format(out, "<tr%s><td>", is_best ? " class=\"best\"" : "");
-    ana_html_text(out, ana_json_string_or(json_member(row, "label"), ""));
+    text_append_escaped(out, ana_json_string_or(json_member(row, "label"), ""));
     text_append(out, "</td>");
     const json_value infeasible = json_member(row, "infeasible");
     if (!json_is_missing(infeasible)) {
         text_append(out, "<td class=\"text\" colspan=\"11\">infeasible: ");
-        ana_html_text(out, ana_json_string_or(infeasible, ""));
+        text_append_escaped(out, ana_json_string_or(infeasible, ""));
         text_append(out, "</td></tr>\n");
         return;
     }
@@ -232,7 +210,7 @@ static void append_factors(text_buffer *out, json_value rows)
         }
         has_header = true;
         text_append(out, "<tr><td>");
-        ana_html_text(out, ana_json_string_or(json_member(row, "label"), ""));
+        text_append_escaped(out, ana_json_string_or(json_member(row, "label"), ""));
         text_append(out, "</td>");
         for (int factor = 0; factor < ANA_FACTOR_COUNT; factor++) {
             append_ratio_cell(out, json_member(factors, ana_factor_names[factor]));
@@ -251,11 +229,11 @@ static void append_inputs(text_buffer *out, json_value inputs)
     for (json_value input = json_element(inputs, 0); !json_is_missing(input);
          input = json_next(input)) {
         text_append(out, "<tr><td>");
-        ana_html_text(out, ana_json_string_or(json_member(input, "name"), ""));
+        text_append_escaped(out, ana_json_string_or(json_member(input, "name"), ""));
         text_append(out, "</td><td class=\"text\">");
-        ana_html_text(out, ana_json_string_or(json_member(input, "value"), ""));
+        text_append_escaped(out, ana_json_string_or(json_member(input, "value"), ""));
         text_append(out, "</td><td class=\"text\">");
-        ana_html_text(out, ana_json_string_or(json_member(input, "origin"), ""));
+        text_append_escaped(out, ana_json_string_or(json_member(input, "origin"), ""));
         text_append(out, "</td></tr>\n");
     }
     text_append(out, "</tbody></table>\n");
@@ -266,9 +244,9 @@ void ana_html_provenance(text_buffer *out, const ana_report_fact *facts, int cou
     text_append(out, "<h2>Provenance</h2>\n<table><tbody>\n");
     for (int fact = 0; fact < count; fact++) {
         text_append(out, "<tr><td>");
-        ana_html_text(out, facts[fact].name);
+        text_append_escaped(out, facts[fact].name);
         text_append(out, "</td><td class=\"text\">");
-        ana_html_text(out, facts[fact].value);
+        text_append_escaped(out, facts[fact].value);
         text_append(out, "</td></tr>\n");
     }
     text_append(out, "</tbody></table>\n");

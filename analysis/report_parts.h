@@ -8,9 +8,6 @@
 double ana_json_number_or(json_value value, double fallback);
 const char *ana_json_string_or(json_value value, const char *fallback);
 
-/// Text for HTML, with its four special characters escaped.
-void ana_html_text(text_buffer *out, const char *text);
-
 /// From the doctype to the heading.
 void ana_html_begin(const char *title, text_buffer *out);
 

@@ -219,6 +219,28 @@ void text_append_wrapped(text_buffer *buffer, const char *words, int indent, int
     text_append(buffer, "\n");
 }
 
+void text_append_escaped(text_buffer *buffer, const char *text)
+{
+    for (const char *c = text; *c != '\0'; c++) {
+        switch (*c) {
+        case '<':
+            text_append(buffer, "&lt;");
+            break;
+        case '>':
+            text_append(buffer, "&gt;");
+            break;
+        case '&':
+            text_append(buffer, "&amp;");
+            break;
+        case '"':
+            text_append(buffer, "&quot;");
+            break;
+        default:
+            text_append_bytes(buffer, c, 1);
+        }
+    }
+}
+
 void text_clear(text_buffer *buffer)
 {
     buffer->length = 0;

@@ -49,6 +49,8 @@ void text_format(text_buffer *buffer, const char *format, ...)
 /// line of its own. Two line ends in words begin a paragraph, one is a blank.
 void text_append_wrapped(text_buffer *buffer, const char *words, int indent, int columns);
 
+/// Appends text as HTML and XML want it: with & < > and " escaped.
+void text_append_escaped(text_buffer *buffer, const char *text);
 void text_clear(text_buffer *buffer); ///< length 0, memory kept
 void text_free(text_buffer *buffer);
 

@@ -300,23 +300,9 @@ void ana_check_write(const ana_check *check, text_buffer *out)
 static void append_xml(const char *text, text_buffer *out)
 {
     for (const char *c = text; *c != '\0'; c++) {
-        switch (*c) {
-        case '&':
-            text_append(out, "&amp;");
-            break;
-        case '<':
-            text_append(out, "&lt;");
-            break;
-        case '>':
-            text_append(out, "&gt;");
-            break;
-        case '"':
-            text_append(out, "&quot;");
-            break;
-        default:
-            text_append_bytes(out, (unsigned char)*c < ' ' || *c == 0x7f ? "?" : c, 1);
-            break;
-        }
+        const bool is_control = (unsigned char)*c < ' ' || *c == 0x7f;
+        const char one[2] = {is_control ? '?' : *c, '\0'};
+        text_append_escaped(out, one);
     }
 }
 

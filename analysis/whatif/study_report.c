@@ -29,7 +29,7 @@ static void append_words(const char *words, const char *from, const char *to, co
     text_buffer piece = {0};
     text_append_bytes(&piece, begin, end != NULL ? (size_t)(end - begin) : strlen(begin));
     text_format(out, "<h2>%s</h2>\n<div class=\"wide\"><pre>", heading);
-    ana_html_text(out, piece.bytes != NULL ? piece.bytes : "");
+    text_append_escaped(out, piece.bytes != NULL ? piece.bytes : "");
     text_append(out, "</pre></div>\n");
     text_free(&piece);
 }
@@ -44,7 +44,7 @@ static void append_lead(const char *words, text_buffer *out)
     text_buffer piece = {0};
     text_append_bytes(&piece, begin + 2, (size_t)(end - begin - 2));
     text_append(out, "<p class=\"lead\">");
-    ana_html_text(out, piece.bytes != NULL ? piece.bytes : "");
+    text_append_escaped(out, piece.bytes != NULL ? piece.bytes : "");
     text_append(out, "</p>\n");
     text_free(&piece);
 }
@@ -56,7 +56,7 @@ static void append_held(json_value answer, text_buffer *out)
     text_append(out, "<h2>What was asked</h2>\n<p>");
     text_format(out, "%.0f of %.0f points were played, ranked by ",
                 number_of(answer, "points_played"), number_of(answer, "matrix_points"));
-    ana_html_text(out, ana_json_string_or(json_member(answer, "ranked_by"), ""));
+    text_append_escaped(out, ana_json_string_or(json_member(answer, "ranked_by"), ""));
     if (number_of(answer, "tokens") > 0) text_format(out, ", for a training of %s tokens", tokens);
     text_append(out,
                 ". Held: everything in the study but the axes below. Points whose global batch, "
@@ -67,12 +67,12 @@ static void append_held(json_value answer, text_buffer *out)
          axis = json_next(axis)) {
         const json_value values = json_member(axis, "values");
         text_append(out, "<tr><td>");
-        ana_html_text(out, ana_json_string_or(json_member(axis, "name"), ""));
+        text_append_escaped(out, ana_json_string_or(json_member(axis, "name"), ""));
         text_append(out, "</td><td class=\"text\">");
         for (json_value value = json_element(values, 0); value.node != NULL;
              value = json_next(value)) {
             if (value.node != json_element(values, 0).node) text_append(out, ", ");
-            ana_html_text(out, ana_json_string_or(value, ""));
+            text_append_escaped(out, ana_json_string_or(value, ""));
         }
         text_append(out, "</td></tr>\n");
     }
@@ -137,7 +137,7 @@ static void append_row(json_value answer, json_value point, int place, text_buff
     ana_study_label(answer, point, &label);
     (void)json_bool(json_member(point, "pareto"), &is_pareto, NULL);
     text_format(out, "<tr%s><td class=\"text\">", place == 0 ? " class=\"best\"" : "");
-    ana_html_text(out, label.bytes != NULL ? label.bytes : "");
+    text_append_escaped(out, label.bytes != NULL ? label.bytes : "");
     text_append(out, is_pareto ? " *</td>" : "</td>");
     append_time_cells(point, drawn, out);
     append_chance(drawn, out);
@@ -155,7 +155,7 @@ static void append_row(json_value answer, json_value point, int place, text_buff
     const double share =
         json_is_object(idle) ? number_of(idle, "all") : number_of(point, "bubble_ratio");
     text_format(out, "<td>%s</td><td>%.1f %%</td><td class=\"text\">", memory, 100 * share);
-    ana_html_text(out, ana_json_string_or(json_member(point, "learning"), ""));
+    text_append_escaped(out, ana_json_string_or(json_member(point, "learning"), ""));
     text_append(out, "</td></tr>\n");
     text_free(&label);
 }
@@ -170,7 +170,7 @@ static void append_table(json_value answer, text_buffer *out)
                 "<th>best in</th><th>tokens/s</th><th>GPUs</th><th>GPU-hours</th><th>cost");
     if (json_is_string(json_member(answer, "currency"))) {
         text_append(out, ", ");
-        ana_html_text(out, ana_json_string_or(json_member(answer, "currency"), ""));
+        text_append_escaped(out, ana_json_string_or(json_member(answer, "currency"), ""));
     }
     text_append(out, "</th><th>peak memory</th><th>idle</th><th class=\"text\">learning</th></tr>"
                      "</thead><tbody>\n");
@@ -198,7 +198,7 @@ static void append_infeasible(json_value answer, text_buffer *out)
     for (json_value reason = json_element(reasons, 0); reason.node != NULL;
          reason = json_next(reason)) {
         text_append(out, "<tr><td>");
-        ana_html_text(out, json_key(reason));
+        text_append_escaped(out, json_key(reason));
         text_format(out, "</td><td>%.0f</td></tr>\n", ana_json_number_or(reason, 0));
     }
     text_append(out, "</tbody></table>\n");
@@ -215,10 +215,10 @@ static void append_worth(json_value answer, text_buffer *out)
     for (json_value at = json_element(worth, 0); at.node != NULL && row < 8;
          at = json_next(at), row++) {
         text_append(out, "<tr><td>");
-        ana_html_text(out, ana_json_string_or(json_member(at, "name"), ""));
+        text_append_escaped(out, ana_json_string_or(json_member(at, "name"), ""));
         text_format(out, "</td><td>%.0f %%</td><td class=\"text\"><code>",
                     100 * number_of(at, "wrong_probability"));
-        ana_html_text(out, ana_json_string_or(json_member(at, "command"), ""));
+        text_append_escaped(out, ana_json_string_or(json_member(at, "command"), ""));
         text_append(out, "</code></td></tr>\n");
     }
     text_format(out, "</tbody></table></div>\n<p>Now it is %.0f %%.</p>\n",

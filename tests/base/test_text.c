@@ -127,6 +127,17 @@ static void numbers_keep_as_many_digits_as_are_asked_for(void **state)
     assert_true(isnan(text_rounded(NAN, 3)));
 }
 
+static void markup_is_escaped_and_the_rest_stays(void **state)
+{
+    (void)state;
+    text_buffer text = {0};
+
+    text_append_escaped(&text, "a<b> & \"c\" 'd'\n");
+
+    assert_string_equal(text.bytes, "a&lt;b&gt; &amp; &quot;c&quot; 'd'\n");
+    text_free(&text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -137,6 +148,7 @@ int main(void)
         cmocka_unit_test(decimal_times_become_exact_nanoseconds),
         cmocka_unit_test(durations_and_sizes_carry_three_digits_and_a_unit),
         cmocka_unit_test(the_nearest_name_is_offered_only_if_it_is_near),
+        cmocka_unit_test(markup_is_escaped_and_the_rest_stays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
