@@ -42,56 +42,15 @@ static status read_options(const cli_arguments *arguments, ana_whatif_options *o
                      text_suggestion(by, ana_objective_names, ANA_OBJECTIVE_COUNT, suggestion));
 }
 
-/// Items, with progress on the leader.
-typedef struct shown_items {
-    const ana_items *items;
-    cli_progress progress;
-} shown_items;
-
-static status begin_worker(void *context, void **worker, error_message *err)
-{
-    const shown_items *shown = context;
-    return shown->items->begin_worker(shown->items->context, worker, err);
-}
-
-static void end_worker(void *context, void *worker)
-{
-    const shown_items *shown = context;
-    shown->items->end_worker(shown->items->context, worker);
-}
-
-static status run_item(void *context, void *worker, int64_t item, text_buffer *result,
-                       error_message *err)
-{
-    const shown_items *shown = context;
-    return shown->items->run(shown->items->context, worker, item, result, err);
-}
-
-static status put_item(void *context, int64_t item, const text_buffer *result, error_message *err)
-{
-    shown_items *shown = context;
-    cli_progress_step(&shown->progress);
-    return shown->items->put(shown->items->context, item, result, err);
-}
-
-/// Does the items, spread. Collective. @param report may be NULL
+/// Does the items, spread, with progress. Collective. @param report may be NULL
 static status do_items(ana_spread *spread, const ana_items *items, const char *what,
                        ana_spread_report *report, error_message *err)
 {
-    shown_items shown = {.items = items};
-    const ana_items wrapped = {
-        .count = items->count,
-        .context = &shown,
-        .begin_worker = begin_worker,
-        .end_worker = end_worker,
-        .run = run_item,
-        .put = put_item,
-    };
+    cli_progress progress;
     if (items->count == 0) return STATUS_OK;
-    const bool is_leader = ana_spread_is_leader(spread);
-    if (is_leader) shown.progress = cli_progress_begin(what, items->count);
-    const status result = ana_spread_run(spread, &wrapped, report, err);
-    if (is_leader) cli_progress_end(&shown.progress);
+    cli_spread_watch(spread, what, &progress);
+    const status result = ana_spread_run(spread, items, report, err);
+    ana_spread_watch(spread, NULL);
     return result;
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/text.h"
 #include "cli/progress.h"
+#include "cli/spread_choice.h"
 
 #include <limits.h>
 #include <string.h>
@@ -45,30 +46,17 @@ status cli_certainty_open(const cli_arguments *arguments, const char *path, cons
     return error_set(err, STATUS_INVALID, "--what-to-measure needs draws, and there are 0");
 }
 
-static void begin_progress(void *context, int64_t total)
-{
-    cli_progress *progress = context;
-    *progress = cli_progress_begin("draws", total);
-}
-
-static void step_progress(void *context)
-{
-    cli_progress_step(context);
-}
-
 status cli_certainty_find(ana_spread *spread, const ana_whatif *study, arena *memory,
                           cli_certainty *certainty, error_message *err)
 {
-    cli_progress progress = {0};
-    const bool is_leader = ana_spread_is_leader(spread);
-    const ana_drawn_listener listener = {begin_progress, step_progress, &progress};
+    cli_progress progress;
     ana_uncertainty_limit(&certainty->uncertainty, study->iteration_count);
     certainty->is_drawn = certainty->uncertainty.draw_count > 0;
     if (!certainty->is_drawn) return STATUS_OK;
+    cli_spread_watch(spread, "draws", &progress);
     const status result =
-        ana_certainty_find(spread, study, &certainty->uncertainty, is_leader ? &listener : NULL,
-                           memory, &certainty->found, err);
-    if (is_leader) cli_progress_end(&progress);
+        ana_certainty_find(spread, study, &certainty->uncertainty, memory, &certainty->found, err);
+    ana_spread_watch(spread, NULL);
     return result;
 }
 

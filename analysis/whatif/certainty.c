@@ -132,9 +132,8 @@ static status add_points(const ana_screening *chosen, arena *memory, ana_certain
     return result;
 }
 
-static status draw(ana_spread *spread, const ana_screening *chosen,
-                   const ana_drawn_listener *listener, arena *memory, ana_certainty *certainty,
-                   error_message *err)
+static status draw(ana_spread *spread, const ana_screening *chosen, arena *memory,
+                   ana_certainty *certainty, error_message *err)
 {
     ana_draws *draws = &certainty->draws;
     const char **texts = arena_array(memory, (size_t)chosen->count, sizeof *texts);
@@ -149,7 +148,7 @@ static status draw(ana_spread *spread, const ana_screening *chosen,
     if (result == STATUS_OK) result = add_points(chosen, memory, certainty, texts, err);
     if (result == STATUS_OK) result = ana_draws_make(draws, err);
     TRY(ana_spread_agree(spread, result, err));
-    return ana_drawn_points_play(spread, draws, certainty->study->path, texts, listener, memory,
+    return ana_drawn_points_play(spread, draws, certainty->study->path, texts, memory,
                                  &certainty->drawn, err);
 }
 
@@ -382,8 +381,8 @@ static status judge(ana_certainty *certainty, const ana_screening *chosen, arena
 }
 
 status ana_certainty_find(ana_spread *spread, const ana_whatif *study,
-                          const ana_uncertainty *uncertainty, const ana_drawn_listener *listener,
-                          arena *memory, ana_certainty *certainty, error_message *err)
+                          const ana_uncertainty *uncertainty, arena *memory,
+                          ana_certainty *certainty, error_message *err)
 {
     ana_screening chosen = {.next_ratio = INFINITY};
     *certainty =
@@ -393,7 +392,7 @@ status ana_certainty_find(ana_spread *spread, const ana_whatif *study,
     certainty->candidate_count = chosen.candidate_count;
     certainty->next_ratio = chosen.next_ratio;
     if (chosen.count == 0) return STATUS_OK;
-    TRY(draw(spread, &chosen, listener, memory, certainty, err));
+    TRY(draw(spread, &chosen, memory, certainty, err));
     status result = STATUS_OK;
     if (ana_spread_is_leader(spread)) result = judge(certainty, &chosen, memory, err);
     return ana_spread_agree(spread, result, err);

@@ -63,14 +63,13 @@ typedef struct ana_certainty {
 /// The points are chosen by screening.h; the others are not looked at again, and next_ratio says
 /// how near the best of them comes.
 ///
-/// @param listener  NULL: nobody
 /// @param certainty complete on the leader; borrows study and uncertainty
 /// @return STATUS_FORMAT for ranges that the study does not take or whose path an axis sets;
 ///         STATUS_INVALID if failures are given without checkpoint_s or restart_s; what spreading
 ///         and evaluation return
 status ana_certainty_find(ana_spread *spread, const ana_whatif *study,
-                          const ana_uncertainty *uncertainty, const ana_drawn_listener *listener,
-                          arena *memory, ana_certainty *certainty, error_message *err);
+                          const ana_uncertainty *uncertainty, arena *memory,
+                          ana_certainty *certainty, error_message *err);
 
 /// "hardware.efficiency.gemm of h100-sxm", "recorded variation", "calibration".
 void ana_certainty_source_name(const ana_certainty *certainty, int source,

@@ -29,7 +29,6 @@ typedef struct drawing {
     arena *memory;
     ana_drawn_points *drawn;
     recorded_times *times; // [point_count]
-    ana_drawn_listener listener;
 } drawing;
 
 /// A worker: its evaluator, the texts that it writes, and the iterations of what it plays.
@@ -172,7 +171,6 @@ static status put_item(void *context, int64_t item, const text_buffer *result, e
     ana_drawn_run *run =
         draw < 0 ? &shared->drawn->nominal[point]
                  : &shared->drawn->runs[(size_t)point * (size_t)draw_count + (size_t)draw];
-    if (shared->listener.step != NULL) shared->listener.step(shared->listener.context);
     if (result->length < sizeof *run) {
         return error_set(err, STATUS_FORMAT, "a result of %zu bytes is not one of a draw",
                          result->length);
@@ -239,8 +237,8 @@ static void resample(const drawing *shared)
 }
 
 status ana_drawn_points_play(ana_spread *spread, const ana_draws *draws, const char *name,
-                             const char *const *texts, const ana_drawn_listener *listener,
-                             arena *memory, ana_drawn_points *drawn, error_message *err)
+                             const char *const *texts, arena *memory, ana_drawn_points *drawn,
+                             error_message *err)
 {
     *drawn = (ana_drawn_points){
         .point_count = draws->point_count,
@@ -252,7 +250,6 @@ status ana_drawn_points_play(ana_spread *spread, const ana_draws *draws, const c
         .texts = texts,
         .memory = memory,
         .drawn = drawn,
-        .listener = listener != NULL ? *listener : (ana_drawn_listener){0},
     };
     const ana_items items = {
         .count = (int64_t)draws->point_count * (drawn->draw_count + 1),
@@ -263,7 +260,6 @@ status ana_drawn_points_play(ana_spread *spread, const ana_draws *draws, const c
         .put = put_item,
     };
     TRY(carve(&shared, err));
-    if (shared.listener.begin != NULL) shared.listener.begin(shared.listener.context, items.count);
     TRY(ana_spread_run(spread, &items, NULL, err));
     resample(&shared);
     return STATUS_OK;

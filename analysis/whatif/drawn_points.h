@@ -36,13 +36,6 @@ typedef struct ana_drawn_points {
     bool is_fitted;
 } ana_drawn_points;
 
-/// Who is told how far the plays are, on the leader. Either may be NULL.
-typedef struct ana_drawn_listener {
-    void (*begin)(void *context, int64_t total);
-    void (*step)(void *context);
-    void *context;
-} ana_drawn_listener;
-
 /// Plays all points in all draws, and once as they are. Collective.
 ///
 /// Recorded variation: where costs come from a trace, the iterations of the point as it is are
@@ -51,12 +44,11 @@ typedef struct ana_drawn_listener {
 ///
 /// @param draws with values
 /// @param texts    [point_count] the study of each point
-/// @param listener NULL: nobody
 /// @param drawn out: complete on the leader, else without points
 /// @return what evaluation and ana_spread_run return; STATUS_NO_MEMORY
 status ana_drawn_points_play(ana_spread *spread, const ana_draws *draws, const char *name,
-                             const char *const *texts, const ana_drawn_listener *listener,
-                             arena *memory, ana_drawn_points *drawn, error_message *err);
+                             const char *const *texts, arena *memory, ana_drawn_points *drawn,
+                             error_message *err);
 
 /// A run with the factors of its draw on its times, and what follows from them.
 ana_drawn_run ana_drawn_run_of(const ana_drawn_points *drawn, int point, int draw);
