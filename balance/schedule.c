@@ -20,14 +20,15 @@ static const bal_schedule_family families[] = {
 };
 enum { FAMILY_COUNT = sizeof families / sizeof families[0] };
 
-/// Parallel to families: who writes the order, one of the two.
+/// Parallel to families: who writes the order, one of the two, and the rule that its counts keep.
 static const struct {
     bal_schedule_fill *fill;
     bal_schedule_search *search;
+    bal_schedule_rule *rule; // NULL: none
 } writers[] = {
     {.fill = bal_schedule_fill_gpipe},
     {.fill = bal_schedule_fill_1f1b},
-    {.fill = bal_schedule_fill_interleaved_1f1b},
+    {.fill = bal_schedule_fill_interleaved_1f1b, .rule = bal_schedule_rule_interleaved_1f1b},
     {.fill = bal_schedule_fill_zb_h1},
     {.fill = bal_schedule_fill_zb_h2},
     {.search = bal_schedule_search_zb_auto},
@@ -89,10 +90,23 @@ static status check_costs(const bal_schedule_request *request, const bal_schedul
     return STATUS_OK;
 }
 
+int bal_schedule_microbatch_count(const bal_schedule_family *family, int rank_count,
+                                  int microbatch_count)
+{
+    bal_schedule_rule *const rule = writers[family - families].rule;
+    // A rule that no count keeps is one of the ranks; the rules of all families repeat within 2P.
+    const int64_t last = (int64_t)microbatch_count + 2 * (int64_t)rank_count;
+    for (int64_t count = microbatch_count; count <= last && count <= BAL_MICROBATCHES_MAX;
+         count++) {
+        if (rule == NULL || rule(rank_count, (int)count, NULL) == STATUS_OK) return (int)count;
+    }
+    return -1;
+}
+
 bool bal_schedule_takes(const bal_schedule_family *family, int rank_count, int microbatch_count)
 {
-    return writers[family - families].fill != bal_schedule_fill_interleaved_1f1b ||
-           microbatch_count % rank_count == 0;
+    bal_schedule_rule *const rule = writers[family - families].rule;
+    return rule == NULL || rule(rank_count, microbatch_count, NULL) == STATUS_OK;
 }
 
 /// @param chunk_count out: the family's own where the request leaves it open
@@ -116,11 +130,8 @@ static status check_request(const bal_schedule_request *request, const bal_sched
                          request->rank_count, request->microbatch_count, chunks, (long long)ops,
                          BAL_OPS_MAX);
     }
-    if (!bal_schedule_takes(family, request->rank_count, request->microbatch_count)) {
-        return error_set(err, STATUS_INVALID,
-                         "microbatch_count %d: schedule %s needs a multiple of rank_count %d",
-                         request->microbatch_count, family->name, request->rank_count);
-    }
+    bal_schedule_rule *const rule = writers[family - families].rule;
+    if (rule != NULL) TRY(rule(request->rank_count, request->microbatch_count, err));
     *chunk_count = chunks;
     return family->is_searched ? check_costs(request, family, chunks, err) : STATUS_OK;
 }

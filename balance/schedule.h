@@ -88,6 +88,11 @@ int bal_schedule_chunk_count(const bal_schedule_family *family, int requested);
 /// is a multiple of rank_count, the others always.
 bool bal_schedule_takes(const bal_schedule_family *family, int rank_count, int microbatch_count);
 
+/// The smallest count that a family has orders for and that is at least microbatch_count; -1 where
+/// it has none for rank_count at all.
+int bal_schedule_microbatch_count(const bal_schedule_family *family, int rank_count,
+                                  int microbatch_count);
+
 /// Proves that an order can be played: every (stage, microbatch) has its F and either B and W or
 /// BW exactly once, F before B before W on its rank, and no cycle among the ranks' waits. Orders
 /// that were imported or written by hand come through here.

@@ -1,5 +1,14 @@
 #include "balance/schedule_families.h"
 
+status bal_schedule_rule_interleaved_1f1b(int rank_count, int microbatch_count, error_message *err)
+{
+    if (microbatch_count % rank_count == 0) return STATUS_OK;
+    return error_set(err, STATUS_INVALID,
+                     "microbatch_count %d: schedule interleaved-1f1b needs a multiple of "
+                     "rank_count %d",
+                     microbatch_count, rank_count);
+}
+
 /// The index-th forward of a rank: P microbatches through one chunk, then the same through the
 /// next, then the next P microbatches. Backwards take the chunks from the last to the first.
 static bal_op *put_virtual(bal_op *next, bal_op_kind kind, int rank_count, int chunk_count,

@@ -102,9 +102,9 @@ status sim_training_plan_gpus(sim_training_plan *plan, const bal_decision *decis
     arena_reset(plan->trial_memory);
     TRY(sim_gpu_use_of(&layout, training->repack.use, placed, decision->microbatch_count,
                        plan->trial_memory, gpus, err));
-    while (!bal_schedule_takes(plan->family, placed->rank_count, gpus->played_count)) {
-        gpus->played_count++;
-    }
+    const int taken =
+        bal_schedule_microbatch_count(plan->family, placed->rank_count, gpus->played_count);
+    if (taken > 0) gpus->played_count = taken; // else bal_schedule_build names the rule
     return STATUS_OK;
 }
 
