@@ -21,7 +21,11 @@ typedef struct bal_stage_costs {
                                        // not used for the last stage, and not where s + 1 is on
                                        // the same rank
     const int64_t *send_backward_ns;   // [stage_count] end of B (BW) at s until it is at s - 1
-    const int64_t *memory_forward;     // [stage_count] change of memory when F begins
+    const int64_t *message_delay_ns; // [2][stage_count][microbatch_count], >= 0, or NULL: added to
+                                     // the way of each message: [0] outputs of F, [1] gradients of
+                                     // B (BW) of the stage that sends; not used where
+                                     // send_forward_ns and send_backward_ns are not
+    const int64_t *memory_forward;   // [stage_count] change of memory when F begins
     const int64_t *memory_backward_input;  // [stage_count] change when B ends (both when BW ends)
     const int64_t *memory_backward_weight; // [stage_count] change when W ends
 } bal_stage_costs;

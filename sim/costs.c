@@ -52,15 +52,31 @@ static int64_t bits_of(const int64_t *ns, int64_t count)
 /// cheap pass that spares nearly all costs the exact sum, which takes longer than the play.
 static bool are_small(const bal_schedule *schedule, const bal_stage_costs *costs)
 {
-    enum { TIMES_PER_CELL = 5 }; // F, B, W and two messages
+    enum { TIMES_PER_CELL = 7 }; // F, B, W, two messages and their delays
     const int64_t cells = (int64_t)costs->stage_count * costs->microbatch_count;
     const int64_t all = (int64_t)costs->stage_count * schedule->microbatch_count * TIMES_PER_CELL;
-    const int64_t bits = bits_of(costs->forward_ns, cells) |
-                         bits_of(costs->backward_input_ns, cells) |
-                         bits_of(costs->backward_weight_ns, cells) |
-                         bits_of(costs->send_forward_ns, costs->stage_count) |
-                         bits_of(costs->send_backward_ns, costs->stage_count);
+    const int64_t *delay_ns = costs->message_delay_ns;
+    const int64_t bits =
+        (delay_ns != NULL ? bits_of(delay_ns, 2 * cells) : 0) | bits_of(costs->forward_ns, cells) |
+        bits_of(costs->backward_input_ns, cells) | bits_of(costs->backward_weight_ns, cells) |
+        bits_of(costs->send_forward_ns, costs->stage_count) |
+        bits_of(costs->send_backward_ns, costs->stage_count);
     return bits >= 0 && bits <= INT64_MAX / 4 / all;
+}
+
+/// Adds the delays of the messages that a stage sends to another rank.
+static status add_delays(int64_t *total, const bal_schedule *schedule, const bal_stage_costs *costs,
+                         int stage, error_message *err)
+{
+    const int columns = costs->microbatch_count;
+    for (int column = 0; column < columns; column++) {
+        const int times = columns == 1 ? schedule->microbatch_count : 1;
+        TRY(add_time(total, sim_network_delay_ns(schedule, costs, OP_FORWARD, stage, column), times,
+                     "message_delay_ns of F", stage, err));
+        TRY(add_time(total, sim_network_delay_ns(schedule, costs, OP_BACKWARD_INPUT, stage, column),
+                     times, "message_delay_ns of B", stage, err));
+    }
+    return STATUS_OK;
 }
 
 static status check_times(const bal_schedule *schedule, const bal_stage_costs *costs,
@@ -78,6 +94,7 @@ static status check_times(const bal_schedule *schedule, const bal_stage_costs *c
                      microbatches, "send_forward_ns", stage, err));
         TRY(add_time(&total, sim_network_transfer_ns(schedule, costs, OP_BACKWARD_INPUT, stage),
                      microbatches, "send_backward_ns", stage, err));
+        TRY(add_delays(&total, schedule, costs, stage, err));
     }
     return STATUS_OK;
 }
@@ -149,10 +166,11 @@ status sim_cost_table_init(const bal_schedule *schedule, arena *memory, sim_cost
         .schedule = schedule,
         .stage_count = stages,
         .rows = arena_array(memory, (size_t)stages * OP_KIND_COUNT, sizeof *filled.rows),
+        .delay_rows = arena_array(memory, (size_t)stages * OP_KIND_COUNT, sizeof(int64_t *)),
         .has_full_backward = sums,
         .full_backward_ns = arena_array(memory, cells, sizeof *filled.full_backward_ns),
     };
-    if (filled.rows == NULL || filled.full_backward_ns == NULL) {
+    if (filled.rows == NULL || filled.delay_rows == NULL || filled.full_backward_ns == NULL) {
         return error_set(err, STATUS_NO_MEMORY, "out of memory for the costs of %d stages", stages);
     }
     *table = filled;
@@ -167,6 +185,18 @@ static void add_full_backward(const sim_cost_table *table, const bal_stage_costs
     const int64_t *weight = costs->backward_weight_ns;
     for (int64_t cell = 0; cell < count; cell++) {
         sum[cell] = input[cell] + weight[cell];
+    }
+}
+
+/// Points every row at the delays of its messages. What sends none has a row too, which is added to
+/// what nobody reads.
+static void point_at_delays(const sim_cost_table *table, const bal_stage_costs *costs)
+{
+    const int stages = table->stage_count;
+    for (int row = 0; row < OP_KIND_COUNT * stages; row++) {
+        const int64_t direction = row / stages == OP_FORWARD ? 0 : 1;
+        table->delay_rows[row] = costs->message_delay_ns + (direction * stages + row % stages) *
+                                                               (int64_t)costs->microbatch_count;
     }
 }
 
@@ -193,5 +223,7 @@ void sim_cost_table_fill(sim_cost_table *table, const bal_stage_costs *costs)
             };
         }
     }
+    table->has_delays = costs->message_delay_ns != NULL;
+    if (table->has_delays) point_at_delays(table, costs);
     table->column_mask = columns > 1 ? UINT32_MAX : 0;
 }

@@ -28,10 +28,12 @@ typedef struct sim_row {
 typedef struct sim_cost_table {
     const bal_schedule *schedule;
     int stage_count;
-    uint32_t column_mask;      // microbatch & column_mask is the column of a row
-    sim_row *rows;             // [OP_KIND_COUNT][stage_count]
-    bool has_full_backward;    // some op is a BW
-    int64_t *full_backward_ns; // [stage_count][microbatch_count] scratch, if has_full_backward
+    uint32_t column_mask;       // microbatch & column_mask is the column of a row
+    sim_row *rows;              // [OP_KIND_COUNT][stage_count]
+    bool has_delays;            // messages take longer by delay_rows
+    const int64_t **delay_rows; // [OP_KIND_COUNT][stage_count] as op_ns of the rows
+    bool has_full_backward;     // some op is a BW
+    int64_t *full_backward_ns;  // [stage_count][microbatch_count] scratch, if has_full_backward
 } sim_cost_table;
 
 /// @param table carved from memory; schedule is borrowed for its life

@@ -15,6 +15,12 @@
 int64_t sim_network_transfer_ns(const bal_schedule *schedule, const bal_stage_costs *costs,
                                 bal_op_kind kind, int stage);
 
+/// What a message takes longer than that: costs->message_delay_ns of it.
+///
+/// @return 0 where costs have no delays and where nothing is sent to another rank
+int64_t sim_network_delay_ns(const bal_schedule *schedule, const bal_stage_costs *costs,
+                             bal_op_kind kind, int stage, int microbatch);
+
 /// The stage that waits for the message of an op on another rank.
 ///
 /// @return -1 if none does: see sim_network_transfer_ns

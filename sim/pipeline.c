@@ -196,13 +196,14 @@ static void prepare(sim_order *order, const bal_stage_costs *costs, const int64_
 }
 
 /// The recurrence. begin_ns and end_ns are both NULL if only clocks and messages are wanted; the
-/// two callers pass constants, so that each gets its own loop.
-static inline void play_steps(sim_order *order, int64_t *restrict begin_ns,
+/// callers pass constants, so that each gets its own loop.
+static inline void play_steps(sim_order *order, bool has_delays, int64_t *restrict begin_ns,
                               int64_t *restrict end_ns)
 {
     const sim_step *restrict step = order->steps;
     const sim_step *const stop = step + order->step_count;
     const sim_row *restrict rows = order->costs.rows;
+    const int64_t *const *delays = order->costs.delay_rows;
     const uint32_t column_mask = order->costs.column_mask;
     sim_clock *restrict clocks = order->clocks;
     int64_t *restrict arrival_ns = order->arrival_ns;
@@ -213,7 +214,10 @@ static inline void play_steps(sim_order *order, int64_t *restrict begin_ns,
         const int64_t begin = clock->free_ns > arrived ? clock->free_ns : arrived;
         const int64_t end = begin + row->op_ns[step->microbatch & column_mask];
         clock->free_ns = end;
-        arrival_ns[step->send] = end + row->transfer_ns;
+        const int64_t delay =
+            has_delays ? delays[step->row_and_rank >> RANK_BITS][step->microbatch & column_mask]
+                       : 0;
+        arrival_ns[step->send] = end + row->transfer_ns + delay;
         if (begin_ns != NULL) {
             begin_ns[clock->op] = begin;
             end_ns[clock->op] = end;
@@ -226,7 +230,11 @@ void sim_order_play(sim_order *order, const bal_stage_costs *costs, const int64_
                     bal_timeline *timeline)
 {
     prepare(order, costs, start_ns);
-    play_steps(order, timeline->begin_ns, timeline->end_ns);
+    if (order->costs.has_delays) {
+        play_steps(order, true, timeline->begin_ns, timeline->end_ns);
+    } else {
+        play_steps(order, false, timeline->begin_ns, timeline->end_ns);
+    }
 }
 
 /// Sum of all ops of a stage; no order changes it.
@@ -246,7 +254,11 @@ void sim_order_summarise(sim_order *order, const bal_stage_costs *costs, const i
 {
     const bal_schedule *schedule = order->costs.schedule;
     prepare(order, costs, start_ns);
-    play_steps(order, NULL, NULL);
+    if (order->costs.has_delays) {
+        play_steps(order, true, NULL, NULL);
+    } else {
+        play_steps(order, false, NULL, NULL);
+    }
 
     int64_t first_ns = INT64_MAX;
     int64_t last_ns = 0;

@@ -87,7 +87,9 @@ static void note_message(const walk *walking, place from, ana_critical_path *pat
     const bal_schedule *schedule = walking->timeline->schedule;
     const bal_op_kind kind = (bal_op_kind)schedule->ops[from.op].kind;
     const int stage = stage_of(schedule, from);
-    const int64_t ns = sim_network_transfer_ns(schedule, walking->costs, kind, stage);
+    const int microbatch = schedule->ops[from.op].microbatch;
+    const int64_t ns = sim_network_transfer_ns(schedule, walking->costs, kind, stage) +
+                       sim_network_delay_ns(schedule, walking->costs, kind, stage, microbatch);
     if (sim_network_receiver(schedule, kind, stage) < 0) return;
     path->message_count++;
     if (kind == OP_FORWARD) {

@@ -66,6 +66,15 @@ static inline int64_t reference_op_ns(const bal_stage_costs *costs, int stage, b
     return costs->backward_input_ns[cell] + costs->backward_weight_ns[cell];
 }
 
+static inline int64_t reference_delay_ns(const bal_stage_costs *costs, bal_op_kind kind, int stage,
+                                         int microbatch)
+{
+    const int columns = costs->microbatch_count;
+    const int row = kind == OP_FORWARD ? stage : costs->stage_count + stage;
+    if (costs->message_delay_ns == NULL) return 0;
+    return costs->message_delay_ns[row * columns + (columns > 1 ? microbatch : 0)];
+}
+
 /// When the message that the op waits for has arrived; 0 if it waits for none, -1 if not known yet.
 static inline int64_t reference_arrival(const bal_timeline *timeline, const bal_stage_costs *costs,
                                         int rank, bal_op op)
@@ -85,7 +94,9 @@ static inline int64_t reference_arrival(const bal_timeline *timeline, const bal_
         if (sender.kind == OP_BACKWARD_WEIGHT || is_forward != (kind == OP_FORWARD)) continue;
         if (sender.chunk != chunk || sender.microbatch != op.microbatch) continue;
         if (timeline->end_ns[index] < 0) return -1;
-        return timeline->end_ns[index] + (other != rank ? send_ns : 0);
+        if (other == rank) return timeline->end_ns[index];
+        return timeline->end_ns[index] + send_ns +
+               reference_delay_ns(costs, kind, stage, op.microbatch);
     }
     fail_msg("nobody sends to rank %d", rank);
     return -1;

@@ -112,6 +112,14 @@ static inline bal_stage_costs random_costs(rng *generator, int stage_count, int 
     };
 }
 
+/// Draws delays of up to delay_max for the messages of costs that have none.
+static inline void random_delays(rng *generator, bal_stage_costs *costs, int64_t delay_max,
+                                 arena *memory)
+{
+    costs->message_delay_ns =
+        random_row(generator, 2 * costs->stage_count * costs->microbatch_count, delay_max, memory);
+}
+
 /// One random problem of up to 5 ranks, 3 chunks and 8 microbatches.
 typedef struct random_problem {
     bal_schedule schedule;

@@ -73,7 +73,9 @@ static void random_orders_play_as_the_plainest_player_plays_them(void **state)
     (void)state;
     arena *memory = arena_create(1 << 18);
     for (uint64_t seed = 0; seed < 3000; seed++) {
-        const random_problem problem = random_problem_draw(seed, memory);
+        random_problem problem = random_problem_draw(seed, memory);
+        rng generator = rng_init(seed, 2);
+        if (seed % 3 == 0) random_delays(&generator, &problem.costs, 20, memory);
         const size_t op_count = (size_t)problem.schedule.first_op[problem.schedule.rank_count];
         const bal_timeline expected = reference_play(&problem.schedule, &problem.costs, memory);
         sim_order order = compile(&problem.schedule, memory);
@@ -210,6 +212,20 @@ static void costs_that_do_not_fit_are_refused(void **state)
                         "send_backward_ns of stage 1: with 576460752303423487 ns all ops and "
                         "messages of the iteration together take longer than "
                         "2305843009213693951 ns");
+
+    // 4 messages forward, each of stage 0; what stage 1 sends forward and stage 0 back is not sent.
+    const int64_t delay_ns[] = {limit / 4, limit, limit, 0};
+    costs.message_delay_ns = delay_ns;
+    costs.send_forward_ns = costs.send_backward_ns = (int64_t[]){0, 0};
+    assert_int_equal(sim_costs_check(&schedule, &costs, &err), STATUS_OK);
+    costs.message_delay_ns = (int64_t[]){limit / 4, limit, limit, 1};
+    assert_int_equal(sim_costs_check(&schedule, &costs, &err), STATUS_INVALID);
+    assert_string_equal(err.message,
+                        "message_delay_ns of B of stage 1: with 1 ns all ops and messages of the "
+                        "iteration together take longer than 2305843009213693951 ns");
+    costs.message_delay_ns = (int64_t[]){-1, 0, 0, 0};
+    assert_int_equal(sim_costs_check(&schedule, &costs, &err), STATUS_INVALID);
+    assert_string_equal(err.message, "message_delay_ns of F of stage 0 is negative: -1 ns");
 
     const int64_t large[] = {0, INT64_MIN, 0};
     costs = reference_uniform_costs(2, 0, 0, 0, 0, large, memory);
