@@ -106,7 +106,7 @@ static status play_static(arena *memory, schedule_run *run, error_message *err)
 static status play_policy(arena *memory, schedule_run *run, error_message *err)
 {
     sim_dispatch *dispatch = NULL;
-    TRY(sim_dispatch_create(&run->schedule, run->policy, memory, &dispatch, err));
+    TRY(sim_dispatch_create(&run->schedule, run->policy, NULL, memory, &dispatch, err));
     return sim_dispatch_play(dispatch, &run->costs.stages, run->costs.memory_limit, NULL,
                              &run->timeline, err);
 }

@@ -156,10 +156,15 @@ static status take_arrays(sim_dispatch *dispatch, arena *memory, error_message *
     return STATUS_OK;
 }
 
-status sim_dispatch_create(const bal_schedule *schedule, sim_policy policy, arena *memory,
-                           sim_dispatch **dispatch, error_message *err)
+status sim_dispatch_create(const bal_schedule *schedule, sim_policy policy,
+                           const sim_network *network, arena *memory, sim_dispatch **dispatch,
+                           error_message *err)
 {
     assert(policy >= 0 && policy < SIM_POLICY_COUNT);
+    if (!sim_network_is_free(network)) {
+        return error_set(err, STATUS_UNSUPPORTED, "%s messages on %d shared links are not played",
+                         sim_send_name(network->send), network->link_count);
+    }
     TRY(bal_schedule_check(schedule, NULL, err));
     sim_dispatch *created = arena_array(memory, 1, sizeof *created);
     if (created == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory for a play");

@@ -11,6 +11,7 @@
 #include "balance/timeline.h"
 #include "base/arena.h"
 #include "base/status.h"
+#include "sim/network.h"
 #include "sim/policy.h"
 
 #include <stdint.h>
@@ -21,10 +22,16 @@ typedef struct sim_dispatch sim_dispatch;
 ///
 /// @param schedule borrowed for the life of the dispatch. Under greedy its order decides only which
 ///                 of two chunks of a rank goes first when both are ready.
+/// @param network  borrowed for the life of the dispatch; NULL: asynchronous messages, each with
+/// its
+///                 own way
 /// @param dispatch out: carved from memory
-/// @return what bal_schedule_check refuses; STATUS_NO_MEMORY. Time O(ops).
-status sim_dispatch_create(const bal_schedule *schedule, sim_policy policy, arena *memory,
-                           sim_dispatch **dispatch, error_message *err);
+/// @return what bal_schedule_check refuses; STATUS_UNSUPPORTED for another network;
+/// STATUS_NO_MEMORY.
+///         Time O(ops).
+status sim_dispatch_create(const bal_schedule *schedule, sim_policy policy,
+                           const sim_network *network, arena *memory, sim_dispatch **dispatch,
+                           error_message *err);
 
 /// Plays one iteration.
 ///

@@ -1,11 +1,49 @@
-/// What carries messages between stages. Links are asynchronous and full duplex: a message leaves
-/// when its op ends, takes the link's time and delays nobody else.
+/// What carries messages between stages: how long they take, whom they occupy, and which links
+/// they share.
 #pragma once
 
 #include "balance/schedule.h"
 #include "balance/stage_costs.h"
+#include "base/status.h"
 
+#include <stdbool.h>
 #include <stdint.h>
+
+/// Whom a message between two ranks occupies.
+typedef enum sim_send {
+    SIM_SEND_ASYNC,      ///< nobody: it leaves when its op ends, and both ranks go on
+    SIM_SEND_BLOCKING,   ///< the sender's rank, until the message has arrived
+    SIM_SEND_RENDEZVOUS, ///< both ranks: it begins when the sender's op has ended and the
+                         ///< receiver's rank is idle and next runs the op that waits for it
+    SIM_SEND_COUNT
+} sim_send;
+
+/// "async", "blocking", "rendezvous". Static storage.
+const char *sim_send_name(sim_send send);
+
+/// @return STATUS_INVALID naming the text and the names. send is then untouched.
+status sim_send_parse(const char *name, sim_send *send, error_message *err);
+
+/// How messages travel. Zero-initialised: asynchronous, and every message has its own way.
+///
+/// A link is held by one message at a time and serves them first come, first served; where several
+/// come at once, the one of the lower rank goes first. A message that holds a link for its
+/// occupancy is at the other end after its whole send time; the rest of that time is latency, in
+/// which the next one may follow. Messages of both directions and of several stages may share a
+/// link. The arrays are borrowed; those of links are NULL where link_count is 0.
+typedef struct sim_network {
+    sim_send send;
+    int link_count;          // 0: no link is shared
+    const int *forward_link; // [stage_count] in [-1, link_count): the link that the output of stage
+                             // s crosses on its way to s + 1, -1: its own
+    const int *backward_link; // [stage_count] the same for the gradient of s on its way to s - 1
+    const int64_t *forward_occupancy_ns;  // [stage_count] how long the output of s holds its link,
+                                          // in [0, send_forward_ns[s]]: bytes / bandwidth
+    const int64_t *backward_occupancy_ns; // [stage_count] in [0, send_backward_ns[s]]
+} sim_network;
+
+/// Whether a network is one whose messages are asynchronous and delay nobody else; NULL is.
+bool sim_network_is_free(const sim_network *network);
 
 /// Time from the end of an op until its message is at the neighbouring stage: the next one for F,
 /// the one before for B and BW.

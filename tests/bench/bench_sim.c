@@ -207,7 +207,8 @@ static void measure_dispatch(bool smoke, int ranks, int microbatches, sim_policy
         .memory_limit = draw(&generator, ranks, ranks, ranks, memory),
     };
     error_message err = {0};
-    bench_require(sim_dispatch_create(&schedule, policy, memory, &problem.dispatch, &err), &err);
+    bench_require(sim_dispatch_create(&schedule, policy, NULL, memory, &problem.dispatch, &err),
+                  &err);
     const bench_time time = bench_measure(smoke, dispatch, &problem);
     bench_print("event_engine_ns_per_event",
                 time.median_ns / (double)sim_dispatch_event_count(problem.dispatch), "ns",

@@ -71,9 +71,9 @@ static void the_event_engine_plays_without_allocating(void **state)
             const int64_t limit[] = {1000, 1000, 1000, 1000, 1000};
             sim_dispatch *dispatch = NULL;
             bal_timeline timeline;
-            assert_int_equal(
-                sim_dispatch_create(&problem.schedule, (sim_policy)policy, memory, &dispatch, NULL),
-                STATUS_OK);
+            assert_int_equal(sim_dispatch_create(&problem.schedule, (sim_policy)policy, NULL,
+                                                 memory, &dispatch, NULL),
+                             STATUS_OK);
             call_count = 0;
 
             assert_int_equal(

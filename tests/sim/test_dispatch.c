@@ -21,7 +21,7 @@ static bal_timeline play(const bal_schedule *schedule, const bal_stage_costs *co
     bal_timeline timeline = {0};
     error_message err = {0};
     if (sim_costs_check(schedule, costs, &err) != STATUS_OK ||
-        sim_dispatch_create(schedule, policy, memory, &dispatch, &err) != STATUS_OK ||
+        sim_dispatch_create(schedule, policy, NULL, memory, &dispatch, &err) != STATUS_OK ||
         sim_dispatch_play(dispatch, costs, memory_limit, NULL, &timeline, &err) != STATUS_OK) {
         fail_msg("%s", err.message);
     }
@@ -102,8 +102,9 @@ static void the_families_play_alike_in_both_engines(void **state)
             const int64_t start_ns[] = {5, 0, 700, 30, 0, 9000};
             sim_dispatch *dispatch = NULL;
             bal_timeline actual;
-            assert_int_equal(sim_dispatch_create(&schedule, SIM_STATIC, memory, &dispatch, NULL),
-                             STATUS_OK);
+            assert_int_equal(
+                sim_dispatch_create(&schedule, SIM_STATIC, NULL, memory, &dispatch, NULL),
+                STATUS_OK);
 
             assert_int_equal(sim_dispatch_play(dispatch, &costs, NULL, start_ns, &actual, NULL),
                              STATUS_OK);
@@ -290,9 +291,9 @@ static void one_less_than_the_least_limit_is_infeasible(void **state)
                 limit[rank] = need_of(&problem.schedule, &problem.costs, (sim_policy)policy, rank);
             }
             limit[seed % (uint64_t)ranks]--;
-            assert_int_equal(
-                sim_dispatch_create(&problem.schedule, (sim_policy)policy, memory, &dispatch, NULL),
-                STATUS_OK);
+            assert_int_equal(sim_dispatch_create(&problem.schedule, (sim_policy)policy, NULL,
+                                                 memory, &dispatch, NULL),
+                             STATUS_OK);
 
             if (sim_dispatch_play(dispatch, &problem.costs, limit, NULL, &timeline, NULL) !=
                 STATUS_INFEASIBLE) {
@@ -530,7 +531,8 @@ static void a_limit_too_low_names_rank_need_and_limit(void **state)
         bal_timeline timeline = {0};
         error_message err = {0};
         assert_int_equal(
-            sim_dispatch_create(&schedule, (sim_policy)policy, memory, &dispatch, NULL), STATUS_OK);
+            sim_dispatch_create(&schedule, (sim_policy)policy, NULL, memory, &dispatch, NULL),
+            STATUS_OK);
 
         assert_int_equal(sim_dispatch_play(dispatch, &costs, limit, NULL, &timeline, &err),
                          STATUS_INFEASIBLE);
@@ -552,7 +554,7 @@ static void memory_left_behind_cannot_be_limited(void **state)
     sim_dispatch *dispatch = NULL;
     bal_timeline timeline = {0};
     error_message err = {0};
-    assert_int_equal(sim_dispatch_create(&schedule, SIM_GREEDY, memory, &dispatch, NULL),
+    assert_int_equal(sim_dispatch_create(&schedule, SIM_GREEDY, NULL, memory, &dispatch, NULL),
                      STATUS_OK);
 
     assert_int_equal(sim_dispatch_play(dispatch, &costs, limit, NULL, &timeline, &err),
@@ -593,7 +595,8 @@ static void plays_of_one_dispatch_do_not_know_each_other(void **state)
         sim_dispatch *dispatch = NULL;
         bal_timeline timeline;
         assert_int_equal(
-            sim_dispatch_create(&schedule, (sim_policy)policy, memory, &dispatch, NULL), STATUS_OK);
+            sim_dispatch_create(&schedule, (sim_policy)policy, NULL, memory, &dispatch, NULL),
+            STATUS_OK);
 
         assert_int_equal(sim_dispatch_play(dispatch, &others, NULL, NULL, &timeline, NULL),
                          STATUS_OK);
