@@ -1,0 +1,363 @@
+#include "sim/iterations.h"
+
+#include <assert.h>
+#include <string.h>
+
+enum { NOT_YET = -1 };
+
+struct sim_iterations {
+    const bal_schedule *schedule;
+    int stage_count;
+    const int *gate;     // [rank_count] first op that is not an F of chunk 0; first_op[rank + 1]
+                         // where there is none
+    int *next;           // [rank_count] scratch: index into the ops
+    int64_t *free_ns;    // [rank_count] scratch: end of the rank's last op
+    int64_t *seen_ns;    // [rank_count] scratch: when the full norm was seen; NOT_YET
+    int64_t *arrival_ns; // [2][stage_count][microbatch_count] scratch, by direction and sender;
+                         // NOT_YET
+    int *waiting;        // [rank_count] scratch: ranks to go on with, a stack
+    bool *is_waiting;    // [rank_count]
+    int waiting_count;
+};
+
+/// A play under way.
+typedef struct play {
+    sim_iterations *of;
+    const bal_stage_costs *costs;
+    const sim_update *update;
+    const sim_iteration_state *state;
+    sim_iteration *iteration;
+    bool is_gated;  // ops behind the first forwards wait for the full norm
+    bool is_warmup; // only the forwards before the gates are played
+} play;
+
+static int64_t hop_ns(const sim_update *update, int rank)
+{
+    return update->hop_ns != NULL ? update->hop_ns[rank] : 0;
+}
+
+static int stage_of_op(const bal_schedule *schedule, int rank, bal_op op)
+{
+    return bal_stage_of(schedule->placement, schedule->rank_count, schedule->chunk_count, rank,
+                        op.chunk);
+}
+
+static int rank_of(const bal_schedule *schedule, int stage)
+{
+    return bal_rank_of_stage(schedule->placement, schedule->rank_count, schedule->chunk_count,
+                             stage, NULL);
+}
+
+static int64_t *arrival_of(const sim_iterations *iterations, bool is_forward, int sender,
+                           int microbatch)
+{
+    const int64_t row = (is_forward ? 0 : iterations->stage_count) + sender;
+    return &iterations->arrival_ns[row * iterations->schedule->microbatch_count + microbatch];
+}
+
+static int64_t op_ns(const bal_stage_costs *costs, bal_op op, int stage)
+{
+    const int column = costs->microbatch_count > 1 ? op.microbatch : 0;
+    const int64_t at = (int64_t)stage * costs->microbatch_count + column;
+    switch (op.kind) {
+    case OP_FORWARD:
+        return costs->forward_ns[at];
+    case OP_BACKWARD_INPUT:
+        return costs->backward_input_ns[at];
+    case OP_BACKWARD_WEIGHT:
+        return costs->backward_weight_ns[at];
+    default:
+        return costs->backward_input_ns[at] + costs->backward_weight_ns[at];
+    }
+}
+
+static void wake(sim_iterations *iterations, int rank)
+{
+    if (iterations->is_waiting[rank]) return;
+    iterations->is_waiting[rank] = true;
+    iterations->waiting[iterations->waiting_count++] = rank;
+}
+
+/// Lets the message of an op arrive, where one is sent.
+static void send_from(play *playing, int rank, bal_op op, int stage, int64_t end_ns)
+{
+    sim_iterations *iterations = playing->of;
+    const bal_schedule *schedule = iterations->schedule;
+    const bal_stage_costs *costs = playing->costs;
+    const bool is_forward = op.kind == OP_FORWARD;
+    const int receiver = is_forward ? stage + 1 : stage - 1;
+    if (op.kind == OP_BACKWARD_WEIGHT || receiver < 0 || receiver == iterations->stage_count) {
+        return;
+    }
+    const int to = rank_of(schedule, receiver);
+    int64_t arrival_ns = end_ns;
+    if (to != rank) {
+        arrival_ns += is_forward ? costs->send_forward_ns[stage] : costs->send_backward_ns[stage];
+        wake(iterations, to);
+    }
+    *arrival_of(iterations, is_forward, stage, op.microbatch) = arrival_ns;
+}
+
+/// When the message that an op waits for is there: 0 if it waits for none, NOT_YET.
+static int64_t arrived_ns(const play *playing, int rank, bal_op op)
+{
+    bal_op_kind kind = OP_FORWARD;
+    const int sender = bal_op_waits_for(playing->of->schedule, rank, op, &kind);
+    if (sender < 0) return 0;
+    return *arrival_of(playing->of, kind == OP_FORWARD, sender, op.microbatch);
+}
+
+/// Passes the full norm through a rank that stands at its gate. False if it is not there yet.
+static bool pass_gate(play *playing, int rank)
+{
+    sim_iterations *iterations = playing->of;
+    const int last = iterations->schedule->rank_count - 1;
+    int64_t value_ns = playing->state->validated_ns;
+    if (iterations->seen_ns[rank] != NOT_YET) return true;
+    if (rank < last) {
+        if (iterations->seen_ns[rank + 1] == NOT_YET) return false;
+        value_ns = iterations->seen_ns[rank + 1] + hop_ns(playing->update, rank + 1);
+    }
+    int64_t *free_ns = &iterations->free_ns[rank];
+    if (value_ns > *free_ns) *free_ns = value_ns;
+    iterations->seen_ns[rank] = *free_ns;
+    if (rank > 0) wake(iterations, rank - 1);
+    return true;
+}
+
+static void note_op(play *playing, int rank, int index, int64_t begin_ns, int64_t end_ns)
+{
+    const bal_schedule *schedule = playing->of->schedule;
+    sim_iteration *iteration = playing->iteration;
+    const bal_op op = schedule->ops[index];
+    if (index == schedule->first_op[rank]) iteration->first_begin_ns[rank] = begin_ns;
+    iteration->last_end_ns[rank] = end_ns;
+    iteration->busy_ns[rank] += end_ns - begin_ns;
+    if (op.kind == OP_BACKWARD_WEIGHT || op.kind == OP_BACKWARD) {
+        iteration->stage_end_ns[stage_of_op(schedule, rank, op)] = end_ns;
+    }
+    if (iteration->timeline == NULL) return;
+    iteration->timeline->begin_ns[index] = begin_ns;
+    iteration->timeline->end_ns[index] = end_ns;
+}
+
+/// Plays ops of a rank until one waits for what is not there.
+static void advance(play *playing, int rank)
+{
+    sim_iterations *iterations = playing->of;
+    const bal_schedule *schedule = iterations->schedule;
+    const int gate = iterations->gate[rank];
+    const int stop = playing->is_warmup ? gate : schedule->first_op[rank + 1];
+    for (int *next = &iterations->next[rank]; *next < stop; ++*next) {
+        const bal_op op = schedule->ops[*next];
+        const int stage = stage_of_op(schedule, rank, op);
+        if (playing->is_gated && *next >= gate && !pass_gate(playing, rank)) return;
+        const int64_t there_ns = arrived_ns(playing, rank, op);
+        if (there_ns == NOT_YET) return;
+        int64_t *free_ns = &iterations->free_ns[rank];
+        const int64_t begin_ns = there_ns > *free_ns ? there_ns : *free_ns;
+        *free_ns = begin_ns + op_ns(playing->costs, op, stage);
+        if (!playing->is_warmup) note_op(playing, rank, *next, begin_ns, *free_ns);
+        send_from(playing, rank, op, stage, *free_ns);
+    }
+}
+
+/// Puts everything where it is before the iteration and lets the ranks go as far as they can.
+static void run(play *playing)
+{
+    sim_iterations *iterations = playing->of;
+    const bal_schedule *schedule = iterations->schedule;
+    const int ranks = schedule->rank_count;
+    const size_t messages =
+        2 * (size_t)iterations->stage_count * (size_t)schedule->microbatch_count;
+    memset(iterations->arrival_ns, 0xff, messages * sizeof *iterations->arrival_ns); // NOT_YET
+    iterations->waiting_count = 0;
+    for (int rank = ranks - 1; rank >= 0; rank--) {
+        iterations->next[rank] = schedule->first_op[rank];
+        iterations->free_ns[rank] = playing->state->begin_ns[rank];
+        iterations->seen_ns[rank] = NOT_YET;
+        iterations->is_waiting[rank] = false;
+        wake(iterations, rank);
+    }
+    while (iterations->waiting_count > 0) {
+        const int rank = iterations->waiting[--iterations->waiting_count];
+        iterations->is_waiting[rank] = false;
+        advance(playing, rank);
+    }
+}
+
+static bool is_done(const sim_iterations *iterations, int *rank)
+{
+    const bal_schedule *schedule = iterations->schedule;
+    for (*rank = 0; *rank < schedule->rank_count; ++*rank) {
+        if (iterations->next[*rank] < schedule->first_op[*rank + 1]) return false;
+    }
+    return true;
+}
+
+/// Finds the op of each rank that waits for the full norm.
+static void find_gates(const bal_schedule *schedule, int *gate)
+{
+    for (int rank = 0; rank < schedule->rank_count; rank++) {
+        int op = schedule->first_op[rank];
+        while (op < schedule->first_op[rank + 1] && schedule->ops[op].kind == OP_FORWARD &&
+               schedule->ops[op].chunk == 0) {
+            op++;
+        }
+        gate[rank] = op;
+    }
+}
+
+status sim_iterations_create(const bal_schedule *schedule, arena *memory, sim_iterations **out,
+                             error_message *err)
+{
+    const size_t ranks = (size_t)schedule->rank_count;
+    const size_t stages = ranks * (size_t)schedule->chunk_count;
+    const size_t messages = 2 * stages * (size_t)schedule->microbatch_count;
+    TRY(bal_schedule_check(schedule, NULL, err));
+    sim_iterations *made = arena_array(memory, 1, sizeof *made);
+    int *gate = arena_array(memory, ranks, sizeof *gate);
+    if (made == NULL || gate == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    *made = (sim_iterations){
+        .schedule = schedule,
+        .stage_count = (int)stages,
+        .gate = gate,
+        .next = arena_array(memory, ranks, sizeof *made->next),
+        .free_ns = arena_array(memory, ranks, sizeof *made->free_ns),
+        .seen_ns = arena_array(memory, ranks, sizeof *made->seen_ns),
+        .arrival_ns = arena_array(memory, messages, sizeof *made->arrival_ns),
+        .waiting = arena_array(memory, ranks, sizeof *made->waiting),
+        .is_waiting = arena_array(memory, ranks, sizeof *made->is_waiting),
+    };
+    if (made->next == NULL || made->free_ns == NULL || made->seen_ns == NULL ||
+        made->arrival_ns == NULL || made->waiting == NULL || made->is_waiting == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory for %zu messages", messages);
+    }
+    find_gates(schedule, gate);
+    *out = made;
+    return STATUS_OK;
+}
+
+status sim_iterations_check_validation(sim_iterations *iterations, arena *memory,
+                                       error_message *err)
+{
+    const size_t stages = (size_t)iterations->stage_count;
+    const int64_t *free_of_charge = arena_array(memory, stages, sizeof *free_of_charge);
+    sim_iteration iteration;
+    sim_iteration_state state;
+    int blocked = 0;
+    if (free_of_charge == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    TRY(sim_iteration_init(iterations->schedule, memory, &iteration, &state, err));
+    const bal_stage_costs costs = {
+        .stage_count = iterations->stage_count,
+        .microbatch_count = 1,
+        .forward_ns = free_of_charge,
+        .backward_input_ns = free_of_charge,
+        .backward_weight_ns = free_of_charge,
+        .send_forward_ns = free_of_charge,
+        .send_backward_ns = free_of_charge,
+    };
+    const sim_update update = {.post_validation = true};
+    // All ops are free of charge: only whether every rank gets past its gate is asked.
+    play playing = {.of = iterations,
+                    .costs = &costs,
+                    .update = &update,
+                    .state = &state,
+                    .iteration = &iteration,
+                    .is_gated = true};
+    run(&playing);
+    if (is_done(iterations, &blocked)) return STATUS_OK;
+    char name[32];
+    const int index = iterations->next[blocked];
+    bal_op_name(iterations->schedule->ops[index], name);
+    return error_set(err, STATUS_INVALID,
+                     "schedule %s cannot validate behind the step: rank %d waits before its %s "
+                     "for a norm that comes back only after it",
+                     iterations->schedule->name, blocked, name);
+}
+
+status sim_iteration_init(const bal_schedule *schedule, arena *memory, sim_iteration *iteration,
+                          sim_iteration_state *state, error_message *err)
+{
+    const size_t ranks = (size_t)schedule->rank_count;
+    const size_t stages = ranks * (size_t)schedule->chunk_count;
+    int64_t *times = arena_array(memory, 4 * ranks + stages, sizeof *times);
+    if (times == NULL)
+        return error_set(err, STATUS_NO_MEMORY, "out of memory for %zu ranks", ranks);
+    *state = (sim_iteration_state){.begin_ns = times};
+    *iteration = (sim_iteration){
+        .first_begin_ns = times + ranks,
+        .last_end_ns = times + 2 * ranks,
+        .busy_ns = times + 3 * ranks,
+        .stage_end_ns = times + 4 * ranks,
+    };
+    return STATUS_OK;
+}
+
+static int64_t largest(const int64_t *values, int count)
+{
+    int64_t found = values[0];
+    for (int index = 1; index < count; index++) {
+        if (values[index] > found) found = values[index];
+    }
+    return found;
+}
+
+/// The ranks begin, see that the norm is above the limit, undo their step and step again.
+static int64_t undo(play *playing, sim_iteration_state *state)
+{
+    sim_iterations *iterations = playing->of;
+    const int ranks = iterations->schedule->rank_count;
+    const sim_update *update = playing->update;
+    const int64_t began_ns = largest(state->begin_ns, ranks);
+    playing->is_warmup = true;
+    run(playing);
+    iterations->seen_ns[ranks - 1] = state->validated_ns; // its step has waited for the norm
+    state->begin_ns[ranks - 1] = state->validated_ns + update->optimizer_ns;
+    for (int rank = ranks - 2; rank >= 0; rank--) {
+        iterations->seen_ns[rank] = NOT_YET;
+        pass_gate(playing, rank);
+        state->begin_ns[rank] =
+            iterations->seen_ns[rank] + update->rollback_ns + update->optimizer_ns;
+    }
+    playing->is_warmup = false;
+    return largest(state->begin_ns, ranks) - began_ns;
+}
+
+void sim_iterations_play(sim_iterations *iterations, const bal_stage_costs *costs,
+                         const sim_update *update, sim_iteration_state *state,
+                         sim_iteration *iteration)
+{
+    const size_t ranks = (size_t)iterations->schedule->rank_count;
+    play playing = {
+        .of = iterations, .costs = costs, .update = update, .state = state, .iteration = iteration};
+    int blocked = 0;
+    memset(iteration->busy_ns, 0, ranks * sizeof *iteration->busy_ns);
+    iteration->lost_ns = 0;
+    if (state->is_unvalidated && state->has_failed) {
+        iteration->lost_ns = undo(&playing, state);
+        state->is_unvalidated = false;
+    }
+    playing.is_gated = state->is_unvalidated;
+    run(&playing);
+    assert(is_done(iterations, &blocked)); // sim_iterations_create has seen it through
+}
+
+void sim_iterations_end(const sim_update *update, const int64_t *ready_ns, int rank_count,
+                        bool fails, sim_iteration_state *state)
+{
+    state->is_unvalidated = update->post_validation;
+    state->has_failed = fails;
+    int64_t partial_ns = update->post_validation ? INT64_MIN : largest(ready_ns, rank_count);
+    for (int rank = 0; rank < rank_count; rank++) {
+        if (update->post_validation) {
+            const int64_t own_ns = ready_ns[rank] + update->norm_ns;
+            if (rank > 0) partial_ns += hop_ns(update, rank);
+            if (rank == 0 || own_ns > partial_ns) partial_ns = own_ns;
+        } else if (rank == 0) {
+            partial_ns += update->norm_ns;
+        }
+        state->begin_ns[rank] = partial_ns + update->optimizer_ns;
+    }
+    state->validated_ns = partial_ns;
+}

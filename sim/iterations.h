@@ -1,0 +1,109 @@
+/// Iterations back to back: what stands between the last op of one and the first of the next, op by
+/// op and rank by rank, where the step of the optimizer needs no global barrier.
+///
+/// With the barrier all ranks wait for the slowest, as clipping needs the norm of all gradients:
+///
+///     begin(r) = max over ranks of ready + update
+///
+/// With post-validation the norm travels as partial sums from rank 0 to rank P - 1, each rank steps
+/// on what it has seen, and the full value travels back while the next iteration has begun:
+///
+///     partial(r)  = max(ready(r) + norm, partial(r - 1) + hop(r))
+///     begin(r)    = partial(r) + update
+///     full(P - 1) = partial(P - 1)
+///     seen(r)     = max(time at which r is at its first op that is not an F of chunk 0,
+///                       full value at P - 1 or seen(r + 1) + hop(r + 1))
+///
+/// and that op begins behind seen(r). ready(r) is the end of the rank's last op plus what its
+/// reduction of gradients exposes. The chain adds nothing where ranks end in the order of their
+/// numbers; under 1F1B rank 0 ends last, and it is a barrier.
+///
+/// If the full norm is above the limit, a rank that sees it drops the forwards that it has begun
+/// with, undoes its step and steps again; the last rank, which knows the full norm before it steps,
+/// only steps late. Then the iteration begins anew.
+/// Source: Qi et al., "Zero Bubble Pipeline Parallelism", ICLR 2024, section 4 and appendix C, and
+/// how its released optimizer orders the messages.
+#pragma once
+
+#include "balance/schedule.h"
+#include "balance/stage_costs.h"
+#include "balance/timeline.h"
+#include "base/arena.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/// What a step takes, each at most INT64_MAX / 64. Zero-initialise, then fill by name.
+typedef struct sim_update {
+    bool post_validation;
+    int64_t norm_ns;       // norm of a rank's own gradients, before it takes part in the chain
+    int64_t optimizer_ns;  // the step itself
+    int64_t rollback_ns;   // undoing it
+    const int64_t *hop_ns; // [rank_count] one number from rank r - 1 to r, or back; NULL: 0
+} sim_update;
+
+/// Where the ranks stand between two iterations. Zero-initialised: all may begin at 0. Times grow
+/// from iteration to iteration.
+typedef struct sim_iteration_state {
+    int64_t *begin_ns;    // [rank_count] earliest begin of the next iteration
+    bool is_unvalidated;  // ranks have stepped on partial norms
+    bool has_failed;      // and the full norm is above the limit
+    int64_t validated_ns; // when the last rank knows the full norm
+} sim_iteration_state;
+
+/// What an iteration was. The arrays are the caller's.
+typedef struct sim_iteration {
+    int64_t *first_begin_ns; // [rank_count] of the ops
+    int64_t *last_end_ns;    // [rank_count]
+    int64_t *stage_end_ns;   // [stage_count] end of the stage's last W or BW
+    int64_t *busy_ns;        // [rank_count]
+    bal_timeline *timeline;  // every op; NULL: not wanted
+    int64_t lost_ns;         // by a failed validation: how much later the last rank could begin
+} sim_iteration;
+
+typedef struct sim_iterations sim_iterations;
+
+/// Prepares a schedule for iterations.
+///
+/// @param schedule borrowed for the life of iterations
+/// @param out      carved from memory; serves one play at a time
+/// @return what bal_schedule_check refuses; STATUS_NO_MEMORY. Time O(ops).
+status sim_iterations_create(const bal_schedule *schedule, arena *memory, sim_iterations **out,
+                             error_message *err);
+
+/// Proves that the schedule can be played with post-validation, which plays assume.
+///
+/// @param memory scratch
+/// @return STATUS_INVALID where the full norm could never travel back, as a rank waits for it
+///         before a forward that the next rank needs before passing it on, naming the rank and its
+///         op; STATUS_NO_MEMORY. Time O(ops).
+status sim_iterations_check_validation(sim_iterations *iterations, arena *memory,
+                                       error_message *err);
+
+/// Carves the arrays of an iteration, and of the state between iterations, from memory.
+/// STATUS_NO_MEMORY.
+status sim_iteration_init(const bal_schedule *schedule, arena *memory, sim_iteration *iteration,
+                          sim_iteration_state *state, error_message *err);
+
+/// Plays one iteration from where the ranks stand.
+///
+/// @param costs ones that sim_costs_check accepts; messages are asynchronous
+/// @param state in: of sim_iterations_end, or of the start; begin_ns out where a validation fails
+///
+/// Time O(ops), no allocation. The times are those of sim_order_play from state->begin_ns where no
+/// op waits for a full norm.
+void sim_iterations_play(sim_iterations *iterations, const bal_stage_costs *costs,
+                         const sim_update *update, sim_iteration_state *state,
+                         sim_iteration *iteration);
+
+/// Ends an iteration: when each rank may begin the next one.
+///
+/// @param ready_ns [rank_count] when the rank's own gradients are there, reduced
+/// @param fails    the full norm of this iteration is above the limit. With a barrier it is known
+///                 before the step and changes no time.
+/// @param state    out
+///
+/// Time O(ranks).
+void sim_iterations_end(const sim_update *update, const int64_t *ready_ns, int rank_count,
+                        bool fails, sim_iteration_state *state);
