@@ -1,5 +1,7 @@
 #include "sim/iterations.h"
 
+#include "sim/network.h"
+
 #include <assert.h>
 #include <string.h>
 
@@ -93,6 +95,8 @@ static void send_from(play *playing, int rank, bal_op op, int stage, int64_t end
     int64_t arrival_ns = end_ns;
     if (to != rank) {
         arrival_ns += is_forward ? costs->send_forward_ns[stage] : costs->send_backward_ns[stage];
+        arrival_ns +=
+            sim_network_delay_ns(schedule, costs, (bal_op_kind)op.kind, stage, op.microbatch);
         wake(iterations, to);
     }
     *arrival_of(iterations, is_forward, stage, op.microbatch) = arrival_ns;

@@ -42,10 +42,9 @@ static bal_stage_costs imbalanced(rng *generator, int stages, int64_t f, int64_t
         times[kind] = random_row(generator, stages, 0, memory);
     }
     for (int stage = 0; stage < stages; stage++) {
-        const int64_t percent = 100 + rng_between(generator, 0, spread);
         send[stage] = send_ns;
         for (int kind = 0; kind < 3; kind++) {
-            times[kind][stage] = bases[kind] * percent / 100;
+            times[kind][stage] = bases[kind] * (100 + rng_between(generator, 0, spread)) / 100;
         }
     }
     return (bal_stage_costs){.stage_count = stages,
@@ -149,9 +148,16 @@ static int64_t message_ns(const oracle *of, int iteration, int rank, bal_op op)
         if (sent.chunk != chunk || sent.microbatch != op.microbatch) continue;
         if (sent.kind == OP_BACKWARD_WEIGHT) continue;
         if ((kind == OP_FORWARD) != (sent.kind == OP_FORWARD)) continue;
-        const int64_t way = from == rank         ? 0
-                            : kind == OP_FORWARD ? of->costs->send_forward_ns[sender]
-                                                 : of->costs->send_backward_ns[sender];
+        if (from == rank) {
+            return of->begin_ns[iteration * of->op_count + index] + length_of(of, from, index);
+        }
+        const bool is_forward = kind == OP_FORWARD;
+        const int columns = of->costs->microbatch_count;
+        const int row = (is_forward ? 0 : of->costs->stage_count) + sender;
+        const int64_t *delay = of->costs->message_delay_ns;
+        const int64_t way =
+            (is_forward ? of->costs->send_forward_ns : of->costs->send_backward_ns)[sender] +
+            (delay != NULL ? delay[row * columns + (columns > 1 ? op.microbatch : 0)] : 0);
         return of->begin_ns[iteration * of->op_count + index] + length_of(of, from, index) + way;
     }
     fail();
@@ -219,6 +225,7 @@ static void random_iterations_equal_the_definition(void **state)
         random_problem problem = random_problem_draw(seed, memory);
         const bal_schedule *schedule = &problem.schedule;
         rng generator = rng_init(seed, 77);
+        if (seed % 2 == 0) random_delays(&generator, &problem.costs, 30, memory);
         const sim_update update = {.post_validation = seed % 3 > 0,
                                    .norm_ns = rng_between(&generator, 0, 5),
                                    .optimizer_ns = rng_between(&generator, 0, 20),
@@ -408,7 +415,7 @@ static void post_validation_takes_the_bubble_of_zb_h2_and_is_a_barrier_for_1f1b(
 static void the_period_of_zero_bubble_schedules_is_the_span_or_slightly_less(void **state)
 {
     (void)state;
-    static const char *const names[] = {"zb-h1", "zb-h2", "zb-auto"};
+    static const char *const names[] = {"zb-h1", "zb-h2", "zb-auto", "1f1b", "gpipe"};
     int equal = 0;
     int below = 0;
     int above = 0;
@@ -418,9 +425,9 @@ static void the_period_of_zero_bubble_schedules_is_the_span_or_slightly_less(voi
         const int ranks = 2 + (int)rng_below(&generator, 7);
         const int microbatches = 1 + (int)rng_below(&generator, (uint64_t)ranks * 4);
         const bal_stage_costs costs =
-            imbalanced(&generator, ranks, 1000, 1100, 900, 20 * (int)(seed % 5), 300, memory);
+            imbalanced(&generator, ranks, 1000, 1100, 900, 20 * (int)(seed % 7), 300, memory);
         const sim_update update = {.post_validation = true, .optimizer_ns = 100};
-        const bal_schedule schedule = build(names[seed % 3], ranks, microbatches, &costs, memory);
+        const bal_schedule schedule = build(names[seed % 5], ranks, microbatches, &costs, memory);
 
         const course played = play_course(&schedule, &costs, &update, 12, -1, memory);
 
@@ -430,8 +437,9 @@ static void the_period_of_zero_bubble_schedules_is_the_span_or_slightly_less(voi
         above += period > played.span_ns;
         arena_destroy(memory);
     }
-    print_message("equal %d below %d above %d\n", equal, below, above);
     assert_int_equal(above, 0);
+    assert_true(below > 0);
+    assert_true(equal > 1080); // all but a few in a hundred
 }
 
 static void a_norm_that_cannot_come_back_is_refused_by_name(void **state)
