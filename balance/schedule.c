@@ -161,7 +161,9 @@ status bal_schedule_build(const bal_schedule_request *request, arena *memory,
     bal_schedule_fill *const fill = writers[family - families].fill;
     if (fill == NULL) TRY(writers[family - families].search(request, memory, ops, err));
     for (int rank = 0; fill != NULL && rank < rank_count; rank++) {
-        fill(rank_count, chunk_count, request->microbatch_count, rank, ops + first_op[rank]);
+        const bal_op *end =
+            fill(rank_count, chunk_count, request->microbatch_count, rank, ops + first_op[rank]);
+        first_op[rank + 1] = (int)(end - ops);
     }
     *schedule = (bal_schedule){
         .name = family->name,

@@ -17,9 +17,13 @@ typedef enum bal_op_kind {
     OP_KIND_COUNT
 } bal_op_kind;
 
+/// An F and a B or BW of two microbatches, one behind the other, may be one piece of work, an
+/// overlapped pair ("F0&BW1"): it begins when the messages of both are there, its ops run back to
+/// back, and the messages of both leave when the second ends. What overlapping saves is a matter of
+/// their costs.
 typedef struct bal_op {
-    uint8_t kind; // bal_op_kind
-    uint8_t reserved;
+    uint8_t kind;          // bal_op_kind
+    uint8_t overlaps_next; // 1: the first of a pair with the next op of the rank; else 0
     uint16_t chunk;
     int32_t microbatch;
 } bal_op;
@@ -94,11 +98,13 @@ int bal_schedule_microbatch_count(const bal_schedule_family *family, int rank_co
                                   int microbatch_count);
 
 /// Proves that an order can be played: every (stage, microbatch) has its F and either B and W or
-/// BW exactly once, F before B before W on its rank, and no cycle among the ranks' waits. Orders
-/// that were imported or written by hand come through here.
+/// BW exactly once, F before B before W on its rank, overlapped pairs are of two microbatches, and
+/// no cycle among the ranks' waits. Orders that were imported or written by hand come through here.
 ///
 /// @param topological [op_count] or NULL, out: indices into ops such that every op stands behind
-///                    the op before it on its rank and behind the op whose message it needs.
+///                    the op before it on its rank and behind the op whose message it needs; of an
+///                    overlapped pair both stand behind both messages, and whoever waits for either
+///                    behind the second.
 ///                    Among ops that could come next, ranks take turns (round robin), so that
 ///                    neighbours in this order are independent where the schedule allows.
 ///                    Unspecified on failure.

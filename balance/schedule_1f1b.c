@@ -2,8 +2,8 @@
 
 /// Warmup with one forward fewer on each later rank, then one forward and one backward in turn.
 /// Source: Narayanan et al., PipeDream-flush, ICML 2021.
-void bal_schedule_fill_1f1b(int rank_count, int chunk_count, int microbatch_count, int rank,
-                            bal_op *ops)
+bal_op *bal_schedule_fill_1f1b(int rank_count, int chunk_count, int microbatch_count, int rank,
+                               bal_op *ops)
 {
     (void)chunk_count;
     const int ahead = rank_count - 1 - rank;
@@ -17,4 +17,5 @@ void bal_schedule_fill_1f1b(int rank_count, int chunk_count, int microbatch_coun
         }
         ops = bal_op_put(ops, OP_BACKWARD, 0, microbatch);
     }
+    return ops;
 }

@@ -17,7 +17,7 @@ typedef struct check_state {
     int *place;    // [stage][microbatch][ROW_COUNT] index into ops, or NOWHERE
     int *next_op;  // [rank_count] the first op of the rank that has not been placed yet
     int *turn;     // [rank_count] ring of ranks whose next op can run
-    bool *is_done; // [op_count]
+    bool *is_done; // [op_count] it has run
 } check_state;
 
 static place_row row_of(uint8_t kind)
@@ -58,6 +58,30 @@ static status misfit(int rank, int position, bal_op op, const char *reason, int 
                      range);
 }
 
+/// The ops of one microbatch wait for each other: two of them cannot be one piece of work.
+static status check_pair(const bal_schedule *schedule, int rank, int index, error_message *err)
+{
+    const bal_op op = schedule->ops[index];
+    const int position = index - schedule->first_op[rank];
+    if (op.overlaps_next == 0) return STATUS_OK;
+    if (index + 1 == schedule->first_op[rank + 1]) {
+        return misfit(rank, position, op, "it overlaps the next op, and there is none", -1, err);
+    }
+    const bal_op next = schedule->ops[index + 1];
+    if (op.overlaps_next > 1 || next.overlaps_next != 0) {
+        return misfit(rank, position, op, "more than two ops overlap", -1, err);
+    }
+    const bool is_forward = op.kind == OP_FORWARD;
+    const bool is_weight = op.kind == OP_BACKWARD_WEIGHT || next.kind == OP_BACKWARD_WEIGHT;
+    if (is_weight || is_forward == (next.kind == OP_FORWARD)) {
+        return misfit(rank, position, op, "what overlaps is an F and a B or BW", -1, err);
+    }
+    if (next.microbatch == op.microbatch) {
+        return misfit(rank, position, op, "it overlaps an op of its own microbatch", -1, err);
+    }
+    return STATUS_OK;
+}
+
 static status check_op(const bal_schedule *schedule, int rank, int index, error_message *err)
 {
     const bal_op op = schedule->ops[index];
@@ -76,7 +100,7 @@ static status check_op(const bal_schedule *schedule, int rank, int index, error_
     if (!schedule->has_split && (op.kind == OP_BACKWARD_INPUT || op.kind == OP_BACKWARD_WEIGHT)) {
         return misfit(rank, position, op, "the schedule has no split", -1, err);
     }
-    return STATUS_OK;
+    return check_pair(schedule, rank, index, err);
 }
 
 static status too_early(int rank, bal_op op, bal_op_kind missing, error_message *err)
@@ -177,12 +201,43 @@ static int waiting_op(const check_state *state, int rank, bal_op op, int *waitin
     return *place_of(state, stage, op.microbatch, row_of(op.kind));
 }
 
-static bool can_run(const check_state *state, int rank)
+/// Whether the message that an op waits for is there; that of the first op of an overlapped pair
+/// leaves when the second is done.
+static bool has_message(const check_state *state, int rank, int index)
+{
+    const int awaited = awaited_op(state, rank, state->schedule->ops[index]);
+    if (awaited == NOWHERE) return true;
+    return state->is_done[awaited + state->schedule->ops[awaited].overlaps_next];
+}
+
+/// The op whose message keeps a rank from going on: its next op, or the one that this overlaps; or
+/// NOWHERE.
+static int blocked_op(const check_state *state, int rank)
 {
     const int index = state->next_op[rank];
-    if (index == state->schedule->first_op[rank + 1]) return false;
-    const int awaited = awaited_op(state, rank, state->schedule->ops[index]);
-    return awaited == NOWHERE || state->is_done[awaited];
+    if (index == state->schedule->first_op[rank + 1]) return NOWHERE;
+    if (!has_message(state, rank, index)) return index;
+    const int second = index + state->schedule->ops[index].overlaps_next;
+    return has_message(state, rank, second) ? NOWHERE : second;
+}
+
+static bool can_run(const check_state *state, int rank)
+{
+    return state->next_op[rank] < state->schedule->first_op[rank + 1] &&
+           blocked_op(state, rank) == NOWHERE;
+}
+
+/// The rank that the message of an op lets go on, or NOWHERE. Its next op waited for it, or the op
+/// that this overlaps.
+static int released_rank(const check_state *state, int rank, int index)
+{
+    int other = NOWHERE;
+    const int released = waiting_op(state, rank, state->schedule->ops[index], &other);
+    if (released == NOWHERE || other == rank) return NOWHERE;
+    const int next = state->next_op[other];
+    if (released < next || released > next + 1) return NOWHERE;
+    const bool is_awaited = released == next || state->schedule->ops[next].overlaps_next != 0;
+    return is_awaited && can_run(state, other) ? other : NOWHERE;
 }
 
 /// Runs the ranks in turns: whoever can run stands once in the ring. An op that ends lets its own
@@ -204,15 +259,20 @@ static int run_in_turns(const check_state *state, int *topological)
         const int rank = state->turn[begin];
         begin = begin + 1 == rank_count ? 0 : begin + 1;
         waiting--;
-        const int index = state->next_op[rank]++;
-        const bal_op op = schedule->ops[index];
-        state->is_done[index] = true;
-        if (topological != NULL) topological[done] = index;
-        done++;
-        int other = NOWHERE;
-        const int released = waiting_op(state, rank, op, &other);
-        if (released != NOWHERE && other != rank && released == state->next_op[other]) {
+        const int first = state->next_op[rank];
+        const int last = first + schedule->ops[first].overlaps_next;
+        state->next_op[rank] = last + 1;
+        int woken = NOWHERE;
+        for (int index = first; index <= last; index++) {
+            state->is_done[index] = true;
+            if (topological != NULL) topological[done] = index;
+            done++;
+        }
+        for (int index = first; index <= last; index++) {
+            const int other = released_rank(state, rank, index);
+            if (other == NOWHERE || other == woken) continue;
             state->turn[(begin + waiting++) % rank_count] = other;
+            woken = other;
         }
         if (can_run(state, rank)) state->turn[(begin + waiting++) % rank_count] = rank;
     }
@@ -223,7 +283,7 @@ static int run_in_turns(const check_state *state, int *topological)
 static int blocking_rank(const check_state *state, int rank)
 {
     bal_op_kind kind;
-    const bal_op op = state->schedule->ops[state->next_op[rank]];
+    const bal_op op = state->schedule->ops[blocked_op(state, rank)];
     return rank_of(state->schedule, bal_op_waits_for(state->schedule, rank, op, &kind));
 }
 
@@ -231,13 +291,13 @@ static int blocking_rank(const check_state *state, int rank)
 /// also "rank 2 B0 waits for ", because that one stands behind the next.
 static int wait_text(const check_state *state, int rank, char out[160])
 {
-    const int index = state->next_op[rank];
+    const int index = blocked_op(state, rank);
     const int awaited = awaited_op(state, rank, state->schedule->ops[index]);
     const int other = blocking_rank(state, rank);
     char name[32];
     bal_op_name(state->schedule->ops[index], name);
     int length = snprintf(out, 160, "rank %d %s waits for ", rank, name);
-    if (awaited != state->next_op[other]) {
+    if (awaited != blocked_op(state, other)) {
         bal_op_name(state->schedule->ops[awaited], name);
         length +=
             snprintf(out + length, 160 - (size_t)length, "rank %d %s waits for ", other, name);
@@ -275,7 +335,7 @@ static status cycle(const check_state *state, error_message *err)
     char more[40] = "";
     if (left_out > 0) snprintf(more, sizeof more, "... (%d more ranks) ... ", left_out);
     char name[32];
-    bal_op_name(schedule->ops[state->next_op[first]], name);
+    bal_op_name(schedule->ops[blocked_op(state, first)], name);
     return error_set(err, STATUS_INVALID, "cycle: %s%srank %d %s", text, more, first, name);
 }
 

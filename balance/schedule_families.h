@@ -3,10 +3,13 @@
 
 #include "balance/schedule.h"
 
-/// Writes the order of one rank of a fixed family into ops: F, B and W (F and BW without a split)
-/// of every chunk and microbatch. The counts are already within the limits.
-typedef void bal_schedule_fill(int rank_count, int chunk_count, int microbatch_count, int rank,
-                               bal_op *ops);
+/// Writes the order of one rank of a fixed family into ops: F and either B and W or BW of every
+/// chunk and microbatch (without a split always BW). The counts are already within the limits.
+///
+/// @param ops room for 3 ops (2 without a split) of every chunk and microbatch
+/// @return the end of what was written
+typedef bal_op *bal_schedule_fill(int rank_count, int chunk_count, int microbatch_count, int rank,
+                                  bal_op *ops);
 
 bal_schedule_fill bal_schedule_fill_gpipe;
 bal_schedule_fill bal_schedule_fill_1f1b;

@@ -1,8 +1,8 @@
 #include "balance/schedule_families.h"
 
 /// All forwards, then all backwards. Source: Huang et al., GPipe, NeurIPS 2019.
-void bal_schedule_fill_gpipe(int rank_count, int chunk_count, int microbatch_count, int rank,
-                             bal_op *ops)
+bal_op *bal_schedule_fill_gpipe(int rank_count, int chunk_count, int microbatch_count, int rank,
+                                bal_op *ops)
 {
     (void)rank_count;
     (void)chunk_count;
@@ -13,4 +13,5 @@ void bal_schedule_fill_gpipe(int rank_count, int chunk_count, int microbatch_cou
     for (int microbatch = 0; microbatch < microbatch_count; microbatch++) {
         ops = bal_op_put(ops, OP_BACKWARD, 0, microbatch);
     }
+    return ops;
 }

@@ -22,8 +22,8 @@ static bal_op *put_virtual(bal_op *next, bal_op_kind kind, int rank_count, int c
 
 /// Source: Narayanan et al., Efficient large-scale language model training, SC 2021, section 2.2;
 /// warmup as Megatron-LM counts it.
-void bal_schedule_fill_interleaved_1f1b(int rank_count, int chunk_count, int microbatch_count,
-                                        int rank, bal_op *ops)
+bal_op *bal_schedule_fill_interleaved_1f1b(int rank_count, int chunk_count, int microbatch_count,
+                                           int rank, bal_op *ops)
 {
     const int total = microbatch_count * chunk_count;
     const int64_t ahead =
@@ -38,4 +38,5 @@ void bal_schedule_fill_interleaved_1f1b(int rank_count, int chunk_count, int mic
         }
         ops = put_virtual(ops, OP_BACKWARD, rank_count, chunk_count, index);
     }
+    return ops;
 }

@@ -1,12 +1,28 @@
 #include "exec/rank.h"
 
+/// When a message was there.
+typedef struct arrival {
+    bool is_message;  // false: no message was waited for
+    bool was_there;   // when the rank came to the step
+    int64_t ready_ns; // by the sender's deadlines
+    int64_t here_ns;  // when it had been received
+} arrival;
+
+/// What a step has received.
+typedef struct receipt {
+    exec_payload payload;
+    arrival arrived;
+} receipt;
+
 /// A rank in the midst of an iteration. Times are ns since the iteration's begin.
 typedef struct running {
     const exec_rank_play *play;
     const exec_iteration *iteration;
     exec_rank_times *times;
-    int64_t free_ns;    // by its deadlines: end of the op before
-    int64_t outside_ns; // spent in ops and in waits for messages
+    int64_t free_ns;           // by its deadlines: end of the op before
+    int64_t outside_ns;        // spent in ops and in waits for messages
+    receipt second_input;      // of an overlapped pair, whose first op waits for it too
+    exec_payload first_output; // of a pair: leaves when the second op ends
 } running;
 
 static int64_t now_ns(const running *at)
@@ -28,13 +44,6 @@ static uint64_t key_of(const exec_iteration *iteration, const exec_step *step, i
     return exec_message_key(kind, iteration->iteration, stage, step->op.microbatch);
 }
 
-/// What a step has received.
-typedef struct arrival {
-    bool was_there;   // when the rank came to the step
-    int64_t ready_ns; // by the sender's deadlines
-    int64_t here_ns;  // when it had been received
-} arrival;
-
 /// Takes the input of a step from another rank.
 static status receive_input(running *at, const exec_step *step, exec_payload *input,
                             arrival *arrived, error_message *err)
@@ -47,6 +56,7 @@ static status receive_input(running *at, const exec_step *step, exec_payload *in
     exec_message head;
     const int64_t begin_ns = transport->now_ns(endpoint);
     const int64_t capacity = play->device->table->input_place(play->device, step, &input->bytes);
+    arrived->is_message = true;
     arrived->was_there = transport->is_there(endpoint, from, key, NULL);
     TRY(transport->receive(endpoint, from, key, &head, input->bytes, capacity, err));
     const int64_t end_ns = transport->now_ns(endpoint);
@@ -63,6 +73,30 @@ static status receive_input(running *at, const exec_step *step, exec_payload *in
     const int64_t late_ns = arrived->here_ns - head.ready_ns;
     if (late_ns > 0 && play->clock != EXEC_CLOCK_NOMINAL) at->times->latency_ns += late_ns;
     return STATUS_OK;
+}
+
+/// What a step needs from another rank, where it needs anything.
+static status take_input(running *at, const exec_step *step, receipt *input, error_message *err)
+{
+    exec_endpoint *endpoint = at->play->endpoint;
+    *input = (receipt){0};
+    exec_activity_set_op(&endpoint->activity, at->iteration->iteration, step->stage, step->op);
+    if (step->wait_place >= 0 && step->wait_place != at->play->program->place) {
+        return receive_input(at, step, &input->payload, &input->arrived, err);
+    }
+    // Else a rank that meets no other would not hear that the run has failed.
+    return endpoint->transport->sleep_until(endpoint, 0, err);
+}
+
+/// The later of two messages: when both were there.
+static arrival later_of(arrival a, arrival b)
+{
+    if (!a.is_message) return b;
+    if (!b.is_message) return a;
+    return (arrival){.is_message = true,
+                     .was_there = a.was_there && b.was_there,
+                     .ready_ns = a.ready_ns > b.ready_ns ? a.ready_ns : b.ready_ns,
+                     .here_ns = a.here_ns > b.here_ns ? a.here_ns : b.here_ns};
 }
 
 /// When an op of a modelled device begins. Under the real clock the transfer time of its input is
@@ -166,31 +200,54 @@ static status send_output(const running *at, const exec_step *step, const exec_p
                                      output->bytes, err);
 }
 
-static status play_step(running *at, int index, error_message *err)
+/// Runs one op and notes when.
+///
+/// @param input of another rank, or NULL
+static status play_op(running *at, int index, const exec_payload *input, const arrival *arrived,
+                      exec_payload *output, error_message *err)
 {
     const exec_rank_play *play = at->play;
     const exec_step *step = &play->program->steps[index];
-    const int place = play->program->place;
-    const bool has_message = step->wait_place >= 0 && step->wait_place != place;
-    exec_payload input = {0};
-    exec_payload output = {0};
-    arrival arrived = {0};
+    const bool is_modelled = play->device->table->is_modelled;
     exec_activity_set_op(&play->endpoint->activity, at->iteration->iteration, step->stage,
                          step->op);
-    if (has_message) {
-        TRY(receive_input(at, step, &input, &arrived, err));
-    } else { // else a rank that meets no other would not hear that the run has failed
-        TRY(play->endpoint->transport->sleep_until(play->endpoint, 0, err));
+    TRY((is_modelled ? play_modelled : play_computing)(
+        at, step, input, arrived->is_message ? arrived : NULL, output, &at->times->begin_ns[index],
+        &at->times->end_ns[index], err));
+    at->free_ns = at->times->end_ns[index];
+    return STATUS_OK;
+}
+
+static status send_message(const running *at, const exec_step *step, const exec_payload *output,
+                           error_message *err)
+{
+    if (step->send_place < 0 || step->send_place == at->play->program->place) return STATUS_OK;
+    return send_output(at, step, output, at->free_ns, err);
+}
+
+/// Plays a step: the first of an overlapped pair begins when the messages of both are there, and
+/// its own leaves when the second ends.
+static status play_step(running *at, int index, error_message *err)
+{
+    const exec_step *step = &at->play->program->steps[index];
+    const bool is_second = index > 0 && step[-1].op.overlaps_next != 0;
+    const bool is_first = step->op.overlaps_next != 0;
+    receipt input = at->second_input;
+    if (!is_second) TRY(take_input(at, step, &input, err));
+    const bool has_message = input.arrived.is_message;
+    arrival awaited = is_second ? (arrival){0} : input.arrived;
+    if (is_first) {
+        TRY(take_input(at, step + 1, &at->second_input, err));
+        awaited = later_of(awaited, at->second_input.arrived);
     }
-    int64_t *begin_ns = &at->times->begin_ns[index];
-    int64_t *end_ns = &at->times->end_ns[index];
-    const bool is_modelled = play->device->table->is_modelled;
-    TRY((is_modelled ? play_modelled : play_computing)(at, step, has_message ? &input : NULL,
-                                                       has_message ? &arrived : NULL, &output,
-                                                       begin_ns, end_ns, err));
-    at->free_ns = *end_ns;
-    if (step->send_place < 0 || step->send_place == place) return STATUS_OK;
-    return send_output(at, step, &output, *end_ns, err);
+    exec_payload output = {0};
+    TRY(play_op(at, index, has_message ? &input.payload : NULL, &awaited, &output, err));
+    if (is_first) {
+        at->first_output = output;
+        return STATUS_OK;
+    }
+    if (is_second) TRY(send_message(at, step - 1, &at->first_output, err));
+    return send_message(at, step, &output, err);
 }
 
 /// Ends the iteration on the device. The times of an asynchronous one, which it awaits here, count

@@ -93,9 +93,10 @@ static inline int64_t reference_arrival(const bal_timeline *timeline, const bal_
         const bool is_forward = sender.kind == OP_FORWARD;
         if (sender.kind == OP_BACKWARD_WEIGHT || is_forward != (kind == OP_FORWARD)) continue;
         if (sender.chunk != chunk || sender.microbatch != op.microbatch) continue;
-        if (timeline->end_ns[index] < 0) return -1;
-        if (other == rank) return timeline->end_ns[index];
-        return timeline->end_ns[index] + send_ns +
+        const int last = index + sender.overlaps_next; // both messages of a pair leave at its end
+        if (timeline->end_ns[last] < 0) return -1;
+        if (other == rank) return timeline->end_ns[last];
+        return timeline->end_ns[last] + send_ns +
                reference_delay_ns(costs, kind, stage, op.microbatch);
     }
     fail_msg("nobody sends to rank %d", rank);
@@ -110,7 +111,15 @@ static inline int reference_advance(const bal_timeline *timeline, const bal_stag
     int ran = 0;
     for (; *next < schedule->first_op[rank + 1]; (*next)++, ran++) {
         const bal_op op = schedule->ops[*next];
-        const int64_t arrival_ns = reference_arrival(timeline, costs, rank, op);
+        int64_t arrival_ns = reference_arrival(timeline, costs, rank, op);
+        if (arrival_ns >= 0 && op.overlaps_next != 0) {
+            const int64_t second_ns =
+                reference_arrival(timeline, costs, rank, schedule->ops[*next + 1]);
+            arrival_ns = second_ns < 0 || second_ns > arrival_ns ? second_ns : arrival_ns;
+        }
+        const bool is_second =
+            *next > schedule->first_op[rank] && schedule->ops[*next - 1].overlaps_next != 0;
+        if (is_second) arrival_ns = 0; // the pair has waited for it
         if (arrival_ns < 0) break;
         const int stage = bal_stage_of(schedule->placement, schedule->rank_count,
                                        schedule->chunk_count, rank, op.chunk);
