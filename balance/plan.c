@@ -88,8 +88,7 @@ static status read_schedule(json_value object, bal_plan *plan, error_message *er
         return json_error(value, STATUS_FORMAT, err, "unknown schedule '%.40s'", name);
     }
     plan->schedule = family->name;
-    const bool fits = family->chunk_count == 0 ? plan->chunk_count >= 2
-                                               : plan->chunk_count == family->chunk_count;
+    const bool fits = bal_schedule_takes_chunks(family, plan->chunk_count);
     if (!fits || (plan->chunk_count > 1 && family->placement != plan->placement)) {
         return json_error(value, STATUS_FORMAT, err,
                           "%s does not play %d chunks per rank in this placement", family->name,

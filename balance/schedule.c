@@ -9,7 +9,7 @@
 static const bal_schedule_family families[] = {
     {.name = "gpipe", .chunk_count = 1, .placement = BAL_PLACEMENT_LOOP},
     {.name = "1f1b", .chunk_count = 1, .placement = BAL_PLACEMENT_LOOP},
-    {.name = "interleaved-1f1b", .chunk_count = 0, .placement = BAL_PLACEMENT_LOOP},
+    {.name = "interleaved-1f1b", .chunk_count_min = 2, .placement = BAL_PLACEMENT_LOOP},
     {.name = "zb-h1", .has_split = true, .chunk_count = 1, .placement = BAL_PLACEMENT_LOOP},
     {.name = "zb-h2", .has_split = true, .chunk_count = 1, .placement = BAL_PLACEMENT_LOOP},
     {.name = "zb-auto",
@@ -17,6 +17,11 @@ static const bal_schedule_family families[] = {
      .is_searched = true,
      .chunk_count = 1,
      .placement = BAL_PLACEMENT_LOOP},
+    {.name = "interleaved-zb",
+     .has_split = true,
+     .chunk_count_min = 1,
+     .placement = BAL_PLACEMENT_LOOP},
+    {.name = "zb-v-hand", .has_split = true, .chunk_count = 2, .placement = BAL_PLACEMENT_V},
 };
 enum { FAMILY_COUNT = sizeof families / sizeof families[0] };
 
@@ -32,6 +37,8 @@ static const struct {
     {.fill = bal_schedule_fill_zb_h1},
     {.fill = bal_schedule_fill_zb_h2},
     {.search = bal_schedule_search_zb_auto},
+    {.fill = bal_schedule_fill_interleaved_zb, .rule = bal_schedule_rule_interleaved_zb},
+    {.fill = bal_schedule_fill_zb_v_hand},
 };
 _Static_assert(sizeof writers / sizeof writers[0] == FAMILY_COUNT, "every family has its writer");
 
@@ -62,6 +69,12 @@ int bal_schedule_chunk_count(const bal_schedule_family *family, int requested)
 {
     if (requested != 0) return requested;
     return family->chunk_count != 0 ? family->chunk_count : 2;
+}
+
+bool bal_schedule_takes_chunks(const bal_schedule_family *family, int chunk_count)
+{
+    if (family->chunk_count != 0) return chunk_count == family->chunk_count;
+    return chunk_count >= family->chunk_count_min && chunk_count <= BAL_CHUNKS_MAX;
 }
 
 static status check_limits(const char *what, int value, int min, int max, error_message *err)
@@ -121,7 +134,9 @@ static status check_request(const bal_schedule_request *request, const bal_sched
         return error_set(err, STATUS_INVALID, "chunk_count %d: schedule %s has %d per rank", chunks,
                          family->name, own);
     }
-    if (own == 0) TRY(check_limits("chunk_count", chunks, 2, BAL_CHUNKS_MAX, err));
+    if (own == 0) {
+        TRY(check_limits("chunk_count", chunks, family->chunk_count_min, BAL_CHUNKS_MAX, err));
+    }
     const int64_t ops = (int64_t)request->rank_count * request->microbatch_count * chunks *
                         (family->has_split ? 3 : 2);
     if (ops > BAL_OPS_MAX) {

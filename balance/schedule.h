@@ -71,8 +71,9 @@ status bal_schedule_build(const bal_schedule_request *request, arena *memory,
 typedef struct bal_schedule_family {
     const char *name;
     bool has_split;
-    bool is_searched; // reads costs and memory_limit
-    int chunk_count;  // 0: the caller chooses (>= 2); else the only one allowed
+    bool is_searched;    // reads costs and memory_limit
+    int chunk_count;     // 0: the caller chooses; else the only one allowed
+    int chunk_count_min; // where the caller chooses
     bal_placement placement;
 } bal_schedule_family;
 
@@ -88,8 +89,12 @@ const char *bal_schedule_suggestion(const char *name, char out[TEXT_SUGGESTION_B
 /// Chunks per rank where requested may be 0, for the family's own number, or 2 where it has none.
 int bal_schedule_chunk_count(const bal_schedule_family *family, int requested);
 
-/// Whether a family has orders for these counts: interleaved-1f1b has them where microbatch_count
-/// is a multiple of rank_count, the others always.
+/// Whether a family has orders for this many chunks per rank.
+bool bal_schedule_takes_chunks(const bal_schedule_family *family, int chunk_count);
+
+/// Whether a family has orders for these counts: interleaved-1f1b where rank_count divides
+/// microbatch_count, interleaved-zb where max(1, floor(M / P)) does, dualpipe-v from 2 P
+/// microbatches on, the others always.
 bool bal_schedule_takes(const bal_schedule_family *family, int rank_count, int microbatch_count);
 
 /// The smallest count that a family has orders for and that is at least microbatch_count; -1 where

@@ -16,13 +16,16 @@ bal_schedule_fill bal_schedule_fill_1f1b;
 bal_schedule_fill bal_schedule_fill_interleaved_1f1b; // P divides M
 bal_schedule_fill bal_schedule_fill_zb_h1;
 bal_schedule_fill bal_schedule_fill_zb_h2;
+bal_schedule_fill bal_schedule_fill_zb_v_hand;
+bal_schedule_fill bal_schedule_fill_interleaved_zb;
 
 /// Whether a family has orders for these counts, which are within the limits.
 ///
 /// @return STATUS_INVALID naming the count, the schedule and the rule
 typedef status bal_schedule_rule(int rank_count, int microbatch_count, error_message *err);
 
-bal_schedule_rule bal_schedule_rule_interleaved_1f1b;
+bal_schedule_rule bal_schedule_rule_interleaved_1f1b; // P divides M
+bal_schedule_rule bal_schedule_rule_interleaved_zb;   // max(1, floor(M / P)) divides M
 
 /// Writes the orders of all ranks of a searched family, rank after rank. The counts are within the
 /// limits and request->costs fits them.

@@ -309,7 +309,9 @@ const cli_command cli_command_schedule = {
         "begin, is its length without one.\n\n"
         "Schedules: gpipe; 1f1b; interleaved-1f1b (V chunks per rank, M divisible by P); zb-h1 and "
         "zb-h2 (zero-bubble orders made by hand); zb-auto (searched for the smallest span within "
-        "memory_limit; where costs vary by microbatch, for their means).\n\n"
+        "memory_limit; where costs vary by microbatch, for their means); interleaved-zb (PyTorch's "
+        "zero-bubble order over V chunks, V >= 1); zb-v-hand (two chunks per rank, placed as a V, "
+        "zero-bubble where F, B and W are equal).\n\n"
         "The costs file: {\"forward_ns\":[P], \"backward_input_ns\":[P], "
         "\"backward_weight_ns\":[P], \"send_ns\":n, \"memory_fbw\":[f,b,w], \"memory_limit\":n}. "
         "Times are of a rank and one microbatch, [P] or [P][M], in whole ns; a chunk takes 1/V of "
@@ -323,7 +325,7 @@ const cli_command cli_command_schedule = {
             {.name = "--microbatches", .argument = "M", .help = "Microbatches, 1 to 1048576."},
             {.name = "--chunks",
              .argument = "V",
-             .help = "Chunks per rank, for interleaved-1f1b. Default: 2."},
+             .help = "Chunks per rank, for interleaved schedules. Default: 2."},
             {.name = "--costs",
              .argument = "FILE",
              .help =

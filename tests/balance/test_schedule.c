@@ -78,7 +78,10 @@ static void every_built_order_passes_the_check(void **state)
     for (int family = 0; family < family_count; family++) {
         if (families[family].is_searched) continue;
         for (int ranks = 1; ranks <= 7; ranks++) {
-            for (int microbatches = ranks; microbatches <= 4 * ranks; microbatches += ranks) {
+            for (int least = 1; least <= 4 * ranks; least += 1 + ranks / 2) {
+                const int microbatches =
+                    bal_schedule_microbatch_count(&families[family], ranks, least);
+                if (microbatches < 0) continue;
                 const bal_schedule schedule =
                     reference_build(families[family].name, ranks, microbatches, 0, memory);
                 error_message err = {0};
@@ -118,8 +121,9 @@ static void no_schedule_is_shorter_than_its_busiest_rank(void **state)
     for (int instance = 0; instance < 600; instance++) {
         const bal_schedule_family *family = &families[instance % family_count];
         const int ranks = (int)rng_between(&generator, 1, 6);
-        const int microbatches = ranks * (int)rng_between(&generator, 1, 3);
-        const int chunks = family->chunk_count > 0 ? family->chunk_count : 2;
+        const int chunks = bal_schedule_chunk_count(family, 0);
+        const int microbatches = bal_schedule_microbatch_count(
+            family, ranks, ranks * (int)rng_between(&generator, 1, 3));
         const bal_stage_costs costs =
             random_costs(&generator, ranks * chunks, microbatches, memory);
         const bal_schedule_request request = {.name = family->name,

@@ -106,7 +106,7 @@ refuse 2 '--balancer interleaved-partition: two chunks per rank are not in this 
 refuse 2 '--chunks 2: several chunks per rank are not planned in this version' --loads loads.json --stages 2 --balancer partition --chunks 2
 refuse 2 "--by: unknown 'tim'; known: time, parameters, time+transfer" --loads loads.json --stages 2 --balancer partition --by tim
 refuse 2 "--objective: unknown 'fastest'; known: bottleneck, 1f1b-bound, moved-bytes" --loads loads.json --stages 2 --balancer partition --objective fastest
-refuse 2 "--schedule: unknown '2f2b'; known: gpipe, 1f1b, interleaved-1f1b, zb-h1, zb-h2, zb-auto" --loads loads.json --stages 2 --balancer partition --schedule 2f2b
+refuse 2 "--schedule: unknown 'zb-h3'; did you mean 'zb-h1'?" --loads loads.json --stages 2 --balancer partition --schedule zb-h3
 refuse 2 '--schedule interleaved-1f1b: several chunks per rank are not planned in this version' --loads loads.json --stages 2 --balancer partition --schedule interleaved-1f1b
 refuse 2 '--objective 1f1b-bound needs --microbatches' --loads loads.json --stages 2 --balancer partition --objective 1f1b-bound
 refuse 2 'one.json: --objective moved-bytes needs load_cap_ns' --loads one.json --stages 1 --balancer partition --objective moved-bytes
