@@ -145,6 +145,24 @@ static void note_op(play *playing, int rank, int index, int64_t begin_ns, int64_
     iteration->timeline->end_ns[index] = end_ns;
 }
 
+/// Plays an op, or a pair of overlapped ones: their messages leave when both have ended.
+static void play_piece(play *playing, int rank, int first, int last, int64_t there_ns)
+{
+    const bal_schedule *schedule = playing->of->schedule;
+    int64_t *free_ns = &playing->of->free_ns[rank];
+    if (there_ns > *free_ns) *free_ns = there_ns;
+    for (int index = first; index <= last; index++) {
+        const bal_op op = schedule->ops[index];
+        const int64_t begin_ns = *free_ns;
+        *free_ns += op_ns(playing->costs, op, stage_of_op(schedule, rank, op));
+        if (!playing->is_warmup) note_op(playing, rank, index, begin_ns, *free_ns);
+    }
+    for (int index = first; index <= last; index++) {
+        const bal_op op = schedule->ops[index];
+        send_from(playing, rank, op, stage_of_op(schedule, rank, op), *free_ns);
+    }
+}
+
 /// Plays ops of a rank until one waits for what is not there.
 static void advance(play *playing, int rank)
 {
@@ -152,17 +170,18 @@ static void advance(play *playing, int rank)
     const bal_schedule *schedule = iterations->schedule;
     const int gate = iterations->gate[rank];
     const int stop = playing->is_warmup ? gate : schedule->first_op[rank + 1];
-    for (int *next = &iterations->next[rank]; *next < stop; ++*next) {
-        const bal_op op = schedule->ops[*next];
-        const int stage = stage_of_op(schedule, rank, op);
-        if (playing->is_gated && *next >= gate && !pass_gate(playing, rank)) return;
-        const int64_t there_ns = arrived_ns(playing, rank, op);
-        if (there_ns == NOT_YET) return;
-        int64_t *free_ns = &iterations->free_ns[rank];
-        const int64_t begin_ns = there_ns > *free_ns ? there_ns : *free_ns;
-        *free_ns = begin_ns + op_ns(playing->costs, op, stage);
-        if (!playing->is_warmup) note_op(playing, rank, *next, begin_ns, *free_ns);
-        send_from(playing, rank, op, stage, *free_ns);
+    for (int *next = &iterations->next[rank]; *next < stop;) {
+        const int first = *next;
+        const int last = first + schedule->ops[first].overlaps_next;
+        if (playing->is_gated && last >= gate && !pass_gate(playing, rank)) return;
+        int64_t there_ns = 0;
+        for (int index = first; index <= last; index++) {
+            const int64_t arrived = arrived_ns(playing, rank, schedule->ops[index]);
+            if (arrived == NOT_YET) return;
+            if (arrived > there_ns) there_ns = arrived;
+        }
+        play_piece(playing, rank, first, last, there_ns);
+        *next = last + 1;
     }
 }
 
@@ -205,7 +224,7 @@ static void find_gates(const bal_schedule *schedule, int *gate)
     for (int rank = 0; rank < schedule->rank_count; rank++) {
         int op = schedule->first_op[rank];
         while (op < schedule->first_op[rank + 1] && schedule->ops[op].kind == OP_FORWARD &&
-               schedule->ops[op].chunk == 0) {
+               schedule->ops[op].chunk == 0 && schedule->ops[op].overlaps_next == 0) {
             op++;
         }
         gate[rank] = op;
