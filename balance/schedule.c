@@ -22,6 +22,9 @@ static const bal_schedule_family families[] = {
      .chunk_count_min = 1,
      .placement = BAL_PLACEMENT_LOOP},
     {.name = "zb-v-hand", .has_split = true, .chunk_count = 2, .placement = BAL_PLACEMENT_V},
+    {.name = "1f1b-v", .chunk_count = 2, .placement = BAL_PLACEMENT_V},
+    {.name = "v-half", .has_split = true, .chunk_count = 2, .placement = BAL_PLACEMENT_V},
+    {.name = "v-min", .has_split = true, .chunk_count = 2, .placement = BAL_PLACEMENT_V},
 };
 enum { FAMILY_COUNT = sizeof families / sizeof families[0] };
 
@@ -39,6 +42,9 @@ static const struct {
     {.search = bal_schedule_search_zb_auto},
     {.fill = bal_schedule_fill_interleaved_zb, .rule = bal_schedule_rule_interleaved_zb},
     {.fill = bal_schedule_fill_zb_v_hand},
+    {.search = bal_schedule_order_1f1b_v},
+    {.search = bal_schedule_order_v_half},
+    {.search = bal_schedule_order_v_min},
 };
 _Static_assert(sizeof writers / sizeof writers[0] == FAMILY_COUNT, "every family has its writer");
 

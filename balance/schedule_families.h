@@ -27,8 +27,9 @@ typedef status bal_schedule_rule(int rank_count, int microbatch_count, error_mes
 bal_schedule_rule bal_schedule_rule_interleaved_1f1b; // P divides M
 bal_schedule_rule bal_schedule_rule_interleaved_zb;   // max(1, floor(M / P)) divides M
 
-/// Writes the orders of all ranks of a searched family, rank after rank. The counts are within the
-/// limits and request->costs fits them.
+/// Writes the orders of all ranks of a family, rank after rank, where they are searched or made
+/// together. The counts are within the limits; request->costs fits them where the family is
+/// searched, and is not read where it is not.
 typedef status bal_schedule_search(const bal_schedule_request *request, arena *memory, bal_op *ops,
                                    error_message *err);
 
@@ -39,6 +40,14 @@ typedef status bal_schedule_search(const bal_schedule_request *request, arena *m
 /// @return STATUS_INVALID: times or memory outside their limits; STATUS_INFEASIBLE naming rank,
 ///         need and limit.
 bal_schedule_search bal_schedule_search_zb_auto;
+
+/// The orders of a building block that holds half, or a third, of 1F1B's activations. Time O(ops)
+/// and, for each of the O(P) ops of a rank in warm-up and cool-down, the slots that it moves.
+bal_schedule_search bal_schedule_order_v_half;
+bal_schedule_search bal_schedule_order_v_min;
+
+/// The same with B and W in one, two thirds of 1F1B's activations. Time as above.
+bal_schedule_search bal_schedule_order_1f1b_v;
 
 /// The next place of an order that is being written.
 static inline bal_op *bal_op_put(bal_op *next, bal_op_kind kind, int chunk, int microbatch)
