@@ -1,6 +1,7 @@
 #include "balance/closed_form.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 static bal_closed_ns holds(int64_t ns)
@@ -114,6 +115,63 @@ static bal_closed_form zb_h2(const bal_equal_stages *stages)
     return form;
 }
 
+/// The slots that P ranks leave empty under a building block in which every op takes one slot.
+static int64_t v_half_bubble(int64_t ranks)
+{
+    if (ranks <= 2) return ranks - 1;
+    return 3 * ranks - (ranks % 2 == 0 ? 7 : 4);
+}
+
+static int64_t v_min_bubble(int64_t ranks)
+{
+    return 4 * ranks - (ranks % 3 == 0 ? 7 : 5);
+}
+
+static int64_t one_f_one_b_v_bubble(int64_t ranks)
+{
+    if (ranks == 2) return 4;
+    return 5 * ranks - (ranks % 3 == 1 ? 5 : 7);
+}
+
+/// @param reason what keeps this number of ranks and microbatches from a formula, or NULL
+static bal_closed_form block(const bal_equal_stages *stages, int64_t bubble, const char *reason)
+{
+    const int64_t op_ns = stages->forward_ns / 2;
+    const int64_t work = stages->microbatch_count * work_ns(stages);
+    if (stages->rank_count == 1) return same(holds(work));
+    if (reason != NULL) return same(fails(reason));
+    if (stages->backward_input_ns != stages->forward_ns ||
+        stages->backward_weight_ns != stages->forward_ns) {
+        return same(fails("F, B and W take different times"));
+    }
+    if (stages->forward_ns % 2 != 0) return same(fails("the times of a chunk are no integers"));
+    if (stages->send_ns > 0) return same(fails("messages take time"));
+    return same(holds(work + bubble * op_ns));
+}
+
+static bal_closed_form one_f_one_b_v(const bal_equal_stages *stages)
+{
+    const int64_t ranks = stages->rank_count;
+    const char *reason = NULL;
+    if (stages->microbatch_count < ranks) reason = "there are fewer microbatches than ranks";
+    if (ranks % 3 == 0) reason = "no formula is known where 3 divides the ranks";
+    return block(stages, one_f_one_b_v_bubble(ranks), reason);
+}
+
+static bal_closed_form v_half(const bal_equal_stages *stages)
+{
+    const bool is_short = stages->microbatch_count < stages->rank_count + 2;
+    return block(stages, v_half_bubble(stages->rank_count),
+                 is_short ? "there are fewer than P+2 microbatches" : NULL);
+}
+
+static bal_closed_form v_min(const bal_equal_stages *stages)
+{
+    const bool is_short = stages->microbatch_count < stages->rank_count + 1;
+    return block(stages, v_min_bubble(stages->rank_count),
+                 is_short ? "there are fewer than P+1 microbatches" : NULL);
+}
+
 bal_closed_form bal_closed_form_of(const char *schedule, const bal_equal_stages *stages)
 {
     if (strcmp(schedule, "gpipe") == 0) return gpipe(stages);
@@ -121,7 +179,24 @@ bal_closed_form bal_closed_form_of(const char *schedule, const bal_equal_stages 
     if (strcmp(schedule, "interleaved-1f1b") == 0) return interleaved_1f1b(stages);
     if (strcmp(schedule, "zb-h1") == 0) return zb_h1(stages);
     if (strcmp(schedule, "zb-h2") == 0) return zb_h2(stages);
+    if (strcmp(schedule, "1f1b-v") == 0) return one_f_one_b_v(stages);
+    if (strcmp(schedule, "v-half") == 0) return v_half(stages);
+    if (strcmp(schedule, "v-min") == 0) return v_min(stages);
     return same(fails("no formula is known"));
+}
+
+/// What a rank holds of a building block, once there are as many microbatches as it can hold; -1
+/// while there are not.
+static int64_t block_memory(const char *schedule, const bal_equal_stages *stages, int rank)
+{
+    const int64_t ranks = stages->rank_count;
+    int64_t most = -1;
+    if (strcmp(schedule, "1f1b-v") == 0) most = 2 * (2 * ranks / 3 + 1);
+    if (strcmp(schedule, "v-half") == 0) most = 2 * ((ranks + 2) / 2);
+    if (strcmp(schedule, "v-min") == 0) most = 2 * ((ranks + 4) / 3);
+    if (stages->microbatch_count + 1 < most) return -1;
+    const bool is_early = strcmp(schedule, "v-min") == 0 && rank == 0 && ranks % 3 == 2;
+    return is_early ? most - 1 : most;
 }
 
 int64_t bal_closed_memory(const char *schedule, const bal_equal_stages *stages, int rank)
@@ -135,7 +210,7 @@ int64_t bal_closed_memory(const char *schedule, const bal_equal_stages *stages, 
     }
     if (strcmp(schedule, "zb-h1") == 0) return smaller(all, ranks);
     if (strcmp(schedule, "zb-h2") == 0) return smaller(all, 2 * ranks - 1);
-    return -1;
+    return block_memory(schedule, stages, rank);
 }
 
 /// P * makespan of Chimera's critical path (P forwards, 2P-2 backwards, 3P-2 messages), and the

@@ -38,14 +38,24 @@ typedef struct bal_closed_form {
 /// |                  | span: the same without the F in max                 | else M >= 2P-1 and  |
 /// |                  |                                                     | 2c <= W <= min(F,B) |
 /// | zb-h2            | span: MT + (P-1)max(0, F+B+2c - 2min(F,W))          | M >= 2P-1, 2c <= W  |
+/// | v-half           | MT + (3P-7)F/2 for even P, (3P-4)F/2 for odd;       | F = B = W, c = 0,   |
+/// |                  | P = 2: MT + F/2                                     | M >= P+2            |
+/// | v-min            | MT + (4P-5)F/2, where 3 divides P (4P-7)F/2         | F = B = W, c = 0,   |
+/// |                  |                                                     | M >= P+1            |
+/// | 1f1b-v           | MT + (5P-5)F/2 for P = 1 mod 3, (5P-7)F/2 for       | F = B = W, c = 0,   |
+/// |                  | P = 2 mod 3; P = 2: MT + 2F                         | M >= P              |
+/// The last three take MT where P = 1.
 ///
 /// Sources: Qi et al., Zero bubble pipeline parallelism, ICLR 2024, with max(F, ...) and the
-/// latency terms derived from the orders' critical paths and tested over grids.
+/// latency terms derived from the orders' critical paths and tested over grids. Those of the V
+/// blocks are read off plays: tested for P up to 32.
 bal_closed_form bal_closed_form_of(const char *schedule, const bal_equal_stages *stages);
 
 /// Peak of the activations that a rank holds, in those of one chunk (taken at F, given back at the
 /// end of W or BW): gpipe M; 1f1b P - rank; interleaved-1f1b 2(P-1-rank) + (V-1)P + 1; zb-h1 P;
-/// zb-h2 2P-1; never above M * V.
+/// zb-h2 2P-1; never above M * V. With as many microbatches as that is, less one: v-half
+/// 2 floor((P+2)/2); v-min 2 floor((P+4)/3), on rank 0 one less for P = 2 mod 3; 1f1b-v
+/// 2 floor(2P/3) + 2.
 ///
 /// @return -1 where no formula is known
 int64_t bal_closed_memory(const char *schedule, const bal_equal_stages *stages, int rank);
