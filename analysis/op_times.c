@@ -59,7 +59,7 @@ static void note_ends(const summing *at)
             if (ended->kind == OP_BACKWARD_WEIGHT) continue;
             const int stage = stage_of(schedule, rank, ended->chunk);
             *sent_cell(at, stage, ended->kind != OP_FORWARD, ended->microbatch) =
-                at->timeline->end_ns[op];
+                at->timeline->end_ns[op + ended->overlaps_next];
         }
     }
 }

@@ -123,8 +123,9 @@ static void write_message(perfetto_writer *writer, const ana_timeline *timeline,
         *sender_slot(writer->sender_of, schedule, kind, stage, schedule->ops[op].microbatch);
     const char *name = kind == OP_FORWARD ? "activation" : "gradient";
     // The arrow leaves inside the sending slice: Perfetto binds it to the slice that covers it.
-    const int64_t end = timeline->timeline.end_ns[sender];
-    const int64_t begin = timeline->timeline.begin_ns[sender];
+    const int departs = sender + schedule->ops[sender].overlaps_next;
+    const int64_t end = timeline->timeline.end_ns[departs];
+    const int64_t begin = timeline->timeline.begin_ns[departs];
     write_flow_end(writer, "s", name, sender_rank, end > begin ? end - 1 : end);
     write_flow_end(writer, "f", name, rank, timeline->timeline.begin_ns[op]);
     writer->next_flow++;

@@ -172,6 +172,67 @@ static bal_closed_form v_min(const bal_equal_stages *stages)
                  is_short ? "there are fewer than P+1 microbatches" : NULL);
 }
 
+/// Why a form of equal ops, without messages, does not hold; NULL: it may.
+static const char *not_in_chunks(const bal_equal_stages *stages)
+{
+    const int chunks = stages->chunk_count;
+    if (stages->rank_count > 1 && stages->send_ns > 0) return "messages take time";
+    if (stages->forward_ns % chunks != 0 || stages->backward_input_ns % chunks != 0 ||
+        stages->backward_weight_ns % chunks != 0) {
+        return "the times of a chunk are no integers";
+    }
+    return NULL;
+}
+
+/// zb-h1 with the turns of a chunk.
+static bal_closed_form interleaved_zb(const bal_equal_stages *stages)
+{
+    const char *because = not_in_chunks(stages);
+    if (because == NULL && stages->microbatch_count < stages->rank_count) {
+        because = "there are fewer microbatches than ranks";
+    }
+    if (because != NULL) return same(fails(because));
+    const int64_t ahead = stages->rank_count - 1;
+    const int64_t forward_ns = stages->forward_ns / stages->chunk_count;
+    const int64_t input_ns = stages->backward_input_ns / stages->chunk_count;
+    const int64_t weight_ns = stages->backward_weight_ns / stages->chunk_count;
+    const int64_t turn_ns = larger(input_ns, forward_ns + input_ns - weight_ns);
+    const int64_t base_ns = stages->microbatch_count * work_ns(stages);
+    return (bal_closed_form){.makespan = holds(base_ns + ahead * larger(forward_ns, turn_ns)),
+                             .span = holds(base_ns + ahead * turn_ns)};
+}
+
+static bal_closed_form zb_v_hand(const bal_equal_stages *stages)
+{
+    const char *because = not_in_chunks(stages);
+    if (because == NULL && stages->microbatch_count < 2 * stages->rank_count - 1) {
+        because = "there are fewer than 2P-1 microbatches";
+    }
+    if (because == NULL && (stages->forward_ns != stages->backward_input_ns ||
+                            stages->backward_weight_ns > stages->forward_ns)) {
+        because = "F and B differ, or W is longer";
+    }
+    if (because != NULL) return same(fails(because));
+    const int64_t ahead = stages->rank_count - 1;
+    const int64_t forward_ns = stages->forward_ns / 2;
+    const int64_t turn_ns = 2 * (forward_ns - stages->backward_weight_ns / 2);
+    const int64_t base_ns = stages->microbatch_count * work_ns(stages);
+    return (bal_closed_form){.makespan = holds(base_ns + ahead * larger(forward_ns, turn_ns)),
+                             .span = holds(base_ns + ahead * turn_ns)};
+}
+
+static bal_closed_form dualpipe_v(const bal_equal_stages *stages)
+{
+    const char *because = not_in_chunks(stages);
+    if (because == NULL && (stages->forward_ns != stages->backward_input_ns ||
+                            stages->forward_ns != stages->backward_weight_ns)) {
+        because = "F, B and W differ";
+    }
+    if (because != NULL) return same(fails(because));
+    return same(holds(stages->microbatch_count * work_ns(stages) +
+                      (stages->rank_count - 1) * stages->forward_ns));
+}
+
 bal_closed_form bal_closed_form_of(const char *schedule, const bal_equal_stages *stages)
 {
     if (strcmp(schedule, "gpipe") == 0) return gpipe(stages);
@@ -182,11 +243,14 @@ bal_closed_form bal_closed_form_of(const char *schedule, const bal_equal_stages 
     if (strcmp(schedule, "1f1b-v") == 0) return one_f_one_b_v(stages);
     if (strcmp(schedule, "v-half") == 0) return v_half(stages);
     if (strcmp(schedule, "v-min") == 0) return v_min(stages);
+    if (strcmp(schedule, "interleaved-zb") == 0) return interleaved_zb(stages);
+    if (strcmp(schedule, "zb-v-hand") == 0) return zb_v_hand(stages);
+    if (strcmp(schedule, "dualpipe-v") == 0) return dualpipe_v(stages);
     return same(fails("no formula is known"));
 }
 
-/// What a rank holds of a building block, once there are as many microbatches as it can hold; -1
-/// while there are not.
+/// What a rank holds of a building block, once there are as many microbatches as it can hold;
+/// -1 while there are not.
 static int64_t block_memory(const char *schedule, const bal_equal_stages *stages, int rank)
 {
     const int64_t ranks = stages->rank_count;
@@ -210,6 +274,14 @@ int64_t bal_closed_memory(const char *schedule, const bal_equal_stages *stages, 
     }
     if (strcmp(schedule, "zb-h1") == 0) return smaller(all, ranks);
     if (strcmp(schedule, "zb-h2") == 0) return smaller(all, 2 * ranks - 1);
+    if (strcmp(schedule, "interleaved-zb") == 0) {
+        const int64_t rounds = larger(1, stages->microbatch_count / ranks);
+        const int64_t round = stages->microbatch_count / rounds;
+        return smaller(all, (stages->chunk_count - 1) * round + ranks);
+    }
+    const bool is_long = stages->microbatch_count >= 2 * ranks - 1;
+    if (strcmp(schedule, "zb-v-hand") == 0) return is_long ? smaller(all, 2 * ranks) : -1;
+    if (strcmp(schedule, "dualpipe-v") == 0) return smaller(all, 2 * ranks + 1);
     return block_memory(schedule, stages, rank);
 }
 

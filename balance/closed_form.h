@@ -44,7 +44,11 @@ typedef struct bal_closed_form {
 /// |                  |                                                     | M >= P+1            |
 /// | 1f1b-v           | MT + (5P-5)F/2 for P = 1 mod 3, (5P-7)F/2 for       | F = B = W, c = 0,   |
 /// |                  | P = 2 mod 3; P = 2: MT + 2F                         | M >= P              |
-/// The last three take MT where P = 1.
+/// | interleaved-zb   | MT + (P-1)max(F, B, F+B-W)/V; span: no F in max     | c = 0, M >= P       |
+/// | zb-v-hand        | MT + (P-1)max(F/2, F-W); span: MT + (P-1)(F-W)      | c = 0, F = B >= W,  |
+/// |                  |                                                     | M >= 2P-1           |
+/// | dualpipe-v       | MT + (P-1)F                                         | c = 0, F = B = W    |
+/// v-half, v-min and 1f1b-v take MT where P = 1.
 ///
 /// Sources: Qi et al., Zero bubble pipeline parallelism, ICLR 2024, with max(F, ...) and the
 /// latency terms derived from the orders' critical paths and tested over grids. Those of the V
@@ -53,9 +57,10 @@ bal_closed_form bal_closed_form_of(const char *schedule, const bal_equal_stages 
 
 /// Peak of the activations that a rank holds, in those of one chunk (taken at F, given back at the
 /// end of W or BW): gpipe M; 1f1b P - rank; interleaved-1f1b 2(P-1-rank) + (V-1)P + 1; zb-h1 P;
-/// zb-h2 2P-1; never above M * V. With as many microbatches as that is, less one: v-half
-/// 2 floor((P+2)/2); v-min 2 floor((P+4)/3), on rank 0 one less for P = 2 mod 3; 1f1b-v
-/// 2 floor(2P/3) + 2.
+/// zb-h2 2P-1; interleaved-zb (V-1)M/R + P with R = max(1, floor(M/P)); dualpipe-v 2P+1; never
+/// above M * V. zb-v-hand 2P where M >= 2P-1. With as many microbatches as that is, less one:
+/// v-half 2 floor((P+2)/2); v-min 2 floor((P+4)/3), on rank 0 one less for P = 2 mod 3; 1f1b-v 2
+/// floor(2P/3) + 2.
 ///
 /// @return -1 where no formula is known
 int64_t bal_closed_memory(const char *schedule, const bal_equal_stages *stages, int rank);

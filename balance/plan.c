@@ -120,45 +120,44 @@ static status read_stage_ranks(json_value object, arena *memory, bal_plan *plan,
     return STATUS_OK;
 }
 
-static status read_op(json_value value, bal_op *op, error_message *err)
+/// @param ops [2] out
+static status read_cell(json_value value, bal_op *ops, int *count, error_message *err)
 {
     const char *name = NULL;
     TRY(json_string(value, &name, err));
-    if (strchr(name, '&') != NULL) {
-        return json_error(value, STATUS_UNSUPPORTED, err, "overlapped ops ('%.40s') are not played",
-                          name);
-    }
-    if (bal_op_parse(name, op, NULL) != STATUS_OK) {
+    if (bal_op_pair_parse(name, ops, count, NULL) != STATUS_OK) {
         return json_error(value, STATUS_FORMAT, err, "'%.40s' is not an op", name);
     }
     return STATUS_OK;
 }
 
-/// Counts the ops of every rank.
-static status read_op_counts(json_value order, int rank_count, int *first_op, error_message *err)
+/// How many ops the cells of all ranks hold at most: an overlapped pair is a cell of two.
+static status count_ops(json_value order, int rank_count, size_t *op_count, error_message *err)
 {
-    int64_t op_count = 0;
+    *op_count = 0;
     json_value row = json_element(order, 0);
     for (int rank = 0; rank < rank_count; rank++, row = json_next(row)) {
         if (!json_is_array(row)) return json_error(row, STATUS_FORMAT, err, "is not an array");
-        op_count += json_count(row);
-        if (op_count > BAL_OPS_MAX) {
+        *op_count += 2 * (size_t)json_count(row);
+        if (*op_count > 2 * (size_t)BAL_OPS_MAX) {
             return json_error(order, STATUS_FORMAT, err, "has more than %d ops", BAL_OPS_MAX);
         }
-        first_op[rank + 1] = (int)op_count;
     }
     return STATUS_OK;
 }
 
-static status read_ops(json_value order, int rank_count, const int *first_op, bal_op *ops,
+static status read_ops(json_value order, int rank_count, int *first_op, bal_op *ops,
                        error_message *err)
 {
+    int read = 0;
     json_value row = json_element(order, 0);
     for (int rank = 0; rank < rank_count; rank++, row = json_next(row)) {
-        json_value name = json_element(row, 0);
-        for (int op = first_op[rank]; op < first_op[rank + 1]; op++, name = json_next(name)) {
-            TRY(read_op(name, &ops[op], err));
+        for (json_value cell = json_element(row, 0); cell.node != NULL; cell = json_next(cell)) {
+            int count = 0;
+            TRY(read_cell(cell, ops + read, &count, err));
+            read += count;
         }
+        first_op[rank + 1] = read;
     }
     return STATUS_OK;
 }
@@ -174,8 +173,9 @@ static status read_order(json_value object, arena *memory, bal_plan *plan, error
     int *first_op = arena_array(memory, (size_t)plan->rank_count + 1, sizeof *first_op);
     bal_schedule *order = arena_array(memory, 1, sizeof *order);
     if (first_op == NULL || order == NULL) return no_memory(value, err);
-    TRY(read_op_counts(value, plan->rank_count, first_op, err));
-    bal_op *ops = arena_array(memory, (size_t)first_op[plan->rank_count], sizeof *ops);
+    size_t op_count = 0;
+    TRY(count_ops(value, plan->rank_count, &op_count, err));
+    bal_op *ops = arena_array(memory, op_count, sizeof *ops);
     if (ops == NULL) return no_memory(value, err);
     TRY(read_ops(value, plan->rank_count, first_op, ops, err));
     *order = (bal_schedule){.name = plan->schedule,
@@ -219,14 +219,14 @@ status bal_plan_read(json_value object, arena *memory, bal_plan *plan, error_mes
     return STATUS_OK;
 }
 
-static void write_order(const bal_schedule *order, json_writer *writer)
+void bal_order_write(const bal_schedule *order, json_writer *writer)
 {
     json_begin_array(writer);
     for (int rank = 0; rank < order->rank_count; rank++) {
         json_begin_array(writer);
-        for (int op = order->first_op[rank]; op < order->first_op[rank + 1]; op++) {
-            char name[32];
-            bal_op_name(order->ops[op], name);
+        for (int op = order->first_op[rank]; op < order->first_op[rank + 1];) {
+            char name[64];
+            op += bal_op_pair_name(&order->ops[op], name);
             json_write_string(writer, name);
         }
         json_end_array(writer);
@@ -245,7 +245,7 @@ void bal_plan_write(const bal_plan *plan, json_writer *writer)
     json_put_string(writer, "schedule", plan->schedule);
     if (plan->order != NULL) {
         json_write_key(writer, "order");
-        write_order(plan->order, writer);
+        bal_order_write(plan->order, writer);
     }
     json_put_int64(writer, "microbatches", plan->microbatch_count);
     json_write_key(writer, "stage_ranks");

@@ -28,9 +28,12 @@ typedef struct bal_plan {
 /// played are refused.
 ///
 /// @param plan carved from memory; schedule is static storage
-/// @return STATUS_FORMAT naming file and key; STATUS_UNSUPPORTED for another schema version and for
-///         overlapped ops in order; STATUS_NO_MEMORY. plan is then untouched.
+/// @return STATUS_FORMAT naming file and key; STATUS_UNSUPPORTED for another schema version;
+///         STATUS_NO_MEMORY. plan is then untouched.
 status bal_plan_read(json_value object, arena *memory, bal_plan *plan, error_message *err);
 
 /// Writes a plan so that bal_plan_read reads it back the same.
 void bal_plan_write(const bal_plan *plan, json_writer *writer);
+
+/// Writes the order of every rank as plans and `dynmo schedule` show it: [["F0","F1&BW0",...],...].
+void bal_order_write(const bal_schedule *order, json_writer *writer);

@@ -269,3 +269,33 @@ status bal_op_parse(const char *name, bal_op *op, error_message *err)
                      "chunk 1",
                      name);
 }
+
+int bal_op_pair_name(const bal_op *ops, char out[64])
+{
+    bal_op_name(ops[0], out);
+    if (ops[0].overlaps_next == 0) return 1;
+    const size_t length = strlen(out);
+    out[length] = '&';
+    bal_op_name(ops[1], out + length + 1);
+    return 2;
+}
+
+status bal_op_pair_parse(const char *name, bal_op *ops, int *count, error_message *err)
+{
+    bal_op read[2];
+    char first[32] = "";
+    const char *second = strchr(name, '&');
+    if (second == NULL) {
+        TRY(bal_op_parse(name, &read[0], err));
+    } else {
+        const size_t length = (size_t)(second - name);
+        if (length >= sizeof first) return bal_op_parse(name, &read[0], err);
+        memcpy(first, name, length);
+        TRY(bal_op_parse(first, &read[0], err));
+        TRY(bal_op_parse(second + 1, &read[1], err));
+        read[0].overlaps_next = 1;
+    }
+    *count = second != NULL ? 2 : 1;
+    memcpy(ops, read, (size_t)*count * sizeof *ops);
+    return STATUS_OK;
+}

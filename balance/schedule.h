@@ -132,3 +132,15 @@ void bal_op_name(bal_op op, char out[32]);
 
 /// Parses what bal_op_name writes. STATUS_FORMAT naming the text.
 status bal_op_parse(const char *name, bal_op *op, error_message *err);
+
+/// Writes the name of ops[0], or of the overlapped pair ops[0] and ops[1], "F0&BW1", into out.
+///
+/// @return how many ops that are
+int bal_op_pair_name(const bal_op *ops, char out[64]);
+
+/// Parses what bal_op_pair_name writes.
+///
+/// @param ops   [2] out: untouched on failure
+/// @param count out: how many ops the name holds, 1 or 2
+/// @return STATUS_FORMAT naming the text
+status bal_op_pair_parse(const char *name, bal_op *ops, int *count, error_message *err);

@@ -5,6 +5,7 @@
 #include "analysis/perfetto.h"
 #include "balance/closed_form.h"
 #include "balance/metrics.h"
+#include "balance/plan.h"
 #include "balance/schedule.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -153,17 +154,7 @@ static void write_json(const schedule_run *run, text_buffer *out)
     json_write_key(&writer, "peak_memory");
     json_write_int64_array(&writer, run->peak, ran->rank_count);
     json_write_key(&writer, "order");
-    json_begin_array(&writer);
-    for (int rank = 0; rank < ran->rank_count; rank++) {
-        json_begin_array(&writer);
-        for (int op = ran->first_op[rank]; op < ran->first_op[rank + 1]; op++) {
-            char name[32];
-            bal_op_name(ran->ops[op], name);
-            json_write_string(&writer, name);
-        }
-        json_end_array(&writer);
-    }
-    json_end_array(&writer);
+    bal_order_write(ran, &writer);
     json_end_object(&writer);
     text_append(out, "\n");
 }

@@ -110,10 +110,23 @@ static status append_op(reading *order, const char *name, size_t length, error_m
     return append(order, op, -1, err);
 }
 
-/// @param cell [length] one op, several overlapped ones, or blanks
+/// Marks the ops of one cell, if there are two, as an overlapped pair.
+static status end_cell(reading *order, int first, error_message *err)
+{
+    const int count = order->op_count - first;
+    if (count > 2) {
+        return error_set(err, STATUS_FORMAT, "%s: rank %d: %d ops overlap; the limit is 2",
+                         order->path, order->rank_count - 1, count);
+    }
+    if (count == 2) order->ops[first].overlaps_next = 1;
+    return STATUS_OK;
+}
+
+/// @param cell [length] one op, two overlapped ones, or blanks
 static status append_cell(reading *order, const char *cell, size_t length, error_message *err)
 {
     static const char overlap[] = ")OVERLAP_F_B";
+    const int first = order->op_count;
     const size_t tail = sizeof overlap - 1;
     if (length > tail + 1 && cell[0] == '(' && memcmp(cell + length - tail, overlap, tail) == 0) {
         cell += 1;
@@ -132,7 +145,7 @@ static status append_cell(reading *order, const char *cell, size_t length, error
         cell += skip;
         length -= skip;
     }
-    return STATUS_OK;
+    return end_cell(order, first, err);
 }
 
 static status read_csv(reading *order, const char *bytes, size_t length, error_message *err)

@@ -14,8 +14,8 @@
 /// `dynmo schedule --json` prints. Anything else is read as CSV, a row per rank and a cell per op:
 /// the same names, or PyTorch's, which begin with the stage in model order: "0F0", "0I0" for B,
 /// "0W0", and "0B0" for BW. Empty cells are skipped, and so are PyTorch's cells for messages and
-/// for sharding, which follow from the order. Two overlapped ops ("F0&BW1", "(0F0;7B1)OVERLAP_F_B")
-/// run one after the other.
+/// for sharding, which follow from the order. "F0&BW1" and "(0F0;7B1)OVERLAP_F_B" are an overlapped
+/// pair.
 ///
 /// The numbers of ranks, chunks and microbatches are those that occur. The order may still be one
 /// that cannot be played: see bal_schedule_check.

@@ -81,15 +81,31 @@ static place sender_of(const walk *walking, place at)
     return (place){.op = sender, .rank = rank};
 }
 
+/// How long the message of an op is on its way; 0 on the same rank.
+static int64_t message_ns(const walk *walking, place from)
+{
+    const bal_schedule *schedule = walking->timeline->schedule;
+    const bal_op op = schedule->ops[from.op];
+    const int stage = stage_of(schedule, from);
+    const bal_op_kind kind = (bal_op_kind)op.kind;
+    return sim_network_transfer_ns(schedule, walking->costs, kind, stage) +
+           sim_network_delay_ns(schedule, walking->costs, kind, stage, op.microbatch);
+}
+
+/// The op at whose end the message of an op leaves: of an overlapped pair the second.
+static place departure_of(const walk *walking, place sender)
+{
+    return (place){.op = sender.op + walking->timeline->schedule->ops[sender.op].overlaps_next,
+                   .rank = sender.rank};
+}
+
 /// Notes a message on the path, if it is one between ranks.
 static void note_message(const walk *walking, place from, ana_critical_path *path)
 {
     const bal_schedule *schedule = walking->timeline->schedule;
     const bal_op_kind kind = (bal_op_kind)schedule->ops[from.op].kind;
     const int stage = stage_of(schedule, from);
-    const int microbatch = schedule->ops[from.op].microbatch;
-    const int64_t ns = sim_network_transfer_ns(schedule, walking->costs, kind, stage) +
-                       sim_network_delay_ns(schedule, walking->costs, kind, stage, microbatch);
+    const int64_t ns = message_ns(walking, from);
     if (sim_network_receiver(schedule, kind, stage) < 0) return;
     path->message_count++;
     if (kind == OP_FORWARD) {
@@ -99,8 +115,14 @@ static void note_message(const walk *walking, place from, ana_critical_path *pat
     }
 }
 
+static int64_t arrival_ns(const walk *walking, place sender)
+{
+    return walking->timeline->end_ns[departure_of(walking, sender).op] +
+           message_ns(walking, sender);
+}
+
 /// What the op at a place began behind: the op before it on its rank, else the one whose message it
-/// waited for; op -1 at the begin of the iteration.
+/// waited for, or the op that it overlaps; op -1 at the begin of the iteration.
 static place step_back(const walk *walking, place at, ana_critical_path *path)
 {
     const bal_timeline *timeline = walking->timeline;
@@ -108,10 +130,14 @@ static place step_back(const walk *walking, place at, ana_critical_path *path)
     if (at.op > timeline->schedule->first_op[at.rank] && timeline->end_ns[at.op - 1] == begin_ns) {
         return (place){.op = at.op - 1, .rank = at.rank};
     }
-    const place sender = sender_of(walking, at);
+    place sender = sender_of(walking, at);
+    if (timeline->schedule->ops[at.op].overlaps_next != 0) {
+        const place second = sender_of(walking, (place){.op = at.op + 1, .rank = at.rank});
+        if (sender.op < 0 || arrival_ns(walking, sender) != begin_ns) sender = second;
+    }
     if (sender.op < 0 || begin_ns == 0) return (place){.op = -1};
     note_message(walking, sender, path);
-    return sender;
+    return departure_of(walking, sender);
 }
 
 status ana_critical_path_of(const bal_timeline *timeline, const bal_stage_costs *costs,

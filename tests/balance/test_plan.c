@@ -149,8 +149,12 @@ static void orders_that_cannot_be_played_are_refused(void **state)
                         "p.json: order[1]: is not an array");
     assert_refused_with(head, "\"head\":false,\"order\":[[\"F0\",\"X0\"],[]]", STATUS_FORMAT,
                         "p.json: order[0][1]: 'X0' is not an op");
-    assert_refused_with(head, "\"head\":false,\"order\":[[\"F0&BW1\"],[]]", STATUS_UNSUPPORTED,
-                        "p.json: order[0][0]: overlapped ops ('F0&BW1') are not played");
+    assert_refused_with(head, "\"head\":false,\"order\":[[\"F0&BW1&F2\"],[]]", STATUS_FORMAT,
+                        "p.json: order[0][0]: 'F0&BW1&F2' is not an op");
+    assert_refused_with(head, "\"head\":false,\"order\":[[\"F0&F1\"],[]]", STATUS_FORMAT,
+                        "p.json: order: rank 0 op 0: F0: what overlaps is an F and a B or BW");
+    assert_refused_with(head, "\"head\":false,\"order\":[[\"F0&BW0\"],[]]", STATUS_FORMAT,
+                        "p.json: order: rank 0 op 0: F0: it overlaps an op of its own microbatch");
     assert_refused_with(head, "\"head\":false,\"order\":[[\"F0\",\"BW0\"],[\"BW0\",\"F0\"]]",
                         STATUS_FORMAT,
                         "p.json: order: rank 1: BW0 is too early: F0 is not before it");
