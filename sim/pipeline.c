@@ -1,164 +1,11 @@
 #include "sim/pipeline.h"
 
-#include "sim/network.h"
-
 #include <assert.h>
-
-enum {
-    RANK_BITS = 12,
-    RANK_MASK = (1 << RANK_BITS) - 1,
-    SLOT_NONE = 0,  // read by ops that wait for no message: always 0
-    SLOT_WASTE = 1, // written by ops that send no message: never read
-    SLOT_FIRST = 2,
-};
-_Static_assert(BAL_RANKS_MAX <= 1 << RANK_BITS, "a rank fits its bits");
-_Static_assert((int64_t)BAL_RANKS_MAX *BAL_CHUNKS_MAX *OP_KIND_COUNT <= 1 << (32 - RANK_BITS),
-               "a row fits its bits");
-
-/// Gives every message a slot from the step that sends it to the step that waits for it. Slots are
-/// used again, so that those of a play stay in cache.
-typedef struct slot_table {
-    const bal_schedule *schedule;
-    uint32_t *slot_of;    // [2][stage_count][microbatch_count] by direction and sender
-    uint32_t *free_slots; // [free_count] stack
-    int64_t free_count;
-    uint32_t slot_count;
-} slot_table;
-
-static uint32_t *slot_of_message(const slot_table *table, bal_op_kind kind, int sender,
-                                 int microbatch)
-{
-    const bal_schedule *schedule = table->schedule;
-    const int64_t stages = (int64_t)schedule->rank_count * schedule->chunk_count;
-    const int64_t row = (kind == OP_FORWARD ? 0 : stages) + sender;
-    return &table->slot_of[row * schedule->microbatch_count + microbatch];
-}
-
-static uint32_t take_slot(slot_table *table, bal_op op, int stage)
-{
-    const bal_op_kind kind = (bal_op_kind)op.kind;
-    if (sim_network_receiver(table->schedule, kind, stage) < 0) return SLOT_WASTE;
-    const uint32_t slot =
-        table->free_count > 0 ? table->free_slots[--table->free_count] : table->slot_count++;
-    *slot_of_message(table, kind, stage, op.microbatch) = slot;
-    return slot;
-}
-
-/// The slot of the message from another rank that an op waits for. That of a rank's first op is
-/// never used again: behind a play it still tells when the rank could begin.
-static uint32_t return_slot(slot_table *table, bal_op op, int rank, bool is_first)
-{
-    const bal_schedule *schedule = table->schedule;
-    bal_op_kind kind = OP_FORWARD;
-    const int sender = bal_op_waits_for(schedule, rank, op, &kind);
-    if (sender < 0) return SLOT_NONE;
-    const int from = bal_rank_of_stage(schedule->placement, schedule->rank_count,
-                                       schedule->chunk_count, sender, NULL);
-    if (from == rank) return SLOT_NONE;
-    const uint32_t slot = *slot_of_message(table, kind, sender, op.microbatch);
-    if (!is_first) table->free_slots[table->free_count++] = slot;
-    return slot;
-}
-
-/// Translates ops in topological order into steps.
-///
-/// @param topological [op_count] as bal_schedule_check fills it: level by level, so that neighbours
-///                    do not wait for each other and the processor overlaps them
-static void write_steps(slot_table *table, const int *topological, const uint16_t *rank_of_op,
-                        sim_step *steps, int *first_wait)
-{
-    const bal_schedule *schedule = table->schedule;
-    const int stages = schedule->rank_count * schedule->chunk_count;
-    const int op_count = schedule->first_op[schedule->rank_count];
-    for (int step = 0; step < op_count; step++) {
-        const int index = topological[step];
-        const int rank = rank_of_op[index];
-        const bal_op op = schedule->ops[index];
-        const int stage = bal_stage_of(schedule->placement, schedule->rank_count,
-                                       schedule->chunk_count, rank, op.chunk);
-        const bool is_first = index == schedule->first_op[rank];
-        const uint32_t wait = return_slot(table, op, rank, is_first);
-        const uint32_t row = (uint32_t)(op.kind * stages + stage);
-        if (is_first) first_wait[rank] = (int)wait;
-        steps[step] = (sim_step){
-            .row_and_rank = row << RANK_BITS | (uint32_t)rank,
-            .microbatch = (uint32_t)op.microbatch,
-            .wait = wait,
-            .send = take_slot(table, op, stage),
-        };
-    }
-}
-
-static status no_memory(int op_count, error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for an order of %d ops", op_count);
-}
-
-/// @param slot_count out: slots that the steps name
-static status compile_steps(const bal_schedule *schedule, arena *scratch, sim_step *steps,
-                            int *first_wait, int *slot_count, error_message *err)
-{
-    const size_t op_count = (size_t)schedule->first_op[schedule->rank_count];
-    const size_t messages = 2 * (size_t)schedule->rank_count * (size_t)schedule->chunk_count *
-                            (size_t)schedule->microbatch_count;
-    int *topological = arena_array(scratch, op_count, sizeof *topological);
-    uint16_t *rank_of_op = arena_array(scratch, op_count, sizeof *rank_of_op);
-    slot_table table = {
-        .schedule = schedule,
-        .slot_of = arena_array(scratch, messages, sizeof *table.slot_of),
-        .free_slots = arena_array(scratch, messages, sizeof *table.free_slots),
-        .slot_count = SLOT_FIRST,
-    };
-    if (topological == NULL || rank_of_op == NULL || table.slot_of == NULL ||
-        table.free_slots == NULL) {
-        return no_memory((int)op_count, err);
-    }
-    TRY(bal_schedule_check(schedule, topological, err));
-    for (int rank = 0; rank < schedule->rank_count; rank++) {
-        for (int op = schedule->first_op[rank]; op < schedule->first_op[rank + 1]; op++) {
-            rank_of_op[op] = (uint16_t)rank;
-        }
-    }
-    write_steps(&table, topological, rank_of_op, steps, first_wait);
-    *slot_count = (int)table.slot_count;
-    return STATUS_OK;
-}
-
-status sim_order_compile(const bal_schedule *schedule, arena *memory, sim_order *order,
-                         error_message *err)
-{
-    const size_t ranks = (size_t)schedule->rank_count;
-    const int op_count = schedule->first_op[schedule->rank_count];
-    sim_step *steps = arena_array(memory, (size_t)op_count, sizeof *steps);
-    int *first_wait = arena_array(memory, ranks, sizeof *first_wait);
-    arena *scratch = arena_create(1 << 16);
-    if (steps == NULL || first_wait == NULL || scratch == NULL) {
-        arena_destroy(scratch);
-        return no_memory(op_count, err);
-    }
-    int slot_count = 0;
-    const status compiled = compile_steps(schedule, scratch, steps, first_wait, &slot_count, err);
-    arena_destroy(scratch);
-    if (compiled != STATUS_OK) return compiled;
-
-    sim_order filled = {
-        .step_count = op_count,
-        .slot_count = slot_count,
-        .steps = steps,
-        .first_wait = first_wait,
-        .clocks = arena_array(memory, ranks, sizeof *filled.clocks),
-        .arrival_ns = arena_array(memory, (size_t)slot_count, sizeof *filled.arrival_ns),
-    };
-    if (filled.clocks == NULL || filled.arrival_ns == NULL) return no_memory(op_count, err);
-    TRY(sim_cost_table_init(schedule, memory, &filled.costs, err));
-    *order = filled;
-    return STATUS_OK;
-}
 
 status sim_summary_init(const sim_order *order, arena *memory, sim_summary *summary,
                         error_message *err)
 {
-    const size_t ranks = (size_t)order->costs.schedule->rank_count;
+    const size_t ranks = (size_t)order->schedule->rank_count;
     int64_t *times = arena_array(memory, 3 * ranks, sizeof *times);
     if (times == NULL) {
         return error_set(err, STATUS_NO_MEMORY, "out of memory for %zu ranks", ranks);
@@ -181,44 +28,95 @@ status sim_timeline_init(const bal_schedule *schedule, arena *memory, bal_timeli
     return STATUS_OK;
 }
 
+static void add_full_backward(const sim_order *order, const bal_stage_costs *costs)
+{
+    const int64_t count = (int64_t)costs->stage_count * costs->microbatch_count;
+    int64_t *restrict sum = order->full_backward_ns;
+    const int64_t *input = costs->backward_input_ns;
+    const int64_t *weight = costs->backward_weight_ns;
+    for (int64_t cell = 0; cell < count; cell++) {
+        sum[cell] = input[cell] + weight[cell];
+    }
+}
+
+/// Points the rows at costs, which are borrowed for the play that follows.
+static void fill_rows(sim_order *order, const bal_stage_costs *costs)
+{
+    const int row_count = order->row_count;
+    const int64_t columns = costs->microbatch_count;
+    assert(costs->stage_count == order->schedule->rank_count * order->schedule->chunk_count);
+    assert(columns == 1 || columns == order->schedule->microbatch_count);
+    if (order->has_full_backward) add_full_backward(order, costs);
+    const int64_t *const op_ns[OP_KIND_COUNT] = {
+        [OP_FORWARD] = costs->forward_ns,
+        [OP_BACKWARD_INPUT] = costs->backward_input_ns,
+        [OP_BACKWARD_WEIGHT] = costs->backward_weight_ns,
+        [OP_BACKWARD] = order->full_backward_ns,
+    };
+    for (int row = 0; row < row_count; row++) {
+        const sim_row_source source = order->row_sources[row];
+        const int64_t *send_ns =
+            source.kind == OP_FORWARD ? costs->send_forward_ns : costs->send_backward_ns;
+        order->rows[row] = (sim_row){
+            .op_ns = source.is_joint ? order->no_ns : op_ns[source.kind] + source.stage * columns,
+            .transfer_ns = source.has_message ? send_ns[source.stage] : 0,
+        };
+    }
+}
+
+/// Points every row at the delays of its messages. What sends none has a row too, which is added to
+/// what nobody reads.
+static void fill_delay_rows(sim_order *order, const bal_stage_costs *costs)
+{
+    const int row_count = order->row_count;
+    for (int row = 0; row < row_count; row++) {
+        const sim_row_source source = order->row_sources[row];
+        const int64_t first = source.kind == OP_FORWARD ? 0 : costs->stage_count;
+        order->delay_rows[row] =
+            costs->message_delay_ns + (first + source.stage) * costs->microbatch_count;
+    }
+}
+
 /// Prepares the scratch of an order: rows for these costs, clocks at the start, no message.
 static void prepare(sim_order *order, const bal_stage_costs *costs, const int64_t *start_ns)
 {
-    const bal_schedule *schedule = order->costs.schedule;
-    sim_cost_table_fill(&order->costs, costs);
+    const bal_schedule *schedule = order->schedule;
+    fill_rows(order, costs);
+    if (costs->message_delay_ns != NULL) fill_delay_rows(order, costs);
     for (int rank = 0; rank < schedule->rank_count; rank++) {
         order->clocks[rank] = (sim_clock){
             .free_ns = start_ns != NULL ? start_ns[rank] : 0,
             .op = schedule->first_op[rank],
         };
     }
-    order->arrival_ns[SLOT_NONE] = 0;
+    order->arrival_ns[SIM_SLOT_NONE] = 0;
 }
 
 /// The recurrence. begin_ns and end_ns are both NULL if only clocks and messages are wanted; the
 /// callers pass constants, so that each gets its own loop.
-static inline void play_steps(sim_order *order, bool has_delays, int64_t *restrict begin_ns,
-                              int64_t *restrict end_ns)
+static inline void play_steps(sim_order *order, bool has_columns, bool has_delays,
+                              int64_t *restrict begin_ns, int64_t *restrict end_ns)
 {
-    const sim_step *restrict step = order->steps;
-    const sim_step *const stop = step + order->step_count;
-    const sim_row *restrict rows = order->costs.rows;
-    const int64_t *const *delays = order->costs.delay_rows;
-    const uint32_t column_mask = order->costs.column_mask;
+    const sim_step *restrict next = order->steps;
+    const sim_step *const stop = next + order->step_count;
+    const sim_row *restrict rows = order->rows;
+    const uint32_t joint_first = (uint32_t)order->joint_first;
+    const int64_t *const *delays = order->delay_rows;
     sim_clock *restrict clocks = order->clocks;
     int64_t *restrict arrival_ns = order->arrival_ns;
-    for (; step < stop; step++) {
-        const sim_row *row = rows + (step->row_and_rank >> RANK_BITS);
-        sim_clock *clock = clocks + (step->row_and_rank & RANK_MASK);
-        const int64_t arrived = arrival_ns[step->wait];
+    for (; next < stop; next++) {
+        const sim_step step = *next;
+        const uint32_t rank = sim_step_rank(step);
+        const uint32_t row = sim_step_row(step);
+        const uint32_t column = has_columns ? sim_step_microbatch(step) : 0;
+        sim_clock *clock = clocks + rank;
+        const int64_t arrived = arrival_ns[sim_step_wait(step)];
         const int64_t begin = clock->free_ns > arrived ? clock->free_ns : arrived;
-        const int64_t end = begin + row->op_ns[step->microbatch & column_mask];
+        const int64_t end = begin + rows[row].op_ns[column];
+        const int64_t delay = has_delays ? delays[row][column] : 0;
         clock->free_ns = end;
-        const int64_t delay =
-            has_delays ? delays[step->row_and_rank >> RANK_BITS][step->microbatch & column_mask]
-                       : 0;
-        arrival_ns[step->send] = end + row->transfer_ns + delay;
-        if (begin_ns != NULL) {
+        arrival_ns[sim_step_send(step)] = end + rows[row].transfer_ns + delay;
+        if (begin_ns != NULL && row < joint_first) {
             begin_ns[clock->op] = begin;
             end_ns[clock->op] = end;
             clock->op++;
@@ -230,10 +128,15 @@ void sim_order_play(sim_order *order, const bal_stage_costs *costs, const int64_
                     bal_timeline *timeline)
 {
     prepare(order, costs, start_ns);
-    if (order->costs.has_delays) {
-        play_steps(order, true, timeline->begin_ns, timeline->end_ns);
+    int64_t *begin_ns = timeline->begin_ns;
+    int64_t *end_ns = timeline->end_ns;
+    const bool has_columns = costs->microbatch_count > 1;
+    if (costs->message_delay_ns != NULL) {
+        play_steps(order, has_columns, true, begin_ns, end_ns);
+    } else if (has_columns) {
+        play_steps(order, true, false, begin_ns, end_ns);
     } else {
-        play_steps(order, false, timeline->begin_ns, timeline->end_ns);
+        play_steps(order, false, false, begin_ns, end_ns);
     }
 }
 
@@ -249,24 +152,22 @@ static int64_t stage_busy_ns(const bal_stage_costs *costs, int stage, int microb
     return columns == 1 ? sum * microbatch_count : sum;
 }
 
-void sim_order_summarise(sim_order *order, const bal_stage_costs *costs, const int64_t *start_ns,
-                         sim_summary *summary)
+/// When the first op of a rank began, after a play.
+static int64_t first_begin_ns(const sim_order *order, int rank, int64_t start_ns)
 {
-    const bal_schedule *schedule = order->costs.schedule;
-    prepare(order, costs, start_ns);
-    if (order->costs.has_delays) {
-        play_steps(order, true, NULL, NULL);
-    } else {
-        play_steps(order, false, NULL, NULL);
-    }
+    const int64_t arrived_ns = order->arrival_ns[order->first_wait[rank]];
+    return arrived_ns > start_ns ? arrived_ns : start_ns;
+}
 
+static void summarise(const sim_order *order, const bal_stage_costs *costs, const int64_t *start_ns,
+                      sim_summary *summary)
+{
+    const bal_schedule *schedule = order->schedule;
     int64_t first_ns = INT64_MAX;
     int64_t last_ns = 0;
     summary->span_ns = 0;
     for (int rank = 0; rank < schedule->rank_count; rank++) {
-        const int64_t start = start_ns != NULL ? start_ns[rank] : 0;
-        const int64_t arrived = order->arrival_ns[order->first_wait[rank]];
-        const int64_t begin = arrived > start ? arrived : start;
+        const int64_t begin = first_begin_ns(order, rank, start_ns != NULL ? start_ns[rank] : 0);
         const int64_t end = order->clocks[rank].free_ns;
         summary->busy_ns[rank] = 0;
         for (int chunk = 0; chunk < schedule->chunk_count; chunk++) {
@@ -281,4 +182,19 @@ void sim_order_summarise(sim_order *order, const bal_stage_costs *costs, const i
         if (end - begin > summary->span_ns) summary->span_ns = end - begin;
     }
     summary->makespan_ns = last_ns - first_ns;
+}
+
+void sim_order_summarise(sim_order *order, const bal_stage_costs *costs, const int64_t *start_ns,
+                         sim_summary *summary)
+{
+    prepare(order, costs, start_ns);
+    const bool has_columns = costs->microbatch_count > 1;
+    if (costs->message_delay_ns != NULL) {
+        play_steps(order, has_columns, true, NULL, NULL);
+    } else if (has_columns) {
+        play_steps(order, true, false, NULL, NULL);
+    } else {
+        play_steps(order, false, false, NULL, NULL);
+    }
+    summarise(order, costs, start_ns, summary);
 }

@@ -12,16 +12,51 @@
 #include "base/status.h"
 #include "sim/costs.h"
 
+#include <stdbool.h>
 #include <stdint.h>
+
+enum {
+    SIM_RANK_BITS = 12,
+    SIM_ROW_BITS = 20,
+    SIM_SLOT_BITS = 22, // messages on their way at once
+    SIM_SLOT_NONE = 0,  // read by ops that wait for no message: always 0
+    SIM_SLOT_WASTE = 1, // written by ops that send no message: never read
+};
 
 /// One op of the compiled order.
 typedef struct sim_step {
-    uint32_t row_and_rank; // row of the cost table << 12 | rank
-    uint32_t microbatch;
-    uint32_t wait; // slot in which the message arrives that it waits for
-    uint32_t send; // slot of the message that it sends
+    uint32_t row_and_rank; // row of costs << SIM_RANK_BITS | rank
+    uint32_t wait; // upper half of its microbatch << SIM_SLOT_BITS | slot in which the message
+                   // arrives that it waits for
+    uint32_t send; // lower half of its microbatch << SIM_SLOT_BITS | slot of what it sends
 } sim_step;
-_Static_assert(sizeof(sim_step) == 16, "a compiled order is streamed once per play");
+_Static_assert(sizeof(sim_step) == 12, "a compiled order is streamed once per play");
+
+/// The parts of a step.
+static inline uint32_t sim_step_rank(sim_step step)
+{
+    return step.row_and_rank & ((1u << SIM_RANK_BITS) - 1);
+}
+
+static inline uint32_t sim_step_row(sim_step step)
+{
+    return step.row_and_rank >> SIM_RANK_BITS;
+}
+
+static inline uint32_t sim_step_wait(sim_step step)
+{
+    return step.wait & ((1u << SIM_SLOT_BITS) - 1);
+}
+
+static inline uint32_t sim_step_send(sim_step step)
+{
+    return step.send & ((1u << SIM_SLOT_BITS) - 1);
+}
+
+static inline uint32_t sim_step_microbatch(sim_step step)
+{
+    return step.wait >> SIM_SLOT_BITS << (32 - SIM_SLOT_BITS) | step.send >> SIM_SLOT_BITS;
+}
 
 /// Where a rank stands during a play.
 typedef struct sim_clock {
@@ -29,23 +64,41 @@ typedef struct sim_clock {
     int64_t op;      // index into the timeline of its next op
 } sim_clock;
 
+/// Which cost a row of steps reads.
+typedef struct sim_row_source {
+    int32_t stage;
+    uint8_t kind;     // bal_op_kind
+    bool is_joint;    // no op: where a pair waits or sends, which takes no time
+    bool has_message; // another rank waits for what it sends
+} sim_row_source;
+
 /// A compiled order. Filled by sim_order_compile; clocks, messages and the rows of costs are
 /// scratch of a play, so one order serves one play at a time.
 typedef struct sim_order {
-    int step_count;
+    const bal_schedule *schedule;
+    int step_count; // ops, and two more for each pair
     int slot_count;
-    const sim_step *steps; // [step_count]
-    const int *first_wait; // [rank_count] slot that the first op of a rank waits for
-    sim_clock *clocks;     // [rank_count]
-    int64_t *arrival_ns;   // [slot_count]
-    sim_cost_table costs;
+    int row_count;
+    int joint_first;                   // rows from this one on are of joints
+    const sim_step *steps;             // [step_count]
+    const int *first_wait;             // [rank_count] slot that the first op of a rank waits for
+    const sim_row_source *row_sources; // [row_count]
+    sim_clock *clocks;                 // [rank_count]
+    int64_t *arrival_ns;               // [slot_count]
+    sim_row *rows;                     // [row_count]
+    bool has_pairs;                    // some ops overlap
+    bool has_full_backward;            // some op is a BW
+    int64_t *full_backward_ns;         // [stage_count][microbatch_count], if has_full_backward
+    const int64_t *no_ns;              // [microbatch_count] zeros, where pairs are
+    const int64_t **delay_rows;        // [row_count] delays of the messages
 } sim_order;
 
 /// Compiles an order for playing.
 ///
 /// @param schedule borrowed for the life of the order
-/// @param order    out: arrays are carved from memory, 16 bytes per op; untouched on failure
-/// @return what bal_schedule_check refuses; STATUS_NO_MEMORY. Time O(ops).
+/// @param order    out: arrays are carved from memory, 12 bytes per op; untouched on failure
+/// @return what bal_schedule_check refuses; STATUS_UNSUPPORTED where more messages are on their
+///         way at once than a slot has bits for; STATUS_NO_MEMORY. Time O(ops).
 status sim_order_compile(const bal_schedule *schedule, arena *memory, sim_order *order,
                          error_message *err);
 

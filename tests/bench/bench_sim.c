@@ -269,9 +269,9 @@ static void measure_bound(bool smoke, int ranks, int microbatches)
     int32_t *op_ns = take(memory, (size_t)op_count, sizeof *op_ns);
     for (int index = 0; index < op_count; index++) {
         const sim_step step = compiled.order.steps[index];
-        ops[index] = (bound_op){.rank = (uint16_t)(step.row_and_rank % 4096),
-                                .wait = (uint16_t)step.wait,
-                                .send = (uint16_t)step.send};
+        ops[index] = (bound_op){.rank = (uint16_t)sim_step_rank(step),
+                                .wait = (uint16_t)sim_step_wait(step),
+                                .send = (uint16_t)sim_step_send(step)};
         op_ns[index] = 5000000 + index % 1000;
     }
     bound_case problem = {

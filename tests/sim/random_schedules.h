@@ -120,6 +120,26 @@ static inline void random_delays(rng *generator, bal_stage_costs *costs, int64_t
         random_row(generator, 2 * costs->stage_count * costs->microbatch_count, delay_max, memory);
 }
 
+/// Draws which neighbours of an order overlap. False: the ranks would wait in a ring for their
+/// pairs.
+static inline bool random_pairs(rng *generator, const bal_schedule *schedule)
+{
+    bal_op *ops = (bal_op *)(uintptr_t)schedule->ops;
+    for (int rank = 0; rank < schedule->rank_count; rank++) {
+        for (int op = schedule->first_op[rank]; op + 1 < schedule->first_op[rank + 1]; op++) {
+            const bool has_weight =
+                ops[op].kind == OP_BACKWARD_WEIGHT || ops[op + 1].kind == OP_BACKWARD_WEIGHT;
+            const bool is_forward = ops[op].kind == OP_FORWARD;
+            if (has_weight || is_forward == (ops[op + 1].kind == OP_FORWARD)) continue;
+            if (ops[op].microbatch == ops[op + 1].microbatch) continue;
+            if (rng_below(generator, 3) > 0) continue;
+            ops[op].overlaps_next = 1;
+            op++;
+        }
+    }
+    return bal_schedule_check(schedule, NULL, NULL) == STATUS_OK;
+}
+
 /// One random problem of up to 5 ranks, 3 chunks and 8 microbatches.
 typedef struct random_problem {
     bal_schedule schedule;

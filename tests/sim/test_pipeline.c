@@ -72,10 +72,16 @@ static void random_orders_play_as_the_plainest_player_plays_them(void **state)
 {
     (void)state;
     arena *memory = arena_create(1 << 18);
+    int paired = 0;
     for (uint64_t seed = 0; seed < 3000; seed++) {
         random_problem problem = random_problem_draw(seed, memory);
         rng generator = rng_init(seed, 2);
         if (seed % 3 == 0) random_delays(&generator, &problem.costs, 20, memory);
+        if (seed % 2 == 0 && !random_pairs(&generator, &problem.schedule)) {
+            arena_reset(memory);
+            continue;
+        }
+        paired += seed % 2 == 0;
         const size_t op_count = (size_t)problem.schedule.first_op[problem.schedule.rank_count];
         const bal_timeline expected = reference_play(&problem.schedule, &problem.costs, memory);
         sim_order order = compile(&problem.schedule, memory);
@@ -95,6 +101,7 @@ static void random_orders_play_as_the_plainest_player_plays_them(void **state)
         assert_summary_of(&summary, &timeline);
         arena_reset(memory);
     }
+    assert_true(paired > 1000);
     arena_destroy(memory);
 }
 
