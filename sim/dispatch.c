@@ -1,157 +1,138 @@
 #include "sim/dispatch.h"
 
-#include "sim/claims.h"
-#include "sim/costs.h"
-#include "sim/engine.h"
+#include "sim/dispatch_state.h"
 #include "sim/pipeline.h"
 
 #include <assert.h>
 #include <string.h>
 
-typedef enum direction { FORWARD, BACKWARD, DIRECTION_COUNT } direction;
-
-typedef enum event_kind {
-    EVENT_START,            ///< subject: the rank that may begin
-    EVENT_END,              ///< subject: the rank whose op ends
-    EVENT_FORWARD_ARRIVAL,  ///< subject: the stage that receives; detail: the microbatch
-    EVENT_BACKWARD_ARRIVAL, ///< the same
-} event_kind;
-
-/// Cells (stage * microbatch_count + microbatch) in the order in which they came.
-typedef struct queue {
-    int *cells; // as many as ever come
-    int first;
-    int end;
-} queue;
-
-typedef struct stage_state {
-    int rank;
-    int chunk;
-    queue ready[DIRECTION_COUNT]; // greedy: what could run and did not yet
-} stage_state;
-
-typedef struct rank_state {
-    bal_op running;
-    int next_fixed;  // index into fixed of its next op whose order is fixed
-    int fixed_end;   // index behind the last of them
-    int next_played; // index into the timeline
-    bool is_busy;    // runs an op, or may not begin yet
-    bool is_touched; // something happened since it last decided
-    int64_t claimed;
-    int64_t limit;
-    queue weights; // pending W
-} rank_state;
-
-struct sim_dispatch {
-    const bal_schedule *schedule;
-    sim_policy policy;
-    int stage_count;
-    int microbatch_count;
-    sim_engine *engine;
-    sim_cost_table costs;
-    stage_state *stages; // [stage_count]
-    rank_state *ranks;   // [rank_count]
-    int *touched;        // [touched_count] ranks to ask next, in this order
-    int touched_count;
-    bal_op *fixed;      // [op_count] of each rank from first_op: the ops whose order is fixed
-    bool *is_ready;     // [DIRECTION_COUNT][stage_count][microbatch_count] its message is there
-    int *place;         // the same shape; greedy: index into the ops of the schedule
-    sim_claim *claims;  // [stage_count] all 0 without limits
-    int64_t *need;      // [rank_count] scratch of the claims
-    bal_op *played_ops; // [op_count]
-    bal_schedule played;
-    bal_timeline timeline; // of played
-};
-
-static direction direction_of(uint8_t kind)
+static sim_direction direction_of(uint8_t kind)
 {
-    return kind == OP_FORWARD ? FORWARD : BACKWARD;
+    return kind == OP_FORWARD ? SIM_FORWARD : SIM_BACKWARD;
 }
 
-static int cell_of(const sim_dispatch *dispatch, int stage, int microbatch)
+static int stage_of_op(const bal_schedule *schedule, int rank, bal_op op)
 {
-    return stage * dispatch->microbatch_count + microbatch;
-}
-
-static int64_t row_of(const sim_dispatch *dispatch, direction way, int cell)
-{
-    return (int64_t)way * dispatch->stage_count * dispatch->microbatch_count + cell;
-}
-
-static int stage_of_op(const sim_dispatch *dispatch, int rank, bal_op op)
-{
-    const bal_schedule *schedule = dispatch->schedule;
     return bal_stage_of(schedule->placement, schedule->rank_count, schedule->chunk_count, rank,
                         op.chunk);
 }
 
-static void queue_push(queue *cells, int cell)
+static int inbox_of(int stage, sim_direction way)
 {
-    cells->cells[cells->end++] = cell;
+    return stage * SIM_DIRECTION_COUNT + (int)way;
 }
 
-static bool queue_is_empty(const queue *cells)
+/// The stage that the message of an op goes to, -1: none. The last stage's F sends to its own B.
+static int receiver_of(const sim_dispatch *dispatch, bal_op_kind kind, int stage)
 {
-    return cells->first == cells->end;
+    if (kind == OP_BACKWARD_WEIGHT) return -1;
+    if (kind == OP_FORWARD) return stage + 1 < dispatch->stage_count ? stage + 1 : stage;
+    return stage - 1;
 }
 
-/// Sorts the ops of the schedule into those whose order is fixed, and notes where F and B stand.
+/// Fills what the rows have whatever the costs are.
+static void fill_rows(sim_dispatch *dispatch)
+{
+    const bal_schedule *schedule = dispatch->schedule;
+    const int stages = dispatch->stage_count;
+    for (int kind = 0; kind < OP_KIND_COUNT; kind++) {
+        for (int stage = 0; stage < stages; stage++) {
+            sim_dispatch_row *row = &dispatch->rows[kind * stages + stage];
+            const int receiver = receiver_of(dispatch, (bal_op_kind)kind, stage);
+            const bool is_loss = receiver == stage;
+            int chunk = 0;
+            row->rank = bal_rank_of_stage(schedule->placement, schedule->rank_count,
+                                          schedule->chunk_count, stage, &chunk);
+            row->op = (bal_op){.kind = (uint8_t)kind, .chunk = (uint16_t)chunk};
+            row->inbox = -1;
+            row->weight_row = kind == OP_BACKWARD_INPUT && dispatch->policy != SIM_STATIC
+                                  ? OP_BACKWARD_WEIGHT * stages + stage
+                                  : -1;
+            if (receiver < 0) continue;
+            row->inbox = inbox_of(receiver, is_loss ? SIM_BACKWARD : direction_of((uint8_t)kind));
+            row->receiver = bal_rank_of_stage(schedule->placement, schedule->rank_count,
+                                              schedule->chunk_count, receiver, NULL);
+            dispatch->inboxes[row->inbox].sender = kind * stages + stage;
+        }
+    }
+    dispatch->inboxes[inbox_of(0, SIM_FORWARD)].sender = -1;
+}
+
+static sim_dispatch_step step_of(const sim_dispatch *dispatch, int rank, bal_op op)
+{
+    const int stage = stage_of_op(dispatch->schedule, rank, op);
+    const int row = op.kind * dispatch->stage_count + stage;
+    const int inbox = inbox_of(stage, direction_of(op.kind));
+    const bool is_pair = dispatch->policy == SIM_STATIC && op.overlaps_next != 0;
+    const bool waits = op.kind != OP_BACKWARD_WEIGHT && dispatch->inboxes[inbox].sender >= 0;
+    return (sim_dispatch_step){
+        .row = row,
+        .microbatch = op.microbatch,
+        .wait = waits ? inbox * dispatch->microbatch_count + op.microbatch : dispatch->no_wait,
+        .sender_and_pair = (uint32_t)(waits ? dispatch->inboxes[inbox].sender : row) * 2 + is_pair,
+    };
+}
+
+/// Notes which ops have a fixed order, and where F and B stand for those that have none.
 static void read_schedule(sim_dispatch *dispatch)
 {
     const bal_schedule *schedule = dispatch->schedule;
+    int *input = dispatch->arrived; // inputs of the first stage, which has them from the begin
     for (int rank = 0; rank < schedule->rank_count; rank++) {
-        int fixed_end = schedule->first_op[rank];
+        int step = schedule->first_op[rank];
         for (int index = schedule->first_op[rank]; index < schedule->first_op[rank + 1]; index++) {
             const bal_op op = schedule->ops[index];
             const bool is_weight = op.kind == OP_BACKWARD_WEIGHT;
-            if (dispatch->policy == SIM_STATIC ||
-                (dispatch->policy == SIM_FLOATING_W && !is_weight)) {
-                dispatch->fixed[fixed_end++] = op;
+            if (dispatch->policy != SIM_GREEDY) {
+                if (is_weight && dispatch->policy == SIM_FLOATING_W) continue;
+                dispatch->steps[step++] = step_of(dispatch, rank, op);
+            } else if (!is_weight) {
+                const int stage = stage_of_op(schedule, rank, op);
+                const int inbox = inbox_of(stage, direction_of(op.kind));
+                if (inbox == 0) *input++ = op.microbatch;
+                dispatch->place[inbox * dispatch->microbatch_count + op.microbatch] =
+                    2 * (uint32_t)index + (op.kind == OP_BACKWARD);
             }
-            if (is_weight) continue;
-            const int cell = cell_of(dispatch, stage_of_op(dispatch, rank, op), op.microbatch);
-            dispatch->place[row_of(dispatch, direction_of(op.kind), cell)] = index;
         }
-        dispatch->ranks[rank].fixed_end = fixed_end;
+        dispatch->ranks[rank].step_end = step;
     }
 }
 
 static status take_arrays(sim_dispatch *dispatch, arena *memory, error_message *err)
 {
     const bal_schedule *schedule = dispatch->schedule;
+    const bool is_greedy = dispatch->policy == SIM_GREEDY;
     const size_t ranks = (size_t)schedule->rank_count;
     const size_t stages = (size_t)dispatch->stage_count;
-    const size_t microbatches = (size_t)dispatch->microbatch_count;
-    const size_t cells = stages * microbatches;
+    const size_t cells = SIM_DIRECTION_COUNT * stages * (size_t)dispatch->microbatch_count;
     const size_t ops = (size_t)schedule->first_op[ranks];
-    int *queued = arena_array(memory, (DIRECTION_COUNT + 1) * cells, sizeof *queued);
-    dispatch->stages = arena_array(memory, stages, sizeof *dispatch->stages);
+    const size_t links = (size_t)dispatch->network.link_count;
+    dispatch->no_wait = (int)cells;
+    dispatch->rows = arena_array(memory, OP_KIND_COUNT * stages, sizeof *dispatch->rows);
     dispatch->ranks = arena_array(memory, ranks, sizeof *dispatch->ranks);
-    dispatch->touched = arena_array(memory, ranks, sizeof *dispatch->touched);
-    dispatch->fixed = arena_array(memory, ops, sizeof *dispatch->fixed);
-    dispatch->is_ready = arena_array(memory, DIRECTION_COUNT * cells, sizeof *dispatch->is_ready);
-    dispatch->place = arena_array(memory, DIRECTION_COUNT * cells, sizeof *dispatch->place);
+    dispatch->steps = arena_array(memory, is_greedy ? 0 : ops, sizeof *dispatch->steps);
+    dispatch->weights = arena_array(memory, cells / 2, sizeof *dispatch->weights);
+    dispatch->arrival_ns = arena_array(memory, cells + 1, sizeof *dispatch->arrival_ns);
+    dispatch->arrived = arena_array(memory, is_greedy ? cells : 0, sizeof *dispatch->arrived);
+    dispatch->place = arena_array(memory, is_greedy ? cells : 0, sizeof *dispatch->place);
+    dispatch->inboxes =
+        arena_array(memory, SIM_DIRECTION_COUNT * stages, sizeof *dispatch->inboxes);
+    dispatch->stages = arena_array(memory, stages, sizeof *dispatch->stages);
+    dispatch->runnable = arena_array(memory, ranks, sizeof *dispatch->runnable);
+    dispatch->round = arena_array(memory, ranks, sizeof *dispatch->round);
+    dispatch->again = arena_array(memory, ranks, sizeof *dispatch->again);
+    dispatch->senders = arena_array(memory, ranks, sizeof *dispatch->senders);
+    dispatch->link_free_ns = arena_array(memory, links, sizeof *dispatch->link_free_ns);
     dispatch->claims = arena_array(memory, stages, sizeof *dispatch->claims);
     dispatch->need = arena_array(memory, ranks, sizeof *dispatch->need);
     dispatch->played_ops = arena_array(memory, ops, sizeof *dispatch->played_ops);
-    if (queued == NULL || dispatch->stages == NULL || dispatch->ranks == NULL ||
-        dispatch->touched == NULL || dispatch->fixed == NULL || dispatch->is_ready == NULL ||
-        dispatch->place == NULL || dispatch->claims == NULL || dispatch->need == NULL ||
-        dispatch->played_ops == NULL) {
+    if (dispatch->rows == NULL || dispatch->ranks == NULL || dispatch->steps == NULL ||
+        dispatch->weights == NULL || dispatch->arrival_ns == NULL || dispatch->arrived == NULL ||
+        dispatch->place == NULL || dispatch->inboxes == NULL || dispatch->stages == NULL ||
+        dispatch->runnable == NULL || dispatch->round == NULL || dispatch->again == NULL ||
+        dispatch->senders == NULL || dispatch->link_free_ns == NULL || dispatch->claims == NULL ||
+        dispatch->need == NULL || dispatch->played_ops == NULL) {
         return error_set(err, STATUS_NO_MEMORY, "out of memory for a play of %zu ops", ops);
-    }
-    for (size_t stage = 0; stage < stages; stage++) {
-        stage_state *state = &dispatch->stages[stage];
-        state->rank = bal_rank_of_stage(schedule->placement, schedule->rank_count,
-                                        schedule->chunk_count, (int)stage, &state->chunk);
-        for (int way = 0; way < DIRECTION_COUNT; way++) {
-            state->ready[way].cells = queued;
-            queued += microbatches;
-        }
-    }
-    for (size_t rank = 0; rank < ranks; rank++) {
-        dispatch->ranks[rank].weights.cells = queued;
-        queued += (size_t)schedule->chunk_count * microbatches;
     }
     return STATUS_OK;
 }
@@ -161,24 +142,27 @@ status sim_dispatch_create(const bal_schedule *schedule, sim_policy policy,
                            error_message *err)
 {
     assert(policy >= 0 && policy < SIM_POLICY_COUNT);
-    if (!sim_network_is_free(network)) {
-        return error_set(err, STATUS_UNSUPPORTED, "%s messages on %d shared links are not played",
-                         sim_send_name(network->send), network->link_count);
-    }
     TRY(bal_schedule_check(schedule, NULL, err));
     sim_dispatch *created = arena_array(memory, 1, sizeof *created);
     if (created == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory for a play");
     created->schedule = schedule;
     created->policy = policy;
+    if (network != NULL) created->network = *network;
+    created->is_in_time =
+        created->network.send == SIM_SEND_RENDEZVOUS || created->network.link_count > 0;
     created->stage_count = schedule->rank_count * schedule->chunk_count;
     created->microbatch_count = schedule->microbatch_count;
-    // Every rank ends one op at a time, and every message is on its way once.
-    const int64_t messages =
-        (int64_t)DIRECTION_COUNT * created->stage_count * created->microbatch_count;
-    TRY(sim_engine_create(schedule->rank_count + messages, memory, &created->engine, err));
+    TRY(sim_engine_init(schedule->rank_count, memory, &created->engine, err));
     TRY(sim_cost_table_init(schedule, memory, &created->costs, err));
     TRY(take_arrays(created, memory, err));
     TRY(sim_timeline_init(schedule, memory, &created->timeline, err));
+    for (int rank = 0; rank < schedule->rank_count; rank++) {
+        for (int chunk = 0; chunk < schedule->chunk_count; chunk++) {
+            created->stages[rank * schedule->chunk_count + chunk] =
+                stage_of_op(schedule, rank, (bal_op){.chunk = (uint16_t)chunk});
+        }
+    }
+    fill_rows(created);
     read_schedule(created);
     created->played = *schedule;
     created->played.ops = created->played_ops;
@@ -187,268 +171,223 @@ status sim_dispatch_create(const bal_schedule *schedule, sim_policy policy,
     return STATUS_OK;
 }
 
-static void touch(sim_dispatch *dispatch, int rank)
+/// The change of a rank's claim from before an op until it is over.
+static int64_t claim_change(const sim_claim *claim, bal_op_kind kind)
 {
-    if (dispatch->ranks[rank].is_touched) return;
-    dispatch->ranks[rank].is_touched = true;
-    dispatch->touched[dispatch->touched_count++] = rank;
+    switch (kind) {
+    case OP_FORWARD:
+        return claim->from_forward;
+    case OP_BACKWARD_INPUT:
+        return claim->from_backward - claim->from_forward;
+    case OP_BACKWARD_WEIGHT:
+        return claim->from_weight - claim->from_backward;
+    default:
+        return claim->from_weight - claim->from_forward;
+    }
 }
 
-/// Notes that what F or B of a stage waits for is there.
-static void make_ready(sim_dispatch *dispatch, direction way, int stage, int microbatch)
+/// Puts the costs of a play into the rows.
+static void price_rows(sim_dispatch *dispatch, const bal_stage_costs *costs)
 {
-    const int cell = cell_of(dispatch, stage, microbatch);
-    if (dispatch->policy == SIM_GREEDY) {
-        queue_push(&dispatch->stages[stage].ready[way], cell);
-    } else {
-        dispatch->is_ready[row_of(dispatch, way, cell)] = true;
+    const int stages = dispatch->stage_count;
+    const sim_network *network = &dispatch->network;
+    const bool has_links = network->link_count > 0;
+    sim_cost_table_fill(&dispatch->costs, costs);
+    for (int number = 0; number < OP_KIND_COUNT * stages; number++) {
+        sim_dispatch_row *row = &dispatch->rows[number];
+        const int stage = number % stages;
+        const bool is_forward = row->op.kind == OP_FORWARD;
+        const bool crosses = row->inbox >= 0 && row->receiver != row->rank;
+        const sim_claim *claim = &dispatch->claims[stage];
+        row->op_ns = dispatch->costs.rows[number].op_ns;
+        row->transfer_ns = dispatch->costs.rows[number].transfer_ns;
+        row->delay_ns =
+            crosses && dispatch->costs.has_delays ? dispatch->costs.delay_rows[number] : NULL;
+        row->claim_change = claim_change(claim, (bal_op_kind)row->op.kind);
+        // Only F needs room; the others may be asked whether there is some too.
+        row->need = is_forward && dispatch->policy != SIM_STATIC
+                        ? claim->from_forward + claim->reserve
+                        : -INT64_MAX / 2;
+        row->link = -1;
+        if (!has_links || !crosses) continue;
+        row->link = is_forward ? network->forward_link[stage] : network->backward_link[stage];
+        row->occupancy_ns = is_forward ? network->forward_occupancy_ns[stage]
+                                       : network->backward_occupancy_ns[stage];
     }
-    touch(dispatch, dispatch->stages[stage].rank);
+}
+
+/// No message has been sent but the inputs of the first stage.
+static void reset_messages(sim_dispatch *dispatch)
+{
+    const int cells = dispatch->no_wait;
+    const int inputs = inbox_of(0, SIM_FORWARD);
+    if (dispatch->policy != SIM_GREEDY) {
+        for (int cell = 0; cell < cells; cell++) {
+            dispatch->arrival_ns[cell] = SIM_UNKNOWN_NS;
+        }
+        return;
+    }
+    for (int number = 0; number < SIM_DIRECTION_COUNT * dispatch->stage_count; number++) {
+        sim_dispatch_inbox *inbox = &dispatch->inboxes[number];
+        inbox->head_ns = number == inputs ? 0 : SIM_UNKNOWN_NS;
+        inbox->sent = number == inputs ? dispatch->microbatch_count : 0;
+        inbox->taken = 0;
+    }
 }
 
 /// Puts everything where it is before the iteration.
 static void reset(sim_dispatch *dispatch, const int64_t *memory_limit, const int64_t *start_ns)
 {
     const bal_schedule *schedule = dispatch->schedule;
-    const size_t cells = (size_t)dispatch->stage_count * (size_t)dispatch->microbatch_count;
-    sim_engine_reset(dispatch->engine);
-    memset(dispatch->is_ready, 0, DIRECTION_COUNT * cells * sizeof *dispatch->is_ready);
-    dispatch->touched_count = 0;
-    for (int stage = 0; stage < dispatch->stage_count; stage++) {
-        for (int way = 0; way < DIRECTION_COUNT; way++) {
-            queue *ready = &dispatch->stages[stage].ready[way];
-            ready->first = ready->end = 0;
-        }
+    int first_weight = 0;
+    dispatch->now_ns = 0;
+    dispatch->runnable_count = dispatch->round_count = dispatch->again_count = 0;
+    sim_engine_reset(&dispatch->engine);
+    reset_messages(dispatch);
+    for (int link = 0; link < dispatch->network.link_count; link++) {
+        dispatch->link_free_ns[link] = 0;
     }
     for (int rank = 0; rank < schedule->rank_count; rank++) {
-        rank_state *state = &dispatch->ranks[rank];
-        state->next_fixed = state->next_played = schedule->first_op[rank];
-        state->is_busy = start_ns != NULL;
-        state->is_touched = false;
-        state->claimed = 0;
-        state->limit = memory_limit != NULL ? memory_limit[rank] : INT64_MAX;
-        state->weights.first = state->weights.end = 0;
-        if (start_ns != NULL) {
-            sim_engine_push(dispatch->engine, start_ns[rank], EVENT_START, rank, 0);
-        }
+        sim_dispatch_rank *state = &dispatch->ranks[rank];
+        *state = (sim_dispatch_rank){
+            .free_ns = start_ns != NULL ? start_ns[rank] : 0,
+            .limit = memory_limit != NULL ? memory_limit[rank] : INT64_MAX,
+            .next_step = schedule->first_op[rank],
+            .step_end = state->step_end,
+            .next_played = schedule->first_op[rank],
+            .next_weight = first_weight,
+            .weight_end = first_weight,
+            .awaited = SIM_NO_CELL,
+        };
+        first_weight += schedule->chunk_count * schedule->microbatch_count;
+        sim_engine_set(&dispatch->engine, rank, state->free_ns);
     }
 }
 
-/// The first stage has its inputs from the begin.
-static void give_inputs(sim_dispatch *dispatch)
+/// Lets a rank decide now, if it can and may.
+static void decide(sim_dispatch *dispatch, int rank)
 {
-    const bal_schedule *schedule = dispatch->schedule;
-    const stage_state *stage = &dispatch->stages[0];
-    for (int index = schedule->first_op[stage->rank]; index < schedule->first_op[stage->rank + 1];
-         index++) {
-        const bal_op op = schedule->ops[index];
-        if (op.kind != OP_FORWARD || op.chunk != stage->chunk) continue;
-        make_ready(dispatch, FORWARD, 0, op.microbatch);
+    sim_dispatch_rank *state = &dispatch->ranks[rank];
+    state->awaited = SIM_NO_CELL;
+    if (state->is_running) return;
+    if (state->offer_count > 0) {
+        sim_engine_set(&dispatch->engine, rank, SIM_NEVER);
+    } else if (state->free_ns > dispatch->now_ns) {
+        sim_engine_set(&dispatch->engine, rank, state->free_ns);
+    } else {
+        state->free_ns = dispatch->now_ns;
+        state->is_idle = false;
+        sim_dispatch_advance(dispatch, rank, true);
     }
 }
 
-static bool has_room(const sim_dispatch *dispatch, int rank, int stage)
-{
-    const rank_state *state = &dispatch->ranks[rank];
-    const sim_claim *claim = &dispatch->claims[stage];
-    return state->claimed + claim->from_forward + claim->reserve <= state->limit;
-}
-
-static bal_op op_at(const sim_dispatch *dispatch, bal_op_kind kind, int cell)
-{
-    const int stage = cell / dispatch->microbatch_count;
-    return (bal_op){.kind = (uint8_t)kind,
-                    .chunk = (uint16_t)dispatch->stages[stage].chunk,
-                    .microbatch = cell % dispatch->microbatch_count};
-}
-
-static bool choose_weight(const sim_dispatch *dispatch, rank_state *state, bal_op *op)
-{
-    if (queue_is_empty(&state->weights)) return false;
-    *op = op_at(dispatch, OP_BACKWARD_WEIGHT, state->weights.cells[state->weights.first++]);
-    return true;
-}
-
-/// The next op whose order is fixed, if it can run; else the oldest pending W, of which there is
-/// none under the static policy.
-static bool choose_fixed(const sim_dispatch *dispatch, int rank, bal_op *op)
-{
-    rank_state *state = &dispatch->ranks[rank];
-    if (state->next_fixed == state->fixed_end) return choose_weight(dispatch, state, op);
-    const bal_op next = dispatch->fixed[state->next_fixed];
-    const int stage = stage_of_op(dispatch, rank, next);
-    const int64_t row =
-        row_of(dispatch, direction_of(next.kind), cell_of(dispatch, stage, next.microbatch));
-    const bool is_ready = next.kind == OP_BACKWARD_WEIGHT || dispatch->is_ready[row];
-    const bool fits = next.kind != OP_FORWARD || dispatch->policy == SIM_STATIC ||
-                      has_room(dispatch, rank, stage);
-    if (!is_ready || !fits) return choose_weight(dispatch, state, op);
-    state->next_fixed++;
-    *op = next;
-    return true;
-}
-
-/// Takes the longest waiting F or B of the chunk whose one stands first in the schedule.
-static bool choose_ready(const sim_dispatch *dispatch, int rank, direction way, bal_op *op)
-{
-    const bal_schedule *schedule = dispatch->schedule;
-    queue *best = NULL;
-    int best_place = 0;
-    for (int chunk = 0; chunk < schedule->chunk_count; chunk++) {
-        const int stage = bal_stage_of(schedule->placement, schedule->rank_count,
-                                       schedule->chunk_count, rank, chunk);
-        queue *ready = &dispatch->stages[stage].ready[way];
-        if (queue_is_empty(ready)) continue;
-        if (way == FORWARD && !has_room(dispatch, rank, stage)) continue;
-        const int place = dispatch->place[row_of(dispatch, way, ready->cells[ready->first])];
-        if (best != NULL && best_place < place) continue;
-        best = ready;
-        best_place = place;
-    }
-    if (best == NULL) return false;
-    best->first++;
-    *op = schedule->ops[best_place];
-    return true;
-}
-
-static bool choose(const sim_dispatch *dispatch, int rank, bal_op *op)
-{
-    if (dispatch->policy != SIM_GREEDY) return choose_fixed(dispatch, rank, op);
-    return choose_ready(dispatch, rank, BACKWARD, op) ||
-           choose_ready(dispatch, rank, FORWARD, op) ||
-           choose_weight(dispatch, &dispatch->ranks[rank], op);
-}
-
-static const sim_row *row_of_op(const sim_dispatch *dispatch, bal_op op, int stage)
-{
-    return &dispatch->costs.rows[op.kind * dispatch->stage_count + stage];
-}
-
-static void begin_op(sim_dispatch *dispatch, int rank, bal_op op)
-{
-    rank_state *state = &dispatch->ranks[rank];
-    const int stage = stage_of_op(dispatch, rank, op);
-    const uint32_t column = (uint32_t)op.microbatch & dispatch->costs.column_mask;
-    const int64_t begin_ns = sim_engine_now_ns(dispatch->engine);
-    const int64_t end_ns = begin_ns + row_of_op(dispatch, op, stage)->op_ns[column];
-    if (op.kind == OP_FORWARD) state->claimed += dispatch->claims[stage].from_forward;
-    state->running = op;
-    state->is_busy = true;
-    dispatch->played_ops[state->next_played] = op;
-    dispatch->timeline.begin_ns[state->next_played] = begin_ns;
-    dispatch->timeline.end_ns[state->next_played] = end_ns;
-    state->next_played++;
-    sim_engine_push(dispatch->engine, end_ns, EVENT_END, rank, 0);
-}
-
-/// Sends the output of F or the gradient of B to the next stage in its direction, if there is one.
-static void send_from(sim_dispatch *dispatch, bal_op op, int stage)
-{
-    const direction way = direction_of(op.kind);
-    const int receiver = way == FORWARD ? stage + 1 : stage - 1;
-    if (receiver < 0 || receiver == dispatch->stage_count) return;
-    if (dispatch->stages[receiver].rank == dispatch->stages[stage].rank) {
-        make_ready(dispatch, way, receiver, op.microbatch);
-        return;
-    }
-    const int64_t arrival_ns =
-        sim_engine_now_ns(dispatch->engine) + row_of_op(dispatch, op, stage)->transfer_ns;
-    sim_engine_push(dispatch->engine, arrival_ns,
-                    way == FORWARD ? EVENT_FORWARD_ARRIVAL : EVENT_BACKWARD_ARRIVAL, receiver,
-                    op.microbatch);
-}
-
+/// Ends the op of a rank, if it runs one; the first of a pair sends when the second ends.
 static void end_op(sim_dispatch *dispatch, int rank)
 {
-    rank_state *state = &dispatch->ranks[rank];
-    const bal_op op = state->running;
-    const int stage = stage_of_op(dispatch, rank, op);
-    const sim_claim held = dispatch->claims[stage];
-    state->is_busy = false;
-    touch(dispatch, rank);
-    switch (op.kind) {
-    case OP_FORWARD:
-        if (stage == dispatch->stage_count - 1) {
-            make_ready(dispatch, BACKWARD, stage, op.microbatch); // the loss needs nothing else
-        }
-        break;
-    case OP_BACKWARD_INPUT:
-        state->claimed += held.from_backward - held.from_forward;
-        if (dispatch->policy != SIM_STATIC) {
-            queue_push(&state->weights, cell_of(dispatch, stage, op.microbatch));
-        }
-        break;
-    case OP_BACKWARD_WEIGHT:
-        state->claimed += held.from_weight - held.from_backward;
+    sim_dispatch_rank *state = &dispatch->ranks[rank];
+    if (!state->is_running) return;
+    state->is_running = false;
+    if (state->is_first) {
+        state->first = state->running;
+        state->has_first = true;
         return;
-    default:
-        state->claimed += held.from_weight - held.from_forward;
-        break;
     }
-    send_from(dispatch, op, stage);
+    if (state->has_first) sim_dispatch_send(dispatch, state->first);
+    state->has_first = false;
+    sim_dispatch_send(dispatch, state->running);
 }
 
-static void handle(sim_dispatch *dispatch, const sim_event *event)
+/// The ranks of a round in the order of their numbers, which decides who is first on a link.
+static void sort_round(sim_dispatch *dispatch)
 {
-    switch (event->kind) {
-    case EVENT_START:
-        dispatch->ranks[event->subject].is_busy = false;
-        touch(dispatch, event->subject);
-        break;
-    case EVENT_END:
-        end_op(dispatch, event->subject);
-        break;
-    case EVENT_FORWARD_ARRIVAL:
-        make_ready(dispatch, FORWARD, event->subject, (int)event->detail);
-        break;
-    default:
-        make_ready(dispatch, BACKWARD, event->subject, (int)event->detail);
-        break;
+    int *round = dispatch->round;
+    for (int index = 1; index < dispatch->round_count; index++) {
+        const int rank = round[index];
+        int place = index;
+        for (; place > 0 && round[place - 1] > rank; place--) {
+            round[place] = round[place - 1];
+        }
+        round[place] = rank;
     }
 }
 
-/// Lets every touched rank that is idle begin an op.
-static void decide(sim_dispatch *dispatch)
+/// All that happens at this moment before anybody decides, then the decisions.
+static void play_round(sim_dispatch *dispatch)
 {
-    for (int index = 0; index < dispatch->touched_count; index++) {
-        const int rank = dispatch->touched[index];
-        bal_op op;
-        dispatch->ranks[rank].is_touched = false;
-        if (dispatch->ranks[rank].is_busy) continue;
-        if (choose(dispatch, rank, &op)) begin_op(dispatch, rank, op);
+    int *const round = dispatch->again;
+    dispatch->again = dispatch->round;
+    dispatch->round = round;
+    dispatch->round_count = dispatch->again_count;
+    dispatch->again_count = 0;
+    sort_round(dispatch);
+    for (int index = 0; index < dispatch->round_count; index++) {
+        end_op(dispatch, round[index]);
     }
-    dispatch->touched_count = 0;
+    if (dispatch->network.send == SIM_SEND_RENDEZVOUS) sim_dispatch_meet(dispatch);
+    for (int index = 0; index < dispatch->round_count; index++) {
+        decide(dispatch, round[index]);
+    }
+    while (dispatch->runnable_count > 0) {
+        const int rank = dispatch->runnable[--dispatch->runnable_count];
+        dispatch->ranks[rank].is_listed = false;
+        decide(dispatch, rank);
+    }
+}
+
+/// Lets ranks whose message is known now go on, ahead of time.
+static void run_ahead(sim_dispatch *dispatch)
+{
+    while (dispatch->runnable_count > 0) {
+        const int rank = dispatch->runnable[--dispatch->runnable_count];
+        sim_dispatch_rank *state = &dispatch->ranks[rank];
+        state->is_listed = false;
+        state->awaited = SIM_NO_CELL;
+        sim_dispatch_advance(dispatch, rank, false);
+    }
+}
+
+/// Plays until nothing is left to happen.
+static void run(sim_dispatch *dispatch)
+{
+    sim_engine *engine = &dispatch->engine;
+    for (;;) {
+        if (!dispatch->is_in_time) run_ahead(dispatch);
+        const int64_t next_ns = sim_engine_next_ns(engine);
+        if (dispatch->again_count > 0 && next_ns > dispatch->now_ns) {
+            play_round(dispatch);
+            continue;
+        }
+        if (next_ns == SIM_NEVER) return;
+        dispatch->now_ns = next_ns;
+        if (!dispatch->is_in_time) {
+            decide(dispatch, sim_engine_next(engine));
+            continue;
+        }
+        while (sim_engine_next_ns(engine) == next_ns) {
+            const int rank = sim_engine_next(engine);
+            sim_engine_set(engine, rank, SIM_NEVER);
+            dispatch->again[dispatch->again_count++] = rank;
+        }
+        play_round(dispatch);
+    }
 }
 
 status sim_dispatch_play(sim_dispatch *dispatch, const bal_stage_costs *costs,
                          const int64_t *memory_limit, const int64_t *start_ns,
                          bal_timeline *timeline, error_message *err)
 {
-    const bal_schedule *schedule = dispatch->schedule;
-    sim_event event;
+    TRY(sim_network_check(dispatch->schedule, costs, &dispatch->network, err));
     if (memory_limit != NULL) {
-        TRY(sim_claims_fill(schedule, dispatch->policy, costs, memory_limit, dispatch->claims,
-                            dispatch->need, err));
+        TRY(sim_claims_fill(dispatch->schedule, dispatch->policy, costs, memory_limit,
+                            dispatch->claims, dispatch->need, err));
     } else {
         memset(dispatch->claims, 0, (size_t)dispatch->stage_count * sizeof *dispatch->claims);
     }
-    sim_cost_table_fill(&dispatch->costs, costs);
+    price_rows(dispatch, costs);
+    dispatch->may_overtake = dispatch->costs.has_delays;
     reset(dispatch, memory_limit, start_ns);
-    give_inputs(dispatch);
-    decide(dispatch);
-    while (sim_engine_pop(dispatch->engine, &event)) {
-        handle(dispatch, &event);
-        // A rank decides on all that happens at a time, not on what happens to be first.
-        if (!sim_engine_has_more_now(dispatch->engine)) decide(dispatch);
-    }
-    for (int rank = 0; rank < schedule->rank_count; rank++) {
-        assert(dispatch->ranks[rank].next_played == schedule->first_op[rank + 1]);
-    }
+    run(dispatch);
+    TRY(sim_dispatch_check_end(dispatch, err));
     *timeline = dispatch->timeline;
     return STATUS_OK;
-}
-
-int64_t sim_dispatch_event_count(const sim_dispatch *dispatch)
-{
-    return sim_engine_event_count(dispatch->engine);
 }

@@ -2,7 +2,8 @@
 /// op it runs next.
 ///
 /// Policies that decide while the iteration runs depend on what arrived by then, so that their
-/// order cannot be compiled. Under the static policy the times are those of the static engine
+/// order cannot be compiled; nor can the times of messages that wait for a link or for their
+/// receiver. Under the static policy on a free network the times are those of the static engine
 /// (sim/pipeline.h), to the nanosecond, and a tenth of its speed.
 #pragma once
 
@@ -36,11 +37,13 @@ status sim_dispatch_create(const bal_schedule *schedule, sim_policy policy,
 /// Plays one iteration.
 ///
 /// A rank decides when all that happens at that moment has happened. Ready ops of one chunk run in
-/// the order in which their messages arrived.
+/// the order in which their messages arrived. Overlapped pairs are one piece of work under the
+/// static policy; the others run their ops one by one.
 ///
 /// A limit holds for every moment: an F also claims what its own B will add, and under greedy
 /// leaves room for one F of each later chunk of its rank, without which microbatches could block
-/// each other. So an iteration that begins also ends.
+/// each other. So an iteration that begins also ends, unless messages are sent by rendezvous in an
+/// order in which ranks wait for each other.
 ///
 /// @param costs        ones that sim_costs_check accepts
 /// @param memory_limit [rank_count] in the unit of costs->memory_*, or NULL: none
@@ -49,12 +52,11 @@ status sim_dispatch_create(const bal_schedule *schedule, sim_policy policy,
 ///                     of timeline->schedule; borrowed until the next play. Untouched on failure.
 /// @return STATUS_INFEASIBLE if a limit is below what the policy needs, naming rank, need and
 ///         limit; STATUS_INVALID if there is a limit and a microbatch leaves memory behind, naming
-///         the stage.
+///         the stage; if sim_network_check refuses the network; or if ranks wait for each other,
+///         naming them op by op.
 ///
-/// Time O(ops * (log(ranks + messages on their way) + chunks)), no allocation.
+/// Time O(ops * (log(ranks) + chunks)), no allocation; where delays make messages overtake each
+/// other also O(1) per message that one overtakes.
 status sim_dispatch_play(sim_dispatch *dispatch, const bal_stage_costs *costs,
                          const int64_t *memory_limit, const int64_t *start_ns,
                          bal_timeline *timeline, error_message *err);
-
-/// How many events the last play took: ends of ops, arrivals of messages, starts of ranks.
-int64_t sim_dispatch_event_count(const sim_dispatch *dispatch);

@@ -1,48 +1,66 @@
-/// The event queue of a discrete-event simulation: what happens next, and when.
+/// What happens next in a discrete-event simulation whose subjects have at most one event each: the
+/// end of what they do, or the moment at which they ask again.
+///
+/// A rank of a pipeline runs one op at a time, and a message is known as soon as the op that sends
+/// it has begun, so that the ranks' own times are all there is to order. They are the leaves of a
+/// tree whose nodes hold the earlier of their two children: an array, no pointers, and one path of
+/// log2(subjects) nodes per change. Of equal times the lowest subject comes first.
 #pragma once
 
 #include "base/arena.h"
 #include "base/status.h"
 
-#include <stdbool.h>
+#include <assert.h>
 #include <stdint.h>
 
-/// One thing that will happen. What kind, subject and detail mean is the pusher's business.
-typedef struct sim_event {
-    int64_t time_ns;
-    uint64_t sequence; // given by the queue: events of one time keep the order of their pushes
-    uint32_t kind;
-    int32_t subject;
-    int64_t detail;
-} sim_event;
-_Static_assert(sizeof(sim_event) == 32, "two events per cache line");
+/// The time of a subject that has no event.
+#define SIM_NEVER INT64_MAX
 
-typedef struct sim_engine sim_engine;
+typedef struct sim_engine {
+    int subject_count;
+    int leaf_count;   // power of two, at least subject_count
+    int64_t *next_ns; // [2 * leaf_count] node 1 is the root, the children of n are 2n and 2n + 1,
+                      // subject s is leaf_count + s
+} sim_engine;
 
-/// @param capacity most events that are ever waiting at once, in [0, 2^30]
-/// @param engine   out: carved from memory, at time 0
-/// @return STATUS_INVALID if capacity is outside its limits; STATUS_NO_MEMORY
-status sim_engine_create(int64_t capacity, arena *memory, sim_engine **engine, error_message *err);
+/// @param subject_count in [1, 2^30]
+/// @param engine        out: carved from memory, no event
+/// @return STATUS_INVALID if subject_count is outside its limits; STATUS_NO_MEMORY
+status sim_engine_init(int subject_count, arena *memory, sim_engine *engine, error_message *err);
 
-/// Forgets all events and goes back to time 0.
+/// Forgets all events. O(subjects).
 void sim_engine_reset(sim_engine *engine);
 
-/// Adds an event at time_ns. Not before now, and within the capacity (both asserted). O(log
-/// events).
-void sim_engine_push(sim_engine *engine, int64_t time_ns, uint32_t kind, int32_t subject,
-                     int64_t detail);
+/// Gives a subject its next event, in place of the one it had; SIM_NEVER: none. O(log subjects),
+/// less where the earliest of its neighbours stays the same.
+static inline void sim_engine_set(const sim_engine *engine, int subject, int64_t time_ns)
+{
+    int64_t *next_ns = engine->next_ns;
+    int node = engine->leaf_count + subject;
+    next_ns[node] = time_ns;
+    while (node > 1) {
+        const int64_t other_ns = next_ns[node ^ 1];
+        const int64_t earlier_ns = time_ns < other_ns ? time_ns : other_ns;
+        node /= 2;
+        if (next_ns[node] == earlier_ns) return;
+        next_ns[node] = time_ns = earlier_ns;
+    }
+}
 
-/// Takes the earliest event and moves now to its time; of equal times the one pushed first.
-/// O(log events).
-///
-/// @return false if none is left; now and *event are then untouched
-bool sim_engine_pop(sim_engine *engine, sim_event *event);
+/// Time of the next event; SIM_NEVER: there is none.
+static inline int64_t sim_engine_next_ns(const sim_engine *engine)
+{
+    return engine->next_ns[1];
+}
 
-/// Whether the next event happens at the time of the last one.
-bool sim_engine_has_more_now(const sim_engine *engine);
-
-/// Time of the event that was taken last.
-int64_t sim_engine_now_ns(const sim_engine *engine);
-
-/// How many events were taken since the engine was created or reset.
-int64_t sim_engine_event_count(const sim_engine *engine);
+/// Whose event is next, the lowest of several. There must be one. O(log subjects).
+static inline int sim_engine_next(const sim_engine *engine)
+{
+    const int64_t time_ns = engine->next_ns[1];
+    assert(time_ns != SIM_NEVER);
+    int node = 1;
+    while (node < engine->leaf_count) {
+        node = 2 * node + (engine->next_ns[2 * node] != time_ns);
+    }
+    return node - engine->leaf_count;
+}

@@ -210,10 +210,6 @@ static void measure_dispatch(bool smoke, int ranks, int microbatches, sim_policy
     bench_require(sim_dispatch_create(&schedule, policy, NULL, memory, &problem.dispatch, &err),
                   &err);
     const bench_time time = bench_measure(smoke, dispatch, &problem);
-    bench_print("event_engine_ns_per_event",
-                time.median_ns / (double)sim_dispatch_event_count(problem.dispatch), "ns",
-                "P=%d M=%d costs per microbatch, policy %s", ranks, microbatches,
-                sim_policy_name(policy));
     bench_print("event_engine_ns_per_op", time.median_ns / schedule.first_op[ranks], "ns",
                 "P=%d M=%d costs per microbatch, policy %s", ranks, microbatches,
                 sim_policy_name(policy));

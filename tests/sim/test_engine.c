@@ -1,113 +1,115 @@
-/// The event queue: order, ties, capacity; against a sorted list.
+/// The next event of every subject: order, ties, changes; against a look at all of them.
 #include "base/rng.h"
 #include "sim/engine.h"
 #include "tests/assert_close.h"
 
-#include <stdlib.h>
+#include <stdbool.h>
 
-static sim_engine *create(int64_t capacity, arena *memory)
+static sim_engine init(int subject_count, arena *memory)
 {
-    sim_engine *engine = NULL;
-    assert_int_equal(sim_engine_create(capacity, memory, &engine, NULL), STATUS_OK);
+    sim_engine engine = {0};
+    assert_int_equal(sim_engine_init(subject_count, memory, &engine, NULL), STATUS_OK);
     return engine;
 }
 
-static void events_come_by_time_and_equal_times_in_the_order_of_their_pushes(void **state)
+static void events_come_by_time_and_equal_times_by_subject(void **state)
 {
     (void)state;
     arena *memory = arena_create(1 << 12);
-    sim_engine *engine = create(5, memory);
-    sim_event event = {.subject = -7};
-
-    sim_engine_push(engine, 20, 1, 0, 100);
-    sim_engine_push(engine, 10, 1, 1, 101);
-    sim_engine_push(engine, 20, 1, 2, 102);
-    sim_engine_push(engine, 10, 1, 3, 103);
-    sim_engine_push(engine, 20, 1, 4, 104);
-
+    const sim_engine engine = init(5, memory);
+    const int64_t time_ns[] = {20, 10, 20, 10, INT64_MAX - 1};
     const int subjects[] = {1, 3, 0, 2, 4};
+    for (int subject = 4; subject >= 0; subject--) {
+        sim_engine_set(&engine, subject, time_ns[subject]);
+    }
+
     for (int taken = 0; taken < 5; taken++) {
-        assert_true(sim_engine_pop(engine, &event));
-        assert_int_equal(event.subject, subjects[taken]);
-        assert_int_equal(event.detail, 100 + subjects[taken]);
-        assert_int_equal(sim_engine_now_ns(engine), event.time_ns);
-        assert_int_equal(sim_engine_has_more_now(engine), taken != 1 && taken != 4);
+        assert_int_equal(sim_engine_next_ns(&engine), time_ns[subjects[taken]]);
+        assert_int_equal(sim_engine_next(&engine), subjects[taken]);
+        sim_engine_set(&engine, subjects[taken], SIM_NEVER);
     }
-    assert_false(sim_engine_pop(engine, &event));
-    assert_int_equal(event.subject, 4);
-    assert_int_equal(sim_engine_now_ns(engine), 20);
-    assert_int_equal(sim_engine_event_count(engine), 5);
+
+    assert_int_equal(sim_engine_next_ns(&engine), SIM_NEVER);
     arena_destroy(memory);
 }
 
-typedef struct listed {
-    int64_t time_ns;
-    int number;
-} listed;
-
-static int compare(const void *left, const void *right)
-{
-    const listed *a = left;
-    const listed *b = right;
-    if (a->time_ns != b->time_ns) return a->time_ns < b->time_ns ? -1 : 1;
-    return (a->number > b->number) - (a->number < b->number);
-}
-
-static void random_pushes_and_pops_come_as_from_a_sorted_list(void **state)
-{
-    (void)state;
-    enum { CAPACITY = 200 };
-    arena *memory = arena_create(1 << 14);
-    sim_engine *engine = create(CAPACITY, memory);
-    for (uint64_t seed = 0; seed < 300; seed++) {
-        rng generator = rng_init(seed, 2);
-        listed list[CAPACITY];
-        int count = 0;
-        int64_t now_ns = 0;
-        sim_engine_reset(engine);
-        for (int number = 0; number < 1000; number++) {
-            if (count < CAPACITY && rng_below(&generator, 5) < 3) {
-                const int64_t time_ns = now_ns + rng_between(&generator, 0, 9);
-                sim_engine_push(engine, time_ns, 0, number, 0);
-                list[count++] = (listed){time_ns, number};
-                continue;
-            }
-            sim_event event;
-            assert_int_equal(sim_engine_pop(engine, &event), count > 0);
-            if (count == 0) continue;
-            qsort(list, (size_t)count, sizeof *list, compare);
-            if (event.time_ns != list[0].time_ns || event.subject != list[0].number) {
-                fail_msg("seed %llu: event %d came instead of %d", (unsigned long long)seed,
-                         event.subject, list[0].number);
-            }
-            now_ns = event.time_ns;
-            list[0] = list[--count];
-        }
-    }
-    arena_destroy(memory);
-}
-
-static void a_capacity_outside_its_limits_is_refused(void **state)
+static void a_reset_engine_has_no_event(void **state)
 {
     (void)state;
     arena *memory = arena_create(1 << 12);
-    sim_engine *engine = NULL;
+    sim_engine engine = init(3, memory);
+    sim_engine_set(&engine, 2, 7);
+
+    sim_engine_reset(&engine);
+
+    assert_int_equal(sim_engine_next_ns(&engine), SIM_NEVER);
+    sim_engine_set(&engine, 0, 9);
+    assert_int_equal(sim_engine_next_ns(&engine), 9);
+    arena_destroy(memory);
+}
+
+static int earliest(const int64_t *time_ns, int count)
+{
+    int first = 0;
+    for (int subject = 1; subject < count; subject++) {
+        if (time_ns[subject] < time_ns[first]) first = subject;
+    }
+    return first;
+}
+
+static void random_changes_leave_the_earliest_that_a_look_at_all_finds(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 14);
+    for (uint64_t seed = 0; seed < 300; seed++) {
+        rng generator = rng_init(seed, 1);
+        const int count = 1 + (int)rng_below(&generator, 40);
+        const sim_engine engine = init(count, memory);
+        int64_t time_ns[40];
+        for (int subject = 0; subject < count; subject++) {
+            time_ns[subject] = SIM_NEVER;
+        }
+        for (int change = 0; change < 200; change++) {
+            const int subject = (int)rng_below(&generator, (uint64_t)count);
+            const bool is_never = rng_below(&generator, 4) == 0;
+            time_ns[subject] = is_never ? SIM_NEVER : rng_between(&generator, 0, 20);
+
+            sim_engine_set(&engine, subject, time_ns[subject]);
+
+            const int first = earliest(time_ns, count);
+            if (sim_engine_next_ns(&engine) != time_ns[first] ||
+                (time_ns[first] != SIM_NEVER && sim_engine_next(&engine) != first)) {
+                fail_msg("seed %llu, change %d: subject %d is the earliest",
+                         (unsigned long long)seed, change, first);
+            }
+        }
+        arena_reset(memory);
+    }
+    arena_destroy(memory);
+}
+
+static void a_count_outside_its_limits_is_invalid_and_touches_nothing(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 12);
+    sim_engine engine = {.subject_count = -7};
     error_message err = {0};
 
-    assert_int_equal(sim_engine_create((INT64_C(1) << 30) + 1, memory, &engine, &err),
-                     STATUS_INVALID);
-    assert_string_equal(err.message, "capacity of 1073741825 events is outside [0, 1073741824]");
-    assert_int_equal(sim_engine_create(-1, memory, &engine, &err), STATUS_INVALID);
-    assert_null(engine);
+    assert_int_equal(sim_engine_init(0, memory, &engine, &err), STATUS_INVALID);
+
+    assert_string_equal(err.message, "0 subjects are outside [1, 1073741824]");
+    assert_int_equal(engine.subject_count, -7);
+    assert_int_equal(sim_engine_init((1 << 30) + 1, memory, &engine, NULL), STATUS_INVALID);
     arena_destroy(memory);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(events_come_by_time_and_equal_times_in_the_order_of_their_pushes),
-        cmocka_unit_test(random_pushes_and_pops_come_as_from_a_sorted_list),
-        cmocka_unit_test(a_capacity_outside_its_limits_is_refused),
+        cmocka_unit_test(events_come_by_time_and_equal_times_by_subject),
+        cmocka_unit_test(a_reset_engine_has_no_event),
+        cmocka_unit_test(random_changes_leave_the_earliest_that_a_look_at_all_finds),
+        cmocka_unit_test(a_count_outside_its_limits_is_invalid_and_touches_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
