@@ -49,6 +49,12 @@ bal_schedule_search bal_schedule_order_v_min;
 /// The same with B and W in one, two thirds of 1F1B's activations. Time as above.
 bal_schedule_search bal_schedule_order_1f1b_v;
 
+/// The same for two chunks per rank in V placement, every chunk with its own costs. At least as
+/// good as zb-v-hand where that fits the limits. Without a limit a rank holds at most 2 rank_count
+/// chunks between F and W, the memory of 1f1b and the setting that the schedule is known for.
+/// Time O(ops * log ranks): some thirty passes over them.
+bal_schedule_search bal_schedule_search_zb_v;
+
 /// The next place of an order that is being written.
 static inline bal_op *bal_op_put(bal_op *next, bal_op_kind kind, int chunk, int microbatch)
 {

@@ -1,0 +1,258 @@
+#include "balance/order_greedy.h"
+
+#include <string.h>
+
+/// A rank during a pass.
+typedef struct rank_state {
+    int64_t begin_ns;       // of its first op
+    int64_t free_ns;        // end of its last op
+    int64_t idle_ns;        // since its first op
+    int64_t held;           // memory
+    int64_t pending_memory; // <= 0: change by all W that could run
+    int done[BAL_SWEEPS_MAX];
+    int known[BAL_SWEEPS_MAX]; // messages that were sent to it
+    int chunks;                // held from F to W
+    int chunks_max;
+    int op_count;
+    int pending_first; // W that could run: pending[pending_first, pending_end), oldest first
+    int pending_end;
+    bool ran_backward; // its last op, W aside
+    uint8_t *codes;    // where its order is written
+    uint8_t *pending;  // [chunk_count * microbatch_count] codes of W
+} rank_state;
+
+/// A pass. Ranks stand in a tree of winners by wake_ns, so that decisions are taken in the order
+/// of time: what a rank does not know yet when it decides cannot have begun.
+typedef struct greedy {
+    bal_order_search *find;
+    const bal_greedy_plan *by;
+    rank_state *states;  // [rank_count]
+    int64_t *wake_ns;    // [leaf_count] when a rank decides next; INT64_MAX: when a message comes
+    int *winner;         // [leaf_count] of every inner node; node 1 is the root
+    int leaf_count;      // power of 2
+    int64_t span_ns;     // no order that begins like this one has less
+    int64_t makespan_ns; // likewise
+    int64_t held;        // likewise: sum of chunks_max
+} greedy;
+
+static void set_wake(greedy *pass, int rank, int64_t wake_ns)
+{
+    pass->wake_ns[rank] = wake_ns;
+    int node = (rank + pass->leaf_count) / 2;
+    int left = rank & ~1;
+    int right = left + 1;
+    for (; node > 0; node /= 2) {
+        pass->winner[node] = pass->wake_ns[right] < pass->wake_ns[left] ? right : left;
+        if (node == 1) break;
+        left = pass->winner[node & ~1];
+        right = pass->winner[node | 1];
+    }
+}
+
+/// Appends an op to a rank, beginning at begin_ns.
+static void put(greedy *pass, int rank, int code, int64_t begin_ns)
+{
+    rank_state *state = &pass->states[rank];
+    const bal_order_rank *of = &pass->find->ranks[rank];
+    if (state->op_count == 0) {
+        state->begin_ns = begin_ns;
+    } else {
+        state->idle_ns += begin_ns - state->free_ns;
+    }
+    const int64_t span_ns = of->work_ns + state->idle_ns;
+    if (span_ns > pass->span_ns) pass->span_ns = span_ns;
+    if (state->begin_ns + span_ns > pass->makespan_ns) {
+        pass->makespan_ns = state->begin_ns + span_ns;
+    }
+    state->codes[state->op_count++] = (uint8_t)code;
+    state->free_ns = begin_ns + of->op_ns[code];
+    state->held += of->memory[code];
+    set_wake(pass, rank, state->free_ns);
+}
+
+static void put_weight(greedy *pass, int rank, int64_t begin_ns)
+{
+    rank_state *state = &pass->states[rank];
+    const int code = state->pending[state->pending_first++];
+    state->pending_memory -= pass->find->ranks[rank].memory[code];
+    state->chunks--;
+    put(pass, rank, code, begin_ns);
+}
+
+/// Tells the rank where a sweep goes on.
+static void send(greedy *pass, int rank, int sweep, int microbatch)
+{
+    const bal_order_rank *of = &pass->find->ranks[rank];
+    const int to = of->next_rank[sweep];
+    if (to < 0) return;
+    rank_state *next = &pass->states[to];
+    const int64_t arrival_ns = pass->states[rank].free_ns + of->send_ns[sweep];
+    of->message_ns[sweep][microbatch] = arrival_ns;
+    next->known[of->next_sweep[sweep]]++;
+    const int64_t wake_ns = arrival_ns > next->free_ns ? arrival_ns : next->free_ns;
+    if (to != rank && wake_ns < pass->wake_ns[to]) set_wake(pass, to, wake_ns);
+}
+
+static void put_sweep(greedy *pass, int rank, int sweep, int64_t begin_ns)
+{
+    rank_state *state = &pass->states[rank];
+    const int chunk_count = pass->find->chunk_count;
+    const int microbatch = state->done[sweep]++;
+    state->ran_backward = sweep >= chunk_count;
+    if (state->ran_backward) {
+        const int weight = sweep + chunk_count;
+        state->pending[state->pending_end++] = (uint8_t)weight;
+        state->pending_memory += pass->find->ranks[rank].memory[weight];
+    } else if (++state->chunks > state->chunks_max) {
+        state->chunks_max = state->chunks;
+        pass->held++;
+    }
+    put(pass, rank, sweep, begin_ns);
+    send(pass, rank, sweep, microbatch);
+}
+
+/// What a rank could run.
+typedef struct choice {
+    int sweep;          // to run now; -1: none
+    int next_sweep;     // whose message is the next to arrive; -1: none that is known
+    int64_t arrival_ns; // of that message; INT64_MAX: none
+} choice;
+
+/// Whether memory allows an op of a sweep, once all W that could run have run.
+static bool has_room(const greedy *pass, const rank_state *state, int rank, int sweep)
+{
+    const bal_order_rank *of = &pass->find->ranks[rank];
+    if (state->held + state->pending_memory + of->need[sweep] > of->memory_limit) return false;
+    if (sweep > 0 || pass->by->held_factor == 0) return true;
+    const int under_way = state->done[0] - state->done[pass->find->sweep_count - 1];
+    return under_way < pass->by->held_factor * pass->find->rank_count;
+}
+
+/// The first of the plan's sweeps that could run, F before B if the rank alternates and ran B.
+static choice choose(const greedy *pass, int rank, int64_t now_ns)
+{
+    const rank_state *state = &pass->states[rank];
+    const int sweeps = pass->find->sweep_count;
+    const bool forwards_first = pass->by->alternates && state->ran_backward;
+    choice found = {.sweep = -1, .next_sweep = -1, .arrival_ns = INT64_MAX};
+    for (int index = 0; index < sweeps; index++) {
+        const int sweep = pass->by->first[index];
+        const int microbatch = state->done[sweep];
+        if (microbatch == state->known[sweep] || !has_room(pass, state, rank, sweep)) continue;
+        const int64_t arrival_ns = pass->find->ranks[rank].arrival_ns[sweep][microbatch];
+        if (arrival_ns > now_ns) {
+            if (arrival_ns >= found.arrival_ns) continue;
+            found.arrival_ns = arrival_ns;
+            found.next_sweep = sweep;
+        } else if (found.sweep < 0 ||
+                   (forwards_first && found.sweep >= sweeps / 2 && sweep < sweeps / 2)) {
+            found.sweep = sweep;
+        }
+    }
+    return found;
+}
+
+/// Whether W should run before the next message although it would end after its arrival. A rank
+/// that has waited little enough can afford the gap: only the longest span counts.
+static bool overruns(const greedy *pass, int rank, const choice *found, int64_t now_ns)
+{
+    if (found->next_sweep < 0) return true;
+    const bool always = found->next_sweep < pass->find->chunk_count ? pass->by->overruns_forward
+                                                                    : pass->by->overruns_backward;
+    const rank_state *state = &pass->states[rank];
+    const int64_t affordable_ns = pass->span_ns - pass->find->ranks[rank].work_ns - state->idle_ns;
+    return always || found->arrival_ns - now_ns > affordable_ns;
+}
+
+static void decide(greedy *pass, int rank)
+{
+    const rank_state *state = &pass->states[rank];
+    const bal_order_rank *of = &pass->find->ranks[rank];
+    const int64_t now_ns = pass->wake_ns[rank];
+    const bool has_weight = state->pending_first < state->pending_end;
+    const choice found = choose(pass, rank, now_ns);
+    if (found.sweep >= 0) {
+        if (has_weight && state->held + of->need[found.sweep] > of->memory_limit) {
+            put_weight(pass, rank, now_ns);
+        } else {
+            put_sweep(pass, rank, found.sweep, now_ns);
+        }
+        return;
+    }
+    if (has_weight) {
+        const int64_t weight_ns = of->op_ns[state->pending[state->pending_first]];
+        if (now_ns + weight_ns <= found.arrival_ns || overruns(pass, rank, &found, now_ns)) {
+            put_weight(pass, rank, now_ns);
+            return;
+        }
+    }
+    set_wake(pass, rank, found.arrival_ns);
+}
+
+static void reset(greedy *pass)
+{
+    const bal_order_search *find = pass->find;
+    const size_t rank_ops = 3 * (size_t)find->chunk_count * (size_t)find->microbatch_count;
+    pass->span_ns = find->least_span_ns;
+    pass->makespan_ns = 0;
+    pass->held = 0;
+    for (int rank = 0; rank < find->rank_count; rank++) {
+        uint8_t *const pending = pass->states[rank].pending;
+        pass->states[rank] = (rank_state){
+            .codes = find->codes + (size_t)rank * rank_ops,
+            .pending = pending,
+        };
+    }
+    for (int leaf = 0; leaf < pass->leaf_count; leaf++) {
+        pass->wake_ns[leaf] = INT64_MAX;
+    }
+    for (int leaf = 0; leaf < pass->leaf_count; leaf += 2) {
+        set_wake(pass, leaf, INT64_MAX);
+    }
+    pass->states[0].known[0] = find->microbatch_count;
+    memset(find->ranks[0].arrival_ns[0], 0, (size_t)find->microbatch_count * sizeof(int64_t));
+    set_wake(pass, 0, 0);
+}
+
+static void run_pass(greedy *pass)
+{
+    reset(pass);
+    for (int rank = 0; pass->wake_ns[rank] < INT64_MAX; rank = pass->winner[1]) {
+        decide(pass, rank);
+        if (bal_order_search_is_beaten(pass->find, pass->span_ns, pass->makespan_ns, pass->held)) {
+            return;
+        }
+    }
+    for (int rank = 0; rank < pass->find->rank_count; rank++) {
+        const int rank_ops = 3 * pass->find->chunk_count * pass->find->microbatch_count;
+        if (pass->states[rank].op_count < rank_ops) return;
+    }
+    bal_order_search_offer(pass->find, pass->span_ns, pass->makespan_ns, pass->held);
+}
+
+status bal_order_search_greedy(bal_order_search *find, const bal_greedy_plan *plans, int plan_count,
+                               arena *memory, error_message *err)
+{
+    greedy pass = {.find = find, .leaf_count = 2};
+    while (pass.leaf_count < find->rank_count) {
+        pass.leaf_count *= 2;
+    }
+    const size_t rank_count = (size_t)find->rank_count;
+    const size_t rank_chunks = (size_t)find->chunk_count * (size_t)find->microbatch_count;
+    pass.states = arena_array(memory, rank_count, sizeof *pass.states);
+    pass.wake_ns = arena_array(memory, (size_t)pass.leaf_count, sizeof *pass.wake_ns);
+    pass.winner = arena_array(memory, (size_t)pass.leaf_count, sizeof *pass.winner);
+    uint8_t *pending = arena_array(memory, rank_count * rank_chunks, sizeof *pending);
+    if (pass.states == NULL || pass.wake_ns == NULL || pass.winner == NULL || pending == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory for a search of %zu chunks",
+                         rank_count * rank_chunks);
+    }
+    for (size_t rank = 0; rank < rank_count; rank++) {
+        pass.states[rank].pending = pending + rank * rank_chunks;
+    }
+    for (int plan = 0; plan < plan_count; plan++) {
+        pass.by = &plans[plan];
+        run_pass(&pass);
+    }
+    return STATUS_OK;
+}

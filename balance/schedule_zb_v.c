@@ -1,0 +1,401 @@
+/// zb-v: a searched zero-bubble order of two chunks per rank in V placement, under a memory limit.
+///
+/// A pass builds a whole order in rounds: after a warmup in which forwards fill the memory, every
+/// round lets each rank run one B, then one F, of the chunk that is ready; W fill the gaps. What a
+/// pass decides by rules of thumb is named by a `plan`; all plans are tried, and beside them the
+/// hand-made order and dispatch as it comes (order_greedy.h), which wins where memory is short or
+/// stages differ.
+///
+/// Source: Qi et al., Zero bubble pipeline parallelism, arXiv 2401.10241, section 6 (ZB-V), and the
+/// rule for W of section 3.1, also applied with the slack that the pass before has left. Their
+/// search knows one cost for all stages; here every chunk has its own, and so has every rank its
+/// memory.
+#include "balance/order_greedy.h"
+#include "balance/order_search.h"
+#include "balance/schedule_families.h"
+
+#include <string.h>
+
+enum { DOWN_F, UP_F, DOWN_B, UP_B, SWEEPS, CHUNKS = 2, PASSES_MAX = 6 };
+
+/// Whether a W that would overrun the next arrival runs in front of it.
+typedef enum weight_rule {
+    WEIGHT_PAST, ///< where the rank cannot afford the gap
+    WEIGHT_ALL,
+    WEIGHT_NEVER,
+} weight_rule;
+
+/// What a pass decides by.
+typedef struct plan {
+    weight_rule before[SWEEPS];
+    bool fills_warmup; // one more row of forwards, so that no rank waits for its first gradient
+    bool keeps_room;   // a forward of chunk 0 leaves memory for one of chunk 1
+} plan;
+
+static const plan plans[] = {
+    {.before = {WEIGHT_PAST, WEIGHT_PAST, WEIGHT_PAST, WEIGHT_PAST}},
+    {.before = {WEIGHT_PAST, WEIGHT_PAST, WEIGHT_NEVER, WEIGHT_PAST}},
+    {.before = {WEIGHT_NEVER, WEIGHT_NEVER, WEIGHT_PAST, WEIGHT_PAST}},
+    {.before = {WEIGHT_NEVER, WEIGHT_NEVER, WEIGHT_NEVER, WEIGHT_PAST}},
+    {.before = {WEIGHT_PAST, WEIGHT_PAST, WEIGHT_PAST, WEIGHT_PAST}, .fills_warmup = true},
+    {.before = {WEIGHT_PAST, WEIGHT_PAST, WEIGHT_NEVER, WEIGHT_PAST}, .fills_warmup = true},
+    {.before = {WEIGHT_NEVER, WEIGHT_NEVER, WEIGHT_PAST, WEIGHT_PAST}, .fills_warmup = true},
+    {.before = {WEIGHT_NEVER, WEIGHT_NEVER, WEIGHT_NEVER, WEIGHT_PAST}, .fills_warmup = true},
+    {.before = {WEIGHT_ALL, WEIGHT_ALL, WEIGHT_ALL, WEIGHT_ALL}},
+    {.before = {WEIGHT_PAST, WEIGHT_PAST, WEIGHT_PAST, WEIGHT_PAST}, .keeps_room = true},
+    {.before = {WEIGHT_ALL, WEIGHT_ALL, WEIGHT_ALL, WEIGHT_ALL}, .keeps_room = true},
+};
+
+/// In the order in which they win.
+static const bal_greedy_plan greedy_plans[] = {
+    {.first = {UP_B, DOWN_B, UP_F, DOWN_F},
+     .alternates = true,
+     .overruns_backward = true,
+     .overruns_forward = true},
+    {.first = {UP_F, DOWN_B, UP_B, DOWN_F},
+     .overruns_backward = true,
+     .overruns_forward = true,
+     .held_factor = 1},
+    {.first = {UP_B, DOWN_B, UP_F, DOWN_F}, .alternates = true, .held_factor = 1},
+    {.first = {UP_B, DOWN_B, UP_F, DOWN_F}, .overruns_backward = true, .held_factor = 1},
+    {.first = {UP_F, UP_B, DOWN_B, DOWN_F}, .alternates = true},
+    {.first = {DOWN_B, UP_F, UP_B, DOWN_F}, .overruns_forward = true, .held_factor = 1},
+};
+
+/// A rank during a pass.
+typedef struct rank_state {
+    int64_t begin_ns;        // of its first op
+    int64_t free_ns;         // end of its last op
+    int64_t idle_ns;         // since its first op
+    int64_t allowed_idle_ns; // that the pass before proved harmless
+    int64_t held;            // memory
+    int64_t pending_memory;  // <= 0: change by all W that could run
+    int done[SWEEPS];
+    int known[SWEEPS]; // messages that were sent to it
+    int chunks;        // held from F to W
+    int chunks_max;
+    int op_count;
+    int pending_first; // W that could run: pending[pending_first, pending_end), oldest first
+    int pending_end;
+    uint8_t *codes;   // where its order is written
+    uint8_t *pending; // [CHUNKS * microbatch_count] codes of W
+} rank_state;
+
+typedef struct rounds {
+    bal_order_search *find;
+    const plan *by;
+    rank_state *states;  // [rank_count]
+    uint8_t *chosen;     // [rank_count] scratch
+    int64_t span_ns;     // no order that begins like this one has less
+    int64_t makespan_ns; // likewise
+    int64_t held;        // likewise: sum of chunks_max
+} rounds;
+
+static void put(rounds *pass, int rank, int code, int64_t arrival_ns)
+{
+    rank_state *state = &pass->states[rank];
+    const bal_order_rank *of = &pass->find->ranks[rank];
+    const int64_t begin_ns = arrival_ns > state->free_ns ? arrival_ns : state->free_ns;
+    if (state->op_count == 0) {
+        state->begin_ns = begin_ns;
+    } else {
+        state->idle_ns += begin_ns - state->free_ns;
+    }
+    const int64_t span_ns = of->work_ns + state->idle_ns;
+    if (span_ns > pass->span_ns) pass->span_ns = span_ns;
+    if (state->begin_ns + span_ns > pass->makespan_ns) {
+        pass->makespan_ns = state->begin_ns + span_ns;
+    }
+    state->codes[state->op_count++] = (uint8_t)code;
+    state->free_ns = begin_ns + of->op_ns[code];
+    state->held += of->memory[code];
+}
+
+static bool has_weight(const rank_state *state)
+{
+    return state->pending_first < state->pending_end;
+}
+
+static void put_weight(rounds *pass, int rank)
+{
+    rank_state *state = &pass->states[rank];
+    const int code = state->pending[state->pending_first++];
+    state->pending_memory -= pass->find->ranks[rank].memory[code];
+    state->chunks--;
+    put(pass, rank, code, 0);
+}
+
+/// Whether the next microbatch of a sweep has been sent to a rank.
+static bool is_known(const rounds *pass, int rank, int sweep)
+{
+    const rank_state *state = &pass->states[rank];
+    return state->done[sweep] < state->known[sweep];
+}
+
+/// Runs W before an op of a sweep: first those that end before its message arrives, then perhaps
+/// one that overruns.
+static void fill_gap(rounds *pass, int rank, int sweep)
+{
+    const rank_state *state = &pass->states[rank];
+    const bal_order_rank *of = &pass->find->ranks[rank];
+    const int64_t arrival_ns = of->arrival_ns[sweep][state->done[sweep]];
+    while (has_weight(state) &&
+           state->free_ns + of->op_ns[state->pending[state->pending_first]] <= arrival_ns) {
+        put_weight(pass, rank);
+    }
+    const int64_t gap_ns = arrival_ns - state->free_ns;
+    const weight_rule rule = pass->by->before[sweep];
+    if (gap_ns <= 0 || !has_weight(state) || rule == WEIGHT_NEVER) return;
+    int64_t allowed_ns = pass->span_ns - of->work_ns;
+    if (state->allowed_idle_ns > allowed_ns) allowed_ns = state->allowed_idle_ns;
+    if (rule == WEIGHT_ALL || gap_ns > allowed_ns - state->idle_ns) put_weight(pass, rank);
+}
+
+/// Runs the next op of a sweep, W before it as memory needs. False if it cannot run.
+static bool run_sweep(rounds *pass, int rank, int sweep)
+{
+    rank_state *state = &pass->states[rank];
+    const bal_order_rank *of = &pass->find->ranks[rank];
+    if (!is_known(pass, rank, sweep)) return false;
+    if (state->held + state->pending_memory + of->memory[sweep] > of->memory_limit) return false;
+    while (state->held + of->memory[sweep] > of->memory_limit) {
+        put_weight(pass, rank);
+    }
+    const int microbatch = state->done[sweep]++;
+    put(pass, rank, sweep, of->arrival_ns[sweep][microbatch]);
+    if (sweep >= CHUNKS) {
+        state->pending[state->pending_end++] = (uint8_t)(sweep + CHUNKS);
+        state->pending_memory += of->memory[sweep + CHUNKS];
+    } else if (++state->chunks > state->chunks_max) {
+        state->chunks_max = state->chunks;
+        pass->held++;
+    }
+    of->message_ns[sweep][microbatch] = state->free_ns + of->send_ns[sweep];
+    if (of->next_rank[sweep] >= 0) {
+        pass->states[of->next_rank[sweep]].known[of->next_sweep[sweep]]++;
+    }
+    return true;
+}
+
+/// Whether another forward of chunk 0 fits on a rank, with what has to follow.
+static bool fits_forward(const rounds *pass, int rank)
+{
+    const rank_state *state = &pass->states[rank];
+    const bal_order_rank *of = &pass->find->ranks[rank];
+    const int64_t room = pass->by->keeps_room ? of->need[DOWN_F] : of->memory[DOWN_F];
+    return state->held + state->pending_memory + room <= of->memory_limit;
+}
+
+/// Whether ranks 0 to rank have memory for one more forward each, and rank time for it before the
+/// first microbatch comes back up.
+static bool fits_row(const rounds *pass, int rank)
+{
+    const rank_state *state = &pass->states[rank];
+    const bal_order_rank *of = &pass->find->ranks[rank];
+    const int64_t room = (1 + rank) * (of->memory[DOWN_F] + of->memory[UP_F]);
+    const int64_t end_ns = state->free_ns + (pass->by->fills_warmup ? 0 : of->op_ns[DOWN_F]);
+    if (state->done[DOWN_F] == pass->find->microbatch_count) return false;
+    if (state->held + room > of->memory_limit || end_ns > of->arrival_ns[UP_F][0]) return false;
+    for (int before = 0; before < rank; before++) {
+        if (!fits_forward(pass, before)) return false;
+    }
+    return true;
+}
+
+/// Forwards of chunk 0 while the first microbatch is on its way down and up.
+static void warm_up(rounds *pass)
+{
+    const int last = pass->find->rank_count - 1;
+    for (int rank = 0; rank <= last; rank++) {
+        run_sweep(pass, rank, DOWN_F);
+    }
+    for (int rank = last; rank >= 0; rank--) {
+        while (rank < last && fits_row(pass, rank)) {
+            for (int before = 0; before <= rank; before++) {
+                run_sweep(pass, before, DOWN_F);
+            }
+        }
+        run_sweep(pass, rank, UP_F);
+    }
+}
+
+/// Whether a rank has run fewer forwards than the one before it.
+static bool lags(const rounds *pass, int rank)
+{
+    const int *done = pass->states[rank].done;
+    const int *before = pass->states[rank - 1].done;
+    return done[DOWN_F] + done[UP_F] < before[DOWN_F] + before[UP_F] ||
+           (done[UP_F] <= before[UP_F] && before[UP_F] < pass->find->microbatch_count);
+}
+
+/// Forwards of both chunks in turn, until every rank has run as many as the one before it.
+static void level(rounds *pass)
+{
+    int sweep = DOWN_F;
+    for (int rank = 1; rank < pass->find->rank_count; rank++) {
+        for (int idle = 0; idle < 2 && lags(pass, rank);) {
+            bool ran = false;
+            for (int behind = pass->find->rank_count - 1; behind >= rank; behind--) {
+                if (sweep == DOWN_F && !fits_forward(pass, behind)) continue;
+                ran = run_sweep(pass, behind, sweep) || ran;
+            }
+            idle = ran ? 0 : idle + 1;
+            sweep = sweep == DOWN_F ? UP_F : DOWN_F;
+        }
+    }
+}
+
+/// The backward of a round: of chunk 0 where one has been sent, else of chunk 1.
+static int choose_backward(const rounds *pass, int rank)
+{
+    const rank_state *state = &pass->states[rank];
+    if (state->done[UP_B] >= state->done[DOWN_B]) return DOWN_B;
+    if (rank == pass->find->rank_count - 1 || is_known(pass, rank, UP_B)) return UP_B;
+    return state->done[DOWN_B] == pass->find->microbatch_count ? UP_B : DOWN_B;
+}
+
+static bool run_backward(rounds *pass, int rank, int sweep)
+{
+    if (!is_known(pass, rank, sweep)) return false;
+    fill_gap(pass, rank, sweep);
+    return run_sweep(pass, rank, sweep);
+}
+
+/// One B per rank. Which chunk's is decided for all before any runs; gradients of chunk 0 go first.
+static bool run_backwards(rounds *pass)
+{
+    const int last = pass->find->rank_count - 1;
+    uint8_t *const chosen = pass->chosen;
+    bool ran = false;
+    for (int rank = 0; rank <= last; rank++) {
+        chosen[rank] = (uint8_t)choose_backward(pass, rank);
+    }
+    for (int rank = last; rank >= 0; rank--) {
+        if (chosen[rank] == UP_B) ran = run_backward(pass, rank, UP_B) || ran;
+    }
+    for (int rank = 0; rank <= last; rank++) {
+        if (chosen[rank] == DOWN_B) ran = run_backward(pass, rank, DOWN_B) || ran;
+    }
+    return ran;
+}
+
+/// One F per rank: of chunk 1 where one has been sent, else of chunk 0 if it fits.
+static bool run_forwards(rounds *pass)
+{
+    bool ran = false;
+    for (int rank = 0; rank < pass->find->rank_count; rank++) {
+        const rank_state *state = &pass->states[rank];
+        const bal_order_rank *of = &pass->find->ranks[rank];
+        const bool is_up = is_known(pass, rank, UP_F);
+        if (!is_up && (!is_known(pass, rank, DOWN_F) || !fits_forward(pass, rank))) continue;
+        const int sweep = is_up ? UP_F : DOWN_F;
+        if (state->held + state->pending_memory + of->memory[sweep] > of->memory_limit) continue;
+        while (state->held + of->memory[sweep] > of->memory_limit) {
+            put_weight(pass, rank);
+        }
+        fill_gap(pass, rank, sweep);
+        ran = run_sweep(pass, rank, sweep) || ran;
+    }
+    return ran;
+}
+
+static void reset(rounds *pass)
+{
+    const bal_order_search *find = pass->find;
+    const size_t rank_chunks = CHUNKS * (size_t)find->microbatch_count;
+    pass->span_ns = find->least_span_ns;
+    pass->makespan_ns = 0;
+    pass->held = 0;
+    for (int rank = 0; rank < find->rank_count; rank++) {
+        pass->states[rank] = (rank_state){
+            .codes = find->codes + (size_t)rank * 3 * rank_chunks,
+            .pending = pass->states[rank].pending,
+            .allowed_idle_ns = pass->states[rank].allowed_idle_ns,
+        };
+    }
+    pass->states[0].known[DOWN_F] = find->microbatch_count;
+    memset(find->ranks[0].arrival_ns[DOWN_F], 0, (size_t)find->microbatch_count * sizeof(int64_t));
+}
+
+/// Builds and offers one order.
+///
+/// @return its span; INT64_MAX if no rank could go on
+static int64_t run_pass(rounds *pass)
+{
+    const int rank_count = pass->find->rank_count;
+    reset(pass);
+    warm_up(pass);
+    level(pass);
+    for (bool ran = true; ran;) {
+        ran = run_backwards(pass);
+        ran = run_forwards(pass) || ran;
+        if (bal_order_search_is_beaten(pass->find, pass->span_ns, pass->makespan_ns, pass->held)) {
+            return INT64_MAX;
+        }
+    }
+    for (int rank = 0; rank < rank_count; rank++) {
+        if (pass->states[rank].done[UP_B] < pass->find->microbatch_count) return INT64_MAX;
+        while (has_weight(&pass->states[rank])) {
+            put_weight(pass, rank);
+        }
+    }
+    bal_order_search_offer(pass->find, pass->span_ns, pass->makespan_ns, pass->held);
+    return pass->span_ns;
+}
+
+/// Passes by one plan, each with the idle time that the one before has shown every rank to be able
+/// to afford, while that helps.
+static void run_plan(rounds *pass, const plan *by)
+{
+    pass->by = by;
+    for (int rank = 0; rank < pass->find->rank_count; rank++) {
+        pass->states[rank].allowed_idle_ns = 0;
+    }
+    int64_t before_ns = INT64_MAX;
+    for (int count = 0; count < PASSES_MAX; count++) {
+        const int64_t span_ns = run_pass(pass);
+        if (span_ns >= before_ns) return;
+        before_ns = span_ns;
+        for (int rank = 0; rank < pass->find->rank_count; rank++) {
+            rank_state *state = &pass->states[rank];
+            const int64_t own_ns = pass->find->ranks[rank].work_ns + state->idle_ns;
+            state->allowed_idle_ns = span_ns - own_ns;
+        }
+    }
+}
+
+static status run_rounds(bal_order_search *find, arena *memory, error_message *err)
+{
+    const size_t rank_count = (size_t)find->rank_count;
+    const size_t rank_chunks = CHUNKS * (size_t)find->microbatch_count;
+    rounds pass = {.find = find};
+    pass.states = arena_array(memory, rank_count, sizeof *pass.states);
+    pass.chosen = arena_array(memory, rank_count, sizeof *pass.chosen);
+    uint8_t *pending = arena_array(memory, rank_count * rank_chunks, sizeof *pending);
+    if (pass.states == NULL || pass.chosen == NULL || pending == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory for a search of %zu chunks",
+                         rank_count * rank_chunks);
+    }
+    for (size_t rank = 0; rank < rank_count; rank++) {
+        pass.states[rank].pending = pending + rank * rank_chunks;
+    }
+    for (size_t index = 0; index < sizeof plans / sizeof plans[0]; index++) {
+        run_plan(&pass, &plans[index]);
+    }
+    return STATUS_OK;
+}
+
+status bal_schedule_search_zb_v(const bal_schedule_request *request, arena *memory, bal_op *ops,
+                                error_message *err)
+{
+    bal_order_search find;
+    TRY(bal_order_search_begin(request, CHUNKS, 2 * (int64_t)request->rank_count, memory, &find,
+                               err));
+    bal_order_search_offer_family(&find, bal_schedule_fill_zb_v_hand);
+    TRY(run_rounds(&find, memory, err));
+    TRY(bal_order_search_greedy(&find, greedy_plans, sizeof greedy_plans / sizeof greedy_plans[0],
+                                memory, err));
+    if (find.best_span_ns == INT64_MAX) bal_order_search_offer_serial(&find);
+    bal_order_search_write(&find, ops);
+    return STATUS_OK;
+}
