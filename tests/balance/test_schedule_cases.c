@@ -196,7 +196,7 @@ static void searched_schedules_are_never_worse_within_the_same_memory(void **sta
         arena_reset(memory);
         played++;
     }
-    assert_int_equal(played, 290);
+    assert_int_equal(played, 434);
     arena_destroy(memory);
     json_close(file);
 }
