@@ -34,7 +34,9 @@ status bal_stage_inflight(const char *schedule, int rank_count, int chunk_count,
     };
     bal_schedule built;
     const bal_schedule_request request = {
-        .name = is_searched ? "1f1b" : schedule,
+        .name = !is_searched               ? schedule
+                : family->chunk_count == 2 ? "zb-v-hand"
+                                           : "1f1b",
         .rank_count = rank_count,
         .microbatch_count = microbatch_count,
         .chunk_count = chunk_count,

@@ -8,7 +8,8 @@
 
 /// Fills the largest number of microbatches that each stage holds under a schedule, each held from
 /// its F to its W: the memory peak with one unit per microbatch. Fixed orders do not depend on
-/// costs. A searched order uses what room there is, so it is counted as 1f1b: below that a search
+/// costs. A searched order uses what room there is, so it is counted as the fixed
+/// order whose memory it is made for, 1f1b, or zb-v-hand with two chunks: below that a search
 /// still finds orders, but slow ones.
 ///
 /// @param memory   for scratch
