@@ -1,0 +1,605 @@
+#include "balance/joint.h"
+
+#include "balance/chain.h"
+#include "balance/joint_bound.h"
+#include "balance/joint_dispatch.h"
+#include "balance/joint_walk.h"
+#include "balance/partition.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <string.h>
+
+enum {
+    SHAPES_MAX = 3,
+    PARTITIONS_MAX = 24,   // candidates of a shape
+    WALKS_MAX = 8,         // places that walks begin from
+    RUN_STEPS = 256,       // of a walk in the first round
+    LAST_RUN_STEPS = 8192, // of the walks that are left at the end
+    SOURCES_EXTRA = 2,     // dispatch and local search
+};
+
+/// A place that a walk may begin from.
+typedef struct candidate {
+    int shape; // index, or -1: free
+    int source;
+    bal_joint_place place;
+} candidate;
+
+/// One placement in question.
+typedef struct shape_state {
+    bal_joint_ground ground;
+    int64_t bound_ns;
+    int partition_count;
+    int *partitions[PARTITIONS_MAX]; // [stages + 1] each
+    bal_joint_place scratch;
+    candidate kept[WALKS_MAX]; // the best of different partitions
+} shape_state;
+
+typedef struct search {
+    const bal_joint_question *question;
+    arena *memory;
+    arena *scratch; // reset for every schedule
+    bal_joint_layers layers;
+    shape_state shapes[SHAPES_MAX];
+    int shape_count;
+    int64_t bound_ns;
+    bal_joint_source *sources; // [source_count] the families, dispatch, local search
+    int source_count;
+    int64_t play_count;
+    int best_shape;
+    int best_source;
+    bal_joint_place best[SHAPES_MAX]; // only that of best_shape counts
+} search;
+
+static bool is_over(const search *state)
+{
+    const int64_t best = state->best_shape < 0 ? INT64_MAX
+                                               : state->best[state->best_shape].makespan_ns;
+    return state->play_count >= state->question->play_budget || best <= state->bound_ns;
+}
+
+/// Adds a partition to those of a shape, unless it is known, leaves a stage empty or does not fit.
+static status add_partition(search *state, shape_state *shape, const int *first_layer,
+                            error_message *err)
+{
+    const int stages = shape->ground.stage_count;
+    const size_t bytes = ((size_t)stages + 1) * sizeof *first_layer;
+    if (shape->partition_count == PARTITIONS_MAX) return STATUS_OK;
+    for (int stage = 0; stage < stages; stage++) {
+        if (first_layer[stage] >= first_layer[stage + 1]) return STATUS_OK;
+    }
+    for (int known = 0; known < shape->partition_count; known++) {
+        if (memcmp(shape->partitions[known], first_layer, bytes) == 0) return STATUS_OK;
+    }
+    if (bal_joint_partition_bound(&state->layers, shape->ground.shape, first_layer) == INT64_MAX) {
+        return STATUS_OK;
+    }
+    int *copy = arena_array(state->memory, (size_t)stages + 1, sizeof *copy);
+    if (copy == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory for partitions");
+    memcpy(copy, first_layer, bytes);
+    shape->partitions[shape->partition_count++] = copy;
+    return STATUS_OK;
+}
+
+/// The partitions that balance the stages, each counting for itself, exactly and nearly. Where
+/// ranks hold two chunks, what the problem says of ranks does not say it of stages and is left out.
+static status add_balanced(search *state, shape_state *shape, int *first, error_message *err)
+{
+    static const int slack_of_256[] = {0, 4, 8, 16, 32};
+    bal_problem problem = *state->question->problem;
+    problem.weight = BAL_WEIGHT_TIME;
+    problem.objective = BAL_OBJECTIVE_BOTTLENECK;
+    problem.stage_count = shape->ground.stage_count;
+    problem.transfer_ns = NULL;
+    if (shape->ground.shape.chunk_count > 1) {
+        problem.stage_memory_bytes = NULL;
+        problem.stage_time_factor_ppb = NULL;
+        problem.stage_fixed_ns = NULL;
+    }
+    bal_chain chain;
+    int64_t bottleneck = 0;
+    TRY(bal_chain_of(&problem, state->memory, &chain, err));
+    const status found = bal_partition_bottleneck(&chain, state->memory, first, &bottleneck, NULL);
+    if (found == STATUS_INFEASIBLE) return STATUS_OK;
+    if (found != STATUS_OK) return error_set(err, found, "out of memory for partitions");
+    TRY(add_partition(state, shape, first, err));
+    int64_t bound = 0;
+    if (bal_partition_1f1b(&chain, problem.microbatch_count, state->memory, first, &bound, NULL) ==
+        STATUS_OK) {
+        TRY(add_partition(state, shape, first, err));
+    }
+    for (size_t index = 0; index < sizeof slack_of_256 / sizeof slack_of_256[0]; index++) {
+        const int64_t load = bottleneck + bottleneck / 256 * slack_of_256[index];
+        TRY(bal_partition_flattest(&chain, load, state->memory, first, err));
+        TRY(add_partition(state, shape, first, err));
+        TRY(bal_partition_latest(&chain, load, NULL, first, err));
+        TRY(add_partition(state, shape, first, err));
+        TRY(bal_partition_earliest(&chain, load, state->memory, first, err));
+        TRY(add_partition(state, shape, first, err));
+    }
+    return STATUS_OK;
+}
+
+/// The partitions to begin with: that of the smallest bound first.
+static status add_partitions(search *state, shape_state *shape, const int *of_bound,
+                             error_message *err)
+{
+    const bal_problem *problem = state->question->problem;
+    const int stages = shape->ground.stage_count;
+    int *first = arena_array(state->memory, (size_t)stages + 1, sizeof *first);
+    if (first == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory for partitions");
+    if (of_bound[0] == 0) TRY(add_partition(state, shape, of_bound, err));
+    const bool has_current = problem->current_first_layer != NULL &&
+                             shape->ground.shape.chunk_count == 1 &&
+                             (problem->current_stage_count == 0 ||
+                              problem->current_stage_count == stages);
+    if (has_current) TRY(add_partition(state, shape, problem->current_first_layer, err));
+    TRY(add_balanced(state, shape, first, err));
+    for (int stage = 0; stage <= stages; stage++) {
+        first[stage] = (int)((int64_t)stage * state->layers.layer_count / stages);
+    }
+    return add_partition(state, shape, first, err);
+}
+
+/// Whether some schedule has these chunks in this placement, so that a plan can name it.
+static const bal_schedule_family *family_of(bal_joint_shape shape)
+{
+    int count = 0;
+    const bal_schedule_family *families = bal_schedule_families(&count);
+    for (int index = 0; index < count; index++) {
+        const bal_schedule_family *family = &families[index];
+        const bool has_count = family->chunk_count == shape.chunk_count ||
+                               (family->chunk_count == 0 && shape.chunk_count == 2);
+        if (has_count && (shape.chunk_count == 1 || family->placement == shape.placement)) {
+            return family;
+        }
+    }
+    return NULL;
+}
+
+/// Bounds a shape and prepares it. Leaves it out where no partition of it fits.
+static status add_shape(search *state, bal_joint_shape shape, error_message *err)
+{
+    if (family_of(shape) == NULL) return STATUS_OK;
+    const int wanted = state->question->chunk_count;
+    if (wanted != 0 && wanted != shape.chunk_count) return STATUS_OK;
+    shape_state *made = &state->shapes[state->shape_count];
+    const size_t stages = (size_t)state->layers.rank_count * (size_t)shape.chunk_count;
+    int *of_bound = arena_array(state->memory, stages + 1, sizeof *of_bound);
+    if (of_bound == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    const status bounded = bal_joint_bound(&state->layers, shape, INT64_MAX, state->memory,
+                                           of_bound, &made->bound_ns, err);
+    if (bounded == STATUS_INFEASIBLE) return STATUS_OK;
+    if (bounded != STATUS_OK) return bounded;
+    if (made->bound_ns < state->bound_ns) state->bound_ns = made->bound_ns;
+    TRY(bal_joint_ground_init(&state->layers, shape, state->memory, &made->ground, err));
+    TRY(bal_joint_place_init(&made->ground, state->memory, &made->scratch, err));
+    TRY(bal_joint_place_init(&made->ground, state->memory, &state->best[state->shape_count], err));
+    for (int index = 0; index < WALKS_MAX; index++) {
+        made->kept[index].shape = -1;
+        TRY(bal_joint_place_init(&made->ground, state->memory, &made->kept[index].place, err));
+    }
+    TRY(add_partitions(state, made, of_bound, err));
+    if (made->partition_count > 0) state->shape_count++;
+    return STATUS_OK;
+}
+
+/// Says what does not fit: as many layers as fit on every rank, until one cannot hold its own.
+static status explain_infeasible(const bal_joint_layers *layers, error_message *err)
+{
+    const int ranks = layers->rank_count;
+    int begin = 0;
+    for (int rank = 0; rank < ranks; rank++) {
+        const int last = layers->layer_count - (ranks - 1 - rank);
+        const int64_t limit = layers->memory_bytes[rank];
+        int end = begin;
+        while (end < last &&
+               bal_joint_need_bytes(layers, rank, begin, end + 1, end + 1, end + 1) <= limit) {
+            end++;
+        }
+        const bool is_last = rank + 1 == ranks;
+        if (end == begin || (is_last && end < last)) {
+            const int needed = is_last ? last : begin + 1;
+            return error_set(
+                err, STATUS_INFEASIBLE,
+                "no partition fits: with as many layers as the ranks before it can hold, rank %d "
+                "needs %" PRId64 " bytes for layers [%d, %d) and one microbatch; its limit is "
+                "%" PRId64,
+                rank, bal_joint_need_bytes(layers, rank, begin, needed, needed, needed), begin,
+                needed, limit);
+        }
+        begin = end;
+    }
+    return error_set(err, STATUS_INFEASIBLE,
+                     "no partition of two chunks per rank keeps every rank within its memory");
+}
+
+/// Keeps a place for walks: the best order of each of the best partitions of a shape.
+static void keep(search *state, int shape, int source, const bal_joint_place *place)
+{
+    shape_state *own = &state->shapes[shape];
+    const size_t bytes = ((size_t)own->ground.stage_count + 1) * sizeof *place->first_layer;
+    candidate *worst = &own->kept[0];
+    for (int index = 0; index < WALKS_MAX; index++) {
+        candidate *kept = &own->kept[index];
+        if (kept->shape >= 0 && memcmp(kept->place.first_layer, place->first_layer, bytes) == 0) {
+            worst = kept;
+            break;
+        }
+        if (worst->shape < 0) continue;
+        if (kept->shape < 0 || kept->place.makespan_ns > worst->place.makespan_ns) worst = kept;
+    }
+    if (worst->shape >= 0 && worst->place.makespan_ns <= place->makespan_ns) return;
+    worst->shape = shape;
+    worst->source = source;
+    bal_joint_place_copy(&own->ground, place, &worst->place);
+}
+
+static void note(search *state, int shape, int source, int name, const bal_joint_place *place)
+{
+    bal_joint_place *best = &state->best[shape];
+    if (place->makespan_ns < state->sources[source].makespan_ns) {
+        state->sources[source].makespan_ns = place->makespan_ns;
+    }
+    const bool is_better =
+        state->best_shape < 0 || place->makespan_ns < state->best[state->best_shape].makespan_ns;
+    if (!is_better) return;
+    (void)name;
+    bal_joint_place_copy(&state->shapes[shape].ground, place, best);
+    state->best_shape = shape;
+    state->best_source = source;
+}
+
+/// Plays the lines of the shape's scratch, for its partition on the board.
+static void consider(search *state, int shape, int source)
+{
+    shape_state *own = &state->shapes[shape];
+    bal_joint_place *place = &own->scratch;
+    state->play_count++;
+    state->sources[source].play_count++;
+    place->makespan_ns = bal_joint_play(&own->ground.board, place->lines, INT64_MAX);
+    if (place->makespan_ns == INT64_MAX) return;
+    note(state, shape, source, source, place);
+    keep(state, shape, source, place);
+}
+
+static bool scratch_fits(const shape_state *shape)
+{
+    const bal_joint_board *board = &shape->ground.board;
+    for (int rank = 0; rank < board->rank_count; rank++) {
+        const bal_joint_code *line =
+            shape->scratch.lines + (size_t)rank * (size_t)board->line_op_count;
+        if (!bal_joint_line_fits(board, rank, line)) return false;
+    }
+    return true;
+}
+
+/// One microbatch after the other on every rank: the order that needs the least memory.
+static void consider_serial(search *state, int shape)
+{
+    shape_state *own = &state->shapes[shape];
+    const bal_joint_board *board = &own->ground.board;
+    bal_joint_code *next = own->scratch.lines;
+    const int inner = board->shape.chunk_count - 1;
+    for (int rank = 0; rank < board->rank_count; rank++) {
+        for (int microbatch = 0; microbatch < board->microbatch_count; microbatch++) {
+            for (int chunk = 0; chunk <= inner; chunk++) {
+                *next++ = bal_joint_code_of(chunk, OP_FORWARD);
+            }
+            for (int chunk = inner; chunk >= 0; chunk--) {
+                *next++ = bal_joint_code_of(chunk, OP_BACKWARD_INPUT);
+                if (board->has_split) *next++ = bal_joint_code_of(chunk, OP_BACKWARD_WEIGHT);
+            }
+        }
+    }
+    consider(state, shape, state->source_count - SOURCES_EXTRA);
+}
+
+static void consider_dispatched(search *state, int shape)
+{
+    static const bal_joint_rule rules[] = {
+        {.warmup_quarters = 4, .gap_quarters = 4},
+        {.warmup_quarters = 4},
+        {.warmup_quarters = 6, .gap_quarters = 4},
+        {.warmup_quarters = 8, .gap_quarters = 4},
+        {.warmup_quarters = 8},
+        {.warmup_quarters = 8, .forward_first = true, .gap_quarters = 4},
+        {.gap_quarters = 4},
+        {.gap_quarters = 1},
+        {.forward_first = true, .gap_quarters = 4},
+        {.warmup_quarters = 8, .outer_first = true, .gap_quarters = 4}, // two chunks from here on
+        {.warmup_quarters = 6, .outer_first = true, .gap_quarters = 4},
+        {.outer_first = true, .gap_quarters = 4},
+        {.outer_first = true, .forward_first = true, .gap_quarters = 4},
+    };
+    enum { ALL = sizeof rules / sizeof rules[0], OF_ONE_CHUNK = 9 };
+    shape_state *own = &state->shapes[shape];
+    const int count = own->ground.shape.chunk_count == 1 ? OF_ONE_CHUNK : ALL;
+    for (int rule = 0; rule < count && !is_over(state); rule++) {
+        if (!bal_joint_dispatch(&own->ground.board, &rules[rule], own->scratch.lines)) continue;
+        consider(state, shape, state->source_count - SOURCES_EXTRA);
+    }
+}
+
+/// Plays what a family makes of the partition on the board; where its backwards are full and there
+/// is a split, also with B and W apart, which later steps can move.
+static status consider_family(search *state, int shape, int source, error_message *err)
+{
+    shape_state *own = &state->shapes[shape];
+    bal_joint_ground *ground = &own->ground;
+    const bal_schedule_request request = {.name = state->sources[source].name,
+                                          .rank_count = state->layers.rank_count,
+                                          .microbatch_count = state->layers.microbatch_count,
+                                          .chunk_count = ground->shape.chunk_count,
+                                          .costs = &ground->costs,
+                                          .memory_limit = ground->board.room_bytes};
+    bal_schedule schedule;
+    bool fused = false;
+    arena_reset(state->scratch);
+    const status built = bal_schedule_build(&request, state->scratch, &schedule, err);
+    if (built == STATUS_NO_MEMORY) return built;
+    if (built != STATUS_OK) return STATUS_OK; // it has no order for these counts or this memory
+    if (!bal_joint_lines_of(&ground->board, &schedule, own->scratch.lines, &fused)) {
+        return STATUS_OK;
+    }
+    if (!scratch_fits(own)) return STATUS_OK;
+    if (fused) {
+        bal_joint_ground_set(ground, own->scratch.first_layer, true);
+        state->play_count++;
+        state->sources[source].play_count++;
+        const int64_t makespan = bal_joint_play(&ground->board, own->scratch.lines, INT64_MAX);
+        if (makespan < state->sources[source].makespan_ns) {
+            state->sources[source].makespan_ns = makespan;
+        }
+        bal_joint_ground_set(ground, own->scratch.first_layer, false);
+        if (is_over(state)) return STATUS_OK;
+    }
+    consider(state, shape, fused ? state->source_count - 1 : source);
+    return STATUS_OK;
+}
+
+static status consider_partition(search *state, int shape, int partition, error_message *err)
+{
+    shape_state *own = &state->shapes[shape];
+    const bal_joint_shape placed = own->ground.shape;
+    const int *first_layer = own->partitions[partition];
+    int family_count = 0;
+    const bal_schedule_family *families = bal_schedule_families(&family_count);
+    memcpy(own->scratch.first_layer, first_layer,
+           ((size_t)own->ground.stage_count + 1) * sizeof *first_layer);
+    bal_joint_ground_set(&own->ground, first_layer, false);
+    if (partition == 0 && !is_over(state)) consider_serial(state, shape);
+    for (int family = 0; family < family_count && !is_over(state); family++) {
+        const bool has_count = families[family].chunk_count == placed.chunk_count ||
+                               (families[family].chunk_count == 0 && placed.chunk_count == 2);
+        if (!has_count) continue;
+        if (placed.chunk_count > 1 && families[family].placement != placed.placement) continue;
+        TRY(consider_family(state, shape, family, err));
+    }
+    consider_dispatched(state, shape);
+    return STATUS_OK;
+}
+
+/// All partitions of all shapes, in turn, so that a small budget sees every shape.
+static status consider_all(search *state, error_message *err)
+{
+    for (int partition = 0; partition < PARTITIONS_MAX; partition++) {
+        for (int shape = 0; shape < state->shape_count && !is_over(state); shape++) {
+            if (partition >= state->shapes[shape].partition_count) continue;
+            TRY(consider_partition(state, shape, partition, err));
+        }
+    }
+    return STATUS_OK;
+}
+
+/// A walk with where it walks.
+typedef struct walker {
+    int shape;
+    int64_t makespan_ns; // of its best
+    bal_joint_walk walk;
+} walker;
+
+/// The best place of every shape, then the best of the others.
+static int choose_starts(const search *state, const candidate *starts[WALKS_MAX])
+{
+    int count = 0;
+    bool taken[SHAPES_MAX][WALKS_MAX] = {{false}};
+    for (int turn = 0; turn < state->shape_count + WALKS_MAX && count < WALKS_MAX; turn++) {
+        int best_shape = -1;
+        int best_index = -1;
+        for (int shape = 0; shape < state->shape_count; shape++) {
+            if (turn < state->shape_count && shape != turn) continue;
+            for (int index = 0; index < WALKS_MAX; index++) {
+                const candidate *kept = &state->shapes[shape].kept[index];
+                if (kept->shape < 0 || taken[shape][index]) continue;
+                if (best_shape >= 0 &&
+                    kept->place.makespan_ns >=
+                        state->shapes[best_shape].kept[best_index].place.makespan_ns) {
+                    continue;
+                }
+                best_shape = shape;
+                best_index = index;
+            }
+        }
+        if (best_shape < 0) continue;
+        taken[best_shape][best_index] = true;
+        starts[count++] = &state->shapes[best_shape].kept[best_index];
+    }
+    return count;
+}
+
+/// Walks one of them on, as far as the budget goes.
+static void walk_on(search *state, walker *chosen, int64_t step_count)
+{
+    const int64_t left = state->question->play_budget - state->play_count;
+    bal_joint_source *source = &state->sources[state->source_count - 1];
+    const int64_t taken =
+        bal_joint_walk_on(&state->shapes[chosen->shape].ground, &chosen->walk,
+                          step_count < left ? step_count : left, state->bound_ns);
+    state->play_count += taken;
+    source->play_count += taken;
+    chosen->makespan_ns = chosen->walk.best.makespan_ns;
+    note(state, chosen->shape, state->source_count - 1, state->source_count - 1,
+         &chosen->walk.best);
+}
+
+/// Sorts by the makespan reached; equal ones stay in their order.
+static void sort_walkers(walker **walkers, int count)
+{
+    for (int end = 1; end < count; end++) {
+        for (int index = end;
+             index > 0 && walkers[index]->makespan_ns < walkers[index - 1]->makespan_ns; index--) {
+            walker *const moved = walkers[index];
+            walkers[index] = walkers[index - 1];
+            walkers[index - 1] = moved;
+        }
+    }
+}
+
+static status begin_walks(search *state, walker **walkers, int *count, error_message *err)
+{
+    const candidate *starts[WALKS_MAX];
+    *count = choose_starts(state, starts);
+    for (int index = 0; index < *count; index++) {
+        const bal_joint_ground *ground = &state->shapes[starts[index]->shape].ground;
+        walker *made = arena_array(state->memory, 1, sizeof *made);
+        if (made == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory for walks");
+        TRY(bal_joint_place_init(ground, state->memory, &made->walk.here, err));
+        TRY(bal_joint_place_init(ground, state->memory, &made->walk.best, err));
+        made->shape = starts[index]->shape;
+        made->makespan_ns = starts[index]->place.makespan_ns;
+        bal_joint_walk_begin(ground, &starts[index]->place, state->question->seed, (uint64_t)index,
+                             &made->walk);
+        walkers[index] = made;
+    }
+    return STATUS_OK;
+}
+
+/// Rounds of walks, twice as long each time for half as many, and then the best walk alone, begun
+/// anew from its best place wherever a run has not helped.
+static status walk_all(search *state, error_message *err)
+{
+    walker *walkers[WALKS_MAX];
+    int count = 0;
+    TRY(begin_walks(state, walkers, &count, err));
+    uint64_t purpose = WALKS_MAX;
+    for (int64_t steps = RUN_STEPS; !is_over(state); steps *= 2) {
+        for (int index = 0; index < count && !is_over(state); index++) {
+            walk_on(state, walkers[index], steps);
+        }
+        sort_walkers(walkers, count);
+        count = count > 2 ? (count + 1) / 2 : count;
+        if (steps < LAST_RUN_STEPS) continue;
+        steps = LAST_RUN_STEPS / 2;
+        for (int index = 0; index < count; index++) {
+            bal_joint_place *best = &walkers[index]->walk.best;
+            bal_joint_place *here = &walkers[index]->walk.here;
+            if (here->makespan_ns == best->makespan_ns) continue;
+            const bal_joint_ground *ground = &state->shapes[walkers[index]->shape].ground;
+            bal_joint_place_copy(ground, best, here);
+            walkers[index]->walk.random = rng_init(state->question->seed, purpose++);
+        }
+    }
+    return STATUS_OK;
+}
+
+static status init_sources(search *state, error_message *err)
+{
+    int family_count = 0;
+    const bal_schedule_family *families = bal_schedule_families(&family_count);
+    state->source_count = family_count + SOURCES_EXTRA;
+    state->sources =
+        arena_array(state->memory, (size_t)state->source_count, sizeof *state->sources);
+    if (state->sources == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    for (int source = 0; source < state->source_count; source++) {
+        state->sources[source].makespan_ns = INT64_MAX;
+        state->sources[source].name = source < family_count    ? families[source].name
+                                      : source == family_count ? "dispatch"
+                                                               : "local search";
+    }
+    return STATUS_OK;
+}
+
+static status fill_peaks(const search *state, bal_joint_answer *answer, error_message *err)
+{
+    const bal_joint_ground *ground = &state->shapes[state->best_shape].ground;
+    const bal_joint_code *lines = state->best[state->best_shape].lines;
+    int64_t *peak =
+        arena_array(state->memory, (size_t)state->layers.rank_count, sizeof *peak);
+    if (peak == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    for (int rank = 0; rank < state->layers.rank_count; rank++) {
+        const bal_joint_code *line = lines + (size_t)rank * (size_t)ground->board.line_op_count;
+        peak[rank] = bal_joint_line_peak_bytes(&ground->board, rank, line) +
+                     bal_joint_state_bytes(&state->layers, ground->shape, answer->first_layer, rank);
+    }
+    answer->peak_bytes = peak;
+    return STATUS_OK;
+}
+
+static status fill_answer(search *state, bal_joint_answer *answer, error_message *err)
+{
+    bal_joint_ground *ground = &state->shapes[state->best_shape].ground;
+    const bal_joint_place *best = &state->best[state->best_shape];
+    const int last_family = state->source_count - SOURCES_EXTRA;
+    const char *source = state->sources[state->best_source].name;
+    bal_joint_answer made = {.shape = ground->shape,
+                             .first_layer = best->first_layer,
+                             .source = source,
+                             .makespan_ns = best->makespan_ns,
+                             .lower_bound_ns = state->bound_ns,
+                             .optimal = best->makespan_ns == state->bound_ns,
+                             .play_count = state->play_count,
+                             .sources = state->sources,
+                             .source_count = state->source_count};
+    assert(made.makespan_ns >= made.lower_bound_ns); // the bound is proven
+    bal_joint_ground_set(ground, best->first_layer, false);
+    made.costs = ground->costs;
+    TRY(fill_peaks(state, &made, err));
+    const char *name = state->best_source < last_family ? source : family_of(ground->shape)->name;
+    TRY(bal_joint_lines_schedule(&ground->board, best->lines, name, state->memory, &made.order,
+                                 err));
+    *answer = made;
+    return STATUS_OK;
+}
+
+static status search_all(search *state, bal_joint_answer *answer, error_message *err)
+{
+    static const bal_joint_shape shapes[SHAPES_MAX] = {
+        {.chunk_count = 1, .placement = BAL_PLACEMENT_LOOP},
+        {.chunk_count = 2, .placement = BAL_PLACEMENT_V},
+        {.chunk_count = 2, .placement = BAL_PLACEMENT_LOOP}};
+    for (int shape = 0; shape < SHAPES_MAX; shape++) {
+        TRY(add_shape(state, shapes[shape], err));
+    }
+    if (state->shape_count == 0) return explain_infeasible(&state->layers, err);
+    TRY(consider_all(state, err));
+    TRY(walk_all(state, err));
+    return fill_answer(state, answer, err);
+}
+
+status bal_joint_search(const bal_joint_question *question, arena *memory, bal_joint_answer *answer,
+                        error_message *err)
+{
+    if (question->play_budget < 1) {
+        return error_set(err, STATUS_INVALID, "play_budget %" PRId64 " is below 1",
+                         question->play_budget);
+    }
+    if (question->chunk_count < 0 || question->chunk_count > 2) {
+        return error_set(err, STATUS_INVALID, "chunk_count %d: the joint search has 1 or 2",
+                         question->chunk_count);
+    }
+    search *state = arena_array(memory, 1, sizeof *state);
+    if (state == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    state->question = question;
+    state->memory = memory;
+    state->bound_ns = INT64_MAX;
+    state->best_shape = -1;
+    TRY(bal_joint_layers_of(question->problem, memory, &state->layers, err));
+    TRY(init_sources(state, err));
+    state->scratch = arena_create(1 << 20);
+    if (state->scratch == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    const status result = search_all(state, answer, err);
+    arena_destroy(state->scratch);
+    return result;
+}
