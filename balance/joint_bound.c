@@ -128,9 +128,9 @@ static int64_t memory_bound(const bal_joint_layers *layers, bal_joint_cost first
         bound = last_begin + stay_ns + max_of(tail, first.weight_ns);
     }
     if (room > 0) {
-        const bal_wide area = ((bal_wide)first.held_bytes * stay_ns +
-                               (bal_wide)second.held_bytes * second_stay_ns) *
-                              count;
+        const bal_wide area =
+            ((bal_wide)first.held_bytes * stay_ns + (bal_wide)second.held_bytes * second_stay_ns) *
+            count;
         bound = max_of(bound, head + tail + (int64_t)((area + room - 1) / room));
     }
     return bound;
@@ -179,8 +179,7 @@ static int64_t rank_bound(const bal_joint_layers *layers, bal_joint_shape shape,
                         forward_from(layers, held.second_end, behind_second, behind_second) +
                         input_from(layers, held.second_end, behind_second, behind_second)
                   : 0;
-    return max_of(
-        bound, memory_bound(layers, first, second, room, head, tail, stay, second_stay));
+    return max_of(bound, memory_bound(layers, first, second, room, head, tail, stay, second_stay));
 }
 
 static holding holding_of(const bal_joint_layers *layers, bal_joint_shape shape,
@@ -228,8 +227,7 @@ static void fill_cell(const bal_joint_layers *layers, single_table *table, int r
         if ((cost.forward_ns + cost.input_ns + cost.weight_ns) * count >= best) break;
         if (table->previous[begin] >= best) continue;
         const holding held = {rank, begin, end, end, end};
-        const int64_t value =
-            max_of(table->previous[begin], rank_bound(layers, shape, held));
+        const int64_t value = max_of(table->previous[begin], rank_bound(layers, shape, held));
         if (value >= best) continue;
         best = value;
         table->begin[(size_t)rank * ((size_t)layers->layer_count + 1) + (size_t)end] = begin;
@@ -397,7 +395,8 @@ static bool fits_divided(const bal_joint_layers *layers, int64_t time_ns)
     for (int rank = 0; rank < layers->rank_count; rank++) {
         const int64_t left = time_ns - head_of(layers, rank, rank);
         if (left < 0) return false;
-        const int64_t factor = layers->time_factor_ppb != NULL ? layers->time_factor_ppb[rank] : PPB;
+        const int64_t factor =
+            layers->time_factor_ppb != NULL ? layers->time_factor_ppb[rank] : PPB;
         // Three roundings of two chunks may each have saved half a nanosecond per microbatch.
         const int64_t rounded = layers->time_factor_ppb != NULL ? 4 : 0;
         const bal_wide share = left / layers->microbatch_count + rounded;
@@ -442,8 +441,8 @@ static bool is_affordable(const bal_joint_layers *layers)
     return count * count * layers->rank_count * chunk <= BAL_JOINT_BOUND_STEPS_MAX;
 }
 
-static status bound_double(const bal_joint_layers *layers, bal_joint_shape shape, int64_t at_most,
-                           arena *memory, int *first_layer, int64_t *bound_ns, error_message *err)
+static status bound_double(const bal_joint_layers *layers, bal_joint_shape shape, arena *memory,
+                           int *first_layer, int64_t *bound_ns, error_message *err)
 {
     const int64_t all = INT64_MAX - 1;
     double_probe probe;
@@ -451,7 +450,7 @@ static status bound_double(const bal_joint_layers *layers, bal_joint_shape shape
     if (first_layer != NULL) first_layer[0] = -1;
     const int64_t divided = bound_divided(layers, INT64_MAX / 4);
     if (shape.placement == BAL_PLACEMENT_LOOP && !is_affordable(layers)) {
-        *bound_ns = min_of(divided, at_most);
+        *bound_ns = divided;
         return STATUS_OK;
     }
     if (!has_partition(&probe, all, NULL)) {
@@ -460,9 +459,8 @@ static status bound_double(const bal_joint_layers *layers, bal_joint_shape shape
     int64_t low = divided - 1; // no partition is within it
     int64_t high = low;
     for (int64_t step = low / PRECISION + 1; high == low; step = 2 * step) {
-        if (low >= at_most) break;
-        const int64_t tried = step < at_most - low ? low + step : at_most;
-        if (tried == at_most || has_partition(&probe, tried, first_layer)) {
+        const int64_t tried = low + step;
+        if (has_partition(&probe, tried, first_layer)) {
             high = tried;
         } else {
             low = high = tried;
@@ -476,12 +474,12 @@ static status bound_double(const bal_joint_layers *layers, bal_joint_shape shape
             low = middle;
         }
     }
-    *bound_ns = min_of(low + 1, at_most);
+    *bound_ns = low + 1;
     return STATUS_OK;
 }
 
-status bal_joint_bound(const bal_joint_layers *layers, bal_joint_shape shape, int64_t at_most,
-                       arena *memory, int *first_layer, int64_t *bound_ns, error_message *err)
+status bal_joint_bound(const bal_joint_layers *layers, bal_joint_shape shape, arena *memory,
+                       int *first_layer, int64_t *bound_ns, error_message *err)
 {
     if (layers->rank_count * shape.chunk_count > layers->layer_count) {
         return error_set(err, STATUS_INFEASIBLE, "%d stages for %d layers",
@@ -490,5 +488,5 @@ status bal_joint_bound(const bal_joint_layers *layers, bal_joint_shape shape, in
     if (shape.chunk_count == 1) {
         return bound_single(layers, memory, first_layer, bound_ns, err);
     }
-    return bound_double(layers, shape, at_most, memory, first_layer, bound_ns, err);
+    return bound_double(layers, shape, memory, first_layer, bound_ns, err);
 }

@@ -25,8 +25,6 @@
 /// layers count as divisible instead. What depends on the cuts of other ranks is taken at its
 /// least.
 ///
-/// @param at_most     INT64_MAX, or a bound above which the caller does not ask: then the answer
-///                    may be at_most where the true one is larger
 /// @param first_layer [stages + 1] out: the partition of the smallest bound; NULL if not wanted.
 ///                    first_layer[0] is -1 where none was found on the way
 /// @param bound_ns    out; untouched on failure
@@ -35,8 +33,8 @@
 ///
 /// Time: one chunk O(rank_count * layer_count * w), w layers of the largest stage that is not
 /// too slow; V as much for each of some dozen probes; interleaved layer_count times that.
-status bal_joint_bound(const bal_joint_layers *layers, bal_joint_shape shape, int64_t at_most,
-                       arena *memory, int *first_layer, int64_t *bound_ns, error_message *err);
+status bal_joint_bound(const bal_joint_layers *layers, bal_joint_shape shape, arena *memory,
+                       int *first_layer, int64_t *bound_ns, error_message *err);
 enum { BAL_JOINT_BOUND_STEPS_MAX = 1 << 21 };
 
 /// The bound of one partition: no order of its ops is faster. INT64_MAX where a rank cannot hold

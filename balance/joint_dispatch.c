@@ -55,8 +55,7 @@ static bool is_warm(const dispatch *state, int rank, int code)
 {
     if (state->rule->warmup_quarters == 0 || code != FORWARD) return false;
     const int *done = state->board->done + slot_of(state, rank, 0);
-    const int most =
-        (state->rule->warmup_quarters * (state->board->rank_count - rank) + 3) / 4;
+    const int most = (state->rule->warmup_quarters * (state->board->rank_count - rank) + 3) / 4;
     return done[FORWARD] - done[INPUT] >= (most > 1 ? most : 1);
 }
 
@@ -90,14 +89,16 @@ static choice choose_main(const dispatch *state, int rank)
         const bal_joint_code *line =
             rule->given + (size_t)rank * (size_t)state->board->line_op_count;
         int next = state->board->next[rank];
-        while (next < state->board->line_op_count && line[next] % 3 == WEIGHT) next++;
+        while (next < state->board->line_op_count && line[next] % 3 == WEIGHT)
+            next++;
         state->board->next[rank] = next;
         if (next == state->board->line_op_count) return (choice){BAL_JOINT_NONE, INT64_MAX};
         return offer(state, rank, line[next]);
     }
     choice best = {BAL_JOINT_NONE, INT64_MAX};
     for (int turn = 0; turn < 2 * state->board->shape.chunk_count; turn++) {
-        const bool is_forward = (turn / state->board->shape.chunk_count == 0) == rule->forward_first;
+        const bool is_forward =
+            (turn / state->board->shape.chunk_count == 0) == rule->forward_first;
         const int index = turn % state->board->shape.chunk_count;
         const int chunk = rule->outer_first ? index : state->board->shape.chunk_count - 1 - index;
         const choice found = offer(state, rank, 3 * chunk + (is_forward ? FORWARD : INPUT));

@@ -7,11 +7,11 @@
 
 /// How a rank chooses among ops that may begin. Ops that could begin earliest come first.
 typedef struct bal_joint_rule {
-    int warmup_quarters;  // rank r of P runs at most this many quarters of P - r forwards of its
-                          // first chunk ahead of their B; 0: as many as memory allows
-    bool forward_first;   // of an F and a B that may begin together
-    bool outer_first;     // of two chunks, the first (in model order) before the second
-    int gap_quarters;     // a W starts in a gap of at least so many quarters of its time
+    int warmup_quarters; // rank r of P runs at most this many quarters of P - r forwards of its
+                         // first chunk ahead of their B; 0: as many as memory allows
+    bool forward_first;  // of an F and a B that may begin together
+    bool outer_first;    // of two chunks, the first (in model order) before the second
+    int gap_quarters;    // a W starts in a gap of at least so many quarters of its time
     const bal_joint_code *given; // [rank_count][line_op_count] or NULL: F and B in the order of
                                  // these lines, only W are placed anew
 } bal_joint_rule;

@@ -101,8 +101,7 @@ static status check_length(const bal_joint_layers *layers, const bal_chain *chai
                            layers->gradient_before[layers->layer_count];
     if (bytes * layers->microbatch_count > unlimited) {
         return error_set(err, STATUS_INVALID,
-                         "the activations of %d microbatches add up to more than %" PRId64
-                         " bytes",
+                         "the activations of %d microbatches add up to more than %" PRId64 " bytes",
                          layers->microbatch_count, unlimited);
     }
     return STATUS_OK;
@@ -133,10 +132,6 @@ status bal_joint_layers_of(const bal_problem *problem, arena *memory, bal_joint_
     by_time.objective = BAL_OBJECTIVE_BOTTLENECK;
     bal_chain chain;
     TRY(bal_chain_of(&by_time, memory, &chain, err));
-    if (problem->stage_count > problem->layers.layer_count) {
-        return error_set(err, STATUS_INVALID, "%d stages for %d layers: a stage would be empty",
-                         problem->stage_count, problem->layers.layer_count);
-    }
     bal_joint_layers made = {.layer_count = problem->layers.layer_count,
                              .rank_count = problem->stage_count,
                              .microbatch_count = problem->microbatch_count,
@@ -209,8 +204,8 @@ void bal_joint_costs_fill(const bal_joint_layers *layers, bal_joint_shape shape,
         int chunk = 0;
         const int rank = bal_rank_of_stage(shape.placement, layers->rank_count, shape.chunk_count,
                                            stage, &chunk);
-        const bal_joint_cost cost = bal_joint_cost_of(layers, rank, chunk, first_layer[stage],
-                                                      first_layer[stage + 1]);
+        const bal_joint_cost cost =
+            bal_joint_cost_of(layers, rank, chunk, first_layer[stage], first_layer[stage + 1]);
         const bool is_last = stage + 1 == stages;
         const int64_t *transfer = layers->transfer_ns;
         rows[stage] = cost.forward_ns;
@@ -233,8 +228,8 @@ int64_t bal_joint_state_bytes(const bal_joint_layers *layers, bal_joint_shape sh
     for (int chunk = 0; chunk < shape.chunk_count; chunk++) {
         const int stage =
             bal_stage_of(shape.placement, layers->rank_count, shape.chunk_count, rank, chunk);
-        bytes += layers->state_before[first_layer[stage + 1]] -
-                 layers->state_before[first_layer[stage]];
+        bytes +=
+            layers->state_before[first_layer[stage + 1]] - layers->state_before[first_layer[stage]];
     }
     return bytes;
 }

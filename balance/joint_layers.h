@@ -22,19 +22,19 @@ typedef struct bal_joint_layers {
     int layer_count;
     int rank_count;
     int microbatch_count;
-    bool has_split;                  // false: B is the full backward and there is no W
-    const int64_t *forward_before;   // [layer_count + 1] ns of the layers in front, one microbatch
-    const int64_t *input_before;     // [layer_count + 1]
-    const int64_t *weight_before;    // [layer_count + 1]
-    const int64_t *state_before;     // [layer_count + 1] bytes
-    const int64_t *held_before;      // [layer_count + 1] bytes held from F to B, one microbatch
-    const int64_t *gradient_before;  // [layer_count + 1] bytes held from B to W
-    const int64_t *transfer_ns;      // [layer_count] or NULL: of its output to another rank
-    const int64_t *memory_bytes;     // [rank_count]; INT64_MAX / 4: no cap
-    const int64_t *time_factor_ppb;  // [rank_count] or NULL: 1 each
-    const int64_t *fixed_ns;         // [rank_count] or NULL: 0 each
-    int64_t transfer_min_ns;         // of any cut between two layers
-    int64_t time_factor_min_ppb;     // of any rank
+    bool has_split;                 // false: B is the full backward and there is no W
+    const int64_t *forward_before;  // [layer_count + 1] ns of the layers in front, one microbatch
+    const int64_t *input_before;    // [layer_count + 1]
+    const int64_t *weight_before;   // [layer_count + 1]
+    const int64_t *state_before;    // [layer_count + 1] bytes
+    const int64_t *held_before;     // [layer_count + 1] bytes held from F to B, one microbatch
+    const int64_t *gradient_before; // [layer_count + 1] bytes held from B to W
+    const int64_t *transfer_ns;     // [layer_count] or NULL: of its output to another rank
+    const int64_t *memory_bytes;    // [rank_count]; INT64_MAX / 4: no cap
+    const int64_t *time_factor_ppb; // [rank_count] or NULL: 1 each
+    const int64_t *fixed_ns;        // [rank_count] or NULL: 0 each
+    int64_t transfer_min_ns;        // of any cut between two layers
+    int64_t time_factor_min_ppb;    // of any rank
 } bal_joint_layers;
 
 /// What one microbatch costs a run of layers on a rank.
@@ -51,10 +51,9 @@ typedef struct bal_joint_cost {
 /// W; times that vary by microbatch count with their mean.
 ///
 /// @param layers arrays are carved from memory or borrowed from problem
-/// @return STATUS_INVALID: what bal_chain_of refuses; microbatch_count < 1; fewer layers than
-///         ranks; empty stages or in-flight counts, which the search decides itself; an iteration
-///         whose ops and messages together take longer than INT64_MAX / 4 ns or hold more bytes;
-///         STATUS_NO_MEMORY
+/// @return STATUS_INVALID: what bal_chain_of refuses; microbatch_count < 1; empty stages or
+///         in-flight counts, which the search decides itself; an iteration whose ops and messages
+///         together take longer than INT64_MAX / 4 ns or hold more bytes; STATUS_NO_MEMORY
 status bal_joint_layers_of(const bal_problem *problem, arena *memory, bal_joint_layers *layers,
                            error_message *err);
 

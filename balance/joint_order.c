@@ -27,8 +27,8 @@ status bal_joint_board_init(const bal_joint_layers *layers, bal_joint_shape shap
         .memory = arena_array(memory, slots, sizeof *board->memory),
         .room_bytes = arena_array(memory, ranks, sizeof *board->room_bytes),
         .work_ns = arena_array(memory, ranks, sizeof *board->work_ns),
-        .end_ns = arena_array(memory, slots * (size_t)layers->microbatch_count,
-                              sizeof *board->end_ns),
+        .end_ns =
+            arena_array(memory, slots * (size_t)layers->microbatch_count, sizeof *board->end_ns),
         .done = arena_array(memory, slots, sizeof *board->done),
         .next = arena_array(memory, ranks, sizeof *board->next),
         .free_ns = arena_array(memory, ranks, sizeof *board->free_ns),
@@ -37,13 +37,12 @@ status bal_joint_board_init(const bal_joint_layers *layers, bal_joint_shape shap
         .choice_code = arena_array(memory, ranks, sizeof *board->choice_code),
         .choice_ns = arena_array(memory, ranks, sizeof *board->choice_ns),
     };
-    const bool complete = board->op_ns != NULL && board->send_ns != NULL &&
-                          board->source != NULL && board->receiver != NULL &&
-                          board->memory != NULL && board->written != NULL &&
-                          board->choice_code != NULL && board->choice_ns != NULL &&
-                          board->room_bytes != NULL && board->work_ns != NULL &&
-                          board->end_ns != NULL && board->done != NULL && board->next != NULL &&
-                          board->free_ns != NULL && board->idle_ns != NULL;
+    const bool complete = board->op_ns != NULL && board->send_ns != NULL && board->source != NULL &&
+                          board->receiver != NULL && board->memory != NULL &&
+                          board->written != NULL && board->choice_code != NULL &&
+                          board->choice_ns != NULL && board->room_bytes != NULL &&
+                          board->work_ns != NULL && board->end_ns != NULL && board->done != NULL &&
+                          board->next != NULL && board->free_ns != NULL && board->idle_ns != NULL;
     if (complete) return STATUS_OK;
     return error_set(err, STATUS_NO_MEMORY, "out of memory for orders of %d microbatches",
                      layers->microbatch_count);
@@ -195,7 +194,8 @@ int64_t bal_joint_play(bal_joint_board *board, const bal_joint_code *lines, int6
     return makespan;
 }
 
-/// Where every op of the lines stands, and which microbatch it is: the number of its kind before it.
+/// Where every op of the lines stands, and which microbatch it is: the number of its kind before
+/// it.
 static void number_ops(const bal_joint_board *board, const bal_joint_code *lines,
                        bal_joint_path *path)
 {
@@ -237,10 +237,8 @@ void bal_joint_find_path(const bal_joint_board *board, const bal_joint_code *lin
         const bool is_first = index % board->line_op_count == 0;
         const bool follows = !is_first && end_of(board, lines, path, index - 1) == begin;
         const int source = board->source[slot];
-        const int64_t message =
-            (int64_t)source * board->microbatch_count + path->microbatch[index];
-        const bool waits =
-            source >= 0 && board->end_ns[message] + board->send_ns[slot] == begin;
+        const int64_t message = (int64_t)source * board->microbatch_count + path->microbatch[index];
+        const bool waits = source >= 0 && board->end_ns[message] + board->send_ns[slot] == begin;
         const bool stays = follows && (!waits || rng_next(coin) % 2 == 0);
         index = stays ? index - 1 : path->place[message];
     }
@@ -250,8 +248,8 @@ status bal_joint_path_init(const bal_joint_board *board, arena *memory, bal_join
                            error_message *err)
 {
     const size_t ops = (size_t)board->rank_count * (size_t)board->line_op_count;
-    const size_t places = (size_t)board->rank_count * (size_t)board->code_count *
-                          (size_t)board->microbatch_count;
+    const size_t places =
+        (size_t)board->rank_count * (size_t)board->code_count * (size_t)board->microbatch_count;
     *path = (bal_joint_path){.index = arena_array(memory, ops, sizeof *path->index),
                              .place = arena_array(memory, places, sizeof *path->place),
                              .microbatch = arena_array(memory, ops, sizeof *path->microbatch)};

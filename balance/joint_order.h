@@ -43,11 +43,11 @@ typedef struct bal_joint_board {
     int64_t *room_bytes; // [rank_count] cap without state
     int64_t *work_ns;    // [rank_count] of all its ops
 
-    int64_t *end_ns;  // [rank_count][code_count][microbatch_count] scratch of a play
-    int *done;        // [rank_count][code_count]
-    int *next;        // [rank_count]
-    int64_t *free_ns; // [rank_count]
-    int64_t *idle_ns; // [rank_count]
+    int64_t *end_ns;    // [rank_count][code_count][microbatch_count] scratch of a play
+    int *done;          // [rank_count][code_count]
+    int *next;          // [rank_count]
+    int64_t *free_ns;   // [rank_count]
+    int64_t *idle_ns;   // [rank_count]
     int *written;       // [rank_count] scratch of a dispatch
     int *choice_code;   // [rank_count]
     int64_t *choice_ns; // [rank_count]

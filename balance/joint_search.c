@@ -54,8 +54,8 @@ typedef struct search {
 
 static bool is_over(const search *state)
 {
-    const int64_t best = state->best_shape < 0 ? INT64_MAX
-                                               : state->best[state->best_shape].makespan_ns;
+    const int64_t best =
+        state->best_shape < 0 ? INT64_MAX : state->best[state->best_shape].makespan_ns;
     return state->play_count >= state->question->play_budget || best <= state->bound_ns;
 }
 
@@ -130,10 +130,9 @@ static status add_partitions(search *state, shape_state *shape, const int *of_bo
     int *first = arena_array(state->memory, (size_t)stages + 1, sizeof *first);
     if (first == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory for partitions");
     if (of_bound[0] == 0) TRY(add_partition(state, shape, of_bound, err));
-    const bool has_current = problem->current_first_layer != NULL &&
-                             shape->ground.shape.chunk_count == 1 &&
-                             (problem->current_stage_count == 0 ||
-                              problem->current_stage_count == stages);
+    const bool has_current =
+        problem->current_first_layer != NULL && shape->ground.shape.chunk_count == 1 &&
+        (problem->current_stage_count == 0 || problem->current_stage_count == stages);
     if (has_current) TRY(add_partition(state, shape, problem->current_first_layer, err));
     TRY(add_balanced(state, shape, first, err));
     for (int stage = 0; stage <= stages; stage++) {
@@ -151,7 +150,7 @@ static const bal_schedule_family *family_of(bal_joint_shape shape)
         const bal_schedule_family *family = &families[index];
         const bool has_count = family->chunk_count == shape.chunk_count ||
                                (family->chunk_count == 0 && shape.chunk_count == 2);
-        if (has_count && (shape.chunk_count == 1 || family->placement == shape.placement)) {
+        if (has_count && family->placement == shape.placement) {
             return family;
         }
     }
@@ -168,8 +167,8 @@ static status add_shape(search *state, bal_joint_shape shape, error_message *err
     const size_t stages = (size_t)state->layers.rank_count * (size_t)shape.chunk_count;
     int *of_bound = arena_array(state->memory, stages + 1, sizeof *of_bound);
     if (of_bound == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    const status bounded = bal_joint_bound(&state->layers, shape, INT64_MAX, state->memory,
-                                           of_bound, &made->bound_ns, err);
+    const status bounded =
+        bal_joint_bound(&state->layers, shape, state->memory, of_bound, &made->bound_ns, err);
     if (bounded == STATUS_INFEASIBLE) return STATUS_OK;
     if (bounded != STATUS_OK) return bounded;
     if (made->bound_ns < state->bound_ns) state->bound_ns = made->bound_ns;
@@ -236,7 +235,7 @@ static void keep(search *state, int shape, int source, const bal_joint_place *pl
     bal_joint_place_copy(&own->ground, place, &worst->place);
 }
 
-static void note(search *state, int shape, int source, int name, const bal_joint_place *place)
+static void note(search *state, int shape, int source, const bal_joint_place *place)
 {
     bal_joint_place *best = &state->best[shape];
     if (place->makespan_ns < state->sources[source].makespan_ns) {
@@ -245,7 +244,6 @@ static void note(search *state, int shape, int source, int name, const bal_joint
     const bool is_better =
         state->best_shape < 0 || place->makespan_ns < state->best[state->best_shape].makespan_ns;
     if (!is_better) return;
-    (void)name;
     bal_joint_place_copy(&state->shapes[shape].ground, place, best);
     state->best_shape = shape;
     state->best_source = source;
@@ -260,7 +258,7 @@ static void consider(search *state, int shape, int source)
     state->sources[source].play_count++;
     place->makespan_ns = bal_joint_play(&own->ground.board, place->lines, INT64_MAX);
     if (place->makespan_ns == INT64_MAX) return;
-    note(state, shape, source, source, place);
+    note(state, shape, source, place);
     keep(state, shape, source, place);
 }
 
@@ -374,7 +372,7 @@ static status consider_partition(search *state, int shape, int partition, error_
         const bool has_count = families[family].chunk_count == placed.chunk_count ||
                                (families[family].chunk_count == 0 && placed.chunk_count == 2);
         if (!has_count) continue;
-        if (placed.chunk_count > 1 && families[family].placement != placed.placement) continue;
+        if (families[family].placement != placed.placement) continue;
         TRY(consider_family(state, shape, family, err));
     }
     consider_dispatched(state, shape);
@@ -434,14 +432,12 @@ static void walk_on(search *state, walker *chosen, int64_t step_count)
 {
     const int64_t left = state->question->play_budget - state->play_count;
     bal_joint_source *source = &state->sources[state->source_count - 1];
-    const int64_t taken =
-        bal_joint_walk_on(&state->shapes[chosen->shape].ground, &chosen->walk,
-                          step_count < left ? step_count : left, state->bound_ns);
+    const int64_t taken = bal_joint_walk_on(&state->shapes[chosen->shape].ground, &chosen->walk,
+                                            step_count < left ? step_count : left, state->bound_ns);
     state->play_count += taken;
     source->play_count += taken;
     chosen->makespan_ns = chosen->walk.best.makespan_ns;
-    note(state, chosen->shape, state->source_count - 1, state->source_count - 1,
-         &chosen->walk.best);
+    note(state, chosen->shape, state->source_count - 1, &chosen->walk.best);
 }
 
 /// Sorts by the makespan reached; equal ones stay in their order.
@@ -525,13 +521,13 @@ static status fill_peaks(const search *state, bal_joint_answer *answer, error_me
 {
     const bal_joint_ground *ground = &state->shapes[state->best_shape].ground;
     const bal_joint_code *lines = state->best[state->best_shape].lines;
-    int64_t *peak =
-        arena_array(state->memory, (size_t)state->layers.rank_count, sizeof *peak);
+    int64_t *peak = arena_array(state->memory, (size_t)state->layers.rank_count, sizeof *peak);
     if (peak == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     for (int rank = 0; rank < state->layers.rank_count; rank++) {
         const bal_joint_code *line = lines + (size_t)rank * (size_t)ground->board.line_op_count;
-        peak[rank] = bal_joint_line_peak_bytes(&ground->board, rank, line) +
-                     bal_joint_state_bytes(&state->layers, ground->shape, answer->first_layer, rank);
+        peak[rank] =
+            bal_joint_line_peak_bytes(&ground->board, rank, line) +
+            bal_joint_state_bytes(&state->layers, ground->shape, answer->first_layer, rank);
     }
     answer->peak_bytes = peak;
     return STATUS_OK;

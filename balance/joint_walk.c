@@ -6,10 +6,10 @@
 #include <string.h>
 
 enum {
-    CUT_ONE_IN = 12,      // changes that move a cut
-    WEIGHTS_ONE_IN = 64,  // changes that place all W anew
-    TRIES_PER_PLAY = 32,  // changes that break a rule before the step is given up
-    DISTANCE_MAX = 24,    // places that an op moves at most
+    CUT_ONE_IN = 12,     // changes that move a cut
+    WEIGHTS_ONE_IN = 64, // changes that place all W anew
+    TRIES_PER_PLAY = 32, // changes that break a rule before the step is given up
+    DISTANCE_MAX = 24,   // places that an op moves at most
 };
 
 status bal_joint_ground_init(const bal_joint_layers *layers, bal_joint_shape shape, arena *memory,

@@ -59,8 +59,8 @@ void bal_joint_ground_set(bal_joint_ground *ground, const int *first_layer, bool
 void bal_joint_walk_begin(const bal_joint_ground *ground, const bal_joint_place *from,
                           uint64_t seed, uint64_t purpose, bal_joint_walk *walk);
 
-/// Walks on for so many steps, each of which plays one order at the most, or until the best makespan
-/// is goal_ns. Fewer steps take the first of those that more would take.
+/// Walks on for so many steps, each of which plays one order at the most, or until the best
+/// makespan is goal_ns. Fewer steps take the first of those that more would take.
 ///
 /// @return steps taken
 int64_t bal_joint_walk_on(bal_joint_ground *ground, bal_joint_walk *walk, int64_t play_count,

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "cli/plan_joint.h"
 #include "cli/plan_loads.h"
 #include "cli/plan_player.h"
 
@@ -23,9 +24,13 @@ typedef struct plan_run {
     const bal_balancer *balancer;
     const char *schedule; // NULL if not given
     cli_plan_loads loads;
+    bool is_joint;   // --schedule any
+    int chunk_count; // 0 if not given
     bal_answer answer;
     bal_migration migration; // from current_first_layer; empty without one
 } plan_run;
+
+static const char *const any_schedule = "any";
 
 static const char *const objective_names[] = {"bottleneck", "1f1b-bound", "moved-bytes"};
 _Static_assert(sizeof objective_names / sizeof objective_names[0] == BAL_OBJECTIVE_COUNT,
@@ -70,24 +75,24 @@ static status read_options(const cli_arguments *arguments, arena *memory, plan_r
     }
     int stages = 0;
     int microbatches = 0;
-    int chunks = 1;
     int weight = 0;
     int objective = 0;
     TRY(cli_int(arguments, "--stages", 1, BAL_RANKS_MAX, 0, &stages, err));
     TRY(cli_int(arguments, "--microbatches", 1, BAL_MICROBATCHES_MAX, 0, &microbatches, err));
-    TRY(cli_int(arguments, "--chunks", 1, BAL_CHUNKS_MAX, 1, &chunks, err));
+    TRY(cli_int(arguments, "--chunks", 1, BAL_CHUNKS_MAX, 0, &run->chunk_count, err));
     TRY(find_balancer(cli_value(arguments, "--balancer"), &run->balancer, err));
     TRY(cli_choice(arguments, "--by", bal_weight_names, BAL_WEIGHT_COUNT,
                    (int)run->balancer->weight, &weight, err));
     TRY(cli_choice(arguments, "--objective", objective_names, BAL_OBJECTIVE_COUNT,
                    BAL_OBJECTIVE_BOTTLENECK, &objective, err));
-    if (chunks > 1) {
+    run->schedule = cli_value(arguments, "--schedule");
+    run->is_joint = run->schedule != NULL && strcmp(run->schedule, any_schedule) == 0;
+    if (!run->is_joint && run->chunk_count > 1) {
         return error_set(err, STATUS_UNSUPPORTED,
                          "--chunks %d: several chunks per rank are not planned in this version",
-                         chunks);
+                         run->chunk_count);
     }
-    run->schedule = cli_value(arguments, "--schedule");
-    TRY(check_schedule(run->schedule, err));
+    if (!run->is_joint) TRY(check_schedule(run->schedule, err));
     TRY(cli_plan_loads_read(cli_value(arguments, "--loads"), stages, memory, &run->loads, err));
     bal_problem *problem = &run->loads.problem;
     problem->weight = (bal_weight)weight;
@@ -120,6 +125,21 @@ static status check_options(const cli_arguments *arguments, const plan_run *run,
     if (path != NULL && run->balancer->owns_freely) {
         return error_set(err, STATUS_UNSUPPORTED,
                          "--output: %s gives layers to ranks in any order; nothing can play that",
+                         run->balancer->name);
+    }
+    return STATUS_OK;
+}
+
+/// What only the joint search reads, and what it needs.
+static status check_joint(const cli_arguments *arguments, const plan_run *run, error_message *err)
+{
+    static const char *const own[] = {"--budget", "--seed"};
+    for (size_t index = 0; index < sizeof own / sizeof own[0]; index++) {
+        if (run->is_joint || !cli_has(arguments, own[index])) continue;
+        return error_set(err, STATUS_INVALID, "%s is for --schedule any", own[index]);
+    }
+    if (run->is_joint && strcmp(run->balancer->name, "makespan") != 0) {
+        return error_set(err, STATUS_INVALID, "--schedule any is for --balancer makespan, not %s",
                          run->balancer->name);
     }
     return STATUS_OK;
@@ -345,10 +365,13 @@ static status answer(const cli_arguments *arguments, arena *memory, text_buffer 
     error_message reason = {0};
     TRY(read_options(arguments, memory, &run, err));
     TRY(check_options(arguments, &run, err));
-    const status decided = decide(memory, &run, &reason);
+    TRY(check_joint(arguments, &run, err));
+    const status decided = run.is_joint ? cli_plan_joint(arguments, &run.loads.problem,
+                                                         run.chunk_count, memory, out, &reason)
+                                        : decide(memory, &run, &reason);
     if (decided != STATUS_OK) error_set(err, decided, "%s", reason.message);
     if (decided == STATUS_INFEASIBLE) return answer_infeasible(arguments, reason.message, err);
-    if (decided != STATUS_OK) return decided;
+    if (decided != STATUS_OK || run.is_joint) return decided;
     TRY(find_moves(memory, &run, err));
     const char *path = cli_value(arguments, "--output");
     if (path != NULL) TRY(write_plan(&run, path, memory, err));
@@ -387,6 +410,15 @@ const cli_command cli_command_plan = {
         "is "
         "sum of state_bytes + stage_inflight * sum of activation_bytes. embedding and head pin the "
         "first and the last layer. transfer_ns is the time of a layer's output to the next stage.",
+    .details =
+        "--balancer makespan --schedule any decides together which contiguous layers each rank "
+        "holds, in one chunk or in two (V or interleaved), and in which order it runs its ops, "
+        "within stage_memory_bytes (one entry per rank, state included). It plays the orders of "
+        "every schedule, and of dispatching by rule, on the most promising partitions, then "
+        "changes order and cuts step by step. Beside the makespan stands a bound that no such "
+        "plan can beat. The answer depends on seed and budget only; a larger budget never finds a "
+        "worse one. Activations are held from F to W, or with gradient_bytes [L] from F to B, and "
+        "gradient_bytes of them to W. --output then holds the order, too.",
     .options =
         {
             {.name = "--loads",
@@ -407,11 +439,17 @@ const cli_command cli_command_plan = {
                  "partition and tuned minimise it, the others are measured by it."},
             {.name = "--chunks",
              .argument = "V",
-             .help = "Chunks per rank; only 1 in this version."},
+             .help = "Chunks per rank: 1; with --schedule any 1 or 2. Default there: whichever is "
+                     "better."},
             {.name = "--schedule",
              .argument = "NAME",
-             .help = "Schedule for --output and for makespan."},
+             .help = "Schedule for --output and for makespan; any: makespan searches placement, "
+                     "schedule and order of ops, too."},
             {.name = "--microbatches", .argument = "M", .help = "Microbatches of an iteration."},
+            {.name = "--budget",
+             .argument = "N",
+             .help = "Orders that --schedule any may play. Default: 50000."},
+            {.name = "--seed", .argument = "S", .help = "Seed of --schedule any. Default: 1."},
             {.name = "--allow-empty-stages", .help = "Lets stages own no layer."},
             {.name = "--output",
              .letter = 'o',

@@ -46,6 +46,7 @@ static status read_layers(json_value root, arena *memory, bal_layer_costs *layer
     TRY(read_optional(root, "parameters", count, memory, &layers->parameters, err));
     TRY(read_optional(root, "state_bytes", count, memory, &layers->state_bytes, err));
     TRY(read_optional(root, "activation_bytes", count, memory, &layers->activation_bytes, err));
+    TRY(read_optional(root, "gradient_bytes", count, memory, &layers->gradient_bytes, err));
     layers->has_split = layers->backward_weight_ns != NULL;
     const int64_t *zeros = arena_array(memory, (size_t)count, sizeof *zeros);
     if (zeros == NULL) return no_memory(forward, err);
@@ -103,10 +104,10 @@ static status read_root(json_value root, int stage_count, arena *memory, cli_pla
                         error_message *err)
 {
     static const char *const keys[] = {
-        "forward_ns",     "backward_input_ns",  "backward_weight_ns", "parameters",
-        "state_bytes",    "activation_bytes",   "transfer_ns",        "embedding",
-        "head",           "stage_memory_bytes", "stage_inflight",     "stage_time_factor",
-        "stage_fixed_ns", "load_cap_ns",        "current_first_layer"};
+        "forward_ns",     "backward_input_ns",  "backward_weight_ns",  "parameters",
+        "state_bytes",    "activation_bytes",   "transfer_ns",         "embedding",
+        "head",           "stage_memory_bytes", "stage_inflight",      "stage_time_factor",
+        "stage_fixed_ns", "load_cap_ns",        "current_first_layer", "gradient_bytes"};
     bal_problem *problem = &loads->problem;
     problem->stage_count = stage_count;
     TRY(json_check_keys(root, keys, (int)(sizeof keys / sizeof keys[0]), err));

@@ -96,6 +96,75 @@ expect 3 "{\"error\":\"$reason\"}" "dynmo: $reason" --loads full.json --stages 1
 refuse 3 "$reason" --loads full.json --stages 1 --balancer partition --schedule 1f1b --microbatches 1 -o never.json
 [ ! -e never.json ] || fail 'a plan was written that does not exist'
 
+# The joint search: one rank is optimal at once; with a budget of one play, the order that needs the least memory.
+cat >joint.json <<'EOF'
+{"forward_ns":[1000,3000,2000,1000,1000,2000],"backward_input_ns":[1000,3000,2000,1000,1000,2000],
+ "backward_weight_ns":[1000,2000,2000,1000,1000,1000],"state_bytes":[10,20,30,40,50,60],"activation_bytes":[4,4,4,4,4,4],
+ "gradient_bytes":[2,2,2,2,2,2],"stage_memory_bytes":[100,120,140],"transfer_ns":[100,200,300,400,500,600],
+ "current_first_layer":[0,3,4,6]}
+EOF
+joint() { # joint STAGES WORD...: the words of a joint search
+    stages=$1
+    shift
+    set -- --stages "$stages" --balancer makespan --schedule any --microbatches 6 "$@"
+    "$dynmo" plan --loads joint.json "$@" --json >joint.out || fail "joint search $*"
+}
+makespan_of() {
+    sed 's/.*"makespan_ns":\([0-9]*\),"makespan_lower.*/\1/' joint.out
+}
+expect 0 '{"first_layer":[0,2],"chunks":1,"placement":"interleaved","schedule":"gpipe","source":"dispatch","makespan_ns":18,"makespan_lower_bound_ns":18,"gap_ratio":0,"span_ns":18,"bubble_ratio":0,"imbalance_ratio":1,"peak_memory_bytes":[0],"moved_bytes":0,"plays":1,"sources":[{"name":"dispatch","plays":1,"makespan_ns":18}],"optimal":true}' '' \
+    --loads - --stages 1 --balancer makespan --schedule any --microbatches 6 --json <<'EOF'
+{"forward_ns":[1,2]}
+EOF
+expect 0 'makespan with any schedule, 6 layers on 3 ranks, 6 microbatches, minimising the makespan
+
+ rank          load   peak memory  layers
+    0       11.0 us          38 B  0-1
+    1       9.00 us          78 B  2-3
+    2       8.00 us         118 B  4-5
+
+chunks per rank               1
+makespan                 145 us   no partition and no order is below 66.0 us
+gap                    120.00 %   above that bound
+span                     145 us
+bubble ratio             0.6143
+moved                      30 B   1 layers change their rank
+found by               dispatch
+
+orders of                played   best makespan
+dispatch                      1   145 us' '' \
+    --loads joint.json --stages 3 --balancer makespan --schedule any --microbatches 6 --chunks 1 --budget 1 -o joint_plan.json
+grep -q '"schedule":"gpipe","order":\[\["F0","B0","W0","F1",' joint_plan.json || fail 'the order in the plan file'
+before=999999
+for budget in 1 30 300 3000; do
+    joint 3 --budget $budget --seed 1
+    [ "$(makespan_of)" -le "$before" ] || fail "a budget of $budget found a longer makespan"
+    before=$(makespan_of)
+done
+[ "$before" -le 66000 ] || fail "3000 plays found $before"
+cp joint.out first.out
+joint 3 --budget 3000 --seed 1
+cmp -s first.out joint.out || fail 'the same seed and budget gave another answer'
+sed 's/"stage_memory_bytes":\[100,120,140\]/"stage_memory_bytes":[40,50,60]/' joint.json >tight.json
+reason='no partition fits: with as many layers as the ranks before it can hold, rank 2 needs 162 bytes for layers [3, 6) and one microbatch; its limit is 60'
+expect 3 "{\"error\":\"$reason\"}" "dynmo: $reason" --loads tight.json --stages 3 --balancer makespan --schedule any --microbatches 6 --json
+refuse_joint() { # refuse_joint CODE MESSAGE WORD...
+    code=$1 message=$2
+    shift 2
+    refuse "$code" "$message" --loads joint.json --balancer makespan --schedule any --microbatches 6 "$@"
+}
+refuse_joint 2 '--budget: 0 is outside [1, 9223372036854775807]' --stages 3 --budget 0
+refuse_joint 2 "--seed: 'x' is not an integer" --stages 3 --seed x
+refuse_joint 2 '--by: --schedule any minimises the makespan of stages that all own layers' --stages 3 --by time
+refuse_joint 2 '--chunks 3: --schedule any has 1 or 2' --stages 3 --chunks 3
+refuse 2 '--budget is for --schedule any' --loads joint.json --stages 3 --balancer partition --budget 5
+refuse 2 '--seed is for --schedule any' --loads joint.json --stages 3 --balancer partition --seed 5
+refuse 2 '--schedule any is for --balancer makespan, not even' --loads joint.json --stages 3 --balancer even --schedule any --microbatches 3
+refuse 2 '--balancer makespan needs --schedule and --microbatches' --loads joint.json --stages 3 --balancer makespan --schedule any
+refuse 2 'stage_count 3 exceeds layer_count 2 and empty stages are not allowed' --loads - --stages 3 --balancer makespan --schedule any --microbatches 6 <<'EOF'
+{"forward_ns":[1,1]}
+EOF
+
 # Options that are wrong, missing or do not go together.
 refuse 2 'dynmo plan: --loads is needed' --stages 2 --balancer partition
 refuse 2 'dynmo plan: --stages is needed' --loads loads.json --balancer partition

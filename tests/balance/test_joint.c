@@ -1,0 +1,348 @@
+/// Tests of the joint search: against every partition and every order of small problems, by seed
+/// and budget, within memory, and on problems that cannot be solved.
+#include "balance/joint.h"
+#include "balance/joint_bound.h"
+#include "balance/joint_order.h"
+#include "balance/joint_walk.h"
+#include "tests/balance/joint_cases.h"
+#include "tests/balance/reference_player.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { STAGES_MAX = 2 * JOINT_RANKS_MAX, LINES_MAX = 1 << 10, LINE_OPS_MAX = 16, BUDGET = 4000 };
+
+/// The exhaustive search: every line that a rank may have, in every combination.
+typedef struct oracle {
+    bal_joint_ground ground;
+    bal_joint_code *lines; // [ops] of all ranks, the combination in hand
+    bal_joint_code of_rank[JOINT_RANKS_MAX][LINES_MAX][LINE_OPS_MAX];
+    int line_count[JOINT_RANKS_MAX];
+    int64_t least;
+} oracle;
+
+/// Writes the lines of a rank that begin with those of the ops so far, and fit.
+static void list_lines(oracle *all, int rank, bal_joint_code *line, int op)
+{
+    const bal_joint_board *board = &all->ground.board;
+    int count[BAL_JOINT_CODES_MAX] = {0};
+    if (op == board->line_op_count) {
+        if (!bal_joint_line_fits(board, rank, line)) return;
+        assert_true(all->line_count[rank] < LINES_MAX);
+        memcpy(all->of_rank[rank][all->line_count[rank]++], line, (size_t)op);
+        return;
+    }
+    for (int index = 0; index < op; index++) {
+        count[line[index]]++;
+    }
+    for (int code = 0; code < board->code_count; code++) {
+        const bool is_forward = code % 3 == 0;
+        if (code % 3 == 2 && !board->has_split) continue;
+        if (count[code] == board->microbatch_count) continue;
+        if (!is_forward && count[code] >= count[code - 1]) continue;
+        line[op] = (bal_joint_code)code;
+        list_lines(all, rank, line, op + 1);
+    }
+}
+
+static void combine(oracle *all, int rank)
+{
+    bal_joint_board *board = &all->ground.board;
+    if (rank == board->rank_count || rank == JOINT_RANKS_MAX) {
+        const int64_t makespan = bal_joint_play(board, all->lines, all->least);
+        if (makespan < all->least) all->least = makespan;
+        return;
+    }
+    for (int line = 0; line < all->line_count[rank]; line++) {
+        memcpy(all->lines + rank * board->line_op_count, all->of_rank[rank][line],
+               (size_t)board->line_op_count);
+        combine(all, rank + 1);
+    }
+}
+
+/// The least makespan of all partitions into one shape and all their orders; INT64_MAX if none
+/// fits.
+static int64_t least_of_all(const bal_joint_layers *sums, bal_joint_shape shape)
+{
+    static oracle all;
+    arena *memory = arena_create(1 << 14);
+    const int stages = sums->rank_count * shape.chunk_count;
+    int first_layer[STAGES_MAX + 1];
+    memset(&all, 0, sizeof all);
+    all.least = INT64_MAX;
+    assert_int_equal(bal_joint_ground_init(sums, shape, memory, &all.ground, NULL), STATUS_OK);
+    assert_true(all.ground.board.line_op_count <= LINE_OPS_MAX);
+    all.lines = arena_array(memory, (size_t)all.ground.op_count, 1);
+    joint_first_partition(first_layer, stages, sums->layer_count);
+    do {
+        bal_joint_ground_set(&all.ground, first_layer, false);
+        for (int rank = 0; rank < sums->rank_count; rank++) {
+            bal_joint_code line[LINE_OPS_MAX];
+            all.line_count[rank] = 0;
+            list_lines(&all, rank, line, 0);
+        }
+        combine(&all, 0);
+    } while (joint_next_partition(first_layer, stages));
+    arena_destroy(memory);
+    return all.least;
+}
+
+typedef struct tally {
+    int reached;
+    int solved;
+    int bound_met;
+} tally;
+
+/// Compares the search with the exhaustive one on a case; both may find that nothing fits.
+static void compare(const joint_case *made, int chunks, bool with_loop, tally *count)
+{
+    arena *memory = arena_create(1 << 16);
+    bal_joint_layers sums;
+    bal_joint_answer answer;
+    const bal_joint_question question = {
+        .problem = &made->problem, .chunk_count = chunks, .play_budget = BUDGET, .seed = 1};
+    assert_int_equal(bal_joint_layers_of(&made->problem, memory, &sums, NULL), STATUS_OK);
+    int64_t least = least_of_all(&sums, joint_shapes[chunks - 1]);
+    if (with_loop) {
+        const int64_t of_loop = least_of_all(&sums, joint_shapes[2]);
+        if (of_loop < least) least = of_loop;
+    }
+
+    const status found = bal_joint_search(&question, memory, &answer, NULL);
+
+    assert_int_equal(found, least == INT64_MAX ? STATUS_INFEASIBLE : STATUS_OK);
+    if (found == STATUS_OK) {
+        assert_true(answer.lower_bound_ns <= least);
+        assert_true(answer.makespan_ns >= least);
+        count->solved++;
+        count->reached += answer.makespan_ns == least;
+        count->bound_met += answer.lower_bound_ns == least;
+    }
+    arena_destroy(memory);
+}
+
+static void small_problems_are_solved_to_the_optimum(void **state)
+{
+    (void)state;
+    static const struct {
+        int ranks, layers, microbatches, cases;
+    } sizes[] = {{2, 3, 2, 60}, {2, 5, 3, 60}, {2, 6, 4, 12},
+                 {3, 4, 2, 60}, {3, 6, 2, 40}, {3, 5, 3, 24}};
+    for (size_t size = 0; size < sizeof sizes / sizeof sizes[0]; size++) {
+        tally count = {0};
+        for (int index = 0; index < sizes[size].cases; index++) {
+            rng random = rng_init(8 + size, (uint64_t)index);
+            joint_case made;
+            joint_case_init(&made, sizes[size].layers, sizes[size].ranks, sizes[size].microbatches,
+                            &random);
+            compare(&made, 1, false, &count);
+        }
+        print_message("%d ranks, %d layers, %d microbatches: optimum reached in %d of %d, bound "
+                      "met by it in %d\n",
+                      sizes[size].ranks, sizes[size].layers, sizes[size].microbatches,
+                      count.reached, count.solved, count.bound_met);
+        assert_true(count.solved > sizes[size].cases / 2);
+        assert_int_equal(count.reached, count.solved);
+    }
+}
+
+/// Orders of two chunks are too many with a split; without one, two ranks of two microbatches are
+/// 280 lines each.
+static void small_problems_of_two_chunks_are_solved_to_the_optimum(void **state)
+{
+    (void)state;
+    tally count = {0};
+    for (int index = 0; index < 16; index++) {
+        rng random = rng_init(20, (uint64_t)index);
+        joint_case made;
+        joint_case_init(&made, 5, 2, 2, &random);
+        made.problem.layers.has_split = false;
+        compare(&made, 2, true, &count);
+    }
+    print_message("two chunks: optimum reached in %d of %d, bound met by it in %d\n", count.reached,
+                  count.solved, count.bound_met);
+    assert_true(count.solved > 4);
+    assert_int_equal(count.reached, count.solved);
+}
+
+/// A problem large enough that a search does not end at the bound.
+static void init_medium(joint_case *made, rng *random)
+{
+    joint_case_init(made, 14, 4, 8, random);
+    made->problem.layers.has_split = true;
+    made->problem.stage_memory_bytes = NULL;
+}
+
+static void the_same_seed_and_budget_give_the_same_answer(void **state)
+{
+    (void)state;
+    rng random = rng_init(30, 0);
+    joint_case made;
+    init_medium(&made, &random);
+    arena *memory = arena_create(1 << 16);
+    bal_joint_answer answers[2];
+    const bal_joint_question question = {.problem = &made.problem, .play_budget = 5000, .seed = 7};
+
+    for (int turn = 0; turn < 2; turn++) {
+        assert_int_equal(bal_joint_search(&question, memory, &answers[turn], NULL), STATUS_OK);
+    }
+
+    assert_int_equal(answers[0].makespan_ns, answers[1].makespan_ns);
+    assert_int_equal(answers[0].play_count, answers[1].play_count);
+    assert_string_equal(answers[0].source, answers[1].source);
+    assert_int_equal(answers[0].shape.chunk_count, answers[1].shape.chunk_count);
+    const int ops = answers[0].order.first_op[4];
+    assert_memory_equal(answers[0].order.ops, answers[1].order.ops, (size_t)ops * sizeof(bal_op));
+    arena_destroy(memory);
+}
+
+static void the_makespan_never_rises_with_the_budget(void **state)
+{
+    (void)state;
+    for (int index = 0; index < 12; index++) {
+        rng random = rng_init(31, (uint64_t)index);
+        joint_case made;
+        init_medium(&made, &random);
+        int64_t before = INT64_MAX;
+        int64_t bound = 0;
+        for (int64_t budget = 1; budget < 20000; budget = budget * 5 / 3 + 1) {
+            arena *memory = arena_create(1 << 16);
+            bal_joint_answer answer;
+            const bal_joint_question question = {
+                .problem = &made.problem, .play_budget = budget, .seed = 3};
+            assert_int_equal(bal_joint_search(&question, memory, &answer, NULL), STATUS_OK);
+            assert_true(answer.makespan_ns <= before);
+            assert_true(answer.play_count <= budget);
+            if (bound != 0) assert_int_equal(answer.lower_bound_ns, bound);
+            before = answer.makespan_ns;
+            bound = answer.lower_bound_ns;
+            arena_destroy(memory);
+        }
+        assert_true(before < INT64_MAX);
+    }
+}
+
+/// Everything that an answer says of itself is so: order, makespan, memory, counts.
+static void answers_are_what_they_say(void **state)
+{
+    (void)state;
+    int solved = 0;
+    for (int index = 0; index < 200; index++) {
+        rng random = rng_init(32, (uint64_t)index);
+        const int ranks = 1 + (int)rng_below(&random, 4);
+        const int layers = ranks + (int)rng_below(&random, 8);
+        joint_case made;
+        joint_case_init(&made, layers, ranks, 1 + (int)rng_below(&random, 6), &random);
+        arena *memory = arena_create(1 << 16);
+        bal_joint_answer answer;
+        const bal_joint_question question = {
+            .problem = &made.problem, .play_budget = 600, .seed = (uint64_t)index};
+        if (bal_joint_search(&question, memory, &answer, NULL) == STATUS_OK) {
+            int64_t last = 0;
+            int64_t plays = 0;
+            solved++;
+            assert_int_equal(bal_schedule_check(&answer.order, NULL, NULL), STATUS_OK);
+            const bal_timeline timeline = reference_play(&answer.order, &answer.costs, memory);
+            for (int op = 0; op < answer.order.first_op[ranks]; op++) {
+                if (timeline.end_ns[op] > last) last = timeline.end_ns[op];
+            }
+            assert_int_equal(answer.makespan_ns, last);
+            assert_true(answer.lower_bound_ns <= last);
+            for (int rank = 0; rank < ranks; rank++) {
+                if (made.problem.stage_memory_bytes == NULL) break;
+                assert_true(answer.peak_bytes[rank] <= made.problem.stage_memory_bytes[rank]);
+            }
+            for (int source = 0; source < answer.source_count; source++) {
+                plays += answer.sources[source].play_count;
+                assert_true(answer.sources[source].makespan_ns >= answer.makespan_ns);
+            }
+            assert_int_equal(plays, answer.play_count);
+        }
+        arena_destroy(memory);
+    }
+    assert_true(solved > 100);
+}
+
+static bal_problem plain_problem(const int64_t *layer_ns, int layers, int ranks)
+{
+    return (bal_problem){.layers = {.layer_count = layers,
+                                    .microbatch_count = 1,
+                                    .has_split = true,
+                                    .forward_ns = layer_ns,
+                                    .backward_input_ns = layer_ns,
+                                    .backward_weight_ns = layer_ns},
+                         .stage_count = ranks,
+                         .microbatch_count = 4};
+}
+
+static void refuse(const bal_joint_question *question, status wanted, const char *message)
+{
+    arena *memory = arena_create(1 << 14);
+    bal_joint_answer answer = {.makespan_ns = -7};
+    error_message err = {0};
+    assert_int_equal(bal_joint_search(question, memory, &answer, &err), wanted);
+    assert_string_equal(err.message, message);
+    assert_int_equal(answer.makespan_ns, -7);
+    arena_destroy(memory);
+}
+
+static void what_cannot_be_asked_is_refused(void **state)
+{
+    (void)state;
+    static const int64_t layer_ns[] = {1, 1, 1};
+    static const int64_t inflight[] = {1, 1};
+    static const int64_t long_ns[] = {INT64_MAX / 16, 1, 1};
+    bal_problem problem = plain_problem(layer_ns, 3, 2);
+    bal_joint_question question = {.problem = &problem};
+    refuse(&question, STATUS_INVALID, "play_budget 0 is below 1");
+    question.play_budget = 10;
+    question.chunk_count = 3;
+    refuse(&question, STATUS_INVALID, "chunk_count 3: the joint search has 1 or 2");
+    question.chunk_count = 0;
+    problem.stage_inflight = inflight;
+    refuse(&question, STATUS_INVALID,
+           "stage_inflight: the joint search decides itself what is in flight");
+    problem.stage_inflight = NULL;
+    problem.microbatch_count = 0;
+    refuse(&question, STATUS_INVALID, "the joint search needs microbatch_count >= 1");
+    problem.microbatch_count = 4;
+    problem.allow_empty_stages = true;
+    refuse(&question, STATUS_INVALID,
+           "the joint search gives every stage a layer: no empty stages");
+    problem.allow_empty_stages = false;
+    problem.layers.forward_ns = long_ns;
+    refuse(&question, STATUS_INVALID,
+           "all ops and messages of 4 microbatches may together take longer than "
+           "2305843009213693951 ns");
+}
+
+static void memory_that_fits_nothing_is_infeasible_and_says_where(void **state)
+{
+    (void)state;
+    static const int64_t layer_ns[] = {1, 1, 1, 1};
+    static const int64_t bytes[] = {10, 10, 10, 10};
+    static const int64_t caps[] = {45, 29};
+    bal_problem problem = plain_problem(layer_ns, 4, 2);
+    problem.layers.state_bytes = bytes;
+    problem.layers.activation_bytes = bytes;
+    problem.stage_memory_bytes = caps;
+    const bal_joint_question question = {.problem = &problem, .play_budget = 10};
+
+    refuse(&question, STATUS_INFEASIBLE,
+           "no partition fits: with as many layers as the ranks before it can hold, rank 1 needs "
+           "40 bytes for layers [2, 4) and one microbatch; its limit is 29");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(small_problems_are_solved_to_the_optimum),
+        cmocka_unit_test(small_problems_of_two_chunks_are_solved_to_the_optimum),
+        cmocka_unit_test(the_same_seed_and_budget_give_the_same_answer),
+        cmocka_unit_test(the_makespan_never_rises_with_the_budget),
+        cmocka_unit_test(answers_are_what_they_say),
+        cmocka_unit_test(what_cannot_be_asked_is_refused),
+        cmocka_unit_test(memory_that_fits_nothing_is_infeasible_and_says_where),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,232 @@
+/// Tests of the bound over all partitions and orders, and of what plays orders: random problems
+/// with every part that a problem can have, every partition of them, and orders by rule, by family
+/// and by chance.
+#include "balance/joint_bound.h"
+#include "balance/joint_dispatch.h"
+#include "balance/joint_order.h"
+#include "balance/joint_walk.h"
+#include "tests/balance/joint_cases.h"
+#include "tests/balance/reference_player.h"
+
+enum { CASE_COUNT = 3000, STAGES_MAX = 2 * JOINT_RANKS_MAX };
+
+static bool lines_fit(const bal_joint_board *board, const bal_joint_code *lines)
+{
+    for (int rank = 0; rank < board->rank_count; rank++) {
+        if (!bal_joint_line_fits(board, rank, lines + rank * board->line_op_count)) return false;
+    }
+    return true;
+}
+
+/// Exchanges neighbours by chance, as far as the lines allow.
+static void shuffle(const bal_joint_board *board, bal_joint_code *lines, rng *random)
+{
+    for (int step = 0; step < 4 * board->line_op_count; step++) {
+        const int rank = (int)rng_below(random, (uint64_t)board->rank_count);
+        bal_joint_code *line = lines + rank * board->line_op_count;
+        const int op = (int)rng_below(random, (uint64_t)board->line_op_count - 1);
+        const bal_joint_code moved = line[op];
+        line[op] = line[op + 1];
+        line[op + 1] = moved;
+        if (bal_joint_line_fits(board, rank, line)) continue;
+        line[op + 1] = line[op];
+        line[op] = moved;
+    }
+}
+
+/// What the plainest player says of the lines.
+static int64_t reference_makespan(const bal_joint_ground *ground, const bal_joint_code *lines)
+{
+    arena *memory = arena_create(1 << 14);
+    bal_schedule schedule;
+    bal_timeline timeline;
+    assert_int_equal(
+        bal_joint_lines_schedule(&ground->board, lines, "any", memory, &schedule, NULL), STATUS_OK);
+    assert_int_equal(bal_schedule_check(&schedule, NULL, NULL), STATUS_OK);
+    timeline = reference_play(&schedule, &ground->costs, memory);
+    int64_t last = 0;
+    for (int op = 0; op < schedule.first_op[schedule.rank_count]; op++) {
+        if (timeline.end_ns[op] > last) last = timeline.end_ns[op];
+    }
+    arena_destroy(memory);
+    return last;
+}
+
+/// One partition: no order of it, by rule or by chance, may be below its bound or that of all.
+static int check_partition(bal_joint_ground *ground, const int *first_layer, int64_t bound_of_all,
+                           bal_joint_code *lines, rng *random, bool with_reference)
+{
+    static const bal_joint_rule rules[] = {{.warmup_quarters = 4, .gap_quarters = 4},
+                                           {.warmup_quarters = 8},
+                                           {.forward_first = true, .gap_quarters = 2},
+                                           {.outer_first = true, .gap_quarters = 4}};
+    const int64_t bound = bal_joint_partition_bound(ground->layers, ground->shape, first_layer);
+    bal_joint_ground_set(ground, first_layer, false);
+    int played = 0;
+    if (bound < bound_of_all)
+        fail_msg("a partition of %lld beats the bound of all", (long long)bound);
+    for (size_t rule = 0; rule < sizeof rules / sizeof rules[0]; rule++) {
+        const bool fits = bal_joint_dispatch(&ground->board, &rules[rule], lines);
+        if (bound == INT64_MAX) {
+            if (fits) assert_false(lines_fit(&ground->board, lines));
+            continue;
+        }
+        assert_true(fits);
+        assert_true(lines_fit(&ground->board, lines));
+        for (int turn = 0; turn < 2; turn++) {
+            const int64_t makespan = bal_joint_play(&ground->board, lines, INT64_MAX);
+            if (makespan != INT64_MAX) {
+                assert_true(makespan >= bound);
+                if (with_reference) {
+                    assert_int_equal(reference_makespan(ground, lines), makespan);
+                }
+                played++;
+            }
+            shuffle(&ground->board, lines, random);
+        }
+    }
+    return played;
+}
+
+static void no_order_of_any_partition_is_below_the_bounds(void **state)
+{
+    (void)state;
+    int played = 0;
+    for (int index = 0; index < CASE_COUNT; index++) {
+        rng random = rng_init(6, (uint64_t)index);
+        const int ranks = 1 + (int)rng_below(&random, 4);
+        const int layers = ranks + (int)rng_below(&random, 6);
+        joint_case made;
+        joint_case_init(&made, layers, ranks, 1 + (int)rng_below(&random, 7), &random);
+        arena *memory = arena_create(1 << 14);
+        bal_joint_layers sums;
+        assert_int_equal(bal_joint_layers_of(&made.problem, memory, &sums, NULL), STATUS_OK);
+        for (int shape = 0; shape < JOINT_SHAPE_COUNT; shape++) {
+            const int stages = ranks * joint_shapes[shape].chunk_count;
+            int first_layer[STAGES_MAX + 1];
+            int64_t bound = 0;
+            bal_joint_ground ground;
+            if (stages > layers) continue;
+            const status found =
+                bal_joint_bound(&sums, joint_shapes[shape], memory, NULL, &bound, NULL);
+            if (found == STATUS_INFEASIBLE) bound = INT64_MAX;
+            assert_int_equal(
+                bal_joint_ground_init(&sums, joint_shapes[shape], memory, &ground, NULL),
+                STATUS_OK);
+            bal_joint_code *lines = arena_array(memory, (size_t)ground.op_count, sizeof *lines);
+            joint_first_partition(first_layer, stages, layers);
+            do {
+                played +=
+                    check_partition(&ground, first_layer, bound, lines, &random, index % 16 == 0);
+            } while (joint_next_partition(first_layer, stages));
+        }
+        arena_destroy(memory);
+    }
+    assert_true(played > 100000);
+}
+
+static void the_bound_of_one_chunk_is_the_least_of_all_partitions(void **state)
+{
+    (void)state;
+    for (int index = 0; index < CASE_COUNT; index++) {
+        rng random = rng_init(7, (uint64_t)index);
+        const int ranks = 1 + (int)rng_below(&random, 4);
+        const int layers = ranks + (int)rng_below(&random, 6);
+        joint_case made;
+        joint_case_init(&made, layers, ranks, 1 + (int)rng_below(&random, 7), &random);
+        arena *memory = arena_create(1 << 14);
+        bal_joint_layers sums;
+        int first_layer[STAGES_MAX + 1];
+        int found_first[STAGES_MAX + 1];
+        int64_t least = INT64_MAX;
+        assert_int_equal(bal_joint_layers_of(&made.problem, memory, &sums, NULL), STATUS_OK);
+        joint_first_partition(first_layer, ranks, layers);
+        do {
+            const int64_t bound = bal_joint_partition_bound(&sums, joint_shapes[0], first_layer);
+            if (bound < least) least = bound;
+        } while (joint_next_partition(first_layer, ranks));
+
+        int64_t bound = INT64_MAX;
+        const status found =
+            bal_joint_bound(&sums, joint_shapes[0], memory, found_first, &bound, NULL);
+
+        assert_int_equal(found, least == INT64_MAX ? STATUS_INFEASIBLE : STATUS_OK);
+        assert_int_equal(bound, least);
+        if (found == STATUS_OK) {
+            assert_int_equal(bal_joint_partition_bound(&sums, joint_shapes[0], found_first), least);
+        }
+        arena_destroy(memory);
+    }
+}
+
+/// Two ranks, three layers of 2, 1, 3 ns per op, two microbatches, by hand: cut behind the second
+/// layer, rank 1 begins after 3 ns and has 2 * 9 ns of work: 21; rank 0 has 2 * 9 = 18, and after
+/// the first F waits for 3 + 3 ns until the first B, and behind that has at least 2 * (3 + 3) ns of
+/// B and W. Cut behind the first: rank 1 begins after 2 ns and has 24 ns of work: 26.
+static void a_case_by_hand(void **state)
+{
+    (void)state;
+    static const int64_t layer_ns[] = {2, 1, 3};
+    const bal_problem problem = {.layers = {.layer_count = 3,
+                                            .microbatch_count = 1,
+                                            .has_split = true,
+                                            .forward_ns = layer_ns,
+                                            .backward_input_ns = layer_ns,
+                                            .backward_weight_ns = layer_ns},
+                                 .stage_count = 2,
+                                 .microbatch_count = 2};
+    arena *memory = arena_create(1 << 12);
+    bal_joint_layers sums;
+    int first_layer[3] = {0};
+    int64_t bound = 0;
+    assert_int_equal(bal_joint_layers_of(&problem, memory, &sums, NULL), STATUS_OK);
+
+    assert_int_equal(bal_joint_bound(&sums, joint_shapes[0], memory, first_layer, &bound, NULL),
+                     STATUS_OK);
+
+    assert_int_equal(bound, 21);
+    assert_int_equal(first_layer[1], 2);
+    const int other[] = {0, 1, 3};
+    assert_int_equal(bal_joint_partition_bound(&sums, joint_shapes[0], other), 26);
+    arena_destroy(memory);
+}
+
+/// Memory for one microbatch at a time: every one runs alone through both ranks.
+static void memory_for_one_microbatch_forces_them_apart(void **state)
+{
+    (void)state;
+    static const int64_t layer_ns[] = {1, 1};
+    static const int64_t bytes[] = {1, 1};
+    static const int64_t caps[] = {1, 1};
+    const bal_problem problem = {.layers = {.layer_count = 2,
+                                            .microbatch_count = 1,
+                                            .has_split = true,
+                                            .forward_ns = layer_ns,
+                                            .backward_input_ns = layer_ns,
+                                            .backward_weight_ns = layer_ns,
+                                            .activation_bytes = bytes},
+                                 .stage_count = 2,
+                                 .microbatch_count = 5,
+                                 .stage_memory_bytes = caps};
+    arena *memory = arena_create(1 << 12);
+    bal_joint_layers sums;
+    int64_t bound = 0;
+    assert_int_equal(bal_joint_layers_of(&problem, memory, &sums, NULL), STATUS_OK);
+
+    assert_int_equal(bal_joint_bound(&sums, joint_shapes[0], memory, NULL, &bound, NULL),
+                     STATUS_OK);
+
+    assert_int_equal(bound, 5 * (1 + 1 + 1 + 1 + 1)); // F F B B W of each
+    arena_destroy(memory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_order_of_any_partition_is_below_the_bounds),
+        cmocka_unit_test(the_bound_of_one_chunk_is_the_least_of_all_partitions),
+        cmocka_unit_test(a_case_by_hand),
+        cmocka_unit_test(memory_for_one_microbatch_forces_them_apart),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
