@@ -6,6 +6,8 @@
 #include <assert.h>
 #include <string.h>
 
+enum { NO_ROW = -1 };
+
 static sim_direction direction_of(uint8_t kind)
 {
     return kind == OP_FORWARD ? SIM_FORWARD : SIM_BACKWARD;
@@ -258,6 +260,8 @@ static void reset(sim_dispatch *dispatch, const int64_t *memory_limit, const int
             .next_weight = first_weight,
             .weight_end = first_weight,
             .awaited = SIM_NO_CELL,
+            .is_running = dispatch->is_in_time, // the iteration before, which sends nothing more
+            .running = {.row = NO_ROW},
         };
         first_weight += schedule->chunk_count * schedule->microbatch_count;
         sim_engine_set(&dispatch->engine, rank, state->free_ns);
@@ -287,6 +291,7 @@ static void end_op(sim_dispatch *dispatch, int rank)
     sim_dispatch_rank *state = &dispatch->ranks[rank];
     if (!state->is_running) return;
     state->is_running = false;
+    if (state->running.row == NO_ROW) return;
     if (state->is_first) {
         state->first = state->running;
         state->has_first = true;

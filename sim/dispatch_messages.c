@@ -196,21 +196,24 @@ static bool is_same(bal_op a, bal_op b)
     return a.kind == b.kind && a.chunk == b.chunk && a.microbatch == b.microbatch;
 }
 
-/// Writes "rank 1 BW1 waits to be received by rank 0 BW1, behind ", or "rank 0 BW0 waits for rank 1
-/// BW0, behind ", or without what stands behind the comma where the other rank stands right there.
-static int wait_text(const sim_dispatch *dispatch, int rank, char out[160])
+/// Writes "rank 0 BW0 waits for rank 1 BW0, behind rank 1 BW1", or without what stands behind the
+/// comma where the other rank stands right there.
+static int wait_text(const sim_dispatch *dispatch, int rank, char out[200])
 {
     const place at = stands_at(dispatch, rank);
     const place other = waits_for(dispatch, rank);
-    char name[32];
-    bal_op_name(at.op, name);
-    int length =
-        snprintf(out, 160, "rank %d %s %s ", rank, name,
-                 dispatch->ranks[rank].offer_count > 0 ? "waits to be received by" : "waits for");
-    if (is_same(other.op, stands_at(dispatch, other.rank).op)) return length;
-    bal_op_name(other.op, name);
-    length += snprintf(out + length, 160 - (size_t)length, "rank %d %s, behind ", other.rank, name);
-    return length;
+    const place before = stands_at(dispatch, other.rank);
+    const bool is_offered = dispatch->ranks[rank].offer_count > 0;
+    char names[3][32];
+    bal_op_name(at.op, names[0]);
+    bal_op_name(other.op, names[1]);
+    bal_op_name(before.op, names[2]);
+    const int length =
+        snprintf(out, 200, "rank %d %s %s rank %d %s", rank, names[0],
+                 is_offered ? "waits to be received by" : "waits for", other.rank, names[1]);
+    if (is_same(other.op, before.op)) return length;
+    return length + snprintf(out + length, 200 - (size_t)length, ", behind rank %d %s", other.rank,
+                             names[2]);
 }
 
 /// Ranks that wait wait for ranks that wait, so that following them for rank_count steps ends on a
@@ -225,8 +228,8 @@ static status deadlock(const sim_dispatch *dispatch, int rank, error_message *er
     size_t length = 0;
     int left_out = 0;
     do {
-        char step[160];
-        const size_t bytes = (size_t)wait_text(dispatch, rank, step);
+        char step[202] = "; ";
+        const size_t bytes = (size_t)wait_text(dispatch, rank, step + 2) + 2;
         if (left_out == 0 && length + bytes < sizeof text) {
             memcpy(text + length, step, bytes + 1);
             length += bytes;
@@ -236,11 +239,8 @@ static status deadlock(const sim_dispatch *dispatch, int rank, error_message *er
         rank = waits_for(dispatch, rank).rank;
     } while (rank != first);
     char more[40] = "";
-    if (left_out > 0) snprintf(more, sizeof more, "... (%d more ranks) ... ", left_out);
-    char name[32];
-    bal_op_name(stands_at(dispatch, first).op, name);
-    return error_set(err, STATUS_INVALID, "rendezvous deadlock: %s%srank %d %s", text, more, first,
-                     name);
+    if (left_out > 0) snprintf(more, sizeof more, "; ... (%d more ranks)", left_out);
+    return error_set(err, STATUS_INVALID, "rendezvous deadlock: %s%s", text + 2, more);
 }
 
 status sim_dispatch_check_end(const sim_dispatch *dispatch, error_message *err)

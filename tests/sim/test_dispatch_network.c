@@ -1,0 +1,573 @@
+/// The event engine on networks that resist: blocking and rendezvous sends, shared links, late
+/// messages. Against the plainest player, against published numbers, and by hand.
+#include "balance/metrics.h"
+#include "sim/costs.h"
+#include "sim/dispatch.h"
+#include "tests/balance/reference_player.h"
+#include "tests/sim/random_schedules.h"
+#include "tests/sim/reference_network.h"
+
+#include <string.h>
+
+/// A problem on a network of up to 3 links.
+typedef struct network_case {
+    random_problem problem;
+    sim_network network;
+    int64_t limit[5];
+    bool has_limit;
+    int64_t start_ns[5];
+    bool has_start;
+} network_case;
+
+static const int *random_links(rng *generator, int stage_count, int link_count, arena *memory)
+{
+    int *links = arena_array(memory, (size_t)stage_count, sizeof *links);
+    assert_non_null(links);
+    for (int stage = 0; stage < stage_count; stage++) {
+        links[stage] = (int)rng_between(generator, -1, link_count - 1);
+    }
+    return links;
+}
+
+static const int64_t *random_occupancy(rng *generator, const int64_t *send_ns, int stage_count,
+                                       arena *memory)
+{
+    int64_t *occupancy = arena_array(memory, (size_t)stage_count, sizeof *occupancy);
+    assert_non_null(occupancy);
+    for (int stage = 0; stage < stage_count; stage++) {
+        occupancy[stage] = rng_between(generator, 0, send_ns[stage]);
+    }
+    return occupancy;
+}
+
+static sim_network random_network(rng *generator, const bal_stage_costs *costs, sim_send send,
+                                  arena *memory)
+{
+    const int stages = costs->stage_count;
+    sim_network network = {.send = send, .link_count = (int)rng_below(generator, 4)};
+    if (network.link_count == 0) return network;
+    network.forward_link = random_links(generator, stages, network.link_count, memory);
+    network.backward_link = random_links(generator, stages, network.link_count, memory);
+    network.forward_occupancy_ns =
+        random_occupancy(generator, costs->send_forward_ns, stages, memory);
+    network.backward_occupancy_ns =
+        random_occupancy(generator, costs->send_backward_ns, stages, memory);
+    return network;
+}
+
+/// A limit that every policy can keep, with up to 4 more.
+static int64_t random_limit(rng *generator, const random_problem *problem, int rank)
+{
+    const bal_schedule *schedule = &problem->schedule;
+    const bal_stage_costs *costs = &problem->costs;
+    int64_t static_peak[5];
+    int64_t most = 0; // all that the rank could ever hold
+    bal_memory_peak(schedule, costs, static_peak);
+    for (int chunk = 0; chunk < schedule->chunk_count; chunk++) {
+        const int stage = bal_stage_of(schedule->placement, schedule->rank_count,
+                                       schedule->chunk_count, rank, chunk);
+        const int64_t forward = costs->memory_forward[stage];
+        const int64_t backward = forward + costs->memory_backward_input[stage];
+        most += (forward > backward ? forward : backward) * schedule->microbatch_count;
+    }
+    return rng_below(generator, 2) == 0 ? most : static_peak[rank] + rng_between(generator, 0, 4);
+}
+
+static network_case draw(uint64_t seed, sim_policy policy, sim_send send, arena *memory)
+{
+    rng generator = rng_init(seed, 12);
+    network_case drawn = {.problem = random_problem_draw(seed, memory)};
+    bal_stage_costs *costs = &drawn.problem.costs;
+    const int ranks = drawn.problem.schedule.rank_count;
+    if (rng_below(&generator, 3) == 0) random_delays(&generator, costs, 20, memory);
+    drawn.network = random_network(&generator, costs, send, memory);
+    drawn.has_start = rng_below(&generator, 3) == 0;
+    drawn.has_limit = rng_below(&generator, 3) > 0;
+    for (int rank = 0; rank < ranks; rank++) {
+        drawn.start_ns[rank] = rng_between(&generator, 0, 30);
+        drawn.limit[rank] = random_limit(&generator, &drawn.problem, rank);
+    }
+    if (!drawn.has_limit) return drawn;
+    sim_claim *claims = arena_array(memory, (size_t)costs->stage_count, sizeof *claims);
+    int64_t need[5];
+    for (int rank = 0; rank < ranks; rank++) {
+        int64_t enough[5] = {INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX};
+        assert_int_equal(
+            sim_claims_fill(&drawn.problem.schedule, policy, costs, enough, claims, need, NULL),
+            STATUS_OK);
+        if (drawn.limit[rank] < need[rank]) drawn.limit[rank] = need[rank];
+    }
+    return drawn;
+}
+
+static status play_case(const network_case *drawn, sim_policy policy, arena *memory,
+                        bal_timeline *timeline, error_message *err)
+{
+    sim_dispatch *dispatch = NULL;
+    TRY(sim_costs_check(&drawn->problem.schedule, &drawn->problem.costs, err));
+    TRY(sim_dispatch_create(&drawn->problem.schedule, policy, &drawn->network, memory, &dispatch,
+                            err));
+    return sim_dispatch_play(dispatch, &drawn->problem.costs,
+                             drawn->has_limit ? drawn->limit : NULL,
+                             drawn->has_start ? drawn->start_ns : NULL, timeline, err);
+}
+
+static bool is_same_play(const bal_timeline *a, const bal_timeline *b)
+{
+    const size_t ops = (size_t)a->schedule->first_op[a->schedule->rank_count];
+    return memcmp(a->begin_ns, b->begin_ns, ops * sizeof(int64_t)) == 0 &&
+           memcmp(a->end_ns, b->end_ns, ops * sizeof(int64_t)) == 0 &&
+           memcmp(a->schedule->ops, b->schedule->ops, ops * sizeof(bal_op)) == 0;
+}
+
+static void assert_within(const network_case *drawn, const bal_timeline *timeline, uint64_t seed)
+{
+    int64_t peak[5];
+    bal_memory_peak(timeline->schedule, &drawn->problem.costs, peak);
+    for (int rank = 0; drawn->has_limit && rank < timeline->schedule->rank_count; rank++) {
+        if (peak[rank] <= drawn->limit[rank]) continue;
+        fail_msg("seed %llu: rank %d holds %lld of %lld", (unsigned long long)seed, rank,
+                 (long long)peak[rank], (long long)drawn->limit[rank]);
+    }
+}
+
+static void every_policy_on_every_network_plays_as_the_plainest_player_does(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 18);
+    int stuck = 0;
+    int paired = 0;
+    for (uint64_t seed = 0; seed < 9000; seed++) {
+        const sim_policy policy = (sim_policy)(seed % SIM_POLICY_COUNT);
+        const sim_send send = (sim_send)(seed / SIM_POLICY_COUNT % SIM_SEND_COUNT);
+        network_case drawn = draw(seed, policy, send, memory);
+        rng generator = rng_init(seed, 13);
+        if (policy == SIM_STATIC) drawn.has_limit = false;
+        if (seed % 2 == 0) {
+            if (!random_pairs(&generator, &drawn.problem.schedule)) continue;
+            paired++;
+        }
+        bal_schedule order;
+        bal_timeline expected;
+        bal_timeline actual = {0};
+        error_message err = {0};
+        const bool ends = reference_play_network(
+            &drawn.problem.schedule, policy, &drawn.network, &drawn.problem.costs,
+            drawn.has_limit ? drawn.limit : NULL, drawn.has_start ? drawn.start_ns : NULL, memory,
+            &order, &expected);
+
+        const status played = play_case(&drawn, policy, memory, &actual, &err);
+
+        stuck += !ends;
+        if (played != (ends ? STATUS_OK : STATUS_INVALID)) {
+            fail_msg("seed %llu: status %d: %s", (unsigned long long)seed, (int)played,
+                     err.message);
+        }
+        if (ends && !is_same_play(&actual, &expected)) {
+            fail_msg("seed %llu, %s, %s: the players differ", (unsigned long long)seed,
+                     sim_policy_name(policy), sim_send_name(send));
+        }
+        if (ends) assert_within(&drawn, &actual, seed);
+        arena_reset(memory);
+    }
+    assert_true(stuck > 100);
+    assert_true(paired > 1000);
+    arena_destroy(memory);
+}
+
+static void only_rendezvous_in_a_fixed_order_can_get_stuck(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 18);
+    int stuck = 0;
+    for (uint64_t seed = 0; seed < 3000; seed++) {
+        status ended[SIM_POLICY_COUNT];
+        for (int policy = 0; policy < SIM_POLICY_COUNT; policy++) {
+            const sim_send send = (sim_send)(seed % SIM_SEND_COUNT);
+            network_case drawn = draw(seed, (sim_policy)policy, send, memory);
+            bal_timeline timeline;
+            if (policy == SIM_STATIC) drawn.has_limit = false;
+
+            ended[policy] = play_case(&drawn, (sim_policy)policy, memory, &timeline, NULL);
+
+            if (send != SIM_SEND_RENDEZVOUS || policy == SIM_GREEDY) {
+                assert_int_equal(ended[policy], STATUS_OK);
+            }
+        }
+        // A W that may move never holds up a message that it did not hold up in its place.
+        if (ended[SIM_STATIC] == STATUS_OK) assert_int_equal(ended[SIM_FLOATING_W], STATUS_OK);
+        stuck += ended[SIM_STATIC] != STATUS_OK;
+        arena_reset(memory);
+    }
+    assert_true(stuck > 100);
+    arena_destroy(memory);
+}
+
+/// Two ranks of one stage each, three microbatches at most, every op 10 ns, messages send_ns.
+static bal_timeline play_two_ranks(const char *const *names, int per_rank, const sim_network *net,
+                                   int64_t send_ns, arena *memory, status *played,
+                                   error_message *err)
+{
+    int *first_op = arena_array(memory, 3, sizeof *first_op);
+    bal_op *ops = arena_array(memory, 2 * (size_t)per_rank, sizeof *ops);
+    bal_schedule *schedule = arena_array(memory, 1, sizeof *schedule);
+    bal_stage_costs *costs = arena_array(memory, 1, sizeof *costs);
+    const int64_t memory_fbw[] = {1, 0, -1};
+    bal_timeline timeline = {0};
+    sim_dispatch *dispatch = NULL;
+    assert_true(first_op != NULL && ops != NULL && schedule != NULL && costs != NULL);
+    for (int op = 0; op < 2 * per_rank; op++) {
+        assert_int_equal(bal_op_parse(names[op], &ops[op], NULL), STATUS_OK);
+    }
+    first_op[1] = per_rank;
+    first_op[2] = 2 * per_rank;
+    *schedule = (bal_schedule){.name = "by hand",
+                               .rank_count = 2,
+                               .chunk_count = 1,
+                               .microbatch_count = per_rank / 2,
+                               .first_op = first_op,
+                               .ops = ops};
+    *costs = reference_uniform_costs(2, 10, 5, 5, send_ns, memory_fbw, memory);
+    assert_int_equal(sim_dispatch_create(schedule, SIM_STATIC, net, memory, &dispatch, NULL),
+                     STATUS_OK);
+    *played = sim_dispatch_play(dispatch, costs, NULL, NULL, &timeline, err);
+    return timeline;
+}
+
+static void assert_begins(const bal_timeline *timeline, const int64_t *begin_ns, int count)
+{
+    for (int op = 0; op < count; op++) {
+        assert_int_equal(timeline->begin_ns[op], begin_ns[op]);
+    }
+}
+
+static const char *const one_forward_one_backward[] = {"F0", "F1",  "BW0", "BW1",
+                                                       "F0", "BW0", "F1",  "BW1"};
+
+static void a_blocking_sender_begins_its_next_op_when_its_message_has_arrived(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 14);
+    const sim_network network = {.send = SIM_SEND_BLOCKING};
+    status played;
+    const int64_t begin_ns[] = {0, 13, 36, 59, 13, 23, 36, 46};
+
+    const bal_timeline timeline =
+        play_two_ranks(one_forward_one_backward, 4, &network, 3, memory, &played, NULL);
+
+    assert_int_equal(played, STATUS_OK);
+    assert_begins(&timeline, begin_ns, 8);
+    arena_destroy(memory);
+}
+
+static void a_rendezvous_waits_for_the_op_that_receives_it(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"F0", "F1",  "F2", "BW0", "BW1", "BW2",
+                                        "F0", "BW0", "F1", "BW1", "F2",  "BW2"};
+    arena *memory = arena_create(1 << 14);
+    const sim_network network = {.send = SIM_SEND_RENDEZVOUS};
+    status played;
+    // F1 ends at 23 and is received behind BW0 of rank 1, from 33 to 36; BW0's message then waits
+    // for F2 of rank 0 to end, from 46 to 49; F2's for BW1 of rank 1, from 69 to 72.
+    const int64_t begin_ns[] = {0, 13, 36, 72, 85, 108, 13, 23, 49, 59, 85, 95};
+
+    const bal_timeline timeline = play_two_ranks(names, 6, &network, 3, memory, &played, NULL);
+
+    assert_int_equal(played, STATUS_OK);
+    assert_begins(&timeline, begin_ns, 12);
+    arena_destroy(memory);
+}
+
+static void a_rendezvous_exchanges_a_forward_and_a_backward_at_once(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 14);
+    const sim_network network = {.send = SIM_SEND_RENDEZVOUS};
+    status played;
+    // F1 of rank 0 and BW0 of rank 1 pass each other from 33 to 36.
+    const int64_t begin_ns[] = {0, 13, 36, 59, 13, 23, 36, 46};
+
+    const bal_timeline timeline =
+        play_two_ranks(one_forward_one_backward, 4, &network, 3, memory, &played, NULL);
+
+    assert_int_equal(played, STATUS_OK);
+    assert_begins(&timeline, begin_ns, 8);
+    arena_destroy(memory);
+}
+
+static void an_order_that_gets_stuck_by_rendezvous_is_invalid_and_names_the_ring(void **state)
+{
+    (void)state;
+    static const char *const crossed[] = {"F0", "F1", "BW0", "BW1", "F0", "F1", "BW1", "BW0"};
+    arena *memory = arena_create(1 << 14);
+    const sim_network network = {.send = SIM_SEND_RENDEZVOUS};
+    error_message err = {0};
+    status played;
+
+    const bal_timeline timeline = play_two_ranks(crossed, 4, &network, 3, memory, &played, &err);
+
+    assert_int_equal(played, STATUS_INVALID);
+    assert_string_equal(err.message,
+                        "rendezvous deadlock: rank 0 BW0 waits for rank 1 BW0, behind rank 1 BW1; "
+                        "rank 1 BW1 waits to be received by rank 0 BW1, behind rank 0 BW0");
+    assert_null(timeline.begin_ns);
+    arena_destroy(memory);
+}
+
+static void a_link_of_both_directions_serves_first_come_first_served(void **state)
+{
+    (void)state;
+    static const int link[] = {0, 0};
+    static const int64_t occupancy_ns[] = {28, 28};
+    arena *memory = arena_create(1 << 14);
+    const sim_network network = {.link_count = 1,
+                                 .forward_link = link,
+                                 .backward_link = link,
+                                 .forward_occupancy_ns = occupancy_ns,
+                                 .backward_occupancy_ns = occupancy_ns};
+    status played;
+    // A message takes 30 and holds the link for 28: F0 from 10, F1 from 38 instead of 20, BW0 from
+    // 66 instead of 60, BW1 from 94 instead of 88.
+    const int64_t begin_ns[] = {0, 10, 96, 124, 40, 50, 68, 78};
+
+    const bal_timeline timeline =
+        play_two_ranks(one_forward_one_backward, 4, &network, 30, memory, &played, NULL);
+
+    assert_int_equal(played, STATUS_OK);
+    assert_begins(&timeline, begin_ns, 8);
+    arena_destroy(memory);
+}
+
+static void of_messages_that_come_at_once_the_one_of_the_lower_rank_goes_first(void **state)
+{
+    (void)state;
+    static const int link[] = {0, 0, 0};
+    static const int64_t occupancy_ns[] = {6, 6, 6};
+    static const int64_t memory_fbw[] = {1, 0, -1};
+    arena *memory = arena_create(1 << 14);
+    const bal_schedule schedule = reference_build("gpipe", 3, 3, 1, memory);
+    const bal_stage_costs costs = reference_uniform_costs(3, 10, 5, 5, 10, memory_fbw, memory);
+    const sim_network network = {.link_count = 1,
+                                 .forward_link = link,
+                                 .backward_link = link,
+                                 .forward_occupancy_ns = occupancy_ns,
+                                 .backward_occupancy_ns = occupancy_ns};
+    sim_dispatch *dispatch = NULL;
+    bal_timeline timeline;
+    assert_int_equal(sim_dispatch_create(&schedule, SIM_STATIC, &network, memory, &dispatch, NULL),
+                     STATUS_OK);
+
+    assert_int_equal(sim_dispatch_play(dispatch, &costs, NULL, NULL, &timeline, NULL), STATUS_OK);
+
+    // F2 of rank 0 and F0 of rank 1 both end at 30: F2 crosses until 36, and F0 from 36 to 42.
+    assert_int_equal(timeline.begin_ns[schedule.first_op[1] + 2], 40);
+    assert_int_equal(timeline.begin_ns[schedule.first_op[2]], 46);
+    arena_destroy(memory);
+}
+
+/// zb_bubble_rate of 8 ranks, 32 microbatches, F = B = W = 1000.
+static double published_case(const char *name, int chunks, sim_send send, int64_t send_ns,
+                             arena *memory)
+{
+    const int64_t op_ns = 1000 / chunks;
+    const int64_t memory_fbw[] = {1, 0, -1};
+    const sim_network network = {.send = send};
+    const bal_schedule schedule = reference_build(name, 8, 32, chunks, memory);
+    const bal_stage_costs costs =
+        reference_uniform_costs(8 * chunks, op_ns, op_ns, op_ns, send_ns, memory_fbw, memory);
+    sim_dispatch *dispatch = NULL;
+    bal_timeline timeline;
+    assert_int_equal(sim_dispatch_create(&schedule, SIM_STATIC, &network, memory, &dispatch, NULL),
+                     STATUS_OK);
+    assert_int_equal(sim_dispatch_play(dispatch, &costs, NULL, NULL, &timeline, NULL), STATUS_OK);
+    return bal_metrics_of(&timeline).zb_bubble_rate;
+}
+
+/// Measured with a reference simulator of its own, rounded to its digits.
+static void bubbles_of_asynchronous_and_blocking_sends_are_those_of_a_reference(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        int chunks;
+        int64_t send_ns;
+        double async;
+        double blocking;
+        double digit;
+    } cases[] = {
+        {"1f1b", 1, 50, 0.2027, 0.2050, 1e-4},  {"zb-h1", 1, 50, 0.0805, 0.1007, 1e-4},
+        {"zb-h2", 1, 50, 0.0072, 0.0376, 1e-4}, {"interleaved-1f1b", 2, 50, 0.1111, 0.1459, 1e-4},
+        {"zb-h1", 1, 200, 0.116, 0.186, 1e-3},  {"interleaved-1f1b", 2, 200, 0.147, 0.279, 1e-3},
+    };
+    arena *memory = arena_create(1 << 18);
+    for (size_t index = 0; index < sizeof cases / sizeof cases[0]; index++) {
+        const double async = published_case(cases[index].name, cases[index].chunks, SIM_SEND_ASYNC,
+                                            cases[index].send_ns, memory);
+        const double blocking = published_case(cases[index].name, cases[index].chunks,
+                                               SIM_SEND_BLOCKING, cases[index].send_ns, memory);
+
+        assert_true(async - cases[index].async < 0.51 * cases[index].digit);
+        assert_true(cases[index].async - async < 0.51 * cases[index].digit);
+        assert_true(blocking - cases[index].blocking < 0.51 * cases[index].digit);
+        assert_true(cases[index].blocking - blocking < 0.51 * cases[index].digit);
+        arena_reset(memory);
+    }
+    arena_destroy(memory);
+}
+
+static void in_a_fixed_order_no_op_begins_earlier_than_with_asynchronous_messages(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 18);
+    int compared = 0;
+    for (uint64_t seed = 0; seed < 2000; seed++) {
+        network_case drawn = draw(seed, SIM_STATIC, (sim_send)(seed % SIM_SEND_COUNT), memory);
+        network_case free_one = drawn;
+        bal_timeline timeline;
+        bal_timeline free_timeline;
+        drawn.has_limit = free_one.has_limit = false;
+        free_one.network = (sim_network){.send = SIM_SEND_ASYNC};
+        assert_int_equal(play_case(&free_one, SIM_STATIC, memory, &free_timeline, NULL), STATUS_OK);
+
+        if (play_case(&drawn, SIM_STATIC, memory, &timeline, NULL) != STATUS_OK) continue;
+
+        const bal_schedule *schedule = timeline.schedule;
+        for (int op = 0; op < schedule->first_op[schedule->rank_count]; op++) {
+            assert_true(timeline.begin_ns[op] >= free_timeline.begin_ns[op]);
+        }
+        compared++;
+        arena_reset(memory);
+    }
+    assert_true(compared > 1000);
+    arena_destroy(memory);
+}
+
+static void chunks_of_one_rank_pay_nothing_to_each_other(void **state)
+{
+    (void)state;
+    static const int64_t memory_fbw[] = {1, 0, -1};
+    static const int link[] = {0, 0};
+    static const int64_t occupancy_ns[] = {1000, 1000};
+    arena *memory = arena_create(1 << 16);
+    const bal_schedule schedule = reference_build("v-half", 1, 4, 2, memory);
+    const bal_stage_costs costs = reference_uniform_costs(2, 10, 10, 10, 1000, memory_fbw, memory);
+    for (int send = 0; send < SIM_SEND_COUNT; send++) {
+        const sim_network network = {.send = (sim_send)send,
+                                     .link_count = 1,
+                                     .forward_link = link,
+                                     .backward_link = link,
+                                     .forward_occupancy_ns = occupancy_ns,
+                                     .backward_occupancy_ns = occupancy_ns};
+        sim_dispatch *dispatch = NULL;
+        bal_timeline timeline;
+        assert_int_equal(
+            sim_dispatch_create(&schedule, SIM_STATIC, &network, memory, &dispatch, NULL),
+            STATUS_OK);
+
+        assert_int_equal(sim_dispatch_play(dispatch, &costs, NULL, NULL, &timeline, NULL),
+                         STATUS_OK);
+
+        assert_int_equal(bal_metrics_of(&timeline).makespan_ns, 4 * 2 * 30);
+    }
+    arena_destroy(memory);
+}
+
+/// Under a late network the order that ran still replays to the same times, as every message has
+/// its own way.
+static void an_order_that_ran_with_late_messages_replays_to_the_same_times(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 18);
+    for (uint64_t seed = 0; seed < 2000; seed++) {
+        const sim_policy policy = seed % 2 == 0 ? SIM_GREEDY : SIM_FLOATING_W;
+        network_case drawn = draw(seed, policy, SIM_SEND_ASYNC, memory);
+        rng generator = rng_init(seed, 14);
+        bal_timeline timeline;
+        drawn.network = (sim_network){.send = SIM_SEND_ASYNC};
+        drawn.has_start = false;
+        random_delays(&generator, &drawn.problem.costs, 1000, memory);
+
+        assert_int_equal(play_case(&drawn, policy, memory, &timeline, NULL), STATUS_OK);
+
+        const bal_timeline replayed =
+            reference_play(timeline.schedule, &drawn.problem.costs, memory);
+        if (!is_same_play(&timeline, &replayed)) {
+            fail_msg("seed %llu: the replay differs", (unsigned long long)seed);
+        }
+        arena_reset(memory);
+    }
+    arena_destroy(memory);
+}
+
+static void links_and_occupancies_outside_their_limits_are_invalid(void **state)
+{
+    (void)state;
+    static const int64_t memory_fbw[] = {1, 0, -1};
+    static const int good[] = {0, -1, 0};
+    static const int bad[] = {0, 1, 7};
+    static const int64_t held_ns[] = {5, 5, 5};
+    static const int64_t long_ns[] = {6, 6, 6};
+    arena *memory = arena_create(1 << 14);
+    const bal_schedule schedule = reference_build("1f1b", 3, 3, 1, memory);
+    const bal_stage_costs costs = reference_uniform_costs(3, 1, 1, 1, 5, memory_fbw, memory);
+    sim_network network = {.link_count = 1,
+                           .forward_link = bad,
+                           .backward_link = good,
+                           .forward_occupancy_ns = held_ns,
+                           .backward_occupancy_ns = long_ns};
+    sim_dispatch *dispatch = NULL;
+    bal_timeline timeline = {0};
+    error_message err = {0};
+
+    assert_int_equal(sim_network_check(&schedule, &costs, &network, &err), STATUS_INVALID);
+    assert_string_equal(err.message, "forward_link of stage 1 is 1, outside [-1, 0]");
+    network.forward_link = good;
+    assert_int_equal(sim_dispatch_create(&schedule, SIM_STATIC, &network, memory, &dispatch, NULL),
+                     STATUS_OK);
+    assert_int_equal(sim_dispatch_play(dispatch, &costs, NULL, NULL, &timeline, &err),
+                     STATUS_INVALID);
+    assert_string_equal(err.message, "backward_occupancy_ns of stage 2 is 6, outside [0, 5]: its "
+                                     "message takes no longer");
+    assert_null(timeline.begin_ns);
+    network.backward_occupancy_ns = held_ns;
+    assert_int_equal(sim_network_check(&schedule, &costs, &network, &err), STATUS_OK);
+    assert_int_equal(sim_network_check(&schedule, &costs, NULL, &err), STATUS_OK);
+    arena_destroy(memory);
+}
+
+static void sends_are_named_as_in_the_commands(void **state)
+{
+    (void)state;
+    error_message err = {0};
+    sim_send send = SIM_SEND_COUNT;
+
+    for (int index = 0; index < SIM_SEND_COUNT; index++) {
+        assert_int_equal(sim_send_parse(sim_send_name((sim_send)index), &send, &err), STATUS_OK);
+        assert_int_equal(send, index);
+    }
+    assert_int_equal(sim_send_parse("block", &send, &err), STATUS_INVALID);
+    assert_string_equal(err.message, "send 'block' is none of async, blocking and rendezvous");
+    assert_int_equal(send, SIM_SEND_RENDEZVOUS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_policy_on_every_network_plays_as_the_plainest_player_does),
+        cmocka_unit_test(only_rendezvous_in_a_fixed_order_can_get_stuck),
+        cmocka_unit_test(a_blocking_sender_begins_its_next_op_when_its_message_has_arrived),
+        cmocka_unit_test(a_rendezvous_waits_for_the_op_that_receives_it),
+        cmocka_unit_test(a_rendezvous_exchanges_a_forward_and_a_backward_at_once),
+        cmocka_unit_test(an_order_that_gets_stuck_by_rendezvous_is_invalid_and_names_the_ring),
+        cmocka_unit_test(a_link_of_both_directions_serves_first_come_first_served),
+        cmocka_unit_test(of_messages_that_come_at_once_the_one_of_the_lower_rank_goes_first),
+        cmocka_unit_test(bubbles_of_asynchronous_and_blocking_sends_are_those_of_a_reference),
+        cmocka_unit_test(in_a_fixed_order_no_op_begins_earlier_than_with_asynchronous_messages),
+        cmocka_unit_test(chunks_of_one_rank_pay_nothing_to_each_other),
+        cmocka_unit_test(an_order_that_ran_with_late_messages_replays_to_the_same_times),
+        cmocka_unit_test(links_and_occupancies_outside_their_limits_are_invalid),
+        cmocka_unit_test(sends_are_named_as_in_the_commands),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
