@@ -5,6 +5,7 @@
 #include "analysis/perfetto.h"
 #include "balance/closed_form.h"
 #include "balance/metrics.h"
+#include "balance/overlap.h"
 #include "balance/plan.h"
 #include "balance/schedule.h"
 #include "base/file.h"
@@ -93,6 +94,27 @@ static status import(const cli_arguments *arguments, arena *memory, schedule_run
     const status checked = bal_schedule_check(&run->schedule, NULL, err);
     if (checked != STATUS_OK) return error_prefix(err, checked, "%s", path);
     return read_costs(arguments, &run->schedule, memory, &run->costs, err);
+}
+
+/// Shortens what overlaps by as much as the user says that it saves.
+static status overlap_costs(const cli_arguments *arguments, arena *memory, schedule_run *run,
+                            error_message *err)
+{
+    const char *text = cli_value(arguments, "--overlap-ratio");
+    if (text == NULL) return STATUS_OK;
+    if (!cli_has(arguments, "--costs")) {
+        return error_set(err, STATUS_INVALID,
+                         "--overlap-ratio needs --costs: ops of 1 ns get no shorter");
+    }
+    double ratio = 1;
+    TRY(text_parse_double(text, "--overlap-ratio", 0.01, 1, &ratio, err));
+    if (!bal_schedule_overlaps(&run->schedule)) {
+        return error_set(err, STATUS_INVALID, "--overlap-ratio: no ops of %s overlap",
+                         run->schedule.name);
+    }
+    run->costs.is_equal = run->costs.is_equal && ratio == 1;
+    const bal_stage_costs whole = run->costs.stages;
+    return bal_overlap_costs(&run->schedule, &whole, ratio, memory, &run->costs.stages, err);
 }
 
 static status play_static(arena *memory, schedule_run *run, error_message *err)
@@ -270,6 +292,7 @@ static status answer(const cli_arguments *arguments, arena *memory, text_buffer 
         TRY(cli_require(arguments, "--schedule", err));
         TRY(build(arguments, memory, &run, err));
     }
+    TRY(overlap_costs(arguments, memory, &run, err));
     TRY(play(memory, &run, err));
     if (cli_has(arguments, "--json")) {
         write_json(&run, out);
@@ -303,7 +326,8 @@ const cli_command cli_command_schedule = {
         "memory_limit; where costs vary by microbatch, for their means); interleaved-zb (PyTorch's "
         "zero-bubble order over V chunks, V >= 1); zb-v-hand (two chunks per rank, placed as a V, "
         "zero-bubble where F, B and W are equal); zb-v (the same, searched as zb-auto is; without "
-        "memory_limit, 2P chunks per rank); 1f1b-v, v-half and v-min (two chunks per "
+        "memory_limit, 2P chunks per rank); dualpipe-v (V placement, F overlaps BW: \"F0&BW1\" is "
+        "one piece of work; M >= 2P); 1f1b-v, v-half and v-min (two chunks per "
         "rank, placed as a V, in 2/3, 1/2 and 1/3 of the activations of 1f1b).\n\n"
         "The costs file: {\"forward_ns\":[P], \"backward_input_ns\":[P], "
         "\"backward_weight_ns\":[P], \"send_ns\":n, \"memory_fbw\":[f,b,w], \"memory_limit\":n}. "
@@ -336,6 +360,11 @@ const cli_command cli_command_schedule = {
                  "Plays an order from a file instead: JSON {\"order\":[[\"F0\",...],...]}, or CSV "
                  "with a row per rank, PyTorch's too. An order that cannot be played is refused, "
                  "naming the op or the cycle."},
+            {.name = "--overlap-ratio",
+             .argument = "X",
+             .help =
+                 "What an overlapped pair (dualpipe-v) takes of the time of its two ops, 0.01 to "
+                 "1. Default: 1, one after the other."},
             {.name = "--timeline",
              .argument = "FILE",
              .help =

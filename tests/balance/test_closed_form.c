@@ -9,22 +9,34 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FAMILY_COUNT = 5 };
-static const char *const families[FAMILY_COUNT] = {"gpipe", "1f1b", "interleaved-1f1b", "zb-h1",
-                                                   "zb-h2"};
+enum { FAMILY_COUNT = 8 };
+static const char *const families[FAMILY_COUNT] = {"gpipe",     "1f1b",      "interleaved-1f1b",
+                                                   "zb-h1",     "zb-h2",     "interleaved-zb",
+                                                   "zb-v-hand", "dualpipe-v"};
 
-static bal_equal_stages random_stages(rng *generator, int chunk_count)
+/// Stages of a family: where it has two chunks, F, B and W are often alike, as its forms ask.
+static bal_equal_stages random_stages(rng *generator, const char *name)
 {
+    const bal_schedule_family *family = bal_schedule_family_find(name);
+    const int chunks =
+        family->chunk_count > 0
+            ? family->chunk_count
+            : (int)rng_between(generator, family->chunk_count_min, family->chunk_count_min + 2);
     const int ranks = (int)rng_between(generator, 1, 6);
-    const int microbatches = chunk_count > 1 ? ranks * (int)rng_between(generator, 1, 4)
-                                             : (int)rng_between(generator, 1, 18);
+    const int least = chunks > 1 && family->placement == BAL_PLACEMENT_LOOP
+                          ? ranks * (int)rng_between(generator, 1, 4)
+                          : (int)rng_between(generator, 1, 18);
+    const int64_t forward_ns = chunks * rng_between(generator, 0, 9);
+    const bool is_alike = chunks > 1 && rng_below(generator, 3) > 0;
+    const bool has_short_weight = rng_below(generator, 2) == 0;
     return (bal_equal_stages){
         .rank_count = ranks,
-        .microbatch_count = microbatches,
-        .chunk_count = chunk_count,
-        .forward_ns = chunk_count * rng_between(generator, 0, 9),
-        .backward_input_ns = chunk_count * rng_between(generator, 0, 9),
-        .backward_weight_ns = chunk_count * rng_between(generator, 0, 9),
+        .microbatch_count = bal_schedule_microbatch_count(family, ranks, least),
+        .chunk_count = chunks,
+        .forward_ns = forward_ns,
+        .backward_input_ns = is_alike ? forward_ns : chunks * rng_between(generator, 0, 9),
+        .backward_weight_ns =
+            is_alike && !has_short_weight ? forward_ns : chunks * rng_between(generator, 0, 9),
         .send_ns = rng_below(generator, 2) == 0 ? 0 : rng_between(generator, 1, 6),
     };
 }
@@ -69,12 +81,10 @@ static void a_form_that_holds_is_exact(void **state)
     rng generator = rng_init(20240507, 0);
     arena *memory = arena_create(1 << 18);
     int held[FAMILY_COUNT] = {0};
-    for (int instance = 0; instance < 6000; instance++) {
+    for (int instance = 0; instance < 9600; instance++) {
         const int family = instance % FAMILY_COUNT;
         const char *name = families[family];
-        const bool chunks = family == 2;
-        const bal_equal_stages stages =
-            random_stages(&generator, chunks ? (int)rng_between(&generator, 2, 4) : 1);
+        const bal_equal_stages stages = random_stages(&generator, name);
 
         const bal_metrics metrics = play(name, &stages, memory);
 
@@ -87,6 +97,7 @@ static void a_form_that_holds_is_exact(void **state)
     assert_int_equal(held[0], 1200); // always
     assert_int_equal(held[1], 1200);
     assert_true(held[2] > 600 && held[3] > 300 && held[4] > 300);
+    assert_true(held[5] > 300 && held[6] > 150 && held[7] > 150);
     arena_destroy(memory);
 }
 
@@ -116,6 +127,12 @@ static void every_condition_is_needed(void **state)
         {"zb-h1", {2, 6, 1, 10, 10, 10, 6}, "two messages take longer than W", 6 * 30 + 10 + 4 * 6},
         {"zb-h2", {2, 2, 1, 3, 2, 1, 0}, "there are fewer than 2P-1 microbatches", 2 * 6 + 3},
         {"zb-h2", {2, 18, 1, 0, 3, 2, 4}, "two messages take longer than W", 18 * 5 + 11},
+        {"interleaved-zb", {2, 4, 2, 2, 2, 2, 1}, "messages take time", 4 * 6 + 1},
+        {"interleaved-zb", {2, 1, 1, 1, 1, 1, 0}, "there are fewer microbatches than ranks", 3 + 1},
+        {"zb-v-hand", {2, 4, 2, 2, 2, 2, 1}, "messages take time", 4 * 6},
+        {"zb-v-hand", {3, 3, 2, 2, 2, 2, 0}, "there are fewer than 2P-1 microbatches", 3 * 6},
+        {"zb-v-hand", {2, 4, 2, 2, 4, 2, 0}, "F and B differ, or W is longer", 4 * 8},
+        {"dualpipe-v", {2, 4, 2, 2, 4, 2, 0}, "F, B and W differ", 4 * 8 + 2},
     };
     arena *memory = arena_create(1 << 16);
     for (size_t index = 0; index < sizeof cases / sizeof cases[0]; index++) {

@@ -153,7 +153,7 @@ static void fixed_schedules_meet_every_case_to_the_nanosecond(void **state)
         arena_reset(memory);
         played++;
     }
-    assert_int_equal(played, 580);
+    assert_int_equal(played, 616);
     arena_destroy(memory);
     json_close(file);
 }

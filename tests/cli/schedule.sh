@@ -138,8 +138,8 @@ expect 0 "$(cat written.json)" '' --order written.json --json
 printf '0F0,0F1,,0I0,0W0,0B1\r\n,1F0,1RECV_F1,1B0,1F1,1B1\r\n' >pytorch.csv
 expect 0 '{"makespan_ns":9,"span_ns":9,"bubble_ratio":0.3333333333333333,"zb_bubble_rate":0.3333333333333333,"peak_memory":[2,1],"order":[["F0","F1","B0","W0","BW1"],["F0","BW0","F1","BW1"]]}' '' \
     --order pytorch.csv --json
-printf '0F0,3F0,3B0,0F1,0B0,3F1,3B1,0B1\n1F0,2F0,2B0,1B0,1F1,2F1,2B1,1B1\n' >v.csv
-expect 0 '{"makespan_ns":21,"span_ns":21,"bubble_ratio":0.42857142857142855,"zb_bubble_rate":0.42857142857142855,"peak_memory":[2,2],"order":[["F0","1:F0","1:BW0","F1","BW0","1:F1","1:BW1","BW1"],["F0","1:F0","1:BW0","BW0","F1","1:F1","1:BW1","BW1"]]}' '' \
+printf '0F0,3F0,(3B0;0F1)OVERLAP_F_B,0B0,3F1,3B1,0B1\n1F0,2F0,2B0,1B0,1F1,2F1,2B1,1B1\n' >v.csv
+expect 0 '{"makespan_ns":22,"span_ns":22,"bubble_ratio":0.45454545454545453,"zb_bubble_rate":0.45454545454545453,"peak_memory":[2,2],"order":[["F0","1:F0","1:BW0&F1","BW0","1:F1","1:BW1","BW1"],["F0","1:F0","1:BW0","BW0","F1","1:F1","1:BW1","BW1"]]}' '' \
     --order v.csv --json
 echo '{"order":[["F0","BW0","F1","BW1"],["F0","F1","BW0","BW1"]]}' >cycle.json
 refuse 2 'cycle.json: cycle: rank 0 BW0 waits for rank 1 BW0 waits for rank 1 F1 waits for rank 0 F1 waits for rank 0 BW0' \
@@ -172,4 +172,22 @@ refuse 1 'no/such/folder/trace.json: No such file or directory' \
 "$dynmo" schedule --schedule zb-auto --stages 6 --microbatches 20 --json >first
 "$dynmo" schedule --schedule zb-auto --stages 6 --microbatches 20 --json >second
 cmp first second || fail 'two runs differ'
+
+# Overlapped pairs: read back as written; shorter where the user says by how much.
+"$dynmo" schedule --schedule dualpipe-v --stages 2 --microbatches 4 --json | sed 's/"order"/"placement":"v","order"/' >dual.json
+echo '{"forward_ns":[200,200],"backward_input_ns":[200,200],"backward_weight_ns":[200,200]}' >even.json
+"$dynmo" schedule --order dual.json --costs even.json --json >dual_played.json
+"$dynmo" schedule --schedule dualpipe-v --stages 2 --microbatches 4 --costs even.json --json >dual_built.json
+cmp dual_played.json dual_built.json || fail 'an order with pairs is another when read back'
+grep -q '"makespan_ns":2600,' dual_built.json || fail 'dualpipe-v takes another time'
+"$dynmo" schedule --schedule dualpipe-v --stages 2 --microbatches 4 --costs even.json --overlap-ratio 0.5 --json >shorter.json
+grep -q '"makespan_ns":2100,' shorter.json || fail 'pairs of half the time take another time'
+refuse 2 'microbatch_count 7: schedule dualpipe-v needs at least one for each of the 8 stages' \
+    --schedule dualpipe-v --stages 4 --microbatches 7
+refuse 2 '--overlap-ratio: no ops of zb-h1 overlap' \
+    --schedule zb-h1 --stages 2 --microbatches 2 --costs even.json --overlap-ratio 0.5
+refuse 2 '--overlap-ratio needs --costs: ops of 1 ns get no shorter' \
+    --schedule dualpipe-v --stages 2 --microbatches 4 --overlap-ratio 0.5
+refuse 2 '--overlap-ratio: 1.5 is outside [0.01, 1]' \
+    --schedule dualpipe-v --stages 2 --microbatches 4 --costs even.json --overlap-ratio 1.5
 exit "$failed"

@@ -163,7 +163,8 @@ static void play_family(const bal_schedule_family *family, int rank_count, uint6
     rng random = rng_init(seed, (uint64_t)rank_count);
     const int chunks =
         bal_schedule_chunk_count(family, 0) + (family->chunk_count == 0 ? (int)seed % 2 : 0);
-    const int microbatches = rank_count * (1 + (int)rng_below(&random, 3));
+    const int microbatches = bal_schedule_microbatch_count(
+        family, rank_count, rank_count * (1 + (int)rng_below(&random, 3)));
     const int stages = rank_count * chunks;
     const int layer_count = stages + (int)rng_below(&random, (uint64_t)stages + 3);
     const int columns = rng_below(&random, 2) == 0 ? 1 : microbatches;
