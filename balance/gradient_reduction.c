@@ -86,6 +86,115 @@ static int64_t layer_share_ns(const last_op *op, int layer)
     return op->weight_ns[at] + (op->input_ns != NULL ? op->input_ns[at] : 0);
 }
 
+/// The W of a rank that stand together with the last gradients of one of its stages, regrouped.
+typedef struct weight_run {
+    const bal_schedule *schedule;
+    const bal_layer_costs *layers;
+    const bal_placed_partition *plan;
+    double time_factor;
+    int rank;
+    int begin; // ops [begin, end)
+    int end;
+} weight_run;
+
+static bool is_weight(const bal_schedule *schedule, int op)
+{
+    return schedule->ops[op].kind == OP_BACKWARD_WEIGHT;
+}
+
+static weight_run weight_run_of(const bal_schedule *schedule, const bal_placed_partition *plan,
+                                const bal_layer_costs *layers, double time_factor, int rank,
+                                int last)
+{
+    weight_run run = {.schedule = schedule,
+                      .layers = layers,
+                      .plan = plan,
+                      .time_factor = time_factor,
+                      .rank = rank,
+                      .begin = last,
+                      .end = last + 1};
+    if (!is_weight(schedule, last)) return run;
+    while (run.begin > schedule->first_op[rank] && is_weight(schedule, run.begin - 1)) {
+        run.begin--;
+    }
+    while (run.end < schedule->first_op[rank + 1] && is_weight(schedule, run.end)) {
+        run.end++;
+    }
+    return run;
+}
+
+/// The W of a microbatch, summed over layers [first, end).
+static int64_t layers_ns(const weight_run *run, bal_op op, int first, int end)
+{
+    const last_op shares = last_op_of(op, run->layers);
+    int64_t sum = 0;
+    for (int layer = first; layer < end; layer++) {
+        sum += layer_share_ns(&shares, layer);
+    }
+    return sum;
+}
+
+static int64_t slowed_ns(const weight_run *run, int64_t ns)
+{
+    return run->time_factor == 1.0 ? ns : (int64_t)round((double)ns * run->time_factor);
+}
+
+static int64_t run_op_ns(const weight_run *run, int index)
+{
+    const bal_op op = run->schedule->ops[index];
+    const int stage = bal_stage_of(run->plan->placement, run->plan->rank_count,
+                                   run->plan->chunk_count, run->rank, op.chunk);
+    return slowed_ns(run, layers_ns(run, op, run->plan->first_layer[stage],
+                                    run->plan->first_layer[stage + 1]));
+}
+
+/// When the block of a chunk ends, blocks following each other in the order of their chunks' last
+/// W: the run's end less the blocks behind.
+static int64_t block_end_ns(const weight_run *run, const int *last_backward, int last,
+                            int64_t last_end_ns)
+{
+    int64_t end_ns = last_end_ns;
+    for (int op = last + 1; op < run->end; op++) {
+        end_ns += run_op_ns(run, op);
+    }
+    for (int op = run->begin; op < run->end; op++) {
+        const int stage =
+            bal_stage_of(run->plan->placement, run->plan->rank_count, run->plan->chunk_count,
+                         run->rank, run->schedule->ops[op].chunk);
+        if (last_backward[stage] > last) end_ns -= run_op_ns(run, op);
+    }
+    return end_ns;
+}
+
+/// What the W of a chunk in the run take for layers [first, end).
+static int64_t block_ns(const weight_run *run, int chunk, int first, int end)
+{
+    int64_t sum = 0;
+    for (int op = run->begin; op < run->end; op++) {
+        if (run->schedule->ops[op].chunk != chunk) continue;
+        sum += layers_ns(run, run->schedule->ops[op], first, end);
+    }
+    return sum;
+}
+
+/// The times of one stage whose W are regrouped.
+static void note_regrouped(const bal_schedule *schedule, const int *last_backward,
+                           const bal_placed_partition *plan, const bal_layer_costs *layers,
+                           int stage, int64_t stage_end_ns, double time_factor, int64_t *ready_ns)
+{
+    const int last = last_backward[stage];
+    const int rank =
+        bal_rank_of_stage(plan->placement, plan->rank_count, plan->chunk_count, stage, NULL);
+    const weight_run run = weight_run_of(schedule, plan, layers, time_factor, rank, last);
+    const int64_t end_ns = block_end_ns(&run, last_backward, last, stage_end_ns);
+    int64_t before_ns = 0;
+    for (int layer = plan->first_layer[stage]; layer < plan->first_layer[stage + 1]; layer++) {
+        const int64_t ready = end_ns - slowed_ns(&run, before_ns);
+        if (ready > ready_ns[layer]) ready_ns[layer] = ready;
+        before_ns += block_ns(&run, schedule->ops[last].chunk, layer, layer + 1);
+    }
+}
+
 void bal_reduction_note_ready(bal_reduction_overlap overlap, const bal_schedule *schedule,
                               const int *last_backward, const bal_placed_partition *plan,
                               const bal_layer_costs *layers, const int64_t *stage_end_ns,
@@ -94,6 +203,11 @@ void bal_reduction_note_ready(bal_reduction_overlap overlap, const bal_schedule 
     for (int stage = 0; stage < bal_placed_stage_count(plan); stage++) {
         const double factor =
             rank_time_factor != NULL ? rank_time_factor[bal_placed_machine_rank(plan, stage)] : 1.0;
+        if (overlap == BAL_REDUCTION_REGROUPED) {
+            note_regrouped(schedule, last_backward, plan, layers, stage, stage_end_ns[stage],
+                           factor, ready_ns);
+            continue;
+        }
         const last_op op = last_op_of(schedule->ops[last_backward[stage]], layers);
         int64_t before_ns = 0; // what the op still has to do for the layers before
         for (int layer = plan->first_layer[stage]; layer < plan->first_layer[stage + 1]; layer++) {

@@ -7,7 +7,18 @@ const char *const bal_reduction_overlap_names[BAL_REDUCTION_OVERLAP_COUNT] = {
     [BAL_REDUCTION_EXPOSED] = "none",
     [BAL_REDUCTION_STAGE] = "stage",
     [BAL_REDUCTION_BACKWARD] = "backward",
+    [BAL_REDUCTION_REGROUPED] = "regrouped",
 };
+
+bool bal_validation_fails(const bal_validation *validation, int iteration)
+{
+    for (int failure = 0; failure < validation->failure_count; failure++) {
+        if (validation->failures[failure] == iteration) return true;
+    }
+    if (validation->failure_probability <= 0) return false;
+    rng generator = bal_disturbance_stream(validation->seed, BAL_DRAW_VALIDATION, iteration, 0);
+    return rng_unit(&generator) < validation->failure_probability;
+}
 
 static status check_slow_ranks(const bal_training *training, error_message *err)
 {
@@ -48,6 +59,16 @@ status bal_training_check(const bal_training *training, error_message *err)
     if (bal_schedule_family_find(training->schedule) == NULL) {
         return error_set(err, STATUS_INVALID, "unknown schedule '%.40s'", training->schedule);
     }
+    if (training->round_count < 0 || training->round_count > BAL_ROUNDS_MAX) {
+        return error_set(err, STATUS_INVALID, "round_count %d is outside [0, %d]",
+                         training->round_count, BAL_ROUNDS_MAX);
+    }
+    if (bal_disturbance_is_drawn_per_op(&training->disturbance) &&
+        training->data_parallel > BAL_DRAWN_REPLICAS_MAX) {
+        return error_set(err, STATUS_INVALID, "data_parallel %d of drawn times is above %d",
+                         training->data_parallel, BAL_DRAWN_REPLICAS_MAX);
+    }
+    TRY(bal_disturbance_check(&training->disturbance, ranks, err));
     return check_slow_ranks(training, err);
 }
 
@@ -89,6 +110,12 @@ bool bal_training_is_profiled(const bal_training *training, int iteration, bool 
     return bal_policy_asks(policy, iteration, is_announced);
 }
 
+bool bal_training_has_slow_ranks(const bal_training *training)
+{
+    return training->slow_rank_count > 0 ||
+           bal_disturbance_has_rank_factors(&training->disturbance);
+}
+
 bool bal_training_speeds(const bal_training *training, int iteration, double *rank_time_factor)
 {
     bool is_any_slow = false;
@@ -100,6 +127,8 @@ bool bal_training_speeds(const bal_training *training, int iteration, double *ra
         if (iteration < entry->first_iteration || iteration >= entry->end_iteration) continue;
         rank_time_factor[entry->rank] *= entry->time_factor;
     }
+    bal_disturbance_slow_ranks(&training->disturbance, training->machine.rank_count, iteration,
+                               rank_time_factor);
     for (int rank = 0; rank < training->machine.rank_count; rank++) {
         is_any_slow = is_any_slow || rank_time_factor[rank] != 1.0;
     }

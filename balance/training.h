@@ -13,6 +13,7 @@
 
 #include "balance/balancer.h"
 #include "balance/controller.h"
+#include "balance/disturbance.h"
 #include "balance/machine.h"
 #include "balance/metrics.h"
 #include "balance/ports.h"
@@ -23,6 +24,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum { BAL_ROUNDS_MAX = 1024, BAL_DRAWN_REPLICAS_MAX = 1 << 14 };
+
 /// What hides the reduction of gradients between replicas. Ranks reduce at the same time over links
 /// of their own; the layers of one rank follow each other. A stage's reduction begins when all
 /// replicas are ready, their iterations having begun together.
@@ -32,10 +35,13 @@ typedef enum bal_reduction_overlap {
     BAL_REDUCTION_STAGE,    ///< the other stages: a stage reduces when its own last op has ended
     BAL_REDUCTION_BACKWARD, ///< also the stage's own last W (BW), which finishes layer by layer,
                             ///< the last layer of the stage first
+    BAL_REDUCTION_REGROUPED, ///< also the W right before it on the rank, which are regrouped: per
+                             ///< chunk all of them of one layer, then of the layer before. The
+                             ///< whole takes as long, and a layer is ready the earlier
     BAL_REDUCTION_OVERLAP_COUNT
 } bal_reduction_overlap;
 
-/// "none", "stage", "backward".
+/// "none", "stage", "backward", "regrouped".
 extern const char *const bal_reduction_overlap_names[BAL_REDUCTION_OVERLAP_COUNT];
 
 /// A rank of the machine that is slower than its costs say, in every replica.
@@ -46,6 +52,22 @@ typedef struct bal_slow_rank {
     int end_iteration;
 } bal_slow_rank;
 
+/// The optimizer's step where nobody waits for the norm of all gradients (post-validation). See
+/// sim/iterations.h. Zero-initialised: free of charge, at once, and never failing.
+typedef struct bal_validation {
+    int64_t norm_ns;     // norm of a rank's gradients; with a barrier, too
+    int64_t rollback_ns; // undoing a step whose full norm turned out to be above the limit
+    int unclipped_count; // iterations in a row whose norm was not above the limit before steps no
+                         // longer wait for it
+    double failure_probability; // that an iteration's norm is above the limit, drawn for each
+    uint64_t seed;
+    const int *failures; // [failure_count] iterations whose norm is above the limit in any case
+    int failure_count;
+} bal_validation;
+
+/// Whether the norm of an iteration is above the limit at which gradients are clipped.
+bool bal_validation_fails(const bal_validation *validation, int iteration);
+
 /// One iteration as it was simulated or executed. Arrays are borrowed for the call.
 typedef struct bal_training_iteration {
     int iteration;
@@ -55,7 +77,10 @@ typedef struct bal_training_iteration {
     int64_t profile_ns;   // of it
     int64_t decision_ns;  // of it
     int64_t migration_ns; // of it
-    bal_metrics metrics;  // of the slowest replica, the first of several
+    int64_t validation_ns; // of it: a step taken back, as its norm turned out to be above the limit
+    bool validates_behind; // its step did not wait for the norm of all gradients
+    int round_count;       // of gradient accumulation; 0: 1. A timeline is of the first
+    bal_metrics metrics;   // of the slowest replica, the first of several
     bool changed;         // the model had changed before it
     bal_action action;    // what the controller decided behind it, and why
     bal_reason reason;
@@ -94,7 +119,11 @@ typedef struct bal_training {
                           // through
     int chunk_count;      // 0: the schedule's own
     const char *schedule;
+    int round_count;      // passes of the pipeline whose gradients are added up before they are
+                          // reduced and the optimizer steps; 0: 1
     bool post_validation; // no global barrier at the step: the span counts
+    bal_validation validation;
+    bal_disturbance disturbance;
     int data_parallel;    // replicas D >= 1; their reduction is in the costs, as reduction_ns
     int gpus_per_rank;    // of tensor and context parallelism, for the accounts; 0: 1
     bal_reduction_overlap reduction_overlap;
@@ -125,6 +154,8 @@ typedef struct bal_training_result {
     int64_t profile_ns;   // of it: profiling
     int64_t decision_ns;  // of it: decisions
     int64_t migration_ns; // of it: migration
+    int64_t validation_ns; // of it: steps taken back
+    int validation_failure_count; // of them
     bal_metrics first;
     bal_metrics last;
     double bubble_ratio;    // over the run and all replicas: 1 - sum of busy / (ranks * sum of the
@@ -158,7 +189,8 @@ typedef struct bal_training_result {
 /// Checks what a run says of itself; the costs are checked as they come.
 ///
 /// @return STATUS_INVALID for a count outside its limits, an unknown schedule, a slow rank that the
-///         machine does not have or without a factor in (0, 1000000].
+///         machine does not have or without a factor in (0, 1000000], a disturbance outside its
+///         limits, or replicas or rounds of their own draws above BAL_DRAWN_REPLICAS_MAX.
 status bal_training_check(const bal_training *training, error_message *err);
 
 /// Makes the controller of a run.
@@ -176,8 +208,11 @@ status bal_training_controller(const bal_training *training, const bal_evaluator
 /// @param is_announced the source has announced a change of the model before this iteration
 bool bal_training_is_profiled(const bal_training *training, int iteration, bool is_announced);
 
+/// Whether ranks are slower than their costs, in some iteration.
+bool bal_training_has_slow_ranks(const bal_training *training);
+
 /// The speeds of the ranks in an iteration: the product of the factors of a rank's slow_ranks that
-/// hold in it, in their order.
+/// hold in it, in their order, and of those of the disturbance.
 ///
 /// @param rank_time_factor [machine.rank_count] out
 /// @return false if all are 1

@@ -30,7 +30,8 @@ status bal_training_costs_init(bal_training_costs *costs, const bal_training *tr
         .measured_memory = {arena_create(1 << 16), arena_create(1 << 16)},
         .iteration = -1,
     };
-    if (training->slow_rank_count > 0) {
+    const bool has_slow = bal_training_has_slow_ranks(training);
+    if (has_slow) {
         made.rank_time_factor = arena_array(memory, ranks, sizeof *made.rank_time_factor);
         made.time_factor_before = arena_array(memory, ranks, sizeof *made.time_factor_before);
     }
@@ -38,7 +39,7 @@ status bal_training_costs_init(bal_training_costs *costs, const bal_training *tr
     if (made.replicas == NULL || made.fetched == NULL || made.copies == NULL ||
         made.differing == NULL || made.seen_bytes == NULL || made.column_memory == NULL ||
         made.measured_memory[0] == NULL || made.measured_memory[1] == NULL ||
-        (training->slow_rank_count > 0 &&
+        (has_slow &&
          (made.rank_time_factor == NULL || made.time_factor_before == NULL))) {
         return no_memory(costs, err);
     }
@@ -288,7 +289,7 @@ static bool has_unlike_replicas(const bal_training_costs *costs)
 
 bool bal_training_costs_borrow(const bal_training_costs *costs)
 {
-    return !has_unlike_replicas(costs) && costs->training->slow_rank_count == 0 &&
+    return !has_unlike_replicas(costs) && !bal_training_has_slow_ranks(costs->training) &&
            costs->training->information != BAL_INFORMATION_FORESIGHT;
 }
 

@@ -231,13 +231,12 @@ static void find_gates(const bal_schedule *schedule, int *gate)
     }
 }
 
-status sim_iterations_create(const bal_schedule *schedule, arena *memory, sim_iterations **out,
-                             error_message *err)
+status sim_iterations_prepare(const bal_schedule *schedule, arena *memory, sim_iterations **out,
+                              error_message *err)
 {
     const size_t ranks = (size_t)schedule->rank_count;
     const size_t stages = ranks * (size_t)schedule->chunk_count;
     const size_t messages = 2 * stages * (size_t)schedule->microbatch_count;
-    TRY(bal_schedule_check(schedule, NULL, err));
     sim_iterations *made = arena_array(memory, 1, sizeof *made);
     int *gate = arena_array(memory, ranks, sizeof *gate);
     if (made == NULL || gate == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
@@ -259,6 +258,13 @@ status sim_iterations_create(const bal_schedule *schedule, arena *memory, sim_it
     find_gates(schedule, gate);
     *out = made;
     return STATUS_OK;
+}
+
+status sim_iterations_create(const bal_schedule *schedule, arena *memory, sim_iterations **out,
+                             error_message *err)
+{
+    TRY(bal_schedule_check(schedule, NULL, err));
+    return sim_iterations_prepare(schedule, memory, out, err);
 }
 
 status sim_iterations_check_validation(sim_iterations *iterations, arena *memory,

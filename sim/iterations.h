@@ -72,6 +72,10 @@ typedef struct sim_iterations sim_iterations;
 status sim_iterations_create(const bal_schedule *schedule, arena *memory, sim_iterations **out,
                              error_message *err);
 
+/// The same for a schedule that is known to be right. Time O(ranks + stages * microbatches).
+status sim_iterations_prepare(const bal_schedule *schedule, arena *memory, sim_iterations **out,
+                              error_message *err);
+
 /// Proves that the schedule can be played with post-validation, which plays assume.
 ///
 /// @param memory scratch

@@ -21,7 +21,13 @@ typedef struct sim_play_request {
     const bal_layer_costs *replicas; // [replica_count] columns: 1, or the order's microbatches
     int replica_count;
     const double *rank_time_factor; // [machine->rank_count] or NULL: as in bal_stage_costs
-    bool post_validation;
+    int round_count;                     // of gradient accumulation; 0: 1
+    const bal_disturbance *disturbance;  // NULL: none
+    int64_t iteration;                   // whose draws it takes
+    bool post_validation;                // the period of the iteration repeated counts
+    const bal_validation *validation;    // with post_validation
+    int64_t optimizer_step_ns;           // the same
+    bool validation_fails;               // the same
     bal_reduction_overlap reduction_overlap;
     int reduction_from; // as in bal_reduction_merge
     int reduction_to;
@@ -29,15 +35,18 @@ typedef struct sim_play_request {
 
 /// What came of it. Arrays live until the next play in the same memory.
 typedef struct sim_play {
-    bal_iteration_times times;
-    const bal_stage_costs *stages; // [replica_count]
+    bal_iteration_times times;     // with post_validation pipeline_ns and reduction_ns are of the
+                                   // period: without the reduction, and what it adds
+    int64_t validation_lost_ns;    // by a failed one
+    const bal_stage_costs *stages; // [round_count][replica_count]
 } sim_play;
 
 /// Plays one iteration.
 ///
 /// @param memory of everything in play; nothing is taken back
-/// @return STATUS_INVALID if times do not fit: see bal_stage_costs_from_layers, sim_costs_check
+/// @return STATUS_INVALID if times do not fit: see bal_stage_costs_from_layers, sim_costs_check; or
+///         the order cannot validate behind the step: see sim_iterations_check_validation
 ///
-/// Time O(replicas * (ops + layers * columns)).
+/// Time O(replicas * (rounds * ops + layers * columns)).
 status sim_play_replicas(const sim_play_request *request, arena *memory, sim_play *play,
                          error_message *err);
