@@ -144,8 +144,8 @@ static int64_t run_op_ns(const weight_run *run, int index)
     const bal_op op = run->schedule->ops[index];
     const int stage = bal_stage_of(run->plan->placement, run->plan->rank_count,
                                    run->plan->chunk_count, run->rank, op.chunk);
-    return slowed_ns(run, layers_ns(run, op, run->plan->first_layer[stage],
-                                    run->plan->first_layer[stage + 1]));
+    return slowed_ns(
+        run, layers_ns(run, op, run->plan->first_layer[stage], run->plan->first_layer[stage + 1]));
 }
 
 /// When the block of a chunk ends, blocks following each other in the order of their chunks' last

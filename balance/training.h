@@ -30,11 +30,11 @@ enum { BAL_ROUNDS_MAX = 1024, BAL_DRAWN_REPLICAS_MAX = 1 << 14 };
 /// of their own; the layers of one rank follow each other. A stage's reduction begins when all
 /// replicas are ready, their iterations having begun together.
 typedef enum bal_reduction_overlap {
-    BAL_REDUCTION_EXPOSED,  ///< nothing: behind the whole pipeline, as long as the largest rank
-                            ///< takes
-    BAL_REDUCTION_STAGE,    ///< the other stages: a stage reduces when its own last op has ended
-    BAL_REDUCTION_BACKWARD, ///< also the stage's own last W (BW), which finishes layer by layer,
-                            ///< the last layer of the stage first
+    BAL_REDUCTION_EXPOSED,   ///< nothing: behind the whole pipeline, as long as the largest rank
+                             ///< takes
+    BAL_REDUCTION_STAGE,     ///< the other stages: a stage reduces when its own last op has ended
+    BAL_REDUCTION_BACKWARD,  ///< also the stage's own last W (BW), which finishes layer by layer,
+                             ///< the last layer of the stage first
     BAL_REDUCTION_REGROUPED, ///< also the W right before it on the rank, which are regrouped: per
                              ///< chunk all of them of one layer, then of the layer before. The
                              ///< whole takes as long, and a layer is ready the earlier
@@ -55,6 +55,9 @@ typedef struct bal_slow_rank {
 /// The optimizer's step where nobody waits for the norm of all gradients (post-validation). See
 /// sim/iterations.h. Zero-initialised: free of charge, at once, and never failing.
 typedef struct bal_validation {
+    bool plays_chain;    // an iteration lasts its period, if it is repeated, norms travelling from
+                         // rank to rank; false: its span, which is what the players of single
+                         // iterations know
     int64_t norm_ns;     // norm of a rank's gradients; with a barrier, too
     int64_t rollback_ns; // undoing a step whose full norm turned out to be above the limit
     int unclipped_count; // iterations in a row whose norm was not above the limit before steps no
@@ -72,17 +75,17 @@ bool bal_validation_fails(const bal_validation *validation, int iteration);
 typedef struct bal_training_iteration {
     int iteration;
     int64_t iteration_ns;
-    int64_t pipeline_ns;  // of it: makespan or span
-    int64_t reduction_ns; // of it: gradients, beyond the pipeline
-    int64_t profile_ns;   // of it
-    int64_t decision_ns;  // of it
-    int64_t migration_ns; // of it
+    int64_t pipeline_ns;   // of it: makespan or span
+    int64_t reduction_ns;  // of it: gradients, beyond the pipeline
+    int64_t profile_ns;    // of it
+    int64_t decision_ns;   // of it
+    int64_t migration_ns;  // of it
     int64_t validation_ns; // of it: a step taken back, as its norm turned out to be above the limit
     bool validates_behind; // its step did not wait for the norm of all gradients
     int round_count;       // of gradient accumulation; 0: 1. A timeline is of the first
     bal_metrics metrics;   // of the slowest replica, the first of several
-    bool changed;         // the model had changed before it
-    bal_action action;    // what the controller decided behind it, and why
+    bool changed;          // the model had changed before it
+    bal_action action;     // what the controller decided behind it, and why
     bal_reason reason;
     bool was_asked;  // a decision was made
     bool rebalanced; // layers moved
@@ -124,8 +127,8 @@ typedef struct bal_training {
     bool post_validation; // no global barrier at the step: the span counts
     bal_validation validation;
     bal_disturbance disturbance;
-    int data_parallel;    // replicas D >= 1; their reduction is in the costs, as reduction_ns
-    int gpus_per_rank;    // of tensor and context parallelism, for the accounts; 0: 1
+    int data_parallel; // replicas D >= 1; their reduction is in the costs, as reduction_ns
+    int gpus_per_rank; // of tensor and context parallelism, for the accounts; 0: 1
     bal_reduction_overlap reduction_overlap;
     int64_t optimizer_step_ns;
     int64_t decision_ns; // of every decision, whether or not layers move
@@ -147,14 +150,14 @@ typedef struct bal_training {
 
 /// Sums over the run. first and last are iterations 0 and iteration_count - 1.
 typedef struct bal_training_result {
-    bool executable;      // false: loads only; no times but the imbalance
-    int64_t total_ns;     // sum of iteration_ns
-    int64_t pipeline_ns;  // of it: makespan or span
-    int64_t reduction_ns; // of it: gradients, beyond the pipeline
-    int64_t profile_ns;   // of it: profiling
-    int64_t decision_ns;  // of it: decisions
-    int64_t migration_ns; // of it: migration
-    int64_t validation_ns; // of it: steps taken back
+    bool executable;              // false: loads only; no times but the imbalance
+    int64_t total_ns;             // sum of iteration_ns
+    int64_t pipeline_ns;          // of it: makespan or span
+    int64_t reduction_ns;         // of it: gradients, beyond the pipeline
+    int64_t profile_ns;           // of it: profiling
+    int64_t decision_ns;          // of it: decisions
+    int64_t migration_ns;         // of it: migration
+    int64_t validation_ns;        // of it: steps taken back
     int validation_failure_count; // of them
     bal_metrics first;
     bal_metrics last;

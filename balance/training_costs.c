@@ -39,8 +39,7 @@ status bal_training_costs_init(bal_training_costs *costs, const bal_training *tr
     if (made.replicas == NULL || made.fetched == NULL || made.copies == NULL ||
         made.differing == NULL || made.seen_bytes == NULL || made.column_memory == NULL ||
         made.measured_memory[0] == NULL || made.measured_memory[1] == NULL ||
-        (has_slow &&
-         (made.rank_time_factor == NULL || made.time_factor_before == NULL))) {
+        (has_slow && (made.rank_time_factor == NULL || made.time_factor_before == NULL))) {
         return no_memory(costs, err);
     }
     for (int rank = 0; rank < training->machine.rank_count && made.rank_time_factor; rank++) {

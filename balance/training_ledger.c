@@ -19,9 +19,9 @@ static bool add_to(int64_t *sum, int64_t value)
 status bal_training_ledger_close(bal_training_iteration *iteration, int64_t optimizer_step_ns,
                                  error_message *err)
 {
-    const int64_t parts[] = {iteration->pipeline_ns, iteration->reduction_ns,
-                             optimizer_step_ns,      iteration->profile_ns,
-                             iteration->decision_ns, iteration->migration_ns,
+    const int64_t parts[] = {iteration->pipeline_ns,  iteration->reduction_ns,
+                             optimizer_step_ns,       iteration->profile_ns,
+                             iteration->decision_ns,  iteration->migration_ns,
                              iteration->validation_ns};
     iteration->iteration_ns = 0;
     for (size_t part = 0; part < sizeof parts / sizeof parts[0]; part++) {

@@ -1,13 +1,20 @@
 #include "sim/training_play.h"
 
 #include "sim/costs.h"
+#include "sim/perturbation.h"
 #include "sim/pipeline.h"
+#include "sim/validated_period.h"
+
+#include <string.h>
 
 /// What is only needed while the replicas are played.
 typedef struct play_scratch {
     sim_summary summary;
-    bal_timeline timeline; // only where chunks end before their rank does
-    int64_t *stage_end_ns; // [stage_count]
+    bal_timeline timeline;   // only where chunks end before their rank does
+    int64_t *stage_end_ns;   // [stage_count]
+    int64_t *begin_ns;       // [rank_count] of a round
+    int64_t *first_begin_ns; // [rank_count] of the first round
+    int64_t *busy_ns;        // [rank_count] of all rounds
 } play_scratch;
 
 static status no_memory(const sim_play_request *request, error_message *err)
@@ -32,12 +39,22 @@ static bal_played_plan played_plan_of(const sim_play_request *request)
     };
 }
 
+static int round_count_of(const sim_play_request *request)
+{
+    return request->round_count > 0 ? request->round_count : 1;
+}
+
 static status allocate(const sim_play_request *request, bool needs_stage_ends, arena *memory,
                        play_scratch *scratch, error_message *err)
 {
     const size_t stages = (size_t)bal_placed_stage_count(request->plan);
+    const size_t ranks = (size_t)request->plan->rank_count;
+    int64_t *sums = arena_array(memory, 3 * ranks, sizeof *sums);
     scratch->stage_end_ns = arena_array(memory, stages, sizeof *scratch->stage_end_ns);
-    if (scratch->stage_end_ns == NULL) return no_memory(request, err);
+    if (scratch->stage_end_ns == NULL || sums == NULL) return no_memory(request, err);
+    scratch->begin_ns = sums;
+    scratch->first_begin_ns = sums + ranks;
+    scratch->busy_ns = sums + 2 * ranks;
     TRY(sim_summary_init(&request->order->order, memory, &scratch->summary, err));
     if (!needs_stage_ends || request->plan->chunk_count == 1) return STATUS_OK;
     return sim_timeline_init(&request->order->schedule, memory, &scratch->timeline, err);
@@ -49,7 +66,7 @@ static void find_stage_ends(const sim_play_request *request, const bal_stage_cos
 {
     sim_compiled_order *order = request->order;
     if (request->plan->chunk_count > 1) {
-        sim_order_play(&order->order, stages, NULL, &scratch->timeline);
+        sim_order_play(&order->order, stages, scratch->begin_ns, &scratch->timeline);
     }
     for (int stage = 0; stage < stages->stage_count; stage++) {
         scratch->stage_end_ns[stage] =
@@ -59,45 +76,133 @@ static void find_stage_ends(const sim_play_request *request, const bal_stage_cos
     }
 }
 
+/// What the stages of a replica cost in every round.
+static status fill_stages(const sim_play_request *request, int replica, arena *memory,
+                          bal_stage_costs *stages, error_message *err)
+{
+    const bal_schedule *schedule = &request->order->schedule;
+    const bal_disturbance *disturbance = request->disturbance;
+    bal_stage_costs undisturbed;
+    TRY(bal_stage_costs_from_layers(&request->replicas[replica], request->plan, request->machine,
+                                    request->rank_time_factor, memory, &undisturbed, err));
+    TRY(sim_costs_check(schedule, &undisturbed, err));
+    for (int round = 0; round < round_count_of(request); round++) {
+        bal_stage_costs *own = &stages[round * request->replica_count + replica];
+        const bool is_drawn = disturbance != NULL && bal_disturbance_is_drawn_per_op(disturbance);
+        const sim_perturbed_play play = {.iteration = request->iteration,
+                                         .round = round,
+                                         .replica = replica,
+                                         .machine_rank = request->plan->machine_rank};
+        if (round > 0 && !is_drawn) {
+            *own = stages[replica];
+            continue;
+        }
+        *own = undisturbed;
+        if (disturbance == NULL) continue;
+        TRY(sim_perturb(disturbance, schedule, &play, &undisturbed, memory, own, err));
+        TRY(sim_costs_check(schedule, own, err));
+    }
+    return STATUS_OK;
+}
+
+/// Plays all rounds of a replica: in each a rank begins when it has ended the one before.
+static status play_rounds(const sim_play_request *request, int replica,
+                          const bal_stage_costs *stages, play_scratch *scratch, error_message *err)
+{
+    const int ranks = request->plan->rank_count;
+    const sim_summary *summary = &scratch->summary;
+    memset(scratch->begin_ns, 0, (size_t)ranks * sizeof *scratch->begin_ns);
+    memset(scratch->busy_ns, 0, (size_t)ranks * sizeof *scratch->busy_ns);
+    for (int round = 0; round < round_count_of(request); round++) {
+        const bal_stage_costs *costs = &stages[round * request->replica_count + replica];
+        for (int rank = 0; round > 0 && rank < ranks; rank++) {
+            scratch->begin_ns[rank] = summary->last_end_ns[rank];
+            if (scratch->begin_ns[rank] <= INT64_MAX / 4) continue;
+            return error_set(err, STATUS_INVALID, "the ns of %d rounds do not fit 64 bits",
+                             round_count_of(request));
+        }
+        sim_order_summarise(&request->order->order, costs, scratch->begin_ns, &scratch->summary);
+        for (int rank = 0; rank < ranks; rank++) {
+            if (round == 0) scratch->first_begin_ns[rank] = summary->first_begin_ns[rank];
+            scratch->busy_ns[rank] += summary->busy_ns[rank];
+        }
+    }
+    return STATUS_OK;
+}
+
 static status play_replica(const sim_play_request *request, const bal_played_plan *played,
                            int replica, arena *memory, bal_stage_costs *stages,
                            play_scratch *scratch, sim_play *play, error_message *err)
 {
-    sim_compiled_order *order = request->order;
-    const sim_summary *summary = &scratch->summary;
-    TRY(bal_stage_costs_from_layers(&request->replicas[replica], request->plan, request->machine,
-                                    request->rank_time_factor, memory, stages, err));
-    TRY(sim_costs_check(&order->schedule, stages, err));
-    sim_order_summarise(&order->order, stages, NULL, &scratch->summary);
+    const int last = round_count_of(request) - 1;
+    TRY(fill_stages(request, replica, memory, stages, err));
+    TRY(play_rounds(request, replica, stages, scratch, err));
     if (bal_iteration_needs_stage_ends(played, &play->times)) {
-        find_stage_ends(request, stages, scratch);
+        find_stage_ends(request, &stages[last * request->replica_count + replica], scratch);
     }
     const bal_replica_times times = {
-        .first_begin_ns = summary->first_begin_ns,
-        .last_end_ns = summary->last_end_ns,
-        .busy_ns = summary->busy_ns,
+        .first_begin_ns = scratch->first_begin_ns,
+        .last_end_ns = scratch->summary.last_end_ns,
+        .busy_ns = scratch->busy_ns,
         .stage_end_ns = scratch->stage_end_ns,
     };
     return bal_iteration_add(played, replica, &times, &play->times, err);
+}
+
+/// Puts the period of post-validation in the place of the span: without the reduction, and what
+/// the reduction adds to it.
+static status find_period(const sim_play_request *request, const bal_played_plan *played,
+                          const bal_stage_costs *stages, arena *memory, sim_play *play,
+                          error_message *err)
+{
+    const bal_validation *validation = request->validation;
+    const int64_t step_ns = request->optimizer_step_ns + validation->norm_ns;
+    sim_period alone;
+    sim_period reduced;
+    sim_period_request asked = {.machine = request->machine,
+                                .played = played,
+                                .stages = stages,
+                                .round_count = round_count_of(request),
+                                .validation = validation,
+                                .optimizer_step_ns = request->optimizer_step_ns,
+                                .fails = request->validation_fails};
+    if (play->times.makespan_ns + play->times.reduction_ns > INT64_MAX / 256) {
+        return error_set(err, STATUS_INVALID,
+                         "an iteration of %lld ns is too long for iterations back to back",
+                         (long long)play->times.makespan_ns);
+    }
+    TRY(sim_validated_period(&asked, memory, &alone, err));
+    reduced = alone;
+    asked.reduction_ns = play->times.layer_ns;
+    if (asked.reduction_ns != NULL) TRY(sim_validated_period(&asked, memory, &reduced, err));
+    play->times.pipeline_ns = alone.period_ns - step_ns;
+    play->times.reduction_ns =
+        reduced.period_ns > alone.period_ns ? reduced.period_ns - alone.period_ns : 0;
+    play->validation_lost_ns = reduced.lost_ns;
+    return STATUS_OK;
 }
 
 status sim_play_replicas(const sim_play_request *request, arena *memory, sim_play *play,
                          error_message *err)
 {
     const bal_played_plan played = played_plan_of(request);
+    const size_t plays = (size_t)request->replica_count * (size_t)round_count_of(request);
     sim_play made = {0};
     play_scratch scratch = {0};
-    bal_stage_costs *stages = arena_array(memory, (size_t)request->replica_count, sizeof *stages);
+    bal_stage_costs *stages = arena_array(memory, plays, sizeof *stages);
     if (stages == NULL) return no_memory(request, err);
     made.stages = stages;
     TRY(bal_iteration_begin(&played, memory, &made.times, err));
     TRY(allocate(request, bal_iteration_needs_stage_ends(&played, &made.times), memory, &scratch,
                  err));
     for (int replica = 0; replica < request->replica_count; replica++) {
-        TRY(play_replica(request, &played, replica, memory, &stages[replica], &scratch, &made,
-                         err));
+        TRY(play_replica(request, &played, replica, memory, stages, &scratch, &made, err));
     }
     bal_iteration_finish(&played, &made.times);
+    if (request->post_validation && request->validation != NULL &&
+        request->validation->plays_chain) {
+        TRY(find_period(request, &played, stages, memory, &made, err));
+    }
     *play = made;
     return STATUS_OK;
 }

@@ -20,14 +20,14 @@ typedef struct sim_play_request {
     sim_compiled_order *order;       // of the plan
     const bal_layer_costs *replicas; // [replica_count] columns: 1, or the order's microbatches
     int replica_count;
-    const double *rank_time_factor; // [machine->rank_count] or NULL: as in bal_stage_costs
-    int round_count;                     // of gradient accumulation; 0: 1
-    const bal_disturbance *disturbance;  // NULL: none
-    int64_t iteration;                   // whose draws it takes
-    bool post_validation;                // the period of the iteration repeated counts
-    const bal_validation *validation;    // with post_validation
-    int64_t optimizer_step_ns;           // the same
-    bool validation_fails;               // the same
+    const double *rank_time_factor;     // [machine->rank_count] or NULL: as in bal_stage_costs
+    int round_count;                    // of gradient accumulation; 0: 1
+    const bal_disturbance *disturbance; // NULL: none
+    int64_t iteration;                  // whose draws it takes
+    bool post_validation;               // the span counts, or the period of the iteration repeated
+    const bal_validation *validation;   // with post_validation; NULL: the span counts
+    int64_t optimizer_step_ns;          // the same
+    bool validation_fails;              // the same
     bal_reduction_overlap reduction_overlap;
     int reduction_from; // as in bal_reduction_merge
     int reduction_to;
@@ -35,8 +35,8 @@ typedef struct sim_play_request {
 
 /// What came of it. Arrays live until the next play in the same memory.
 typedef struct sim_play {
-    bal_iteration_times times;     // with post_validation pipeline_ns and reduction_ns are of the
-                                   // period: without the reduction, and what it adds
+    bal_iteration_times times; // where the chain is played, pipeline_ns and reduction_ns are of the
+                               // period: without the reduction, and what it adds
     int64_t validation_lost_ns;    // by a failed one
     const bal_stage_costs *stages; // [round_count][replica_count]
 } sim_play;

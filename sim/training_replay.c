@@ -28,8 +28,12 @@ typedef struct replay {
     bal_timeline timeline;   // of the slowest replica, when asked for
     int64_t *rank_end_ns;    // [machine.rank_count]
     int64_t *peak_memory;    // [machine.rank_count]
-    bool is_played;          // play and profile belong to costs and plan as they are
-    bool is_memory_noted;    // peak_memory has seen the bytes of the layers under this plan
+    bal_layer_costs *drawn;  // [data_parallel] costs of replicas that draw times of their own
+    int unclipped_count;  // iterations in a row up to this one whose norm was not above the limit
+    bool validates;       // the step of the iteration does not wait for the norm of all gradients
+    bool fails;           // and its norm is above the limit
+    bool is_played;       // play and profile belong to costs and plan as they are
+    bool is_memory_noted; // peak_memory has seen the bytes of the layers under this plan
 
     bal_training_ledger ledger;
 } replay;
@@ -103,6 +107,27 @@ static status note_memory(replay *state, const bal_schedule *schedule)
     return STATUS_OK;
 }
 
+static bool is_drawn(const replay *state)
+{
+    return bal_disturbance_is_drawn_per_op(&state->training->disturbance);
+}
+
+/// How many replicas are played: those whose loads differ, or all where each has its own times.
+static int played_count(const replay *state)
+{
+    return is_drawn(state) ? state->training->data_parallel : state->costs.replica_count;
+}
+
+/// The costs of the replicas that are played.
+static const bal_layer_costs *played_replicas(replay *state)
+{
+    if (!is_drawn(state)) return state->costs.replicas;
+    for (int replica = 0; replica < played_count(state); replica++) {
+        state->drawn[replica] = state->costs.replicas[replica % state->costs.replica_count];
+    }
+    return state->drawn;
+}
+
 static status play_pipelines(replay *state)
 {
     const bal_training *training = state->training;
@@ -113,10 +138,16 @@ static status play_pipelines(replay *state)
         .machine = &training->machine,
         .plan = plan,
         .order = order,
-        .replicas = state->costs.replicas,
-        .replica_count = state->costs.replica_count,
+        .replicas = played_replicas(state),
+        .replica_count = played_count(state),
         .rank_time_factor = state->costs.rank_time_factor,
-        .post_validation = training->post_validation,
+        .round_count = training->round_count,
+        .disturbance = &training->disturbance,
+        .iteration = state->costs.iteration,
+        .post_validation = state->validates,
+        .validation = &training->validation,
+        .optimizer_step_ns = training->optimizer_step_ns,
+        .validation_fails = state->fails,
         .reduction_overlap = training->reduction_overlap,
         .reduction_from = training->data_parallel,
         .reduction_to = state->plan.gpus.replica_count,
@@ -163,6 +194,9 @@ static void fill_played(const replay *state, bool is_announced, bal_training_ite
     if (plan->owner != NULL) return;
     record->pipeline_ns = state->play.times.pipeline_ns;
     record->reduction_ns = state->play.times.reduction_ns;
+    record->validation_ns = state->play.validation_lost_ns;
+    record->validates_behind = state->validates;
+    record->round_count = training->round_count > 0 ? training->round_count : 1;
     record->first_layer = plan->first_layer;
     record->machine_rank = plan->machine_rank;
     if (bal_training_is_profiled(training, record->iteration, is_announced)) {
@@ -272,16 +306,37 @@ static status enact(replay *state, const bal_layer_costs *layers)
     return sim_training_plan_enact(&state->plan, &state->decision, layers, state->err);
 }
 
+/// Whether the norm of an iteration is waited for, and what becomes of it: after enough iterations
+/// whose norm was not above the limit, it no longer is.
+static void begin_validation(replay *state, int iteration)
+{
+    const bal_training *training = state->training;
+    const bal_validation *validation = &training->validation;
+    if (!training->post_validation) return;
+    const bool is_above = bal_validation_fails(validation, iteration);
+    const bool validates = state->unclipped_count >= validation->unclipped_count;
+    const bool fails = validates && is_above;
+    if (validates != state->validates || fails != state->fails) state->is_played = false;
+    state->validates = validates;
+    state->fails = fails;
+    state->unclipped_count = is_above ? 0 : state->unclipped_count + 1;
+}
+
 static status play_iteration(replay *state, int iteration)
 {
     const bal_training *training = state->training;
-    const int64_t step_ns = state->plan.owner == NULL ? training->optimizer_step_ns : 0;
+    const int64_t step_ns =
+        state->plan.owner == NULL ? training->optimizer_step_ns + training->validation.norm_ns : 0;
     bal_training_iteration record = {.iteration = iteration};
     bool is_new = false;
     bool is_announced = false;
     TRY(bal_training_costs_fetch(&state->costs, iteration, state->plan.batch, &is_new,
                                  &is_announced, state->err));
-    if (is_new) state->is_played = false;
+    if (is_new || is_drawn(state) ||
+        bal_disturbance_changes_links(&training->disturbance, iteration)) {
+        state->is_played = false;
+    }
+    begin_validation(state, iteration);
     if (state->costs.has_new_bytes) state->is_memory_noted = false;
     TRY(play(state));
     fill_played(state, is_announced, &record);
@@ -289,8 +344,8 @@ static status play_iteration(replay *state, int iteration)
     const bool announces = training->sources[0].announces_changes;
     TRY(decide(state, announces ? is_announced : is_new, &record));
     TRY(bal_training_ledger_close(&record, step_ns, state->err));
-    TRY(bal_training_ledger_add(&state->ledger, &record, &state->play.times,
-                                state->costs.replica_count, state->err));
+    TRY(bal_training_ledger_add(&state->ledger, &record, &state->play.times, played_count(state),
+                                state->err));
     TRY(put(state, &record));
     return record.action != BAL_ACTION_KEEP ? enact(state, &state->profile) : STATUS_OK;
 }
@@ -303,10 +358,12 @@ static status prepare(replay *state)
     state->timeline_memory = arena_create(1 << 16);
     state->rank_end_ns = arena_array(state->run_memory, ranks, sizeof *state->rank_end_ns);
     state->peak_memory = arena_array(state->run_memory, ranks, sizeof *state->peak_memory);
+    state->drawn =
+        arena_array(state->run_memory, (size_t)training->data_parallel, sizeof *state->drawn);
     TRY(bal_training_costs_init(&state->costs, training, state->run_memory, state->err));
     TRY(sim_training_plan_init(&state->plan, training, state->run_memory, state->err));
     if (state->play_memory == NULL || state->timeline_memory == NULL ||
-        state->rank_end_ns == NULL || state->peak_memory == NULL) {
+        state->rank_end_ns == NULL || state->peak_memory == NULL || state->drawn == NULL) {
         return no_memory(state);
     }
     state->evaluator = sim_training_plan_evaluator(&state->plan);

@@ -16,7 +16,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/// Iterations that are played at most: where the period has not settled by then, the last two count.
+/// Iterations that are played at most: where the period has not settled by then, the last two
+/// count.
 enum { SIM_SETTLING_MAX = 24 };
 
 typedef struct sim_period_request {

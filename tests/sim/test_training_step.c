@@ -1,0 +1,384 @@
+/// Tests of the end of an iteration in a replayed run, and of what disturbs one: post-validation
+/// with its failures, gradient accumulation, regrouped reductions, drawn times. Expected values are
+/// worked out by hand or played op by op by the engine itself.
+#include "sim/training_replay.h"
+
+#include "sim/pipeline.h"
+#include "tests/assert_close.h"
+#include "tests/sim/table_source.h"
+
+#include <stdlib.h>
+
+enum { KEPT = TABLE_ITERATIONS };
+
+/// The iterations of a run as they went by.
+typedef struct kept {
+    bal_training_iteration iterations[KEPT];
+    int count;
+} kept;
+
+static status keep(void *context, const bal_training_iteration *iteration, error_message *err)
+{
+    kept *all = context;
+    (void)err;
+    assert_true(all->count < KEPT);
+    all->iterations[all->count++] = *iteration;
+    return STATUS_OK;
+}
+
+static table_source *new_table(int layers)
+{
+    table_source *table = malloc(sizeof *table);
+    assert_non_null(table);
+    table_source_init(table, layers, 1);
+    table_fill(table, 0, TABLE_ITERATIONS, 1000, 1000, 1000);
+    return table;
+}
+
+static bal_training training_of(const table_source *table, const char *schedule, int ranks,
+                                int microbatches, int iterations, kept *all)
+{
+    return (bal_training){.sources = &table->source,
+                          .source_count = 1,
+                          .machine = {.rank_count = ranks, .ranks_per_node = ranks},
+                          .iteration_count = iterations,
+                          .microbatch_count = microbatches,
+                          .schedule = schedule,
+                          .data_parallel = 1,
+                          .balancer = bal_balancer_find("even"),
+                          .migration = bal_migration_options_default(),
+                          .repack = bal_repack_options_default(),
+                          .sink = {.context = all, .put = keep}};
+}
+
+static bal_training_result replay(const bal_training *training)
+{
+    bal_training_result result;
+    error_message err = {0};
+    arena *memory = arena_create(1 << 16);
+    assert_non_null(memory);
+    const status played = sim_training_replay(training, memory, &result, &err);
+    if (played != STATUS_OK) print_error("%s\n", err.message);
+    assert_int_equal(played, STATUS_OK);
+    arena_destroy(memory); // numbers only are read
+    return result;
+}
+
+static void the_chain_leaves_zb_h2_its_span_and_gives_1f1b_the_makespan(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *schedule;
+        int64_t pipeline_ns;
+    } cases[] = {{"zb-h2", 96000}, {"zb-h1", 103000}, {"1f1b", 117000}, {"gpipe", 117000}};
+    for (size_t each = 0; each < sizeof cases / sizeof cases[0]; each++) {
+        table_source *table = new_table(8);
+        kept all = {0};
+        bal_training training = training_of(table, cases[each].schedule, 8, 32, 3, &all);
+        training.post_validation = true;
+        training.validation.plays_chain = true;
+        training.optimizer_step_ns = 50;
+        training.validation.norm_ns = 7;
+
+        const bal_training_result result = replay(&training);
+
+        assert_int_equal(result.pipeline_ns, 3 * cases[each].pipeline_ns);
+        assert_int_equal(result.total_ns, 3 * (cases[each].pipeline_ns + 57));
+        assert_int_equal(result.simulated_count, 1); // the others repeat it
+        assert_int_equal(result.validation_failure_count, 0);
+        assert_true(all.iterations[0].validates_behind);
+        free(table);
+    }
+}
+
+/// Rank 0 of 2 ends first; the time of a place from its first begin, and its own reduction, counts.
+static void reductions_wait_per_stage_without_a_barrier(void **state)
+{
+    (void)state;
+    table_source *table = new_table(2);
+    table->reduction_ns[0] = 5000;
+    table->reduction_ns[1] = 100;
+    kept all = {0};
+    bal_training training = training_of(table, "zb-h2", 2, 6, 2, &all);
+    training.data_parallel = 2;
+    training.post_validation = true;
+    training.validation.plays_chain = true;
+
+    const bal_training_result chained = replay(&training);
+    training.post_validation = false;
+    const bal_training_result barrier = replay(&training);
+
+    // Rank 0 is busy without a gap for 18000 and reduces for 5000; rank 1, 1000 later, hides in it.
+    assert_int_equal(chained.pipeline_ns, 2 * 18000);
+    assert_int_equal(chained.reduction_ns, 2 * 5000);
+    assert_int_equal(barrier.pipeline_ns, 2 * 19000);
+    assert_int_equal(barrier.reduction_ns, 2 * 5000);
+    free(table);
+}
+
+/// As in test_iterations: P=2, M=2, zb-h1 of 10 ns each lasts 70, and a failure 27 with these.
+static void a_failure_costs_a_rollback_and_brings_the_barrier_back_for_a_while(void **state)
+{
+    (void)state;
+    table_source *table = new_table(2);
+    table_fill(table, 0, TABLE_ITERATIONS, 10, 10, 10);
+    kept all = {0};
+    const int failures[] = {1, 6, 8};
+    bal_training training = training_of(table, "zb-h1", 2, 2, 12, &all);
+    training.machine.intra_node = (bal_link){.latency_ns = 2};
+    training.post_validation = true;
+    training.optimizer_step_ns = 5;
+    training.validation = (bal_validation){.plays_chain = true,
+                                           .norm_ns = 1,
+                                           .rollback_ns = 4,
+                                           .unclipped_count = 3,
+                                           .failures = failures,
+                                           .failure_count = 3};
+
+    const bal_training_result result = replay(&training);
+
+    // The norm of iteration 1 is above the limit while all wait for it; those of 2 to 4 are not,
+    // so that 5 and 6 do not wait. 6 fails. 8, clipped behind the barrier, puts the end off.
+    const bool behind[12] = {[5] = true, [6] = true};
+    for (int iteration = 0; iteration < 12; iteration++) {
+        const bal_training_iteration *one = &all.iterations[iteration];
+        assert_int_equal(one->validates_behind, behind[iteration]);
+        assert_int_equal(one->validation_ns > 0, iteration == 6);
+    }
+    assert_int_equal(result.validation_failure_count, 1);
+    assert_int_equal(result.validation_ns, all.iterations[6].validation_ns);
+    assert_int_equal(all.iterations[6].iteration_ns,
+                     all.iterations[5].iteration_ns + result.validation_ns);
+    // Rank 0 sees the norm behind F0 and F1, which it has begun 5 behind its partial norm; then 4
+    // and 5. The last rank would have begun 2 later than rank 0, behind its partial norm.
+    assert_int_equal(result.validation_ns, 20 + 4 + 5 - 2);
+    free(table);
+}
+
+static void a_clipped_iteration_behind_a_barrier_costs_nothing(void **state)
+{
+    (void)state;
+    table_source *table = new_table(2);
+    kept all = {0};
+    const int failures[] = {1};
+    bal_training training = training_of(table, "zb-h1", 2, 4, 4, &all);
+    const bal_training_result before = replay(&training);
+    all.count = 0;
+    training.validation.failures = failures;
+    training.validation.failure_count = 1;
+
+    const bal_training_result after = replay(&training);
+
+    assert_int_equal(before.total_ns, after.total_ns);
+    assert_int_equal(after.validation_failure_count, 0);
+    free(table);
+}
+
+/// Plays rounds one after the other, op by op.
+static int64_t makespan_of_rounds(const char *name, int ranks, int microbatches, int rounds)
+{
+    error_message err = {0};
+    arena *memory = arena_create(1 << 18);
+    bal_schedule schedule;
+    sim_order order;
+    bal_timeline timeline;
+    int64_t times[16];
+    int64_t none[16] = {0};
+    int64_t start[16] = {0};
+    int64_t last = 0;
+    for (int stage = 0; stage < 16; stage++) {
+        times[stage] = 1000;
+    }
+    const bal_stage_costs costs = {.stage_count = ranks,
+                                   .microbatch_count = 1,
+                                   .forward_ns = times,
+                                   .backward_input_ns = times,
+                                   .backward_weight_ns = times,
+                                   .send_forward_ns = none,
+                                   .send_backward_ns = none,
+                                   .memory_forward = none,
+                                   .memory_backward_input = none,
+                                   .memory_backward_weight = none};
+    const bal_schedule_request request = {
+        .name = name, .rank_count = ranks, .microbatch_count = microbatches, .costs = &costs};
+    assert_int_equal(bal_schedule_build(&request, memory, &schedule, &err), STATUS_OK);
+    assert_int_equal(sim_order_compile(&schedule, memory, &order, &err), STATUS_OK);
+    assert_int_equal(sim_timeline_init(&schedule, memory, &timeline, &err), STATUS_OK);
+    for (int round = 0; round < rounds; round++) {
+        sim_order_play(&order, &costs, start, &timeline);
+        for (int rank = 0; rank < ranks; rank++) {
+            start[rank] = timeline.end_ns[schedule.first_op[rank + 1] - 1];
+            if (start[rank] > last) last = start[rank];
+        }
+    }
+    arena_destroy(memory);
+    return last;
+}
+
+static void rounds_follow_each_other_and_reduce_once(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"gpipe", "1f1b", "zb-h1", "zb-h2"};
+    for (size_t each = 0; each < sizeof names / sizeof names[0]; each++) {
+        for (int rounds = 1; rounds <= 5; rounds += 2) {
+            table_source *table = new_table(4);
+            table->reduction_ns[3] = 12345;
+            kept all = {0};
+            bal_training training = training_of(table, names[each], 4, 8, 2, &all);
+            training.round_count = rounds;
+
+            const bal_training_result result = replay(&training);
+
+            assert_int_equal(result.pipeline_ns, 2 * makespan_of_rounds(names[each], 4, 8, rounds));
+            assert_int_equal(result.reduction_ns, 2 * 12345);
+            assert_int_equal(all.iterations[0].metrics.busy_ns, 4 * 8 * 3000 * rounds);
+            assert_int_equal(all.iterations[0].round_count, rounds);
+            free(table);
+        }
+    }
+    // Without a barrier between the rounds zb-h2 fills the bubble behind each but the last.
+    assert_int_equal(makespan_of_rounds("zb-h2", 4, 8, 5), 5 * 8 * 3000 + 3 * 1000);
+}
+
+static void drawn_times_are_those_of_the_seed_and_every_replica_has_its_own(void **state)
+{
+    (void)state;
+    table_source *table = new_table(4);
+    kept all = {0};
+    bal_training training = training_of(table, "zb-h1", 4, 8, 16, &all);
+    const bal_training_result still = replay(&training);
+    all.count = 0;
+    training.disturbance = (bal_disturbance){.seed = 5, .op_sigma = 0.1};
+    const bal_training_result drawn = replay(&training);
+    const int64_t fourth_ns = all.iterations[3].iteration_ns;
+    all.count = 0;
+    const bal_training_result again = replay(&training);
+    assert_int_equal(all.iterations[3].iteration_ns, fourth_ns);
+    all.count = 0;
+    training.disturbance.seed = 6;
+    const bal_training_result other = replay(&training);
+    all.count = 0;
+    training.data_parallel = 8;
+    const bal_training_result eight = replay(&training);
+
+    assert_int_equal(still.simulated_count, 1);
+    assert_int_equal(drawn.simulated_count, 16);
+    assert_int_equal(drawn.total_ns, again.total_ns);
+    assert_true(drawn.total_ns != other.total_ns);
+    assert_true(drawn.total_ns > still.total_ns); // waiting for whatever is late
+    assert_true(eight.total_ns > other.total_ns); // and for the latest of eight
+    free(table);
+}
+
+static void a_slow_link_is_slow_in_its_iterations_only(void **state)
+{
+    (void)state;
+    table_source *table = new_table(4);
+    kept all = {0};
+    const bal_disturbed_link link = {.rank = 1,
+                                     .other_rank = 2,
+                                     .time_factor = 4,
+                                     .delay_ns = 30,
+                                     .first_iteration = 2,
+                                     .end_iteration = 5};
+    bal_training training = training_of(table, "gpipe", 4, 8, 7, &all);
+    training.machine.intra_node = (bal_link){.latency_ns = 100};
+    training.disturbance = (bal_disturbance){.links = &link, .link_count = 1};
+
+    const bal_training_result result = replay(&training);
+
+    // GPipe passes a link once forth and once back: 2 x 3 messages of 100, two of them 430.
+    for (int iteration = 0; iteration < 7; iteration++) {
+        const bool is_slow = iteration >= 2 && iteration < 5;
+        assert_int_equal(all.iterations[iteration].pipeline_ns,
+                         (8 + 3) * 3000 + 600 + (is_slow ? 2 * 330 : 0));
+    }
+    assert_int_equal(result.simulated_count, 3);
+    free(table);
+}
+
+static void stragglers_are_seen_by_whoever_looks_at_speeds(void **state)
+{
+    (void)state;
+    table_source *table = new_table(4);
+    kept all = {0};
+    bal_training training = training_of(table, "gpipe", 4, 8, 4, &all);
+    training.disturbance = (bal_disturbance){
+        .straggler_probability = 1, .straggler_factor = 1.5, .straggler_iterations = 1};
+
+    const bal_training_result result = replay(&training);
+
+    assert_int_equal(result.pipeline_ns, 4 * 3 * (8 + 3) * 1500);
+    free(table);
+}
+
+static void what_is_outside_its_limits_is_refused(void **state)
+{
+    (void)state;
+    table_source *table = new_table(4);
+    kept all = {0};
+    bal_training rounds = training_of(table, "gpipe", 4, 8, 4, &all);
+    bal_training sigma = rounds;
+    bal_training replicas = rounds;
+    rounds.round_count = 1025;
+    sigma.disturbance.op_sigma = 1.5;
+    replicas.disturbance.op_sigma = 0.5;
+    replicas.data_parallel = 16385;
+    const struct {
+        const bal_training *training;
+        const char *message;
+    } cases[] = {{&rounds, "round_count 1025 is outside [0, 1024]"},
+                 {&sigma, "op_sigma 1.5 is outside [0, 1]"},
+                 {&replicas, "data_parallel 16385 of drawn times is above 16384"}};
+    for (size_t each = 0; each < sizeof cases / sizeof cases[0]; each++) {
+        bal_training_result result;
+        error_message err = {0};
+        arena *memory = arena_create(1 << 12);
+        assert_int_equal(sim_training_replay(cases[each].training, memory, &result, &err),
+                         STATUS_INVALID);
+        assert_string_equal(err.message, cases[each].message);
+        arena_destroy(memory);
+    }
+    free(table);
+}
+
+static void rounds_that_do_not_fit_64_bits_are_refused(void **state)
+{
+    (void)state;
+    table_source *table = new_table(4);
+    kept all = {0};
+    bal_training training = training_of(table, "gpipe", 4, 8, 1, &all);
+    bal_training_result result;
+    error_message err = {0};
+    arena *memory = arena_create(1 << 12);
+    table_fill(table, 0, 1, INT64_MAX / 4000, INT64_MAX / 4000, INT64_MAX / 4000);
+    training.round_count = 1024;
+
+    assert_int_equal(sim_training_replay(&training, memory, &result, &err), STATUS_INVALID);
+
+    assert_string_equal(err.message, "the ns of 1024 rounds do not fit 64 bits");
+    training.round_count = 1;
+    training.post_validation = true;
+    training.validation.plays_chain = true;
+    assert_int_equal(sim_training_replay(&training, memory, &result, &err), STATUS_INVALID);
+    assert_true(strstr(err.message, "is too long for iterations back to back") != NULL);
+    arena_destroy(memory);
+    free(table);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_chain_leaves_zb_h2_its_span_and_gives_1f1b_the_makespan),
+        cmocka_unit_test(reductions_wait_per_stage_without_a_barrier),
+        cmocka_unit_test(a_failure_costs_a_rollback_and_brings_the_barrier_back_for_a_while),
+        cmocka_unit_test(a_clipped_iteration_behind_a_barrier_costs_nothing),
+        cmocka_unit_test(rounds_follow_each_other_and_reduce_once),
+        cmocka_unit_test(drawn_times_are_those_of_the_seed_and_every_replica_has_its_own),
+        cmocka_unit_test(a_slow_link_is_slow_in_its_iterations_only),
+        cmocka_unit_test(stragglers_are_seen_by_whoever_looks_at_speeds),
+        cmocka_unit_test(what_is_outside_its_limits_is_refused),
+        cmocka_unit_test(rounds_that_do_not_fit_64_bits_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
