@@ -11,8 +11,9 @@ static double rate(const ana_setup *setup, int64_t total_ns)
 {
     const double units =
         setup->tokens_per_microbatch > 0 ? (double)setup->tokens_per_microbatch : 1.0;
-    const double per_iteration =
-        units * (double)setup->microbatch_count * (double)setup->study->parallel.data;
+    const double per_iteration = units * (double)setup->microbatch_count *
+                                 (double)setup->study->round_count *
+                                 (double)setup->study->parallel.data;
     if (total_ns <= 0) return 0;
     return per_iteration * (double)setup->iteration_count / ((double)total_ns / 1e9);
 }
@@ -76,6 +77,18 @@ static status check_readable(const ana_row *row, const ana_setup *setup, error_m
     return STATUS_OK;
 }
 
+const double ana_quantile_shares[ANA_QUANTILE_COUNT] = {0.05, 0.5, 0.95, 1};
+
+bool ana_study_is_disturbed(const ana_study *study)
+{
+    const bal_disturbance *disturbance = &study->disturbance;
+    const bal_validation *validation = &study->validation;
+    return bal_disturbance_is_drawn_per_op(disturbance) ||
+           bal_disturbance_has_rank_factors(disturbance) || disturbance->link_count > 0 ||
+           (study->post_validation &&
+            (validation->failure_probability > 0 || validation->failure_count > 0));
+}
+
 void ana_row_rate(ana_row *row, const ana_setup *setup)
 {
     if (!row->result.executable) return;
@@ -105,6 +118,10 @@ static status play_row(const ana_setup *setup, const ana_listener *listener, are
         return STATUS_OK;
     }
     ana_row_rate(row, setup);
+    for (int share = 0; share < ANA_QUANTILE_COUNT; share++) {
+        row->iteration_quantile_ns[share] =
+            ana_course_quantile_ns(&row->course, ana_quantile_shares[share]);
+    }
     return check_readable(row, setup, err);
 }
 

@@ -11,6 +11,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum { ANA_QUANTILE_COUNT = 4 };
+
+/// 0.05, 0.5, 0.95 and 1.
+extern const double ana_quantile_shares[ANA_QUANTILE_COUNT];
+
 /// The outcome under one balancer and policy.
 typedef struct ana_row {
     const ana_balancing *balancing;
@@ -18,9 +23,10 @@ typedef struct ana_row {
     char message[256];
     bal_training_result result; // if outcome is STATUS_OK
     ana_course course;
-    int64_t iteration_mean_ns; // total / iterations
-    double per_second;         // tokens (or microbatches) per second, all replicas
-    double relative_to_even;   // per_second over that of `even`; 0: no such row
+    int64_t iteration_quantile_ns[ANA_QUANTILE_COUNT]; // of lengths of iterations
+    int64_t iteration_mean_ns;                         // total / iterations
+    double per_second;       // tokens (or microbatches) per second, all replicas
+    double relative_to_even; // per_second over that of `even`; 0: no such row
     double relative_to_tuned;
     int64_t informed_ns[BAL_INFORMATION_COUNT]; // the length of the run under the same policy with
                                                 // other information; 0: not played
@@ -38,6 +44,10 @@ typedef struct ana_comparison {
 
 /// True if the plan of the row may change after the start.
 bool ana_balancing_is_dynamic(const ana_balancing *balancing);
+
+/// True if something is drawn or disturbed, or a step may be taken back, so that iterations differ
+/// without their loads.
+bool ana_study_is_disturbed(const ana_study *study);
 
 /// The largest memory of a rank over the run, in bytes.
 int64_t ana_row_peak_bytes(const ana_row *row, const ana_setup *setup);

@@ -25,6 +25,20 @@ static void write_ratio(json_writer *writer, const char *key, double value)
     }
 }
 
+/// How the lengths of iterations are spread, and what steps that were taken back have cost.
+static void write_spread(const ana_row *row, json_writer *writer)
+{
+    static const char *const names[ANA_QUANTILE_COUNT] = {"p5", "p50", "p95", "max"};
+    json_write_key(writer, "iteration_ns");
+    json_begin_object(writer);
+    for (int share = 0; share < ANA_QUANTILE_COUNT; share++) {
+        json_put_int64(writer, names[share], row->iteration_quantile_ns[share]);
+    }
+    json_end_object(writer);
+    json_put_int64(writer, "validation_failures", row->result.validation_failure_count);
+    json_put_int64(writer, "validation_ns", row->result.validation_ns);
+}
+
 static void write_times(const ana_setup *setup, const ana_row *row, json_writer *writer)
 {
     const bal_training_result *result = &row->result;
@@ -40,6 +54,7 @@ static void write_times(const ana_setup *setup, const ana_row *row, json_writer 
     json_put_int64(writer, "profile_ns", result->profile_ns);
     json_put_int64(writer, "decision_ns", result->decision_ns);
     json_put_int64(writer, "migration_ns", result->migration_ns);
+    if (ana_study_is_disturbed(setup->study)) write_spread(row, writer);
     json_put_double(writer, "bubble_ratio", result->bubble_ratio);
     write_metrics(writer, "first", &result->first);
     write_metrics(writer, "last", &result->last);
@@ -199,6 +214,9 @@ void ana_comparison_write(const ana_comparison *comparison, text_buffer *out)
     json_put_int64(&writer, "layers", setup->source.layer_count);
     json_put_int64(&writer, "stages", setup->machine.rank_count);
     json_put_int64(&writer, "microbatches", setup->microbatch_count);
+    if (setup->study->round_count > 1) {
+        json_put_int64(&writer, "accumulation", setup->study->round_count);
+    }
     json_put_string(&writer, "schedule", setup->study->schedule);
     write_layout(setup, &writer);
     json_write_key(&writer, "rows");

@@ -6,6 +6,27 @@
 
 enum { SHOWN_FIRST = 3, SHOWN_LAST = 2 };
 
+void ana_print_spread(const ana_comparison *comparison, int label_width, text_buffer *out)
+{
+    const ana_study *study = comparison->setup->study;
+    if (!ana_study_is_disturbed(study)) return;
+    text_format(out, "\n%-*s %10s %10s %10s %10s %11s %10s\n", label_width, "Spread of iterations",
+                "P5", "P50", "P95", "longest", "taken back", "lost");
+    for (int index = 0; index < study->balancing_count; index++) {
+        const ana_row *row = &comparison->rows[index];
+        char quantile[ANA_QUANTILE_COUNT][32];
+        char lost[32];
+        if (row->outcome != STATUS_OK || !row->result.executable) continue;
+        for (int share = 0; share < ANA_QUANTILE_COUNT; share++) {
+            text_duration(row->iteration_quantile_ns[share], quantile[share]);
+        }
+        text_duration(row->result.validation_ns, lost);
+        text_format(out, "%-*s %10s %10s %10s %10s %11d %10s\n", label_width, row->balancing->label,
+                    quantile[0], quantile[1], quantile[2], quantile[3],
+                    row->result.validation_failure_count, lost);
+    }
+}
+
 static int asked_count(const ana_row *row)
 {
     int asked = 0;

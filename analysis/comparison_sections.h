@@ -4,6 +4,10 @@
 
 #include "analysis/comparison.h"
 
+/// "Spread of iterations": how long they are, where something disturbs them, and steps that were
+/// taken back.
+void ana_print_spread(const ana_comparison *comparison, int label_width, text_buffer *out);
+
 /// "Decisions": how many, why, after which iterations, at what cost.
 void ana_print_decisions(const ana_comparison *comparison, int label_width, text_buffer *out);
 

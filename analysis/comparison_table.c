@@ -113,9 +113,11 @@ void ana_comparison_print(const ana_comparison *comparison, text_buffer *out)
         const int length = (int)strlen(study->balancings[row].label);
         if (length > label_width) label_width = length;
     }
-    text_format(out, "%s: %d iterations, %d layers on %d stages, %d microbatches, %s%s\n\n",
+    char passes[32] = "";
+    if (study->round_count > 1) snprintf(passes, sizeof passes, " x %d passes", study->round_count);
+    text_format(out, "%s: %d iterations, %d layers on %d stages, %d microbatches%s, %s%s\n\n",
                 study->name, setup->iteration_count, setup->source.layer_count,
-                setup->machine.rank_count, setup->microbatch_count, study->schedule,
+                setup->machine.rank_count, setup->microbatch_count, passes, study->schedule,
                 study->post_validation ? ", post-validation" : "");
     print_header(label_width, tokens, out);
     for (int row = 0; row < study->balancing_count; row++) {
@@ -128,6 +130,7 @@ void ana_comparison_print(const ana_comparison *comparison, text_buffer *out)
                 "rank.\n");
     print_stillness(comparison, out);
     const int section_width = label_width > SECTION_WIDTH ? label_width : SECTION_WIDTH;
+    ana_print_spread(comparison, section_width, out);
     ana_print_decisions(comparison, section_width, out);
     ana_print_knowing_ahead(comparison, section_width, out);
     ana_print_gpus(comparison, section_width, out);

@@ -45,11 +45,24 @@ typedef struct ana_course {
     ana_rank_step *steps; // [step_count] in order; the first is from iteration 0
     int step_count;
     int step_capacity;
-    bool is_cut; // there were more than ANA_COURSE_MAX
+    bool is_cut;           // there were more than ANA_COURSE_MAX
+    int64_t *iteration_ns; // [iteration_kept_count] lengths of iterations 0, stride, 2 stride, ...
+    int iteration_kept_count;
+    int iteration_capacity;
+    int iteration_stride; // 1 up to ANA_COURSE_MAX iterations
 } ana_course;
 
 /// @param memory borrowed as long as the course is used
 void ana_course_init(ana_course *course, arena *memory);
+
+/// The length that the share of the kept iterations does not exceed: of n in ascending order the
+/// one at ceil(share * n), counted from 1.
+///
+/// @param share (0, 1]
+/// @return 0 where there are none
+///
+/// Sorts what is kept: call behind the last ana_course_add.
+int64_t ana_course_quantile_ns(ana_course *course, double share);
 
 /// Adds an iteration as it was played. Call in order.
 ///

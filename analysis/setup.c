@@ -81,7 +81,13 @@ static void fill_training(ana_setup *setup, arena *memory)
     if (study->parallel.data > 1) {
         add_default(setup, memory, "training.reduction_overlap", "none");
     }
-    add_default(setup, memory, "training.step", "barrier");
+    if (!ana_inputs_have(inputs, "training.step.kind")) {
+        add_default(setup, memory, "training.step", "barrier");
+    }
+    if (study->post_validation && !ana_inputs_have(inputs, "training.step.unclipped")) {
+        ana_inputs_add(inputs, memory, "training.step.unclipped", MODEL_ORIGIN_ASSUMED,
+                       "%d iterations", study->validation.unclipped_count);
+    }
     add_row_defaults(setup, memory);
     if (!json_is_missing(json_member(study->execution, "mechanism"))) {
         add_default(setup, memory, "execution.mechanism", "not simulated: see dynamism");
@@ -206,7 +212,10 @@ bal_training ana_setup_training(const ana_setup *setup, const ana_balancing *bal
         .microbatch_count = setup->microbatch_count,
         .chunk_count = study->chunk_count,
         .schedule = study->schedule,
+        .round_count = study->round_count,
         .post_validation = study->post_validation,
+        .validation = study->validation,
+        .disturbance = study->disturbance,
         .data_parallel = study->parallel.data,
         .gpus_per_rank = study->parallel.tensor * study->parallel.context,
         .reduction_overlap = study->reduction_overlap,

@@ -42,13 +42,14 @@ status ana_setup_batch(ana_setup *setup, arena *memory, error_message *err)
 {
     ana_study *study = setup->study;
     const int size = study->microbatch_size > 0 ? study->microbatch_size : 1;
-    const int64_t together = (int64_t)size * study->parallel.data;
+    const int64_t together = (int64_t)size * study->parallel.data * study->round_count;
     if (study->global_batch == 0) return STATUS_OK;
     if (study->global_batch % together != 0) {
         return error_set(err, STATUS_INFEASIBLE,
                          "%s: training.global_batch: %d sequences are not divisible by data %d x "
-                         "microbatch_size %d = %" PRId64,
-                         study->path, study->global_batch, study->parallel.data, size, together);
+                         "microbatch_size %d%s = %" PRId64,
+                         study->path, study->global_batch, study->parallel.data, size,
+                         study->round_count > 1 ? " x accumulation" : "", together);
     }
     const int64_t microbatches = study->global_batch / together;
     if (microbatches > BAL_MICROBATCHES_MAX) {

@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STUDY_BYTES_MAX = 16 << 20 };
+/// Steps no longer wait for the norm after so many iterations that were not clipped.
+/// Source: as in the released code of Qi et al. (sail-sg/zero-bubble-pipeline-parallelism).
+enum { STUDY_BYTES_MAX = 16 << 20, ANA_UNCLIPPED_DEFAULT = 10 };
 
 static status read_trace(const ana_reading *reading, json_value trace)
 {
@@ -150,9 +152,9 @@ static status refuse_axes(const ana_reading *reading, json_value root)
 static status read_study(const ana_reading *reading, json_value root)
 {
     static const char *const keys[] = {
-        "schema",       "name",        "trace",     "model",     "hardware", "cluster",
-        "training",     "pipeline",    "dynamism",  "balancing", "repack",   "vary",
-        "alternatives", "uncertainty", "foresight", "sources",   "execution"};
+        "schema",       "name",        "trace",     "model",     "hardware",  "cluster",
+        "training",     "pipeline",    "dynamism",  "balancing", "repack",    "vary",
+        "alternatives", "uncertainty", "foresight", "sources",   "execution", "disturbance"};
     TRY(json_check_keys(root, keys, ANA_COUNT_OF(keys), reading->err));
     const json_value schema = json_member(root, "schema");
     const char *text = NULL;
@@ -169,6 +171,7 @@ static status read_study(const ana_reading *reading, json_value root)
     TRY(ana_read_training(reading, json_member(root, "training")));
     TRY(ana_read_pipeline(reading, json_member(root, "pipeline")));
     TRY(ana_read_slow_ranks(reading, json_member(root, "cluster")));
+    TRY(ana_read_disturbance(reading, json_member(root, "disturbance")));
     TRY(read_dynamism(reading, json_member(root, "dynamism")));
     reading->study->execution = json_member(root, "execution");
     reading->study->uncertainty = json_member(root, "uncertainty");
@@ -244,6 +247,8 @@ static status open_bytes(const char *path, const char *bytes, size_t length,
         .parallel = {.data = 1, .tensor = 1, .expert = 1, .context = 1},
         .foresight = true,
         .repack = {.options = bal_repack_options_default()},
+        .round_count = 1,
+        .validation = {.plays_chain = true, .unclipped_count = ANA_UNCLIPPED_DEFAULT},
         .schedule = "zb-h1",
         .change_ratio = 0.25,
         .first_iteration = -1,

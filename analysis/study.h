@@ -19,7 +19,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { ANA_BALANCINGS_MAX = 64, ANA_SLOW_RANKS_MAX = 64 };
+enum {
+    ANA_BALANCINGS_MAX = 64,
+    ANA_SLOW_RANKS_MAX = 64,
+    ANA_DISTURBED_LINKS_MAX = 64,
+    ANA_FAILURES_MAX = 256,
+};
 
 /// How a row re-packs: options.rank_unit is 1, or decided with the machine where whole nodes are
 /// released.
@@ -100,7 +105,13 @@ typedef struct ana_study {
     int state_bytes_per_parameter;    // weights, gradients, optimizer; where the trace does not say
     int gradient_bytes_per_parameter; // in the reduction between replicas; 0: not given
     bal_reduction_overlap reduction_overlap;
+    int round_count;      // passes of the pipeline per step of the optimizer
     bool post_validation; // step without the global barrier: an iteration lasts the span
+    bal_validation validation;
+    int failures[ANA_FAILURES_MAX];
+
+    bal_disturbance disturbance;
+    bal_disturbed_link disturbed_links[ANA_DISTURBED_LINKS_MAX];
 
     // pipeline
     int stage_count;

@@ -77,5 +77,11 @@ status ana_read_balancings(const ana_reading *reading, json_value root);
 status ana_read_repack(const ana_reading *reading, json_value object, const char *section,
                        ana_repack *repack);
 
+/// training.step: a name, or an object with a kind.
+status ana_read_step(const ana_reading *reading, json_value training);
+
+/// What disturbs the run: behind the pipeline, which says which ranks there are.
+status ana_read_disturbance(const ana_reading *reading, json_value disturbance);
+
 /// The slow ranks of the cluster: behind the pipeline, which says which ranks there are.
 status ana_read_slow_ranks(const ana_reading *reading, json_value cluster);

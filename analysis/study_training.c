@@ -6,15 +6,6 @@
 
 enum { LAYER_LENGTH_MAX = 1 << 24 };
 
-static status read_step(const ana_reading *reading, json_value training)
-{
-    static const char *const steps[] = {"barrier", "post-validation"};
-    int step = 0;
-    TRY(ana_read_choice(reading, training, "training", "step", steps, ANA_COUNT_OF(steps), &step));
-    reading->study->post_validation = step == 1;
-    return STATUS_OK;
-}
-
 /// A number of replicas, or "fill": as many as the cluster's GPUs make.
 static status read_replicas(const ana_reading *reading, json_value training)
 {
@@ -44,6 +35,8 @@ static status read_batch(const ana_reading *reading, json_value training)
                      &study->microbatch_count));
     TRY(ana_read_int(reading, training, section, "global_batch", "sequences", 1, 1 << 30,
                      &study->global_batch));
+    TRY(ana_read_int(reading, training, section, "accumulation", "passes", 1, BAL_ROUNDS_MAX,
+                     &study->round_count));
     if (study->microbatch_count == 0 || study->global_batch == 0) return STATUS_OK;
     return json_error(json_member(training, "global_batch"), STATUS_FORMAT, reading->err,
                       "both 'microbatches' and 'global_batch' are given; one follows from the "
@@ -148,6 +141,7 @@ status ana_read_training(const ana_reading *reading, json_value training)
                                        "microbatch_size",
                                        "microbatches",
                                        "global_batch",
+                                       "accumulation",
                                        "tokens",
                                        "checkpoint_s",
                                        "restart_s",
@@ -193,7 +187,7 @@ status ana_read_training(const ana_reading *reading, json_value training)
     TRY(ana_read_choice(reading, training, section, "reduction_overlap",
                         bal_reduction_overlap_names, BAL_REDUCTION_OVERLAP_COUNT, &overlap));
     study->reduction_overlap = (bal_reduction_overlap)overlap;
-    return read_step(reading, training);
+    return ana_read_step(reading, training);
 }
 
 static status read_schedule_name(const ana_reading *reading, json_value name)

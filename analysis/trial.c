@@ -106,7 +106,7 @@ static status play(ana_study *study, arena *memory, ana_trial *trial, error_mess
         const int size = study->microbatch_size > 0 ? study->microbatch_size : 1;
         trial->row_count = study->balancing_count;
         trial->iteration_count = setup.iteration_count;
-        trial->samples_per_iteration = size * setup.microbatch_count;
+        trial->samples_per_iteration = size * setup.microbatch_count * study->round_count;
         trial->still_even_ns = comparison.still_even_ns;
         for (int row = 0; row < trial->row_count; row++) {
             keep_row(&comparison.rows[row], &trial->rows[row]);

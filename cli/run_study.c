@@ -207,6 +207,25 @@ static status add_slow(const cli_run_request *request, cli_run_study *opened, er
     return STATUS_OK;
 }
 
+/// Refuses what only the simulator plays.
+static status refuse_unplayed(const ana_study *study, error_message *err)
+{
+    const bal_disturbance *disturbance = &study->disturbance;
+    const bool is_disturbed = bal_disturbance_is_drawn_per_op(disturbance) ||
+                              bal_disturbance_has_rank_factors(disturbance) ||
+                              disturbance->link_count > 0;
+    if (study->round_count > 1) {
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "%s: training.accumulation %d is simulated only; `dynmo run` passes the "
+                         "pipeline once",
+                         study->path, study->round_count);
+    }
+    if (!is_disturbed) return STATUS_OK;
+    return error_set(err, STATUS_UNSUPPORTED,
+                     "%s: disturbance is simulated only; `dynmo run` has --slow and --slow-link",
+                     study->path);
+}
+
 status cli_run_study_open(const cli_run_request *request, arena *memory, cli_run_study *opened,
                           error_message *err)
 {
@@ -220,6 +239,7 @@ status cli_run_study_open(const cli_run_request *request, arena *memory, cli_run
     if (result == STATUS_OK) result = open_text(request, &text, memory, opened, err);
     text_free(&text);
     TRY(result);
+    TRY(refuse_unplayed(&opened->study, err));
     TRY(choose_row(request, opened, err));
     take_row(opened);
     TRY(add_slow(request, opened, err));

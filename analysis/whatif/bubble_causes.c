@@ -15,16 +15,38 @@ const char *const ana_bubble_cause_names[ANA_BUBBLE_CAUSE_COUNT] = {
 typedef struct replayer {
     sim_order order;
     sim_summary summary;
+    int64_t *begin_ns; // [rank_count] of a round
+    int64_t *first_ns; // [rank_count] first begin of the first round
+    int rank_count;
+    int round_count;
     bool post_validation;
 } replayer;
 
-/// Makespan and span of the order with these costs.
+/// Makespan and span of all rounds of the order with these costs.
 static void replay(replayer *player, const bal_stage_costs *costs, int64_t *makespan_ns,
                    int64_t *span_ns)
 {
-    sim_order_summarise(&player->order, costs, NULL, &player->summary);
-    *makespan_ns = player->summary.makespan_ns;
-    *span_ns = player->summary.span_ns;
+    const int ranks = player->rank_count;
+    const sim_summary *summary = &player->summary;
+    memset(player->begin_ns, 0, (size_t)ranks * sizeof *player->begin_ns);
+    for (int round = 0; round < player->round_count; round++) {
+        sim_order_summarise(&player->order, costs, player->begin_ns, &player->summary);
+        if (round == 0) {
+            memcpy(player->first_ns, summary->first_begin_ns,
+                   (size_t)ranks * sizeof *player->first_ns);
+        }
+        memcpy(player->begin_ns, summary->last_end_ns, (size_t)ranks * sizeof *player->begin_ns);
+    }
+    int64_t first_ns = INT64_MAX;
+    int64_t last_ns = 0;
+    *span_ns = 0;
+    for (int rank = 0; rank < ranks; rank++) {
+        const int64_t own_ns = summary->last_end_ns[rank] - player->first_ns[rank];
+        if (player->first_ns[rank] < first_ns) first_ns = player->first_ns[rank];
+        if (summary->last_end_ns[rank] > last_ns) last_ns = summary->last_end_ns[rank];
+        if (own_ns > *span_ns) *span_ns = own_ns;
+    }
+    *makespan_ns = last_ns - first_ns;
 }
 
 /// The mean of an op over stages and microbatches, rounded down.
@@ -77,6 +99,7 @@ static status split_pipeline(replayer *player, const bal_training_iteration *ite
     int64_t *free_of_charge =
         arena_array(scratch, (size_t)costs->stage_count, sizeof *free_of_charge);
     if (free_of_charge == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    changed.message_delay_ns = NULL;
     changed.send_forward_ns = free_of_charge;
     changed.send_backward_ns = free_of_charge;
     replay(player, &changed, &makespan[1], &span[1]);
@@ -142,7 +165,9 @@ status ana_bubble_causes_add(ana_bubble_causes *causes, const bal_training_itera
                              error_message *err)
 {
     ana_bubble_causes one = {0};
-    replayer player = {.post_validation = post_validation};
+    replayer player = {.rank_count = iteration->rank_count,
+                       .post_validation = post_validation,
+                       .round_count = iteration->round_count > 0 ? iteration->round_count : 1};
     assert(iteration->timeline != NULL && iteration->costs != NULL && repeats >= 1);
     if (iteration->iteration_ns > INT64_MAX / 4 / iteration->rank_count) {
         return error_set(err, STATUS_INVALID, "iteration %d: the time of %d ranks exceeds 64 bits",
@@ -150,6 +175,12 @@ status ana_bubble_causes_add(ana_bubble_causes *causes, const bal_training_itera
     }
     TRY(sim_order_compile(iteration->timeline->schedule, scratch, &player.order, err));
     TRY(sim_summary_init(&player.order, scratch, &player.summary, err));
+    player.begin_ns = arena_array(scratch, (size_t)iteration->rank_count, sizeof *player.begin_ns);
+    player.first_ns = arena_array(scratch, (size_t)iteration->rank_count, sizeof *player.first_ns);
+    if (player.begin_ns == NULL || player.first_ns == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d ranks",
+                         iteration->rank_count);
+    }
     TRY(split(&player, iteration, scratch, &one, err));
     return add(causes, &one, repeats, err);
 }

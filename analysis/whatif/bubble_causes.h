@@ -12,7 +12,8 @@ typedef enum ana_bubble_cause {
     ANA_BUBBLE_FILL,          ///< warm-up and cool-down: alike stages, messages that cost nothing
     ANA_BUBBLE_IMBALANCE,     ///< stages and microbatches that are not alike
     ANA_BUBBLE_COMMUNICATION, ///< messages between stages
-    ANA_BUBBLE_BARRIER,       ///< the global barrier at the optimizer step, and the step
+    ANA_BUBBLE_BARRIER,       ///< the global barrier at the optimizer step, and the step, also one
+                              ///< that is taken back
     ANA_BUBBLE_REDUCTION,     ///< gradients between replicas, beyond the pipeline
     ANA_BUBBLE_MIGRATION,     ///< moving layers, deciding on it, profiling for it
     ANA_BUBBLE_CAUSE_COUNT
@@ -46,7 +47,9 @@ typedef struct ana_bubble_causes {
 /// place throughout, and what the slowest replica waits for the others is IMBALANCE, too.
 ///
 /// @param iteration with timeline and costs, or those of a repeated one: see
-///                  bal_record_sink.wants_timeline
+///                  bal_record_sink.wants_timeline. Where its rounds of gradient accumulation draw
+///                  times of their own, those of the first stand for all.
+/// @param post_validation the step did not wait for the norm of all gradients
 /// @param repeats   how many iterations it stands for, >= 1
 /// @param scratch   taken back
 /// @return STATUS_INVALID if sums do not fit int64; STATUS_NO_MEMORY. causes is then untouched.

@@ -104,7 +104,6 @@ status ana_closer_look_read(const ana_whatif *study, const char *text, size_t le
 /// Told of the iterations of a point: some of them, evenly spaced, stand for all.
 typedef struct observer {
     int iteration_count;
-    bool post_validation;
     ana_bubble_causes causes;
     arena *scratch;
 } observer;
@@ -125,8 +124,8 @@ static status look_at(void *context, const bal_training_iteration *iteration, er
 {
     observer *seen = context;
     if (iteration->timeline == NULL) return STATUS_OK;
-    return ana_bubble_causes_add(&seen->causes, iteration, seen->post_validation, 1, seen->scratch,
-                                 err);
+    return ana_bubble_causes_add(&seen->causes, iteration, iteration->validates_behind, 1,
+                                 seen->scratch, err);
 }
 
 /// Opens the point to learn how long its run is, then plays it under observation.
@@ -140,7 +139,6 @@ static status observe(const ana_whatif *study, ana_point_worker *worker, const c
     if (setup == NULL)
         return error_set(err, STATUS_INVALID, "a point that was played opens no more");
     seen->iteration_count = setup->iteration_count;
-    seen->post_validation = setup->study->post_validation;
     return ana_point_evaluate(worker, study->path, text, &sink, &point, err);
 }
 

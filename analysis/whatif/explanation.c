@@ -53,9 +53,8 @@ static status put_iteration(void *context, const bal_training_iteration *iterati
     watching->iteration_ns[iteration->iteration] = iteration->iteration_ns;
     if (iteration->timeline == NULL) return STATUS_OK;
     arena_reset(watching->scratch);
-    return ana_bubble_causes_add(&explanation->causes, iteration,
-                                 explanation->setup->study->post_validation, 1, watching->scratch,
-                                 err);
+    return ana_bubble_causes_add(&explanation->causes, iteration, iteration->validates_behind, 1,
+                                 watching->scratch, err);
 }
 
 static int64_t *stage_sums(const bal_stage_costs *costs, int microbatch_count, arena *memory)
@@ -99,14 +98,18 @@ static status bound(watch *watching, const bal_training_iteration *iteration, er
     ana_explanation *explanation = watching->explanation;
     const ana_setup *setup = explanation->setup;
     const bal_schedule *schedule = iteration->timeline->schedule;
-    const bool by_span = setup->study->post_validation;
+    const bool by_span = iteration->validates_behind;
     ana_contiguous_bound any = {0, 0};
     bal_layer_costs layers;
     bool changed = false;
     explanation->plan_bound_ns = (by_span ? bal_span_lower_bound_ns : bal_makespan_lower_bound_ns)(
         iteration->costs, schedule->rank_count, schedule->chunk_count, schedule->placement,
         schedule->microbatch_count);
-    if (schedule->chunk_count > 1 || by_span || setup->study->slow_rank_count > 0) return STATUS_OK;
+    if (schedule->chunk_count > 1 || by_span || setup->study->slow_rank_count > 0 ||
+        bal_disturbance_has_rank_factors(&setup->study->disturbance) ||
+        setup->study->disturbance.op_sigma > 0) {
+        return STATUS_OK;
+    }
     TRY(setup->source.costs_at(setup->source.context, iteration->iteration, &layers, &changed,
                                err));
     arena_reset(watching->scratch);
@@ -124,8 +127,8 @@ static status explain_iteration(watch *watching, const bal_training_iteration *i
     TRY(ana_critical_path_of(iteration->timeline, iteration->costs, watching->memory,
                              &explanation->path, err));
     TRY(ana_sensitivity_of(iteration->timeline->schedule, iteration->costs,
-                           explanation->setup->study->post_validation, watching->memory,
-                           &explanation->sensitivity, err));
+                           iteration->validates_behind, watching->memory, &explanation->sensitivity,
+                           err));
     return bound(watching, iteration, err);
 }
 
@@ -185,6 +188,12 @@ status ana_explain(const ana_setup *setup, const ana_balancing *balancing, const
         return error_set(err, STATUS_INVALID,
                          "%s has owners of layers and no stages: nothing to explain",
                          balancing->label);
+    }
+    if (setup->study->round_count > 1) {
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "training.accumulation %d: one pass of the pipeline can be explained, "
+                         "not several",
+                         setup->study->round_count);
     }
     ana_explanation made = {.setup = setup,
                             .label = balancing->label,

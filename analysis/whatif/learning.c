@@ -76,8 +76,8 @@ static void write_training(const ana_setup *setup, text_buffer *out)
 {
     const ana_study *study = setup->study;
     const bool is_traced = study->trace_path != NULL;
-    const int64_t sequences =
-        (int64_t)microbatch_size(setup) * setup->microbatch_count * study->parallel.data;
+    const int64_t sequences = (int64_t)microbatch_size(setup) * setup->microbatch_count *
+                              study->round_count * study->parallel.data;
     text_format(out, "%s|%s|%d|", text_or_none(study->trace_path), text_or_none(study->trace_name),
                 setup->first_iteration);
     if (!is_traced) write_model(&setup->model_costs.config, out);
@@ -100,8 +100,8 @@ static void write_rounding(const ana_setup *setup, const ana_balancing *row, tex
                 (int)parallel.sharding);
     // The order of the ranks in a ring of two is the same.
     text_format(out, "%d|", parallel.data > 2 ? (int)parallel.order : 0);
-    text_format(out, "%d|%d|%s|", setup->microbatch_count, microbatch_size(setup),
-                text_or_none(study->attention));
+    text_format(out, "%d|%d|%s|", setup->microbatch_count * study->round_count,
+                microbatch_size(setup), text_or_none(study->attention));
     text_format(out, "%d|%d|%s", packs && repack->use == BAL_RELEASED_REPLICATE,
                 packs && repack->chooses_microbatches, text_or_none(study->hardware));
 }

@@ -195,7 +195,7 @@ static double step_count(const ana_setup *setup)
     const int64_t wanted =
         setup->study->token_count > 0 ? setup->study->token_count : ANA_TOKENS_DEFAULT;
     const int64_t tokens = setup->tokens_per_microbatch * setup->microbatch_count;
-    const int64_t replicas = setup->study->parallel.data;
+    const int64_t replicas = (int64_t)setup->study->parallel.data * setup->study->round_count;
     if (tokens == 0 || tokens > INT64_MAX / replicas) return 0;
     const int64_t step = tokens * replicas;
     return (double)(wanted / step + (wanted % step != 0));
@@ -209,7 +209,7 @@ static void fill_times(const ana_setup *setup, const bal_training_result *result
     const double total_ns = (double)result->total_ns;
     const double price = setup->study->price_per_gpu_hour;
     point->iteration_ns = total_ns / setup->iteration_count;
-    point->per_second = total_ns > 0 ? units * setup->microbatch_count *
+    point->per_second = total_ns > 0 ? units * setup->microbatch_count * setup->study->round_count *
                                            setup->study->parallel.data * 1e9 / point->iteration_ns
                                      : 0;
     point->gpu_count = (double)setup->gpu_count;

@@ -12,6 +12,11 @@ static bool is_proven(const ana_setup *setup, const ana_balancing *balancing)
         (repack->chooses_microbatches || repack->use == BAL_RELEASED_REPLICATE)) {
         return false;
     }
+    const bal_disturbance *disturbance = &setup->study->disturbance;
+    if (disturbance->op_sigma > 0 || disturbance->iteration_sigma > 0 ||
+        disturbance->rank_sigma > 0) {
+        return false; // what is drawn may be faster than its costs
+    }
     for (int slow = 0; slow < setup->study->slow_rank_count; slow++) {
         if (setup->study->slow_ranks[slow].time_factor < 1) return false;
     }
@@ -67,14 +72,15 @@ static status bound_iteration(ana_run_bound *bound, const bal_layer_costs *costs
 {
     const ana_setup *setup = bound->setup;
     const int ranks = setup->machine.rank_count;
+    // Passes one after the other are one order of the microbatches of all.
+    const int microbatches = setup->microbatch_count * setup->study->round_count;
     ana_contiguous_bound contiguous = {0, 0};
     if (setup->stage_count == ranks && !setup->study->post_validation) {
         arena_reset(bound->memory);
-        TRY(ana_bound_contiguous(costs, ranks, setup->microbatch_count, bound->memory, &contiguous,
-                                 err));
+        TRY(ana_bound_contiguous(costs, ranks, microbatches, bound->memory, &contiguous, err));
         bound->iteration_ns = contiguous.makespan_ns;
     } else {
-        bound->iteration_ns = share_bound_ns(costs, ranks, setup->microbatch_count);
+        bound->iteration_ns = share_bound_ns(costs, ranks, microbatches);
     }
     bound->iteration_ns += bare_reduction_ns(setup, costs) + setup->study->optimizer_step_ns;
     return STATUS_OK;

@@ -309,7 +309,8 @@ static void training_and_cluster_are_refused_by_key(void **state)
                    ": training.dtype: the times of a trace are as recorded; only a model's depend "
                    "on it");
     assert_refused(STUDY(STAGES ",\"training\":{\"reduction_overlap\":\"some\"}"), STATUS_FORMAT,
-                   ": training.reduction_overlap: 'some' is not one of none, stage, backward");
+                   ": training.reduction_overlap: 'some' is not one of none, stage, backward, "
+                   "regrouped");
     assert_refused(STUDY(STAGES ",\"cluster\":{\"slow_ranks\":[{\"rank\":4,\"speed\":0.8}]}"),
                    STATUS_FORMAT, ": cluster.slow_ranks[0].rank: 4 is outside [0, 3]");
     assert_refused(STUDY(STAGES ",\"cluster\":{\"slow_ranks\":[{\"rank\":1}]}"), STATUS_FORMAT,

@@ -96,6 +96,26 @@ study ''
 refuse 2 "t.db: no timeline of 'odd'; recorded: 'even', 'parameters', 'tuned', 'diffusion on-change', 'partition on-change', 'partition every:10', 'partition by parameters on-change', 'makespan on-change'" \
     export perfetto t.db --row odd
 
+# What disturbs a run: the spread of iterations, the same bytes for a seed, others for another.
+disturbed=',"training":{"iterations":60,"accumulation":2,"step":{"kind":"post-validation","failures":[30],"rollback_ns":5}},"balancing":[{"balancer":"even"}],"disturbance":{"seed":SEED,"op_sigma":0.1,"messages":{"factor":2,"sigma":1,"factor_max":4}}'
+study "$(echo "$disturbed" | sed s/SEED/1/)"
+"$dynmo" simulate s.json >one || fail 'a disturbed study'
+"$dynmo" simulate s.json | cmp -s - one || fail 'a disturbed study twice'
+grep -q '^s.json: 60 iterations, 16 layers on 4 stages, 4 microbatches x 2 passes, zb-h1, post-validation$' one ||
+    fail 'a disturbed study: title'
+grep -qE '^even +([0-9.]+ (ms|s) +){4}1 +[0-9.]+ ms$' one || fail 'a disturbed study: spread'
+grep -q '^  assumed   training.step.unclipped  *10 iterations$' one || fail 'unclipped: not an input'
+"$dynmo" simulate s.json --json | grep -q '"iteration_ns":{"p5":[0-9]*,"p50":[0-9]*,"p95":[0-9]*,"max":[0-9]*},"validation_failures":1,"validation_ns":[0-9]*' ||
+    fail 'a disturbed study: JSON'
+study "$(echo "$disturbed" | sed s/SEED/2/)"
+"$dynmo" simulate s.json | cmp -s - one && fail 'another seed, the same bytes'
+refuse 2 's.json: training.accumulation 2 is simulated only; `dynmo run` passes the pipeline once' \
+    run s.json
+study ',"disturbance":{"op_sigma":0.1}'
+refuse 2 's.json: disturbance is simulated only; `dynmo run` has --slow and --slow-link' run s.json
+study ',"disturbance":{"links":[{"between":[1,4],"factor":4}]}'
+refuse 2 's.json: disturbance.links[0].between[1]: 4 is outside [0, 3]' simulate s.json
+
 # Dynamism, parallelism and ranks that do not go together.
 model_study() { # model_study MODEL TEXT: 20 iterations of a model on 6 stages, with the text behind
     printf '{"schema":"dynmo-study/1","model":"%s","hardware":"h100-sxm","pipeline":{"stages":6},"training":{"iterations":20,"microbatches":8}%s}' \
