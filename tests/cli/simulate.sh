@@ -109,9 +109,11 @@ grep -q '^  assumed   training.step.unclipped  *10 iterations$' one || fail 'unc
     fail 'a disturbed study: JSON'
 study "$(echo "$disturbed" | sed s/SEED/2/)"
 "$dynmo" simulate s.json | cmp -s - one && fail 'another seed, the same bytes'
+# shellcheck disable=SC2016 # the backticks are part of the message
 refuse 2 's.json: training.accumulation 2 is simulated only; `dynmo run` passes the pipeline once' \
     run s.json
 study ',"disturbance":{"op_sigma":0.1}'
+# shellcheck disable=SC2016
 refuse 2 's.json: disturbance is simulated only; `dynmo run` has --slow and --slow-link' run s.json
 study ',"disturbance":{"links":[{"between":[1,4],"factor":4}]}'
 refuse 2 's.json: disturbance.links[0].between[1]: 4 is outside [0, 3]' simulate s.json

@@ -110,8 +110,9 @@ static void fill_tables(table_source *tables, rng *generator)
     }
 }
 
-static void run_and_compare(const char *schedule, bal_reduction_overlap overlap,
-                            bool post_validation, table_source *tables)
+/// How often the run was rebalanced.
+static int run_and_compare(const char *schedule, bal_reduction_overlap overlap,
+                           bool post_validation, table_source *tables)
 {
     const bal_cost_source sources[REPLICAS] = {tables[0].source, tables[1].source};
     const bal_slow_rank slow = {
@@ -146,8 +147,8 @@ static void run_and_compare(const char *schedule, bal_reduction_overlap overlap,
         fail_msg("%s: %s", schedule, err.message);
     }
     assert_int_equal(run.watched_count, ITERATIONS);
-    assert_true(result.rebalance_count > 0);
     arena_destroy(memory);
+    return result.rebalance_count;
 }
 
 static void a_replayed_plan_is_the_iteration_that_was_recorded(void **state)
@@ -156,17 +157,19 @@ static void a_replayed_plan_is_the_iteration_that_was_recorded(void **state)
     rng generator = rng_init(7, 0);
     table_source *tables = malloc(REPLICAS * sizeof *tables);
     int families = 0;
+    int rebalances = 0;
     const bal_schedule_family *family = bal_schedule_families(&families);
     assert_non_null(tables);
 
     for (int index = 0; index < families; index++) {
         for (int overlap = 0; overlap < BAL_REDUCTION_OVERLAP_COUNT; overlap++) {
             fill_tables(tables, &generator);
-            run_and_compare(family[index].name, (bal_reduction_overlap)overlap, index % 2 == 0,
-                            tables);
+            rebalances += run_and_compare(family[index].name, (bal_reduction_overlap)overlap,
+                                          index % 2 == 0, tables);
         }
     }
 
+    assert_true(rebalances > families * BAL_REDUCTION_OVERLAP_COUNT);
     free(tables);
 }
 
