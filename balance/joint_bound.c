@@ -2,7 +2,7 @@
 
 #include "balance/chain.h"
 
-#include <string.h>
+#include <assert.h>
 
 enum { PPB = 1000000000, PRECISION = 2048 };
 
@@ -152,8 +152,10 @@ static int64_t rank_bound(const bal_joint_layers *layers, bal_joint_shape shape,
     if (need > layers->memory_bytes[rank]) return INT64_MAX;
 
     const int64_t room = layers->memory_bytes[rank] - first.state_bytes - second.state_bytes;
-    const int64_t head = head_of(layers, rank, held.begin);
-    const int64_t tail = tail_of(layers, rank, held.begin);
+    // Stages before the rank have a layer each, also where a probe lets them have none.
+    const int ahead = held.begin > rank ? held.begin : rank;
+    const int64_t head = head_of(layers, rank, ahead);
+    const int64_t tail = tail_of(layers, rank, ahead);
     const int64_t forward = first.forward_ns + second.forward_ns;
     const int64_t weight = first.weight_ns + second.weight_ns;
     const int64_t both = count * (forward + first.input_ns + second.input_ns);
@@ -171,6 +173,17 @@ static int64_t rank_bound(const bal_joint_layers *layers, bal_joint_shape shape,
     const int64_t wait = way + input_from(layers, last_end, behind_second, behind_second);
     const int64_t before = forwards_within(layers, first, second, room);
     bound = max_of(bound, head + wait + both - before + max_of(count * weight, tail));
+    if (is_double) {
+        const int between = is_v ? 2 * (ranks - 1 - rank) : ranks - 1;
+        const int64_t reach =
+            first.forward_ns +
+            least(layers,
+                  layers->forward_before[held.second_begin] - layers->forward_before[held.end],
+                  between) +
+            fixed_of(layers, rank + 1, ranks) + (is_v ? between : ranks) * layers->transfer_min_ns;
+        const int64_t alone = forwards_within(layers, first, (bal_joint_cost){0}, room);
+        bound = max_of(bound, head + reach + both - alone + max_of(count * weight, tail));
+    }
 
     const int64_t stay =
         way + input_from(layers, held.end, crossings, behind_first) + first.input_ns;
@@ -281,6 +294,8 @@ typedef struct double_probe {
     bal_joint_shape shape;
     int64_t time_ns; // asked: is there a partition with no bound above it?
     int middle;      // interleaved: layers of all first chunks
+    int first_min;   // layers that a first chunk has at least
+    int second_min;  // layers that a second chunk has at least
     int *reach;      // [rank_count + 1][layer_count + 1] by the end of the first run; -1: none
     int *origin;     // [rank_count + 1][layer_count + 1] end of the first run one rank before
 } double_probe;
@@ -305,14 +320,19 @@ static void extend(double_probe *probe, int rank, int begin)
     const bool is_v = probe->shape.placement == BAL_PLACEMENT_V;
     const int near = probe->reach[cell(probe, rank, begin)];
     const int step = is_v ? -1 : 1;
-    const int last = is_v ? begin : probe->layers->layer_count;
-    int far = last;
-    for (int end = begin; end <= (is_v ? near : probe->middle); end++) {
-        if (is_v && far < end) far = end;
-        while (far != near && !is_within(probe, rank, begin, end, near, far)) {
+    const int ranks_left = probe->layers->rank_count - 1 - rank;
+    const int first_left = ranks_left * probe->first_min; // layers that the ranks behind need
+    const int second_left = ranks_left * probe->second_min;
+    const int least_far = near + step * probe->second_min;
+    const int end_max = is_v ? least_far - first_left - second_left : probe->middle - first_left;
+    int far = is_v ? begin : probe->layers->layer_count - second_left;
+    if (!is_v && least_far > far) return;
+    for (int end = begin + probe->first_min; end <= end_max; end++) {
+        if (is_v && far < end + first_left + second_left) far = end + first_left + second_left;
+        while (far != least_far && !is_within(probe, rank, begin, end, near, far)) {
             far -= step;
         }
-        if (far == near && !is_within(probe, rank, begin, end, near, far)) return;
+        if (far == least_far && !is_within(probe, rank, begin, end, near, far)) return;
         int *best = &probe->reach[cell(probe, rank + 1, end)];
         if (*best >= 0 && (is_v ? *best <= far : *best >= far)) continue;
         *best = far;
@@ -344,11 +364,10 @@ static int answer_probe(double_probe *probe)
     return -1;
 }
 
-/// The partition of the last answered probe; stages without a layer take one of a neighbour.
+/// The partition of the last answered probe.
 static void read_partition(const double_probe *probe, int end, int *first_layer)
 {
     const int ranks = probe->layers->rank_count;
-    const int count = probe->layers->layer_count;
     const bool is_v = probe->shape.placement == BAL_PLACEMENT_V;
     for (int rank = ranks; rank >= 0; rank--) {
         const int second = probe->reach[cell(probe, rank, end)];
@@ -356,18 +375,6 @@ static void read_partition(const double_probe *probe, int end, int *first_layer)
         first_layer[is_v ? 2 * ranks - rank : ranks + rank] = second;
         if (rank > 0) end = probe->origin[cell(probe, rank, end)];
     }
-    for (int stage = 1; stage < 2 * ranks; stage++) {
-        if (first_layer[stage] < stage) first_layer[stage] = stage;
-        if (first_layer[stage] <= first_layer[stage - 1]) {
-            first_layer[stage] = first_layer[stage - 1] + 1;
-        }
-    }
-    for (int stage = 2 * ranks - 1; stage > 0; stage--) {
-        const int most = first_layer[stage + 1] - 1;
-        if (first_layer[stage] > most) first_layer[stage] = most;
-    }
-    first_layer[0] = 0;
-    first_layer[2 * ranks] = count;
 }
 
 /// Whether some partition is within a time.
@@ -441,40 +448,63 @@ static bool is_affordable(const bal_joint_layers *layers)
     return count * count * layers->rank_count * chunk <= BAL_JOINT_BOUND_STEPS_MAX;
 }
 
-static status bound_double(const bal_joint_layers *layers, bal_joint_shape shape, arena *memory,
-                           int *first_layer, int64_t *bound_ns, error_message *err)
+/// Narrows the time within which there is a partition to a relative precision.
+///
+/// @param low         no partition is within it
+/// @param first_layer of the last probe that found one, or NULL
+/// @return the largest time that is known to have none
+static int64_t narrow(double_probe *probe, int64_t low, int *first_layer)
 {
-    const int64_t all = INT64_MAX - 1;
-    double_probe probe;
-    TRY(init_probe(layers, shape, memory, &probe, err));
-    if (first_layer != NULL) first_layer[0] = -1;
-    const int64_t divided = bound_divided(layers, INT64_MAX / 4);
-    if (shape.placement == BAL_PLACEMENT_LOOP && !is_affordable(layers)) {
-        *bound_ns = divided;
-        return STATUS_OK;
-    }
-    if (!has_partition(&probe, all, NULL)) {
-        return error_set(err, STATUS_INFEASIBLE, "no partition keeps the memory caps");
-    }
-    int64_t low = divided - 1; // no partition is within it
     int64_t high = low;
     for (int64_t step = low / PRECISION + 1; high == low; step = 2 * step) {
-        const int64_t tried = low + step;
-        if (has_partition(&probe, tried, first_layer)) {
-            high = tried;
+        if (has_partition(probe, low + step, first_layer)) {
+            high = low + step;
         } else {
-            low = high = tried;
+            low = high = low + step;
         }
     }
     while (high - low > 1 && high - low > low / PRECISION) {
         const int64_t middle = low + (high - low) / 2;
-        if (has_partition(&probe, middle, first_layer)) {
+        if (has_partition(probe, middle, first_layer)) {
             high = middle;
         } else {
             low = middle;
         }
     }
-    *bound_ns = low + 1;
+    return low;
+}
+
+static status bound_double(const bal_joint_layers *layers, bal_joint_shape shape, arena *memory,
+                           int64_t *bound_ns, error_message *err)
+{
+    double_probe probe;
+    TRY(init_probe(layers, shape, memory, &probe, err));
+    const int64_t divided = bound_divided(layers, INT64_MAX / 4);
+    if (shape.placement == BAL_PLACEMENT_LOOP && !is_affordable(layers)) {
+        *bound_ns = divided;
+        return STATUS_OK;
+    }
+    if (!has_partition(&probe, INT64_MAX - 1, NULL)) {
+        return error_set(err, STATUS_INFEASIBLE, "no partition keeps the memory caps");
+    }
+    *bound_ns = narrow(&probe, divided - 1, NULL) + 1;
+    return STATUS_OK;
+}
+
+status bal_joint_near_partition(const bal_joint_layers *layers, bal_joint_shape shape,
+                                int first_min, int second_min, arena *memory, int *first_layer,
+                                error_message *err)
+{
+    double_probe probe;
+    assert(shape.chunk_count == 2 && first_min >= 1 && second_min >= 1);
+    TRY(init_probe(layers, shape, memory, &probe, err));
+    probe.first_min = first_min;
+    probe.second_min = second_min;
+    if ((shape.placement == BAL_PLACEMENT_LOOP && !is_affordable(layers)) ||
+        !has_partition(&probe, INT64_MAX - 1, first_layer)) {
+        return error_set(err, STATUS_INFEASIBLE, "no partition was found");
+    }
+    narrow(&probe, bound_divided(layers, INT64_MAX / 4) - 1, first_layer);
     return STATUS_OK;
 }
 
@@ -488,5 +518,5 @@ status bal_joint_bound(const bal_joint_layers *layers, bal_joint_shape shape, ar
     if (shape.chunk_count == 1) {
         return bound_single(layers, memory, first_layer, bound_ns, err);
     }
-    return bound_double(layers, shape, memory, first_layer, bound_ns, err);
+    return bound_double(layers, shape, memory, bound_ns, err);
 }

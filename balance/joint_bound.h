@@ -25,8 +25,8 @@
 /// layers count as divisible instead. What depends on the cuts of other ranks is taken at its
 /// least.
 ///
-/// @param first_layer [stages + 1] out: the partition of the smallest bound; NULL if not wanted.
-///                    first_layer[0] is -1 where none was found on the way
+/// @param first_layer [stages + 1] out: with one chunk, a partition of the smallest bound; NULL if
+///                    not wanted
 /// @param bound_ns    out; untouched on failure
 /// @return STATUS_INFEASIBLE where no partition fits the memory caps even if every rank holds one
 ///         microbatch at a time, or there are fewer layers than stages; STATUS_NO_MEMORY
@@ -36,6 +36,15 @@
 status bal_joint_bound(const bal_joint_layers *layers, bal_joint_shape shape, arena *memory,
                        int *first_layer, int64_t *bound_ns, error_message *err);
 enum { BAL_JOINT_BOUND_STEPS_MAX = 1 << 21 };
+
+/// A partition into two chunks per rank whose bound is near the smallest of those whose first and
+/// second chunks have so many layers at least (>= 1). What bal_joint_bound proves with empty runs
+/// this only tries without them, so that it is a partition to begin a search with and no proof.
+///
+/// @return STATUS_INFEASIBLE where none was found; STATUS_NO_MEMORY
+status bal_joint_near_partition(const bal_joint_layers *layers, bal_joint_shape shape,
+                                int first_min, int second_min, arena *memory, int *first_layer,
+                                error_message *err);
 
 /// The bound of one partition: no order of its ops is faster. INT64_MAX where a rank cannot hold
 /// even one microbatch at a time.

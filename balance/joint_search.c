@@ -17,6 +17,9 @@ enum {
     RUN_STEPS = 256,       // of a walk in the first round
     LAST_RUN_STEPS = 8192, // of the walks that are left at the end
     SOURCES_EXTRA = 2,     // dispatch and local search
+    CUT_STEPS = 1000,      // of the walk through the partitions of a shape
+    CUT_HISTORY = 20,
+    CUT_PURPOSE = 1 << 20, // of its random numbers
 };
 
 /// A place that a walk may begin from.
@@ -34,6 +37,9 @@ typedef struct shape_state {
     int *partitions[PARTITIONS_MAX]; // [stages + 1] each
     bal_joint_place scratch;
     candidate kept[WALKS_MAX]; // the best of different partitions
+    int best_rule;             // of dispatching; -1: none yet
+    int64_t best_of_rules_ns;
+    int *here_first_layer; // [stages + 1] of the walk through partitions
 } shape_state;
 
 typedef struct search {
@@ -121,6 +127,22 @@ static status add_balanced(search *state, shape_state *shape, int *first, error_
     return STATUS_OK;
 }
 
+/// The partitions into two chunks that the bound favours, by how the layers share out between the
+/// first chunks and the second ones: alike, or most of them in the second.
+static status add_near(search *state, shape_state *shape, int *first, error_message *err)
+{
+    const int mean = state->layers.layer_count / shape->ground.stage_count;
+    const int least[][2] = {{mean, mean}, {1, mean}, {1, 1}, {mean, 1}, {(mean + 1) / 2, mean}};
+    for (size_t index = 0; index < sizeof least / sizeof least[0]; index++) {
+        const status found =
+            bal_joint_near_partition(&state->layers, shape->ground.shape, least[index][0],
+                                     least[index][1], state->memory, first, err);
+        if (found == STATUS_NO_MEMORY) return found;
+        if (found == STATUS_OK) TRY(add_partition(state, shape, first, err));
+    }
+    return STATUS_OK;
+}
+
 /// The partitions to begin with: that of the smallest bound first.
 static status add_partitions(search *state, shape_state *shape, const int *of_bound,
                              error_message *err)
@@ -129,7 +151,11 @@ static status add_partitions(search *state, shape_state *shape, const int *of_bo
     const int stages = shape->ground.stage_count;
     int *first = arena_array(state->memory, (size_t)stages + 1, sizeof *first);
     if (first == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory for partitions");
-    if (of_bound[0] == 0) TRY(add_partition(state, shape, of_bound, err));
+    if (shape->ground.shape.chunk_count == 1) {
+        TRY(add_partition(state, shape, of_bound, err));
+    } else {
+        TRY(add_near(state, shape, first, err));
+    }
     const bool has_current =
         problem->current_first_layer != NULL && shape->ground.shape.chunk_count == 1 &&
         (problem->current_stage_count == 0 || problem->current_stage_count == stages);
@@ -175,6 +201,9 @@ static status add_shape(search *state, bal_joint_shape shape, error_message *err
     TRY(bal_joint_ground_init(&state->layers, shape, state->memory, &made->ground, err));
     TRY(bal_joint_place_init(&made->ground, state->memory, &made->scratch, err));
     TRY(bal_joint_place_init(&made->ground, state->memory, &state->best[state->shape_count], err));
+    made->best_rule = -1;
+    made->here_first_layer = arena_array(state->memory, stages + 1, sizeof *of_bound);
+    if (made->here_first_layer == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     for (int index = 0; index < WALKS_MAX; index++) {
         made->kept[index].shape = -1;
         TRY(bal_joint_place_init(&made->ground, state->memory, &made->kept[index].place, err));
@@ -249,6 +278,18 @@ static void note(search *state, int shape, int source, const bal_joint_place *pl
     state->best_source = source;
 }
 
+/// The best place that is kept of a shape, or NULL.
+static const candidate *best_kept(const shape_state *shape)
+{
+    const candidate *best = NULL;
+    for (int index = 0; index < WALKS_MAX; index++) {
+        const candidate *kept = &shape->kept[index];
+        if (kept->shape < 0) continue;
+        if (best == NULL || kept->place.makespan_ns < best->place.makespan_ns) best = kept;
+    }
+    return best;
+}
+
 /// Plays the lines of the shape's scratch, for its partition on the board.
 static void consider(search *state, int shape, int source)
 {
@@ -294,29 +335,74 @@ static void consider_serial(search *state, int shape)
     consider(state, shape, state->source_count - SOURCES_EXTRA);
 }
 
+static const bal_joint_rule rules[] = {
+    {.warmup_quarters = 4, .gap_quarters = 4},
+    {.warmup_quarters = 4},
+    {.warmup_quarters = 6, .gap_quarters = 4},
+    {.warmup_quarters = 8, .gap_quarters = 4},
+    {.warmup_quarters = 8},
+    {.warmup_quarters = 8, .forward_first = true, .gap_quarters = 4},
+    {.gap_quarters = 4},
+    {.gap_quarters = 1},
+    {.forward_first = true, .gap_quarters = 4},
+    {.warmup_quarters = 8, .outer_first = true, .gap_quarters = 4}, // two chunks from here on
+    {.warmup_quarters = 6, .outer_first = true, .gap_quarters = 4},
+    {.outer_first = true, .gap_quarters = 4},
+    {.outer_first = true, .forward_first = true, .gap_quarters = 4},
+};
+enum { RULE_COUNT = sizeof rules / sizeof rules[0], RULES_OF_ONE_CHUNK = 9 };
+
+/// Plays what a rule makes of the partition on the board.
+static void consider_rule(search *state, int shape, int rule)
+{
+    shape_state *own = &state->shapes[shape];
+    if (!bal_joint_dispatch(&own->ground.board, &rules[rule], own->scratch.lines)) return;
+    consider(state, shape, state->source_count - SOURCES_EXTRA);
+    if (own->best_rule >= 0 && own->scratch.makespan_ns >= own->best_of_rules_ns) return;
+    own->best_rule = rule;
+    own->best_of_rules_ns = own->scratch.makespan_ns;
+}
+
 static void consider_dispatched(search *state, int shape)
 {
-    static const bal_joint_rule rules[] = {
-        {.warmup_quarters = 4, .gap_quarters = 4},
-        {.warmup_quarters = 4},
-        {.warmup_quarters = 6, .gap_quarters = 4},
-        {.warmup_quarters = 8, .gap_quarters = 4},
-        {.warmup_quarters = 8},
-        {.warmup_quarters = 8, .forward_first = true, .gap_quarters = 4},
-        {.gap_quarters = 4},
-        {.gap_quarters = 1},
-        {.forward_first = true, .gap_quarters = 4},
-        {.warmup_quarters = 8, .outer_first = true, .gap_quarters = 4}, // two chunks from here on
-        {.warmup_quarters = 6, .outer_first = true, .gap_quarters = 4},
-        {.outer_first = true, .gap_quarters = 4},
-        {.outer_first = true, .forward_first = true, .gap_quarters = 4},
-    };
-    enum { ALL = sizeof rules / sizeof rules[0], OF_ONE_CHUNK = 9 };
-    shape_state *own = &state->shapes[shape];
-    const int count = own->ground.shape.chunk_count == 1 ? OF_ONE_CHUNK : ALL;
+    const bool is_double = state->shapes[shape].ground.shape.chunk_count == 2;
+    const int count = is_double ? RULE_COUNT : RULES_OF_ONE_CHUNK;
     for (int rule = 0; rule < count && !is_over(state); rule++) {
-        if (!bal_joint_dispatch(&own->ground.board, &rules[rule], own->scratch.lines)) continue;
-        consider(state, shape, state->source_count - SOURCES_EXTRA);
+        consider_rule(state, shape, rule);
+    }
+}
+
+/// Walks through the partitions alone, with the orders that the best rule makes of them: faster
+/// than to find for each the order that makes the most of it. Late acceptance, as in joint_walk.h.
+static void search_cuts(search *state, int shape)
+{
+    shape_state *own = &state->shapes[shape];
+    const size_t bytes = ((size_t)own->ground.stage_count + 1) * sizeof(int);
+    const candidate *start = best_kept(own);
+    if (start == NULL || own->best_rule < 0 || own->ground.stage_count == 1) return;
+    int64_t history[CUT_HISTORY];
+    int64_t here_ns = own->best_of_rules_ns;
+    memcpy(own->here_first_layer, start->place.first_layer, bytes);
+    for (int index = 0; index < CUT_HISTORY; index++) {
+        history[index] = here_ns;
+    }
+    rng random = rng_init(state->question->seed, CUT_PURPOSE + (uint64_t)shape);
+    for (int step = 0; step < CUT_STEPS && !is_over(state); step++) {
+        int *tried = own->scratch.first_layer;
+        int64_t *then = &history[step % CUT_HISTORY];
+        const int64_t limit_ns = here_ns > *then ? here_ns : *then;
+        *then = here_ns;
+        memcpy(tried, own->here_first_layer, bytes);
+        if (!bal_joint_shift_cuts(&own->ground, &random, tried)) continue;
+        if (bal_joint_partition_bound(&state->layers, own->ground.shape, tried) > limit_ns) {
+            continue;
+        }
+        bal_joint_ground_set(&own->ground, tried, false);
+        own->scratch.makespan_ns = INT64_MAX;
+        consider_rule(state, shape, own->best_rule);
+        if (own->scratch.makespan_ns > limit_ns) continue;
+        here_ns = own->scratch.makespan_ns;
+        memcpy(own->here_first_layer, tried, bytes);
     }
 }
 
@@ -379,7 +465,8 @@ static status consider_partition(search *state, int shape, int partition, error_
     return STATUS_OK;
 }
 
-/// All partitions of all shapes, in turn, so that a small budget sees every shape.
+/// All partitions of all shapes, in turn, so that a small budget sees every shape; then others near
+/// the best.
 static status consider_all(search *state, error_message *err)
 {
     for (int partition = 0; partition < PARTITIONS_MAX; partition++) {
@@ -387,6 +474,9 @@ static status consider_all(search *state, error_message *err)
             if (partition >= state->shapes[shape].partition_count) continue;
             TRY(consider_partition(state, shape, partition, err));
         }
+    }
+    for (int shape = 0; shape < state->shape_count; shape++) {
+        search_cuts(state, shape);
     }
     return STATUS_OK;
 }

@@ -22,7 +22,9 @@ status bal_joint_ground_init(const bal_joint_layers *layers, bal_joint_shape sha
     ground->op_count = layers->rank_count * ground->board.line_op_count;
     ground->stage_count = ground->costs.stage_count;
     ground->tried = arena_array(memory, (size_t)ground->op_count, sizeof *ground->tried);
-    if (ground->tried != NULL) return STATUS_OK;
+    ground->tried_first_layer =
+        arena_array(memory, (size_t)ground->stage_count + 1, sizeof *ground->tried_first_layer);
+    if (ground->tried != NULL && ground->tried_first_layer != NULL) return STATUS_OK;
     return error_set(err, STATUS_NO_MEMORY, "out of memory for orders of %d ops", ground->op_count);
 }
 
@@ -170,24 +172,38 @@ static bool replay(step *now, bool weights_anew)
     return take(now, makespan_ns);
 }
 
-/// Moves one layer across one cut.
+bool bal_joint_shift_cuts(const bal_joint_ground *ground, rng *random, int *first_layer)
+{
+    const int cut_count = ground->stage_count - 1;
+    const int shifts = 1 + (int)rng_below(random, 2);
+    for (int shift = 0; shift < shifts; shift++) {
+        const int cut = 1 + (int)rng_below(random, (uint64_t)cut_count);
+        first_layer[cut] += rng_below(random, 2) == 0 ? -1 : 1;
+    }
+    for (int stage = 0; stage <= cut_count; stage++) {
+        if (first_layer[stage] >= first_layer[stage + 1]) return false;
+    }
+    return true;
+}
+
+/// Moves one or two layers across cuts.
 static void change_cut(step *now)
 {
     bal_joint_ground *ground = now->ground;
-    int *first_layer = now->walk->here.first_layer;
-    rng *random = &now->walk->random;
-    const int cut = 1 + (int)rng_below(random, (uint64_t)ground->stage_count - 1);
-    const int before = first_layer[cut];
-    const int after = before + (rng_below(random, 2) == 0 ? -1 : 1);
-    const bool anew = rng_below(random, 2) == 0;
-    if (after == first_layer[cut - 1] || after == first_layer[cut + 1]) return;
-    first_layer[cut] = after;
-    if (bal_joint_partition_bound(ground->layers, ground->shape, first_layer) <= now->limit_ns) {
-        bal_joint_ground_set(ground, first_layer, false);
-        if (replay(now, anew)) return;
-    }
-    first_layer[cut] = before;
-    bal_joint_ground_set(ground, first_layer, false);
+    bal_joint_walk *walk = now->walk;
+    int *const before = walk->here.first_layer;
+    int *const after = ground->tried_first_layer;
+    memcpy(after, before, ((size_t)ground->stage_count + 1) * sizeof *after);
+    const bool anew = rng_below(&walk->random, 2) == 0;
+    if (!bal_joint_shift_cuts(ground, &walk->random, after)) return;
+    if (bal_joint_partition_bound(ground->layers, ground->shape, after) > now->limit_ns) return;
+    bal_joint_ground_set(ground, after, false);
+    walk->here.first_layer = after;
+    ground->tried_first_layer = before;
+    if (replay(now, anew)) return;
+    walk->here.first_layer = before;
+    ground->tried_first_layer = after;
+    bal_joint_ground_set(ground, before, false);
 }
 
 static void take_step(step *now)
