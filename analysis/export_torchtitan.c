@@ -75,7 +75,8 @@ status ana_torchtitan_check(const bal_plan *plan, const ana_exported_stage *stag
     for (int stage = 0; stage < plan->rank_count * plan->chunk_count; stage++) {
         if (module_at(&stages[stage], names, 0, scratch) != NULL) continue;
         return error_set(err, STATUS_UNSUPPORTED,
-                         "stage %d owns no module: torchtitan splits no model into empty parts",
+                         "stage %d owns no module: torchtitan's optimizer takes no part without "
+                         "parameters",
                          stage);
     }
     return STATUS_OK;

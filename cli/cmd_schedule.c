@@ -177,6 +177,9 @@ static void write_json(const schedule_run *run, text_buffer *out)
     json_write_int64_array(&writer, run->peak, ran->rank_count);
     json_write_key(&writer, "order");
     bal_order_write(ran, &writer);
+    if (ran->placement != BAL_PLACEMENT_LOOP) {
+        json_put_string(&writer, "placement", bal_placement_name(ran->placement));
+    }
     json_end_object(&writer);
     text_append(out, "\n");
 }

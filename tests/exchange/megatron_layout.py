@@ -50,7 +50,7 @@ def check(export_path, plan_path):
         assert (LayerType.embedding in held) == (stage == 0), (stage, held)
         assert (LayerType.loss in held) == (stage == len(wanted) - 1), (stage, held)
         first_block += len(blocks)
-    print(f"{export['pipeline_model_parallel_layout']}: accepted, {ranks} ranks, {chunks} chunks")
+    print(f"{export['pipeline_model_parallel_layout']}: accepted, PP {ranks}, VPP {chunks}")
 
 
 for place in range(1, len(sys.argv), 2):

@@ -8,6 +8,7 @@ Exits 77 where torchtitan is missing.
 """
 
 import dataclasses
+import importlib.metadata
 import json
 import sys
 
@@ -79,4 +80,5 @@ for rank in range(taken.pipeline_parallel_degree):
         rank, taken.pipeline_parallel_degree, taken.pipeline_parallel_schedule, len(names)
     )
     assert held == stages_of(wanted_plan, rank), (rank, held)
-print(f"{len(names)} parts as planned, on {taken.pipeline_parallel_degree} ranks\ntorchtitan")
+print(f"{len(names)} parts as planned, on {taken.pipeline_parallel_degree} ranks\n"
+      f"torchtitan {importlib.metadata.version('torchtitan')}, torch {torch.__version__}")
