@@ -49,9 +49,9 @@ peak memory        4 4   by rank, in activations of one chunk
 rank 0    |F0=F1=F2=F==B==W==F==   B0=B==W==F==W0=F3=B1=B==W==F==B==B2=W==B3=W1=W2=W3=|
 rank 1    |   F0=F==F1=F==B==W==B0=W0=F2=F==B==B1=W==F3=W1=F==B==B2=B==B3=W==W==W2=W3=|' '' \
     --schedule v-half --stages 2 --microbatches 4
-expect 0 '{"makespan_ns":15,"span_ns":15,"bubble_ratio":0.2,"zb_bubble_rate":0.2,"peak_memory":[3,4],"order":[["F0","F1","1:F0","1:B0","1:W0","B0","W0","1:F1","1:B1","1:W1","B1","W1"],["F0","1:F0","1:B0","B0","F1","1:F1","1:W0","W0","1:B1","B1","1:W1","W1"]]}' '' \
+expect 0 '{"makespan_ns":15,"span_ns":15,"bubble_ratio":0.2,"zb_bubble_rate":0.2,"peak_memory":[3,4],"order":[["F0","F1","1:F0","1:B0","1:W0","B0","W0","1:F1","1:B1","1:W1","B1","W1"],["F0","1:F0","1:B0","B0","F1","1:F1","1:W0","W0","1:B1","B1","1:W1","W1"]],"placement":"v"}' '' \
     --schedule v-min --stages 2 --microbatches 2 --json
-expect 0 '{"makespan_ns":16,"span_ns":16,"bubble_ratio":0.25,"zb_bubble_rate":0.25,"peak_memory":[3,4],"order":[["F0","F1","1:F0","1:BW0","1:F1","1:BW1","BW0","BW1"],["F0","1:F0","F1","1:F1","1:BW0","BW0","1:BW1","BW1"]]}' '' \
+expect 0 '{"makespan_ns":16,"span_ns":16,"bubble_ratio":0.25,"zb_bubble_rate":0.25,"peak_memory":[3,4],"order":[["F0","F1","1:F0","1:BW0","1:F1","1:BW1","BW0","BW1"],["F0","1:F0","F1","1:F1","1:BW0","BW0","1:BW1","BW1"]],"placement":"v"}' '' \
     --schedule 1f1b-v --stages 2 --microbatches 2 --json
 refuse 2 'chunk_count 3: schedule v-half has 2 per rank' \
     --schedule v-half --stages 2 --microbatches 2 --chunks 3
