@@ -68,7 +68,7 @@ void text_size(int64_t bytes, char out[32]);
 /// letters differ).
 const char *text_nearest(const char *word, const char *const *names, int name_count);
 
-enum { TEXT_SUGGESTION_BYTES = 400 };
+enum { TEXT_SUGGESTION_BYTES = 200 };
 
 /// The end of a message about an unknown word: "; did you mean 'NAME'?" with the nearest name; if
 /// none is close "; known: NAME, ..." with all of them, or "" if they are too many for out.

@@ -96,9 +96,13 @@ static status unknown_command(int argc, char *const *argv, error_message *err)
     const bool two = first_word_known && argc > 2 && argv[2][0] != '-';
     if (first_word_known && !two) return incomplete_command(argv[1], err);
     snprintf(given, sizeof given, "%.40s%s%.30s", argv[1], two ? " " : "", two ? argv[2] : "");
-    char suggestion[TEXT_SUGGESTION_BYTES];
-    return error_set(err, STATUS_INVALID, "unknown command '%s'%s", given,
-                     text_suggestion(given, names, count, suggestion));
+    const char *nearest = text_nearest(given, names, count);
+    if (nearest == NULL) {
+        return error_set(err, STATUS_INVALID, "unknown command '%s'; dynmo --help lists them",
+                         given);
+    }
+    return error_set(err, STATUS_INVALID, "unknown command '%s'; did you mean '%s'?", given,
+                     nearest);
 }
 
 static char *join_words(int argc, char *const *argv)

@@ -14,7 +14,7 @@ shows() {
 
 refuse 2 'usage: dynmo COMMAND [OPTION]... [FILE]...; see dynmo --help'
 refuse 2 "unknown command 'manul'; did you mean 'manual'?" manul
-known='; known: diagnose, simulate, study, run, check, plan, schedule, model, probe, calibrate, import csv, import kineto, converge, reproduce, show, report, export perfetto, export pytorch, export megatron, export deepspeed, export torchtitan, export slurm-shrink, manual'
+known='; dynmo --help lists them'
 refuse 2 "unknown command 'zzzzzzzzzz'$known" zzzzzzzzzz
 refuse 2 "unknown command ''$known" ''
 refuse 2 "'import' is not a whole command; there is 'import csv', 'import kineto'" import
