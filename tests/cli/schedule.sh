@@ -75,7 +75,7 @@ refuse 3 'rank 0 needs memory 1 for one microbatch; its limit is 0' \
     --schedule zb-auto --stages 2 --microbatches 2 --costs tight.json
 refuse 3 'rank 0 needs memory 2 for one microbatch; its limit is 0' \
     --schedule zb-v --stages 2 --microbatches 2 --costs halves.json
-expect 0 '{"makespan_ns":25,"span_ns":24,"bubble_ratio":0.04,"zb_bubble_rate":0,"peak_memory":[4,4],"order":[["F0","F1","F2","1:F0","1:B0","1:W0","1:F1","1:B1","1:W1","F3","B0","W0","1:F2","1:B2","1:W2","B1","W1","1:F3","1:B3","1:W3","B2","W2","B3","W3"],["F0","1:F0","F1","1:F1","1:B0","1:W0","F2","B0","W0","1:F2","1:B1","1:W1","F3","B1","W1","1:F3","1:B2","1:W2","B2","1:B3","B3","W2","1:W3","W3"]]}' '' \
+expect 0 '{"makespan_ns":25,"span_ns":24,"bubble_ratio":0.04,"zb_bubble_rate":0,"peak_memory":[4,4],"order":[["F0","F1","F2","1:F0","1:B0","1:W0","1:F1","1:B1","1:W1","F3","B0","W0","1:F2","1:B2","1:W2","B1","W1","1:F3","1:B3","1:W3","B2","W2","B3","W3"],["F0","1:F0","F1","1:F1","1:B0","1:W0","F2","B0","W0","1:F2","1:B1","1:W1","F3","B1","W1","1:F3","1:B2","1:W2","B2","1:B3","B3","W2","1:W3","W3"]],"placement":"v"}' '' \
     --schedule zb-v --stages 2 --microbatches 4 --json
 refuse 3 'rank 0 needs memory of 2 under policy floating-w; its limit is 0' \
     --schedule zb-h1 --stages 2 --microbatches 2 --costs tight.json --policy floating-w
