@@ -39,7 +39,7 @@ refuse 1 'no/such/folder/out.csv: No such file or directory' p.json -o no/such/f
 
 # What is exported is what is read again: every schedule, its order to the op.
 for schedule in gpipe 1f1b 'interleaved-1f1b --chunks 2' 'interleaved-1f1b --chunks 3' zb-h1 zb-h2 zb-auto \
-    'interleaved-zb --chunks 2' zb-v zb-v-hand 1f1b-v v-half v-min; do
+    'interleaved-zb --chunks 2' zb-v zb-v-hand dualpipe-v 1f1b-v v-half v-min; do
     for ranks in 2 3 4; do
         # shellcheck disable=SC2086 # a name and an option
         "$dynmo" schedule --schedule $schedule --stages $ranks --microbatches $((3 * ranks)) --json >o.json ||

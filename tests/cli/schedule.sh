@@ -174,7 +174,7 @@ refuse 1 'no/such/folder/trace.json: No such file or directory' \
 cmp first second || fail 'two runs differ'
 
 # Overlapped pairs: read back as written; shorter where the user says by how much.
-"$dynmo" schedule --schedule dualpipe-v --stages 2 --microbatches 4 --json | sed 's/"order"/"placement":"v","order"/' >dual.json
+"$dynmo" schedule --schedule dualpipe-v --stages 2 --microbatches 4 --json >dual.json
 echo '{"forward_ns":[200,200],"backward_input_ns":[200,200],"backward_weight_ns":[200,200]}' >even.json
 "$dynmo" schedule --order dual.json --costs even.json --json >dual_played.json
 "$dynmo" schedule --schedule dualpipe-v --stages 2 --microbatches 4 --costs even.json --json >dual_built.json

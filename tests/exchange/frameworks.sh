@@ -31,6 +31,7 @@ pytorch() {
     schedule interleaved-zb interleaved-zb --stages 2 --microbatches 4 --chunks 2
     schedule zb-v-hand zb-v-hand --stages 3 --microbatches 6
     schedule zb-v zb-v --stages 3 --microbatches 6
+    schedule dualpipe-v dualpipe-v --stages 2 --microbatches 4
     schedule v-half v-half --stages 4 --microbatches 6
     schedule v-min v-min --stages 3 --microbatches 5
     schedule 1f1b-v 1f1b-v --stages 2 --microbatches 5
