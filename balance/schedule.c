@@ -31,6 +31,11 @@ static const bal_schedule_family families[] = {
     {.name = "v-half", .has_split = true, .chunk_count = 2, .placement = BAL_PLACEMENT_V},
     {.name = "v-min", .has_split = true, .chunk_count = 2, .placement = BAL_PLACEMENT_V},
     {.name = "dualpipe-v", .has_split = true, .chunk_count = 2, .placement = BAL_PLACEMENT_V},
+    {.name = "v-adaptive",
+     .has_split = true,
+     .is_searched = true,
+     .chunk_count = 2,
+     .placement = BAL_PLACEMENT_V},
 };
 enum { FAMILY_COUNT = sizeof families / sizeof families[0] };
 
@@ -53,6 +58,7 @@ static const struct {
     {.search = bal_schedule_order_v_half},
     {.search = bal_schedule_order_v_min},
     {.fill = bal_schedule_fill_dualpipe_v, .rule = bal_schedule_rule_dualpipe_v},
+    {.search = bal_schedule_search_v_adaptive},
 };
 _Static_assert(sizeof writers / sizeof writers[0] == FAMILY_COUNT, "every family has its writer");
 

@@ -146,8 +146,26 @@ typedef struct puller {
     bool has_weights;
 } puller;
 
-/// Walks the memory of a rank from a slot on, of which the first and the one at `last` have changed
-/// kinds, to where it is again as it was.
+/// The memory of a rank whose op of a kind moves from `last` to `slot`, with weights in the grid.
+///
+/// @return as walk_memory; the memory is kept where it is -1
+static int move_memory(const puller *by, int rank, block_kind kind, int slot, int last)
+{
+    int *held = by->grid->held + (size_t)rank * (size_t)by->grid->width;
+    const int change = kind <= BLOCK_F1 ? 1 : kind >= BLOCK_W1 ? -1 : 0;
+    if (change == 0) return -1;
+    // From behind, so that the search for a slot goes on as far on as it can.
+    for (int between = last - 1; change > 0 && between >= slot; between--) {
+        if (held[between] >= by->held_max) return between;
+    }
+    for (int between = slot; between < last; between++) {
+        held[between] += change;
+    }
+    return -1;
+}
+
+/// Without weights in the grid: walks the memory of a rank from a slot on, of which the first and
+/// the one at `last` have changed kinds, to where it is again as it was.
 ///
 /// @return the slot at which more than held_max is held, or -1
 static int walk_memory(const puller *by, int rank, int slot, int last, bool is_kept)
@@ -159,7 +177,7 @@ static int walk_memory(const puller *by, int rank, int slot, int last, bool is_k
     rank_memory memory = {0};
     if (slot > 0) memory = (rank_memory){held[slot - 1], pending[slot - 1]};
     for (; slot < grid->used; slot++) {
-        memory = behind(memory, grid->cell[first + (size_t)slot], by->has_weights);
+        memory = behind(memory, grid->cell[first + (size_t)slot], false);
         if (slot >= last && held[slot] == memory.held && pending[slot] == memory.pending) break;
         if (memory.held > by->held_max) return slot;
         if (!is_kept) continue;
@@ -179,9 +197,10 @@ static void pull_op(const puller *by, int rank, block_kind kind, int index, int 
         if (row[slot] != BLOCK_EMPTY) continue;
         row[slot] = (uint8_t)kind;
         row[*at] = BLOCK_EMPTY;
-        const int exceeded = walk_memory(by, rank, slot, *at, false);
+        const int exceeded = by->has_weights ? move_memory(by, rank, kind, slot, *at)
+                                             : walk_memory(by, rank, slot, *at, false);
         if (exceeded < 0) {
-            walk_memory(by, rank, slot, *at, true);
+            if (!by->has_weights) walk_memory(by, rank, slot, *at, true);
             *at = slot;
             return;
         }
@@ -296,18 +315,128 @@ static void squeeze(block_grid *grid)
     grid->used = used;
 }
 
-void bal_block_grid_order(block_grid *grid, const building_block *block)
+void bal_block_grid_begin(block_grid *grid, const building_block *block)
 {
     bal_block_grid_repeat(grid, block);
     put_all_weights(grid, false);
     pull(grid, true);
     squeeze(grid);
+}
+
+void bal_block_grid_end_pulled(block_grid *grid)
+{
     drop_weights(grid);
     pull(grid, false);
     put_all_weights(grid, false);
     squeeze(grid);
     drop_weights(grid);
     put_all_weights(grid, true);
+}
+
+/// Takes the last ops of a kind out of a rank.
+static void take_last(block_grid *grid, int rank, block_kind kind, int count, int total)
+{
+    const int *slots = bal_block_slots(grid, rank, kind);
+    for (int index = total - count; index < total; index++) {
+        bal_block_row(grid, rank)[slots[index]] = BLOCK_EMPTY;
+    }
+}
+
+/// Puts the last ops of a kind into every other slot up to `last`. False where one is taken.
+static bool put_last(block_grid *grid, int rank, block_kind kind, int count, int last)
+{
+    for (int back = 0; back < count; back++) {
+        const int slot = last - 2 * back;
+        if (slot < 0 || bal_block_row(grid, rank)[slot] != BLOCK_EMPTY) return false;
+        bal_block_place(grid, rank, kind, grid->microbatch_count - 1 - back, slot);
+        if (slot >= grid->used) grid->used = slot + 1;
+    }
+    return true;
+}
+
+/// Puts the W from index `weight` on into the empty slots behind the one before, each behind the
+/// backward that it belongs to by their order. False where one of those before is too early.
+static bool put_last_weights(block_grid *grid, int rank, int weight)
+{
+    const uint8_t *row = bal_block_row(grid, rank);
+    const int total = 2 * grid->microbatch_count;
+    const int after = weight > 0 ? bal_block_slots(grid, rank, BLOCK_W1)[weight - 1] : -1;
+    int pending = 0;
+    int slot = 0;
+    for (; slot < grid->used || weight < total; slot++) {
+        const int kind = row[slot];
+        if (kind == BLOCK_B1 || kind == BLOCK_B0) pending++;
+        if (kind == BLOCK_W1 && --pending < 0) return false;
+        if (kind != BLOCK_EMPTY || slot <= after || pending == 0) continue;
+        bal_block_place(grid, rank, BLOCK_W1, weight++, slot);
+        pending--;
+    }
+    if (slot > grid->used) grid->used = slot;
+    return true;
+}
+
+/// Tells the chunks of joined W apart: a rank's W stand in the order of its backwards.
+static void split_weights(block_grid *grid)
+{
+    for (int rank = 0; rank < grid->rank_count; rank++) {
+        uint8_t *row = bal_block_row(grid, rank);
+        int done[2] = {0};
+        int backward = 0;
+        for (int slot = 0; slot < grid->used; slot++) {
+            if (row[slot] != BLOCK_W1) continue;
+            while (row[backward] != BLOCK_B1 && row[backward] != BLOCK_B0) {
+                backward++;
+            }
+            const int weight = row[backward++] - BLOCK_B1;
+            bal_block_place(grid, rank, (block_kind)(BLOCK_W1 + weight), done[weight]++, slot);
+        }
+    }
+}
+
+bool bal_block_grid_end_alternating(block_grid *grid)
+{
+    const int peak = bal_block_grid_memory(grid, true);
+    const int count = grid->microbatch_count;
+    const int up = (peak + 1) / 2 < count ? (peak + 1) / 2 : count;
+    const int down_max = peak - up < count ? peak - up : count;
+    const int last_forward = bal_block_slots(grid, 0, BLOCK_F1)[count - 1];
+    for (int rank = 0; rank < grid->rank_count; rank++) {
+        const int down = rank + 1 < down_max ? rank + 1 : down_max;
+        int weights = up + down > peak ? up + down : peak;
+        if (weights > 2 * count) weights = 2 * count;
+        take_last(grid, rank, BLOCK_B0, up, count);
+        take_last(grid, rank, BLOCK_B1, down, count);
+        take_last(grid, rank, BLOCK_W1, weights, 2 * count);
+        const bool is_put =
+            put_last(grid, rank, BLOCK_B0, up, last_forward + 2 * grid->rank_count - rank) &&
+            put_last(grid, rank, BLOCK_B1, down, last_forward + 1 + rank) &&
+            put_last_weights(grid, rank, 2 * count - weights);
+        if (!is_put) return false;
+    }
+    split_weights(grid);
+    return true;
+}
+
+void bal_block_grid_restore(block_grid *grid)
+{
+    for (int rank = 0; rank < grid->rank_count; rank++) {
+        const uint8_t *row = bal_block_row(grid, rank);
+        int next[BLOCK_KIND_COUNT] = {0};
+        for (int slot = 0; slot < grid->used; slot++) {
+            if (row[slot] == BLOCK_EMPTY) continue;
+            bal_block_slots(grid, rank, (block_kind)row[slot])[next[row[slot]]++] = slot;
+        }
+    }
+}
+
+void bal_block_grid_kinds(const block_grid *grid, uint8_t *kinds)
+{
+    for (int rank = 0; rank < grid->rank_count; rank++) {
+        const uint8_t *row = bal_block_row(grid, rank);
+        for (int slot = 0; slot < grid->used; slot++) {
+            if (row[slot] != BLOCK_EMPTY) *kinds++ = row[slot];
+        }
+    }
 }
 
 void bal_block_grid_write(const block_grid *grid, bal_op *ops)

@@ -88,13 +88,30 @@ void bal_block_grid_repeat(block_grid *grid, const building_block *block);
 /// @param has_weights false: none are in the grid, and every empty slot does one that waits
 int bal_block_grid_memory(block_grid *grid, bool has_weights);
 
-/// Makes the order of a block: repeats it; puts W into the empty ones;
-/// moves the ops of the warm-up and the cool-down to earlier empty slots where what they wait for
-/// is done and no rank then holds more activations than the fullest did; lets every op begin as
-/// soon as its order allows; moves those of the cool-down once more, with the W put anew.
+/// Makes the order of a block but for its end: repeats it; puts W into the empty slots; moves the
+/// ops of the warm-up and the cool-down to earlier empty slots where what they wait for is done and
+/// no rank then holds more activations than the fullest did; lets every op begin as soon as its
+/// order allows. Its weights are joined.
 ///
 /// Time O(cells) and, for each op that is moved, the distance.
-void bal_block_grid_order(block_grid *grid, const building_block *block);
+void bal_block_grid_begin(block_grid *grid, const building_block *block);
+
+/// The end of an order: moves the ops of the cool-down once more, with the W put anew, those of
+/// chunk 1 first. Time as above.
+void bal_block_grid_end_pulled(block_grid *grid);
+
+/// Another end: behind the last F of rank 0 the backwards of both chunks alternate, each as far
+/// behind its neighbour's as the way takes; W go where slots are left.
+///
+/// @return whether every W then has its B before it; otherwise the grid holds no order. Ranks may
+///         still wait for each other.
+bool bal_block_grid_end_alternating(block_grid *grid);
+
+/// Puts back, from cell alone, what cells hold.
+void bal_block_grid_restore(block_grid *grid);
+
+/// Writes the row of kinds of all ranks, rank after rank: BLOCK_KIND_COUNT * microbatch_count each.
+void bal_block_grid_kinds(const block_grid *grid, uint8_t *kinds);
 
 /// Writes the order of all ranks, rank after rank: 6 * microbatch_count ops each.
 void bal_block_grid_write(const block_grid *grid, bal_op *ops);

@@ -48,6 +48,15 @@ bal_schedule_search bal_schedule_search_zb_auto;
 bal_schedule_search bal_schedule_order_v_half;
 bal_schedule_search bal_schedule_order_v_min;
 
+/// The order of smallest span_ns, then smallest makespan_ns, of all V building blocks within the
+/// limits, those of v-half and v-min among them, for the means over the microbatches where costs
+/// vary; without limits, of those that hold no more than 2P chunks. More memory never makes it
+/// longer. Time O(P) blocks of O(ops).
+///
+/// @return STATUS_INVALID: times or memory outside their limits; STATUS_INFEASIBLE naming the rank,
+///         need and limit that keep the block nearest to fitting from it.
+bal_schedule_search bal_schedule_search_v_adaptive;
+
 /// The same with B and W in one, two thirds of 1F1B's activations. Time as above.
 bal_schedule_search bal_schedule_order_1f1b_v;
 

@@ -36,7 +36,8 @@ static status order(const bal_schedule_request *request, block_of_rank *block_of
     block_grid grid;
     TRY(bal_block_grid_init(&grid, ranks, request->microbatch_count, block[0].slot[BLOCK_B0],
                             memory, err));
-    bal_block_grid_order(&grid, block);
+    bal_block_grid_begin(&grid, block);
+    bal_block_grid_end_pulled(&grid);
     bal_block_grid_write(&grid, ops);
     return STATUS_OK;
 }
