@@ -259,17 +259,17 @@ typedef enum block_phase { BLOCK_WARMUP, BLOCK_STEADY, BLOCK_COOLDOWN } block_ph
 
 /// Pulls the ops of the cool-down, behind the last first forward, and with weights in the grid also
 /// those of the warm-up, before the first last backward.
-static void pull(block_grid *grid, bool has_weights)
+static void pull(block_grid *grid, bool has_weights, block_phase phase)
 {
     const puller by = {grid, bal_block_grid_memory(grid, has_weights), has_weights};
-    block_phase phase = BLOCK_WARMUP;
+    const int warmup_end = bal_block_slots(grid, 0, BLOCK_B0)[0];
     memset(grid->next, 0, (size_t)grid->rank_count * BLOCK_KIND_COUNT * sizeof *grid->next);
     for (int slot = 0; slot < grid->used; slot++) {
         for (int rank = 0; rank < grid->rank_count; rank++) {
             const block_kind kind = (block_kind)bal_block_row(grid, rank)[slot];
             if (kind == BLOCK_EMPTY) continue;
             const int index = grid->next[rank * BLOCK_KIND_COUNT + (int)kind]++;
-            if (phase == BLOCK_WARMUP && kind == BLOCK_B0 && rank == 0) phase = BLOCK_STEADY;
+            if (phase == BLOCK_WARMUP && slot >= warmup_end) phase = BLOCK_STEADY;
             if (phase == BLOCK_STEADY) {
                 if (kind == BLOCK_F0 && index == grid->microbatch_count - 1) phase = BLOCK_COOLDOWN;
             } else if (phase == BLOCK_COOLDOWN || has_weights) {
@@ -319,14 +319,14 @@ void bal_block_grid_begin(block_grid *grid, const building_block *block)
 {
     bal_block_grid_repeat(grid, block);
     put_all_weights(grid, false);
-    pull(grid, true);
+    pull(grid, true, BLOCK_WARMUP);
     squeeze(grid);
 }
 
 void bal_block_grid_end_pulled(block_grid *grid)
 {
     drop_weights(grid);
-    pull(grid, false);
+    pull(grid, false, BLOCK_WARMUP);
     put_all_weights(grid, false);
     squeeze(grid);
     drop_weights(grid);
@@ -427,6 +427,34 @@ void bal_block_grid_restore(block_grid *grid)
             bal_block_slots(grid, rank, (block_kind)row[slot])[next[row[slot]]++] = slot;
         }
     }
+}
+
+/// Whether every op stands behind what it waits for.
+static bool is_in_time(const block_grid *grid)
+{
+    for (int rank = 0; rank < grid->rank_count; rank++) {
+        for (int kind = 0; kind <= BLOCK_W1; kind++) {
+            const int count = (kind == BLOCK_W1 ? 2 : 1) * grid->microbatch_count;
+            const int *slots = bal_block_slots(grid, rank, (block_kind)kind);
+            for (int index = 0; index < count; index++) {
+                if (slots[index] < earliest_slot(grid, rank, (block_kind)kind, index)) return false;
+            }
+        }
+    }
+    return true;
+}
+
+bool bal_block_grid_fill(block_grid *grid)
+{
+    for (size_t cell = 0; cell < (size_t)grid->rank_count * (size_t)grid->width; cell++) {
+        if (grid->cell[cell] == BLOCK_W0) grid->cell[cell] = BLOCK_W1;
+    }
+    bal_block_grid_restore(grid);
+    if (!is_in_time(grid)) return false;
+    squeeze(grid);
+    pull(grid, true, BLOCK_COOLDOWN);
+    split_weights(grid);
+    return true;
 }
 
 void bal_block_grid_kinds(const block_grid *grid, uint8_t *kinds)

@@ -107,7 +107,13 @@ void bal_block_grid_end_pulled(block_grid *grid);
 ///         still wait for each other.
 bool bal_block_grid_end_alternating(block_grid *grid);
 
-/// Puts back, from cell alone, what cells hold.
+/// Lets every op of an order begin as soon as it may, and moves all ops to earlier empty slots
+/// where no rank then holds more activations than the fullest did.
+///
+/// @return false, and the grid holds no order, where an op stands before one that it waits for
+bool bal_block_grid_fill(block_grid *grid);
+
+/// Writes the slots of all ops anew, from the cells.
 void bal_block_grid_restore(block_grid *grid);
 
 /// Writes the row of kinds of all ranks, rank after rank: BLOCK_KIND_COUNT * microbatch_count each.

@@ -142,6 +142,7 @@ static void offer(block_search *search)
     }
 }
 
+/// Tries a block with its three ends.
 static void try_block(block_search *search)
 {
     block_grid *grid = &search->grid;
@@ -154,7 +155,9 @@ static void try_block(block_search *search)
     memcpy(grid->cell, search->begun, cells);
     grid->used = used;
     bal_block_grid_restore(grid);
-    if (bal_block_grid_end_alternating(grid)) offer(search);
+    if (!bal_block_grid_end_alternating(grid)) return;
+    offer(search);
+    if (bal_block_grid_fill(grid)) offer(search);
 }
 
 /// Tries the blocks of one first rank.
@@ -205,12 +208,11 @@ static status carve(block_search *search, arena *memory, error_message *err)
     const int last_slot = FIRST_OPS * BLOCK_PERIOD * ranks;
     TRY(bal_block_grid_init(&search->grid, ranks, search->find.microbatch_count, last_slot, memory,
                             err));
-    const size_t cells = (size_t)ranks * (size_t)search->grid.width;
     search->block = arena_array(memory, (size_t)ranks, sizeof *search->block);
+    search->begun = arena_array(memory, (size_t)ranks * (size_t)search->grid.width, 1);
     search->chunks_max = arena_array(memory, (size_t)ranks, sizeof *search->chunks_max);
-    search->begun = arena_array(memory, cells, 1);
-    if (search->block == NULL || search->chunks_max == NULL || search->begun == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for a grid of %zu slots", cells);
+    if (search->block == NULL || search->begun == NULL || search->chunks_max == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d ranks", ranks);
     }
     for (int rank = 0; rank < ranks; rank++) {
         search->chunks_max[rank] = chunks_max(&search->find, rank);

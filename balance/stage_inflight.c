@@ -3,12 +3,21 @@
 #include "balance/metrics.h"
 #include "balance/schedule.h"
 
+#include <string.h>
+
+/// The fixed order that a schedule is counted as.
+static const char *counted_as(const char *schedule, const bal_schedule_family *family)
+{
+    if (family == NULL || !family->is_searched) return schedule;
+    if (strcmp(schedule, "v-adaptive") == 0) return "v-min"; // its least
+    return family->chunk_count == 2 ? "zb-v-hand" : "1f1b";
+}
+
 status bal_stage_inflight(const char *schedule, int rank_count, int chunk_count,
                           int microbatch_count, arena *memory, int64_t *inflight,
                           error_message *err)
 {
     const bal_schedule_family *family = bal_schedule_family_find(schedule);
-    const bool is_searched = family != NULL && family->is_searched;
     const int stages = rank_count * chunk_count;
     int64_t *units = arena_array(memory, (size_t)stages * 5, sizeof *units);
     int64_t *peak = arena_array(memory, (size_t)rank_count, sizeof *peak);
@@ -34,9 +43,7 @@ status bal_stage_inflight(const char *schedule, int rank_count, int chunk_count,
     };
     bal_schedule built;
     const bal_schedule_request request = {
-        .name = !is_searched               ? schedule
-                : family->chunk_count == 2 ? "zb-v-hand"
-                                           : "1f1b",
+        .name = counted_as(schedule, family),
         .rank_count = rank_count,
         .microbatch_count = microbatch_count,
         .chunk_count = chunk_count,

@@ -10,7 +10,8 @@
 /// its F to its W: the memory peak with one unit per microbatch. Fixed orders do not depend on
 /// costs. A searched order uses what room there is, so it is counted as the fixed
 /// order whose memory it is made for, 1f1b, or zb-v-hand with two chunks: below that a search
-/// still finds orders, but slow ones.
+/// still finds orders, but slow ones. v-adaptive is made for any memory and counted as its least,
+/// v-min.
 ///
 /// @param memory   for scratch
 /// @param inflight [rank_count * chunk_count] out

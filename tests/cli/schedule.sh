@@ -53,6 +53,24 @@ expect 0 '{"makespan_ns":15,"span_ns":15,"bubble_ratio":0.2,"zb_bubble_rate":0.2
     --schedule v-min --stages 2 --microbatches 2 --json
 expect 0 '{"makespan_ns":16,"span_ns":16,"bubble_ratio":0.25,"zb_bubble_rate":0.25,"peak_memory":[3,4],"order":[["F0","F1","1:F0","1:BW0","1:F1","1:BW1","BW0","BW1"],["F0","1:F0","F1","1:F1","1:BW0","BW0","1:BW1","BW1"]],"placement":"v"}' '' \
     --schedule 1f1b-v --stages 2 --microbatches 2 --json
+cat >thin.json <<'EOF'
+{"forward_ns":[2,2,2],"backward_input_ns":[2,2,2],"backward_weight_ns":[2,2,2],"memory_limit":4}
+EOF
+sed 's/limit":4/limit":3/' thin.json >thinner.json
+expect 0 'v-adaptive: 3 ranks, 4 microbatches, 2 chunks per rank, policy static
+
+makespan                       29 ns   by formula: no formula is known
+span                           29 ns   by formula: no formula is known
+bubble ratio             0.172414      idle over all time of all ranks
+zb bubble rate           0.172414      1 - work of the busiest rank / span
+imbalance ratio          1.000000      work of the busiest rank / mean
+peak memory        4 4 4   by rank, in activations of one chunk
+
+rank 0    |F0=F1=F2=      F==B==W==F==B==W==F3=B0=W0=      F==B==B1=W==W1=F==B==W==B2=W2=   B3=W3=|
+rank 1    |   F0=F1=   F==   F==B==W==F2=B==B0=W==W0=F3=F==   B1=W1=B==F==W==B2=B==W2=W==B3=W3=   |
+rank 2    |      F0=F==F1=F==      B==W==B0=F2=W0=B==F==W==B1=F3=W1=F==B==B2=W==W2=B==B3=W==W3=   |' '' --schedule v-adaptive --stages 3 --microbatches 4 --costs thin.json
+refuse 3 'rank 0 needs memory 4 under the order of v-adaptive that is nearest to fitting; its limit is 3' \
+    --schedule v-adaptive --stages 3 --microbatches 4 --costs thinner.json
 refuse 2 'chunk_count 3: schedule v-half has 2 per rank' \
     --schedule v-half --stages 2 --microbatches 2 --chunks 3
 
