@@ -126,10 +126,12 @@ static status play_static(arena *memory, schedule_run *run, error_message *err)
     return STATUS_OK;
 }
 
-static status play_policy(arena *memory, schedule_run *run, error_message *err)
+/// Plays what only the event engine knows: a policy that decides, or a network that resists.
+static status play_events(arena *memory, schedule_run *run, error_message *err)
 {
     sim_dispatch *dispatch = NULL;
-    TRY(sim_dispatch_create(&run->schedule, run->policy, NULL, memory, &dispatch, err));
+    TRY(sim_dispatch_create(&run->schedule, run->policy, &run->costs.network, memory, &dispatch,
+                            err));
     return sim_dispatch_play(dispatch, &run->costs.stages, run->costs.memory_limit, NULL,
                              &run->timeline, err);
 }
@@ -155,9 +157,10 @@ static status play(arena *memory, schedule_run *run, error_message *err)
     if (run->policy == SIM_STATIC) {
         bal_memory_peak(&run->schedule, &run->costs.stages, run->peak);
         TRY(check_memory(run, err));
-        TRY(play_static(memory, run, err));
+        TRY(sim_network_is_free(&run->costs.network) ? play_static(memory, run, err)
+                                                     : play_events(memory, run, err));
     } else {
-        TRY(play_policy(memory, run, err));
+        TRY(play_events(memory, run, err));
         bal_memory_peak(run->timeline.schedule, &run->costs.stages, run->peak);
     }
     run->metrics = bal_metrics_of(&run->timeline);
@@ -199,6 +202,7 @@ static bal_closed_form closed_form_of(const schedule_run *run)
 {
     const char *because = NULL;
     if (run->policy != SIM_STATIC) because = "no formula is known under this policy";
+    if (!sim_network_is_free(&run->costs.network)) because = "no formula is known on this network";
     if (!run->costs.is_equal) because = "none, as stages or microbatches differ";
     if (because == NULL) return bal_closed_form_of(run->schedule.name, &run->costs.equal);
     const bal_closed_ns none = {.ns = -1, .because = because};
@@ -228,14 +232,27 @@ static void write_memory(const schedule_run *run, text_buffer *out)
     text_append(out, "   by rank, in activations of one chunk\n");
 }
 
+static void write_network(const sim_network *network, text_buffer *out)
+{
+    if (network->send != SIM_SEND_ASYNC) {
+        text_format(out, ", sends %s", sim_send_name(network->send));
+    }
+    if (network->link_count > 0) {
+        text_format(out, ", %d shared link%s", network->link_count,
+                    network->link_count > 1 ? "s" : "");
+    }
+}
+
 static void write_text(const schedule_run *run, text_buffer *out)
 {
     const bal_metrics *metrics = &run->metrics;
     const bal_closed_form form = closed_form_of(run);
-    text_format(out, "%s: %d ranks, %d microbatches, %d chunk%s per rank, policy %s\n\n",
+    text_format(out, "%s: %d ranks, %d microbatches, %d chunk%s per rank, policy %s",
                 run->schedule.name, run->schedule.rank_count, run->schedule.microbatch_count,
                 run->schedule.chunk_count, run->schedule.chunk_count > 1 ? "s" : "",
                 sim_policy_name(run->policy));
+    write_network(&run->costs.network, out);
+    text_append(out, "\n\n");
     write_length("makespan", metrics->makespan_ns, form.makespan, out);
     write_length("span", metrics->span_ns, form.span, out);
     text_format(out, "%-18s %14.6f      idle over all time of all ranks\n", "bubble ratio",
@@ -287,14 +304,18 @@ static status answer(const cli_arguments *arguments, arena *memory, text_buffer 
                      error_message *err)
 {
     schedule_run run = {.policy = SIM_STATIC};
+    sim_send send = SIM_SEND_ASYNC;
     const char *policy = cli_value(arguments, "--policy");
+    const char *sent = cli_value(arguments, "--send");
     if (policy != NULL) TRY(sim_policy_parse(policy, &run.policy, err));
+    if (sent != NULL) TRY(sim_send_parse(sent, &send, err));
     if (cli_has(arguments, "--order")) {
         TRY(import(arguments, memory, &run, err));
     } else {
         TRY(cli_require(arguments, "--schedule", err));
         TRY(build(arguments, memory, &run, err));
     }
+    run.costs.network.send = send;
     TRY(overlap_costs(arguments, memory, &run, err));
     TRY(play(memory, &run, err));
     if (cli_has(arguments, "--json")) {
@@ -334,11 +355,15 @@ const cli_command cli_command_schedule = {
         "V, in 2/3, 1/2 and 1/3 of the activations of 1f1b); v-adaptive (the best of all such "
         "orders within memory_limit).\n\n"
         "The costs file: {\"forward_ns\":[P], \"backward_input_ns\":[P], "
-        "\"backward_weight_ns\":[P], \"send_ns\":n, \"memory_fbw\":[f,b,w], \"memory_limit\":n}. "
+        "\"backward_weight_ns\":[P], \"send_ns\":n, \"memory_fbw\":[f,b,w], \"memory_limit\":n, "
+        "\"links\":[{\"pairs\":[[from,to],...], \"occupancy_ns\":n},...]}. "
         "Times are of a rank and one microbatch, [P] or [P][M], in whole ns; a chunk takes 1/V of "
         "them. send_ns (0) is the time of a message between ranks. memory_fbw ([1,0,-1]) is the "
         "change of memory at F, B and W, and memory_limit (none) its limit on every rank, both in "
-        "activations of one chunk.",
+        "activations of one chunk. links (none) are shared by all messages from rank to rank of "
+        "their pairs, which hold them one after the other for occupancy_ns (send_ns) of their "
+        "time; "
+        "the rest of it is latency. First come, first served; of several at once the lower rank's.",
     .options =
         {
             {.name = "--schedule", .argument = "NAME", .help = "The schedule."},
@@ -358,6 +383,13 @@ const cli_command cli_command_schedule = {
                  "static (default): the order as it is. floating-w: F and B keep their order, W "
                  "run whenever the next of them is not ready. greedy: B, else F if memory allows, "
                  "else W."},
+            {.name = "--send",
+             .argument = "NAME",
+             .help =
+                 "async (default): a message delays nobody. blocking: its sender begins nothing "
+                 "until it has arrived. rendezvous: it also waits until the receiver has nothing "
+                 "to run before the op that needs it, and both are busy for it; an order in which "
+                 "ranks then wait for each other is refused, naming them op by op."},
             {.name = "--order",
              .argument = "FILE",
              .help =

@@ -1,6 +1,7 @@
 #include "cli/schedule_costs.h"
 
 #include "base/json.h"
+#include "cli/schedule_links.h"
 
 #include <inttypes.h>
 
@@ -159,7 +160,8 @@ static status read_document(json_value root, const char *path, const cli_schedul
                             arena *memory, cli_schedule_costs *costs, error_message *err)
 {
     static const char *const keys[] = {"forward_ns", "backward_input_ns", "backward_weight_ns",
-                                       "send_ns",    "memory_fbw",        "memory_limit"};
+                                       "send_ns",    "memory_fbw",        "memory_limit",
+                                       "links"};
     TRY(json_check_keys(root, keys, sizeof keys / sizeof keys[0], err));
     int column_count = 1;
     for (int time = 0; time < TIME_COUNT; time++) {
@@ -184,6 +186,12 @@ static status read_document(json_value root, const char *path, const cli_schedul
     }
     TRY(fill_rows(shape, send_ns, memory_fbw, memory, &costs->stages, err));
     TRY(fill_times(shape, path, column_count, rank_ns, memory, costs, err));
+    const cli_link_shape links = {.rank_count = shape->rank_count,
+                                  .chunk_count = shape->chunk_count,
+                                  .placement = shape->placement,
+                                  .send_ns = send_ns};
+    costs->network = (sim_network){0};
+    TRY(cli_schedule_links_read(json_member(root, "links"), &links, memory, &costs->network, err));
     return read_limit(json_member(root, "memory_limit"), shape->rank_count, memory,
                       &costs->memory_limit, err);
 }
@@ -199,6 +207,7 @@ static status default_costs(const cli_schedule_shape *shape, arena *memory,
         rank_ns[cell] = shape->chunk_count;
     }
     costs->memory_limit = NULL;
+    costs->network = (sim_network){0};
     TRY(fill_rows(shape, 0, memory_fbw, memory, &costs->stages, err));
     return fill_times(shape, "", 1, rank_ns, memory, costs, err);
 }
@@ -210,6 +219,17 @@ status cli_schedule_costs_read(const char *path, const cli_schedule_shape *shape
     json_document *document = NULL;
     TRY(json_open(path, &document, err));
     const status result = read_document(json_root(document), path, shape, memory, costs, err);
+    json_close(document);
+    return result;
+}
+
+status cli_schedule_costs_parse(const char *name, const char *bytes, size_t length,
+                                const cli_schedule_shape *shape, arena *memory,
+                                cli_schedule_costs *costs, error_message *err)
+{
+    json_document *document = NULL;
+    TRY(json_open_bytes(name, bytes, length, &document, err));
+    const status result = read_document(json_root(document), name, shape, memory, costs, err);
     json_close(document);
     return result;
 }

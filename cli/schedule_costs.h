@@ -5,8 +5,10 @@
 #include "balance/stage_costs.h"
 #include "base/arena.h"
 #include "base/status.h"
+#include "sim/network.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 typedef struct cli_schedule_costs {
@@ -14,6 +16,7 @@ typedef struct cli_schedule_costs {
     bool is_equal;          // every rank and microbatch costs the same: equal is filled
     bal_equal_stages equal; // times of a rank
     int64_t *memory_limit;  // [rank_count] in activations of one chunk, or NULL: none
+    sim_network network;    // shared links; its send is the caller's
 } cli_schedule_costs;
 
 /// Whose costs are read.
@@ -25,9 +28,9 @@ typedef struct cli_schedule_shape {
 } cli_schedule_shape;
 
 /// Reads {"forward_ns":[P],"backward_input_ns":[P],"backward_weight_ns":[P],"send_ns":n,
-/// "memory_fbw":[f,b,w],"memory_limit":n|null}. Times are of a rank and one microbatch, [P] or
-/// [P][M]; a chunk takes 1 / chunk_count of them. The last three keys may be left out: 0, [1,0,-1],
-/// null.
+/// "memory_fbw":[f,b,w],"memory_limit":n|null,"links":[...]}. Times are of a rank and one
+/// microbatch, [P] or [P][M]; a chunk takes 1 / chunk_count of them. The last four keys may be left
+/// out: 0, [1,0,-1], null, and no shared link (see cli/schedule_links.h).
 ///
 /// @param path  NULL: F, B and W of a chunk take 1 ns each, messages 0
 /// @param costs arrays are carved from memory
@@ -35,3 +38,8 @@ typedef struct cli_schedule_shape {
 ///         divide into the chunks; STATUS_NO_MEMORY.
 status cli_schedule_costs_read(const char *path, const cli_schedule_shape *shape, arena *memory,
                                cli_schedule_costs *costs, error_message *err);
+
+/// As cli_schedule_costs_read, from bytes[length]; name stands for the path in messages.
+status cli_schedule_costs_parse(const char *name, const char *bytes, size_t length,
+                                const cli_schedule_shape *shape, arena *memory,
+                                cli_schedule_costs *costs, error_message *err);

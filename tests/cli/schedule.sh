@@ -102,6 +102,36 @@ refuse 3 'rank 0 needs memory of 2 under policy floating-w; its limit is 0' \
 expect 0 '{"makespan_ns":7,"span_ns":7,"bubble_ratio":0.14285714285714285,"zb_bubble_rate":0.14285714285714285,"peak_memory":[2,2],"order":[["F0","F1","B0","W0","B1","W1"],["F0","B0","F1","B1","W0","W1"]]}' '' \
     --schedule zb-h1 --stages 2 --microbatches 2 --policy greedy --json
 
+# Networks that resist: senders that wait, and links that are shared.
+cat >slow.json <<'EOF'
+{"forward_ns":[10,10],"backward_input_ns":[5,5],"backward_weight_ns":[5,5],"send_ns":3}
+EOF
+expect 0 '{"makespan_ns":66,"span_ns":66,"bubble_ratio":0.3939393939393939,"zb_bubble_rate":0.3939393939393939,"peak_memory":[2,1],"order":[["F0","F1","BW0","BW1"],["F0","BW0","F1","BW1"]]}' '' \
+    --schedule 1f1b --stages 2 --microbatches 2 --costs slow.json --json
+expect 0 '1f1b: 2 ranks, 2 microbatches, 1 chunk per rank, policy static, sends rendezvous
+
+makespan                       69 ns   by formula: no formula is known on this network
+span                           69 ns   by formula: no formula is known on this network
+bubble ratio             0.420290      idle over all time of all ranks
+zb bubble rate           0.420290      1 - work of the busiest rank / span
+imbalance ratio          1.000000      work of the busiest rank / mean
+peak memory        2 1   by rank, in activations of one chunk
+
+rank 0    |F0========   F1========             BW0=======             BW1=======|
+rank 1    |             F0========BW0=======   F1========BW1=======             |' '' \
+    --schedule 1f1b --stages 2 --microbatches 2 --costs slow.json --send rendezvous
+cat >links.json <<'EOF'
+{"forward_ns":[10,10],"backward_input_ns":[5,5],"backward_weight_ns":[5,5],"send_ns":30,
+ "links":[{"pairs":[[0,1],[1,0]],"occupancy_ns":28}]}
+EOF
+expect 0 '{"makespan_ns":134,"span_ns":134,"bubble_ratio":0.7014925373134329,"zb_bubble_rate":0.7014925373134329,"peak_memory":[2,1],"order":[["F0","F1","BW0","BW1"],["F0","BW0","F1","BW1"]]}' '' \
+    --schedule 1f1b --stages 2 --microbatches 2 --costs links.json --json
+echo '{"order":[["F0","F1","BW0","BW1"],["F0","F1","BW1","BW0"]]}' >crossed.json
+refuse 2 'rendezvous deadlock: rank 0 BW0 waits for rank 1 BW0, behind rank 1 BW1; rank 1 BW1 waits to be received by rank 0 BW1, behind rank 0 BW0' \
+    --order crossed.json --send rendezvous
+refuse 2 "send 'block' is none of async, blocking and rendezvous" \
+    --schedule 1f1b --stages 2 --microbatches 2 --send block
+
 # Names and numbers.
 refuse 2 "unknown schedule '1f1c'; did you mean '1f1b'?" \
     --schedule 1f1c --stages 2 --microbatches 2
@@ -146,6 +176,18 @@ bad_costs 2 'bad.json: forward_ns of rank 0: 3 ns does not divide into 2 chunks'
     '{"forward_ns":[3,2],'"$rest"'}'
 refuse 1 'missing.json: No such file or directory' \
     --schedule 1f1b --stages 2 --microbatches 2 --costs missing.json
+
+bad_links() { # bad_links STDERR LINKS
+    bad_costs 2 "bad.json: $1" '{"forward_ns":[2,2],'"$rest"',"send_ns":5,"links":'"$2"'}'
+}
+bad_links 'links: needs an array of links' '{}'
+bad_links 'links[0].pairs: needs an array of pairs of ranks' '[{"pairs":[]}]'
+bad_links 'links[0].pairs[0]: has 1 entries, needs 2' '[{"pairs":[[0]]}]'
+bad_links 'links[0].pairs[0][1]: 2 is outside [0, 1]' '[{"pairs":[[0,2]]}]'
+bad_links 'links[0].pairs[0]: no message goes from rank 1 to rank 1' '[{"pairs":[[1,1]]}]'
+bad_links 'links[1].pairs[0]: is on link 0 too' '[{"pairs":[[0,1]]},{"pairs":[[0,1]]}]'
+bad_links 'links[0].occupancy_ns: 6 is outside [0, 5]' '[{"pairs":[[0,1]],"occupancy_ns":6}]'
+bad_links "links[0]: unknown key 'pair'; did you mean 'pairs'?" '[{"pair":[[0,1]]}]'
 
 # Orders from elsewhere.
 echo '{"order":[["F0","F1","BW0","BW1"],["F0","BW0","F1","BW1"]]}' >order.json
