@@ -29,15 +29,16 @@ typedef struct bal_joint_source {
 /// Arrays are carved from the arena given to bal_joint_search.
 typedef struct bal_joint_answer {
     bal_joint_shape shape;
-    const int *first_layer;    // [rank_count * chunk_count + 1]
-    bal_schedule order;        // of every rank; its name is the row of bal_schedule_families that
-                               // it came from, or the first with its shape
-    const char *source;        // of the order, one of sources
-    int64_t makespan_ns;       // of order
-    int64_t lower_bound_ns;    // proven: no plan that the question allows is below it
-    bal_stage_costs costs;     // of first_layer: what order was played with
-    const int64_t *peak_bytes; // [rank_count] state and activations
-    bool optimal;              // the makespan meets the bound
+    const int *first_layer;     // [rank_count * chunk_count + 1]
+    bal_schedule order;         // of every rank; its name is the row of bal_schedule_families that
+                                // it came from, or the first with its shape
+    const char *source;         // of the order, one of sources
+    int64_t makespan_ns;        // of order
+    int64_t lower_bound_ns;     // proven: no plan that the question allows is below it
+    int64_t partition_bound_ns; // proven: no order of first_layer is below it
+    bal_stage_costs costs;      // of first_layer: what order was played with
+    const int64_t *peak_bytes;  // [rank_count] state and activations
+    bool optimal;               // the makespan meets the bound
     int64_t play_count;
     const bal_joint_source *sources; // [source_count]
     int source_count;

@@ -3,6 +3,7 @@
 
 #include "balance/joint_layers.h"
 #include "base/arena.h"
+#include "base/rng.h"
 #include "base/status.h"
 
 #include <stdint.h>
@@ -45,6 +46,22 @@ enum { BAL_JOINT_BOUND_STEPS_MAX = 1 << 21 };
 status bal_joint_near_partition(const bal_joint_layers *layers, bal_joint_shape shape,
                                 int first_min, int second_min, arena *memory, int *first_layer,
                                 error_message *err);
+
+/// Walks from a partition to others of a smaller bound, one or two cuts by one layer a step, and
+/// leaves the best that it saw. Late acceptance, as in joint_walk.h.
+///
+/// @param goal_ns     a bound that no partition is below; the walk ends where one meets it
+/// @param first_layer [stages + 1] in: every stage has a layer; out
+/// @return STATUS_NO_MEMORY. Time O(steps * rank_count), mostly that of four ranks' bounds a step.
+status bal_joint_refine(const bal_joint_layers *layers, bal_joint_shape shape, int64_t goal_ns,
+                        int step_count, rng *random, arena *memory, int *first_layer,
+                        error_message *err);
+
+/// Moves one or two layers, by chance, across cuts.
+///
+/// @param first_layer [stages + 1] of at least two stages
+/// @return false where that leaves a stage empty
+bool bal_joint_shift_cuts(int stage_count, rng *random, int *first_layer);
 
 /// The bound of one partition: no order of its ops is faster. INT64_MAX where a rank cannot hold
 /// even one microbatch at a time.

@@ -20,6 +20,8 @@ enum {
     CUT_STEPS = 1000,      // of the walk through the partitions of a shape
     CUT_HISTORY = 20,
     CUT_PURPOSE = 1 << 20, // of its random numbers
+    REFINE_STEPS = 10000,  // of a walk to a partition of a small bound
+    REFINE_PURPOSE = 1 << 21,
 };
 
 /// A place that a walk may begin from.
@@ -138,7 +140,11 @@ static status add_near(search *state, shape_state *shape, int *first, error_mess
             bal_joint_near_partition(&state->layers, shape->ground.shape, least[index][0],
                                      least[index][1], state->memory, first, err);
         if (found == STATUS_NO_MEMORY) return found;
-        if (found == STATUS_OK) TRY(add_partition(state, shape, first, err));
+        if (found != STATUS_OK) continue;
+        rng random = rng_init(state->question->seed, REFINE_PURPOSE + index);
+        TRY(bal_joint_refine(&state->layers, shape->ground.shape, shape->bound_ns, REFINE_STEPS,
+                             &random, state->memory, first, err));
+        TRY(add_partition(state, shape, first, err));
     }
     return STATUS_OK;
 }
@@ -393,7 +399,7 @@ static void search_cuts(search *state, int shape)
         const int64_t limit_ns = here_ns > *then ? here_ns : *then;
         *then = here_ns;
         memcpy(tried, own->here_first_layer, bytes);
-        if (!bal_joint_shift_cuts(&own->ground, &random, tried)) continue;
+        if (!bal_joint_shift_cuts(own->ground.stage_count, &random, tried)) continue;
         if (bal_joint_partition_bound(&state->layers, own->ground.shape, tried) > limit_ns) {
             continue;
         }
@@ -634,11 +640,14 @@ static status fill_answer(search *state, bal_joint_answer *answer, error_message
                              .source = source,
                              .makespan_ns = best->makespan_ns,
                              .lower_bound_ns = state->bound_ns,
+                             .partition_bound_ns = bal_joint_partition_bound(
+                                 &state->layers, ground->shape, best->first_layer),
                              .optimal = best->makespan_ns == state->bound_ns,
                              .play_count = state->play_count,
                              .sources = state->sources,
                              .source_count = state->source_count};
-    assert(made.makespan_ns >= made.lower_bound_ns); // the bound is proven
+    assert(made.makespan_ns >= made.lower_bound_ns); // the bounds are proven
+    assert(made.makespan_ns >= made.partition_bound_ns);
     bal_joint_ground_set(ground, best->first_layer, false);
     made.costs = ground->costs;
     TRY(fill_peaks(state, &made, err));

@@ -172,20 +172,6 @@ static bool replay(step *now, bool weights_anew)
     return take(now, makespan_ns);
 }
 
-bool bal_joint_shift_cuts(const bal_joint_ground *ground, rng *random, int *first_layer)
-{
-    const int cut_count = ground->stage_count - 1;
-    const int shifts = 1 + (int)rng_below(random, 2);
-    for (int shift = 0; shift < shifts; shift++) {
-        const int cut = 1 + (int)rng_below(random, (uint64_t)cut_count);
-        first_layer[cut] += rng_below(random, 2) == 0 ? -1 : 1;
-    }
-    for (int stage = 0; stage <= cut_count; stage++) {
-        if (first_layer[stage] >= first_layer[stage + 1]) return false;
-    }
-    return true;
-}
-
 /// Moves one or two layers across cuts.
 static void change_cut(step *now)
 {
@@ -195,7 +181,7 @@ static void change_cut(step *now)
     int *const after = ground->tried_first_layer;
     memcpy(after, before, ((size_t)ground->stage_count + 1) * sizeof *after);
     const bool anew = rng_below(&walk->random, 2) == 0;
-    if (!bal_joint_shift_cuts(ground, &walk->random, after)) return;
+    if (!bal_joint_shift_cuts(ground->stage_count, &walk->random, after)) return;
     if (bal_joint_partition_bound(ground->layers, ground->shape, after) > now->limit_ns) return;
     bal_joint_ground_set(ground, after, false);
     walk->here.first_layer = after;

@@ -56,12 +56,6 @@ void bal_joint_place_copy(const bal_joint_ground *ground, const bal_joint_place 
 /// Puts a partition on the board of the ground.
 void bal_joint_ground_set(bal_joint_ground *ground, const int *first_layer, bool fused);
 
-/// Moves one or two layers, by chance, across cuts.
-///
-/// @param first_layer [stages + 1] of at least two stages
-/// @return false where that leaves a stage empty
-bool bal_joint_shift_cuts(const bal_joint_ground *ground, rng *random, int *first_layer);
-
 /// Begins a walk at a place.
 void bal_joint_walk_begin(const bal_joint_ground *ground, const bal_joint_place *from,
                           uint64_t seed, uint64_t purpose, bal_joint_walk *walk);

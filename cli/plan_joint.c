@@ -136,6 +136,7 @@ static void write_json(const joint_run *run, text_buffer *out)
     json_put_string(&writer, "source", answer->source);
     json_put_int64(&writer, "makespan_ns", answer->makespan_ns);
     json_put_int64(&writer, "makespan_lower_bound_ns", answer->lower_bound_ns);
+    json_put_int64(&writer, "partition_lower_bound_ns", answer->partition_bound_ns);
     json_put_double(&writer, "gap_ratio", gap_ratio(answer));
     json_put_int64(&writer, "span_ns", run->played.span_ns);
     json_put_double(&writer, "bubble_ratio", run->metrics.bubble_ratio);
@@ -188,7 +189,9 @@ static void write_text(const joint_run *run, text_buffer *out)
                 answer->shape.chunk_count == 1 ? "" : bal_placement_name(answer->shape.placement));
     text_format(out, "%-18s %12s   no partition and no order is below %s%s\n", "makespan", value,
                 bound, answer->optimal ? "; this one is optimal" : "");
-    text_format(out, "%-18s %10.2f %%   above that bound\n", "gap", 100 * gap_ratio(answer));
+    text_duration(answer->partition_bound_ns, bound);
+    text_format(out, "%-18s %10.2f %%   above that bound; no order of this partition is below %s\n",
+                "gap", 100 * gap_ratio(answer), bound);
     text_duration(run->played.span_ns, value);
     text_format(out, "%-18s %12s\n", "span", value);
     text_format(out, "%-18s %12.4f\n", "bubble ratio", run->metrics.bubble_ratio);

@@ -248,6 +248,8 @@ static void answers_are_what_they_say(void **state)
             }
             assert_int_equal(answer.makespan_ns, last);
             assert_true(answer.lower_bound_ns <= last);
+            assert_true(answer.partition_bound_ns <= last);
+            assert_true(answer.partition_bound_ns >= answer.lower_bound_ns);
             for (int rank = 0; rank < ranks; rank++) {
                 if (made.problem.stage_memory_bytes == NULL) break;
                 assert_true(answer.peak_bytes[rank] <= made.problem.stage_memory_bytes[rank]);
