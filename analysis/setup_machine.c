@@ -129,6 +129,8 @@ status ana_setup_open_machine(ana_setup *setup, arena *memory, error_message *er
     } else if (!setup->hardware_is_named) {
         machine->rank_memory_bytes = 0;
     }
+    machine->send = study->send;
+    machine->shares_node_links = study->shares_node_links;
     add_machine_inputs(setup, memory);
     return set_working_memory_aside(setup, memory, err);
 }

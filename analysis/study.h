@@ -73,6 +73,8 @@ typedef struct ana_study {
     int64_t memory_bytes; // -1: not given; 0: not limited
     bal_link intra_node;  // latency_ns -1: not given
     bal_link inter_node;  // latency_ns -1: not given
+    bal_send send;
+    bool shares_node_links;
     ana_link_source intra_source;
     ana_link_source inter_source;
     bal_slow_rank slow_ranks[ANA_SLOW_RANKS_MAX];

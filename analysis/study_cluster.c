@@ -91,9 +91,9 @@ status ana_read_cluster(const ana_reading *reading, json_value cluster)
     static const char *const keys[] = {
         "nodes",      "gpus_per_node",  "gpus",         "memory_bytes",
         "links",      "slow_ranks",     "mtbf_hours",   "price_per_gpu_hour",
-        "price_date", "price_currency", "price_source",
+        "price_date", "price_currency", "price_source", "send",
     };
-    static const char *const scopes[] = {"intra", "inter"};
+    static const char *const scopes[] = {"intra", "inter", "shared"};
     ana_study *study = reading->study;
     if (json_is_missing(cluster)) return STATUS_OK;
     TRY(json_check_keys(cluster, keys, ANA_COUNT_OF(keys), reading->err));
@@ -106,9 +106,14 @@ status ana_read_cluster(const ana_reading *reading, json_value cluster)
     TRY(read_price(reading, cluster));
     TRY(ana_read_int64(reading, cluster, "cluster", "memory_bytes", "B", 0, JSON_INTEGER_MAX,
                        &study->memory_bytes));
+    int send = (int)study->send;
+    TRY(ana_read_choice(reading, cluster, "cluster", "send", bal_send_names, BAL_SEND_COUNT,
+                        &send));
+    study->send = (bal_send)send;
     const json_value links = json_member(cluster, "links");
     if (json_is_missing(links)) return STATUS_OK;
     TRY(json_check_keys(links, scopes, ANA_COUNT_OF(scopes), reading->err));
+    TRY(ana_read_bool(reading, links, "cluster.links", "shared", &study->shares_node_links));
     TRY(read_link(reading, links, "intra", &study->intra_node, &study->intra_source));
     return read_link(reading, links, "inter", &study->inter_node, &study->inter_source);
 }

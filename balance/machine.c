@@ -3,6 +3,17 @@
 #include <assert.h>
 #include <stdbool.h>
 
+const char *const bal_send_names[BAL_SEND_COUNT] = {
+    [BAL_SEND_ASYNC] = "async",
+    [BAL_SEND_BLOCKING] = "blocking",
+    [BAL_SEND_RENDEZVOUS] = "rendezvous",
+};
+
+bool bal_machine_network_is_free(const bal_machine *machine)
+{
+    return machine->send == BAL_SEND_ASYNC && !machine->shares_node_links;
+}
+
 bal_link bal_machine_link(const bal_machine *machine, int rank, int other_rank)
 {
     const bool same_node = rank / machine->ranks_per_node == other_rank / machine->ranks_per_node;

@@ -1,6 +1,7 @@
 /// The machine that a plan runs on: ranks, nodes, links and memory.
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /// One direction of a connection.
@@ -9,13 +10,29 @@ typedef struct bal_link {
     int64_t bytes_per_s; // 0: free of charge beyond the latency
 } bal_link;
 
+/// Whom a message between two ranks occupies. sim/network.h tells how each is played.
+typedef enum bal_send {
+    BAL_SEND_ASYNC,      ///< nobody
+    BAL_SEND_BLOCKING,   ///< the sender's rank, until it has arrived
+    BAL_SEND_RENDEZVOUS, ///< both ranks
+    BAL_SEND_COUNT
+} bal_send;
+
+/// "async", "blocking", "rendezvous".
+extern const char *const bal_send_names[BAL_SEND_COUNT];
+
 typedef struct bal_machine {
     int rank_count;     // pipeline ranks of one replica
     int ranks_per_node; // consecutive ranks share a node; >= 1
     bal_link intra_node;
     bal_link inter_node;
     int64_t rank_memory_bytes; // of every rank; 0: not limited
+    bal_send send;
+    bool shares_node_links; // messages that leave a node, of one replica, cross one link of it
 } bal_machine;
+
+/// Whether messages are asynchronous and delay nobody else.
+bool bal_machine_network_is_free(const bal_machine *machine);
 
 /// Time until bytes that leave now are at the other end: latency + bytes / bytes_per_s, rounded
 /// up; 0 bytes still pay the latency. Saturates at INT64_MAX / 4.

@@ -81,11 +81,12 @@ typedef struct bal_training_iteration {
     int64_t decision_ns;   // of it
     int64_t migration_ns;  // of it
     int64_t validation_ns; // of it: a step taken back, as its norm turned out to be above the limit
-    bool validates_behind; // its step did not wait for the norm of all gradients
-    int round_count;       // of gradient accumulation; 0: 1. A timeline is of the first
-    bal_metrics metrics;   // of the slowest replica, the first of several
-    bool changed;          // the model had changed before it
-    bal_action action;     // what the controller decided behind it, and why
+    bool is_network_shared; // messages occupied ranks or links that others waited for
+    bool validates_behind;  // its step did not wait for the norm of all gradients
+    int round_count;        // of gradient accumulation; 0: 1. A timeline is of the first
+    bal_metrics metrics;    // of the slowest replica, the first of several
+    bool changed;           // the model had changed before it
+    bal_action action;      // what the controller decided behind it, and why
     bal_reason reason;
     bool was_asked;  // a decision was made
     bool rebalanced; // layers moved

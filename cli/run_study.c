@@ -220,6 +220,11 @@ static status refuse_unplayed(const ana_study *study, error_message *err)
                          "pipeline once",
                          study->path, study->round_count);
     }
+    if (study->send != BAL_SEND_ASYNC || study->shares_node_links) {
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "%s: cluster.%s is simulated only; a run has the network that it is on",
+                         study->path, study->shares_node_links ? "links.shared" : "send");
+    }
     if (!is_disturbed) return STATUS_OK;
     return error_set(err, STATUS_UNSUPPORTED,
                      "%s: disturbance is simulated only; `dynmo run` has --slow and --slow-link",

@@ -1,6 +1,8 @@
 #include "sim/training_play.h"
 
 #include "sim/costs.h"
+#include "sim/dispatch.h"
+#include "sim/network_build.h"
 #include "sim/perturbation.h"
 #include "sim/pipeline.h"
 #include "sim/validated_period.h"
@@ -10,7 +12,9 @@
 /// What is only needed while the replicas are played.
 typedef struct play_scratch {
     sim_summary summary;
-    bal_timeline timeline;   // only where chunks end before their rank does
+    bal_timeline timeline;   // only where chunks end before their rank does, or of dispatch
+    sim_network *networks;   // [replica_count]; NULL: the static engine plays
+    sim_dispatch *dispatch;  // of the replica at hand, with its network
     int64_t *stage_end_ns;   // [stage_count]
     int64_t *begin_ns;       // [rank_count] of a round
     int64_t *first_begin_ns; // [rank_count] of the first round
@@ -56,6 +60,11 @@ static status allocate(const sim_play_request *request, bool needs_stage_ends, a
     scratch->first_begin_ns = sums + ranks;
     scratch->busy_ns = sums + 2 * ranks;
     TRY(sim_summary_init(&request->order->order, memory, &scratch->summary, err));
+    if (!bal_machine_network_is_free(request->machine)) {
+        scratch->networks =
+            arena_array(memory, (size_t)request->replica_count, sizeof *scratch->networks);
+        return scratch->networks != NULL ? STATUS_OK : no_memory(request, err);
+    }
     if (!needs_stage_ends || request->plan->chunk_count == 1) return STATUS_OK;
     return sim_timeline_init(&request->order->schedule, memory, &scratch->timeline, err);
 }
@@ -65,7 +74,7 @@ static void find_stage_ends(const sim_play_request *request, const bal_stage_cos
                             play_scratch *scratch)
 {
     sim_compiled_order *order = request->order;
-    if (request->plan->chunk_count > 1) {
+    if (request->plan->chunk_count > 1 && scratch->networks == NULL) {
         sim_order_play(&order->order, stages, scratch->begin_ns, &scratch->timeline);
     }
     for (int stage = 0; stage < stages->stage_count; stage++) {
@@ -78,7 +87,7 @@ static void find_stage_ends(const sim_play_request *request, const bal_stage_cos
 
 /// What the stages of a replica cost in every round.
 static status fill_stages(const sim_play_request *request, int replica, arena *memory,
-                          bal_stage_costs *stages, error_message *err)
+                          bal_stage_costs *stages, play_scratch *scratch, error_message *err)
 {
     const bal_schedule *schedule = &request->order->schedule;
     const bal_disturbance *disturbance = request->disturbance;
@@ -86,6 +95,12 @@ static status fill_stages(const sim_play_request *request, int replica, arena *m
     TRY(bal_stage_costs_from_layers(&request->replicas[replica], request->plan, request->machine,
                                     request->rank_time_factor, memory, &undisturbed, err));
     TRY(sim_costs_check(schedule, &undisturbed, err));
+    if (scratch->networks != NULL) {
+        sim_network *network = &scratch->networks[replica];
+        TRY(sim_network_of_machine(request->machine, schedule, request->plan->machine_rank,
+                                   &undisturbed, memory, network, err));
+        TRY(sim_dispatch_create(schedule, SIM_STATIC, network, memory, &scratch->dispatch, err));
+    }
     for (int round = 0; round < round_count_of(request); round++) {
         bal_stage_costs *own = &stages[round * request->replica_count + replica];
         const bool is_drawn = disturbance != NULL && bal_disturbance_is_drawn_per_op(disturbance);
@@ -105,6 +120,33 @@ static status fill_stages(const sim_play_request *request, int replica, arena *m
     return STATUS_OK;
 }
 
+/// Sums a timeline up as the static engine does.
+static void summarise(const bal_timeline *timeline, sim_summary *summary)
+{
+    const int *first_op = timeline->schedule->first_op;
+    for (int rank = 0; rank < timeline->schedule->rank_count; rank++) {
+        summary->first_begin_ns[rank] = timeline->begin_ns[first_op[rank]];
+        summary->last_end_ns[rank] = timeline->end_ns[first_op[rank + 1] - 1];
+        summary->busy_ns[rank] = 0;
+        for (int op = first_op[rank]; op < first_op[rank + 1]; op++) {
+            summary->busy_ns[rank] += timeline->end_ns[op] - timeline->begin_ns[op];
+        }
+    }
+}
+
+static status play_round(const sim_play_request *request, const bal_stage_costs *costs,
+                         play_scratch *scratch, error_message *err)
+{
+    if (scratch->networks == NULL) {
+        sim_order_summarise(&request->order->order, costs, scratch->begin_ns, &scratch->summary);
+        return STATUS_OK;
+    }
+    TRY(sim_dispatch_play(scratch->dispatch, costs, NULL, scratch->begin_ns, &scratch->timeline,
+                          err));
+    summarise(&scratch->timeline, &scratch->summary);
+    return STATUS_OK;
+}
+
 /// Plays all rounds of a replica: in each a rank begins when it has ended the one before.
 static status play_rounds(const sim_play_request *request, int replica,
                           const bal_stage_costs *stages, play_scratch *scratch, error_message *err)
@@ -121,7 +163,7 @@ static status play_rounds(const sim_play_request *request, int replica,
             return error_set(err, STATUS_INVALID, "the ns of %d rounds do not fit 64 bits",
                              round_count_of(request));
         }
-        sim_order_summarise(&request->order->order, costs, scratch->begin_ns, &scratch->summary);
+        TRY(play_round(request, costs, scratch, err));
         for (int rank = 0; rank < ranks; rank++) {
             if (round == 0) scratch->first_begin_ns[rank] = summary->first_begin_ns[rank];
             scratch->busy_ns[rank] += summary->busy_ns[rank];
@@ -135,7 +177,7 @@ static status play_replica(const sim_play_request *request, const bal_played_pla
                            play_scratch *scratch, sim_play *play, error_message *err)
 {
     const int last = round_count_of(request) - 1;
-    TRY(fill_stages(request, replica, memory, stages, err));
+    TRY(fill_stages(request, replica, memory, stages, scratch, err));
     TRY(play_rounds(request, replica, stages, scratch, err));
     if (bal_iteration_needs_stage_ends(played, &play->times)) {
         find_stage_ends(request, &stages[last * request->replica_count + replica], scratch);
@@ -199,10 +241,26 @@ status sim_play_replicas(const sim_play_request *request, arena *memory, sim_pla
         TRY(play_replica(request, &played, replica, memory, stages, &scratch, &made, err));
     }
     bal_iteration_finish(&played, &made.times);
-    if (request->post_validation && request->validation != NULL &&
+    made.networks = scratch.networks;
+    if (scratch.networks == NULL && request->post_validation && request->validation != NULL &&
         request->validation->plays_chain) {
         TRY(find_period(request, &played, stages, memory, &made, err));
     }
     *play = made;
+    return STATUS_OK;
+}
+
+status sim_play_timeline(const sim_play *play, int replica, sim_compiled_order *order,
+                         arena *memory, bal_timeline *timeline, error_message *err)
+{
+    const bal_stage_costs *stages = &play->stages[replica];
+    sim_dispatch *dispatch = NULL;
+    if (play->networks != NULL) {
+        TRY(sim_dispatch_create(&order->schedule, SIM_STATIC, &play->networks[replica], memory,
+                                &dispatch, err));
+        return sim_dispatch_play(dispatch, stages, NULL, NULL, timeline, err);
+    }
+    TRY(sim_timeline_init(&order->schedule, memory, timeline, err));
+    sim_order_play(&order->order, stages, NULL, timeline);
     return STATUS_OK;
 }

@@ -8,6 +8,7 @@
 #include "balance/training.h"
 #include "base/arena.h"
 #include "base/status.h"
+#include "sim/network.h"
 #include "sim/order_book.h"
 
 #include <stdbool.h>
@@ -39,9 +40,20 @@ typedef struct sim_play {
                                // period: without the reduction, and what it adds
     int64_t validation_lost_ns;    // by a failed one
     const bal_stage_costs *stages; // [round_count][replica_count]
+    const sim_network *networks;   // [replica_count]; NULL: messages are asynchronous and delay
+                                   // nobody
 } sim_play;
 
-/// Plays one iteration.
+/// The timeline of one replica in the first round of what was played.
+///
+/// @param timeline out: arrays are carved from memory
+/// @return STATUS_NO_MEMORY; what sim_dispatch_play refuses
+status sim_play_timeline(const sim_play *play, int replica, sim_compiled_order *order,
+                         arena *memory, bal_timeline *timeline, error_message *err);
+
+/// Plays one iteration. Where the machine's messages occupy ranks or share links, the event engine
+/// plays it (and where the chain of norms would be played, the span stands for it); else the static
+/// one.
 ///
 /// @param memory of everything in play; nothing is taken back
 /// @return STATUS_INVALID if times do not fit: see bal_stage_costs_from_layers, sim_costs_check; or

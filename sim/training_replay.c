@@ -196,6 +196,7 @@ static void fill_played(const replay *state, bool is_announced, bal_training_ite
     record->reduction_ns = state->play.times.reduction_ns;
     record->validation_ns = state->play.validation_lost_ns;
     record->validates_behind = state->validates;
+    record->is_network_shared = !bal_machine_network_is_free(&training->machine);
     record->round_count = training->round_count > 0 ? training->round_count : 1;
     record->first_layer = plan->first_layer;
     record->machine_rank = plan->machine_rank;
@@ -289,9 +290,8 @@ static status put(replay *state, bal_training_iteration *record)
         sim_compiled_order *order = NULL;
         TRY(sim_training_plan_order(&state->plan, &order, state->err));
         arena_reset(state->timeline_memory);
-        TRY(sim_timeline_init(&order->schedule, state->timeline_memory, &state->timeline,
-                              state->err));
-        sim_order_play(&order->order, stages, NULL, &state->timeline);
+        TRY(sim_play_timeline(&state->play, state->play.times.slowest, order,
+                              state->timeline_memory, &state->timeline, state->err));
         record->timeline = &state->timeline;
         record->costs = stages;
     }

@@ -107,9 +107,12 @@ static status split_pipeline(replayer *player, const bal_training_iteration *ite
     replay(player, &changed, &makespan[2], &span[2]);
     const int64_t *length = player->post_validation ? span : makespan;
     const int64_t ranks = iteration->rank_count;
-    cause_ns[ANA_BUBBLE_COMMUNICATION] = ranks * at_least_0(length[0] - length[1]);
-    cause_ns[ANA_BUBBLE_IMBALANCE] = ranks * (at_least_0(length[1] - length[2]) +
-                                              at_least_0(iteration->pipeline_ns - length[0]));
+    const int64_t beyond_ns = at_least_0(iteration->pipeline_ns - length[0]);
+    const bool waits_for_ways = iteration->is_network_shared;
+    cause_ns[ANA_BUBBLE_COMMUNICATION] =
+        ranks * (at_least_0(length[0] - length[1]) + (waits_for_ways ? beyond_ns : 0));
+    cause_ns[ANA_BUBBLE_IMBALANCE] =
+        ranks * (at_least_0(length[1] - length[2]) + (waits_for_ways ? 0 : beyond_ns));
     cause_ns[ANA_BUBBLE_BARRIER] = ranks * at_least_0(length[2] - span[2]);
     return STATUS_OK;
 }

@@ -44,7 +44,9 @@ typedef struct ana_bubble_causes {
 ///
 /// Causes depend on the order in which they are taken away; this one blames a stage for being long
 /// only as far as messages are not to blame. With post-validation the span takes the makespan's
-/// place throughout, and what the slowest replica waits for the others is IMBALANCE, too.
+/// place throughout, and what the slowest replica waits for the others is IMBALANCE, too. Where
+/// messages occupy ranks or share links, the order is played without that, and all that the
+/// iteration takes longer is COMMUNICATION.
 ///
 /// @param iteration with timeline and costs, or those of a repeated one: see
 ///                  bal_record_sink.wants_timeline. Where its rounds of gradient accumulation draw

@@ -189,6 +189,11 @@ status ana_explain(const ana_setup *setup, const ana_balancing *balancing, const
                          "%s has owners of layers and no stages: nothing to explain",
                          balancing->label);
     }
+    if (!bal_machine_network_is_free(&setup->machine)) {
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "cluster: only messages that are asynchronous and share no link can be "
+                         "explained");
+    }
     if (setup->study->round_count > 1) {
         return error_set(err, STATUS_UNSUPPORTED,
                          "training.accumulation %d: one pass of the pipeline can be explained, "

@@ -41,6 +41,8 @@ const char *const ana_study_paths[] = {
     "cluster.links.inter.bytes_per_s",
     "cluster.links.inter.measured",
     "cluster.slow_ranks",
+    "cluster.send",
+    "cluster.links.shared",
     "cluster.mtbf_hours",
     "cluster.price_per_gpu_hour",
     "cluster.price_currency",

@@ -98,6 +98,24 @@ static void what_disturbs_a_run_is_read(void **state)
     arena_destroy(memory);
 }
 
+static void how_a_cluster_sends_is_read(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(4096);
+    ana_study study;
+    error_message err;
+
+    assert_int_equal(
+        open_study(STUDY("\"cluster\":{\"send\":\"rendezvous\",\"links\":{\"shared\":true}}"),
+                   memory, &study, &err),
+        STATUS_OK);
+
+    assert_int_equal(study.send, BAL_SEND_RENDEZVOUS);
+    assert_true(study.shares_node_links);
+    ana_study_close(&study);
+    arena_destroy(memory);
+}
+
 static void what_does_not_fit_is_refused_by_key(void **state)
 {
     (void)state;
@@ -119,6 +137,9 @@ static void what_does_not_fit_is_refused_by_key(void **state)
          "s: training.step.failures: needs an array of at most 256"},
         {STUDY("\"training\":{\"step\":{\"kind\":\"post-validation\",\"rollback\":3}}"),
          "s: training.step: unknown key 'rollback'; known: kind, "},
+        {STUDY("\"cluster\":{\"send\":\"late\"}"),
+         "s: cluster.send: 'late' is not one of async, blocking, rendezvous"},
+        {STUDY("\"cluster\":{\"links\":{\"shared\":1}}"), "s: cluster.links.shared: "},
         {STUDY("\"disturbance\":{\"sigma\":1}"), "s: disturbance: unknown key 'sigma'"},
         {STUDY("\"disturbance\":{\"op_sigma\":1.5}"),
          "s: disturbance.op_sigma: 1.5 is outside [0, 1]"},
@@ -158,6 +179,7 @@ int main(void)
         cmocka_unit_test(what_a_study_says_of_its_step_is_read),
         cmocka_unit_test(a_step_by_name_validates_after_ten_iterations),
         cmocka_unit_test(what_disturbs_a_run_is_read),
+        cmocka_unit_test(how_a_cluster_sends_is_read),
         cmocka_unit_test(what_does_not_fit_is_refused_by_key),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -115,6 +115,13 @@ refuse 2 's.json: training.accumulation 2 is simulated only; `dynmo run` passes 
 study ',"disturbance":{"op_sigma":0.1}'
 # shellcheck disable=SC2016
 refuse 2 's.json: disturbance is simulated only; `dynmo run` has --slow and --slow-link' run s.json
+study ',"cluster":{"send":"blocking"}'
+refuse 2 's.json: cluster.send is simulated only; a run has the network that it is on' run s.json
+study ',"cluster":{"send":"rendezvous","links":{"shared":true}},"balancing":[{"balancer":"even"}]'
+"$dynmo" simulate s.json | grep -q '^  given     cluster.send  *rendezvous$' || fail 'sends by rendezvous'
+printf '{"schema":"dynmo-study/1","trace":"t.db","training":{"microbatches":8},"pipeline":{"stages":4,"schedule":"zb-h2"},"cluster":{"send":"rendezvous"},"balancing":[{"balancer":"even"}]}' >s.json
+refuse 2 'even: rendezvous deadlock: rank 0 F7 waits to be received by rank 1 F7, behind rank 1 B2; rank 1 B2 waits to be received by rank 0 B2, behind rank 0 F7' \
+    simulate s.json
 study ',"disturbance":{"links":[{"between":[1,4],"factor":4}]}'
 refuse 2 's.json: disturbance.links[0].between[1]: 4 is outside [0, 3]' simulate s.json
 
