@@ -152,6 +152,17 @@ static int64_t stage_busy_ns(const bal_stage_costs *costs, int stage, int microb
     return columns == 1 ? sum * microbatch_count : sum;
 }
 
+int64_t sim_rank_busy_ns(const bal_schedule *schedule, const bal_stage_costs *costs, int rank)
+{
+    int64_t busy_ns = 0;
+    for (int chunk = 0; chunk < schedule->chunk_count; chunk++) {
+        const int stage = bal_stage_of(schedule->placement, schedule->rank_count,
+                                       schedule->chunk_count, rank, chunk);
+        busy_ns += stage_busy_ns(costs, stage, schedule->microbatch_count);
+    }
+    return busy_ns;
+}
+
 /// When the first op of a rank began, after a play.
 static int64_t first_begin_ns(const sim_order *order, int rank, int64_t start_ns)
 {
@@ -169,12 +180,7 @@ static void summarise(const sim_order *order, const bal_stage_costs *costs, cons
     for (int rank = 0; rank < schedule->rank_count; rank++) {
         const int64_t begin = first_begin_ns(order, rank, start_ns != NULL ? start_ns[rank] : 0);
         const int64_t end = order->clocks[rank].free_ns;
-        summary->busy_ns[rank] = 0;
-        for (int chunk = 0; chunk < schedule->chunk_count; chunk++) {
-            const int stage = bal_stage_of(schedule->placement, schedule->rank_count,
-                                           schedule->chunk_count, rank, chunk);
-            summary->busy_ns[rank] += stage_busy_ns(costs, stage, schedule->microbatch_count);
-        }
+        summary->busy_ns[rank] = sim_rank_busy_ns(schedule, costs, rank);
         summary->first_begin_ns[rank] = begin;
         summary->last_end_ns[rank] = end;
         if (begin < first_ns) first_ns = begin;

@@ -111,6 +111,9 @@ typedef struct sim_summary {
     int64_t *last_end_ns;    // [rank_count]
 } sim_summary;
 
+/// Sum of the times of all ops of a rank; no order changes it.
+int64_t sim_rank_busy_ns(const bal_schedule *schedule, const bal_stage_costs *costs, int rank);
+
 /// Carves the arrays of a summary or of a timeline for order from memory. STATUS_NO_MEMORY.
 status sim_summary_init(const sim_order *order, arena *memory, sim_summary *summary,
                         error_message *err);

@@ -1,0 +1,127 @@
+/// Many scenarios at once against one at a time, lane by lane, with every kind of vectors that this
+/// processor has.
+#include "sim/lanes.h"
+#include "tests/assert_close.h"
+#include "tests/sim/random_schedules.h"
+
+enum { ITERATIONS = 3 };
+
+/// A scenario of an order, played alone.
+typedef struct lone_play {
+    bal_stage_costs costs;
+    int64_t *start_ns; // [rank_count]
+    sim_summary summary;
+} lone_play;
+
+static void assert_same(const sim_summary *actual, const sim_summary *expected, int rank_count,
+                        uint64_t seed)
+{
+    if (actual->makespan_ns != expected->makespan_ns || actual->span_ns != expected->span_ns) {
+        fail_msg("seed %llu: another makespan or span", (unsigned long long)seed);
+    }
+    for (int rank = 0; rank < rank_count; rank++) {
+        assert_int_equal(actual->busy_ns[rank], expected->busy_ns[rank]);
+        assert_int_equal(actual->first_begin_ns[rank], expected->first_begin_ns[rank]);
+        assert_int_equal(actual->last_end_ns[rank], expected->last_end_ns[rank]);
+    }
+}
+
+/// A scenario of its own for every lane: some with costs per stage where others have them per
+/// microbatch, some without delays.
+static void draw_plays(rng *generator, const sim_lanes *lanes, int count, lone_play *plays,
+                       arena *memory)
+{
+    const bal_schedule *schedule = lanes->order->schedule;
+    const int stages = schedule->rank_count * schedule->chunk_count;
+    for (int lane = 0; lane < count; lane++) {
+        const int columns = rng_below(generator, 3) > 0 ? lanes->column_count : 1;
+        plays[lane].costs = random_costs(generator, stages, columns, 100, 30, memory);
+        if (lanes->message_columns > 1 && columns > 1 && rng_below(generator, 2) == 0) {
+            random_delays(generator, &plays[lane].costs, 20, memory);
+        }
+        plays[lane].start_ns = random_row(generator, schedule->rank_count, 200, memory);
+        assert_int_equal(sim_summary_init(lanes->order, memory, &plays[lane].summary, NULL),
+                         STATUS_OK);
+    }
+}
+
+static void set_lanes(sim_lanes *lanes, int count, const lone_play *plays)
+{
+    for (int lane = 0; lane < count; lane++) {
+        sim_lanes_set(lanes, lane, &plays[lane].costs);
+        for (int rank = 0; rank < lanes->order->schedule->rank_count; rank++) {
+            lanes->start_ns[rank * lanes->lane_count + lane] = plays[lane].start_ns[rank];
+        }
+    }
+}
+
+/// Plays iterations one behind the other, in lanes and alone.
+static void compare(sim_order *order, sim_lanes *lanes, sim_vectors vectors, int count,
+                    lone_play *plays, uint64_t seed, arena *memory)
+{
+    const int ranks = order->schedule->rank_count;
+    sim_summary summary;
+    assert_int_equal(sim_summary_init(order, memory, &summary, NULL), STATUS_OK);
+    for (int iteration = 0; iteration < ITERATIONS; iteration++) {
+        sim_lanes_play_with(lanes, vectors);
+        for (int lane = 0; lane < count; lane++) {
+            lone_play *alone = &plays[lane];
+            sim_order_summarise(order, &alone->costs, alone->start_ns, &alone->summary);
+            sim_lanes_summarise(lanes, lane, &alone->costs, &summary);
+            assert_same(&summary, &alone->summary, ranks, seed);
+            for (int rank = 0; rank < ranks; rank++) {
+                alone->start_ns[rank] = alone->summary.last_end_ns[rank];
+            }
+        }
+        sim_lanes_go_on(lanes);
+    }
+}
+
+static void lanes_play_as_each_scenario_alone(void **state)
+{
+    (void)state;
+    static const int widths[] = {8, 16, 32, 64};
+    arena *memory = arena_create(1 << 20);
+    lone_play plays[SIM_LANES_MAX];
+    for (uint64_t seed = 0; seed < 400; seed++) {
+        rng generator = rng_init(seed, 7);
+        random_problem problem = random_problem_draw(seed, memory);
+        if (seed % 4 == 0) random_pairs(&generator, &problem.schedule);
+        sim_order order;
+        sim_lanes lanes;
+        if (sim_order_compile(&problem.schedule, memory, &order, NULL) != STATUS_OK) continue;
+        const int width = widths[rng_below(&generator, 4)];
+        const bool has_columns = rng_below(&generator, 2) == 0;
+        const bool has_delays = has_columns && rng_below(&generator, 2) == 0;
+        for (int vectors = 0; vectors <= (int)sim_vectors_here(); vectors++) {
+            assert_int_equal(
+                sim_lanes_init(&order, width, has_columns, has_delays, memory, &lanes, NULL),
+                STATUS_OK);
+            const int count = 1 + (int)rng_below(&generator, (uint64_t)width);
+            draw_plays(&generator, &lanes, count, plays, memory);
+            set_lanes(&lanes, count, plays);
+            compare(&order, &lanes, (sim_vectors)vectors, count, plays, seed, memory);
+        }
+        arena_reset(memory);
+    }
+    arena_destroy(memory);
+}
+
+static void few_scenarios_take_few_lanes(void **state)
+{
+    (void)state;
+    assert_int_equal(sim_lanes_suited(1), 8);
+    assert_int_equal(sim_lanes_suited(8), 8);
+    assert_int_equal(sim_lanes_suited(9), 16);
+    assert_int_equal(sim_lanes_suited(17), 32);
+    assert_int_equal(sim_lanes_suited(1000000), 32);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lanes_play_as_each_scenario_alone),
+        cmocka_unit_test(few_scenarios_take_few_lanes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
