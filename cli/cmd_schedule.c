@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "cli/gantt.h"
 #include "cli/schedule_costs.h"
+#include "cli/schedule_iterations.h"
 #include "cli/schedule_order.h"
 #include "sim/dispatch.h"
 #include "sim/pipeline.h"
@@ -30,6 +31,7 @@ typedef struct schedule_run {
     bal_timeline timeline; // of the ops as they ran
     bal_metrics metrics;
     int64_t *peak; // [rank_count] activations of one chunk
+    cli_schedule_iterations iterations;
 } schedule_run;
 
 /// Reads the costs for the shape of the schedule.
@@ -183,6 +185,7 @@ static void write_json(const schedule_run *run, text_buffer *out)
     if (ran->placement != BAL_PLACEMENT_LOOP) {
         json_put_string(&writer, "placement", bal_placement_name(ran->placement));
     }
+    cli_schedule_iterations_json(&run->iterations, &writer);
     json_end_object(&writer);
     text_append(out, "\n");
 }
@@ -263,6 +266,7 @@ static void write_text(const schedule_run *run, text_buffer *out)
     text_format(out, "%-18s %14.6f      work of the busiest rank / mean\n", "imbalance ratio",
                 metrics->imbalance_ratio);
     write_memory(run, out);
+    cli_schedule_iterations_text(&run->iterations, out);
     text_append(out, "\n");
     if (!cli_gantt(&run->timeline, out)) {
         text_append(out, "Too long to draw here; --timeline writes it for ui.perfetto.dev.\n");
@@ -318,6 +322,8 @@ static status answer(const cli_arguments *arguments, arena *memory, text_buffer 
     run.costs.network.send = send;
     TRY(overlap_costs(arguments, memory, &run, err));
     TRY(play(memory, &run, err));
+    TRY(cli_schedule_iterations_play(arguments, &run.schedule, run.policy, &run.costs.stages,
+                                     memory, &run.iterations, err));
     if (cli_has(arguments, "--json")) {
         write_json(&run, out);
     } else {
@@ -401,6 +407,24 @@ const cli_command cli_command_schedule = {
              .help =
                  "What an overlapped pair (dualpipe-v) takes of the time of its two ops, 0.01 to "
                  "1. Default: 1, one after the other."},
+            {.name = "--iterations",
+             .argument = "N",
+             .help =
+                 "Also plays so many iterations one behind the other, where every rank begins with "
+                 "the next as soon as it is done: how long all take, and how long each once they "
+                 "repeat."},
+            {.name = "--rank-jitter",
+             .argument = "S",
+             .help =
+                 "Every rank is slower or faster in every iteration: all its ops take 1 + S * z "
+                 "times as long, z normal and drawn anew. S is in [0, 1]."},
+            {.name = "--jitter", .argument = "S", .help = "The same drawn for every op."},
+            {.name = "--draws",
+             .argument = "K",
+             .help =
+                 "How often the iterations are drawn and played: mean, 5 % and 95 % are printed. "
+                 "Default: 100."},
+            {.name = "--seed", .argument = "S", .help = "Seed of the draws. Default: 1."},
             {.name = "--timeline",
              .argument = "FILE",
              .help =

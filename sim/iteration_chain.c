@@ -1,4 +1,4 @@
-#include "sim/chain.h"
+#include "sim/iteration_chain.h"
 
 #include <inttypes.h>
 #include <string.h>

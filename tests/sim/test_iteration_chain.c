@@ -1,7 +1,7 @@
 /// Chains of iterations against playing every one of them, and their draws against playing each
 /// alone.
-#include "sim/chain.h"
 #include "sim/ensemble.h"
+#include "sim/iteration_chain.h"
 #include "sim/perturbation.h"
 #include "tests/assert_close.h"
 #include "tests/balance/reference_player.h"
