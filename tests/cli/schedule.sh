@@ -250,7 +250,6 @@ refuse 2 '--overlap-ratio needs --costs: ops of 1 ns get no shorter' \
     --schedule dualpipe-v --stages 2 --microbatches 4 --overlap-ratio 0.5
 refuse 2 '--overlap-ratio: 1.5 is outside [0.01, 1]' \
     --schedule dualpipe-v --stages 2 --microbatches 4 --costs even.json --overlap-ratio 1.5
-exit "$failed"
 
 # Iterations one behind the other, undisturbed and drawn.
 cat >chain.json <<'EOF'
@@ -289,3 +288,4 @@ refuse 2 '--jitter: 2 is outside [0, 1]' \
     --schedule 1f1b --stages 1 --microbatches 1 --iterations 3 --jitter 2
 refuse 2 '--iterations plays policy static only, not greedy' \
     --schedule 1f1b --stages 1 --microbatches 1 --iterations 3 --policy greedy
+exit "$failed"
