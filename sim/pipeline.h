@@ -76,7 +76,7 @@ typedef struct sim_row_source {
 /// scratch of a play, so one order serves one play at a time.
 typedef struct sim_order {
     const bal_schedule *schedule;
-    int step_count; // ops, and two more for each pair
+    int step_count; // ops, and three more for each pair
     int slot_count;
     int row_count;
     int joint_first;                   // rows from this one on are of joints

@@ -226,8 +226,8 @@ static bool can_pair(bal_op first, bal_op second)
            first.microbatch != second.microbatch;
 }
 
-/// Runs a pair: a joint waits for the first message and the first op for the second; the second op
-/// sends its own message, and a joint that of the first. No pair is the first of its rank.
+/// Runs a pair: a joint waits for the first message and the first op for the second; behind the
+/// second op two joints send what both have made, in their order. No pair is the first of its rank.
 static turn run_pair(compiler *work, int rank, int index)
 {
     const bal_schedule *schedule = work->schedule;
@@ -248,8 +248,9 @@ static turn run_pair(compiler *work, int rank, int index)
     }
     put_step(work, rank, schedule->ops[index], true, wait[0], SIM_SLOT_WASTE);
     put_step(work, rank, schedule->ops[index], false, wait[1], SIM_SLOT_WASTE);
-    put_step(work, rank, schedule->ops[index + 1], false, SIM_SLOT_NONE, slot[1]);
+    put_step(work, rank, schedule->ops[index + 1], false, SIM_SLOT_NONE, SIM_SLOT_WASTE);
     put_step(work, rank, schedule->ops[index], true, SIM_SLOT_NONE, slot[0]);
+    put_step(work, rank, schedule->ops[index + 1], true, SIM_SLOT_NONE, slot[1]);
     return TURN_RAN;
 }
 
@@ -319,6 +320,8 @@ static void number_rows(compiler *work)
     work->rows_per_rank = work->rows_per_chunk * work->schedule->chunk_count;
     work->joint_first = work->rows_per_rank * work->schedule->rank_count;
 }
+
+enum { JOINTS_PER_PAIR = 3 };
 
 typedef struct kinds_and_pairs {
     unsigned kinds; // bit per kind
@@ -440,7 +443,8 @@ static status compile(const bal_schedule *schedule, arena *memory, arena *scratc
 {
     const size_t ranks = (size_t)schedule->rank_count;
     const kinds_and_pairs found = find_kinds(schedule);
-    const size_t steps = (size_t)schedule->first_op[ranks] + 2 * (size_t)found.pair_count;
+    const size_t steps =
+        (size_t)schedule->first_op[ranks] + JOINTS_PER_PAIR * (size_t)found.pair_count;
     sim_step *written = arena_array(memory, steps, sizeof *written);
     compiler work = {
         .schedule = schedule,
