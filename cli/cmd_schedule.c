@@ -322,8 +322,11 @@ static status answer(const cli_arguments *arguments, arena *memory, text_buffer 
     run.costs.network.send = send;
     TRY(overlap_costs(arguments, memory, &run, err));
     TRY(play(memory, &run, err));
-    TRY(cli_schedule_iterations_play(arguments, &run.schedule, run.policy, &run.costs.stages,
-                                     memory, &run.iterations, err));
+    const cli_iterated_schedule iterated = {.schedule = &run.schedule,
+                                            .policy = run.policy,
+                                            .network = &run.costs.network,
+                                            .costs = &run.costs.stages};
+    TRY(cli_schedule_iterations_play(arguments, &iterated, memory, &run.iterations, err));
     if (cli_has(arguments, "--json")) {
         write_json(&run, out);
     } else {

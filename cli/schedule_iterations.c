@@ -71,8 +71,20 @@ static status play_draws(const sim_ensemble *ensemble, arena *memory,
     return STATUS_OK;
 }
 
-status cli_schedule_iterations_play(const cli_arguments *arguments, const bal_schedule *schedule,
-                                    sim_policy policy, const bal_stage_costs *costs, arena *memory,
+/// Refuses what the static engine cannot chain.
+static status check_iterated(const cli_iterated_schedule *iterated, error_message *err)
+{
+    if (iterated->policy != SIM_STATIC) {
+        return error_set(err, STATUS_UNSUPPORTED, "--iterations plays policy static only, not %s",
+                         sim_policy_name(iterated->policy));
+    }
+    if (sim_network_is_free(iterated->network)) return STATUS_OK;
+    return error_set(err, STATUS_UNSUPPORTED,
+                     "--iterations plays asynchronous sends without shared links only");
+}
+
+status cli_schedule_iterations_play(const cli_arguments *arguments,
+                                    const cli_iterated_schedule *iterated, arena *memory,
                                     cli_schedule_iterations *iterations, error_message *err)
 {
     cli_schedule_iterations played = {0};
@@ -83,14 +95,11 @@ status cli_schedule_iterations_play(const cli_arguments *arguments, const bal_sc
     TRY(read_draws(arguments, &disturbance, &played, err));
     *iterations = played;
     if (count == 0) return STATUS_OK;
-    if (policy != SIM_STATIC) {
-        return error_set(err, STATUS_UNSUPPORTED, "--iterations plays policy static only, not %s",
-                         sim_policy_name(policy));
-    }
-    TRY(sim_order_compile(schedule, memory, &order, err));
-    TRY(sim_chain_play(&order, costs, count, memory, &played.chain, err));
+    TRY(check_iterated(iterated, err));
+    TRY(sim_order_compile(iterated->schedule, memory, &order, err));
+    TRY(sim_chain_play(&order, iterated->costs, count, memory, &played.chain, err));
     const sim_ensemble ensemble = {.order = &order,
-                                   .costs = costs,
+                                   .costs = iterated->costs,
                                    .disturbance = &disturbance,
                                    .draw_count = played.draw_count,
                                    .iteration_count = count};

@@ -286,6 +286,8 @@ refuse 2 '--draws goes with --jitter or --rank-jitter' \
     --schedule 1f1b --stages 1 --microbatches 1 --iterations 3 --draws 3
 refuse 2 '--jitter: 2 is outside [0, 1]' \
     --schedule 1f1b --stages 1 --microbatches 1 --iterations 3 --jitter 2
+refuse 2 '--iterations plays asynchronous sends without shared links only' \
+    --schedule 1f1b --stages 2 --microbatches 2 --iterations 3 --send blocking
 refuse 2 '--iterations plays policy static only, not greedy' \
     --schedule 1f1b --stages 1 --microbatches 1 --iterations 3 --policy greedy
 exit "$failed"
