@@ -37,7 +37,8 @@ typedef status bal_schedule_search(const bal_schedule_request *request, arena *m
 
 /// Smallest span_ns, then smallest makespan_ns, of the orders that it tries; where costs vary by
 /// microbatch, with their means. At least as good as zb-h1 and zb-h2 where they fit the limits.
-/// Time O(ops): some fifty passes over them, most of them given up early.
+/// Time O(ops * log ranks): up to some fifty passes over them, most of them given up early, until a
+/// count of ops placed is spent, about twelve whole passes where there are thousands of ops.
 ///
 /// @return STATUS_INVALID: times or memory outside their limits; STATUS_INFEASIBLE naming rank,
 ///         need and limit.

@@ -2,16 +2,20 @@
 ///
 /// A pass builds a whole order in rounds. Round i lets forwards run down the ranks, then sends the
 /// gradient of microbatch i up from the last rank; W fill the gaps in front of both. What a pass
-/// decides by rules of thumb is named by a `plan`; all plans are tried, the smallest span wins,
-/// then the smallest makespan, then the order that holds fewest microbatches, then the first.
+/// decides by rules of thumb is named by a `plan`; plans are tried until a count of ops is spent,
+/// and beside them dispatch as it comes (order_greedy.h), which wins where memory is short. The
+/// smallest span wins, then the smallest makespan, then the order that holds fewest microbatches,
+/// then the first.
 ///
 /// Source: Qi et al., Zero bubble pipeline parallelism, ICLR 2024, section 3.1: warmup, priority of
 /// B over F, and the rule for W in a gap, two variants each. Theirs are eight of the plans here;
 /// further warmups and the hand orders, cut to the memory limit, are ours.
+#include "balance/order_greedy.h"
+#include "balance/order_search.h"
 #include "balance/schedule_families.h"
 
 #include <assert.h>
-#include <inttypes.h>
+#include <string.h>
 
 /// How many forwards a rank runs before its first B, as far as its memory allows.
 typedef enum warmup_rule {
@@ -28,21 +32,21 @@ typedef struct warmup {
                        // else it may run as many, which pays where memory is tight
 } warmup;
 
-/// The paper's two come first. Where the limit is below that of zb-h1, the flat slopes win.
+/// The paper's two come first, then in the order in which they win.
 static const warmup warmups[] = {
     {.rule = WARMUP_NO_DELAY, .is_staggered = true},
     {.rule = WARMUP_NO_GAP, .is_staggered = true},
-    {.rule = WARMUP_NO_DELAY},
-    {.rule = WARMUP_NO_GAP},
+    {.rule = WARMUP_SLOPE, .quarters = 8, .is_staggered = true},
     {.rule = WARMUP_SPREAD},
-    {.rule = WARMUP_SLOPE, .quarters = 1},
-    {.rule = WARMUP_SLOPE, .quarters = 2},
-    {.rule = WARMUP_SLOPE, .quarters = 3},
-    {.rule = WARMUP_SLOPE, .quarters = 4},
-    {.rule = WARMUP_SLOPE, .quarters = 4, .is_staggered = true},
     {.rule = WARMUP_SLOPE, .quarters = 6},
     {.rule = WARMUP_SLOPE, .quarters = 8},
-    {.rule = WARMUP_SLOPE, .quarters = 8, .is_staggered = true},
+    {.rule = WARMUP_NO_DELAY},
+    {.rule = WARMUP_NO_GAP},
+    {.rule = WARMUP_SLOPE, .quarters = 4},
+    {.rule = WARMUP_SLOPE, .quarters = 4, .is_staggered = true},
+    {.rule = WARMUP_SLOPE, .quarters = 3},
+    {.rule = WARMUP_SLOPE, .quarters = 2},
+    {.rule = WARMUP_SLOPE, .quarters = 1},
 };
 enum { WARMUP_COUNT = sizeof warmups / sizeof warmups[0] };
 
@@ -60,6 +64,22 @@ typedef struct plan {
     bool backward_first; // leave out a forward that would delay the next B
 } plan;
 
+/// Dispatch as it comes wins where memory is short: below that of zb-h1, orders are best when every
+/// rank takes what is there.
+static const bal_greedy_plan greedy_plans[] = {
+    {.first = {OP_BACKWARD_INPUT, OP_FORWARD}, .alternates = true},
+    {.first = {OP_BACKWARD_INPUT, OP_FORWARD},
+     .alternates = true,
+     .overruns_backward = true,
+     .overruns_forward = true},
+    {.first = {OP_BACKWARD_INPUT, OP_FORWARD}, .alternates = true, .overruns_backward = true},
+    {.first = {OP_FORWARD, OP_BACKWARD_INPUT}, .overruns_backward = true},
+};
+
+/// What a search may spend, in ops placed: the larger of the two. It is counted, not timed, so that
+/// the same problem has the same answer everywhere. 24 ranks of 96 microbatches take all of it.
+enum { OPS_LEAST = 80000, PASSES_LEAST = 12 };
+
 /// A rank during a pass; the costs of its stage stand beside what it has done so far.
 typedef struct rank_state {
     int64_t forward_ns;
@@ -74,7 +94,7 @@ typedef struct rank_state {
     int64_t work_ns; // of all its ops
 
     int64_t *forward_end; // [microbatch_count] ns
-    uint8_t *next_kind;   // where its next op is written
+    uint8_t *next_code;   // where its next op is written
     int64_t begin_ns;     // of its first forward
     int64_t free_ns;      // end of its last op
     int64_t idle_ns;      // since its first forward
@@ -89,44 +109,62 @@ typedef struct rank_state {
 
 /// What the search holds; everything is carved once, before the first pass.
 typedef struct search {
+    bal_order_search orders;
     int rank_count;
     int microbatch_count;
     rank_state *ranks;   // [rank_count]
-    uint8_t *kinds;      // [rank_count][3 * microbatch_count] the order that a pass writes
-    uint8_t *best_kinds; // same shape
-    int64_t best_span_ns;
-    int64_t best_makespan_ns;
-    int64_t best_in_flight; // sum of in_flight_max over the ranks
-    int64_t idle_max_ns;    // largest idle_ns of the pass
+    int *warmups;        // [WARMUP_COUNT][rank_count] of the passes so far
+    int64_t idle_max_ns; // largest idle_ns of the pass
+    int64_t left;        // ops that may still be placed
+    int64_t span_ns;     // no order that begins like the pass has less
+    int64_t makespan_ns; // likewise
 } search;
 
-/// Appends the next op of a kind to a rank; its message arrives at arrival_ns.
-static void put(search *find, int rank, bal_op_kind kind, int64_t arrival_ns)
+/// Waits until a message has arrived; what the pass can still reach shrinks with idle time only.
+static int64_t begin_op(search *find, rank_state *state, int64_t arrival_ns)
 {
-    rank_state *state = &find->ranks[rank];
-    const int64_t begin_ns = arrival_ns > state->free_ns ? arrival_ns : state->free_ns;
-    *state->next_kind++ = (uint8_t)kind;
+    if (arrival_ns <= state->free_ns) return state->free_ns;
     if (state->forwards == 0) {
-        state->begin_ns = begin_ns;
+        state->begin_ns = arrival_ns;
     } else {
-        state->idle_ns += begin_ns - state->free_ns;
+        state->idle_ns += arrival_ns - state->free_ns;
         if (state->idle_ns > find->idle_max_ns) find->idle_max_ns = state->idle_ns;
     }
-    if (kind == OP_FORWARD) {
-        state->free_ns = begin_ns + state->forward_ns;
-        state->held += state->memory_forward;
-        state->forward_end[state->forwards++] = state->free_ns;
-        const int in_flight = state->forwards - state->weights;
-        if (in_flight > state->in_flight_max) state->in_flight_max = in_flight;
-    } else if (kind == OP_BACKWARD_INPUT) {
-        state->free_ns = begin_ns + state->input_ns;
-        state->held += state->memory_input;
-        state->inputs++;
-    } else {
-        state->free_ns = begin_ns + state->weight_ns;
-        state->held += state->memory_weight;
-        state->weights++;
+    const int64_t span_ns = state->work_ns + state->idle_ns;
+    if (span_ns > find->span_ns) find->span_ns = span_ns;
+    if (state->begin_ns + span_ns > find->makespan_ns) {
+        find->makespan_ns = state->begin_ns + span_ns;
     }
+    return arrival_ns;
+}
+
+/// Append the next F, B or W to a rank; the message of F and B arrives at arrival_ns.
+static void put_forward(search *find, int rank, int64_t arrival_ns)
+{
+    rank_state *state = &find->ranks[rank];
+    state->free_ns = begin_op(find, state, arrival_ns) + state->forward_ns;
+    *state->next_code++ = OP_FORWARD;
+    state->held += state->memory_forward;
+    state->forward_end[state->forwards++] = state->free_ns;
+    const int in_flight = state->forwards - state->weights;
+    if (in_flight > state->in_flight_max) state->in_flight_max = in_flight;
+}
+
+static void put_input(search *find, int rank, int64_t arrival_ns)
+{
+    rank_state *state = &find->ranks[rank];
+    state->free_ns = begin_op(find, state, arrival_ns) + state->input_ns;
+    *state->next_code++ = OP_BACKWARD_INPUT;
+    state->held += state->memory_input;
+    state->inputs++;
+}
+
+static void put_weight(rank_state *state)
+{
+    *state->next_code++ = OP_BACKWARD_WEIGHT;
+    state->free_ns += state->weight_ns;
+    state->held += state->memory_weight;
+    state->weights++;
 }
 
 static int64_t forward_arrival(const search *find, int rank)
@@ -146,9 +184,9 @@ static int64_t forward_need(const rank_state *state)
 /// Runs W until need fits beside what the rank holds, or none is left.
 static void free_memory(search *find, int rank, int64_t need)
 {
-    const rank_state *state = &find->ranks[rank];
+    rank_state *state = &find->ranks[rank];
     while (state->held + need > state->memory_limit && state->weights < state->inputs) {
-        put(find, rank, OP_BACKWARD_WEIGHT, 0);
+        put_weight(state);
     }
 }
 
@@ -157,15 +195,15 @@ static void free_memory(search *find, int rank, int64_t need)
 /// the worst decides the span.
 static void fill_gap(search *find, int rank, int64_t arrival_ns, weight_rule rule)
 {
-    const rank_state *state = &find->ranks[rank];
+    rank_state *state = &find->ranks[rank];
     if (rule == WEIGHT_HAND) return;
     while (state->weights < state->inputs && state->free_ns + state->weight_ns <= arrival_ns) {
-        put(find, rank, OP_BACKWARD_WEIGHT, 0);
+        put_weight(state);
     }
     const int64_t gap_ns = arrival_ns - state->free_ns;
     if (gap_ns <= 0 || state->weights == state->inputs) return;
     if (rule == WEIGHT_FILL_ALL || gap_ns > find->idle_max_ns - state->idle_ns) {
-        put(find, rank, OP_BACKWARD_WEIGHT, 0);
+        put_weight(state);
     }
 }
 
@@ -221,7 +259,7 @@ static void warm_up(search *find, const warmup *by)
 {
     const int last = find->rank_count - 1;
     for (int rank = 0; rank <= last; rank++) {
-        put(find, rank, OP_FORWARD, forward_arrival(find, rank));
+        put_forward(find, rank, forward_arrival(find, rank));
     }
     int64_t gradient_ns = 0;
     for (int rank = last; rank >= 0; rank--) {
@@ -236,7 +274,7 @@ static void warm_up(search *find, const warmup *by)
         const int most = rank > 0 ? warmup_most(find, by, state[-1].warmup) : state->warmup;
         if (state->warmup > most) state->warmup = most;
         for (int forward = 0; forward < state->warmup; forward++) {
-            put(find, rank, OP_FORWARD, forward_arrival(find, rank));
+            put_forward(find, rank, forward_arrival(find, rank));
         }
     }
 }
@@ -296,7 +334,7 @@ static void run_forwards(search *find, weight_rule rule)
         free_memory(find, rank, forward_need(state));
         const int64_t arrival_ns = forward_arrival(find, rank);
         fill_gap(find, rank, arrival_ns, rule);
-        put(find, rank, OP_FORWARD, arrival_ns);
+        put_forward(find, rank, arrival_ns);
     }
 }
 
@@ -313,94 +351,101 @@ static void run_backwards(search *find, const plan *by)
         const bool weights_first =
             rank == 0 && by->weight != WEIGHT_HAND && state->forwards == find->microbatch_count;
         while (weights_first && state->weights < state->inputs) {
-            put(find, rank, OP_BACKWARD_WEIGHT, 0);
+            put_weight(state);
         }
-        put(find, rank, OP_BACKWARD_INPUT, gradient_ns);
+        put_input(find, rank, gradient_ns);
         gradient_ns = state->free_ns + state->send_backward_ns;
         if (by->weight == WEIGHT_HAND && state->weights + by->hand_depth * rank < state->inputs) {
-            put(find, rank, OP_BACKWARD_WEIGHT, 0);
+            put_weight(state);
         }
     }
 }
 
-/// Whether the pass can no longer win: idle time never shrinks.
-static bool is_beaten(const search *find)
+/// Sum over the ranks of the most microbatches in flight so far.
+static int64_t in_flight_of(const search *find)
 {
+    int64_t sum = 0;
     for (int rank = 0; rank < find->rank_count; rank++) {
-        const rank_state *state = &find->ranks[rank];
-        if (state->idle_ns > find->best_span_ns - state->work_ns) return true;
+        sum += find->ranks[rank].in_flight_max;
     }
-    return false;
+    return sum;
 }
 
 static void reset(search *find)
 {
     const size_t row = 3 * (size_t)find->microbatch_count;
     find->idle_max_ns = 0;
+    find->span_ns = find->orders.least_span_ns;
+    find->makespan_ns = find->ranks[0].work_ns;
     for (int rank = 0; rank < find->rank_count; rank++) {
         rank_state *state = &find->ranks[rank];
-        state->next_kind = find->kinds + (size_t)rank * row;
+        state->next_code = find->orders.codes + (size_t)rank * row;
         state->begin_ns = state->free_ns = state->idle_ns = state->held = 0;
         state->forwards = state->inputs = state->weights = state->in_flight_max = 0;
     }
 }
 
-/// Ends the order with the W that are left, and keeps it if it is the best so far.
+/// Ends the order with the W that are left, and offers it.
 static void finish(search *find)
 {
-    int64_t span_ns = 0;
-    int64_t makespan_ns = 0;
-    int64_t in_flight = 0;
+    const int64_t in_flight = in_flight_of(find);
     for (int rank = 0; rank < find->rank_count; rank++) {
-        const rank_state *state = &find->ranks[rank];
-        in_flight += state->in_flight_max;
+        rank_state *state = &find->ranks[rank];
         while (state->weights < find->microbatch_count) {
-            put(find, rank, OP_BACKWARD_WEIGHT, 0);
+            put_weight(state);
         }
-        const int64_t rank_span_ns = state->free_ns - state->begin_ns;
-        if (rank_span_ns > span_ns) span_ns = rank_span_ns;
-        if (state->free_ns > makespan_ns) makespan_ns = state->free_ns;
     }
-    const bool is_tie = span_ns == find->best_span_ns && makespan_ns == find->best_makespan_ns;
-    const bool is_better =
-        span_ns < find->best_span_ns ||
-        (span_ns == find->best_span_ns && makespan_ns < find->best_makespan_ns) ||
-        (is_tie && in_flight < find->best_in_flight);
-    if (!is_better) return;
-    find->best_span_ns = span_ns;
-    find->best_makespan_ns = makespan_ns;
-    find->best_in_flight = in_flight;
-    uint8_t *const written = find->kinds;
-    find->kinds = find->best_kinds;
-    find->best_kinds = written;
+    bal_order_search_offer(&find->orders, find->span_ns, find->makespan_ns, in_flight);
 }
 
-/// Builds one order, and gives it up once it can no longer win.
-static void run_pass(search *find, const plan *by)
+/// Whether there is something to gain, and work left to spend on it.
+static bool is_going_on(const search *find)
 {
-    reset(find);
-    warm_up(find, &by->warmup);
+    return find->left > 0 && find->orders.best_span_ns > find->orders.least_span_ns;
+}
+
+/// Builds one order after its warmup, and gives it up once it can no longer win.
+static void run_rounds(search *find, const plan *by)
+{
     run_backwards(find, by);
     for (int microbatch = 1; microbatch < find->microbatch_count; microbatch++) {
-        if (is_beaten(find)) return;
+        find->left -= 3 * (int64_t)find->rank_count;
         choose_forwards(find, by->backward_first);
         run_forwards(find, by->weight);
         run_backwards(find, by);
+        const bal_order_search *orders = &find->orders;
+        // What is in flight counts among equals, which few passes are: it is summed up only then.
+        const int64_t in_flight = find->span_ns == orders->best_span_ns ? in_flight_of(find) : 0;
+        if (bal_order_search_is_beaten(orders, find->span_ns, find->makespan_ns, in_flight)) return;
     }
     finish(find);
 }
 
-/// The paper's eight plans come first, so that they win what is still a tie.
-static void run_all(search *find)
+static void run_pass(search *find, const plan *by)
 {
-    for (int index = 0; index < WARMUP_COUNT; index++) {
-        for (int variant = 0; variant < 4; variant++) {
-            const plan by = {.warmup = warmups[index],
-                             .weight = variant % 2 == 0 ? WEIGHT_FILL_ALL : WEIGHT_FILL_PAST,
-                             .backward_first = variant < 2};
-            run_pass(find, &by);
-        }
+    reset(find);
+    warm_up(find, &by->warmup);
+    run_rounds(find, by);
+}
+
+/// Whether a warmup gives every rank what an earlier one of the table has given it. Keeps it.
+static bool is_repeated(search *find, int index)
+{
+    const size_t rank_count = (size_t)find->rank_count;
+    int *const row = find->warmups + (size_t)index * rank_count;
+    for (size_t rank = 0; rank < rank_count; rank++) {
+        row[rank] = find->ranks[rank].warmup;
     }
+    for (int before = 0; before < index; before++) {
+        const int *const other = find->warmups + (size_t)before * rank_count;
+        if (memcmp(row, other, rank_count * sizeof *row) == 0) return true;
+    }
+    return false;
+}
+
+/// The hand orders, cut to the memory limit: always tried, so that none is ever better.
+static void run_hand_plans(search *find)
+{
     for (int variant = 0; variant < 4; variant++) {
         const int depth = 1 + variant / 2;
         const plan by = {.warmup = {.rule = WARMUP_SLOPE,
@@ -412,110 +457,60 @@ static void run_all(search *find)
     }
 }
 
-/// Mean over the microbatches of one stage, rounded to the nearest ns.
-static status mean_ns(const int64_t *stage_ns, int stage, int columns, const char *what,
-                      int64_t *mean, error_message *err)
+/// The others, the paper's eight plans first, as long as there is work left to spend.
+static void run_plans(search *find)
 {
-    const int64_t *row = stage_ns + (int64_t)stage * columns;
-    int64_t sum = columns / 2;
-    for (int column = 0; column < columns; column++) {
-        if (row[column] < 0 || row[column] > INT64_MAX / 4 - sum) {
-            return error_set(err, STATUS_INVALID,
-                             "%s of stage %d: %" PRId64 " ns is negative or makes the sum over "
-                             "the microbatches longer than %" PRId64 " ns",
-                             what, stage, row[column], INT64_MAX / 4);
+    for (int index = 0; index < WARMUP_COUNT; index++) {
+        reset(find);
+        warm_up(find, &warmups[index]);
+        if (is_repeated(find, index)) continue;
+        for (int variant = 0; variant < 4; variant++) {
+            if (find->left <= 0) return;
+            const plan by = {.warmup = warmups[index],
+                             .weight = variant % 2 == 0 ? WEIGHT_FILL_ALL : WEIGHT_FILL_PAST,
+                             .backward_first = variant < 2};
+            run_pass(find, &by);
         }
-        sum += row[column];
     }
-    *mean = sum / columns;
-    return STATUS_OK;
 }
 
-/// Memory that every order needs is that of one microbatch at a time.
-static status read_memory(const bal_schedule_request *request, int rank, rank_state *state,
-                          error_message *err)
+/// How many times as long as one in rounds a greedy pass may take.
+enum { GREEDY_WEIGHT = 4 };
+
+static status run_greedy(search *find, const bal_greedy_plan *by, arena *memory, error_message *err)
 {
-    state->memory_limit = INT64_MAX / 4;
-    if (request->memory_limit == NULL) return STATUS_OK;
-    const bal_stage_costs *costs = request->costs;
-    state->memory_forward = costs->memory_forward[rank];
-    state->memory_input = costs->memory_backward_input[rank];
-    state->memory_weight = costs->memory_backward_weight[rank];
-    state->memory_limit = request->memory_limit[rank];
-    const int64_t most = INT64_MAX / 4 / request->microbatch_count;
-    const bool is_in_range = state->memory_forward >= 0 && state->memory_forward <= most &&
-                             state->memory_weight <= 0 && state->memory_weight >= -most;
-    if (!is_in_range || state->memory_forward + state->memory_weight != -state->memory_input) {
-        return error_set(err, STATUS_INVALID,
-                         "memory of stage %d changes by %" PRId64 ", %" PRId64 ", %" PRId64
-                         " at F, B, W: F must take, W must give, and the sum be 0",
-                         rank, state->memory_forward, state->memory_input, state->memory_weight);
-    }
-    if (state->memory_limit < forward_need(state)) {
-        return error_set(err, STATUS_INFEASIBLE,
-                         "rank %d needs memory %" PRId64
-                         " for one microbatch; its limit is %" PRId64,
-                         rank, forward_need(state), state->memory_limit);
-    }
-    return STATUS_OK;
+    find->left -= GREEDY_WEIGHT * 3 * (int64_t)find->microbatch_count * find->rank_count;
+    return bal_order_search_greedy(&find->orders, by, 1, memory, err);
 }
 
-/// Copies the costs of all ranks; no order is longer than all their work and messages in turn.
-static status read_costs(const bal_schedule_request *request, search *find, error_message *err)
+static status carve(const bal_order_search *orders, arena *memory, search *find, error_message *err)
 {
-    const bal_stage_costs *costs = request->costs;
-    const int columns = costs->microbatch_count;
-    const int64_t most = INT64_MAX / 4 / request->microbatch_count / request->rank_count;
-    for (int rank = 0; rank < request->rank_count; rank++) {
-        rank_state *state = &find->ranks[rank];
-        TRY(mean_ns(costs->forward_ns, rank, columns, "forward_ns", &state->forward_ns, err));
-        TRY(mean_ns(costs->backward_input_ns, rank, columns, "backward_input_ns", &state->input_ns,
-                    err));
-        TRY(mean_ns(costs->backward_weight_ns, rank, columns, "backward_weight_ns",
-                    &state->weight_ns, err));
-        state->send_forward_ns = costs->send_forward_ns[rank];
-        state->send_backward_ns = costs->send_backward_ns[rank];
-        const int64_t parts[] = {state->forward_ns, state->input_ns, state->weight_ns,
-                                 state->send_forward_ns, state->send_backward_ns};
-        int64_t left = most;
-        for (size_t part = 0; part < sizeof parts / sizeof parts[0]; part++) {
-            if (parts[part] < 0 || parts[part] > left) {
-                return error_set(err, STATUS_INVALID,
-                                 "stage %d: its times are negative or sum to more than %" PRId64
-                                 " ns for one microbatch",
-                                 rank, most);
-            }
-            left -= parts[part];
-        }
-        state->work_ns =
-            (state->forward_ns + state->input_ns + state->weight_ns) * request->microbatch_count;
-        TRY(read_memory(request, rank, state, err));
-    }
-    return STATUS_OK;
-}
-
-static status carve(const bal_schedule_request *request, arena *memory, search *find,
-                    error_message *err)
-{
-    const size_t rank_count = (size_t)request->rank_count;
-    const size_t microbatch_count = (size_t)request->microbatch_count;
-    const size_t cells = rank_count * microbatch_count;
+    const size_t rank_count = (size_t)orders->rank_count;
     *find = (search){
-        .rank_count = request->rank_count,
-        .microbatch_count = request->microbatch_count,
+        .orders = *orders,
+        .rank_count = orders->rank_count,
+        .microbatch_count = orders->microbatch_count,
         .ranks = arena_array(memory, rank_count, sizeof *find->ranks),
-        .kinds = arena_array(memory, 3 * cells, sizeof *find->kinds),
-        .best_kinds = arena_array(memory, 3 * cells, sizeof *find->best_kinds),
-        .best_span_ns = INT64_MAX,
-        .best_makespan_ns = INT64_MAX,
+        .warmups = arena_array(memory, WARMUP_COUNT * rank_count, sizeof *find->warmups),
     };
-    int64_t *forward_end = arena_array(memory, cells, sizeof *forward_end);
-    if (find->ranks == NULL || find->kinds == NULL || find->best_kinds == NULL ||
-        forward_end == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %zu ops", 3 * cells);
+    if (find->ranks == NULL || find->warmups == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory for %zu ranks", rank_count);
     }
     for (size_t rank = 0; rank < rank_count; rank++) {
-        find->ranks[rank].forward_end = forward_end + rank * microbatch_count;
+        const bal_order_rank *of = &orders->ranks[rank];
+        find->ranks[rank] = (rank_state){
+            .forward_ns = of->op_ns[OP_FORWARD],
+            .input_ns = of->op_ns[OP_BACKWARD_INPUT],
+            .weight_ns = of->op_ns[OP_BACKWARD_WEIGHT],
+            .send_forward_ns = of->send_ns[OP_FORWARD],
+            .send_backward_ns = of->send_ns[OP_BACKWARD_INPUT],
+            .memory_forward = of->memory[OP_FORWARD],
+            .memory_input = of->memory[OP_BACKWARD_INPUT],
+            .memory_weight = of->memory[OP_BACKWARD_WEIGHT],
+            .memory_limit = of->memory_limit,
+            .work_ns = of->work_ns,
+            .forward_end = of->arrival_ns[OP_FORWARD],
+        };
     }
     return STATUS_OK;
 }
@@ -523,16 +518,19 @@ static status carve(const bal_schedule_request *request, arena *memory, search *
 status bal_schedule_search_zb_auto(const bal_schedule_request *request, arena *memory, bal_op *ops,
                                    error_message *err)
 {
+    bal_order_search orders;
     search find;
-    TRY(carve(request, memory, &find, err));
-    TRY(read_costs(request, &find, err));
-    run_all(&find);
-    const uint8_t *kind = find.best_kinds;
-    for (int rank = 0; rank < find.rank_count; rank++) {
-        int next_microbatch[OP_KIND_COUNT] = {0};
-        for (int op = 0; op < 3 * find.microbatch_count; op++, kind++) {
-            ops = bal_op_put(ops, (bal_op_kind)*kind, 0, next_microbatch[*kind]++);
-        }
+    TRY(bal_order_search_begin(request, 1, 0, memory, &orders, err));
+    TRY(carve(&orders, memory, &find, err));
+    const int64_t op_count = (int64_t)3 * request->microbatch_count * request->rank_count;
+    find.left = PASSES_LEAST * op_count > OPS_LEAST ? PASSES_LEAST * op_count : OPS_LEAST;
+    TRY(run_greedy(&find, &greedy_plans[0], memory, err));
+    run_hand_plans(&find);
+    run_plans(&find);
+    const int greedy_count = sizeof greedy_plans / sizeof greedy_plans[0];
+    for (int index = 1; index < greedy_count && is_going_on(&find); index++) {
+        TRY(run_greedy(&find, &greedy_plans[index], memory, err));
     }
+    bal_order_search_write(&find.orders, ops);
     return STATUS_OK;
 }
