@@ -261,7 +261,8 @@ void bal_order_search_offer(bal_order_search *find, int64_t span_ns, int64_t mak
     find->best_codes = written;
 }
 
-/// Plays a rank's codes until it waits for a message or memory. The number of ops played.
+/// Plays a rank's codes until it waits for a message, or stands before an op that cannot be. The
+/// number of ops played.
 static int advance(const bal_order_search *find, int rank, bal_order_cursor *at)
 {
     const bal_order_rank *of = &find->ranks[rank];
@@ -281,6 +282,8 @@ static int advance(const bal_order_search *find, int rank, bal_order_cursor *at)
             if (of->next_rank[code] >= 0) {
                 find->cursors[of->next_rank[code]].known[of->next_sweep[code]]++;
             }
+        } else if (at->done[code] == at->done[code - find->chunk_count]) {
+            break; // W before its B
         }
         at->done[code]++;
         if (at->op == 0) at->begin_ns = begin_ns;

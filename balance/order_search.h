@@ -87,8 +87,8 @@ static inline bool bal_order_search_is_beaten(const bal_order_search *find, int6
 void bal_order_search_offer(bal_order_search *find, int64_t span_ns, int64_t makespan_ns,
                             int64_t held);
 
-/// Plays the order that stands in codes and offers it, if no ranks wait for each other and memory
-/// stays within the limits. Time O(ops).
+/// Plays the order that stands in codes, any words with the right number of each code, and offers
+/// it if no rank waits for ever and memory stays within the limits. Time O(ops).
 void bal_order_search_play(bal_order_search *find);
 
 /// Offers the order of a fixed family with the same chunks and placement.

@@ -11,6 +11,7 @@
 /// B over F, and the rule for W in a gap, two variants each. Theirs are eight of the plans here;
 /// further warmups and the hand orders, cut to the memory limit, are ours.
 #include "balance/order_greedy.h"
+#include "balance/order_improve.h"
 #include "balance/order_search.h"
 #include "balance/schedule_families.h"
 
@@ -531,6 +532,7 @@ status bal_schedule_search_zb_auto(const bal_schedule_request *request, arena *m
     for (int index = 1; index < greedy_count && is_going_on(&find); index++) {
         TRY(run_greedy(&find, &greedy_plans[index], memory, err));
     }
+    bal_order_search_improve(&find.orders);
     bal_order_search_write(&find.orders, ops);
     return STATUS_OK;
 }

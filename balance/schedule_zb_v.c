@@ -11,6 +11,7 @@
 /// search knows one cost for all stages; here every chunk has its own, and so has every rank its
 /// memory.
 #include "balance/order_greedy.h"
+#include "balance/order_improve.h"
 #include "balance/order_search.h"
 #include "balance/schedule_families.h"
 
@@ -396,6 +397,7 @@ status bal_schedule_search_zb_v(const bal_schedule_request *request, arena *memo
     TRY(bal_order_search_greedy(&find, greedy_plans, sizeof greedy_plans / sizeof greedy_plans[0],
                                 memory, err));
     if (find.best_span_ns == INT64_MAX) bal_order_search_offer_serial(&find);
+    bal_order_search_improve(&find);
     bal_order_search_write(&find, ops);
     return STATUS_OK;
 }

@@ -270,8 +270,8 @@ static int64_t smallest_span(int ranks, int microbatches, const bal_stage_costs 
     return smallest;
 }
 
-/// The search tries about fifty orders of thousands: it may miss the optimum, but rarely, and never
-/// by much.
+/// The search tries some orders of thousands and improves the best: it may miss the optimum, but
+/// hardly ever, and never by much.
 static void small_searches_nearly_always_find_the_optimum(void **state)
 {
     (void)state;
@@ -302,7 +302,7 @@ static void small_searches_nearly_always_find_the_optimum(void **state)
         optimal += found == smallest;
         arena_reset(memory);
     }
-    assert_true(optimal * 100 >= INSTANCES * 95);
+    assert_true(optimal >= INSTANCES - 1);
     arena_destroy(memory);
 }
 
