@@ -104,6 +104,7 @@ static status fill_rows(const cli_schedule_shape *shape, int64_t send_ns, const 
     }
     stages->send_forward_ns = rows;
     stages->send_backward_ns = rows;
+    stages->message_delay_ns = NULL;
     stages->memory_forward = rows + stage_count;
     stages->memory_backward_input = rows + (int64_t)stage_count * 2;
     stages->memory_backward_weight = rows + (int64_t)stage_count * 3;

@@ -92,14 +92,15 @@ static double estimate_share(const random_run *run, const char *schedule, arena 
 static void estimates_are_never_above_the_simulated_and_not_far_below(void **state)
 {
     (void)state;
-    // The least share that 400 random plans of this seed leave, a little widened.
+    // The least share that 400 random plans of this seed leave, a little widened. zb-auto makes the
+    // span least, which may take a longer makespan.
     static const struct {
         const char *schedule;
         int chunk_count;
         double least;
     } rows[] = {
         {"gpipe", 1, 1.0},  {"1f1b", 1, 0.88},    {"zb-h1", 1, 0.91},
-        {"zb-h2", 1, 0.92}, {"zb-auto", 1, 0.97}, {"interleaved-1f1b", 2, 0.75},
+        {"zb-h2", 1, 0.92}, {"zb-auto", 1, 0.96}, {"interleaved-1f1b", 2, 0.75},
     };
     enum { RUNS = 400 };
     arena *memory = arena_create(1 << 20);
