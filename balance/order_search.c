@@ -201,7 +201,6 @@ static status carve(const bal_schedule_request *request, int chunk_count, arena 
         .codes = arena_array(memory, rank_count * rank_ops, sizeof *find->codes),
         .best_codes = arena_array(memory, rank_count * rank_ops, sizeof *find->best_codes),
         .lost_ns = arena_array(memory, microbatch_count, sizeof *find->lost_ns),
-        .scratch = arena_array(memory, rank_ops, sizeof *find->scratch),
         .cursors = arena_array(memory, rank_count, sizeof *find->cursors),
         .best_span_ns = INT64_MAX,
         .best_makespan_ns = INT64_MAX,
@@ -211,8 +210,7 @@ static status carve(const bal_schedule_request *request, int chunk_count, arena 
     int64_t *arrival_ns =
         arena_array(memory, rank_count * sweeps * microbatch_count, sizeof *arrival_ns);
     if (find->ranks == NULL || find->codes == NULL || find->best_codes == NULL ||
-        find->lost_ns == NULL || find->scratch == NULL || find->cursors == NULL ||
-        arrival_ns == NULL) {
+        find->lost_ns == NULL || find->cursors == NULL || arrival_ns == NULL) {
         return error_set(err, STATUS_NO_MEMORY, "out of memory for %zu ops", rank_count * rank_ops);
     }
     for (size_t row = 0; row < rank_count * sweeps; row++) {
@@ -324,17 +322,18 @@ void bal_order_search_play(bal_order_search *find)
     bal_order_search_offer(find, span_ns, makespan_ns, held);
 }
 
-void bal_order_search_offer_family(bal_order_search *find, bal_schedule_fill *fill)
+static uint8_t code_of(int chunk_count, bal_op op)
 {
-    const int chunks = find->chunk_count;
-    uint8_t *code = find->codes;
-    for (int rank = 0; rank < find->rank_count; rank++) {
-        const bal_op *end =
-            fill(find->rank_count, chunks, find->microbatch_count, rank, find->scratch);
-        for (const bal_op *op = find->scratch; op < end; op++) {
-            const int sweep = op->kind == OP_FORWARD ? op->chunk : 2 * chunks - 1 - op->chunk;
-            *code++ = (uint8_t)(op->kind == OP_BACKWARD_WEIGHT ? sweep + chunks : sweep);
-        }
+    const int sweep = op.kind == OP_FORWARD ? op.chunk : 2 * chunk_count - 1 - op.chunk;
+    return (uint8_t)(op.kind == OP_BACKWARD_WEIGHT ? sweep + chunk_count : sweep);
+}
+
+void bal_order_search_offer_ops(bal_order_search *find, const bal_op *ops)
+{
+    const size_t op_count =
+        3 * (size_t)find->chunk_count * (size_t)find->microbatch_count * (size_t)find->rank_count;
+    for (size_t op = 0; op < op_count; op++) {
+        find->codes[op] = code_of(find->chunk_count, ops[op]);
     }
     bal_order_search_play(find);
 }

@@ -59,7 +59,6 @@ typedef struct bal_order_search {
     int64_t best_makespan_ns;
     int64_t best_held;         // sum over the ranks of the most chunks held between F and W
     int64_t least_span_ns;     // proven: no order has a smaller one
-    bal_op *scratch;           // [3 * chunk_count * microbatch_count]
     bal_order_cursor *cursors; // [rank_count] scratch
     int64_t *lost_ns;          // [microbatch_count] scratch: messages to nobody
 } bal_order_search;
@@ -91,8 +90,8 @@ void bal_order_search_offer(bal_order_search *find, int64_t span_ns, int64_t mak
 /// it if no rank waits for ever and memory stays within the limits. Time O(ops).
 void bal_order_search_play(bal_order_search *find);
 
-/// Offers the order of a fixed family with the same chunks and placement.
-void bal_order_search_offer_family(bal_order_search *find, bal_schedule_fill *fill);
+/// Offers an order of F, B and W that stands in ops, rank after rank.
+void bal_order_search_offer_ops(bal_order_search *find, const bal_op *ops);
 
 /// Offers one microbatch after the other: the order that needs least memory.
 void bal_order_search_offer_serial(bal_order_search *find);

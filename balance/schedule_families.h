@@ -62,9 +62,9 @@ bal_schedule_search bal_schedule_search_v_adaptive;
 bal_schedule_search bal_schedule_order_1f1b_v;
 
 /// The same for two chunks per rank in V placement, every chunk with its own costs. At least as
-/// good as zb-v-hand where that fits the limits. Without a limit a rank holds at most 2 rank_count
-/// chunks between F and W, the memory of 1f1b and the setting that the schedule is known for.
-/// Time O(ops * log ranks): some thirty passes over them.
+/// good as zb-v-hand where that fits the limits, and as v-half and v-min where it does not. Without
+/// a limit a rank holds at most 2 rank_count chunks between F and W, the memory of 1f1b and the
+/// setting that the schedule is known for. Time O(ops * log ranks): some thirty passes over them.
 bal_schedule_search bal_schedule_search_zb_v;
 
 /// The next place of an order that is being written.

@@ -2,9 +2,9 @@
 ///
 /// A pass builds a whole order in rounds: after a warmup in which forwards fill the memory, every
 /// round lets each rank run one B, then one F, of the chunk that is ready; W fill the gaps. What a
-/// pass decides by rules of thumb is named by a `plan`; all plans are tried, and beside them the
-/// hand-made order and dispatch as it comes (order_greedy.h), which wins where memory is short or
-/// stages differ.
+/// pass decides by rules of thumb is named by a `plan`; all plans are tried, and beside them fixed
+/// orders, and dispatch as it comes (order_greedy.h), which wins where memory is short or stages
+/// differ.
 ///
 /// Source: Qi et al., Zero bubble pipeline parallelism, arXiv 2401.10241, section 6 (ZB-V), and the
 /// rule for W of section 3.1, also applied with the slack that the pass before has left. Their
@@ -386,13 +386,33 @@ static status run_rounds(bal_order_search *find, arena *memory, error_message *e
     return STATUS_OK;
 }
 
+/// Offers the fixed orders of the same placement: the hand-made one and, where it does not fit,
+/// those of building blocks that hold less. ops is scratch.
+static status offer_fixed(bal_order_search *find, const bal_schedule_request *request,
+                          arena *memory, bal_op *ops, error_message *err)
+{
+    const int rank_count = request->rank_count;
+    bal_op *next = ops;
+    for (int rank = 0; rank < rank_count; rank++) {
+        next =
+            bal_schedule_fill_zb_v_hand(rank_count, CHUNKS, request->microbatch_count, rank, next);
+    }
+    bal_order_search_offer_ops(find, ops);
+    if (find->best_span_ns < INT64_MAX) return STATUS_OK;
+    TRY(bal_schedule_order_v_half(request, memory, ops, err));
+    bal_order_search_offer_ops(find, ops);
+    TRY(bal_schedule_order_v_min(request, memory, ops, err));
+    bal_order_search_offer_ops(find, ops);
+    return STATUS_OK;
+}
+
 status bal_schedule_search_zb_v(const bal_schedule_request *request, arena *memory, bal_op *ops,
                                 error_message *err)
 {
     bal_order_search find;
     TRY(bal_order_search_begin(request, CHUNKS, 2 * (int64_t)request->rank_count, memory, &find,
                                err));
-    bal_order_search_offer_family(&find, bal_schedule_fill_zb_v_hand);
+    TRY(offer_fixed(&find, request, memory, ops, err));
     TRY(run_rounds(&find, memory, err));
     TRY(bal_order_search_greedy(&find, greedy_plans, sizeof greedy_plans / sizeof greedy_plans[0],
                                 memory, err));
