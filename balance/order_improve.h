@@ -9,5 +9,5 @@
 ///
 /// Orders of more than BAL_IMPROVED_OPS_MAX ops are left as they are: too few moves could be tried.
 /// Time: about BAL_IMPROVING_OPS_MAX ops played, 0.4 ms.
-enum { BAL_IMPROVED_OPS_MAX = 1024, BAL_IMPROVING_OPS_MAX = 100000 };
+enum { BAL_IMPROVED_OPS_MAX = 512, BAL_IMPROVING_OPS_MAX = 100000 };
 void bal_order_search_improve(bal_order_search *find);
