@@ -54,6 +54,7 @@ static void fill_rows(sim_dispatch *dispatch)
             row->inbox = inbox_of(receiver, is_loss ? SIM_BACKWARD : direction_of((uint8_t)kind));
             row->receiver = bal_rank_of_stage(schedule->placement, schedule->rank_count,
                                               schedule->chunk_count, receiver, NULL);
+            if (kind == OP_BACKWARD && schedule->has_split) continue; // B is never longer
             dispatch->inboxes[row->inbox].sender = kind * stages + stage;
         }
     }
@@ -156,6 +157,8 @@ status sim_dispatch_create(const bal_schedule *schedule, sim_policy policy,
     created->microbatch_count = schedule->microbatch_count;
     TRY(sim_engine_init(schedule->rank_count, memory, &created->engine, err));
     TRY(sim_cost_table_init(schedule, memory, &created->costs, err));
+    created->has_places =
+        schedule->chunk_count > 1 || (schedule->has_split && created->costs.has_full_backward);
     TRY(take_arrays(created, memory, err));
     TRY(sim_timeline_init(schedule, memory, &created->timeline, err));
     for (int rank = 0; rank < schedule->rank_count; rank++) {
@@ -188,12 +191,22 @@ static int64_t claim_change(const sim_claim *claim, bal_op_kind kind)
     }
 }
 
+static int64_t least_of(const int64_t *ns, int64_t count)
+{
+    int64_t least = ns[0];
+    for (int64_t index = 1; index < count; index++) {
+        least = ns[index] < least ? ns[index] : least;
+    }
+    return least;
+}
+
 /// Puts the costs of a play into the rows.
 static void price_rows(sim_dispatch *dispatch, const bal_stage_costs *costs)
 {
     const int stages = dispatch->stage_count;
     const sim_network *network = &dispatch->network;
     const bool has_links = network->link_count > 0;
+    const bool is_ahead = dispatch->policy != SIM_STATIC && !dispatch->is_in_time;
     sim_cost_table_fill(&dispatch->costs, costs);
     for (int number = 0; number < OP_KIND_COUNT * stages; number++) {
         sim_dispatch_row *row = &dispatch->rows[number];
@@ -205,6 +218,10 @@ static void price_rows(sim_dispatch *dispatch, const bal_stage_costs *costs)
         row->transfer_ns = dispatch->costs.rows[number].transfer_ns;
         row->delay_ns =
             crosses && dispatch->costs.has_delays ? dispatch->costs.delay_rows[number] : NULL;
+        const bool has_ops = row->op.kind != OP_BACKWARD || dispatch->costs.has_full_backward;
+        if (is_ahead && has_ops && row->inbox >= 0) {
+            row->least_ns = row->transfer_ns + least_of(row->op_ns, costs->microbatch_count);
+        }
         row->claim_change = claim_change(claim, (bal_op_kind)row->op.kind);
         // Only F needs room; the others may be asked whether there is some too.
         row->need = is_forward && dispatch->policy != SIM_STATIC
@@ -232,8 +249,9 @@ static void reset_messages(sim_dispatch *dispatch)
     for (int number = 0; number < SIM_DIRECTION_COUNT * dispatch->stage_count; number++) {
         sim_dispatch_inbox *inbox = &dispatch->inboxes[number];
         inbox->head_ns = number == inputs ? 0 : SIM_UNKNOWN_NS;
-        inbox->sent = number == inputs ? dispatch->microbatch_count : 0;
-        inbox->taken = 0;
+        inbox->first = 0;
+        inbox->end = number == inputs ? dispatch->microbatch_count : 0;
+        inbox->left = dispatch->microbatch_count;
     }
 }
 

@@ -23,12 +23,15 @@ typedef struct choice {
     int inbox;
 } choice;
 
-/// Whether a message that has not been sent could be there at a time that is not over.
-static bool may_come_by(const sim_dispatch *dispatch, const sim_dispatch_row *sender, int rank,
-                        int64_t time_ns)
+/// Whether a message that has not been sent could be there at a time that is not over: an op that
+/// has not begun begins no earlier than now, and no earlier than its rank is free.
+static inline bool may_come_by(const sim_dispatch *dispatch, const sim_dispatch_row *sender,
+                               int rank, int64_t time_ns)
 {
     if (sender->rank == rank) return false; // the rank itself would have to run first
-    return dispatch->ranks[sender->rank].free_ns + sender->transfer_ns <= time_ns;
+    const int64_t begin_ns =
+        sim_dispatch_later(dispatch->ranks[sender->rank].free_ns, dispatch->now_ns);
+    return begin_ns + sender->least_ns <= time_ns;
 }
 
 static bool has_room(const sim_dispatch_rank *state, const sim_dispatch_row *row)
@@ -94,29 +97,37 @@ typedef struct inbox_view {
     bool knows_next; // no message could come before next_ns
 } inbox_view;
 
-/// Looks at the inboxes of one direction.
-static void look(const sim_dispatch *dispatch, int rank, sim_direction way, inbox_view *view)
+/// Looks at one inbox.
+static inline void look_at(const sim_dispatch *dispatch, int rank, int number, inbox_view *view)
+{
+    const sim_dispatch_rank *state = &dispatch->ranks[rank];
+    const sim_dispatch_inbox *inbox = &dispatch->inboxes[number];
+    if (inbox->head_ns <= state->free_ns) {
+        const int64_t cell = (int64_t)number * dispatch->microbatch_count;
+        const uint32_t place = dispatch->has_places
+                                   ? dispatch->place[cell + dispatch->arrived[cell + inbox->first]]
+                                   : dispatch->costs.has_full_backward;
+        if (view->best >= 0 && view->place < place) return;
+        view->best = number;
+        view->place = place;
+        return;
+    }
+    if (inbox->head_ns < view->next_ns) view->next_ns = inbox->head_ns;
+    if (inbox->head_ns != SIM_UNKNOWN_NS) return;
+    const sim_dispatch_row *sender = &dispatch->rows[inbox->sender];
+    view->knows_next = view->knows_next && sender->rank == rank;
+    view->may_miss = view->may_miss || may_come_by(dispatch, sender, rank, state->free_ns);
+}
+
+/// Looks at the inboxes of one direction; at those of F that memory has no room for not at all.
+static inline void look(const sim_dispatch *dispatch, int rank, sim_direction way, inbox_view *view)
 {
     const sim_dispatch_rank *state = &dispatch->ranks[rank];
     const int chunks = dispatch->schedule->chunk_count;
     for (int chunk = 0; chunk < chunks; chunk++) {
         const int stage = dispatch->stages[rank * chunks + chunk];
-        const int number = stage * SIM_DIRECTION_COUNT + (int)way;
-        const sim_dispatch_inbox *inbox = &dispatch->inboxes[number];
-        if (inbox->head_ns > state->free_ns) {
-            if (inbox->head_ns < view->next_ns) view->next_ns = inbox->head_ns;
-            if (inbox->head_ns != SIM_UNKNOWN_NS) continue;
-            const sim_dispatch_row *sender = &dispatch->rows[inbox->sender];
-            view->knows_next = view->knows_next && sender->rank == rank;
-            view->may_miss = view->may_miss || may_come_by(dispatch, sender, rank, state->free_ns);
-            continue;
-        }
         if (way == SIM_FORWARD && !has_room(state, &dispatch->rows[stage])) continue;
-        const int64_t cell = (int64_t)number * dispatch->microbatch_count;
-        const uint32_t place = dispatch->place[cell + dispatch->arrived[cell + inbox->taken]];
-        if (view->best >= 0 && view->place < place) continue;
-        view->best = number;
-        view->place = place;
+        look_at(dispatch, rank, stage * SIM_DIRECTION_COUNT + (int)way, view);
     }
 }
 
@@ -129,7 +140,7 @@ static verdict run_first(const sim_dispatch *dispatch, const sim_dispatch_rank *
                      : view->place % 2 == 1                          ? OP_BACKWARD
                                                                      : OP_BACKWARD_INPUT;
     *chosen = (choice){state->free_ns, kind * dispatch->stage_count + stage,
-                       dispatch->arrived[cell + dispatch->inboxes[view->best].taken], FROM_INBOX,
+                       dispatch->arrived[cell + dispatch->inboxes[view->best].first], FROM_INBOX,
                        view->best};
     return RUNS;
 }
@@ -167,13 +178,13 @@ static verdict choose_greedy(sim_dispatch *dispatch, int rank, bool is_now, choi
 static void take(const sim_dispatch *dispatch, int number)
 {
     sim_dispatch_inbox *inbox = &dispatch->inboxes[number];
-    inbox->taken++;
-    if (inbox->taken < inbox->sent) {
-        const int64_t cell = (int64_t)number * dispatch->microbatch_count + inbox->taken;
+    inbox->first++;
+    inbox->left--;
+    if (inbox->first < inbox->end) {
+        const int64_t cell = (int64_t)number * dispatch->microbatch_count + inbox->first;
         inbox->head_ns = dispatch->arrival_ns[cell];
     } else {
-        inbox->head_ns =
-            inbox->taken == dispatch->microbatch_count ? SIM_NO_MORE_NS : SIM_UNKNOWN_NS;
+        inbox->head_ns = inbox->left == 0 ? SIM_NO_MORE_NS : SIM_UNKNOWN_NS;
     }
 }
 

@@ -180,6 +180,18 @@ static place stands_at(const sim_dispatch *dispatch, int rank)
     return place_of(dispatch, step->row, step->microbatch);
 }
 
+/// The op that sends the message of a cell.
+static place sender_of(const sim_dispatch *dispatch, int rank, int cell)
+{
+    const int first = dispatch->schedule->first_op[rank];
+    int step = first;
+    while (cell_of(dispatch, (sim_dispatch_op){dispatch->steps[step].row,
+                                               dispatch->steps[step].microbatch}) != cell) {
+        step++;
+    }
+    return place_of(dispatch, dispatch->steps[step].row, dispatch->steps[step].microbatch);
+}
+
 /// What a rank that stands waits for: the op that would receive its message, or the one that sends
 /// what its next op lacks.
 static place waits_for(const sim_dispatch *dispatch, int rank)
@@ -187,8 +199,9 @@ static place waits_for(const sim_dispatch *dispatch, int rank)
     const sim_dispatch_rank *state = &dispatch->ranks[rank];
     if (state->offer_count > 0) return receiver_of(dispatch, state->offers[0]);
     const sim_dispatch_step *step = &dispatch->steps[state->next_step];
-    const bool is_second = dispatch->arrival_ns[step->wait] != SIM_UNKNOWN_NS;
-    return place_of(dispatch, sim_step_sender(&step[is_second]), step[is_second].microbatch);
+    step +=
+        dispatch->arrival_ns[step->wait] != SIM_UNKNOWN_NS; // then the second of a pair lacks it
+    return sender_of(dispatch, dispatch->rows[sim_step_sender(step)].rank, step->wait);
 }
 
 static bool is_same(bal_op a, bal_op b)

@@ -24,6 +24,7 @@ typedef struct sim_dispatch_row {
     const int64_t *op_ns;    // by column of the costs
     const int64_t *delay_ns; // the same, or NULL: its messages are not late
     int64_t transfer_ns;     // from the end of the op until its message is there
+    int64_t least_ns;        // from the begin of the op until then, of any microbatch
     int64_t occupancy_ns;    // of its link
     int64_t claim_change;    // of the rank's claim, once the op is behind it
     int64_t need;            // room that the op needs below the limit, besides what is claimed
@@ -64,10 +65,12 @@ static inline bool sim_step_is_pair(const sim_dispatch_step *step)
 /// What the messages of one direction to a stage are to a rank without a fixed order.
 typedef struct sim_dispatch_inbox {
     int64_t head_ns; // arrival of the first that was not taken, SIM_UNKNOWN_NS or SIM_NO_MORE_NS
-    int taken;
-    int sent;
-    int sender; // a row that sends to it; -1: all is there from the begin
+    int first;       // place of that one among the cells of the inbox
+    int end;         // behind the last that was sent
+    int left;        // how many are still to be taken, sent or not
+    int sender;      // row of the ops that send to it; -1: all is there from the begin
 } sim_dispatch_inbox;
+_Static_assert(sizeof(sim_dispatch_inbox) == 24, "the two of a stage share a cache line");
 
 typedef struct sim_dispatch_rank {
     int64_t free_ns; // nothing of it begins before
@@ -96,6 +99,7 @@ struct sim_dispatch {
     sim_policy policy;
     sim_network network;
     bool is_in_time;   // ends of ops are events: what a message finds decides when it is there
+    bool has_places;   // greedy: which op is next depends on where they stand in the schedule
     bool may_overtake; // messages of one inbox may come in another order than they leave
     int stage_count;
     int microbatch_count;
@@ -160,14 +164,16 @@ static inline void sim_dispatch_queue(sim_dispatch *dispatch, sim_dispatch_inbox
 {
     int64_t *arrival = dispatch->arrival_ns + first_cell;
     int *arrived = dispatch->arrived + first_cell;
-    int place = inbox->sent++;
-    for (; place > inbox->taken && arrival[place - 1] > arrival_ns; place--) {
+    // Where all were taken the cells are used again, which keeps them in cache.
+    if (inbox->first == inbox->end) inbox->first = inbox->end = 0;
+    int place = inbox->end++;
+    for (; place > inbox->first && arrival[place - 1] > arrival_ns; place--) {
         arrival[place] = arrival[place - 1];
         arrived[place] = arrived[place - 1];
     }
     arrival[place] = arrival_ns;
     arrived[place] = microbatch;
-    inbox->head_ns = arrival[inbox->taken];
+    inbox->head_ns = arrival[inbox->first];
 }
 
 /// Tells the receiver of an op's message when it arrives: at now or later. The op sends one.

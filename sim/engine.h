@@ -31,8 +31,8 @@ status sim_engine_init(int subject_count, arena *memory, sim_engine *engine, err
 /// Forgets all events. O(subjects).
 void sim_engine_reset(sim_engine *engine);
 
-/// Gives a subject its next event, in place of the one it had; SIM_NEVER: none. O(log subjects),
-/// less where the earliest of its neighbours stays the same.
+/// Gives a subject its next event, in place of the one it had; SIM_NEVER: none. O(log subjects):
+/// always the whole path, as where it could end early no processor foresees.
 static inline void sim_engine_set(const sim_engine *engine, int subject, int64_t time_ns)
 {
     int64_t *next_ns = engine->next_ns;
@@ -40,10 +40,9 @@ static inline void sim_engine_set(const sim_engine *engine, int subject, int64_t
     next_ns[node] = time_ns;
     while (node > 1) {
         const int64_t other_ns = next_ns[node ^ 1];
-        const int64_t earlier_ns = time_ns < other_ns ? time_ns : other_ns;
+        time_ns = time_ns < other_ns ? time_ns : other_ns;
         node /= 2;
-        if (next_ns[node] == earlier_ns) return;
-        next_ns[node] = time_ns = earlier_ns;
+        next_ns[node] = time_ns;
     }
 }
 

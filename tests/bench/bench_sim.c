@@ -1,8 +1,7 @@
-/// What playing a schedule costs: both engines per op and per event, beside the bound of the
-/// machine for the same recurrence; how it grows; a run of 10,000 iterations.
+/// What playing a schedule costs in the static engine, per op, beside the bound of the machine for
+/// the same recurrence; how it grows; a run of 10,000 iterations.
 #include "balance/schedule.h"
 #include "base/rng.h"
-#include "sim/dispatch.h"
 #include "sim/pipeline.h"
 #include "tests/bench/bench.h"
 
@@ -181,41 +180,6 @@ static void measure_run(bool smoke, bool is_chained)
     arena_destroy(memory);
 }
 
-typedef struct dispatch_case {
-    sim_dispatch *dispatch;
-    bal_stage_costs costs;
-    const int64_t *memory_limit;
-    bal_timeline timeline;
-} dispatch_case;
-
-static void dispatch(void *context)
-{
-    dispatch_case *problem = context;
-    error_message err = {0};
-    bench_require(sim_dispatch_play(problem->dispatch, &problem->costs, problem->memory_limit, NULL,
-                                    &problem->timeline, &err),
-                  &err);
-}
-
-static void measure_dispatch(bool smoke, int ranks, int microbatches, sim_policy policy)
-{
-    arena *memory = arena_create(1 << 20);
-    const bal_schedule schedule = zb_h1(ranks, microbatches, memory);
-    rng generator = rng_init(1, 3);
-    dispatch_case problem = {
-        .costs = skewed_costs(ranks, microbatches, memory),
-        .memory_limit = draw(&generator, ranks, ranks, ranks, memory),
-    };
-    error_message err = {0};
-    bench_require(sim_dispatch_create(&schedule, policy, NULL, memory, &problem.dispatch, &err),
-                  &err);
-    const bench_time time = bench_measure(smoke, dispatch, &problem);
-    bench_print("event_engine_ns_per_op", time.median_ns / schedule.first_op[ranks], "ns",
-                "P=%d M=%d costs per microbatch, policy %s", ranks, microbatches,
-                sim_policy_name(policy));
-    arena_destroy(memory);
-}
-
 /// The recurrence and nothing else: one descriptor and one duration per op, clocks and messages in
 /// first-level cache, ranks in turns.
 typedef struct bound_op {
@@ -293,14 +257,10 @@ int main(int argc, char **argv)
     measure_static(smoke, 24, 96, 96);
     measure_run(smoke, false);
     measure_run(smoke, true);
-    for (int policy = 0; policy < SIM_POLICY_COUNT; policy++) {
-        measure_dispatch(smoke, 24, 96, (sim_policy)policy);
-    }
     if (smoke) return 0;
     for (size_t size = 0; size < sizeof sizes / sizeof sizes[0]; size++) {
         measure_static(smoke, sizes[size][0], sizes[size][1], 1);
         measure_static(smoke, sizes[size][0], sizes[size][1], sizes[size][1]);
-        measure_dispatch(smoke, sizes[size][0], sizes[size][1], SIM_STATIC);
     }
     return 0;
 }
