@@ -25,9 +25,12 @@ typedef struct bal_transfer {
 typedef struct bal_answer {
     const int *first_layer; // [stage_count + 1], or NULL where owner is set
     const int *owner;       // [layer_count] rank of each layer, or NULL where first_layer is set
-    int64_t *stage_load;    // [stage_count] in the unit of the weight
-    int64_t bottleneck_ns;  // value of the objective (moved-bytes: the largest load), in the unit
-                            // of the weight
+    int64_t *stage_load;    // [stage_count] in the unit of the weight; with an owner per layer
+                            // [rank_count]
+    int64_t *rank_load;     // [rank_count] sum over the chunks of a rank
+    int rank_count;
+    int64_t bottleneck_ns; // value of the objective (moved-bytes: the largest load of a rank), in
+                           // the unit of the weight
     int64_t bottleneck_lower_bound_ns; // proven: no plan under the same rules is below it
     int64_t moved_bytes;               // against current_first_layer; 0 without one
     double imbalance_ratio;
@@ -46,6 +49,7 @@ typedef struct bal_balancer {
     bool is_static;    // decides once, from the first iteration, and never again
     bool owns_freely;  // an owner per layer instead of a partition: loads only
     bool evaluates;    // asks the problem's evaluator, and so needs one
+    bool needs_chunks; // knows ranks of several chunks only
     bal_weight weight; // what it weighs by unless told otherwise
     /// Fills first_layer or owner, and what it knows of the rest: bottleneck_lower_bound_ns (else
     /// -1), optimal (moved-bytes only), iteration_ns, transfers. bal_balance checks and completes
@@ -68,8 +72,13 @@ const char *bal_balancer_suggestion(const char *name, char out[TEXT_SUGGESTION_B
 
 /// Checks the problem, asks the balancer, and checks its answer: every layer once, in order,
 /// pinned layers in place, memory within the caps (and with moved-bytes loads within load_cap_ns),
-/// the bound not above the value (asserted). The bound is the exact optimum under the same rules;
-/// for an owner per layer it is bal_assignment_lower_bound.
+/// the bound not above the value (asserted). The bound is the exact optimum under the same rules,
+/// as far as bal_partition_chunks is exact; for an owner per layer it is
+/// bal_assignment_lower_bound.
+///
+/// With several chunks per rank the loads, the bound and the ratios are of ranks. The balancers of
+/// stages (even, parameters, diffusion) still cut chunk by chunk, as the frameworks do; those that
+/// give layers to ranks in any order know no chunks.
 ///
 /// @return STATUS_INVALID naming the input that is wrong or missing; STATUS_INFEASIBLE if no plan
 ///         fits, or the balancer's own plan breaks a rule that it does not know, saying which;

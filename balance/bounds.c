@@ -3,10 +3,19 @@
 /// Whether the ranks could take all weights within load, were layers divisible.
 static bool takes_total(const bal_chain *chain, int64_t load)
 {
+    // The runs of a rank's chunks are rounded apart, by half a unit each.
+    const int chunks = chain->chunk_count;
+    const bool rounds = chunks > 1 && chain->stage_time_factor_ppb != NULL;
+    const int64_t within = rounds && load < INT64_MAX - chunks ? load + chunks : load;
     bal_wide taken = 0;
-    for (int stage = 0; stage < chain->stage_count; stage++) {
-        const int64_t weight = bal_chain_weight_within(chain, stage, load);
-        if (weight > 0) taken += weight;
+    for (int rank = 0; rank < bal_chain_rank_count(chain); rank++) {
+        int64_t most = 0;
+        for (int chunk = 0; chunk < chunks; chunk++) {
+            const int stage = bal_chain_stage_of(chain, rank, chunk);
+            const int64_t weight = bal_chain_weight_within(chain, stage, within);
+            if (weight > most) most = weight;
+        }
+        taken += most;
     }
     return taken >= chain->weight_before[chain->layer_count];
 }

@@ -6,11 +6,11 @@
 
 #include <stdint.h>
 
-/// The largest stage load is never below this, whichever rank owns which layer, in any order and
-/// with empty ranks: the smallest load at which the ranks together could take all weights if
-/// layers were divisible, and at which every layer alone fits the load of some rank. With equal
-/// ranks that is max(ceil(total / ranks), largest layer). Memory caps and transfers are not
-/// counted.
+/// The largest load of a rank, all its chunks together, is never below this, whichever rank owns
+/// which layer, in any order and with empty ranks: the smallest load at which the ranks together
+/// could take all weights if layers were divisible, and at which every layer alone fits the load of
+/// some rank. With equal ranks that is max(ceil(total / ranks), largest layer). Memory caps and
+/// transfers are not counted.
 ///
 /// Time O(log(largest load) * stage_count + layer_count * stage_count).
 int64_t bal_assignment_lower_bound(const bal_chain *chain);

@@ -93,6 +93,38 @@ static status check_per_stage(const int64_t *values, int count, int64_t min, con
     return STATUS_OK;
 }
 
+static int chunk_count_of(const bal_problem *problem)
+{
+    return problem->chunk_count > 0 ? problem->chunk_count : 1;
+}
+
+/// Whether the stages make up whole ranks of the placement, and the caps of ranks.
+static status check_ranks(const bal_problem *problem, error_message *err)
+{
+    const int chunks = chunk_count_of(problem);
+    if (problem->stage_count % chunks != 0) {
+        return error_set(err, STATUS_INVALID, "stage_count %d is no multiple of chunk_count %d",
+                         problem->stage_count, chunks);
+    }
+    if (problem->placement == BAL_PLACEMENT_V && chunks > 2) {
+        return error_set(err, STATUS_INVALID, "the placement v has 2 chunks per rank, not %d",
+                         chunks);
+    }
+    const int ranks = problem->stage_count / chunks;
+    for (int rank = 0; problem->rank_memory_bytes != NULL && rank < ranks; rank++) {
+        if (problem->rank_memory_bytes[rank] >= 0) continue;
+        return error_set(err, STATUS_INVALID, "rank_memory_bytes of rank %d is negative: %" PRId64,
+                         rank, problem->rank_memory_bytes[rank]);
+    }
+    const bal_rank_peaks *peaks = problem->rank_peaks;
+    if (peaks != NULL && (peaks->rank_count != ranks || peaks->chunk_count != chunks)) {
+        return error_set(err, STATUS_INVALID,
+                         "rank_peaks are of %d ranks of %d chunks, not of %d of %d",
+                         peaks->rank_count, peaks->chunk_count, ranks, chunks);
+    }
+    return STATUS_OK;
+}
+
 static status check_counts(const bal_problem *problem, error_message *err)
 {
     const int layer_count = problem->layers.layer_count;
@@ -119,6 +151,7 @@ static status check_counts(const bal_problem *problem, error_message *err)
                          "layer_count %d is below the %d of embedding and head", layer_count,
                          pinned);
     }
+    TRY(check_ranks(problem, err));
     TRY(check_per_stage(problem->stage_memory_bytes, problem->stage_count, 0, "stage_memory_bytes",
                         err));
     TRY(check_per_stage(problem->stage_inflight, problem->stage_count, 0, "stage_inflight", err));
@@ -189,6 +222,14 @@ static status check_memory_sums(const bal_chain *chain, error_message *err)
                              stage, inflight);
         }
     }
+    const bal_rank_peaks *peaks = chain->rank_peaks;
+    for (int peak = 0; peaks != NULL && peak < peaks->first_peak[peaks->rank_count]; peak++) {
+        const int64_t held = bal_rank_peak_sum(peaks, peak);
+        if ((bal_wide)held * activation + state <= INT64_MAX) continue;
+        return error_set(err, STATUS_INVALID,
+                         "memory of a rank that holds %" PRId64 " activations does not fit 64 bits",
+                         held);
+    }
     return STATUS_OK;
 }
 
@@ -222,6 +263,8 @@ status bal_chain_of(const bal_problem *problem, arena *memory, bal_chain *chain,
     bal_chain made = {
         .layer_count = layers->layer_count,
         .stage_count = problem->stage_count,
+        .chunk_count = chunk_count_of(problem),
+        .placement = problem->placement,
         .allow_empty_stages = problem->allow_empty_stages,
         .embedding = layers->embedding,
         .head = layers->head,
@@ -231,6 +274,8 @@ status bal_chain_of(const bal_problem *problem, arena *memory, bal_chain *chain,
         .transfer_ns = by_transfer ? problem->transfer_ns : NULL,
         .stage_memory_bytes = problem->stage_memory_bytes,
         .stage_inflight = problem->stage_inflight,
+        .rank_memory_bytes = problem->rank_memory_bytes,
+        .rank_peaks = problem->rank_peaks,
         .stage_time_factor_ppb = by_time ? problem->stage_time_factor_ppb : NULL,
         .stage_fixed_ns = by_time ? problem->stage_fixed_ns : NULL,
     };
@@ -306,6 +351,68 @@ void bal_chain_loads(const bal_chain *chain, const int *first_layer, int64_t *st
     }
 }
 
+int bal_chain_rank_count(const bal_chain *chain)
+{
+    return chain->stage_count / chain->chunk_count;
+}
+
+int bal_chain_stage_of(const bal_chain *chain, int rank, int chunk)
+{
+    return bal_stage_of(chain->placement, bal_chain_rank_count(chain), chain->chunk_count, rank,
+                        chunk);
+}
+
+void bal_chain_rank_loads(const bal_chain *chain, const int64_t *stage_load, int64_t *rank_load)
+{
+    for (int rank = 0; rank < bal_chain_rank_count(chain); rank++) {
+        int64_t sum = 0;
+        for (int chunk = 0; chunk < chain->chunk_count; chunk++) {
+            sum += stage_load[bal_chain_stage_of(chain, rank, chunk)];
+        }
+        rank_load[rank] = sum;
+    }
+}
+
+int64_t bal_chain_rank_memory_bytes(const bal_chain *chain, int rank, const int *first_layer)
+{
+    const bal_rank_peaks *peaks = chain->rank_peaks;
+    int64_t state = 0;
+    int64_t separate = 0; // without peaks: every chunk at its own
+    for (int chunk = 0; chunk < chain->chunk_count; chunk++) {
+        const int stage = bal_chain_stage_of(chain, rank, chunk);
+        const int begin = first_layer[stage];
+        const int end = first_layer[stage + 1];
+        state += chain->state_before[end] - chain->state_before[begin];
+        separate += bal_chain_memory_bytes(chain, stage, begin, end);
+    }
+    if (peaks == NULL) return separate;
+    int64_t most = 0;
+    for (int peak = peaks->first_peak[rank]; peak < peaks->first_peak[rank + 1]; peak++) {
+        const int64_t *held = bal_rank_peak(peaks, peak);
+        int64_t bytes = 0;
+        for (int chunk = 0; chunk < chain->chunk_count; chunk++) {
+            const int stage = bal_chain_stage_of(chain, rank, chunk);
+            bytes += held[chunk] * (chain->activation_before[first_layer[stage + 1]] -
+                                    chain->activation_before[first_layer[stage]]);
+        }
+        if (bytes > most) most = bytes;
+    }
+    return state + most;
+}
+
+static status check_rank_memory(const bal_chain *chain, const int *first_layer, error_message *err)
+{
+    if (chain->rank_memory_bytes == NULL) return STATUS_OK;
+    for (int rank = 0; rank < bal_chain_rank_count(chain); rank++) {
+        const int64_t bytes = bal_chain_rank_memory_bytes(chain, rank, first_layer);
+        if (bytes <= chain->rank_memory_bytes[rank]) continue;
+        return error_set(err, STATUS_INFEASIBLE,
+                         "rank %d with %d chunks needs %" PRId64 " bytes, its cap is %" PRId64,
+                         rank, chain->chunk_count, bytes, chain->rank_memory_bytes[rank]);
+    }
+    return STATUS_OK;
+}
+
 status bal_chain_check(const bal_chain *chain, const int *first_layer, error_message *err)
 {
     const int stages = chain->stage_count;
@@ -334,7 +441,7 @@ status bal_chain_check(const bal_chain *chain, const int *first_layer, error_mes
                              chain->stage_memory_bytes[stage]);
         }
     }
-    return STATUS_OK;
+    return check_rank_memory(chain, first_layer, err);
 }
 
 static status mirrored(const int64_t *before, int count, arena *memory, const int64_t **out,
@@ -368,6 +475,8 @@ status bal_chain_mirror(const bal_chain *chain, arena *memory, bal_chain *out, e
     bal_chain made = *chain;
     const int layers = chain->layer_count;
     const int stages = chain->stage_count;
+    made.rank_memory_bytes = NULL;
+    made.rank_peaks = NULL;
     made.embedding = chain->head;
     made.head = chain->embedding;
     TRY(mirrored(chain->weight_before, layers, memory, &made.weight_before, err));

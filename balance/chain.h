@@ -16,6 +16,8 @@ __extension__ typedef __int128 bal_wide;
 typedef struct bal_chain {
     int layer_count;
     int stage_count;
+    int chunk_count; // stages per rank
+    bal_placement placement;
     bool allow_empty_stages;
     bool embedding;                       // layer 0 stays on the first stage
     bool head;                            // the last layer stays on the last stage
@@ -25,6 +27,8 @@ typedef struct bal_chain {
     const int64_t *transfer_ns;           // [layer_count] or NULL: cuts cost nothing
     const int64_t *stage_memory_bytes;    // [stage_count] or NULL: no caps
     const int64_t *stage_inflight;        // [stage_count] or NULL: 1 each
+    const int64_t *rank_memory_bytes;     // [stage_count / chunk_count] or NULL: no caps
+    const bal_rank_peaks *rank_peaks;     // or NULL: every stage holds its stage_inflight
     const int64_t *stage_time_factor_ppb; // [stage_count] or NULL: 1 each
     const int64_t *stage_fixed_ns;        // [stage_count] or NULL: 0 each
     int64_t load_sum_max;                 // no plan's loads add up to more; < INT64_MAX
@@ -79,14 +83,32 @@ int64_t bal_chain_weight_within(const bal_chain *chain, int stage, int64_t load)
 /// @param stage_load  [stage_count] out
 void bal_chain_loads(const bal_chain *chain, const int *first_layer, int64_t *stage_load);
 
-/// Checks a partition against the rules of the chain: every layer once and in order, no stage
-/// empty that may not be, pinned layers in place, memory within the caps.
+/// Ranks that hold the stages: stage_count / chunk_count.
+int bal_chain_rank_count(const bal_chain *chain);
+
+/// The stage that is a chunk of a rank.
+int bal_chain_stage_of(const bal_chain *chain, int rank, int chunk);
+
+/// Sums the loads of stages over the chunks of every rank.
 ///
-/// @return STATUS_INFEASIBLE naming the stage and the rule it breaks.
+/// @param stage_load [stage_count]
+/// @param rank_load  [stage_count / chunk_count] out; may be stage_load where chunk_count is 1
+void bal_chain_rank_loads(const bal_chain *chain, const int64_t *stage_load, int64_t *rank_load);
+
+/// The most that a rank holds under a partition, all its chunks together.
+///
+/// @param first_layer [stage_count + 1]
+int64_t bal_chain_rank_memory_bytes(const bal_chain *chain, int rank, const int *first_layer);
+
+/// Checks a partition against the rules of the chain: every layer once and in order, no stage
+/// empty that may not be, pinned layers in place, memory of stages and ranks within the caps.
+///
+/// @return STATUS_INFEASIBLE naming the stage or the rank, and the rule it breaks.
 status bal_chain_check(const bal_chain *chain, const int *first_layer, error_message *err);
 
 /// The chain read from its end, stages too: its latest cuts are the earliest ones of the original.
-/// Only for chains without transfer_ns (asserted).
+/// Only for chains without transfer_ns (asserted), and of one chunk per rank in every respect but
+/// the caps of ranks, which it drops.
 ///
 /// @param out arrays are carved from memory or borrowed from chain
 status bal_chain_mirror(const bal_chain *chain, arena *memory, bal_chain *out, error_message *err);

@@ -1,7 +1,6 @@
 #include "balance/controller.h"
 
 #include "balance/controller_parts.h"
-#include "balance/stage_inflight.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -86,10 +85,11 @@ static status allocate(bal_controller *made, error_message *err)
     made->rank_of_layer = arena_array(made->memory, layers, sizeof *made->rank_of_layer);
     made->stage_factor_ppb = arena_array(made->memory, stages, sizeof *made->stage_factor_ppb);
     made->inflight = arena_array(made->memory, stages, sizeof *made->inflight);
+    made->peak_memory = arena_create(1 << 12);
     made->transfer_ns = arena_array(made->memory, layers, sizeof *made->transfer_ns);
     if (made->first_layer == NULL || made->machine_rank == NULL || made->owner == NULL ||
         made->rank_of_layer == NULL || made->stage_factor_ppb == NULL || made->inflight == NULL ||
-        made->transfer_ns == NULL) {
+        made->peak_memory == NULL || made->transfer_ns == NULL) {
         return no_memory(options, err);
     }
     // With several chunks per rank a cap per stage would not be a cap per rank.
@@ -126,11 +126,7 @@ static status take_places(bal_controller *made, error_message *err)
     for (int place = 0; place < made->rank_count; place++) {
         made->machine_rank[place] = place;
     }
-    const status filled = bal_stage_inflight(made->options.schedule, made->rank_count,
-                                             made->chunk_count, made->options.microbatch_count,
-                                             made->decision_memory, made->inflight, err);
-    arena_reset(made->decision_memory);
-    return filled;
+    return bal_controller_count_peaks(made, made->rank_count, made->options.microbatch_count, err);
 }
 
 status bal_controller_create(const bal_controller_options *options, bal_controller **out,
@@ -159,6 +155,7 @@ void bal_controller_destroy(bal_controller *controller)
     arena_destroy(controller->memory);
     arena_destroy(controller->decision_memory);
     arena_destroy(controller->trial_memory);
+    arena_destroy(controller->peak_memory);
     free(controller);
 }
 

@@ -80,8 +80,10 @@ bal_problem bal_controller_problem(bal_controller *controller, const bal_layer_c
         .objective = BAL_OBJECTIVE_BOTTLENECK,
         .microbatch_count = controller->microbatch_count,
         .transfer_ns = controller->transfer_ns,
-        .stage_memory_bytes = controller->memory_cap,
+        .stage_memory_bytes = controller->chunk_count == 1 ? controller->memory_cap : NULL,
         .stage_inflight = controller->inflight,
+        .rank_memory_bytes = controller->chunk_count > 1 ? controller->memory_cap : NULL,
+        .rank_peaks = &controller->peaks,
         .stage_time_factor_ppb = rank_factor_ppb != NULL ? controller->stage_factor_ppb : NULL,
         .current_first_layer =
             controller->is_started && !owns_freely ? controller->first_layer : NULL,

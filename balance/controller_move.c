@@ -23,6 +23,26 @@ void bal_controller_adopt_owners(bal_controller *controller, const int *owner)
            (size_t)controller->options.layer_count * sizeof *controller->owner);
 }
 
+status bal_controller_count_peaks(bal_controller *controller, int rank_count, int microbatch_count,
+                                  error_message *err)
+{
+    // Orders are large and peaks are few: these are copied out of what the orders leave behind.
+    arena *scratch = arena_create(1 << 16);
+    if (scratch == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    bal_rank_peaks found;
+    status result =
+        bal_rank_peaks_of(controller->options.schedule, rank_count, controller->chunk_count,
+                          microbatch_count, scratch, &found, err);
+    arena_reset(controller->peak_memory);
+    if (result == STATUS_OK) {
+        result = bal_rank_peaks_copy(&found, controller->peak_memory, &controller->peaks, err);
+    }
+    arena_destroy(scratch);
+    if (result != STATUS_OK) return result;
+    bal_stage_inflight_of(&controller->peaks, controller->family->placement, controller->inflight);
+    return STATUS_OK;
+}
+
 /// Takes places, cuts and number of microbatches into force.
 static status adopt(bal_controller *controller, const bal_placed_partition *plan,
                     int microbatch_count, error_message *err)
@@ -30,9 +50,7 @@ static status adopt(bal_controller *controller, const bal_placed_partition *plan
     const bool has_counts = plan->rank_count == controller->rank_count &&
                             microbatch_count == controller->microbatch_count;
     if (!has_counts) {
-        TRY(bal_stage_inflight(controller->options.schedule, plan->rank_count,
-                               controller->chunk_count, microbatch_count,
-                               controller->decision_memory, controller->inflight, err));
+        TRY(bal_controller_count_peaks(controller, plan->rank_count, microbatch_count, err));
         bal_shadow_restart(&controller->shadow);
     }
     controller->rank_count = plan->rank_count;

@@ -37,7 +37,9 @@ struct bal_controller {
     int *rank_of_layer;        // [layer_count] machine rank under the plan in force
     int64_t *stage_factor_ppb; // [stage_count] scratch
     int64_t *inflight;         // [stage_count] microbatches whose activations a stage holds
-    int64_t *memory_cap;       // [stage_count] or NULL: not limited
+    arena *peak_memory;        // of peaks
+    bal_rank_peaks peaks;      // what the chunks of each rank hold at once
+    int64_t *memory_cap;       // [rank_count] or NULL: not limited
     int64_t *transfer_ns;      // [layer_count] over the slower of the links between neighbours
     int64_t bottleneck_ns;
     int64_t bottleneck_lower_bound_ns;
@@ -50,6 +52,10 @@ struct bal_controller {
 /// The plan in force with other cuts.
 bal_placed_partition bal_controller_placed(const bal_controller *controller,
                                            const int *first_layer);
+
+/// Fills inflight and peaks for so many places and microbatches.
+status bal_controller_count_peaks(bal_controller *controller, int rank_count, int microbatch_count,
+                                  error_message *err);
 
 /// A decision that leaves everything as it is now.
 bal_decision bal_controller_as_is(const bal_controller *controller);

@@ -3,6 +3,7 @@
 
 #include "balance/layer_costs.h"
 #include "balance/ports.h"
+#include "balance/rank_peaks.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,18 +19,22 @@ typedef enum bal_weight {
 
 /// What a balancer minimises.
 typedef enum bal_objective {
-    BAL_OBJECTIVE_BOTTLENECK,  ///< the largest stage load
-    BAL_OBJECTIVE_1F1B_BOUND,  ///< max over stages of (loads of the stages before + M * own load)
-    BAL_OBJECTIVE_MOVED_BYTES, ///< bytes that change their stage, with every load <= load_cap_ns
+    BAL_OBJECTIVE_BOTTLENECK,  ///< the largest load of a rank: its stage's, or the sum of its
+                               ///< chunks'
+    BAL_OBJECTIVE_1F1B_BOUND,  ///< max over stages of (loads of the stages before + M * own load);
+                               ///< one chunk per rank only
+    BAL_OBJECTIVE_MOVED_BYTES, ///< bytes that change their rank, with every load <= load_cap_ns
     BAL_OBJECTIVE_COUNT
 } bal_objective;
 
 /// Load of a stage = time_factor * sum of its layers + fixed; 0 if it is empty.
 /// Memory of a stage = sum of state_bytes + inflight * sum of activation_bytes.
+/// Load of a rank = sum over its stages. Memory of a rank = sum of state_bytes of its stages + what
+/// rank_peaks make of their activations (without: the sum over its stages).
 struct bal_problem {
     bal_layer_costs layers; // where microbatch_count > 1, the mean over columns counts
     int stage_count;
-    int chunk_count;         // stages per rank, as the evaluator plays them; 0: 1
+    int chunk_count;         // stages per rank; 0: 1
     bal_placement placement; // of the chunks
     const int *machine_rank; // [stage_count / chunk_count] or NULL: as in bal_placed_partition
     bal_weight weight;
@@ -40,6 +45,9 @@ struct bal_problem {
                                        // on another rank; needed by BAL_WEIGHT_TIME_TRANSFER
     const int64_t *stage_memory_bytes; // [stage_count] or NULL: no caps
     const int64_t *stage_inflight;     // [stage_count] or NULL: 1 each
+    const int64_t *rank_memory_bytes;  // [stage_count / chunk_count] or NULL: no caps on what all
+                                       // chunks of a rank hold together
+    const bal_rank_peaks *rank_peaks;  // of as many ranks and chunks; NULL: see above
     const int64_t *stage_time_factor_ppb; // [stage_count] or NULL: 1 each; parts per 10^9 (an
                                           // integer so that all machines round alike)
     const int64_t *stage_fixed_ns;        // [stage_count] or NULL: 0 each

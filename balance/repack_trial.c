@@ -1,5 +1,6 @@
 #include "balance/repack_trial.h"
 
+#include "balance/bounds.h"
 #include "balance/partition.h"
 #include "balance/schedule.h"
 #include "balance/stage_inflight.h"
@@ -119,25 +120,28 @@ static status fill_stage_factors(const bal_repack_search *at, arena *memory, bal
     return STATUS_OK;
 }
 
-/// The caps of the ranks, and what their stages hold. With several chunks per rank a cap per stage
-/// would not be one per rank: fits_ranks() looks at the plan instead.
+/// The caps of the ranks, and what their stages hold.
 static status fill_memory(const bal_repack_search *at, arena *memory, bal_problem *problem)
 {
     const int64_t cap_bytes = at->question->machine->rank_memory_bytes;
     if (cap_bytes == 0) return STATUS_OK;
-    const size_t stages = (size_t)problem->stage_count;
-    int64_t *inflight = arena_array(memory, stages, sizeof *inflight);
-    int64_t *cap = arena_array(memory, stages, sizeof *cap);
-    if (inflight == NULL || cap == NULL) return no_memory(at);
-    TRY(bal_stage_inflight(at->question->schedule, problem->stage_count / at->chunk_count,
-                           at->chunk_count, problem->microbatch_count, at->scratch, inflight,
-                           at->err));
-    problem->stage_inflight = inflight;
-    if (at->chunk_count > 1) return STATUS_OK;
-    for (size_t stage = 0; stage < stages; stage++) {
-        cap[stage] = cap_bytes;
+    const int ranks = problem->stage_count / at->chunk_count;
+    int64_t *inflight = arena_array(memory, (size_t)problem->stage_count, sizeof *inflight);
+    int64_t *cap = arena_array(memory, (size_t)ranks, sizeof *cap);
+    bal_rank_peaks *peaks = arena_array(memory, 1, sizeof *peaks);
+    bal_rank_peaks found;
+    if (inflight == NULL || cap == NULL || peaks == NULL) return no_memory(at);
+    TRY(bal_rank_peaks_of(at->question->schedule, ranks, at->chunk_count, problem->microbatch_count,
+                          at->scratch, &found, at->err));
+    TRY(bal_rank_peaks_copy(&found, memory, peaks, at->err));
+    bal_stage_inflight_of(peaks, problem->placement, inflight);
+    for (int rank = 0; rank < ranks; rank++) {
+        cap[rank] = cap_bytes;
     }
-    problem->stage_memory_bytes = cap;
+    problem->stage_inflight = inflight;
+    problem->rank_peaks = peaks;
+    problem->stage_memory_bytes = at->chunk_count == 1 ? cap : NULL;
+    problem->rank_memory_bytes = at->chunk_count > 1 ? cap : NULL;
     return STATUS_OK;
 }
 
@@ -188,6 +192,8 @@ static status make_problem(const bal_repack_search *at, int rank_count, int micr
     made.chunk_count = at->chunk_count;
     made.stage_memory_bytes = NULL;
     made.stage_inflight = NULL;
+    made.rank_memory_bytes = NULL;
+    made.rank_peaks = NULL;
     made.stage_time_factor_ppb = NULL;
     made.stage_fixed_ns = NULL;
     made.current_first_layer = before->first_layer;
@@ -199,7 +205,7 @@ static status make_problem(const bal_repack_search *at, int rank_count, int micr
     return STATUS_OK;
 }
 
-/// M times the smallest bottleneck: what the busiest stage alone takes. False if no cuts fit the
+/// M times the smallest bottleneck: what the busiest rank alone takes. False if no cuts fit the
 /// memory.
 static status bound_of(const bal_repack_search *at, const bal_problem *problem, int64_t *bound,
                        bool *has_plan)
@@ -214,7 +220,12 @@ static status bound_of(const bal_repack_search *at, const bal_problem *problem, 
     if (first == NULL) return no_memory(at);
     TRY(bal_chain_of(&by_time, at->scratch, &chain, at->err));
     error_message why = {0};
-    const status cut = bal_partition_bottleneck(&chain, at->scratch, first, &bottleneck, &why);
+    status cut = STATUS_OK;
+    if (chain.chunk_count == 1) {
+        cut = bal_partition_bottleneck(&chain, at->scratch, first, &bottleneck, &why);
+    } else { // cheap, since every trial asks for it
+        bottleneck = bal_assignment_lower_bound(&chain);
+    }
     *has_plan = cut == STATUS_OK;
     if (cut == STATUS_INFEASIBLE) return STATUS_OK;
     if (cut != STATUS_OK) return error_set(at->err, cut, "%s", why.message);
@@ -224,34 +235,6 @@ static status bound_of(const bal_repack_search *at, const bal_problem *problem, 
     const bal_wide all = (bal_wide)(least > 0 ? least : 0) * problem->microbatch_count;
     *bound = all > INT64_MAX ? INT64_MAX : (int64_t)all;
     return STATUS_OK;
-}
-
-/// Whether what every rank holds, all of its chunks together, is within its memory. Activations
-/// count as if all microbatches that the rank holds were of its largest chunk.
-static bool fits_ranks(const bal_repack_search *at, const bal_problem *problem,
-                       const int *first_layer)
-{
-    const int64_t cap = at->question->machine->rank_memory_bytes;
-    const bal_layer_costs *layers = &problem->layers;
-    const int places = problem->stage_count / at->chunk_count;
-    for (int place = 0; cap > 0 && at->chunk_count > 1 && place < places; place++) {
-        bal_wide state = 0;
-        bal_wide largest = 0;
-        int64_t inflight = 0;
-        for (int chunk = 0; chunk < at->chunk_count; chunk++) {
-            const int stage =
-                bal_stage_of(problem->placement, places, at->chunk_count, place, chunk);
-            bal_wide activation = 0;
-            inflight = problem->stage_inflight[stage];
-            for (int layer = first_layer[stage]; layer < first_layer[stage + 1]; layer++) {
-                if (layers->state_bytes != NULL) state += layers->state_bytes[layer];
-                if (layers->activation_bytes != NULL) activation += layers->activation_bytes[layer];
-            }
-            if (activation > largest) largest = activation;
-        }
-        if (state + inflight * largest > cap) return false;
-    }
-    return true;
 }
 
 status bal_repack_problem_of(const bal_repack_search *at, int rank_count, int microbatch_count,
@@ -269,7 +252,7 @@ status bal_repack_cut(const bal_repack_search *at, const bal_problem *problem, a
     *has_plan = false;
     if (balanced == STATUS_INFEASIBLE) return STATUS_OK;
     if (balanced != STATUS_OK) return error_set(at->err, balanced, "%s", why.message);
-    *has_plan = fits_ranks(at, problem, answer->first_layer);
+    *has_plan = true;
     return STATUS_OK;
 }
 

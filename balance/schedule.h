@@ -71,9 +71,11 @@ status bal_schedule_build(const bal_schedule_request *request, arena *memory,
 typedef struct bal_schedule_family {
     const char *name;
     bool has_split;
-    bool is_searched;    // reads costs and memory_limit
-    int chunk_count;     // 0: the caller chooses; else the only one allowed
-    int chunk_count_min; // where the caller chooses
+    bool is_searched;       // reads costs and memory_limit
+    const char *counted_as; // searched only: the fixed order whose memory it is counted with where
+                            // no limit says what it takes; NULL: see rank_peaks.h
+    int chunk_count;        // 0: the caller chooses; else the only one allowed
+    int chunk_count_min;    // where the caller chooses
     bal_placement placement;
 } bal_schedule_family;
 

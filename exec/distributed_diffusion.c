@@ -383,6 +383,7 @@ static status create_view(const exec_group *group, const exec_diffusion_rules *r
     of->chain = (bal_chain){
         .layer_count = rules->layer_count,
         .stage_count = group->rank_count,
+        .chunk_count = 1,
         .allow_empty_stages = rules->allow_empty_stages,
         .embedding = rules->embedding,
         .head = rules->head,

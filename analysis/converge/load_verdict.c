@@ -151,11 +151,14 @@ static status judge_balancer(judging *work, const bal_balancer *balancer,
 
 static status judge_balancers(judging *work, ana_load_verdict *verdict, error_message *err)
 {
-    const bal_balancer *table = bal_balancers(&verdict->row_count);
-    verdict->rows = arena_array(work->memory, (size_t)verdict->row_count, sizeof *verdict->rows);
+    int count = 0;
+    const bal_balancer *table = bal_balancers(&count);
+    verdict->rows = arena_array(work->memory, (size_t)count, sizeof *verdict->rows);
     if (verdict->rows == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    for (int row = 0; row < verdict->row_count; row++) {
-        TRY(judge_balancer(work, &table[row], verdict, &verdict->rows[row], err));
+    verdict->row_count = 0;
+    for (int row = 0; row < count; row++) {
+        if (table[row].needs_chunks) continue; // a verdict is on one stage per rank
+        TRY(judge_balancer(work, &table[row], verdict, &verdict->rows[verdict->row_count++], err));
     }
     return STATUS_OK;
 }

@@ -391,7 +391,7 @@ static void a_plan_without_room_to_move_to_is_not_taken(void **state)
     // Two chunks on each of two ranks, from 2 | 2 | 2 | 2 to 3 | 2 | 1 | 2: layers 2 and 4 change
     // places. Both ranks hold four layers of 10 bytes, and one must take a fifth for a while.
     static const int64_t even[] = {6, 6, 6, 6, 6, 6, 6, 6};
-    static const int64_t uneven[] = {2, 2, 2, 3, 3, 6, 3, 3};
+    static const int64_t uneven[] = {7, 3, 2, 8, 3, 4, 3, 2};
     static const int64_t none[8] = {0};
     static const int64_t bytes[] = {10, 10, 10, 10, 10, 10, 10, 10};
     for (int64_t cap = 40; cap <= 50; cap += 10) {

@@ -1,0 +1,194 @@
+#include "balance/rank_peaks.h"
+
+#include "balance/schedule.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+/// The peaks of one rank while its order is walked.
+typedef struct peak_list {
+    int chunk_count;
+    int count;
+    int capacity;
+    int64_t *held; // [capacity][chunk_count]
+    arena *memory;
+} peak_list;
+
+static status no_memory(int ranks, int chunks, error_message *err)
+{
+    return error_set(err, STATUS_NO_MEMORY, "out of memory for %d ranks of %d chunks", ranks,
+                     chunks);
+}
+
+/// Whether one moment holds no more than the other in any chunk.
+static bool is_within(const int64_t *one, const int64_t *other, int chunk_count)
+{
+    for (int chunk = 0; chunk < chunk_count; chunk++) {
+        if (one[chunk] > other[chunk]) return false;
+    }
+    return true;
+}
+
+/// Notes a moment of the rank whose peaks begin at `first`, unless another one exceeds it; drops
+/// those that it exceeds. False without memory.
+static bool note(peak_list *list, int first, const int64_t *held)
+{
+    const size_t width = (size_t)list->chunk_count;
+    int kept = first;
+    for (int peak = first; peak < list->count; peak++) {
+        const int64_t *known = list->held + (size_t)peak * width;
+        if (is_within(held, known, list->chunk_count)) return true; // then nothing was dropped
+        if (is_within(known, held, list->chunk_count)) continue;
+        if (kept < peak) memcpy(list->held + (size_t)kept * width, known, width * sizeof *known);
+        kept++;
+    }
+    list->count = kept;
+    if (list->count == list->capacity) {
+        const int capacity = 2 * list->capacity + 16;
+        int64_t *grown = arena_array(list->memory, (size_t)capacity * width, sizeof *grown);
+        if (grown == NULL) return false;
+        if (list->count > 0) {
+            memcpy(grown, list->held, (size_t)list->count * width * sizeof *grown);
+        }
+        list->held = grown;
+        list->capacity = capacity;
+    }
+    memcpy(list->held + (size_t)list->count * width, held, width * sizeof *held);
+    list->count++;
+    return true;
+}
+
+/// Walks the order of a rank. Only the moments before something is released can be peaks.
+static bool walk(const bal_schedule *schedule, int rank, int64_t *held, peak_list *list)
+{
+    const int first = list->count;
+    bool has_grown = false;
+    memset(held, 0, (size_t)schedule->chunk_count * sizeof *held);
+    for (int at = schedule->first_op[rank]; at < schedule->first_op[rank + 1]; at++) {
+        const bal_op op = schedule->ops[at];
+        if (op.kind == OP_FORWARD) {
+            held[op.chunk]++;
+            has_grown = true;
+        } else if (op.kind != OP_BACKWARD_INPUT) {
+            if (has_grown && !note(list, first, held)) return false;
+            held[op.chunk]--;
+            has_grown = false;
+        }
+    }
+    return true;
+}
+
+/// How much the fullest rank holds, over its chunks.
+static int64_t most_held(const bal_rank_peaks *peaks)
+{
+    int64_t most = 0;
+    for (int peak = 0; peak < peaks->first_peak[peaks->rank_count]; peak++) {
+        const int64_t sum = bal_rank_peak_sum(peaks, peak);
+        if (sum > most) most = sum;
+    }
+    return most;
+}
+
+static status of_fixed(const bal_schedule_request *request, arena *memory, bal_rank_peaks *peaks,
+                       error_message *err)
+{
+    bal_schedule built;
+    TRY(bal_schedule_build(request, memory, &built, err));
+    const int ranks = built.rank_count;
+    int *first = arena_array(memory, (size_t)ranks + 1, sizeof *first);
+    int64_t *held = arena_array(memory, (size_t)built.chunk_count, sizeof *held);
+    if (first == NULL || held == NULL) return no_memory(ranks, built.chunk_count, err);
+    peak_list list = {.chunk_count = built.chunk_count, .memory = memory};
+    for (int rank = 0; rank < ranks; rank++) {
+        if (!walk(&built, rank, held, &list)) return no_memory(ranks, built.chunk_count, err);
+        first[rank + 1] = list.count;
+    }
+    *peaks = (bal_rank_peaks){.rank_count = ranks,
+                              .chunk_count = built.chunk_count,
+                              .first_peak = first,
+                              .held = list.held};
+    return STATUS_OK;
+}
+
+/// The same of every rank: each chunk as many microbatches as there are ranks.
+static status of_ranks(const bal_schedule_request *request, int chunk_count, arena *memory,
+                       bal_rank_peaks *peaks, error_message *err)
+{
+    const int ranks = request->rank_count;
+    const size_t cells = (size_t)ranks * (size_t)chunk_count;
+    int *first = arena_array(memory, (size_t)ranks + 1, sizeof *first);
+    int64_t *held = arena_array(memory, cells, sizeof *held);
+    if (first == NULL || held == NULL) return no_memory(ranks, chunk_count, err);
+    for (int rank = 0; rank <= ranks; rank++) {
+        first[rank] = rank;
+    }
+    for (size_t cell = 0; cell < cells; cell++) {
+        held[cell] = ranks < request->microbatch_count ? ranks : request->microbatch_count;
+    }
+    *peaks = (bal_rank_peaks){
+        .rank_count = ranks, .chunk_count = chunk_count, .first_peak = first, .held = held};
+    return STATUS_OK;
+}
+
+/// Of the fixed orders without a split that could stand for a searched one, that which holds least.
+static status of_searched(const bal_schedule_request *request, const bal_schedule_family *searched,
+                          arena *memory, bal_rank_peaks *peaks, error_message *err)
+{
+    const int chunks = bal_schedule_chunk_count(searched, request->chunk_count);
+    if (searched->counted_as != NULL) {
+        bal_schedule_request asked = *request;
+        asked.name = searched->counted_as;
+        return of_fixed(&asked, memory, peaks, err);
+    }
+    int count = 0;
+    const bal_schedule_family *families = bal_schedule_families(&count);
+    bool is_found = false;
+    for (int row = 0; row < count; row++) {
+        const bal_schedule_family *family = &families[row];
+        if (family->is_searched || family->has_split) continue;
+        if (chunks > 1 && family->placement != searched->placement) continue;
+        if (family->chunk_count != 0 ? family->chunk_count != chunks : chunks < 2) continue;
+        if (!bal_schedule_takes(family, request->rank_count, request->microbatch_count)) continue;
+        bal_schedule_request asked = *request;
+        bal_rank_peaks tried;
+        asked.name = family->name;
+        asked.chunk_count = chunks;
+        TRY(of_fixed(&asked, memory, &tried, err));
+        if (is_found && most_held(&tried) >= most_held(peaks)) continue;
+        is_found = true;
+        *peaks = tried;
+    }
+    return is_found ? STATUS_OK : of_ranks(request, chunks, memory, peaks, err);
+}
+
+status bal_rank_peaks_of(const char *schedule, int rank_count, int chunk_count,
+                         int microbatch_count, arena *memory, bal_rank_peaks *peaks,
+                         error_message *err)
+{
+    const bal_schedule_family *family = bal_schedule_family_find(schedule);
+    const bal_schedule_request request = {.name = schedule,
+                                          .rank_count = rank_count,
+                                          .microbatch_count = microbatch_count,
+                                          .chunk_count = chunk_count};
+    if (family == NULL || !family->is_searched) return of_fixed(&request, memory, peaks, err);
+    return of_searched(&request, family, memory, peaks, err);
+}
+
+status bal_rank_peaks_copy(const bal_rank_peaks *peaks, arena *memory, bal_rank_peaks *out,
+                           error_message *err)
+{
+    const size_t ends = (size_t)peaks->rank_count + 1;
+    const size_t cells = (size_t)peaks->first_peak[peaks->rank_count] * (size_t)peaks->chunk_count;
+    int *first = arena_array(memory, ends, sizeof *first);
+    int64_t *held = arena_array(memory, cells, sizeof *held);
+    if (first == NULL || held == NULL) {
+        return no_memory(peaks->rank_count, peaks->chunk_count, err);
+    }
+    memcpy(first, peaks->first_peak, ends * sizeof *first);
+    memcpy(held, peaks->held, cells * sizeof *held);
+    *out = (bal_rank_peaks){.rank_count = peaks->rank_count,
+                            .chunk_count = peaks->chunk_count,
+                            .first_peak = first,
+                            .held = held};
+    return STATUS_OK;
+}

@@ -1,0 +1,53 @@
+/// What the chunks of a rank hold at the moments when the rank holds most. The chunks of a rank do
+/// not peak together, so that the sum of their own peaks would be far too much: under zb-v that is
+/// nearly twice what the rank ever holds.
+#pragma once
+
+#include "base/arena.h"
+#include "base/status.h"
+
+#include <stdint.h>
+
+/// Per rank the moments of its order that no other moment of it exceeds in every chunk. Whatever
+/// the chunks' activations weigh, the rank is fullest at one of them.
+typedef struct bal_rank_peaks {
+    int rank_count;
+    int chunk_count;
+    const int *first_peak; // [rank_count + 1] rank r has peaks [first_peak[r], first_peak[r + 1])
+    const int64_t *held;   // [first_peak[rank_count]][chunk_count] microbatches whose activations
+                           // each chunk holds then
+} bal_rank_peaks;
+
+/// One peak: [chunk_count] microbatches.
+static inline const int64_t *bal_rank_peak(const bal_rank_peaks *peaks, int peak)
+{
+    return peaks->held + (int64_t)peak * peaks->chunk_count;
+}
+
+/// Activations that a rank holds at a peak, over its chunks.
+static inline int64_t bal_rank_peak_sum(const bal_rank_peaks *peaks, int peak)
+{
+    int64_t sum = 0;
+    for (int chunk = 0; chunk < peaks->chunk_count; chunk++) {
+        sum += bal_rank_peak(peaks, peak)[chunk];
+    }
+    return sum;
+}
+
+/// Finds the peaks of a schedule's orders, each microbatch held from its F to its W (BW).
+///
+/// Fixed orders do not depend on costs. A searched order uses what room there is, so it is counted
+/// as the fixed order that its row of the schedule table names; where it names none as the order
+/// without a split that has its chunks and its placement and holds least: below that a search may
+/// still find orders, but slow ones. Where there is no such order for these counts, every chunk
+/// counts min(rank_count, microbatch_count).
+///
+/// @param memory for scratch and the arrays of peaks
+/// @return what bal_schedule_build refuses. Time O(ops * peaks of a rank), which are few.
+status bal_rank_peaks_of(const char *schedule, int rank_count, int chunk_count,
+                         int microbatch_count, arena *memory, bal_rank_peaks *peaks,
+                         error_message *err);
+
+/// Copies peaks into memory of their own. STATUS_NO_MEMORY.
+status bal_rank_peaks_copy(const bal_rank_peaks *peaks, arena *memory, bal_rank_peaks *out,
+                           error_message *err);
