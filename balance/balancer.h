@@ -72,8 +72,8 @@ const char *bal_balancer_suggestion(const char *name, char out[TEXT_SUGGESTION_B
 
 /// Checks the problem, asks the balancer, and checks its answer: every layer once, in order,
 /// pinned layers in place, memory within the caps (and with moved-bytes loads within load_cap_ns),
-/// the bound not above the value (asserted). The bound is the exact optimum under the same rules,
-/// as far as bal_partition_chunks is exact; for an owner per layer it is
+/// the bound not above the value (asserted). The bound is the exact optimum under the same rules of
+/// one chunk per rank, of two in V placement, and of the balancers that are exact; otherwise it is
 /// bal_assignment_lower_bound.
 ///
 /// With several chunks per rank the loads, the bound and the ratios are of ranks. The balancers of

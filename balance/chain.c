@@ -167,6 +167,11 @@ static status check_current(const bal_problem *problem, error_message *err)
     const int stages =
         problem->current_stage_count > 0 ? problem->current_stage_count : problem->stage_count;
     const int layer_count = problem->layers.layer_count;
+    if (stages % chunk_count_of(problem) != 0) {
+        return error_set(err, STATUS_INVALID,
+                         "current_first_layer has %d stages, no multiple of %d chunks", stages,
+                         chunk_count_of(problem));
+    }
     for (int stage = 0; stage < stages; stage++) {
         if (first[stage] > first[stage + 1]) {
             return error_set(err, STATUS_INVALID,

@@ -92,12 +92,11 @@ static status allocate(bal_controller *made, error_message *err)
         made->peak_memory == NULL || made->transfer_ns == NULL) {
         return no_memory(options, err);
     }
-    // With several chunks per rank a cap per stage would not be a cap per rank.
-    if (options->machine.rank_memory_bytes > 0 && made->chunk_count == 1) {
-        made->memory_cap = arena_array(made->memory, stages, sizeof *made->memory_cap);
+    if (options->machine.rank_memory_bytes > 0) {
+        made->memory_cap = arena_array(made->memory, ranks, sizeof *made->memory_cap);
         if (made->memory_cap == NULL) return no_memory(options, err);
-        for (size_t stage = 0; stage < stages; stage++) {
-            made->memory_cap[stage] = options->machine.rank_memory_bytes;
+        for (size_t rank = 0; rank < ranks; rank++) {
+            made->memory_cap[rank] = options->machine.rank_memory_bytes;
         }
     }
     TRY(bal_layer_times_init(&made->times, options->layer_count, made->memory, err));

@@ -34,14 +34,15 @@ status bal_pair_rows_init(const bal_chain *chain, arena *memory, bal_pair_rows *
                           error_message *err)
 {
     assert(chain->chunk_count == 2 && chain->transfer_ns == NULL);
-    bal_pair_rows made = {.chain = chain,
-                          .is_v = chain->placement == BAL_PLACEMENT_V,
-                          .rank_count = chain->stage_count / 2,
-                          .weight = {chain->weight_before},
-                          .state = {chain->state_before},
-                          .activation = {chain->activation_before},
-                          .has_memory = chain->stage_memory_bytes != NULL ||
-                                        chain->rank_memory_bytes != NULL};
+    bal_pair_rows made = {
+        .chain = chain,
+        .is_v = chain->placement == BAL_PLACEMENT_V,
+        .rank_count = chain->stage_count / 2,
+        .weight = {chain->weight_before},
+        .state = {chain->state_before},
+        .activation = {chain->activation_before},
+        .has_memory = chain->stage_memory_bytes != NULL || chain->rank_memory_bytes != NULL,
+        .is_plain = chain->stage_time_factor_ppb == NULL && chain->stage_fixed_ns == NULL};
     for (int row = 0; row < 2; row++) {
         made.rest[row] = arena_array(memory, (size_t)made.rank_count + 1, sizeof *made.rest[row]);
         if (made.rest[row] == NULL) return no_memory(chain, err);
@@ -66,13 +67,6 @@ void bal_pair_rows_split(bal_pair_rows *rows, int middle)
     rows->weight[1] = rows->weight[0] + middle;
     rows->state[1] = rows->state[0] + middle;
     rows->activation[1] = rows->activation[0] + middle;
-}
-
-int64_t bal_pair_load(const bal_pair_rows *rows, int rank, int row, int begin, int end)
-{
-    if (begin == end) return 0;
-    return bal_chain_load_of_weight(rows->chain, bal_pair_stage(rows, rank, row),
-                                    rows->weight[row][end] - rows->weight[row][begin]);
 }
 
 /// Whether a run keeps within the cap of its stage; what it holds alone and its activations.

@@ -26,6 +26,7 @@ typedef struct bal_pair_rows {
     const int64_t *activation[2]; // likewise
     int *rest[2];                 // [rank_count + 1] layers that ranks k and later must have
     bool has_memory;              // there are caps
+    bool is_plain;                // the load of a run is its weight
 } bal_pair_rows;
 
 /// Makes the rows of a chain of two chunks per rank without transfer_ns (asserted); of a loop at
@@ -75,7 +76,21 @@ static inline bool bal_pair_is_end(const bal_pair_rows *rows, int left, int righ
 }
 
 /// Load of a rank's run [begin, end) of a row.
-int64_t bal_pair_load(const bal_pair_rows *rows, int rank, int row, int begin, int end);
+static inline int64_t bal_pair_load(const bal_pair_rows *rows, int rank, int row, int begin,
+                                    int end)
+{
+    const int64_t weight = rows->weight[row][end] - rows->weight[row][begin];
+    if (begin == end || rows->is_plain) return weight;
+    return bal_chain_load_of_weight(rows->chain, bal_pair_stage(rows, rank, row), weight);
+}
+
+/// The largest weight of a rank's run of a row that keeps its load within load; -1 if none does.
+static inline int64_t bal_pair_weight_within(const bal_pair_rows *rows, int rank, int row,
+                                             int64_t load)
+{
+    if (rows->is_plain) return load;
+    return bal_chain_weight_within(rows->chain, bal_pair_stage(rows, rank, row), load);
+}
 
 /// Whether a rank's runs [left, left_end) and [right, right_end) stay within the caps of its stages
 /// and its own. Never true for longer runs where it is false for shorter ones.

@@ -155,8 +155,7 @@ static void try_rights(pair_table *at, int rank, int left, int left_end, int rig
     const bal_pair_rows *rows = at->rows;
     const size_t row = at_row(at, rank, left);
     const int64_t *weight = rows->weight[1];
-    const int64_t most =
-        bal_chain_weight_within(rows->chain, bal_pair_stage(rows, rank, 1), load_left);
+    const int64_t most = bal_pair_weight_within(rows, rank, 1, load_left);
     int right = right_end - bal_pair_need(rows, rank, 1);
     if (right > at->high[row]) right = at->high[row];
     for (; right >= at->low[row]; right--) {

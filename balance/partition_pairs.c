@@ -62,7 +62,6 @@ static void extend(probe *ask, int rank, int left, int right, int64_t load)
     const bal_pair_rows *rows = &ask->rows;
     const int need = bal_pair_need(rows, rank, 1);
     const int last = bal_pair_left_limit(rows, rank);
-    const int stage = bal_pair_stage(rows, rank, 1);
     int *best = ask->best + (int64_t)(rank + 1) * ask->width;
     int *from = ask->from + (int64_t)(rank + 1) * ask->width;
     int end = UNREACHED;
@@ -70,7 +69,7 @@ static void extend(probe *ask, int rank, int left, int right, int64_t load)
         const int64_t first_load = bal_pair_load(rows, rank, 0, left, left_end);
         const int limit = bal_pair_right_limit(rows, rank, left_end);
         if (first_load > load || limit < right + need) return;
-        const int64_t most = bal_chain_weight_within(rows->chain, stage, load - first_load);
+        const int64_t most = bal_pair_weight_within(rows, rank, 1, load - first_load);
         if (end == UNREACHED) end = end_within(rows->weight[1], right, limit, most);
         if (end > limit) end = limit;
         while (end > right && rows->weight[1][end] - rows->weight[1][right] > most) {
@@ -212,19 +211,37 @@ static void order_middles(const bal_chain *chain, int *order)
     }
 }
 
+/// Whether a middle of a loop has a plan at the bound, from one where plans may be and outwards.
+static bool meets(probe *ask, int64_t lower_bound, int from, best_plan *best)
+{
+    const int layers = ask->rows.chain->layer_count;
+    for (int distance = 0; distance <= layers; distance++) {
+        for (int side = -1; side <= 1; side += 2) {
+            const int middle = from + side * distance;
+            if (middle < 0 || middle > layers || (distance == 0 && side > 0)) continue;
+            bal_pair_rows_split(&ask->rows, middle);
+            if (improves(ask, lower_bound, best)) return true;
+        }
+    }
+    return false;
+}
+
 /// The best plan that probes find.
 ///
-/// Of a loop each middle is asked once whether it beats the best so far, and searched only if so.
+/// Of a loop each middle is asked once whether it meets the bound where best has a middle already,
+/// then whether it beats the best so far, and searched only if so.
 static status search(const bal_chain *chain, int64_t lower_bound, arena *scratch, best_plan *best,
                      error_message *err)
 {
     probe ask;
     TRY(probe_init(chain, scratch, &ask, err));
+    const bool has_middle = best->is_found;
     best->is_found = false;
     if (ask.rows.is_v) {
         if (improves(&ask, chain->load_sum_max, best)) bisect(&ask, lower_bound, best);
         return STATUS_OK;
     }
+    if (has_middle && meets(&ask, lower_bound, best->middle, best)) return STATUS_OK;
     int *order = arena_array(scratch, (size_t)chain->layer_count + 1, sizeof *order);
     if (order == NULL) return no_memory(chain, err);
     order_middles(chain, order);
@@ -238,13 +255,17 @@ static status search(const bal_chain *chain, int64_t lower_bound, arena *scratch
 }
 
 /// One question to the table, for every middle of a loop, until one has a plan (value any) or for
-/// the least of all.
+/// the least of all. Where a probe finds no plan even with empty stages the table is not asked.
 ///
 /// @param middle a loop's only one, or UNREACHED
 static status ask_table(bal_pair_question *ask, bal_pair_rows *rows, int middle, arena *scratch,
                         int *first_layer, bal_wide *least, bal_pair_outcome *outcome,
                         error_message *err)
 {
+    probe gate;
+    bal_chain relaxed = *rows->chain;
+    relaxed.allow_empty_stages = true;
+    TRY(probe_init(&relaxed, scratch, &gate, err));
     const int layers = rows->chain->layer_count;
     const int first = rows->is_v || middle == UNREACHED ? 0 : middle;
     const int last = rows->is_v ? 0 : middle == UNREACHED ? layers : middle;
@@ -258,6 +279,8 @@ static status ask_table(bal_pair_question *ask, bal_pair_rows *rows, int middle,
         bal_wide value = 0;
         arena_reset(memory);
         if (!rows->is_v) bal_pair_rows_split(rows, place);
+        if (!rows->is_v) bal_pair_rows_split(&gate.rows, place);
+        if (!finds(&gate, ask->load_max)) continue;
         result = bal_pair_table_answer(ask, memory, cuts, &value, &one, err);
         if (result != STATUS_OK) break;
         if (one == BAL_PAIR_TOO_MANY) {
@@ -338,8 +361,7 @@ static status solve(const bal_chain *chain, arena *scratch, best_plan *best, int
     *lower_bound = best->bottleneck;
     if (chain->allow_empty_stages) return flatten(chain, scratch, best, err);
     TRY(search(chain, *lower_bound, scratch, best, err));
-    const bool was_found = best->is_found;
-    if (!was_found || best->bottleneck > *lower_bound) {
+    if (!best->is_found || best->bottleneck > *lower_bound) {
         TRY(close_gap(chain, scratch, lower_bound, best, err));
     }
     if (!best->is_found) return say_infeasible(chain, best->is_none, err);

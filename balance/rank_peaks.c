@@ -147,7 +147,7 @@ static status of_searched(const bal_schedule_request *request, const bal_schedul
         const bal_schedule_family *family = &families[row];
         if (family->is_searched || family->has_split) continue;
         if (chunks > 1 && family->placement != searched->placement) continue;
-        if (family->chunk_count != 0 ? family->chunk_count != chunks : chunks < 2) continue;
+        if (!bal_schedule_takes_chunks(family, chunks)) continue;
         if (!bal_schedule_takes(family, request->rank_count, request->microbatch_count)) continue;
         bal_schedule_request asked = *request;
         bal_rank_peaks tried;

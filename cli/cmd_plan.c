@@ -40,28 +40,43 @@ static status find_balancer(const char *name, const bal_balancer **found, error_
 {
     *found = bal_balancer_find(name);
     if (*found != NULL) return STATUS_OK;
-    if (strcmp(name, "v-partition") == 0 || strcmp(name, "interleaved-partition") == 0) {
-        return error_set(err, STATUS_UNSUPPORTED,
-                         "--balancer %s: two chunks per rank are not in this version", name);
-    }
     char suggestion[TEXT_SUGGESTION_BYTES];
     return error_set(err, STATUS_INVALID, "--balancer: unknown '%.40s'%s", name,
                      bal_balancer_suggestion(name, suggestion));
 }
 
-static status check_schedule(const char *name, error_message *err)
+static status find_schedule(const char *name, const bal_schedule_family **found, error_message *err)
 {
+    *found = NULL;
     if (name == NULL) return STATUS_OK;
-    const bal_schedule_family *family = bal_schedule_family_find(name);
+    *found = bal_schedule_family_find(name);
+    if (*found != NULL) return STATUS_OK;
+    char suggestion[TEXT_SUGGESTION_BYTES];
+    return error_set(err, STATUS_INVALID, "--schedule: unknown '%.40s'%s", name,
+                     bal_schedule_suggestion(name, suggestion));
+}
+
+/// The chunks of a rank and where they stand: as --chunks says, else as the schedule has them, else
+/// as the balancer needs them, else one. V where one of them does.
+static status find_shape(const cli_arguments *arguments, const plan_run *run, cli_plan_shape *shape,
+                         error_message *err)
+{
+    const bal_schedule_family *family = NULL;
+    const bool is_v = strcmp(run->balancer->name, "v-partition") == 0;
+    int chunks = 0;
+    TRY(cli_int(arguments, "--stages", 1, BAL_RANKS_MAX, 0, &shape->rank_count, err));
+    TRY(cli_int(arguments, "--chunks", 1, BAL_CHUNKS_MAX, 0, &chunks, err));
+    TRY(find_schedule(run->schedule, &family, err));
+    shape->placement = is_v ? BAL_PLACEMENT_V : BAL_PLACEMENT_LOOP;
     if (family == NULL) {
-        char suggestion[TEXT_SUGGESTION_BYTES];
-        return error_set(err, STATUS_INVALID, "--schedule: unknown '%.40s'%s", name,
-                         bal_schedule_suggestion(name, suggestion));
+        shape->chunk_count = chunks != 0 ? chunks : run->balancer->needs_chunks ? 2 : 1;
+        return STATUS_OK;
     }
-    if (family->chunk_count != 1) {
-        return error_set(err, STATUS_UNSUPPORTED,
-                         "--schedule %s: several chunks per rank are not planned in this version",
-                         name);
+    shape->chunk_count = bal_schedule_chunk_count(family, chunks);
+    shape->placement = family->placement;
+    if (family->chunk_count != 0 && chunks != 0 && chunks != family->chunk_count) {
+        return error_set(err, STATUS_INVALID, "--chunks %d: schedule %s has %d per rank", chunks,
+                         family->name, family->chunk_count);
     }
     return STATUS_OK;
 }
@@ -73,19 +88,22 @@ static status read_options(const cli_arguments *arguments, arena *memory, plan_r
     for (size_t index = 0; index < sizeof required / sizeof required[0]; index++) {
         TRY(cli_require(arguments, required[index], err));
     }
-    int stages = 0;
+    cli_plan_shape shape = {0};
     int microbatches = 0;
     int weight = 0;
     int objective = 0;
-    TRY(cli_int(arguments, "--stages", 1, BAL_RANKS_MAX, 0, &stages, err));
     TRY(cli_int(arguments, "--microbatches", 1, BAL_MICROBATCHES_MAX, 0, &microbatches, err));
+<<<<<<< HEAD
     TRY(cli_int(arguments, "--chunks", 1, BAL_CHUNKS_MAX, 0, &run->chunk_count, err));
+=======
+>>>>>>> 0abe8d4 (dynmo plan --chunks; caps of ranks in the controller and re-packing; README, changelog)
     TRY(find_balancer(cli_value(arguments, "--balancer"), &run->balancer, err));
     TRY(cli_choice(arguments, "--by", bal_weight_names, BAL_WEIGHT_COUNT,
                    (int)run->balancer->weight, &weight, err));
     TRY(cli_choice(arguments, "--objective", objective_names, BAL_OBJECTIVE_COUNT,
                    BAL_OBJECTIVE_BOTTLENECK, &objective, err));
     run->schedule = cli_value(arguments, "--schedule");
+<<<<<<< HEAD
     run->is_joint = run->schedule != NULL && strcmp(run->schedule, any_schedule) == 0;
     if (!run->is_joint && run->chunk_count > 1) {
         return error_set(err, STATUS_UNSUPPORTED,
@@ -94,6 +112,10 @@ static status read_options(const cli_arguments *arguments, arena *memory, plan_r
     }
     if (!run->is_joint) TRY(check_schedule(run->schedule, err));
     TRY(cli_plan_loads_read(cli_value(arguments, "--loads"), stages, memory, &run->loads, err));
+=======
+    TRY(find_shape(arguments, run, &shape, err));
+    TRY(cli_plan_loads_read(cli_value(arguments, "--loads"), shape, memory, &run->loads, err));
+>>>>>>> 0abe8d4 (dynmo plan --chunks; caps of ranks in the controller and re-packing; README, changelog)
     bal_problem *problem = &run->loads.problem;
     problem->weight = (bal_weight)weight;
     problem->objective = (bal_objective)objective;
@@ -159,10 +181,12 @@ static status decide(arena *memory, plan_run *run, error_message *err)
     return result;
 }
 
-/// Layers whose owner differs from the stage that owns them now.
+/// Layers whose owner differs from the rank that owns them now.
 static status owner_moves(const bal_problem *problem, const int *owner, arena *memory,
                           bal_migration *out, error_message *err)
 {
+    const int chunks = problem->chunk_count;
+    const int ranks = problem->current_stage_count / chunks;
     const size_t layers = (size_t)problem->layers.layer_count;
     int *layer_moved = arena_array(memory, layers, sizeof *layer_moved);
     int *from = arena_array(memory, layers, sizeof *from);
@@ -172,11 +196,12 @@ static status owner_moves(const bal_problem *problem, const int *owner, arena *m
     }
     int count = 0;
     for (int stage = 0; stage < problem->current_stage_count; stage++) {
+        const int rank = bal_rank_of_stage(problem->placement, ranks, chunks, stage, NULL);
         for (int layer = problem->current_first_layer[stage];
              layer < problem->current_first_layer[stage + 1]; layer++) {
-            if (owner[layer] == stage) continue;
+            if (owner[layer] == rank) continue;
             layer_moved[count] = layer;
-            from[count] = stage;
+            from[count] = rank;
             to[count] = owner[layer];
             count++;
         }
@@ -189,15 +214,15 @@ static status find_moves(arena *memory, plan_run *run, error_message *err)
 {
     const bal_problem *problem = &run->loads.problem;
     if (problem->current_first_layer == NULL) return STATUS_OK;
+    const int chunks = problem->chunk_count;
     if (run->answer.owner != NULL) {
         return owner_moves(problem, run->answer.owner, memory, &run->migration, err);
     }
     const bal_placed_partition from = {.first_layer = problem->current_first_layer,
-                                       .rank_count = problem->current_stage_count,
-                                       .chunk_count = 1};
-    const bal_placed_partition to = {.first_layer = run->answer.first_layer,
-                                     .rank_count = problem->stage_count,
-                                     .chunk_count = 1};
+                                       .rank_count = problem->current_stage_count / chunks,
+                                       .chunk_count = chunks,
+                                       .placement = problem->placement};
+    const bal_placed_partition to = bal_problem_placed(problem, run->answer.first_layer);
     return bal_migration_between(&from, &to, &problem->layers, NULL, memory, &run->migration, err);
 }
 
@@ -250,23 +275,27 @@ static void format_load(const plan_run *run, int64_t load, char out[32])
     }
 }
 
-/// The layers of a stage: "4-7", or for owners "0 3 6".
-static void append_layers(const plan_run *run, int stage, text_buffer *out)
+/// The layers of a rank: "4-7", of every chunk; for owners "0 3 6".
+static void append_layers(const plan_run *run, int rank, text_buffer *out)
 {
+    const bal_problem *problem = &run->loads.problem;
     const bal_answer *answer = &run->answer;
-    if (answer->first_layer != NULL) {
+    for (int chunk = 0; answer->first_layer != NULL && chunk < problem->chunk_count; chunk++) {
+        const int stage =
+            bal_stage_of(problem->placement, answer->rank_count, problem->chunk_count, rank, chunk);
         const int begin = answer->first_layer[stage];
         const int end = answer->first_layer[stage + 1];
+        if (chunk > 0) text_append(out, ", ");
         if (begin == end) {
             text_append(out, "none");
         } else {
             text_format(out, "%d-%d", begin, end - 1);
         }
-        return;
     }
+    if (answer->first_layer != NULL) return;
     const char *blank = "";
     for (int layer = 0; layer < run->loads.problem.layers.layer_count; layer++) {
-        if (answer->owner[layer] != stage) continue;
+        if (answer->owner[layer] != rank) continue;
         text_format(out, "%s%d", blank, layer);
         blank = " ";
     }
@@ -279,15 +308,23 @@ static void write_text(const plan_run *run, text_buffer *out)
     const bal_answer *answer = &run->answer;
     char value[32];
     char bound[32];
-    text_format(out, "%s by %s, %d layers on %d stages, minimising %s\n\n", run->balancer->name,
-                bal_weight_names[problem->weight], problem->layers.layer_count,
-                problem->stage_count,
+    const bool has_chunks = problem->chunk_count > 1;
+    text_format(out, "%s by %s, %d layers on %d ", run->balancer->name,
+                bal_weight_names[problem->weight], problem->layers.layer_count, answer->rank_count);
+    if (has_chunks) {
+        text_format(out, "ranks of %d chunks (%s)", problem->chunk_count,
+                    bal_placement_name(problem->placement));
+    } else {
+        text_append(out, "stages");
+    }
+    text_format(out, ", minimising %s\n\n",
                 answer->iteration_ns >= 0 ? "the iteration" : objective_names[problem->objective]);
-    text_format(out, "%5s  %12s  %s\n", answer->owner != NULL ? "rank" : "stage", "load", "layers");
-    for (int stage = 0; stage < problem->stage_count; stage++) {
-        format_load(run, answer->stage_load[stage], value);
-        text_format(out, "%5d  %12s  ", stage, value);
-        append_layers(run, stage, out);
+    text_format(out, "%5s  %12s  %s\n", answer->owner != NULL || has_chunks ? "rank" : "stage",
+                "load", "layers");
+    for (int rank = 0; rank < answer->rank_count; rank++) {
+        format_load(run, answer->rank_load[rank], value);
+        text_format(out, "%5d  %12s  ", rank, value);
+        append_layers(run, rank, out);
         text_append(out, "\n");
     }
     format_load(run, answer->bottleneck_ns, value);
@@ -306,8 +343,8 @@ static void write_text(const plan_run *run, text_buffer *out)
     }
     if (problem->current_first_layer != NULL) {
         text_size(answer->moved_bytes, value);
-        text_format(out, "%-18s %12s   %d layers change their stage\n", "moved", value,
-                    run->migration.layer_count);
+        text_format(out, "%-18s %12s   %d layers change their %s\n", "moved", value,
+                    run->migration.layer_count, has_chunks ? "rank" : "stage");
     }
     if (!answer->executable) {
         text_append(out, "\nLayers leave the model order: loads only, not executable.\n");
@@ -317,15 +354,16 @@ static void write_text(const plan_run *run, text_buffer *out)
 static status write_plan(const plan_run *run, const char *path, arena *memory, error_message *err)
 {
     const bal_problem *problem = &run->loads.problem;
-    int *ranks = arena_array(memory, (size_t)problem->stage_count, sizeof *ranks);
+    const int rank_count = run->answer.rank_count;
+    int *ranks = arena_array(memory, (size_t)rank_count, sizeof *ranks);
     if (ranks == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    for (int stage = 0; stage < problem->stage_count; stage++) {
-        ranks[stage] = stage;
+    for (int rank = 0; rank < rank_count; rank++) {
+        ranks[rank] = rank;
     }
     const bal_plan plan = {.first_layer = run->answer.first_layer,
-                           .rank_count = problem->stage_count,
-                           .chunk_count = 1,
-                           .placement = BAL_PLACEMENT_LOOP,
+                           .rank_count = rank_count,
+                           .chunk_count = problem->chunk_count,
+                           .placement = problem->placement,
                            .schedule = run->schedule,
                            .microbatch_count = problem->microbatch_count,
                            .stage_ranks = ranks,
@@ -399,7 +437,8 @@ const cli_command cli_command_plan = {
         "before 0.12.5, faults included), tuned and partition (the exact optimum), "
         "diffusion-published and diffusion-coded (the DynMo paper's Algorithm 3 and its released "
         "code; loads only), diffusion (contiguous), makespan (candidates played under a "
-        "schedule).\n\n"
+        "schedule), v-partition and interleaved-partition (the same optimum for ranks of several "
+        "chunks, weighed together).\n\n"
         "The loads file: {\"forward_ns\":[L], \"backward_input_ns\":[L], "
         "\"backward_weight_ns\":[L], \"parameters\":[L], \"state_bytes\":[L], "
         "\"activation_bytes\":[L], \"transfer_ns\":[L], \"embedding\":bool, \"head\":bool, "
@@ -409,6 +448,7 @@ const cli_command cli_command_plan = {
         "is stage_time_factor * sum of its layers + stage_fixed_ns, 0 if it owns none; its memory "
         "is "
         "sum of state_bytes + stage_inflight * sum of activation_bytes. embedding and head pin the "
+<<<<<<< HEAD
         "first and the last layer. transfer_ns is the time of a layer's output to the next stage.",
     .details =
         "--balancer makespan --schedule any decides together which contiguous layers each rank "
@@ -419,13 +459,24 @@ const cli_command cli_command_plan = {
         "plan can beat. The answer depends on seed and budget only; a larger budget never finds a "
         "worse one. Activations are held from F to W, or with gradient_bytes [L] from F to B, and "
         "gradient_bytes of them to W. --output then holds the order, too.",
+=======
+        "first and the last layer. transfer_ns is the time of a layer's output to the next "
+        "stage.\n\n"
+        "With V chunks per rank P counts ranks, which own V stages each: the load of a rank is the "
+        "sum over its stages and its memory too, stage_memory_bytes and stage_time_factor are of "
+        "ranks, and stage_inflight and stage_fixed_ns hold for each of a rank's chunks, or have "
+        "[P*V] entries in model order; first_layer and current_first_layer have P*V+1. Two chunks "
+        "are cut exactly; for more the bound beside the answer is proven and the answer searched.",
+>>>>>>> 0abe8d4 (dynmo plan --chunks; caps of ranks in the controller and re-packing; README, changelog)
     .options =
         {
             {.name = "--loads",
              .argument = "FILE.json",
              .help = "What layers and stages cost, or the output of dynmo model --json; - is "
                      "standard input."},
-            {.name = "--stages", .argument = "P", .help = "Number of stages."},
+            {.name = "--stages",
+             .argument = "P",
+             .help = "Number of stages; with several chunks per rank, of ranks."},
             {.name = "--balancer", .argument = "NAME", .help = "Who decides; see above."},
             {.name = "--by",
              .argument = "WEIGHT",
@@ -439,8 +490,14 @@ const cli_command cli_command_plan = {
                  "partition and tuned minimise it, the others are measured by it."},
             {.name = "--chunks",
              .argument = "V",
+<<<<<<< HEAD
              .help = "Chunks per rank: 1; with --schedule any 1 or 2. Default there: whichever is "
                      "better."},
+=======
+             .help = "Chunks per rank. Default: the schedule's own, or 2 where the balancer needs "
+                     "several, else 1. In order (rank r owns stages r, P+r, ...) unless the "
+                     "schedule or v-partition fold them (r and 2P-1-r)."},
+>>>>>>> 0abe8d4 (dynmo plan --chunks; caps of ranks in the controller and re-packing; README, changelog)
             {.name = "--schedule",
              .argument = "NAME",
              .help = "Schedule for --output and for makespan; any: makespan searches placement, "

@@ -86,7 +86,8 @@ static status judge_loads(const cli_arguments *arguments, arena *memory, text_bu
         TRY(text_parse_double(cli_value(arguments, "--gamma"), "--gamma", 1, gamma_ns_max,
                               &gamma_ns, err));
     }
-    TRY(cli_plan_loads_read(cli_value(arguments, "--loads"), stages, memory, &loads, err));
+    TRY(cli_plan_loads_read(cli_value(arguments, "--loads"),
+                            (cli_plan_shape){stages, 1, BAL_PLACEMENT_LOOP}, memory, &loads, err));
     TRY(ana_load_verdict_of(&loads.problem, gamma_ns, memory, &verdict, err));
     if (!cli_has(arguments, "--json")) {
         ana_load_verdict_append(&verdict, out);

@@ -59,21 +59,52 @@ static status read_layers(json_value root, arena *memory, bal_layer_costs *layer
     return STATUS_OK;
 }
 
-static status read_factors(json_value root, int count, arena *memory, const int64_t **out,
-                           error_message *err)
+/// The rank of each stage.
+static int rank_of(cli_plan_shape shape, int stage)
 {
+    return bal_rank_of_stage(shape.placement, shape.rank_count, shape.chunk_count, stage, NULL);
+}
+
+/// An entry for each rank, or for each stage in model order; out: for each stage.
+static status read_per_stage(json_value root, const char *key, cli_plan_shape shape, arena *memory,
+                             const int64_t **out, error_message *err)
+{
+    const int stages = shape.rank_count * shape.chunk_count;
+    const int64_t *given = NULL;
+    if (shape.chunk_count == 1 || json_count(json_member(root, key)) == stages) {
+        return read_optional(root, key, stages, memory, out, err);
+    }
+    TRY(read_optional(root, key, shape.rank_count, memory, &given, err));
+    if (given == NULL) return STATUS_OK;
+    int64_t *spread = arena_array(memory, (size_t)stages, sizeof *spread);
+    if (spread == NULL) return no_memory(root, err);
+    for (int stage = 0; stage < stages; stage++) {
+        spread[stage] = given[rank_of(shape, stage)];
+    }
+    *out = spread;
+    return STATUS_OK;
+}
+
+static status read_factors(json_value root, cli_plan_shape shape, arena *memory,
+                           const int64_t **out, error_message *err)
+{
+    const int count = shape.rank_count;
     const json_value value = json_member(root, "stage_time_factor");
     if (json_is_missing(value)) return STATUS_OK;
     if (!json_is_array(value) || json_count(value) != count) {
         return json_error(value, STATUS_FORMAT, err, "needs an array of %d factors", count);
     }
-    int64_t *ppb = arena_array(memory, (size_t)count, sizeof *ppb);
+    const int stages = count * shape.chunk_count;
+    int64_t *ppb = arena_array(memory, (size_t)stages, sizeof *ppb);
     if (ppb == NULL) return no_memory(value, err);
     json_value element = json_element(value, 0);
     for (int stage = 0; stage < count; stage++, element = json_next(element)) {
         double factor = 0;
         TRY(json_double(element, time_factor_min, time_factor_max, &factor, err));
         ppb[stage] = (int64_t)round(factor * PPB);
+    }
+    for (int stage = count; stage < stages; stage++) { // the first chunk is the stage of its rank
+        ppb[stage] = ppb[rank_of(shape, stage)];
     }
     *out = ppb;
     return STATUS_OK;
@@ -100,7 +131,7 @@ static status read_current(json_value root, arena *memory, bal_problem *problem,
     return STATUS_OK;
 }
 
-static status read_root(json_value root, int stage_count, arena *memory, cli_plan_loads *loads,
+static status read_root(json_value root, cli_plan_shape shape, arena *memory, cli_plan_loads *loads,
                         error_message *err)
 {
     static const char *const keys[] = {
@@ -109,16 +140,20 @@ static status read_root(json_value root, int stage_count, arena *memory, cli_pla
         "head",           "stage_memory_bytes", "stage_inflight",      "stage_time_factor",
         "stage_fixed_ns", "load_cap_ns",        "current_first_layer", "gradient_bytes"};
     bal_problem *problem = &loads->problem;
-    problem->stage_count = stage_count;
+    problem->stage_count = shape.rank_count * shape.chunk_count;
+    problem->chunk_count = shape.chunk_count;
+    problem->placement = shape.placement;
     TRY(json_check_keys(root, keys, (int)(sizeof keys / sizeof keys[0]), err));
     TRY(read_layers(root, memory, &problem->layers, err));
     TRY(read_optional(root, "transfer_ns", problem->layers.layer_count, memory,
                       &problem->transfer_ns, err));
-    TRY(read_optional(root, "stage_memory_bytes", stage_count, memory, &problem->stage_memory_bytes,
+    const bool has_chunks = shape.chunk_count > 1;
+    TRY(read_optional(root, "stage_memory_bytes", shape.rank_count, memory,
+                      has_chunks ? &problem->rank_memory_bytes : &problem->stage_memory_bytes,
                       err));
-    TRY(read_optional(root, "stage_inflight", stage_count, memory, &problem->stage_inflight, err));
-    TRY(read_factors(root, stage_count, memory, &problem->stage_time_factor_ppb, err));
-    TRY(read_optional(root, "stage_fixed_ns", stage_count, memory, &problem->stage_fixed_ns, err));
+    TRY(read_per_stage(root, "stage_inflight", shape, memory, &problem->stage_inflight, err));
+    TRY(read_factors(root, shape, memory, &problem->stage_time_factor_ppb, err));
+    TRY(read_per_stage(root, "stage_fixed_ns", shape, memory, &problem->stage_fixed_ns, err));
     const json_value cap = json_member(root, "load_cap_ns");
     if (!json_is_missing(cap)) {
         loads->has_load_cap = true;
@@ -127,11 +162,11 @@ static status read_root(json_value root, int stage_count, arena *memory, cli_pla
     return read_current(root, memory, problem, err);
 }
 
-status cli_plan_loads_of(json_value object, int stage_count, arena *memory, cli_plan_loads *loads,
-                         error_message *err)
+status cli_plan_loads_of(json_value object, cli_plan_shape shape, arena *memory,
+                         cli_plan_loads *loads, error_message *err)
 {
     cli_plan_loads made = {0};
-    TRY(read_root(object, stage_count, memory, &made, err));
+    TRY(read_root(object, shape, memory, &made, err));
     *loads = made;
     return STATUS_OK;
 }
@@ -144,12 +179,12 @@ static json_value loads_in(const json_document *document)
     return json_is_object(loads) && json_is_string(json_member(root, "model")) ? loads : root;
 }
 
-status cli_plan_loads_read(const char *path, int stage_count, arena *memory, cli_plan_loads *loads,
-                           error_message *err)
+status cli_plan_loads_read(const char *path, cli_plan_shape shape, arena *memory,
+                           cli_plan_loads *loads, error_message *err)
 {
     json_document *document = NULL;
     TRY(json_open(path, &document, err));
-    const status result = cli_plan_loads_of(loads_in(document), stage_count, memory, loads, err);
+    const status result = cli_plan_loads_of(loads_in(document), shape, memory, loads, err);
     json_close(document);
     return result;
 }

@@ -8,8 +8,15 @@
 
 #include <stdbool.h>
 
+/// The ranks that a plan is for.
+typedef struct cli_plan_shape {
+    int rank_count;
+    int chunk_count;
+    bal_placement placement;
+} cli_plan_shape;
+
 typedef struct cli_plan_loads {
-    bal_problem problem; // layers, and what the file says of stages; stage_count as given
+    bal_problem problem; // layers, and what the file says of stages and ranks
     bool has_load_cap;
 } cli_plan_loads;
 
@@ -19,12 +26,17 @@ typedef struct cli_plan_loads {
 /// "load_cap_ns":n,"current_first_layer":[stages in force + 1]}. Every key but forward_ns may be
 /// missing; missing times are 0, anything else missing is not known.
 ///
+/// With several chunks per rank P is the number of ranks: stage_memory_bytes caps all chunks of a
+/// rank together, stage_time_factor is of its speed, and stage_inflight and stage_fixed_ns hold for
+/// each of its chunks, or have an entry for each of the P * V stages in model order.
+///
 /// @param path  "-" is standard input
+/// @param shape what the stages are: rank_count ranks of chunk_count chunks
 /// @param loads arrays are carved from memory
 /// @return STATUS_IO; STATUS_FORMAT naming file and key. loads is then untouched.
-status cli_plan_loads_read(const char *path, int stage_count, arena *memory, cli_plan_loads *loads,
-                           error_message *err);
+status cli_plan_loads_read(const char *path, cli_plan_shape shape, arena *memory,
+                           cli_plan_loads *loads, error_message *err);
 
 /// The same from an object that is open already.
-status cli_plan_loads_of(json_value object, int stage_count, arena *memory, cli_plan_loads *loads,
-                         error_message *err);
+status cli_plan_loads_of(json_value object, cli_plan_shape shape, arena *memory,
+                         cli_plan_loads *loads, error_message *err);

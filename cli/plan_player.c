@@ -12,9 +12,10 @@ static status stage_costs(const cli_plan_player *player, const bal_layer_costs *
 {
     const bal_problem *problem = player->problem;
     const int *first_layer = plan->first_layer;
-    const int stages = plan->rank_count;
+    const int stages = bal_placed_stage_count(plan);
+    const int ranks = plan->rank_count;
     const size_t count = (size_t)stages;
-    const bal_machine machine = {.rank_count = stages, .ranks_per_node = stages};
+    const bal_machine machine = {.rank_count = ranks, .ranks_per_node = ranks};
     double *factor = arena_array(player->scratch, count, sizeof *factor);
     int64_t *forward = arena_array(player->scratch, count, sizeof *forward);
     int64_t *send_forward = arena_array(player->scratch, count, sizeof *send_forward);
@@ -22,7 +23,7 @@ static status stage_costs(const cli_plan_player *player, const bal_layer_costs *
     if (factor == NULL || forward == NULL || send_forward == NULL || send_backward == NULL) {
         return error_set(err, STATUS_NO_MEMORY, "out of memory for %d stages", stages);
     }
-    for (int stage = 0; stage < stages; stage++) {
+    for (int stage = 0; stage < ranks; stage++) { // the first chunks: their ranks' speeds
         factor[stage] = problem->stage_time_factor_ppb != NULL
                             ? (double)problem->stage_time_factor_ppb[stage] / PPB
                             : 1.0;
@@ -36,6 +37,9 @@ static status stage_costs(const cli_plan_player *player, const bal_layer_costs *
         }
         const int last = first_layer[stage + 1] - 1;
         if (stage + 1 == stages || last < 0 || problem->transfer_ns == NULL) continue;
+        if (bal_placed_machine_rank(plan, stage) == bal_placed_machine_rank(plan, stage + 1)) {
+            continue; // on one rank nothing is sent
+        }
         send_forward[stage] = problem->transfer_ns[last];
         send_backward[stage + 1] = problem->transfer_ns[last];
     }
@@ -58,6 +62,7 @@ static status play(void *context, const bal_layer_costs *layers, const bal_place
     TRY(stage_costs(player, layers, plan, &costs, err));
     const bal_schedule_request request = {.name = player->schedule,
                                           .rank_count = plan->rank_count,
+                                          .chunk_count = plan->chunk_count,
                                           .microbatch_count = player->problem->microbatch_count,
                                           .costs = &costs};
     TRY(bal_schedule_build(&request, scratch, &schedule, err));

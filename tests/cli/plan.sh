@@ -96,6 +96,7 @@ expect 3 "{\"error\":\"$reason\"}" "dynmo: $reason" --loads full.json --stages 1
 refuse 3 "$reason" --loads full.json --stages 1 --balancer partition --schedule 1f1b --microbatches 1 -o never.json
 [ ! -e never.json ] || fail 'a plan was written that does not exist'
 
+<<<<<<< HEAD
 # The joint search: one rank is optimal at once; with a budget of one play, the order that needs the least memory.
 cat >joint.json <<'EOF'
 {"forward_ns":[1000,3000,2000,1000,1000,2000],"backward_input_ns":[1000,3000,2000,1000,1000,2000],
@@ -164,19 +165,52 @@ refuse 2 '--balancer makespan needs --schedule and --microbatches' --loads joint
 refuse 2 'stage_count 3 exceeds layer_count 2 and empty stages are not allowed' --loads - --stages 3 --balancer makespan --schedule any --microbatches 6 <<'EOF'
 {"forward_ns":[1,1]}
 EOF
+=======
+# Several chunks per rank: P is of ranks, loads and caps are theirs, layers that stay on their rank do not move.
+expect 0 '{"first_layer":[0,1,2,3,6],"owner":null,"bottleneck_ns":5000,"bottleneck_lower_bound_ns":5000,"imbalance_ratio":1,"load_spread_ratio":0,"moved_bytes":110,"migration":[{"layer":1,"from":0,"to":1},{"layer":3,"from":1,"to":0},{"layer":4,"from":1,"to":0}],"optimal":true,"executable":true}' '' \
+    --loads loads.json --stages 2 --chunks 2 --balancer v-partition --json
+expect 0 '{"first_layer":[0,2,3,4,6],"owner":null,"bottleneck_ns":5000,"bottleneck_lower_bound_ns":5000,"imbalance_ratio":1,"load_spread_ratio":0,"moved_bytes":90,"migration":[{"layer":3,"from":1,"to":0},{"layer":4,"from":0,"to":1}],"optimal":true,"executable":true}' '' \
+    --loads loads.json --stages 2 --balancer interleaved-partition --json
+expect 0 'v-partition by time, 6 layers on 2 ranks of 2 chunks (v), minimising bottleneck
+
+ rank          load  layers
+    0       5.00 us  0-0, 3-5
+    1       5.00 us  1-1, 2-2
+
+bottleneck              5.00 us   no plan is below 5.00 us; this one is optimal
+imbalance ratio           1.000   largest load / mean
+load spread ratio         0.000   (largest - smallest) / mean
+moved                     110 B   3 layers change their rank' '' \
+    --loads loads.json --stages 2 --balancer v-partition --schedule zb-v-hand --microbatches 4 -o v.json
+printf '%s\n' '{"schema":"dynmo-plan/1","first_layer":[0,1,2,3,6],"chunks":2,"placement":"v","schedule":"zb-v-hand","microbatches":4,"stage_ranks":[0,1],"data_parallel":1,"embedding":false,"head":false}' >wanted_plan
+diff wanted_plan v.json >&2 || fail 'the plan of two chunks is another'
+cat >chunks.json <<'EOF'
+{"forward_ns":[1000,3000,2000,1000,1000,2000],"state_bytes":[10,20,30,40,50,60],"activation_bytes":[1,1,1,1,1,1],
+ "stage_memory_bytes":[130,190],"stage_inflight":[2,1],"stage_time_factor":[1,1.5],"stage_fixed_ns":[0,100,200,300],
+ "current_first_layer":[0,2,4,5,6],"load_cap_ns":7000}
+EOF
+expect 0 '{"first_layer":[0,2,3,5,6],"owner":null,"bottleneck_ns":6300,"bottleneck_lower_bound_ns":6300,"imbalance_ratio":1,"load_spread_ratio":0,"moved_bytes":0,"migration":[],"optimal":true,"executable":true}' '' \
+    --loads chunks.json --stages 2 --chunks 2 --balancer v-partition --json
+expect 0 '{"first_layer":[0,2,3,5,6],"owner":null,"bottleneck_ns":6300,"bottleneck_lower_bound_ns":6300,"imbalance_ratio":1,"load_spread_ratio":0,"moved_bytes":0,"migration":[],"optimal":true,"executable":true}' '' \
+    --loads chunks.json --stages 2 --balancer v-partition --objective moved-bytes --json
+expect 0 '{"first_layer":[0,2,4,5,6],"owner":null,"bottleneck_ns":7900,"bottleneck_lower_bound_ns":6038,"imbalance_ratio":1.2061068702290076,"load_spread_ratio":0.4122137404580153,"moved_bytes":0,"migration":[],"optimal":false,"executable":true}' '' \
+    --loads chunks.json --stages 2 --chunks 2 --balancer even --json
+refuse 2 'current_first_layer has 4 stages, no multiple of 3 chunks' --loads loads.json --stages 2 --chunks 3 --balancer even
+>>>>>>> 0abe8d4 (dynmo plan --chunks; caps of ranks in the controller and re-packing; README, changelog)
 
 # Options that are wrong, missing or do not go together.
 refuse 2 'dynmo plan: --loads is needed' --stages 2 --balancer partition
 refuse 2 'dynmo plan: --stages is needed' --loads loads.json --balancer partition
 refuse 2 'dynmo plan: --balancer is needed' --loads loads.json --stages 2
 refuse 2 "--balancer: unknown 'partitio'; did you mean 'partition'?" --loads loads.json --stages 2 --balancer partitio
-refuse 2 '--balancer v-partition: two chunks per rank are not in this version' --loads loads.json --stages 2 --balancer v-partition
-refuse 2 '--balancer interleaved-partition: two chunks per rank are not in this version' --loads loads.json --stages 2 --balancer interleaved-partition
-refuse 2 '--chunks 2: several chunks per rank are not planned in this version' --loads loads.json --stages 2 --balancer partition --chunks 2
+refuse 2 'v-partition is for two chunks per rank in V placement, not for 1 alone' --loads loads.json --stages 2 --balancer v-partition --chunks 1
+refuse 2 'the placement v has 2 chunks per rank, not 3' --loads loads.json --stages 2 --balancer v-partition --chunks 3
+refuse 2 'v-partition is for two chunks per rank in V placement, not for 2 in interleaved placement' --loads loads.json --stages 2 --balancer v-partition --schedule interleaved-1f1b
+refuse 2 'the objective 1f1b-bound is of one chunk per rank, not 2' --loads loads.json --stages 2 --balancer partition --chunks 2 --objective 1f1b-bound --microbatches 4
 refuse 2 "--by: unknown 'tim'; known: time, parameters, time+transfer" --loads loads.json --stages 2 --balancer partition --by tim
 refuse 2 "--objective: unknown 'fastest'; known: bottleneck, 1f1b-bound, moved-bytes" --loads loads.json --stages 2 --balancer partition --objective fastest
 refuse 2 "--schedule: unknown 'zb-h3'; did you mean 'zb-h1'?" --loads loads.json --stages 2 --balancer partition --schedule zb-h3
-refuse 2 '--schedule interleaved-1f1b: several chunks per rank are not planned in this version' --loads loads.json --stages 2 --balancer partition --schedule interleaved-1f1b
+refuse 2 '--chunks 3: schedule v-half has 2 per rank' --loads loads.json --stages 2 --balancer partition --schedule v-half --chunks 3
 refuse 2 '--objective 1f1b-bound needs --microbatches' --loads loads.json --stages 2 --balancer partition --objective 1f1b-bound
 refuse 2 'one.json: --objective moved-bytes needs load_cap_ns' --loads one.json --stages 1 --balancer partition --objective moved-bytes
 refuse 2 '--balancer makespan needs --schedule and --microbatches' --loads loads.json --stages 2 --balancer makespan --schedule 1f1b

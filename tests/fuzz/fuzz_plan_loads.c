@@ -36,7 +36,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     arena *memory = arena_create(4096);
     assert(memory != NULL);
     if (json_open_bytes("input", (const char *)bytes, count, &document, &err) == STATUS_OK) {
-        if (cli_plan_loads_of(json_root(document), STAGES, memory, &loads, &err) != STATUS_OK) {
+        const cli_plan_shape shapes[] = {{STAGES, 1, BAL_PLACEMENT_LOOP},
+                                         {STAGES, 2, BAL_PLACEMENT_V},
+                                         {STAGES, 3, BAL_PLACEMENT_LOOP}};
+        const cli_plan_shape shape = shapes[count % (sizeof shapes / sizeof shapes[0])];
+        if (cli_plan_loads_of(json_root(document), shape, memory, &loads, &err) != STATUS_OK) {
             assert(err.message[0] != '\0');
         } else if (loads.problem.layers.layer_count <= LAYERS_MAX) {
             loads.problem.microbatch_count = 4;
