@@ -58,14 +58,16 @@ static status find_schedule(const char *name, const bal_schedule_family **found,
 
 /// The chunks of a rank and where they stand: as --chunks says, else as the schedule has them, else
 /// as the balancer needs them, else one. V where one of them does.
-static status find_shape(const cli_arguments *arguments, const plan_run *run, cli_plan_shape *shape,
+static status find_shape(const cli_arguments *arguments, plan_run *run, cli_plan_shape *shape,
                          error_message *err)
 {
     const bal_schedule_family *family = NULL;
     const bool is_v = strcmp(run->balancer->name, "v-partition") == 0;
-    int chunks = 0;
     TRY(cli_int(arguments, "--stages", 1, BAL_RANKS_MAX, 0, &shape->rank_count, err));
-    TRY(cli_int(arguments, "--chunks", 1, BAL_CHUNKS_MAX, 0, &chunks, err));
+    TRY(cli_int(arguments, "--chunks", 1, BAL_CHUNKS_MAX, 0, &run->chunk_count, err));
+    const int chunks = run->chunk_count;
+    shape->chunk_count = 1;
+    if (run->is_joint) return STATUS_OK; // it decides itself
     TRY(find_schedule(run->schedule, &family, err));
     shape->placement = is_v ? BAL_PLACEMENT_V : BAL_PLACEMENT_LOOP;
     if (family == NULL) {
@@ -93,29 +95,15 @@ static status read_options(const cli_arguments *arguments, arena *memory, plan_r
     int weight = 0;
     int objective = 0;
     TRY(cli_int(arguments, "--microbatches", 1, BAL_MICROBATCHES_MAX, 0, &microbatches, err));
-<<<<<<< HEAD
-    TRY(cli_int(arguments, "--chunks", 1, BAL_CHUNKS_MAX, 0, &run->chunk_count, err));
-=======
->>>>>>> 0abe8d4 (dynmo plan --chunks; caps of ranks in the controller and re-packing; README, changelog)
     TRY(find_balancer(cli_value(arguments, "--balancer"), &run->balancer, err));
     TRY(cli_choice(arguments, "--by", bal_weight_names, BAL_WEIGHT_COUNT,
                    (int)run->balancer->weight, &weight, err));
     TRY(cli_choice(arguments, "--objective", objective_names, BAL_OBJECTIVE_COUNT,
                    BAL_OBJECTIVE_BOTTLENECK, &objective, err));
     run->schedule = cli_value(arguments, "--schedule");
-<<<<<<< HEAD
     run->is_joint = run->schedule != NULL && strcmp(run->schedule, any_schedule) == 0;
-    if (!run->is_joint && run->chunk_count > 1) {
-        return error_set(err, STATUS_UNSUPPORTED,
-                         "--chunks %d: several chunks per rank are not planned in this version",
-                         run->chunk_count);
-    }
-    if (!run->is_joint) TRY(check_schedule(run->schedule, err));
-    TRY(cli_plan_loads_read(cli_value(arguments, "--loads"), stages, memory, &run->loads, err));
-=======
     TRY(find_shape(arguments, run, &shape, err));
     TRY(cli_plan_loads_read(cli_value(arguments, "--loads"), shape, memory, &run->loads, err));
->>>>>>> 0abe8d4 (dynmo plan --chunks; caps of ranks in the controller and re-packing; README, changelog)
     bal_problem *problem = &run->loads.problem;
     problem->weight = (bal_weight)weight;
     problem->objective = (bal_objective)objective;
@@ -448,8 +436,13 @@ const cli_command cli_command_plan = {
         "is stage_time_factor * sum of its layers + stage_fixed_ns, 0 if it owns none; its memory "
         "is "
         "sum of state_bytes + stage_inflight * sum of activation_bytes. embedding and head pin the "
-<<<<<<< HEAD
-        "first and the last layer. transfer_ns is the time of a layer's output to the next stage.",
+        "first and the last layer. transfer_ns is the time of a layer's output to the next "
+        "stage.\n\n"
+        "With V chunks per rank P counts ranks, which own V stages each: the load of a rank is the "
+        "sum over its stages and its memory too, stage_memory_bytes and stage_time_factor are of "
+        "ranks, and stage_inflight and stage_fixed_ns hold for each of a rank's chunks, or have "
+        "[P*V] entries in model order; first_layer and current_first_layer have P*V+1. Two chunks "
+        "are cut exactly; for more the bound beside the answer is proven and the answer searched.",
     .details =
         "--balancer makespan --schedule any decides together which contiguous layers each rank "
         "holds, in one chunk or in two (V or interleaved), and in which order it runs its ops, "
@@ -459,15 +452,6 @@ const cli_command cli_command_plan = {
         "plan can beat. The answer depends on seed and budget only; a larger budget never finds a "
         "worse one. Activations are held from F to W, or with gradient_bytes [L] from F to B, and "
         "gradient_bytes of them to W. --output then holds the order, too.",
-=======
-        "first and the last layer. transfer_ns is the time of a layer's output to the next "
-        "stage.\n\n"
-        "With V chunks per rank P counts ranks, which own V stages each: the load of a rank is the "
-        "sum over its stages and its memory too, stage_memory_bytes and stage_time_factor are of "
-        "ranks, and stage_inflight and stage_fixed_ns hold for each of a rank's chunks, or have "
-        "[P*V] entries in model order; first_layer and current_first_layer have P*V+1. Two chunks "
-        "are cut exactly; for more the bound beside the answer is proven and the answer searched.",
->>>>>>> 0abe8d4 (dynmo plan --chunks; caps of ranks in the controller and re-packing; README, changelog)
     .options =
         {
             {.name = "--loads",
@@ -490,14 +474,10 @@ const cli_command cli_command_plan = {
                  "partition and tuned minimise it, the others are measured by it."},
             {.name = "--chunks",
              .argument = "V",
-<<<<<<< HEAD
-             .help = "Chunks per rank: 1; with --schedule any 1 or 2. Default there: whichever is "
-                     "better."},
-=======
              .help = "Chunks per rank. Default: the schedule's own, or 2 where the balancer needs "
-                     "several, else 1. In order (rank r owns stages r, P+r, ...) unless the "
-                     "schedule or v-partition fold them (r and 2P-1-r)."},
->>>>>>> 0abe8d4 (dynmo plan --chunks; caps of ranks in the controller and re-packing; README, changelog)
+                     "several, else 1; with --schedule any 1 or 2, by default whichever is "
+                     "better. In order (rank r owns stages r, P+r, ...) unless the schedule or "
+                     "v-partition fold them (r and 2P-1-r)."},
             {.name = "--schedule",
              .argument = "NAME",
              .help = "Schedule for --output and for makespan; any: makespan searches placement, "

@@ -96,7 +96,6 @@ expect 3 "{\"error\":\"$reason\"}" "dynmo: $reason" --loads full.json --stages 1
 refuse 3 "$reason" --loads full.json --stages 1 --balancer partition --schedule 1f1b --microbatches 1 -o never.json
 [ ! -e never.json ] || fail 'a plan was written that does not exist'
 
-<<<<<<< HEAD
 # The joint search: one rank is optimal at once; with a budget of one play, the order that needs the least memory.
 cat >joint.json <<'EOF'
 {"forward_ns":[1000,3000,2000,1000,1000,2000],"backward_input_ns":[1000,3000,2000,1000,1000,2000],
@@ -165,7 +164,7 @@ refuse 2 '--balancer makespan needs --schedule and --microbatches' --loads joint
 refuse 2 'stage_count 3 exceeds layer_count 2 and empty stages are not allowed' --loads - --stages 3 --balancer makespan --schedule any --microbatches 6 <<'EOF'
 {"forward_ns":[1,1]}
 EOF
-=======
+
 # Several chunks per rank: P is of ranks, loads and caps are theirs, layers that stay on their rank do not move.
 expect 0 '{"first_layer":[0,1,2,3,6],"owner":null,"bottleneck_ns":5000,"bottleneck_lower_bound_ns":5000,"imbalance_ratio":1,"load_spread_ratio":0,"moved_bytes":110,"migration":[{"layer":1,"from":0,"to":1},{"layer":3,"from":1,"to":0},{"layer":4,"from":1,"to":0}],"optimal":true,"executable":true}' '' \
     --loads loads.json --stages 2 --chunks 2 --balancer v-partition --json
@@ -196,7 +195,6 @@ expect 0 '{"first_layer":[0,2,3,5,6],"owner":null,"bottleneck_ns":6300,"bottlene
 expect 0 '{"first_layer":[0,2,4,5,6],"owner":null,"bottleneck_ns":7900,"bottleneck_lower_bound_ns":6038,"imbalance_ratio":1.2061068702290076,"load_spread_ratio":0.4122137404580153,"moved_bytes":0,"migration":[],"optimal":false,"executable":true}' '' \
     --loads chunks.json --stages 2 --chunks 2 --balancer even --json
 refuse 2 'current_first_layer has 4 stages, no multiple of 3 chunks' --loads loads.json --stages 2 --chunks 3 --balancer even
->>>>>>> 0abe8d4 (dynmo plan --chunks; caps of ranks in the controller and re-packing; README, changelog)
 
 # Options that are wrong, missing or do not go together.
 refuse 2 'dynmo plan: --loads is needed' --stages 2 --balancer partition
