@@ -3,13 +3,14 @@
 ///
 /// The smallest bottleneck does not give the shortest iteration: schedules also pay for warmup and
 /// cooldown, where the order of heavy and light stages counts. Candidates, in this order: the plan
-/// in force; the exact optima of the bottleneck and of the 1F1B bound; `even`; `diffusion`; for
-/// bottlenecks up to an eighth above the optimum the plans with the latest, the earliest and the
-/// flattest cuts; then single layers across single cuts of the best plan so far, until no such step
-/// is better or BAL_MAKESPAN_EVALUATIONS_MAX plans have been evaluated. Of equal plans the first
-/// wins.
+/// in force; the exact optima of the bottleneck (of ranks, and of stages) and of the 1F1B bound;
+/// `even`; `diffusion`; for bottlenecks up to an eighth above the optimum the plans with the
+/// latest, the earliest and the flattest cuts; then single layers across single cuts of the best
+/// plan so far, until no such step is better or BAL_MAKESPAN_EVALUATIONS_MAX plans have been
+/// evaluated. Of equal plans the first wins.
 #include "balance/balancers.h"
 #include "balance/partition.h"
+#include "balance/partition_chunks.h"
 
 #include <assert.h>
 #include <string.h>
@@ -85,6 +86,11 @@ static status consider_candidates(search *state, int *first, arena *memory, erro
         TRY(consider(state, problem->current_first_layer, err));
     }
     int64_t bottleneck = 0;
+    if (chain->chunk_count > 1) { // the only candidate that is sure to keep the caps of ranks
+        bal_pairs_plan plan;
+        TRY(bal_partition_chunks(chain, memory, &plan, err));
+        TRY(consider(state, plan.first_layer, err));
+    }
     TRY(bal_partition_bottleneck(chain, memory, first, &bottleneck, err));
     TRY(consider(state, first, err));
     if (problem->microbatch_count >= 1) {

@@ -31,8 +31,8 @@ static status partition_moved(const bal_problem *problem, const bal_chain *chain
     int *owner = NULL;
     int *place_rank = NULL;
     TRY(bal_current_owners(problem, chain, memory, &owner, &place_rank, err));
-    return bal_partition_pairs_moved_bytes(chain, owner, place_rank, problem->load_cap_ns, memory,
-                                           first, &moved, err);
+    return bal_partition_pairs_moved_bytes(chain, owner, place_rank, problem->load_cap_ns,
+                                           BAL_ANY_MIDDLE, memory, first, &moved, err);
 }
 
 status bal_balance_partition(const bal_problem *problem, const bal_chain *chain, arena *memory,

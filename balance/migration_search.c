@@ -1,6 +1,7 @@
 #include "balance/migration_search.h"
 
 #include "balance/assignment.h"
+#include "balance/partition_pairs.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -163,9 +164,13 @@ static status search_init(bal_migration_search *at)
     TRY(list_groups(at));
     TRY(fill_costs(at));
     int64_t bottleneck = 0;
-    for (int stage = 0; stage < at->stage_count; stage++) {
-        const int64_t load = bal_chain_load(&at->chain, stage, at->question->first_layer[stage],
-                                            at->question->first_layer[stage + 1]);
+    for (int place = 0; place < at->place_count; place++) {
+        int64_t load = 0;
+        for (int chunk = 0; chunk < at->chunk_count; chunk++) {
+            const int stage = bal_chain_stage_of(&at->chain, place, chunk);
+            load += bal_chain_load(&at->chain, stage, at->question->first_layer[stage],
+                                   at->question->first_layer[stage + 1]);
+        }
         if (load > bottleneck) bottleneck = load;
     }
     at->load_max = bal_migration_within(bottleneck, at->options->slack_ratio);
@@ -175,6 +180,7 @@ static status search_init(bal_migration_search *at)
 /// Makes the table for these cuts alone, or where they are NULL for all within the slack.
 static status take_table(bal_migration_search *at, const int *first_layer)
 {
+    at->is_pinned = first_layer != NULL;
     return bal_move_table_init(&at->chain, at->owner, at->question->rank_time_factor_ppb,
                                at->question->machine->rank_count, at->load_max, first_layer,
                                at->memory, &at->table, at->err);
@@ -211,15 +217,24 @@ static bool is_same(const bal_migration_search *at, const bal_migration_candidat
                   (size_t)at->place_count * sizeof *one->machine_rank) == 0;
 }
 
+/// Load of a place, all its chunks together, if it is on a rank of the machine.
+static int64_t place_load(bal_migration_search *at, const int *first_layer, int place, int rank)
+{
+    int64_t load = 0;
+    for (int chunk = 0; chunk < at->chunk_count; chunk++) {
+        const int stage = bal_chain_stage_of(&at->chain, place, chunk);
+        load += bal_move_table_load(&at->table, stage, rank, first_layer[stage],
+                                    first_layer[stage + 1]);
+    }
+    return load;
+}
+
 bool bal_migration_measure(bal_migration_search *at, bal_migration_candidate *plan)
 {
     bool is_within = true;
     plan->bottleneck_ns = 0;
-    fill_stage_ranks(at, plan->machine_rank);
-    for (int stage = 0; stage < at->stage_count; stage++) {
-        const int64_t load =
-            bal_move_table_load(&at->table, stage, at->stage_rank[stage], plan->first_layer[stage],
-                                plan->first_layer[stage + 1]);
+    for (int place = 0; place < at->place_count; place++) {
+        const int64_t load = place_load(at, plan->first_layer, place, plan->machine_rank[place]);
         if (load > at->load_max) is_within = false;
         if (load > plan->bottleneck_ns) plan->bottleneck_ns = load;
     }
@@ -227,7 +242,7 @@ bool bal_migration_measure(bal_migration_search *at, bal_migration_candidate *pl
     const bal_wide cost =
         (bal_wide)plan->neighbour_ns * at->options->neighbour_iterations + plan->migration.time_ns;
     plan->cost_ns = cost > INT64_MAX ? INT64_MAX : (int64_t)cost;
-    return is_within;
+    return is_within && bal_chain_check(&at->chain, plan->first_layer, NULL) == STATUS_OK;
 }
 
 /// Adds a plan to the candidates, unless it is known or a stage's load does not suit its rank.
@@ -359,6 +374,43 @@ static status keep_groups(bal_migration_search *at, int *machine_rank)
     return STATUS_OK;
 }
 
+/// The fewest bytes with two chunks on each of the ranks that are chosen. Of a loop only the
+/// balancer's middle is looked at.
+static status fewest_of_pairs(bal_migration_search *at, bal_migration_candidate *plan,
+                              bool *is_found)
+{
+    bal_chain chain = at->chain;
+    int64_t *factor = arena_array(at->memory, (size_t)at->stage_count, sizeof *factor);
+    if (factor == NULL) return no_memory(at);
+    const int64_t *rank_factor = at->question->rank_time_factor_ppb;
+    for (int stage = 0; rank_factor != NULL && stage < at->stage_count; stage++) {
+        factor[stage] = rank_factor[plan->machine_rank[place_of(at, stage)]];
+    }
+    if (rank_factor != NULL) chain.stage_time_factor_ppb = factor;
+    int64_t bytes = 0;
+    error_message why = {0};
+    const status found = bal_partition_pairs_moved_bytes(
+        &chain, at->owner, plan->machine_rank, at->load_max,
+        at->question->first_layer[at->place_count], at->memory, plan->first_layer, &bytes, &why);
+    *is_found = found == STATUS_OK;
+    if (found == STATUS_NO_MEMORY) return no_memory(at);
+    return STATUS_OK; // none, or too many to compare: the balancer's cuts remain
+}
+
+/// The fewest bytes with the ranks that are chosen.
+///
+/// @param plan machine_rank; first_layer is filled
+static status fewest_bytes(bal_migration_search *at, bal_migration_candidate *plan, bool *is_found)
+{
+    if (at->chunk_count == 2 && !at->is_pinned && at->chain.transfer_ns == NULL) {
+        return fewest_of_pairs(at, plan, is_found);
+    }
+    int64_t bytes = 0;
+    fill_stage_ranks(at, plan->machine_rank);
+    *is_found = bal_move_table_fixed(&at->table, at->stage_rank, plan->first_layer, &bytes);
+    return STATUS_OK;
+}
+
 /// The fewest bytes with ranks in order.
 ///
 /// @param plan first_layer and machine_rank are filled
@@ -374,9 +426,7 @@ static status search_in_order(bal_migration_search *at, bal_migration_candidate 
                                      is_found, at->err);
     }
     TRY(keep_groups(at, plan->machine_rank));
-    fill_stage_ranks(at, plan->machine_rank);
-    *is_found = bal_move_table_fixed(&at->table, at->stage_rank, plan->first_layer, &bytes);
-    return STATUS_OK;
+    return fewest_bytes(at, plan, is_found);
 }
 
 /// Takes back what a layer does not cost on its own rank and on the ranks of its node.
@@ -408,8 +458,9 @@ static void fill_assignment(bal_migration_search *at, const bal_migration_candid
         }
         for (int rank = 0; rank < ranks; rank++) {
             if (row[rank] == BAL_ASSIGNMENT_FORBIDDEN) continue;
-            const bool carries = may_use[rank] && bal_move_table_load(&at->table, stage, rank,
-                                                                      begin, end) <= at->load_max;
+            const bool carries =
+                may_use[rank] &&
+                place_load(at, plan->first_layer, place_of(at, stage), rank) <= at->load_max;
             row[rank] = carries ? row[rank] + all : BAL_ASSIGNMENT_FORBIDDEN;
         }
         for (int layer = begin; layer < end; layer++) {
@@ -451,15 +502,12 @@ static status improve(bal_migration_search *at, bal_migration_candidate *plan)
     for (int round = 0; round < BAL_MIGRATION_ROUNDS_MAX; round++) {
         const int known = at->candidate_count;
         bool is_found = false;
-        int64_t bytes = 0;
         TRY(relabel(at, plan, &is_found));
         if (!is_found) return STATUS_OK;
         TRY(consider(at, *plan));
         if (plan->is_decided) return STATUS_OK;
-        fill_stage_ranks(at, plan->machine_rank);
-        if (!bal_move_table_fixed(&at->table, at->stage_rank, plan->first_layer, &bytes)) {
-            return STATUS_OK;
-        }
+        TRY(fewest_bytes(at, plan, &is_found));
+        if (!is_found) return STATUS_OK;
         TRY(consider(at, *plan));
         if (at->candidate_count == known) return STATUS_OK;
     }

@@ -43,6 +43,7 @@ typedef struct bal_migration_search {
     int64_t *inter_cost; // takes time
     int64_t load_max;
     bal_move_table table; // cuts within load_max, or the balancer's alone
+    bool is_pinned;       // the latter
     int *stage_rank;      // [stage_count] scratch
     bal_migration_candidate candidates[BAL_MIGRATION_CANDIDATES_MAX];
     int candidate_count;

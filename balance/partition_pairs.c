@@ -257,7 +257,7 @@ static status search(const bal_chain *chain, int64_t lower_bound, arena *scratch
 /// One question to the table, for every middle of a loop, until one has a plan (value any) or for
 /// the least of all. Where a probe finds no plan even with empty stages the table is not asked.
 ///
-/// @param middle a loop's only one, or UNREACHED
+/// @param middle a loop's only one, or BAL_ANY_MIDDLE
 static status ask_table(bal_pair_question *ask, bal_pair_rows *rows, int middle, arena *scratch,
                         int *first_layer, bal_wide *least, bal_pair_outcome *outcome,
                         error_message *err)
@@ -267,8 +267,8 @@ static status ask_table(bal_pair_question *ask, bal_pair_rows *rows, int middle,
     relaxed.allow_empty_stages = true;
     TRY(probe_init(&relaxed, scratch, &gate, err));
     const int layers = rows->chain->layer_count;
-    const int first = rows->is_v || middle == UNREACHED ? 0 : middle;
-    const int last = rows->is_v ? 0 : middle == UNREACHED ? layers : middle;
+    const int first = rows->is_v || middle == BAL_ANY_MIDDLE ? 0 : middle;
+    const int last = rows->is_v ? 0 : middle == BAL_ANY_MIDDLE ? layers : middle;
     int *cuts = arena_array(scratch, (size_t)rows->chain->stage_count + 1, sizeof *cuts);
     arena *memory = arena_create(SCRATCH_BLOCK_BYTES);
     status result = cuts != NULL && memory != NULL ? STATUS_OK : no_memory(rows->chain, err);
@@ -314,7 +314,8 @@ static status close_gap(const bal_chain *chain, arena *scratch, int64_t *low, be
         const int64_t half = (high - *low) / 2;
         bal_pair_question ask = {.value = BAL_PAIR_ANY,
                                  .load_max = *low + (step < half ? step : half)};
-        TRY(ask_table(&ask, &rows, UNREACHED, scratch, best->first_layer, &least, &outcome, err));
+        TRY(ask_table(&ask, &rows, BAL_ANY_MIDDLE, scratch, best->first_layer, &least, &outcome,
+                      err));
         if (outcome == BAL_PAIR_TOO_MANY) return STATUS_OK;
         if (outcome == BAL_PAIR_FOUND) {
             best->is_found = true;
@@ -387,8 +388,9 @@ status bal_partition_pairs(const bal_chain *chain, arena *memory, bal_pairs_plan
 }
 
 status bal_partition_pairs_moved_bytes(const bal_chain *chain, const int *owner,
-                                       const int *place_rank, int64_t load_cap, arena *memory,
-                                       int *first_layer, int64_t *moved_bytes, error_message *err)
+                                       const int *place_rank, int64_t load_cap, int middle,
+                                       arena *memory, int *first_layer, int64_t *moved_bytes,
+                                       error_message *err)
 {
     bal_pair_rows rows;
     bal_pair_outcome outcome = BAL_PAIR_NONE;
@@ -398,7 +400,7 @@ status bal_partition_pairs_moved_bytes(const bal_chain *chain, const int *owner,
                              .owner = owner,
                              .place_rank = place_rank};
     TRY(bal_pair_rows_init(chain, memory, &rows, err));
-    TRY(ask_table(&ask, &rows, UNREACHED, memory, first_layer, &least, &outcome, err));
+    TRY(ask_table(&ask, &rows, middle, memory, first_layer, &least, &outcome, err));
     if (outcome == BAL_PAIR_NONE) {
         return error_set(err, STATUS_INFEASIBLE,
                          "no plan of %d ranks of 2 chunks keeps every load within %" PRId64,

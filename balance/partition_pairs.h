@@ -44,10 +44,15 @@ status bal_partition_pairs(const bal_chain *chain, arena *memory, bal_pairs_plan
 ///
 /// @param owner       [layer_count] rank of the machine that holds a layer now
 /// @param place_rank  [rank_count] rank of the machine at each place of the pipeline
+/// @param middle      loop: the only first layer of the second row to look at, which keeps it
+/// quick;
+///                    BAL_ANY_MIDDLE: all
 /// @param first_layer [stage_count + 1] out, untouched on failure
 /// @return STATUS_INFEASIBLE if no plan keeps within load_cap; STATUS_UNSUPPORTED where that takes
 ///         more than the limits of pair_table.h; STATUS_NO_MEMORY. Ties: under a loop the first
 ///         middle, then as bal_pair_table_answer.
 status bal_partition_pairs_moved_bytes(const bal_chain *chain, const int *owner,
-                                       const int *place_rank, int64_t load_cap, arena *memory,
-                                       int *first_layer, int64_t *moved_bytes, error_message *err);
+                                       const int *place_rank, int64_t load_cap, int middle,
+                                       arena *memory, int *first_layer, int64_t *moved_bytes,
+                                       error_message *err);
+enum { BAL_ANY_MIDDLE = -1 };

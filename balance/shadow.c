@@ -2,6 +2,7 @@
 
 #include "balance/migration.h"
 #include "balance/move_table.h"
+#include "balance/partition_pairs.h"
 
 #include <string.h>
 
@@ -222,10 +223,13 @@ static void fill_ranks(const bal_problem *problem, int *stage_rank, int *owner)
 }
 
 /// The plans that move the fewest bytes for loads near the balancer's.
+///
+/// @param decided the balancer's answer
 static status consider_fewest_bytes(bal_shadow *shadow, choice *best, const bal_problem *asked,
-                                    int64_t bottleneck, arena *memory, error_message *err)
+                                    const bal_answer *decided, arena *memory, error_message *err)
 {
     bal_chain chain;
+    const int64_t bottleneck = decided->bottleneck_ns;
     if (asked->layers.state_bytes == NULL) return STATUS_OK;
     const size_t cuts = (size_t)asked->stage_count + 1;
     int *stage_rank = arena_array(memory, cuts, sizeof *stage_rank);
@@ -240,6 +244,15 @@ static status consider_fewest_bytes(bal_shadow *shadow, choice *best, const bal_
         int64_t moved = 0;
         int *first = arena_array(memory, cuts, sizeof *first);
         if (first == NULL) return no_memory(&shadow->options, err);
+        if (chain.chunk_count == 2 && chain.transfer_ns == NULL) {
+            // stage_rank begins with the ranks of the first chunks, place by place.
+            const int middle = decided->first_layer[decided->rank_count];
+            const status found = bal_partition_pairs_moved_bytes(
+                &chain, owner, stage_rank, load, middle, memory, first, &moved, NULL);
+            if (found == STATUS_NO_MEMORY) return no_memory(&shadow->options, err);
+            if (found == STATUS_OK) TRY(consider(shadow, best, first, memory, err));
+            continue;
+        }
         TRY(bal_move_table_init(&chain, owner, NULL, shadow->options.machine->rank_count, load,
                                 NULL, memory, &table, err));
         if (!bal_move_table_fixed(&table, stage_rank, first, &moved)) continue;
@@ -261,7 +274,7 @@ static status make_plan(bal_shadow *shadow, bal_shadow_plan *plan, const bal_sha
                    .now_ns = estimate(shadow, view, &shadow->mean_sums, asked.current_first_layer)};
     TRY(bal_balance(shadow->options.balancer, &asked, memory, &answer, err));
     TRY(consider(shadow, &best, answer.first_layer, memory, err));
-    TRY(consider_fewest_bytes(shadow, &best, &asked, answer.bottleneck_ns, memory, err));
+    TRY(consider_fewest_bytes(shadow, &best, &asked, &answer, memory, err));
     const size_t cuts = (size_t)asked.stage_count + 1;
     plan->is_other = best.gain_ns > 0;
     if (!plan->is_other) {

@@ -66,6 +66,11 @@ static status check_placed(const exec_leader *leader, const bal_placed_partition
     TRY(bal_placed_check(placed, leader->run.terms.layer_count, leader->training.machine.rank_count,
                          what, err));
     if (placed->chunk_count == chunks && placed->placement == family->placement) return STATUS_OK;
+    if (placed->chunk_count == chunks) {
+        return error_set(err, STATUS_INVALID, "%s places chunks %s, schedule %s %s", what,
+                         bal_placement_name(placed->placement), family->name,
+                         bal_placement_name(family->placement));
+    }
     return error_set(err, STATUS_INVALID, "%s has %d chunks per rank, schedule %s %d", what,
                      placed->chunk_count, family->name, chunks);
 }

@@ -2,6 +2,7 @@
 /// seed.
 #pragma once
 
+#include "balance/schedule.h"
 #include "balance/training.h"
 #include "base/rng.h"
 #include "tests/drawn_source.h"
@@ -15,20 +16,30 @@ typedef struct drawn_run {
     bal_training training;
 } drawn_run;
 
+/// A row of the schedule table that has orders for these ranks.
+static inline const bal_schedule_family *draw_family(rng *generator, int ranks)
+{
+    int count = 0;
+    const bal_schedule_family *families = bal_schedule_families(&count);
+    for (;;) {
+        const bal_schedule_family *family = &families[pick(generator, count)];
+        if (bal_schedule_microbatch_count(family, ranks, ranks) > 0) return family;
+    }
+}
+
 /// A run of so many ranks and replicas; everything else is drawn. Re-packing is left out.
 static inline void draw_run(drawn_run *run, uint64_t seed, int ranks, int replicas,
                             int iteration_count)
 {
-    static const char *const schedules[] = {"gpipe", "1f1b", "zb-h1", "interleaved-1f1b",
-                                            "zb-auto"};
     static const char *const balancers[] = {"even", "partition", "parameters", "diffusion",
                                             "makespan"};
     static const char *const policies[] = {"never",   "on-change",     "every:2",
                                            "every:1", "threshold:0.1", "shadow"};
     rng generator = rng_init(seed, 0);
-    const char *schedule = schedules[pick(&generator, 5)];
-    const bool is_interleaved = strcmp(schedule, "interleaved-1f1b") == 0;
-    const int microbatches = ranks * (1 + pick(&generator, ranks > 8 ? 2 : 12 / ranks + 1));
+    const bal_schedule_family *family = draw_family(&generator, ranks);
+    const int chunks = bal_schedule_chunk_count(family, 0);
+    const int wanted = ranks * (1 + pick(&generator, ranks > 8 ? 2 : 12 / ranks + 1));
+    const int microbatches = bal_schedule_microbatch_count(family, ranks, wanted);
     const int columns = 1 + pick(&generator, microbatches);
     const int layers = 2 * ranks + pick(&generator, DRAWN_LAYERS_MAX / 2 - ranks + 1);
     memset(run, 0, sizeof *run);
@@ -55,8 +66,8 @@ static inline void draw_run(drawn_run *run, uint64_t seed, int ranks, int replic
                     .inter_node = {.latency_ns = 9, .bytes_per_s = 1000000000}},
         .iteration_count = iteration_count,
         .microbatch_count = microbatches,
-        .chunk_count = is_interleaved ? 2 : 0,
-        .schedule = schedule,
+        .chunk_count = chunks > 1 ? chunks : 0,
+        .schedule = family->name,
         .post_validation = pick(&generator, 2) == 0,
         .optimizer_step_ns = 13,
         .decision_ns = 5,

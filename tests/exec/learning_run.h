@@ -91,6 +91,7 @@ static inline status learning_body(exec_endpoint *endpoint, void *context, error
 
 static inline int learning_forced_plans(const learning_way *way, exec_forced_plan *forced)
 {
+    const bal_schedule_family *family = bal_schedule_family_find(way->schedule);
     int count = 0;
     for (int index = 1; index < LEARNING_PLANS_MAX && way->plans[index].rank_count > 0; index++) {
         const learning_plan *plan = &way->plans[index];
@@ -98,6 +99,7 @@ static inline int learning_forced_plans(const learning_way *way, exec_forced_pla
                                              .plan = {.first_layer = plan->first_layer,
                                                       .rank_count = plan->rank_count,
                                                       .chunk_count = way->chunk_count,
+                                                      .placement = family->placement,
                                                       .machine_rank = plan->machine_rank}};
     }
     return count;
@@ -120,6 +122,7 @@ static inline status learning_try(learning_run *run, error_message *err)
     const bal_plan start = {.first_layer = way->plans[0].first_layer,
                             .rank_count = way->plans[0].rank_count,
                             .chunk_count = way->chunk_count,
+                            .placement = bal_schedule_family_find(way->schedule)->placement,
                             .schedule = way->schedule,
                             .microbatch_count = microbatch_count,
                             .stage_ranks = way->plans[0].machine_rank,

@@ -379,15 +379,22 @@ static void what_ranks_cannot_decide_among_themselves_is_refused(void **state)
 static void sixteen_and_twentyfour_ranks_agree_under_every_schedule(void **state)
 {
     (void)state;
-    static const char *const schedules[] = {"gpipe", "1f1b", "zb-h1", "interleaved-1f1b",
-                                            "zb-auto"};
+    int count = 0;
+    const bal_schedule_family *families = bal_schedule_families(&count);
     drawn_run *run = malloc(sizeof *run);
-    for (int index = 0; index < 10; index++) {
-        const bool is_interleaved = index % 5 == 3;
+    for (int index = 0; index < 2 * count; index++) {
+        const bal_schedule_family *family = &families[index % count];
+        const int ranks = index < count ? 16 : 24;
+        const int chunks = bal_schedule_chunk_count(family, 0);
         last_seed = (uint64_t)index;
-        draw_run(run, 1000 + (uint64_t)index, index < 5 ? 16 : 24, 1, 4);
-        run->training.schedule = schedules[index % 5];
-        run->training.chunk_count = is_interleaved ? 2 : 0;
+        draw_run(run, 1000 + (uint64_t)index, ranks, 1, 4);
+        bal_training *training = &run->training;
+        training->schedule = family->name;
+        training->chunk_count = chunks > 1 ? chunks : 0;
+        training->microbatch_count =
+            bal_schedule_microbatch_count(family, ranks, training->microbatch_count);
+        assert_true(training->microbatch_count > 0);
+        if (2 * ranks > run->sources[0].layer_count && chunks > 1) continue;
         both_agree(run);
     }
     free(run);
@@ -405,14 +412,14 @@ static void released_ranks_come_and_go_as_simulated(void **state)
         last_seed = seed;
         draw_run(run, 2000 + seed, 2 + pick(&generator, 4), 1 + pick(&generator, 2), 10);
         bal_training *training = &run->training;
-        const bool is_interleaved = strcmp(training->schedule, "interleaved-1f1b") == 0;
+        const bool has_chunks = training->chunk_count > 1;
         training->repack.kind =
-            (bal_repack_kind)(1 + pick(&generator, is_interleaved ? BAL_REPACK_PUBLISHED - 1
-                                                                  : BAL_REPACK_COUNT - 1));
+            (bal_repack_kind)(1 + pick(&generator, has_chunks ? BAL_REPACK_PUBLISHED - 1
+                                                              : BAL_REPACK_COUNT - 1));
         training->repack.tolerance_ratio = rng_unit(&generator);
         training->repack.use = pick(&generator, 2) == 0 ? BAL_RELEASED_RELEASE : BAL_RELEASED_LEND;
         training->repack.load_threshold_ratio = 1;
-        training->repack.chooses_microbatches = !is_interleaved && pick(&generator, 2) == 0;
+        training->repack.chooses_microbatches = !has_chunks && pick(&generator, 2) == 0;
         training->repack.target_rank_count = 1;
         for (int source = 0; source < DRAWN_REPLICAS_MAX; source++) {
             run->sources[source].comes_back = true;

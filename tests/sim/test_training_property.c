@@ -34,7 +34,6 @@ typedef struct drawn_run {
     int first_layers[ITERATIONS]; // a checksum of the plan
 } drawn_run;
 
-static const char *const schedules[] = {"gpipe", "1f1b", "zb-h1", "interleaved-1f1b", "zb-auto"};
 static const char *const balancers[] = {"even", "partition", "parameters", "diffusion", "makespan"};
 static const char *const policies[] = {"never",   "on-change",     "every:3",
                                        "every:1", "threshold:0.1", "shadow"};
@@ -58,15 +57,28 @@ static bool wants_timeline(void *context, int iteration)
     return iteration % 2 == 0;
 }
 
+/// A row of the schedule table that has orders for these ranks.
+static const bal_schedule_family *draw_family(rng *generator, int ranks)
+{
+    int count = 0;
+    const bal_schedule_family *families = bal_schedule_families(&count);
+    for (;;) {
+        const bal_schedule_family *family = &families[pick(generator, count)];
+        if (bal_schedule_microbatch_count(family, ranks, ranks) > 0) return family;
+    }
+}
+
 static void draw_run(drawn_run *run, uint64_t seed)
 {
     rng generator = rng_init(seed, 0);
     last_seed = seed;
     *run = (drawn_run){.seed = seed};
     const int ranks = 1 + pick(&generator, 4);
-    const char *schedule = schedules[pick(&generator, 5)];
-    const bool is_interleaved = strcmp(schedule, "interleaved-1f1b") == 0;
-    const int microbatches = ranks * (1 + pick(&generator, MICROBATCHES_MAX / ranks));
+    const bal_schedule_family *family = draw_family(&generator, ranks);
+    const int chunks = bal_schedule_chunk_count(family, 0);
+    const bool has_chunks = chunks > 1;
+    const int wanted = ranks * (1 + pick(&generator, MICROBATCHES_MAX / ranks));
+    const int microbatches = bal_schedule_microbatch_count(family, ranks, wanted);
     const int columns = 1 + pick(&generator, microbatches);
     const int layers = 2 * ranks + pick(&generator, LAYERS_MAX - 2 * ranks + 1);
     const bool announces_changes = pick(&generator, 2) == 0;
@@ -93,8 +105,8 @@ static void draw_run(drawn_run *run, uint64_t seed)
                     .inter_node = {.latency_ns = 9, .bytes_per_s = 1000000000}},
         .iteration_count = ITERATIONS,
         .microbatch_count = microbatches,
-        .chunk_count = is_interleaved ? 2 : 0,
-        .schedule = schedule,
+        .chunk_count = has_chunks ? chunks : 0,
+        .schedule = family->name,
         .post_validation = pick(&generator, 2) == 0,
         .optimizer_step_ns = 13,
         .decision_ns = 5,
@@ -114,11 +126,11 @@ static void draw_run(drawn_run *run, uint64_t seed)
     run->training.migration.slack_ratio = pick(&generator, 2) == 0 ? 0 : 0.1;
     // The historical kinds know one chunk per rank.
     run->training.repack.kind =
-        (bal_repack_kind)pick(&generator, is_interleaved ? BAL_REPACK_PUBLISHED : BAL_REPACK_COUNT);
+        (bal_repack_kind)pick(&generator, has_chunks ? BAL_REPACK_PUBLISHED : BAL_REPACK_COUNT);
     run->training.repack.tolerance_ratio = rng_unit(&generator);
     run->training.repack.target_rank_count = 1 + pick(&generator, ranks);
     run->training.repack.use = (bal_released_use)pick(&generator, BAL_RELEASED_COUNT);
-    run->training.repack.chooses_microbatches = !is_interleaved && pick(&generator, 2) == 0;
+    run->training.repack.chooses_microbatches = !has_chunks && pick(&generator, 2) == 0;
     run->training.machine.rank_memory_bytes =
         pick(&generator, 2) == 0 ? 0 : rng_between(&generator, 5000, 60000);
     assert_int_equal(bal_policy_parse(policies[pick(&generator, 6)], &run->training.policy, NULL),
