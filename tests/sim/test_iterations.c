@@ -277,6 +277,11 @@ static void without_a_norm_to_wait_for_times_are_those_of_the_static_engine(void
         const int ops = schedule->first_op[ranks];
         rng generator = rng_init(seed, 5);
         const sim_update barrier = {.optimizer_ns = 3};
+        if (seed % 2 == 0 && !random_pairs(&generator, schedule)) {
+            arena_destroy(memory);
+            continue;
+        }
+        if (seed % 3 == 0) random_delays(&generator, &problem.costs, 30, memory);
         error_message err = {0};
         sim_iterations *iterations = NULL;
         sim_iteration iteration;
