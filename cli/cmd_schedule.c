@@ -15,6 +15,7 @@
 #include "cli/schedule_costs.h"
 #include "cli/schedule_iterations.h"
 #include "cli/schedule_order.h"
+#include "cli/schedule_step.h"
 #include "sim/dispatch.h"
 #include "sim/pipeline.h"
 
@@ -32,6 +33,7 @@ typedef struct schedule_run {
     bal_metrics metrics;
     int64_t *peak; // [rank_count] activations of one chunk
     cli_schedule_iterations iterations;
+    cli_schedule_step step;
 } schedule_run;
 
 /// Reads the costs for the shape of the schedule.
@@ -176,6 +178,9 @@ static void write_json(const schedule_run *run, text_buffer *out)
     json_begin_object(&writer);
     json_put_int64(&writer, "makespan_ns", run->metrics.makespan_ns);
     json_put_int64(&writer, "span_ns", run->metrics.span_ns);
+    if (run->step.name != NULL) {
+        json_put_int64(&writer, "step_period_ns", run->step.period_ns);
+    }
     json_put_double(&writer, "bubble_ratio", run->metrics.bubble_ratio);
     json_put_double(&writer, "zb_bubble_rate", run->metrics.zb_bubble_rate);
     json_write_key(&writer, "peak_memory");
@@ -258,6 +263,10 @@ static void write_text(const schedule_run *run, text_buffer *out)
     text_append(out, "\n\n");
     write_length("makespan", metrics->makespan_ns, form.makespan, out);
     write_length("span", metrics->span_ns, form.span, out);
+    if (run->step.name != NULL) {
+        text_format(out, "%-18s %14" PRId64 " ns   until a rank begins anew, with %s\n", "period",
+                    run->step.period_ns, run->step.name);
+    }
     text_format(out, "%-18s %14.6f      idle over all time of all ranks\n", "bubble ratio",
                 metrics->bubble_ratio);
     text_format(out, "%-18s %14.6f      1 - work of the busiest rank / span\n", "zb bubble rate",
@@ -326,6 +335,13 @@ static status answer(const cli_arguments *arguments, arena *memory, text_buffer 
                                             .policy = run.policy,
                                             .network = &run.costs.network,
                                             .costs = &run.costs.stages};
+    if (cli_has(arguments, "--step") &&
+        (run.policy != SIM_STATIC || !sim_network_is_free(&run.costs.network))) {
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "--step goes with the static policy and asynchronous messages");
+    }
+    TRY(cli_schedule_step_play(arguments, run.timeline.schedule, &run.costs.stages, memory,
+                               &run.step, err));
     TRY(cli_schedule_iterations_play(arguments, &iterated, memory, &run.iterations, err));
     if (cli_has(arguments, "--json")) {
         write_json(&run, out);
@@ -410,6 +426,12 @@ const cli_command cli_command_schedule = {
              .help =
                  "What an overlapped pair (dualpipe-v) takes of the time of its two ops, 0.01 to "
                  "1. Default: 1, one after the other."},
+            {.name = "--step",
+             .argument = "NAME",
+             .help =
+                 "Also says how often an iteration can begin anew: with a barrier at the "
+                 "optimizer's step, or with post-validation, the norm of the gradients travelling "
+                 "from rank to rank as long as a message. The step itself takes no time."},
             {.name = "--iterations",
              .argument = "N",
              .help =

@@ -290,4 +290,25 @@ refuse 2 '--iterations plays asynchronous sends without shared links only' \
     --schedule 1f1b --stages 2 --microbatches 2 --iterations 3 --send blocking
 refuse 2 '--iterations plays policy static only, not greedy' \
     --schedule 1f1b --stages 1 --microbatches 1 --iterations 3 --policy greedy
+
+# How often an iteration can begin anew: post-validation takes the bubble of zb-h2, is a barrier for
+# 1f1b, and costs interleaved-1f1b the way back of the norm.
+period() { # period NS SCHEDULE STEP
+    "$dynmo" schedule --schedule "$2" --stages 4 --microbatches 16 --step "$3" --json |
+        grep -q "\"step_period_ns\":$1," || fail "period of $2 with $3: not $1"
+}
+period 51 zb-h2 barrier
+period 48 zb-h2 post-validation
+period 57 1f1b post-validation
+period 105 interleaved-1f1b barrier
+period 108 interleaved-1f1b post-validation
+"$dynmo" schedule --schedule zb-h2 --stages 4 --microbatches 16 --step post-validation |
+    grep -q '^period                         48 ns   until a rank begins anew, with post-validation$' ||
+    fail 'period as text'
+refuse 2 "--step: 'late' is not one of barrier, post-validation" \
+    --schedule 1f1b --stages 2 --microbatches 2 --step late
+refuse 2 '--step goes with the static policy and asynchronous messages' \
+    --schedule zb-h1 --stages 2 --microbatches 2 --step barrier --policy greedy
+refuse 2 '--step goes with the static policy and asynchronous messages' \
+    --schedule zb-h1 --stages 2 --microbatches 2 --step barrier --send blocking
 exit "$failed"
