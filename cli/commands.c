@@ -16,6 +16,7 @@ static const cli_command *const commands[] = {
     &cli_command_calibrate,
     &cli_command_import_csv,
     &cli_command_import_kineto,
+    &cli_command_import_nsys,
     // what comes out
     &cli_command_converge,
     &cli_command_reproduce,

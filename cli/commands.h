@@ -22,6 +22,7 @@ extern const cli_command cli_command_export_slurm_shrink;
 extern const cli_command cli_command_export_torchtitan;
 extern const cli_command cli_command_import_csv;
 extern const cli_command cli_command_import_kineto;
+extern const cli_command cli_command_import_nsys;
 extern const cli_command cli_command_manual;
 extern const cli_command cli_command_model;
 extern const cli_command cli_command_plan;

@@ -248,16 +248,11 @@ static void apply_alignment(trace_import *import)
     qsort(import->ops, (size_t)import->op_count, sizeof *import->ops, compare_ops);
 }
 
-static status read_all(const trace_kineto_source *sources, int count, trace_import *import,
-                       error_message *err)
+/// Brings recordings together that are read already.
+static status gather(trace_import *import, error_message *err)
 {
-    import->recordings = calloc((size_t)count + 1, sizeof *import->recordings);
-    if (import->recordings == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    for (int file = 0; file < count; file++) {
-        TRY(trace_kineto_read(&sources[file], &import->recordings[file], err));
-        import->rank_count++;
-    }
-    qsort(import->recordings, (size_t)count, sizeof *import->recordings, compare_recordings);
+    qsort(import->recordings, (size_t)import->rank_count, sizeof *import->recordings,
+          compare_recordings);
     TRY(check_set(import, err));
     TRY(survey_loads(import, err));
     TRY(collect_ops(import, err));
@@ -267,17 +262,73 @@ static status read_all(const trace_kineto_source *sources, int count, trace_impo
     return STATUS_OK;
 }
 
+static status read_kineto(const trace_kineto_source *sources, int count, trace_import *import,
+                          error_message *err)
+{
+    import->recordings = calloc((size_t)count + 1, sizeof *import->recordings);
+    if (import->recordings == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    for (int file = 0; file < count; file++) {
+        TRY(trace_kineto_read(&sources[file], &import->recordings[file], err));
+        import->rank_count++;
+    }
+    return STATUS_OK;
+}
+
+static status finish(status read, trace_import *made, trace_import *import, error_message *err)
+{
+    const status result = read == STATUS_OK ? gather(made, err) : read;
+    if (result != STATUS_OK) {
+        trace_import_free(made);
+        return result;
+    }
+    *import = *made;
+    return STATUS_OK;
+}
+
 status trace_import_read(const trace_kineto_source *sources, int count, trace_import *import,
                          error_message *err)
 {
-    trace_import made = {0};
-    const status result = read_all(sources, count, &made, err);
-    if (result != STATUS_OK) {
-        trace_import_free(&made);
-        return result;
+    trace_import made = {.recorded_by = "PyTorch profiler (Kineto)"};
+    const status read = read_kineto(sources, count, &made, err);
+    return finish(read, &made, import, err);
+}
+
+/// Appends the recordings of a file; they are the import's from then on.
+static status take_file(trace_nsys_file *file, trace_import *import, error_message *err)
+{
+    const size_t count = (size_t)import->rank_count + (size_t)file->recording_count;
+    trace_recording *larger = realloc(import->recordings, count * sizeof *larger);
+    if (larger == NULL) {
+        trace_nsys_file_free(file);
+        return error_set(err, STATUS_NO_MEMORY, "out of memory");
     }
-    *import = made;
+    import->recordings = larger;
+    for (int each = 0; each < file->recording_count; each++) {
+        larger[import->rank_count] = file->recordings[each];
+        larger[import->rank_count].rank = import->rank_count;
+        import->rank_count++;
+    }
+    free(file->recordings);
     return STATUS_OK;
+}
+
+static status read_nsys(const trace_nsys_source *sources, int count, trace_import *import,
+                        error_message *err)
+{
+    for (int each = 0; each < count; each++) {
+        trace_nsys_file file = {0};
+        TRY(trace_nsys_read(&sources[each], &file, err));
+        TRY(take_file(&file, import, err));
+    }
+    return STATUS_OK;
+}
+
+status trace_import_read_nsys(const trace_nsys_source *sources, int count, trace_import *import,
+                              error_message *err)
+{
+    trace_import made = {.recorded_by = "NVIDIA Nsight Systems"};
+    const status read = read_nsys(sources, count, &made, err);
+    return finish(read, &made, import, err);
 }
 
 void trace_import_free(trace_import *import)
@@ -378,7 +429,7 @@ status trace_import_write(const trace_import *import, const trace_info *info, tr
     made.split = !is_full                   ? TRACE_MEASURED
                  : made.backward_split >= 0 ? TRACE_ASSUMED
                                             : TRACE_UNKNOWN;
-    made.recorded_by = "PyTorch profiler (Kineto)";
+    made.recorded_by = import->recorded_by;
     TRY(trace_writer_begin(store, &made, &writer, err));
     if (trace_id != NULL) *trace_id = trace_writer_id(writer);
     const status result = write_all(import, writer, err);

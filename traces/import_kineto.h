@@ -4,12 +4,14 @@
 #include "base/status.h"
 #include "traces/clock_alignment.h"
 #include "traces/kineto.h"
+#include "traces/nsys.h"
 #include "traces/store.h"
 #include "traces/writer.h"
 
 #include <stdint.h>
 
 typedef struct trace_import {
+    const char *recorded_by; // which profiler; static storage
     int rank_count;
     trace_recording *recordings; // [rank_count] by rank
     trace_alignment alignment;   // of the ranks' clocks
@@ -34,6 +36,13 @@ typedef struct trace_import {
 ///         TRACE_CONTRADICTION_MAX_NS
 status trace_import_read(const trace_kineto_source *sources, int count, trace_import *import,
                          error_message *err);
+
+/// The same from exports of Nsight Systems: of each its processes, as ranks in the order of the
+/// files and of trace_nsys_file.
+///
+/// @return what trace_nsys_read says, else as trace_import_read
+status trace_import_read_nsys(const trace_nsys_source *sources, int count, trace_import *import,
+                              error_message *err);
 
 void trace_import_free(trace_import *import); ///< zero-initialised is allowed
 

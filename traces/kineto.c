@@ -3,23 +3,14 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "traces/json_stream.h"
-#include "traces/kineto_events.h"
+#include "traces/kineto_collect.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME_BYTES = 512, KERNEL_NAME_BYTES = 8192, UNKNOWN_NAMES_MAX = 5 };
-
-/// Numbers for 64-bit keys, in the order of their first appearance; open addressing.
-typedef struct numbering {
-    uint64_t *keys; // [capacity]
-    uint32_t *numbers;
-    bool *is_used;
-    size_t capacity; // power of two
-    uint32_t count;
-} numbering;
+enum { KERNEL_NAME_BYTES = 8192 };
 
 typedef enum event_kind {
     EVENT_OTHER,
@@ -32,101 +23,17 @@ typedef enum event_kind {
 typedef struct reader {
     const trace_kineto_source *source;
     trace_recording *recording;
-    kineto_events events;
-    bool wants_cpu; // the second reading
-    numbering threads;
-    numbering processes;
-    numbering names;
-    numbering kernels;     // number i: component_of[i]
-    uint8_t *component_of; // [kernels.count]
-    kineto_list component_list;
-    uint64_t last_thread_key;
-    uint32_t last_thread;
+    kineto_collector collector;
+    bool wants_cpu;         // the second reading
     int64_t last_end_ns;    // of all events
     uint32_t thread_count;  // after the first reading; those that come later have no annotation
     bool *is_annotated;     // [thread_count]
     kineto_work *last_work; // [thread_count] the outermost operator so far, second reading
-    char unknown[UNKNOWN_NAMES_MAX][NAME_BYTES];
-    int unknown_count;
 } reader;
 
 static status no_memory(error_message *err)
 {
     return error_set(err, STATUS_NO_MEMORY, "out of memory");
-}
-
-/// Room for one more item behind list->count. NULL: out of memory, items as they were.
-static void *reserve(void *items, kineto_list *list, size_t item_bytes)
-{
-    if (list->count < list->capacity) return items;
-    const size_t wanted = list->capacity + list->capacity / 2 + 64;
-    if (wanted > SIZE_MAX / item_bytes) return NULL;
-    void *moved = realloc(items, wanted * item_bytes);
-    if (moved != NULL) list->capacity = wanted;
-    return moved;
-}
-
-/// Appends a value to an array and its list. A macro, as arrays differ in type.
-#define APPEND(items, list, value, err)                                                            \
-    do {                                                                                           \
-        void *moved = reserve(items, list, sizeof *(items));                                       \
-        if (moved == NULL) return no_memory(err);                                                  \
-        (items) = moved;                                                                           \
-        (items)[(list)->count++] = (value);                                                        \
-    } while (0)
-
-static void numbering_free(numbering *table)
-{
-    free(table->keys);
-    free(table->numbers);
-    free(table->is_used);
-}
-
-static size_t numbering_slot(const numbering *table, uint64_t key)
-{
-    size_t slot = (size_t)(key ^ (key >> 32)) & (table->capacity - 1);
-    while (table->is_used[slot] && table->keys[slot] != key) {
-        slot = (slot + 1) & (table->capacity - 1);
-    }
-    return slot;
-}
-
-static status numbering_grow(numbering *table, error_message *err)
-{
-    const size_t capacity = table->capacity == 0 ? 64 : table->capacity * 2;
-    numbering grown = {.capacity = capacity, .count = table->count};
-    grown.keys = calloc(capacity, sizeof *grown.keys);
-    grown.numbers = calloc(capacity, sizeof *grown.numbers);
-    grown.is_used = calloc(capacity, sizeof *grown.is_used);
-    if (grown.keys == NULL || grown.numbers == NULL || grown.is_used == NULL) {
-        numbering_free(&grown);
-        return no_memory(err);
-    }
-    for (size_t slot = 0; slot < table->capacity; slot++) {
-        if (!table->is_used[slot]) continue;
-        const size_t place = numbering_slot(&grown, table->keys[slot]);
-        grown.keys[place] = table->keys[slot];
-        grown.numbers[place] = table->numbers[slot];
-        grown.is_used[place] = true;
-    }
-    numbering_free(table);
-    *table = grown;
-    return STATUS_OK;
-}
-
-static status numbering_find(numbering *table, uint64_t key, uint32_t *number, bool *is_new,
-                             error_message *err)
-{
-    if ((size_t)table->count * 2 >= table->capacity) TRY(numbering_grow(table, err));
-    const size_t slot = numbering_slot(table, key);
-    *is_new = !table->is_used[slot];
-    if (*is_new) {
-        table->is_used[slot] = true;
-        table->keys[slot] = key;
-        table->numbers[slot] = table->count++;
-    }
-    *number = table->numbers[slot];
-    return STATUS_OK;
 }
 
 static event_kind kind_of(trace_json_slice category)
@@ -193,129 +100,22 @@ static uint64_t hash_of(uint64_t hash, trace_json_slice value)
     return value.bytes == NULL ? hash : file_hash(hash, value.bytes, value.length);
 }
 
-static status find_thread(reader *reading, const trace_json_event *event, uint32_t *thread,
-                          error_message *err)
+static kineto_thread thread_of(const trace_json_event *event)
 {
-    kineto_events *events = &reading->events;
-    const uint64_t process_key = hash_of(FILE_HASH_START, event->pid);
-    const uint64_t key = hash_of(process_key * 31, event->tid);
-    bool is_new = false;
-    if (key == reading->last_thread_key && events->thread_list.count > 0) {
-        *thread = reading->last_thread;
-        return STATUS_OK;
-    }
-    TRY(numbering_find(&reading->threads, key, thread, &is_new, err));
-    if (is_new) {
-        bool is_new_process = false;
-        uint32_t process = 0;
-        TRY(numbering_find(&reading->processes, process_key, &process, &is_new_process, err));
-        APPEND(events->process_of, &events->thread_list, process, err);
-        events->process_count = reading->processes.count;
-    }
-    reading->last_thread_key = key;
-    reading->last_thread = *thread;
-    return STATUS_OK;
-}
-
-static status append_mark(reader *reading, const kineto_mark *mark, error_message *err)
-{
-    kineto_events *events = &reading->events;
-    if (events->mark_list.count >= INT32_MAX - 1) {
-        return error_set(err, STATUS_UNSUPPORTED, "%s: more than 2^31 annotations",
-                         reading->source->path);
-    }
-    kineto_mark kept = *mark;
-    kept.order = (uint32_t)events->mark_list.count;
-    APPEND(events->marks, &events->mark_list, kept, err);
-    return STATUS_OK;
-}
-
-static status append_annotation(reader *reading, const trace_annotation *annotation,
-                                kineto_mark mark, error_message *err)
-{
-    mark.window.kind = annotation->kind;
-    mark.window.iteration = annotation->iteration;
-    mark.window.layer = annotation->layer;
-    mark.window.microbatch = annotation->microbatch;
-    mark.window.is_load = annotation->kind <= TRACE_OP_RECOMPUTE;
-    mark.naming = (uint8_t)annotation->naming;
-    mark.count = (uint8_t)annotation->count;
-    mark.is_communication = annotation->is_communication || !mark.window.is_load;
-    if (annotation->kind == TRACE_OP_OPTIMIZER_STEP) mark.is_communication = false;
-    mark.is_overlapped = annotation->is_overlapped;
-    TRY(append_mark(reading, &mark, err));
-    if (!annotation->is_overlapped) return STATUS_OK;
-    mark.window.kind = TRACE_OP_BACKWARD;
-    mark.window.layer = annotation->backward_layer;
-    mark.window.microbatch = annotation->backward_microbatch;
-    mark.is_twin = true;
-    reading->recording->has_overlap = true;
-    return append_mark(reading, &mark, err);
-}
-
-/// Names that PyTorch itself writes, which never are a layer's.
-static bool is_of_framework(const char *name)
-{
-    static const char *const prefixes[] = {"nccl:", "gloo:", "Optimizer.", "enumerate(DataLoader)"};
-    for (size_t prefix = 0; prefix < sizeof prefixes / sizeof prefixes[0]; prefix++) {
-        if (strncmp(name, prefixes[prefix], strlen(prefixes[prefix])) == 0) return true;
-    }
-    return false;
-}
-
-/// Keeps the first few names that nobody knows, for a message.
-static void note_unknown(reader *reading, const char *name)
-{
-    reading->recording->unknown_annotation_count++;
-    if (is_of_framework(name)) return;
-    for (int known = 0; known < reading->unknown_count; known++) {
-        if (strcmp(reading->unknown[known], name) == 0) return;
-    }
-    if (reading->unknown_count == UNKNOWN_NAMES_MAX) return;
-    memcpy(reading->unknown[reading->unknown_count++], name, strlen(name) + 1);
+    const uint64_t process = hash_of(FILE_HASH_START, event->pid);
+    return (kineto_thread){process, hash_of(process * 31, event->tid)};
 }
 
 static status read_annotation(reader *reading, const trace_json_event *event, error_message *err)
 {
-    const trace_phase_map *map = reading->source->map;
-    kineto_events *events = &reading->events;
-    char name[NAME_BYTES];
+    char name[KINETO_NAME_BYTES];
     int64_t begin_ns = 0;
     int64_t end_ns = 0;
-    int step = 0;
-    bool is_known = false;
-    bool is_new = false;
-    trace_annotation annotation = {0};
-    kineto_mark mark = {0};
     trace_json_text(event->name, name, sizeof name);
     TRY(read_interval(reading, event, &begin_ns, &end_ns, err));
-    if (trace_annotation_is_step(name, &step)) {
-        const kineto_stretch stretch = {begin_ns, end_ns, step};
-        APPEND(events->steps, &events->step_list, stretch, err);
-        return STATUS_OK;
-    }
-    if (map != NULL && trace_phase_map_is_scope(map, name)) {
-        const kineto_stretch stretch = {begin_ns, end_ns, 0};
-        APPEND(events->scopes, &events->scope_list, stretch, err);
-        return STATUS_OK;
-    }
-    if (map != NULL) TRY(trace_phase_map_apply(map, name, &annotation, &is_known, err));
-    if (!is_known) TRY(trace_annotation_parse(name, &annotation, &is_known, err));
-    if (!is_known) {
-        note_unknown(reading, name);
-        return STATUS_OK;
-    }
-    TRY(find_thread(reading, event, &mark.thread, err));
-    if (annotation.count != TRACE_COUNT_NONE) {
-        const uint64_t key = hash_of(FILE_HASH_START, event->name);
-        TRY(numbering_find(&reading->names, key, &mark.name, &is_new, err));
-    }
-    mark.window.begin_ns = begin_ns;
-    mark.window.end_ns = end_ns;
-    mark.window.work_begin_ns = INT64_MAX;
-    mark.window.work_end_ns = INT64_MIN;
-    mark.window.cell = -1;
-    return append_annotation(reading, &annotation, mark, err);
+    return kineto_collect_annotation(&reading->collector, name,
+                                     hash_of(FILE_HASH_START, event->name), thread_of(event),
+                                     begin_ns, end_ns, err);
 }
 
 static uint32_t correlation_of(const trace_json_event *event)
@@ -329,13 +129,11 @@ static uint32_t correlation_of(const trace_json_event *event)
 
 static status read_launch(reader *reading, const trace_json_event *event, error_message *err)
 {
-    kineto_events *events = &reading->events;
-    kineto_launch launch = {.correlation = correlation_of(event)};
-    if (launch.correlation == KINETO_NO_CORRELATION) return STATUS_OK;
-    TRY(read_time(reading, event, "ts", event->ts, &launch.ts_ns, err));
-    TRY(find_thread(reading, event, &launch.thread, err));
-    APPEND(events->launches, &events->launch_list, launch, err);
-    return STATUS_OK;
+    int64_t begin_ns = 0;
+    const uint32_t correlation = correlation_of(event);
+    if (correlation == KINETO_NO_CORRELATION) return STATUS_OK;
+    TRY(read_time(reading, event, "ts", event->ts, &begin_ns, err));
+    return kineto_collect_launch(&reading->collector, correlation, thread_of(event), begin_ns, err);
 }
 
 static bool begins_with(trace_json_slice name, const char *prefix)
@@ -351,29 +149,16 @@ static status kernel_flags(reader *reading, const trace_json_event *event, uint3
 {
     const bool is_nccl =
         begins_with(event->name, "ncclDevKernel") || begins_with(event->name, "ncclKernel");
-    const trace_phase_map *map = reading->source->map;
-    *flags = is_nccl ? KINETO_COMMUNICATION : 0;
-    if (map == NULL) return STATUS_OK;
+    const uint64_t key = reading->source->map != NULL ? hash_of(FILE_HASH_START, event->name) : 0;
     uint32_t number = 0;
     bool is_new = false;
-    TRY(numbering_find(&reading->kernels, hash_of(FILE_HASH_START, event->name), &number, &is_new,
-                       err));
+    TRY(kineto_collect_kernel(&reading->collector, key, &number, &is_new, err));
     if (is_new) {
         char name[KERNEL_NAME_BYTES];
         trace_json_text(event->name, name, sizeof name);
-        const uint8_t found = (uint8_t)trace_phase_map_kernel(map, name);
-        APPEND(reading->component_of, &reading->component_list, found, err);
+        TRY(kineto_collect_component(&reading->collector, name, err));
     }
-    const trace_component component = (trace_component)reading->component_of[number];
-    if (component == TRACE_COMPONENT_COMPUTE) *flags = KINETO_COMPUTE;
-    if (component == TRACE_COMPONENT_COMMUNICATION) *flags = KINETO_COMMUNICATION;
-    return STATUS_OK;
-}
-
-static status append_work(reader *reading, const kineto_work *work, error_message *err)
-{
-    kineto_events *events = &reading->events;
-    APPEND(events->works, &events->work_list, *work, err);
+    *flags = kineto_collect_flags(&reading->collector, number, is_nccl);
     return STATUS_OK;
 }
 
@@ -382,14 +167,14 @@ static status read_device_op(reader *reading, const trace_json_event *event, err
     kineto_work work = {.key = correlation_of(event)};
     TRY(read_interval(reading, event, &work.begin_ns, &work.end_ns, err));
     TRY(kernel_flags(reading, event, &work.flags, err));
-    return append_work(reading, &work, err);
+    return kineto_collect_work(&reading->collector, &work, err);
 }
 
 /// An operator that lies within the last outermost one of its thread adds nothing.
 static status read_cpu_op(reader *reading, const trace_json_event *event, error_message *err)
 {
     kineto_work work = {0};
-    TRY(find_thread(reading, event, &work.key, err));
+    TRY(kineto_collect_thread(&reading->collector, thread_of(event), &work.key, err));
     if (work.key >= reading->thread_count || !reading->is_annotated[work.key]) return STATUS_OK;
     TRY(read_interval(reading, event, &work.begin_ns, &work.end_ns, err));
     kineto_work *last = &reading->last_work[work.key];
@@ -401,7 +186,7 @@ static status read_cpu_op(reader *reading, const trace_json_event *event, error_
                begins_with(event->name, "mpi:") || begins_with(event->name, "nccl:")) {
         work.flags = KINETO_COMMUNICATION;
     }
-    return append_work(reading, &work, err);
+    return kineto_collect_work(&reading->collector, &work, err);
 }
 
 static status read_event(reader *reading, const trace_json_event *event, error_message *err)
@@ -509,40 +294,10 @@ static status read_file(reader *reading, error_message *err)
     return result;
 }
 
-static status nothing_known(const reader *reading, error_message *err)
-{
-    char names[400] = "";
-    size_t length = 0;
-    for (int name = 0; name < reading->unknown_count; name++) {
-        const int written = snprintf(names + length, sizeof names - length, "%s'%.60s'",
-                                     name > 0 ? ", " : "", reading->unknown[name]);
-        if (written > 0) length += (size_t)written;
-    }
-    if (reading->unknown_count == 0) {
-        return error_set(err, STATUS_INVALID,
-                         "%s: no annotation says which layer or stage computes: record with a "
-                         "schedule of torch.distributed.pipelining, or with dynmo's recorder",
-                         reading->source->path);
-    }
-    return error_set(err, STATUS_INVALID,
-                     "%s: no annotation that dynmo knows; there are %s%s: name them with "
-                     "--phase-map FILE.json",
-                     reading->source->path, names,
-                     reading->unknown_count == UNKNOWN_NAMES_MAX ? ", ..." : "");
-}
-
-static bool has_load(const kineto_events *events)
-{
-    for (size_t mark = 0; mark < events->mark_list.count; mark++) {
-        if (events->marks[mark].window.is_load) return true;
-    }
-    return false;
-}
-
 /// The second reading, where no device did anything.
 static status read_cpu(reader *reading, error_message *err)
 {
-    kineto_events *events = &reading->events;
+    kineto_events *events = &reading->collector.events;
     const size_t thread_count = events->thread_list.count;
     if (strcmp(reading->source->path, "-") == 0 && reading->source->bytes == NULL) {
         return error_set(err, STATUS_UNSUPPORTED,
@@ -566,7 +321,7 @@ static status read_cpu(reader *reading, error_message *err)
 static status read_and_sum(reader *reading, error_message *err)
 {
     trace_recording *recording = reading->recording;
-    kineto_events *events = &reading->events;
+    kineto_events *events = &reading->collector.events;
     const trace_phase_map *map = reading->source->map;
     TRY(read_file(reading, err));
     if (reading->last_end_ns > INT64_MAX - recording->base_ns) {
@@ -575,7 +330,7 @@ static status read_and_sum(reader *reading, error_message *err)
                          " ns, is beyond 64 bits",
                          reading->source->path, recording->base_ns, reading->last_end_ns);
     }
-    if (!has_load(events)) return nothing_known(reading, err);
+    TRY(kineto_collect_check(&reading->collector, err));
     recording->on_device = events->work_list.count > 0;
     if (!recording->on_device) TRY(read_cpu(reading, err));
     recording->ops = (trace_attribution){.op_count = (int64_t)events->work_list.count};
@@ -585,35 +340,9 @@ static status read_and_sum(reader *reading, error_message *err)
                                 : trace_kineto_attribute_cpu(events, recording, err);
 }
 
-static status keep_windows(reader *reading, error_message *err)
-{
-    const kineto_events *events = &reading->events;
-    trace_recording *recording = reading->recording;
-    char *path = strdup(reading->source->path);
-    recording->windows = calloc(events->mark_list.count + 1, sizeof *recording->windows);
-    recording->input.path = path;
-    if (path == NULL || recording->windows == NULL) return no_memory(err);
-    for (size_t mark = 0; mark < events->mark_list.count; mark++) {
-        recording->windows[mark] = events->marks[mark].window;
-    }
-    recording->window_count = (int)events->mark_list.count;
-    return STATUS_OK;
-}
-
 static void reader_free(reader *reading)
 {
-    kineto_events *events = &reading->events;
-    free(events->steps);
-    free(events->scopes);
-    free(events->marks);
-    free(events->launches);
-    free(events->works);
-    free(events->process_of);
-    numbering_free(&reading->threads);
-    numbering_free(&reading->processes);
-    numbering_free(&reading->names);
-    numbering_free(&reading->kernels);
-    free(reading->component_of);
+    kineto_collector_free(&reading->collector);
     free(reading->is_annotated);
     free(reading->last_work);
     free(reading);
@@ -627,10 +356,13 @@ status trace_kineto_read(const trace_kineto_source *source, trace_recording *rec
     trace_recording made = {.rank = source->rank, .world_size = TRACE_NOT_RECORDED};
     reading->source = source;
     reading->recording = &made;
-    reading->events.path = source->path;
+    reading->collector.path = source->path;
+    reading->collector.map = source->map;
+    reading->collector.recording = &made;
+    reading->collector.events.path = source->path;
     status result = read_and_sum(reading, err);
     made.input.path = NULL;
-    if (result == STATUS_OK) result = keep_windows(reading, err);
+    if (result == STATUS_OK) result = kineto_collect_windows(&reading->collector, err);
     reader_free(reading);
     if (result != STATUS_OK) {
         trace_recording_free(&made);

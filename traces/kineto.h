@@ -69,6 +69,8 @@ typedef struct trace_recording {
     bool on_device;      // false: no device activity, CPU operators were counted
     bool has_steps;      // ProfilerStep#<n> or dynmo it=<i> number the iterations
     trace_naming naming; // of the loads
+    int64_t loss_count;  // times that the profiler itself says that it lost events
+    char loss[160];      // the first such message; "" without one
     bool has_overlap;    // PP:(...)OVERLAP_F_B annotations were told apart by thread
     int64_t unknown_annotation_count;
     int64_t stray_window_count; // annotations outside every ProfilerStep: left out

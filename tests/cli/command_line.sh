@@ -17,7 +17,7 @@ refuse 2 "unknown command 'manul'; did you mean 'manual'?" manul
 known='; dynmo --help lists them'
 refuse 2 "unknown command 'zzzzzzzzzz'$known" zzzzzzzzzz
 refuse 2 "unknown command ''$known" ''
-refuse 2 "'import' is not a whole command; there is 'import csv', 'import kineto'" import
+refuse 2 "'import' is not a whole command; there is 'import csv', 'import kineto', 'import nsys'" import
 refuse 2 "'export' is not a whole command; there is 'export perfetto', 'export pytorch', 'export megatron', 'export deepspeed', 'export torchtitan', 'export slurm-shrink'" export --help
 refuse 2 "unknown command 'a?b'$known" "$(printf 'a\nb')"
 refuse 2 "dynmo manual: unknown option '--all'" manual --all
