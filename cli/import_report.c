@@ -154,8 +154,9 @@ static void write_clocks(const trace_import *import, text_buffer *out)
     const trace_alignment *alignment = &import->alignment;
     if (import->rank_count < 2) return;
     if (alignment->bound_count == 0) {
-        text_append(out, "clocks: no messages between the ranks; only their files' start times align "
-                         "them\n");
+        text_append(out,
+                    "clocks: no messages between the ranks; only their files' start times align "
+                    "them\n");
         return;
     }
     for (int rank = 1; rank < import->rank_count; rank++) {
