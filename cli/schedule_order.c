@@ -17,10 +17,12 @@ typedef struct reading {
     arena *memory;
     bal_op *ops;   // [capacity]
     int *stages;   // [capacity] stage in model order, or -1 where the op has its chunk
+    int *cells;    // [capacity] of its row in a CSV, from 1
     int *first_op; // [BAL_RANKS_MAX + 1]
     size_t capacity;
     int op_count;
     int rank_count;
+    int cell; // of a CSV, that is being read; 0 in JSON
 } reading;
 
 static status out_of_memory(const reading *order, error_message *err)
@@ -39,12 +41,23 @@ static status append(reading *order, bal_op op, int stage, error_message *err)
         if (ops != NULL) order->ops = ops;
         int *stages = realloc(order->stages, larger * sizeof *stages);
         if (stages != NULL) order->stages = stages;
-        if (ops == NULL || stages == NULL) return out_of_memory(order, err);
+        int *cells = realloc(order->cells, larger * sizeof *cells);
+        if (cells != NULL) order->cells = cells;
+        if (ops == NULL || stages == NULL || cells == NULL) return out_of_memory(order, err);
         order->capacity = larger;
     }
     order->ops[order->op_count] = op;
+    order->cells[order->op_count] = order->cell;
     order->stages[order->op_count++] = stage;
     return STATUS_OK;
+}
+
+/// Puts file, rank, and in a CSV row and cell in front of a message.
+static status at_cell(const reading *order, int rank, int cell, status code, error_message *err)
+{
+    if (cell == 0) return error_prefix(err, code, "%s: rank %d", order->path, rank);
+    return error_prefix(err, code, "%s: row %d (rank %d), cell %d", order->path, rank + 1, rank,
+                        cell);
 }
 
 static status begin_rank(reading *order, error_message *err)
@@ -59,8 +72,10 @@ static status begin_rank(reading *order, error_message *err)
 /// Whether a PyTorch name is of a message or of sharding.
 static bool is_communication(const char *letters)
 {
-    static const char *const names[] = {"UNSHARD", "RESHARD", "REDUCE_GRAD", "SEND_F",
-                                        "RECV_F",  "SEND_B",  "RECV_B"};
+    static const char *const names[] = {
+        "UNSHARD", "RESHARD", "REDUCE_GRAD", "SEND_F",      "RECV_F",
+        "SEND_B",  "RECV_B",  "WAIT_SEND_F", "WAIT_SEND_B", "WAIT_REDUCE_GRAD",
+    };
     for (size_t name = 0; name < sizeof names / sizeof names[0]; name++) {
         const size_t length = strlen(names[name]);
         if (strncmp(letters, names[name], length) != 0) continue;
@@ -88,8 +103,9 @@ static status append_pytorch_op(reading *order, const char *name, error_message 
         TRY(bal_op_parse(ours, &op, err));
         return append(order, op, (int)stage, err);
     }
-    return error_set(err, STATUS_FORMAT,
-                     "'%s' is no op: stage, one of F, I, W, B, and the microbatch", name);
+    return error_set(
+        err, STATUS_FORMAT, "'%s' is no op: stage, one of F, I, W, B, and the microbatch%s", name,
+        strncmp(letters, "BW", 2) == 0 ? "; B was I and BW was B in old releases of PyTorch" : "");
 }
 
 /// @param name [length] one op, no blanks
@@ -115,8 +131,8 @@ static status end_cell(reading *order, int first, error_message *err)
 {
     const int count = order->op_count - first;
     if (count > 2) {
-        return error_set(err, STATUS_FORMAT, "%s: rank %d: %d ops overlap; the limit is 2",
-                         order->path, order->rank_count - 1, count);
+        error_set(err, STATUS_FORMAT, "%d ops overlap; the limit is 2", count);
+        return at_cell(order, order->rank_count - 1, order->cell, STATUS_FORMAT, err);
     }
     if (count == 2) order->ops[first].overlaps_next = 1;
     return STATUS_OK;
@@ -139,7 +155,7 @@ static status append_cell(reading *order, const char *cell, size_t length, error
         }
         const status read = append_op(order, cell, part, err);
         if (read != STATUS_OK) {
-            return error_prefix(err, read, "%s: rank %d", order->path, order->rank_count - 1);
+            return at_cell(order, order->rank_count - 1, order->cell, read, err);
         }
         const size_t skip = part < length ? part + 1 : part;
         cell += skip;
@@ -148,14 +164,65 @@ static status append_cell(reading *order, const char *cell, size_t length, error
     return end_cell(order, first, err);
 }
 
+/// An op of a row, to find one that occurs twice.
+typedef struct row_op {
+    int64_t key; // equal for equal ops
+    int op;
+} row_op;
+
+static int compare_row_ops(const void *a, const void *b)
+{
+    const row_op *left = a;
+    const row_op *right = b;
+    if (left->key != right->key) return left->key < right->key ? -1 : 1;
+    return (left->op > right->op) - (left->op < right->op);
+}
+
+/// Refuses a row that has an op twice: the order's own check, later, knows no cells.
+static status check_row(const reading *order, error_message *err)
+{
+    const int begin = order->first_op[order->rank_count - 1];
+    const int count = order->op_count - begin;
+    int repeated = -1;
+    row_op *row = malloc(((size_t)count + 1) * sizeof *row);
+    if (row == NULL) return out_of_memory(order, err);
+    for (int each = 0; each < count; each++) {
+        const bal_op *op = &order->ops[begin + each];
+        const int place = order->stages[begin + each] >= 0
+                              ? order->stages[begin + each]
+                              : BAL_RANKS_MAX * BAL_CHUNKS_MAX + op->chunk;
+        row[each].key =
+            ((int64_t)place * OP_KIND_COUNT + op->kind) * BAL_MICROBATCHES_MAX + op->microbatch;
+        row[each].op = begin + each;
+    }
+    qsort(row, (size_t)count, sizeof *row, compare_row_ops);
+    for (int each = 1; each < count; each++) {
+        if (row[each].key != row[each - 1].key) continue;
+        if (repeated < 0 || row[each].op < repeated) repeated = row[each].op;
+    }
+    free(row);
+    if (repeated < 0) return STATUS_OK;
+    char name[32];
+    bal_op_name(order->ops[repeated], name);
+    if (order->stages[repeated] >= 0) {
+        error_set(err, STATUS_FORMAT, "%s of stage %d is repeated: every op is run once", name,
+                  order->stages[repeated]);
+    } else {
+        error_set(err, STATUS_FORMAT, "%s is repeated: every op is run once", name);
+    }
+    return at_cell(order, order->rank_count - 1, order->cells[repeated], STATUS_FORMAT, err);
+}
+
 static status read_csv(reading *order, const char *bytes, size_t length, error_message *err)
 {
     for (size_t line = 0; line < length;) {
         const char *newline = memchr(bytes + line, '\n', length - line);
         const size_t end = newline != NULL ? (size_t)(newline - bytes) : length;
         TRY(begin_rank(order, err));
+        order->cell = 0;
         for (size_t at = line; at < end;) {
             size_t stop = at;
+            order->cell++;
             while (stop < end && bytes[stop] != ',') {
                 stop++;
             }
@@ -170,6 +237,7 @@ static status read_csv(reading *order, const char *bytes, size_t length, error_m
             TRY(append_cell(order, bytes + first, last - first, err));
             at = stop + 1;
         }
+        TRY(check_row(order, err));
         line = end + 1;
     }
     return STATUS_OK;
@@ -256,10 +324,10 @@ static status place_stages(reading *order, bal_placement *placement, error_messa
         int other_rank = 0;
         found = BAL_PLACEMENT_V;
         if (misplaced_op(order, found, &other_rank) >= 0) {
-            return error_set(err, STATUS_FORMAT,
-                             "%s: rank %d: stage %d of %d ranks is not there, neither interleaved "
-                             "nor as V",
-                             order->path, rank, order->stages[wrong], order->rank_count);
+            error_set(err, STATUS_FORMAT,
+                      "stage %d of %d ranks is not there, neither interleaved nor as V",
+                      order->stages[wrong], order->rank_count);
+            return at_cell(order, rank, order->cells[wrong], STATUS_FORMAT, err);
         }
     }
     for (rank = 0; rank < order->rank_count; rank++) {
@@ -337,6 +405,7 @@ status cli_schedule_order_parse(const char *name, const char *bytes, size_t leng
     const status result = read_bytes(&order, bytes, length, schedule, err);
     free(order.ops);
     free(order.stages);
+    free(order.cells);
     return result;
 }
 

@@ -21,7 +21,9 @@
 /// that cannot be played: see bal_schedule_check.
 ///
 /// @param schedule carved from memory
-/// @return STATUS_IO; STATUS_FORMAT naming file, rank and op; STATUS_NO_MEMORY
+/// @return STATUS_IO; STATUS_FORMAT naming file, rank, in a CSV row and cell, and the op that is
+/// none,
+///         is on a rank without its stage, or is repeated in its row; STATUS_NO_MEMORY
 status cli_schedule_order_read(const char *path, arena *memory, bal_schedule *schedule,
                                error_message *err);
 

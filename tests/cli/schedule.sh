@@ -210,11 +210,25 @@ echo '{"order":[["F0","X1"]]}' >name.json
 refuse 2 "name.json: rank 0: 'X1' is no op: F, B, W or BW and the microbatch, \"1:\" in front for chunk 1" \
     --order name.json
 echo '0F0,0F1,2BW0' >old.csv
-refuse 2 "old.csv: rank 0: '2BW0' is no op: stage, one of F, I, W, B, and the microbatch" \
+refuse 2 "old.csv: row 1 (rank 0), cell 3: '2BW0' is no op: stage, one of F, I, W, B, and the microbatch; B was I and BW was B in old releases of PyTorch" \
     --order old.csv
 printf '0F0,3F1,0B0\n0F0' >place.csv
-refuse 2 'place.csv: rank 0: stage 3 of 2 ranks is not there, neither interleaved nor as V' \
+refuse 2 'place.csv: row 1 (rank 0), cell 2: stage 3 of 2 ranks is not there, neither interleaved nor as V' \
     --order place.csv
+bad_csv() { # bad_csv MESSAGE CSV
+    printf '%b' "$2" >bad.csv
+    refuse 2 "bad.csv: $1" --order bad.csv
+}
+bad_csv 'row 2 (rank 1), cell 4: F0 of stage 1 is repeated: every op is run once' '0F0,0F1,0B0,0B1\n1F0,,1B0,1F0,1B1\n'
+bad_csv "row 1 (rank 0), cell 2: '0X1' is no op: stage, one of F, I, W, B, and the microbatch" '0F0,0X1\n'
+bad_csv "row 2 (rank 1), cell 1: 'F0x' is no op: F, B, W or BW and the microbatch, \"1:\" in front for chunk 1" 'F0,BW0\nF0x,BW0\n'
+bad_csv 'row 1 (rank 0), cell 2: 3 ops overlap; the limit is 2' '0F0,(0F1;0B0;0B1)OVERLAP_F_B\n'
+bad_csv 'rank 0: BW1 is missing' '0F0,0F1,0B0\n1F0,1B0,1F1,1B1\n'
+bad_csv 'rank 1: BW0 is too early: F0 is not before it' '0F0,0B0\n1B0,1F0\n'
+bad_csv 'cycle: rank 0 BW0 waits for rank 1 BW0 waits for rank 1 F1 waits for rank 0 F1 waits for rank 0 BW0' \
+    '0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n'
+printf '0F0,0B0,0WAIT_REDUCE_GRAD\n1F0,1SEND_B0,1WAIT_SEND_B0,1B0\n' >waits.csv
+"$dynmo" schedule --order waits.csv --json | grep -q '"order":\[\["F0","BW0"\],\["F0","BW0"\]\]' || fail 'waits.csv'
 : >empty.csv
 refuse 2 'empty.csv: holds no op' --order empty.csv
 refuse 2 'order.json: --stages is 3, the order has 2' --order order.json --stages 3
