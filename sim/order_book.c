@@ -50,29 +50,44 @@ static sim_order_entry *make_room(sim_order_book *book)
     return entry;
 }
 
+/// The entry of an order that is kept, or NULL.
+static sim_order_entry *find_kept(sim_order_book *book, const sim_order_entry *wanted)
+{
+    for (int entry = 0; entry < SIM_ORDERS_KEPT; entry++) {
+        sim_order_entry *kept = &book->entries[entry];
+        if (kept->op_count > 0 && kept->family == wanted->family &&
+            kept->rank_count == wanted->rank_count && kept->chunk_count == wanted->chunk_count &&
+            kept->microbatch_count == wanted->microbatch_count) {
+            return kept;
+        }
+    }
+    return NULL;
+}
+
 status sim_order_book_find(sim_order_book *book, const bal_schedule_request *request,
                            sim_compiled_order **out, error_message *err)
 {
+    const bal_schedule_family *family = bal_schedule_family_find(request->name);
+    const sim_order_entry wanted = {
+        .family = family,
+        .rank_count = request->rank_count,
+        .chunk_count = family == NULL ? request->chunk_count
+                                      : bal_schedule_chunk_count(family, request->chunk_count),
+        .microbatch_count = request->microbatch_count,
+    };
     book->use_count++;
-    for (int entry = 0; entry < SIM_ORDERS_KEPT; entry++) {
-        sim_order_entry *kept = &book->entries[entry];
-        if (kept->op_count > 0 && kept->rank_count == request->rank_count &&
-            kept->microbatch_count == request->microbatch_count) {
-            kept->last_use = book->use_count;
-            *out = &kept->compiled;
-            return STATUS_OK;
-        }
+    sim_order_entry *found = find_kept(book, &wanted);
+    if (found == NULL) {
+        found = make_room(book);
+        *found = wanted;
+        found->memory = arena_create(1 << 16);
+        if (found->memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+        TRY(sim_compiled_order_build(request, found->memory, &found->compiled, err));
+        found->op_count = found->compiled.order.step_count;
+        book->op_count += found->op_count;
     }
-    sim_order_entry *made = make_room(book);
-    made->memory = arena_create(1 << 16);
-    if (made->memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    TRY(sim_compiled_order_build(request, made->memory, &made->compiled, err));
-    made->rank_count = request->rank_count;
-    made->microbatch_count = request->microbatch_count;
-    made->op_count = made->compiled.order.step_count;
-    made->last_use = book->use_count;
-    book->op_count += made->op_count;
-    *out = &made->compiled;
+    found->last_use = book->use_count;
+    *out = &found->compiled;
     return STATUS_OK;
 }
 

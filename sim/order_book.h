@@ -1,5 +1,5 @@
-/// The compiled orders of one schedule: fixed ones are compiled once for every number of ranks and
-/// microbatches, searched ones for every plan.
+/// The compiled orders of fixed schedules, each compiled once for every number of ranks and
+/// microbatches; searched ones are compiled for every plan, and not kept.
 #pragma once
 
 #include "balance/schedule.h"
@@ -28,14 +28,16 @@ enum { SIM_ORDERS_KEPT = 64, SIM_ORDER_OPS_KEPT = 1 << 22 };
 
 typedef struct sim_order_entry {
     arena *memory; // NULL: free
+    const bal_schedule_family *family;
     int rank_count;
+    int chunk_count;
     int microbatch_count;
     int op_count;
     int64_t last_use;
     sim_compiled_order compiled;
 } sim_order_entry;
 
-/// Keeps the orders of a fixed schedule that were used last, as many as there is room for and at
+/// Keeps the orders of fixed schedules that were used last, as many as there is room for and at
 /// least one. Zero-initialise; release with sim_order_book_free.
 typedef struct sim_order_book {
     sim_order_entry entries[SIM_ORDERS_KEPT];
@@ -45,6 +47,7 @@ typedef struct sim_order_book {
 
 /// Finds the order of a fixed schedule, or compiles it.
 ///
+/// @param request of a schedule that is not searched: its costs and limits are not looked at
 /// @param out borrowed until the next call
 /// @return as sim_compiled_order_build
 status sim_order_book_find(sim_order_book *book, const bal_schedule_request *request,

@@ -11,8 +11,8 @@ static status no_memory(const sim_training_plan *plan, error_message *err)
                      plan->training->machine.rank_count);
 }
 
-status sim_training_plan_init(sim_training_plan *plan, const bal_training *training, arena *memory,
-                              error_message *err)
+status sim_training_plan_init(sim_training_plan *plan, const bal_training *training,
+                              sim_order_book *orders, arena *memory, error_message *err)
 {
     const bal_schedule_family *family = bal_schedule_family_find(training->schedule);
     const int chunks = bal_schedule_chunk_count(family, training->chunk_count);
@@ -21,6 +21,7 @@ status sim_training_plan_init(sim_training_plan *plan, const bal_training *train
     *plan = (sim_training_plan){
         .training = training,
         .family = family,
+        .orders = orders != NULL ? orders : &plan->own_orders,
         .first_layer = arena_array(memory, ranks * (size_t)chunks + 1, sizeof *plan->first_layer),
         .machine_rank = arena_array(memory, ranks, sizeof *plan->machine_rank),
         .rank_of_layer = arena_array(memory, layers, sizeof *plan->rank_of_layer),
@@ -37,7 +38,7 @@ status sim_training_plan_init(sim_training_plan *plan, const bal_training *train
 
 void sim_training_plan_free(sim_training_plan *plan)
 {
-    sim_order_book_free(&plan->orders);
+    sim_order_book_free(&plan->own_orders);
     arena_destroy(plan->searched_memory);
     arena_destroy(plan->trial_memory);
     plan->searched_memory = NULL;
@@ -62,7 +63,7 @@ static status find_order(sim_training_plan *plan, const bal_placed_partition *pl
     bal_schedule_request request;
     TRY(bal_training_order_request(plan->training, placed, NULL, microbatch_count,
                                    plan->trial_memory, &request, err));
-    return sim_order_book_find(&plan->orders, &request, order, err);
+    return sim_order_book_find(plan->orders, &request, order, err);
 }
 
 static void take_owners(sim_training_plan *plan, const int *owner)

@@ -27,15 +27,19 @@ typedef struct sim_training_plan {
     int *rank_of_layer;          // [layer_count] of the machine, under either
     bal_batch batch;
     sim_gpu_use gpus;
-    sim_order_book orders;       // of a fixed schedule
+    sim_order_book *orders; // of fixed schedules: the caller's, or own_orders
+    sim_order_book own_orders;
     sim_compiled_order searched; // the order in force of a searched one
     arena *searched_memory;
     arena *trial_memory;
 } sim_training_plan;
 
+/// @param plan   must stay where it is
+/// @param orders borrowed for the life of the plan and used by nobody else meanwhile; what it has
+///               compiled stays there for the next. NULL: the plan has its own
 /// @param memory for arrays that live as long as the run
-status sim_training_plan_init(sim_training_plan *plan, const bal_training *training, arena *memory,
-                              error_message *err);
+status sim_training_plan_init(sim_training_plan *plan, const bal_training *training,
+                              sim_order_book *orders, arena *memory, error_message *err);
 void sim_training_plan_free(sim_training_plan *plan);
 
 /// Takes a decision's plan into force; a searched schedule is searched for these costs.

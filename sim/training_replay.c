@@ -12,6 +12,7 @@
 /// What changes while a run is replayed.
 typedef struct replay {
     const bal_training *training;
+    sim_order_book *orders; // the caller's, or NULL
     arena *run_memory;
     arena *play_memory;     // of an iteration that is played
     arena *timeline_memory; // of its timeline
@@ -361,7 +362,8 @@ static status prepare(replay *state)
     state->drawn =
         arena_array(state->run_memory, (size_t)training->data_parallel, sizeof *state->drawn);
     TRY(bal_training_costs_init(&state->costs, training, state->run_memory, state->err));
-    TRY(sim_training_plan_init(&state->plan, training, state->run_memory, state->err));
+    TRY(sim_training_plan_init(&state->plan, training, state->orders, state->run_memory,
+                               state->err));
     if (state->play_memory == NULL || state->timeline_memory == NULL ||
         state->rank_end_ns == NULL || state->peak_memory == NULL || state->drawn == NULL) {
         return no_memory(state);
@@ -429,8 +431,14 @@ static status run_all(replay *state)
 status sim_training_replay(const bal_training *training, arena *memory, bal_training_result *result,
                            error_message *err)
 {
+    return sim_training_replay_with(training, NULL, memory, result, err);
+}
+
+status sim_training_replay_with(const bal_training *training, sim_order_book *orders, arena *memory,
+                                bal_training_result *result, error_message *err)
+{
     TRY(bal_training_check(training, err));
-    replay state = {.training = training, .run_memory = memory, .err = err};
+    replay state = {.training = training, .orders = orders, .run_memory = memory, .err = err};
     const status played = run_all(&state);
     bal_controller_destroy(state.controller);
     bal_training_costs_free(&state.costs);

@@ -5,6 +5,7 @@
 #include "balance/training.h"
 #include "base/arena.h"
 #include "base/status.h"
+#include "sim/order_book.h"
 
 /// Replays the run.
 ///
@@ -27,3 +28,10 @@
 /// only.
 status sim_training_replay(const bal_training *training, arena *memory, bal_training_result *result,
                            error_message *err);
+
+/// The same with the compiled orders of earlier replays.
+///
+/// @param orders used by nobody else meanwhile; what is compiled stays there for the next. NULL:
+///               none are kept
+status sim_training_replay_with(const bal_training *training, sim_order_book *orders, arena *memory,
+                                bal_training_result *result, error_message *err);

@@ -25,6 +25,7 @@ const char *const ana_refusal_names[ANA_REFUSAL_COUNT] = {
 struct ana_point_worker {
     arena *memory; // of one evaluation
     ana_trace_shelf *shelf;
+    sim_order_book orders; // of all evaluations: points share schedules
     ana_study study;
     ana_setup setup;
     bool has_study;
@@ -62,6 +63,7 @@ void ana_point_worker_destroy(ana_point_worker *worker)
     if (worker == NULL) return;
     clear(worker);
     ana_trace_shelf_destroy(worker->shelf);
+    sim_order_book_free(&worker->orders);
     arena_destroy(worker->memory);
     free(worker);
 }
@@ -182,7 +184,8 @@ static status explain_memory(ana_point_worker *worker, const error_message *inne
     training.machine.rank_memory_bytes = 0;
     TRY(refuse(worker, setup->study->path, ANA_REFUSAL_MEMORY, inner, point, err));
     if (setup->machine.rank_memory_bytes == 0) return STATUS_OK;
-    if (sim_training_replay(&training, worker->memory, &result, &unlimited) == STATUS_OK &&
+    if (sim_training_replay_with(&training, &worker->orders, worker->memory, &result, &unlimited) ==
+            STATUS_OK &&
         result.executable) {
         return refuse_memory(worker, &result, point, err);
     }
@@ -242,7 +245,8 @@ static status play_bounded(ana_point_worker *worker, const bal_record_sink *sink
     error_message inner = {0};
     int64_t bound_ns = 0;
     training.sources = bound->sources;
-    const status played = sim_training_replay(&training, worker->memory, &result, &inner);
+    const status played =
+        sim_training_replay_with(&training, &worker->orders, worker->memory, &result, &inner);
     if (played == STATUS_INFEASIBLE) return explain_memory(worker, &inner, point, err);
     if (played != STATUS_OK) {
         return refuse(worker, setup->study->path, ANA_REFUSAL_SCHEDULE, &inner, point, err);

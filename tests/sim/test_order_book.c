@@ -35,6 +35,35 @@ static void an_order_is_compiled_once(void **state)
     assert_int_equal(book.op_count, 0);
 }
 
+static void schedules_and_chunks_have_orders_of_their_own(void **state)
+{
+    (void)state;
+    sim_order_book book = {0};
+    static const bal_schedule_request requests[] = {
+        {.name = "1f1b", .rank_count = 2, .microbatch_count = 4},
+        {.name = "gpipe", .rank_count = 2, .microbatch_count = 4},
+        {.name = "interleaved-1f1b", .rank_count = 2, .microbatch_count = 4},
+        {.name = "interleaved-1f1b", .rank_count = 2, .microbatch_count = 4, .chunk_count = 3},
+        {.name = "interleaved-1f1b", .rank_count = 2, .microbatch_count = 4, .chunk_count = 2},
+    };
+    enum { REQUESTS = sizeof requests / sizeof requests[0], SAME_AS_FAMILY = 2 };
+    sim_compiled_order *orders[REQUESTS];
+
+    for (int request = 0; request < REQUESTS; request++) {
+        assert_int_equal(sim_order_book_find(&book, &requests[request], &orders[request], NULL),
+                         STATUS_OK);
+    }
+
+    for (int request = 0; request < REQUESTS; request++) {
+        assert_string_equal(orders[request]->schedule.name, requests[request].name);
+        for (int other = 0; other < request; other++) {
+            const bool are_same = request == REQUESTS - 1 && other == SAME_AS_FAMILY;
+            assert_int_equal(orders[request] == orders[other], are_same);
+        }
+    }
+    sim_order_book_free(&book);
+}
+
 static void the_order_that_was_used_longest_ago_is_forgotten(void **state)
 {
     (void)state;
@@ -97,6 +126,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_order_is_compiled_once),
+        cmocka_unit_test(schedules_and_chunks_have_orders_of_their_own),
         cmocka_unit_test(the_order_that_was_used_longest_ago_is_forgotten),
         cmocka_unit_test(an_order_that_cannot_be_built_leaves_the_book_as_it_is),
         cmocka_unit_test(the_last_backward_of_a_stage_is_its_last_w),
