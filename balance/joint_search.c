@@ -13,6 +13,8 @@
 enum {
     SHAPES_MAX = 3,
     PARTITIONS_MAX = 24,   // candidates of a shape
+    SEARCHED_MAX = 6,      // of them that searched families are asked for: no budget counts their
+                           // own passes
     WALKS_MAX = 8,         // places that walks begin from
     RUN_STEPS = 256,       // of a walk in the first round
     LAST_RUN_STEPS = 8192, // of the walks that are left at the end
@@ -465,6 +467,7 @@ static status consider_partition(search *state, int shape, int partition, error_
                                (families[family].chunk_count == 0 && placed.chunk_count == 2);
         if (!has_count) continue;
         if (families[family].placement != placed.placement) continue;
+        if (families[family].is_searched && partition >= SEARCHED_MAX) continue;
         TRY(consider_family(state, shape, family, err));
     }
     consider_dispatched(state, shape);
