@@ -99,13 +99,12 @@ static place departure_of(const walk *walking, place sender)
                    .rank = sender.rank};
 }
 
-/// Notes a message on the path, if it is one between ranks.
-static void note_message(const walk *walking, place from, ana_critical_path *path)
+/// Notes time of a message on the path, if it is one between ranks.
+static void note_message(const walk *walking, place from, int64_t ns, ana_critical_path *path)
 {
     const bal_schedule *schedule = walking->timeline->schedule;
     const bal_op_kind kind = (bal_op_kind)schedule->ops[from.op].kind;
     const int stage = stage_of(schedule, from);
-    const int64_t ns = message_ns(walking, from);
     if (sim_network_receiver(schedule, kind, stage) < 0) return;
     path->message_count++;
     if (kind == OP_FORWARD) {
@@ -119,6 +118,32 @@ static int64_t arrival_ns(const walk *walking, place sender)
 {
     return walking->timeline->end_ns[departure_of(walking, sender).op] +
            message_ns(walking, sender);
+}
+
+/// What the op at a place began behind where messages occupy ranks or wait for links: the op that
+/// ended last of the one before it on its rank and the one whose message it waited for. What lies
+/// between is the time of a message: its own, or the one that its rank could not get rid of.
+static place step_behind_network(const walk *walking, place at, place sender,
+                                 ana_critical_path *path)
+{
+    const bal_timeline *timeline = walking->timeline;
+    const bal_schedule *schedule = timeline->schedule;
+    const int64_t begin_ns = timeline->begin_ns[at.op];
+    const place before = {.op = at.op > schedule->first_op[at.rank] ? at.op - 1 : -1,
+                          .rank = at.rank};
+    const place departure = sender.op >= 0 ? departure_of(walking, sender) : sender;
+    if (before.op < 0 && sender.op < 0) return before;
+    if (before.op < 0 || (sender.op >= 0 && sender.rank != at.rank &&
+                          timeline->end_ns[departure.op] >= timeline->end_ns[before.op])) {
+        note_message(walking, sender, begin_ns - timeline->end_ns[departure.op], path);
+        return departure;
+    }
+    const bool before_sends =
+        sim_network_receiver(schedule, (bal_op_kind)schedule->ops[before.op].kind,
+                             stage_of(schedule, before)) >= 0;
+    const place message = before_sends || sender.op < 0 ? before : sender;
+    note_message(walking, message, begin_ns - timeline->end_ns[before.op], path);
+    return before;
 }
 
 /// What the op at a place began behind: the op before it on its rank, else the one whose message it
@@ -135,8 +160,11 @@ static place step_back(const walk *walking, place at, ana_critical_path *path)
         const place second = sender_of(walking, (place){.op = at.op + 1, .rank = at.rank});
         if (sender.op < 0 || arrival_ns(walking, sender) != begin_ns) sender = second;
     }
-    if (sender.op < 0 || begin_ns == 0) return (place){.op = -1};
-    note_message(walking, sender, path);
+    if (begin_ns == 0) return (place){.op = -1};
+    if (sender.op < 0 || arrival_ns(walking, sender) != begin_ns) {
+        return step_behind_network(walking, at, sender, path);
+    }
+    note_message(walking, sender, message_ns(walking, sender), path);
     return departure_of(walking, sender);
 }
 

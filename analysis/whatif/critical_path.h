@@ -23,9 +23,12 @@ typedef struct ana_critical_path {
 
 /// Follows an iteration back from the op that ends last (the first of several) to its begin: every
 /// op began when the op before it on its rank ended or when its message came; where both were at
-/// the same time, the path stays on the rank.
+/// the same time, the path stays on the rank. Where messages occupy ranks or wait for shared links,
+/// an op may begin later than both: the path then goes to the one that ended last, and what lies
+/// between is time of messages, waiting included.
 ///
-/// @param timeline as sim_order_play fills it with these costs, all ranks beginning at 0
+/// @param timeline as sim_order_play or sim_dispatch_play fills it with these costs, all ranks
+///                 beginning at 0
 /// @param path     out
 /// @return STATUS_NO_MEMORY. Time O(ops).
 status ana_critical_path_of(const bal_timeline *timeline, const bal_stage_costs *costs,

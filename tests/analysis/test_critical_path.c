@@ -2,6 +2,7 @@
 /// the path has no gaps and shortening it by hand gives the same.
 #include "analysis/whatif/critical_path.h"
 #include "analysis/whatif/sensitivity.h"
+#include "sim/dispatch.h"
 #include "sim/pipeline.h"
 #include "tests/assert_close.h"
 #include "tests/balance/reference_player.h"
@@ -89,6 +90,39 @@ static void the_path_of_any_order_has_no_gaps(void **state)
     }
 }
 
+static void where_messages_keep_ranks_busy_the_path_has_no_gaps_either(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 18);
+    int played = 0;
+    for (uint64_t seed = 0; seed < RANDOM_CASES; seed++) {
+        const random_problem problem = random_problem_draw(seed, memory);
+        const sim_network network = {.send =
+                                         seed % 2 == 0 ? SIM_SEND_BLOCKING : SIM_SEND_RENDEZVOUS};
+        sim_dispatch *dispatch = NULL;
+        bal_timeline timeline;
+        ana_critical_path path;
+        assert_int_equal(
+            sim_dispatch_create(&problem.schedule, SIM_STATIC, &network, memory, &dispatch, NULL),
+            STATUS_OK);
+        if (sim_dispatch_play(dispatch, &problem.costs, NULL, NULL, &timeline, NULL) != STATUS_OK) {
+            continue; // a rendezvous in this order gets stuck
+        }
+
+        assert_int_equal(ana_critical_path_of(&timeline, &problem.costs, memory, &path, NULL),
+                         STATUS_OK);
+
+        if (path_total(&path) != path.makespan_ns) {
+            fail_msg("seed %llu: %lld of %lld ns", (unsigned long long)seed,
+                     (long long)path_total(&path), (long long)path.makespan_ns);
+        }
+        played++;
+        arena_reset(memory);
+    }
+    assert_true(played > RANDOM_CASES / 2);
+    arena_destroy(memory);
+}
+
 static void one_percent_of_a_chain_is_its_share(void **state)
 {
     (void)state;
@@ -148,6 +182,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_stages_are_one_chain),
         cmocka_unit_test(the_path_of_any_order_has_no_gaps),
+        cmocka_unit_test(where_messages_keep_ranks_busy_the_path_has_no_gaps_either),
         cmocka_unit_test(one_percent_of_a_chain_is_its_share),
         cmocka_unit_test(shorter_is_never_longer),
     };
