@@ -39,6 +39,7 @@ static const bal_schedule_family families[] = {
      .counted_as = "v-min",
      .chunk_count = 2,
      .placement = BAL_PLACEMENT_V},
+    {.name = "chimera", .chunk_count = 2, .placement = BAL_PLACEMENT_BIDIRECTIONAL},
 };
 enum { FAMILY_COUNT = sizeof families / sizeof families[0] };
 
@@ -62,6 +63,7 @@ static const struct {
     {.search = bal_schedule_order_v_min},
     {.fill = bal_schedule_fill_dualpipe_v, .rule = bal_schedule_rule_dualpipe_v},
     {.search = bal_schedule_search_v_adaptive},
+    {.fill = bal_schedule_fill_chimera, .rule = bal_schedule_rule_chimera},
 };
 _Static_assert(sizeof writers / sizeof writers[0] == FAMILY_COUNT, "every family has its writer");
 
@@ -174,6 +176,12 @@ static status check_request(const bal_schedule_request *request, const bal_sched
     return family->is_searched ? check_costs(request, family, chunks, err) : STATUS_OK;
 }
 
+int bal_iteration_microbatch_count(const bal_schedule *schedule)
+{
+    const bool is_halved = schedule->placement == BAL_PLACEMENT_BIDIRECTIONAL;
+    return schedule->microbatch_count * (is_halved ? 2 : 1);
+}
+
 status bal_schedule_build(const bal_schedule_request *request, arena *memory,
                           bal_schedule *schedule, error_message *err)
 {
@@ -186,7 +194,9 @@ status bal_schedule_build(const bal_schedule_request *request, arena *memory,
     int chunk_count = 0;
     TRY(check_request(request, family, &chunk_count, err));
     const int rank_count = request->rank_count;
-    const int rank_op_count = request->microbatch_count * chunk_count * (family->has_split ? 3 : 2);
+    const bool is_halved = family->placement == BAL_PLACEMENT_BIDIRECTIONAL;
+    const int microbatch_count = request->microbatch_count / (is_halved ? 2 : 1);
+    const int rank_op_count = microbatch_count * chunk_count * (family->has_split ? 3 : 2);
     const size_t op_count = (size_t)rank_op_count * (size_t)rank_count;
     int *first_op = arena_array(memory, (size_t)rank_count + 1, sizeof *first_op);
     bal_op *ops = arena_array(memory, op_count, sizeof *ops);
@@ -200,14 +210,14 @@ status bal_schedule_build(const bal_schedule_request *request, arena *memory,
     if (fill == NULL) TRY(writers[family - families].search(request, memory, ops, err));
     for (int rank = 0; fill != NULL && rank < rank_count; rank++) {
         const bal_op *end =
-            fill(rank_count, chunk_count, request->microbatch_count, rank, ops + first_op[rank]);
+            fill(rank_count, chunk_count, microbatch_count, rank, ops + first_op[rank]);
         first_op[rank + 1] = (int)(end - ops);
     }
     *schedule = (bal_schedule){
         .name = family->name,
         .rank_count = rank_count,
         .chunk_count = chunk_count,
-        .microbatch_count = request->microbatch_count,
+        .microbatch_count = microbatch_count,
         .placement = family->placement,
         .has_split = family->has_split,
         .first_op = first_op,
@@ -218,18 +228,20 @@ status bal_schedule_build(const bal_schedule_request *request, arena *memory,
 
 int bal_op_waits_for(const bal_schedule *schedule, int rank, bal_op op, bal_op_kind *kind)
 {
-    const int stage = bal_stage_of(schedule->placement, schedule->rank_count, schedule->chunk_count,
-                                   rank, op.chunk);
-    const int last = schedule->rank_count * schedule->chunk_count - 1;
+    const int ranks = schedule->rank_count;
+    const int chunks = schedule->chunk_count;
+    const int stage = bal_stage_of(schedule->placement, ranks, chunks, rank, op.chunk);
+    int sender = -1;
     switch (op.kind) {
     case OP_FORWARD:
-        if (stage > 0) *kind = OP_FORWARD;
-        return stage - 1;
+        sender = bal_stage_before(schedule->placement, ranks, stage);
+        if (sender >= 0) *kind = OP_FORWARD;
+        return sender;
     case OP_BACKWARD_INPUT:
     case OP_BACKWARD:
-        if (stage == last) return -1;
-        *kind = schedule->has_split ? OP_BACKWARD_INPUT : OP_BACKWARD;
-        return stage + 1;
+        sender = bal_stage_behind(schedule->placement, ranks, chunks, stage);
+        if (sender >= 0) *kind = schedule->has_split ? OP_BACKWARD_INPUT : OP_BACKWARD;
+        return sender;
     default:
         return -1;
     }

@@ -33,7 +33,8 @@ typedef struct bal_schedule {
     const char *name; // static storage
     int rank_count;
     int chunk_count;
-    int microbatch_count;
+    int microbatch_count; // that pass each stage: those of the iteration, or half of them under
+                          // BAL_PLACEMENT_BIDIRECTIONAL, where each half counts from 0
     bal_placement placement;
     bool has_split;      // B and W apart; false: F and BW only
     const int *first_op; // [rank_count + 1] rank r runs ops [first_op[r], first_op[r + 1])
@@ -51,7 +52,7 @@ enum {
 typedef struct bal_schedule_request {
     const char *name; // row of the table below
     int rank_count;
-    int microbatch_count;
+    int microbatch_count;         // of the iteration
     int chunk_count;              // 0: the family's own (1, or 2 where it needs two)
     const bal_stage_costs *costs; // only searched schedules read it; required for them
     const int64_t *memory_limit;  // [rank_count] in the unit of costs->memory_*; NULL: none.
@@ -66,6 +67,9 @@ typedef struct bal_schedule_request {
 ///         order needs, naming rank, need and limit; STATUS_NO_MEMORY.
 status bal_schedule_build(const bal_schedule_request *request, arena *memory,
                           bal_schedule *schedule, error_message *err);
+
+/// The microbatches of the iteration that a schedule plays.
+int bal_iteration_microbatch_count(const bal_schedule *schedule);
 
 /// A row of the table of schedule names.
 typedef struct bal_schedule_family {

@@ -195,8 +195,12 @@ static int waiting_op(const check_state *state, int rank, bal_op op, int *waitin
 {
     const bal_schedule *schedule = state->schedule;
     if (op.kind == OP_BACKWARD_WEIGHT) return NOWHERE;
-    const int stage = stage_of(schedule, rank, op) + (op.kind == OP_FORWARD ? 1 : -1);
-    if (stage < 0 || stage >= schedule->rank_count * schedule->chunk_count) return NOWHERE;
+    const int own = stage_of(schedule, rank, op);
+    const int stage = op.kind == OP_FORWARD
+                          ? bal_stage_behind(schedule->placement, schedule->rank_count,
+                                             schedule->chunk_count, own)
+                          : bal_stage_before(schedule->placement, schedule->rank_count, own);
+    if (stage < 0) return NOWHERE;
     *waiting_rank = rank_of(schedule, stage);
     return *place_of(state, stage, op.microbatch, row_of(op.kind));
 }
@@ -350,8 +354,9 @@ static status check_shape(const bal_schedule *schedule, error_message *err)
                          schedule->rank_count, schedule->chunk_count, schedule->microbatch_count,
                          BAL_RANKS_MAX, BAL_CHUNKS_MAX, BAL_MICROBATCHES_MAX);
     }
-    if (schedule->placement == BAL_PLACEMENT_V && schedule->chunk_count != 2) {
-        return error_set(err, STATUS_INVALID, "V placement has 2 chunks per rank, not %d",
+    if (!bal_placement_takes(schedule->placement, schedule->chunk_count)) {
+        return error_set(err, STATUS_INVALID, "%s placement has 2 chunks per rank, not %d",
+                         schedule->placement == BAL_PLACEMENT_V ? "V" : "bidirectional",
                          schedule->chunk_count);
     }
     // A short order that names one far microbatch must not cost the memory of all before it.

@@ -18,6 +18,7 @@ bal_schedule_fill bal_schedule_fill_zb_h1;
 bal_schedule_fill bal_schedule_fill_zb_h2;
 bal_schedule_fill bal_schedule_fill_zb_v_hand;
 bal_schedule_fill bal_schedule_fill_interleaved_zb;
+bal_schedule_fill bal_schedule_fill_chimera; // microbatches of each of its pipelines; P is even
 bal_schedule_fill bal_schedule_fill_dualpipe_v;
 
 /// Whether a family has orders for these counts, which are within the limits.
@@ -28,6 +29,7 @@ typedef status bal_schedule_rule(int rank_count, int microbatch_count, error_mes
 bal_schedule_rule bal_schedule_rule_interleaved_1f1b; // P divides M
 bal_schedule_rule bal_schedule_rule_interleaved_zb;   // max(1, floor(M / P)) divides M
 bal_schedule_rule bal_schedule_rule_dualpipe_v;       // M >= 2P
+bal_schedule_rule bal_schedule_rule_chimera;          // both counts are even
 
 /// Writes the orders of all ranks of a family, rank after rank, where they are searched or made
 /// together. The counts are within the limits; request->costs fits them where the family is

@@ -41,7 +41,7 @@ static status read_costs(const cli_arguments *arguments, const bal_schedule *sch
                          arena *memory, cli_schedule_costs *costs, error_message *err)
 {
     const cli_schedule_shape shape = {.rank_count = schedule->rank_count,
-                                      .microbatch_count = schedule->microbatch_count,
+                                      .microbatch_count = bal_iteration_microbatch_count(schedule),
                                       .chunk_count = schedule->chunk_count,
                                       .placement = schedule->placement};
     return cli_schedule_costs_read(cli_value(arguments, "--costs"), &shape, memory, costs, err);
@@ -93,7 +93,8 @@ static status import(const cli_arguments *arguments, arena *memory, schedule_run
     }
     TRY(cli_schedule_order_read(path, memory, &run->schedule, err));
     TRY(check_given(arguments, "--stages", run->schedule.rank_count, err));
-    TRY(check_given(arguments, "--microbatches", run->schedule.microbatch_count, err));
+    TRY(check_given(arguments, "--microbatches", bal_iteration_microbatch_count(&run->schedule),
+                    err));
     TRY(check_given(arguments, "--chunks", run->schedule.chunk_count, err));
     const status checked = bal_schedule_check(&run->schedule, NULL, err);
     if (checked != STATUS_OK) return error_prefix(err, checked, "%s", path);

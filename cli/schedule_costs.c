@@ -57,26 +57,56 @@ static int64_t *carve(arena *memory, int64_t count, error_message *err)
     return array;
 }
 
+/// How the stages of a placement take their times from those of the ranks.
+typedef struct chunk_share {
+    int divisor;      // of a rank's time
+    int column_count; // of a stage
+} chunk_share;
+
+/// Both pipelines of a bidirectional placement have whole stages, and half of the microbatches.
+static chunk_share share_of(const cli_schedule_shape *shape, int column_count)
+{
+    if (shape->placement != BAL_PLACEMENT_BIDIRECTIONAL) {
+        return (chunk_share){shape->chunk_count, column_count};
+    }
+    return (chunk_share){1, column_count == 1 ? 1 : column_count / 2};
+}
+
+/// The row of the ranks' times from which a stage takes its own, at its first column. The copies of
+/// a stage have the times of the rank that holds the first.
+static const int64_t *row_of_stage(const cli_schedule_shape *shape, int column_count, int stage,
+                                   const int64_t *rank_ns)
+{
+    if (shape->placement == BAL_PLACEMENT_BIDIRECTIONAL) {
+        const int copy = stage / shape->rank_count;
+        const int first_column = column_count == 1 ? 0 : copy * (column_count / 2);
+        return rank_ns + (int64_t)(stage % shape->rank_count) * column_count + first_column;
+    }
+    const int rank =
+        bal_rank_of_stage(shape->placement, shape->rank_count, shape->chunk_count, stage, NULL);
+    return rank_ns + (int64_t)rank * column_count;
+}
+
 /// Gives every chunk its share of its rank's times.
 ///
 /// @param rank_ns  [rank_count][column_count]
-/// @param stage_ns [rank_count * chunk_count][column_count] out
+/// @param stage_ns [rank_count * chunk_count][column_count of the share] out
 static status share_among_chunks(const cli_schedule_shape *shape, int column_count,
                                  const char *path, const char *key, const int64_t *rank_ns,
                                  int64_t *stage_ns, error_message *err)
 {
-    const int chunks = shape->chunk_count;
-    for (int stage = 0; stage < shape->rank_count * chunks; stage++) {
-        const int rank =
-            bal_rank_of_stage(shape->placement, shape->rank_count, chunks, stage, NULL);
-        for (int column = 0; column < column_count; column++) {
-            const int64_t ns = rank_ns[(int64_t)rank * column_count + column];
-            if (ns % chunks != 0) {
+    const chunk_share share = share_of(shape, column_count);
+    for (int stage = 0; stage < shape->rank_count * shape->chunk_count; stage++) {
+        const int64_t *row = row_of_stage(shape, column_count, stage, rank_ns);
+        for (int column = 0; column < share.column_count; column++) {
+            const int64_t ns = row[column];
+            if (ns % share.divisor != 0) {
                 return error_set(err, STATUS_INVALID,
                                  "%s: %s of rank %d: %" PRId64 " ns does not divide into %d chunks",
-                                 path, key, rank, ns, chunks);
+                                 path, key, (int)((row - rank_ns) / column_count), ns,
+                                 share.divisor);
             }
-            stage_ns[(int64_t)stage * column_count + column] = ns / chunks;
+            *stage_ns++ = ns / share.divisor;
         }
     }
     return STATUS_OK;
@@ -128,7 +158,7 @@ static status fill_times(const cli_schedule_shape *shape, const char *path, int 
         costs->is_equal = costs->is_equal && is_equal(rank_ns + time * cells, cells);
     }
     costs->stages.stage_count = shape->rank_count * shape->chunk_count;
-    costs->stages.microbatch_count = column_count;
+    costs->stages.microbatch_count = share_of(shape, column_count).column_count;
     costs->stages.forward_ns = stage_ns;
     costs->stages.backward_input_ns = stage_ns + cells * shape->chunk_count;
     costs->stages.backward_weight_ns = stage_ns + cells * shape->chunk_count * 2;
@@ -205,7 +235,7 @@ static status default_costs(const cli_schedule_shape *shape, arena *memory,
     int64_t *rank_ns = carve(memory, cells, err);
     if (rank_ns == NULL) return STATUS_NO_MEMORY;
     for (int64_t cell = 0; cell < cells; cell++) {
-        rank_ns[cell] = shape->chunk_count;
+        rank_ns[cell] = share_of(shape, 1).divisor;
     }
     costs->memory_limit = NULL;
     costs->network = (sim_network){0};

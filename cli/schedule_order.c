@@ -250,7 +250,8 @@ static status read_placement(json_value value, bal_placement *placement, error_m
     if (json_is_missing(value)) return STATUS_OK;
     TRY(json_string(value, &name, err));
     if (bal_placement_find(name, placement)) return STATUS_OK;
-    return json_error(value, STATUS_FORMAT, err, "'%.40s' is neither interleaved nor v", name);
+    return json_error(value, STATUS_FORMAT, err,
+                      "'%.40s' is none of interleaved, v and bidirectional", name);
 }
 
 static status read_json_rows(reading *order, json_value root, bal_placement *placement,
@@ -292,9 +293,9 @@ static status read_json(reading *order, const char *bytes, size_t length, bal_pl
 static int chunk_of_stage(bal_placement placement, int rank_count, int rank, int stage)
 {
     const int row = stage / rank_count;
-    if (placement == BAL_PLACEMENT_V && row > 1) return -1;
+    if (placement != BAL_PLACEMENT_LOOP && row > 1) return -1;
     int chunk = 0;
-    const int chunk_count = placement == BAL_PLACEMENT_V ? 2 : row + 1;
+    const int chunk_count = placement != BAL_PLACEMENT_LOOP ? 2 : row + 1;
     const int owner = bal_rank_of_stage(placement, rank_count, chunk_count, stage, &chunk);
     return owner == rank && chunk < BAL_CHUNKS_MAX ? chunk : -1;
 }
@@ -356,7 +357,7 @@ static status finish(const reading *order, bal_placement placement, bal_schedule
     memcpy(ops, order->ops, (size_t)order->op_count * sizeof *ops);
     *schedule = (bal_schedule){.name = "imported",
                                .rank_count = order->rank_count,
-                               .chunk_count = placement == BAL_PLACEMENT_V ? 2 : 1,
+                               .chunk_count = placement != BAL_PLACEMENT_LOOP ? 2 : 1,
                                .placement = placement,
                                .first_op = first_op,
                                .ops = ops};

@@ -28,8 +28,13 @@ static int inbox_of(int stage, sim_direction way)
 static int receiver_of(const sim_dispatch *dispatch, bal_op_kind kind, int stage)
 {
     if (kind == OP_BACKWARD_WEIGHT) return -1;
-    if (kind == OP_FORWARD) return stage + 1 < dispatch->stage_count ? stage + 1 : stage;
-    return stage - 1;
+    const bal_schedule *schedule = dispatch->schedule;
+    if (kind != OP_FORWARD) {
+        return bal_stage_before(schedule->placement, schedule->rank_count, stage);
+    }
+    const int behind =
+        bal_stage_behind(schedule->placement, schedule->rank_count, schedule->chunk_count, stage);
+    return behind >= 0 ? behind : stage;
 }
 
 /// Fills what the rows have whatever the costs are.

@@ -87,10 +87,12 @@ static void send_from(play *playing, int rank, bal_op op, int stage, int64_t end
     const bal_schedule *schedule = iterations->schedule;
     const bal_stage_costs *costs = playing->costs;
     const bool is_forward = op.kind == OP_FORWARD;
-    const int receiver = is_forward ? stage + 1 : stage - 1;
-    if (op.kind == OP_BACKWARD_WEIGHT || receiver < 0 || receiver == iterations->stage_count) {
-        return;
-    }
+    if (op.kind == OP_BACKWARD_WEIGHT) return;
+    const int receiver = is_forward
+                             ? bal_stage_behind(schedule->placement, schedule->rank_count,
+                                                schedule->chunk_count, stage)
+                             : bal_stage_before(schedule->placement, schedule->rank_count, stage);
+    if (receiver < 0) return;
     const int to = rank_of(schedule, receiver);
     int64_t arrival_ns = end_ns;
     if (to != rank) {

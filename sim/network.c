@@ -68,8 +68,10 @@ int sim_network_receiver(const bal_schedule *schedule, bal_op_kind kind, int sta
     if (kind == OP_BACKWARD_WEIGHT) return -1;
     const int ranks = schedule->rank_count;
     const int chunks = schedule->chunk_count;
-    const int receiver = kind == OP_FORWARD ? stage + 1 : stage - 1;
-    if (receiver < 0 || receiver == ranks * chunks) return -1;
+    const int receiver = kind == OP_FORWARD
+                             ? bal_stage_behind(schedule->placement, ranks, chunks, stage)
+                             : bal_stage_before(schedule->placement, ranks, stage);
+    if (receiver < 0) return -1;
     const int from = bal_rank_of_stage(schedule->placement, ranks, chunks, stage, NULL);
     const int to = bal_rank_of_stage(schedule->placement, ranks, chunks, receiver, NULL);
     return from == to ? -1 : receiver;

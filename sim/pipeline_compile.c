@@ -486,7 +486,7 @@ static bool is_sane(const bal_schedule *schedule)
     if (schedule->rank_count < 1 || schedule->rank_count > BAL_RANKS_MAX ||
         schedule->chunk_count < 1 || schedule->chunk_count > BAL_CHUNKS_MAX ||
         schedule->microbatch_count < 1 || schedule->microbatch_count > BAL_MICROBATCHES_MAX ||
-        (schedule->placement == BAL_PLACEMENT_V && schedule->chunk_count != 2)) {
+        !bal_placement_takes(schedule->placement, schedule->chunk_count)) {
         return false;
     }
     const int64_t cells =
