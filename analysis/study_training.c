@@ -201,6 +201,12 @@ static status read_schedule_name(const ana_reading *reading, json_value name)
         return json_error(name, STATUS_FORMAT, reading->err, "unknown schedule '%.40s'%s", text,
                           bal_schedule_suggestion(text, suggestion));
     }
+    if (family->placement == BAL_PLACEMENT_BIDIRECTIONAL) {
+        return json_error(name, STATUS_FORMAT, reading->err,
+                          "%s keeps two copies of the weights, which studies do not: `dynmo "
+                          "schedule` plays it",
+                          family->name);
+    }
     reading->study->schedule = family->name;
     return STATUS_OK;
 }

@@ -1,5 +1,7 @@
 #include "balance/bounds.h"
 
+#include <stdbool.h>
+
 /// Whether the ranks could take all weights within load, were layers divisible.
 static bool takes_total(const bal_chain *chain, int64_t load)
 {
@@ -163,9 +165,49 @@ static rank_work work_of(const bal_stage_costs *costs, int rank, int rank_count,
     return work;
 }
 
+/// One of the two pipelines of a bidirectional placement: its stages, as those of one chunk per
+/// rank on ranks that are numbered along it.
+static bal_stage_costs pipeline_of(const bal_stage_costs *costs, int rank_count, int chunk)
+{
+    const int64_t first = (int64_t)chunk * rank_count;
+    const int64_t cell = first * costs->microbatch_count;
+    return (bal_stage_costs){.stage_count = rank_count,
+                             .microbatch_count = costs->microbatch_count,
+                             .forward_ns = costs->forward_ns + cell,
+                             .backward_input_ns = costs->backward_input_ns + cell,
+                             .backward_weight_ns = costs->backward_weight_ns + cell,
+                             .send_forward_ns = costs->send_forward_ns + first,
+                             .send_backward_ns = costs->send_backward_ns + first};
+}
+
+/// The larger bound of the two pipelines alone, and each rank's work.
+static int64_t bidirectional_bound(const bal_stage_costs *costs, int rank_count,
+                                   int microbatch_count, bool is_span)
+{
+    int64_t bound = 0;
+    for (int chunk = 0; chunk < 2; chunk++) {
+        const bal_stage_costs alone = pipeline_of(costs, rank_count, chunk);
+        const int64_t own = is_span
+                                ? bal_span_lower_bound_ns(&alone, rank_count, 1, BAL_PLACEMENT_LOOP,
+                                                          microbatch_count)
+                                : bal_makespan_lower_bound_ns(&alone, rank_count, 1,
+                                                              BAL_PLACEMENT_LOOP, microbatch_count);
+        bound = max_of(bound, own);
+    }
+    for (int rank = 0; rank < rank_count; rank++) {
+        const rank_work work =
+            work_of(costs, rank, rank_count, 2, BAL_PLACEMENT_BIDIRECTIONAL, microbatch_count);
+        bound = max_of(bound, add(work.forward_input, work.weight));
+    }
+    return bound;
+}
+
 int64_t bal_makespan_lower_bound_ns(const bal_stage_costs *costs, int rank_count, int chunk_count,
                                     bal_placement placement, int microbatch_count)
 {
+    if (placement == BAL_PLACEMENT_BIDIRECTIONAL) {
+        return bidirectional_bound(costs, rank_count, microbatch_count, false);
+    }
     int64_t bound = longest_way(costs, rank_count, chunk_count, placement);
     int64_t head = 0; // until the first F reaches the rank
     int64_t tail = 0; // from the end of the rank's last B until stage 0 has ended its own
@@ -187,6 +229,9 @@ int64_t bal_makespan_lower_bound_ns(const bal_stage_costs *costs, int rank_count
 int64_t bal_span_lower_bound_ns(const bal_stage_costs *costs, int rank_count, int chunk_count,
                                 bal_placement placement, int microbatch_count)
 {
+    if (placement == BAL_PLACEMENT_BIDIRECTIONAL) {
+        return bidirectional_bound(costs, rank_count, microbatch_count, true);
+    }
     int64_t bound = 0;
     int64_t trip = 0; // F from a stage to the last and B back to it
     for (int stage = costs->stage_count - 1; stage >= 0; stage--) {

@@ -233,6 +233,28 @@ static bal_closed_form dualpipe_v(const bal_equal_stages *stages)
                       (stages->rank_count - 1) * stages->forward_ns));
 }
 
+/// The ends cost (P-2) forwards or backwards, whichever take longer; every further unit of P
+/// microbatches begins where the other kind leaves too little room.
+static bal_closed_form chimera(const bal_equal_stages *stages)
+{
+    const int64_t ranks = stages->rank_count;
+    const int64_t microbatches = stages->microbatch_count;
+    const int64_t forward_ns = stages->forward_ns;
+    const int64_t backward_ns = stages->backward_input_ns + stages->backward_weight_ns;
+    const int64_t shorter_ns = smaller(forward_ns, backward_ns);
+    const int64_t longer_ns = larger(forward_ns, backward_ns);
+    const int64_t work = microbatches * work_ns(stages);
+    if (ranks > 2 && stages->send_ns > 0) return same(fails("messages take time"));
+    if (microbatches <= ranks) {
+        return same(holds(work + (ranks - 2) * work_ns(stages) - (microbatches - 2) * shorter_ns));
+    }
+    if (microbatches % ranks != 0) {
+        return same(fails("there are more microbatches than ranks and no multiple of them"));
+    }
+    const int64_t units = microbatches / ranks;
+    return same(holds(work + (ranks - 2) * (longer_ns + (units - 1) * (longer_ns - shorter_ns))));
+}
+
 bal_closed_form bal_closed_form_of(const char *schedule, const bal_equal_stages *stages)
 {
     if (strcmp(schedule, "gpipe") == 0) return gpipe(stages);
@@ -240,6 +262,7 @@ bal_closed_form bal_closed_form_of(const char *schedule, const bal_equal_stages 
     if (strcmp(schedule, "interleaved-1f1b") == 0) return interleaved_1f1b(stages);
     if (strcmp(schedule, "zb-h1") == 0) return zb_h1(stages);
     if (strcmp(schedule, "zb-h2") == 0) return zb_h2(stages);
+    if (strcmp(schedule, "chimera") == 0) return chimera(stages);
     if (strcmp(schedule, "1f1b-v") == 0) return one_f_one_b_v(stages);
     if (strcmp(schedule, "v-half") == 0) return v_half(stages);
     if (strcmp(schedule, "v-min") == 0) return v_min(stages);
@@ -267,6 +290,10 @@ int64_t bal_closed_memory(const char *schedule, const bal_equal_stages *stages, 
 {
     const int64_t ranks = stages->rank_count;
     const int64_t all = (int64_t)stages->microbatch_count * stages->chunk_count;
+    if (strcmp(schedule, "chimera") == 0) {
+        const int64_t unit = smaller(stages->microbatch_count, ranks);
+        return smaller(unit, unit / 2 + 1 + smaller(rank, ranks - 1 - rank));
+    }
     if (strcmp(schedule, "gpipe") == 0) return all;
     if (strcmp(schedule, "1f1b") == 0) return smaller(all, ranks - rank);
     if (strcmp(schedule, "interleaved-1f1b") == 0) {

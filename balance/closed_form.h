@@ -5,7 +5,9 @@
 #include <stdint.h>
 
 /// Equal stages. Times are of a rank and one microbatch; with V chunks a chunk takes 1/V of them.
-/// All ops and messages of the iteration together must not exceed INT64_MAX / 4 ns.
+/// Where a rank holds two copies of stages (chimera), a chunk takes all of them, and
+/// microbatch_count counts both directions. All ops and messages of the iteration together must not
+/// exceed INT64_MAX / 4 ns.
 typedef struct bal_equal_stages {
     int rank_count;
     int microbatch_count;
@@ -48,6 +50,8 @@ typedef struct bal_closed_form {
 /// | zb-v-hand        | MT + (P-1)max(F/2, F-W); span: MT + (P-1)(F-W)      | c = 0, F = B >= W,  |
 /// |                  |                                                     | M >= 2P-1           |
 /// | dualpipe-v       | MT + (P-1)F                                         | c = 0, F = B = W    |
+/// | chimera          | MT + (P-2)(max(F,BW) + (M/P-1)abs(F-BW));           | c = 0, P divides M; |
+/// |                  | MT + (P-2)T - (M-2)min(F,BW)                        | c = 0, M <= P       |
 /// v-half, v-min and 1f1b-v take MT where P = 1.
 ///
 /// Sources: Qi et al., Zero bubble pipeline parallelism, ICLR 2024, with max(F, ...) and the
@@ -60,7 +64,7 @@ bal_closed_form bal_closed_form_of(const char *schedule, const bal_equal_stages 
 /// zb-h2 2P-1; interleaved-zb (V-1)M/R + P with R = max(1, floor(M/P)); dualpipe-v 2P+1; never
 /// above M * V. zb-v-hand 2P where M >= 2P-1. With as many microbatches as that is, less one:
 /// v-half 2 floor((P+2)/2); v-min 2 floor((P+4)/3), on rank 0 one less for P = 2 mod 3; 1f1b-v 2
-/// floor(2P/3) + 2.
+/// floor(2P/3) + 2. chimera: with N = min(M, P), min(N, N/2 + 1 + min(rank, P-1-rank)).
 ///
 /// @return -1 where no formula is known
 int64_t bal_closed_memory(const char *schedule, const bal_equal_stages *stages, int rank);

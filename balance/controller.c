@@ -57,6 +57,11 @@ static status check_options(const bal_controller_options *options, error_message
     if (bal_schedule_family_find(options->schedule) == NULL) {
         return error_set(err, STATUS_INVALID, "unknown schedule '%.40s'", options->schedule);
     }
+    if (bal_schedule_family_find(options->schedule)->placement == BAL_PLACEMENT_BIDIRECTIONAL) {
+        return error_set(err, STATUS_INVALID,
+                         "schedule %s keeps two copies of the weights; training runs have one",
+                         options->schedule);
+    }
     if (options->change_ratio < 0) {
         return error_set(err, STATUS_INVALID, "change_ratio %g is negative", options->change_ratio);
     }

@@ -71,6 +71,10 @@ static status read_placement(json_value object, bal_plan *plan, error_message *e
     if (!bal_placement_find(name, &plan->placement)) {
         return json_error(value, STATUS_FORMAT, err, "'%.40s' is neither v nor interleaved", name);
     }
+    if (plan->placement == BAL_PLACEMENT_BIDIRECTIONAL) {
+        return json_error(value, STATUS_FORMAT, err,
+                          "a plan has one copy of every layer, bidirectional two");
+    }
     if (plan->placement == BAL_PLACEMENT_V && plan->chunk_count != 2) {
         return json_error(value, STATUS_FORMAT, err, "v needs 2 chunks per rank, not %d",
                           plan->chunk_count);

@@ -59,6 +59,11 @@ status bal_training_check(const bal_training *training, error_message *err)
     if (bal_schedule_family_find(training->schedule) == NULL) {
         return error_set(err, STATUS_INVALID, "unknown schedule '%.40s'", training->schedule);
     }
+    if (bal_schedule_family_find(training->schedule)->placement == BAL_PLACEMENT_BIDIRECTIONAL) {
+        return error_set(err, STATUS_INVALID,
+                         "schedule %s keeps two copies of the weights; training runs have one",
+                         training->schedule);
+    }
     if (training->round_count < 0 || training->round_count > BAL_ROUNDS_MAX) {
         return error_set(err, STATUS_INVALID, "round_count %d is outside [0, %d]",
                          training->round_count, BAL_ROUNDS_MAX);

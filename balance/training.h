@@ -192,7 +192,8 @@ typedef struct bal_training_result {
 
 /// Checks what a run says of itself; the costs are checked as they come.
 ///
-/// @return STATUS_INVALID for a count outside its limits, an unknown schedule, a slow rank that the
+/// @return STATUS_INVALID for a count outside its limits, an unknown schedule or one
+///         with two copies of the weights, a slow rank that the
 ///         machine does not have or without a factor in (0, 1000000], a disturbance outside its
 ///         limits, or replicas or rounds of their own draws above BAL_DRAWN_REPLICAS_MAX.
 status bal_training_check(const bal_training *training, error_message *err);

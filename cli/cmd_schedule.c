@@ -221,7 +221,9 @@ static bal_closed_form closed_form_of(const schedule_run *run)
 static void write_published_eq1(const schedule_run *run, text_buffer *out)
 {
     const bal_equal_stages *equal = &run->costs.equal;
-    if (!run->costs.is_equal || !run->schedule.has_split || run->schedule.chunk_count > 1) return;
+    const bool is_chimera = run->schedule.placement == BAL_PLACEMENT_BIDIRECTIONAL;
+    const bool is_zero_bubble = run->schedule.has_split && run->schedule.chunk_count == 1;
+    if (!run->costs.is_equal || (!is_chimera && !is_zero_bubble)) return;
     const double ratio = bal_published_eq1_ratio(
         equal->rank_count, equal->forward_ns, equal->backward_input_ns + equal->backward_weight_ns,
         equal->send_ns);
@@ -257,9 +259,9 @@ static void write_text(const schedule_run *run, text_buffer *out)
     const bal_metrics *metrics = &run->metrics;
     const bal_closed_form form = closed_form_of(run);
     text_format(out, "%s: %d ranks, %d microbatches, %d chunk%s per rank, policy %s",
-                run->schedule.name, run->schedule.rank_count, run->schedule.microbatch_count,
-                run->schedule.chunk_count, run->schedule.chunk_count > 1 ? "s" : "",
-                sim_policy_name(run->policy));
+                run->schedule.name, run->schedule.rank_count,
+                bal_iteration_microbatch_count(&run->schedule), run->schedule.chunk_count,
+                run->schedule.chunk_count > 1 ? "s" : "", sim_policy_name(run->policy));
     write_network(&run->costs.network, out);
     text_append(out, "\n\n");
     write_length("makespan", metrics->makespan_ns, form.makespan, out);
@@ -379,12 +381,15 @@ const cli_command cli_command_schedule = {
         "memory_limit, 2P chunks per rank); dualpipe-v (V placement, F overlaps BW: \"F0&BW1\" is "
         "one piece of work; M >= 2P); 1f1b-v, v-half and v-min (two chunks per rank, placed as a "
         "V, in 2/3, 1/2 and 1/3 of the activations of 1f1b); v-adaptive (the best of all such "
-        "orders within memory_limit).\n\n"
+        "orders within memory_limit); chimera (two copies of the weights: half of the microbatches "
+        "go "
+        "down the ranks, \"F0\", half go up, \"1:F0\"; P and M even).\n\n"
         "The costs file: {\"forward_ns\":[P], \"backward_input_ns\":[P], "
         "\"backward_weight_ns\":[P], \"send_ns\":n, \"memory_fbw\":[f,b,w], \"memory_limit\":n, "
         "\"links\":[{\"pairs\":[[from,to],...], \"occupancy_ns\":n},...]}. "
         "Times are of a rank and one microbatch, [P] or [P][M], in whole ns; a chunk takes 1/V of "
-        "them. send_ns (0) is the time of a message between ranks. memory_fbw ([1,0,-1]) is the "
+        "them; chimera has whole stages, r the first copy on rank r, and the second half of M goes "
+        "up. send_ns (0) is the time of a message between ranks. memory_fbw ([1,0,-1]) is the "
         "change of memory at F, B and W, and memory_limit (none) its limit on every rank, both in "
         "activations of one chunk. links (none) are shared by all messages from rank to rank of "
         "their pairs, which hold them one after the other for occupancy_ns (send_ns) of their "

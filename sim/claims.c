@@ -20,12 +20,21 @@ static sim_claim claim_of(const bal_stage_costs *costs, int stage)
                        .from_weight = weight};
 }
 
+/// The stages from the first to reach to the last. Those of two pipelines alternate: of the two on
+/// a rank, the one nearer to the end of its pipeline must find room.
+static int stage_by_depth(const bal_schedule *schedule, int step)
+{
+    if (schedule->placement != BAL_PLACEMENT_BIDIRECTIONAL) return step;
+    return step % 2 * schedule->rank_count + step / 2;
+}
+
 /// Gives every stage a reserve, and every rank the need of one F at each of its stages.
 static void reserve(const bal_schedule *schedule, sim_claim *claims, int64_t *need)
 {
     const int chunks = schedule->chunk_count;
     memset(need, 0, (size_t)schedule->rank_count * sizeof *need);
-    for (int stage = schedule->rank_count * chunks - 1; stage >= 0; stage--) {
+    for (int step = schedule->rank_count * chunks - 1; step >= 0; step--) {
+        const int stage = stage_by_depth(schedule, step);
         const int rank =
             bal_rank_of_stage(schedule->placement, schedule->rank_count, chunks, stage, NULL);
         claims[stage].reserve = need[rank];

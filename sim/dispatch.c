@@ -63,7 +63,11 @@ static void fill_rows(sim_dispatch *dispatch)
             dispatch->inboxes[row->inbox].sender = kind * stages + stage;
         }
     }
-    dispatch->inboxes[inbox_of(0, SIM_FORWARD)].sender = -1;
+    for (int stage = 0; stage < stages; stage++) {
+        if (bal_stage_before(schedule->placement, schedule->rank_count, stage) < 0) {
+            dispatch->inboxes[inbox_of(stage, SIM_FORWARD)].sender = -1;
+        }
+    }
 }
 
 static sim_dispatch_step step_of(const sim_dispatch *dispatch, int rank, bal_op op)
@@ -85,7 +89,6 @@ static sim_dispatch_step step_of(const sim_dispatch *dispatch, int rank, bal_op 
 static void read_schedule(sim_dispatch *dispatch)
 {
     const bal_schedule *schedule = dispatch->schedule;
-    int *input = dispatch->arrived; // inputs of the first stage, which has them from the begin
     for (int rank = 0; rank < schedule->rank_count; rank++) {
         int step = schedule->first_op[rank];
         for (int index = schedule->first_op[rank]; index < schedule->first_op[rank + 1]; index++) {
@@ -97,8 +100,11 @@ static void read_schedule(sim_dispatch *dispatch)
             } else if (!is_weight) {
                 const int stage = stage_of_op(schedule, rank, op);
                 const int inbox = inbox_of(stage, direction_of(op.kind));
-                if (inbox == 0) *input++ = op.microbatch;
-                dispatch->place[inbox * dispatch->microbatch_count + op.microbatch] =
+                const int64_t cell = (int64_t)inbox * dispatch->microbatch_count;
+                if (dispatch->inboxes[inbox].sender < 0) { // a first stage has its inputs
+                    dispatch->arrived[cell + dispatch->inboxes[inbox].end++] = op.microbatch;
+                }
+                dispatch->place[cell + op.microbatch] =
                     2 * (uint32_t)index + (op.kind == OP_BACKWARD);
             }
         }
@@ -240,11 +246,10 @@ static void price_rows(sim_dispatch *dispatch, const bal_stage_costs *costs)
     }
 }
 
-/// No message has been sent but the inputs of the first stage.
+/// No message has been sent but the inputs of first stages.
 static void reset_messages(sim_dispatch *dispatch)
 {
     const int cells = dispatch->no_wait;
-    const int inputs = inbox_of(0, SIM_FORWARD);
     if (dispatch->policy != SIM_GREEDY) {
         for (int cell = 0; cell < cells; cell++) {
             dispatch->arrival_ns[cell] = SIM_UNKNOWN_NS;
@@ -253,9 +258,9 @@ static void reset_messages(sim_dispatch *dispatch)
     }
     for (int number = 0; number < SIM_DIRECTION_COUNT * dispatch->stage_count; number++) {
         sim_dispatch_inbox *inbox = &dispatch->inboxes[number];
-        inbox->head_ns = number == inputs ? 0 : SIM_UNKNOWN_NS;
+        inbox->head_ns = inbox->sender < 0 ? 0 : SIM_UNKNOWN_NS;
         inbox->first = 0;
-        inbox->end = number == inputs ? dispatch->microbatch_count : 0;
+        inbox->end = inbox->sender < 0 ? dispatch->microbatch_count : 0;
         inbox->left = dispatch->microbatch_count;
     }
 }

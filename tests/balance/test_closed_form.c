@@ -46,9 +46,11 @@ static bal_metrics play(const char *name, const bal_equal_stages *stages, arena 
     const int chunks = stages->chunk_count;
     const bal_schedule schedule =
         reference_build(name, stages->rank_count, stages->microbatch_count, chunks, memory);
+    // Copies of stages are whole.
+    const int divisor = schedule.placement == BAL_PLACEMENT_BIDIRECTIONAL ? 1 : chunks;
     const bal_stage_costs costs = reference_uniform_costs(
-        stages->rank_count * chunks, stages->forward_ns / chunks,
-        stages->backward_input_ns / chunks, stages->backward_weight_ns / chunks, stages->send_ns,
+        stages->rank_count * chunks, stages->forward_ns / divisor,
+        stages->backward_input_ns / divisor, stages->backward_weight_ns / divisor, stages->send_ns,
         (int64_t[]){1, 0, -1}, memory);
     const bal_timeline timeline = reference_play(&schedule, &costs, memory);
     int64_t *peak = arena_array(memory, (size_t)stages->rank_count, sizeof *peak);
@@ -196,6 +198,10 @@ static void a_form_of_a_v_block_names_what_it_needs(void **state)
         {"v-min", {4, 8, 2, 2, 2, 4, 0}, "F, B and W take different times"},
         {"v-min", {4, 8, 2, 3, 3, 3, 0}, "the times of a chunk are no integers"},
         {"1f1b-v", {4, 8, 2, 2, 2, 2, 1}, "messages take time"},
+        {"chimera", {4, 4, 2, 2, 2, 2, 1}, "messages take time"},
+        {"chimera",
+         {4, 6, 2, 2, 2, 2, 0},
+         "there are more microbatches than ranks and no multiple of them"},
     };
     for (size_t index = 0; index < sizeof cases / sizeof cases[0]; index++) {
         const bal_closed_form form =
@@ -206,6 +212,60 @@ static void a_form_of_a_v_block_names_what_it_needs(void **state)
     }
     const bal_equal_stages few = {8, 8, 2, 2, 2, 2, 0};
     assert_int_equal(bal_closed_memory("v-half", &few, 0), -1);
+}
+
+static void chimera_has_its_length_and_memory_for_up_to_24_ranks(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 20);
+    int held = 0;
+    for (int ranks = 2; ranks <= 24; ranks += 2) {
+        for (int microbatches = 2; microbatches <= 3 * ranks; microbatches += ranks > 8 ? 4 : 2) {
+            for (int times = 0; times < 6; times++) {
+                const bal_equal_stages stages = {ranks, microbatches,           2, 1 + times % 3,
+                                                 1,     times % 2 == 0 ? 0 : 3, 0};
+
+                const bal_metrics metrics = play("chimera", &stages, memory);
+
+                const bal_closed_form form = bal_closed_form_of("chimera", &stages);
+                assert_closed(form.makespan, metrics.makespan_ns, "chimera", ranks);
+                assert_closed(form.span, metrics.span_ns, "chimera", ranks);
+                const bool has_form = microbatches <= ranks || microbatches % ranks == 0;
+                assert_int_equal(form.span.because == NULL, has_form);
+                held += has_form;
+                arena_reset(memory);
+            }
+        }
+    }
+    assert_true(held > 300);
+    arena_destroy(memory);
+}
+
+/// Li & Hoefler's critical path: P of the longer, 2P-2 of the shorter.
+static void
+equation_1_is_the_bubble_ratio_of_chimera_with_as_many_microbatches_as_ranks(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 20);
+    for (int ranks = 2; ranks <= 24; ranks += 2) {
+        for (int forward = 1; forward <= 4; forward++) {
+            for (int backward = forward; backward <= 8; backward++) {
+                const bal_equal_stages stages = {ranks, ranks, 2, forward, backward, 0, 0};
+
+                const bal_metrics metrics = play("chimera", &stages, memory);
+
+                assert_int_equal(metrics.makespan_ns, ranks * forward + (2 * ranks - 2) * backward);
+                const double ratio = bal_published_eq1_ratio(ranks, forward, backward, 0);
+                assert_true(fabs(ratio - metrics.bubble_ratio) < 1e-12);
+                arena_reset(memory);
+            }
+        }
+    }
+    const bal_equal_stages faster = {8, 8, 2, 4, 3, 0, 0};
+    const bal_metrics metrics = play("chimera", &faster, memory);
+    assert_int_equal(metrics.makespan_ns, 14 * 4 + 8 * 3);
+    assert_true(bal_published_eq1_ratio(8, 4, 3, 0) < 0.2433 && metrics.bubble_ratio > 0.2999);
+    arena_destroy(memory);
 }
 
 static void what_has_no_formula_says_so(void **state)
@@ -246,6 +306,9 @@ int main(void)
         cmocka_unit_test(every_condition_is_needed),
         cmocka_unit_test(a_form_of_a_v_block_is_exact_up_to_32_ranks),
         cmocka_unit_test(a_form_of_a_v_block_names_what_it_needs),
+        cmocka_unit_test(chimera_has_its_length_and_memory_for_up_to_24_ranks),
+        cmocka_unit_test(
+            equation_1_is_the_bubble_ratio_of_chimera_with_as_many_microbatches_as_ranks),
         cmocka_unit_test(what_has_no_formula_says_so),
         cmocka_unit_test(equation_1_has_the_values_of_the_paper),
     };

@@ -126,6 +126,8 @@ static void schedules_that_do_not_fit_are_refused(void **state)
                         "this placement");
     assert_refused_with("\"interleaved\"", "\"v\"", STATUS_FORMAT,
                         "p.json: placement: v needs 2 chunks per rank, not 1");
+    assert_refused_with("\"interleaved\"", "\"bidirectional\"", STATUS_FORMAT,
+                        "p.json: placement: a plan has one copy of every layer, bidirectional two");
     assert_refused_with("\"interleaved\"", "\"w\"", STATUS_FORMAT,
                         "p.json: placement: 'w' is neither v nor interleaved");
     assert_refused_with("\"microbatches\":1", "\"microbatches\":0", STATUS_FORMAT,

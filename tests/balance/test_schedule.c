@@ -124,6 +124,7 @@ static void no_schedule_is_shorter_than_its_busiest_rank(void **state)
         const int chunks = bal_schedule_chunk_count(family, 0);
         const int microbatches = bal_schedule_microbatch_count(
             family, ranks, ranks * (int)rng_between(&generator, 1, 3));
+        if (microbatches < 0) continue; // none for so many ranks
         const bal_stage_costs costs =
             random_costs(&generator, ranks * chunks, microbatches, memory);
         const bal_schedule_request request = {.name = family->name,
@@ -285,6 +286,51 @@ static void a_cycle_is_printed_op_by_op(void **state)
                         "cycle: rank 0 1:F0 waits for rank 0 F0 waits for rank 0 1:F0");
 }
 
+static void the_pipelines_of_a_bidirectional_order_do_not_wait_for_each_other(void **state)
+{
+    (void)state;
+    // Under V, 1:F0 of rank 1 would wait for F0 of rank 1.
+    const char *const rows[] = {"F0 BW0 1:F0 1:BW0", "1:F0 F0 BW0 1:BW0"};
+    error_message err = {0};
+
+    assert_int_equal(check_rows(rows, 2, 2, 1, false, BAL_PLACEMENT_BIDIRECTIONAL, NULL, &err),
+                     STATUS_OK);
+    assert_int_equal(check_rows(rows, 2, 2, 1, false, BAL_PLACEMENT_V, NULL, &err), STATUS_INVALID);
+
+    const char *const half[] = {"F0 BW0 1:F0 1:BW0", "1:F0 F0 BW0"};
+    assert_int_equal(check_rows(half, 2, 2, 1, false, BAL_PLACEMENT_BIDIRECTIONAL, NULL, &err),
+                     STATUS_INVALID);
+    assert_string_equal(err.message, "rank 1: 1:BW0 is missing");
+    const char *const ring[] = {"F0 1:BW0 1:F0 BW0", "1:F0 F0 BW0 1:BW0"};
+    assert_int_equal(check_rows(ring, 2, 2, 1, false, BAL_PLACEMENT_BIDIRECTIONAL, NULL, &err),
+                     STATUS_INVALID);
+    assert_string_equal(err.message, "rank 0: 1:BW0 is too early: 1:F0 is not before it");
+    const char *const one[] = {"F0 BW0", "F0 BW0"};
+    assert_int_equal(check_rows(one, 2, 1, 1, false, BAL_PLACEMENT_BIDIRECTIONAL, NULL, &err),
+                     STATUS_INVALID);
+    assert_string_equal(err.message, "bidirectional placement has 2 chunks per rank, not 1");
+}
+
+static void chimera_counts_the_microbatches_of_each_direction(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 16);
+
+    const bal_schedule schedule = reference_build("chimera", 4, 8, 0, memory);
+
+    assert_int_equal(schedule.microbatch_count, 4);
+    assert_int_equal(bal_iteration_microbatch_count(&schedule), 8);
+    assert_int_equal(schedule.chunk_count, 2);
+    assert_int_equal(schedule.placement, BAL_PLACEMENT_BIDIRECTIONAL);
+    assert_int_equal(schedule.first_op[4], 4 * 2 * 4 * 2);
+    const bal_schedule_family *family = bal_schedule_family_find("chimera");
+    assert_true(bal_schedule_takes(family, 4, 6));
+    assert_false(bal_schedule_takes(family, 4, 7));
+    assert_int_equal(bal_schedule_microbatch_count(family, 4, 7), 8);
+    assert_int_equal(bal_schedule_microbatch_count(family, 5, 8), -1);
+    arena_destroy(memory);
+}
+
 static void ranks_take_turns_in_the_topological_order(void **state)
 {
     (void)state;
@@ -346,6 +392,12 @@ static void a_bad_request_is_refused_by_name(void **state)
          "microbatch_count 6: schedule interleaved-1f1b needs a multiple of rank_count 4"},
         {{.name = "interleaved-1f1b", .rank_count = 4, .microbatch_count = 8, .chunk_count = 1},
          "chunk_count 1 is outside [2, 64]"},
+        {{.name = "chimera", .rank_count = 3, .microbatch_count = 4},
+         "rank_count 3: schedule chimera needs an even number of ranks"},
+        {{.name = "chimera", .rank_count = 4, .microbatch_count = 3},
+         "microbatch_count 3: schedule chimera needs an even number, half for each direction"},
+        {{.name = "chimera", .rank_count = 4, .microbatch_count = 4, .chunk_count = 1},
+         "chunk_count 1: schedule chimera has 2 per rank"},
         {{.name = "gpipe", .rank_count = 4096, .microbatch_count = 1048576},
          "4096 ranks of 1048576 microbatches and 1 chunks are 8589934592 ops; the limit is "
          "268435456"},
@@ -374,6 +426,8 @@ int main(void)
         cmocka_unit_test(a_corrupted_order_is_refused_unless_it_can_be_played),
         cmocka_unit_test(a_wrong_order_is_refused_by_name),
         cmocka_unit_test(a_cycle_is_printed_op_by_op),
+        cmocka_unit_test(the_pipelines_of_a_bidirectional_order_do_not_wait_for_each_other),
+        cmocka_unit_test(chimera_counts_the_microbatches_of_each_direction),
         cmocka_unit_test(ranks_take_turns_in_the_topological_order),
         cmocka_unit_test(a_mixed_order_may_fuse_some_backwards),
         cmocka_unit_test(names_of_ops_read_back),

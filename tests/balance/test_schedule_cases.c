@@ -210,9 +210,9 @@ static void recorded_timelines_are_met_op_by_op(void **state)
         const json_value row = json_element(json_root(file), index);
         const int ranks = (int)number(row, "ranks");
         const bal_schedule schedule = reference_build(word(row, "schedule"), ranks,
-                                                      (int)number(row, "microbatches"), 1, memory);
+                                                      (int)number(row, "microbatches"), 0, memory);
         const bal_stage_costs costs = reference_uniform_costs(
-            ranks, number(row, "forward"), number(row, "backward_input"),
+            ranks * schedule.chunk_count, number(row, "forward"), number(row, "backward_input"),
             number(row, "backward_weight"), number(row, "send"), (int64_t[]){1, 0, -1}, memory);
 
         const bal_timeline timeline = play(&schedule, &costs, memory);
@@ -236,7 +236,7 @@ static void recorded_timelines_are_met_op_by_op(void **state)
             }
         }
     }
-    assert_int_equal(json_count(json_root(file)), 2);
+    assert_int_equal(json_count(json_root(file)), 3);
     arena_destroy(memory);
     json_close(file);
 }

@@ -2,10 +2,11 @@
 #include "balance/stage_costs.h"
 #include "tests/assert_close.h"
 
-static void every_stage_has_one_rank_in_both_placements(void **state)
+static void every_stage_has_one_rank_in_all_placements(void **state)
 {
     (void)state;
-    for (int placement = BAL_PLACEMENT_LOOP; placement <= BAL_PLACEMENT_V; placement++) {
+    for (int placement = BAL_PLACEMENT_LOOP; placement <= BAL_PLACEMENT_BIDIRECTIONAL;
+         placement++) {
         for (int rank = 0; rank < 5; rank++) {
             for (int chunk = 0; chunk < 2; chunk++) {
                 const int stage = bal_stage_of((bal_placement)placement, 5, 2, rank, chunk);
@@ -17,6 +18,37 @@ static void every_stage_has_one_rank_in_both_placements(void **state)
         }
     }
     assert_int_equal(bal_stage_of(BAL_PLACEMENT_V, 5, 2, 4, 1), 5);
+    assert_int_equal(bal_stage_of(BAL_PLACEMENT_BIDIRECTIONAL, 5, 2, 4, 1), 5);
+}
+
+static void the_two_pipelines_of_a_bidirectional_placement_are_apart(void **state)
+{
+    (void)state;
+    const int before[] = {-1, 0, 1, -1, 3, 4};
+    const int behind[] = {1, 2, -1, 4, 5, -1};
+    for (int stage = 0; stage < 6; stage++) {
+        assert_int_equal(bal_stage_before(BAL_PLACEMENT_BIDIRECTIONAL, 3, stage), before[stage]);
+        assert_int_equal(bal_stage_behind(BAL_PLACEMENT_BIDIRECTIONAL, 3, 2, stage), behind[stage]);
+        assert_int_equal(bal_stage_before(BAL_PLACEMENT_V, 3, stage), stage - 1);
+        assert_int_equal(bal_stage_behind(BAL_PLACEMENT_V, 3, 2, stage),
+                         stage < 5 ? stage + 1 : -1);
+    }
+}
+
+static void placements_are_found_by_their_names(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"interleaved", "v", "bidirectional"};
+    for (int index = 0; index < 3; index++) {
+        bal_placement found = BAL_PLACEMENT_LOOP;
+        assert_string_equal(bal_placement_name((bal_placement)index), names[index]);
+        assert_true(bal_placement_find(names[index], &found));
+        assert_int_equal(found, index);
+        assert_int_equal(bal_placement_takes((bal_placement)index, 3), index == 0);
+    }
+    bal_placement found = BAL_PLACEMENT_V;
+    assert_false(bal_placement_find("spiral", &found));
+    assert_int_equal(found, BAL_PLACEMENT_V);
 }
 
 static void a_transfer_is_latency_plus_bytes_over_bandwidth_rounded_up(void **state)
@@ -115,7 +147,9 @@ static void a_stage_costs_what_its_machine_rank_makes_of_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_stage_has_one_rank_in_both_placements),
+        cmocka_unit_test(every_stage_has_one_rank_in_all_placements),
+        cmocka_unit_test(the_two_pipelines_of_a_bidirectional_placement_are_apart),
+        cmocka_unit_test(placements_are_found_by_their_names),
         cmocka_unit_test(a_transfer_is_latency_plus_bytes_over_bandwidth_rounded_up),
         cmocka_unit_test(stages_sum_their_layers_and_know_their_links),
         cmocka_unit_test(a_stage_costs_what_its_machine_rank_makes_of_it),

@@ -55,6 +55,10 @@ static void wrong_runs_are_refused(void **state)
     run.schedule = "2f2b";
     assert_refused(&run, "unknown schedule '2f2b'");
     run = two_ranks();
+    run.schedule = "chimera";
+    assert_refused(&run,
+                   "schedule chimera keeps two copies of the weights; training runs have one");
+    run = two_ranks();
     run.slow_ranks = &outside;
     run.slow_rank_count = 1;
     assert_refused(&run, "slow rank 2 is outside [0, 1]");

@@ -71,6 +71,40 @@ rank 1    |   F0=F1=   F==   F==B==W==F2=B==B0=W==W0=F3=F==   B1=W1=B==F==W==B2=
 rank 2    |      F0=F==F1=F==      B==W==B0=F2=W0=B==F==W==B1=F3=W1=F==B==B2=W==W2=B==B3=W==W3=   |' '' --schedule v-adaptive --stages 3 --microbatches 4 --costs thin.json
 refuse 3 'rank 0 needs memory 4 under the order of v-adaptive that is nearest to fitting; its limit is 3' \
     --schedule v-adaptive --stages 3 --microbatches 4 --costs thinner.json
+
+# Two pipelines in opposite directions: microbatches count for both, costs are of whole stages.
+cat >twice.json <<'EOF'
+{"forward_ns":[1,1,1,1],"backward_input_ns":[2,2,2,2],"backward_weight_ns":[0,0,0,0]}
+EOF
+expect 0 'chimera: 4 ranks, 4 microbatches, 2 chunks per rank, policy static
+
+makespan                       16 ns   by formula: 16 ns
+span                           16 ns   by formula: 16 ns
+bubble ratio             0.250000      idle over all time of all ranks
+zb bubble rate           0.250000      1 - work of the busiest rank / span
+published-eq1            0.250000      the DynMo paper'\''s Equation 1: Chimera'\''s at M = P
+imbalance ratio          1.000000      work of the busiest rank / mean
+peak memory        3 4 4 3   by rank, in activations of one chunk
+
+rank 0    |F0=F1=   F==1:BW0=F==1:BW1=   BW0===      BW1===|
+rank 1    |   F0=F==F1=F==   1:BW0=BW0===1:BW1=BW1===      |
+rank 2    |   F==F0=F==F1=   BW0===1:BW0=BW1===1:BW1=      |
+rank 3    |F==F==   F0=BW0===F1=BW1===   1:BW0=      1:BW1=|' '' \
+    --schedule chimera --stages 4 --microbatches 4 --costs twice.json
+expect 0 '{"makespan_ns":6,"span_ns":6,"bubble_ratio":0,"zb_bubble_rate":0,"peak_memory":[2,2],"order":[["F0","1:F0","1:BW0","BW0"],["1:F0","F0","BW0","1:BW0"]],"placement":"bidirectional"}' '' \
+    --schedule chimera --stages 2 --microbatches 2 --json
+"$dynmo" schedule --schedule chimera --stages 4 --microbatches 6 --json >both.json
+expect 0 "$(cat both.json)" '' --order both.json --microbatches 6 --json
+refuse 2 'both.json: --microbatches is 3, the order has 6' --order both.json --microbatches 3
+cat >halves.json <<'EOF'
+{"forward_ns":[[1,2,3,4],[10,20,30,40]],"backward_input_ns":[1,1],"backward_weight_ns":[0,0]}
+EOF
+expect 0 '{"makespan_ns":81,"span_ns":81,"bubble_ratio":0.2716049382716049,"zb_bubble_rate":0.04938271604938271,"peak_memory":[2,2],"order":[["F0","1:F0","1:BW0","BW0","F1","1:F1","1:BW1","BW1"],["1:F0","F0","BW0","1:BW0","1:F1","F1","BW1","1:BW1"]],"placement":"bidirectional"}' '' \
+    --schedule chimera --stages 2 --microbatches 4 --costs halves.json --json
+refuse 2 'rank_count 3: schedule chimera needs an even number of ranks' \
+    --schedule chimera --stages 3 --microbatches 4
+refuse 2 'microbatch_count 3: schedule chimera needs an even number, half for each direction' \
+    --schedule chimera --stages 4 --microbatches 3
 refuse 2 'chunk_count 3: schedule v-half has 2 per rank' \
     --schedule v-half --stages 2 --microbatches 2 --chunks 3
 
@@ -234,7 +268,7 @@ refuse 2 'empty.csv: holds no op' --order empty.csv
 refuse 2 'order.json: --stages is 3, the order has 2' --order order.json --stages 3
 refuse 2 '--schedule and --order exclude each other' --order order.json --schedule 1f1b
 echo '{"order":[["F0","BW0"]],"placement":"spiral"}' >spiral.json
-refuse 2 "spiral.json: placement: 'spiral' is neither interleaved nor v" --order spiral.json
+refuse 2 "spiral.json: placement: 'spiral' is none of interleaved, v and bidirectional" --order spiral.json
 
 # The timeline is a Chrome trace; a path that cannot be written leaves nothing on stdout.
 "$dynmo" schedule --schedule 1f1b --stages 2 --microbatches 2 --timeline trace.json --json >out || failed=1

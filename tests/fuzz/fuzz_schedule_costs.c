@@ -11,7 +11,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     static const cli_schedule_shape shapes[] = {
         {.rank_count = 2, .microbatch_count = 2, .chunk_count = 1},
         {.rank_count = 2, .microbatch_count = 2, .chunk_count = 2},
-        {.rank_count = 2, .microbatch_count = 2, .chunk_count = 2, .placement = BAL_PLACEMENT_V}};
+        {.rank_count = 2, .microbatch_count = 2, .chunk_count = 2, .placement = BAL_PLACEMENT_V},
+        {.rank_count = 2,
+         .microbatch_count = 2,
+         .chunk_count = 2,
+         .placement = BAL_PLACEMENT_BIDIRECTIONAL}};
     for (size_t shape = 0; shape < sizeof shapes / sizeof shapes[0]; shape++) {
         cli_schedule_costs costs;
         error_message err = {0};

@@ -12,17 +12,20 @@
 typedef enum drawn_state { DRAWN_NOTHING, DRAWN_F, DRAWN_B, DRAWN_ALL } drawn_state;
 
 /// The op that may be drawn next for a stage and microbatch, or false: something must come before.
-static inline bool random_next_op(const uint8_t *drawn, int stage, int stage_count, int microbatch,
-                                  int microbatch_count, bool has_split, bal_op_kind *kind)
+static inline bool random_next_op(const uint8_t *drawn, const bal_schedule *shape, int stage,
+                                  int microbatch, bal_op_kind *kind)
 {
-    const int cell = stage * microbatch_count + microbatch;
+    const int cell = stage * shape->microbatch_count + microbatch;
+    const int before = bal_stage_before(shape->placement, shape->rank_count, stage);
+    const int behind =
+        bal_stage_behind(shape->placement, shape->rank_count, shape->chunk_count, stage);
     switch (drawn[cell]) {
     case DRAWN_NOTHING:
         *kind = OP_FORWARD;
-        return stage == 0 || drawn[cell - microbatch_count] >= DRAWN_F;
+        return before < 0 || drawn[cell - shape->microbatch_count] >= DRAWN_F;
     case DRAWN_F:
-        *kind = has_split ? OP_BACKWARD_INPUT : OP_BACKWARD;
-        return stage == stage_count - 1 || drawn[cell + microbatch_count] >= DRAWN_B;
+        *kind = shape->has_split ? OP_BACKWARD_INPUT : OP_BACKWARD;
+        return behind < 0 || drawn[cell + shape->microbatch_count] >= DRAWN_B;
     case DRAWN_B:
         *kind = OP_BACKWARD_WEIGHT;
         return true;
@@ -49,15 +52,17 @@ static inline bal_schedule random_schedule(rng *generator, int rank_count, int c
     for (int rank = 0; rank <= rank_count; rank++) {
         first_op[rank] = rank * per_rank;
     }
+    const bal_schedule shape = {.rank_count = rank_count,
+                                .chunk_count = chunk_count,
+                                .microbatch_count = microbatch_count,
+                                .placement = placement,
+                                .has_split = has_split};
     for (int left = rank_count * per_rank; left > 0;) {
         const int cell = (int)rng_below(generator, (uint64_t)cells);
         const int stage = cell / microbatch_count;
         const int microbatch = cell % microbatch_count;
         bal_op_kind kind;
-        if (!random_next_op(drawn, stage, stage_count, microbatch, microbatch_count, has_split,
-                            &kind)) {
-            continue;
-        }
+        if (!random_next_op(drawn, &shape, stage, microbatch, &kind)) continue;
         int chunk = 0;
         const int rank = bal_rank_of_stage(placement, rank_count, chunk_count, stage, &chunk);
         ops[first_op[rank] + used[rank]++] =
@@ -151,8 +156,11 @@ static inline random_problem random_problem_draw(uint64_t seed, arena *memory)
     static const int64_t scales[] = {0, 1, 10, 1000000};
     rng generator = rng_init(seed, 1);
     const int ranks = 1 + (int)rng_below(&generator, 5);
-    const bool is_v = rng_below(&generator, 4) == 0;
-    const int chunks = is_v ? 2 : 1 + (int)rng_below(&generator, 3);
+    static const bal_placement placements[] = {BAL_PLACEMENT_LOOP, BAL_PLACEMENT_LOOP,
+                                               BAL_PLACEMENT_LOOP, BAL_PLACEMENT_V,
+                                               BAL_PLACEMENT_BIDIRECTIONAL};
+    const bal_placement placement = placements[rng_below(&generator, 5)];
+    const int chunks = placement != BAL_PLACEMENT_LOOP ? 2 : 1 + (int)rng_below(&generator, 3);
     const int microbatches = 1 + (int)rng_below(&generator, 8);
     const bool has_split = rng_below(&generator, 3) > 0;
     const int columns = rng_below(&generator, 2) == 0 ? 1 : microbatches;
@@ -160,8 +168,7 @@ static inline random_problem random_problem_draw(uint64_t seed, arena *memory)
     const int64_t send_max = scales[rng_below(&generator, 4)];
     random_problem problem;
     problem.schedule =
-        random_schedule(&generator, ranks, chunks, microbatches,
-                        is_v ? BAL_PLACEMENT_V : BAL_PLACEMENT_LOOP, has_split, memory);
+        random_schedule(&generator, ranks, chunks, microbatches, placement, has_split, memory);
     problem.costs = random_costs(&generator, ranks * chunks, columns, ns_max, send_max, memory);
     return problem;
 }

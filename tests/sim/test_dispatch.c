@@ -98,7 +98,7 @@ static void the_families_play_alike_in_both_engines(void **state)
                 fail_msg("%s: %s", families[family].name, err.message);
             }
             const bal_stage_costs costs =
-                random_costs(&generator, p * chunks, m, 1000, 100, memory);
+                random_costs(&generator, p * chunks, schedule.microbatch_count, 1000, 100, memory);
             const int64_t start_ns[] = {5, 0, 700, 30, 0, 9000};
             sim_dispatch *dispatch = NULL;
             bal_timeline actual;
@@ -627,7 +627,7 @@ static void timelines_are_the_same_bytes_everywhere(void **state)
             arena_reset(memory);
         }
     }
-    const uint64_t golden = UINT64_C(0xfd16aeb1a5dfe47d); // of little-endian machines
+    const uint64_t golden = UINT64_C(0x27945a7f972c76fe); // of little-endian machines
     if (hash != golden) fail_msg("hash %016llx", (unsigned long long)hash);
     arena_destroy(memory);
 }
