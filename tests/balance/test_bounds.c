@@ -163,6 +163,49 @@ static void equal_ranks_are_bound_by_the_mean_and_the_largest_layer(void **state
     arena_destroy(memory);
 }
 
+static void bounds_hold_for_two_pipelines_in_opposite_directions(void **state)
+{
+    (void)state;
+    rng generator = rng_init(20241101, 0);
+    arena *memory = arena_create(1 << 16);
+    for (int instance = 0; instance < 300; instance++) {
+        const int ranks = 2 * (int)rng_between(&generator, 1, 4);
+        const int microbatches = 2 * (int)rng_between(&generator, 1, 8);
+        bal_stage_costs costs =
+            reference_uniform_costs(2 * ranks, 0, 0, 0, 0, (int64_t[]){1, 0, -1}, memory);
+        int64_t *const rows[] = {(int64_t *)costs.forward_ns, (int64_t *)costs.backward_input_ns,
+                                 (int64_t *)costs.backward_weight_ns,
+                                 (int64_t *)costs.send_forward_ns,
+                                 (int64_t *)costs.send_backward_ns};
+        for (int cell = 0; cell < 5 * 2 * ranks; cell++) {
+            rows[cell % 5][cell / 5] = rng_between(&generator, 0, 20);
+        }
+        const bal_schedule schedule = reference_build("chimera", ranks, microbatches, 2, memory);
+        const bal_timeline timeline = reference_play(&schedule, &costs, memory);
+
+        const bal_metrics metrics = bal_metrics_of(&timeline);
+
+        const int64_t makespan_ns = bal_makespan_lower_bound_ns(
+            &costs, ranks, 2, BAL_PLACEMENT_BIDIRECTIONAL, schedule.microbatch_count);
+        const int64_t span_ns = bal_span_lower_bound_ns(
+            &costs, ranks, 2, BAL_PLACEMENT_BIDIRECTIONAL, schedule.microbatch_count);
+        assert_true(makespan_ns >= metrics.work_max_ns && makespan_ns <= metrics.makespan_ns);
+        assert_true(span_ns >= metrics.work_max_ns && span_ns <= metrics.span_ns);
+        arena_reset(memory);
+    }
+    // Two ranks never wait: 8 F and BW of 10 ns each.
+    const bal_stage_costs equal =
+        reference_uniform_costs(4, 10, 5, 5, 0, (int64_t[]){1, 0, -1}, memory);
+    assert_int_equal(bal_makespan_lower_bound_ns(&equal, 2, 2, BAL_PLACEMENT_BIDIRECTIONAL, 4),
+                     8 * 20);
+    // One microbatch each way over four: there and back.
+    const bal_stage_costs longer =
+        reference_uniform_costs(8, 10, 5, 5, 1, (int64_t[]){1, 0, -1}, memory);
+    assert_int_equal(bal_makespan_lower_bound_ns(&longer, 4, 2, BAL_PLACEMENT_BIDIRECTIONAL, 1),
+                     4 * 10 + 3 * 1 + 4 * 5 + 3 * 1 + 5);
+    arena_destroy(memory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -172,6 +215,7 @@ int main(void)
         cmocka_unit_test(bounds_saturate),
         cmocka_unit_test(no_assignment_beats_its_bound),
         cmocka_unit_test(equal_ranks_are_bound_by_the_mean_and_the_largest_layer),
+        cmocka_unit_test(bounds_hold_for_two_pipelines_in_opposite_directions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
