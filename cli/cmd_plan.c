@@ -74,6 +74,11 @@ static status find_shape(const cli_arguments *arguments, plan_run *run, cli_plan
         shape->chunk_count = chunks != 0 ? chunks : run->balancer->needs_chunks ? 2 : 1;
         return STATUS_OK;
     }
+    if (family->placement == BAL_PLACEMENT_BIDIRECTIONAL) {
+        return error_set(err, STATUS_INVALID,
+                         "--schedule %s keeps two copies of the weights; a plan has one",
+                         family->name);
+    }
     shape->chunk_count = bal_schedule_chunk_count(family, chunks);
     shape->placement = family->placement;
     if (family->chunk_count != 0 && chunks != 0 && chunks != family->chunk_count) {

@@ -447,8 +447,8 @@ static void wrong_options_are_refused(void **state)
     assert_string_equal(err.message, "unknown schedule '2f2b'");
     options.schedule = "chimera";
     assert_int_equal(bal_controller_create(&options, &controller, &err), STATUS_INVALID);
-    assert_string_equal(
-        err.message, "schedule chimera keeps two copies of the weights; training runs have one");
+    assert_string_equal(err.message,
+                        "schedule chimera keeps two copies of the weights; training runs have one");
     options = options_with("partition", "never");
     options.machine.rank_count = 0;
     assert_int_equal(bal_controller_create(&options, &controller, &err), STATUS_INVALID);

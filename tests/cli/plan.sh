@@ -208,6 +208,7 @@ refuse 2 'the objective 1f1b-bound is of one chunk per rank, not 2' --loads load
 refuse 2 "--by: unknown 'tim'; known: time, parameters, time+transfer" --loads loads.json --stages 2 --balancer partition --by tim
 refuse 2 "--objective: unknown 'fastest'; known: bottleneck, 1f1b-bound, moved-bytes" --loads loads.json --stages 2 --balancer partition --objective fastest
 refuse 2 "--schedule: unknown 'zb-h3'; did you mean 'zb-h1'?" --loads loads.json --stages 2 --balancer partition --schedule zb-h3
+refuse 2 '--schedule chimera keeps two copies of the weights; a plan has one' --loads loads.json --stages 2 --balancer partition --schedule chimera
 refuse 2 '--chunks 3: schedule v-half has 2 per rank' --loads loads.json --stages 2 --balancer partition --schedule v-half --chunks 3
 refuse 2 '--objective 1f1b-bound needs --microbatches' --loads loads.json --stages 2 --balancer partition --objective 1f1b-bound
 refuse 2 'one.json: --objective moved-bytes needs load_cap_ns' --loads one.json --stages 1 --balancer partition --objective moved-bytes

@@ -57,13 +57,14 @@ static bool wants_timeline(void *context, int iteration)
     return iteration % 2 == 0;
 }
 
-/// A row of the schedule table that has orders for these ranks.
+/// A row of the schedule table that training runs take and that has orders for these ranks.
 static const bal_schedule_family *draw_family(rng *generator, int ranks)
 {
     int count = 0;
     const bal_schedule_family *families = bal_schedule_families(&count);
     for (;;) {
         const bal_schedule_family *family = &families[pick(generator, count)];
+        if (family->placement == BAL_PLACEMENT_BIDIRECTIONAL) continue; // refused
         if (bal_schedule_microbatch_count(family, ranks, ranks) > 0) return family;
     }
 }
