@@ -203,8 +203,8 @@ static status read_schedule_name(const ana_reading *reading, json_value name)
     }
     if (family->placement == BAL_PLACEMENT_BIDIRECTIONAL) {
         return json_error(name, STATUS_FORMAT, reading->err,
-                          "%s keeps two copies of the weights, which studies do not: `dynmo "
-                          "schedule` plays it",
+                          "%s keeps two copies of the weights, which studies do not; dynmo "
+                          "schedule plays it",
                           family->name);
     }
     reading->study->schedule = family->name;

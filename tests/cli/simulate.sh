@@ -155,7 +155,7 @@ model_study gpt-dynmo ',"repack":{"kind":"throughput","min_ranks":7}'
 refuse 2 's.json: repack.min_ranks: 7 is outside [1, 6]' simulate s.json
 model_study gpt-dynmo ',"balancing":[{"balancer":"partition","policy":"shadow","repack":{"kind":"coded"}}]'
 sed 's/"stages":6/&,"schedule":"chimera"/' s.json >copies.json
-refuse 2 'copies.json: pipeline.schedule: chimera keeps two copies of the weights, which studies do not: `dynmo schedule` plays it' simulate copies.json
+refuse 2 'copies.json: pipeline.schedule: chimera keeps two copies of the weights, which studies do not; dynmo schedule plays it' simulate copies.json
 sed 's/"stages":6/&,"schedule":"interleaved-1f1b"/; s/"microbatches":8/"microbatches":12/' s.json >chunks.json
 refuse 2 "chunks.json: partition shadow repack coded: re-packing 'coded' knows one chunk per rank, not 2" \
     simulate chunks.json --store run.db

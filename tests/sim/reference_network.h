@@ -67,7 +67,8 @@ static inline int reference_find(const bal_schedule *schedule, int stage, bool i
 static inline void reference_connect(const reference_state *state)
 {
     const bal_schedule *schedule = state->schedule;
-    const int last = schedule->rank_count * schedule->chunk_count - 1;
+    const bool has_copies = schedule->placement == BAL_PLACEMENT_BIDIRECTIONAL;
+    const int ranks = schedule->rank_count;
     for (int rank = 0; rank < schedule->rank_count; rank++) {
         for (int index = schedule->first_op[rank]; index < schedule->first_op[rank + 1]; index++) {
             const bal_op op = schedule->ops[index];
@@ -77,11 +78,14 @@ static inline void reference_connect(const reference_state *state)
             at->rank = rank;
             at->stage = stage;
             at->sender = NONE;
-            if (op.kind == OP_FORWARD && stage > 0) {
+            const bool is_first = stage == 0 || (has_copies && stage == ranks);
+            const bool is_last =
+                stage == ranks * schedule->chunk_count - 1 || (has_copies && stage == ranks - 1);
+            if (op.kind == OP_FORWARD && !is_first) {
                 at->sender = reference_find(schedule, stage - 1, true, op.microbatch);
             } else if (op.kind != OP_FORWARD && op.kind != OP_BACKWARD_WEIGHT) {
-                at->sender = reference_find(schedule, stage == last ? last : stage + 1,
-                                            stage == last, op.microbatch);
+                at->sender =
+                    reference_find(schedule, is_last ? stage : stage + 1, is_last, op.microbatch);
             }
             if (at->sender != NONE) state->ops[at->sender].receiver = index;
         }
