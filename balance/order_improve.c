@@ -23,27 +23,26 @@ static bool improve_rank(bal_order_search *find, int rank, int64_t *left)
     const size_t bytes = (size_t)rank_ops;
     const size_t all_bytes = (size_t)find->rank_count * bytes;
     const size_t row = (size_t)rank * bytes;
-    bool improved = false;
+    bool has_improved = false;
     for (int from = 0; from < rank_ops; from++) {
         for (int shift = -SHIFT_MAX; shift <= SHIFT_MAX; shift++) {
             const int to = from + shift;
             if (to < 0 || to >= rank_ops) continue;
-            if (find->best_codes[row + (size_t)from] == find->best_codes[row + (size_t)to])
-                continue;
-            if (*left <= 0) return improved;
-            *left -= (int64_t)all_bytes;
             const uint8_t *const best = find->best_codes;
+            if (best[row + (size_t)from] == best[row + (size_t)to]) continue;
+            if (*left <= 0) return has_improved;
+            *left -= (int64_t)all_bytes;
             move(find->codes + row, from, to);
             bal_order_search_play(find);
             if (find->best_codes == best) {
                 memcpy(find->codes + row, best + row, bytes);
             } else {
                 memcpy(find->codes, find->best_codes, all_bytes);
-                improved = true;
+                has_improved = true;
             }
         }
     }
-    return improved;
+    return has_improved;
 }
 
 void bal_order_search_improve(bal_order_search *find)
@@ -53,11 +52,11 @@ void bal_order_search_improve(bal_order_search *find)
     int64_t left = BAL_IMPROVING_OPS_MAX;
     if (op_count > BAL_IMPROVED_OPS_MAX) return;
     memcpy(find->codes, find->best_codes, op_count);
-    for (bool improved = true; improved && left > 0;) {
-        improved = false;
+    for (bool has_improved = true; has_improved && left > 0;) {
+        has_improved = false;
         for (int rank = 0; rank < find->rank_count; rank++) {
             if (find->best_span_ns == find->least_span_ns) return;
-            improved = improve_rank(find, rank, &left) || improved;
+            has_improved = improve_rank(find, rank, &left) || has_improved;
         }
     }
 }

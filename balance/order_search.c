@@ -46,8 +46,9 @@ static status read_sends(const bal_stage_costs *costs, int stage, int64_t *send_
     send_ns[0] = costs->send_forward_ns[stage];
     send_ns[stages] = costs->send_backward_ns[stage];
     for (int way = 0; way < 2; way++) {
-        // A send that is longer is refused with the sum.
-        if (send_ns[way * stages] <= INT64_MAX / 4) send_ns[way * stages] += delays[way];
+        // A send that is negative or longer is refused with the sum.
+        int64_t *const ns = &send_ns[way * stages];
+        if (*ns >= 0 && *ns <= INT64_MAX / 4) *ns += delays[way];
     }
     return STATUS_OK;
 }
@@ -352,6 +353,7 @@ void bal_order_search_offer_serial(bal_order_search *find)
 void bal_order_search_write(const bal_order_search *find, bal_op *ops)
 {
     const uint8_t *code = find->best_codes;
+    assert(find->best_span_ns < INT64_MAX); // whoever searches offers one that always fits
     for (int rank = 0; rank < find->rank_count; rank++) {
         int next_microbatch[BAL_CODES_MAX] = {0};
         for (int op = 0; op < 3 * find->chunk_count * find->microbatch_count; op++, code++) {

@@ -96,7 +96,7 @@ void bal_order_search_offer_ops(bal_order_search *find, const bal_op *ops);
 /// Offers one microbatch after the other: the order that needs least memory.
 void bal_order_search_offer_serial(bal_order_search *find);
 
-/// Writes the best order, rank after rank.
+/// Writes the best order, rank after rank. There is one.
 void bal_order_search_write(const bal_order_search *find, bal_op *ops);
 
 /// Kind and chunk of a code.

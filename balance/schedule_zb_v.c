@@ -193,10 +193,12 @@ static bool fits_row(const rounds *pass, int rank)
 {
     const rank_state *state = &pass->states[rank];
     const bal_order_rank *of = &pass->find->ranks[rank];
-    const int64_t room = (1 + rank) * (of->memory[DOWN_F] + of->memory[UP_F]);
+    // Divided, not multiplied: many ranks times a large activation need not fit 64 bits.
+    const int64_t row_memory = (of->memory_limit - state->held) / (1 + rank);
     const int64_t end_ns = state->free_ns + (pass->by->fills_warmup ? 0 : of->op_ns[DOWN_F]);
     if (state->done[DOWN_F] == pass->find->microbatch_count) return false;
-    if (state->held + room > of->memory_limit || end_ns > of->arrival_ns[UP_F][0]) return false;
+    if (of->memory[DOWN_F] + of->memory[UP_F] > row_memory) return false;
+    if (end_ns > of->arrival_ns[UP_F][0]) return false;
     for (int before = 0; before < rank; before++) {
         if (!fits_forward(pass, before)) return false;
     }

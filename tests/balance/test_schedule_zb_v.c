@@ -183,6 +183,28 @@ static void a_limit_below_one_microbatch_is_infeasible_by_name(void **state)
     arena_destroy(memory);
 }
 
+static void activations_near_the_largest_are_counted_without_overflow(void **state)
+{
+    (void)state;
+    enum { RANKS = 20, MICROBATCHES = 2 };
+    const int64_t activation = INT64_C(1) << 58;
+    arena *memory = arena_create(1 << 16);
+    const bal_stage_costs costs = reference_uniform_costs(
+        2 * RANKS, 10, 10, 10, 1, (int64_t[]){activation, 0, -activation}, memory);
+    int64_t limit[RANKS];
+    for (int rank = 0; rank < RANKS; rank++) {
+        limit[rank] = 3 * activation;
+    }
+    bal_schedule schedule;
+
+    assert_int_equal(search(RANKS, MICROBATCHES, &costs, limit, memory, &schedule, NULL),
+                     STATUS_OK);
+
+    assert_int_equal(bal_schedule_check(&schedule, NULL, NULL), STATUS_OK);
+    assert_true(fits(&schedule, &costs, limit));
+    arena_destroy(memory);
+}
+
 enum { SMALL_RANKS = 3, SMALL_MICROBATCHES = 3 };
 
 /// A microbatch's ops on a rank in the order of the gradient: F0, F1, B1, B0, then the two W.
@@ -380,6 +402,7 @@ int main(void)
         cmocka_unit_test(random_searches_stay_within_memory_and_beat_the_fixed_orders),
         cmocka_unit_test(without_a_limit_no_rank_holds_more_chunks_than_1f1b_holds_memory),
         cmocka_unit_test(a_limit_below_one_microbatch_is_infeasible_by_name),
+        cmocka_unit_test(activations_near_the_largest_are_counted_without_overflow),
         cmocka_unit_test(small_searches_nearly_always_find_the_optimum),
         cmocka_unit_test(published_bubble_rates_are_met_or_beaten),
     };
