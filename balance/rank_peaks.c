@@ -135,6 +135,10 @@ static status of_searched(const bal_schedule_request *request, const bal_schedul
                           arena *memory, bal_rank_peaks *peaks, error_message *err)
 {
     const int chunks = bal_schedule_chunk_count(searched, request->chunk_count);
+    if (!bal_schedule_takes_chunks(searched, chunks)) {
+        return error_set(err, STATUS_INVALID, "chunk_count %d: schedule %s has %d per rank", chunks,
+                         searched->name, searched->chunk_count);
+    }
     if (searched->counted_as != NULL) {
         bal_schedule_request asked = *request;
         asked.name = searched->counted_as;

@@ -39,6 +39,13 @@ same 24 wide.json --row re-packed
 grep -q ' [1-9][0-9]* re-packings' mpi_out || fail "no re-packing: $(cat mpi_out)"
 sed 's/"stages":24,"schedule":"zb-h1"/"stages":4,"schedule":"interleaved-1f1b"/' wide.json >few.json
 same 8 few.json --data-parallel 2
+# Two chunks per rank, folded and in order: plans that move chunks of both rows.
+for schedule in zb-v v-half interleaved-zb; do
+    sed "s/\"stages\":24,\"schedule\":\"zb-h1\"/\"stages\":4,\"schedule\":\"$schedule\"/" wide.json >chunks.json
+    same 4 chunks.json
+    grep -q 'ops: all .* at the nanosecond that the simulator says' mpi_out || fail "$(cat mpi_out)"
+    grep -q ' [1-9][0-9]* rebalances' mpi_out || fail "$schedule: nothing moved: $(cat mpi_out)"
+done
 
 # Training: the same losses and states.
 cat >tiny.json <<'END'
@@ -65,6 +72,17 @@ for stages in 1 2 4; do
         fail "training on $stages ranks: $(cat mpi_out)"
     [ "$(learnt local_out)" = "$(learnt mpi_out)" ] ||
         fail "another training on $stages ranks: $(cat local_out mpi_out)"
+done
+for schedule in zb-v v-half interleaved-zb; do
+    sed "s/\"stages\":4,\"schedule\":\"zb-h1\"/\"stages\":2,\"schedule\":\"$schedule\"/; s/every:2/every:1/" \
+        train.json >folded.json
+    "$dynmo" run folded.json --device cpu >folded_out 2>&1 || fail "$schedule: $(cat folded_out)"
+    "$launch" 2 "$dynmo" run folded.json --device cpu --transport mpi >mpi_out 2>&1 ||
+        fail "$schedule over mpi: $(cat mpi_out)"
+    for out in folded_out mpi_out; do
+        [ "$(learnt local_out)" = "$(learnt $out)" ] ||
+            fail "another training under $schedule: $(cat local_out $out)"
+    done
 done
 "$dynmo" run train.json --device cpu --data-parallel 2 >local_out 2>&1 || fail 'two replicas'
 "$launch" 8 "$dynmo" run train.json --device cpu --data-parallel 2 --transport mpi >mpi_out 2>&1

@@ -1,0 +1,93 @@
+# Ranks of two chunks from a study file to results: what `dynmo simulate` answers under schedules that
+# are placed as a V and in order, its report and timelines, `dynmo study` over schedules, and the
+# same plans on ranks that are threads.
+# usage: study_chunks.sh DYNMO, in tests/
+root=$(cd .. && pwd)
+. cli/expect.sh
+
+# study SCHEDULE BALANCER [REST]: a GPT whose layers freeze, on 4 ranks.
+study() {
+    printf '{"schema":"dynmo-study/1","name":"folded","model":"gpt-dynmo","hardware":"h100-dynmo","training":{"iterations":400,"sequence_length":2048,"microbatch_size":2,"microbatches":16,"layers":24},"dynamism":{"case":"freezing","start_iteration":100,"interval":50,"last_iteration":400},"pipeline":{"stages":4,"schedule":"%s"},"foresight":false,"balancing":[{"balancer":"tuned"},{"balancer":"%s","policy":"on-change"}]%s}' \
+        "$1" "$2" "${3-}" >s.json
+}
+
+# The rows of each answer; `partition` weighs ranks too, so its row is that of the schedule's own
+# balancer.
+for schedule in zb-v v-half interleaved-zb; do
+    balancer=v-partition
+    [ $schedule = interleaved-zb ] && balancer=interleaved-partition
+    study $schedule partition
+    "$dynmo" simulate s.json >of_partition || fail "simulate $schedule: partition"
+    study $schedule $balancer
+    "$dynmo" simulate s.json --store $schedule.db >answer || fail "simulate $schedule"
+    "$dynmo" simulate s.json | cmp -s - answer || fail "$schedule: two runs differ"
+    head -n 1 answer | grep -qx "folded: 400 iterations, 26 layers on 4 stages, 16 microbatches, $schedule" ||
+        fail "$schedule: $(head -n 1 answer)"
+    sed -n '5,6s/  */ /gp' answer >rows
+    sed -n '5,6s/  */ /gp' of_partition | sed "s/^partition /$balancer /" | cmp -s - rows ||
+        fail "$schedule: partition does otherwise than $balancer"
+    cat rows
+done >found
+cat >wanted <<'EOF'
+tuned 820139 - 1.000x 79.9 ms 0.020 0.209 0.102 1.099 0 0 0 B 15.8 GiB yes
+v-partition on-change 864814 - 1.054x 75.8 ms 0.020 0.134 0.052 1.024 5 65 7.72 GiB 15.8 GiB yes
+tuned 703061 - 1.000x 93.2 ms 0.122 0.380 0.230 1.099 0 0 0 B 5.19 GiB yes
+v-partition on-change 668444 - 0.951x 98.0 ms 0.122 0.383 0.267 1.024 5 65 7.72 GiB 5.19 GiB yes
+tuned 727580 - 1.000x 90.1 ms 0.119 0.278 0.203 1.154 0 0 0 B 6.66 GiB yes
+interleaved-partition on-change 710275 - 0.976x 92.3 ms 0.119 0.369 0.222 1.024 5 81 9.03 GiB 6.66 GiB yes
+EOF
+diff wanted found || fail 'what is simulated of ranks with two chunks'
+
+# Four ranks, each with both of its chunks, in report and timelines.
+"$dynmo" report zb-v.db -o report.html || fail 'report'
+grep -q '<h1>folded</h1>' report.html || fail 'report without its title'
+grep -q 'v-partition on-change' report.html || fail 'report without its rows'
+"$dynmo" export perfetto zb-v.db --row tuned --iteration 0 -o timeline.json || fail 'export perfetto'
+[ "$(grep -c '"ph":"X"' timeline.json)" -eq $((4 * 2 * 16 * 3)) ] || fail 'export: not every op'
+
+# Which schedule: one study, played under each.
+study 1f1b partition ',"vary":{"pipeline.schedule":["zb-h1","interleaved-zb","v-half","zb-v"]}'
+"$dynmo" study s.json --draws 0 >answer || fail 'study'
+sed -n '/^rank/,/^$/p' answer | awk 'NR > 1 && NF { print $1, $2, $3, $4, $5, $6 }' >found
+cat >wanted <<'EOF'
+1 7 zb-v partition on-change 865k
+2 6 zb-v tuned 820k 205k
+3 1 zb-h1 partition on-change 785k
+4 2 interleaved-zb tuned 728k 182k
+5 3 interleaved-zb partition on-change 710k
+6 4 v-half tuned 703k 176k
+7 0 zb-h1 tuned 695k 174k
+8 5 v-half partition on-change 668k
+9 written tuned 660k 165k 25.2
+EOF
+diff wanted found || fail 'study over schedules'
+
+# Ranks do what was simulated, op by op, migrations in between.
+for schedule in zb-v v-half interleaved-zb; do
+    study $schedule partition
+    "$dynmo" run s.json --row 'partition on-change' --iterations 200 >answer || fail "run $schedule"
+    grep -qx 'ops: all 76800 begin and end at the nanosecond that the simulator says' answer ||
+        fail "run $schedule: $(cat answer)"
+    grep -q ' [1-9][0-9]* rebalances, .* [1-9][0-9]* layers moved' answer ||
+        fail "run $schedule moves nothing: $(cat answer)"
+done
+
+# The shipped study over schedules: each of its points can be.
+"$dynmo" study "$root/models/studies/llama-freezing-schedules.json" --draws 0 >answer ||
+    fail 'the shipped study over schedules'
+grep -q '^Llama-2-7B whose layers freeze, 8 ranks: which schedule: 14 points on 2 axes, 14 feasible' \
+    answer || fail "the shipped study over schedules: $(head -n 1 answer)"
+grep -q '^Fastest: point 13 (schedule zb-v, balancing partition on-change) ' answer ||
+    fail 'the shipped study over schedules: the fastest'
+
+# What cannot be has one message.
+study zb-v interleaved-partition
+refuse 2 'interleaved-partition on-change: interleaved-partition is for several chunks per rank in interleaved placement, not for 2 in V placement' simulate s.json
+study zb-h1 v-partition
+refuse 2 'v-partition on-change: v-partition is for two chunks per rank in V placement, not for 1 alone' simulate s.json
+study zb-v v-partition
+sed -i 's/"stages":4,/"stages":4,"chunks":3,/' s.json
+refuse 2 'tuned: chunk_count 3: schedule zb-v has 2 per rank' simulate s.json
+sed -i 's/"stages":4,"chunks":3,/"stages":14,/' s.json
+refuse 2 's.json: pipeline.stages: 14 stages of 2 chunks need at least 28 layers, there are 26' simulate s.json
+exit $failed
