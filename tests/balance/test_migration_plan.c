@@ -4,6 +4,7 @@
 
 #include "balance/balancer.h"
 #include "balance/partition.h"
+#include "balance/rank_peaks.h"
 #include "base/rng.h"
 #include "tests/assert_close.h"
 
@@ -592,6 +593,155 @@ static void fewer_ranks_of_several_chunks_are_those_that_hold_most(void **state)
     arena_destroy(memory);
 }
 
+enum { FOLDED_RANKS = 3, FOLDED_STAGES = 2 * FOLDED_RANKS };
+
+/// A question about ranks of two chunks, all of which stay, with its arrays inside.
+typedef struct two_chunks {
+    bal_problem problem;
+    bal_machine machine;
+    bal_placed_partition before;
+    bal_migration_options options;
+    bal_rank_peaks peaks;
+    int64_t time_ns[LAYERS];
+    int64_t state_bytes[LAYERS];
+    int64_t activation_bytes[LAYERS];
+    int64_t rank_cap[FOLDED_RANKS];
+    int before_cuts[FOLDED_STAGES + 1];
+    int owner[LAYERS];
+} two_chunks;
+
+static void fill_two_chunks(two_chunks *at, uint64_t seed, arena *memory)
+{
+    rng random = rng_init(seed, 5);
+    memset(at, 0, sizeof *at);
+    const bool is_v = pick(&random, 0, 2) > 0;
+    const int ranks = pick(&random, 1, FOLDED_RANKS);
+    const int layers = pick(&random, 2 * ranks, LAYERS);
+    const bal_placement placement = is_v ? BAL_PLACEMENT_V : BAL_PLACEMENT_LOOP;
+    for (int layer = 0; layer < layers; layer++) {
+        at->time_ns[layer] = pick(&random, 1, 9);
+        at->state_bytes[layer] = pick(&random, 0, 9);
+        at->activation_bytes[layer] = pick(&random, 0, 3);
+    }
+    for (int rank = 0; rank < ranks; rank++) {
+        at->rank_cap[rank] = pick(&random, 20, 90);
+    }
+    random_cuts(&random, layers, 2 * ranks, at->before_cuts);
+    at->machine = (bal_machine){.rank_count = ranks, .ranks_per_node = 1};
+    at->before = (bal_placed_partition){.first_layer = at->before_cuts,
+                                        .rank_count = ranks,
+                                        .chunk_count = 2,
+                                        .placement = placement};
+    bal_placed_owners(&at->before, at->owner);
+    assert_int_equal(bal_rank_peaks_of(is_v ? "v-half" : "interleaved-1f1b", ranks, 2, 2 * ranks,
+                                       memory, &at->peaks, NULL),
+                     STATUS_OK);
+    at->problem = (bal_problem){
+        .layers = {.layer_count = layers,
+                   .microbatch_count = 1,
+                   .forward_ns = at->time_ns,
+                   .state_bytes = at->state_bytes,
+                   .activation_bytes = at->activation_bytes},
+        .stage_count = 2 * ranks,
+        .chunk_count = 2,
+        .placement = placement,
+        .allow_empty_stages = pick(&random, 0, 2) == 0,
+        .rank_memory_bytes = pick(&random, 0, 1) == 0 ? at->rank_cap : NULL,
+        .rank_peaks = &at->peaks,
+        .microbatch_count = 2 * ranks,
+    };
+    at->options = bal_migration_options_default();
+    at->options.slack_ratio = pick(&random, 0, 3) * 0.25;
+}
+
+/// The rank of a stage, from the words of stage_placement.h alone.
+static int plain_rank(const two_chunks *at, int stage)
+{
+    const int ranks = at->machine.rank_count;
+    if (at->problem.placement == BAL_PLACEMENT_V && stage >= ranks) return 2 * ranks - 1 - stage;
+    return stage % ranks;
+}
+
+/// Bytes that a plan moves, or -1 if a rank has more than load_max or a rule is broken.
+static int64_t plain_two_chunks(const two_chunks *at, const bal_chain *chain, const int *cuts,
+                                int64_t load_max)
+{
+    int64_t load[FOLDED_RANKS] = {0};
+    int64_t bytes = 0;
+    if (bal_chain_check(chain, cuts, NULL) != STATUS_OK) return -1;
+    for (int stage = 0; stage < at->problem.stage_count; stage++) {
+        const int rank = plain_rank(at, stage);
+        for (int layer = cuts[stage]; layer < cuts[stage + 1]; layer++) {
+            load[rank] += at->time_ns[layer];
+            if (at->owner[layer] != rank) bytes += at->state_bytes[layer];
+        }
+        if (load[rank] > load_max) return -1;
+    }
+    return bytes;
+}
+
+/// The fewest bytes over all cuts; in a loop over those with the balancer's middle.
+static int64_t fewest_of_two_chunks(const two_chunks *at, const bal_chain *chain, int middle,
+                                    int64_t load_max)
+{
+    const int stages = at->problem.stage_count;
+    int64_t best = -1;
+    int cuts[FOLDED_STAGES + 1] = {0};
+    do {
+        cuts[stages] = at->problem.layers.layer_count;
+        if (!is_rising(cuts, stages + 1, false)) continue;
+        if (at->problem.placement == BAL_PLACEMENT_LOOP && cuts[stages / 2] != middle) continue;
+        const int64_t bytes = plain_two_chunks(at, chain, cuts, load_max);
+        if (bytes >= 0 && (best < 0 || bytes < best)) best = bytes;
+    } while (next_digits(cuts + 1, stages - 1, at->problem.layers.layer_count + 1));
+    return best;
+}
+
+static void two_chunks_within_the_slack_of_their_ranks_move_the_fewest_bytes(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 16);
+    int checked = 0;
+    int fewer = 0;
+    for (uint64_t seed = 1; seed <= 400; seed++) {
+        two_chunks at;
+        bal_chain chain;
+        bal_answer answer;
+        bal_migration_choice choice;
+        arena_reset(memory);
+        fill_two_chunks(&at, seed, memory);
+        if (bal_balance(bal_balancer_find("partition"), &at.problem, memory, &answer, NULL) !=
+            STATUS_OK) {
+            continue;
+        }
+        const bal_migration_question question = {.problem = &at.problem,
+                                                 .first_layer = answer.first_layer,
+                                                 .before = &at.before,
+                                                 .machine = &at.machine};
+        const int64_t load_max =
+            answer.bottleneck_ns + (int64_t)((double)answer.bottleneck_ns * at.options.slack_ratio);
+
+        assert_int_equal(bal_migration_plan(&question, &at.options, memory, &choice, NULL),
+                         STATUS_OK);
+
+        assert_int_equal(bal_chain_of(&at.problem, memory, &chain, NULL), STATUS_OK);
+        const int ranks = at.machine.rank_count;
+        const int64_t least =
+            at.options.slack_ratio > 0
+                ? fewest_of_two_chunks(&at, &chain, answer.first_layer[ranks], load_max)
+                : plain_two_chunks(&at, &chain, answer.first_layer, load_max);
+        const int64_t taken = plain_two_chunks(&at, &chain, choice.plan.first_layer, load_max);
+        if (choice.migration.bytes != least || taken != least) {
+            fail_msg("seed %lu: %ld bytes (%ld), the fewest are %ld", (unsigned long)seed,
+                     (long)choice.migration.bytes, (long)taken, (long)least);
+        }
+        checked++;
+        fewer += least < plain_two_chunks(&at, &chain, answer.first_layer, load_max);
+    }
+    arena_destroy(memory);
+    assert_true(checked > 250 && fewer > 50);
+}
+
 static void what_does_not_fit_together_is_named(void **state)
 {
     (void)state;
@@ -664,6 +814,7 @@ int main(void)
         cmocka_unit_test(more_slack_never_moves_more_bytes),
         cmocka_unit_test(chunks_are_moved_with_their_places),
         cmocka_unit_test(fewer_ranks_of_several_chunks_are_those_that_hold_most),
+        cmocka_unit_test(two_chunks_within_the_slack_of_their_ranks_move_the_fewest_bytes),
         cmocka_unit_test(what_does_not_fit_together_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

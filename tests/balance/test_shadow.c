@@ -205,6 +205,58 @@ static void a_lasting_change_is_followed_once_and_a_spike_is_not(void **state)
     assert_int_equal(cut, 3);
 }
 
+/// Eight layers on two ranks of two chunks, folded: rank 0 has the first and the last stage. The
+/// third layer becomes heavy for some iterations.
+static int folded_moves_after_spike(int spike_count, int *cuts)
+{
+    const bal_controller_options options = {.balancer = bal_balancer_find("v-partition"),
+                                            .policy = {.kind = BAL_POLICY_SHADOW},
+                                            .machine = {.rank_count = 2,
+                                                        .ranks_per_node = 2,
+                                                        .intra_node = {.bytes_per_s = 1000000000}},
+                                            .schedule = "1f1b-v",
+                                            .microbatch_count = 8,
+                                            .layer_count = 8};
+    static const int64_t state_bytes[] = {5000, 5000, 5000, 5000, 5000, 5000, 5000, 5000};
+    static const int64_t none[8] = {0};
+    int64_t forward[] = {100, 100, 100, 100, 100, 100, 100, 100};
+    const bal_layer_costs layers = {.layer_count = 8,
+                                    .microbatch_count = 1,
+                                    .forward_ns = forward,
+                                    .backward_input_ns = none,
+                                    .backward_weight_ns = none,
+                                    .state_bytes = state_bytes};
+    bal_controller *controller = NULL;
+    bal_decision decision;
+    int moves = 0;
+    assert_int_equal(bal_controller_create(&options, &controller, NULL), STATUS_OK);
+    assert_int_equal(bal_controller_start(controller, &layers, &decision, NULL), STATUS_OK);
+    for (int t = 0; t < 80; t++) {
+        forward[2] = t >= 20 && t < 20 + spike_count ? 500 : 100;
+        const bal_profile profile = {.iteration = t, .layers = &layers};
+        assert_int_equal(bal_controller_observe(controller, &profile, &decision, NULL), STATUS_OK);
+        moves += decision.action != BAL_ACTION_KEEP;
+    }
+    memcpy(cuts, decision.plan.first_layer, 5 * sizeof *cuts);
+    assert_int_equal(decision.plan.placement, BAL_PLACEMENT_V);
+    bal_controller_destroy(controller);
+    return moves;
+}
+
+static void folded_chunks_follow_a_lasting_change_by_the_loads_of_ranks(void **state)
+{
+    (void)state;
+    int cuts[5] = {0};
+
+    assert_int_equal(folded_moves_after_spike(2, cuts), 0);
+    assert_int_equal(folded_moves_after_spike(60, cuts), 1);
+
+    // 1200 ns in all: the rank of the heavy layer has one other layer, the other rank six.
+    const int inner = cuts[3] - cuts[1];
+    const bool is_inner = cuts[1] <= 2 && 2 < cuts[3];
+    assert_int_equal(is_inner ? inner : 8 - inner, 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -215,6 +267,7 @@ int main(void)
         cmocka_unit_test(ping_pong_stays_near_the_offline_optimum),
         cmocka_unit_test(an_adversary_cannot_make_moves_cost_more_than_staying),
         cmocka_unit_test(a_lasting_change_is_followed_once_and_a_spike_is_not),
+        cmocka_unit_test(folded_chunks_follow_a_lasting_change_by_the_loads_of_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -217,6 +217,28 @@ static void a_plan_of_something_else_is_refused(void **state)
     assert_refused(run, STATUS_INVALID, "the plan has schedule gpipe, the run 1f1b");
 }
 
+static void a_plan_that_is_placed_otherwise_is_refused(void **state)
+{
+    (void)state;
+    small_run *run = small_run_create();
+    const int first_layer[] = {0, 1, 2, 3, 4, 5, run->drawn.ports[0].layer_count};
+    bal_plan plan = {.first_layer = first_layer,
+                     .rank_count = RANKS,
+                     .chunk_count = 2,
+                     .placement = BAL_PLACEMENT_LOOP,
+                     .schedule = "zb-v-hand",
+                     .microbatch_count = 6};
+    run->drawn.training.schedule = "zb-v-hand";
+    run->training.plan = &plan;
+    assert_refused(run, STATUS_INVALID, "the plan places chunks interleaved, schedule zb-v-hand v");
+
+    run = small_run_create();
+    plan.placement = BAL_PLACEMENT_V;
+    plan.schedule = "1f1b";
+    run->training.plan = &plan;
+    assert_refused(run, STATUS_INVALID, "the plan has 2 chunks per rank, schedule 1f1b 1");
+}
+
 static void an_order_that_waits_for_itself_is_found_before_the_start(void **state)
 {
     (void)state;
@@ -285,6 +307,7 @@ int main(void)
         cmocka_unit_test(what_no_rank_can_do_is_refused),
         cmocka_unit_test(a_world_of_another_size_is_refused),
         cmocka_unit_test(a_plan_of_something_else_is_refused),
+        cmocka_unit_test(a_plan_that_is_placed_otherwise_is_refused),
         cmocka_unit_test(an_order_that_waits_for_itself_is_found_before_the_start),
         cmocka_unit_test(a_record_that_cannot_be_written_ends_all_ranks),
         cmocka_unit_test(time_that_passes_is_at_least_that_of_the_ops),
