@@ -28,12 +28,23 @@ static inline const bal_schedule_family *draw_family(rng *generator, int ranks)
     }
 }
 
+/// Any balancer, or one of those for ranks of several chunks where the schedule has them.
+static inline const bal_balancer *draw_balancer(rng *generator, const bal_schedule_family *family,
+                                                int ranks)
+{
+    static const char *const names[] = {"even", "partition", "parameters", "diffusion", "makespan"};
+    const int count = ranks > 8 ? 4 : 5;
+    const int index = pick(generator, count + 2);
+    if (index < count) return bal_balancer_find(names[index]);
+    if (bal_schedule_chunk_count(family, 0) == 1) return bal_balancer_find("partition");
+    return bal_balancer_find(family->placement == BAL_PLACEMENT_V ? "v-partition"
+                                                                  : "interleaved-partition");
+}
+
 /// A run of so many ranks and replicas; everything else is drawn. Re-packing is left out.
 static inline void draw_run(drawn_run *run, uint64_t seed, int ranks, int replicas,
                             int iteration_count)
 {
-    static const char *const balancers[] = {"even", "partition", "parameters", "diffusion",
-                                            "makespan"};
     static const char *const policies[] = {"never",   "on-change",     "every:2",
                                            "every:1", "threshold:0.1", "shadow"};
     rng generator = rng_init(seed, 0);
@@ -74,7 +85,7 @@ static inline void draw_run(drawn_run *run, uint64_t seed, int ranks, int replic
         .decision_ns = 5,
         .profile_ns = 7,
         .change_ratio = 0.25,
-        .balancer = bal_balancer_find(balancers[pick(&generator, ranks > 8 ? 4 : 5)]),
+        .balancer = draw_balancer(&generator, family, ranks),
         .information = (bal_information)pick(&generator, BAL_INFORMATION_COUNT),
         .estimates_speed = pick(&generator, 2) == 0,
         .migration = bal_migration_options_default(),

@@ -392,6 +392,8 @@ static void sixteen_and_twentyfour_ranks_agree_under_every_schedule(void **state
         bal_training *training = &run->training;
         training->schedule = family->name;
         training->chunk_count = chunks > 1 ? chunks : 0;
+        rng generator = rng_init(last_seed, 1);
+        training->balancer = draw_balancer(&generator, family, ranks);
         training->microbatch_count =
             bal_schedule_microbatch_count(family, ranks, training->microbatch_count);
         assert_true(training->microbatch_count > 0);

@@ -69,6 +69,17 @@ static const bal_schedule_family *draw_family(rng *generator, int ranks)
     }
 }
 
+/// Any balancer, or one of those for ranks of several chunks where the schedule has them.
+static const bal_balancer *draw_balancer(rng *generator, const bal_schedule_family *family)
+{
+    enum { ALL = sizeof balancers / sizeof balancers[0] };
+    const int index = pick(generator, ALL + 2);
+    if (index < ALL) return bal_balancer_find(balancers[index]);
+    if (bal_schedule_chunk_count(family, 0) == 1) return bal_balancer_find("partition");
+    return bal_balancer_find(family->placement == BAL_PLACEMENT_V ? "v-partition"
+                                                                  : "interleaved-partition");
+}
+
 static void draw_run(drawn_run *run, uint64_t seed)
 {
     rng generator = rng_init(seed, 0);
@@ -113,7 +124,7 @@ static void draw_run(drawn_run *run, uint64_t seed)
         .decision_ns = 5,
         .profile_ns = 7,
         .change_ratio = 0.25,
-        .balancer = bal_balancer_find(balancers[pick(&generator, 5)]),
+        .balancer = draw_balancer(&generator, family),
         .information = (bal_information)pick(&generator, BAL_INFORMATION_COUNT),
         .estimates_speed = pick(&generator, 2) == 0,
         .migration = bal_migration_options_default(),
