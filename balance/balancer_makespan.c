@@ -5,10 +5,13 @@
 /// cooldown, where the order of heavy and light stages counts. Candidates, in this order: the plan
 /// in force; the exact optima of the bottleneck (of ranks, and of stages) and of the 1F1B bound;
 /// `even`; `diffusion`; for bottlenecks up to an eighth above the optimum the plans with the
-/// latest, the earliest and the flattest cuts; then single layers across single cuts of the best
-/// plan so far, until no such step is better or BAL_MAKESPAN_EVALUATIONS_MAX plans have been
+/// latest, the earliest and the flattest cuts; with two chunks per rank plans that joint_bound.h
+/// favours, with small first chunks among them; then single layers across single cuts of the best
+/// plan so far, until no such step is better, and the same from the best plan with or without small
+/// first chunks, whichever the best was not; at most BAL_MAKESPAN_EVALUATIONS_MAX plans are
 /// evaluated. Of equal plans the first wins.
 #include "balance/balancers.h"
+#include "balance/joint_bound.h"
 #include "balance/partition.h"
 #include "balance/partition_chunks.h"
 
@@ -22,6 +25,7 @@ typedef struct search {
     const bal_chain *chain;
     size_t cut_count;
     int *evaluated; // [EVALUATIONS_MAX][cut_count] plans asked so far
+    int64_t *ns;    // [EVALUATIONS_MAX] what was predicted of them
     int evaluation_count;
     int best; // row of evaluated, or -1
     int64_t best_ns;
@@ -48,6 +52,7 @@ static status consider(search *state, const int *first, error_message *err)
     const int row = state->evaluation_count++;
     memcpy(state->evaluated + (size_t)row * state->cut_count, first,
            state->cut_count * sizeof *first);
+    state->ns[row] = ns;
     if (state->best >= 0 && ns >= state->best_ns) return STATUS_OK;
     state->best = row;
     state->best_ns = ns;
@@ -73,6 +78,35 @@ static status consider_near_optima(search *state, int64_t bottleneck, int *first
         TRY(consider(state, first, err));
         TRY(bal_partition_flattest(&chain, load, memory, first, err));
         TRY(consider(state, first, err));
+    }
+    return STATUS_OK;
+}
+
+/// The plans of two chunks per rank that would be fast under the best order, by how small their
+/// first chunks may be: the last rank begins as soon as one microbatch is through those, which no
+/// load of a rank shows and no single step from even chunks reaches.
+static status consider_shares(search *state, int *first, arena *memory, error_message *err)
+{
+    const bal_chain *chain = state->chain;
+    const int mean = chain->layer_count / chain->stage_count;
+    bal_problem free = *state->problem; // consider() looks at the rules that are left out here
+    if (chain->chunk_count != 2 || mean == 0 || free.microbatch_count < 1) return STATUS_OK;
+    free.stage_count = chain->stage_count / 2;
+    free.chunk_count = 1;
+    free.allow_empty_stages = false;
+    free.stage_memory_bytes = free.stage_inflight = free.rank_memory_bytes = NULL;
+    free.current_first_layer = free.current_owner = NULL;
+    bal_joint_layers layers;
+    const status summed = bal_joint_layers_of(&free, memory, &layers, NULL);
+    if (summed == STATUS_NO_MEMORY) return error_set(err, summed, "out of memory for partitions");
+    if (summed != STATUS_OK) return STATUS_OK; // too long for a bound
+    const bal_joint_shape shape = {.chunk_count = 2, .placement = state->problem->placement};
+    const int least[][2] = {{1, 1}, {1, mean}, {mean, mean}};
+    for (size_t index = 0; index < sizeof least / sizeof least[0]; index++) {
+        const status found = bal_joint_near_partition(&layers, shape, least[index][0],
+                                                      least[index][1], memory, first, err);
+        if (found == STATUS_NO_MEMORY) return found;
+        if (found == STATUS_OK) TRY(consider(state, first, err));
     }
     return STATUS_OK;
 }
@@ -106,20 +140,46 @@ static status consider_candidates(search *state, int *first, arena *memory, erro
     return consider_near_optima(state, bottleneck, first, memory, err);
 }
 
-/// Steps from the best plan, cut by cut, as long as a round of them finds a better one.
-static status consider_steps(search *state, int *first, error_message *err)
+/// Steps from a plan, cut by cut, as long as a round of them finds a better one.
+static status climb(search *state, int row, int *first, error_message *err)
 {
-    for (int centre = -1; centre != state->best && state->evaluation_count < EVALUATIONS_MAX;) {
-        centre = state->best;
+    for (int centre = -1; centre != row && state->evaluation_count < EVALUATIONS_MAX;) {
+        centre = row;
         for (int cut = 1; cut < state->chain->stage_count; cut++) {
             for (int step = -1; step <= 1; step += 2) {
-                const int *best = state->evaluated + (size_t)state->best * state->cut_count;
-                memcpy(first, best, state->cut_count * sizeof *first);
+                const int *from = state->evaluated + (size_t)row * state->cut_count;
+                memcpy(first, from, state->cut_count * sizeof *first);
                 first[cut] += step;
                 if (first[cut] < first[cut - 1] || first[cut] > first[cut + 1]) continue;
+                const int tried = state->evaluation_count;
                 TRY(consider(state, first, err));
+                if (tried < state->evaluation_count && state->ns[tried] < state->ns[row])
+                    row = tried;
             }
         }
+    }
+    return STATUS_OK;
+}
+
+/// The fastest of the plans evaluated from begin up to end, or -1.
+static int fastest(const search *state, int begin, int end)
+{
+    int best = -1;
+    for (int row = begin; row < end; row++) {
+        if (best < 0 || state->ns[row] < state->ns[best]) best = row;
+    }
+    return best;
+}
+
+/// Climbs from the fastest plan, and from that of the other kind, which leads elsewhere.
+static status consider_steps(search *state, int share_begin, int *first, error_message *err)
+{
+    const int share = fastest(state, share_begin, state->evaluation_count);
+    const int other = fastest(state, 0, share_begin);
+    const bool share_first = other < 0 || (share >= 0 && state->ns[share] < state->ns[other]);
+    const int starts[] = {share_first ? share : other, share_first ? other : share};
+    for (int index = 0; index < 2; index++) {
+        if (starts[index] >= 0) TRY(climb(state, starts[index], first, err));
     }
     return STATUS_OK;
 }
@@ -138,12 +198,15 @@ status bal_balance_makespan(const bal_problem *problem, const bal_chain *chain, 
     int *first = arena_array(memory, state.cut_count, sizeof *first);
     state.evaluated =
         arena_array(memory, state.cut_count * EVALUATIONS_MAX, sizeof *state.evaluated);
-    if (first == NULL || state.evaluated == NULL) {
+    state.ns = arena_array(memory, EVALUATIONS_MAX, sizeof *state.ns);
+    if (first == NULL || state.evaluated == NULL || state.ns == NULL) {
         return error_set(err, STATUS_NO_MEMORY, "out of memory for %d stages", chain->stage_count);
     }
     TRY(consider_candidates(&state, first, memory, err));
     assert(state.best >= 0); // the exact optimum keeps every rule
-    TRY(consider_steps(&state, first, err));
+    const int share_begin = state.evaluation_count;
+    TRY(consider_shares(&state, first, memory, err));
+    TRY(consider_steps(&state, share_begin, first, err));
     answer->first_layer = state.evaluated + (size_t)state.best * state.cut_count;
     answer->iteration_ns = state.best_ns;
     return STATUS_OK;

@@ -605,6 +605,39 @@ static void makespan_follows_its_evaluator(void **state)
     arena_destroy(memory);
 }
 
+/// Every plan takes as long as any other, but for those whose first chunks are one layer each.
+static status likes_small_first_chunks(void *context, const bal_layer_costs *layers,
+                                       const bal_placed_partition *plan, int64_t *iteration_ns,
+                                       error_message *err)
+{
+    (void)context;
+    (void)layers;
+    (void)err;
+    *iteration_ns = plan->first_layer[plan->rank_count] == plan->rank_count ? 1000 : 2000;
+    return STATUS_OK;
+}
+
+static void makespan_tries_small_first_chunks_that_no_step_leads_to(void **state)
+{
+    (void)state;
+    int64_t weight[24];
+    for (int layer = 0; layer < 24; layer++) {
+        weight[layer] = 100;
+    }
+    const bal_evaluator evaluator = {.iteration_ns = likes_small_first_chunks};
+    bal_problem problem = problem_of(weight, 24, 8);
+    problem.chunk_count = 2;
+    problem.microbatch_count = 16;
+    problem.evaluator = &evaluator;
+    arena *memory = arena_create(1 << 16);
+
+    const bal_answer answer = answer_of("makespan", &problem, memory);
+
+    assert_int_equal(answer.iteration_ns, 1000);
+    assert_int_equal(answer.first_layer[4], 4);
+    arena_destroy(memory);
+}
+
 static status refuse_all(void *context, const bal_layer_costs *layers,
                          const bal_placed_partition *plan, int64_t *iteration_ns,
                          error_message *err)
@@ -723,6 +756,7 @@ int main(void)
         cmocka_unit_test(chain_diffusion_rounds_the_flow_and_searches_locally),
         cmocka_unit_test(chain_diffusion_is_within_one_layer_of_the_mean),
         cmocka_unit_test(makespan_follows_its_evaluator),
+        cmocka_unit_test(makespan_tries_small_first_chunks_that_no_step_leads_to),
         cmocka_unit_test(makespan_without_a_working_evaluator_is_refused),
         cmocka_unit_test(every_contiguous_balancer_keeps_the_rules_and_its_bound),
     };
