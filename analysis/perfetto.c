@@ -152,14 +152,16 @@ static void write_slices(perfetto_writer *writer, const ana_timeline *timeline)
     }
 }
 
-static void write_counter(perfetto_writer *writer, int rank, int64_t ns, int64_t bytes)
+static void write_counter(perfetto_writer *writer, const char *unit, int rank, int64_t ns,
+                          int64_t held)
 {
+    const char *name = unit == NULL ? "activation bytes" : unit;
     begin_event(writer);
-    text_format(writer->out,
-                "{\"ph\":\"C\",\"name\":\"activation bytes, rank %d\",\"pid\":%d,\"ts\":", rank,
-                writer->process);
+    text_format(writer->out, "{\"ph\":\"C\",\"name\":\"%s, rank %d\",\"pid\":%d,\"ts\":", name,
+                rank, writer->process);
     append_us(writer->out, ns);
-    text_format(writer->out, ",\"args\":{\"bytes\":%" PRId64 "}}", bytes);
+    text_format(writer->out, ",\"args\":{\"%s\":%" PRId64 "}}", unit == NULL ? "bytes" : unit,
+                held);
 }
 
 /// Activation memory of a rank over time.
@@ -169,7 +171,7 @@ static void write_memory(perfetto_writer *writer, const ana_timeline *timeline, 
     const bal_stage_costs costs = {.memory_forward = timeline->memory_forward,
                                    .memory_backward_input = timeline->memory_backward_input,
                                    .memory_backward_weight = timeline->memory_backward_weight};
-    int64_t bytes = 0;
+    int64_t held = 0;
     for (int op = schedule->first_op[rank]; op < schedule->first_op[rank + 1]; op++) {
         const bal_op *played = &schedule->ops[op];
         const int stage = bal_stage_of(schedule->placement, schedule->rank_count,
@@ -177,10 +179,10 @@ static void write_memory(perfetto_writer *writer, const ana_timeline *timeline, 
         const bool forward = played->kind == OP_FORWARD;
         const int64_t change = bal_memory_change(&costs, stage, (bal_op_kind)played->kind);
         if (change == 0) continue;
-        bytes += change;
-        write_counter(writer, rank,
+        held += change;
+        write_counter(writer, timeline->memory_unit, rank,
                       forward ? timeline->timeline.begin_ns[op] : timeline->timeline.end_ns[op],
-                      bytes);
+                      held);
     }
 }
 

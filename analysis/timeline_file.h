@@ -18,8 +18,9 @@ typedef struct ana_timeline {
     bal_timeline timeline;                // timeline.schedule points to schedule
     const int *first_layer;               // [rank_count * chunk_count + 1]
     const int64_t *memory_forward;        // [stage_count] changes of memory as in
-    const int64_t *memory_backward_input; // bal_stage_costs, bytes
+    const int64_t *memory_backward_input; // bal_stage_costs
     const int64_t *memory_backward_weight;
+    const char *memory_unit; // what they count, NULL: bytes. Not written to a document
 } ana_timeline;
 
 /// Appends the document. Times are in ns from the begin of the iteration.

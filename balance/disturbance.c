@@ -86,11 +86,22 @@ bool bal_disturbance_changes_links(const bal_disturbance *disturbance, int itera
     return false;
 }
 
+/// What the streams of an iteration have in common.
+static uint64_t iteration_key(uint64_t seed, int64_t iteration)
+{
+    rng of_iteration = rng_init(seed, (uint64_t)iteration);
+    return rng_next(&of_iteration);
+}
+
+static rng stream_of(uint64_t key, bal_draw_purpose purpose, uint64_t what)
+{
+    return rng_init(key, (uint64_t)purpose << 40 | what);
+}
+
 rng bal_disturbance_stream(uint64_t seed, bal_draw_purpose purpose, int64_t iteration,
                            uint64_t what)
 {
-    rng of_iteration = rng_init(seed, (uint64_t)iteration);
-    return rng_init(rng_next(&of_iteration), (uint64_t)purpose << 40 | what);
+    return stream_of(iteration_key(seed, iteration), purpose, what);
 }
 
 double bal_disturbance_normal(rng *generator)
@@ -109,13 +120,13 @@ double bal_disturbance_normal(rng *generator)
     return (double)(sum - mean) / (double)(part_mask + 1);
 }
 
-/// 1 + sigma * z, from the stream of a rank.
-static double drawn_factor(const bal_disturbance *disturbance, bal_draw_purpose purpose,
-                           int64_t iteration, int rank, double sigma)
+/// 1 + sigma * z, from the stream of a rank; key is its iteration's.
+static double drawn_factor(uint64_t key, bal_draw_purpose purpose, int rank, double sigma)
 {
     if (sigma <= 0) return 1.0;
-    rng generator = bal_disturbance_stream(disturbance->seed, purpose, iteration, (uint64_t)rank);
-    return fmax(0.0, 1.0 + sigma * bal_disturbance_normal(&generator));
+    rng generator = stream_of(key, purpose, (uint64_t)rank);
+    const double factor = 1.0 + sigma * bal_disturbance_normal(&generator);
+    return factor > 0.0 ? factor : 0.0;
 }
 
 static bool straggles(const bal_disturbance *disturbance, int iteration, int rank)
@@ -133,10 +144,11 @@ void bal_disturbance_slow_ranks(const bal_disturbance *disturbance, int rank_cou
                                 double *rank_time_factor)
 {
     if (!bal_disturbance_has_rank_factors(disturbance)) return;
+    const uint64_t rank_key = iteration_key(disturbance->seed, 0);
+    const uint64_t key = iteration_key(disturbance->seed, iteration);
     for (int rank = 0; rank < rank_count; rank++) {
-        double factor = drawn_factor(disturbance, BAL_DRAW_RANK, 0, rank, disturbance->rank_sigma) *
-                        drawn_factor(disturbance, BAL_DRAW_ITERATION, iteration, rank,
-                                     disturbance->iteration_sigma);
+        double factor = drawn_factor(rank_key, BAL_DRAW_RANK, rank, disturbance->rank_sigma) *
+                        drawn_factor(key, BAL_DRAW_ITERATION, rank, disturbance->iteration_sigma);
         if (straggles(disturbance, iteration, rank)) factor *= disturbance->straggler_factor;
         rank_time_factor[rank] *= factor;
     }

@@ -15,6 +15,7 @@
 #include "cli/schedule_costs.h"
 #include "cli/schedule_iterations.h"
 #include "cli/schedule_order.h"
+#include "cli/schedule_path.h"
 #include "cli/schedule_step.h"
 #include "sim/dispatch.h"
 #include "sim/pipeline.h"
@@ -34,6 +35,7 @@ typedef struct schedule_run {
     int64_t *peak; // [rank_count] activations of one chunk
     cli_schedule_iterations iterations;
     cli_schedule_step step;
+    cli_schedule_path path;
 } schedule_run;
 
 /// Reads the costs for the shape of the schedule.
@@ -191,6 +193,7 @@ static void write_json(const schedule_run *run, text_buffer *out)
     if (ran->placement != BAL_PLACEMENT_LOOP) {
         json_put_string(&writer, "placement", bal_placement_name(ran->placement));
     }
+    cli_schedule_path_json(&run->path, &writer);
     cli_schedule_iterations_json(&run->iterations, &writer);
     json_end_object(&writer);
     text_append(out, "\n");
@@ -278,6 +281,7 @@ static void write_text(const schedule_run *run, text_buffer *out)
     text_format(out, "%-18s %14.6f      work of the busiest rank / mean\n", "imbalance ratio",
                 metrics->imbalance_ratio);
     write_memory(run, out);
+    cli_schedule_path_text(&run->path, out);
     cli_schedule_iterations_text(&run->iterations, out);
     text_append(out, "\n");
     if (!cli_gantt(&run->timeline, out)) {
@@ -303,6 +307,7 @@ static status write_timeline(const schedule_run *run, const char *path, arena *m
         .memory_forward = run->costs.stages.memory_forward,
         .memory_backward_input = run->costs.stages.memory_backward_input,
         .memory_backward_weight = run->costs.stages.memory_backward_weight,
+        .memory_unit = "activations",
     };
     shown.timeline.schedule = &shown.schedule;
     const ana_timeline *const timelines[] = {&shown};
@@ -345,6 +350,8 @@ static status answer(const cli_arguments *arguments, arena *memory, text_buffer 
     }
     TRY(cli_schedule_step_play(arguments, run.timeline.schedule, &run.costs.stages, memory,
                                &run.step, err));
+    TRY(cli_schedule_path_find(arguments, &run.timeline, &run.costs.network, &run.costs.stages,
+                               memory, &run.path, err));
     TRY(cli_schedule_iterations_play(arguments, &iterated, memory, &run.iterations, err));
     if (cli_has(arguments, "--json")) {
         write_json(&run, out);
@@ -457,10 +464,16 @@ const cli_command cli_command_schedule = {
                  "How often the iterations are drawn and played: mean, 5 % and 95 % are printed. "
                  "Default: 100."},
             {.name = "--seed", .argument = "S", .help = "Seed of the draws. Default: 1."},
+            {.name = "--explain",
+             .help =
+                 "Also says what the time of the iteration is spent for: the longest chain of ops "
+                 "and messages that wait for each other, by kind of op, and the ranks that have "
+                 "most of it. Messages must be asynchronous, and no two ranks share a link."},
             {.name = "--timeline",
              .argument = "FILE",
              .help =
-                 "Also writes begin and end of every op as a Chrome trace, for ui.perfetto.dev."},
+                 "Also writes begin and end of every op as a Chrome trace, for ui.perfetto.dev, "
+                 "and the memory of every rank over time."},
             {.name = "--json", .help = "Prints one line of JSON."},
             {0},
         },

@@ -1,6 +1,8 @@
 #include "cli/schedule_iterations.h"
 
 #include "balance/disturbance.h"
+#include "cli/interrupt.h"
+#include "cli/progress.h"
 #include "sim/ensemble.h"
 #include "sim/pipeline.h"
 
@@ -47,6 +49,10 @@ static status read_draws(const cli_arguments *arguments, bal_disturbance *distur
         TRY(text_parse_int64(seed, "--seed", 0, INT64_C(1) << 53, &iterations->seed, err));
     }
     disturbance->seed = (uint64_t)iterations->seed;
+    if (is_disturbed && !cli_has(arguments, "--costs")) {
+        return error_set(err, STATUS_INVALID, "%s needs --costs: ops of 1 ns stay as they are",
+                         cli_has(arguments, "--jitter") ? "--jitter" : "--rank-jitter");
+    }
     if (!is_disturbed) return STATUS_OK;
     return cli_int(arguments, "--draws", 1, DRAWS_MAX, DRAWS_DEFAULT, &iterations->draw_count, err);
 }
@@ -58,15 +64,37 @@ static int compare_ns(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-static status play_draws(const sim_ensemble *ensemble, arena *memory,
+/// What the user sees and may do while draws are played.
+typedef struct watch {
+    cli_progress progress;
+    const atomic_bool *interrupt;
+} watch;
+
+static status count_step(void *context, error_message *err)
+{
+    watch *watching = context;
+    cli_progress_step(&watching->progress);
+    if (!atomic_load(watching->interrupt)) return STATUS_OK;
+    return error_set(err, STATUS_BACKEND, "interrupted");
+}
+
+static status play_draws(const sim_ensemble *asked, arena *memory,
                          cli_schedule_iterations *iterations, error_message *err)
 {
-    const size_t draws = (size_t)ensemble->draw_count;
+    const size_t draws = (size_t)asked->draw_count;
     iterations->total_ns = arena_array(memory, draws, sizeof *iterations->total_ns);
     if (iterations->total_ns == NULL) {
         return error_set(err, STATUS_NO_MEMORY, "out of memory for %zu draws", draws);
     }
-    TRY(sim_ensemble_play(ensemble, memory, iterations->total_ns, err));
+    const int64_t steps = sim_ensemble_batch_count(asked->draw_count) * asked->iteration_count;
+    watch watching = {.interrupt = cli_interrupt_catch()};
+    sim_ensemble ensemble = *asked;
+    ensemble.step = count_step;
+    ensemble.context = &watching;
+    watching.progress = cli_progress_begin("iterations of several draws", steps);
+    const status played = sim_ensemble_play(&ensemble, memory, iterations->total_ns, err);
+    cli_progress_end(&watching.progress);
+    if (played != STATUS_OK) return played;
     qsort(iterations->total_ns, draws, sizeof *iterations->total_ns, compare_ns);
     return STATUS_OK;
 }

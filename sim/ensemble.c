@@ -126,6 +126,7 @@ static status play_draws(playing *now, int first_draw, int64_t *total_ns)
     sim_lanes_rewind(&now->lanes);
     for (int iteration = 0; iteration < ensemble->iteration_count; iteration++) {
         TRY(play_iteration(now, iteration));
+        if (ensemble->step != NULL) TRY(ensemble->step(ensemble->context, now->err));
     }
     for (int lane = 0; lane < now->draw_count; lane++) {
         total_ns[first_draw + lane] = last_end_ns(&now->lanes, lane) - now->first_ns[lane];
@@ -159,6 +160,12 @@ static status prepare(playing *now, arena *memory)
     }
     return sim_lanes_init(ensemble->order, sim_lanes_suited(ensemble->draw_count), has_columns,
                           has_delays, memory, &now->lanes, now->err);
+}
+
+int64_t sim_ensemble_batch_count(int draw_count)
+{
+    const int lanes = sim_lanes_suited(draw_count);
+    return ((int64_t)draw_count + lanes - 1) / lanes;
 }
 
 status sim_ensemble_play(const sim_ensemble *ensemble, arena *memory, int64_t *total_ns,

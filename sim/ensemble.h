@@ -18,14 +18,21 @@ typedef struct sim_ensemble {
                                         // seed of its own, made of this one
     int draw_count;                     // >= 1
     int iteration_count;                // >= 1, one behind the other without a barrier
+    // Called, unless NULL, behind every iteration of the draws that are played at once, in all
+    // iteration_count times sim_ensemble_batch_count. Another status than STATUS_OK ends the play.
+    status (*step)(void *context, error_message *err);
+    void *context;
 } sim_ensemble;
+
+/// How many batches so many draws are played in.
+int64_t sim_ensemble_batch_count(int draw_count);
 
 /// Plays all draws, several at once in the lanes of sim/lanes.h.
 ///
 /// @param memory   scratch of the play
 /// @param total_ns [draw_count] out: first op begin to last op end of the whole chain
 /// @return STATUS_INVALID where drawn costs are refused by sim_costs_check, or a chain takes longer
-///         than INT64_MAX / 2 ns; STATUS_NO_MEMORY
+///         than INT64_MAX / 2 ns; STATUS_NO_MEMORY; what step returns
 ///
 /// Time O(draws * iterations * ops). The same seed gives the same totals on every machine, and a
 /// draw the same whatever draw_count is.

@@ -299,6 +299,43 @@ refuse 2 '--overlap-ratio needs --costs: ops of 1 ns get no shorter' \
 refuse 2 '--overlap-ratio: 1.5 is outside [0.01, 1]' \
     --schedule dualpipe-v --stages 2 --microbatches 4 --costs even.json --overlap-ratio 1.5
 
+# What makes the iteration as long as it is; what is spent adds up to it, waits for links too.
+cat >linked.json <<'EOF'
+{"forward_ns":[50,60],"backward_input_ns":[60,60],"backward_weight_ns":[40,40],"send_ns":80,
+ "links":[{"pairs":[[0,1]]},{"pairs":[[1,0]],"occupancy_ns":30}]}
+EOF
+expect 0 'gpipe: 2 ranks, 3 microbatches, 1 chunk per rank, policy static, 2 shared links
+
+makespan                      830 ns   by formula: none, as stages or microbatches differ
+span                          830 ns   by formula: none, as stages or microbatches differ
+bubble ratio             0.439759      idle over all time of all ranks
+zb bubble rate           0.421687      1 - work of the busiest rank / span
+imbalance ratio          1.032258      work of the busiest rank / mean
+peak memory        3 3   by rank, in activations of one chunk
+critical path      F 110, BW 400, messages 160, waits for links 160 ns   in 6 ops, 2 messages between ranks
+                   rank 0 350, rank 1 160 ns
+
+rank 0    |F0===F1===F2===                                      BW0=======BW1=======BW2=======|
+rank 1    |             F0====  F1====  F2====BW0=======BW1=======BW2=======                  |' '' \
+    --schedule gpipe --stages 2 --microbatches 3 --costs linked.json --explain --timeline linked_trace.json
+grep -q '"name":"activations, rank 1","pid":1,"ts":0.210,"args":{"activations":2}' linked_trace.json ||
+    fail 'memory over time'
+"$dynmo" schedule --schedule gpipe --stages 2 --microbatches 3 --costs linked.json --explain --json >explained.json
+grep -q '],"critical_path":{"ops":6,"messages":2,"F_ns":\[50,60\],"B_ns":\[0,0\],"W_ns":\[0,0\],"BW_ns":\[300,100\],"forward_message_ns":80,"backward_message_ns":80,"link_wait_ns":160}}$' explained.json ||
+    fail 'critical path as JSON'
+"$dynmo" schedule --schedule zb-h1 --stages 12 --microbatches 24 --policy greedy --explain >explained
+grep -q '^critical path      F [0-9]*, B [0-9]*, W [0-9]*, messages 0 ns   in 83 ops' explained || fail 'path of a policy'
+grep -q '^                   rank 11 72, rank 0 1, rank 1 1, rank 2 1 ns, and 8 more ranks$' explained ||
+    fail 'ranks of a path'
+refuse 2 '--explain: sends are blocking; a fixed order is recorded with asynchronous ones only' \
+    --schedule 1f1b --stages 2 --microbatches 2 --explain --send blocking
+cat >both_ways.json <<'EOF'
+{"forward_ns":[5,5],"backward_input_ns":[5,5],"backward_weight_ns":[5,5],"send_ns":2,
+ "links":[{"pairs":[[0,1],[1,0]]}]}
+EOF
+refuse 2 '--explain: link 0 carries messages of ranks 0 and 1; a fixed order is recorded with one rank per link only' \
+    --schedule 1f1b --stages 2 --microbatches 2 --explain --costs both_ways.json
+
 # Iterations one behind the other, undisturbed and drawn.
 cat >chain.json <<'EOF'
 {"forward_ns":[50,60],"backward_input_ns":[60,60],"backward_weight_ns":[40,40],"send_ns":3}
@@ -334,6 +371,14 @@ refuse 2 '--draws goes with --jitter or --rank-jitter' \
     --schedule 1f1b --stages 1 --microbatches 1 --iterations 3 --draws 3
 refuse 2 '--jitter: 2 is outside [0, 1]' \
     --schedule 1f1b --stages 1 --microbatches 1 --iterations 3 --jitter 2
+refuse 2 '--jitter needs --costs: ops of 1 ns stay as they are' \
+    --schedule 1f1b --stages 1 --microbatches 1 --iterations 3 --jitter 0.1
+refuse 2 '--rank-jitter needs --costs: ops of 1 ns stay as they are' \
+    --schedule 1f1b --stages 1 --microbatches 1 --iterations 3 --rank-jitter 0.1
+# Draws end when they are interrupted, and not before: an hour of them.
+timeout --preserve-status -s INT 2 "$dynmo" schedule --schedule zb-h1 --stages 2 --microbatches 64 \
+    --costs chain.json --iterations 1000000 --draws 100000 --jitter 0.1 >out 2>err
+[ $? -eq 130 ] && [ "$(cat err)" = 'dynmo: interrupted' ] && [ ! -s out ] || fail 'draws interrupted'
 refuse 2 '--iterations plays asynchronous sends without shared links only' \
     --schedule 1f1b --stages 2 --microbatches 2 --iterations 3 --send blocking
 refuse 2 '--iterations plays policy static only, not greedy' \

@@ -185,6 +185,53 @@ static void every_draw_is_what_it_is_alone(void **state)
     arena_destroy(memory);
 }
 
+/// How often a play has asked, and when it is to end.
+typedef struct asked {
+    int64_t count;
+    int64_t last;
+} asked;
+
+static status count_until_last(void *context, error_message *err)
+{
+    asked *so_far = context;
+    so_far->count++;
+    return so_far->count < so_far->last ? STATUS_OK : error_set(err, STATUS_BACKEND, "enough");
+}
+
+static void a_play_asks_behind_every_iteration_and_ends_when_told(void **state)
+{
+    (void)state;
+    enum { DRAWS = 70, ITERATIONS = 3 };
+    arena *memory = arena_create(1 << 16);
+    const bal_schedule schedule = reference_build("1f1b", 2, 2, 1, memory);
+    const bal_stage_costs costs =
+        reference_uniform_costs(2, 50, 60, 40, 3, (int64_t[]){1, 0, -1}, memory);
+    const bal_disturbance disturbance = {.op_sigma = 0.1};
+    sim_order order;
+    int64_t total_ns[DRAWS];
+    error_message err = {0};
+    asked so_far = {.last = INT64_MAX};
+    assert_int_equal(sim_order_compile(&schedule, memory, &order, NULL), STATUS_OK);
+    const sim_ensemble ensemble = {.order = &order,
+                                   .costs = &costs,
+                                   .disturbance = &disturbance,
+                                   .draw_count = DRAWS,
+                                   .iteration_count = ITERATIONS,
+                                   .step = count_until_last,
+                                   .context = &so_far};
+
+    assert_int_equal(sim_ensemble_play(&ensemble, memory, total_ns, &err), STATUS_OK);
+    const int64_t whole = so_far.count;
+    so_far = (asked){.last = ITERATIONS + 1};
+    assert_int_equal(sim_ensemble_play(&ensemble, memory, total_ns, &err), STATUS_BACKEND);
+
+    assert_int_equal(whole, sim_ensemble_batch_count(DRAWS) * ITERATIONS);
+    assert_true(sim_ensemble_batch_count(DRAWS) > 1);
+    assert_int_equal(so_far.count, ITERATIONS + 1);
+    assert_string_equal(err.message, "enough");
+    arena_destroy(memory);
+}
+
 static void draws_that_take_too_long_are_refused(void **state)
 {
     (void)state;
@@ -217,6 +264,7 @@ int main(void)
         cmocka_unit_test(without_a_barrier_an_equal_pipeline_takes_its_work_per_iteration),
         cmocka_unit_test(a_chain_that_is_too_long_is_refused),
         cmocka_unit_test(every_draw_is_what_it_is_alone),
+        cmocka_unit_test(a_play_asks_behind_every_iteration_and_ends_when_told),
         cmocka_unit_test(draws_that_take_too_long_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -177,6 +177,44 @@ static void links_of_one_rank_each_are_those_of_the_event_engine(void **state)
     arena_destroy(memory);
 }
 
+static void the_order_that_a_policy_played_is_recorded_with_its_times(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 20);
+    int reordered = 0;
+    for (uint64_t seed = 0; seed < 2000; seed++, arena_reset(memory)) {
+        rng generator = rng_init(seed, 13);
+        random_problem problem;
+        sim_order order;
+        sim_recorder *recorder = NULL;
+        sim_dispatch *dispatch = NULL;
+        bal_timeline played;
+        if (!draw_problem(seed, &problem, memory)) continue;
+        const sim_network network = random_serial_network(&generator, &problem, memory);
+        const sim_policy policy = seed % 2 == 0 ? SIM_GREEDY : SIM_FLOATING_W;
+        const int64_t limit = seed % 5 == 0 ? 1000 : rng_between(&generator, 1, 40);
+        const int64_t limits[] = {limit, limit, limit, limit, limit};
+        assert_int_equal(
+            sim_dispatch_create(&problem.schedule, policy, &network, memory, &dispatch, NULL),
+            STATUS_OK);
+        if (sim_dispatch_play(dispatch, &problem.costs, limits, NULL, &played, NULL) != STATUS_OK) {
+            continue; // below the least limit
+        }
+        const int op_count = played.schedule->first_op[played.schedule->rank_count];
+        reordered += memcmp(played.schedule->ops, problem.schedule.ops,
+                            (size_t)op_count * sizeof(bal_op)) != 0;
+        assert_int_equal(sim_order_compile(played.schedule, memory, &order, NULL), STATUS_OK);
+        assert_int_equal(sim_recorder_create(&order, &network, memory, &recorder, NULL), STATUS_OK);
+
+        const sim_record *record = sim_recorder_play(recorder, &problem.costs);
+
+        assert_same_times(record, &played, op_count, seed);
+        assert_path_adds_up(record, &problem.costs, seed);
+    }
+    assert_true(reordered > 500);
+    arena_destroy(memory);
+}
+
 static void a_path_through_a_held_link_by_hand(void **state)
 {
     (void)state;
@@ -244,6 +282,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_links_a_record_is_the_static_engines_timeline),
         cmocka_unit_test(links_of_one_rank_each_are_those_of_the_event_engine),
+        cmocka_unit_test(the_order_that_a_policy_played_is_recorded_with_its_times),
         cmocka_unit_test(a_path_through_a_held_link_by_hand),
         cmocka_unit_test(links_of_several_ranks_and_other_sends_are_refused),
     };
