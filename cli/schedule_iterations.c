@@ -86,7 +86,7 @@ static status play_draws(const sim_ensemble *asked, arena *memory,
     if (iterations->total_ns == NULL) {
         return error_set(err, STATUS_NO_MEMORY, "out of memory for %zu draws", draws);
     }
-    const int64_t steps = sim_ensemble_batch_count(asked->draw_count) * asked->iteration_count;
+    const int64_t steps = sim_ensemble_batch_count(asked) * asked->iteration_count;
     watch watching = {.interrupt = cli_interrupt_catch()};
     sim_ensemble ensemble = *asked;
     ensemble.step = count_step;
@@ -152,6 +152,13 @@ static double mean_ns(const cli_schedule_iterations *iterations)
     return sum / iterations->draw_count;
 }
 
+/// How many times as long the draws take as nothing that is disturbed; 1 if neither takes time.
+static double slowdown(const cli_schedule_iterations *iterations)
+{
+    const int64_t total_ns = iterations->chain.total_ns;
+    return total_ns > 0 ? mean_ns(iterations) / (double)total_ns : 1.0;
+}
+
 static double period_ns(const sim_chain *chain)
 {
     return (double)chain->period_ns / (double)chain->period_iterations;
@@ -178,7 +185,7 @@ void cli_schedule_iterations_json(const cli_schedule_iterations *iterations, jso
     json_put_int64(writer, "median_ns", percentile_ns(iterations, 50));
     json_put_int64(writer, "p95_ns", percentile_ns(iterations, 95));
     json_put_int64(writer, "largest_ns", percentile_ns(iterations, 100));
-    json_put_double(writer, "slowdown", mean_ns(iterations) / (double)chain->total_ns);
+    json_put_double(writer, "slowdown", slowdown(iterations));
     json_end_object(writer);
 }
 
@@ -193,9 +200,8 @@ void cli_schedule_iterations_text(const cli_schedule_iterations *iterations, tex
                     "steady", period_ns(chain), chain->steady_iteration);
     }
     if (iterations->draw_count == 0) return;
-    const double slowdown = mean_ns(iterations) / (double)chain->total_ns;
     text_format(out, "%-18s %14.0f ns   mean of %d draws: %.4f times as long\n", "disturbed",
-                mean_ns(iterations), iterations->draw_count, slowdown);
+                mean_ns(iterations), iterations->draw_count, slowdown(iterations));
     text_format(out, "%-18s %14" PRId64 " ns   to %" PRId64 ": 5 %% to 95 %% of the draws\n", "",
                 percentile_ns(iterations, 5), percentile_ns(iterations, 95));
 }

@@ -134,15 +134,31 @@ static status play_draws(playing *now, int first_draw, int64_t *total_ns)
     return STATUS_OK;
 }
 
+/// The lanes that draws are played in.
+typedef struct lane_shape {
+    int count;
+    bool has_columns;
+    bool has_delays;
+} lane_shape;
+
+static lane_shape lanes_of(const sim_ensemble *ensemble)
+{
+    const bool has_columns = ensemble->costs->microbatch_count > 1 ||
+                             bal_disturbance_is_drawn_per_op(ensemble->disturbance);
+    const bool has_delays = ensemble->costs->message_delay_ns != NULL || has_columns;
+    const int64_t bytes = sim_lanes_lane_bytes(ensemble->order, has_columns, has_delays);
+    return (lane_shape){.count = sim_lanes_suited(ensemble->draw_count, bytes),
+                        .has_columns = has_columns,
+                        .has_delays = has_delays};
+}
+
 static status prepare(playing *now, arena *memory)
 {
     const sim_ensemble *ensemble = now->ensemble;
     const bal_schedule *schedule = ensemble->order->schedule;
     const int stages = ensemble->costs->stage_count;
     const size_t cells = (size_t)stages * (size_t)ensemble->costs->microbatch_count;
-    const bool per_op = bal_disturbance_is_drawn_per_op(ensemble->disturbance);
-    const bool has_columns = ensemble->costs->microbatch_count > 1 || per_op;
-    const bool has_delays = ensemble->costs->message_delay_ns != NULL || has_columns;
+    const lane_shape lanes = lanes_of(ensemble);
     int *rank_of_stage = arena_array(memory, (size_t)stages, sizeof *rank_of_stage);
     int64_t *scaled_ns = arena_array(memory, TIMES * cells, sizeof *scaled_ns);
     now->rank_factor = arena_array(memory, (size_t)schedule->rank_count, sizeof *now->rank_factor);
@@ -158,14 +174,14 @@ static status prepare(playing *now, arena *memory)
     for (int kind = 0; kind < TIMES; kind++) {
         now->scaled_ns[kind] = scaled_ns + (size_t)kind * cells;
     }
-    return sim_lanes_init(ensemble->order, sim_lanes_suited(ensemble->draw_count), has_columns,
-                          has_delays, memory, &now->lanes, now->err);
+    return sim_lanes_init(ensemble->order, lanes.count, lanes.has_columns, lanes.has_delays, memory,
+                          &now->lanes, now->err);
 }
 
-int64_t sim_ensemble_batch_count(int draw_count)
+int64_t sim_ensemble_batch_count(const sim_ensemble *ensemble)
 {
-    const int lanes = sim_lanes_suited(draw_count);
-    return ((int64_t)draw_count + lanes - 1) / lanes;
+    const int lanes = lanes_of(ensemble).count;
+    return ((int64_t)ensemble->draw_count + lanes - 1) / lanes;
 }
 
 status sim_ensemble_play(const sim_ensemble *ensemble, arena *memory, int64_t *total_ns,

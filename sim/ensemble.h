@@ -24,8 +24,8 @@ typedef struct sim_ensemble {
     void *context;
 } sim_ensemble;
 
-/// How many batches so many draws are played in.
-int64_t sim_ensemble_batch_count(int draw_count);
+/// How many batches the draws are played in, each as many at once as there are lanes.
+int64_t sim_ensemble_batch_count(const sim_ensemble *ensemble);
 
 /// Plays all draws, several at once in the lanes of sim/lanes.h.
 ///

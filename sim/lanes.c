@@ -11,14 +11,24 @@ typedef int64_t wide_vector __attribute__((vector_size(LINE_BYTES), may_alias));
 typedef int64_t narrow_vector __attribute__((vector_size(LINE_BYTES / 2), may_alias));
 _Static_assert(sizeof(wide_vector) == SIM_LANES_STEP * sizeof(int64_t), "a line is one step");
 
-int sim_lanes_suited(int64_t scenario_count)
+int sim_lanes_suited(int64_t scenario_count, int64_t lane_bytes)
 {
     enum { BEST = 32 }; // with 64 the rows of 24 ranks leave first-level cache
+    const int64_t bytes_max = INT64_C(256) << 20;
     int lanes = SIM_LANES_STEP;
-    while (lanes < BEST && lanes < scenario_count) {
+    while (lanes < BEST && lanes < scenario_count && 2 * lanes * lane_bytes <= bytes_max) {
         lanes *= 2;
     }
     return lanes;
+}
+
+int64_t sim_lanes_lane_bytes(const sim_order *order, bool has_columns, bool has_delays)
+{
+    const int64_t microbatches = order->schedule->microbatch_count;
+    const int64_t columns = (has_columns ? microbatches : 1) + (has_delays ? microbatches : 1);
+    const int64_t rows =
+        order->row_count * columns + order->slot_count + 2 * (int64_t)order->schedule->rank_count;
+    return rows * (int64_t)sizeof(int64_t);
 }
 
 /// Rows that begin at a cache line. NULL if out of memory.

@@ -28,8 +28,15 @@ typedef struct sim_lanes {
     int64_t *arrival_ns; // [slot_count][lane_count] scratch
 } sim_lanes;
 
-/// The number of lanes that suits so many scenarios best: 8, 16, 32 or 64.
-int sim_lanes_suited(int64_t scenario_count);
+/// The number of lanes that suits so many scenarios best: 8, 16 or 32, and of those as many as stay
+/// within 256 MiB, or 8.
+///
+/// @param lane_bytes what sim_lanes_init takes for each
+int sim_lanes_suited(int64_t scenario_count, int64_t lane_bytes);
+
+/// What sim_lanes_init takes for each lane, about: for the costs of messages and ops by row and, as
+/// they differ, by microbatch, and for what is on its way.
+int64_t sim_lanes_lane_bytes(const sim_order *order, bool has_columns, bool has_delays);
 
 /// Carves lanes from memory.
 ///

@@ -426,14 +426,15 @@ static status carve_scratch(sim_order *order, arena *memory, error_message *err)
 /// @return STATUS_OK if it took every op; else why not
 static status run_pass(compiler *work, error_message *err)
 {
-    if (!run_groups(work) || !is_complete(work)) {
-        TRY(bal_schedule_check(work->schedule, NULL, err)); // it has the words
-        return error_set(err, STATUS_INVALID, "an op overlaps one that it waits for");
-    }
-    if (work->slot_count > SLOT_MASK) {
+    const bool is_whole = run_groups(work) && is_complete(work);
+    if (work->slot_count > SLOT_MASK) { // looks like a message that was not sent: not whole either
         return error_set(err, STATUS_UNSUPPORTED,
                          "%" PRId64 " messages are on their way at once; the limit is %d",
                          work->slot_count - SLOT_FIRST, SLOT_MASK - SLOT_FIRST);
+    }
+    if (!is_whole) {
+        TRY(bal_schedule_check(work->schedule, NULL, err)); // it has the words
+        return error_set(err, STATUS_INVALID, "an op overlaps one that it waits for");
     }
     return STATUS_OK;
 }

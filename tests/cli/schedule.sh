@@ -299,6 +299,14 @@ refuse 2 '--overlap-ratio needs --costs: ops of 1 ns get no shorter' \
 refuse 2 '--overlap-ratio: 1.5 is outside [0.01, 1]' \
     --schedule dualpipe-v --stages 2 --microbatches 4 --costs even.json --overlap-ratio 1.5
 
+echo '{"forward_ns":[5,6,7],"backward_input_ns":[6,6,6],"backward_weight_ns":[4,4,4],"send_ns":1}' >given.json
+# Whatever --json prints, --order reads the order of it.
+"$dynmo" schedule --schedule zb-h1 --stages 3 --microbatches 4 --costs given.json --json >plain.json
+"$dynmo" schedule --schedule zb-h1 --stages 3 --microbatches 4 --costs given.json --explain --step post-validation \
+    --iterations 30 --draws 10 --jitter 0.1 --rank-jitter 0.1 --json >full.json || fail 'all options'
+grep -q '"step_period_ns".*"critical_path".*"draws":{' full.json || fail 'keys of all options'
+"$dynmo" schedule --order full.json --costs given.json --json | cmp - plain.json || fail 'an order with all keys'
+
 # What makes the iteration as long as it is; what is spent adds up to it, waits for links too.
 cat >linked.json <<'EOF'
 {"forward_ns":[50,60],"backward_input_ns":[60,60],"backward_weight_ns":[40,40],"send_ns":80,
@@ -360,6 +368,10 @@ disturbed                   47623 ns   mean of 10 draws: 1.0005 times as long
 rank 0    |F0=========F1==========                          BW0====================             BW1====================|
 rank 1    |            F0============BW0===================F1============BW1====================                       |' '' \
     --schedule 1f1b --stages 2 --microbatches 2 --costs chain.json --iterations 100 --draws 10 --rank-jitter 0.1 --seed 7
+# Iterations of no time are as long as they are.
+sed 's/[0-9][0-9]*/0/g' chain.json >no_time.json
+"$dynmo" schedule --schedule 1f1b --stages 2 --microbatches 2 --costs no_time.json --iterations 5 --jitter 0.1 >no_time
+grep -q ' 0 ns   mean of 100 draws: 1.0000 times as long$' no_time || fail 'no time'
 cat >long.json <<'EOF'
 {"forward_ns":[9007199254740992],"backward_input_ns":[1],"backward_weight_ns":[1]}
 EOF
@@ -378,7 +390,9 @@ refuse 2 '--rank-jitter needs --costs: ops of 1 ns stay as they are' \
 # Draws end when they are interrupted, and not before: an hour of them.
 timeout --preserve-status -s INT 2 "$dynmo" schedule --schedule zb-h1 --stages 2 --microbatches 64 \
     --costs chain.json --iterations 1000000 --draws 100000 --jitter 0.1 >out 2>err
-[ $? -eq 130 ] && [ "$(cat err)" = 'dynmo: interrupted' ] && [ ! -s out ] || fail 'draws interrupted'
+[ $? -eq 130 ] || fail 'draws interrupted: exit code'
+[ "$(cat err)" = 'dynmo: interrupted' ] || fail "draws interrupted: $(cat err)"
+[ -s out ] && fail 'draws interrupted: they answer'
 refuse 2 '--iterations plays asynchronous sends without shared links only' \
     --schedule 1f1b --stages 2 --microbatches 2 --iterations 3 --send blocking
 refuse 2 '--iterations plays policy static only, not greedy' \

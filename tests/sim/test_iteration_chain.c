@@ -225,8 +225,8 @@ static void a_play_asks_behind_every_iteration_and_ends_when_told(void **state)
     so_far = (asked){.last = ITERATIONS + 1};
     assert_int_equal(sim_ensemble_play(&ensemble, memory, total_ns, &err), STATUS_BACKEND);
 
-    assert_int_equal(whole, sim_ensemble_batch_count(DRAWS) * ITERATIONS);
-    assert_true(sim_ensemble_batch_count(DRAWS) > 1);
+    assert_int_equal(whole, sim_ensemble_batch_count(&ensemble) * ITERATIONS);
+    assert_true(sim_ensemble_batch_count(&ensemble) > 1);
     assert_int_equal(so_far.count, ITERATIONS + 1);
     assert_string_equal(err.message, "enough");
     arena_destroy(memory);

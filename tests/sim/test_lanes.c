@@ -2,6 +2,7 @@
 /// processor has.
 #include "sim/lanes.h"
 #include "tests/assert_close.h"
+#include "tests/balance/reference_player.h"
 #include "tests/sim/random_schedules.h"
 
 enum { ITERATIONS = 3 };
@@ -110,17 +111,46 @@ static void lanes_play_as_each_scenario_alone(void **state)
 static void few_scenarios_take_few_lanes(void **state)
 {
     (void)state;
-    assert_int_equal(sim_lanes_suited(1), 8);
-    assert_int_equal(sim_lanes_suited(8), 8);
-    assert_int_equal(sim_lanes_suited(9), 16);
-    assert_int_equal(sim_lanes_suited(17), 32);
-    assert_int_equal(sim_lanes_suited(1000000), 32);
+    assert_int_equal(sim_lanes_suited(1, 1), 8);
+    assert_int_equal(sim_lanes_suited(8, 1), 8);
+    assert_int_equal(sim_lanes_suited(9, 1), 16);
+    assert_int_equal(sim_lanes_suited(17, 1), 32);
+    assert_int_equal(sim_lanes_suited(1000000, 1), 32);
+}
+
+static void lanes_that_take_much_memory_are_few(void **state)
+{
+    (void)state;
+    const int64_t eighth = INT64_C(32) << 20; // of what lanes may take
+    assert_int_equal(sim_lanes_suited(100, eighth / 4), 32);
+    assert_int_equal(sim_lanes_suited(100, eighth / 4 + 1), 16);
+    assert_int_equal(sim_lanes_suited(100, eighth / 2 + 1), 8);
+    assert_int_equal(sim_lanes_suited(100, 2 * eighth), 8);
+}
+
+static void lanes_take_the_memory_that_is_told(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 16);
+    const bal_schedule schedule = reference_build("zb-h1", 3, 5, 1, memory);
+    sim_order order;
+    assert_int_equal(sim_order_compile(&schedule, memory, &order, NULL), STATUS_OK);
+
+    const int64_t without = sim_lanes_lane_bytes(&order, false, false);
+    const int64_t with = sim_lanes_lane_bytes(&order, true, true);
+
+    // F, B and W of 3 ranks; once, and with 5 columns, each with the time of its message.
+    assert_int_equal(with - without, 2 * 9 * 4 * (int64_t)sizeof(int64_t));
+    assert_int_equal(without, (2 * 9 + order.slot_count + 2 * 3) * (int64_t)sizeof(int64_t));
+    arena_destroy(memory);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lanes_play_as_each_scenario_alone),
+        cmocka_unit_test(lanes_that_take_much_memory_are_few),
+        cmocka_unit_test(lanes_take_the_memory_that_is_told),
         cmocka_unit_test(few_scenarios_take_few_lanes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
