@@ -75,7 +75,8 @@ typedef struct exec_device_table {
     /// Where the input of a step is to be put before it is played.
     ///
     /// @param step  one with wait_place >= 0 that is not its own
-    /// @param bytes out: memory of the device until the step has been played
+    /// @param bytes out: memory of the device until the step has been played; that of an F is apart
+    ///              from that of a B: both of an overlapped pair are received before it is played
     /// @return its size: an input that is longer is a failure
     int64_t (*input_place)(exec_device *device, const exec_step *step, void **bytes);
 
@@ -84,7 +85,7 @@ typedef struct exec_device_table {
     /// @param input       what was received at input_place; NULL where the step has no input or it
     ///                    is handed over in memory
     /// @param output      out where the step has an output that goes to another place: its bytes
-    ///                    are borrowed until the next play
+    ///                    are borrowed until the next play of an F, or of a B
     /// @param duration_ns out: what it took, or of a modelled device takes; unspecified of an
     ///                    asynchronous one
     status (*play)(exec_device *device, const exec_step *step, const exec_payload *input,

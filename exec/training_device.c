@@ -92,12 +92,16 @@ static status carve_plan(exec_learner *learner, const bal_placed_partition *plan
     learner->drawn = arena_array(memory, 2 * columns * rows, sizeof(int));
     learner->loss = arena_array(memory, columns, sizeof(double));
     learner->square_sum = arena_array(memory, (size_t)learner->layer_count, sizeof(double));
-    learner->input = arena_array(memory, packed, 1);
-    learner->output = arena_array(memory, packed, 1);
     if (learner->first_layer == NULL || learner->layers == NULL || learner->drawn == NULL ||
-        learner->loss == NULL || learner->square_sum == NULL || learner->input == NULL ||
-        learner->output == NULL) {
+        learner->loss == NULL || learner->square_sum == NULL) {
         return no_memory(learner, err);
+    }
+    for (int way = 0; way < 2; way++) {
+        learner->input[way] = arena_array(memory, packed, 1);
+        learner->output[way] = arena_array(memory, packed, 1);
+        if (learner->input[way] == NULL || learner->output[way] == NULL) {
+            return no_memory(learner, err);
+        }
     }
     memcpy(learner->first_layer, plan->first_layer, cuts * sizeof(int));
     const int load_columns = learner->mechanism->load_columns != NULL

@@ -47,8 +47,9 @@ typedef struct exec_learner {
     int *drawn;          // [2][microbatch_count][rows] host memory: token, target
     double *loss;        // [microbatch_count] of the head
     double *square_sum;  // [layer_count] of gradients
-    void *input;         // host memory for one packed microbatch
-    void *output;        // likewise
+    void *input[2];      // of F, of B and BW: host memory for one packed microbatch. Overlapped
+                         // pairs have one of each on its way
+    void *output[2];     // likewise
 
     // The iteration.
     int iteration;

@@ -61,7 +61,7 @@ status exec_learner_begin(exec_device *device, const exec_iteration *iteration, 
 int64_t exec_learner_input_place(exec_device *device, const exec_step *step, void **bytes)
 {
     exec_learner *learner = (exec_learner *)device;
-    *bytes = learner->input;
+    *bytes = learner->input[step->op.kind != OP_FORWARD];
     return exec_flow_pool_packed_bytes(&learner->flows, step->op.kind != OP_FORWARD);
 }
 
@@ -130,7 +130,8 @@ static status leave_output(exec_learner *learner, const exec_step *step, exec_fl
         buffer->is_backward = is_backward;
         return STATUS_OK;
     }
-    TRY(exec_flow_pool_pack(&learner->flows, buffer, is_backward, learner->output, err));
+    TRY(exec_flow_pool_pack(&learner->flows, buffer, is_backward, learner->output[is_backward],
+                            err));
     output->byte_count = exec_flow_pool_packed_bytes(&learner->flows, is_backward);
     return STATUS_OK;
 }
@@ -259,7 +260,8 @@ status exec_learner_play(exec_device *device, const exec_step *step, const exec_
                          exec_payload *output, int64_t *duration_ns, error_message *err)
 {
     exec_learner *learner = (exec_learner *)device;
-    if (output != NULL) *output = (exec_payload){.bytes = learner->output};
+    if (output != NULL)
+        *output = (exec_payload){.bytes = learner->output[step->op.kind != OP_FORWARD]};
     switch ((bal_op_kind)step->op.kind) {
     case OP_FORWARD:
         return play_forward(learner, step, input, output, duration_ns, err);
