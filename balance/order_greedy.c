@@ -1,41 +1,19 @@
 #include "balance/order_greedy.h"
 
-#include <string.h>
-
-/// A rank during a pass.
-typedef struct rank_state {
-    int64_t begin_ns;       // of its first op
-    int64_t free_ns;        // end of its last op
-    int64_t idle_ns;        // since its first op
-    int64_t held;           // memory
-    int64_t pending_memory; // <= 0: change by all W that could run
-    int done[BAL_SWEEPS_MAX];
-    int known[BAL_SWEEPS_MAX]; // messages that were sent to it
-    int chunks;                // held from F to W
-    int chunks_max;
-    int op_count;
-    int pending_first; // W that could run: pending[pending_first, pending_end), oldest first
-    int pending_end;
-    bool ran_backward; // its last op, W aside
-    uint8_t *codes;    // where its order is written
-    uint8_t *pending;  // [chunk_count * microbatch_count] codes of W
-} rank_state;
+#include "balance/order_pass.h"
 
 enum { SCANNED_MAX = 32 }; // ranks; a tree pays for more
 
 /// A pass. Ranks stand in a tree of winners by wake_ns, so that decisions are taken in the order
 /// of time: what a rank does not know yet when it decides cannot have begun.
 typedef struct greedy {
-    bal_order_search *find;
+    bal_order_pass order;
     const bal_greedy_plan *by;
-    rank_state *states; // [rank_count]
-    int64_t *wake_ns; // [at least SCANNED_MAX and leaf_count] when a rank decides next; INT64_MAX:
-                      // when a message comes
-    int *winner;      // [leaf_count] of every inner node; node 1 is the root
-    int leaf_count;   // power of 2; 0: no tree, all ranks are looked at
-    int64_t span_ns;  // no order that begins like this one has less
-    int64_t makespan_ns; // likewise
-    int64_t held;        // likewise: sum of chunks_max
+    bool *ran_backward; // [rank_count] the rank's last op, W aside
+    int64_t *wake_ns;   // [at least SCANNED_MAX and leaf_count] when a rank decides next;
+                        // INT64_MAX: when a message comes
+    int *winner;        // [leaf_count] of every inner node; node 1 is the root
+    int leaf_count;     // power of 2; 0: no tree, all ranks are looked at
 } greedy;
 
 /// Enters a rank's wake_ns in the tree. A node whose winner neither was nor becomes the rank ends
@@ -63,7 +41,7 @@ static int next_rank(const greedy *pass)
     const int64_t *const wake_ns = pass->wake_ns;
     int first[2] = {0, 1};
     int64_t first_ns[2] = {wake_ns[0], wake_ns[1]};
-    for (int rank = 2; rank < SCANNED_MAX && rank < pass->find->rank_count; rank += 2) {
+    for (int rank = 2; rank < SCANNED_MAX && rank < pass->order.find->rank_count; rank += 2) {
         for (int lane = 0; lane < 2; lane++) {
             const bool is_first = wake_ns[rank + lane] < first_ns[lane];
             first[lane] = is_first ? rank + lane : first[lane];
@@ -74,66 +52,24 @@ static int next_rank(const greedy *pass)
     return first[0] < first[1] ? first[0] : first[1];
 }
 
-/// Appends an op to a rank, beginning at begin_ns.
-static void put(greedy *pass, int rank, int code, int64_t begin_ns)
-{
-    rank_state *state = &pass->states[rank];
-    const bal_order_rank *of = &pass->find->ranks[rank];
-    if (state->op_count == 0) {
-        state->begin_ns = begin_ns;
-    } else {
-        state->idle_ns += begin_ns - state->free_ns;
-    }
-    const int64_t span_ns = of->work_ns + state->idle_ns;
-    if (span_ns > pass->span_ns) pass->span_ns = span_ns;
-    if (state->begin_ns + span_ns > pass->makespan_ns) {
-        pass->makespan_ns = state->begin_ns + span_ns;
-    }
-    state->codes[state->op_count++] = (uint8_t)code;
-    state->free_ns = begin_ns + of->op_ns[code];
-    state->held += of->memory[code];
-    set_wake(pass, rank, state->free_ns);
-}
-
 static void put_weight(greedy *pass, int rank, int64_t begin_ns)
 {
-    rank_state *state = &pass->states[rank];
-    const int code = state->pending[state->pending_first++];
-    state->pending_memory -= pass->find->ranks[rank].memory[code];
-    state->chunks--;
-    put(pass, rank, code, begin_ns);
-}
-
-/// Tells the rank where a sweep goes on.
-static void send(greedy *pass, int rank, int sweep, int microbatch)
-{
-    const bal_order_rank *of = &pass->find->ranks[rank];
-    const int to = of->next_rank[sweep];
-    if (to < 0) return;
-    rank_state *next = &pass->states[to];
-    const int64_t arrival_ns = pass->states[rank].free_ns + of->send_ns[sweep];
-    of->message_ns[sweep][microbatch] = arrival_ns;
-    next->known[of->next_sweep[sweep]]++;
-    const int64_t wake_ns = arrival_ns > next->free_ns ? arrival_ns : next->free_ns;
-    if (to != rank && wake_ns < pass->wake_ns[to]) set_wake(pass, to, wake_ns);
+    bal_order_pass_put_weight(&pass->order, rank, begin_ns);
+    set_wake(pass, rank, pass->order.ranks[rank].free_ns);
 }
 
 static void put_sweep(greedy *pass, int rank, int sweep, int64_t begin_ns)
 {
-    rank_state *state = &pass->states[rank];
-    const int chunk_count = pass->find->chunk_count;
-    const int microbatch = state->done[sweep]++;
-    state->ran_backward = sweep >= chunk_count;
-    if (state->ran_backward) {
-        const int weight = sweep + chunk_count;
-        state->pending[state->pending_end++] = (uint8_t)weight;
-        state->pending_memory += pass->find->ranks[rank].memory[weight];
-    } else if (++state->chunks > state->chunks_max) {
-        state->chunks_max = state->chunks;
-        pass->held++;
-    }
-    put(pass, rank, sweep, begin_ns);
-    send(pass, rank, sweep, microbatch);
+    const bal_order_rank *of = &pass->order.find->ranks[rank];
+    const int microbatch = bal_order_pass_put_sweep(&pass->order, rank, sweep, begin_ns);
+    const int to = of->next_rank[sweep];
+    pass->ran_backward[rank] = sweep >= pass->order.find->chunk_count;
+    set_wake(pass, rank, pass->order.ranks[rank].free_ns);
+    if (to < 0 || to == rank) return;
+    const int64_t arrival_ns = of->message_ns[sweep][microbatch];
+    const int64_t free_ns = pass->order.ranks[to].free_ns;
+    const int64_t wake_ns = arrival_ns > free_ns ? arrival_ns : free_ns;
+    if (wake_ns < pass->wake_ns[to]) set_wake(pass, to, wake_ns);
 }
 
 /// What a rank could run.
@@ -144,27 +80,27 @@ typedef struct choice {
 } choice;
 
 /// Whether memory allows an op of a sweep, once all W that could run have run.
-static bool has_room(const greedy *pass, const rank_state *state, int rank, int sweep)
+static bool has_room(const greedy *pass, const bal_pass_rank *state, int rank, int sweep)
 {
-    const bal_order_rank *of = &pass->find->ranks[rank];
+    const bal_order_rank *of = &pass->order.find->ranks[rank];
     if (state->held + state->pending_memory + of->need[sweep] > of->memory_limit) return false;
     if (sweep > 0 || pass->by->held_factor == 0) return true;
-    const int under_way = state->done[0] - state->done[pass->find->sweep_count - 1];
-    return under_way < pass->by->held_factor * pass->find->rank_count;
+    const int under_way = state->done[0] - state->done[pass->order.find->sweep_count - 1];
+    return under_way < pass->by->held_factor * pass->order.find->rank_count;
 }
 
 /// The first of the plan's sweeps that could run, F before B if the rank alternates and ran B.
 static choice choose(const greedy *pass, int rank, int64_t now_ns)
 {
-    const rank_state *state = &pass->states[rank];
-    const int sweeps = pass->find->sweep_count;
-    const bool forwards_first = pass->by->alternates && state->ran_backward;
+    const bal_pass_rank *state = &pass->order.ranks[rank];
+    const int sweeps = pass->order.find->sweep_count;
+    const bool forwards_first = pass->by->alternates && pass->ran_backward[rank];
     choice found = {.sweep = -1, .next_sweep = -1, .arrival_ns = INT64_MAX};
     for (int index = 0; index < sweeps; index++) {
         const int sweep = pass->by->first[index];
         const int microbatch = state->done[sweep];
         if (microbatch == state->known[sweep] || !has_room(pass, state, rank, sweep)) continue;
-        const int64_t arrival_ns = pass->find->ranks[rank].arrival_ns[sweep][microbatch];
+        const int64_t arrival_ns = pass->order.find->ranks[rank].arrival_ns[sweep][microbatch];
         if (arrival_ns > now_ns) {
             if (arrival_ns >= found.arrival_ns) continue;
             found.arrival_ns = arrival_ns;
@@ -182,19 +118,21 @@ static choice choose(const greedy *pass, int rank, int64_t now_ns)
 static bool overruns(const greedy *pass, int rank, const choice *found, int64_t now_ns)
 {
     if (found->next_sweep < 0) return true;
-    const bool always = found->next_sweep < pass->find->chunk_count ? pass->by->overruns_forward
-                                                                    : pass->by->overruns_backward;
-    const rank_state *state = &pass->states[rank];
-    const int64_t affordable_ns = pass->span_ns - pass->find->ranks[rank].work_ns - state->idle_ns;
+    const bool always = found->next_sweep < pass->order.find->chunk_count
+                            ? pass->by->overruns_forward
+                            : pass->by->overruns_backward;
+    const bal_pass_rank *state = &pass->order.ranks[rank];
+    const int64_t affordable_ns =
+        pass->order.span_ns - pass->order.find->ranks[rank].work_ns - state->idle_ns;
     return always || found->arrival_ns - now_ns > affordable_ns;
 }
 
 static void decide(greedy *pass, int rank)
 {
-    const rank_state *state = &pass->states[rank];
-    const bal_order_rank *of = &pass->find->ranks[rank];
+    const bal_pass_rank *state = &pass->order.ranks[rank];
+    const bal_order_rank *of = &pass->order.find->ranks[rank];
     const int64_t now_ns = pass->wake_ns[rank];
-    const bool has_weight = state->pending_first < state->pending_end;
+    const bool has_weight = bal_pass_has_weight(state);
     const choice found = choose(pass, rank, now_ns);
     if (found.sweep >= 0) {
         if (has_weight && state->held + of->need[found.sweep] > of->memory_limit) {
@@ -216,17 +154,9 @@ static void decide(greedy *pass, int rank)
 
 static void reset(greedy *pass)
 {
-    const bal_order_search *find = pass->find;
-    const size_t rank_ops = 3 * (size_t)find->chunk_count * (size_t)find->microbatch_count;
-    pass->span_ns = find->least_span_ns;
-    pass->makespan_ns = 0;
-    pass->held = 0;
-    for (int rank = 0; rank < find->rank_count; rank++) {
-        uint8_t *const pending = pass->states[rank].pending;
-        pass->states[rank] = (rank_state){
-            .codes = find->codes + (size_t)rank * rank_ops,
-            .pending = pending,
-        };
+    bal_order_pass_reset(&pass->order);
+    for (int rank = 0; rank < pass->order.find->rank_count; rank++) {
+        pass->ran_backward[rank] = false;
     }
     for (int leaf = 0; leaf < SCANNED_MAX || leaf < pass->leaf_count; leaf++) {
         pass->wake_ns[leaf] = INT64_MAX;
@@ -235,48 +165,40 @@ static void reset(greedy *pass)
         const bool is_lowest = 2 * node >= pass->leaf_count;
         pass->winner[node] = is_lowest ? 2 * node - pass->leaf_count : pass->winner[2 * node];
     }
-    pass->states[0].known[0] = find->microbatch_count;
-    memset(find->ranks[0].arrival_ns[0], 0, (size_t)find->microbatch_count * sizeof(int64_t));
     set_wake(pass, 0, 0);
 }
 
 static void run_pass(greedy *pass)
 {
+    const bal_order_search *find = pass->order.find;
     reset(pass);
     for (int rank = 0; pass->wake_ns[rank] < INT64_MAX; rank = next_rank(pass)) {
         decide(pass, rank);
-        if (bal_order_search_is_beaten(pass->find, pass->span_ns, pass->makespan_ns, pass->held)) {
-            return;
-        }
+        if (bal_order_pass_is_beaten(&pass->order)) return;
     }
-    for (int rank = 0; rank < pass->find->rank_count; rank++) {
-        const int rank_ops = 3 * pass->find->chunk_count * pass->find->microbatch_count;
-        if (pass->states[rank].op_count < rank_ops) return;
+    for (int rank = 0; rank < find->rank_count; rank++) {
+        const int rank_ops = 3 * find->chunk_count * find->microbatch_count;
+        if (pass->order.ranks[rank].op_count < rank_ops) return;
     }
-    bal_order_search_offer(pass->find, pass->span_ns, pass->makespan_ns, pass->held);
+    bal_order_pass_offer(&pass->order);
 }
 
 status bal_order_search_greedy(bal_order_search *find, const bal_greedy_plan *plans, int plan_count,
                                arena *memory, error_message *err)
 {
-    greedy pass = {.find = find};
+    greedy pass = {0};
     const size_t rank_count = (size_t)find->rank_count;
     size_t leaf_count = SCANNED_MAX;
     while (leaf_count < rank_count) {
         leaf_count *= 2;
     }
     if (find->rank_count > SCANNED_MAX) pass.leaf_count = (int)leaf_count;
-    const size_t rank_chunks = (size_t)find->chunk_count * (size_t)find->microbatch_count;
-    pass.states = arena_array(memory, rank_count, sizeof *pass.states);
+    TRY(bal_order_pass_init(find, memory, &pass.order, err));
+    pass.ran_backward = arena_array(memory, rank_count, sizeof *pass.ran_backward);
     pass.wake_ns = arena_array(memory, leaf_count, sizeof *pass.wake_ns);
     pass.winner = arena_array(memory, leaf_count, sizeof *pass.winner);
-    uint8_t *pending = arena_array(memory, rank_count * rank_chunks, sizeof *pending);
-    if (pass.states == NULL || pass.wake_ns == NULL || pass.winner == NULL || pending == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for a search of %zu chunks",
-                         rank_count * rank_chunks);
-    }
-    for (size_t rank = 0; rank < rank_count; rank++) {
-        pass.states[rank].pending = pending + rank * rank_chunks;
+    if (pass.ran_backward == NULL || pass.wake_ns == NULL || pass.winner == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory for %zu ranks", rank_count);
     }
     for (int plan = 0; plan < plan_count; plan++) {
         pass.by = &plans[plan];

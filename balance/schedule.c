@@ -46,7 +46,7 @@ enum { FAMILY_COUNT = sizeof families / sizeof families[0] };
 /// Parallel to families: who writes the order, one of the two, and the rule that its counts keep.
 static const struct {
     bal_schedule_fill *fill;
-    bal_schedule_search *search;
+    bal_schedule_writer *write;
     bal_schedule_rule *rule; // NULL: none
 } writers[] = {
     {.fill = bal_schedule_fill_gpipe},
@@ -54,15 +54,15 @@ static const struct {
     {.fill = bal_schedule_fill_interleaved_1f1b, .rule = bal_schedule_rule_interleaved_1f1b},
     {.fill = bal_schedule_fill_zb_h1},
     {.fill = bal_schedule_fill_zb_h2},
-    {.search = bal_schedule_search_zb_auto},
-    {.search = bal_schedule_search_zb_v},
+    {.write = bal_schedule_search_zb_auto},
+    {.write = bal_schedule_search_zb_v},
     {.fill = bal_schedule_fill_interleaved_zb, .rule = bal_schedule_rule_interleaved_zb},
     {.fill = bal_schedule_fill_zb_v_hand},
-    {.search = bal_schedule_order_1f1b_v},
-    {.search = bal_schedule_order_v_half},
-    {.search = bal_schedule_order_v_min},
+    {.write = bal_schedule_order_1f1b_v},
+    {.write = bal_schedule_order_v_half},
+    {.write = bal_schedule_order_v_min},
     {.fill = bal_schedule_fill_dualpipe_v, .rule = bal_schedule_rule_dualpipe_v},
-    {.search = bal_schedule_search_v_adaptive},
+    {.write = bal_schedule_search_v_adaptive},
     {.fill = bal_schedule_fill_chimera, .rule = bal_schedule_rule_chimera},
 };
 _Static_assert(sizeof writers / sizeof writers[0] == FAMILY_COUNT, "every family has its writer");
@@ -207,7 +207,7 @@ status bal_schedule_build(const bal_schedule_request *request, arena *memory,
         first_op[rank] = rank * rank_op_count;
     }
     bal_schedule_fill *const fill = writers[family - families].fill;
-    if (fill == NULL) TRY(writers[family - families].search(request, memory, ops, err));
+    if (fill == NULL) TRY(writers[family - families].write(request, memory, ops, err));
     for (int rank = 0; fill != NULL && rank < rank_count; rank++) {
         const bal_op *end =
             fill(rank_count, chunk_count, microbatch_count, rank, ops + first_op[rank]);

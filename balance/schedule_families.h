@@ -34,7 +34,7 @@ bal_schedule_rule bal_schedule_rule_chimera;          // both counts are even
 /// Writes the orders of all ranks of a family, rank after rank, where they are searched or made
 /// together. The counts are within the limits; request->costs fits them where the family is
 /// searched, and is not read where it is not.
-typedef status bal_schedule_search(const bal_schedule_request *request, arena *memory, bal_op *ops,
+typedef status bal_schedule_writer(const bal_schedule_request *request, arena *memory, bal_op *ops,
                                    error_message *err);
 
 /// Smallest span_ns, then smallest makespan_ns, of the orders that it tries; where costs vary by
@@ -44,12 +44,12 @@ typedef status bal_schedule_search(const bal_schedule_request *request, arena *m
 ///
 /// @return STATUS_INVALID: times or memory outside their limits; STATUS_INFEASIBLE naming rank,
 ///         need and limit.
-bal_schedule_search bal_schedule_search_zb_auto;
+bal_schedule_writer bal_schedule_search_zb_auto;
 
 /// The orders of a building block that holds half, or a third, of 1F1B's activations. Time O(ops)
 /// and, for each of the O(P) ops of a rank in warm-up and cool-down, the slots that it moves.
-bal_schedule_search bal_schedule_order_v_half;
-bal_schedule_search bal_schedule_order_v_min;
+bal_schedule_writer bal_schedule_order_v_half;
+bal_schedule_writer bal_schedule_order_v_min;
 
 /// The order of smallest span_ns, then smallest makespan_ns, of all V building blocks within the
 /// limits, those of v-half and v-min among them, for the means over the microbatches where costs
@@ -58,16 +58,16 @@ bal_schedule_search bal_schedule_order_v_min;
 ///
 /// @return STATUS_INVALID: times or memory outside their limits; STATUS_INFEASIBLE naming the rank,
 ///         need and limit that keep the block nearest to fitting from it.
-bal_schedule_search bal_schedule_search_v_adaptive;
+bal_schedule_writer bal_schedule_search_v_adaptive;
 
 /// The same with B and W in one, two thirds of 1F1B's activations. Time as above.
-bal_schedule_search bal_schedule_order_1f1b_v;
+bal_schedule_writer bal_schedule_order_1f1b_v;
 
 /// The same for two chunks per rank in V placement, every chunk with its own costs. At least as
 /// good as zb-v-hand where that fits the limits, and as v-half and v-min where it does not. Without
 /// a limit a rank holds at most 2 rank_count chunks between F and W, the memory of 1f1b and the
 /// setting that the schedule is known for. Time O(ops * log ranks): some thirty passes over them.
-bal_schedule_search bal_schedule_search_zb_v;
+bal_schedule_writer bal_schedule_search_zb_v;
 
 /// The next place of an order that is being written.
 static inline bal_op *bal_op_put(bal_op *next, bal_op_kind kind, int chunk, int microbatch)

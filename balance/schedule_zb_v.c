@@ -12,10 +12,9 @@
 /// memory.
 #include "balance/order_greedy.h"
 #include "balance/order_improve.h"
+#include "balance/order_pass.h"
 #include "balance/order_search.h"
 #include "balance/schedule_families.h"
-
-#include <string.h>
 
 enum { DOWN_F, UP_F, DOWN_B, UP_B, SWEEPS, CHUNKS = 2, PASSES_MAX = 6 };
 
@@ -63,73 +62,22 @@ static const bal_greedy_plan greedy_plans[] = {
     {.first = {DOWN_B, UP_F, UP_B, DOWN_F}, .overruns_forward = true, .held_factor = 1},
 };
 
-/// A rank during a pass.
-typedef struct rank_state {
-    int64_t begin_ns;        // of its first op
-    int64_t free_ns;         // end of its last op
-    int64_t idle_ns;         // since its first op
-    int64_t allowed_idle_ns; // that the pass before proved harmless
-    int64_t held;            // memory
-    int64_t pending_memory;  // <= 0: change by all W that could run
-    int done[SWEEPS];
-    int known[SWEEPS]; // messages that were sent to it
-    int chunks;        // held from F to W
-    int chunks_max;
-    int op_count;
-    int pending_first; // W that could run: pending[pending_first, pending_end), oldest first
-    int pending_end;
-    uint8_t *codes;   // where its order is written
-    uint8_t *pending; // [CHUNKS * microbatch_count] codes of W
-} rank_state;
-
 typedef struct rounds {
-    bal_order_search *find;
+    bal_order_pass order;
     const plan *by;
-    rank_state *states;  // [rank_count]
-    uint8_t *chosen;     // [rank_count] scratch
-    int64_t span_ns;     // no order that begins like this one has less
-    int64_t makespan_ns; // likewise
-    int64_t held;        // likewise: sum of chunks_max
+    int64_t *allowed_idle_ns; // [rank_count] that the pass before proved harmless
+    uint8_t *chosen;          // [rank_count] scratch
 } rounds;
-
-static void put(rounds *pass, int rank, int code, int64_t arrival_ns)
-{
-    rank_state *state = &pass->states[rank];
-    const bal_order_rank *of = &pass->find->ranks[rank];
-    const int64_t begin_ns = arrival_ns > state->free_ns ? arrival_ns : state->free_ns;
-    if (state->op_count == 0) {
-        state->begin_ns = begin_ns;
-    } else {
-        state->idle_ns += begin_ns - state->free_ns;
-    }
-    const int64_t span_ns = of->work_ns + state->idle_ns;
-    if (span_ns > pass->span_ns) pass->span_ns = span_ns;
-    if (state->begin_ns + span_ns > pass->makespan_ns) {
-        pass->makespan_ns = state->begin_ns + span_ns;
-    }
-    state->codes[state->op_count++] = (uint8_t)code;
-    state->free_ns = begin_ns + of->op_ns[code];
-    state->held += of->memory[code];
-}
-
-static bool has_weight(const rank_state *state)
-{
-    return state->pending_first < state->pending_end;
-}
 
 static void put_weight(rounds *pass, int rank)
 {
-    rank_state *state = &pass->states[rank];
-    const int code = state->pending[state->pending_first++];
-    state->pending_memory -= pass->find->ranks[rank].memory[code];
-    state->chunks--;
-    put(pass, rank, code, 0);
+    bal_order_pass_put_weight(&pass->order, rank, pass->order.ranks[rank].free_ns);
 }
 
 /// Whether the next microbatch of a sweep has been sent to a rank.
 static bool is_known(const rounds *pass, int rank, int sweep)
 {
-    const rank_state *state = &pass->states[rank];
+    const bal_pass_rank *state = &pass->order.ranks[rank];
     return state->done[sweep] < state->known[sweep];
 }
 
@@ -137,52 +85,42 @@ static bool is_known(const rounds *pass, int rank, int sweep)
 /// one that overruns.
 static void fill_gap(rounds *pass, int rank, int sweep)
 {
-    const rank_state *state = &pass->states[rank];
-    const bal_order_rank *of = &pass->find->ranks[rank];
+    const bal_pass_rank *state = &pass->order.ranks[rank];
+    const bal_order_rank *of = &pass->order.find->ranks[rank];
     const int64_t arrival_ns = of->arrival_ns[sweep][state->done[sweep]];
-    while (has_weight(state) &&
+    while (bal_pass_has_weight(state) &&
            state->free_ns + of->op_ns[state->pending[state->pending_first]] <= arrival_ns) {
         put_weight(pass, rank);
     }
     const int64_t gap_ns = arrival_ns - state->free_ns;
     const weight_rule rule = pass->by->before[sweep];
-    if (gap_ns <= 0 || !has_weight(state) || rule == WEIGHT_NEVER) return;
-    int64_t allowed_ns = pass->span_ns - of->work_ns;
-    if (state->allowed_idle_ns > allowed_ns) allowed_ns = state->allowed_idle_ns;
+    if (gap_ns <= 0 || !bal_pass_has_weight(state) || rule == WEIGHT_NEVER) return;
+    int64_t allowed_ns = pass->order.span_ns - of->work_ns;
+    if (pass->allowed_idle_ns[rank] > allowed_ns) allowed_ns = pass->allowed_idle_ns[rank];
     if (rule == WEIGHT_ALL || gap_ns > allowed_ns - state->idle_ns) put_weight(pass, rank);
 }
 
 /// Runs the next op of a sweep, W before it as memory needs. False if it cannot run.
 static bool run_sweep(rounds *pass, int rank, int sweep)
 {
-    rank_state *state = &pass->states[rank];
-    const bal_order_rank *of = &pass->find->ranks[rank];
+    const bal_pass_rank *state = &pass->order.ranks[rank];
+    const bal_order_rank *of = &pass->order.find->ranks[rank];
     if (!is_known(pass, rank, sweep)) return false;
     if (state->held + state->pending_memory + of->memory[sweep] > of->memory_limit) return false;
     while (state->held + of->memory[sweep] > of->memory_limit) {
         put_weight(pass, rank);
     }
-    const int microbatch = state->done[sweep]++;
-    put(pass, rank, sweep, of->arrival_ns[sweep][microbatch]);
-    if (sweep >= CHUNKS) {
-        state->pending[state->pending_end++] = (uint8_t)(sweep + CHUNKS);
-        state->pending_memory += of->memory[sweep + CHUNKS];
-    } else if (++state->chunks > state->chunks_max) {
-        state->chunks_max = state->chunks;
-        pass->held++;
-    }
-    of->message_ns[sweep][microbatch] = state->free_ns + of->send_ns[sweep];
-    if (of->next_rank[sweep] >= 0) {
-        pass->states[of->next_rank[sweep]].known[of->next_sweep[sweep]]++;
-    }
+    const int64_t arrival_ns = of->arrival_ns[sweep][state->done[sweep]];
+    const int64_t begin_ns = arrival_ns > state->free_ns ? arrival_ns : state->free_ns;
+    bal_order_pass_put_sweep(&pass->order, rank, sweep, begin_ns);
     return true;
 }
 
 /// Whether another forward of chunk 0 fits on a rank, with what has to follow.
 static bool fits_forward(const rounds *pass, int rank)
 {
-    const rank_state *state = &pass->states[rank];
-    const bal_order_rank *of = &pass->find->ranks[rank];
+    const bal_pass_rank *state = &pass->order.ranks[rank];
+    const bal_order_rank *of = &pass->order.find->ranks[rank];
     const int64_t room = pass->by->keeps_room ? of->need[DOWN_F] : of->memory[DOWN_F];
     return state->held + state->pending_memory + room <= of->memory_limit;
 }
@@ -191,12 +129,12 @@ static bool fits_forward(const rounds *pass, int rank)
 /// first microbatch comes back up.
 static bool fits_row(const rounds *pass, int rank)
 {
-    const rank_state *state = &pass->states[rank];
-    const bal_order_rank *of = &pass->find->ranks[rank];
+    const bal_pass_rank *state = &pass->order.ranks[rank];
+    const bal_order_rank *of = &pass->order.find->ranks[rank];
     // Divided, not multiplied: many ranks times a large activation need not fit 64 bits.
     const int64_t row_memory = (of->memory_limit - state->held) / (1 + rank);
     const int64_t end_ns = state->free_ns + (pass->by->fills_warmup ? 0 : of->op_ns[DOWN_F]);
-    if (state->done[DOWN_F] == pass->find->microbatch_count) return false;
+    if (state->done[DOWN_F] == pass->order.find->microbatch_count) return false;
     if (of->memory[DOWN_F] + of->memory[UP_F] > row_memory) return false;
     if (end_ns > of->arrival_ns[UP_F][0]) return false;
     for (int before = 0; before < rank; before++) {
@@ -208,7 +146,7 @@ static bool fits_row(const rounds *pass, int rank)
 /// Forwards of chunk 0 while the first microbatch is on its way down and up.
 static void warm_up(rounds *pass)
 {
-    const int last = pass->find->rank_count - 1;
+    const int last = pass->order.find->rank_count - 1;
     for (int rank = 0; rank <= last; rank++) {
         run_sweep(pass, rank, DOWN_F);
     }
@@ -225,20 +163,20 @@ static void warm_up(rounds *pass)
 /// Whether a rank has run fewer forwards than the one before it.
 static bool lags(const rounds *pass, int rank)
 {
-    const int *done = pass->states[rank].done;
-    const int *before = pass->states[rank - 1].done;
+    const int *done = pass->order.ranks[rank].done;
+    const int *before = pass->order.ranks[rank - 1].done;
     return done[DOWN_F] + done[UP_F] < before[DOWN_F] + before[UP_F] ||
-           (done[UP_F] <= before[UP_F] && before[UP_F] < pass->find->microbatch_count);
+           (done[UP_F] <= before[UP_F] && before[UP_F] < pass->order.find->microbatch_count);
 }
 
 /// Forwards of both chunks in turn, until every rank has run as many as the one before it.
 static void level(rounds *pass)
 {
     int sweep = DOWN_F;
-    for (int rank = 1; rank < pass->find->rank_count; rank++) {
+    for (int rank = 1; rank < pass->order.find->rank_count; rank++) {
         for (int idle = 0; idle < 2 && lags(pass, rank);) {
             bool ran = false;
-            for (int behind = pass->find->rank_count - 1; behind >= rank; behind--) {
+            for (int behind = pass->order.find->rank_count - 1; behind >= rank; behind--) {
                 if (sweep == DOWN_F && !fits_forward(pass, behind)) continue;
                 ran = run_sweep(pass, behind, sweep) || ran;
             }
@@ -251,10 +189,10 @@ static void level(rounds *pass)
 /// The backward of a round: of chunk 0 where one has been sent, else of chunk 1.
 static int choose_backward(const rounds *pass, int rank)
 {
-    const rank_state *state = &pass->states[rank];
+    const bal_pass_rank *state = &pass->order.ranks[rank];
     if (state->done[UP_B] >= state->done[DOWN_B]) return DOWN_B;
-    if (rank == pass->find->rank_count - 1 || is_known(pass, rank, UP_B)) return UP_B;
-    return state->done[DOWN_B] == pass->find->microbatch_count ? UP_B : DOWN_B;
+    if (rank == pass->order.find->rank_count - 1 || is_known(pass, rank, UP_B)) return UP_B;
+    return state->done[DOWN_B] == pass->order.find->microbatch_count ? UP_B : DOWN_B;
 }
 
 static bool run_backward(rounds *pass, int rank, int sweep)
@@ -267,7 +205,7 @@ static bool run_backward(rounds *pass, int rank, int sweep)
 /// One B per rank. Which chunk's is decided for all before any runs; gradients of chunk 0 go first.
 static bool run_backwards(rounds *pass)
 {
-    const int last = pass->find->rank_count - 1;
+    const int last = pass->order.find->rank_count - 1;
     uint8_t *const chosen = pass->chosen;
     bool ran = false;
     for (int rank = 0; rank <= last; rank++) {
@@ -286,9 +224,9 @@ static bool run_backwards(rounds *pass)
 static bool run_forwards(rounds *pass)
 {
     bool ran = false;
-    for (int rank = 0; rank < pass->find->rank_count; rank++) {
-        const rank_state *state = &pass->states[rank];
-        const bal_order_rank *of = &pass->find->ranks[rank];
+    for (int rank = 0; rank < pass->order.find->rank_count; rank++) {
+        const bal_pass_rank *state = &pass->order.ranks[rank];
+        const bal_order_rank *of = &pass->order.find->ranks[rank];
         const bool is_up = is_known(pass, rank, UP_F);
         if (!is_up && (!is_known(pass, rank, DOWN_F) || !fits_forward(pass, rank))) continue;
         const int sweep = is_up ? UP_F : DOWN_F;
@@ -302,48 +240,29 @@ static bool run_forwards(rounds *pass)
     return ran;
 }
 
-static void reset(rounds *pass)
-{
-    const bal_order_search *find = pass->find;
-    const size_t rank_chunks = CHUNKS * (size_t)find->microbatch_count;
-    pass->span_ns = find->least_span_ns;
-    pass->makespan_ns = 0;
-    pass->held = 0;
-    for (int rank = 0; rank < find->rank_count; rank++) {
-        pass->states[rank] = (rank_state){
-            .codes = find->codes + (size_t)rank * 3 * rank_chunks,
-            .pending = pass->states[rank].pending,
-            .allowed_idle_ns = pass->states[rank].allowed_idle_ns,
-        };
-    }
-    pass->states[0].known[DOWN_F] = find->microbatch_count;
-    memset(find->ranks[0].arrival_ns[DOWN_F], 0, (size_t)find->microbatch_count * sizeof(int64_t));
-}
-
 /// Builds and offers one order.
 ///
 /// @return its span; INT64_MAX if no rank could go on
 static int64_t run_pass(rounds *pass)
 {
-    const int rank_count = pass->find->rank_count;
-    reset(pass);
+    const int rank_count = pass->order.find->rank_count;
+    bal_order_pass_reset(&pass->order);
     warm_up(pass);
     level(pass);
     for (bool ran = true; ran;) {
         ran = run_backwards(pass);
         ran = run_forwards(pass) || ran;
-        if (bal_order_search_is_beaten(pass->find, pass->span_ns, pass->makespan_ns, pass->held)) {
-            return INT64_MAX;
-        }
+        if (bal_order_pass_is_beaten(&pass->order)) return INT64_MAX;
     }
     for (int rank = 0; rank < rank_count; rank++) {
-        if (pass->states[rank].done[UP_B] < pass->find->microbatch_count) return INT64_MAX;
-        while (has_weight(&pass->states[rank])) {
+        if (pass->order.ranks[rank].done[UP_B] < pass->order.find->microbatch_count)
+            return INT64_MAX;
+        while (bal_pass_has_weight(&pass->order.ranks[rank])) {
             put_weight(pass, rank);
         }
     }
-    bal_order_search_offer(pass->find, pass->span_ns, pass->makespan_ns, pass->held);
-    return pass->span_ns;
+    bal_order_pass_offer(&pass->order);
+    return pass->order.span_ns;
 }
 
 /// Passes by one plan, each with the idle time that the one before has shown every rank to be able
@@ -351,18 +270,18 @@ static int64_t run_pass(rounds *pass)
 static void run_plan(rounds *pass, const plan *by)
 {
     pass->by = by;
-    for (int rank = 0; rank < pass->find->rank_count; rank++) {
-        pass->states[rank].allowed_idle_ns = 0;
+    for (int rank = 0; rank < pass->order.find->rank_count; rank++) {
+        pass->allowed_idle_ns[rank] = 0;
     }
     int64_t before_ns = INT64_MAX;
     for (int count = 0; count < PASSES_MAX; count++) {
         const int64_t span_ns = run_pass(pass);
         if (span_ns >= before_ns) return;
         before_ns = span_ns;
-        for (int rank = 0; rank < pass->find->rank_count; rank++) {
-            rank_state *state = &pass->states[rank];
-            const int64_t own_ns = pass->find->ranks[rank].work_ns + state->idle_ns;
-            state->allowed_idle_ns = span_ns - own_ns;
+        for (int rank = 0; rank < pass->order.find->rank_count; rank++) {
+            const int64_t idle_ns = pass->order.ranks[rank].idle_ns;
+            const int64_t own_ns = pass->order.find->ranks[rank].work_ns + idle_ns;
+            pass->allowed_idle_ns[rank] = span_ns - own_ns;
         }
     }
 }
@@ -370,17 +289,12 @@ static void run_plan(rounds *pass, const plan *by)
 static status run_rounds(bal_order_search *find, arena *memory, error_message *err)
 {
     const size_t rank_count = (size_t)find->rank_count;
-    const size_t rank_chunks = CHUNKS * (size_t)find->microbatch_count;
-    rounds pass = {.find = find};
-    pass.states = arena_array(memory, rank_count, sizeof *pass.states);
+    rounds pass = {0};
+    TRY(bal_order_pass_init(find, memory, &pass.order, err));
+    pass.allowed_idle_ns = arena_array(memory, rank_count, sizeof *pass.allowed_idle_ns);
     pass.chosen = arena_array(memory, rank_count, sizeof *pass.chosen);
-    uint8_t *pending = arena_array(memory, rank_count * rank_chunks, sizeof *pending);
-    if (pass.states == NULL || pass.chosen == NULL || pending == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for a search of %zu chunks",
-                         rank_count * rank_chunks);
-    }
-    for (size_t rank = 0; rank < rank_count; rank++) {
-        pass.states[rank].pending = pending + rank * rank_chunks;
+    if (pass.allowed_idle_ns == NULL || pass.chosen == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory for %zu ranks", rank_count);
     }
     for (size_t index = 0; index < sizeof plans / sizeof plans[0]; index++) {
         run_plan(&pass, &plans[index]);
