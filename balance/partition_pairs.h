@@ -34,7 +34,7 @@ typedef struct bal_pairs_plan {
 /// @return STATUS_INFEASIBLE if no plan keeps the rules, or none was found within the limits,
 /// saying
 ///         which; STATUS_NO_MEMORY.
-/// Source: bisection over a frontier of pairs of cuts, derived in the folder's README; the flat
+/// Source: bisection over a frontier of pairs of cuts, derived in BALANCERS.md; the flat
 /// plan and stages that must not be empty by the table of pair_table.h.
 status bal_partition_pairs(const bal_chain *chain, arena *memory, bal_pairs_plan *plan,
                            error_message *err);
