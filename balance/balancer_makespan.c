@@ -89,18 +89,19 @@ static status consider_shares(search *state, int *first, arena *memory, error_me
 {
     const bal_chain *chain = state->chain;
     const int mean = chain->layer_count / chain->stage_count;
-    bal_problem free = *state->problem; // consider() looks at the rules that are left out here
-    if (chain->chunk_count != 2 || mean == 0 || free.microbatch_count < 1) return STATUS_OK;
-    free.stage_count = chain->stage_count / 2;
-    free.chunk_count = 1;
-    free.allow_empty_stages = false;
-    free.stage_memory_bytes = free.stage_inflight = free.rank_memory_bytes = NULL;
-    free.current_first_layer = free.current_owner = NULL;
+    const bal_problem *problem = state->problem;
+    if (chain->chunk_count != 2 || mean == 0 || problem->microbatch_count < 1) return STATUS_OK;
+    const bal_problem eased = {.layers = problem->layers, // consider() looks at all other rules
+                               .stage_count = chain->stage_count / 2,
+                               .microbatch_count = problem->microbatch_count,
+                               .transfer_ns = problem->transfer_ns,
+                               .stage_time_factor_ppb = problem->stage_time_factor_ppb,
+                               .stage_fixed_ns = problem->stage_fixed_ns};
     bal_joint_layers layers;
-    const status summed = bal_joint_layers_of(&free, memory, &layers, NULL);
+    const status summed = bal_joint_layers_of(&eased, memory, &layers, NULL);
     if (summed == STATUS_NO_MEMORY) return error_set(err, summed, "out of memory for partitions");
     if (summed != STATUS_OK) return STATUS_OK; // too long for a bound
-    const bal_joint_shape shape = {.chunk_count = 2, .placement = state->problem->placement};
+    const bal_joint_shape shape = {.chunk_count = 2, .placement = problem->placement};
     const int least[][2] = {{1, 1}, {1, mean}, {mean, mean}};
     for (size_t index = 0; index < sizeof least / sizeof least[0]; index++) {
         const status found = bal_joint_near_partition(&layers, shape, least[index][0],

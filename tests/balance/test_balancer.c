@@ -630,6 +630,10 @@ static void makespan_tries_small_first_chunks_that_no_step_leads_to(void **state
     problem.microbatch_count = 16;
     problem.evaluator = &evaluator;
     arena *memory = arena_create(1 << 16);
+    bal_rank_peaks peaks; // as a controller gives them
+    assert_int_equal(bal_rank_peaks_of("interleaved-1f1b", 4, 2, 16, memory, &peaks, NULL),
+                     STATUS_OK);
+    problem.rank_peaks = &peaks;
 
     const bal_answer answer = answer_of("makespan", &problem, memory);
 
