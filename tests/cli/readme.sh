@@ -40,4 +40,10 @@ shows 'dynmo calibrate analysis/calibration/example.csv --fit pp=1 --predict pp=
 shows 'dynmo converge --nodes 8:64'
 shows "echo '{\"forward_ns\": [10, 10, 20, 10, 30]}' | dynmo plan --loads - --stages 2 --balancer partition"
 shows 'dynmo schedule --schedule zb-h1 --stages 4 --microbatches 8'
+sh -c "$(sed -n "s/^\$ \(echo .*>costs.json\)$/\1/p" "$root/README.md")"
+shows 'dynmo schedule --schedule zb-h1 --stages 4 --microbatches 16 --costs costs.json --iterations 1000 --draws 200 --rank-jitter 0.05'
+shows 'dynmo schedule --schedule zb-h2 --stages 4 --microbatches 16 --costs costs.json --explain'
+shows 'dynmo model --model llama-3-8b --hardware h100-sxm --json | dynmo plan --loads - --stages 4 --balancer makespan --schedule any --microbatches 32'
+shows 'dynmo model --model llama-3-8b --hardware h100-sxm --json | dynmo plan --loads - --stages 4 --balancer partition --schedule 1f1b --microbatches 32 -o plan.json'
+shows 'dynmo export megatron plan.json'
 exit $failed
