@@ -193,17 +193,25 @@ static void bisect(probe *ask, int64_t low, best_plan *best)
     }
 }
 
-/// The places of the middle, from the one with half of the weight on each side outwards.
-///
-/// @param order [layer_count + 1] out
-static void order_middles(const bal_chain *chain, int *order)
+/// The place of the middle with half of the weight on each side.
+static int middle_of(const bal_chain *chain)
 {
     const int layers = chain->layer_count;
     const int64_t half = chain->weight_before[layers] / 2;
-    int above = 0;
-    while (above < layers && chain->weight_before[above] < half) {
-        above++;
+    int middle = 0;
+    while (middle < layers && chain->weight_before[middle] < half) {
+        middle++;
     }
+    return middle;
+}
+
+/// The places of the middle, from one of them outwards.
+///
+/// @param order [layer_count + 1] out
+static void order_middles(const bal_chain *chain, int from, int *order)
+{
+    const int layers = chain->layer_count;
+    int above = from;
     int below = above - 1;
     for (int index = 0; index <= layers; index++) {
         const bool takes_above = above <= layers && (below < 0 || index % 2 == 0);
@@ -244,7 +252,7 @@ static status search(const bal_chain *chain, int64_t lower_bound, arena *scratch
     if (has_middle && meets(&ask, lower_bound, best->middle, best)) return STATUS_OK;
     int *order = arena_array(scratch, (size_t)chain->layer_count + 1, sizeof *order);
     if (order == NULL) return no_memory(chain, err);
-    order_middles(chain, order);
+    order_middles(chain, middle_of(chain), order);
     for (int index = 0; index <= chain->layer_count; index++) {
         if (best->is_found && best->bottleneck == lower_bound) break;
         const int64_t load = best->is_found ? best->bottleneck - 1 : chain->load_sum_max;
@@ -254,93 +262,147 @@ static status search(const bal_chain *chain, int64_t lower_bound, arena *scratch
     return STATUS_OK;
 }
 
-/// One question to the table, for every middle of a loop, until one has a plan (value any) or for
-/// the least of all. Where a probe finds no plan even with empty stages the table is not asked.
+/// Asks the table about one middle after another, in memory that is used again.
+typedef struct table_asker {
+    bal_pair_rows rows;
+    bal_chain relaxed; // with empty stages
+    probe gate;        // of relaxed: where it finds no plan the table is not asked
+    int *cuts;         // [stage_count + 1] of the last answer
+    arena *memory;     // of the last question
+} table_asker;
+
+/// Release with asker_reset, whatever it returns. Not to be moved: the gate points into it.
+static status asker_init(const bal_chain *chain, arena *scratch, table_asker *at,
+                         error_message *err)
+{
+    *at = (table_asker){.relaxed = *chain};
+    at->relaxed.allow_empty_stages = true;
+    TRY(bal_pair_rows_init(chain, scratch, &at->rows, err));
+    TRY(probe_init(&at->relaxed, scratch, &at->gate, err));
+    at->cuts = arena_array(scratch, (size_t)chain->stage_count + 1, sizeof *at->cuts);
+    at->memory = arena_create(SCRATCH_BLOCK_BYTES);
+    return at->cuts != NULL && at->memory != NULL ? STATUS_OK : no_memory(chain, err);
+}
+
+static void asker_reset(table_asker *at)
+{
+    arena_destroy(at->memory);
+}
+
+/// One question about one middle; v: about all plans.
+static status ask_middle(table_asker *at, bal_pair_question *ask, int middle, bal_wide *least,
+                         bal_pair_outcome *outcome, error_message *err)
+{
+    ask->rows = &at->rows;
+    *outcome = BAL_PAIR_NONE;
+    if (!at->rows.is_v) {
+        bal_pair_rows_split(&at->rows, middle);
+        bal_pair_rows_split(&at->gate.rows, middle);
+    }
+    if (!finds(&at->gate, ask->load_max)) return STATUS_OK;
+    arena_reset(at->memory);
+    return bal_pair_table_answer(ask, at->memory, at->cuts, least, outcome, err);
+}
+
+/// The least of all middles of a loop.
 ///
 /// @param middle a loop's only one, or BAL_ANY_MIDDLE
-static status ask_table(bal_pair_question *ask, bal_pair_rows *rows, int middle, arena *scratch,
-                        int *first_layer, bal_wide *least, bal_pair_outcome *outcome,
-                        error_message *err)
+static status ask_table(table_asker *at, bal_pair_question *ask, int middle, int *first_layer,
+                        bal_wide *least, bal_pair_outcome *outcome, error_message *err)
 {
-    probe gate;
-    bal_chain relaxed = *rows->chain;
-    relaxed.allow_empty_stages = true;
-    TRY(probe_init(&relaxed, scratch, &gate, err));
-    const int layers = rows->chain->layer_count;
-    const int first = rows->is_v || middle == BAL_ANY_MIDDLE ? 0 : middle;
-    const int last = rows->is_v ? 0 : middle == BAL_ANY_MIDDLE ? layers : middle;
-    int *cuts = arena_array(scratch, (size_t)rows->chain->stage_count + 1, sizeof *cuts);
-    arena *memory = arena_create(SCRATCH_BLOCK_BYTES);
-    status result = cuts != NULL && memory != NULL ? STATUS_OK : no_memory(rows->chain, err);
-    ask->rows = rows;
+    const bal_chain *chain = at->rows.chain;
+    const bool is_one = at->rows.is_v || middle != BAL_ANY_MIDDLE;
+    const int first = is_one ? middle : 0;
+    const int last = is_one ? middle : chain->layer_count;
     *outcome = BAL_PAIR_NONE;
-    for (int place = first; place <= last && result == STATUS_OK; place++) {
+    for (int place = first; place <= last; place++) {
         bal_pair_outcome one = BAL_PAIR_NONE;
         bal_wide value = 0;
-        arena_reset(memory);
-        if (!rows->is_v) bal_pair_rows_split(rows, place);
-        if (!rows->is_v) bal_pair_rows_split(&gate.rows, place);
-        if (!finds(&gate, ask->load_max)) continue;
-        result = bal_pair_table_answer(ask, memory, cuts, &value, &one, err);
-        if (result != STATUS_OK) break;
-        if (one == BAL_PAIR_TOO_MANY) {
-            *outcome = one;
-            break;
-        }
+        TRY(ask_middle(at, ask, place, &value, &one, err));
+        if (one == BAL_PAIR_TOO_MANY) *outcome = one;
+        if (one == BAL_PAIR_TOO_MANY) break;
         if (one != BAL_PAIR_FOUND || (*outcome == BAL_PAIR_FOUND && value >= *least)) continue;
         *outcome = one;
         *least = value;
-        memcpy(first_layer, cuts, ((size_t)rows->chain->stage_count + 1) * sizeof *cuts);
-        if (ask->value == BAL_PAIR_ANY) break;
-    }
-    arena_destroy(memory);
-    return result;
-}
-
-/// Where every stage must own a layer and probes leave a gap: bisection with the table, which knows
-/// all pairs of places and not only the furthest.
-///
-/// @param low   a load that no plan is below; out: the optimum, or what is proven
-static status close_gap(const bal_chain *chain, arena *scratch, int64_t *low, best_plan *best,
-                        error_message *err)
-{
-    bal_pair_rows rows;
-    TRY(bal_pair_rows_init(chain, scratch, &rows, err));
-    int64_t step = *low / 64 + 1;
-    int64_t high = best->is_found ? best->bottleneck : chain->load_sum_max;
-    while (*low < high || !best->is_found) {
-        bal_pair_outcome outcome = BAL_PAIR_NONE;
-        bal_wide least = 0;
-        const int64_t half = (high - *low) / 2;
-        bal_pair_question ask = {.value = BAL_PAIR_ANY,
-                                 .load_max = *low + (step < half ? step : half)};
-        TRY(ask_table(&ask, &rows, BAL_ANY_MIDDLE, scratch, best->first_layer, &least, &outcome,
-                      err));
-        if (outcome == BAL_PAIR_TOO_MANY) return STATUS_OK;
-        if (outcome == BAL_PAIR_FOUND) {
-            best->is_found = true;
-            best->middle = rows.middle;
-            high = best->bottleneck = largest_load(chain, best->first_layer);
-        } else if (ask.load_max == high) {
-            best->is_none = true; // not even without a limit
-            return STATUS_OK;
-        } else {
-            *low = ask.load_max + 1;
-            step = step <= INT64_MAX / 2 ? step * 2 : step;
-        }
+        memcpy(first_layer, at->cuts, ((size_t)chain->stage_count + 1) * sizeof *at->cuts);
     }
     return STATUS_OK;
 }
 
-/// Replaces a plan by the flattest with its load and its middle, if the table can tell.
-static status flatten(const bal_chain *chain, arena *scratch, best_plan *best, error_message *err)
+/// The largest load that is an improvement.
+static int64_t load_to_beat(const bal_chain *chain, const best_plan *best)
 {
-    bal_pair_rows rows;
+    return best->is_found ? best->bottleneck - 1 : chain->load_sum_max;
+}
+
+/// Asks whether a middle has a plan within load, and keeps it.
+static status try_middle(table_asker *at, int middle, int64_t load, best_plan *best,
+                         bal_pair_outcome *outcome, error_message *err)
+{
+    const bal_chain *chain = at->rows.chain;
+    bal_pair_question ask = {.value = BAL_PAIR_ANY, .load_max = load};
+    TRY(ask_middle(at, &ask, middle, NULL, outcome, err));
+    if (*outcome != BAL_PAIR_FOUND) return STATUS_OK;
+    memcpy(best->first_layer, at->cuts, ((size_t)chain->stage_count + 1) * sizeof *at->cuts);
+    best->is_found = true;
+    best->middle = middle;
+    best->bottleneck = largest_load(chain, best->first_layer);
+    return STATUS_OK;
+}
+
+/// Bisection with the table between a load that no plan is below and the best plan's, within one
+/// middle.
+///
+/// @param is_open out: true if the limits of the table leave the middle open, else untouched
+static status climb(table_asker *at, int middle, int64_t low, best_plan *best, bool *is_open,
+                    error_message *err)
+{
+    int64_t step = low / 64 + 1;
+    while (low <= load_to_beat(at->rows.chain, best)) {
+        bal_pair_outcome outcome = BAL_PAIR_NONE;
+        const int64_t half = (load_to_beat(at->rows.chain, best) - low) / 2;
+        const int64_t load = low + (step < half ? step : half);
+        TRY(try_middle(at, middle, load, best, &outcome, err));
+        if (outcome == BAL_PAIR_FOUND) continue;
+        if (outcome == BAL_PAIR_TOO_MANY) {
+            *is_open = true;
+            return STATUS_OK;
+        }
+        low = load + 1;
+        step = step <= INT64_MAX / 2 ? step * 2 : step;
+    }
+    return STATUS_OK;
+}
+
+/// Where every stage must own a layer and probes leave a gap: the table, which knows all pairs of
+/// places and not only the furthest. Each middle but the first is asked once whether it beats the
+/// best so far, which few do, and searched only if so.
+///
+/// @param order [layer_count + 1] of the middles; v: of one, which means nothing
+/// @param low   a load that no plan is below; out: the optimum, if no middle is left open
+static status close_gap(table_asker *at, const int *order, int order_count, int64_t *low,
+                        best_plan *best, error_message *err)
+{
+    bool is_open = false;
+    for (int index = 0; index < order_count && !is_open; index++) {
+        bal_pair_outcome outcome = BAL_PAIR_FOUND;
+        const int64_t load = load_to_beat(at->rows.chain, best);
+        if (load < *low) break;
+        if (index > 0) TRY(try_middle(at, order[index], load, best, &outcome, err));
+        if (outcome != BAL_PAIR_NONE) TRY(climb(at, order[index], *low, best, &is_open, err));
+    }
+    best->is_none = !best->is_found && !is_open;
+    if (best->is_found && !is_open) *low = best->bottleneck;
+    return STATUS_OK;
+}
+
+/// Replaces a plan by the flattest with its load and its middle, if the table can tell.
+static status flatten(table_asker *at, best_plan *best, error_message *err)
+{
     bal_pair_outcome outcome = BAL_PAIR_NONE;
     bal_wide least = 0;
     bal_pair_question ask = {.value = BAL_PAIR_SQUARES, .load_max = best->bottleneck};
-    TRY(bal_pair_rows_init(chain, scratch, &rows, err));
-    return ask_table(&ask, &rows, best->middle, scratch, best->first_layer, &least, &outcome, err);
+    return ask_table(at, &ask, best->middle, best->first_layer, &least, &outcome, err);
 }
 
 static status say_infeasible(const bal_chain *chain, bool is_proven, error_message *err)
@@ -351,22 +413,32 @@ static status say_infeasible(const bal_chain *chain, bool is_proven, error_messa
                      chain->allow_empty_stages ? "" : " and every stage non-empty");
 }
 
-static status solve(const bal_chain *chain, arena *scratch, best_plan *best, int64_t *lower_bound,
+/// The optimum where every stage must own a layer.
+///
+/// @param lower_bound that with empty stages; out: what is proven
+static status fill_stages(table_asker *at, arena *scratch, best_plan *best, int64_t *lower_bound,
+                          error_message *err)
+{
+    const bal_chain *chain = at->rows.chain;
+    TRY(search(chain, *lower_bound, scratch, best, err));
+    if (best->is_found && best->bottleneck == *lower_bound) return STATUS_OK;
+    int *order = arena_array(scratch, (size_t)chain->layer_count + 1, sizeof *order);
+    if (order == NULL) return no_memory(chain, err);
+    order_middles(chain, best->is_found ? best->middle : middle_of(chain), order);
+    const int count = at->rows.is_v ? 1 : chain->layer_count + 1;
+    TRY(close_gap(at, order, count, lower_bound, best, err));
+    return best->is_found ? STATUS_OK : say_infeasible(chain, best->is_none, err);
+}
+
+static status solve(table_asker *at, arena *scratch, best_plan *best, int64_t *lower_bound,
                     error_message *err)
 {
-    int64_t low = bal_assignment_lower_bound(chain);
-    bal_chain relaxed = *chain;
-    relaxed.allow_empty_stages = true;
-    TRY(search(&relaxed, low, scratch, best, err));
+    const bal_chain *chain = at->rows.chain;
+    TRY(search(&at->relaxed, bal_assignment_lower_bound(chain), scratch, best, err));
     if (!best->is_found) return say_infeasible(chain, true, err);
     *lower_bound = best->bottleneck;
-    if (chain->allow_empty_stages) return flatten(chain, scratch, best, err);
-    TRY(search(chain, *lower_bound, scratch, best, err));
-    if (!best->is_found || best->bottleneck > *lower_bound) {
-        TRY(close_gap(chain, scratch, lower_bound, best, err));
-    }
-    if (!best->is_found) return say_infeasible(chain, best->is_none, err);
-    return flatten(chain, scratch, best, err);
+    if (!chain->allow_empty_stages) TRY(fill_stages(at, scratch, best, lower_bound, err));
+    return flatten(at, best, err);
 }
 
 status bal_partition_pairs(const bal_chain *chain, arena *memory, bal_pairs_plan *plan,
@@ -376,10 +448,12 @@ status bal_partition_pairs(const bal_chain *chain, arena *memory, bal_pairs_plan
     const size_t cuts = (size_t)chain->stage_count + 1;
     best_plan best = {.first_layer = arena_array(memory, cuts, sizeof *best.first_layer)};
     arena *scratch = arena_create(SCRATCH_BLOCK_BYTES);
+    table_asker asker = {0};
     int64_t lower_bound = 0;
-    const status solved = best.first_layer != NULL && scratch != NULL
-                              ? solve(chain, scratch, &best, &lower_bound, err)
-                              : no_memory(chain, err);
+    status solved = best.first_layer != NULL && scratch != NULL ? STATUS_OK : no_memory(chain, err);
+    if (solved == STATUS_OK) solved = asker_init(chain, scratch, &asker, err);
+    if (solved == STATUS_OK) solved = solve(&asker, scratch, &best, &lower_bound, err);
+    asker_reset(&asker);
     arena_destroy(scratch);
     if (solved != STATUS_OK) return solved;
     *plan = (bal_pairs_plan){
@@ -392,25 +466,29 @@ status bal_partition_pairs_moved_bytes(const bal_chain *chain, const int *owner,
                                        arena *memory, int *first_layer, int64_t *moved_bytes,
                                        error_message *err)
 {
-    bal_pair_rows rows;
+    table_asker asker;
     bal_pair_outcome outcome = BAL_PAIR_NONE;
     bal_wide least = 0;
     bal_pair_question ask = {.value = BAL_PAIR_MOVED_BYTES,
                              .load_max = load_cap,
                              .owner = owner,
                              .place_rank = place_rank};
-    TRY(bal_pair_rows_init(chain, memory, &rows, err));
-    TRY(ask_table(&ask, &rows, middle, memory, first_layer, &least, &outcome, err));
+    status asked = asker_init(chain, memory, &asker, err);
+    if (asked == STATUS_OK) {
+        asked = ask_table(&asker, &ask, middle, first_layer, &least, &outcome, err);
+    }
+    asker_reset(&asker);
+    TRY(asked);
     if (outcome == BAL_PAIR_NONE) {
         return error_set(err, STATUS_INFEASIBLE,
                          "no plan of %d ranks of 2 chunks keeps every load within %" PRId64,
-                         rows.rank_count, load_cap);
+                         bal_chain_rank_count(chain), load_cap);
     }
     if (outcome == BAL_PAIR_TOO_MANY) {
         return error_set(err, STATUS_UNSUPPORTED,
                          "%d layers on %d ranks of 2 chunks within a load of %" PRId64
                          " leave too many plans to compare",
-                         chain->layer_count, rows.rank_count, load_cap);
+                         chain->layer_count, bal_chain_rank_count(chain), load_cap);
     }
     *moved_bytes = (int64_t)least;
     return STATUS_OK;

@@ -31,9 +31,8 @@ typedef struct bal_pairs_plan {
 /// found (v: any) the smallest sum of the ranks' squared loads, then of the stages'; where that
 /// takes more than the limits, the cuts of the first row as far in front as the load allows.
 ///
-/// @return STATUS_INFEASIBLE if no plan keeps the rules, or none was found within the limits,
-/// saying
-///         which; STATUS_NO_MEMORY.
+/// @return STATUS_INFEASIBLE if no plan keeps the rules, or none was found within the limits, and
+///         the message says which; STATUS_NO_MEMORY.
 /// Source: bisection over a frontier of pairs of cuts, derived in BALANCERS.md; the flat
 /// plan and stages that must not be empty by the table of pair_table.h.
 status bal_partition_pairs(const bal_chain *chain, arena *memory, bal_pairs_plan *plan,
@@ -44,8 +43,7 @@ status bal_partition_pairs(const bal_chain *chain, arena *memory, bal_pairs_plan
 ///
 /// @param owner       [layer_count] rank of the machine that holds a layer now
 /// @param place_rank  [rank_count] rank of the machine at each place of the pipeline
-/// @param middle      loop: the only first layer of the second row to look at, which keeps it
-/// quick;
+/// @param middle      loop: the only first layer of the second row to look at, which is quick;
 ///                    BAL_ANY_MIDDLE: all
 /// @param first_layer [stage_count + 1] out, untouched on failure
 /// @return STATUS_INFEASIBLE if no plan keeps within load_cap; STATUS_UNSUPPORTED where that takes
