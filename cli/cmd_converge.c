@@ -448,6 +448,10 @@ const cli_command cli_command_converge = {
             {.name = "--layers",
              .argument = "LIST",
              .help = "Have so many layers, as 24,48, split by the discrete balancers."},
+            {.name = "--chunks",
+             .argument = "V",
+             .help = "Of --layers: also give each rank so many chunks, in order and, of two, "
+                     "folded as a V; loads are of ranks. Default: one chunk only."},
             {.name = "--family",
              .argument = "NAME",
              .help = "Of --layers: draw from this family alone. Default: all."},

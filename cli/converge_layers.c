@@ -2,6 +2,7 @@
 #include "cli/converge_modes.h"
 
 #include "analysis/converge/discrete_trials.h"
+#include "balance/schedule.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/number_list.h"
@@ -49,6 +50,7 @@ static status read_question(const cli_arguments *arguments, ana_trial_question *
                    &question->layer_count_count, err));
     TRY(read_sizes(arguments, "--stages", ANA_TRIAL_STAGES_MAX, question->stage_counts,
                    &question->stage_count_count, err));
+    TRY(cli_int(arguments, "--chunks", 2, BAL_CHUNKS_MAX, 0, &question->chunk_count, err));
     TRY(read_family(arguments, &question->family, err));
     TRY(cli_int(arguments, "--instances", 1, ANA_TRIAL_INSTANCES_MAX, INSTANCES_DEFAULT,
                 &question->instance_count, err));

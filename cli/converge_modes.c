@@ -30,6 +30,7 @@ static const struct {
     {"--loads", VERDICT},
     {"--stages", VERDICT | LAYERS | DRIFT},
     {"--layers", LAYERS},
+    {"--chunks", LAYERS},
     {"--family", LAYERS},
     {"--trace", DRIFT},
     {"--trace-name", DRIFT},

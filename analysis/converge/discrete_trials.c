@@ -3,17 +3,30 @@
 #include "balance/balancer.h"
 #include "balance/bounds.h"
 #include "balance/partition.h"
+#include "balance/schedule.h"
 
-#include <assert.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <string.h>
 
 enum { BATCH = 32, ARENA_BYTES = 1 << 18 };
 static const double confidence = 0.95;
 
-static const char *const balancer_names[] = {"even", "partition", "diffusion",
-                                             "diffusion-published", "diffusion-coded"};
-enum { BALANCER_COUNT = sizeof balancer_names / sizeof balancer_names[0] };
+/// Whom an instance is given to; those of several chunks last, the more of them the earlier.
+static const struct {
+    const char *name;
+    int chunk_count_max; // 1: one chunk per rank
+    bal_placement placement;
+} contestants[] = {
+    {"even", 1, BAL_PLACEMENT_LOOP},
+    {"partition", 1, BAL_PLACEMENT_LOOP},
+    {"diffusion", 1, BAL_PLACEMENT_LOOP},
+    {"diffusion-published", 1, BAL_PLACEMENT_LOOP},
+    {"diffusion-coded", 1, BAL_PLACEMENT_LOOP},
+    {"interleaved-partition", BAL_CHUNKS_MAX, BAL_PLACEMENT_LOOP},
+    {"v-partition", 2, BAL_PLACEMENT_V},
+};
+enum { CONTESTANT_COUNT = sizeof contestants / sizeof contestants[0] };
 
 /// What is kept of one balancer on one instance.
 typedef struct trial {
@@ -31,11 +44,12 @@ typedef struct cell {
 
 typedef struct trials_run {
     const ana_trial_question *question;
-    const bal_balancer *balancers[BALANCER_COUNT];
+    int chunk_count;    // of those that have several
+    int balancer_count; // of the contestants, from the first
     int cell_count;
     cell *cells;
     int batch_count; // per cell
-    trial *results;  // [cell_count][instance_count][BALANCER_COUNT]
+    trial *results;  // [cell_count][instance_count][balancer_count]
 } trials_run;
 
 static status list_cells(trials_run *run, arena *memory, error_message *err)
@@ -51,11 +65,16 @@ static status list_cells(trials_run *run, arena *memory, error_message *err)
         for (int size = 0; size < sizes; size++) {
             const int layers = question->layer_counts[size / question->stage_count_count];
             const int stages = question->stage_counts[size % question->stage_count_count];
-            if (stages > layers) continue;
+            if (stages * run->chunk_count > layers) continue;
             run->cells[run->cell_count++] = (cell){&families[family], family, layers, stages};
         }
     }
     if (run->cell_count > 0) return STATUS_OK;
+    if (run->chunk_count > 1) {
+        return error_set(err, STATUS_INVALID,
+                         "%d chunks on each of %d stages exceed every number of layers: %d",
+                         run->chunk_count, question->stage_counts[0], question->layer_counts[0]);
+    }
     return error_set(err, STATUS_INVALID,
                      "every number of stages exceeds every number of layers: %d stages, %d layers",
                      question->stage_counts[0], question->layer_counts[0]);
@@ -93,9 +112,15 @@ static status try_instance(const trials_run *run, const cell *place, int instanc
     TRY(bal_chain_of(&problem, memory, &chain, err));
     TRY(bal_partition_bottleneck(&chain, memory, cuts, &optimum, err));
     const double lower = (double)bal_assignment_lower_bound(&chain);
-    for (int index = 0; index < BALANCER_COUNT; index++) {
+    for (int index = 0; index < run->balancer_count; index++) {
+        bal_problem asked = problem;
         bal_answer answer;
-        TRY(bal_balance(run->balancers[index], &problem, memory, &answer, err));
+        if (contestants[index].chunk_count_max > 1) {
+            asked.chunk_count = run->chunk_count;
+            asked.stage_count *= run->chunk_count;
+            asked.placement = contestants[index].placement;
+        }
+        TRY(bal_balance(bal_balancer_find(contestants[index].name), &asked, memory, &answer, err));
         out[index] = (trial){.assignment_ratio = (double)answer.bottleneck_ns / lower,
                              .contiguous_ratio = (double)answer.bottleneck_ns / (double)optimum,
                              .transfers = (double)answer.transfer_count / place->layer_count};
@@ -123,6 +148,12 @@ static int batch_begin(const trials_run *run, int64_t item, const cell **place)
     return (int)(item % run->batch_count) * BATCH;
 }
 
+/// Bytes of all balancers on so many instances.
+static size_t trials_bytes(const trials_run *run, int instance_count)
+{
+    return (size_t)instance_count * (size_t)run->balancer_count * sizeof(trial);
+}
+
 static status run_batch(void *context, void *worker, int64_t item, text_buffer *result,
                         error_message *err)
 {
@@ -130,11 +161,11 @@ static status run_batch(void *context, void *worker, int64_t item, text_buffer *
     const cell *place = NULL;
     const int begin = batch_begin(run, item, &place);
     for (int instance = begin; instance < begin + BATCH; instance++) {
-        trial tried[BALANCER_COUNT] = {0};
+        trial tried[CONTESTANT_COUNT] = {0};
         if (instance >= run->question->instance_count) break;
         arena_reset(worker);
         TRY(try_instance(run, place, instance, worker, tried, err));
-        text_append_bytes(result, (const char *)tried, sizeof tried);
+        text_append_bytes(result, (const char *)tried, trials_bytes(run, 1));
     }
     return result->failed ? error_set(err, STATUS_NO_MEMORY, "out of memory") : STATUS_OK;
 }
@@ -146,11 +177,11 @@ static status put_batch(void *context, int64_t item, const text_buffer *result, 
     const int begin = batch_begin(run, item, &place);
     const int left = run->question->instance_count - begin;
     const int64_t first = (place - run->cells) * (int64_t)run->question->instance_count + begin;
-    if (result->length != (size_t)(left < BATCH ? left : BATCH) * sizeof(trial[BALANCER_COUNT])) {
+    if (result->length != trials_bytes(run, left < BATCH ? left : BATCH)) {
         return error_set(err, STATUS_FORMAT, "a result of %zu bytes is not one of trials",
                          result->length);
     }
-    memcpy(&run->results[first * BALANCER_COUNT], result->bytes, result->length);
+    memcpy(&run->results[first * run->balancer_count], result->bytes, result->length);
     return STATUS_OK;
 }
 
@@ -160,7 +191,7 @@ static void gather(const trials_run *run, int begin, int end, int balancer, size
 {
     const int64_t instances = run->question->instance_count;
     for (int64_t index = begin * instances; index < end * instances; index++) {
-        const trial *tried = &run->results[index * BALANCER_COUNT + balancer];
+        const trial *tried = &run->results[index * run->balancer_count + balancer];
         memcpy(values++, (const char *)tried + field, sizeof *values);
     }
 }
@@ -170,7 +201,7 @@ static void count_worse(const trials_run *run, int begin, int end, int balancer,
 {
     const int64_t instances = run->question->instance_count;
     for (int64_t index = begin * instances; index < end * instances; index++) {
-        const trial *tried = &run->results[index * BALANCER_COUNT + balancer];
+        const trial *tried = &run->results[index * run->balancer_count + balancer];
         const int stages = run->cells[index / instances].stage_count;
         if (tried->contiguous_ratio > 1) row->worse_count++;
         if (tried->assignment_ratio * (stages + 1) > 2.0 * stages) row->above_guarantee_count++;
@@ -183,7 +214,7 @@ static void fill_row(const trials_run *run, int begin, int end, int balancer, do
                      ana_trial_row *row)
 {
     const int64_t count = (end - begin) * (int64_t)run->question->instance_count;
-    row->balancer = balancer_names[balancer];
+    row->balancer = contestants[balancer].name;
     gather(run, begin, end, balancer, offsetof(trial, assignment_ratio), values);
     row->assignment_ratio = ana_sample_of(values, count, confidence);
     gather(run, begin, end, balancer, offsetof(trial, contiguous_ratio), values);
@@ -199,17 +230,17 @@ static status summarise(const trials_run *run, arena *memory, ana_trials *trials
     const int64_t count = run->cell_count * (int64_t)run->question->instance_count;
     double *values = arena_array(memory, (size_t)count, sizeof *values);
     trials->cell_count = run->cell_count;
-    trials->row_count = BALANCER_COUNT * (run->cell_count + 1);
+    trials->row_count = run->balancer_count * (run->cell_count + 1);
     trials->rows = arena_array(memory, (size_t)trials->row_count, sizeof *trials->rows);
     if (values == NULL || trials->rows == NULL) {
         return error_set(err, STATUS_NO_MEMORY, "out of memory for %" PRId64 " instances", count);
     }
     ana_trial_row *row = trials->rows;
-    for (int balancer = 0; balancer < BALANCER_COUNT; balancer++, row++) {
+    for (int balancer = 0; balancer < run->balancer_count; balancer++, row++) {
         fill_row(run, 0, run->cell_count, balancer, values, row);
     }
     for (int index = 0; index < run->cell_count; index++) {
-        for (int balancer = 0; balancer < BALANCER_COUNT; balancer++, row++) {
+        for (int balancer = 0; balancer < run->balancer_count; balancer++, row++) {
             fill_row(run, index, index + 1, balancer, values, row);
             row->family = run->cells[index].family;
             row->layer_count = run->cells[index].layer_count;
@@ -219,9 +250,20 @@ static status summarise(const trials_run *run, arena *memory, ana_trials *trials
     return STATUS_OK;
 }
 
+static bool takes_part(int contestant, int chunk_count)
+{
+    const int most = contestants[contestant].chunk_count_max;
+    return most == 1 || (chunk_count > 1 && chunk_count <= most);
+}
+
 static status prepare(trials_run *run, arena *memory, error_message *err)
 {
     const ana_trial_question *question = run->question;
+    run->chunk_count = question->chunk_count > 1 ? question->chunk_count : 1;
+    while (run->balancer_count < CONTESTANT_COUNT &&
+           takes_part(run->balancer_count, run->chunk_count)) {
+        run->balancer_count++;
+    }
     TRY(list_cells(run, memory, err));
     const int64_t instances = run->cell_count * (int64_t)question->instance_count;
     if (instances > ANA_TRIAL_INSTANCES_MAX) {
@@ -231,14 +273,11 @@ static status prepare(trials_run *run, arena *memory, error_message *err)
             run->cell_count, question->instance_count, instances, ANA_TRIAL_INSTANCES_MAX);
     }
     run->batch_count = (question->instance_count + BATCH - 1) / BATCH;
-    run->results = arena_array(memory, (size_t)instances * BALANCER_COUNT, sizeof *run->results);
+    run->results =
+        arena_array(memory, (size_t)instances * (size_t)run->balancer_count, sizeof *run->results);
     if (run->results == NULL) {
         return error_set(err, STATUS_NO_MEMORY, "out of memory for %" PRId64 " instances",
                          instances);
-    }
-    for (int index = 0; index < BALANCER_COUNT; index++) {
-        run->balancers[index] = bal_balancer_find(balancer_names[index]);
-        assert(run->balancers[index] != NULL);
     }
     return STATUS_OK;
 }

@@ -26,21 +26,24 @@ typedef struct ana_trial_question {
     int layer_count_count;
     int stage_counts[ANA_TRIAL_SIZES_MAX];
     int stage_count_count;
+    int chunk_count;    // >= 2: also the balancers of ranks with so many chunks, each rank as many
+                        // stages, all chunks <= layers; 0 or 1: none
     int instance_count; // per cell
     uint64_t seed;
 } ana_trial_question;
 
-/// One balancer on one cell, or on all of them. It starts from the even split.
+/// One balancer on one cell, or on all of them. It starts from the even split. The load of a rank
+/// of several chunks is that of all of them.
 typedef struct ana_trial_row {
     const char *balancer;
     const ana_layer_family *family; // NULL: of all cells
     int layer_count;                // 0: of all cells
-    int stage_count;
-    ana_sample assignment_ratio; // largest load / lower bound of any assignment
-    ana_sample contiguous_ratio; // largest load / contiguous optimum
-    ana_sample transfers;        // per layer; 0 for balancers that go in one step
-    int64_t worse_count;         // instances that end above the contiguous optimum
-    double worse_low;            // 95 % interval of their share
+    int stage_count;                // ranks, whatever their chunks
+    ana_sample assignment_ratio;    // largest load / lower bound of any assignment
+    ana_sample contiguous_ratio;    // largest load / contiguous optimum
+    ana_sample transfers;           // per layer; 0 for balancers that go in one step
+    int64_t worse_count;            // instances that end above the contiguous optimum
+    double worse_low;               // 95 % interval of their share
     double worse_high;
     int64_t above_guarantee_count; // above (2 - 2/(P+1)) times the lower bound
 } ana_trial_row;
@@ -55,7 +58,7 @@ typedef struct ana_trials {
 
 /// Collective; complete on the leader.
 ///
-/// @return STATUS_INVALID if no cell has as many layers as stages, or there are more instances than
+/// @return STATUS_INVALID if no cell has as many layers as chunks, or there are more instances than
 ///         ANA_TRIAL_INSTANCES_MAX; STATUS_NO_MEMORY; as ana_spread_run
 status ana_trials_run(const ana_trial_question *question, ana_spread *spread, arena *memory,
                       ana_trials *trials, ana_spread_report *report, error_message *err);

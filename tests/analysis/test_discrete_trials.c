@@ -125,6 +125,39 @@ static void a_cell_is_the_same_whatever_else_is_asked(void **state)
     arena_destroy(memory);
 }
 
+static void chunks_add_rows_and_change_no_other(void **state)
+{
+    (void)state;
+    ana_trial_question folded = small;
+    folded.layer_counts[0] = 20;
+    folded.layer_count_count = 1;
+    folded.stage_count_count = 2; // 16 stages of 2 chunks need 32 layers
+    ana_trial_question plain = folded;
+    folded.chunk_count = 2;
+    arena *memory = arena_create(1 << 16);
+
+    const ana_trials one = trials_of(&plain, 1, memory);
+    const ana_trials two = trials_of(&folded, 3, memory);
+
+    const int few = one.row_count / (one.cell_count + 1);
+    const int many = two.row_count / (two.cell_count + 1);
+    assert_int_equal(one.cell_count, two.cell_count);
+    assert_int_equal(many, few + 2);
+    for (int index = 0; index < two.row_count; index++) {
+        const ana_trial_row *row = &two.rows[index];
+        const bool is_added = index % many >= few;
+        assert_true(row->assignment_ratio.mean >= 1);
+        assert_true(is_added == (strcmp(row->balancer, "v-partition") == 0 ||
+                                 strcmp(row->balancer, "interleaved-partition") == 0));
+        if (is_added) continue;
+        const ana_trial_row *same = &one.rows[index / many * few + index % many];
+        assert_string_equal(row->balancer, same->balancer);
+        assert_true(row->assignment_ratio.mean == same->assignment_ratio.mean);
+        assert_true(row->contiguous_ratio.max == same->contiguous_ratio.max);
+    }
+    arena_destroy(memory);
+}
+
 static void layers_are_positive_and_a_function_of_seed_and_family(void **state)
 {
     (void)state;
@@ -267,6 +300,7 @@ int main(void)
         cmocka_unit_test(no_instance_beats_a_bound_and_the_exact_balancer_is_never_worse),
         cmocka_unit_test(threads_change_no_byte),
         cmocka_unit_test(a_cell_is_the_same_whatever_else_is_asked),
+        cmocka_unit_test(chunks_add_rows_and_change_no_other),
         cmocka_unit_test(layers_are_positive_and_a_function_of_seed_and_family),
         cmocka_unit_test(questions_without_a_cell_or_with_too_many_instances_are_refused),
         cmocka_unit_test(a_sample_says_mean_and_intervals_as_tables_have_them),

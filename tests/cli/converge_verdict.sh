@@ -110,6 +110,21 @@ moe, 24 layers on 8 stages: every second layer waits for its fullest expert, up 
   diffusion-coded        1.1397  1.2319  1.3389   0.9680  1.0773  1.1460    13.3 % (  5.9 -  24.6)   0.114   0.208' \
     --layers 24 --stages 4,8 --family moe --instances 60
 
+# Ranks of several chunks on the same layers; the other rows stay.
+"$dynmo" converge --layers 24 --stages 4,8 --family moe --instances 60 --chunks 2 >chunks || fail 'chunks'
+"$dynmo" converge --layers 24 --stages 4,8 --family moe --instances 60 >one_chunk || fail 'one chunk'
+sed -e '/^ranks of 2 chunks: /d' -e '/^  v-partition /d' -e '/^  interleaved-partition /d' -e 's/  */ /g' chunks >others
+sed 's/  */ /g' one_chunk | cmp -s - others || fail 'chunks change the other rows'
+sed -n '/^moe, 24 layers on 8/,$p' chunks | grep -E '^  (interleaved|v)-partition' >found
+cat >wanted <<'EOF'
+  interleaved-partition    1.0962  1.1462  1.1706   0.9310  0.9903  0.9995     0.0 % (  0.0 -   6.0)   0.000   0.000
+  v-partition              1.1056  1.1471  1.1702   0.9390  0.9971  1.0300     3.3 % (  0.4 -  11.5)   0.000   0.000
+EOF
+diff wanted found || fail 'balancers of several chunks'
+"$dynmo" converge --layers 24 --stages 6 --family moe --instances 5 --chunks 3 --json >three.json || fail 'three chunks'
+[ "$(grep -o '"chunks":3\|"balancer":"[a-z-]*-partition"' three.json | sort | uniq -c | tr -s ' ' | tr '\n' ';')" = \
+    ' 2 "balancer":"interleaved-partition"; 1 "chunks":3;' ] || fail 'three chunks: rows'
+
 "$dynmo" converge --layers 12,40 --stages 3,9 --instances 70 --threads 1 --json >one.json || fail 'one thread'
 "$dynmo" converge --layers 12,40 --stages 3,9 --instances 70 --threads 3 --json >three.json || fail 'three threads'
 cmp one.json three.json || fail 'threads change the trials'
@@ -204,6 +219,12 @@ refuse 2 'dynmo converge: --stages is needed' \
     --layers 24
 refuse 2 'every number of stages exceeds every number of layers: 8 stages, 4 layers' \
     --layers 4,5 --stages 8
+refuse 2 '2 chunks on each of 8 stages exceed every number of layers: 12' \
+    --layers 12 --stages 8 --chunks 2
+refuse 2 '--chunks: 1 is outside [2, 64]' \
+    --layers 12 --stages 2 --chunks 1
+refuse 2 '--chunks does not belong to --verdict' \
+    --verdict --chunks 2
 refuse 2 '--layers: 0 is outside [1, 4096]' \
     --layers 0 --stages 1
 refuse 2 '--stages: 10000000000000000000 is outside [1, 512]' \
