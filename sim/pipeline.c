@@ -92,9 +92,17 @@ static void prepare(sim_order *order, const bal_stage_costs *costs, const int64_
     order->arrival_ns[SIM_SLOT_NONE] = 0;
 }
 
+/// Asks for the costs that a row is read for next. Rows are more than the processor follows by
+/// itself.
+static inline void fetch_ahead(const int64_t *op_ns)
+{
+    enum { LINE_BYTES = 64 };
+    __builtin_prefetch((const void *)((uintptr_t)op_ns + LINE_BYTES));
+}
+
 /// The recurrence. begin_ns and end_ns are both NULL if only clocks and messages are wanted; the
 /// callers pass constants, so that each gets its own loop.
-static inline void play_steps(sim_order *order, bool has_columns, bool has_delays,
+static inline void play_steps(sim_order *order, bool has_columns, bool has_delays, bool fetches,
                               int64_t *restrict begin_ns, int64_t *restrict end_ns)
 {
     const sim_step *restrict next = order->steps;
@@ -112,8 +120,10 @@ static inline void play_steps(sim_order *order, bool has_columns, bool has_delay
         sim_clock *clock = clocks + rank;
         const int64_t arrived = arrival_ns[sim_step_wait(step)];
         const int64_t begin = clock->free_ns > arrived ? clock->free_ns : arrived;
-        const int64_t end = begin + rows[row].op_ns[column];
+        const int64_t *op_ns = rows[row].op_ns + column;
+        const int64_t end = begin + *op_ns;
         const int64_t delay = has_delays ? delays[row][column] : 0;
+        if (fetches) fetch_ahead(op_ns);
         clock->free_ns = end;
         arrival_ns[sim_step_send(step)] = end + rows[row].transfer_ns + delay;
         if (begin_ns != NULL && row < joint_first) {
@@ -124,20 +134,29 @@ static inline void play_steps(sim_order *order, bool has_columns, bool has_delay
     }
 }
 
+static inline void play(sim_order *order, const bal_stage_costs *costs, const int64_t *start_ns,
+                        int64_t *begin_ns, int64_t *end_ns)
+{
+    enum { CACHED_BYTES = 4 << 20 }; // costs that the processor keeps nearby
+    const bool has_columns = costs->microbatch_count > 1;
+    const int64_t bytes =
+        (int64_t)order->row_count * costs->microbatch_count * (int)sizeof *begin_ns;
+    prepare(order, costs, start_ns);
+    if (costs->message_delay_ns != NULL) {
+        play_steps(order, has_columns, true, false, begin_ns, end_ns);
+    } else if (!has_columns) {
+        play_steps(order, false, false, false, begin_ns, end_ns);
+    } else if (bytes <= CACHED_BYTES) {
+        play_steps(order, true, false, false, begin_ns, end_ns);
+    } else {
+        play_steps(order, true, false, true, begin_ns, end_ns);
+    }
+}
+
 void sim_order_play(sim_order *order, const bal_stage_costs *costs, const int64_t *start_ns,
                     bal_timeline *timeline)
 {
-    prepare(order, costs, start_ns);
-    int64_t *begin_ns = timeline->begin_ns;
-    int64_t *end_ns = timeline->end_ns;
-    const bool has_columns = costs->microbatch_count > 1;
-    if (costs->message_delay_ns != NULL) {
-        play_steps(order, has_columns, true, begin_ns, end_ns);
-    } else if (has_columns) {
-        play_steps(order, true, false, begin_ns, end_ns);
-    } else {
-        play_steps(order, false, false, begin_ns, end_ns);
-    }
+    play(order, costs, start_ns, timeline->begin_ns, timeline->end_ns);
 }
 
 /// Sum of all ops of a stage; no order changes it.
@@ -193,14 +212,6 @@ static void summarise(const sim_order *order, const bal_stage_costs *costs, cons
 void sim_order_summarise(sim_order *order, const bal_stage_costs *costs, const int64_t *start_ns,
                          sim_summary *summary)
 {
-    prepare(order, costs, start_ns);
-    const bool has_columns = costs->microbatch_count > 1;
-    if (costs->message_delay_ns != NULL) {
-        play_steps(order, has_columns, true, NULL, NULL);
-    } else if (has_columns) {
-        play_steps(order, true, false, NULL, NULL);
-    } else {
-        play_steps(order, false, false, NULL, NULL);
-    }
+    play(order, costs, start_ns, NULL, NULL);
     summarise(order, costs, start_ns, summary);
 }

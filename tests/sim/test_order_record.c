@@ -142,6 +142,33 @@ static void without_links_a_record_is_the_static_engines_timeline(void **state)
     arena_destroy(memory);
 }
 
+static void costs_beyond_cache_are_played_as_all_others(void **state)
+{
+    (void)state;
+    enum { RANKS = 64, MICROBATCHES = 6000 };
+    arena *memory = arena_create(1 << 20);
+    rng generator = rng_init(1, 14);
+    const bal_schedule schedule = reference_build("1f1b", RANKS, MICROBATCHES, 1, memory);
+    const bal_stage_costs costs =
+        random_costs(&generator, RANKS, MICROBATCHES, 1000000, 1000, memory);
+    sim_order order;
+    sim_summary summary;
+    sim_recorder *recorder = NULL;
+    bal_timeline expected;
+    assert_int_equal(sim_order_compile(&schedule, memory, &order, NULL), STATUS_OK);
+    assert_int_equal(sim_timeline_init(&schedule, memory, &expected, NULL), STATUS_OK);
+    assert_int_equal(sim_summary_init(&order, memory, &summary, NULL), STATUS_OK);
+    assert_int_equal(sim_recorder_create(&order, NULL, memory, &recorder, NULL), STATUS_OK);
+
+    sim_order_play(&order, &costs, NULL, &expected);
+    sim_order_summarise(&order, &costs, NULL, &summary);
+    const sim_record *record = sim_recorder_play(recorder, &costs);
+
+    assert_same_times(record, &expected, schedule.first_op[RANKS], 1);
+    assert_int_equal(summary.makespan_ns, record->makespan_ns);
+    arena_destroy(memory);
+}
+
 static void links_of_one_rank_each_are_those_of_the_event_engine(void **state)
 {
     (void)state;
@@ -281,6 +308,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_links_a_record_is_the_static_engines_timeline),
+        cmocka_unit_test(costs_beyond_cache_are_played_as_all_others),
         cmocka_unit_test(links_of_one_rank_each_are_those_of_the_event_engine),
         cmocka_unit_test(the_order_that_a_policy_played_is_recorded_with_its_times),
         cmocka_unit_test(a_path_through_a_held_link_by_hand),
