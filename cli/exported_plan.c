@@ -5,7 +5,6 @@
 #include "cli/schedule_costs.h"
 #include "cli/schedule_order.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,15 +65,6 @@ static bool is_plan(json_value root)
     return json_is_object(root) && !json_is_missing(json_member(root, "schema"));
 }
 
-static bool is_json(const char *bytes, size_t length)
-{
-    size_t at = 0;
-    while (at < length && isspace((unsigned char)bytes[at])) {
-        at++;
-    }
-    return at < length && bytes[at] == '{';
-}
-
 /// Reads a plan, if that is what the bytes are.
 ///
 /// @param found out
@@ -83,7 +73,7 @@ static status parse_plan(const char *path, const char *bytes, size_t length, are
 {
     json_document *document = NULL;
     *found = false;
-    if (!is_json(bytes, length)) return STATUS_OK;
+    if (!cli_schedule_order_is_json(bytes, length)) return STATUS_OK;
     TRY(json_open_bytes(path, bytes, length, &document, err));
     const json_value root = json_root(document);
     *found = is_plan(root);

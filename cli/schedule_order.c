@@ -186,19 +186,19 @@ static status check_row(const reading *order, error_message *err)
     int repeated = -1;
     row_op *row = malloc(((size_t)count + 1) * sizeof *row);
     if (row == NULL) return out_of_memory(order, err);
-    for (int each = 0; each < count; each++) {
-        const bal_op *op = &order->ops[begin + each];
-        const int place = order->stages[begin + each] >= 0
-                              ? order->stages[begin + each]
+    for (int index = 0; index < count; index++) {
+        const bal_op *op = &order->ops[begin + index];
+        const int place = order->stages[begin + index] >= 0
+                              ? order->stages[begin + index]
                               : BAL_RANKS_MAX * BAL_CHUNKS_MAX + op->chunk;
-        row[each].key =
+        row[index].key =
             ((int64_t)place * OP_KIND_COUNT + op->kind) * BAL_MICROBATCHES_MAX + op->microbatch;
-        row[each].op = begin + each;
+        row[index].op = begin + index;
     }
     qsort(row, (size_t)count, sizeof *row, compare_row_ops);
-    for (int each = 1; each < count; each++) {
-        if (row[each].key != row[each - 1].key) continue;
-        if (repeated < 0 || row[each].op < repeated) repeated = row[each].op;
+    for (int index = 1; index < count; index++) {
+        if (row[index].key != row[index - 1].key) continue;
+        if (repeated < 0 || row[index].op < repeated) repeated = row[index].op;
     }
     free(row);
     if (repeated < 0) return STATUS_OK;
@@ -377,7 +377,7 @@ static status finish(const reading *order, bal_placement placement, bal_schedule
     return STATUS_OK;
 }
 
-static bool is_json(const char *bytes, size_t length)
+bool cli_schedule_order_is_json(const char *bytes, size_t length)
 {
     size_t at = 0;
     while (at < length && isspace((unsigned char)bytes[at])) {
@@ -390,7 +390,7 @@ static status read_bytes(reading *order, const char *bytes, size_t length, bal_s
                          error_message *err)
 {
     bal_placement placement = BAL_PLACEMENT_LOOP;
-    if (is_json(bytes, length)) {
+    if (cli_schedule_order_is_json(bytes, length)) {
         TRY(read_json(order, bytes, length, &placement, err));
     } else {
         TRY(read_csv(order, bytes, length, err));

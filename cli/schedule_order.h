@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/status.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /// Reads the order of every rank.
@@ -22,11 +23,13 @@
 ///
 /// @param schedule carved from memory
 /// @return STATUS_IO; STATUS_FORMAT naming file, rank, in a CSV row and cell, and the op that is
-/// none,
-///         is on a rank without its stage, or is repeated in its row; STATUS_NO_MEMORY
+///         none, is on a rank without its stage, or is repeated in its row; STATUS_NO_MEMORY
 status cli_schedule_order_read(const char *path, arena *memory, bal_schedule *schedule,
                                error_message *err);
 
 /// As cli_schedule_order_read, from bytes[length]; name stands for the path in messages.
 status cli_schedule_order_parse(const char *name, const char *bytes, size_t length, arena *memory,
                                 bal_schedule *schedule, error_message *err);
+
+/// Whether bytes[length] are read as JSON: their first that is no blank opens an object.
+bool cli_schedule_order_is_json(const char *bytes, size_t length);
