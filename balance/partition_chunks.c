@@ -17,24 +17,84 @@ static bool is_better(const merit *one, const merit *other)
     return one->squares < other->squares;
 }
 
-static merit merit_of(const bal_chain *chain, const int *first_layer)
+/// The plan that is improved, and what its ranks have of it.
+typedef struct improving {
+    const bal_chain *chain;
+    int *first_layer;      // [stage_count + 1]
+    int64_t *load;         // [rank_count]
+    int64_t *excess_bytes; // [rank_count] above its cap
+    merit merit;
+} improving;
+
+static int rank_of(const bal_chain *chain, int stage)
 {
-    merit out = {0};
-    for (int rank = 0; rank < bal_chain_rank_count(chain); rank++) {
-        int64_t load = 0;
-        for (int chunk = 0; chunk < chain->chunk_count; chunk++) {
-            const int stage = bal_chain_stage_of(chain, rank, chunk);
-            load += bal_chain_load(chain, stage, first_layer[stage], first_layer[stage + 1]);
-        }
-        if (load > out.bottleneck) out.bottleneck = load;
-        out.squares += (bal_wide)load * load;
-        if (chain->rank_memory_bytes == NULL) continue;
-        const int64_t bytes = bal_chain_rank_memory_bytes(chain, rank, first_layer);
-        if (bytes > chain->rank_memory_bytes[rank]) {
-            out.excess_bytes += bytes - chain->rank_memory_bytes[rank];
-        }
+    return bal_rank_of_stage(chain->placement, bal_chain_rank_count(chain), chain->chunk_count,
+                             stage, NULL);
+}
+
+static int64_t load_of(const improving *at, int rank)
+{
+    int64_t load = 0;
+    for (int chunk = 0; chunk < at->chain->chunk_count; chunk++) {
+        const int stage = bal_chain_stage_of(at->chain, rank, chunk);
+        load +=
+            bal_chain_load(at->chain, stage, at->first_layer[stage], at->first_layer[stage + 1]);
     }
-    return out;
+    return load;
+}
+
+static int64_t excess_of(const improving *at, int rank)
+{
+    if (at->chain->rank_memory_bytes == NULL) return 0;
+    const int64_t bytes = bal_chain_rank_memory_bytes(at->chain, rank, at->first_layer);
+    const int64_t cap = at->chain->rank_memory_bytes[rank];
+    return bytes > cap ? bytes - cap : 0;
+}
+
+static int64_t largest_load(const improving *at)
+{
+    int64_t largest = 0;
+    for (int rank = 0; rank < bal_chain_rank_count(at->chain); rank++) {
+        if (at->load[rank] > largest) largest = at->load[rank];
+    }
+    return largest;
+}
+
+static void measure(improving *at)
+{
+    at->merit = (merit){0};
+    for (int rank = 0; rank < bal_chain_rank_count(at->chain); rank++) {
+        at->load[rank] = load_of(at, rank);
+        at->excess_bytes[rank] = excess_of(at, rank);
+        at->merit.squares += (bal_wide)at->load[rank] * at->load[rank];
+        at->merit.excess_bytes += at->excess_bytes[rank];
+    }
+    at->merit.bottleneck = largest_load(at);
+}
+
+/// Measures a rank anew whose runs have changed. The bottleneck stays where the rank had it.
+///
+/// @return whether it had, and has no longer
+static bool measure_rank(improving *at, int rank)
+{
+    const int64_t before = at->load[rank];
+    const int64_t load = load_of(at, rank);
+    const int64_t excess_bytes = excess_of(at, rank);
+    at->merit.squares += (bal_wide)load * load - (bal_wide)before * before;
+    at->merit.excess_bytes += excess_bytes - at->excess_bytes[rank];
+    at->load[rank] = load;
+    at->excess_bytes[rank] = excess_bytes;
+    if (load >= at->merit.bottleneck) at->merit.bottleneck = load;
+    return before == at->merit.bottleneck && load < before;
+}
+
+/// Moves a cut and measures the two ranks that it parts.
+static void move_cut(improving *at, int cut, int by)
+{
+    const int ranks[] = {rank_of(at->chain, cut - 1), rank_of(at->chain, cut)};
+    at->first_layer[cut] += by;
+    const bool has_fallen = measure_rank(at, ranks[0]);
+    if (measure_rank(at, ranks[1]) || has_fallen) at->merit.bottleneck = largest_load(at);
 }
 
 /// Whether the stages on both sides of a cut keep the rules of stages.
@@ -50,30 +110,27 @@ static bool is_allowed(const bal_chain *chain, const int *first_layer, int cut)
 }
 
 /// Moves a cut by a layer if that is better.
-static bool steps(const bal_chain *chain, int *first_layer, int cut, int by, merit *best)
+static bool steps(improving *at, int cut, int by)
 {
-    first_layer[cut] += by;
-    if (is_allowed(chain, first_layer, cut)) {
-        const merit tried = merit_of(chain, first_layer);
-        if (is_better(&tried, best)) {
-            *best = tried;
-            return true;
-        }
-    }
-    first_layer[cut] -= by;
+    const merit before = at->merit;
+    at->first_layer[cut] += by;
+    const bool may_move = is_allowed(at->chain, at->first_layer, cut);
+    at->first_layer[cut] -= by;
+    if (!may_move) return false;
+    move_cut(at, cut, by);
+    if (is_better(&at->merit, &before)) return true;
+    move_cut(at, cut, -by);
     return false;
 }
 
-static void improve(const bal_chain *chain, int *first_layer)
+static void improve(improving *at)
 {
-    merit best = merit_of(chain, first_layer);
     int step_count = 0;
     for (bool has_moved = true; has_moved;) {
         has_moved = false;
-        for (int cut = 1; cut < chain->stage_count; cut++) {
+        for (int cut = 1; cut < at->chain->stage_count; cut++) {
             for (int by = -1; by <= 1; by += 2) {
-                while (step_count < BAL_CHUNK_STEPS_MAX &&
-                       steps(chain, first_layer, cut, by, &best)) {
+                while (step_count < BAL_CHUNK_STEPS_MAX && steps(at, cut, by)) {
                     step_count++;
                     has_moved = true;
                 }
@@ -85,20 +142,26 @@ static void improve(const bal_chain *chain, int *first_layer)
 static status by_stages(const bal_chain *chain, arena *memory, bal_pairs_plan *plan,
                         error_message *err)
 {
+    const size_t ranks = (size_t)bal_chain_rank_count(chain);
     int *first = arena_array(memory, (size_t)chain->stage_count + 1, sizeof *first);
-    if (first == NULL) {
+    improving at = {.chain = chain,
+                    .first_layer = first,
+                    .load = arena_array(memory, ranks, sizeof *at.load),
+                    .excess_bytes = arena_array(memory, ranks, sizeof *at.excess_bytes)};
+    if (first == NULL || at.load == NULL || at.excess_bytes == NULL) {
         return error_set(err, STATUS_NO_MEMORY, "out of memory for %d stages", chain->stage_count);
     }
     int64_t bottleneck = 0;
     TRY(bal_partition_bottleneck(chain, memory, first, &bottleneck, err));
     TRY(bal_partition_flattest(chain, bottleneck, memory, first, err));
+    measure(&at);
     if (chain->chunk_count > 1) {
-        improve(chain, first);
+        improve(&at);
         TRY(bal_chain_check(chain, first, err));
     }
     *plan = (bal_pairs_plan){
         .first_layer = first,
-        .bottleneck = merit_of(chain, first).bottleneck,
+        .bottleneck = at.merit.bottleneck,
         .lower_bound = chain->chunk_count > 1 ? bal_assignment_lower_bound(chain) : bottleneck};
     return STATUS_OK;
 }

@@ -4,6 +4,8 @@
 
 #include "balance/partition_pairs.h"
 
+enum { BAL_CHUNK_STEPS_MAX = 1 << 12 };
+
 /// Lowers the largest load of a rank under the rules of the chain.
 ///
 /// Two chunks without transfer_ns: as bal_partition_pairs, optimal. One chunk: as
@@ -14,9 +16,10 @@
 /// bal_assignment_lower_bound, and the plan is proven optimal only where it meets it.
 ///
 /// @return STATUS_INFEASIBLE if no plan keeps the rules, or with more than two chunks none was
-/// found
-///         whose ranks keep within their caps; STATUS_NO_MEMORY.
-/// Time of the search O(steps * stage_count^2), where steps are at most BAL_CHUNK_STEPS_MAX.
+///         found whose ranks keep within their caps; STATUS_NO_MEMORY.
+///
+/// Time of the search: rounds over all cuts, each try O(chunk_count), or O(rank_count) where it
+/// takes load from the busiest rank. At most BAL_CHUNK_STEPS_MAX cuts are moved, and every round
+/// but the last moves one.
 status bal_partition_chunks(const bal_chain *chain, arena *memory, bal_pairs_plan *plan,
                             error_message *err);
-enum { BAL_CHUNK_STEPS_MAX = 1 << 12 };
