@@ -20,7 +20,6 @@ typedef struct pair_table {
     int *left;       // [cells] where the last rank's runs begin
     int *right;
     int64_t *away[2]; // [length + 1] moved bytes: of a row, not on the rank at hand
-    int64_t step_count;
 } pair_table;
 
 static status no_memory(const bal_pair_rows *rows, error_message *err)
@@ -153,13 +152,14 @@ static void try_rights(pair_table *at, int rank, int left, int left_end, int rig
                        int64_t load_left, int64_t target)
 {
     const bal_pair_rows *rows = at->rows;
+    int64_t *step_count = at->ask->step_count;
     const size_t row = at_row(at, rank, left);
     const int64_t *weight = rows->weight[1];
     const int64_t most = bal_pair_weight_within(rows, rank, 1, load_left);
     int right = right_end - bal_pair_need(rows, rank, 1);
     if (right > at->high[row]) right = at->high[row];
     for (; right >= at->low[row]; right--) {
-        at->step_count++;
+        ++*step_count;
         if (right < right_end && weight[right_end] - weight[right] > most) return;
         if (rows->has_memory && !bal_pair_fits(rows, rank, left, left_end, right, right_end)) {
             return;
@@ -188,13 +188,13 @@ static void fill_cell(pair_table *at, int rank, int left_end, int right_end)
         const int64_t load = bal_pair_load(rows, rank, 0, left, left_end);
         if (load > at->ask->load_max) return;
         if (rows->has_memory && !bal_pair_fits(rows, rank, left, left_end, 0, 0)) return;
-        at->step_count++;
+        ++*at->ask->step_count;
         try_rights(at, rank, left, left_end, right_end, at->ask->load_max - load, target);
         if (is_any && at->value[target].value != UNREACHED) return;
     }
 }
 
-/// False if it takes more steps than the limit.
+/// False if it takes more steps than the limit leaves.
 static bool fill(pair_table *at)
 {
     const bal_pair_rows *rows = at->rows;
@@ -205,7 +205,7 @@ static bool fill(pair_table *at)
             for (int right = at->low[row]; right <= at->high[row]; right++) {
                 fill_cell(at, rank, left, right);
             }
-            if (at->step_count > BAL_PAIR_STEPS_MAX) return false;
+            if (*at->ask->step_count > BAL_PAIR_STEPS_MAX) return false;
         }
     }
     return true;

@@ -22,11 +22,13 @@ typedef struct bal_pair_question {
     int64_t load_max;
     const int *owner;      // [layer_count] moved bytes only: rank of the machine that holds a layer
     const int *place_rank; // [rank_count] moved bytes only: rank of the machine at each place
+    int64_t *step_count;   // in and out: pairs of runs that were looked at; questions that share it
+                           // share the limit
 } bal_pair_question;
 
 enum {
     BAL_PAIR_CELLS_MAX = 1 << 21, // pairs of places, over all ranks
-    BAL_PAIR_STEPS_MAX = 1 << 28, // pairs of runs that are looked at
+    BAL_PAIR_STEPS_MAX = 1 << 28, // pairs of runs that are looked at: about 2 s
 };
 
 typedef enum bal_pair_outcome {

@@ -265,10 +265,11 @@ static status search(const bal_chain *chain, int64_t lower_bound, arena *scratch
 /// Asks the table about one middle after another, in memory that is used again.
 typedef struct table_asker {
     bal_pair_rows rows;
-    bal_chain relaxed; // with empty stages
-    probe gate;        // of relaxed: where it finds no plan the table is not asked
-    int *cuts;         // [stage_count + 1] of the last answer
-    arena *memory;     // of the last question
+    bal_chain relaxed;  // with empty stages
+    probe gate;         // of relaxed: where it finds no plan the table is not asked
+    int *cuts;          // [stage_count + 1] of the last answer
+    arena *memory;      // of the last question
+    int64_t step_count; // of all questions, which share one limit
 } table_asker;
 
 /// Release with asker_reset, whatever it returns. Not to be moved: the gate points into it.
@@ -294,6 +295,7 @@ static status ask_middle(table_asker *at, bal_pair_question *ask, int middle, ba
                          bal_pair_outcome *outcome, error_message *err)
 {
     ask->rows = &at->rows;
+    ask->step_count = &at->step_count;
     *outcome = BAL_PAIR_NONE;
     if (!at->rows.is_v) {
         bal_pair_rows_split(&at->rows, middle);
@@ -402,6 +404,7 @@ static status flatten(table_asker *at, best_plan *best, error_message *err)
     bal_pair_outcome outcome = BAL_PAIR_NONE;
     bal_wide least = 0;
     bal_pair_question ask = {.value = BAL_PAIR_SQUARES, .load_max = best->bottleneck};
+    at->step_count = 0; // a limit of its own, so that a hard optimum may still be a flat one
     return ask_table(at, &ask, best->middle, best->first_layer, &least, &outcome, err);
 }
 

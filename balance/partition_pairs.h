@@ -38,6 +38,9 @@ typedef struct bal_pairs_plan {
 status bal_partition_pairs(const bal_chain *chain, arena *memory, bal_pairs_plan *plan,
                            error_message *err);
 
+/// Every middle of a loop.
+enum { BAL_ANY_MIDDLE = -1 };
+
 /// Minimises the bytes of the layers that change their rank among the plans with every rank's load
 /// within load_cap.
 ///
@@ -47,10 +50,9 @@ status bal_partition_pairs(const bal_chain *chain, arena *memory, bal_pairs_plan
 ///                    BAL_ANY_MIDDLE: all
 /// @param first_layer [stage_count + 1] out, untouched on failure
 /// @return STATUS_INFEASIBLE if no plan keeps within load_cap; STATUS_UNSUPPORTED where that takes
-///         more than the limits of pair_table.h; STATUS_NO_MEMORY. Ties: under a loop the first
-///         middle, then as bal_pair_table_answer.
+///         more than the limits of pair_table.h, all middles together; STATUS_NO_MEMORY. Ties:
+///         under a loop the first middle, then as bal_pair_table_answer.
 status bal_partition_pairs_moved_bytes(const bal_chain *chain, const int *owner,
                                        const int *place_rank, int64_t load_cap, int middle,
                                        arena *memory, int *first_layer, int64_t *moved_bytes,
                                        error_message *err);
-enum { BAL_ANY_MIDDLE = -1 };

@@ -3,6 +3,7 @@
 /// than two chunks is no proof; and what larger chains must keep.
 #include "balance/balancer.h"
 #include "balance/bounds.h"
+#include "balance/pair_table.h"
 #include "balance/partition.h"
 #include "balance/partition_chunks.h"
 #include "base/rng.h"
@@ -571,6 +572,87 @@ static void a_rank_that_cannot_hold_both_of_its_chunks_is_named(void **state)
     arena_destroy(memory);
 }
 
+/// A chain of layers of 1 ns on 4 ranks of two chunks in a V.
+static bal_problem even_layers(int layer_count, arena *memory)
+{
+    int64_t *forward = arena_array(memory, (size_t)layer_count, sizeof *forward);
+    int64_t *bytes = arena_array(memory, (size_t)layer_count, sizeof *bytes);
+    assert_non_null(forward);
+    assert_non_null(bytes);
+    for (int layer = 0; layer < layer_count; layer++) {
+        forward[layer] = bytes[layer] = 1;
+    }
+    return (bal_problem){.layers = {.layer_count = layer_count,
+                                    .microbatch_count = 1,
+                                    .forward_ns = forward,
+                                    .state_bytes = bytes},
+                         .stage_count = 8,
+                         .chunk_count = 2,
+                         .placement = BAL_PLACEMENT_V};
+}
+
+static void questions_to_the_table_share_one_limit_of_steps(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 16);
+    const bal_problem problem = even_layers(40, memory);
+    bal_chain chain;
+    bal_pair_rows rows;
+    int64_t step_count = 0;
+    int first_layer[9] = {-7};
+    bal_pair_outcome outcome = BAL_PAIR_NONE;
+    assert_int_equal(bal_chain_of(&problem, memory, &chain, NULL), STATUS_OK);
+    assert_int_equal(bal_pair_rows_init(&chain, memory, &rows, NULL), STATUS_OK);
+    const bal_pair_question ask = {
+        .rows = &rows, .value = BAL_PAIR_SQUARES, .load_max = 11, .step_count = &step_count};
+
+    assert_int_equal(bal_pair_table_answer(&ask, memory, first_layer, NULL, &outcome, NULL),
+                     STATUS_OK);
+    const int64_t alone = step_count;
+
+    assert_int_equal(outcome, BAL_PAIR_FOUND);
+    assert_true(alone > 0);
+    assert_int_equal(bal_pair_table_answer(&ask, memory, first_layer, NULL, &outcome, NULL),
+                     STATUS_OK);
+    assert_int_equal(step_count, 2 * alone);
+    step_count = BAL_PAIR_STEPS_MAX - alone;
+    assert_int_equal(bal_pair_table_answer(&ask, memory, first_layer, NULL, &outcome, NULL),
+                     STATUS_OK);
+    assert_int_equal(outcome, BAL_PAIR_FOUND);
+    first_layer[0] = -7;
+    assert_int_equal(bal_pair_table_answer(&ask, memory, first_layer, NULL, &outcome, NULL),
+                     STATUS_OK);
+    assert_int_equal(outcome, BAL_PAIR_TOO_MANY);
+    assert_int_equal(first_layer[0], -7);
+    arena_destroy(memory);
+}
+
+static void an_answer_whose_plans_are_too_many_to_compare_is_one_without_a_proof(void **state)
+{
+    (void)state;
+    enum { LAYERS_MANY = 4000 };
+    arena *memory = arena_create(1 << 20);
+    bal_problem problem = even_layers(LAYERS_MANY, memory);
+    int current[9];
+    bal_answer answer = {0};
+    error_message err = {0};
+    for (int cut = 0; cut <= 8; cut++) {
+        current[cut] = cut < 8 ? cut : LAYERS_MANY;
+    }
+    problem.current_first_layer = current;
+    problem.objective = BAL_OBJECTIVE_MOVED_BYTES;
+    problem.load_cap_ns = LAYERS_MANY;
+
+    const status even = bal_balance(bal_balancer_find("even"), &problem, memory, &answer, &err);
+
+    if (even != STATUS_OK) fail_msg("%s", err.message);
+    assert_false(answer.optimal);
+    assert_int_equal(answer.bottleneck_ns, LAYERS_MANY / 4);
+    assert_int_equal(bal_balance(bal_balancer_find("v-partition"), &problem, memory, &answer, &err),
+                     STATUS_UNSUPPORTED);
+    arena_destroy(memory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -580,6 +662,8 @@ int main(void)
         cmocka_unit_test(more_than_two_chunks_are_searched_close_to_the_optimum),
         cmocka_unit_test(two_chunks_of_long_chains_lie_between_the_bound_and_two_stages),
         cmocka_unit_test(wrong_chunks_are_invalid_and_named),
+        cmocka_unit_test(questions_to_the_table_share_one_limit_of_steps),
+        cmocka_unit_test(an_answer_whose_plans_are_too_many_to_compare_is_one_without_a_proof),
         cmocka_unit_test(a_rank_that_cannot_hold_both_of_its_chunks_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
