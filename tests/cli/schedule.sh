@@ -421,7 +421,7 @@ refuse 2 '--step goes with the static policy and asynchronous messages' \
 
 # What is printed with all options is read back, and exported, as the same order.
 for schedule in zb-h1 interleaved-1f1b zb-v-hand dualpipe-v chimera; do
-    all="--iterations 5 --jitter 0.1 --rank-jitter 0.1 --draws 3 --step barrier --explain --json"
+    all="--iterations 5 --jitter 0.1 --rank-jitter 0.1 --draws 3 --step barrier --explain --costs even.json --json"
     shape="--stages 2 --microbatches 4"
     "$dynmo" schedule --schedule $schedule $shape --json >alone.json || fail "$schedule"
     "$dynmo" schedule --schedule $schedule $shape $all >all.json || fail "$schedule: all options"
