@@ -2,12 +2,24 @@
 
 #include <assert.h>
 #include <stdbool.h>
+#include <string.h>
 
 const char *const bal_send_names[BAL_SEND_COUNT] = {
     [BAL_SEND_ASYNC] = "async",
     [BAL_SEND_BLOCKING] = "blocking",
     [BAL_SEND_RENDEZVOUS] = "rendezvous",
 };
+
+status bal_send_parse(const char *name, bal_send *send, error_message *err)
+{
+    for (int index = 0; index < BAL_SEND_COUNT; index++) {
+        if (strcmp(name, bal_send_names[index]) != 0) continue;
+        *send = (bal_send)index;
+        return STATUS_OK;
+    }
+    return error_set(err, STATUS_INVALID, "send '%.60s' is none of async, blocking and rendezvous",
+                     name);
+}
 
 bool bal_machine_network_is_free(const bal_machine *machine)
 {

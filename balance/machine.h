@@ -1,6 +1,8 @@
 /// The machine that a plan runs on: ranks, nodes, links and memory.
 #pragma once
 
+#include "base/status.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -10,16 +12,20 @@ typedef struct bal_link {
     int64_t bytes_per_s; // 0: free of charge beyond the latency
 } bal_link;
 
-/// Whom a message between two ranks occupies. sim/network.h tells how each is played.
+/// Whom a message between two ranks occupies.
 typedef enum bal_send {
-    BAL_SEND_ASYNC,      ///< nobody
-    BAL_SEND_BLOCKING,   ///< the sender's rank, until it has arrived
-    BAL_SEND_RENDEZVOUS, ///< both ranks
+    BAL_SEND_ASYNC,      ///< nobody: it leaves when its op ends, and both ranks go on
+    BAL_SEND_BLOCKING,   ///< the sender's rank, until the message has arrived
+    BAL_SEND_RENDEZVOUS, ///< both ranks: it begins when the sender's op has ended and the
+                         ///< receiver's rank is idle and next runs the op that waits for it
     BAL_SEND_COUNT
 } bal_send;
 
 /// "async", "blocking", "rendezvous".
 extern const char *const bal_send_names[BAL_SEND_COUNT];
+
+/// @return STATUS_INVALID naming the text and the names. send is then untouched.
+status bal_send_parse(const char *name, bal_send *send, error_message *err);
 
 typedef struct bal_machine {
     int rank_count;     // pipeline ranks of one replica

@@ -248,8 +248,8 @@ static void write_memory(const schedule_run *run, text_buffer *out)
 
 static void write_network(const sim_network *network, text_buffer *out)
 {
-    if (network->send != SIM_SEND_ASYNC) {
-        text_format(out, ", sends %s", sim_send_name(network->send));
+    if (network->send != BAL_SEND_ASYNC) {
+        text_format(out, ", sends %s", bal_send_names[network->send]);
     }
     if (network->link_count > 0) {
         text_format(out, ", %d shared link%s", network->link_count,
@@ -325,11 +325,11 @@ static status answer(const cli_arguments *arguments, arena *memory, text_buffer 
                      error_message *err)
 {
     schedule_run run = {.policy = SIM_STATIC};
-    sim_send send = SIM_SEND_ASYNC;
+    bal_send send = BAL_SEND_ASYNC;
     const char *policy = cli_value(arguments, "--policy");
     const char *sent = cli_value(arguments, "--send");
     if (policy != NULL) TRY(sim_policy_parse(policy, &run.policy, err));
-    if (sent != NULL) TRY(sim_send_parse(sent, &send, err));
+    if (sent != NULL) TRY(bal_send_parse(sent, &send, err));
     if (cli_has(arguments, "--order")) {
         TRY(import(arguments, memory, &run, err));
     } else {

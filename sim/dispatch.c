@@ -120,7 +120,6 @@ static status take_arrays(sim_dispatch *dispatch, arena *memory, error_message *
     const size_t stages = (size_t)dispatch->stage_count;
     const size_t cells = SIM_DIRECTION_COUNT * stages * (size_t)dispatch->microbatch_count;
     const size_t ops = (size_t)schedule->first_op[ranks];
-    const size_t links = (size_t)dispatch->network.link_count;
     dispatch->no_wait = (int)cells;
     dispatch->rows = arena_array(memory, OP_KIND_COUNT * stages, sizeof *dispatch->rows);
     dispatch->ranks = arena_array(memory, ranks, sizeof *dispatch->ranks);
@@ -136,18 +135,37 @@ static status take_arrays(sim_dispatch *dispatch, arena *memory, error_message *
     dispatch->round = arena_array(memory, ranks, sizeof *dispatch->round);
     dispatch->again = arena_array(memory, ranks, sizeof *dispatch->again);
     dispatch->senders = arena_array(memory, ranks, sizeof *dispatch->senders);
-    dispatch->link_free_ns = arena_array(memory, links, sizeof *dispatch->link_free_ns);
     dispatch->claims = arena_array(memory, stages, sizeof *dispatch->claims);
     dispatch->need = arena_array(memory, ranks, sizeof *dispatch->need);
     dispatch->played_ops = arena_array(memory, ops, sizeof *dispatch->played_ops);
-    if (dispatch->rows == NULL || dispatch->ranks == NULL || dispatch->steps == NULL ||
-        dispatch->weights == NULL || dispatch->arrival_ns == NULL || dispatch->arrived == NULL ||
-        dispatch->place == NULL || dispatch->inboxes == NULL || dispatch->stages == NULL ||
-        dispatch->runnable == NULL || dispatch->round == NULL || dispatch->again == NULL ||
-        dispatch->senders == NULL || dispatch->link_free_ns == NULL || dispatch->claims == NULL ||
-        dispatch->need == NULL || dispatch->played_ops == NULL) {
+    const void *const arrays[] = {
+        dispatch->rows,       dispatch->ranks,    dispatch->steps, dispatch->weights,
+        dispatch->arrival_ns, dispatch->arrived,  dispatch->place, dispatch->inboxes,
+        dispatch->stages,     dispatch->runnable, dispatch->round, dispatch->again,
+        dispatch->senders,    dispatch->claims,   dispatch->need,  dispatch->played_ops,
+    };
+    for (size_t array = 0; array < sizeof arrays / sizeof arrays[0]; array++) {
+        if (arrays[array] != NULL) continue;
         return error_set(err, STATUS_NO_MEMORY, "out of memory for a play of %zu ops", ops);
     }
+    return STATUS_OK;
+}
+
+status sim_dispatch_set_network(sim_dispatch *dispatch, const sim_network *network,
+                                error_message *err)
+{
+    const sim_network taken = network != NULL ? *network : (sim_network){0};
+    if (taken.link_count > dispatch->link_room) {
+        int64_t *link_free_ns =
+            arena_array(dispatch->memory, (size_t)taken.link_count, sizeof *link_free_ns);
+        if (link_free_ns == NULL) {
+            return error_set(err, STATUS_NO_MEMORY, "out of memory for %d links", taken.link_count);
+        }
+        dispatch->link_free_ns = link_free_ns;
+        dispatch->link_room = taken.link_count;
+    }
+    dispatch->network = taken;
+    dispatch->is_in_time = taken.send == BAL_SEND_RENDEZVOUS || taken.link_count > 0;
     return STATUS_OK;
 }
 
@@ -161,9 +179,8 @@ status sim_dispatch_create(const bal_schedule *schedule, sim_policy policy,
     if (created == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory for a play");
     created->schedule = schedule;
     created->policy = policy;
-    if (network != NULL) created->network = *network;
-    created->is_in_time =
-        created->network.send == SIM_SEND_RENDEZVOUS || created->network.link_count > 0;
+    created->memory = memory;
+    TRY(sim_dispatch_set_network(created, network, err));
     created->stage_count = schedule->rank_count * schedule->chunk_count;
     created->microbatch_count = schedule->microbatch_count;
     TRY(sim_engine_init(schedule->rank_count, memory, &created->engine, err));
@@ -356,7 +373,7 @@ static void play_round(sim_dispatch *dispatch)
     for (int index = 0; index < dispatch->round_count; index++) {
         end_op(dispatch, round[index]);
     }
-    if (dispatch->network.send == SIM_SEND_RENDEZVOUS) sim_dispatch_meet(dispatch);
+    if (dispatch->network.send == BAL_SEND_RENDEZVOUS) sim_dispatch_meet(dispatch);
     for (int index = 0; index < dispatch->round_count; index++) {
         decide(dispatch, round[index]);
     }

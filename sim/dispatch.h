@@ -23,16 +23,22 @@ typedef struct sim_dispatch sim_dispatch;
 ///
 /// @param schedule borrowed for the life of the dispatch. Under greedy its order decides only which
 ///                 of two chunks of a rank goes first when both are ready.
-/// @param network  borrowed for the life of the dispatch; NULL: asynchronous messages, each with
-/// its
-///                 own way
+/// @param network  borrowed until sim_dispatch_set_network gives it another; NULL: asynchronous
+///                 messages, each with its own way
+/// @param memory   also what sim_dispatch_set_network takes from
 /// @param dispatch out: carved from memory
-/// @return what bal_schedule_check refuses; STATUS_UNSUPPORTED for another network;
-/// STATUS_NO_MEMORY.
-///         Time O(ops).
+/// @return what bal_schedule_check refuses; STATUS_NO_MEMORY. Time O(ops).
 status sim_dispatch_create(const bal_schedule *schedule, sim_policy policy,
                            const sim_network *network, arena *memory, sim_dispatch **dispatch,
                            error_message *err);
+
+/// Gives the plays that follow another network.
+///
+/// @param network as in sim_dispatch_create
+/// @return STATUS_NO_MEMORY where it has more links than all before, the network then stays as it
+///         was
+status sim_dispatch_set_network(sim_dispatch *dispatch, const sim_network *network,
+                                error_message *err);
 
 /// Plays one iteration.
 ///

@@ -251,8 +251,9 @@ static int64_t send_ahead(sim_dispatch *dispatch, sim_dispatch_rank *state, cons
         const int64_t arrival_ns =
             end_ns + sim_dispatch_way_ns(dispatch, row, ops[sent].microbatch);
         sim_dispatch_deliver(dispatch, row, ops[sent].microbatch, arrival_ns);
-        if (dispatch->network.send == SIM_SEND_BLOCKING)
+        if (dispatch->network.send == BAL_SEND_BLOCKING) {
             free_ns = sim_dispatch_later(free_ns, arrival_ns);
+        }
     }
     state->has_first = false;
     return free_ns;

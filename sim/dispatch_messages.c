@@ -29,14 +29,15 @@ void sim_dispatch_send(sim_dispatch *dispatch, sim_dispatch_op op)
         sim_dispatch_deliver(dispatch, row, op.microbatch, dispatch->now_ns);
         return;
     }
-    if (dispatch->network.send == SIM_SEND_RENDEZVOUS) {
+    if (dispatch->network.send == BAL_SEND_RENDEZVOUS) {
         sender->offers[sender->offer_count++] = op;
         return;
     }
     const int64_t arrival_ns = travel(dispatch, row, op.microbatch);
     sim_dispatch_deliver(dispatch, row, op.microbatch, arrival_ns);
-    if (dispatch->network.send == SIM_SEND_BLOCKING)
+    if (dispatch->network.send == BAL_SEND_BLOCKING) {
         sender->free_ns = sim_dispatch_later(sender->free_ns, arrival_ns);
+    }
 }
 
 static int cell_of(const sim_dispatch *dispatch, sim_dispatch_op op)
@@ -116,8 +117,9 @@ static void add_senders_to(const sim_dispatch *dispatch, int rank, int *count)
     const sim_dispatch_step *step = next_step(dispatch, &dispatch->ranks[rank]);
     if (step != NULL) {
         add_sender(dispatch, dispatch->rows[sim_step_sender(step)].rank, count);
-        if (sim_step_is_pair(step))
+        if (sim_step_is_pair(step)) {
             add_sender(dispatch, dispatch->rows[sim_step_sender(&step[1])].rank, count);
+        }
     }
     if (dispatch->policy != SIM_GREEDY) return;
     for (int chunk = 0; chunk < chunks; chunk++) {
@@ -261,7 +263,7 @@ status sim_dispatch_check_end(const sim_dispatch *dispatch, error_message *err)
     const bal_schedule *schedule = dispatch->schedule;
     for (int rank = 0; rank < schedule->rank_count; rank++) {
         if (dispatch->ranks[rank].next_played == schedule->first_op[rank + 1]) continue;
-        assert(dispatch->network.send == SIM_SEND_RENDEZVOUS && dispatch->policy != SIM_GREEDY);
+        assert(dispatch->network.send == BAL_SEND_RENDEZVOUS && dispatch->policy != SIM_GREEDY);
         return deadlock(dispatch, rank, err);
     }
     return STATUS_OK;

@@ -123,7 +123,9 @@ struct sim_dispatch {
     int *again; // [again_count] those of the next round
     int again_count;
     int *senders;          // [rank_count] scratch of the rendezvous
-    int64_t *link_free_ns; // [link_count]
+    arena *memory;         // of all arrays
+    int link_room;         // links that link_free_ns has room for
+    int64_t *link_free_ns; // [link_room]
     sim_claim *claims;     // [stage_count] all 0 without limits
     int64_t *need;         // [rank_count] scratch of the claims
     sim_cost_table costs;

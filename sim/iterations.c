@@ -313,8 +313,9 @@ status sim_iteration_init(const bal_schedule *schedule, arena *memory, sim_itera
     const size_t ranks = (size_t)schedule->rank_count;
     const size_t stages = ranks * (size_t)schedule->chunk_count;
     int64_t *times = arena_array(memory, 4 * ranks + stages, sizeof *times);
-    if (times == NULL)
+    if (times == NULL) {
         return error_set(err, STATUS_NO_MEMORY, "out of memory for %zu ranks", ranks);
+    }
     *state = (sim_iteration_state){.begin_ns = times};
     *iteration = (sim_iteration){
         .first_begin_ns = times + ranks,

@@ -1,33 +1,10 @@
 #include "sim/network.h"
 
-#include <assert.h>
 #include <inttypes.h>
-#include <string.h>
-
-static const char *const send_names[SIM_SEND_COUNT] = {[SIM_SEND_ASYNC] = "async",
-                                                       [SIM_SEND_BLOCKING] = "blocking",
-                                                       [SIM_SEND_RENDEZVOUS] = "rendezvous"};
-
-const char *sim_send_name(sim_send send)
-{
-    assert(send >= 0 && send < SIM_SEND_COUNT);
-    return send_names[send];
-}
-
-status sim_send_parse(const char *name, sim_send *send, error_message *err)
-{
-    for (int index = 0; index < SIM_SEND_COUNT; index++) {
-        if (strcmp(name, send_names[index]) != 0) continue;
-        *send = (sim_send)index;
-        return STATUS_OK;
-    }
-    return error_set(err, STATUS_INVALID, "send '%.60s' is none of async, blocking and rendezvous",
-                     name);
-}
 
 bool sim_network_is_free(const sim_network *network)
 {
-    return network == NULL || (network->send == SIM_SEND_ASYNC && network->link_count == 0);
+    return network == NULL || (network->send == BAL_SEND_ASYNC && network->link_count == 0);
 }
 
 static status check_link(const sim_network *network, const char *what, int link,

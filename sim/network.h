@@ -2,27 +2,13 @@
 /// they share.
 #pragma once
 
+#include "balance/machine.h"
 #include "balance/schedule.h"
 #include "balance/stage_costs.h"
 #include "base/status.h"
 
 #include <stdbool.h>
 #include <stdint.h>
-
-/// Whom a message between two ranks occupies.
-typedef enum sim_send {
-    SIM_SEND_ASYNC,      ///< nobody: it leaves when its op ends, and both ranks go on
-    SIM_SEND_BLOCKING,   ///< the sender's rank, until the message has arrived
-    SIM_SEND_RENDEZVOUS, ///< both ranks: it begins when the sender's op has ended and the
-                         ///< receiver's rank is idle and next runs the op that waits for it
-    SIM_SEND_COUNT
-} sim_send;
-
-/// "async", "blocking", "rendezvous". Static storage.
-const char *sim_send_name(sim_send send);
-
-/// @return STATUS_INVALID naming the text and the names. send is then untouched.
-status sim_send_parse(const char *name, sim_send *send, error_message *err);
 
 /// How messages travel. Zero-initialised: asynchronous, and every message has its own way.
 ///
@@ -32,7 +18,7 @@ status sim_send_parse(const char *name, sim_send *send, error_message *err);
 /// which the next one may follow. Messages of both directions and of several stages may share a
 /// link. The arrays are borrowed; those of links are NULL where link_count is 0.
 typedef struct sim_network {
-    sim_send send;
+    bal_send send;
     int link_count;          // 0: no link is shared
     const int *forward_link; // [stage_count] in [-1, link_count): the link that the output of stage
                              // s crosses on its way to s + 1, -1: its own

@@ -1,11 +1,5 @@
 #include "sim/network_build.h"
 
-_Static_assert((int)SIM_SEND_ASYNC == (int)BAL_SEND_ASYNC &&
-                   (int)SIM_SEND_BLOCKING == (int)BAL_SEND_BLOCKING &&
-                   (int)SIM_SEND_RENDEZVOUS == (int)BAL_SEND_RENDEZVOUS &&
-                   (int)SIM_SEND_COUNT == (int)BAL_SEND_COUNT,
-               "a machine's sends are those of a network");
-
 /// The node of a stage's rank.
 static int node_of(const bal_machine *machine, const bal_schedule *schedule,
                    const int *machine_rank, int stage)
@@ -21,7 +15,7 @@ status sim_network_of_machine(const bal_machine *machine, const bal_schedule *sc
 {
     const int stages = costs->stage_count;
     const int nodes = (machine->rank_count + machine->ranks_per_node - 1) / machine->ranks_per_node;
-    *network = (sim_network){.send = (sim_send)machine->send};
+    *network = (sim_network){.send = machine->send};
     if (!machine->shares_node_links || nodes == 1) return STATUS_OK;
     int *links = arena_array(memory, 2 * (size_t)stages, sizeof *links);
     int64_t *occupancy_ns = arena_array(memory, 2 * (size_t)stages, sizeof *occupancy_ns);

@@ -5,9 +5,24 @@
 status sim_compiled_order_build(const bal_schedule_request *request, arena *memory,
                                 sim_compiled_order *out, error_message *err)
 {
+    out->memory = memory;
+    out->dispatch = NULL;
     TRY(bal_schedule_build(request, memory, &out->schedule, err));
     TRY(bal_last_backwards(&out->schedule, memory, &out->last_backward, err));
     return sim_order_compile(&out->schedule, memory, &out->order, err);
+}
+
+status sim_compiled_order_dispatch(sim_compiled_order *order, const sim_network *network,
+                                   sim_dispatch **dispatch, error_message *err)
+{
+    if (order->dispatch == NULL) {
+        TRY(sim_dispatch_create(&order->schedule, SIM_STATIC, network, order->memory,
+                                &order->dispatch, err));
+    } else {
+        TRY(sim_dispatch_set_network(order->dispatch, network, err));
+    }
+    *dispatch = order->dispatch;
+    return STATUS_OK;
 }
 
 static void forget(sim_order_book *book, sim_order_entry *entry)

@@ -5,6 +5,8 @@
 #include "balance/schedule.h"
 #include "base/arena.h"
 #include "base/status.h"
+#include "sim/dispatch.h"
+#include "sim/network.h"
 #include "sim/pipeline.h"
 
 #include <stdint.h>
@@ -14,6 +16,8 @@ typedef struct sim_compiled_order {
     bal_schedule schedule;
     sim_order order;
     const int *last_backward; // [stage_count] op with the last gradients of each stage: W or BW
+    arena *memory;            // that its arrays are carved from
+    sim_dispatch *dispatch;   // NULL until sim_compiled_order_dispatch
 } sim_compiled_order;
 
 /// Compiles the order that a request describes.
@@ -23,6 +27,15 @@ typedef struct sim_compiled_order {
 /// @return what bal_schedule_build refuses; STATUS_NO_MEMORY. Time O(ops).
 status sim_compiled_order_build(const bal_schedule_request *request, arena *memory,
                                 sim_compiled_order *out, error_message *err);
+
+/// The event engine for an order under the static policy: made at the first call, then given
+/// another network.
+///
+/// @param network  as in sim_dispatch_set_network
+/// @param dispatch out: lives as long as the order; the network is its until the next call
+/// @return STATUS_NO_MEMORY. Time O(ops) at the first call, then O(1).
+status sim_compiled_order_dispatch(sim_compiled_order *order, const sim_network *network,
+                                   sim_dispatch **dispatch, error_message *err);
 
 enum { SIM_ORDERS_KEPT = 64, SIM_ORDER_OPS_KEPT = 1 << 22 };
 

@@ -72,9 +72,9 @@ status sim_network_check_serial(const bal_schedule *schedule, const sim_network 
 {
     const int stages = schedule->rank_count * schedule->chunk_count;
     if (network == NULL) return STATUS_OK;
-    if (network->send != SIM_SEND_ASYNC) {
+    if (network->send != BAL_SEND_ASYNC) {
         return error_set(err, STATUS_UNSUPPORTED, "sends are %s; a fixed order is recorded %s",
-                         sim_send_name(network->send), "with asynchronous ones only");
+                         bal_send_names[network->send], "with asynchronous ones only");
     }
     for (int stage = 0; stage < stages; stage++) {
         const int rank = bal_rank_of_stage(schedule->placement, schedule->rank_count,

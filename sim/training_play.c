@@ -1,7 +1,6 @@
 #include "sim/training_play.h"
 
 #include "sim/costs.h"
-#include "sim/dispatch.h"
 #include "sim/network_build.h"
 #include "sim/perturbation.h"
 #include "sim/pipeline.h"
@@ -14,7 +13,7 @@ typedef struct play_scratch {
     sim_summary summary;
     bal_timeline timeline;   // only where chunks end before their rank does, or of dispatch
     sim_network *networks;   // [replica_count]; NULL: the static engine plays
-    sim_dispatch *dispatch;  // of the replica at hand, with its network
+    sim_dispatch *dispatch;  // of the order, with the network of the replica at hand
     int64_t *stage_end_ns;   // [stage_count]
     int64_t *begin_ns;       // [rank_count] of a round
     int64_t *first_begin_ns; // [rank_count] of the first round
@@ -99,7 +98,7 @@ static status fill_stages(const sim_play_request *request, int replica, arena *m
         sim_network *network = &scratch->networks[replica];
         TRY(sim_network_of_machine(request->machine, schedule, request->plan->machine_rank,
                                    &undisturbed, memory, network, err));
-        TRY(sim_dispatch_create(schedule, SIM_STATIC, network, memory, &scratch->dispatch, err));
+        TRY(sim_compiled_order_dispatch(request->order, network, &scratch->dispatch, err));
     }
     for (int round = 0; round < round_count_of(request); round++) {
         bal_stage_costs *own = &stages[round * request->replica_count + replica];
@@ -256,8 +255,7 @@ status sim_play_timeline(const sim_play *play, int replica, sim_compiled_order *
     const bal_stage_costs *stages = &play->stages[replica];
     sim_dispatch *dispatch = NULL;
     if (play->networks != NULL) {
-        TRY(sim_dispatch_create(&order->schedule, SIM_STATIC, &play->networks[replica], memory,
-                                &dispatch, err));
+        TRY(sim_compiled_order_dispatch(order, &play->networks[replica], &dispatch, err));
         return sim_dispatch_play(dispatch, stages, NULL, NULL, timeline, err);
     }
     TRY(sim_timeline_init(&order->schedule, memory, timeline, err));

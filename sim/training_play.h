@@ -46,7 +46,8 @@ typedef struct sim_play {
 
 /// The timeline of one replica in the first round of what was played.
 ///
-/// @param timeline out: arrays are carved from memory
+/// @param order    that was played
+/// @param timeline out: arrays are carved from memory, or the order's until its next play
 /// @return STATUS_NO_MEMORY; what sim_dispatch_play refuses
 status sim_play_timeline(const sim_play *play, int replica, sim_compiled_order *order,
                          arena *memory, bal_timeline *timeline, error_message *err);

@@ -98,7 +98,7 @@ static void where_messages_keep_ranks_busy_the_path_has_no_gaps_either(void **st
     for (uint64_t seed = 0; seed < RANDOM_CASES; seed++) {
         const random_problem problem = random_problem_draw(seed, memory);
         const sim_network network = {.send =
-                                         seed % 2 == 0 ? SIM_SEND_BLOCKING : SIM_SEND_RENDEZVOUS};
+                                         seed % 2 == 0 ? BAL_SEND_BLOCKING : BAL_SEND_RENDEZVOUS};
         sim_dispatch *dispatch = NULL;
         bal_timeline timeline;
         ana_critical_path path;

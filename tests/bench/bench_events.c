@@ -34,7 +34,7 @@ static int64_t *draw(rng *generator, int count, int64_t low, int64_t high, arena
 
 /// zb-h1 with costs per microbatch up to 40 % apart and 20 us between ranks, in the memory of 1F1B.
 /// Links are those of nodes of 8 ranks: what leaves a node shares one.
-static void init(event_case *problem, int ranks, int microbatches, sim_policy policy, sim_send send,
+static void init(event_case *problem, int ranks, int microbatches, sim_policy policy, bal_send send,
                  int ranks_per_link, arena *memory)
 {
     const bal_schedule_request request = {
@@ -85,7 +85,7 @@ static void play(void *context)
 }
 
 /// @param ranks_per_link 0: no link is shared
-static void measure(bool smoke, int ranks, int microbatches, sim_policy policy, sim_send send,
+static void measure(bool smoke, int ranks, int microbatches, sim_policy policy, bal_send send,
                     int ranks_per_link)
 {
     arena *memory = arena_create(1 << 20);
@@ -94,7 +94,7 @@ static void measure(bool smoke, int ranks, int microbatches, sim_policy policy, 
     const bench_time time = bench_measure(smoke, play, &problem);
     bench_print("event_engine_ns_per_op", time.median_ns / problem.schedule.first_op[ranks], "ns",
                 "P=%d M=%d costs per microbatch, policy %s, sends %s, %d shared links", ranks,
-                microbatches, sim_policy_name(policy), sim_send_name(send),
+                microbatches, sim_policy_name(policy), bal_send_names[send],
                 problem.network.link_count);
     arena_destroy(memory);
 }
@@ -118,7 +118,7 @@ static void measure_run(bool smoke, sim_policy policy)
 {
     arena *memory = arena_create(1 << 20);
     event_case run;
-    init(&run, RANKS, MICROBATCHES, policy, SIM_SEND_ASYNC, 0, memory);
+    init(&run, RANKS, MICROBATCHES, policy, BAL_SEND_ASYNC, 0, memory);
     run.play_count = smoke ? 2 : 1000;
     const bench_time time = bench_measure(smoke, play_run, &run);
     const double ops = (double)run.schedule.first_op[RANKS] * run.play_count;
@@ -134,15 +134,15 @@ int main(int argc, char **argv)
     static const int sizes[][2] = {{8, 96}, {64, 256}, {128, 512}, {512, 2048}};
     for (int policy = 0; policy < SIM_POLICY_COUNT; policy++) {
         measure_run(smoke, (sim_policy)policy);
-        for (int send = 0; send < SIM_SEND_COUNT; send++) {
-            measure(smoke, RANKS, MICROBATCHES, (sim_policy)policy, (sim_send)send, 0);
+        for (int send = 0; send < BAL_SEND_COUNT; send++) {
+            measure(smoke, RANKS, MICROBATCHES, (sim_policy)policy, (bal_send)send, 0);
         }
-        measure(smoke, RANKS, MICROBATCHES, (sim_policy)policy, SIM_SEND_ASYNC, 8);
+        measure(smoke, RANKS, MICROBATCHES, (sim_policy)policy, BAL_SEND_ASYNC, 8);
     }
     if (smoke) return 0;
     for (size_t size = 0; size < sizeof sizes / sizeof sizes[0]; size++) {
         for (int policy = 0; policy < SIM_POLICY_COUNT; policy++) {
-            measure(smoke, sizes[size][0], sizes[size][1], (sim_policy)policy, SIM_SEND_ASYNC, 0);
+            measure(smoke, sizes[size][0], sizes[size][1], (sim_policy)policy, BAL_SEND_ASYNC, 0);
         }
     }
     return 0;

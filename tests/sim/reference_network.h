@@ -250,12 +250,12 @@ static inline void reference_send(reference_state *state, int sender)
     if (at->receiver == NONE) return;
     if (!reference_crosses(state, sender)) {
         reference_arrive(state, sender, state->now_ns);
-    } else if (state->network->send == SIM_SEND_RENDEZVOUS) {
+    } else if (state->network->send == BAL_SEND_RENDEZVOUS) {
         at->is_offered = true;
     } else {
         const int64_t arrival_ns = reference_travel(state, sender);
         reference_arrive(state, sender, arrival_ns);
-        if (state->network->send == SIM_SEND_BLOCKING) {
+        if (state->network->send == BAL_SEND_BLOCKING) {
             reference_make_busy(state, at->rank, arrival_ns);
         }
     }
@@ -345,7 +345,7 @@ static inline void reference_moment(reference_state *state)
         int choice[16];
         again = false;
         reference_end_ops(state);
-        if (state->network->send == SIM_SEND_RENDEZVOUS) reference_meet(state);
+        if (state->network->send == BAL_SEND_RENDEZVOUS) reference_meet(state);
         for (int rank = 0; rank < state->schedule->rank_count; rank++) {
             choice[rank] = reference_is_free(state, rank) ? reference_choose(state, rank) : NONE;
         }

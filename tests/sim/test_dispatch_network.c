@@ -40,7 +40,7 @@ static const int64_t *random_occupancy(rng *generator, const int64_t *send_ns, i
     return occupancy;
 }
 
-static sim_network random_network(rng *generator, const bal_stage_costs *costs, sim_send send,
+static sim_network random_network(rng *generator, const bal_stage_costs *costs, bal_send send,
                                   arena *memory)
 {
     const int stages = costs->stage_count;
@@ -73,7 +73,7 @@ static int64_t random_limit(rng *generator, const random_problem *problem, int r
     return rng_below(generator, 2) == 0 ? most : static_peak[rank] + rng_between(generator, 0, 4);
 }
 
-static network_case draw(uint64_t seed, sim_policy policy, sim_send send, arena *memory)
+static network_case draw(uint64_t seed, sim_policy policy, bal_send send, arena *memory)
 {
     rng generator = rng_init(seed, 12);
     network_case drawn = {.problem = random_problem_draw(seed, memory)};
@@ -139,7 +139,7 @@ static void every_policy_on_every_network_plays_as_the_plainest_player_does(void
     int paired = 0;
     for (uint64_t seed = 0; seed < 9000; seed++) {
         const sim_policy policy = (sim_policy)(seed % SIM_POLICY_COUNT);
-        const sim_send send = (sim_send)(seed / SIM_POLICY_COUNT % SIM_SEND_COUNT);
+        const bal_send send = (bal_send)(seed / SIM_POLICY_COUNT % BAL_SEND_COUNT);
         network_case drawn = draw(seed, policy, send, memory);
         rng generator = rng_init(seed, 13);
         if (policy == SIM_STATIC) drawn.has_limit = false;
@@ -165,7 +165,7 @@ static void every_policy_on_every_network_plays_as_the_plainest_player_does(void
         }
         if (ends && !is_same_play(&actual, &expected)) {
             fail_msg("seed %llu, %s, %s: the players differ", (unsigned long long)seed,
-                     sim_policy_name(policy), sim_send_name(send));
+                     sim_policy_name(policy), bal_send_names[send]);
         }
         if (ends) assert_within(&drawn, &actual, seed);
         arena_reset(memory);
@@ -183,14 +183,14 @@ static void only_rendezvous_in_a_fixed_order_can_get_stuck(void **state)
     for (uint64_t seed = 0; seed < 3000; seed++) {
         status ended[SIM_POLICY_COUNT];
         for (int policy = 0; policy < SIM_POLICY_COUNT; policy++) {
-            const sim_send send = (sim_send)(seed % SIM_SEND_COUNT);
+            const bal_send send = (bal_send)(seed % BAL_SEND_COUNT);
             network_case drawn = draw(seed, (sim_policy)policy, send, memory);
             bal_timeline timeline;
             if (policy == SIM_STATIC) drawn.has_limit = false;
 
             ended[policy] = play_case(&drawn, (sim_policy)policy, memory, &timeline, NULL);
 
-            if (send != SIM_SEND_RENDEZVOUS || policy == SIM_GREEDY) {
+            if (send != BAL_SEND_RENDEZVOUS || policy == SIM_GREEDY) {
                 assert_int_equal(ended[policy], STATUS_OK);
             }
         }
@@ -248,7 +248,7 @@ static void a_blocking_sender_begins_its_next_op_when_its_message_has_arrived(vo
 {
     (void)state;
     arena *memory = arena_create(1 << 14);
-    const sim_network network = {.send = SIM_SEND_BLOCKING};
+    const sim_network network = {.send = BAL_SEND_BLOCKING};
     status played;
     const int64_t begin_ns[] = {0, 13, 36, 59, 13, 23, 36, 46};
 
@@ -266,7 +266,7 @@ static void a_rendezvous_waits_for_the_op_that_receives_it(void **state)
     static const char *const names[] = {"F0", "F1",  "F2", "BW0", "BW1", "BW2",
                                         "F0", "BW0", "F1", "BW1", "F2",  "BW2"};
     arena *memory = arena_create(1 << 14);
-    const sim_network network = {.send = SIM_SEND_RENDEZVOUS};
+    const sim_network network = {.send = BAL_SEND_RENDEZVOUS};
     status played;
     // F1 ends at 23 and is received behind BW0 of rank 1, from 33 to 36; BW0's message then waits
     // for F2 of rank 0 to end, from 46 to 49; F2's for BW1 of rank 1, from 69 to 72.
@@ -283,7 +283,7 @@ static void a_rendezvous_exchanges_a_forward_and_a_backward_at_once(void **state
 {
     (void)state;
     arena *memory = arena_create(1 << 14);
-    const sim_network network = {.send = SIM_SEND_RENDEZVOUS};
+    const sim_network network = {.send = BAL_SEND_RENDEZVOUS};
     status played;
     // F1 of rank 0 and BW0 of rank 1 pass each other from 33 to 36.
     const int64_t begin_ns[] = {0, 13, 36, 59, 13, 23, 36, 46};
@@ -301,7 +301,7 @@ static void an_order_that_gets_stuck_by_rendezvous_is_invalid_and_names_the_ring
     (void)state;
     static const char *const crossed[] = {"F0", "F1", "BW0", "BW1", "F0", "F1", "BW1", "BW0"};
     arena *memory = arena_create(1 << 14);
-    const sim_network network = {.send = SIM_SEND_RENDEZVOUS};
+    const sim_network network = {.send = BAL_SEND_RENDEZVOUS};
     error_message err = {0};
     status played;
 
@@ -367,7 +367,7 @@ static void of_messages_that_come_at_once_the_one_of_the_lower_rank_goes_first(v
 }
 
 /// zb_bubble_rate of 8 ranks, 32 microbatches, F = B = W = 1000.
-static double published_case(const char *name, int chunks, sim_send send, int64_t send_ns,
+static double published_case(const char *name, int chunks, bal_send send, int64_t send_ns,
                              arena *memory)
 {
     const int64_t op_ns = 1000 / chunks;
@@ -402,10 +402,10 @@ static void bubbles_of_asynchronous_and_blocking_sends_are_those_of_a_reference(
     };
     arena *memory = arena_create(1 << 18);
     for (size_t index = 0; index < sizeof cases / sizeof cases[0]; index++) {
-        const double async = published_case(cases[index].name, cases[index].chunks, SIM_SEND_ASYNC,
+        const double async = published_case(cases[index].name, cases[index].chunks, BAL_SEND_ASYNC,
                                             cases[index].send_ns, memory);
         const double blocking = published_case(cases[index].name, cases[index].chunks,
-                                               SIM_SEND_BLOCKING, cases[index].send_ns, memory);
+                                               BAL_SEND_BLOCKING, cases[index].send_ns, memory);
 
         assert_true(async - cases[index].async < 0.51 * cases[index].digit);
         assert_true(cases[index].async - async < 0.51 * cases[index].digit);
@@ -422,12 +422,12 @@ static void in_a_fixed_order_no_op_begins_earlier_than_with_asynchronous_message
     arena *memory = arena_create(1 << 18);
     int compared = 0;
     for (uint64_t seed = 0; seed < 2000; seed++) {
-        network_case drawn = draw(seed, SIM_STATIC, (sim_send)(seed % SIM_SEND_COUNT), memory);
+        network_case drawn = draw(seed, SIM_STATIC, (bal_send)(seed % BAL_SEND_COUNT), memory);
         network_case free_one = drawn;
         bal_timeline timeline;
         bal_timeline free_timeline;
         drawn.has_limit = free_one.has_limit = false;
-        free_one.network = (sim_network){.send = SIM_SEND_ASYNC};
+        free_one.network = (sim_network){.send = BAL_SEND_ASYNC};
         assert_int_equal(play_case(&free_one, SIM_STATIC, memory, &free_timeline, NULL), STATUS_OK);
 
         if (play_case(&drawn, SIM_STATIC, memory, &timeline, NULL) != STATUS_OK) continue;
@@ -452,8 +452,8 @@ static void chunks_of_one_rank_pay_nothing_to_each_other(void **state)
     arena *memory = arena_create(1 << 16);
     const bal_schedule schedule = reference_build("v-half", 1, 4, 2, memory);
     const bal_stage_costs costs = reference_uniform_costs(2, 10, 10, 10, 1000, memory_fbw, memory);
-    for (int send = 0; send < SIM_SEND_COUNT; send++) {
-        const sim_network network = {.send = (sim_send)send,
+    for (int send = 0; send < BAL_SEND_COUNT; send++) {
+        const sim_network network = {.send = (bal_send)send,
                                      .link_count = 1,
                                      .forward_link = link,
                                      .backward_link = link,
@@ -481,10 +481,10 @@ static void an_order_that_ran_with_late_messages_replays_to_the_same_times(void 
     arena *memory = arena_create(1 << 18);
     for (uint64_t seed = 0; seed < 2000; seed++) {
         const sim_policy policy = seed % 2 == 0 ? SIM_GREEDY : SIM_FLOATING_W;
-        network_case drawn = draw(seed, policy, SIM_SEND_ASYNC, memory);
+        network_case drawn = draw(seed, policy, BAL_SEND_ASYNC, memory);
         rng generator = rng_init(seed, 14);
         bal_timeline timeline;
-        drawn.network = (sim_network){.send = SIM_SEND_ASYNC};
+        drawn.network = (sim_network){.send = BAL_SEND_ASYNC};
         drawn.has_start = false;
         random_delays(&generator, &drawn.problem.costs, 1000, memory);
 
@@ -536,19 +536,59 @@ static void links_and_occupancies_outside_their_limits_are_invalid(void **state)
     arena_destroy(memory);
 }
 
+static void a_dispatch_that_is_given_another_network_plays_as_a_new_one(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 18);
+    int stuck = 0;
+    for (uint64_t seed = 0; seed < 1500; seed++) {
+        const sim_policy policy = (sim_policy)(seed % SIM_POLICY_COUNT);
+        network_case drawn = draw(seed, policy, BAL_SEND_ASYNC, memory);
+        const bal_stage_costs *costs = &drawn.problem.costs;
+        const int64_t *limit = drawn.has_limit && policy != SIM_STATIC ? drawn.limit : NULL;
+        rng generator = rng_init(seed, 14);
+        sim_dispatch *kept = NULL;
+        assert_int_equal(
+            sim_dispatch_create(&drawn.problem.schedule, policy, NULL, memory, &kept, NULL),
+            STATUS_OK);
+        for (int play = 0; play < 4; play++) {
+            const bal_send send = (bal_send)rng_below(&generator, BAL_SEND_COUNT);
+            const sim_network network = random_network(&generator, costs, send, memory);
+            sim_dispatch *fresh = NULL;
+            bal_timeline actual = {0};
+            bal_timeline expected = {0};
+            assert_int_equal(sim_dispatch_create(&drawn.problem.schedule, policy, &network, memory,
+                                                 &fresh, NULL),
+                             STATUS_OK);
+            const status played = sim_dispatch_play(fresh, costs, limit, NULL, &expected, NULL);
+
+            assert_int_equal(sim_dispatch_set_network(kept, &network, NULL), STATUS_OK);
+
+            assert_int_equal(sim_dispatch_play(kept, costs, limit, NULL, &actual, NULL), played);
+            stuck += played != STATUS_OK;
+            if (played == STATUS_OK && !is_same_play(&actual, &expected)) {
+                fail_msg("seed %llu, play %d: the plays differ", (unsigned long long)seed, play);
+            }
+        }
+        arena_reset(memory);
+    }
+    assert_true(stuck > 10); // the next play knows nothing of one that got stuck
+    arena_destroy(memory);
+}
+
 static void sends_are_named_as_in_the_commands(void **state)
 {
     (void)state;
     error_message err = {0};
-    sim_send send = SIM_SEND_COUNT;
+    bal_send send = BAL_SEND_COUNT;
 
-    for (int index = 0; index < SIM_SEND_COUNT; index++) {
-        assert_int_equal(sim_send_parse(sim_send_name((sim_send)index), &send, &err), STATUS_OK);
+    for (int index = 0; index < BAL_SEND_COUNT; index++) {
+        assert_int_equal(bal_send_parse(bal_send_names[index], &send, &err), STATUS_OK);
         assert_int_equal(send, index);
     }
-    assert_int_equal(sim_send_parse("block", &send, &err), STATUS_INVALID);
+    assert_int_equal(bal_send_parse("block", &send, &err), STATUS_INVALID);
     assert_string_equal(err.message, "send 'block' is none of async, blocking and rendezvous");
-    assert_int_equal(send, SIM_SEND_RENDEZVOUS);
+    assert_int_equal(send, BAL_SEND_RENDEZVOUS);
 }
 
 int main(void)
@@ -567,6 +607,7 @@ int main(void)
         cmocka_unit_test(chunks_of_one_rank_pay_nothing_to_each_other),
         cmocka_unit_test(an_order_that_ran_with_late_messages_replays_to_the_same_times),
         cmocka_unit_test(links_and_occupancies_outside_their_limits_are_invalid),
+        cmocka_unit_test(a_dispatch_that_is_given_another_network_plays_as_a_new_one),
         cmocka_unit_test(sends_are_named_as_in_the_commands),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

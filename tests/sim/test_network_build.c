@@ -45,7 +45,7 @@ static void messages_that_leave_a_node_cross_its_link(void **state)
 
     const int forward_link[] = {-1, 0, -1, -1};
     const int backward_link[] = {-1, -1, 1, -1};
-    assert_int_equal(network.send, SIM_SEND_ASYNC);
+    assert_int_equal(network.send, BAL_SEND_ASYNC);
     assert_int_equal(network.link_count, 2);
     assert_memory_equal(network.forward_link, forward_link, sizeof forward_link);
     assert_memory_equal(network.backward_link, backward_link, sizeof backward_link);
@@ -92,7 +92,7 @@ static void where_nothing_is_shared_there_are_no_links(void **state)
     const sim_network within = network_of(&one_node, &schedule, NULL, &costs, memory);
 
     assert_int_equal(blocking.link_count, 0);
-    assert_int_equal(blocking.send, SIM_SEND_BLOCKING);
+    assert_int_equal(blocking.send, BAL_SEND_BLOCKING);
     assert_true(sim_network_is_free(&within));
     assert_false(sim_network_is_free(&blocking));
     arena_destroy(memory);

@@ -122,6 +122,56 @@ static void the_last_backward_of_a_stage_is_its_last_w(void **state)
     arena_destroy(memory);
 }
 
+static void the_event_engine_of_an_order_is_made_once_and_takes_every_network(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 16);
+    const bal_schedule_request request = request_of(2, 2);
+    const int64_t ns[] = {2, 2};
+    const int64_t send_ns[] = {3, 3};
+    const int link[] = {0, 0};
+    const bal_stage_costs costs = {.stage_count = 2,
+                                   .microbatch_count = 1,
+                                   .forward_ns = ns,
+                                   .backward_input_ns = ns,
+                                   .backward_weight_ns = ns,
+                                   .send_forward_ns = send_ns,
+                                   .send_backward_ns = send_ns};
+    const sim_network networks[] = {
+        {.send = BAL_SEND_ASYNC},
+        {.send = BAL_SEND_BLOCKING},
+        {.link_count = 1,
+         .forward_link = link,
+         .backward_link = link,
+         .forward_occupancy_ns = send_ns,
+         .backward_occupancy_ns = send_ns},
+        {.send = BAL_SEND_ASYNC},
+    };
+    sim_compiled_order compiled;
+    sim_dispatch *first = NULL;
+    assert_int_equal(sim_compiled_order_build(&request, memory, &compiled, NULL), STATUS_OK);
+
+    for (size_t network = 0; network < sizeof networks / sizeof networks[0]; network++) {
+        sim_dispatch *kept = NULL;
+        sim_dispatch *fresh = NULL;
+        bal_timeline actual;
+        bal_timeline expected;
+        assert_int_equal(sim_compiled_order_dispatch(&compiled, &networks[network], &kept, NULL),
+                         STATUS_OK);
+        assert_int_equal(sim_dispatch_create(&compiled.schedule, SIM_STATIC, &networks[network],
+                                             memory, &fresh, NULL),
+                         STATUS_OK);
+        assert_int_equal(sim_dispatch_play(kept, &costs, NULL, NULL, &actual, NULL), STATUS_OK);
+        assert_int_equal(sim_dispatch_play(fresh, &costs, NULL, NULL, &expected, NULL), STATUS_OK);
+
+        if (network == 0) first = kept;
+        assert_ptr_equal(kept, first);
+        assert_memory_equal(actual.begin_ns, expected.begin_ns, 8 * sizeof(int64_t));
+        assert_memory_equal(actual.end_ns, expected.end_ns, 8 * sizeof(int64_t));
+    }
+    arena_destroy(memory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -129,6 +179,7 @@ int main(void)
         cmocka_unit_test(schedules_and_chunks_have_orders_of_their_own),
         cmocka_unit_test(the_order_that_was_used_longest_ago_is_forgotten),
         cmocka_unit_test(an_order_that_cannot_be_built_leaves_the_book_as_it_is),
+        cmocka_unit_test(the_event_engine_of_an_order_is_made_once_and_takes_every_network),
         cmocka_unit_test(the_last_backward_of_a_stage_is_its_last_w),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -297,7 +297,7 @@ static void links_of_several_ranks_and_other_sends_are_refused(void **state)
     assert_string_equal(err.message, "link 1 carries messages of ranks 0 and 1; a fixed order is "
                                      "recorded with one rank per link only");
     assert_int_equal(
-        sim_network_check_serial(&schedule, &(sim_network){.send = SIM_SEND_BLOCKING}, &err),
+        sim_network_check_serial(&schedule, &(sim_network){.send = BAL_SEND_BLOCKING}, &err),
         STATUS_UNSUPPORTED);
     assert_string_equal(err.message, "sends are blocking; a fixed order is recorded with "
                                      "asynchronous ones only");
