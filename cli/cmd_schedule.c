@@ -343,13 +343,7 @@ static status answer(const cli_arguments *arguments, arena *memory, text_buffer 
                                             .policy = run.policy,
                                             .network = &run.costs.network,
                                             .costs = &run.costs.stages};
-    if (cli_has(arguments, "--step") &&
-        (run.policy != SIM_STATIC || !sim_network_is_free(&run.costs.network))) {
-        return error_set(err, STATUS_UNSUPPORTED,
-                         "--step goes with the static policy and asynchronous messages");
-    }
-    TRY(cli_schedule_step_play(arguments, run.timeline.schedule, &run.costs.stages, memory,
-                               &run.step, err));
+    TRY(cli_schedule_step_play(arguments, &iterated, memory, &run.step, err));
     TRY(cli_schedule_path_find(arguments, &run.timeline, &run.costs.network, &run.costs.stages,
                                memory, &run.path, err));
     TRY(cli_schedule_iterations_play(arguments, &iterated, memory, &run.iterations, err));

@@ -3,6 +3,7 @@
 #include "sim/network.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <string.h>
 
 enum { NOT_YET = -1 };
@@ -392,4 +393,43 @@ void sim_iterations_end(const sim_update *update, const int64_t *ready_ns, int r
         state->begin_ns[rank] = partial_ns + update->optimizer_ns;
     }
     state->validated_ns = partial_ns;
+}
+
+bool sim_iterations_have_settled(const int64_t *begin_ns, const int64_t *before_ns, int rank_count)
+{
+    for (int rank = 1; rank < rank_count; rank++) {
+        if (begin_ns[rank] - before_ns[rank] != begin_ns[0] - before_ns[0]) return false;
+    }
+    return true;
+}
+
+int64_t sim_iterations_period_ns(const int64_t *begin_ns, const int64_t *before_ns, int rank_count)
+{
+    return largest(begin_ns, rank_count) - largest(before_ns, rank_count);
+}
+
+status sim_iterations_find_period(sim_iterations *iterations, const bal_stage_costs *costs,
+                                  const sim_update *update, arena *memory, int64_t *period_ns,
+                                  error_message *err)
+{
+    const bal_schedule *schedule = iterations->schedule;
+    const int ranks = schedule->rank_count;
+    sim_iteration iteration;
+    sim_iteration_state state;
+    int64_t *before_ns = arena_array(memory, (size_t)ranks, sizeof *before_ns);
+    if (before_ns == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    TRY(sim_iteration_init(schedule, memory, &iteration, &state, err));
+    for (int played = 0; played < SIM_SETTLING_MAX; played++) {
+        memcpy(before_ns, state.begin_ns, (size_t)ranks * sizeof *before_ns);
+        sim_iterations_play(iterations, costs, update, &state, &iteration);
+        if (largest(iteration.last_end_ns, ranks) > SIM_ITERATIONS_NS_MAX) {
+            return error_set(err, STATUS_INVALID,
+                             "iterations back to back are longer than %" PRId64 " ns",
+                             SIM_ITERATIONS_NS_MAX);
+        }
+        sim_iterations_end(update, iteration.last_end_ns, ranks, false, &state);
+        if (played > 0 && sim_iterations_have_settled(state.begin_ns, before_ns, ranks)) break;
+    }
+    *period_ns = sim_iterations_period_ns(state.begin_ns, before_ns, ranks);
+    return STATUS_OK;
 }

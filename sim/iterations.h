@@ -34,7 +34,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/// What a step takes, each at most INT64_MAX / 64. Zero-initialise, then fill by name.
+/// Times up to which iterations are played back to back.
+#define SIM_ITERATIONS_NS_MAX (INT64_MAX / 64)
+
+/// Iterations after which a period is taken as it is.
+enum { SIM_SETTLING_MAX = 24 };
+
+/// What a step takes, each at most SIM_ITERATIONS_NS_MAX. Zero-initialise, then fill by name.
 typedef struct sim_update {
     bool post_validation;
     int64_t norm_ns;       // norm of a rank's own gradients, before it takes part in the chain
@@ -111,3 +117,23 @@ void sim_iterations_play(sim_iterations *iterations, const bal_stage_costs *cost
 /// Time O(ranks).
 void sim_iterations_end(const sim_update *update, const int64_t *ready_ns, int rank_count,
                         bool fails, sim_iteration_state *state);
+
+/// Whether all ranks may begin equally later than before, so that the iterations repeat.
+///
+/// @param begin_ns  [rank_count] as in sim_iteration_state
+/// @param before_ns [rank_count] the same, one iteration before
+bool sim_iterations_have_settled(const int64_t *begin_ns, const int64_t *before_ns, int rank_count);
+
+/// How much later the last rank may begin than before: the period, once it has settled.
+int64_t sim_iterations_period_ns(const int64_t *begin_ns, const int64_t *before_ns, int rank_count);
+
+/// Plays the same iteration back to back until it repeats, or SIM_SETTLING_MAX times; ranks are
+/// ready when their last op has ended.
+///
+/// @param costs     as in sim_iterations_play
+/// @param memory    scratch
+/// @param period_ns out: how much later an iteration begins than the one before
+/// @return STATUS_INVALID if that takes longer than SIM_ITERATIONS_NS_MAX; STATUS_NO_MEMORY
+status sim_iterations_find_period(sim_iterations *iterations, const bal_stage_costs *costs,
+                                  const sim_update *update, arena *memory, int64_t *period_ns,
+                                  error_message *err);

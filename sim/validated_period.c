@@ -138,37 +138,19 @@ static int64_t play_all(settling *of, bool fails)
     return lost_ns;
 }
 
-static bool has_settled(const settling *of)
-{
-    const int64_t period_ns = of->state.begin_ns[0] - of->before_ns[0];
-    for (int rank = 1; rank < of->request->played->plan->rank_count; rank++) {
-        if (of->state.begin_ns[rank] - of->before_ns[rank] != period_ns) return false;
-    }
-    return true;
-}
-
-/// How much later the last rank may begin.
-static int64_t grown_ns(const settling *of)
-{
-    int64_t now_ns = 0;
-    int64_t before_ns = 0;
-    for (int rank = 0; rank < of->request->played->plan->rank_count; rank++) {
-        if (of->state.begin_ns[rank] > now_ns) now_ns = of->state.begin_ns[rank];
-        if (of->before_ns[rank] > before_ns) before_ns = of->before_ns[rank];
-    }
-    return now_ns - before_ns;
-}
-
 status sim_validated_period(const sim_period_request *request, arena *memory, sim_period *period,
                             error_message *err)
 {
+    const int ranks = request->played->plan->rank_count;
     settling of = {.request = request};
     TRY(prepare(&of, memory, err));
     for (int played = 0; played < SIM_SETTLING_MAX; played++) {
         play_all(&of, false);
-        if (played > 0 && has_settled(&of)) break;
+        if (played > 0 && sim_iterations_have_settled(of.state.begin_ns, of.before_ns, ranks))
+            break;
     }
-    *period = (sim_period){.period_ns = grown_ns(&of)};
+    *period =
+        (sim_period){.period_ns = sim_iterations_period_ns(of.state.begin_ns, of.before_ns, ranks)};
     if (!request->fails) return STATUS_OK;
     play_all(&of, true);
     period->lost_ns = play_all(&of, false);

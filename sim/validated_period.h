@@ -2,7 +2,8 @@
 /// post-validation, over all replicas, with the reduction of gradients and the chain of norms.
 ///
 /// Iterations are played back to back (sim/iterations.h) until every rank begins the next one as
-/// much later than the one before as all others do. Replicas meet in the reduction of every place.
+/// much later than the one before as all others do, or SIM_SETTLING_MAX times. Replicas meet in the
+/// reduction of every place.
 #pragma once
 
 #include "balance/iteration_times.h"
@@ -15,10 +16,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-
-/// Iterations that are played at most: where the period has not settled by then, the last two
-/// count.
-enum { SIM_SETTLING_MAX = 24 };
 
 typedef struct sim_period_request {
     const bal_machine *machine;    // norms travel over its links

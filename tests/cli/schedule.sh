@@ -420,12 +420,14 @@ refuse 2 '--step goes with the static policy and asynchronous messages' \
     --schedule zb-h1 --stages 2 --microbatches 2 --step barrier --send blocking
 
 # What is printed with all options is read back, and exported, as the same order.
+with_all() { # with_all WORD...
+    "$dynmo" schedule "$@" --costs even.json --iterations 5 --jitter 0.1 --rank-jitter 0.1 --draws 3 \
+        --step barrier --explain --json
+}
 for schedule in zb-h1 interleaved-1f1b zb-v-hand dualpipe-v chimera; do
-    all="--iterations 5 --jitter 0.1 --rank-jitter 0.1 --draws 3 --step barrier --explain --costs even.json --json"
-    shape="--stages 2 --microbatches 4"
-    "$dynmo" schedule --schedule $schedule $shape --json >alone.json || fail "$schedule"
-    "$dynmo" schedule --schedule $schedule $shape $all >all.json || fail "$schedule: all options"
-    "$dynmo" schedule --order all.json $all >again.json || fail "$schedule is not read back"
+    "$dynmo" schedule --schedule $schedule --stages 2 --microbatches 4 --json >alone.json || fail "$schedule"
+    with_all --schedule $schedule --stages 2 --microbatches 4 >all.json || fail "$schedule with all options"
+    with_all --order all.json >again.json || fail "$schedule is not read back"
     cmp all.json again.json || fail "$schedule is another when read back"
     [ $schedule = chimera ] && continue # PyTorch has no copies of the weights
     "$dynmo" export pytorch alone.json >alone.csv || fail "$schedule is not exported"

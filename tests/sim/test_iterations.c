@@ -414,6 +414,42 @@ static void post_validation_takes_the_bubble_of_zb_h2_and_is_a_barrier_for_1f1b(
     arena_destroy(memory);
 }
 
+static void
+a_period_is_found_when_iterations_repeat_or_refused_when_they_take_too_long(void **state)
+{
+    (void)state;
+    arena *memory = new_arena();
+    rng generator = rng_init(1, 3);
+    const bal_stage_costs costs = imbalanced(&generator, 8, 1000, 1000, 1000, 0, 0, memory);
+    const bal_stage_costs long_ones =
+        imbalanced(&generator, 8, SIM_ITERATIONS_NS_MAX / 200, 1, 1, 0, 0, memory);
+    const bal_schedule h2 = build("zb-h2", 8, 32, &costs, memory);
+    const sim_update late = {.post_validation = true};
+    const sim_update barrier = {0};
+    sim_iterations *iterations = NULL;
+    int64_t late_ns = 0;
+    int64_t barrier_ns = 0;
+    int64_t untouched_ns = -7;
+    error_message err = {0};
+    assert_int_equal(sim_iterations_create(&h2, memory, &iterations, NULL), STATUS_OK);
+
+    assert_int_equal(sim_iterations_find_period(iterations, &costs, &late, memory, &late_ns, NULL),
+                     STATUS_OK);
+    assert_int_equal(
+        sim_iterations_find_period(iterations, &costs, &barrier, memory, &barrier_ns, NULL),
+        STATUS_OK);
+
+    assert_int_equal(late_ns, 96000);
+    assert_int_equal(barrier_ns, 103000);
+    assert_int_equal(
+        sim_iterations_find_period(iterations, &long_ones, &barrier, memory, &untouched_ns, &err),
+        STATUS_INVALID);
+    assert_string_equal(err.message,
+                        "iterations back to back are longer than 144115188075855871 ns");
+    assert_int_equal(untouched_ns, -7);
+    arena_destroy(memory);
+}
+
 /// Of zero-bubble orders on stages that differ by up to four times: a rank that lies in the shade
 /// of others can begin the next iteration in the bubble of its own, so that the period may be
 /// shorter than the span of an iteration on its own.
@@ -493,6 +529,8 @@ int main(void)
         cmocka_unit_test(a_failed_validation_costs_what_came_before_it_a_rollback_and_a_step),
         cmocka_unit_test(with_a_barrier_the_period_is_the_makespan),
         cmocka_unit_test(post_validation_takes_the_bubble_of_zb_h2_and_is_a_barrier_for_1f1b),
+        cmocka_unit_test(
+            a_period_is_found_when_iterations_repeat_or_refused_when_they_take_too_long),
         cmocka_unit_test(the_period_of_zero_bubble_schedules_is_the_span_or_slightly_less),
         cmocka_unit_test(a_norm_that_cannot_come_back_is_refused_by_name),
     };
