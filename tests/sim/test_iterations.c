@@ -422,7 +422,7 @@ a_period_is_found_when_iterations_repeat_or_refused_when_they_take_too_long(void
     rng generator = rng_init(1, 3);
     const bal_stage_costs costs = imbalanced(&generator, 8, 1000, 1000, 1000, 0, 0, memory);
     const bal_stage_costs long_ones =
-        imbalanced(&generator, 8, SIM_ITERATIONS_NS_MAX / 200, 1, 1, 0, 0, memory);
+        imbalanced(&generator, 8, SIM_ITERATIONS_NS_MAX / 20, 1, 1, 0, 0, memory);
     const bal_schedule h2 = build("zb-h2", 8, 32, &costs, memory);
     const sim_update late = {.post_validation = true};
     const sim_update barrier = {0};
