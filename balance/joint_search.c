@@ -13,10 +13,10 @@
 enum {
     SHAPES_MAX = 3,
     PARTITIONS_MAX = 24,   // candidates of a shape
-    SEARCHED_MAX = 6,      // of them that searched families are asked for: no budget counts their
-                           // own passes
+    SEARCHED_MAX = 6,      // of them that searched families are asked for
+    BLOCKS_MAX = 2,        // of those, for v-adaptive, where memory is capped
     WALKS_MAX = 8,         // places that walks begin from
-    RUN_STEPS = 256,       // of a walk in the first round
+    RUN_STEPS = 256,       // of a walk in the first round; the listener is asked as often
     LAST_RUN_STEPS = 8192, // of the walks that are left at the end
     SOURCES_EXTRA = 2,     // dispatch and local search
     CUT_STEPS = 1000,      // of the walk through the partitions of a shape
@@ -24,6 +24,9 @@ enum {
     CUT_PURPOSE = 1 << 20, // of its random numbers
     REFINE_STEPS = 10000,  // of a walk to a partition of a small bound
     REFINE_PURPOSE = 1 << 21,
+    BUDGET_OPS = 1000000000, // of the default budget
+    BUDGET_PLAYS = 50000,
+    BUDGET_LEAST = 1000,
 };
 
 /// A place that a walk may begin from.
@@ -57,6 +60,7 @@ typedef struct search {
     bal_joint_source *sources; // [source_count] the families, dispatch, local search
     int source_count;
     int64_t play_count;
+    bool is_interrupted;
     int best_shape;
     int best_source;
     bal_joint_place best[SHAPES_MAX]; // only that of best_shape counts
@@ -66,7 +70,24 @@ static bool is_over(const search *state)
 {
     const int64_t best =
         state->best_shape < 0 ? INT64_MAX : state->best[state->best_shape].makespan_ns;
-    return state->play_count >= state->question->play_budget || best <= state->bound_ns;
+    return state->is_interrupted || state->play_count >= state->question->play_budget ||
+           best <= state->bound_ns;
+}
+
+/// Takes work from the budget.
+///
+/// @return whether there was so much left
+static bool spend(search *state, int source, int64_t play_count)
+{
+    const bal_joint_listener *listener = state->question->listener;
+    const int64_t left = state->question->play_budget - state->play_count;
+    const int64_t spent = play_count < left ? play_count : left;
+    state->play_count += spent;
+    state->sources[source].play_count += spent;
+    if (listener != NULL && !listener->go_on(listener->context, state->play_count)) {
+        state->is_interrupted = true;
+    }
+    return spent == play_count;
 }
 
 /// Adds a partition to those of a shape, unless it is known, leaves a stage empty or does not fit.
@@ -303,8 +324,7 @@ static void consider(search *state, int shape, int source)
 {
     shape_state *own = &state->shapes[shape];
     bal_joint_place *place = &own->scratch;
-    state->play_count++;
-    state->sources[source].play_count++;
+    if (!spend(state, source, 1)) return;
     place->makespan_ns = bal_joint_play(&own->ground.board, place->lines, INT64_MAX);
     if (place->makespan_ns == INT64_MAX) return;
     note(state, shape, source, place);
@@ -364,8 +384,11 @@ enum { RULE_COUNT = sizeof rules / sizeof rules[0], RULES_OF_ONE_CHUNK = 9 };
 static void consider_rule(search *state, int shape, int rule)
 {
     shape_state *own = &state->shapes[shape];
+    const int source = state->source_count - SOURCES_EXTRA;
+    own->scratch.makespan_ns = INT64_MAX;
+    if (!spend(state, source, BAL_JOINT_DISPATCH_PLAYS - 1)) return;
     if (!bal_joint_dispatch(&own->ground.board, &rules[rule], own->scratch.lines)) return;
-    consider(state, shape, state->source_count - SOURCES_EXTRA);
+    consider(state, shape, source);
     if (own->best_rule >= 0 && own->scratch.makespan_ns >= own->best_of_rules_ns) return;
     own->best_rule = rule;
     own->best_of_rules_ns = own->scratch.makespan_ns;
@@ -406,7 +429,6 @@ static void search_cuts(search *state, int shape)
             continue;
         }
         bal_joint_ground_set(&own->ground, tried, false);
-        own->scratch.makespan_ns = INT64_MAX;
         consider_rule(state, shape, own->best_rule);
         if (own->scratch.makespan_ns > limit_ns) continue;
         here_ns = own->scratch.makespan_ns;
@@ -420,16 +442,20 @@ static status consider_family(search *state, int shape, int source, error_messag
 {
     shape_state *own = &state->shapes[shape];
     bal_joint_ground *ground = &own->ground;
+    int64_t placed = 0;
     const bal_schedule_request request = {.name = state->sources[source].name,
                                           .rank_count = state->layers.rank_count,
                                           .microbatch_count = state->layers.microbatch_count,
                                           .chunk_count = ground->shape.chunk_count,
                                           .costs = &ground->costs,
-                                          .memory_limit = ground->board.room_bytes};
+                                          .memory_limit = ground->board.room_bytes,
+                                          .is_brief = true,
+                                          .placed_op_count = &placed};
     bal_schedule schedule;
     bool fused = false;
     arena_reset(state->scratch);
     const status built = bal_schedule_build(&request, state->scratch, &schedule, err);
+    if (!spend(state, source, placed / ground->op_count)) return STATUS_OK;
     if (built == STATUS_NO_MEMORY) return built;
     if (built != STATUS_OK) return STATUS_OK; // it has no order for these counts or this memory
     if (!bal_joint_lines_of(&ground->board, &schedule, own->scratch.lines, &fused)) {
@@ -437,9 +463,8 @@ static status consider_family(search *state, int shape, int source, error_messag
     }
     if (!scratch_fits(own)) return STATUS_OK;
     if (fused) {
+        if (!spend(state, source, 1)) return STATUS_OK;
         bal_joint_ground_set(ground, own->scratch.first_layer, true);
-        state->play_count++;
-        state->sources[source].play_count++;
         const int64_t makespan = bal_joint_play(&ground->board, own->scratch.lines, INT64_MAX);
         if (makespan < state->sources[source].makespan_ns) {
             state->sources[source].makespan_ns = makespan;
@@ -449,6 +474,12 @@ static status consider_family(search *state, int shape, int source, error_messag
     }
     consider(state, shape, fused ? state->source_count - 1 : source);
     return STATUS_OK;
+}
+
+/// Whether a family is the search through building blocks.
+static bool is_blocks(const bal_schedule_family *family)
+{
+    return strcmp(family->name, "v-adaptive") == 0;
 }
 
 static status consider_partition(search *state, int shape, int partition, error_message *err)
@@ -468,9 +499,42 @@ static status consider_partition(search *state, int shape, int partition, error_
         if (!has_count) continue;
         if (families[family].placement != placed.placement) continue;
         if (families[family].is_searched && partition >= SEARCHED_MAX) continue;
+        if (is_blocks(&families[family])) continue;
         TRY(consider_family(state, shape, family, err));
     }
     consider_dispatched(state, shape);
+    return STATUS_OK;
+}
+
+/// Asks v-adaptive for orders of the best partitions of a shape: its search takes as long as a
+/// thousand plays, and gains something only where memory is short.
+static status consider_blocks(search *state, int shape, error_message *err)
+{
+    shape_state *own = &state->shapes[shape];
+    const bool is_v = own->ground.shape.placement == BAL_PLACEMENT_V;
+    const bool has_caps = state->question->problem->stage_memory_bytes != NULL;
+    int family = 0;
+    int family_count = 0;
+    const bal_schedule_family *families = bal_schedule_families(&family_count);
+    while (family < family_count && !is_blocks(&families[family])) {
+        family++;
+    }
+    if (!is_v || !has_caps || family == family_count) return STATUS_OK;
+    int64_t above_ns = 0; // makespan of the last one that was asked for
+    for (int count = 0; count < BLOCKS_MAX && !is_over(state); count++) {
+        const candidate *next = NULL;
+        for (int index = 0; index < WALKS_MAX; index++) {
+            const candidate *kept = &own->kept[index];
+            if (kept->shape < 0 || kept->place.makespan_ns <= above_ns) continue;
+            if (next == NULL || kept->place.makespan_ns < next->place.makespan_ns) next = kept;
+        }
+        if (next == NULL) return STATUS_OK;
+        above_ns = next->place.makespan_ns;
+        memcpy(own->scratch.first_layer, next->place.first_layer,
+               ((size_t)own->ground.stage_count + 1) * sizeof *next->place.first_layer);
+        bal_joint_ground_set(&own->ground, own->scratch.first_layer, false);
+        TRY(consider_family(state, shape, family, err));
+    }
     return STATUS_OK;
 }
 
@@ -486,6 +550,9 @@ static status consider_all(search *state, error_message *err)
     }
     for (int shape = 0; shape < state->shape_count; shape++) {
         search_cuts(state, shape);
+    }
+    for (int shape = 0; shape < state->shape_count; shape++) {
+        TRY(consider_blocks(state, shape, err));
     }
     return STATUS_OK;
 }
@@ -527,16 +594,20 @@ static int choose_starts(const search *state, const candidate *starts[WALKS_MAX]
 }
 
 /// Walks one of them on, as far as the budget goes.
+///
+/// @param step_count a multiple of RUN_STEPS
 static void walk_on(search *state, walker *chosen, int64_t step_count)
 {
-    const int64_t left = state->question->play_budget - state->play_count;
-    bal_joint_source *source = &state->sources[state->source_count - 1];
-    const int64_t taken = bal_joint_walk_on(&state->shapes[chosen->shape].ground, &chosen->walk,
-                                            step_count < left ? step_count : left, state->bound_ns);
-    state->play_count += taken;
-    source->play_count += taken;
-    chosen->makespan_ns = chosen->walk.best.makespan_ns;
-    note(state, chosen->shape, state->source_count - 1, &chosen->walk.best);
+    const int source = state->source_count - 1;
+    for (int64_t step = 0; step < step_count && !is_over(state); step += RUN_STEPS) {
+        const int64_t left = state->question->play_budget - state->play_count;
+        const int64_t taken =
+            bal_joint_walk_on(&state->shapes[chosen->shape].ground, &chosen->walk,
+                              left < RUN_STEPS ? left : RUN_STEPS, state->bound_ns);
+        spend(state, source, taken);
+        chosen->makespan_ns = chosen->walk.best.makespan_ns;
+        note(state, chosen->shape, source, &chosen->walk.best);
+    }
 }
 
 /// Sorts by the makespan reached; equal ones stay in their order.
@@ -673,7 +744,16 @@ static status search_all(search *state, bal_joint_answer *answer, error_message 
     if (state->shape_count == 0) return explain_infeasible(&state->layers, err);
     TRY(consider_all(state, err));
     TRY(walk_all(state, err));
+    if (state->is_interrupted) return error_set(err, STATUS_BACKEND, "interrupted");
     return fill_answer(state, answer, err);
+}
+
+int64_t bal_joint_budget_default(int rank_count, int microbatch_count)
+{
+    const int64_t order_ops = (int64_t)6 * rank_count * microbatch_count;
+    const int64_t plays = BUDGET_OPS / order_ops;
+    if (plays > BUDGET_PLAYS) return BUDGET_PLAYS;
+    return plays > BUDGET_LEAST ? plays : BUDGET_LEAST;
 }
 
 status bal_joint_search(const bal_joint_question *question, arena *memory, bal_joint_answer *answer,

@@ -2,7 +2,10 @@
 
 #include "balance/order_pass.h"
 
-enum { SCANNED_MAX = 32 }; // ranks; a tree pays for more
+enum {
+    SCANNED_MAX = 32, // ranks; a tree pays for more
+    DECISION_OPS = 4, // what a decision counts as, in ops placed
+};
 
 /// A pass. Ranks stand in a tree of winners by wake_ns, so that decisions are taken in the order
 /// of time: what a rank does not know yet when it decides cannot have begun.
@@ -171,11 +174,16 @@ static void reset(greedy *pass)
 static void run_pass(greedy *pass)
 {
     const bal_order_search *find = pass->order.find;
+    int64_t decision_count = 0;
+    bool is_beaten = false;
     reset(pass);
-    for (int rank = 0; pass->wake_ns[rank] < INT64_MAX; rank = next_rank(pass)) {
+    for (int rank = 0; !is_beaten && pass->wake_ns[rank] < INT64_MAX; rank = next_rank(pass)) {
         decide(pass, rank);
-        if (bal_order_pass_is_beaten(&pass->order)) return;
+        decision_count++;
+        is_beaten = bal_order_pass_is_beaten(&pass->order);
     }
+    bal_order_search_count(find, DECISION_OPS * decision_count);
+    if (is_beaten) return;
     for (int rank = 0; rank < find->rank_count; rank++) {
         const int rank_ops = 3 * find->chunk_count * find->microbatch_count;
         if (pass->order.ranks[rank].op_count < rank_ops) return;

@@ -202,6 +202,7 @@ static status carve(const bal_schedule_request *request, int chunk_count, arena 
         .codes = arena_array(memory, rank_count * rank_ops, sizeof *find->codes),
         .best_codes = arena_array(memory, rank_count * rank_ops, sizeof *find->best_codes),
         .lost_ns = arena_array(memory, microbatch_count, sizeof *find->lost_ns),
+        .placed_op_count = request->placed_op_count,
         .cursors = arena_array(memory, rank_count, sizeof *find->cursors),
         .best_span_ns = INT64_MAX,
         .best_makespan_ns = INT64_MAX,
@@ -310,6 +311,7 @@ void bal_order_search_play(bal_order_search *find)
             played += advance(find, rank, &find->cursors[rank]);
         }
     }
+    bal_order_search_count(find, played);
     if (played < op_count) return;
     int64_t span_ns = 0;
     int64_t makespan_ns = 0;

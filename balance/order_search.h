@@ -59,6 +59,7 @@ typedef struct bal_order_search {
     int64_t best_makespan_ns;
     int64_t best_held;         // sum over the ranks of the most chunks held between F and W
     int64_t least_span_ns;     // proven: no order has a smaller one
+    int64_t *placed_op_count;  // of the request: ops placed so far are added; NULL: nobody asks
     bal_order_cursor *cursors; // [rank_count] scratch
     int64_t *lost_ns;          // [microbatch_count] scratch: messages to nobody
 } bal_order_search;
@@ -72,6 +73,12 @@ typedef struct bal_order_search {
 status bal_order_search_begin(const bal_schedule_request *request, int chunk_count,
                               int64_t chunks_held_max, arena *memory, bal_order_search *find,
                               error_message *err);
+
+/// Counts work.
+static inline void bal_order_search_count(const bal_order_search *find, int64_t op_count)
+{
+    if (find->placed_op_count != NULL) *find->placed_op_count += op_count;
+}
 
 /// Whether an order that is at least so long and holds at least so much can no longer win.
 static inline bool bal_order_search_is_beaten(const bal_order_search *find, int64_t span_ns,

@@ -411,6 +411,7 @@ static void run_rounds(search *find, const plan *by)
     run_backwards(find, by);
     for (int microbatch = 1; microbatch < find->microbatch_count; microbatch++) {
         find->left -= 3 * (int64_t)find->rank_count;
+        bal_order_search_count(&find->orders, 3 * (int64_t)find->rank_count);
         choose_forwards(find, by->backward_first);
         run_forwards(find, by->weight);
         run_backwards(find, by);

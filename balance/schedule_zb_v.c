@@ -252,6 +252,7 @@ static int64_t run_pass(rounds *pass)
     for (bool ran = true; ran;) {
         ran = run_backwards(pass);
         ran = run_forwards(pass) || ran;
+        bal_order_search_count(pass->order.find, 3 * (int64_t)rank_count);
         if (bal_order_pass_is_beaten(&pass->order)) return INT64_MAX;
     }
     for (int rank = 0; rank < rank_count; rank++) {

@@ -6,13 +6,14 @@
 #include "balance/plan.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "cli/interrupt.h"
+#include "cli/progress.h"
 #include "sim/pipeline.h"
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <string.h>
-
-static const int64_t play_budget_default = 50000;
 
 /// What was found, and what the engine says of it.
 typedef struct joint_run {
@@ -49,7 +50,8 @@ static status read_question(const cli_arguments *arguments, joint_run *run, erro
         return error_set(err, STATUS_UNSUPPORTED, "--chunks %d: --schedule any has 1 or 2",
                          run->question.chunk_count);
     }
-    int64_t budget = play_budget_default;
+    int64_t budget =
+        bal_joint_budget_default(run->problem->stage_count, run->problem->microbatch_count);
     int64_t seed = 1;
     const char *given = cli_value(arguments, "--budget");
     if (given != NULL) TRY(text_parse_int64(given, "--budget", 1, INT64_MAX, &budget, err));
@@ -59,6 +61,31 @@ static status read_question(const cli_arguments *arguments, joint_run *run, erro
     run->question.play_budget = budget;
     run->question.seed = (uint64_t)seed;
     return STATUS_OK;
+}
+
+/// Who looks on: a line on the terminal, and Ctrl-C.
+typedef struct watch {
+    cli_progress progress;
+    const atomic_bool *interrupt;
+} watch;
+
+static bool go_on(void *context, int64_t play_count)
+{
+    watch *own = context;
+    cli_progress_reach(&own->progress, play_count);
+    return !atomic_load(own->interrupt);
+}
+
+static status find_plan(joint_run *run, arena *memory, error_message *err)
+{
+    watch own = {.progress = cli_progress_begin("plays", run->question.play_budget),
+                 .interrupt = cli_interrupt_catch()};
+    const bal_joint_listener listener = {.context = &own, .go_on = go_on};
+    run->question.listener = &listener;
+    const status found = bal_joint_search(&run->question, memory, &run->answer, err);
+    run->question.listener = NULL;
+    cli_progress_end(&own.progress);
+    return found;
 }
 
 /// The static engine has the last word.
@@ -201,7 +228,7 @@ static void write_text(const joint_run *run, text_buffer *out)
                     run->migration.layer_count);
     }
     text_format(out, "%-18s %12s\n\n", "found by", answer->source);
-    text_format(out, "%-18s %12s   %s\n", "orders of", "played", "best makespan");
+    text_format(out, "%-18s %12s   %s\n", "orders of", "plays", "best makespan");
     for (int index = 0; index < answer->source_count; index++) {
         const bal_joint_source *source = &answer->sources[index];
         if (source->play_count == 0) continue;
@@ -245,7 +272,7 @@ status cli_plan_joint(const cli_arguments *arguments, const bal_problem *problem
 {
     joint_run run = {.problem = problem, .question = {.chunk_count = chunks}};
     TRY(read_question(arguments, &run, err));
-    TRY(bal_joint_search(&run.question, memory, &run.answer, err));
+    TRY(find_plan(&run, memory, err));
     TRY(play(&run, memory, err));
     TRY(find_loads(&run, memory, err));
     TRY(find_moves(&run, memory, err));

@@ -57,7 +57,12 @@ static void print_time_left(double seconds)
 
 void cli_progress_step(cli_progress *progress)
 {
-    progress->done++;
+    cli_progress_reach(progress, progress->done + 1);
+}
+
+void cli_progress_reach(cli_progress *progress, int64_t done)
+{
+    progress->done = done;
     if (!progress->is_shown) return;
     const int64_t now = now_ns();
     if (now - progress->last_shown_ns < show_every_ns) return;

@@ -25,5 +25,8 @@ cli_progress cli_progress_begin(const char *what, int64_t total);
 /// most ten times a second.
 void cli_progress_step(cli_progress *progress);
 
+/// So many steps in all, for work that is counted in larger portions.
+void cli_progress_reach(cli_progress *progress, int64_t done);
+
 /// Takes the line away.
 void cli_progress_end(cli_progress *progress);
