@@ -65,11 +65,11 @@ typedef struct bal_joint_answer {
 /// The bound is the smallest over the placements in question (one chunk per rank; two in V; two
 /// interleaved) of bal_joint_bound, whose assumptions it shares.
 ///
-/// @return what bal_joint_layers_of refuses; STATUS_INVALID for a budget below 1 or a chunk_count
-///         above 2; STATUS_INFEASIBLE if no partition fits the caps even with one microbatch at a
-///         time, naming a rank or all, need and limit (with two chunks per rank it may be that
-///         none was found, and the message says so); STATUS_BACKEND "interrupted" if the listener
-///         ends it; STATUS_NO_MEMORY. answer is then untouched.
+/// @return what bal_joint_layers_of refuses; STATUS_INVALID for a budget below 1, a chunk_count
+///         above 2 or fewer layers than chunks; STATUS_INFEASIBLE if no partition fits the caps
+///         even with one microbatch at a time, naming a rank or all, need and limit (with two
+///         chunks per rank it may be that none was found, and the message says so); STATUS_BACKEND
+///         "interrupted" if the listener ends it; STATUS_NO_MEMORY. answer is then untouched.
 ///
 /// Time: bal_joint_bound, and O(ops) per play of the budget.
 enum { BAL_JOINT_DISPATCH_PLAYS = 8 };

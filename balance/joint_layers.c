@@ -1,6 +1,7 @@
 #include "balance/joint_layers.h"
 
 #include "balance/chain.h"
+#include "balance/schedule.h"
 
 #include <inttypes.h>
 
@@ -111,6 +112,13 @@ static status check_problem(const bal_problem *problem, error_message *err)
 {
     if (problem->microbatch_count < 1) {
         return error_set(err, STATUS_INVALID, "the joint search needs microbatch_count >= 1");
+    }
+    const bal_wide order_ops = (bal_wide)6 * problem->stage_count * problem->microbatch_count;
+    if (order_ops > BAL_OPS_MAX) {
+        return error_set(err, STATUS_INVALID,
+                         "%d ranks of %d microbatches and 2 chunks are %lld ops; the limit is %d",
+                         problem->stage_count, problem->microbatch_count, (long long)order_ops,
+                         BAL_OPS_MAX);
     }
     if (problem->allow_empty_stages) {
         return error_set(err, STATUS_INVALID,

@@ -52,7 +52,8 @@ typedef struct bal_joint_cost {
 ///
 /// @param layers arrays are carved from memory or borrowed from problem
 /// @return STATUS_INVALID: what bal_chain_of refuses; microbatch_count < 1; empty stages or
-///         in-flight counts, which the search decides itself; an iteration whose ops and messages
+///         in-flight counts, which the search decides itself; more than BAL_OPS_MAX ops of two
+///         chunks per rank; an iteration whose ops and messages
 ///         together take longer than INT64_MAX / 4 ns or hold more bytes; STATUS_NO_MEMORY
 status bal_joint_layers_of(const bal_problem *problem, arena *memory, bal_joint_layers *layers,
                            error_message *err);

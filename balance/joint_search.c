@@ -61,6 +61,7 @@ typedef struct search {
     int source_count;
     int64_t play_count;
     bool is_interrupted;
+    bool may_fit; // no placement's bound has proven that none of its partitions fits
     int best_shape;
     int best_source;
     bal_joint_place best[SHAPES_MAX]; // only that of best_shape counts
@@ -196,17 +197,24 @@ static status add_partitions(search *state, shape_state *shape, const int *of_bo
     return add_partition(state, shape, first, err);
 }
 
-/// Whether some schedule has these chunks in this placement, so that a plan can name it.
-static const bal_schedule_family *family_of(bal_joint_shape shape)
+/// Whether a schedule has orders of these chunks in this placement.
+static bool suits(const bal_schedule_family *family, bal_joint_shape shape)
+{
+    const bool has_count = family->chunk_count == shape.chunk_count ||
+                           (family->chunk_count == 0 && shape.chunk_count == 2);
+    return has_count && family->placement == shape.placement;
+}
+
+/// The first schedule of these chunks in this placement that takes the ranks and microbatches, so
+/// that a plan can name it and be run; NULL: none.
+static const bal_schedule_family *family_of(const bal_joint_layers *layers, bal_joint_shape shape)
 {
     int count = 0;
     const bal_schedule_family *families = bal_schedule_families(&count);
     for (int index = 0; index < count; index++) {
-        const bal_schedule_family *family = &families[index];
-        const bool has_count = family->chunk_count == shape.chunk_count ||
-                               (family->chunk_count == 0 && shape.chunk_count == 2);
-        if (has_count && family->placement == shape.placement) {
-            return family;
+        if (suits(&families[index], shape) &&
+            bal_schedule_takes(&families[index], layers->rank_count, layers->microbatch_count)) {
+            return &families[index];
         }
     }
     return NULL;
@@ -215,7 +223,7 @@ static const bal_schedule_family *family_of(bal_joint_shape shape)
 /// Bounds a shape and prepares it. Leaves it out where no partition of it fits.
 static status add_shape(search *state, bal_joint_shape shape, error_message *err)
 {
-    if (family_of(shape) == NULL) return STATUS_OK;
+    if (family_of(&state->layers, shape) == NULL) return STATUS_OK;
     const int wanted = state->question->chunk_count;
     if (wanted != 0 && wanted != shape.chunk_count) return STATUS_OK;
     shape_state *made = &state->shapes[state->shape_count];
@@ -238,13 +246,43 @@ static status add_shape(search *state, bal_joint_shape shape, error_message *err
         TRY(bal_joint_place_init(&made->ground, state->memory, &made->kept[index].place, err));
     }
     TRY(add_partitions(state, made, of_bound, err));
+    state->may_fit = true;
     if (made->partition_count > 0) state->shape_count++;
     return STATUS_OK;
 }
 
-/// Says what does not fit: as many layers as fit on every rank, until one cannot hold its own.
-static status explain_infeasible(const bal_joint_layers *layers, error_message *err)
+/// Says that two chunks per rank do not fit: all of them in all memory, or what was not found.
+static status explain_two_chunks(const search *state, error_message *err)
 {
+    const bal_joint_layers *layers = &state->layers;
+    const int count = layers->layer_count;
+    const int64_t need = layers->state_before[count] + layers->held_before[count];
+    int64_t limit = 0;
+    int tightest = 0;
+    for (int rank = 0; rank < layers->rank_count; rank++) {
+        if (layers->memory_bytes[rank] < layers->memory_bytes[tightest]) tightest = rank;
+        limit = layers->memory_bytes[rank] < INT64_MAX / 4 - limit
+                    ? limit + layers->memory_bytes[rank]
+                    : INT64_MAX / 4;
+    }
+    if (need > limit) {
+        return error_set(
+            err, STATUS_INFEASIBLE,
+            "no partition into two chunks per rank fits: all layers and one microbatch "
+            "need %" PRId64 " bytes, all ranks together have %" PRId64,
+            need, limit);
+    }
+    return error_set(err, STATUS_INFEASIBLE,
+                     "no partition into two chunks per rank %s within the memory of every rank; "
+                     "the least is that of rank %d, %" PRId64 " bytes",
+                     state->may_fit ? "was found" : "is", tightest, layers->memory_bytes[tightest]);
+}
+
+/// Says what does not fit: as many layers as fit on every rank, until one cannot hold its own.
+static status explain_infeasible(const search *state, error_message *err)
+{
+    const bal_joint_layers *layers = &state->layers;
+    if (state->question->chunk_count == 2) return explain_two_chunks(state, err);
     const int ranks = layers->rank_count;
     int begin = 0;
     for (int rank = 0; rank < ranks; rank++) {
@@ -268,8 +306,7 @@ static status explain_infeasible(const bal_joint_layers *layers, error_message *
         }
         begin = end;
     }
-    return error_set(err, STATUS_INFEASIBLE,
-                     "no partition of two chunks per rank keeps every rank within its memory");
+    return explain_two_chunks(state, err);
 }
 
 /// Keeps a place for walks: the best order of each of the best partitions of a shape.
@@ -494,10 +531,7 @@ static status consider_partition(search *state, int shape, int partition, error_
     bal_joint_ground_set(&own->ground, first_layer, false);
     if (partition == 0 && !is_over(state)) consider_serial(state, shape);
     for (int family = 0; family < family_count && !is_over(state); family++) {
-        const bool has_count = families[family].chunk_count == placed.chunk_count ||
-                               (families[family].chunk_count == 0 && placed.chunk_count == 2);
-        if (!has_count) continue;
-        if (families[family].placement != placed.placement) continue;
+        if (!suits(&families[family], placed)) continue;
         if (families[family].is_searched && partition >= SEARCHED_MAX) continue;
         if (is_blocks(&families[family])) continue;
         TRY(consider_family(state, shape, family, err));
@@ -725,7 +759,8 @@ static status fill_answer(search *state, bal_joint_answer *answer, error_message
     bal_joint_ground_set(ground, best->first_layer, false);
     made.costs = ground->costs;
     TRY(fill_peaks(state, &made, err));
-    const char *name = state->best_source < last_family ? source : family_of(ground->shape)->name;
+    const char *name =
+        state->best_source < last_family ? source : family_of(&state->layers, ground->shape)->name;
     TRY(bal_joint_lines_schedule(&ground->board, best->lines, name, state->memory, &made.order,
                                  err));
     *answer = made;
@@ -741,7 +776,7 @@ static status search_all(search *state, bal_joint_answer *answer, error_message 
     for (int shape = 0; shape < SHAPES_MAX; shape++) {
         TRY(add_shape(state, shapes[shape], err));
     }
-    if (state->shape_count == 0) return explain_infeasible(&state->layers, err);
+    if (state->shape_count == 0) return explain_infeasible(state, err);
     TRY(consider_all(state, err));
     TRY(walk_all(state, err));
     if (state->is_interrupted) return error_set(err, STATUS_BACKEND, "interrupted");
@@ -774,6 +809,11 @@ status bal_joint_search(const bal_joint_question *question, arena *memory, bal_j
     state->bound_ns = INT64_MAX;
     state->best_shape = -1;
     TRY(bal_joint_layers_of(question->problem, memory, &state->layers, err));
+    if (question->chunk_count * state->layers.rank_count > state->layers.layer_count) {
+        return error_set(err, STATUS_INVALID, "%d ranks of %d chunks exceed layer_count %d",
+                         state->layers.rank_count, question->chunk_count,
+                         state->layers.layer_count);
+    }
     TRY(init_sources(state, err));
     state->scratch = arena_create(1 << 20);
     if (state->scratch == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");

@@ -490,7 +490,8 @@ const cli_command cli_command_plan = {
             {.name = "--microbatches", .argument = "M", .help = "Microbatches of an iteration."},
             {.name = "--budget",
              .argument = "N",
-             .help = "Orders that --schedule any may play. Default: 50000."},
+             .help = "Work of --schedule any, in plays of an order. Default: 50000, fewer where an "
+                     "order has more than 20000 ops."},
             {.name = "--seed", .argument = "S", .help = "Seed of --schedule any. Default: 1."},
             {.name = "--allow-empty-stages", .help = "Lets stages own no layer."},
             {.name = "--output",

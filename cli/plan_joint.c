@@ -46,6 +46,14 @@ static status read_question(const cli_arguments *arguments, joint_run *run, erro
                          "%s: --schedule any minimises the makespan of stages that all own layers",
                          unused[index]);
     }
+    const bal_problem *problem = run->problem;
+    if (problem->current_first_layer != NULL && problem->stage_count > 0 &&
+        problem->current_stage_count == 2 * problem->stage_count) {
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "current_first_layer: %d entries; --schedule any takes the plan in force "
+                         "as one chunk per rank, %d",
+                         problem->current_stage_count + 1, problem->stage_count + 1);
+    }
     if (run->question.chunk_count > 2) {
         return error_set(err, STATUS_UNSUPPORTED, "--chunks %d: --schedule any has 1 or 2",
                          run->question.chunk_count);

@@ -288,6 +288,69 @@ static void refuse(const bal_joint_question *question, status wanted, const char
     arena_destroy(memory);
 }
 
+/// A budget of one play gives the order of least memory at once, however long the searches are.
+static void no_source_takes_more_than_the_budget(void **state)
+{
+    (void)state;
+    rng random = rng_init(33, 0);
+    joint_case made;
+    init_medium(&made, &random);
+    static const int64_t budgets[] = {1, 7, 100, 2000};
+    for (size_t index = 0; index < sizeof budgets / sizeof budgets[0]; index++) {
+        arena *memory = arena_create(1 << 16);
+        bal_joint_answer answer;
+        int64_t plays = 0;
+        const bal_joint_question question = {
+            .problem = &made.problem, .play_budget = budgets[index], .seed = 3};
+
+        assert_int_equal(bal_joint_search(&question, memory, &answer, NULL), STATUS_OK);
+
+        for (int source = 0; source < answer.source_count; source++) {
+            plays += answer.sources[source].play_count;
+        }
+        assert_int_equal(plays, answer.play_count);
+        assert_int_equal(answer.play_count, budgets[index]);
+        arena_destroy(memory);
+    }
+}
+
+typedef struct listened {
+    int64_t last;
+    int64_t stop_at;
+} listened;
+
+static bool go_on(void *context, int64_t play_count)
+{
+    listened *own = context;
+    assert_true(play_count >= own->last);
+    own->last = play_count;
+    return play_count < own->stop_at;
+}
+
+static void a_listener_ends_the_search_and_leaves_the_answer_alone(void **state)
+{
+    (void)state;
+    rng random = rng_init(33, 0);
+    joint_case made;
+    init_medium(&made, &random);
+    for (int64_t stop_at = 1; stop_at < 5000; stop_at = 5 * stop_at) {
+        arena *memory = arena_create(1 << 16);
+        bal_joint_answer answer = {.makespan_ns = -7};
+        error_message err = {0};
+        listened own = {.stop_at = stop_at};
+        const bal_joint_listener listener = {.context = &own, .go_on = go_on};
+        const bal_joint_question question = {
+            .problem = &made.problem, .play_budget = 1000000, .seed = 3, .listener = &listener};
+
+        assert_int_equal(bal_joint_search(&question, memory, &answer, &err), STATUS_BACKEND);
+
+        assert_string_equal(err.message, "interrupted");
+        assert_int_equal(answer.makespan_ns, -7);
+        assert_true(own.last >= stop_at && own.last < stop_at + 2000);
+        arena_destroy(memory);
+    }
+}
+
 static void what_cannot_be_asked_is_refused(void **state)
 {
     (void)state;
@@ -307,6 +370,10 @@ static void what_cannot_be_asked_is_refused(void **state)
     problem.stage_inflight = NULL;
     problem.microbatch_count = 0;
     refuse(&question, STATUS_INVALID, "the joint search needs microbatch_count >= 1");
+    problem.microbatch_count = INT32_MAX;
+    refuse(&question, STATUS_INVALID,
+           "2 ranks of 2147483647 microbatches and 2 chunks are 25769803764 ops; the limit is "
+           "268435456");
     problem.microbatch_count = 4;
     problem.allow_empty_stages = true;
     refuse(&question, STATUS_INVALID,
@@ -343,6 +410,8 @@ int main(void)
         cmocka_unit_test(the_same_seed_and_budget_give_the_same_answer),
         cmocka_unit_test(the_makespan_never_rises_with_the_budget),
         cmocka_unit_test(answers_are_what_they_say),
+        cmocka_unit_test(no_source_takes_more_than_the_budget),
+        cmocka_unit_test(a_listener_ends_the_search_and_leaves_the_answer_alone),
         cmocka_unit_test(what_cannot_be_asked_is_refused),
         cmocka_unit_test(memory_that_fits_nothing_is_infeasible_and_says_where),
     };

@@ -131,7 +131,7 @@ bubble ratio             0.6143
 moved                      30 B   1 layers change their rank
 found by               dispatch
 
-orders of                played   best makespan
+orders of                 plays   best makespan
 dispatch                      1   145 us' '' \
     --loads joint.json --stages 3 --balancer makespan --schedule any --microbatches 6 --chunks 1 --budget 1 -o joint_plan.json
 grep -q '"schedule":"gpipe","order":\[\["F0","B0","W0","F1",' joint_plan.json || fail 'the order in the plan file'
@@ -153,6 +153,21 @@ refuse_joint() { # refuse_joint CODE MESSAGE WORD...
     shift 2
     refuse "$code" "$message" --loads joint.json --balancer makespan --schedule any --microbatches 6 "$@"
 }
+reason='no partition into two chunks per rank fits: all layers and one microbatch need 234 bytes, all ranks together have 150'
+expect 3 "{\"error\":\"$reason\"}" "dynmo: $reason" --loads tight.json --stages 3 --chunks 2 --balancer makespan --schedule any --microbatches 6 --json
+refuse 2 '2 ranks of 2 chunks exceed layer_count 3' --loads - --stages 2 --chunks 2 --balancer makespan --schedule any \
+    --microbatches 6 <<'EOF'
+{"forward_ns":[1,1,1]}
+EOF
+# An hour of plays ends when it is interrupted.
+timeout --preserve-status -s INT 2 "$dynmo" plan --loads joint.json --stages 3 --chunks 2 --balancer makespan \
+    --schedule any --microbatches 60 --budget 1000000000 >out 2>err
+[ $? -eq 130 ] || fail 'search interrupted: exit code'
+[ "$(cat err)" = 'dynmo: interrupted' ] || fail "search interrupted: $(cat err)"
+[ -s out ] && fail 'search interrupted: it answers'
+sed 's/"current_first_layer":.*/"current_first_layer":[0,1,2,3,4,5,6]}/; s/"stage_memory_bytes":[^]]*],//' joint.json >folded.json
+refuse 2 'current_first_layer: 7 entries; --schedule any takes the plan in force as one chunk per rank, 4' \
+    --loads folded.json --stages 3 --balancer makespan --schedule any --microbatches 6
 refuse_joint 2 '--budget: 0 is outside [1, 9223372036854775807]' --stages 3 --budget 0
 refuse_joint 2 "--seed: 'x' is not an integer" --stages 3 --seed x
 refuse_joint 2 '--by: --schedule any minimises the makespan of stages that all own layers' --stages 3 --by time
