@@ -451,7 +451,9 @@ const cli_command cli_command_schedule = {
              .help =
                  "Every rank is slower or faster in every iteration: all its ops take 1 + S * z "
                  "times as long, z normal and drawn anew. S is in [0, 1]."},
-            {.name = "--jitter", .argument = "S", .help = "The same drawn for every op."},
+            {.name = "--jitter",
+             .argument = "S",
+             .help = "The same drawn for every F, B and W; a BW is its B and its W."},
             {.name = "--draws",
              .argument = "K",
              .help =

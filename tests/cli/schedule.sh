@@ -166,6 +166,19 @@ refuse 2 'rendezvous deadlock: rank 0 BW0 waits for rank 1 BW0, behind rank 1 BW
 refuse 2 "send 'block' is none of async, blocking and rendezvous" \
     --schedule 1f1b --stages 2 --microbatches 2 --send block
 
+# Which schedules can be sent by rendezvous, as sim/README.md says: these and no other.
+for name in $("$dynmo" schedule --schedule none --stages 4 --microbatches 16 2>&1 | sed 's/.*known: //; s/,//g'); do
+    "$dynmo" schedule --schedule "$name" --stages 4 --microbatches 16 --send rendezvous >/dev/null 2>err
+    sent=$?
+    case $name in
+    gpipe | 1f1b | zb-h1 | chimera) [ $sent -eq 0 ] || fail "$name by rendezvous: $(cat err)" ;;
+    *)
+        { [ $sent -eq 2 ] && grep -q 'rendezvous deadlock: rank ' err; } ||
+            fail "$name by rendezvous: exit $sent: $(cat err)"
+        ;;
+    esac
+done
+
 # Names and numbers.
 refuse 2 "unknown schedule '1f1c'; did you mean '1f1b'?" \
     --schedule 1f1c --stages 2 --microbatches 2
