@@ -10,9 +10,11 @@ static int place_of(const bal_schedule *schedule, int stage)
 static int receiver_of(const bal_schedule *schedule, bal_op op, int stage)
 {
     if (op.kind == OP_BACKWARD_WEIGHT) return -1;
-    if (op.kind != OP_FORWARD) return stage - 1;
-    const int last = schedule->rank_count * schedule->chunk_count - 1;
-    return stage < last ? stage + 1 : -1;
+    if (op.kind != OP_FORWARD) {
+        return bal_stage_before(schedule->placement, schedule->rank_count, stage);
+    }
+    return bal_stage_behind(schedule->placement, schedule->rank_count, schedule->chunk_count,
+                            stage);
 }
 
 status exec_program_compile(const bal_schedule *schedule, int place, arena *memory,
