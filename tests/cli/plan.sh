@@ -160,7 +160,7 @@ refuse 2 '2 ranks of 2 chunks exceed layer_count 3' --loads - --stages 2 --chunk
 {"forward_ns":[1,1,1]}
 EOF
 # An hour of plays ends when it is interrupted.
-timeout --preserve-status -s INT 2 "$dynmo" plan --loads joint.json --stages 3 --chunks 2 --balancer makespan \
+timeout --foreground --preserve-status -s INT 2 "$dynmo" plan --loads joint.json --stages 3 --chunks 2 --balancer makespan \
     --schedule any --microbatches 60 --budget 1000000000 >out 2>err
 [ $? -eq 130 ] || fail 'search interrupted: exit code'
 [ "$(cat err)" = 'dynmo: interrupted' ] || fail "search interrupted: $(cat err)"

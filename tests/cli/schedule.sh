@@ -401,7 +401,7 @@ refuse 2 '--jitter needs --costs: ops of 1 ns stay as they are' \
 refuse 2 '--rank-jitter needs --costs: ops of 1 ns stay as they are' \
     --schedule 1f1b --stages 1 --microbatches 1 --iterations 3 --rank-jitter 0.1
 # Draws end when they are interrupted, and not before: an hour of them.
-timeout --preserve-status -s INT 2 "$dynmo" schedule --schedule zb-h1 --stages 2 --microbatches 64 \
+timeout --foreground --preserve-status -s INT 2 "$dynmo" schedule --schedule zb-h1 --stages 2 --microbatches 64 \
     --costs chain.json --iterations 1000000 --draws 100000 --jitter 0.1 >out 2>err
 [ $? -eq 130 ] || fail 'draws interrupted: exit code'
 [ "$(cat err)" = 'dynmo: interrupted' ] || fail "draws interrupted: $(cat err)"
