@@ -5,17 +5,6 @@
 
 static const int64_t longest_ns = INT64_C(1000000000000);
 
-/// A seed, if it is there.
-static status read_seed(const ana_reading *reading, json_value object, const char *section,
-                        uint64_t *seed)
-{
-    int64_t given = 0;
-    if (json_is_missing(json_member(object, "seed"))) return STATUS_OK;
-    TRY(ana_read_int64(reading, object, section, "seed", "", 0, JSON_INTEGER_MAX, &given));
-    *seed = (uint64_t)given;
-    return STATUS_OK;
-}
-
 static status need(const ana_reading *reading, json_value object, const char *const *keys,
                    int count)
 {
@@ -23,72 +12,6 @@ static status need(const ana_reading *reading, json_value object, const char *co
         if (!json_is_missing(json_member(object, keys[key]))) continue;
         return json_error(object, STATUS_FORMAT, reading->err, "'%s' is missing", keys[key]);
     }
-    return STATUS_OK;
-}
-
-/// Iterations whose norm is above the limit.
-static status read_failures(const ana_reading *reading, json_value step)
-{
-    ana_study *study = reading->study;
-    const json_value failures = json_member(step, "failures");
-    const int count = json_count(failures);
-    char list[64];
-    int64_t iterations[ANA_FAILURES_MAX];
-    if (json_is_missing(failures)) return STATUS_OK;
-    if (!json_is_array(failures) || count > ANA_FAILURES_MAX) {
-        return json_error(failures, STATUS_FORMAT, reading->err, "needs an array of at most %d",
-                          ANA_FAILURES_MAX);
-    }
-    TRY(json_int64_array(failures, count, 0, ANA_ITERATIONS_MAX, iterations, reading->err));
-    for (int failure = 0; failure < count; failure++) {
-        study->failures[failure] = (int)iterations[failure];
-    }
-    study->validation.failures = study->failures;
-    study->validation.failure_count = count;
-    snprintf(list, sizeof list, "%d iterations", count);
-    return ana_list_given(reading, "training.step", "failures", list);
-}
-
-/// {"kind":"post-validation", ...}: what validating behind the step costs, and how often it fails.
-static status read_validation(const ana_reading *reading, json_value step)
-{
-    static const char *const keys[] = {
-        "kind", "norm_ns", "rollback_ns", "unclipped", "failure_probability", "failures", "seed"};
-    static const char *const kinds[] = {"barrier", "post-validation"};
-    static const char *const section = "training.step";
-    bal_validation *validation = &reading->study->validation;
-    int kind = 0;
-    TRY(json_check_keys(step, keys, ANA_COUNT_OF(keys), reading->err));
-    TRY(need(reading, step, keys, 1));
-    TRY(ana_read_choice(reading, step, section, "kind", kinds, ANA_COUNT_OF(kinds), &kind));
-    reading->study->post_validation = kind == 1;
-    TRY(ana_read_int64(reading, step, section, "norm_ns", "ns", 0, longest_ns,
-                       &validation->norm_ns));
-    for (int key = 2; key < ANA_COUNT_OF(keys) && kind == 0; key++) {
-        const json_value member = json_member(step, keys[key]);
-        if (json_is_missing(member)) continue;
-        return json_error(
-            member, STATUS_FORMAT, reading->err,
-            "is of post-validation; with a barrier the norm is known before the step");
-    }
-    TRY(ana_read_int64(reading, step, section, "rollback_ns", "ns", 0, longest_ns,
-                       &validation->rollback_ns));
-    TRY(ana_read_int(reading, step, section, "unclipped", "iterations", 0, ANA_ITERATIONS_MAX,
-                     &validation->unclipped_count));
-    TRY(ana_read_double(reading, step, section, "failure_probability", 0, 1,
-                        &validation->failure_probability));
-    TRY(read_seed(reading, step, section, &validation->seed));
-    return read_failures(reading, step);
-}
-
-status ana_read_step(const ana_reading *reading, json_value training)
-{
-    static const char *const steps[] = {"barrier", "post-validation"};
-    const json_value step = json_member(training, "step");
-    int kind = 0;
-    if (json_is_object(step)) return read_validation(reading, step);
-    TRY(ana_read_choice(reading, training, "training", "step", steps, ANA_COUNT_OF(steps), &kind));
-    reading->study->post_validation = kind == 1;
     return STATUS_OK;
 }
 
@@ -195,7 +118,7 @@ status ana_read_disturbance(const ana_reading *reading, json_value disturbance)
     bal_disturbance *into = &reading->study->disturbance;
     if (json_is_missing(disturbance)) return STATUS_OK;
     TRY(json_check_keys(disturbance, keys, ANA_COUNT_OF(keys), reading->err));
-    TRY(read_seed(reading, disturbance, section, &into->seed));
+    TRY(ana_read_seed(reading, disturbance, section, &into->seed));
     TRY(ana_read_double(reading, disturbance, section, "op_sigma", 0, 1, &into->op_sigma));
     TRY(ana_read_double(reading, disturbance, section, "iteration_sigma", 0, 1,
                         &into->iteration_sigma));

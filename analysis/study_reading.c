@@ -221,3 +221,13 @@ status ana_read_words(const ana_reading *reading, json_value value, const char *
     *words = text;
     return STATUS_OK;
 }
+
+status ana_read_seed(const ana_reading *reading, json_value object, const char *section,
+                     uint64_t *seed)
+{
+    int64_t given = 0;
+    if (json_is_missing(json_member(object, "seed"))) return STATUS_OK;
+    TRY(ana_read_int64(reading, object, section, "seed", "", 0, JSON_INTEGER_MAX, &given));
+    *seed = (uint64_t)given;
+    return STATUS_OK;
+}

@@ -65,6 +65,10 @@ status ana_read_date(const ana_reading *reading, json_value object, const char *
 /// Reads a name for people, if it is there: it stands in tables, in the store and in pictures.
 status ana_read_words(const ana_reading *reading, json_value value, const char **words);
 
+/// Reads a seed, if it is there.
+status ana_read_seed(const ana_reading *reading, json_value object, const char *section,
+                     uint64_t *seed);
+
 // The sections. Each may be missing.
 status ana_read_cluster(const ana_reading *reading, json_value cluster);
 status ana_read_training(const ana_reading *reading, json_value training);
