@@ -39,6 +39,7 @@ static const bal_balancer table[] = {
      .balance = bal_balance_makespan},
     {.name = "v-partition",
      .needs_chunks = true,
+     .placement = BAL_PLACEMENT_V,
      .weight = BAL_WEIGHT_TIME,
      .balance = bal_balance_v_partition},
     {.name = "interleaved-partition",

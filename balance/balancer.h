@@ -46,11 +46,12 @@ typedef struct bal_answer {
 
 typedef struct bal_balancer {
     const char *name;
-    bool is_static;    // decides once, from the first iteration, and never again
-    bool owns_freely;  // an owner per layer instead of a partition: loads only
-    bool evaluates;    // asks the problem's evaluator, and so needs one
-    bool needs_chunks; // knows ranks of several chunks only
-    bal_weight weight; // what it weighs by unless told otherwise
+    bool is_static;          // decides once, from the first iteration, and never again
+    bool owns_freely;        // an owner per layer instead of a partition: loads only
+    bool evaluates;          // asks the problem's evaluator, and so needs one
+    bool needs_chunks;       // knows ranks of several chunks only
+    bal_placement placement; // of the chunks where no schedule says it
+    bal_weight weight;       // what it weighs by unless told otherwise
     /// Fills first_layer or owner, and what it knows of the rest: bottleneck_lower_bound_ns (else
     /// -1), optimal (moved-bytes only), iteration_ns, transfers. bal_balance checks and completes
     /// the answer.

@@ -62,14 +62,13 @@ static status find_shape(const cli_arguments *arguments, plan_run *run, cli_plan
                          error_message *err)
 {
     const bal_schedule_family *family = NULL;
-    const bool is_v = strcmp(run->balancer->name, "v-partition") == 0;
     TRY(cli_int(arguments, "--stages", 1, BAL_RANKS_MAX, 0, &shape->rank_count, err));
     TRY(cli_int(arguments, "--chunks", 1, BAL_CHUNKS_MAX, 0, &run->chunk_count, err));
     const int chunks = run->chunk_count;
     shape->chunk_count = 1;
     if (run->is_joint) return STATUS_OK; // it decides itself
     TRY(find_schedule(run->schedule, &family, err));
-    shape->placement = is_v ? BAL_PLACEMENT_V : BAL_PLACEMENT_LOOP;
+    shape->placement = run->balancer->placement;
     if (family == NULL) {
         shape->chunk_count = chunks != 0 ? chunks : run->balancer->needs_chunks ? 2 : 1;
         return STATUS_OK;
@@ -128,7 +127,7 @@ static status check_options(const cli_arguments *arguments, const plan_run *run,
         return error_set(err, STATUS_INVALID, "%s: --objective moved-bytes needs load_cap_ns",
                          cli_value(arguments, "--loads"));
     }
-    const bool plays = strcmp(run->balancer->name, "makespan") == 0;
+    const bool plays = run->balancer->evaluates;
     const char *path = cli_value(arguments, "--output");
     if ((plays || path != NULL) && (run->schedule == NULL || problem->microbatch_count == 0)) {
         return error_set(err, STATUS_INVALID, "%s needs --schedule and --microbatches",
@@ -153,7 +152,7 @@ static status check_joint(const cli_arguments *arguments, const plan_run *run, e
         if (run->is_joint || !cli_has(arguments, own[index])) continue;
         return error_set(err, STATUS_INVALID, "%s is for --schedule any", own[index]);
     }
-    if (run->is_joint && strcmp(run->balancer->name, "makespan") != 0) {
+    if (run->is_joint && !run->balancer->evaluates) {
         return error_set(err, STATUS_INVALID, "--schedule any is for --balancer makespan, not %s",
                          run->balancer->name);
     }
