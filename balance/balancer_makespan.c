@@ -154,8 +154,9 @@ static status climb(search *state, int row, int *first, error_message *err)
                 if (first[cut] < first[cut - 1] || first[cut] > first[cut + 1]) continue;
                 const int tried = state->evaluation_count;
                 TRY(consider(state, first, err));
-                if (tried < state->evaluation_count && state->ns[tried] < state->ns[row])
+                if (tried < state->evaluation_count && state->ns[tried] < state->ns[row]) {
                     row = tried;
+                }
             }
         }
     }

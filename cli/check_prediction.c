@@ -31,8 +31,9 @@ static status play(const cli_run_study *opened, bal_record_sink sink, arena *mem
 {
     const bal_training training = ana_setup_training(&opened->setup, opened->row, sink);
     bal_training_result result;
-    if (opened->has_plan)
+    if (opened->has_plan) {
         return ana_plan_predict(&training, &opened->plan, memory, peak_bytes, err);
+    }
     TRY(sim_training_replay(&training, memory, &result, err));
     memcpy(peak_bytes, result.peak_memory_bytes,
            (size_t)training.machine.rank_count * sizeof *peak_bytes);

@@ -63,13 +63,18 @@ static status database_error(const reader *reading, int code, error_message *err
 /// "file:<path>?immutable=1", with what would end the path escaped.
 static char *uri_of(const char *path)
 {
+    static const char scheme[] = "file:";
     static const char options[] = "?mode=ro&immutable=1";
-    char *uri = malloc(strlen(path) * 3 + sizeof "file:" + sizeof options);
+    static const char digits[] = "0123456789ABCDEF";
+    char *uri = malloc(strlen(path) * 3 + sizeof scheme + sizeof options);
     if (uri == NULL) return NULL;
-    char *at = uri + sprintf(uri, "file:");
+    memcpy(uri, scheme, sizeof scheme - 1);
+    char *at = uri + sizeof scheme - 1;
     for (; *path != '\0'; path++) {
         if (strchr("%?#", *path) != NULL) {
-            at += sprintf(at, "%%%02X", (unsigned)(unsigned char)*path);
+            *at++ = '%';
+            *at++ = digits[(unsigned char)*path / 16];
+            *at++ = digits[(unsigned char)*path % 16];
         } else {
             *at++ = *path;
         }
@@ -229,8 +234,9 @@ static status read_interval(const reader *reading, const char *table, sqlite3_st
     *begin_ns = sqlite3_column_int64(statement, 1);
     *end_ns = sqlite3_column_int64(statement, 2);
     if (*begin_ns < 0) return malformed(reading, table, statement, "start is negative", err);
-    if (*end_ns < *begin_ns)
+    if (*end_ns < *begin_ns) {
         return malformed(reading, table, statement, "end is before start", err);
+    }
     if (*end_ns > INT64_MAX - reading->recording->base_ns) {
         return malformed(reading, table, statement, "end is beyond 64 bits of ns", err);
     }
@@ -529,8 +535,8 @@ static status read_processes(reader *reading, const trace_recording *common, tra
 
 void trace_nsys_file_free(trace_nsys_file *file)
 {
-    for (int each = 0; each < file->recording_count; each++) {
-        trace_recording_free(&file->recordings[each]);
+    for (int recording = 0; recording < file->recording_count; recording++) {
+        trace_recording_free(&file->recordings[recording]);
     }
     free(file->recordings);
     *file = (trace_nsys_file){0};
