@@ -43,7 +43,10 @@ shows 'dynmo schedule --schedule zb-h1 --stages 4 --microbatches 8'
 sh -c "$(sed -n "s/^\$ \(echo .*>costs.json\)$/\1/p" "$root/README.md")"
 shows 'dynmo schedule --schedule zb-h1 --stages 4 --microbatches 16 --costs costs.json --iterations 1000 --draws 200 --rank-jitter 0.05'
 shows 'dynmo schedule --schedule zb-h2 --stages 4 --microbatches 16 --costs costs.json --explain'
-shows 'dynmo model --model llama-3-8b --hardware h100-sxm --json | dynmo plan --loads - --stages 4 --balancer makespan --schedule any --microbatches 32'
+"$dynmo" model --model llama-2-7b --hardware a100-sxm-80gb --json >loads.json
+shows 'dynmo plan --loads loads.json --stages 8 --microbatches 16 --balancer makespan --schedule 1f1b | grep played'
+shows 'dynmo plan --loads loads.json --stages 8 --microbatches 16 --balancer makespan --schedule zb-auto | grep played'
+shows 'dynmo plan --loads loads.json --stages 8 --microbatches 16 --balancer makespan --schedule any'
 shows 'dynmo model --model llama-3-8b --hardware h100-sxm --json | dynmo plan --loads - --stages 4 --balancer partition --schedule 1f1b --microbatches 32 -o plan.json'
 shows 'dynmo export megatron plan.json'
 exit $failed
