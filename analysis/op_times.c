@@ -13,18 +13,6 @@ typedef struct summing {
     int *awaited_count; // [cell]
 } summing;
 
-static int stage_of(const bal_schedule *schedule, int rank, int chunk)
-{
-    return bal_stage_of(schedule->placement, schedule->rank_count, schedule->chunk_count, rank,
-                        chunk);
-}
-
-static int rank_of(const bal_schedule *schedule, int stage)
-{
-    return bal_rank_of_stage(schedule->placement, schedule->rank_count, schedule->chunk_count,
-                             stage, NULL);
-}
-
 static int64_t *sent_cell(const summing *at, int stage, bool is_backward, int microbatch)
 {
     const int microbatches = at->timeline->schedule->microbatch_count;
@@ -57,7 +45,7 @@ static void note_ends(const summing *at)
         for (int op = schedule->first_op[rank]; op < schedule->first_op[rank + 1]; op++) {
             const bal_op *ended = &schedule->ops[op];
             if (ended->kind == OP_BACKWARD_WEIGHT) continue;
-            const int stage = stage_of(schedule, rank, ended->chunk);
+            const int stage = bal_schedule_stage(schedule, rank, ended->chunk);
             *sent_cell(at, stage, ended->kind != OP_FORWARD, ended->microbatch) =
                 at->timeline->end_ns[op + ended->overlaps_next];
         }
@@ -71,7 +59,7 @@ static void add_travel(const summing *at, int rank, int op, int64_t free_ns, int
     const bal_op received = schedule->ops[op];
     bal_op_kind sent = OP_FORWARD;
     const int sender = bal_op_waits_for(schedule, rank, received, &sent);
-    if (sender < 0 || rank_of(schedule, sender) == rank) return;
+    if (sender < 0 || bal_schedule_rank(schedule, sender) == rank) return;
     const int64_t begin_ns = at->timeline->begin_ns[op];
     const int64_t travel_ns =
         begin_ns - *sent_cell(at, sender, sent != OP_FORWARD, received.microbatch);
@@ -86,7 +74,8 @@ static void add_rank(const summing *at, int rank)
     int64_t free_ns = 0;
     for (int op = schedule->first_op[rank]; op < schedule->first_op[rank + 1]; op++) {
         const bal_op *played = &schedule->ops[op];
-        const int cell = stage_of(schedule, rank, played->chunk) * OP_KIND_COUNT + played->kind;
+        const int cell =
+            bal_schedule_stage(schedule, rank, played->chunk) * OP_KIND_COUNT + played->kind;
         const int64_t first = (int64_t)cell * schedule->microbatch_count;
         at->op_ns[first + at->op_count[cell]++] =
             at->timeline->end_ns[op] - at->timeline->begin_ns[op];

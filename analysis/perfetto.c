@@ -57,8 +57,7 @@ static void write_names(perfetto_writer *writer, const ana_timeline *timeline)
         text_buffer layers = {0};
         text_format(&layers, "rank %d: layers", rank);
         for (int chunk = 0; chunk < schedule->chunk_count; chunk++) {
-            const int stage = bal_stage_of(schedule->placement, schedule->rank_count,
-                                           schedule->chunk_count, rank, chunk);
+            const int stage = bal_schedule_stage(schedule, rank, chunk);
             text_format(&layers, " %d-%d", timeline->first_layer[stage],
                         timeline->first_layer[stage + 1] - 1);
         }
@@ -100,8 +99,7 @@ static status index_senders(perfetto_writer *writer, const bal_schedule *schedul
         for (int op = schedule->first_op[rank]; op < schedule->first_op[rank + 1]; op++) {
             const bal_op *played = &schedule->ops[op];
             if (played->kind == OP_BACKWARD_WEIGHT) continue;
-            const int stage = bal_stage_of(schedule->placement, schedule->rank_count,
-                                           schedule->chunk_count, rank, played->chunk);
+            const int stage = bal_schedule_stage(schedule, rank, played->chunk);
             *sender_slot(writer->sender_of, schedule, (bal_op_kind)played->kind, stage,
                          played->microbatch) = op;
         }
@@ -116,8 +114,7 @@ static void write_message(perfetto_writer *writer, const ana_timeline *timeline,
     bal_op_kind kind;
     const int stage = bal_op_waits_for(schedule, rank, schedule->ops[op], &kind);
     if (stage < 0) return;
-    const int sender_rank = bal_rank_of_stage(schedule->placement, schedule->rank_count,
-                                              schedule->chunk_count, stage, NULL);
+    const int sender_rank = bal_schedule_rank(schedule, stage);
     if (sender_rank == rank) return;
     const int sender =
         *sender_slot(writer->sender_of, schedule, kind, stage, schedule->ops[op].microbatch);
@@ -174,8 +171,7 @@ static void write_memory(perfetto_writer *writer, const ana_timeline *timeline, 
     int64_t held = 0;
     for (int op = schedule->first_op[rank]; op < schedule->first_op[rank + 1]; op++) {
         const bal_op *played = &schedule->ops[op];
-        const int stage = bal_stage_of(schedule->placement, schedule->rank_count,
-                                       schedule->chunk_count, rank, played->chunk);
+        const int stage = bal_schedule_stage(schedule, rank, played->chunk);
         const bool forward = played->kind == OP_FORWARD;
         const int64_t change = bal_memory_change(&costs, stage, (bal_op_kind)played->kind);
         if (change == 0) continue;

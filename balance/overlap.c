@@ -32,8 +32,7 @@ static void shorten(int64_t *ns, double ratio)
 static void shorten_op(const bal_schedule *schedule, int rank, bal_op op, double ratio,
                        int64_t *const times[OP_BACKWARD])
 {
-    const int stage = bal_stage_of(schedule->placement, schedule->rank_count, schedule->chunk_count,
-                                   rank, op.chunk);
+    const int stage = bal_schedule_stage(schedule, rank, op.chunk);
     const int64_t cell = (int64_t)stage * schedule->microbatch_count + op.microbatch;
     if (op.kind == OP_FORWARD) {
         shorten(&times[OP_FORWARD][cell], ratio);

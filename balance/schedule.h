@@ -2,11 +2,13 @@
 #pragma once
 
 #include "balance/stage_costs.h"
+#include "balance/stage_placement.h"
 #include "base/arena.h"
 #include "base/status.h"
 #include "base/text.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 typedef enum bal_op_kind {
@@ -40,6 +42,20 @@ typedef struct bal_schedule {
     const int *first_op; // [rank_count + 1] rank r runs ops [first_op[r], first_op[r + 1])
     const bal_op *ops;   // [first_op[rank_count]] in the order in which each rank runs them
 } bal_schedule;
+
+/// The stage, in model order, of a chunk of a rank of a schedule.
+static inline int bal_schedule_stage(const bal_schedule *schedule, int rank, int chunk)
+{
+    return bal_stage_of(schedule->placement, schedule->rank_count, schedule->chunk_count, rank,
+                        chunk);
+}
+
+/// The rank of a schedule that runs a stage.
+static inline int bal_schedule_rank(const bal_schedule *schedule, int stage)
+{
+    return bal_rank_of_stage(schedule->placement, schedule->rank_count, schedule->chunk_count,
+                             stage, NULL);
+}
 
 enum {
     BAL_RANKS_MAX = 4096,

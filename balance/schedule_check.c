@@ -32,18 +32,6 @@ static int *place_of(const check_state *state, int stage, int microbatch, place_
     return &state->place[cell * ROW_COUNT + row];
 }
 
-static int stage_of(const bal_schedule *schedule, int rank, bal_op op)
-{
-    return bal_stage_of(schedule->placement, schedule->rank_count, schedule->chunk_count, rank,
-                        op.chunk);
-}
-
-static int rank_of(const bal_schedule *schedule, int stage)
-{
-    return bal_rank_of_stage(schedule->placement, schedule->rank_count, schedule->chunk_count,
-                             stage, NULL);
-}
-
 /// Names the op only where it is refused: this is asked of every op of every order.
 ///
 /// @param limit stands behind reason, where it is not negative
@@ -122,7 +110,8 @@ static status place_ops(const check_state *state, error_message *err)
         for (int index = schedule->first_op[rank]; index < schedule->first_op[rank + 1]; index++) {
             TRY(check_op(schedule, rank, index, err));
             const bal_op op = schedule->ops[index];
-            int *places = place_of(state, stage_of(schedule, rank, op), op.microbatch, 0);
+            int *places =
+                place_of(state, bal_schedule_stage(schedule, rank, op.chunk), op.microbatch, 0);
             const place_row row = row_of(op.kind);
             if (places[row] != NOWHERE) {
                 char name[32];
@@ -195,13 +184,13 @@ static int waiting_op(const check_state *state, int rank, bal_op op, int *waitin
 {
     const bal_schedule *schedule = state->schedule;
     if (op.kind == OP_BACKWARD_WEIGHT) return NOWHERE;
-    const int own = stage_of(schedule, rank, op);
+    const int own = bal_schedule_stage(schedule, rank, op.chunk);
     const int stage = op.kind == OP_FORWARD
                           ? bal_stage_behind(schedule->placement, schedule->rank_count,
                                              schedule->chunk_count, own)
                           : bal_stage_before(schedule->placement, schedule->rank_count, own);
     if (stage < 0) return NOWHERE;
-    *waiting_rank = rank_of(schedule, stage);
+    *waiting_rank = bal_schedule_rank(schedule, stage);
     return *place_of(state, stage, op.microbatch, row_of(op.kind));
 }
 
@@ -288,7 +277,7 @@ static int blocking_rank(const check_state *state, int rank)
 {
     bal_op_kind kind;
     const bal_op op = state->schedule->ops[blocked_op(state, rank)];
-    return rank_of(state->schedule, bal_op_waits_for(state->schedule, rank, op, &kind));
+    return bal_schedule_rank(state->schedule, bal_op_waits_for(state->schedule, rank, op, &kind));
 }
 
 /// Writes "rank 1 B0 waits for ", and where the op it waits for is not the next of its own rank

@@ -1,11 +1,5 @@
 #include "exec/program.h"
 
-static int place_of(const bal_schedule *schedule, int stage)
-{
-    return bal_rank_of_stage(schedule->placement, schedule->rank_count, schedule->chunk_count,
-                             stage, NULL);
-}
-
 /// The stage that the output of an op goes to, or -1.
 static int receiver_of(const bal_schedule *schedule, bal_op op, int stage)
 {
@@ -28,8 +22,7 @@ status exec_program_compile(const bal_schedule *schedule, int place, arena *memo
     }
     for (int step = 0; step < count; step++) {
         const bal_op op = schedule->ops[first + step];
-        const int stage = bal_stage_of(schedule->placement, schedule->rank_count,
-                                       schedule->chunk_count, place, op.chunk);
+        const int stage = bal_schedule_stage(schedule, place, op.chunk);
         bal_op_kind kind = OP_FORWARD;
         const int from = bal_op_waits_for(schedule, place, op, &kind);
         const int to = receiver_of(schedule, op, stage);
@@ -37,9 +30,9 @@ status exec_program_compile(const bal_schedule *schedule, int place, arena *memo
             .op = op,
             .stage = stage,
             .schedule_op = first + step,
-            .wait_place = from >= 0 ? place_of(schedule, from) : -1,
+            .wait_place = from >= 0 ? bal_schedule_rank(schedule, from) : -1,
             .wait_stage = from,
-            .send_place = to >= 0 ? place_of(schedule, to) : -1,
+            .send_place = to >= 0 ? bal_schedule_rank(schedule, to) : -1,
             .send_stage = to,
         };
     }

@@ -13,12 +13,6 @@ static sim_direction direction_of(uint8_t kind)
     return kind == OP_FORWARD ? SIM_FORWARD : SIM_BACKWARD;
 }
 
-static int stage_of_op(const bal_schedule *schedule, int rank, bal_op op)
-{
-    return bal_stage_of(schedule->placement, schedule->rank_count, schedule->chunk_count, rank,
-                        op.chunk);
-}
-
 static int inbox_of(int stage, sim_direction way)
 {
     return stage * SIM_DIRECTION_COUNT + (int)way;
@@ -57,8 +51,7 @@ static void fill_rows(sim_dispatch *dispatch)
                                   : -1;
             if (receiver < 0) continue;
             row->inbox = inbox_of(receiver, is_loss ? SIM_BACKWARD : direction_of((uint8_t)kind));
-            row->receiver = bal_rank_of_stage(schedule->placement, schedule->rank_count,
-                                              schedule->chunk_count, receiver, NULL);
+            row->receiver = bal_schedule_rank(schedule, receiver);
             if (kind == OP_BACKWARD && schedule->has_split) continue; // B is never longer
             dispatch->inboxes[row->inbox].sender = kind * stages + stage;
         }
@@ -72,7 +65,7 @@ static void fill_rows(sim_dispatch *dispatch)
 
 static sim_dispatch_step step_of(const sim_dispatch *dispatch, int rank, bal_op op)
 {
-    const int stage = stage_of_op(dispatch->schedule, rank, op);
+    const int stage = bal_schedule_stage(dispatch->schedule, rank, op.chunk);
     const int row = op.kind * dispatch->stage_count + stage;
     const int inbox = inbox_of(stage, direction_of(op.kind));
     const bool is_pair = dispatch->policy == SIM_STATIC && op.overlaps_next != 0;
@@ -98,7 +91,7 @@ static void read_schedule(sim_dispatch *dispatch)
                 if (is_weight && dispatch->policy == SIM_FLOATING_W) continue;
                 dispatch->steps[step++] = step_of(dispatch, rank, op);
             } else if (!is_weight) {
-                const int stage = stage_of_op(schedule, rank, op);
+                const int stage = bal_schedule_stage(schedule, rank, op.chunk);
                 const int inbox = inbox_of(stage, direction_of(op.kind));
                 const int64_t cell = (int64_t)inbox * dispatch->microbatch_count;
                 if (dispatch->inboxes[inbox].sender < 0) { // a first stage has its inputs
@@ -192,7 +185,7 @@ status sim_dispatch_create(const bal_schedule *schedule, sim_policy policy,
     for (int rank = 0; rank < schedule->rank_count; rank++) {
         for (int chunk = 0; chunk < schedule->chunk_count; chunk++) {
             created->stages[rank * schedule->chunk_count + chunk] =
-                stage_of_op(schedule, rank, (bal_op){.chunk = (uint16_t)chunk});
+                bal_schedule_stage(schedule, rank, chunk);
         }
     }
     fill_rows(created);

@@ -39,18 +39,6 @@ static int64_t hop_ns(const sim_update *update, int rank)
     return update->hop_ns != NULL ? update->hop_ns[rank] : 0;
 }
 
-static int stage_of_op(const bal_schedule *schedule, int rank, bal_op op)
-{
-    return bal_stage_of(schedule->placement, schedule->rank_count, schedule->chunk_count, rank,
-                        op.chunk);
-}
-
-static int rank_of(const bal_schedule *schedule, int stage)
-{
-    return bal_rank_of_stage(schedule->placement, schedule->rank_count, schedule->chunk_count,
-                             stage, NULL);
-}
-
 static int64_t *arrival_of(const sim_iterations *iterations, bool is_forward, int sender,
                            int microbatch)
 {
@@ -94,7 +82,7 @@ static void send_from(play *playing, int rank, bal_op op, int stage, int64_t end
                                                 schedule->chunk_count, stage)
                              : bal_stage_before(schedule->placement, schedule->rank_count, stage);
     if (receiver < 0) return;
-    const int to = rank_of(schedule, receiver);
+    const int to = bal_schedule_rank(schedule, receiver);
     int64_t arrival_ns = end_ns;
     if (to != rank) {
         arrival_ns += is_forward ? costs->send_forward_ns[stage] : costs->send_backward_ns[stage];
@@ -141,7 +129,7 @@ static void note_op(play *playing, int rank, int index, int64_t begin_ns, int64_
     iteration->last_end_ns[rank] = end_ns;
     iteration->busy_ns[rank] += end_ns - begin_ns;
     if (op.kind == OP_BACKWARD_WEIGHT || op.kind == OP_BACKWARD) {
-        iteration->stage_end_ns[stage_of_op(schedule, rank, op)] = end_ns;
+        iteration->stage_end_ns[bal_schedule_stage(schedule, rank, op.chunk)] = end_ns;
     }
     if (iteration->timeline == NULL) return;
     iteration->timeline->begin_ns[index] = begin_ns;
@@ -157,12 +145,12 @@ static void play_piece(play *playing, int rank, int first, int last, int64_t the
     for (int index = first; index <= last; index++) {
         const bal_op op = schedule->ops[index];
         const int64_t begin_ns = *free_ns;
-        *free_ns += op_ns(playing->costs, op, stage_of_op(schedule, rank, op));
+        *free_ns += op_ns(playing->costs, op, bal_schedule_stage(schedule, rank, op.chunk));
         if (!playing->is_warmup) note_op(playing, rank, index, begin_ns, *free_ns);
     }
     for (int index = first; index <= last; index++) {
         const bal_op op = schedule->ops[index];
-        send_from(playing, rank, op, stage_of_op(schedule, rank, op), *free_ns);
+        send_from(playing, rank, op, bal_schedule_stage(schedule, rank, op.chunk), *free_ns);
     }
 }
 

@@ -35,12 +35,6 @@ struct sim_recorder {
     int *sender;              // [2][stage_count][microbatch_count] op that sends the message
 };
 
-static int stage_of(const bal_schedule *schedule, int rank, bal_op op)
-{
-    return bal_stage_of(schedule->placement, schedule->rank_count, schedule->chunk_count, rank,
-                        op.chunk);
-}
-
 /// The link of a stage's messages in a direction, or NOWHERE.
 static int link_of(const bal_schedule *schedule, const sim_network *network, int direction,
                    int stage)
@@ -56,8 +50,7 @@ static int other_sender(const bal_schedule *schedule, const sim_network *network
 {
     const int stages = schedule->rank_count * schedule->chunk_count;
     for (int stage = 0; stage < stages; stage++) {
-        const int sender = bal_rank_of_stage(schedule->placement, schedule->rank_count,
-                                             schedule->chunk_count, stage, NULL);
+        const int sender = bal_schedule_rank(schedule, stage);
         for (int direction = 0; direction < DIRECTIONS; direction++) {
             if (sender != rank && link_of(schedule, network, direction, stage) == link) {
                 return sender;
@@ -77,8 +70,7 @@ status sim_network_check_serial(const bal_schedule *schedule, const sim_network 
                          bal_send_names[network->send], "with asynchronous ones only");
     }
     for (int stage = 0; stage < stages; stage++) {
-        const int rank = bal_rank_of_stage(schedule->placement, schedule->rank_count,
-                                           schedule->chunk_count, stage, NULL);
+        const int rank = bal_schedule_rank(schedule, stage);
         for (int direction = 0; direction < DIRECTIONS; direction++) {
             const int link = link_of(schedule, network, direction, stage);
             if (link < 0) continue;
@@ -167,7 +159,7 @@ static void find_senders(const sim_recorder *made)
     for (int rank = 0; rank < schedule->rank_count; rank++) {
         for (int index = schedule->first_op[rank]; index < schedule->first_op[rank + 1]; index++) {
             const bal_op op = schedule->ops[index];
-            const int stage = stage_of(schedule, rank, op);
+            const int stage = bal_schedule_stage(schedule, rank, op.chunk);
             if (op.kind == OP_BACKWARD_WEIGHT) continue;
             made->sender[message_of(schedule, (bal_op_kind)op.kind, stage, op.microbatch)] = index;
         }
@@ -315,12 +307,13 @@ static int before_on_link(const sim_recorder *recorder, int rank, int op)
     const bal_schedule *schedule = recorder->order->schedule;
     const bal_op *ops = schedule->ops;
     const int direction = ops[op].kind == OP_FORWARD ? 0 : 1;
-    const int link =
-        link_of(schedule, &recorder->network, direction, stage_of(schedule, rank, ops[op]));
+    const int link = link_of(schedule, &recorder->network, direction,
+                             bal_schedule_stage(schedule, rank, ops[op].chunk));
     for (op--; op >= schedule->first_op[rank]; op--) {
         if (ops[op].kind == OP_BACKWARD_WEIGHT) continue;
         const int way = ops[op].kind == OP_FORWARD ? 0 : 1;
-        if (link_of(schedule, &recorder->network, way, stage_of(schedule, rank, ops[op])) == link) {
+        if (link_of(schedule, &recorder->network, way,
+                    bal_schedule_stage(schedule, rank, ops[op].chunk)) == link) {
             return op;
         }
     }
@@ -339,15 +332,13 @@ static place step_back(sim_recorder *recorder, const bal_stage_costs *costs, int
     int64_t message = message_of(schedule, kind, stage, op.microbatch);
     const int64_t ns = sim_network_transfer_ns(schedule, costs, kind, stage) +
                        sim_network_delay_ns(schedule, costs, kind, stage, op.microbatch);
-    place from = {.op = recorder->sender[message],
-                  .rank = bal_rank_of_stage(schedule->placement, schedule->rank_count,
-                                            schedule->chunk_count, stage, NULL)};
+    place from = {.op = recorder->sender[message], .rank = bal_schedule_rank(schedule, stage)};
     path->message_count++;
     *(kind == OP_FORWARD ? &path->forward_ns[stage] : &path->backward_ns[stage]) += ns;
     while (recorder->waited[message]) {
         from.op = before_on_link(recorder, from.rank, from.op);
         const bal_op held_by = schedule->ops[from.op];
-        const int sender = stage_of(schedule, from.rank, held_by);
+        const int sender = bal_schedule_stage(schedule, from.rank, held_by.chunk);
         path->link_wait_ns += held_by.kind == OP_FORWARD
                                   ? recorder->network.forward_occupancy_ns[sender]
                                   : recorder->network.backward_occupancy_ns[sender];

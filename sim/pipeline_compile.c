@@ -68,31 +68,19 @@ typedef struct compiler {
     int sent_count;
 } compiler;
 
-static int stage_of(const bal_schedule *schedule, int rank, int chunk)
-{
-    return bal_stage_of(schedule->placement, schedule->rank_count, schedule->chunk_count, rank,
-                        chunk);
-}
-
-static int rank_of(const bal_schedule *schedule, int stage)
-{
-    return bal_rank_of_stage(schedule->placement, schedule->rank_count, schedule->chunk_count,
-                             stage, NULL);
-}
-
 /// The first cell of the stage that an op waits for.
 static int64_t way_in(const bal_schedule *schedule, int rank, bal_op op, bool *is_near)
 {
     bal_op_kind kind = OP_FORWARD;
     const int from = bal_op_waits_for(schedule, rank, op, &kind);
-    *is_near = from >= 0 && rank_of(schedule, from) == rank;
+    *is_near = from >= 0 && bal_schedule_rank(schedule, from) == rank;
     return from < 0 ? NO_CELL : (int64_t)from * schedule->microbatch_count;
 }
 
 static int way_out(const bal_schedule *schedule, int stage, bal_op_kind kind)
 {
     const int receiver = sim_network_receiver(schedule, kind, stage);
-    return receiver < 0 ? -1 : rank_of(schedule, receiver);
+    return receiver < 0 ? -1 : bal_schedule_rank(schedule, receiver);
 }
 
 static void find_ways(const compiler *work)
@@ -102,7 +90,7 @@ static void find_ways(const compiler *work)
     for (int rank = 0; rank < schedule->rank_count; rank++) {
         for (int chunk = 0; chunk < schedule->chunk_count; chunk++) {
             chunk_ways *ways = &work->ways[rank * schedule->chunk_count + chunk];
-            const int stage = stage_of(schedule, rank, chunk);
+            const int stage = bal_schedule_stage(schedule, rank, chunk);
             const bal_op forth = {.kind = OP_FORWARD, .chunk = (uint16_t)chunk};
             const bal_op back = {.kind = (uint8_t)backward, .chunk = (uint16_t)chunk};
             ways->own = (int64_t)stage * schedule->microbatch_count;
@@ -384,7 +372,7 @@ static void fill_row_sources(const compiler *work, sim_row_source *sources, int 
         const int plain = row % work->joint_first;
         const int local = plain % work->rows_per_rank;
         const int rank = plain / work->rows_per_rank;
-        const int stage = stage_of(schedule, rank, local / work->rows_per_chunk);
+        const int stage = bal_schedule_stage(schedule, rank, local / work->rows_per_chunk);
         int kind = 0;
         while (work->row_of_kind[kind] != local % work->rows_per_chunk ||
                !(work->kinds_found >> kind & 1)) {

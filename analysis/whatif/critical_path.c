@@ -19,8 +19,7 @@ typedef struct place {
 
 static int stage_of(const bal_schedule *schedule, place at)
 {
-    return bal_stage_of(schedule->placement, schedule->rank_count, schedule->chunk_count, at.rank,
-                        schedule->ops[at.op].chunk);
+    return bal_schedule_stage(schedule, at.rank, schedule->ops[at.op].chunk);
 }
 
 static int *slot_of(const walk *walking, int kind, int stage, int microbatch)
@@ -76,8 +75,7 @@ static place sender_of(const walk *walking, place at)
         const bal_op_kind other = kind == OP_BACKWARD ? OP_BACKWARD_INPUT : OP_BACKWARD;
         sender = *slot_of(walking, (int)other, stage, op.microbatch);
     }
-    const int rank = bal_rank_of_stage(schedule->placement, schedule->rank_count,
-                                       schedule->chunk_count, stage, NULL);
+    const int rank = bal_schedule_rank(schedule, stage);
     return (place){.op = sender, .rank = rank};
 }
 
