@@ -1,8 +1,6 @@
 /// `dynmo import kineto`: traces of the PyTorch profiler, into a store.
 #include "cli/commands.h"
 #include "cli/import_report.h"
-#include "cli/trace_name.h"
-#include "cli/version.h"
 
 #include <stdlib.h>
 
@@ -24,23 +22,7 @@ static status read_files(const cli_arguments *arguments, const trace_phase_map *
 static status run(const cli_arguments *arguments, error_message *err)
 {
     static const char *const endings[] = {".gz", ".json", ".trace", ".pt"};
-    char name[CLI_TRACE_NAME_BYTES];
-    trace_info info = trace_info_default();
-    trace_phase_map *map = NULL;
-    trace_import import = {0};
-    TRY(cli_require(arguments, "--output", err));
-    cli_trace_name(cli_operand(arguments, 0), endings, 4, name);
-    info.name = cli_has(arguments, "--name") ? cli_value(arguments, "--name") : name;
-    info.tool_version = DYNMO_VERSION;
-    TRY(cli_import_split(arguments, &info, err));
-    if (cli_has(arguments, "--phase-map")) {
-        TRY(trace_phase_map_open(cli_value(arguments, "--phase-map"), &map, err));
-    }
-    status result = read_files(arguments, map, &import, err);
-    if (result == STATUS_OK) result = cli_import_store(arguments, &import, &info, err);
-    trace_import_free(&import);
-    trace_phase_map_close(map);
-    return result;
+    return cli_run_importer(arguments, read_files, endings, 4, err);
 }
 
 const cli_command cli_command_import_kineto = {

@@ -4,11 +4,13 @@
 #include "base/text.h"
 #include "cli/output.h"
 #include "cli/timeline_causes.h"
+#include "cli/trace_name.h"
+#include "cli/version.h"
 #include "traces/catalog.h"
 
 #include <inttypes.h>
 
-status cli_import_split(const cli_arguments *arguments, trace_info *info, error_message *err)
+static status read_split(const cli_arguments *arguments, trace_info *info, error_message *err)
 {
     const char *text = cli_value(arguments, "--backward-split");
     if (text == NULL) return STATUS_OK;
@@ -210,8 +212,9 @@ static status print_report(const trace_import *import, const trace_info *info, c
     return result;
 }
 
-status cli_import_store(const cli_arguments *arguments, const trace_import *import,
-                        const trace_info *info, error_message *err)
+/// Adds the import to the store that --output names, and prints what it is.
+static status store_import(const cli_arguments *arguments, const trace_import *import,
+                           const trace_info *info, error_message *err)
 {
     const char *path = cli_value(arguments, "--output");
     trace_store *store = NULL;
@@ -227,5 +230,27 @@ status cli_import_store(const cli_arguments *arguments, const trace_import *impo
     }
     trace_store_close(store);
     arena_destroy(memory);
+    return result;
+}
+
+status cli_run_importer(const cli_arguments *arguments, cli_import_reader read,
+                        const char *const *endings, int ending_count, error_message *err)
+{
+    char name[CLI_TRACE_NAME_BYTES];
+    trace_info info = trace_info_default();
+    trace_phase_map *map = NULL;
+    trace_import import = {0};
+    TRY(cli_require(arguments, "--output", err));
+    cli_trace_name(cli_operand(arguments, 0), endings, ending_count, name);
+    info.name = cli_has(arguments, "--name") ? cli_value(arguments, "--name") : name;
+    info.tool_version = DYNMO_VERSION;
+    TRY(read_split(arguments, &info, err));
+    if (cli_has(arguments, "--phase-map")) {
+        TRY(trace_phase_map_open(cli_value(arguments, "--phase-map"), &map, err));
+    }
+    status result = read(arguments, map, &import, err);
+    if (result == STATUS_OK) result = store_import(arguments, &import, &info, err);
+    trace_import_free(&import);
+    trace_phase_map_close(map);
     return result;
 }
