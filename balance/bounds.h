@@ -1,7 +1,7 @@
 /// Proven lower bounds: what no plan and no schedule can beat.
 #pragma once
 
-#include "balance/chain.h"
+#include "balance/partition/chain.h"
 #include "balance/stage_costs.h"
 
 #include <stdint.h>

@@ -2,7 +2,7 @@
 /// them.
 #pragma once
 
-#include "balance/balancers.h"
+#include "balance/partition/balancers.h"
 
 /// A list of layers per rank. The arrays are carved from an arena.
 typedef struct bal_layer_lists {

@@ -1,7 +1,7 @@
 /// Every number that is reported about a timeline or about stage loads: each defined once, here.
 #pragma once
 
-#include "balance/schedule.h"
+#include "balance/schedule/schedule.h"
 #include "balance/stage_costs.h"
 #include "balance/timeline.h"
 

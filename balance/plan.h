@@ -1,7 +1,7 @@
 /// A plan as it travels in a file: dynmo-plan/1. Written by `dynmo plan`, played by both players.
 #pragma once
 
-#include "balance/schedule.h"
+#include "balance/schedule/schedule.h"
 #include "balance/stage_costs.h"
 #include "base/arena.h"
 #include "base/json.h"

@@ -1,6 +1,6 @@
 #include "balance/rank_peaks.h"
 
-#include "balance/schedule.h"
+#include "balance/schedule/schedule.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /// What ran when: what a player returns, whether it simulated or executed.
 #pragma once
 
-#include "balance/schedule.h"
+#include "balance/schedule/schedule.h"
 
 #include <stdint.h>
 

@@ -4,8 +4,8 @@
 
 #include "base/json.h"
 #include "base/text.h"
-#include "models/cost_model.h"
-#include "models/saturating.h"
+#include "models/cost/cost_model.h"
+#include "models/cost/saturating.h"
 
 #include <inttypes.h>
 #include <stdio.h>

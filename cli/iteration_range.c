@@ -1,7 +1,7 @@
 #include "cli/iteration_range.h"
 
 #include "base/text.h"
-#include "traces/writer.h"
+#include "traces/store/writer.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /// `--store FILE.db`: the results of items are kept, and what is kept is not done again.
 #pragma once
 
-#include "analysis/kept_run.h"
-#include "analysis/spread.h"
+#include "analysis/spread/spread.h"
+#include "analysis/study/kept_run.h"
 #include "base/status.h"
 #include "cli/command.h"
 

@@ -1,6 +1,6 @@
 #include "cli/spread_choice.h"
 
-#include "analysis/spread_carrier.h"
+#include "analysis/spread/spread_carrier.h"
 #include "base/loadable.h"
 #include "cli/interrupt.h"
 #include "cli/launcher.h"

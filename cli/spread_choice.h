@@ -2,7 +2,7 @@
 /// started several, their processes.
 #pragma once
 
-#include "analysis/spread.h"
+#include "analysis/spread/spread.h"
 #include "base/status.h"
 #include "cli/command.h"
 #include "cli/progress.h"

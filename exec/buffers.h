@@ -7,7 +7,7 @@
 #pragma once
 
 #include "base/status.h"
-#include "exec/kernels.h"
+#include "exec/kernels/kernels.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -4,7 +4,7 @@
 
 #include "base/status.h"
 
-/// "MPI_Isend(...) failed in exec/transport_mpi.c:120: text".
+/// "MPI_Isend(...) failed in exec/transport/transport_mpi.c:120: text".
 ///
 /// @param call what was called, as written
 /// @return STATUS_BACKEND

@@ -18,12 +18,12 @@ enable_language(CUDA)
 
 # The kernels apart: the warnings of dynmo_flags are a C compiler's.
 add_library(dynmo_cuda_kernels OBJECT
-  exec/kernels_cuda_attention.cu
-  exec/kernels_cuda_attention_mma.cu
-  exec/kernels_cuda_columns.cu
-  exec/kernels_cuda_elements.cu
-  exec/kernels_cuda_rows.cu
-  exec/kernels_cuda_sparse.cu)
+  exec/cuda/kernels_cuda_attention.cu
+  exec/cuda/kernels_cuda_attention_mma.cu
+  exec/cuda/kernels_cuda_columns.cu
+  exec/cuda/kernels_cuda_elements.cu
+  exec/cuda/kernels_cuda_rows.cu
+  exec/cuda/kernels_cuda_sparse.cu)
 target_include_directories(dynmo_cuda_kernels PRIVATE ${CMAKE_SOURCE_DIR})
 target_compile_options(dynmo_cuda_kernels PRIVATE -Xcompiler=-Wall,-Wextra)
 set_target_properties(dynmo_cuda_kernels PROPERTIES
@@ -33,13 +33,13 @@ set_target_properties(dynmo_cuda_kernels PROPERTIES
 
 add_loadable(cuda
   SOURCES
-    cuda_blocks.c
-    cuda_check.c
-    cuda_handover.c
-    cuda_module.c
-    cuda_part.c
-    cuda_products.c
-    kernels_cuda.c
+    cuda/cuda_blocks.c
+    cuda/cuda_check.c
+    cuda/cuda_handover.c
+    cuda/cuda_module.c
+    cuda/cuda_part.c
+    cuda/cuda_products.c
+    cuda/kernels_cuda.c
   LIBRARIES
     CUDA::cublasLt CUDA::cudart_static CUDA::cuda_driver)
 target_sources(dynmo_cuda PRIVATE $<TARGET_OBJECTS:dynmo_cuda_kernels>)
@@ -56,10 +56,10 @@ if(NCCL_INCLUDE_DIR AND NCCL_LIBRARY)
     CUDA::cuda_driver)
   add_loadable(nccl
     SOURCES
-      cuda_check.c
-      cuda_handover.c
-      nccl_module.c
-      transport_nccl.c
+      cuda/cuda_check.c
+      cuda/cuda_handover.c
+      transport/nccl_module.c
+      transport/transport_nccl.c
     LIBRARIES
       dynmo_nccl_library)
   set_target_properties(dynmo_nccl PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)

@@ -6,10 +6,10 @@
 #pragma once
 
 #include "balance/layer_costs.h"
-#include "balance/placed_partition.h"
+#include "balance/partition/placed_partition.h"
 #include "base/status.h"
-#include "exec/group.h"
-#include "exec/program.h"
+#include "exec/run/program.h"
+#include "exec/transport/group.h"
 
 #include <stdbool.h>
 #include <stdint.h>

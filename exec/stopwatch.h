@@ -6,7 +6,7 @@
 #pragma once
 
 #include "base/status.h"
-#include "exec/kernels.h"
+#include "exec/kernels/kernels.h"
 
 #include <stdbool.h>
 #include <stdint.h>

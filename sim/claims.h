@@ -8,7 +8,7 @@
 /// furthest then always finds room, ends its forward sweep, and comes back to free memory.
 #pragma once
 
-#include "balance/schedule.h"
+#include "balance/schedule/schedule.h"
 #include "balance/stage_costs.h"
 #include "base/status.h"
 #include "sim/policy.h"

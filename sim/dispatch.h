@@ -7,7 +7,7 @@
 /// (sim/pipeline.h), to the nanosecond, and a tenth of its speed.
 #pragma once
 
-#include "balance/schedule.h"
+#include "balance/schedule/schedule.h"
 #include "balance/stage_costs.h"
 #include "balance/timeline.h"
 #include "base/arena.h"

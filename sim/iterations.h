@@ -25,7 +25,7 @@
 /// how its released optimizer orders the messages.
 #pragma once
 
-#include "balance/schedule.h"
+#include "balance/schedule/schedule.h"
 #include "balance/stage_costs.h"
 #include "balance/timeline.h"
 #include "base/arena.h"

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "balance/machine.h"
-#include "balance/schedule.h"
+#include "balance/schedule/schedule.h"
 #include "balance/stage_costs.h"
 #include "base/status.h"
 

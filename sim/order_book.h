@@ -2,7 +2,7 @@
 /// microbatches; searched ones are compiled for every plan, and not kept.
 #pragma once
 
-#include "balance/schedule.h"
+#include "balance/schedule/schedule.h"
 #include "base/arena.h"
 #include "base/status.h"
 #include "sim/dispatch.h"

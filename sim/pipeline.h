@@ -5,7 +5,7 @@
 /// stands before what it waits for. A plan is compiled once and played once per iteration.
 #pragma once
 
-#include "balance/schedule.h"
+#include "balance/schedule/schedule.h"
 #include "balance/stage_costs.h"
 #include "balance/timeline.h"
 #include "base/arena.h"

@@ -1,6 +1,6 @@
 #include "sim/plan_replay.h"
 
-#include "balance/gradient_reduction.h"
+#include "balance/run/gradient_reduction.h"
 #include "sim/costs.h"
 #include "sim/pipeline.h"
 

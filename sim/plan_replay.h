@@ -2,8 +2,8 @@
 /// plan and costs give the timeline that the executor is compared with.
 #pragma once
 
-#include "balance/iteration_times.h"
 #include "balance/machine.h"
+#include "balance/run/iteration_times.h"
 #include "balance/stage_costs.h"
 #include "balance/timeline.h"
 #include "base/arena.h"

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "balance/ports.h"
-#include "balance/training.h"
+#include "balance/run/training.h"
 #include "base/status.h"
 
 /// Keeps the orders that it has compiled. One prediction at a time.

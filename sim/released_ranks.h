@@ -3,8 +3,8 @@
 
 #include "balance/layer_costs.h"
 #include "balance/machine.h"
-#include "balance/placed_partition.h"
-#include "balance/repack.h"
+#include "balance/partition/placed_partition.h"
+#include "balance/repack/repack.h"
 #include "base/arena.h"
 #include "base/status.h"
 

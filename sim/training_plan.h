@@ -2,13 +2,13 @@
 /// out.
 #pragma once
 
-#include "balance/controller.h"
+#include "balance/control/controller.h"
 #include "balance/layer_costs.h"
-#include "balance/placed_partition.h"
+#include "balance/partition/placed_partition.h"
 #include "balance/ports.h"
-#include "balance/schedule.h"
-#include "balance/training.h"
-#include "balance/training_costs.h"
+#include "balance/run/training.h"
+#include "balance/run/training_costs.h"
+#include "balance/schedule/schedule.h"
 #include "base/arena.h"
 #include "base/status.h"
 #include "sim/order_book.h"

@@ -1,11 +1,11 @@
 /// One iteration of all replicas: every pipeline is played, and their gradients are reduced.
 #pragma once
 
-#include "balance/iteration_times.h"
 #include "balance/layer_costs.h"
 #include "balance/machine.h"
-#include "balance/placed_partition.h"
-#include "balance/training.h"
+#include "balance/partition/placed_partition.h"
+#include "balance/run/iteration_times.h"
+#include "balance/run/training.h"
 #include "base/arena.h"
 #include "base/status.h"
 #include "sim/network.h"

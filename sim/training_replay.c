@@ -1,8 +1,8 @@
 #include "sim/training_replay.h"
 
-#include "balance/schedule.h"
-#include "balance/training_costs.h"
-#include "balance/training_ledger.h"
+#include "balance/run/training_costs.h"
+#include "balance/run/training_ledger.h"
+#include "balance/schedule/schedule.h"
 #include "sim/training_plan.h"
 #include "sim/training_play.h"
 

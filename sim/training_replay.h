@@ -2,7 +2,7 @@
 /// deciding and every rebalance paid for.
 #pragma once
 
-#include "balance/training.h"
+#include "balance/run/training.h"
 #include "base/arena.h"
 #include "base/status.h"
 #include "sim/order_book.h"

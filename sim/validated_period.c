@@ -1,6 +1,6 @@
 #include "sim/validated_period.h"
 
-#include "balance/gradient_reduction.h"
+#include "balance/run/gradient_reduction.h"
 #include "sim/iterations.h"
 
 #include <string.h>

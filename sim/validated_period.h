@@ -6,10 +6,10 @@
 /// reduction of every place.
 #pragma once
 
-#include "balance/iteration_times.h"
 #include "balance/machine.h"
+#include "balance/run/iteration_times.h"
+#include "balance/run/training.h"
 #include "balance/stage_costs.h"
-#include "balance/training.h"
 #include "base/arena.h"
 #include "base/status.h"
 #include "sim/order_book.h"

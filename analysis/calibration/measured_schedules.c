@@ -1,7 +1,7 @@
 #include "analysis/calibration/measured_schedules.h"
 
 #include "analysis/calibration/shrinkage.h"
-#include "balance/schedule.h"
+#include "balance/schedule/schedule.h"
 #include "balance/stage_costs.h"
 #include "base/json.h"
 #include "sim/pipeline.h"

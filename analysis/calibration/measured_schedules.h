@@ -2,10 +2,10 @@
 /// the whole then reached. A calibration finds what the profile leaves out, and the simulator plays
 /// the other schedules with it.
 ///
-/// Columns: schedule (a name of the source's), order (a row of balance/schedule.h), model, stages,
-/// microbatches, chunks, microbatch size, hidden size, attention heads, sequence length, memory
-/// limit (in activations of one microbatch on a stage; 0: none; searched orders need one), forward
-/// (ms), backward input (ms), backward weight (ms), send (ms), samples per GPU and s.
+/// Columns: schedule (a name of the source's), order (a row of balance/schedule/schedule.h), model,
+/// stages, microbatches, chunks, microbatch size, hidden size, attention heads, sequence length,
+/// memory limit (in activations of one microbatch on a stage; 0: none; searched orders need one),
+/// forward (ms), backward input (ms), backward weight (ms), send (ms), samples per GPU and s.
 #pragma once
 
 #include "base/arena.h"

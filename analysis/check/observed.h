@@ -2,12 +2,12 @@
 /// a store, whoever played it.
 #pragma once
 
-#include "analysis/timeline_file.h"
+#include "analysis/report/timeline_file.h"
 #include "balance/plan.h"
 #include "base/arena.h"
 #include "base/status.h"
-#include "traces/runs.h"
-#include "traces/store.h"
+#include "traces/store/runs.h"
+#include "traces/store/store.h"
 
 #include <stdbool.h>
 #include <stdint.h>

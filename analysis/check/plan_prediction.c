@@ -1,10 +1,10 @@
 #include "analysis/check/plan_prediction.h"
 
-#include "balance/iteration_times.h"
 #include "balance/metrics.h"
-#include "balance/training_costs.h"
-#include "balance/training_ledger.h"
-#include "balance/training_order.h"
+#include "balance/run/iteration_times.h"
+#include "balance/run/training_costs.h"
+#include "balance/run/training_ledger.h"
+#include "balance/run/training_order.h"
 #include "sim/plan_replay.h"
 
 #include <string.h>

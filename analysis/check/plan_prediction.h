@@ -2,7 +2,7 @@
 #pragma once
 
 #include "balance/plan.h"
-#include "balance/training.h"
+#include "balance/run/training.h"
 #include "base/arena.h"
 #include "base/status.h"
 

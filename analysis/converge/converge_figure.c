@@ -1,6 +1,6 @@
 #include "analysis/converge/converge_figure.h"
 
-#include "analysis/plot.h"
+#include "analysis/report/plot.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "analysis/converge/converge_instance.h"
-#include "analysis/spread.h"
+#include "analysis/spread/spread.h"
 
 enum { ANA_SWEEP_POINTS_MAX = 64, ANA_INSTANCES_MAX = 1000000 };
 

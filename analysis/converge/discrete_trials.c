@@ -1,9 +1,9 @@
 #include "analysis/converge/discrete_trials.h"
 
-#include "balance/balancer.h"
 #include "balance/bounds.h"
-#include "balance/partition.h"
-#include "balance/schedule.h"
+#include "balance/partition/balancer.h"
+#include "balance/partition/partition.h"
+#include "balance/schedule/schedule.h"
 
 #include <inttypes.h>
 #include <stdbool.h>

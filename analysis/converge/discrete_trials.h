@@ -4,7 +4,7 @@
 
 #include "analysis/converge/layer_family.h"
 #include "analysis/converge/sample_statistics.h"
-#include "analysis/spread.h"
+#include "analysis/spread/spread.h"
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/status.h"

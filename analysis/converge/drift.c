@@ -2,7 +2,7 @@
 
 #include "analysis/converge/converge_loads.h"
 #include "analysis/converge/drift_bound.h"
-#include "models/random_draw.h"
+#include "models/dynamism/random_draw.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "analysis/converge/converge_scheme.h"
-#include "analysis/spread.h"
+#include "analysis/spread/spread.h"
 #include "base/arena.h"
 #include "base/status.h"
 

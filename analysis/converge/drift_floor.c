@@ -1,6 +1,6 @@
 #include "analysis/converge/drift_floor.h"
 
-#include "balance/balancer.h"
+#include "balance/partition/balancer.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /// Drift against rounds as a table, as JSON and as a figure.
 #include "analysis/converge/drift_study.h"
 
-#include "analysis/plot.h"
+#include "analysis/report/plot.h"
 
 #include <inttypes.h>
 #include <math.h>

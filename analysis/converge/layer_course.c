@@ -1,7 +1,7 @@
 #include "analysis/converge/layer_course.h"
 
-#include "traces/catalog.h"
-#include "traces/reader.h"
+#include "traces/store/catalog.h"
+#include "traces/store/reader.h"
 
 #include <inttypes.h>
 

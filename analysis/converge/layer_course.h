@@ -4,7 +4,7 @@
 #include "analysis/converge/drift.h"
 #include "base/arena.h"
 #include "base/status.h"
-#include "traces/store.h"
+#include "traces/store/store.h"
 
 enum { ANA_COURSE_TIMES_MAX = 1 << 26 };
 

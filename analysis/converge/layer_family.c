@@ -2,7 +2,7 @@
 /// every machine.
 #include "analysis/converge/layer_family.h"
 
-#include "models/random_draw.h"
+#include "models/dynamism/random_draw.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 /// Counterexamples and the families that grow from them are made of these.
 #pragma once
 
-#include "balance/balancer.h"
+#include "balance/partition/balancer.h"
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/status.h"

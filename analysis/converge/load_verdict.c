@@ -4,9 +4,9 @@
 #include "analysis/converge/converge_bounds.h"
 #include "analysis/converge/layer_instance.h"
 #include "analysis/converge/range_optimum.h"
-#include "balance/balancer.h"
 #include "balance/bounds.h"
-#include "balance/partition.h"
+#include "balance/partition/balancer.h"
+#include "balance/partition/partition.h"
 
 #include <inttypes.h>
 #include <math.h>

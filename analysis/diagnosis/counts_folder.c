@@ -2,7 +2,7 @@
 
 #include "analysis/diagnosis/counts_outline.h"
 #include "base/text.h"
-#include "models/expert_counts.h"
+#include "models/experts/expert_counts.h"
 
 #include <dirent.h>
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 /// Tokens per expert that a run has left: which files there are, and what they are of, before the
-/// reader of counts (models/expert_counts.h) is told what they must fit.
+/// reader of counts (models/experts/expert_counts.h) is told what they must fit.
 #pragma once
 
 #include "base/arena.h"

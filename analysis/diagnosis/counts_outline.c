@@ -2,7 +2,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
-#include "models/line_reader.h"
+#include "models/experts/line_reader.h"
 
 #include <stdint.h>
 #include <string.h>

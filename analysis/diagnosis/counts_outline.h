@@ -1,5 +1,5 @@
-/// What a file of counts shows of its run before the reader of counts (models/expert_counts.h) is
-/// told what the counts must fit.
+/// What a file of counts shows of its run before the reader of counts
+/// (models/experts/expert_counts.h) is told what the counts must fit.
 #pragma once
 
 #include "base/arena.h"

@@ -1,7 +1,7 @@
 #include "analysis/diagnosis/diagnosis.h"
 
 #include "analysis/diagnosis/gain_bounds.h"
-#include "balance/schedule.h"
+#include "balance/schedule/schedule.h"
 
 #include <gsl/gsl_sort.h>
 #include <gsl/gsl_statistics_double.h>

@@ -1,13 +1,13 @@
 /// Is dynamic balancing worth anything for this run? Everything that the answer rests on.
 #pragma once
 
-#include "analysis/compare.h"
-#include "analysis/comparison.h"
+#include "analysis/compare/compare.h"
+#include "analysis/compare/comparison.h"
 #include "analysis/diagnosis/imbalance_split.h"
 #include "analysis/diagnosis/iteration_series.h"
 #include "analysis/diagnosis/predictability.h"
 #include "analysis/diagnosis/verdict.h"
-#include "analysis/setup.h"
+#include "analysis/study/setup.h"
 #include "base/arena.h"
 #include "base/status.h"
 

@@ -1,8 +1,8 @@
 #include "analysis/diagnosis/gain_bounds.h"
 
-#include "analysis/contiguous_bound.h"
-#include "balance/balancer.h"
-#include "balance/schedule.h"
+#include "analysis/compare/contiguous_bound.h"
+#include "balance/partition/balancer.h"
+#include "balance/schedule/schedule.h"
 #include "sim/predictor.h"
 
 static status out_of_memory(error_message *err)

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "analysis/diagnosis/iteration_series.h"
-#include "analysis/setup.h"
+#include "analysis/study/setup.h"
 #include "base/arena.h"
 #include "base/status.h"
 

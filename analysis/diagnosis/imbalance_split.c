@@ -1,8 +1,8 @@
 #include "analysis/diagnosis/imbalance_split.h"
 
 #include "analysis/diagnosis/static_plan.h"
-#include "balance/balancer.h"
-#include "balance/partition.h"
+#include "balance/partition/balancer.h"
+#include "balance/partition/partition.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 
 #include "analysis/diagnosis/imbalance_split.h"
 
-#include "balance/chain.h"
+#include "balance/partition/chain.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 /// have unless it declares others, and what measures an input.
 #pragma once
 
-#include "analysis/setup.h"
+#include "analysis/study/setup.h"
 #include "analysis/whatif/range.h"
 
 #include <stdbool.h>

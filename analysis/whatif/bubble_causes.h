@@ -2,7 +2,7 @@
 /// alike, if messages cost nothing, if nothing was moved, if nobody waited at the optimizer step.
 #pragma once
 
-#include "balance/training.h"
+#include "balance/run/training.h"
 #include "base/arena.h"
 #include "base/status.h"
 

@@ -2,7 +2,7 @@
 /// played in every draw of what is not known.
 #pragma once
 
-#include "analysis/spread.h"
+#include "analysis/spread/spread.h"
 #include "analysis/whatif/calibrated.h"
 #include "analysis/whatif/delivery.h"
 #include "analysis/whatif/drawn_points.h"

@@ -1,7 +1,7 @@
 /// Points of a study played in every draw of what is uncertain.
 #pragma once
 
-#include "analysis/spread.h"
+#include "analysis/spread/spread.h"
 #include "analysis/whatif/draws.h"
 #include "analysis/whatif/goodput.h"
 #include "analysis/whatif/point.h"

@@ -6,7 +6,7 @@
 /// has. What belongs to a kind of GPU is an input for each kind, drawn independently.
 #pragma once
 
-#include "analysis/setup.h"
+#include "analysis/study/setup.h"
 #include "analysis/whatif/point.h"
 #include "analysis/whatif/range.h"
 #include "analysis/whatif/uncertainty.h"

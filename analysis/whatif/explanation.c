@@ -1,6 +1,6 @@
 #include "analysis/whatif/explanation.h"
 
-#include "analysis/contiguous_bound.h"
+#include "analysis/compare/contiguous_bound.h"
 #include "balance/bounds.h"
 #include "sim/training_replay.h"
 

@@ -2,7 +2,7 @@
 /// making a part of it faster would be worth.
 #pragma once
 
-#include "analysis/setup.h"
+#include "analysis/study/setup.h"
 #include "analysis/whatif/bubble_causes.h"
 #include "analysis/whatif/critical_path.h"
 #include "analysis/whatif/sensitivity.h"

@@ -1,7 +1,7 @@
 /// What a point of a study does to learning, beside the study as written.
 #pragma once
 
-#include "analysis/setup.h"
+#include "analysis/study/setup.h"
 #include "base/status.h"
 
 #include <stdint.h>

@@ -1,7 +1,7 @@
 #include "analysis/whatif/point.h"
 
 #include "analysis/whatif/run_bound.h"
-#include "models/parallel.h"
+#include "models/cost/parallel.h"
 #include "sim/training_replay.h"
 
 #include <inttypes.h>

@@ -1,9 +1,9 @@
 /// One point of a what-if study: a study's text in, numbers out.
 #pragma once
 
-#include "analysis/setup.h"
+#include "analysis/study/setup.h"
 #include "analysis/whatif/learning.h"
-#include "balance/training.h"
+#include "balance/run/training.h"
 #include "base/arena.h"
 #include "base/status.h"
 #include "base/text.h"

@@ -1,7 +1,7 @@
 #include "analysis/whatif/run_bound.h"
 
-#include "analysis/contiguous_bound.h"
-#include "balance/schedule.h"
+#include "analysis/compare/contiguous_bound.h"
+#include "balance/schedule/schedule.h"
 
 /// Whether the bounds below hold for the run.
 static bool is_proven(const ana_setup *setup, const ana_balancing *balancing)

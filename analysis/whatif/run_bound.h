@@ -2,7 +2,7 @@
 /// while the run is played, from the costs that the player asks for.
 #pragma once
 
-#include "analysis/setup.h"
+#include "analysis/study/setup.h"
 #include "balance/costs_copy.h"
 #include "balance/ports.h"
 #include "base/arena.h"

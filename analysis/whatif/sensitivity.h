@@ -1,7 +1,7 @@
 /// What shorter ops and links would be worth.
 #pragma once
 
-#include "balance/schedule.h"
+#include "balance/schedule/schedule.h"
 #include "balance/stage_costs.h"
 #include "base/arena.h"
 #include "base/status.h"

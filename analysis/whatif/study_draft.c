@@ -1,9 +1,9 @@
 #include "analysis/whatif/study_draft.h"
 
 #include "base/json.h"
-#include "models/config.h"
-#include "models/hardware.h"
-#include "models/parallel.h"
+#include "models/cost/config.h"
+#include "models/cost/hardware.h"
+#include "models/cost/parallel.h"
 
 #include <assert.h>
 #include <inttypes.h>

@@ -4,7 +4,7 @@
 /// comes from.
 #pragma once
 
-#include "analysis/report.h"
+#include "analysis/report/report.h"
 #include "base/json.h"
 #include "base/status.h"
 #include "base/text.h"

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "analysis/calibration/run_shape.h"
-#include "balance/schedule.h"
+#include "balance/schedule/schedule.h"
 #include "base/rng.h"
 #include "sim/pipeline.h"
 #include "tests/balance/reference_player.h"

@@ -1,7 +1,7 @@
 /// The causes of idle time: each alone by hand, and that they always add up to all of it.
 #include "analysis/whatif/bubble_causes.h"
-#include "balance/balancer.h"
 #include "balance/metrics.h"
+#include "balance/partition/balancer.h"
 #include "sim/pipeline.h"
 #include "sim/training_replay.h"
 #include "tests/assert_close.h"

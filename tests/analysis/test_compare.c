@@ -1,12 +1,12 @@
 /// The comparison: who is compared with whom, what an infeasible row becomes, and that the record
 /// in the store holds what was played. Costs come from a shipped model, which needs no file.
-#include "analysis/compare.h"
-#include "analysis/recorded.h"
-#include "analysis/recording.h"
-#include "analysis/setup.h"
+#include "analysis/compare/compare.h"
+#include "analysis/report/recording.h"
+#include "analysis/study/recorded.h"
+#include "analysis/study/setup.h"
 #include "balance/plan.h"
 #include "tests/assert_close.h"
-#include "traces/runs.h"
+#include "traces/store/runs.h"
 
 #include <stdio.h>
 #include <stdlib.h>

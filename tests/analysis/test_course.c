@@ -1,5 +1,5 @@
 /// The course of a row: which decisions are kept, and how ranks become steps.
-#include "analysis/course.h"
+#include "analysis/compare/course.h"
 #include "tests/assert_close.h"
 
 static void only_decisions_that_were_asked_for_are_kept(void **state)

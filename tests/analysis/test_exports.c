@@ -1,10 +1,10 @@
 /// What training frameworks are given of a plan: layouts of Megatron-LM, read back by a parser
 /// written here from the grammar; parts of DeepSpeed; the order of PyTorch. The exact files are
 /// tested in tests/cli/export.sh, the frameworks' own readers in tests/exchange.
-#include "analysis/export_deepspeed.h"
-#include "analysis/export_megatron.h"
-#include "analysis/export_pytorch.h"
-#include "analysis/exported_stages.h"
+#include "analysis/export/export_deepspeed.h"
+#include "analysis/export/export_megatron.h"
+#include "analysis/export/export_pytorch.h"
+#include "analysis/export/exported_stages.h"
 #include "base/rng.h"
 #include "tests/assert_close.h"
 

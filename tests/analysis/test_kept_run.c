@@ -1,6 +1,6 @@
 /// kept_run: the same command goes on where it was interrupted and answers from the store when it
 /// is finished; anything that its results depend on makes another run.
-#include "analysis/kept_run.h"
+#include "analysis/study/kept_run.h"
 #include "base/file.h"
 #include "tests/assert_close.h"
 

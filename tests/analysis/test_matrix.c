@@ -1,6 +1,6 @@
 /// The matrix of a what-if study: its points against plain nested loops over the axes, samples, and
 /// what is refused.
-#include "analysis/study.h"
+#include "analysis/study/study.h"
 #include "analysis/whatif/matrix.h"
 #include "analysis/whatif/study_paths.h"
 #include "base/json.h"

@@ -1,6 +1,6 @@
 /// The paper's published numbers: that they were copied rightly, as far as they bind each other,
 /// and that each can be found.
-#include "analysis/published.h"
+#include "analysis/paper/published.h"
 #include "tests/assert_close.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /// The report: what a page says, that nothing in it is taken for markup, and what becomes of it
 /// without gnuplot.
-#include "analysis/plot.h"
-#include "analysis/report.h"
+#include "analysis/report/plot.h"
+#include "analysis/report/report.h"
 #include "tests/assert_close.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /// The recipe for Slurm: which nodes go back, when and under which names of ranks, and what cannot
 /// be given back. What the script does is tested where it is run, in tests/cli/slurm_shrink.sh.
-#include "analysis/slurm_shrink.h"
+#include "analysis/export/slurm_shrink.h"
 #include "tests/assert_close.h"
 
 #include <string.h>

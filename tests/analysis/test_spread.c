@@ -2,9 +2,9 @@
 /// ahead waits; the failure of the lowest item ends the whole behind those before it; an
 /// interruption leaves no gap. Where one item has to wait for another, it waits for what that one
 /// has done, not for a time.
-#include "analysis/spread.h"
-#include "analysis/spread_cores.h"
-#include "analysis/spread_window.h"
+#include "analysis/spread/spread.h"
+#include "analysis/spread/spread_cores.h"
+#include "analysis/spread/spread_window.h"
 #include "base/rng.h"
 #include "tests/assert_close.h"
 

@@ -1,7 +1,7 @@
 /// spread over ranks that are threads with letters between them (thread_carrier.h): the same
 /// results for any number of ranks; a lost rank's items are done by others and put once, also if it
 /// comes back; failures, interruptions and another number of items end all ranks with one status.
-#include "analysis/spread.h"
+#include "analysis/spread/spread.h"
 #include "tests/analysis/thread_carrier.h"
 #include "tests/assert_close.h"
 

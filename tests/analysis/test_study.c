@@ -1,5 +1,5 @@
 /// The study file: what it means, and that everything wrong in it is named.
-#include "analysis/study.h"
+#include "analysis/study/study.h"
 #include "tests/assert_close.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /// Tests of the parts of a study that say how an iteration ends and what disturbs it: read as
 /// written, and refused by key and limit.
-#include "analysis/study.h"
+#include "analysis/study/study.h"
 
 #include "tests/assert_close.h"
 

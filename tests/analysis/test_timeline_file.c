@@ -1,6 +1,6 @@
 /// Timelines as files: what is written reads back; the Chrome trace is exact and complete.
-#include "analysis/perfetto.h"
-#include "analysis/timeline_file.h"
+#include "analysis/report/perfetto.h"
+#include "analysis/report/timeline_file.h"
 #include "sim/pipeline.h"
 #include "tests/assert_close.h"
 

@@ -2,7 +2,7 @@
 /// several processes do, without a launcher and without chance.
 #pragma once
 
-#include "analysis/spread_carrier.h"
+#include "analysis/spread/spread_carrier.h"
 
 enum { THREAD_RANKS_MAX = 8 };
 

@@ -1,7 +1,7 @@
 /// Random small problems for the joint search.
 #pragma once
 
-#include "balance/joint_layers.h"
+#include "balance/joint/joint_layers.h"
 #include "balance/problem.h"
 #include "base/rng.h"
 

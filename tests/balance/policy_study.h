@@ -4,8 +4,8 @@
 /// microbatches; a layer that moves occupies both of its ranks for `layer_move` iterations.
 #pragma once
 
-#include "balance/controller.h"
-#include "balance/iteration_estimate.h"
+#include "balance/control/controller.h"
+#include "balance/run/iteration_estimate.h"
 #include "base/rng.h"
 
 #include <assert.h>

@@ -1,8 +1,8 @@
 /// The balancers: the recorded cases, what theory says of each, the faults of the historical ones,
 /// and every refusal by its message.
-#include "balance/balancer.h"
 #include "balance/bounds.h"
-#include "balance/partition.h"
+#include "balance/partition/balancer.h"
+#include "balance/partition/partition.h"
 #include "base/json.h"
 #include "base/rng.h"
 #include "tests/assert_close.h"

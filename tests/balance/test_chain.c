@@ -1,5 +1,5 @@
 /// A problem's checks, each by its message, and the arithmetic of loads.
-#include "balance/chain.h"
+#include "balance/partition/chain.h"
 #include "tests/assert_close.h"
 
 static const int64_t ones[] = {1, 1, 1, 1};

@@ -1,5 +1,5 @@
 /// What counts as a change of the model in a noisy trace.
-#include "balance/change_detector.h"
+#include "balance/control/change_detector.h"
 #include "tests/assert_close.h"
 
 /// Two layers of two microbatches each.

@@ -1,8 +1,8 @@
 /// Closed forms against the plainest player over grids of ranks, microbatches, times and
 /// latencies: where a form holds it is exact; where it does not it says why. Every condition is
 /// shown to be needed. Also the DynMo paper's Equation 1 against its published values.
-#include "balance/closed_form.h"
 #include "balance/metrics.h"
+#include "balance/schedule/closed_form.h"
 #include "base/rng.h"
 #include "tests/balance/reference_player.h"
 

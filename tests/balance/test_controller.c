@@ -1,6 +1,6 @@
 /// What the controller decides after an iteration, and what it says of it. Four layers on two
 /// ranks, state of 10 bytes each, links of 1 byte per ns.
-#include "balance/controller.h"
+#include "balance/control/controller.h"
 #include "tests/assert_close.h"
 
 #include <string.h>

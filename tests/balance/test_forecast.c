@@ -1,5 +1,5 @@
 /// One-step forecasts of loads that stay, drift, jump and scatter.
-#include "balance/forecast.h"
+#include "balance/control/forecast.h"
 #include "base/rng.h"
 #include "tests/assert_close.h"
 

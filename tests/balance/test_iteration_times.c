@@ -1,7 +1,7 @@
 /// The parts of an iteration from what ran when: two ranks with a layer each under GPipe, two
 /// microbatches, two replicas whose ops are written down, so that times can be added by hand.
-#include "balance/gradient_reduction.h"
-#include "balance/iteration_times.h"
+#include "balance/run/gradient_reduction.h"
+#include "balance/run/iteration_times.h"
 #include "tests/assert_close.h"
 
 enum { OPS = 8 };

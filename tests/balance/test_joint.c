@@ -1,9 +1,9 @@
 /// Tests of the joint search: against every partition and every order of small problems, by seed
 /// and budget, within memory, and on problems that cannot be solved.
-#include "balance/joint.h"
-#include "balance/joint_bound.h"
-#include "balance/joint_order.h"
-#include "balance/joint_walk.h"
+#include "balance/joint/joint.h"
+#include "balance/joint/joint_bound.h"
+#include "balance/joint/joint_order.h"
+#include "balance/joint/joint_walk.h"
 #include "tests/balance/joint_cases.h"
 #include "tests/balance/reference_player.h"
 

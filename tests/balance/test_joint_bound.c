@@ -1,10 +1,10 @@
 /// Tests of the bound over all partitions and orders, and of what plays orders: random problems
 /// with every part that a problem can have, every partition of them, and orders by rule, by family
 /// and by chance.
-#include "balance/joint_bound.h"
-#include "balance/joint_dispatch.h"
-#include "balance/joint_order.h"
-#include "balance/joint_walk.h"
+#include "balance/joint/joint_bound.h"
+#include "balance/joint/joint_dispatch.h"
+#include "balance/joint/joint_order.h"
+#include "balance/joint/joint_walk.h"
 #include "tests/balance/joint_cases.h"
 #include "tests/balance/reference_player.h"
 

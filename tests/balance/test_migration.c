@@ -1,5 +1,5 @@
 /// Migration: which layers change their rank, their bytes, and the time of the busiest rank.
-#include "balance/migration.h"
+#include "balance/migration/migration.h"
 #include "tests/assert_close.h"
 
 static const int64_t state_bytes[] = {100, 200, 300, 400, 500, 600};

@@ -1,5 +1,5 @@
 /// The order of a migration: worked examples, and every order that there is on small machines.
-#include "balance/migration.h"
+#include "balance/migration/migration.h"
 #include "base/rng.h"
 #include "tests/assert_close.h"
 

@@ -1,9 +1,9 @@
 /// Which plan to move to: in order of the ranks, equal to an exhaustive search over cuts and ranks;
 /// relabelled, no worse than that and no better than a search over every order of the ranks.
-#include "balance/migration_plan.h"
+#include "balance/migration/migration_plan.h"
 
-#include "balance/balancer.h"
-#include "balance/partition.h"
+#include "balance/partition/balancer.h"
+#include "balance/partition/partition.h"
 #include "balance/rank_peaks.h"
 #include "base/rng.h"
 #include "tests/assert_close.h"

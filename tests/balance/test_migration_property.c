@@ -5,8 +5,8 @@
 /// At every moment every layer exists exactly once and no rank holds more than its cap, counting a
 /// layer on both of its ranks while it is under way; at the end it is on the rank that the plan
 /// says, and stages are in model order.
-#include "balance/balancer.h"
-#include "balance/migration_plan.h"
+#include "balance/migration/migration_plan.h"
+#include "balance/partition/balancer.h"
 #include "base/rng.h"
 #include "tests/assert_close.h"
 

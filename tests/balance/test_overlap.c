@@ -1,7 +1,7 @@
 /// Costs of overlapped pairs: what overlaps gets shorter, what does not stays, and the plainest
 /// player's iteration with them.
 #include "balance/metrics.h"
-#include "balance/overlap.h"
+#include "balance/schedule/overlap.h"
 #include "tests/balance/reference_player.h"
 
 static bal_stage_costs dual_costs(arena *memory)

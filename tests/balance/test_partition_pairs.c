@@ -1,11 +1,11 @@
 /// Ranks of several chunks: equal to an exhaustive search over all cuts that is written as plainly
 /// as the definitions, on thousands of small random chains; proven bounds where the search for more
 /// than two chunks is no proof; and what larger chains must keep.
-#include "balance/balancer.h"
 #include "balance/bounds.h"
-#include "balance/pair_table.h"
-#include "balance/partition.h"
-#include "balance/partition_chunks.h"
+#include "balance/partition/balancer.h"
+#include "balance/partition/pair_table.h"
+#include "balance/partition/partition.h"
+#include "balance/partition/partition_chunks.h"
 #include "base/rng.h"
 #include "tests/assert_close.h"
 

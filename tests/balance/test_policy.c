@@ -1,5 +1,5 @@
 /// Names of policies, and when they ask.
-#include "balance/policy.h"
+#include "balance/control/policy.h"
 #include "tests/assert_close.h"
 
 static void policies_read_back_as_written(void **state)

@@ -2,7 +2,7 @@
 /// against a plain walk of it, and what searched schedules count as.
 #include "balance/rank_peaks.h"
 
-#include "balance/schedule.h"
+#include "balance/schedule/schedule.h"
 #include "base/rng.h"
 #include "tests/assert_close.h"
 

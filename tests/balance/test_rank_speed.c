@@ -1,7 +1,7 @@
 /// Slow ranks told from heavy layers: the factors themselves, and what the controller makes of
 /// them: near the best plan for the true factors after two migrations, and no oscillation.
-#include "balance/controller.h"
-#include "balance/rank_speed.h"
+#include "balance/control/controller.h"
+#include "balance/control/rank_speed.h"
 #include "base/rng.h"
 #include "tests/assert_close.h"
 

@@ -1,5 +1,5 @@
 /// Re-packing: how many ranks, what becomes of the others, and what is refused.
-#include "balance/repack.h"
+#include "balance/repack/repack.h"
 #include "base/rng.h"
 #include "tests/assert_close.h"
 

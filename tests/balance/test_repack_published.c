@@ -1,8 +1,8 @@
 /// The re-packing of others, its failures with the very numbers at which they show, and what a
 /// correct one does in the same place.
-#include "balance/repack_published.h"
+#include "balance/repack/repack_published.h"
 
-#include "balance/partition.h"
+#include "balance/partition/partition.h"
 #include "base/rng.h"
 #include "tests/assert_close.h"
 

@@ -1,7 +1,7 @@
 /// The table of schedules, the orders written out by hand for small cases, and the proof that an
 /// order can be played: every way of being wrong is refused by name.
 #include "balance/metrics.h"
-#include "balance/schedule.h"
+#include "balance/schedule/schedule.h"
 #include "base/rng.h"
 #include "tests/balance/reference_player.h"
 

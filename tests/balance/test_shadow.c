@@ -1,7 +1,7 @@
 /// The policy `shadow`: that it leaves noise alone, follows changes at about the price of knowing
 /// them, and cannot be made to thrash. The runs are those of policy_study.h; the limits of the
 /// ratios to an offline optimum are those that the policy was designed for.
-#include "balance/shadow.h"
+#include "balance/control/shadow.h"
 #include "tests/assert_close.h"
 #include "tests/balance/policy_study.h"
 

@@ -1,6 +1,6 @@
 /// How long one decision of the controller takes, by policy and by the size of the problem: loads
 /// that scatter in every iteration, so that nothing repeats.
-#include "balance/controller.h"
+#include "balance/control/controller.h"
 #include "base/rng.h"
 #include "tests/bench/bench.h"
 

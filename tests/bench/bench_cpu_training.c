@@ -1,7 +1,7 @@
 /// Training on one core: tokens/s of whole iterations of dense models, and GFLOP/s of the products
 /// of matrices in them, by plain C and by BLAS where the module is. bench_cpu_training.py measures
 /// the same models with PyTorch.
-#include "exec/layer.h"
+#include "exec/model/layer.h"
 #include "tests/bench/bench.h"
 
 #include <stdio.h>

@@ -3,9 +3,9 @@
 ///
 /// By itself it measures the transport `local`; under `mpirun -n P` the transport `mpi` with P
 /// ranks.
-#include "balance/balancer.h"
+#include "balance/partition/balancer.h"
 #include "base/rng.h"
-#include "exec/distributed_diffusion.h"
+#include "exec/transport/distributed_diffusion.h"
 #include "tests/bench/bench.h"
 #include "tests/exec/world_group.h"
 

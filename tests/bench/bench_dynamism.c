@@ -1,7 +1,7 @@
 /// What a case of dynamism costs: nanoseconds per layer, microbatch and iteration, over a base of
 /// constant costs, asked in order.
-#include "models/dynamism.h"
-#include "models/model_source.h"
+#include "models/cost/model_source.h"
+#include "models/dynamism/dynamism.h"
 #include "tests/bench/bench.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /// What the event engine costs per op: under every policy, by every way to send, with shared links,
 /// and how it grows; and a whole run of plays whose costs change, as fast as ops can be played when
 /// their order is decided as they go.
-#include "balance/schedule.h"
+#include "balance/schedule/schedule.h"
 #include "base/rng.h"
 #include "sim/costs.h"
 #include "sim/dispatch.h"

@@ -4,7 +4,7 @@
 ///
 /// By itself it measures the transport `local`; under `mpirun -n P` the transport `mpi` with P
 /// ranks.
-#include "exec/rank.h"
+#include "exec/run/rank.h"
 #include "sim/pipeline.h"
 #include "tests/bench/bench.h"
 #include "tests/exec/world_group.h"

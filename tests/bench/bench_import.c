@@ -2,7 +2,7 @@
 /// process that does nothing else. The trace is made here, always the same: a pipeline rank with
 /// four CPU operators, a launch and a kernel for each step of its forward and backward ops.
 #include "tests/bench/bench.h"
-#include "traces/import_kineto.h"
+#include "traces/import/import_kineto.h"
 
 #include <stdio.h>
 #include <stdlib.h>

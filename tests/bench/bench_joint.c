@@ -1,9 +1,9 @@
 /// How far from the bound, and how long: the joint search beside what was there before it, one
 /// balancer for the partition and one schedule for the order. Gaps are to the one bound that holds
 /// for all of them.
-#include "balance/balancer.h"
-#include "balance/joint.h"
-#include "balance/joint_walk.h"
+#include "balance/joint/joint.h"
+#include "balance/joint/joint_walk.h"
+#include "balance/partition/balancer.h"
 #include "base/rng.h"
 #include "tests/bench/bench.h"
 

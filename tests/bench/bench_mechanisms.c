@@ -3,7 +3,7 @@
 /// alone, its shares of the parts too; every other level is predicted, then measured.
 ///
 /// A mechanism is a row of the table `mechanisms`, or of weight_rows.c.
-#include "models/dynamism.h"
+#include "models/dynamism/dynamism.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/mechanism_row.h"
 

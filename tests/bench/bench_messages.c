@@ -3,7 +3,7 @@
 /// bytes go through in long ones.
 ///
 /// By itself it measures the transport `local`; under `mpirun -n 2` the transport `mpi`.
-#include "exec/transport.h"
+#include "exec/transport/transport.h"
 #include "tests/bench/bench.h"
 
 #include <stdlib.h>

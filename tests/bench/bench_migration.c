@@ -1,9 +1,9 @@
 /// How long it takes to plan a migration and to choose a number of ranks: from the even plan of a
 /// model whose front became lighter, as layers that freeze make it.
-#include "balance/assignment.h"
-#include "balance/balancer.h"
-#include "balance/migration_plan.h"
-#include "balance/repack.h"
+#include "balance/migration/migration_plan.h"
+#include "balance/partition/assignment.h"
+#include "balance/partition/balancer.h"
+#include "balance/repack/repack.h"
 #include "base/rng.h"
 #include "tests/bench/bench.h"
 

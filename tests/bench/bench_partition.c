@@ -1,6 +1,6 @@
 /// How long a decision takes: exact partitioning of chains of random layers, by objective and rule.
-#include "balance/balancer.h"
-#include "balance/partition.h"
+#include "balance/partition/balancer.h"
+#include "balance/partition/partition.h"
 #include "base/rng.h"
 #include "tests/bench/bench.h"
 

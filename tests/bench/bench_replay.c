@@ -1,8 +1,8 @@
 /// What replaying a run with mixture of experts costs, from the model on: routing is drawn for
 /// every microbatch of every group of replicas, and every iteration is rebalanced. bench_training
 /// has the replay alone, bench_dynamism the drawing.
-#include "analysis/setup.h"
-#include "analysis/study.h"
+#include "analysis/study/setup.h"
+#include "analysis/study/study.h"
 #include "sim/training_replay.h"
 #include "tests/bench/bench.h"
 

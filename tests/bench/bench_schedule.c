@@ -1,6 +1,6 @@
 /// What deciding an order costs: the searches of zb-auto and zb-v, in process, as after each
 /// rebalance.
-#include "balance/schedule.h"
+#include "balance/schedule/schedule.h"
 #include "tests/bench/bench.h"
 
 #include <stdio.h>

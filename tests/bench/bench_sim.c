@@ -1,6 +1,6 @@
 /// What playing a schedule costs in the static engine, per op, beside the bound of the machine for
 /// the same recurrence; how it grows; a run of 10,000 iterations.
-#include "balance/schedule.h"
+#include "balance/schedule/schedule.h"
 #include "base/rng.h"
 #include "sim/pipeline.h"
 #include "tests/bench/bench.h"

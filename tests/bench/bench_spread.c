@@ -1,7 +1,7 @@
 /// What spreading costs: nanoseconds an item where items do nothing, with their results in memory
 /// and kept in a store; and what share of the threads' time goes into items that compute.
-#include "analysis/kept_run.h"
-#include "analysis/spread.h"
+#include "analysis/spread/spread.h"
+#include "analysis/study/kept_run.h"
 #include "base/rng.h"
 #include "tests/bench/bench.h"
 

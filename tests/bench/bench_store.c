@@ -1,8 +1,8 @@
 /// What the store takes: writing wide rows in batches, reading them back, and importing a CSV, with
 /// the peak memory of each.
 #include "tests/bench/bench.h"
-#include "traces/csv.h"
-#include "traces/reader.h"
+#include "traces/import/csv.h"
+#include "traces/store/reader.h"
 
 #include <stdio.h>
 #include <stdlib.h>

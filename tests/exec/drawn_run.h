@@ -2,8 +2,8 @@
 /// seed.
 #pragma once
 
-#include "balance/schedule.h"
-#include "balance/training.h"
+#include "balance/run/training.h"
+#include "balance/schedule/schedule.h"
 #include "base/rng.h"
 #include "tests/drawn_source.h"
 

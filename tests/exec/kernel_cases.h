@@ -2,7 +2,7 @@
 /// double. For any backend.
 #pragma once
 
-#include "exec/kernels.h"
+#include "exec/kernels/kernels.h"
 
 /// One operation at one or several odd sizes.
 typedef struct kernel_case {

@@ -1,11 +1,11 @@
-/// The model of exec/model.h a second time, as plainly as its formulas: one rank, double precision,
-/// whole microbatches, backward in one piece. Dense models only.
+/// The model of exec/model/model.h a second time, as plainly as its formulas: one rank, double
+/// precision, whole microbatches, backward in one piece. Dense models only.
 ///
 /// Nothing of exec's computation is used; parameters lie as an exec_layer lists its tensors, so
 /// that both can be started alike and compared.
 #pragma once
 
-#include "exec/layer.h"
+#include "exec/model/layer.h"
 
 typedef struct reference_layer {
     exec_tensor tensors[EXEC_LAYER_TENSORS_MAX];

@@ -1,7 +1,7 @@
 /// Checkpoints: what is written is read back; what is cut off, changed or something else is
 /// refused, and says so.
 #include "base/file.h"
-#include "exec/checkpoint_file.h"
+#include "exec/run/checkpoint_file.h"
 #include "tests/assert_close.h"
 
 #include <stdio.h>

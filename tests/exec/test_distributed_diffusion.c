@@ -1,8 +1,8 @@
 /// The distributed balancer against the core's, on random chains with every rule there is, and how
 /// many messages it takes.
-#include "balance/balancer.h"
+#include "balance/partition/balancer.h"
 #include "base/rng.h"
-#include "exec/distributed_diffusion.h"
+#include "exec/transport/distributed_diffusion.h"
 #include "tests/exec/thread_ranks.h"
 #include "tests/exec/world_group.h"
 

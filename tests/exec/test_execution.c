@@ -1,6 +1,6 @@
 /// Executed runs beyond the simulator: plans that are given, what is refused, what fails, and the
 /// clocks under which time passes.
-#include "exec/execution.h"
+#include "exec/run/execution.h"
 #include "tests/assert_close.h"
 #include "tests/exec/drawn_run.h"
 

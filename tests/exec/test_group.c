@@ -1,7 +1,7 @@
 /// Collectives between ranks that are threads: what every rank gets, that sums are those of a plain
 /// loop over the ranks bit by bit, and what happens when ranks disagree.
 #include "base/rng.h"
-#include "exec/group.h"
+#include "exec/transport/group.h"
 #include "tests/exec/thread_ranks.h"
 #include "tests/exec/world_group.h"
 

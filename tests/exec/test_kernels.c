@@ -1,7 +1,7 @@
 /// The operations of the plain C backend and of the one with BLAS against their definitions
 /// (kernel_cases.h); widths of vectors; the memory that ranks keep for their layers.
 #include "exec/buffers.h"
-#include "exec/kernels_cpu.h"
+#include "exec/kernels/kernels_cpu.h"
 #include "tests/assert_close.h"
 #include "tests/exec/kernel_cases.h"
 

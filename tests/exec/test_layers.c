@@ -2,7 +2,7 @@
 /// (reference_transformer.h), against finite differences, and over steps of the optimizer; the
 /// split of backward; what slots hold.
 #include "base/rng.h"
-#include "exec/layer.h"
+#include "exec/model/layer.h"
 #include "tests/assert_close.h"
 #include "tests/exec/reference_transformer.h"
 

@@ -2,7 +2,7 @@
 /// any share of the layers, against sorting all weights at one place. Few different magnitudes make
 /// many ties.
 #include "base/rng.h"
-#include "exec/magnitude.h"
+#include "exec/mechanism/magnitude.h"
 #include "tests/exec/thread_ranks.h"
 #include "tests/exec/world_group.h"
 

@@ -1,6 +1,6 @@
 /// node: bells wake, the first failure is everybody's, and who is gone, hangs or waits in vain is
 /// named. The ranks are processes that the test forks, over memory that they share.
-#include "exec/node.h"
+#include "exec/transport/node.h"
 #include "tests/assert_close.h"
 
 #include <stdlib.h>

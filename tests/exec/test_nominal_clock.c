@@ -1,7 +1,7 @@
 /// Executed under the nominal clock a run is the simulator's replay of it, to the ns: every op of
 /// every replica, every part of every iteration, every plan. Ranks are threads.
-#include "balance/migration.h"
-#include "exec/execution.h"
+#include "balance/migration/migration.h"
+#include "exec/run/execution.h"
 #include "sim/plan_replay.h"
 #include "sim/predictor.h"
 #include "sim/training_replay.h"

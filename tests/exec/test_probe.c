@@ -1,8 +1,8 @@
 /// The probe, without asking how fast anything is: statistics and lines from given numbers, samples
 /// on a clock and a backend of the test's own, and what it returns of the real ones.
-#include "exec/probe_compute.h"
-#include "exec/probe_link.h"
-#include "exec/probe_times.h"
+#include "exec/probe/probe_compute.h"
+#include "exec/probe/probe_link.h"
+#include "exec/probe/probe_times.h"
 #include "tests/assert_close.h"
 
 #include <stdlib.h>

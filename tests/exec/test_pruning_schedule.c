@@ -1,6 +1,6 @@
 /// When a model is pruned and how much stays: the cubic schedule against numbers worked out by hand
 /// and those that are published, and options out of their limits.
-#include "exec/pruning_schedule.h"
+#include "exec/mechanism/pruning_schedule.h"
 #include "tests/assert_close.h"
 
 /// DynMo's schedule for 10 000 iterations.

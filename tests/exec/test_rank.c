@@ -2,7 +2,7 @@
 /// simulator's timeline to the nanosecond, for uneven plans, slow ranks and random orders; under
 /// the clocks that sleep, what must hold at any speed of the machine.
 #include "base/rng.h"
-#include "exec/rank.h"
+#include "exec/run/rank.h"
 #include "sim/pipeline.h"
 #include "tests/balance/reference_player.h"
 #include "tests/exec/thread_ranks.h"

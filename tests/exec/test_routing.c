@@ -1,6 +1,6 @@
 /// Routing to experts: a case worked out by hand, an oracle for the choice and the order, gradients
 /// against finite differences of the loss written down plainly.
-#include "exec/routing.h"
+#include "exec/mechanism/routing.h"
 
 #include "base/rng.h"
 #include "tests/assert_close.h"

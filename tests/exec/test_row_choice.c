@@ -1,6 +1,6 @@
 /// Rows that a block computes: chosen by score, or alive; an oracle for the choice, the gate
 /// against finite differences, the threshold of early exit by hand.
-#include "exec/row_choice.h"
+#include "exec/mechanism/row_choice.h"
 
 #include "base/rng.h"
 #include "tests/assert_close.h"

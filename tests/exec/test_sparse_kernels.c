@@ -1,7 +1,7 @@
 /// Products with matrices of few entries against the dense product with zeros in their places, for
 /// shapes that are no multiples of anything, and what they must not touch.
 #include "base/rng.h"
-#include "exec/kernels.h"
+#include "exec/kernels/kernels.h"
 #include "tests/assert_close.h"
 
 #include <stdlib.h>

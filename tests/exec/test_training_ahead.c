@@ -1,6 +1,6 @@
 /// What a device that learns does over kernels that run behind their caller, and that hand memory
 /// over: shown with kernels on the host that have a clock of marks, and that offer and take.
-#include "exec/training_device.h"
+#include "exec/model/training_device.h"
 #include "tests/exec/learning_run.h"
 
 #include <stdlib.h>

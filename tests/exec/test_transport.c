@@ -1,6 +1,6 @@
 /// The local transport: what is received by which key, and how a run ends when a rank fails, hangs,
 /// waits in vain or is interrupted. Times here are patience, never claims.
-#include "exec/transport.h"
+#include "exec/transport/transport.h"
 #include "tests/assert_close.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /// Runs a body on ranks that are threads, and fails the test with its message.
 #pragma once
 
-#include "exec/transport.h"
+#include "exec/transport/transport.h"
 #include "tests/assert_close.h"
 
 static inline void run_ranks(int rank_count, exec_rank_body *body, void *context)

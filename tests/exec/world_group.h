@@ -1,7 +1,7 @@
 /// The group of all ranks of a world.
 #pragma once
 
-#include "exec/group.h"
+#include "exec/transport/group.h"
 
 /// @param ranks    [rank_count of the world] out, borrowed by the group
 /// @param sequence out, borrowed by the group

@@ -1,5 +1,5 @@
 /// Any bytes as a checkpoint: refused with a message, or layers that are within them.
-#include "exec/checkpoint_file.h"
+#include "exec/run/checkpoint_file.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <assert.h>

@@ -1,6 +1,6 @@
 /// Any bytes as a model's config.json: refused with a message, or read into a model whose costs can
 /// be computed and are not negative.
-#include "models/cost_model.h"
+#include "models/cost/cost_model.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <assert.h>

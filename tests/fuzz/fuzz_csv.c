@@ -1,9 +1,9 @@
 /// Any bytes as a native trace, plain or gzip: refused with a message and nothing left in the
 /// store, or imported; and what was imported answers layer costs that are not negative.
 #include "tests/fuzz/fuzz.h"
-#include "traces/catalog.h"
-#include "traces/csv.h"
-#include "traces/reader.h"
+#include "traces/import/csv.h"
+#include "traces/store/catalog.h"
+#include "traces/store/reader.h"
 
 #include <assert.h>
 #include <stdlib.h>

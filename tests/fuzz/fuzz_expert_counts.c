@@ -1,6 +1,6 @@
 /// Any bytes as tokens per expert, in both formats: refused with a message, or a complete table of
 /// counts that are not negative.
-#include "models/expert_counts.h"
+#include "models/experts/expert_counts.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <assert.h>

@@ -1,5 +1,5 @@
 /// Any bytes as a hardware file: refused with a message, or read within its limits.
-#include "models/hardware.h"
+#include "models/cost/hardware.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <assert.h>

@@ -1,8 +1,8 @@
 /// Any bytes as a profiler trace, with and without a phase map: refused with a message, or read;
 /// and what was read lost no operation and adds up.
 #include "tests/fuzz/fuzz.h"
-#include "traces/import_kineto.h"
-#include "traces/recorded_timeline.h"
+#include "traces/import/import_kineto.h"
+#include "traces/store/recorded_timeline.h"
 
 #include <assert.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /// Any bytes as a study with axes: refused with a message, or a matrix whose points are studies,
 /// each of them refused with a message or read.
-#include "analysis/study.h"
+#include "analysis/study/study.h"
 #include "analysis/whatif/matrix.h"
 #include "tests/fuzz/fuzz.h"
 

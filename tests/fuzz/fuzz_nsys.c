@@ -1,7 +1,7 @@
 /// Any bytes as an export of Nsight Systems, with and without a phase map: refused with a message,
 /// or read; and what was read lost no operation.
 #include "tests/fuzz/fuzz.h"
-#include "traces/import_kineto.h"
+#include "traces/import/import_kineto.h"
 
 #include <assert.h>
 

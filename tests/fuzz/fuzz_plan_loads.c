@@ -1,7 +1,7 @@
 /// Any bytes as the loads of `dynmo plan`: refused with a message, or answered by every balancer
 /// with a plan that keeps its bound, or with a reason.
-#include "balance/balancer.h"
-#include "cli/plan_loads.h"
+#include "balance/partition/balancer.h"
+#include "cli/plan/plan_loads.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <assert.h>

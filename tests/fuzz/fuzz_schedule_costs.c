@@ -1,6 +1,6 @@
 /// Any bytes as the costs of a schedule: refused with a message, or costs and links that both
 /// engines accept.
-#include "cli/schedule_costs.h"
+#include "cli/schedule/schedule_costs.h"
 #include "sim/costs.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -1,6 +1,6 @@
 /// Any bytes as an order: refused with a message, or an order that the check then proves or
 /// refuses.
-#include "cli/schedule_order.h"
+#include "cli/schedule/schedule_order.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <assert.h>

@@ -1,7 +1,7 @@
 /// Any bytes as a study file: refused with a message, or read into a study within its limits whose
 /// rows can be told apart.
 #define _GNU_SOURCE // memfd_create
-#include "analysis/study.h"
+#include "analysis/study/study.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <assert.h>

@@ -2,7 +2,7 @@
 /// (emulation/gpu_backend_emulated.c).
 #pragma once
 
-#include "exec/kernels.h"
+#include "exec/kernels/kernels.h"
 
 /// Whether kernels run on the host: sizes then stay small, and times mean nothing.
 extern const bool gpu_is_emulated;

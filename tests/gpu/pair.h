@@ -2,7 +2,7 @@
 /// their results are apart.
 #pragma once
 
-#include "exec/kernels.h"
+#include "exec/kernels/kernels.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -6,7 +6,7 @@ check_language(CXX)
 if(CMAKE_CXX_COMPILER AND NOT DYNMO_SANITIZE)
   enable_language(CXX)
   set(kernels attention attention_mma columns elements rows sparse)
-  list(TRANSFORM kernels PREPEND ${CMAKE_SOURCE_DIR}/exec/kernels_cuda_)
+  list(TRANSFORM kernels PREPEND ${CMAKE_SOURCE_DIR}/exec/cuda/kernels_cuda_)
   list(TRANSFORM kernels APPEND .cu)
   set_source_files_properties(${kernels} PROPERTIES LANGUAGE CXX)
   add_library(gpu_emulation_kernels OBJECT ${kernels})
@@ -16,11 +16,11 @@ if(CMAKE_CXX_COMPILER AND NOT DYNMO_SANITIZE)
   target_compile_options(gpu_emulation_kernels PRIVATE -Wall -Wextra -Wno-unknown-pragmas)
 
   set(backend blocks check handover part products)
-  list(TRANSFORM backend PREPEND ${CMAKE_SOURCE_DIR}/exec/cuda_)
+  list(TRANSFORM backend PREPEND ${CMAKE_SOURCE_DIR}/exec/cuda/cuda_)
   list(TRANSFORM backend APPEND .c)
   add_library(gpu_emulation STATIC
     ${backend}
-    ${CMAKE_SOURCE_DIR}/exec/kernels_cuda.c
+    ${CMAKE_SOURCE_DIR}/exec/cuda/kernels_cuda.c
     gpu/emulation/cublaslt.c
     gpu/emulation/lanes.c
     gpu/emulation/runtime.c
@@ -73,7 +73,7 @@ function(add_multigpu_test name)
   if(TARGET gpu_emulation)
     add_executable(multigpu_emulated_${name}
       multigpu/${name}.c multigpu/emulation/multigpu_ranks_emulated.c multigpu/emulation/nccl.c
-      ${CMAKE_SOURCE_DIR}/exec/transport_nccl.c)
+      ${CMAKE_SOURCE_DIR}/exec/transport/transport_nccl.c)
     target_include_directories(multigpu_emulated_${name} BEFORE PRIVATE
       ${CMAKE_CURRENT_SOURCE_DIR}/gpu/emulation ${CMAKE_CURRENT_SOURCE_DIR}/multigpu/emulation)
     target_link_libraries(multigpu_emulated_${name} PRIVATE gpu_emulation)

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/file.h"
-#include "models/dynamism.h"
+#include "models/dynamism/dynamism.h"
 #include "tests/assert_close.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
 /// config: every spelling is read, published parameter totals are met exactly, and each fault of a
 /// file is named with its key and value.
 #include "base/text.h"
-#include "models/config.h"
-#include "models/parameters.h"
+#include "models/cost/config.h"
+#include "models/cost/parameters.h"
 #include "tests/assert_close.h"
 
 #include <stdio.h>

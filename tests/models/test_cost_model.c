@@ -1,9 +1,9 @@
 /// cost_model: both sides of the roofline, a layer's times worked out by hand, what is refused, and
 /// the list of assumptions.
 #include "base/rng.h"
-#include "models/cost_model.h"
-#include "models/model_source.h"
-#include "models/parameters.h"
+#include "models/cost/cost_model.h"
+#include "models/cost/model_source.h"
+#include "models/cost/parameters.h"
 #include "tests/assert_close.h"
 
 #include <math.h>

@@ -1,8 +1,8 @@
 /// expert_counts: both formats read by hand-made text, and everything that is refused, with its
 /// file and line.
 #include "base/file.h"
-#include "models/expert_counts.h"
-#include "models/line_reader.h"
+#include "models/experts/expert_counts.h"
+#include "models/experts/line_reader.h"
 #include "tests/assert_close.h"
 
 #include <stdio.h>

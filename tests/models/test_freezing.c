@@ -1,5 +1,5 @@
 /// freezing: schedules worked out by hand, and that layers freeze front to back whatever is drawn.
-#include "models/freezing.h"
+#include "models/dynamism/freezing.h"
 #include "tests/assert_close.h"
 
 enum { LAYERS = 12 };

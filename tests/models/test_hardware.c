@@ -1,5 +1,5 @@
 /// hardware: presets hold dense rates, files are read strictly, sparse figures are refused.
-#include "models/hardware.h"
+#include "models/cost/hardware.h"
 #include "models/shipped.h"
 #include "tests/assert_close.h"
 

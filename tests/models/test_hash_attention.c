@@ -1,6 +1,6 @@
 /// hash_attention: tiles counted by hand, the kernel's loops run over tokens as an oracle, and what
 /// is drawn.
-#include "models/hash_attention.h"
+#include "models/dynamism/hash_attention.h"
 #include "tests/assert_close.h"
 
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /// layer_work: counts against formulas worked out by hand and against published figures, and
 /// properties over random models.
 #include "base/rng.h"
-#include "models/layer_work.h"
-#include "models/parameters.h"
+#include "models/cost/layer_work.h"
+#include "models/cost/parameters.h"
 #include "tests/assert_close.h"
 
 #include <string.h>

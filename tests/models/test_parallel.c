@@ -1,5 +1,5 @@
 /// parallel: names, what does not divide, and who stands beside whom on nodes of eight GPUs.
-#include "models/parallel.h"
+#include "models/cost/parallel.h"
 #include "tests/assert_close.h"
 
 #include <string.h>

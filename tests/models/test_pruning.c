@@ -1,7 +1,7 @@
 /// pruning: the published levels of both schedules, densities against the definition and by
 /// properties, the kernels' curve against its table, and what is refused.
 #include "base/rng.h"
-#include "models/pruning.h"
+#include "models/dynamism/pruning.h"
 #include "tests/assert_close.h"
 
 static const model_pruning_schedule published = {3000, 7000, 1000, 0, 0.9, false};

@@ -1,6 +1,6 @@
 /// token_survival: the decay by hand, and that tokens only ever leave.
 #include "base/rng.h"
-#include "models/token_survival.h"
+#include "models/dynamism/token_survival.h"
 #include "tests/assert_close.h"
 
 static void exits_everywhere_make_a_geometric_decay(void **state)

@@ -1,8 +1,8 @@
 /// The distributed balancer decides what the core's decides, on random chains: every rank compares
 /// its own stage with the whole answer, which it works out for itself. Over local and over mpi.
-#include "balance/balancer.h"
+#include "balance/partition/balancer.h"
 #include "base/rng.h"
-#include "exec/distributed_diffusion.h"
+#include "exec/transport/distributed_diffusion.h"
 #include "tests/exec/world_group.h"
 #include "tests/mpi/world.h"
 

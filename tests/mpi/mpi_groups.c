@@ -2,7 +2,7 @@
 /// over mpi, to the bit: every rank works out by itself what must come. With groups that share
 /// ranks.
 #include "base/rng.h"
-#include "exec/group.h"
+#include "exec/transport/group.h"
 #include "tests/mpi/world.h"
 
 #include <string.h>

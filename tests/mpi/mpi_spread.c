@@ -3,8 +3,8 @@
 ///   dies: the rank kills itself in its 5th item; stops: it stops there, as if it hung; fails: item
 ///   50 fails wherever it is done. The rank makes the file first; the others wait for that in their
 ///   5th item, so that it comes to it.
-#include "analysis/spread.h"
-#include "analysis/spread_carrier.h"
+#include "analysis/spread/spread.h"
+#include "analysis/spread/spread_carrier.h"
 #include "base/loadable.h"
 #include "base/rng.h"
 

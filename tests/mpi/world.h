@@ -2,7 +2,7 @@
 /// number of ranks, and play the same over any.
 #pragma once
 
-#include "exec/transport.h"
+#include "exec/transport/transport.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,8 +2,8 @@
 /// over emulated calls (emulation/multigpu_ranks_emulated.c).
 #pragma once
 
-#include "exec/kernels.h"
-#include "exec/transport.h"
+#include "exec/kernels/kernels.h"
+#include "exec/transport/transport.h"
 
 /// Runs body on every rank; ends the program as skipped, saying what is missing, where it cannot.
 status multigpu_run(exec_rank_body *body, error_message *err);

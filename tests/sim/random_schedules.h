@@ -1,7 +1,7 @@
 /// Random orders and costs for the tests of the engines.
 #pragma once
 
-#include "balance/schedule.h"
+#include "balance/schedule/schedule.h"
 #include "balance/stage_costs.h"
 #include "base/rng.h"
 #include "tests/assert_close.h"

@@ -3,7 +3,7 @@
 /// apart.
 #include "sim/network_build.h"
 
-#include "balance/placed_partition.h"
+#include "balance/partition/placed_partition.h"
 #include "sim/training_replay.h"
 #include "tests/assert_close.h"
 #include "tests/sim/table_source.h"

@@ -3,7 +3,7 @@
 
 #include "base/arena.h"
 #include "tests/assert_close.h"
-#include "traces/store.h"
+#include "traces/store/store.h"
 
 static trace_store *store;
 static arena *memory;

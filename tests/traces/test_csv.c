@@ -2,9 +2,9 @@
 /// file becomes. Rows are written out; nothing is read from disk.
 #include "tests/assert_close.h"
 #include "tests/traces/memory_store.h"
-#include "traces/catalog.h"
-#include "traces/csv.h"
-#include "traces/stream.h"
+#include "traces/import/csv.h"
+#include "traces/import/stream.h"
+#include "traces/store/catalog.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /// Several ranks' traces together: clocks recovered from messages, sets that do not belong
 /// together, idle time by its causes, and what stands in the store. Numbers are worked out by hand.
 #include "base/arena.h"
-#include "traces/catalog.h"
-#include "traces/import_kineto.h"
-#include "traces/recorded_timeline.h"
+#include "traces/import/import_kineto.h"
+#include "traces/store/catalog.h"
+#include "traces/store/recorded_timeline.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

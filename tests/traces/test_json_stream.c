@@ -1,6 +1,6 @@
 /// The reader of profiler traces: what it slices, what it passes over, what it refuses.
 #include "base/text.h"
-#include "traces/json_stream.h"
+#include "traces/import/json_stream.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /// Small traces in the shapes that the PyTorch profiler writes, with sums worked out by hand; and
 /// what is refused.
 #include "base/text.h"
-#include "traces/kineto.h"
+#include "traces/import/kineto.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

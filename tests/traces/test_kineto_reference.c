@@ -1,5 +1,5 @@
 /// A trace recorded elsewhere, for which DYNMO_REFERENCE_DATA names the folder.
-#include "traces/kineto.h"
+#include "traces/import/kineto.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,8 +2,8 @@
 /// apart, and files that lack something. The databases are made here, with numbers worked out by
 /// hand; the ranges of one are those that nsys itself wrote.
 #include "base/file.h"
-#include "traces/import_kineto.h"
-#include "traces/nsys.h"
+#include "traces/import/import_kineto.h"
+#include "traces/import/nsys.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

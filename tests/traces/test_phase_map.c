@@ -1,5 +1,5 @@
 /// Phase maps: what rules say about a name, and what is refused in the file.
-#include "traces/phase_map.h"
+#include "traces/import/phase_map.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

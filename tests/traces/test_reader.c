@@ -2,9 +2,9 @@
 /// iterations between samples, worked out by hand.
 #include "tests/assert_close.h"
 #include "tests/traces/memory_store.h"
-#include "traces/catalog.h"
-#include "traces/reader.h"
-#include "traces/writer.h"
+#include "traces/store/catalog.h"
+#include "traces/store/reader.h"
+#include "traces/store/writer.h"
 
 #include <string.h>
 

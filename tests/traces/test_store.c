@@ -2,13 +2,13 @@
 /// killed writer or a foreign file system gets in the way. SQLite is called here only to make such
 /// files and such trouble.
 #include "tests/assert_close.h"
-#include "traces/catalog.h"
-#include "traces/items.h"
-#include "traces/loads.h"
-#include "traces/reader.h"
-#include "traces/runs.h"
-#include "traces/store.h"
-#include "traces/writer.h"
+#include "traces/store/catalog.h"
+#include "traces/store/items.h"
+#include "traces/store/loads.h"
+#include "traces/store/reader.h"
+#include "traces/store/runs.h"
+#include "traces/store/store.h"
+#include "traces/store/writer.h"
 
 #include "base/file.h"
 

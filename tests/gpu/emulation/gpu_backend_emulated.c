@@ -1,6 +1,6 @@
 #include "tests/gpu/gpu_backend.h"
 
-#include "exec/kernels_cuda_open.h"
+#include "exec/cuda/kernels_cuda_open.h"
 
 const bool gpu_is_emulated = true;
 

@@ -1,7 +1,7 @@
 #include "tests/multigpu/multigpu_ranks.h"
 
-#include "exec/kernels_cuda_open.h"
-#include "exec/transport_nccl.h"
+#include "exec/cuda/kernels_cuda_open.h"
+#include "exec/transport/transport_nccl.h"
 
 status multigpu_run(exec_rank_body *body, error_message *err)
 {

@@ -1,0 +1,233 @@
+#include "analysis/compare/comparison.h"
+
+#include "base/json.h"
+
+static void write_metrics(json_writer *writer, const char *key, const bal_metrics *metrics)
+{
+    json_write_key(writer, key);
+    json_begin_object(writer);
+    json_put_int64(writer, "makespan_ns", metrics->makespan_ns);
+    json_put_int64(writer, "span_ns", metrics->span_ns);
+    json_put_double(writer, "bubble_ratio", metrics->bubble_ratio);
+    json_put_double(writer, "zb_bubble_rate", metrics->zb_bubble_rate);
+    json_put_double(writer, "imbalance_ratio", metrics->imbalance_ratio);
+    json_put_double(writer, "load_spread_ratio", metrics->load_spread_ratio);
+    json_end_object(writer);
+}
+
+static void write_ratio(json_writer *writer, const char *key, double value)
+{
+    json_write_key(writer, key);
+    if (value > 0) {
+        json_write_double(writer, value);
+    } else {
+        json_write_null(writer);
+    }
+}
+
+/// How the lengths of iterations are spread, and what steps that were taken back have cost.
+static void write_spread(const ana_row *row, json_writer *writer)
+{
+    static const char *const names[ANA_QUANTILE_COUNT] = {"p5", "p50", "p95", "max"};
+    json_write_key(writer, "iteration_ns");
+    json_begin_object(writer);
+    for (int share = 0; share < ANA_QUANTILE_COUNT; share++) {
+        json_put_int64(writer, names[share], row->iteration_quantile_ns[share]);
+    }
+    json_end_object(writer);
+    json_put_int64(writer, "validation_failures", row->result.validation_failure_count);
+    json_put_int64(writer, "validation_ns", row->result.validation_ns);
+}
+
+static void write_times(const ana_setup *setup, const ana_row *row, json_writer *writer)
+{
+    const bal_training_result *result = &row->result;
+    json_put_double(writer,
+                    setup->tokens_per_microbatch > 0 ? "tokens_per_s" : "microbatches_per_s",
+                    row->per_second);
+    write_ratio(writer, "relative_to_even", row->relative_to_even);
+    write_ratio(writer, "relative_to_tuned", row->relative_to_tuned);
+    json_put_int64(writer, "total_ns", result->total_ns);
+    json_put_int64(writer, "iteration_mean_ns", row->iteration_mean_ns);
+    json_put_int64(writer, "pipeline_ns", result->pipeline_ns);
+    json_put_int64(writer, "reduction_ns", result->reduction_ns);
+    json_put_int64(writer, "profile_ns", result->profile_ns);
+    json_put_int64(writer, "decision_ns", result->decision_ns);
+    json_put_int64(writer, "migration_ns", result->migration_ns);
+    if (ana_study_is_disturbed(setup->study)) write_spread(row, writer);
+    json_put_double(writer, "bubble_ratio", result->bubble_ratio);
+    write_metrics(writer, "first", &result->first);
+    write_metrics(writer, "last", &result->last);
+    json_write_key(writer, "start_first_layer");
+    json_write_int_array(writer, result->start_first_layer, result->stage_count + 1);
+    json_write_key(writer, "final_first_layer");
+    json_write_int_array(
+        writer, result->final_first_layer,
+        result->final_rank_count * (result->stage_count / setup->machine.rank_count) + 1);
+    json_write_key(writer, "peak_memory_bytes");
+    json_write_int64_array(writer, result->peak_memory_bytes, setup->machine.rank_count);
+    if (result->fits && !result->is_memory_known) {
+        json_write_key(writer, "fits");
+        json_write_null(writer);
+    } else {
+        json_put_bool(writer, "fits", result->fits);
+    }
+}
+
+static void write_known(json_writer *writer, const char *key, int64_t value)
+{
+    json_write_key(writer, key);
+    if (value > 0) {
+        json_write_int64(writer, value);
+    } else {
+        json_write_null(writer);
+    }
+}
+
+/// Decisions that moved something; of the others only how many there were, by reason.
+static void write_course(const ana_course *course, json_writer *writer)
+{
+    json_write_key(writer, "reasons");
+    json_begin_object(writer);
+    for (int reason = 0; reason < BAL_REASON_COUNT; reason++) {
+        if (course->reason_counts[reason] == 0) continue;
+        json_put_int64(writer, bal_reason_names[reason], course->reason_counts[reason]);
+    }
+    json_end_object(writer);
+    json_write_key(writer, "moves");
+    json_begin_array(writer);
+    for (int index = 0; index < course->decision_count; index++) {
+        const ana_decision *decision = &course->decisions[index];
+        if (decision->action == BAL_ACTION_KEEP) continue;
+        json_begin_object(writer);
+        json_put_int64(writer, "iteration", decision->iteration);
+        json_put_string(writer, "action", bal_action_names[decision->action]);
+        json_put_string(writer, "reason", bal_reason_names[decision->reason]);
+        json_put_int64(writer, "layers", decision->moved_layer_count);
+        json_put_int64(writer, "bytes", decision->moved_bytes);
+        json_put_int64(writer, "decision_ns", decision->decision_ns);
+        json_put_int64(writer, "migration_ns", decision->migration_ns);
+        json_end_object(writer);
+    }
+    json_end_array(writer);
+    json_write_key(writer, "ranks");
+    json_begin_array(writer);
+    for (int index = 0; index < course->step_count; index++) {
+        const ana_rank_step *step = &course->steps[index];
+        json_begin_object(writer);
+        json_put_int64(writer, "from_iteration", step->from_iteration);
+        json_put_int64(writer, "ranks", step->rank_count);
+        json_put_int64(writer, "replicas", step->replica_count);
+        json_put_int64(writer, "microbatches", step->microbatch_count);
+        json_end_object(writer);
+    }
+    json_end_array(writer);
+}
+
+/// GPU times of large runs exceed the integers that JSON holds, so they are seconds.
+static void write_gpus(const bal_training_result *result, json_writer *writer)
+{
+    json_write_key(writer, "gpus");
+    json_begin_object(writer);
+    json_put_int64(writer, "count", result->gpu_count);
+    json_put_double(writer, "rank_count_mean", result->rank_count_mean);
+    json_put_int64(writer, "final_rank_count", result->final_rank_count);
+    json_put_int64(writer, "repacks", result->repack_count);
+    json_put_double(writer, "gpu_s", (double)result->gpu_ns / 1e9);
+    json_put_double(writer, "idle_gpu_s", (double)result->idle_gpu_ns / 1e9);
+    json_put_double(writer, "released_rank_s", (double)result->released_rank_ns / 1e9);
+    json_put_double(writer, "released_node_s", (double)result->released_node_ns / 1e9);
+    json_end_object(writer);
+}
+
+/// What only rows have whose plan may change.
+static void write_dynamics(const ana_row *row, json_writer *writer)
+{
+    json_put_string(writer, "information", bal_information_names[row->balancing->information]);
+    json_put_string(writer, "repack", bal_repack_names[row->balancing->repack.options.kind]);
+    write_course(&row->course, writer);
+    if (!row->result.executable) return;
+    json_write_key(writer, "total_ns_by_information");
+    json_begin_object(writer);
+    for (int information = 0; information < BAL_INFORMATION_COUNT; information++) {
+        write_known(writer, bal_information_names[information], row->informed_ns[information]);
+    }
+    json_end_object(writer);
+    write_known(writer, "total_ns_without_repacking", row->unpacked_ns);
+    write_gpus(&row->result, writer);
+    json_write_key(writer, "factors");
+    json_begin_object(writer);
+    for (int factor = 0; factor < ANA_FACTOR_COUNT; factor++) {
+        write_ratio(writer, ana_factor_names[factor], row->factors.factor[factor]);
+    }
+    write_ratio(writer, "total", row->factors.total);
+    json_end_object(writer);
+}
+
+static void write_row(const ana_setup *setup, const ana_row *row, json_writer *writer)
+{
+    const bal_training_result *result = &row->result;
+    char policy[32];
+    bal_policy_name(row->balancing->policy, policy);
+    json_begin_object(writer);
+    json_put_string(writer, "label", row->balancing->label);
+    json_put_string(writer, "balancer", row->balancing->balancer->name);
+    json_put_string(writer, "policy", policy);
+    if (row->outcome != STATUS_OK) {
+        json_put_string(writer, "infeasible", row->message);
+        json_end_object(writer);
+        return;
+    }
+    json_put_bool(writer, "executable", result->executable);
+    if (result->executable) write_times(setup, row, writer);
+    json_put_double(writer, "imbalance_ratio", result->imbalance_ratio);
+    json_put_int64(writer, "changes", result->change_count);
+    json_put_int64(writer, "decisions", result->decision_count);
+    json_put_int64(writer, "rebalances", result->rebalance_count);
+    json_put_int64(writer, "moved_layers", result->moved_layer_count);
+    json_put_int64(writer, "moved_bytes", result->moved_bytes);
+    json_put_int64(writer, "bottleneck_ns", result->bottleneck_ns);
+    json_put_int64(writer, "bottleneck_lower_bound_ns", result->bottleneck_lower_bound_ns);
+    if (ana_balancing_is_dynamic(row->balancing)) write_dynamics(row, writer);
+    json_end_object(writer);
+}
+
+/// Where the GPUs of the run are: nodes are consecutive GPUs, so are ranks.
+static void write_layout(const ana_setup *setup, json_writer *writer)
+{
+    const bal_training training =
+        ana_setup_training(setup, &setup->study->balancings[0], (bal_record_sink){0});
+    const bal_gpu_layout layout = bal_training_gpu_layout(&training);
+    json_put_int64(writer, "data_parallel", layout.replica_count);
+    json_put_int64(writer, "gpus_per_rank", layout.gpus_per_rank);
+    json_put_int64(writer, "gpus_per_node", layout.gpus_per_node);
+}
+
+void ana_comparison_write(const ana_comparison *comparison, text_buffer *out)
+{
+    const ana_setup *setup = comparison->setup;
+    json_writer writer = json_writer_init(out);
+    json_begin_object(&writer);
+    json_put_string(&writer, "schema", "dynmo-simulation/1");
+    json_put_string(&writer, "name", setup->study->name);
+    json_put_int64(&writer, "iterations", setup->iteration_count);
+    json_put_int64(&writer, "layers", setup->source.layer_count);
+    json_put_int64(&writer, "stages", setup->machine.rank_count);
+    json_put_int64(&writer, "microbatches", setup->microbatch_count);
+    if (setup->study->round_count > 1) {
+        json_put_int64(&writer, "accumulation", setup->study->round_count);
+    }
+    json_put_string(&writer, "schedule", setup->study->schedule);
+    write_layout(setup, &writer);
+    json_write_key(&writer, "rows");
+    json_begin_array(&writer);
+    for (int row = 0; row < setup->study->balancing_count; row++) {
+        write_row(setup, &comparison->rows[row], &writer);
+    }
+    json_end_array(&writer);
+    write_known(&writer, "even_without_dynamism_ns", comparison->still_even_ns);
+    json_write_key(&writer, "inputs");
+    ana_inputs_write(&setup->study->inputs, &writer);
+    json_end_object(&writer);
+    text_append(out, "\n");
+}

@@ -1,0 +1,396 @@
+#include "analysis/export/slurm_shrink.h"
+
+#include "base/json.h"
+
+#include <string.h>
+
+/// Where the GPUs of the run are, and how long each node is needed.
+typedef struct node_use {
+    const ana_slurm_shrink *shrink;
+    int rank_count; // of one replica
+    int replica_count;
+    int node_count;
+    int64_t gpu_count;
+    int *used_gpus; // [node_count] scratch: of the plans that are looked at
+    int *last_step; // [node_count] index of the last plan that uses the node
+} node_use;
+
+/// The plans of one job step: [first, end), and the ranks that it is on.
+typedef struct job_step {
+    int first;
+    int end;
+    int *new_rank; // [rank_count] number of the rank in the job step; -1: not in it
+    int rank_count;
+} job_step;
+
+static status no_memory(error_message *err)
+{
+    return error_set(err, STATUS_NO_MEMORY, "out of memory for the recipe");
+}
+
+static status check_steps(const ana_slurm_shrink *shrink, error_message *err)
+{
+    const bal_plan *start = &shrink->steps[0].plan;
+    int fewest = start->rank_count;
+    for (int step = 0; step < shrink->step_count; step++) {
+        const bal_plan *plan = &shrink->steps[step].plan;
+        const int from = shrink->steps[step].from_iteration;
+        if (plan->data_parallel != start->data_parallel) {
+            return error_set(err, STATUS_INVALID,
+                             "%.120s makes %d replicas of %d with the ranks that it releases at "
+                             "iteration %d: no node is given back",
+                             shrink->origin, plan->data_parallel, start->data_parallel, from);
+        }
+        for (int place = 0; place < plan->rank_count; place++) {
+            if (plan->stage_ranks[place] < start->rank_count) continue;
+            return error_set(err, STATUS_FORMAT,
+                             "%.120s has rank %d in the plan of iteration %d, and %d ranks at the "
+                             "start",
+                             shrink->origin, plan->stage_ranks[place], from, start->rank_count);
+        }
+        if (plan->rank_count < fewest) fewest = plan->rank_count;
+    }
+    if (fewest == start->rank_count) {
+        return error_set(err, STATUS_INVALID,
+                         "%.120s releases no ranks: there is nothing to give back", shrink->origin);
+    }
+    return STATUS_OK;
+}
+
+/// Marks the ranks of one replica that a plan is on.
+static void mark_ranks(const bal_plan *plan, int mark, int *ranks)
+{
+    for (int place = 0; place < plan->rank_count; place++) {
+        ranks[plan->stage_ranks[place]] = mark;
+    }
+}
+
+/// Counts the GPUs of every node that marked ranks have.
+static void count_gpus(const node_use *use, const int *new_rank)
+{
+    const int per_rank = use->shrink->gpus_per_rank;
+    memset(use->used_gpus, 0, (size_t)use->node_count * sizeof *use->used_gpus);
+    for (int replica = 0; replica < use->replica_count; replica++) {
+        for (int rank = 0; rank < use->rank_count; rank++) {
+            if (new_rank[rank] < 0) continue;
+            const int64_t first = ((int64_t)replica * use->rank_count + rank) * per_rank;
+            for (int64_t gpu = first; gpu < first + per_rank; gpu++) {
+                use->used_gpus[gpu / use->shrink->gpus_per_node]++;
+            }
+        }
+    }
+}
+
+static void forget_ranks(const node_use *use, int *new_rank)
+{
+    for (int rank = 0; rank < use->rank_count; rank++) {
+        new_rank[rank] = -1;
+    }
+}
+
+/// Finds how long every node is needed. The batch script needs node 0 until the end.
+static void find_last_steps(node_use *use, int *new_rank)
+{
+    for (int step = 0; step < use->shrink->step_count; step++) {
+        forget_ranks(use, new_rank);
+        mark_ranks(&use->shrink->steps[step].plan, 0, new_rank);
+        count_gpus(use, new_rank);
+        for (int node = 0; node < use->node_count; node++) {
+            if (use->used_gpus[node] > 0) use->last_step[node] = step;
+        }
+    }
+    use->last_step[0] = use->shrink->step_count - 1;
+}
+
+static status allocate(const ana_slurm_shrink *shrink, arena *memory, node_use *use, int **new_rank,
+                       error_message *err)
+{
+    const bal_plan *start = &shrink->steps[0].plan;
+    const int64_t gpus = (int64_t)start->rank_count * start->data_parallel * shrink->gpus_per_rank;
+    const int nodes = (int)((gpus + shrink->gpus_per_node - 1) / shrink->gpus_per_node);
+    *use = (node_use){
+        .shrink = shrink,
+        .rank_count = start->rank_count,
+        .replica_count = start->data_parallel,
+        .node_count = nodes,
+        .gpu_count = gpus,
+        .used_gpus = arena_array(memory, (size_t)nodes, sizeof *use->used_gpus),
+        .last_step = arena_array(memory, (size_t)nodes, sizeof *use->last_step),
+    };
+    *new_rank = arena_array(memory, (size_t)start->rank_count, sizeof **new_rank);
+    if (use->used_gpus == NULL || use->last_step == NULL || *new_rank == NULL) {
+        return no_memory(err);
+    }
+    return STATUS_OK;
+}
+
+/// Whether a node is given back where a plan comes into force.
+static bool is_given_back(const node_use *use, int node, int step)
+{
+    return step > 0 && use->last_step[node] == step - 1;
+}
+
+static bool gives_back(const node_use *use, int step)
+{
+    for (int node = 0; node < use->node_count; node++) {
+        if (is_given_back(use, node, step)) return true;
+    }
+    return false;
+}
+
+static status check_nodes(const node_use *use, error_message *err)
+{
+    const ana_slurm_shrink *shrink = use->shrink;
+    for (int step = 1; step < shrink->step_count; step++) {
+        if (gives_back(use, step)) return STATUS_OK;
+    }
+    if (use->node_count == 1) {
+        return error_set(err, STATUS_INVALID,
+                         "%.120s is on one node of %d GPUs, which runs the batch script: Slurm "
+                         "cannot take it back",
+                         shrink->origin, shrink->gpus_per_node);
+    }
+    return error_set(err, STATUS_INVALID,
+                     "%.120s releases ranks, but of its %d nodes of %d GPUs none for good: Slurm "
+                     "takes whole nodes only; \"repack\": {\"unit\": \"node\"} releases such",
+                     shrink->origin, use->node_count, shrink->gpus_per_node);
+}
+
+/// Collects the plans of the job step that begins with one, and numbers its ranks.
+static job_step job_step_at(const node_use *use, int first, int *new_rank)
+{
+    job_step job = {.first = first, .end = first, .new_rank = new_rank};
+    forget_ranks(use, new_rank);
+    do {
+        mark_ranks(&use->shrink->steps[job.end].plan, 0, new_rank);
+        job.end++;
+    } while (job.end < use->shrink->step_count && !gives_back(use, job.end));
+    for (int rank = 0; rank < use->rank_count; rank++) {
+        if (new_rank[rank] >= 0) new_rank[rank] = job.rank_count++;
+    }
+    count_gpus(use, new_rank);
+    return job;
+}
+
+static int last_iteration(const node_use *use, const job_step *job)
+{
+    return job->end < use->shrink->step_count ? use->shrink->steps[job->end].from_iteration - 1
+                                              : use->shrink->end_iteration - 1;
+}
+
+/// Nodes of which a job step has some GPUs only cannot be described to srun.
+static status check_job_step(const node_use *use, const job_step *job, error_message *err)
+{
+    const ana_slurm_shrink *shrink = use->shrink;
+    for (int node = 0; node < use->node_count; node++) {
+        const int64_t behind = use->gpu_count - (int64_t)node * shrink->gpus_per_node;
+        const int64_t all = behind < shrink->gpus_per_node ? behind : shrink->gpus_per_node;
+        if (use->used_gpus[node] == 0 || use->used_gpus[node] == all) continue;
+        return error_set(
+            err, STATUS_INVALID,
+            "%.120s uses %d of the %d GPUs of node %d from iteration %d on, when nodes "
+            "go back: \"repack\": {\"unit\": \"node\"} releases whole nodes only",
+            shrink->origin, use->used_gpus[node], (int)all, node,
+            shrink->steps[job->first].from_iteration);
+    }
+    return STATUS_OK;
+}
+
+/// Which nodes a list is of.
+typedef enum node_set {
+    NODES_KEPT,  ///< that the job has from a plan on
+    NODES_USED,  ///< of which the job step that was looked at last has GPUs
+    NODES_GIVEN, ///< that go back where a plan comes into force
+} node_set;
+
+static bool is_in(const node_use *use, node_set set, int node, int step)
+{
+    switch (set) {
+    case NODES_KEPT:
+        return use->last_step[node] >= step;
+    case NODES_USED:
+        return use->used_gpus[node] > 0;
+    case NODES_GIVEN:
+        return is_given_back(use, node, step);
+    }
+    return false;
+}
+
+static int count_nodes(const node_use *use, node_set set, int step)
+{
+    int count = 0;
+    for (int node = 0; node < use->node_count; node++) {
+        count += is_in(use, set, node, step);
+    }
+    return count;
+}
+
+/// "0-2 5": runs of neighbours, with something between them.
+static void append_nodes(const node_use *use, node_set set, int step, const char *between,
+                         text_buffer *out)
+{
+    const char *before = "";
+    int node = 0;
+    while (node < use->node_count) {
+        int end = node;
+        while (end < use->node_count && is_in(use, set, end, step))
+            end++;
+        if (end > node) {
+            text_format(out, end > node + 1 ? "%s%d-%d" : "%s%d", before, node, end - 1);
+            before = between;
+        }
+        node = end + 1;
+    }
+}
+
+static void append_table(const node_use *use, int *new_rank, text_buffer *out)
+{
+    const ana_slurm_shrink *shrink = use->shrink;
+    for (int step = 0; step < shrink->step_count;) {
+        const job_step job = job_step_at(use, step, new_rank);
+        text_format(out, "#   iterations %d to %d: %d nodes, %d tasks",
+                    shrink->steps[step].from_iteration, last_iteration(use, &job),
+                    count_nodes(use, NODES_KEPT, step),
+                    job.rank_count * use->replica_count * shrink->gpus_per_rank);
+        if (step > 0) {
+            text_append(out, count_nodes(use, NODES_GIVEN, step) > 1 ? ", without nodes "
+                                                                     : ", without node ");
+            append_nodes(use, NODES_GIVEN, step, ", ", out);
+        }
+        text_append(out, "\n");
+        step = job.end;
+    }
+}
+
+static const char head_text[] =
+    "#\n"
+    "# In the batch script: bash THIS_FILE COMMAND [ARGUMENT]...\n"
+    "# COMMAND is run once per line above, as one job step with a task per GPU, because Slurm ends "
+    "every\n"
+    "# job step on a node that it takes back. It trains from iteration DYNMO_FIRST_ITERATION up "
+    "to, not\n"
+    "# with, DYNMO_END_ITERATION, begins with the plan in the file DYNMO_PLAN and where there is "
+    "one with\n"
+    "# the last checkpoint, and leaves a checkpoint behind. Nodes count from 0 as the job lists "
+    "them; node 0\n"
+    "# runs this script and stays. What is idle for a while and needed again stays, too: a running "
+    "job\n"
+    "# cannot grow. Sites may forbid jobs to shrink (disable_job_shrink).\n"
+    "set -eu\n"
+    "if [ $# -eq 0 ]; then\n"
+    "    echo \"usage: $0 COMMAND [ARGUMENT]...\" >&2\n"
+    "    exit 2\n"
+    "fi\n";
+
+static const char functions_text[] =
+    "names() { # RANGE...: the names of nodes, with commas\n"
+    "    local range node list=\n"
+    "    for range; do\n"
+    "        for ((node = ${range%-*}; node <= ${range#*-}; node++)); do\n"
+    "            list+=${list:+,}${nodes[node]}\n"
+    "        done\n"
+    "    done\n"
+    "    printf '%s' \"$list\"\n"
+    "}\n"
+    "\n"
+    "keep() { # RANGE...: shrinks the job to these nodes\n"
+    "    scontrol update JobId=\"$SLURM_JOB_ID\" NodeList=\"$(names \"$@\")\"\n"
+    "    # shellcheck disable=SC1090 # written by scontrol: the job's new size, for srun\n"
+    "    . \"./slurm_job_${SLURM_JOB_ID}_resize.sh\"\n"
+    "    rm -f \"./slurm_job_${SLURM_JOB_ID}_resize.\"*\n"
+    "}\n"
+    "\n"
+    "train() { # FIRST END NODE_COUNT NODES TASK_COUNT COMMAND...; the plan comes from stdin\n"
+    "    export DYNMO_FIRST_ITERATION=$1 DYNMO_END_ITERATION=$2 DYNMO_PLAN=$PWD/plan-$1.json\n"
+    "    cat >\"$DYNMO_PLAN\"\n";
+
+static void append_head(const node_use *use, int *new_rank, text_buffer *out)
+{
+    const ana_slurm_shrink *shrink = use->shrink;
+    text_format(out,
+                "#!/usr/bin/env bash\n"
+                "# Gives nodes of a running Slurm job back when re-packing needs them no more.\n"
+                "# Of %s: %d x %d ranks of %d GPU%s on %d nodes of %d.\n"
+                "#\n",
+                shrink->origin, use->replica_count, use->rank_count, shrink->gpus_per_rank,
+                shrink->gpus_per_rank == 1 ? "" : "s", use->node_count, shrink->gpus_per_node);
+    append_table(use, new_rank, out);
+    text_append(out, head_text);
+    text_format(out,
+                "mapfile -t nodes < <(scontrol show hostnames \"$SLURM_JOB_NODELIST\")\n"
+                "if [ ${#nodes[@]} -ne %d ] || [ \"${SLURMD_NODENAME:-${nodes[0]}}\" != "
+                "\"${nodes[0]}\" ]; then\n"
+                "    echo \"$0: for a job of %d nodes, on the first of them; this is "
+                "${SLURMD_NODENAME:-one} of ${#nodes[@]}\" >&2\n"
+                "    exit 1\n"
+                "fi\n\n",
+                use->node_count, use->node_count);
+    text_append(out, functions_text);
+    text_format(
+        out,
+        "    srun --nodes=\"$3\" --nodelist=\"$4\" --ntasks=\"$5\" --ntasks-per-node=%d \\\n"
+        "        --gpus-per-node=%d --distribution=block --kill-on-bad-exit=1 \"${@:6}\" "
+        "</dev/null\n"
+        "}\n",
+        shrink->gpus_per_node, shrink->gpus_per_node);
+}
+
+/// Appends a plan with the ranks of the job step.
+static status append_plan(const bal_plan *plan, const job_step *job, arena *memory,
+                          text_buffer *out, error_message *err)
+{
+    bal_plan renumbered = *plan;
+    int *ranks = arena_array(memory, (size_t)plan->rank_count, sizeof *ranks);
+    if (ranks == NULL) return no_memory(err);
+    for (int place = 0; place < plan->rank_count; place++) {
+        ranks[place] = job->new_rank[plan->stage_ranks[place]];
+    }
+    renumbered.stage_ranks = ranks;
+    json_writer writer = json_writer_init(out);
+    bal_plan_write(&renumbered, &writer);
+    return STATUS_OK;
+}
+
+static status append_job_step(const node_use *use, const job_step *job, arena *memory,
+                              text_buffer *out, error_message *err)
+{
+    const ana_slurm_shrink *shrink = use->shrink;
+    const ana_plan_step *step = &shrink->steps[job->first];
+    text_append(out, "\n");
+    if (job->first > 0) {
+        text_append(out, "keep ");
+        append_nodes(use, NODES_KEPT, job->first, " ", out);
+        text_append(out, "\n");
+    }
+    text_format(out, "train %d %d %d \"$(names ", step->from_iteration,
+                last_iteration(use, job) + 1, count_nodes(use, NODES_USED, job->first));
+    append_nodes(use, NODES_USED, job->first, " ", out);
+    text_format(out, ")\" %d \"$@\" <<'END'\n",
+                job->rank_count * use->replica_count * shrink->gpus_per_rank);
+    TRY(append_plan(&step->plan, job, memory, out, err));
+    text_append(out, "\nEND\n");
+    return STATUS_OK;
+}
+
+status ana_slurm_shrink_write(const ana_slurm_shrink *shrink, arena *memory, text_buffer *out,
+                              error_message *err)
+{
+    node_use use;
+    int *new_rank = NULL;
+    TRY(check_steps(shrink, err));
+    TRY(allocate(shrink, memory, &use, &new_rank, err));
+    find_last_steps(&use, new_rank);
+    TRY(check_nodes(&use, err));
+    for (int step = 0; step < shrink->step_count;) {
+        const job_step job = job_step_at(&use, step, new_rank);
+        TRY(check_job_step(&use, &job, err));
+        step = job.end;
+    }
+    append_head(&use, new_rank, out);
+    for (int step = 0; step < shrink->step_count;) {
+        const job_step job = job_step_at(&use, step, new_rank);
+        TRY(append_job_step(&use, &job, memory, out, err));
+        step = job.end;
+    }
+    return out->failed ? no_memory(err) : STATUS_OK;
+}

@@ -1,0 +1,132 @@
+#include "analysis/report/op_times.h"
+
+#include <stdlib.h>
+
+/// A timeline in the midst of being summed up. Cells are [stage][kind].
+typedef struct summing {
+    const bal_timeline *timeline;
+    int stage_count;
+    int64_t *sent_ns;   // [stage][is_backward][microbatch] end of the op whose output is sent
+    int64_t *op_ns;     // [cell][microbatch]
+    int64_t *travel_ns; // [cell][microbatch]
+    int *op_count;      // [cell]
+    int *awaited_count; // [cell]
+} summing;
+
+static int64_t *sent_cell(const summing *at, int stage, bool is_backward, int microbatch)
+{
+    const int microbatches = at->timeline->schedule->microbatch_count;
+    return &at->sent_ns[((int64_t)stage * 2 + is_backward) * microbatches + microbatch];
+}
+
+static status make(summing *at, const bal_timeline *timeline, arena *memory, error_message *err)
+{
+    const bal_schedule *schedule = timeline->schedule;
+    const size_t microbatches = (size_t)schedule->microbatch_count;
+    *at = (summing){.timeline = timeline,
+                    .stage_count = schedule->rank_count * schedule->chunk_count};
+    const size_t cells = (size_t)at->stage_count * OP_KIND_COUNT;
+    at->sent_ns = arena_array(memory, (size_t)at->stage_count * 2 * microbatches, sizeof(int64_t));
+    at->op_ns = arena_array(memory, cells * microbatches, sizeof(int64_t));
+    at->travel_ns = arena_array(memory, cells * microbatches, sizeof(int64_t));
+    at->op_count = arena_array(memory, cells, sizeof(int));
+    at->awaited_count = arena_array(memory, cells, sizeof(int));
+    if (at->sent_ns == NULL || at->op_ns == NULL || at->travel_ns == NULL || at->op_count == NULL ||
+        at->awaited_count == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d stages", at->stage_count);
+    }
+    return STATUS_OK;
+}
+
+static void note_ends(const summing *at)
+{
+    const bal_schedule *schedule = at->timeline->schedule;
+    for (int rank = 0; rank < schedule->rank_count; rank++) {
+        for (int op = schedule->first_op[rank]; op < schedule->first_op[rank + 1]; op++) {
+            const bal_op *ended = &schedule->ops[op];
+            if (ended->kind == OP_BACKWARD_WEIGHT) continue;
+            const int stage = bal_schedule_stage(schedule, rank, ended->chunk);
+            *sent_cell(at, stage, ended->kind != OP_FORWARD, ended->microbatch) =
+                at->timeline->end_ns[op + ended->overlaps_next];
+        }
+    }
+}
+
+/// Notes how long the message of an op travelled, if the rank waited for it.
+static void add_travel(const summing *at, int rank, int op, int64_t free_ns, int cell)
+{
+    const bal_schedule *schedule = at->timeline->schedule;
+    const bal_op received = schedule->ops[op];
+    bal_op_kind sent = OP_FORWARD;
+    const int sender = bal_op_waits_for(schedule, rank, received, &sent);
+    if (sender < 0 || bal_schedule_rank(schedule, sender) == rank) return;
+    const int64_t begin_ns = at->timeline->begin_ns[op];
+    const int64_t travel_ns =
+        begin_ns - *sent_cell(at, sender, sent != OP_FORWARD, received.microbatch);
+    if (begin_ns <= free_ns || begin_ns - free_ns < travel_ns - (begin_ns - free_ns)) return;
+    const int64_t first = (int64_t)cell * schedule->microbatch_count;
+    at->travel_ns[first + at->awaited_count[cell]++] = travel_ns > 0 ? travel_ns : 0;
+}
+
+static void add_rank(const summing *at, int rank)
+{
+    const bal_schedule *schedule = at->timeline->schedule;
+    int64_t free_ns = 0;
+    for (int op = schedule->first_op[rank]; op < schedule->first_op[rank + 1]; op++) {
+        const bal_op *played = &schedule->ops[op];
+        const int cell =
+            bal_schedule_stage(schedule, rank, played->chunk) * OP_KIND_COUNT + played->kind;
+        const int64_t first = (int64_t)cell * schedule->microbatch_count;
+        at->op_ns[first + at->op_count[cell]++] =
+            at->timeline->end_ns[op] - at->timeline->begin_ns[op];
+        add_travel(at, rank, op, free_ns, cell);
+        free_ns = at->timeline->end_ns[op];
+    }
+}
+
+static int ascending(const void *one, const void *other)
+{
+    const int64_t first = *(const int64_t *)one;
+    const int64_t second = *(const int64_t *)other;
+    return (first > second) - (first < second);
+}
+
+/// The lower of the two in the middle where there are two, so that it is a time that was measured.
+static int64_t median(int64_t *values, int count)
+{
+    if (count == 0) return -1;
+    qsort(values, (size_t)count, sizeof *values, ascending);
+    return values[(count - 1) / 2];
+}
+
+status ana_op_times_of(const bal_timeline *timeline, int iteration, arena *memory,
+                       trace_run_op_time **rows, int *count, error_message *err)
+{
+    const bal_schedule *schedule = timeline->schedule;
+    summing at;
+    TRY(make(&at, timeline, memory, err));
+    const int cells = at.stage_count * OP_KIND_COUNT;
+    trace_run_op_time *made = arena_array(memory, (size_t)cells, sizeof *made);
+    if (made == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    note_ends(&at);
+    for (int rank = 0; rank < schedule->rank_count; rank++) {
+        add_rank(&at, rank);
+    }
+    int made_count = 0;
+    for (int cell = 0; cell < cells; cell++) {
+        const int64_t first = (int64_t)cell * schedule->microbatch_count;
+        if (at.op_count[cell] == 0) continue;
+        made[made_count++] = (trace_run_op_time){
+            .iteration = iteration,
+            .stage = cell / OP_KIND_COUNT,
+            .kind = (bal_op_kind)(cell % OP_KIND_COUNT),
+            .op_count = at.op_count[cell],
+            .median_ns = median(at.op_ns + first, at.op_count[cell]),
+            .awaited_count = at.awaited_count[cell],
+            .travel_ns = median(at.travel_ns + first, at.awaited_count[cell]),
+        };
+    }
+    *rows = made;
+    *count = made_count;
+    return STATUS_OK;
+}

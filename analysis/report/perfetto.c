@@ -1,0 +1,201 @@
+#include "analysis/report/perfetto.h"
+
+#include "balance/metrics.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/// Where the objects of one timeline go: its process id and the next free flow id.
+typedef struct perfetto_writer {
+    text_buffer *out;
+    bool has_events;
+    int process;
+    int64_t next_flow;
+    int *sender_of; // [2][stage_count][microbatch_count] op that sends: F, then B or BW
+} perfetto_writer;
+
+static void begin_event(perfetto_writer *writer)
+{
+    text_append(writer->out, writer->has_events ? ",\n" : "\n");
+    writer->has_events = true;
+}
+
+/// Microseconds with three decimals: integer arithmetic, so that no ns is lost.
+static void append_us(text_buffer *out, int64_t ns)
+{
+    text_format(out, "%" PRId64 ".%03d", ns / 1000, (int)(ns % 1000));
+}
+
+static void write_name(perfetto_writer *writer, const char *what, int thread, const char *name)
+{
+    json_writer quoted = json_writer_init(writer->out);
+    begin_event(writer);
+    text_format(writer->out,
+                "{\"ph\":\"M\",\"name\":\"%s\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":", what,
+                writer->process, thread);
+    json_write_string(&quoted, name);
+    text_append(writer->out, "}}");
+}
+
+static void write_sort_index(perfetto_writer *writer, const char *what, int thread, int index)
+{
+    begin_event(writer);
+    text_format(writer->out,
+                "{\"ph\":\"M\",\"name\":\"%s\",\"pid\":%d,\"tid\":%d,\"args\":{\"sort_index\":%d}}",
+                what, writer->process, thread, index);
+}
+
+static void write_names(perfetto_writer *writer, const ana_timeline *timeline)
+{
+    const bal_schedule *schedule = &timeline->schedule;
+    char name[256];
+    snprintf(name, sizeof name, "%s, iteration %d, %s", timeline->label, timeline->iteration,
+             schedule->name);
+    write_name(writer, "process_name", 0, name);
+    write_sort_index(writer, "process_sort_index", 0, writer->process);
+    for (int rank = 0; rank < schedule->rank_count; rank++) {
+        text_buffer layers = {0};
+        text_format(&layers, "rank %d: layers", rank);
+        for (int chunk = 0; chunk < schedule->chunk_count; chunk++) {
+            const int stage = bal_schedule_stage(schedule, rank, chunk);
+            text_format(&layers, " %d-%d", timeline->first_layer[stage],
+                        timeline->first_layer[stage + 1] - 1);
+        }
+        write_name(writer, "thread_name", rank, layers.failed ? "" : layers.bytes);
+        write_sort_index(writer, "thread_sort_index", rank, rank);
+        text_free(&layers);
+    }
+}
+
+static void write_flow_end(perfetto_writer *writer, const char *phase, const char *name, int rank,
+                           int64_t ns)
+{
+    begin_event(writer);
+    text_format(writer->out,
+                "{\"ph\":\"%s\",%s\"cat\":\"message\",\"name\":\"%s\",\"id\":%" PRId64
+                ",\"pid\":%d,\"tid\":%d,\"ts\":",
+                phase, phase[0] == 'f' ? "\"bp\":\"e\"," : "", name, writer->next_flow,
+                writer->process, rank);
+    append_us(writer->out, ns);
+    text_append(writer->out, "}");
+}
+
+static int *sender_slot(int *sender_of, const bal_schedule *schedule, bal_op_kind kind, int stage,
+                        int microbatch)
+{
+    const int stages = schedule->rank_count * schedule->chunk_count;
+    const int64_t row = (int64_t)(kind == OP_FORWARD ? 0 : stages) + stage;
+    return &sender_of[row * schedule->microbatch_count + microbatch];
+}
+
+static status index_senders(perfetto_writer *writer, const bal_schedule *schedule, arena *memory,
+                            error_message *err)
+{
+    const size_t stages = (size_t)schedule->rank_count * (size_t)schedule->chunk_count;
+    writer->sender_of =
+        arena_array(memory, 2 * stages * (size_t)schedule->microbatch_count, sizeof(int));
+    if (writer->sender_of == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    for (int rank = 0; rank < schedule->rank_count; rank++) {
+        for (int op = schedule->first_op[rank]; op < schedule->first_op[rank + 1]; op++) {
+            const bal_op *played = &schedule->ops[op];
+            if (played->kind == OP_BACKWARD_WEIGHT) continue;
+            const int stage = bal_schedule_stage(schedule, rank, played->chunk);
+            *sender_slot(writer->sender_of, schedule, (bal_op_kind)played->kind, stage,
+                         played->microbatch) = op;
+        }
+    }
+    return STATUS_OK;
+}
+
+/// An arrow from the op that sends to the op that waits, if they are on different ranks.
+static void write_message(perfetto_writer *writer, const ana_timeline *timeline, int rank, int op)
+{
+    const bal_schedule *schedule = &timeline->schedule;
+    bal_op_kind kind;
+    const int stage = bal_op_waits_for(schedule, rank, schedule->ops[op], &kind);
+    if (stage < 0) return;
+    const int sender_rank = bal_schedule_rank(schedule, stage);
+    if (sender_rank == rank) return;
+    const int sender =
+        *sender_slot(writer->sender_of, schedule, kind, stage, schedule->ops[op].microbatch);
+    const char *name = kind == OP_FORWARD ? "activation" : "gradient";
+    // The arrow leaves inside the sending slice: Perfetto binds it to the slice that covers it.
+    const int departs = sender + schedule->ops[sender].overlaps_next;
+    const int64_t end = timeline->timeline.end_ns[departs];
+    const int64_t begin = timeline->timeline.begin_ns[departs];
+    write_flow_end(writer, "s", name, sender_rank, end > begin ? end - 1 : end);
+    write_flow_end(writer, "f", name, rank, timeline->timeline.begin_ns[op]);
+    writer->next_flow++;
+}
+
+static void write_slices(perfetto_writer *writer, const ana_timeline *timeline)
+{
+    const bal_schedule *schedule = &timeline->schedule;
+    for (int rank = 0; rank < schedule->rank_count; rank++) {
+        for (int op = schedule->first_op[rank]; op < schedule->first_op[rank + 1]; op++) {
+            char name[32];
+            bal_op_name(schedule->ops[op], name);
+            const int64_t begin = timeline->timeline.begin_ns[op];
+            begin_event(writer);
+            text_format(writer->out,
+                        "{\"ph\":\"X\",\"name\":\"%s\",\"pid\":%d,\"tid\":%d,\"ts\":", name,
+                        writer->process, rank);
+            append_us(writer->out, begin);
+            text_append(writer->out, ",\"dur\":");
+            append_us(writer->out, timeline->timeline.end_ns[op] - begin);
+            text_append(writer->out, "}");
+            write_message(writer, timeline, rank, op);
+        }
+    }
+}
+
+static void write_counter(perfetto_writer *writer, const char *unit, int rank, int64_t ns,
+                          int64_t held)
+{
+    const char *name = unit == NULL ? "activation bytes" : unit;
+    begin_event(writer);
+    text_format(writer->out, "{\"ph\":\"C\",\"name\":\"%s, rank %d\",\"pid\":%d,\"ts\":", name,
+                rank, writer->process);
+    append_us(writer->out, ns);
+    text_format(writer->out, ",\"args\":{\"%s\":%" PRId64 "}}", unit == NULL ? "bytes" : unit,
+                held);
+}
+
+/// Activation memory of a rank over time.
+static void write_memory(perfetto_writer *writer, const ana_timeline *timeline, int rank)
+{
+    const bal_schedule *schedule = &timeline->schedule;
+    const bal_stage_costs costs = {.memory_forward = timeline->memory_forward,
+                                   .memory_backward_input = timeline->memory_backward_input,
+                                   .memory_backward_weight = timeline->memory_backward_weight};
+    int64_t held = 0;
+    for (int op = schedule->first_op[rank]; op < schedule->first_op[rank + 1]; op++) {
+        const bal_op *played = &schedule->ops[op];
+        const int stage = bal_schedule_stage(schedule, rank, played->chunk);
+        const bool forward = played->kind == OP_FORWARD;
+        const int64_t change = bal_memory_change(&costs, stage, (bal_op_kind)played->kind);
+        if (change == 0) continue;
+        held += change;
+        write_counter(writer, timeline->memory_unit, rank,
+                      forward ? timeline->timeline.begin_ns[op] : timeline->timeline.end_ns[op],
+                      held);
+    }
+}
+
+status ana_perfetto_write(const ana_timeline *const *timelines, int timeline_count, arena *memory,
+                          text_buffer *out, error_message *err)
+{
+    perfetto_writer writer = {.out = out, .next_flow = 1};
+    text_append(out, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
+    for (int index = 0; index < timeline_count; index++) {
+        writer.process = index + 1;
+        TRY(index_senders(&writer, &timelines[index]->schedule, memory, err));
+        write_names(&writer, timelines[index]);
+        write_slices(&writer, timelines[index]);
+        for (int rank = 0; rank < timelines[index]->schedule.rank_count; rank++) {
+            write_memory(&writer, timelines[index], rank);
+        }
+    }
+    text_append(out, "\n]}\n");
+    return out->failed ? error_set(err, STATUS_NO_MEMORY, "out of memory") : STATUS_OK;
+}

@@ -1,0 +1,343 @@
+#include "analysis/report/recording.h"
+
+#include "analysis/report/op_times.h"
+#include "analysis/report/timeline_file.h"
+#include "balance/plan.h"
+#include "base/file.h"
+#include "traces/store/runs.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { INPUT_FILES_MAX = 2 };
+
+struct ana_recording {
+    const ana_setup *setup;
+    trace_run *run;
+    const char *series; // label of the row that is played
+    int *first_layer;   // [stage_count + 1] of the plan recorded last, as far as it has stages
+    int *stage_ranks;   // [rank_count] rank of the machine at each of its places
+    int rank_count;     // places of it; 0: this series has recorded none yet
+    int64_t plan_id;
+    trace_run_ranks ranks; // recorded last
+    bool has_ranks;
+    text_buffer json; // scratch
+    arena *scratch;
+    trace_run_op_time *op_times; // [stage_count][OP_KIND_COUNT] recorded last; op_count 0: none
+};
+
+/// Lists the study and the trace, as far as they are files.
+static status list_inputs(const ana_setup *setup, trace_input_file files[INPUT_FILES_MAX],
+                          int *count, error_message *err)
+{
+    const char *const paths[INPUT_FILES_MAX] = {setup->study->path, setup->study->trace_path};
+    *count = 0;
+    for (int index = 0; index < INPUT_FILES_MAX; index++) {
+        if (paths[index] == NULL || strcmp(paths[index], "-") == 0) continue;
+        trace_input_file *file = &files[(*count)++];
+        *file = (trace_input_file){.path = paths[index]};
+        TRY(file_hash_path(paths[index], &file->bytes, &file->hash, err));
+    }
+    return STATUS_OK;
+}
+
+static void recording_free(ana_recording *recording)
+{
+    if (recording == NULL) return;
+    text_free(&recording->json);
+    free(recording->first_layer);
+    free(recording->stage_ranks);
+    free(recording->op_times);
+    arena_destroy(recording->scratch);
+    free(recording);
+}
+
+static ana_recording *recording_create(const ana_setup *setup)
+{
+    ana_recording *recording = calloc(1, sizeof *recording);
+    if (recording == NULL) return NULL;
+    const size_t ranks = (size_t)setup->machine.rank_count;
+    recording->setup = setup;
+    recording->first_layer = calloc((size_t)setup->stage_count + 1, sizeof(int));
+    recording->stage_ranks = calloc(ranks, sizeof(int));
+    recording->op_times =
+        calloc((size_t)setup->stage_count * OP_KIND_COUNT, sizeof *recording->op_times);
+    recording->scratch = arena_create(1 << 16);
+    if (recording->first_layer == NULL || recording->stage_ranks == NULL ||
+        recording->op_times == NULL || recording->scratch == NULL) {
+        recording_free(recording);
+        return NULL;
+    }
+    return recording;
+}
+
+status ana_recording_begin(trace_store *store, trace_run_kind kind, const ana_setup *setup,
+                           const char *command_line, const char *tool_version,
+                           ana_recording **recording, error_message *err)
+{
+    trace_input_file files[INPUT_FILES_MAX];
+    int file_count = 0;
+    TRY(list_inputs(setup, files, &file_count, err));
+    ana_recording *opened = recording_create(setup);
+    if (opened == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    const trace_run_info info = {
+        .name = setup->study->name,
+        .kind = kind,
+        .command_line = command_line,
+        .config_json = setup->study->text,
+        .tool_version = tool_version,
+    };
+    const status begun = trace_run_begin(store, &info, files, file_count, &opened->run, err);
+    if (begun != STATUS_OK) {
+        recording_free(opened);
+        return begun;
+    }
+    *recording = opened;
+    return STATUS_OK;
+}
+
+static status begin_row(void *context, const ana_balancing *balancing, error_message *err)
+{
+    (void)err;
+    ana_recording *recording = context;
+    recording->series = balancing->label;
+    recording->rank_count = 0;
+    recording->plan_id = 0;
+    recording->has_ranks = false;
+    memset(recording->op_times, 0,
+           (size_t)recording->setup->stage_count * OP_KIND_COUNT * sizeof *recording->op_times);
+    return STATUS_OK;
+}
+
+/// Whether an iteration is one of as many as a picture can show.
+static bool is_sampled(const ana_recording *recording, int iteration)
+{
+    const int count = recording->setup->iteration_count;
+    const int step = (count + ANA_RECORDED_COLUMNS_MAX - 1) / ANA_RECORDED_COLUMNS_MAX;
+    return iteration % step == 0;
+}
+
+static bool keeps_timeline(const ana_recording *recording, int iteration)
+{
+    return iteration == 0 || iteration == recording->setup->iteration_count - 1;
+}
+
+static bool wants_timeline(void *context, int iteration)
+{
+    const ana_recording *recording = context;
+    const ana_setup *setup = recording->setup;
+    const int64_t ops = (int64_t)setup->stage_count * setup->microbatch_count * 3; // F, B, W
+    return ops <= ANA_RECORDED_OPS_MAX &&
+           (keeps_timeline(recording, iteration) || is_sampled(recording, iteration));
+}
+
+/// Takes over the plan of an iteration.
+///
+/// @return false if it is the one taken last
+static bool take_plan(ana_recording *recording, const bal_training_iteration *iteration)
+{
+    const ana_setup *setup = recording->setup;
+    const size_t ranks = (size_t)iteration->rank_count;
+    const size_t chunks = (size_t)(setup->stage_count / setup->machine.rank_count);
+    const size_t layer_bytes = (ranks * chunks + 1) * sizeof *recording->first_layer;
+    const size_t rank_bytes = ranks * sizeof *recording->stage_ranks;
+    if (recording->rank_count == iteration->rank_count &&
+        memcmp(recording->first_layer, iteration->first_layer, layer_bytes) == 0 &&
+        memcmp(recording->stage_ranks, iteration->machine_rank, rank_bytes) == 0) {
+        return false;
+    }
+    memcpy(recording->first_layer, iteration->first_layer, layer_bytes);
+    memcpy(recording->stage_ranks, iteration->machine_rank, rank_bytes);
+    recording->rank_count = iteration->rank_count;
+    return true;
+}
+
+/// Records the plan if it is not the one recorded last.
+static status put_plan(ana_recording *recording, const bal_training_iteration *iteration,
+                       error_message *err)
+{
+    const ana_setup *setup = recording->setup;
+    if (!take_plan(recording, iteration)) return STATUS_OK;
+    const bal_plan plan = {
+        .first_layer = recording->first_layer,
+        .rank_count = recording->rank_count,
+        .chunk_count = setup->stage_count / setup->machine.rank_count,
+        .placement = bal_schedule_family_find(setup->study->schedule)->placement,
+        .schedule = setup->study->schedule,
+        .microbatch_count = iteration->microbatch_count,
+        .stage_ranks = recording->stage_ranks,
+        .data_parallel = iteration->replica_count,
+        .embedding = setup->embedding,
+        .head = setup->head,
+    };
+    text_clear(&recording->json);
+    json_writer writer = json_writer_init(&recording->json);
+    bal_plan_write(&plan, &writer);
+    if (recording->json.failed) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    return trace_run_put_plan(recording->run, recording->series, iteration->iteration,
+                              recording->json.bytes, &recording->plan_id, err);
+}
+
+static status put_decision(ana_recording *recording, const bal_training_iteration *iteration,
+                           error_message *err)
+{
+    const trace_run_decision decision = {
+        .iteration = iteration->iteration,
+        .action = bal_action_names[iteration->action],
+        .reason = bal_reason_names[iteration->reason],
+        .decision_ns = iteration->decision_ns,
+        .moved_layer_count = iteration->moved_layer_count,
+        .moved_bytes = iteration->moved_bytes,
+        .migration_ns = iteration->migration_ns,
+    };
+    return trace_run_put_decision(recording->run, recording->series, &decision, err);
+}
+
+/// Records the ranks if they are not those recorded last.
+static status put_ranks(ana_recording *recording, const bal_training_iteration *iteration,
+                        error_message *err)
+{
+    const trace_run_ranks ranks = {
+        .from_iteration = iteration->iteration,
+        .rank_count = iteration->rank_count,
+        .replica_count = iteration->replica_count,
+        .microbatch_count = iteration->microbatch_count,
+    };
+    const trace_run_ranks *last = &recording->ranks;
+    if (recording->has_ranks && last->rank_count == ranks.rank_count &&
+        last->replica_count == ranks.replica_count &&
+        last->microbatch_count == ranks.microbatch_count) {
+        return STATUS_OK;
+    }
+    recording->ranks = ranks;
+    recording->has_ranks = true;
+    return trace_run_put_ranks(recording->run, recording->series, &ranks, err);
+}
+
+static status put_work(ana_recording *recording, const bal_training_iteration *iteration,
+                       error_message *err)
+{
+    if (iteration->rank_work_ns == NULL) return STATUS_OK;
+    for (int place = 0; place < iteration->rank_count; place++) {
+        const trace_run_work work = {
+            .iteration = iteration->iteration,
+            .place = place,
+            .rank = iteration->machine_rank != NULL ? iteration->machine_rank[place] : place,
+            .work_ns = iteration->rank_work_ns[place],
+        };
+        TRY(trace_run_put_work(recording->run, recording->series, &work, err));
+    }
+    return STATUS_OK;
+}
+
+/// Takes over what ops of a stage and kind took. @return false if it is what was taken last
+static bool take_op_time(ana_recording *recording, const trace_run_op_time *row)
+{
+    trace_run_op_time *last = &recording->op_times[row->stage * OP_KIND_COUNT + (int)row->kind];
+    const bool is_same = last->op_count == row->op_count && last->median_ns == row->median_ns &&
+                         last->awaited_count == row->awaited_count &&
+                         last->travel_ns == row->travel_ns;
+    *last = *row;
+    return !is_same;
+}
+
+/// Records what the ops of the stages took, where that is something else than before.
+static status put_op_times(ana_recording *recording, const bal_training_iteration *iteration,
+                           error_message *err)
+{
+    trace_run_op_time *rows = NULL;
+    int count = 0;
+    arena_reset(recording->scratch);
+    TRY(ana_op_times_of(iteration->timeline, iteration->iteration, recording->scratch, &rows,
+                        &count, err));
+    for (int row = 0; row < count; row++) {
+        if (!take_op_time(recording, &rows[row])) continue;
+        TRY(trace_run_put_op_time(recording->run, recording->series, &rows[row], err));
+    }
+    return STATUS_OK;
+}
+
+static status put_timeline(ana_recording *recording, const bal_training_iteration *iteration,
+                           error_message *err)
+{
+    char label[256];
+    const ana_timeline timeline = {
+        .label = recording->series,
+        .iteration = iteration->iteration,
+        .schedule = *iteration->timeline->schedule,
+        .timeline = *iteration->timeline,
+        .first_layer = iteration->first_layer,
+        .memory_forward = iteration->costs->memory_forward,
+        .memory_backward_input = iteration->costs->memory_backward_input,
+        .memory_backward_weight = iteration->costs->memory_backward_weight,
+    };
+    snprintf(label, sizeof label, "timeline/%d/%s", iteration->iteration, recording->series);
+    text_clear(&recording->json);
+    ana_timeline_write(&timeline, &recording->json);
+    if (recording->json.failed) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    return trace_run_put_result(recording->run, label, recording->json.bytes, err);
+}
+
+static status put_iteration(void *context, const bal_training_iteration *iteration,
+                            error_message *err)
+{
+    ana_recording *recording = context;
+    if (iteration->first_layer != NULL) TRY(put_plan(recording, iteration, err));
+    const trace_run_iteration row = {
+        .iteration = iteration->iteration,
+        .plan_id = recording->plan_id,
+        .iteration_ns = iteration->iteration_ns,
+        .makespan_ns = iteration->metrics.makespan_ns,
+        .span_ns = iteration->metrics.span_ns,
+        .busy_ns = iteration->metrics.busy_ns,
+        .bubble_ratio = iteration->metrics.bubble_ratio,
+        .imbalance_ratio = iteration->metrics.imbalance_ratio,
+        .changed = iteration->changed,
+        .rebalanced = iteration->rebalanced,
+        .moved_layer_count = iteration->moved_layer_count,
+        .moved_bytes = iteration->moved_bytes,
+        .migration_ns = iteration->migration_ns,
+    };
+    TRY(trace_run_put_iteration(recording->run, recording->series, &row, err));
+    if (iteration->was_asked) TRY(put_decision(recording, iteration, err));
+    TRY(put_ranks(recording, iteration, err));
+    if (is_sampled(recording, iteration->iteration)) {
+        TRY(put_work(recording, iteration, err));
+        if (iteration->timeline != NULL) TRY(put_op_times(recording, iteration, err));
+    }
+    if (iteration->timeline == NULL || !keeps_timeline(recording, iteration->iteration)) {
+        return STATUS_OK;
+    }
+    return put_timeline(recording, iteration, err);
+}
+
+ana_listener ana_recording_listener(ana_recording *recording)
+{
+    return (ana_listener){
+        .begin_row = begin_row,
+        .sink = {.context = recording, .wants_timeline = wants_timeline, .put = put_iteration},
+    };
+}
+
+status ana_recording_finish(ana_recording *recording, const ana_comparison *comparison,
+                            const error_message *outcome, error_message *err)
+{
+    status result = STATUS_OK;
+    if (comparison != NULL) {
+        text_clear(&recording->json);
+        ana_comparison_write(comparison, &recording->json);
+        result = recording->json.failed ? error_set(err, STATUS_NO_MEMORY, "out of memory")
+                                        : trace_run_put_result(recording->run, "comparison",
+                                                               recording->json.bytes, err);
+    }
+    const error_message *ended = result == STATUS_OK ? outcome : err;
+    error_message later = {0};
+    const status finished = trace_run_finish(recording->run, ended, &later);
+    if (result == STATUS_OK && finished != STATUS_OK) {
+        result = error_set(err, finished, "%s", later.message);
+    }
+    recording_free(recording);
+    return result;
+}

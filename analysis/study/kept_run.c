@@ -1,0 +1,171 @@
+#include "analysis/study/kept_run.h"
+
+#include "analysis/study/kept_inputs.h"
+#include "base/arena.h"
+#include "base/file.h"
+#include "traces/store/items.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct ana_kept_run {
+    trace_store *store;
+    trace_items *items; // NULL: the run is complete
+    int64_t number;
+    ana_kept_state state;
+    const char *begun;
+    arena *memory;
+    ana_keeper keeper;
+};
+
+static status no_memory(error_message *err)
+{
+    return error_set(err, STATUS_NO_MEMORY, "out of memory");
+}
+
+/// What tells runs apart whose results may differ, as 16 digits.
+static void make_identity(const ana_kept_options *options, const trace_input_file *files,
+                          int file_count, char identity[17])
+{
+    const char *const texts[] = {options->tool_version, options->settings, options->config_json};
+    uint64_t hash = FILE_HASH_START;
+    for (size_t at = 0; at < sizeof texts / sizeof texts[0]; at++) {
+        const char *text = texts[at] != NULL ? texts[at] : "";
+        hash = file_hash(hash, text, strlen(text) + 1);
+    }
+    hash = file_hash(hash, &options->seed, sizeof options->seed);
+    for (int file = 0; file < file_count; file++) {
+        hash = file_hash(hash, &files[file].hash, sizeof files[file].hash);
+    }
+    snprintf(identity, 17, "%016" PRIx64, hash);
+}
+
+static status recall(void *context, int pass, void *target,
+                     status (*take)(void *target, int64_t item, const char *bytes, size_t length,
+                                    error_message *err),
+                     error_message *err)
+{
+    const ana_kept_run *kept = context;
+    return trace_items_read(kept->store, kept->number, pass, target, take, err);
+}
+
+static status keep(void *context, int pass, int64_t item, const text_buffer *result,
+                   error_message *err)
+{
+    const ana_kept_run *kept = context;
+    if (kept->items == NULL) { // somebody has taken rows out of the store
+        return error_set(err, STATUS_FORMAT,
+                         "%s: run %" PRId64 " is complete, but item %" PRId64 " is missing",
+                         trace_store_path(kept->store), kept->number, item);
+    }
+    return trace_items_put(kept->items, pass, item, result->bytes, result->length, err);
+}
+
+static status begin(const ana_kept_options *options, const char *identity,
+                    const trace_input_file *files, int file_count, ana_kept_run *kept,
+                    error_message *err)
+{
+    const trace_run_info info = {
+        .name = options->name,
+        .kind = TRACE_RUN_SIM,
+        .command_line = options->command_line,
+        .config_json = options->config_json,
+        .seed = options->seed,
+        .tool_version = options->tool_version,
+    };
+    kept->state = ANA_KEPT_NEW;
+    kept->begun = "";
+    TRY(trace_items_begin(kept->store, &info, identity, files, file_count, &kept->items, err));
+    kept->number = trace_items_run_id(kept->items);
+    return STATUS_OK;
+}
+
+/// Takes the run that is there, unless a living process does it.
+static status take_up(int64_t number, const trace_run_info *info, ana_kept_run *kept,
+                      error_message *err)
+{
+    kept->number = number;
+    kept->begun = info->started_at;
+    kept->state = info->status == TRACE_COMPLETE ? ANA_KEPT_COMPLETE : ANA_KEPT_RESUMED;
+    if (info->status == TRACE_COMPLETE) return STATUS_OK;
+    return trace_items_resume(kept->store, number, &kept->items, err);
+}
+
+static status find_or_begin(const ana_kept_options *options, ana_kept_run *kept, error_message *err)
+{
+    trace_input_file *files = NULL;
+    int file_count = 0;
+    char identity[17];
+    int64_t number = 0;
+    trace_run_info info = {0};
+    TRY(trace_store_open(options->store, TRACE_WRITE, &kept->store, err));
+    TRY(ana_kept_inputs_find(options->config_path, options->config_json, kept->store, kept->memory,
+                             &files, &file_count, err));
+    make_identity(options, files, file_count, identity);
+    if (!options->is_anew) {
+        TRY(trace_items_find(kept->store, identity, kept->memory, &number, &info, err));
+    }
+    if (number > 0) return take_up(number, &info, kept, err);
+    return begin(options, identity, files, file_count, kept, err);
+}
+
+static void release(ana_kept_run *kept)
+{
+    trace_store_close(kept->store);
+    arena_destroy(kept->memory);
+    free(kept);
+}
+
+status ana_kept_run_open(const ana_kept_options *options, ana_kept_run **kept, error_message *err)
+{
+    ana_kept_run *opened = calloc(1, sizeof *opened);
+    if (opened == NULL) return no_memory(err);
+    opened->memory = arena_create(4096);
+    opened->keeper = (ana_keeper){.context = opened, .recall = recall, .keep = keep};
+    const status code =
+        opened->memory != NULL ? find_or_begin(options, opened, err) : no_memory(err);
+    if (code != STATUS_OK) {
+        release(opened);
+        return code;
+    }
+    *kept = opened;
+    return STATUS_OK;
+}
+
+ana_kept_state ana_kept_run_state(const ana_kept_run *kept)
+{
+    return kept->state;
+}
+
+int64_t ana_kept_run_number(const ana_kept_run *kept)
+{
+    return kept->number;
+}
+
+const char *ana_kept_run_begun(const ana_kept_run *kept)
+{
+    return kept->begun;
+}
+
+const ana_keeper *ana_kept_run_keeper(const ana_kept_run *kept)
+{
+    return &kept->keeper;
+}
+
+status ana_kept_run_put_result(ana_kept_run *kept, const char *label, const char *json,
+                               error_message *err)
+{
+    if (kept->items == NULL) return STATUS_OK;
+    return trace_run_put_result(trace_items_run(kept->items), label, json, err);
+}
+
+status ana_kept_run_finish(ana_kept_run *kept, const error_message *outcome, error_message *err)
+{
+    if (kept == NULL) return STATUS_OK;
+    status code = STATUS_OK;
+    if (kept->items != NULL) code = trace_items_finish(kept->items, outcome, err);
+    release(kept);
+    return code;
+}

@@ -1,0 +1,58 @@
+/// A run whose results of items are kept in a store: found again by what its results depend on, it
+/// goes on where it was, and a finished one is not done again.
+#pragma once
+
+#include "analysis/spread/spread.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct ana_kept_run ana_kept_run;
+
+/// All that the results depend on, and what is said of the run beside it. Borrowed for the call.
+typedef struct ana_kept_options {
+    const char *store;        // path; made where there is none
+    const char *name;         // of the run, for people
+    const char *command_line; // not part of what the results depend on
+    const char *tool_version;
+    const char *settings;    // of the command, such as "draws=64"; NULL: none
+    const char *config_json; // the study
+    const char *config_path; // its file, from whose folder it names others; NULL: from the working
+                             // one
+    uint64_t seed;
+    bool is_anew; // begin a new run, whatever there is
+} ana_kept_options;
+
+typedef enum ana_kept_state {
+    ANA_KEPT_NEW,     ///< nothing was there
+    ANA_KEPT_RESUMED, ///< some of it was
+    ANA_KEPT_COMPLETE ///< all of it was: nothing needs to be done
+} ana_kept_state;
+
+/// Finds or begins the run. What the results depend on is the version of the program, the settings,
+/// the configuration with every file that a text in it names, and the seed. A trace that lies in
+/// the store itself counts by its name and when it was imported, as the file changes with every
+/// run.
+///
+/// @param kept owned by the caller, ends with ana_kept_run_finish
+/// @return STATUS_FORMAT if the configuration is no JSON; STATUS_INVALID if a living process does
+///         this very run; as trace_store_open; STATUS_NO_MEMORY
+status ana_kept_run_open(const ana_kept_options *options, ana_kept_run **kept, error_message *err);
+
+ana_kept_state ana_kept_run_state(const ana_kept_run *kept);
+int64_t ana_kept_run_number(const ana_kept_run *kept);    ///< in the store
+const char *ana_kept_run_begun(const ana_kept_run *kept); ///< when, UTC; "" if it is new
+
+/// For ana_spread_keep; borrowed until finish.
+const ana_keeper *ana_kept_run_keeper(const ana_kept_run *kept);
+
+/// Keeps a result of the whole run, as JSON. Nothing is done to a run that is complete.
+status ana_kept_run_put_result(ana_kept_run *kept, const char *label, const char *json,
+                               error_message *err);
+
+/// Commits what is kept and ends the run, complete or with its failure. NULL is allowed.
+///
+/// @param outcome NULL or code STATUS_OK: complete
+/// @return as trace_run_finish
+status ana_kept_run_finish(ana_kept_run *kept, const error_message *outcome, error_message *err);

@@ -1,0 +1,312 @@
+#include "analysis/study/recorded.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static status read_comparison(trace_store *store, ana_recorded *recorded, arena *memory,
+                              error_message *err)
+{
+    trace_run_result *results = NULL;
+    int count = 0;
+    TRY(trace_run_results(store, recorded->info.run_id, memory, &results, &count, err));
+    for (int result = 0; result < count; result++) {
+        if (strcmp(results[result].label, "comparison") != 0) continue;
+        const char *json = results[result].result_json;
+        return json_open_bytes("comparison", json, strlen(json), &recorded->comparison, err);
+    }
+    return error_set(err, STATUS_INVALID, "%s: run %" PRId64 " (%s) holds no comparison",
+                     trace_store_path(store), recorded->info.run_id,
+                     trace_status_name(recorded->info.status));
+}
+
+/// The ranks that a series was on, and how much each worked.
+static status read_course(trace_store *store, int64_t run_id, ana_report_series *series,
+                          arena *memory, error_message *err)
+{
+    trace_run_ranks *ranks = NULL;
+    trace_run_work *work = NULL;
+    TRY(trace_run_ranks_of(store, run_id, series->label, memory, &ranks, &series->rank_step_count,
+                           err));
+    TRY(trace_run_work_of(store, run_id, series->label, memory, &work, &series->work_count, err));
+    ana_rank_step *steps = arena_array(memory, (size_t)series->rank_step_count, sizeof *steps);
+    if (steps == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    for (int step = 0; step < series->rank_step_count; step++) {
+        steps[step] = (ana_rank_step){.from_iteration = ranks[step].from_iteration,
+                                      .rank_count = ranks[step].rank_count,
+                                      .replica_count = ranks[step].replica_count,
+                                      .microbatch_count = ranks[step].microbatch_count};
+    }
+    for (int index = 0; index < series->work_count; index++) {
+        if (work[index].rank >= 0 && work[index].rank < BAL_RANKS_MAX && work[index].iteration >= 0)
+            continue;
+        return error_set(err, STATUS_FORMAT, "%s: work of rank %d in iteration %d",
+                         trace_store_path(store), work[index].rank, work[index].iteration);
+    }
+    series->rank_steps = steps;
+    series->work = work;
+    return STATUS_OK;
+}
+
+static status read_series(trace_store *store, ana_recorded *recorded, arena *memory,
+                          error_message *err)
+{
+    const char **labels = NULL;
+    int count = 0;
+    TRY(trace_run_series(store, recorded->info.run_id, memory, &labels, &count, err));
+    ana_report_series *series = arena_array(memory, (size_t)count, sizeof *series);
+    if (series == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    for (int index = 0; index < count; index++) {
+        trace_run_iteration *rows = NULL;
+        int row_count = 0;
+        TRY(trace_run_iterations(store, recorded->info.run_id, labels[index], memory, &rows,
+                                 &row_count, err));
+        int *iteration = arena_array(memory, (size_t)row_count, sizeof *iteration);
+        double *bubble = arena_array(memory, (size_t)row_count, sizeof *bubble);
+        double *imbalance = arena_array(memory, (size_t)row_count, sizeof *imbalance);
+        if (iteration == NULL || bubble == NULL || imbalance == NULL) {
+            return error_set(err, STATUS_NO_MEMORY, "out of memory");
+        }
+        bool has_times = false;
+        for (int row = 0; row < row_count; row++) {
+            iteration[row] = rows[row].iteration;
+            bubble[row] = rows[row].bubble_ratio;
+            imbalance[row] = rows[row].imbalance_ratio;
+            has_times = has_times || rows[row].makespan_ns > 0;
+        }
+        series[index] = (ana_report_series){.label = labels[index],
+                                            .count = row_count,
+                                            .iteration = iteration,
+                                            .bubble_ratio = has_times ? bubble : NULL,
+                                            .imbalance_ratio = imbalance};
+        TRY(read_course(store, recorded->info.run_id, &series[index], memory, err));
+    }
+    recorded->series = series;
+    recorded->series_count = count;
+    return STATUS_OK;
+}
+
+static void add_fact(ana_report_fact *facts, int *count, const char *name, const char *value)
+{
+    if (value != NULL) facts[(*count)++] = (ana_report_fact){name, value};
+}
+
+static status read_provenance(trace_store *store, ana_recorded *recorded, arena *memory,
+                              error_message *err)
+{
+    enum { FACTS_MAX = 16 };
+    const trace_run_info *info = &recorded->info;
+    trace_input_file *files = NULL;
+    int file_count = 0;
+    int count = 0;
+    TRY(trace_run_inputs(store, info->run_id, memory, &files, &file_count, err));
+    ana_report_fact *facts = arena_array(memory, FACTS_MAX, sizeof *facts);
+    if (facts == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    add_fact(facts, &count, "command", info->command_line);
+    add_fact(facts, &count, "dynmo", info->tool_version);
+    add_fact(facts, &count, "host", info->host);
+    add_fact(facts, &count, "started", info->started_at);
+    add_fact(facts, &count, "finished", info->finished_at);
+    for (int file = 0; file < file_count && count < FACTS_MAX; file++) {
+        char value[512];
+        snprintf(value, sizeof value, "%.400s (%" PRId64 " bytes, FNV-1a %016" PRIx64 ")",
+                 files[file].path, files[file].bytes, files[file].hash);
+        add_fact(facts, &count, "input", arena_string(memory, value));
+    }
+    recorded->provenance = facts;
+    recorded->provenance_count = count;
+    return STATUS_OK;
+}
+
+/// Runs that were played, whoever played them.
+static bool is_played(const trace_run_info *info)
+{
+    return info->kind == TRACE_RUN_SIM || info->kind == TRACE_RUN_EXEC;
+}
+
+/// The newest complete one; trace_run_find's own choice may be of another kind.
+static status find_newest(trace_store *store, arena *memory, trace_run_info *info,
+                          error_message *err)
+{
+    trace_run_info *runs = NULL;
+    int count = 0;
+    TRY(trace_run_list(store, memory, &runs, &count, err));
+    for (int run = count - 1; run >= 0; run--) {
+        if (is_played(&runs[run]) && runs[run].status == TRACE_COMPLETE) {
+            *info = runs[run];
+            return STATUS_OK;
+        }
+    }
+    return error_set(err, STATUS_INVALID,
+                     "%s: holds no complete run; record one with `dynmo simulate --store`",
+                     trace_store_path(store));
+}
+
+/// Finds the run that is asked for.
+static status find_run(trace_store *store, const char *name, arena *memory, trace_run_info *info,
+                       error_message *err)
+{
+    if (name == NULL) {
+        TRY(find_newest(store, memory, info, err));
+    } else {
+        TRY(trace_run_find(store, name, memory, info, err));
+    }
+    if (is_played(info)) return STATUS_OK;
+    return error_set(err, STATUS_INVALID, "%s: run %" PRId64 " is of kind %s, not sim or exec",
+                     trace_store_path(store), info->run_id, trace_run_kind_name(info->kind));
+}
+
+/// The text that a JSON string is.
+static status read_words(const char *json, arena *memory, const char **words, error_message *err)
+{
+    json_document *document = NULL;
+    const char *text = NULL;
+    TRY(json_open_bytes("words", json, strlen(json), &document, err));
+    status code = json_string(json_member(json_root(document), "text"), &text, err);
+    if (code == STATUS_OK) *words = arena_string(memory, text);
+    if (code == STATUS_OK && *words == NULL) {
+        code = error_set(err, STATUS_NO_MEMORY, "out of memory");
+    }
+    json_close(document);
+    return code;
+}
+
+status ana_recorded_study_open(trace_store *store, const char *name, arena *memory,
+                               ana_recorded *recorded, json_document **answer, const char **words,
+                               error_message *err)
+{
+    trace_run_result *results = NULL;
+    int count = 0;
+    *recorded = (ana_recorded){0};
+    *answer = NULL;
+    *words = NULL;
+    TRY(find_run(store, name, memory, &recorded->info, err));
+    TRY(read_provenance(store, recorded, memory, err));
+    TRY(trace_run_results(store, recorded->info.run_id, memory, &results, &count, err));
+    for (int result = 0; result < count; result++) {
+        const char *json = results[result].result_json;
+        if (strcmp(results[result].label, "words") == 0) TRY(read_words(json, memory, words, err));
+    }
+    for (int result = 0; result < count; result++) {
+        const char *json = results[result].result_json;
+        if (strcmp(results[result].label, "study") != 0) continue;
+        return json_open_bytes("study", json, strlen(json), answer, err);
+    }
+    return STATUS_OK;
+}
+
+status ana_recorded_open(trace_store *store, const char *name, arena *memory,
+                         ana_recorded *recorded, error_message *err)
+{
+    *recorded = (ana_recorded){0};
+    TRY(find_run(store, name, memory, &recorded->info, err));
+    TRY(read_comparison(store, recorded, memory, err));
+    status result = read_series(store, recorded, memory, err);
+    if (result == STATUS_OK) result = read_provenance(store, recorded, memory, err);
+    if (result != STATUS_OK) ana_recorded_close(recorded);
+    return result;
+}
+
+void ana_recorded_close(ana_recorded *recorded)
+{
+    json_close(recorded->comparison);
+    recorded->comparison = NULL;
+}
+
+/// "timeline/239/partition on-change": the iteration, and where the label begins; -1 if it is none.
+static int timeline_iteration(const char *result_label, const char **label)
+{
+    static const char prefix[] = "timeline/";
+    if (strncmp(result_label, prefix, sizeof prefix - 1) != 0) return -1;
+    char *end = NULL;
+    const long iteration = strtol(result_label + sizeof prefix - 1, &end, 10);
+    if (*end != '/') return -1;
+    *label = end + 1;
+    return (int)iteration;
+}
+
+/// Says which iterations of the row there are; or which rows, if there is no such row.
+static status refuse_timeline(trace_store *store, const trace_run_result *results, int count,
+                              const char *wanted, error_message *err)
+{
+    text_buffer iterations = {0};
+    text_buffer rows = {0};
+    const char *row_before = "";
+    for (int result = 0; result < count; result++) {
+        const char *row = NULL;
+        const int at = timeline_iteration(results[result].label, &row);
+        if (at < 0) continue;
+        if (strcmp(row, wanted) == 0) {
+            text_format(&iterations, "%s%d", iterations.length > 0 ? ", " : "", at);
+        }
+        if (strcmp(row, row_before) != 0) {
+            text_format(&rows, "%s'%s'", rows.length > 0 ? ", " : "", row);
+        }
+        row_before = row;
+    }
+    status refused;
+    if (iterations.length > 0) {
+        refused =
+            error_set(err, STATUS_INVALID, "%s: '%.60s' has timelines of these iterations only: %s",
+                      trace_store_path(store), wanted, iterations.bytes);
+    } else {
+        refused = error_set(err, STATUS_INVALID, "%s: no timeline of '%.60s'; recorded: %s",
+                            trace_store_path(store), wanted, rows.length > 0 ? rows.bytes : "none");
+    }
+    text_free(&iterations);
+    text_free(&rows);
+    return refused;
+}
+
+status ana_recorded_timeline(trace_store *store, const ana_recorded *recorded, const char *label,
+                             int iteration, arena *memory, ana_timeline *timeline,
+                             error_message *err)
+{
+    trace_run_result *results = NULL;
+    int count = 0;
+    int found = -1;
+    int found_iteration = -1;
+    TRY(trace_run_results(store, recorded->info.run_id, memory, &results, &count, err));
+    for (int result = 0; result < count; result++) {
+        const char *row = NULL;
+        const int at = timeline_iteration(results[result].label, &row);
+        if (at < 0 || strcmp(row, label) != 0) continue;
+        if (iteration >= 0 ? at == iteration : at > found_iteration) {
+            found = result;
+            found_iteration = at;
+        }
+    }
+    if (found < 0) return refuse_timeline(store, results, count, label, err);
+    json_document *document = NULL;
+    const char *json = results[found].result_json;
+    TRY(json_open_bytes(results[found].label, json, strlen(json), &document, err));
+    const status read = ana_timeline_read(document, memory, timeline, err);
+    json_close(document);
+    return read;
+}
+
+void ana_recorded_before_after(const ana_recorded *recorded, const char **before,
+                               const char **after)
+{
+    double best = 0;
+    *before = NULL;
+    *after = NULL;
+    const json_value rows = json_member(json_root(recorded->comparison), "rows");
+    for (json_value row = json_element(rows, 0); !json_is_missing(row); row = json_next(row)) {
+        const char *label = NULL;
+        const char *balancer = NULL;
+        double total_ns = 0;
+        if (json_double(json_member(row, "total_ns"), 1, 1e300, &total_ns, NULL) != STATUS_OK ||
+            json_string(json_member(row, "label"), &label, NULL) != STATUS_OK ||
+            json_string(json_member(row, "balancer"), &balancer, NULL) != STATUS_OK) {
+            continue;
+        }
+        if (*before == NULL || strcmp(balancer, "even") == 0) *before = label;
+        if (*after == NULL || total_ns < best) {
+            *after = label;
+            best = total_ns;
+        }
+    }
+    if (*before != NULL && strcmp(*before, *after) == 0) *after = NULL;
+}

@@ -1,0 +1,57 @@
+/// Reads a recorded run of `dynmo simulate` or `dynmo run` back from the store, for reports and
+/// exports.
+#pragma once
+
+#include "analysis/report/report.h"
+#include "analysis/report/timeline_file.h"
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/status.h"
+#include "traces/store/runs.h"
+#include "traces/store/store.h"
+
+/// Everything that a report shows. Arrays and strings are from the arena.
+typedef struct ana_recorded {
+    trace_run_info info;
+    json_document *comparison;
+    const ana_report_series *series; // [series_count]
+    int series_count;
+    const ana_report_fact *provenance;
+    int provenance_count;
+} ana_recorded;
+
+/// Reads a run. Release with ana_recorded_close.
+///
+/// @param name number or name; NULL: the newest complete run of kind "sim" or "exec"
+/// @return STATUS_INVALID if there is none, it is of another kind, or it did not complete
+status ana_recorded_open(trace_store *store, const char *name, arena *memory,
+                         ana_recorded *recorded, error_message *err);
+
+void ana_recorded_close(ana_recorded *recorded);
+
+/// Reads the answer of a what-if study.
+///
+/// @param name     as above, but of runs that are complete
+/// @param recorded out: info and provenance
+/// @param answer   out: what ana_result_write wrote, released with json_close; NULL if the run is
+///                 no study, or keeps no answer
+/// @param words    out: what ana_result_print wrote, or NULL
+/// @return as ana_recorded_open
+status ana_recorded_study_open(trace_store *store, const char *name, arena *memory,
+                               ana_recorded *recorded, json_document **answer, const char **words,
+                               error_message *err);
+
+/// The timeline of a row at a recorded iteration.
+///
+/// @param label     the row
+/// @param iteration -1: the last one that was recorded
+/// @param timeline  must stay where it is; arrays from memory
+/// @return STATUS_INVALID naming the rows and iterations that there are
+status ana_recorded_timeline(trace_store *store, const ana_recorded *recorded, const char *label,
+                             int iteration, arena *memory, ana_timeline *timeline,
+                             error_message *err);
+
+/// Labels for a picture of before and after: `even` (else the first row that was played), and the
+/// row with the highest throughput. Borrowed from the comparison; NULL where there is none.
+void ana_recorded_before_after(const ana_recorded *recorded, const char **before,
+                               const char **after);

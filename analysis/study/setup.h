@@ -1,0 +1,99 @@
+/// A study with everything decided: what the trace or the model, the hardware and the defaults fill
+/// in, and the origin of each.
+#pragma once
+
+#include "analysis/compare/completion.h"
+#include "analysis/study/study.h"
+#include "analysis/study/trace_shelf.h"
+#include "balance/machine.h"
+#include "balance/ports.h"
+#include "balance/run/training.h"
+#include "base/arena.h"
+#include "base/status.h"
+#include "models/cost/model_source.h"
+#include "models/dynamism/dynamism.h"
+#include "traces/store/reader.h"
+#include "traces/store/store.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/// Weights, gradients and Adam's moments in fp32.
+enum { ANA_STATE_BYTES_DEFAULT = 16, ANA_GRADIENT_BYTES_DEFAULT = 4 };
+
+/// What is decided, in this order: where opening has failed, the step that did.
+typedef enum ana_setup_step {
+    ANA_SETUP_REPLICAS, ///< of the pipeline on the cluster's GPUs
+    ANA_SETUP_BATCH,    ///< microbatches of the global batch
+    ANA_SETUP_COSTS,    ///< hardware, and the trace or the model
+    ANA_SETUP_MEMORY,   ///< machine
+    ANA_SETUP_CLUSTER,  ///< its nodes
+    ANA_SETUP_ROWS,     ///< re-packing of the rows
+    ANA_SETUP_STAGES,   ///< against the layers that there are
+    ANA_SETUP_DYNAMISM,
+    ANA_SETUP_OPEN ///< nothing is left
+} ana_setup_step;
+
+typedef struct ana_setup {
+    ana_study *study;
+    ana_setup_step step;
+    int64_t gpu_count; // rented: those of the cluster, if the study says how many; else those used
+    const bal_cost_source *sources; // [source_count] replica r has the loads of r % source_count
+    int source_count;
+    bal_cost_source source; // of replica 0
+    bal_cost_source still;  // the same without the study's case of dynamism
+    bal_machine machine;    // of one pipeline: rank_count is the number of stages
+    int first_iteration;    // of the trace: what the replay calls iteration 0
+    int iteration_count;
+    int microbatch_count;
+    int stage_count;               // ranks x chunks
+    bool embedding;                // layer 0 is the embedding
+    bool head;                     // the last layer is the LM head
+    int64_t tokens_per_microbatch; // 0: not known; throughput is then in microbatches
+
+    model_hardware hardware; // with the study's links and GPUs per node
+    bool hardware_is_named;  // by the study; false: h100-sxm stands in, for its links
+    bal_cost_source base;    // what the trace or the model says
+    ana_completion completion;
+    trace_store *store; // of the trace; NULL: from a model, or from the shelf
+    trace_reader *reader;
+    ana_trace_shelf *shelf;    // where the trace is kept open; NULL: nowhere
+    model_costs model_costs;   // of the study's model, or of the one that was traced
+    model_source model;        // from a model
+    model_layer_shares shares; // with model_costs and a case
+    model_dynamism *dynamism;  // NULL: the study names no case
+} ana_setup;
+
+/// Opens the costs of a study and decides what it leaves open. Every decision is added to
+/// study->inputs.
+///
+/// - iterations, microbatches, tokens: the trace's own unless the study says otherwise
+/// - iteration 0 of the replay: the trace's first sample, or the iteration that the study names
+/// - replicas that fill the cluster: its GPUs over those of one replica, rounded down; microbatches
+///   of a global batch: it over replicas and sequences of a microbatch. Both are put into study
+/// - links, memory, GPUs per node: study, else its hardware, else the preset h100-sxm's links, no
+///   memory limit and 8 GPUs per node
+/// - bytes of state that the trace does not hold: parameters x state_bytes_per_parameter (16)
+/// - bytes held from B to W that the trace does not hold: all of the activations
+/// - a case of dynamism over a trace: the parts of a layer are those of trace.model, where it is
+///   given
+/// - with data_parallel > 1 the gradients are reduced in 4 bytes per parameter; parameters unknown:
+///   STATUS_INVALID
+///
+/// @param setup must stay where it is; release with ana_setup_close
+/// @return what the store, the model or the hardware file refuse; STATUS_INVALID if the trace has
+///         fewer layers than there are stages; STATUS_INFEASIBLE if GPUs are too few, the global
+///         batch is not divisible, or memory cannot be enough. setup->step then says where.
+status ana_setup_open(ana_study *study, arena *memory, ana_setup *setup, error_message *err);
+
+/// The same for who opens many setups, one after the other: traces stay open on the shelf.
+///
+/// @param shelf borrowed until setup is closed; NULL: as ana_setup_open
+status ana_setup_open_shelved(ana_study *study, ana_trace_shelf *shelf, arena *memory,
+                              ana_setup *setup, error_message *err);
+
+void ana_setup_close(ana_setup *setup);
+
+/// The run that a row of the study describes, as both players take it. Borrows from setup.
+bal_training ana_setup_training(const ana_setup *setup, const ana_balancing *balancing,
+                                bal_record_sink sink);

@@ -1,0 +1,152 @@
+/// The study file: what is to be simulated, read once, checked completely, with the source of every
+/// input.
+#pragma once
+
+#include "analysis/calibration/measured_link.h"
+#include "analysis/study/inputs.h"
+#include "balance/control/policy.h"
+#include "balance/machine.h"
+#include "balance/migration/migration_plan.h"
+#include "balance/partition/balancer.h"
+#include "balance/repack/repack.h"
+#include "balance/run/training.h"
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/status.h"
+#include "models/cost/dtype.h"
+#include "models/cost/parallel.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    ANA_BALANCINGS_MAX = 64,
+    ANA_SLOW_RANKS_MAX = 64,
+    ANA_DISTURBED_LINKS_MAX = 64,
+    ANA_FAILURES_MAX = 256,
+};
+
+/// How a row re-packs: options.rank_unit is 1, or decided with the machine where whole nodes are
+/// released.
+typedef struct ana_repack {
+    bal_repack_options options;
+    bool by_node; // only whole nodes are released
+} ana_repack;
+
+/// One row of a comparison.
+typedef struct ana_balancing {
+    const bal_balancer *balancer;
+    bal_policy policy;
+    bal_weight weight;
+    bal_information information;
+    bool estimates_speed;
+    bal_migration_options migration;
+    ana_repack repack;
+    const char *label; // unique; "partition on-change" unless the study names it
+} ana_balancing;
+
+/// Where a link's numbers come from if they were measured.
+typedef struct ana_link_source {
+    const char *file; // as the study names it; NULL: the link is not measured
+    ana_measured_link measured;
+} ana_link_source;
+
+typedef struct ana_study {
+    const char *path;
+    const char *name;
+    const char *text; // the file as it was read
+
+    // Where costs come from: a trace in a store, or a model on a hardware.
+    const char *trace_path; // NULL: model and hardware
+    const char *trace_name; // NULL: the store's only or newest
+    int first_iteration;    // of the trace; those before it are left out, as warm-up; -1: not given
+    const char *trace_model; // path or shipped name of the model that was traced; NULL: not given
+    const char *model;       // path or shipped name
+    const char *hardware;    // path or shipped name; also gives links and memory to a trace's study
+    const char *model_changes;    // other values at some places of these files, as json_change
+    const char *hardware_changes; // takes them; NULL: none
+
+    // cluster; 0 or negative: not given, the hardware or a stated default decides
+    int node_count;
+    int gpus_per_node;
+    int gpu_count;
+    int64_t memory_bytes; // -1: not given; 0: not limited
+    bal_link intra_node;  // latency_ns -1: not given
+    bal_link inter_node;  // latency_ns -1: not given
+    bal_send send;
+    bool shares_node_links;
+    ana_link_source intra_source;
+    ana_link_source inter_source;
+    bal_slow_rank slow_ranks[ANA_SLOW_RANKS_MAX];
+    int slow_rank_count;
+    double price_per_gpu_hour;  // -1: not given
+    const char *price_currency; // "USD" unless given
+    const char *price_date;     // "2026-11-22"; given with every price
+    const char *price_source;   // NULL: not said
+    double mtbf_hours;          // mean time between failures of one GPU; 0: not given
+
+    // training; 0: not given, the trace decides
+    int iteration_count;
+    int sequence_length;
+    int microbatch_size;
+    int microbatch_count;
+    int global_batch;             // sequences, in place of microbatches
+    int64_t token_count;          // of the whole training
+    double checkpoint_s;          // time that writing a checkpoint stops training; -1: not given
+    double restart_s;             // from a failure to training on; -1: not given
+    double checkpoint_interval_s; // of work between checkpoints; 0: not given
+    const char *start_date;       // "2026-11-22"; NULL: not given
+    bool fills_cluster;           // data is what the cluster's GPUs give; see setup.h
+    model_parallel parallel;      // degrees are 1 or more
+    model_dtype dtype;            // with a model; MODEL_DTYPE_UNKNOWN: not given
+    const char *attention;        // with a model; NULL: not given
+    int transformer_layer_count;  // with a model, instead of its own number; 0: not given
+    int64_t decision_ns;          // time of one decision, whether or not layers move
+    int64_t profile_ns;           // time that profiling adds to an iteration
+    int64_t optimizer_step_ns;
+    int state_bytes_per_parameter;    // weights, gradients, optimizer; where the trace does not say
+    int gradient_bytes_per_parameter; // in the reduction between replicas; 0: not given
+    bal_reduction_overlap reduction_overlap;
+    int round_count;      // passes of the pipeline per step of the optimizer
+    bool post_validation; // step without the global barrier: an iteration lasts the span
+    bal_validation validation;
+    int failures[ANA_FAILURES_MAX];
+
+    bal_disturbance disturbance;
+    bal_disturbed_link disturbed_links[ANA_DISTURBED_LINKS_MAX];
+
+    // pipeline
+    int stage_count;
+    int chunk_count; // 0: the schedule's own
+    const char *schedule;
+
+    json_value dynamism;  // the object with a "case"; missing: costs change as the trace's do
+    double change_ratio;  // dynamism.change_ratio
+    json_value execution; // what `dynmo run` trains; missing: a plain transformer
+    bool foresight;       // rows are also replayed with forecasts and with perfect foresight
+
+    ana_repack repack; // of rows with a policy that do not say otherwise
+    ana_balancing balancings[ANA_BALANCINGS_MAX];
+    int balancing_count;
+
+    json_value uncertainty; // of a what-if study; missing: none
+
+    ana_inputs inputs;       // every value above that was given or defaulted
+    json_document *document; // names above are borrowed from it or from the arena
+} ana_study;
+
+/// Reads a study file. Release with ana_study_close.
+///
+/// @param trace_path, model, hardware overrides from the command line; NULL: as the file says.
+///        A path in the file that is not absolute is relative to the file's folder.
+/// @return STATUS_IO; STATUS_FORMAT naming file, key and limit: unknown keys, balancers,
+///         schedules or policies (with the nearest known name), counts outside their limits;
+///         STATUS_UNSUPPORTED for a part of the format that `dynmo simulate` cannot play.
+status ana_study_open(const char *path, const char *trace_path, const char *model,
+                      const char *hardware, arena *memory, ana_study *study, error_message *err);
+
+/// As ana_study_open, of a study that is in memory; name stands for its path.
+status ana_study_open_text(const char *name, const char *text, arena *memory, ana_study *study,
+                           error_message *err);
+
+void ana_study_close(ana_study *study);

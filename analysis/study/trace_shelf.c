@@ -1,0 +1,184 @@
+#include "analysis/study/trace_shelf.h"
+
+#include "traces/store/reader.h"
+#include "traces/store/store.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEPT_ITERATIONS_MAX = 1 << 22 };
+
+/// An open trace.
+typedef struct shelved {
+    arena *memory; // of all below; NULL: the place is free
+    const char *path;
+    const char *name; // NULL: as asked for
+    trace_store *store;
+    trace_reader *reader;
+    trace_info info;
+    bal_layer_costs **kept; // [kept_count] of each iteration that was asked for, those of one
+                            // sample shared; NULL: not kept
+    int kept_count;
+    int read_iteration; // that the reader was last asked for; -1: none
+    int64_t kept_bytes;
+    int64_t last_use;
+} shelved;
+
+struct ana_trace_shelf {
+    shelved traces[ANA_SHELVED_TRACES_MAX];
+    int64_t use_count;
+};
+
+/// What a setup sees of a trace: whether costs have changed is told beside its own last question.
+typedef struct view {
+    shelved *trace;
+    bool has_asked;
+    const bal_layer_costs *last; // NULL: none, or not kept
+} view;
+
+status ana_trace_shelf_create(ana_trace_shelf **out, error_message *err)
+{
+    ana_trace_shelf *shelf = calloc(1, sizeof *shelf);
+    if (shelf == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    *out = shelf;
+    return STATUS_OK;
+}
+
+static void forget(shelved *trace)
+{
+    trace_reader_close(trace->reader);
+    trace_store_close(trace->store);
+    arena_destroy(trace->memory);
+    *trace = (shelved){.memory = NULL};
+}
+
+void ana_trace_shelf_destroy(ana_trace_shelf *shelf)
+{
+    if (shelf == NULL) return;
+    for (int place = 0; place < ANA_SHELVED_TRACES_MAX; place++) {
+        forget(&shelf->traces[place]);
+    }
+    free(shelf);
+}
+
+static bool is_named(const shelved *trace, const char *path, const char *name)
+{
+    if (trace->memory == NULL || strcmp(trace->path, path) != 0) return false;
+    if (trace->name == NULL || name == NULL) return trace->name == name;
+    return strcmp(trace->name, name) == 0;
+}
+
+static status open_trace(const char *path, const char *name, shelved *trace, error_message *err)
+{
+    *trace = (shelved){.memory = arena_create(1 << 16), .read_iteration = -1};
+    if (trace->memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    trace->path = arena_string(trace->memory, path);
+    trace->name = name != NULL ? arena_string(trace->memory, name) : NULL;
+    if (trace->path == NULL || (name != NULL && trace->name == NULL)) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    }
+    TRY(trace_store_open(path, TRACE_READ, &trace->store, err));
+    TRY(trace_find(trace->store, name, trace->memory, &trace->info, err));
+    TRY(trace_reader_open(trace->store, trace->info.trace_id, TRACE_COLUMNS_RECORDED,
+                          &trace->reader, err));
+    // Iterations behind the last sample cost what it does. Of very long runs nothing is kept.
+    if (trace->info.last_iteration >= KEPT_ITERATIONS_MAX) return STATUS_OK;
+    trace->kept_count = (int)trace->info.last_iteration + 1;
+    trace->kept = arena_array(trace->memory, (size_t)trace->kept_count, sizeof *(trace->kept));
+    return trace->kept != NULL ? STATUS_OK : error_set(err, STATUS_NO_MEMORY, "out of memory");
+}
+
+/// Copies costs into the trace's memory; NULL if there is no room for them.
+static bal_layer_costs *keep(shelved *trace, const bal_layer_costs *costs)
+{
+    const int64_t **arrays[BAL_COST_ARRAY_COUNT];
+    bal_layer_costs *copy = NULL;
+    int64_t bytes = (int64_t)sizeof *copy;
+    for (int array = 0; array < BAL_COST_ARRAY_COUNT; array++) {
+        bytes += (int64_t)bal_layer_costs_array_bytes(costs, array);
+    }
+    if (trace->kept_bytes + bytes > ANA_SHELVED_BYTES_MAX) return NULL;
+    copy = arena_array(trace->memory, 1, sizeof *copy);
+    if (copy == NULL) return NULL;
+    *copy = *costs;
+    bal_layer_costs_list(copy, arrays);
+    for (int array = 0; array < BAL_COST_ARRAY_COUNT; array++) {
+        if (*arrays[array] == NULL) continue;
+        const size_t array_bytes = bal_layer_costs_array_bytes(costs, array);
+        int64_t *own = arena_array(trace->memory, array_bytes, 1);
+        if (own == NULL) return NULL;
+        *arrays[array] = memcpy(own, *arrays[array], array_bytes);
+    }
+    trace->kept_bytes += bytes;
+    return copy;
+}
+
+/// Reads the costs of an iteration, and keeps them if there is room.
+static status read_costs(shelved *trace, int iteration, bal_layer_costs *costs, error_message *err)
+{
+    bool changed = false;
+    const int before = trace->read_iteration;
+    TRY(trace_reader_costs_at(trace->reader, iteration, costs, &changed, err));
+    trace->read_iteration = iteration;
+    bal_layer_costs *same = !changed && before >= 0 ? trace->kept[before] : NULL;
+    trace->kept[iteration] = same != NULL ? same : keep(trace, costs);
+    return STATUS_OK;
+}
+
+static status costs_at(void *context, int iteration, bal_layer_costs *costs, bool *changed,
+                       error_message *err)
+{
+    view *seen = context;
+    shelved *trace = seen->trace;
+    const bool is_first = !seen->has_asked;
+    seen->has_asked = true;
+    if (trace->kept_count == 0) {
+        TRY(trace_reader_costs_at(trace->reader, iteration, costs, changed, err));
+        *changed = *changed || is_first;
+        return STATUS_OK;
+    }
+    const int sampled = iteration < trace->kept_count ? iteration : trace->kept_count - 1;
+    if (trace->kept[sampled] == NULL) TRY(read_costs(trace, sampled, costs, err));
+    const bal_layer_costs *kept = trace->kept[sampled];
+    if (kept != NULL) *costs = *kept;
+    *changed = kept == NULL || kept != seen->last;
+    seen->last = kept;
+    return STATUS_OK;
+}
+
+/// The place of a trace that is there, or one that is made free for it.
+static shelved *place_of(ana_trace_shelf *shelf, const char *path, const char *name)
+{
+    shelved *oldest = &shelf->traces[0];
+    for (int place = 0; place < ANA_SHELVED_TRACES_MAX; place++) {
+        shelved *trace = &shelf->traces[place];
+        if (is_named(trace, path, name)) return trace;
+        if (trace->last_use < oldest->last_use) oldest = trace;
+    }
+    forget(oldest);
+    return oldest;
+}
+
+status ana_trace_shelf_find(ana_trace_shelf *shelf, const char *path, const char *name,
+                            arena *memory, const trace_info **info, bal_cost_source *source,
+                            error_message *err)
+{
+    shelved *trace = place_of(shelf, path, name);
+    view *seen = arena_array(memory, 1, sizeof *seen);
+    if (seen == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    if (trace->memory == NULL) {
+        const status opened = open_trace(path, name, trace, err);
+        if (opened != STATUS_OK) {
+            forget(trace);
+            return opened;
+        }
+    }
+    trace->last_use = ++shelf->use_count;
+    seen->trace = trace;
+    *info = &trace->info;
+    *source = trace_reader_source(trace->reader);
+    source->context = seen;
+    source->costs_at = costs_at;
+    return STATUS_OK;
+}

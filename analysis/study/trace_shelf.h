@@ -1,0 +1,33 @@
+/// Traces that stay open from one setup to the next, their costs kept in memory as they are read:
+/// for who opens many studies of few traces.
+#pragma once
+
+#include "balance/ports.h"
+#include "base/arena.h"
+#include "base/status.h"
+#include "traces/store/catalog.h"
+
+enum { ANA_SHELVED_TRACES_MAX = 16 };
+
+/// Costs beyond this are read again whenever they are asked for.
+#define ANA_SHELVED_BYTES_MAX (INT64_C(256) << 20)
+
+/// Not for several threads at once.
+typedef struct ana_trace_shelf ana_trace_shelf;
+
+/// @param out owned by the caller; release with ana_trace_shelf_destroy
+status ana_trace_shelf_create(ana_trace_shelf **out, error_message *err);
+void ana_trace_shelf_destroy(ana_trace_shelf *shelf);
+
+/// Finds a trace, or opens it. What has been opened is taken to stay as it is in its store. The
+/// trace that was used longest ago goes where there is no room: what was found of it before is then
+/// no more.
+///
+/// @param name   as trace_find takes it
+/// @param info   out: borrowed until the trace goes
+/// @param memory of the source's own state
+/// @param source out: as trace_reader_source; borrowed until the trace goes
+/// @return what trace_store_open, trace_find and trace_reader_open return
+status ana_trace_shelf_find(ana_trace_shelf *shelf, const char *path, const char *name,
+                            arena *memory, const trace_info **info, bal_cost_source *source,
+                            error_message *err);

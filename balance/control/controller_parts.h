@@ -1,0 +1,99 @@
+/// What the files of the controller share; nobody else includes this.
+#pragma once
+
+#include "balance/control/change_detector.h"
+#include "balance/control/controller.h"
+#include "balance/control/forecast.h"
+#include "balance/control/rank_speed.h"
+#include "balance/control/shadow.h"
+#include "balance/control/speed_evaluator.h"
+#include "balance/layer_times.h"
+#include "balance/run/iteration_estimate.h"
+#include "balance/schedule/schedule.h"
+#include "base/arena.h"
+
+struct bal_controller {
+    bal_controller_options options;
+    const bal_schedule_family *family;
+    int chunk_count;
+    arena *memory;          // of the controller
+    arena *decision_memory; // of one call
+    arena *trial_memory;    // of one call of the evaluator
+    bal_change_detector detector;
+    bal_forecast forecast;      // in use with BAL_INFORMATION_FORECAST
+    bal_rank_speed speed;       // in use where it is to be estimated
+    bal_speed_evaluator slowed; // context of evaluator
+    bal_evaluator evaluator;    // the options' own at the speeds of the ranks
+    bal_shadow shadow;          // in use with BAL_POLICY_SHADOW
+    bal_layer_times times;      // of the loads that a decision looks at
+    bal_layer_sums sums;        // of times
+    bool is_started;
+
+    int rank_count;            // places of the plan in force
+    int microbatch_count;      // of a replica under the plan in force
+    int *first_layer;          // [stage_count + 1]
+    int *machine_rank;         // [rank_count]
+    int *owner;                // [layer_count]; in use where the balancer owns freely
+    int *rank_of_layer;        // [layer_count] machine rank under the plan in force
+    int64_t *stage_factor_ppb; // [stage_count] scratch
+    int64_t *inflight;         // [stage_count] microbatches whose activations a stage holds
+    arena *peak_memory;        // of peaks
+    bal_rank_peaks peaks;      // what the chunks of each rank hold at once
+    int64_t *memory_cap;       // [rank_count] or NULL: not limited
+    int64_t *transfer_ns;      // [layer_count] over the slower of the links between neighbours
+    int64_t bottleneck_ns;
+    int64_t bottleneck_lower_bound_ns;
+
+    int64_t start_load_ns;          // time of all layers at the start
+    int64_t start_rank_state_bytes; // of the rank that held the most then
+    int64_t packed_load_ns;         // time of all layers when re-packing was last thought about
+};
+
+/// The plan in force with other cuts.
+bal_placed_partition bal_controller_placed(const bal_controller *controller,
+                                           const int *first_layer);
+
+/// Fills inflight and peaks for so many places and microbatches.
+status bal_controller_count_peaks(bal_controller *controller, int rank_count, int microbatch_count,
+                                  error_message *err);
+
+/// A decision that leaves everything as it is now.
+bal_decision bal_controller_as_is(const bal_controller *controller);
+
+/// What the balancer is asked about the plan in force. Borrows layers.
+bal_problem bal_controller_problem(bal_controller *controller, const bal_layer_costs *layers);
+
+/// Time factors of the ranks, as far as they are told from the layers'; NULL: 1 each.
+const int64_t *bal_controller_rank_factors(const bal_controller *controller);
+
+/// The estimate for places and cuts, by the loads that the decision looks at.
+int64_t bal_controller_estimate_ns(const bal_controller *controller,
+                                   const bal_placed_partition *plan);
+
+/// The decision at the end of an iteration; decision is bal_controller_as_is and is left so where
+/// nobody is asked.
+status bal_controller_decide(bal_controller *controller, const bal_profile *profile,
+                             bal_decision *decision, error_message *err);
+
+/// Where a decision would go.
+typedef struct bal_controller_target {
+    const bal_problem
+        *problem;             // as the balancer was asked: its stage_count may be another than now
+    const int *first_layer;   // [problem->stage_count + 1]
+    const bool *is_available; // [machine.rank_count] or NULL: all ranks
+    bal_reason reason;        // where layers move and the number of ranks stays
+    double gain_ratio;        // share of the iteration that a move must save; 0: no such rule
+} bal_controller_target;
+
+/// Finds the way to the target, and takes it into force unless it gains too little or there is no
+/// room to move. Fills the decision.
+status bal_controller_move(bal_controller *controller, const bal_profile *profile,
+                           const bal_controller_target *target, bal_decision *decision,
+                           error_message *err);
+
+/// Whether slow ranks are told from heavy layers.
+bool bal_controller_estimates_speed(const bal_controller *controller);
+
+/// Takes cuts on the places in force, or owners, into force.
+void bal_controller_adopt_cuts(bal_controller *controller, const int *first_layer);
+void bal_controller_adopt_owners(bal_controller *controller, const int *owner);

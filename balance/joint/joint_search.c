@@ -1,0 +1,823 @@
+#include "balance/joint/joint.h"
+
+#include "balance/joint/joint_bound.h"
+#include "balance/joint/joint_dispatch.h"
+#include "balance/joint/joint_walk.h"
+#include "balance/partition/chain.h"
+#include "balance/partition/partition.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <string.h>
+
+enum {
+    SHAPES_MAX = 3,
+    PARTITIONS_MAX = 24,   // candidates of a shape
+    SEARCHED_MAX = 6,      // of them that searched families are asked for
+    BLOCKS_MAX = 2,        // of those, for v-adaptive, where memory is capped
+    WALKS_MAX = 8,         // places that walks begin from
+    RUN_STEPS = 256,       // of a walk in the first round; the listener is asked as often
+    LAST_RUN_STEPS = 8192, // of the walks that are left at the end
+    SOURCES_EXTRA = 2,     // dispatch and local search
+    CUT_STEPS = 1000,      // of the walk through the partitions of a shape
+    CUT_HISTORY = 20,
+    CUT_PURPOSE = 1 << 20, // of its random numbers
+    REFINE_STEPS = 10000,  // of a walk to a partition of a small bound
+    REFINE_PURPOSE = 1 << 21,
+    BUDGET_OPS = 1000000000, // of the default budget
+    BUDGET_PLAYS = 50000,
+    BUDGET_LEAST = 1000,
+};
+
+/// A place that a walk may begin from.
+typedef struct candidate {
+    int shape; // index, or -1: free
+    int source;
+    bal_joint_place place;
+} candidate;
+
+/// One placement in question.
+typedef struct shape_state {
+    bal_joint_ground ground;
+    int64_t bound_ns;
+    int partition_count;
+    int *partitions[PARTITIONS_MAX]; // [stages + 1] each
+    bal_joint_place scratch;
+    candidate kept[WALKS_MAX]; // the best of different partitions
+    int best_rule;             // of dispatching; -1: none yet
+    int64_t best_of_rules_ns;
+    int *here_first_layer; // [stages + 1] of the walk through partitions
+} shape_state;
+
+typedef struct search {
+    const bal_joint_question *question;
+    arena *memory;
+    arena *scratch; // reset for every schedule
+    bal_joint_layers layers;
+    shape_state shapes[SHAPES_MAX];
+    int shape_count;
+    int64_t bound_ns;
+    bal_joint_source *sources; // [source_count] the families, dispatch, local search
+    int source_count;
+    int64_t play_count;
+    bool is_interrupted;
+    bool may_fit; // no placement's bound has proven that none of its partitions fits
+    int best_shape;
+    int best_source;
+    bal_joint_place best[SHAPES_MAX]; // only that of best_shape counts
+} search;
+
+static bool is_over(const search *state)
+{
+    const int64_t best =
+        state->best_shape < 0 ? INT64_MAX : state->best[state->best_shape].makespan_ns;
+    return state->is_interrupted || state->play_count >= state->question->play_budget ||
+           best <= state->bound_ns;
+}
+
+/// Takes work from the budget.
+///
+/// @return whether there was so much left
+static bool spend(search *state, int source, int64_t play_count)
+{
+    const bal_joint_listener *listener = state->question->listener;
+    const int64_t left = state->question->play_budget - state->play_count;
+    const int64_t spent = play_count < left ? play_count : left;
+    state->play_count += spent;
+    state->sources[source].play_count += spent;
+    if (listener != NULL && !listener->go_on(listener->context, state->play_count)) {
+        state->is_interrupted = true;
+    }
+    return spent == play_count;
+}
+
+/// Adds a partition to those of a shape, unless it is known, leaves a stage empty or does not fit.
+static status add_partition(search *state, shape_state *shape, const int *first_layer,
+                            error_message *err)
+{
+    const int stages = shape->ground.stage_count;
+    const size_t bytes = ((size_t)stages + 1) * sizeof *first_layer;
+    if (shape->partition_count == PARTITIONS_MAX) return STATUS_OK;
+    for (int stage = 0; stage < stages; stage++) {
+        if (first_layer[stage] >= first_layer[stage + 1]) return STATUS_OK;
+    }
+    for (int known = 0; known < shape->partition_count; known++) {
+        if (memcmp(shape->partitions[known], first_layer, bytes) == 0) return STATUS_OK;
+    }
+    if (bal_joint_partition_bound(&state->layers, shape->ground.shape, first_layer) == INT64_MAX) {
+        return STATUS_OK;
+    }
+    int *copy = arena_array(state->memory, (size_t)stages + 1, sizeof *copy);
+    if (copy == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory for partitions");
+    memcpy(copy, first_layer, bytes);
+    shape->partitions[shape->partition_count++] = copy;
+    return STATUS_OK;
+}
+
+/// The partitions that balance the stages, each counting for itself, exactly and nearly. Where
+/// ranks hold two chunks, what the problem says of ranks does not say it of stages and is left out.
+static status add_balanced(search *state, shape_state *shape, int *first, error_message *err)
+{
+    static const int slack_of_256[] = {0, 4, 8, 16, 32};
+    bal_problem problem = *state->question->problem;
+    problem.weight = BAL_WEIGHT_TIME;
+    problem.objective = BAL_OBJECTIVE_BOTTLENECK;
+    problem.stage_count = shape->ground.stage_count;
+    problem.transfer_ns = NULL;
+    if (shape->ground.shape.chunk_count > 1) {
+        problem.stage_memory_bytes = NULL;
+        problem.stage_time_factor_ppb = NULL;
+        problem.stage_fixed_ns = NULL;
+    }
+    bal_chain chain;
+    int64_t bottleneck = 0;
+    TRY(bal_chain_of(&problem, state->memory, &chain, err));
+    const status found = bal_partition_bottleneck(&chain, state->memory, first, &bottleneck, NULL);
+    if (found == STATUS_INFEASIBLE) return STATUS_OK;
+    if (found != STATUS_OK) return error_set(err, found, "out of memory for partitions");
+    TRY(add_partition(state, shape, first, err));
+    int64_t bound = 0;
+    if (bal_partition_1f1b(&chain, problem.microbatch_count, state->memory, first, &bound, NULL) ==
+        STATUS_OK) {
+        TRY(add_partition(state, shape, first, err));
+    }
+    for (size_t index = 0; index < sizeof slack_of_256 / sizeof slack_of_256[0]; index++) {
+        const int64_t load = bottleneck + bottleneck / 256 * slack_of_256[index];
+        TRY(bal_partition_flattest(&chain, load, state->memory, first, err));
+        TRY(add_partition(state, shape, first, err));
+        TRY(bal_partition_latest(&chain, load, NULL, first, err));
+        TRY(add_partition(state, shape, first, err));
+        TRY(bal_partition_earliest(&chain, load, state->memory, first, err));
+        TRY(add_partition(state, shape, first, err));
+    }
+    return STATUS_OK;
+}
+
+/// The partitions into two chunks that the bound favours, by how the layers share out between the
+/// first chunks and the second ones: alike, or most of them in the second.
+static status add_near(search *state, shape_state *shape, int *first, error_message *err)
+{
+    const int mean = state->layers.layer_count / shape->ground.stage_count;
+    const int least[][2] = {{mean, mean}, {1, mean}, {1, 1}, {mean, 1}, {(mean + 1) / 2, mean}};
+    for (size_t index = 0; index < sizeof least / sizeof least[0]; index++) {
+        const status found =
+            bal_joint_near_partition(&state->layers, shape->ground.shape, least[index][0],
+                                     least[index][1], state->memory, first, err);
+        if (found == STATUS_NO_MEMORY) return found;
+        if (found != STATUS_OK) continue;
+        rng random = rng_init(state->question->seed, REFINE_PURPOSE + index);
+        TRY(bal_joint_refine(&state->layers, shape->ground.shape, shape->bound_ns, REFINE_STEPS,
+                             &random, state->memory, first, err));
+        TRY(add_partition(state, shape, first, err));
+    }
+    return STATUS_OK;
+}
+
+/// The partitions to begin with: that of the smallest bound first.
+static status add_partitions(search *state, shape_state *shape, const int *of_bound,
+                             error_message *err)
+{
+    const bal_problem *problem = state->question->problem;
+    const int stages = shape->ground.stage_count;
+    int *first = arena_array(state->memory, (size_t)stages + 1, sizeof *first);
+    if (first == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory for partitions");
+    if (shape->ground.shape.chunk_count == 1) {
+        TRY(add_partition(state, shape, of_bound, err));
+    } else {
+        TRY(add_near(state, shape, first, err));
+    }
+    const bool has_current =
+        problem->current_first_layer != NULL && shape->ground.shape.chunk_count == 1 &&
+        (problem->current_stage_count == 0 || problem->current_stage_count == stages);
+    if (has_current) TRY(add_partition(state, shape, problem->current_first_layer, err));
+    TRY(add_balanced(state, shape, first, err));
+    for (int stage = 0; stage <= stages; stage++) {
+        first[stage] = (int)((int64_t)stage * state->layers.layer_count / stages);
+    }
+    return add_partition(state, shape, first, err);
+}
+
+/// Whether a schedule has orders of these chunks in this placement.
+static bool suits(const bal_schedule_family *family, bal_joint_shape shape)
+{
+    const bool has_count = family->chunk_count == shape.chunk_count ||
+                           (family->chunk_count == 0 && shape.chunk_count == 2);
+    return has_count && family->placement == shape.placement;
+}
+
+/// The first schedule of these chunks in this placement that takes the ranks and microbatches, so
+/// that a plan can name it and be run; NULL: none.
+static const bal_schedule_family *family_of(const bal_joint_layers *layers, bal_joint_shape shape)
+{
+    int count = 0;
+    const bal_schedule_family *families = bal_schedule_families(&count);
+    for (int index = 0; index < count; index++) {
+        if (suits(&families[index], shape) &&
+            bal_schedule_takes(&families[index], layers->rank_count, layers->microbatch_count)) {
+            return &families[index];
+        }
+    }
+    return NULL;
+}
+
+/// Bounds a shape and prepares it. Leaves it out where no partition of it fits.
+static status add_shape(search *state, bal_joint_shape shape, error_message *err)
+{
+    if (family_of(&state->layers, shape) == NULL) return STATUS_OK;
+    const int wanted = state->question->chunk_count;
+    if (wanted != 0 && wanted != shape.chunk_count) return STATUS_OK;
+    shape_state *made = &state->shapes[state->shape_count];
+    const size_t stages = (size_t)state->layers.rank_count * (size_t)shape.chunk_count;
+    int *of_bound = arena_array(state->memory, stages + 1, sizeof *of_bound);
+    if (of_bound == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    const status bounded =
+        bal_joint_bound(&state->layers, shape, state->memory, of_bound, &made->bound_ns, err);
+    if (bounded == STATUS_INFEASIBLE) return STATUS_OK;
+    if (bounded != STATUS_OK) return bounded;
+    if (made->bound_ns < state->bound_ns) state->bound_ns = made->bound_ns;
+    TRY(bal_joint_ground_init(&state->layers, shape, state->memory, &made->ground, err));
+    TRY(bal_joint_place_init(&made->ground, state->memory, &made->scratch, err));
+    TRY(bal_joint_place_init(&made->ground, state->memory, &state->best[state->shape_count], err));
+    made->best_rule = -1;
+    made->here_first_layer = arena_array(state->memory, stages + 1, sizeof *of_bound);
+    if (made->here_first_layer == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    for (int index = 0; index < WALKS_MAX; index++) {
+        made->kept[index].shape = -1;
+        TRY(bal_joint_place_init(&made->ground, state->memory, &made->kept[index].place, err));
+    }
+    TRY(add_partitions(state, made, of_bound, err));
+    state->may_fit = true;
+    if (made->partition_count > 0) state->shape_count++;
+    return STATUS_OK;
+}
+
+/// Says that two chunks per rank do not fit: all of them in all memory, or what was not found.
+static status explain_two_chunks(const search *state, error_message *err)
+{
+    const bal_joint_layers *layers = &state->layers;
+    const int count = layers->layer_count;
+    const int64_t need = layers->state_before[count] + layers->held_before[count];
+    int64_t limit = 0;
+    int tightest = 0;
+    for (int rank = 0; rank < layers->rank_count; rank++) {
+        if (layers->memory_bytes[rank] < layers->memory_bytes[tightest]) tightest = rank;
+        limit = layers->memory_bytes[rank] < INT64_MAX / 4 - limit
+                    ? limit + layers->memory_bytes[rank]
+                    : INT64_MAX / 4;
+    }
+    if (need > limit) {
+        return error_set(
+            err, STATUS_INFEASIBLE,
+            "no partition into two chunks per rank fits: all layers and one microbatch "
+            "need %" PRId64 " bytes, all ranks together have %" PRId64,
+            need, limit);
+    }
+    return error_set(err, STATUS_INFEASIBLE,
+                     "no partition into two chunks per rank %s within the memory of every rank; "
+                     "the least is that of rank %d, %" PRId64 " bytes",
+                     state->may_fit ? "was found" : "is", tightest, layers->memory_bytes[tightest]);
+}
+
+/// Says what does not fit: as many layers as fit on every rank, until one cannot hold its own.
+static status explain_infeasible(const search *state, error_message *err)
+{
+    const bal_joint_layers *layers = &state->layers;
+    if (state->question->chunk_count == 2) return explain_two_chunks(state, err);
+    const int ranks = layers->rank_count;
+    int begin = 0;
+    for (int rank = 0; rank < ranks; rank++) {
+        const int last = layers->layer_count - (ranks - 1 - rank);
+        const int64_t limit = layers->memory_bytes[rank];
+        int end = begin;
+        while (end < last &&
+               bal_joint_need_bytes(layers, rank, begin, end + 1, end + 1, end + 1) <= limit) {
+            end++;
+        }
+        const bool is_last = rank + 1 == ranks;
+        if (end == begin || (is_last && end < last)) {
+            const int needed = is_last ? last : begin + 1;
+            return error_set(
+                err, STATUS_INFEASIBLE,
+                "no partition fits: with as many layers as the ranks before it can hold, rank %d "
+                "needs %" PRId64 " bytes for layers [%d, %d) and one microbatch; its limit is "
+                "%" PRId64,
+                rank, bal_joint_need_bytes(layers, rank, begin, needed, needed, needed), begin,
+                needed, limit);
+        }
+        begin = end;
+    }
+    return explain_two_chunks(state, err);
+}
+
+/// Keeps a place for walks: the best order of each of the best partitions of a shape.
+static void keep(search *state, int shape, int source, const bal_joint_place *place)
+{
+    shape_state *own = &state->shapes[shape];
+    const size_t bytes = ((size_t)own->ground.stage_count + 1) * sizeof *place->first_layer;
+    candidate *worst = &own->kept[0];
+    for (int index = 0; index < WALKS_MAX; index++) {
+        candidate *kept = &own->kept[index];
+        if (kept->shape >= 0 && memcmp(kept->place.first_layer, place->first_layer, bytes) == 0) {
+            worst = kept;
+            break;
+        }
+        if (worst->shape < 0) continue;
+        if (kept->shape < 0 || kept->place.makespan_ns > worst->place.makespan_ns) worst = kept;
+    }
+    if (worst->shape >= 0 && worst->place.makespan_ns <= place->makespan_ns) return;
+    worst->shape = shape;
+    worst->source = source;
+    bal_joint_place_copy(&own->ground, place, &worst->place);
+}
+
+static void note(search *state, int shape, int source, const bal_joint_place *place)
+{
+    bal_joint_place *best = &state->best[shape];
+    if (place->makespan_ns < state->sources[source].makespan_ns) {
+        state->sources[source].makespan_ns = place->makespan_ns;
+    }
+    const bool is_better =
+        state->best_shape < 0 || place->makespan_ns < state->best[state->best_shape].makespan_ns;
+    if (!is_better) return;
+    bal_joint_place_copy(&state->shapes[shape].ground, place, best);
+    state->best_shape = shape;
+    state->best_source = source;
+}
+
+/// The best place that is kept of a shape, or NULL.
+static const candidate *best_kept(const shape_state *shape)
+{
+    const candidate *best = NULL;
+    for (int index = 0; index < WALKS_MAX; index++) {
+        const candidate *kept = &shape->kept[index];
+        if (kept->shape < 0) continue;
+        if (best == NULL || kept->place.makespan_ns < best->place.makespan_ns) best = kept;
+    }
+    return best;
+}
+
+/// Plays the lines of the shape's scratch, for its partition on the board.
+static void consider(search *state, int shape, int source)
+{
+    shape_state *own = &state->shapes[shape];
+    bal_joint_place *place = &own->scratch;
+    if (!spend(state, source, 1)) return;
+    place->makespan_ns = bal_joint_play(&own->ground.board, place->lines, INT64_MAX);
+    if (place->makespan_ns == INT64_MAX) return;
+    note(state, shape, source, place);
+    keep(state, shape, source, place);
+}
+
+static bool scratch_fits(const shape_state *shape)
+{
+    const bal_joint_board *board = &shape->ground.board;
+    for (int rank = 0; rank < board->rank_count; rank++) {
+        const bal_joint_code *line =
+            shape->scratch.lines + (size_t)rank * (size_t)board->line_op_count;
+        if (!bal_joint_line_fits(board, rank, line)) return false;
+    }
+    return true;
+}
+
+/// One microbatch after the other on every rank: the order that needs the least memory.
+static void consider_serial(search *state, int shape)
+{
+    shape_state *own = &state->shapes[shape];
+    const bal_joint_board *board = &own->ground.board;
+    bal_joint_code *next = own->scratch.lines;
+    const int inner = board->shape.chunk_count - 1;
+    for (int rank = 0; rank < board->rank_count; rank++) {
+        for (int microbatch = 0; microbatch < board->microbatch_count; microbatch++) {
+            for (int chunk = 0; chunk <= inner; chunk++) {
+                *next++ = bal_joint_code_of(chunk, OP_FORWARD);
+            }
+            for (int chunk = inner; chunk >= 0; chunk--) {
+                *next++ = bal_joint_code_of(chunk, OP_BACKWARD_INPUT);
+                if (board->has_split) *next++ = bal_joint_code_of(chunk, OP_BACKWARD_WEIGHT);
+            }
+        }
+    }
+    consider(state, shape, state->source_count - SOURCES_EXTRA);
+}
+
+static const bal_joint_rule rules[] = {
+    {.warmup_quarters = 4, .gap_quarters = 4},
+    {.warmup_quarters = 4},
+    {.warmup_quarters = 6, .gap_quarters = 4},
+    {.warmup_quarters = 8, .gap_quarters = 4},
+    {.warmup_quarters = 8},
+    {.warmup_quarters = 8, .forward_first = true, .gap_quarters = 4},
+    {.gap_quarters = 4},
+    {.gap_quarters = 1},
+    {.forward_first = true, .gap_quarters = 4},
+    {.warmup_quarters = 8, .outer_first = true, .gap_quarters = 4}, // two chunks from here on
+    {.warmup_quarters = 6, .outer_first = true, .gap_quarters = 4},
+    {.outer_first = true, .gap_quarters = 4},
+    {.outer_first = true, .forward_first = true, .gap_quarters = 4},
+};
+enum { RULE_COUNT = sizeof rules / sizeof rules[0], RULES_OF_ONE_CHUNK = 9 };
+
+/// Plays what a rule makes of the partition on the board.
+static void consider_rule(search *state, int shape, int rule)
+{
+    shape_state *own = &state->shapes[shape];
+    const int source = state->source_count - SOURCES_EXTRA;
+    own->scratch.makespan_ns = INT64_MAX;
+    if (!spend(state, source, BAL_JOINT_DISPATCH_PLAYS - 1)) return;
+    if (!bal_joint_dispatch(&own->ground.board, &rules[rule], own->scratch.lines)) return;
+    consider(state, shape, source);
+    if (own->best_rule >= 0 && own->scratch.makespan_ns >= own->best_of_rules_ns) return;
+    own->best_rule = rule;
+    own->best_of_rules_ns = own->scratch.makespan_ns;
+}
+
+static void consider_dispatched(search *state, int shape)
+{
+    const bool is_double = state->shapes[shape].ground.shape.chunk_count == 2;
+    const int count = is_double ? RULE_COUNT : RULES_OF_ONE_CHUNK;
+    for (int rule = 0; rule < count && !is_over(state); rule++) {
+        consider_rule(state, shape, rule);
+    }
+}
+
+/// Walks through the partitions alone, with the orders that the best rule makes of them: faster
+/// than to find for each the order that makes the most of it. Late acceptance, as in joint_walk.h.
+static void search_cuts(search *state, int shape)
+{
+    shape_state *own = &state->shapes[shape];
+    const size_t bytes = ((size_t)own->ground.stage_count + 1) * sizeof(int);
+    const candidate *start = best_kept(own);
+    if (start == NULL || own->best_rule < 0 || own->ground.stage_count == 1) return;
+    int64_t history[CUT_HISTORY];
+    int64_t here_ns = own->best_of_rules_ns;
+    memcpy(own->here_first_layer, start->place.first_layer, bytes);
+    for (int index = 0; index < CUT_HISTORY; index++) {
+        history[index] = here_ns;
+    }
+    rng random = rng_init(state->question->seed, CUT_PURPOSE + (uint64_t)shape);
+    for (int step = 0; step < CUT_STEPS && !is_over(state); step++) {
+        int *tried = own->scratch.first_layer;
+        int64_t *then = &history[step % CUT_HISTORY];
+        const int64_t limit_ns = here_ns > *then ? here_ns : *then;
+        *then = here_ns;
+        memcpy(tried, own->here_first_layer, bytes);
+        if (!bal_joint_shift_cuts(own->ground.stage_count, &random, tried)) continue;
+        if (bal_joint_partition_bound(&state->layers, own->ground.shape, tried) > limit_ns) {
+            continue;
+        }
+        bal_joint_ground_set(&own->ground, tried, false);
+        consider_rule(state, shape, own->best_rule);
+        if (own->scratch.makespan_ns > limit_ns) continue;
+        here_ns = own->scratch.makespan_ns;
+        memcpy(own->here_first_layer, tried, bytes);
+    }
+}
+
+/// Plays what a family makes of the partition on the board; where its backwards are full and there
+/// is a split, also with B and W apart, which later steps can move.
+static status consider_family(search *state, int shape, int source, error_message *err)
+{
+    shape_state *own = &state->shapes[shape];
+    bal_joint_ground *ground = &own->ground;
+    int64_t placed = 0;
+    const bal_schedule_request request = {.name = state->sources[source].name,
+                                          .rank_count = state->layers.rank_count,
+                                          .microbatch_count = state->layers.microbatch_count,
+                                          .chunk_count = ground->shape.chunk_count,
+                                          .costs = &ground->costs,
+                                          .memory_limit = ground->board.room_bytes,
+                                          .is_brief = true,
+                                          .placed_op_count = &placed};
+    bal_schedule schedule;
+    bool fused = false;
+    arena_reset(state->scratch);
+    const status built = bal_schedule_build(&request, state->scratch, &schedule, err);
+    if (!spend(state, source, placed / ground->op_count)) return STATUS_OK;
+    if (built == STATUS_NO_MEMORY) return built;
+    if (built != STATUS_OK) return STATUS_OK; // it has no order for these counts or this memory
+    if (!bal_joint_lines_of(&ground->board, &schedule, own->scratch.lines, &fused)) {
+        return STATUS_OK;
+    }
+    if (!scratch_fits(own)) return STATUS_OK;
+    if (fused) {
+        if (!spend(state, source, 1)) return STATUS_OK;
+        bal_joint_ground_set(ground, own->scratch.first_layer, true);
+        const int64_t makespan = bal_joint_play(&ground->board, own->scratch.lines, INT64_MAX);
+        if (makespan < state->sources[source].makespan_ns) {
+            state->sources[source].makespan_ns = makespan;
+        }
+        bal_joint_ground_set(ground, own->scratch.first_layer, false);
+        if (is_over(state)) return STATUS_OK;
+    }
+    consider(state, shape, fused ? state->source_count - 1 : source);
+    return STATUS_OK;
+}
+
+/// Whether a family is the search through building blocks.
+static bool is_blocks(const bal_schedule_family *family)
+{
+    return strcmp(family->name, "v-adaptive") == 0;
+}
+
+static status consider_partition(search *state, int shape, int partition, error_message *err)
+{
+    shape_state *own = &state->shapes[shape];
+    const bal_joint_shape placed = own->ground.shape;
+    const int *first_layer = own->partitions[partition];
+    int family_count = 0;
+    const bal_schedule_family *families = bal_schedule_families(&family_count);
+    memcpy(own->scratch.first_layer, first_layer,
+           ((size_t)own->ground.stage_count + 1) * sizeof *first_layer);
+    bal_joint_ground_set(&own->ground, first_layer, false);
+    if (partition == 0 && !is_over(state)) consider_serial(state, shape);
+    for (int family = 0; family < family_count && !is_over(state); family++) {
+        if (!suits(&families[family], placed)) continue;
+        if (families[family].is_searched && partition >= SEARCHED_MAX) continue;
+        if (is_blocks(&families[family])) continue;
+        TRY(consider_family(state, shape, family, err));
+    }
+    consider_dispatched(state, shape);
+    return STATUS_OK;
+}
+
+/// Asks v-adaptive for orders of the best partitions of a shape: its search takes as long as a
+/// thousand plays, and gains something only where memory is short.
+static status consider_blocks(search *state, int shape, error_message *err)
+{
+    shape_state *own = &state->shapes[shape];
+    const bool is_v = own->ground.shape.placement == BAL_PLACEMENT_V;
+    const bool has_caps = state->question->problem->stage_memory_bytes != NULL;
+    int family = 0;
+    int family_count = 0;
+    const bal_schedule_family *families = bal_schedule_families(&family_count);
+    while (family < family_count && !is_blocks(&families[family])) {
+        family++;
+    }
+    if (!is_v || !has_caps || family == family_count) return STATUS_OK;
+    int64_t above_ns = 0; // makespan of the last one that was asked for
+    for (int count = 0; count < BLOCKS_MAX && !is_over(state); count++) {
+        const candidate *next = NULL;
+        for (int index = 0; index < WALKS_MAX; index++) {
+            const candidate *kept = &own->kept[index];
+            if (kept->shape < 0 || kept->place.makespan_ns <= above_ns) continue;
+            if (next == NULL || kept->place.makespan_ns < next->place.makespan_ns) next = kept;
+        }
+        if (next == NULL) return STATUS_OK;
+        above_ns = next->place.makespan_ns;
+        memcpy(own->scratch.first_layer, next->place.first_layer,
+               ((size_t)own->ground.stage_count + 1) * sizeof *next->place.first_layer);
+        bal_joint_ground_set(&own->ground, own->scratch.first_layer, false);
+        TRY(consider_family(state, shape, family, err));
+    }
+    return STATUS_OK;
+}
+
+/// All partitions of all shapes, in turn, so that a small budget sees every shape; then others near
+/// the best.
+static status consider_all(search *state, error_message *err)
+{
+    for (int partition = 0; partition < PARTITIONS_MAX; partition++) {
+        for (int shape = 0; shape < state->shape_count && !is_over(state); shape++) {
+            if (partition >= state->shapes[shape].partition_count) continue;
+            TRY(consider_partition(state, shape, partition, err));
+        }
+    }
+    for (int shape = 0; shape < state->shape_count; shape++) {
+        search_cuts(state, shape);
+    }
+    for (int shape = 0; shape < state->shape_count; shape++) {
+        TRY(consider_blocks(state, shape, err));
+    }
+    return STATUS_OK;
+}
+
+/// A walk with where it walks.
+typedef struct walker {
+    int shape;
+    int64_t makespan_ns; // of its best
+    bal_joint_walk walk;
+} walker;
+
+/// The best place of every shape, then the best of the others.
+static int choose_starts(const search *state, const candidate *starts[WALKS_MAX])
+{
+    int count = 0;
+    bool taken[SHAPES_MAX][WALKS_MAX] = {{false}};
+    for (int turn = 0; turn < state->shape_count + WALKS_MAX && count < WALKS_MAX; turn++) {
+        int best_shape = -1;
+        int best_index = -1;
+        for (int shape = 0; shape < state->shape_count; shape++) {
+            if (turn < state->shape_count && shape != turn) continue;
+            for (int index = 0; index < WALKS_MAX; index++) {
+                const candidate *kept = &state->shapes[shape].kept[index];
+                if (kept->shape < 0 || taken[shape][index]) continue;
+                if (best_shape >= 0 &&
+                    kept->place.makespan_ns >=
+                        state->shapes[best_shape].kept[best_index].place.makespan_ns) {
+                    continue;
+                }
+                best_shape = shape;
+                best_index = index;
+            }
+        }
+        if (best_shape < 0) continue;
+        taken[best_shape][best_index] = true;
+        starts[count++] = &state->shapes[best_shape].kept[best_index];
+    }
+    return count;
+}
+
+/// Walks one of them on, as far as the budget goes.
+///
+/// @param step_count a multiple of RUN_STEPS
+static void walk_on(search *state, walker *chosen, int64_t step_count)
+{
+    const int source = state->source_count - 1;
+    for (int64_t step = 0; step < step_count && !is_over(state); step += RUN_STEPS) {
+        const int64_t left = state->question->play_budget - state->play_count;
+        const int64_t taken =
+            bal_joint_walk_on(&state->shapes[chosen->shape].ground, &chosen->walk,
+                              left < RUN_STEPS ? left : RUN_STEPS, state->bound_ns);
+        spend(state, source, taken);
+        chosen->makespan_ns = chosen->walk.best.makespan_ns;
+        note(state, chosen->shape, source, &chosen->walk.best);
+    }
+}
+
+/// Sorts by the makespan reached; equal ones stay in their order.
+static void sort_walkers(walker **walkers, int count)
+{
+    for (int end = 1; end < count; end++) {
+        for (int index = end;
+             index > 0 && walkers[index]->makespan_ns < walkers[index - 1]->makespan_ns; index--) {
+            walker *const moved = walkers[index];
+            walkers[index] = walkers[index - 1];
+            walkers[index - 1] = moved;
+        }
+    }
+}
+
+static status begin_walks(search *state, walker **walkers, int *count, error_message *err)
+{
+    const candidate *starts[WALKS_MAX];
+    *count = choose_starts(state, starts);
+    for (int index = 0; index < *count; index++) {
+        const bal_joint_ground *ground = &state->shapes[starts[index]->shape].ground;
+        walker *made = arena_array(state->memory, 1, sizeof *made);
+        if (made == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory for walks");
+        TRY(bal_joint_place_init(ground, state->memory, &made->walk.here, err));
+        TRY(bal_joint_place_init(ground, state->memory, &made->walk.best, err));
+        made->shape = starts[index]->shape;
+        made->makespan_ns = starts[index]->place.makespan_ns;
+        bal_joint_walk_begin(ground, &starts[index]->place, state->question->seed, (uint64_t)index,
+                             &made->walk);
+        walkers[index] = made;
+    }
+    return STATUS_OK;
+}
+
+/// Rounds of walks, twice as long each time for half as many, and then the best walk alone, begun
+/// anew from its best place wherever a run has not helped.
+static status walk_all(search *state, error_message *err)
+{
+    walker *walkers[WALKS_MAX];
+    int count = 0;
+    TRY(begin_walks(state, walkers, &count, err));
+    uint64_t purpose = WALKS_MAX;
+    for (int64_t steps = RUN_STEPS; !is_over(state); steps *= 2) {
+        for (int index = 0; index < count && !is_over(state); index++) {
+            walk_on(state, walkers[index], steps);
+        }
+        sort_walkers(walkers, count);
+        count = count > 2 ? (count + 1) / 2 : count;
+        if (steps < LAST_RUN_STEPS) continue;
+        steps = LAST_RUN_STEPS / 2;
+        for (int index = 0; index < count; index++) {
+            bal_joint_place *best = &walkers[index]->walk.best;
+            bal_joint_place *here = &walkers[index]->walk.here;
+            if (here->makespan_ns == best->makespan_ns) continue;
+            const bal_joint_ground *ground = &state->shapes[walkers[index]->shape].ground;
+            bal_joint_place_copy(ground, best, here);
+            walkers[index]->walk.random = rng_init(state->question->seed, purpose++);
+        }
+    }
+    return STATUS_OK;
+}
+
+static status init_sources(search *state, error_message *err)
+{
+    int family_count = 0;
+    const bal_schedule_family *families = bal_schedule_families(&family_count);
+    state->source_count = family_count + SOURCES_EXTRA;
+    state->sources =
+        arena_array(state->memory, (size_t)state->source_count, sizeof *state->sources);
+    if (state->sources == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    for (int source = 0; source < state->source_count; source++) {
+        state->sources[source].makespan_ns = INT64_MAX;
+        state->sources[source].name = source < family_count    ? families[source].name
+                                      : source == family_count ? "dispatch"
+                                                               : "local search";
+    }
+    return STATUS_OK;
+}
+
+static status fill_peaks(const search *state, bal_joint_answer *answer, error_message *err)
+{
+    const bal_joint_ground *ground = &state->shapes[state->best_shape].ground;
+    const bal_joint_code *lines = state->best[state->best_shape].lines;
+    int64_t *peak = arena_array(state->memory, (size_t)state->layers.rank_count, sizeof *peak);
+    if (peak == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    for (int rank = 0; rank < state->layers.rank_count; rank++) {
+        const bal_joint_code *line = lines + (size_t)rank * (size_t)ground->board.line_op_count;
+        peak[rank] =
+            bal_joint_line_peak_bytes(&ground->board, rank, line) +
+            bal_joint_state_bytes(&state->layers, ground->shape, answer->first_layer, rank);
+    }
+    answer->peak_bytes = peak;
+    return STATUS_OK;
+}
+
+static status fill_answer(search *state, bal_joint_answer *answer, error_message *err)
+{
+    bal_joint_ground *ground = &state->shapes[state->best_shape].ground;
+    const bal_joint_place *best = &state->best[state->best_shape];
+    const int last_family = state->source_count - SOURCES_EXTRA;
+    const char *source = state->sources[state->best_source].name;
+    bal_joint_answer made = {.shape = ground->shape,
+                             .first_layer = best->first_layer,
+                             .source = source,
+                             .makespan_ns = best->makespan_ns,
+                             .lower_bound_ns = state->bound_ns,
+                             .partition_bound_ns = bal_joint_partition_bound(
+                                 &state->layers, ground->shape, best->first_layer),
+                             .optimal = best->makespan_ns == state->bound_ns,
+                             .play_count = state->play_count,
+                             .sources = state->sources,
+                             .source_count = state->source_count};
+    assert(made.makespan_ns >= made.lower_bound_ns); // the bounds are proven
+    assert(made.makespan_ns >= made.partition_bound_ns);
+    bal_joint_ground_set(ground, best->first_layer, false);
+    made.costs = ground->costs;
+    TRY(fill_peaks(state, &made, err));
+    const char *name =
+        state->best_source < last_family ? source : family_of(&state->layers, ground->shape)->name;
+    TRY(bal_joint_lines_schedule(&ground->board, best->lines, name, state->memory, &made.order,
+                                 err));
+    *answer = made;
+    return STATUS_OK;
+}
+
+static status search_all(search *state, bal_joint_answer *answer, error_message *err)
+{
+    static const bal_joint_shape shapes[SHAPES_MAX] = {
+        {.chunk_count = 1, .placement = BAL_PLACEMENT_LOOP},
+        {.chunk_count = 2, .placement = BAL_PLACEMENT_V},
+        {.chunk_count = 2, .placement = BAL_PLACEMENT_LOOP}};
+    for (int shape = 0; shape < SHAPES_MAX; shape++) {
+        TRY(add_shape(state, shapes[shape], err));
+    }
+    if (state->shape_count == 0) return explain_infeasible(state, err);
+    TRY(consider_all(state, err));
+    TRY(walk_all(state, err));
+    if (state->is_interrupted) return error_set(err, STATUS_BACKEND, "interrupted");
+    return fill_answer(state, answer, err);
+}
+
+int64_t bal_joint_budget_default(int rank_count, int microbatch_count)
+{
+    const int64_t order_ops = (int64_t)6 * rank_count * microbatch_count;
+    const int64_t plays = BUDGET_OPS / order_ops;
+    if (plays > BUDGET_PLAYS) return BUDGET_PLAYS;
+    return plays > BUDGET_LEAST ? plays : BUDGET_LEAST;
+}
+
+status bal_joint_search(const bal_joint_question *question, arena *memory, bal_joint_answer *answer,
+                        error_message *err)
+{
+    if (question->play_budget < 1) {
+        return error_set(err, STATUS_INVALID, "play_budget %" PRId64 " is below 1",
+                         question->play_budget);
+    }
+    if (question->chunk_count < 0 || question->chunk_count > 2) {
+        return error_set(err, STATUS_INVALID, "chunk_count %d: the joint search has 1 or 2",
+                         question->chunk_count);
+    }
+    search *state = arena_array(memory, 1, sizeof *state);
+    if (state == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    state->question = question;
+    state->memory = memory;
+    state->bound_ns = INT64_MAX;
+    state->best_shape = -1;
+    TRY(bal_joint_layers_of(question->problem, memory, &state->layers, err));
+    if (question->chunk_count * state->layers.rank_count > state->layers.layer_count) {
+        return error_set(err, STATUS_INVALID, "%d ranks of %d chunks exceed layer_count %d",
+                         state->layers.rank_count, question->chunk_count,
+                         state->layers.layer_count);
+    }
+    TRY(init_sources(state, err));
+    state->scratch = arena_create(1 << 20);
+    if (state->scratch == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    const status result = search_all(state, answer, err);
+    arena_destroy(state->scratch);
+    return result;
+}

@@ -1,0 +1,98 @@
+/// Layers that change their rank between two plans: which, how many bytes, in which order, how long
+/// on the links.
+///
+/// What moves is all state of a layer: weights, gradients, optimizer moments (state_bytes). Between
+/// two iterations there are no activations, so nothing else moves, and all memory of a rank is
+/// there for state.
+#pragma once
+
+#include "balance/layer_costs.h"
+#include "balance/machine.h"
+#include "balance/partition/placed_partition.h"
+#include "base/arena.h"
+#include "base/status.h"
+
+#include <stdint.h>
+
+/// The layers that move, in model order. The arrays are carved from the arena.
+typedef struct bal_migration {
+    int layer_count;
+    const int *layer; // [layer_count]
+    const int *from;  // [layer_count] rank
+    const int *to;    // [layer_count] rank
+    int64_t bytes;    // state_bytes of all of them; 0 where not known
+    int64_t time_ns;  // see below
+} bal_migration;
+
+/// Compares two plans of the same layers.
+///
+/// The time assumes that every rank handles its layers one after another, one message per layer
+/// with all its state, and that a layer occupies both of its ranks for latency + bytes / bandwidth
+/// of the link between them. No rank can then be done before the sum of its incoming and outgoing
+/// transfers, and time_ns is the largest such sum. Links between different pairs of ranks do not
+/// share bandwidth, and training stands still meanwhile.
+///
+/// @param machine at least as many ranks as either plan has; NULL: time_ns is 0
+/// @return STATUS_INVALID if the plans end at different layers, a plan has more ranks than the
+///         machine, or a sum does not fit int64; STATUS_NO_MEMORY.
+///
+/// Time O(layers + ranks).
+status bal_migration_between(const bal_placed_partition *from, const bal_placed_partition *to,
+                             const bal_layer_costs *layers, const bal_machine *machine,
+                             arena *memory, bal_migration *out, error_message *err);
+
+/// One sending of a layer. Steps of one wave share no rank: they may run at the same time.
+typedef struct bal_migration_step {
+    int layer;
+    int from;
+    int to;
+    int wave;
+} bal_migration_step;
+
+/// A migration as a sequence. Arrays are carved from the arena of the call.
+typedef struct bal_migration_steps {
+    const bal_migration_step *step; // [step_count]
+    int step_count;                 // a layer that takes a detour over a third rank has two steps
+    int wave_count;                 // waves are 0 to wave_count - 1
+    int detour_count;               // layers that take one
+    int64_t bytes;                  // sent, detours included
+    const int64_t *peak_bytes;      // [machine.rank_count] most that a rank holds at any moment
+} bal_migration_steps;
+
+/// Orders the transfers so that no rank ever holds more than its cap: the receiver has memory for
+/// the whole layer before it comes, the sender frees its own after it has gone. That holds for the
+/// steps one after another, for whole waves, and for ranks that each do their own steps in order.
+///
+/// Where no transfer has room, a layer is sent to a third rank that has, once per layer, and on
+/// from there later. The search looks one step ahead and is not exhaustive: it may take a detour
+/// where another order needs none, or find none where several layers would have to wander.
+///
+/// @param from           the plan in force; with migration, all of it
+/// @param rank_cap_bytes [machine.rank_count] or NULL: machine.rank_memory_bytes each (0: no caps).
+///                       A rank that holds more at the start may only send
+/// @return STATUS_INFEASIBLE naming a rank on which the plan itself puts too much, or a layer that
+///         cannot go, its bytes, the rank in the way, what it holds and its cap; STATUS_INVALID if
+///         a plan does not fit the machine, bytes are negative or sums do not fit int64;
+///         STATUS_NO_MEMORY.
+///
+/// Every step is, of those with room, one that can begin in the earliest wave; of these one whose
+/// busier rank has the most bytes left; then the first in model order.
+/// Time O(moves) per step, O(moves * ranks) per detour.
+status bal_migration_order(const bal_placed_partition *from, const bal_migration *migration,
+                           const bal_layer_costs *layers, const bal_machine *machine,
+                           const int64_t *rank_cap_bytes, arena *memory, bal_migration_steps *out,
+                           error_message *err);
+
+/// When the last step has ended. Every rank does its steps in order, one at a time; a step takes
+/// the time of its link, as in bal_migration.
+///
+/// @param release_ns [machine.rank_count] when each rank takes part at the earliest: overlapped
+/// with
+///                   the backward sweep, the end of its last op, since before that it holds
+///                   activations and computes; NULL: 0, all at once, and the result is how long
+///                   training stands still
+/// @param finish_ns  out: 0 if there are no steps
+/// @return STATUS_INVALID if the time does not fit int64; STATUS_NO_MEMORY. Time O(steps + ranks).
+status bal_migration_finish_ns(const bal_migration_steps *steps, const bal_layer_costs *layers,
+                               const bal_machine *machine, const int64_t *release_ns, arena *memory,
+                               int64_t *finish_ns, error_message *err);

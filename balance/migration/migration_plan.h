@@ -1,0 +1,92 @@
+/// Which plan to move to: of the cuts that are nearly as good as those decided on, and of the ranks
+/// that the places of the pipeline could be on, those that cost least to get to.
+#pragma once
+
+#include "balance/machine.h"
+#include "balance/migration/migration.h"
+#include "balance/partition/placed_partition.h"
+#include "balance/problem.h"
+#include "base/arena.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct bal_migration_options {
+    double slack_ratio; // >= 0: of the plans whose largest load is within (1 + this) of the decided
+                        // one, the cheapest to get to; 0: the balancer's cuts as they are
+    bool relabels;      // places may be on any ranks, in any order, so that layers stay where they
+                        // are; false: on ranks in rising order
+    bool overlaps;      // a transfer begins as soon as both of its ranks have ended their last op
+                        // (bal_migration_finish_ns); false: after the iteration
+    double hysteresis_ratio;  // in [0, 1): > 0 keeps the plan in force unless the new one shortens
+                              // the predicted iteration by more than this share; 0: no such rule
+    int neighbour_iterations; // iterations for which the messages between neighbours of the
+                              // pipeline are counted against the transfers, >= 0
+} bal_migration_options;
+
+/// slack_ratio 0, no relabelling, blocking, no hysteresis, 100 neighbour_iterations.
+bal_migration_options bal_migration_options_default(void);
+
+/// @return STATUS_INVALID naming the option, its value and its limits.
+status bal_migration_options_check(const bal_migration_options *options, error_message *err);
+
+typedef struct bal_migration_question {
+    const bal_problem *problem; // what the balancer was asked: stage_count stages on stage_count /
+                                // chunk_count places, with their caps. The ranks that it names are
+                                // always a candidate, with the balancer's cuts, if available. With
+                                // an evaluator plans are held to it, else to their largest load
+    const int *first_layer;     // [stage_count + 1] the balancer's answer
+    const bal_placed_partition *before; // in force; any number of places of the machine's ranks
+    const bal_machine *machine;
+    const bool *is_available;            // [machine.rank_count] or NULL: all
+    const int64_t *rank_time_factor_ppb; // [machine.rank_count] or NULL: the time factors of the
+                                         // problem stay with their stages whatever rank they are on
+    int rank_unit; // ranks are used in groups of this many consecutive ones, whole or not at all;
+                   // 0: 1
+} bal_migration_question;
+
+/// How a plan was found.
+typedef enum bal_migration_method {
+    BAL_MIGRATION_KEPT,       ///< the plan in force: nothing better by the hysteresis
+    BAL_MIGRATION_IN_ORDER,   ///< ranks in their order
+    BAL_MIGRATION_RELABELLED, ///< ranks by the assignment problem
+    BAL_MIGRATION_METHOD_COUNT
+} bal_migration_method;
+
+/// Arrays are carved from the arena of the call.
+typedef struct bal_migration_choice {
+    bal_placed_partition plan; // with machine_rank
+    bal_migration migration;   // from the plan in force to it
+    bal_migration_method method;
+    int64_t bottleneck_ns;    // largest load of the plan, in the unit of the weight
+    int64_t neighbour_ns;     // a message each way over every cut, on the links of the plan's ranks
+    int64_t cost_ns;          // migration.time_ns + neighbour_iterations * neighbour_ns, saturating
+    int neighbour_node_count; // neighbours in the pipeline that are on different nodes
+} bal_migration_choice;
+
+/// Picks cuts and ranks.
+///
+/// Candidates are found by exact searches over moved bytes: the least over all cuts within the
+/// slack and all ways to leave out ranks without changing their order; and, with relabels, ranks
+/// and cuts improved in turn, the ranks by an assignment problem over the time of the transfers,
+/// from that plan and from the balancer's. The one with the smallest cost_ns wins; of equal ones
+/// the one with fewer bytes, then the first. Without links that take time cost_ns is the same for
+/// all, and the fewest bytes decide. Where cuts differ from the balancer's, the evaluator must
+/// predict an iteration within the slack of that with the balancer's.
+///
+/// With rank_time_factor_ppb a stage is only put on a rank that carries it within the slack. The
+/// plan in force is never kept by the hysteresis if it breaks a cap, or has another number of
+/// places.
+///
+/// @return STATUS_INVALID if a count, an option, the cuts or the plan in force do not fit together,
+///         naming them; STATUS_INFEASIBLE if no ranks carry the plan; STATUS_NO_MEMORY; what the
+///         evaluator returns. choice is then untouched.
+///
+/// Time O(U * B * w * chunks) for U groups of ranks available, B groups wanted and w places that
+/// the slack leaves to a cut; where U = B O(stages * w). Relabelling adds a few times
+/// O(layers * ranks + places^2 * ranks).
+/// Source: dynamic program over cuts with a sliding minimum; MIGRATION.md.
+status bal_migration_plan(const bal_migration_question *question,
+                          const bal_migration_options *options, arena *memory,
+                          bal_migration_choice *choice, error_message *err);

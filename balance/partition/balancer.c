@@ -1,0 +1,380 @@
+#include "balance/partition/balancer.h"
+
+#include "balance/bounds.h"
+#include "balance/metrics.h"
+#include "balance/partition/balancers.h"
+#include "balance/partition/partition.h"
+#include "balance/partition/partition_chunks.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <string.h>
+
+const char *const bal_weight_names[BAL_WEIGHT_COUNT] = {
+    [BAL_WEIGHT_TIME] = "time",
+    [BAL_WEIGHT_PARAMETERS] = "parameters",
+    [BAL_WEIGHT_TIME_TRANSFER] = "time+transfer",
+};
+
+static const bal_balancer table[] = {
+    {.name = "even", .is_static = true, .weight = BAL_WEIGHT_TIME, .balance = bal_balance_even},
+    {.name = "parameters", .weight = BAL_WEIGHT_PARAMETERS, .balance = bal_balance_parameters},
+    {.name = "parameters-legacy",
+     .weight = BAL_WEIGHT_PARAMETERS,
+     .balance = bal_balance_parameters_legacy},
+    {.name = "tuned", .is_static = true, .weight = BAL_WEIGHT_TIME, .balance = bal_balance_tuned},
+    {.name = "partition", .weight = BAL_WEIGHT_TIME, .balance = bal_balance_partition},
+    {.name = "diffusion-published",
+     .owns_freely = true,
+     .weight = BAL_WEIGHT_TIME,
+     .balance = bal_balance_diffusion_published},
+    {.name = "diffusion-coded",
+     .owns_freely = true,
+     .weight = BAL_WEIGHT_TIME,
+     .balance = bal_balance_diffusion_coded},
+    {.name = "diffusion", .weight = BAL_WEIGHT_TIME, .balance = bal_balance_diffusion},
+    {.name = "makespan",
+     .evaluates = true,
+     .weight = BAL_WEIGHT_TIME,
+     .balance = bal_balance_makespan},
+    {.name = "v-partition",
+     .needs_chunks = true,
+     .placement = BAL_PLACEMENT_V,
+     .weight = BAL_WEIGHT_TIME,
+     .balance = bal_balance_v_partition},
+    {.name = "interleaved-partition",
+     .needs_chunks = true,
+     .weight = BAL_WEIGHT_TIME,
+     .balance = bal_balance_interleaved_partition},
+};
+enum { BALANCER_COUNT = sizeof table / sizeof table[0] };
+
+const bal_balancer *bal_balancers(int *count)
+{
+    *count = BALANCER_COUNT;
+    return table;
+}
+
+const bal_balancer *bal_balancer_find(const char *name)
+{
+    for (int row = 0; row < BALANCER_COUNT; row++) {
+        if (strcmp(table[row].name, name) == 0) return &table[row];
+    }
+    return NULL;
+}
+
+const char *bal_balancer_suggestion(const char *name, char out[TEXT_SUGGESTION_BYTES])
+{
+    const char *names[BALANCER_COUNT];
+    for (int row = 0; row < BALANCER_COUNT; row++) {
+        names[row] = table[row].name;
+    }
+    return text_suggestion(name, names, BALANCER_COUNT, out);
+}
+
+static int current_stages(const bal_problem *problem)
+{
+    return problem->current_stage_count > 0 ? problem->current_stage_count : problem->stage_count;
+}
+
+static status check_objective(const bal_balancer *balancer, const bal_problem *problem,
+                              error_message *err)
+{
+    if (balancer->owns_freely && (problem->objective != BAL_OBJECTIVE_BOTTLENECK ||
+                                  problem->weight == BAL_WEIGHT_TIME_TRANSFER)) {
+        return error_set(err, STATUS_INVALID,
+                         "%s assigns layers without cuts: it knows neither transfers nor "
+                         "objectives other than bottleneck",
+                         balancer->name);
+    }
+    if (problem->objective == BAL_OBJECTIVE_1F1B_BOUND && problem->microbatch_count < 1) {
+        return error_set(err, STATUS_INVALID,
+                         "the objective 1f1b-bound needs microbatch_count >= 1, not %d",
+                         problem->microbatch_count);
+    }
+    if (problem->objective == BAL_OBJECTIVE_1F1B_BOUND && problem->chunk_count > 1) {
+        return error_set(err, STATUS_INVALID,
+                         "the objective 1f1b-bound is of one chunk per rank, not %d",
+                         problem->chunk_count);
+    }
+    if (problem->objective != BAL_OBJECTIVE_MOVED_BYTES) return STATUS_OK;
+    if (problem->chunk_count > 2 ||
+        (problem->chunk_count == 2 && problem->weight == BAL_WEIGHT_TIME_TRANSFER)) {
+        return error_set(err, STATUS_INVALID,
+                         "the objective moved-bytes knows one or two chunks per rank, and two only "
+                         "where messages cost nothing");
+    }
+    if (problem->current_first_layer == NULL) {
+        return error_set(err, STATUS_INVALID,
+                         "the objective moved-bytes needs current_first_layer");
+    }
+    if (problem->layers.state_bytes == NULL) {
+        return error_set(err, STATUS_INVALID, "the objective moved-bytes needs state_bytes");
+    }
+    if (problem->load_cap_ns < 0) {
+        return error_set(err, STATUS_INVALID, "load_cap_ns %" PRId64 " is negative",
+                         problem->load_cap_ns);
+    }
+    return STATUS_OK;
+}
+
+/// The exact optimum under the same rules where that is quickly known: the best bound that there
+/// is. Else that of an owner per layer.
+static status bound_of(const bal_problem *problem, const bal_chain *chain, arena *memory,
+                       int64_t *bound, error_message *err)
+{
+    int *first = arena_array(memory, (size_t)chain->stage_count + 1, sizeof *first);
+    if (first == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d stages", chain->stage_count);
+    }
+    if (problem->objective == BAL_OBJECTIVE_1F1B_BOUND) {
+        return bal_partition_1f1b(chain, problem->microbatch_count, memory, first, bound, err);
+    }
+    if (chain->chunk_count == 1) return bal_partition_bottleneck(chain, memory, first, bound, err);
+    bal_pairs_plan plan;
+    // In a loop the optimum takes milliseconds, and controllers ask at every decision.
+    const bool is_exact = chain->chunk_count == 2 && chain->transfer_ns == NULL &&
+                          chain->placement == BAL_PLACEMENT_V;
+    if (is_exact) TRY(bal_partition_pairs(chain, memory, &plan, err));
+    *bound = is_exact ? plan.lower_bound : bal_assignment_lower_bound(chain);
+    return STATUS_OK;
+}
+
+status bal_current_owners(const bal_problem *problem, const bal_chain *chain, arena *memory,
+                          int **owner, int **place_rank, error_message *err)
+{
+    const int ranks = bal_chain_rank_count(chain);
+    *owner = arena_array(memory, (size_t)chain->layer_count, sizeof **owner);
+    *place_rank = arena_array(memory, (size_t)ranks, sizeof **place_rank);
+    if (*owner == NULL || *place_rank == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d layers", chain->layer_count);
+    }
+    const bal_placed_partition current = {.first_layer = problem->current_first_layer,
+                                          .rank_count =
+                                              current_stages(problem) / chain->chunk_count,
+                                          .chunk_count = chain->chunk_count,
+                                          .placement = chain->placement};
+    bal_placed_owners(&current, *owner);
+    for (int place = 0; place < ranks; place++) {
+        (*place_rank)[place] = place;
+    }
+    return STATUS_OK;
+}
+
+static int64_t largest_of(const int64_t *values, int count)
+{
+    int64_t largest = 0;
+    for (int index = 0; index < count; index++) {
+        if (values[index] > largest) largest = values[index];
+    }
+    return largest;
+}
+
+/// State of the layers that change their rank; with several chunks per rank a layer may change its
+/// stage and stay.
+static status count_moved(const bal_problem *problem, const bal_chain *chain, arena *memory,
+                          bal_answer *answer, error_message *err)
+{
+    if (problem->current_first_layer == NULL) return STATUS_OK;
+    if (chain->chunk_count == 1) {
+        answer->moved_bytes =
+            bal_moved_bytes(chain->state_before, problem->current_first_layer,
+                            current_stages(problem), answer->first_layer, chain->stage_count);
+        return STATUS_OK;
+    }
+    int *owner = NULL;
+    int *place_rank = NULL;
+    int *next = arena_array(memory, (size_t)chain->layer_count, sizeof *next);
+    if (next == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d layers", chain->layer_count);
+    }
+    TRY(bal_current_owners(problem, chain, memory, &owner, &place_rank, err));
+    bal_placed_partition plan = bal_problem_placed(problem, answer->first_layer);
+    plan.machine_rank = NULL;
+    bal_placed_owners(&plan, next);
+    for (int layer = 0; layer < chain->layer_count; layer++) {
+        if (owner[layer] == next[layer]) continue;
+        answer->moved_bytes += chain->state_before[layer + 1] - chain->state_before[layer];
+    }
+    return STATUS_OK;
+}
+
+/// Whether the plan moves as few bytes as any within load_cap_ns.
+static status complete_moved(const bal_problem *problem, const bal_chain *chain, arena *memory,
+                             bal_answer *answer, error_message *err)
+{
+    if (answer->bottleneck_ns > problem->load_cap_ns) {
+        return error_set(err, STATUS_INFEASIBLE,
+                         "its largest load %" PRId64 " exceeds load_cap_ns %" PRId64,
+                         answer->bottleneck_ns, problem->load_cap_ns);
+    }
+    if (answer->optimal) return STATUS_OK; // the balancer minimised just that
+    int *first = arena_array(memory, (size_t)chain->stage_count + 1, sizeof *first);
+    if (first == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d stages", chain->stage_count);
+    }
+    int64_t fewest = 0;
+    if (chain->chunk_count > 1) {
+        int *owner = NULL;
+        int *place_rank = NULL;
+        TRY(bal_current_owners(problem, chain, memory, &owner, &place_rank, err));
+        const status compared =
+            bal_partition_pairs_moved_bytes(chain, owner, place_rank, problem->load_cap_ns,
+                                            BAL_ANY_MIDDLE, memory, first, &fewest, err);
+        if (compared == STATUS_UNSUPPORTED) return STATUS_OK; // an answer without a proof
+        answer->optimal = compared == STATUS_OK && answer->moved_bytes == fewest;
+        return compared;
+    }
+    TRY(bal_partition_moved_bytes(chain, problem->current_first_layer, current_stages(problem),
+                                  problem->load_cap_ns, memory, first, &fewest, err));
+    assert(answer->moved_bytes >= fewest);
+    answer->optimal = answer->moved_bytes == fewest;
+    return STATUS_OK;
+}
+
+static status complete_partition(const bal_problem *problem, const bal_chain *chain, arena *memory,
+                                 bal_answer *answer, error_message *err)
+{
+    TRY(bal_chain_check(chain, answer->first_layer, err));
+    bal_chain_loads(chain, answer->first_layer, answer->stage_load);
+    bal_chain_rank_loads(chain, answer->stage_load, answer->rank_load);
+    if (answer->bottleneck_lower_bound_ns < 0) {
+        TRY(bound_of(problem, chain, memory, &answer->bottleneck_lower_bound_ns, err));
+    }
+    answer->bottleneck_ns =
+        problem->objective == BAL_OBJECTIVE_1F1B_BOUND
+            ? bal_1f1b_bound_ns(answer->stage_load, chain->stage_count, problem->microbatch_count)
+            : largest_of(answer->rank_load, bal_chain_rank_count(chain));
+    answer->executable = true;
+    TRY(count_moved(problem, chain, memory, answer, err));
+    if (problem->objective == BAL_OBJECTIVE_MOVED_BYTES) {
+        return complete_moved(problem, chain, memory, answer, err);
+    }
+    answer->optimal = answer->bottleneck_ns == answer->bottleneck_lower_bound_ns &&
+                      answer->iteration_ns < 0; // no bound says what the evaluator could answer
+    return STATUS_OK;
+}
+
+static void owner_loads(const bal_chain *chain, const int *owner, int64_t *load)
+{
+    enum { EMPTY = -1 };
+    for (int stage = 0; stage < chain->stage_count; stage++) {
+        load[stage] = EMPTY;
+    }
+    for (int layer = 0; layer < chain->layer_count; layer++) {
+        int64_t *sum = &load[owner[layer]];
+        if (*sum == EMPTY) *sum = 0;
+        *sum += chain->weight_before[layer + 1] - chain->weight_before[layer];
+    }
+    for (int stage = 0; stage < chain->stage_count; stage++) {
+        load[stage] =
+            load[stage] == EMPTY ? 0 : bal_chain_load_of_weight(chain, stage, load[stage]);
+    }
+}
+
+static int64_t owner_moved_bytes(const bal_problem *problem, const bal_chain *chain,
+                                 const int *owner)
+{
+    if (problem->current_first_layer == NULL) return 0;
+    int64_t moved = 0;
+    for (int stage = 0; stage < current_stages(problem); stage++) {
+        for (int layer = problem->current_first_layer[stage];
+             layer < problem->current_first_layer[stage + 1]; layer++) {
+            if (owner[layer] == stage) continue;
+            moved += chain->state_before[layer + 1] - chain->state_before[layer];
+        }
+    }
+    return moved;
+}
+
+static void complete_owners(const bal_problem *problem, const bal_chain *chain, bal_answer *answer)
+{
+    owner_loads(chain, answer->owner, answer->stage_load);
+    bal_chain_rank_loads(chain, answer->stage_load, answer->rank_load);
+    answer->bottleneck_ns = largest_of(answer->stage_load, chain->stage_count);
+    answer->bottleneck_lower_bound_ns = bal_assignment_lower_bound(chain);
+    answer->optimal = answer->bottleneck_ns == answer->bottleneck_lower_bound_ns;
+    answer->moved_bytes = owner_moved_bytes(problem, chain, answer->owner);
+}
+
+/// The question without chunks, for balancers that give layers to ranks in any order: what a rank
+/// of several chunks is to them.
+static status without_chunks(const bal_problem *problem, arena *memory, bal_problem *out,
+                             error_message *err)
+{
+    const int chunks = problem->chunk_count;
+    const int ranks = problem->stage_count / chunks;
+    *out = *problem;
+    out->stage_count = ranks;
+    out->chunk_count = 1;
+    out->placement = BAL_PLACEMENT_LOOP;
+    out->stage_memory_bytes = problem->rank_memory_bytes;
+    out->rank_memory_bytes = NULL;
+    out->rank_peaks = NULL;
+    // The first chunk of a rank is the stage of its number, and its speed is the rank's.
+    int64_t *inflight = arena_array(memory, (size_t)ranks, sizeof *inflight);
+    if (inflight == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    for (int rank = 0; problem->stage_inflight != NULL && rank < ranks; rank++) {
+        for (int chunk = 0; chunk < chunks; chunk++) {
+            const int stage = bal_stage_of(problem->placement, ranks, chunks, rank, chunk);
+            const int64_t held = problem->stage_inflight[stage];
+            if (held > inflight[rank]) inflight[rank] = held;
+        }
+    }
+    if (problem->stage_inflight != NULL) out->stage_inflight = inflight;
+    if (problem->current_first_layer == NULL) return STATUS_OK; // current_owner is of ranks already
+    bal_chain chain;
+    int *owner = NULL;
+    int *place_rank = NULL;
+    TRY(bal_chain_of(problem, memory, &chain, err));
+    TRY(bal_current_owners(problem, &chain, memory, &owner, &place_rank, err));
+    out->current_first_layer = NULL;
+    out->current_stage_count = 0;
+    out->current_owner = owner;
+    return STATUS_OK;
+}
+
+static status answer_problem(const bal_balancer *balancer, const bal_problem *problem,
+                             arena *memory, bal_answer *answer, error_message *err)
+{
+    bal_chain chain;
+    TRY(bal_chain_of(problem, memory, &chain, err));
+    TRY(check_objective(balancer, problem, err));
+    bal_answer made = {.bottleneck_lower_bound_ns = -1, .iteration_ns = -1};
+    made.stage_load = arena_array(memory, (size_t)chain.stage_count, sizeof *made.stage_load);
+    made.rank_count = bal_chain_rank_count(&chain);
+    made.rank_load = arena_array(memory, (size_t)made.rank_count, sizeof *made.rank_load);
+    if (made.stage_load == NULL || made.rank_load == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d stages", chain.stage_count);
+    }
+    TRY(balancer->balance(problem, &chain, memory, &made, err));
+    if (made.first_layer != NULL) {
+        const status completed = complete_partition(problem, &chain, memory, &made, err);
+        if (completed != STATUS_OK) return error_prefix(err, completed, "%s", balancer->name);
+    } else {
+        complete_owners(problem, &chain, &made);
+    }
+    assert(made.bottleneck_lower_bound_ns <= made.bottleneck_ns);
+    made.imbalance_ratio = bal_imbalance_ratio(made.rank_load, made.rank_count);
+    made.load_spread_ratio = bal_load_spread_ratio(made.rank_load, made.rank_count);
+    *answer = made;
+    return STATUS_OK;
+}
+
+status bal_balance(const bal_balancer *balancer, const bal_problem *problem, arena *memory,
+                   bal_answer *answer, error_message *err)
+{
+    if (!balancer->owns_freely || problem->chunk_count <= 1) {
+        return answer_problem(balancer, problem, memory, answer, err);
+    }
+    bal_chain chain;
+    bal_problem plain;
+    TRY(bal_chain_of(problem, memory, &chain, err)); // checks what is dropped here
+    TRY(without_chunks(problem, memory, &plain, err));
+    TRY(answer_problem(balancer, &plain, memory, answer, err));
+    for (int layer = 0; plain.current_owner != NULL && layer < chain.layer_count; layer++) {
+        if (answer->owner[layer] == plain.current_owner[layer]) continue;
+        answer->moved_bytes += chain.state_before[layer + 1] - chain.state_before[layer];
+    }
+    return STATUS_OK;
+}

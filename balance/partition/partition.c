@@ -1,0 +1,444 @@
+#include "balance/partition/partition.h"
+
+#include "balance/partition/cut_table.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <string.h>
+
+/// What a probe asks: is there a plan whose value is within bound?
+typedef struct probe {
+    const bal_chain *chain;
+    int64_t microbatch_count; // of the 1F1B bound; 0: the bottleneck
+    const int *at_most;       // [stage_count + 1] or NULL: limit of every cut
+    int *first;               // [stage_count + 1] the latest cuts, valid after success
+    int64_t next;             // after failure: the smallest bound that could answer otherwise
+    int reach;                // after failure: layers that the stages hold from the front
+} probe;
+
+/// The furthest end in [begin, last] of a stage that starts at begin and weighs at most weight.
+static int end_within(const int64_t *before, int begin, int last, int64_t weight)
+{
+    if (weight < 0) return begin;
+    const int64_t limit = weight > INT64_MAX - before[begin] ? INT64_MAX : before[begin] + weight;
+    // Stages are short next to the chain: steps that double, then halving.
+    int low = begin; // before[low] <= limit
+    int step = 1;
+    while (low + step <= last && before[low + step] <= limit) {
+        low += step;
+        step *= 2;
+    }
+    int high = low + step <= last ? low + step : last + 1; // before[high] > limit
+    while (high - low > 1) {
+        const int middle = low + (high - low) / 2;
+        if (before[middle] <= limit) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+static int end_in_memory(const bal_chain *chain, int stage, int begin, int last)
+{
+    if (bal_chain_fits(chain, stage, begin, last)) return last;
+    int low = begin;
+    int high = last;
+    while (high - low > 1) {
+        const int middle = low + (high - low) / 2;
+        if (bal_chain_fits(chain, stage, begin, middle)) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+/// Own share of the bound that a stage takes which owns [begin, end).
+static int64_t value_of(const probe *ask, int stage, int begin, int end)
+{
+    const int64_t load = bal_chain_own_load(ask->chain, stage, begin, end);
+    if (ask->microbatch_count == 0) return load;
+    return ask->chain->weight_before[begin] + ask->microbatch_count * load;
+}
+
+/// The furthest end of stage within bound, at most last; begin if it can own no layer. Notes the
+/// smallest value above bound that it met.
+static int furthest_end(probe *ask, int stage, int begin, int last, int64_t bound)
+{
+    if (last <= begin) return last;
+    const bal_chain *chain = ask->chain;
+    int64_t weight = 0;
+    if (ask->microbatch_count == 0) {
+        weight = bal_chain_weight_within(chain, stage, bound);
+    } else {
+        const int64_t rest = bound - chain->weight_before[begin];
+        weight = rest < 0 ? -1 : rest / ask->microbatch_count;
+    }
+    int end = end_within(chain->weight_before, begin, last, weight);
+    if (chain->stage_memory_bytes != NULL) end = end_in_memory(chain, stage, begin, end);
+    if (end < last && bal_chain_fits(chain, stage, begin, end + 1)) {
+        const int64_t value = value_of(ask, stage, begin, end + 1);
+        if (value > bound && value < ask->next) ask->next = value;
+    }
+    return end;
+}
+
+/// Whether stage, or one behind it, could own layer and nothing else. Asked for a layer that no
+/// plan gives to a stage in front: if none could, there is no plan, since owning more layers costs
+/// no stage less. Neither does it under the 1F1B bound, where each layer in front of `layer` moves
+/// from the loads before the stage to its own, which count microbatch_count times.
+static bool is_held_behind(probe *ask, int stage, int layer, int64_t bound)
+{
+    for (; stage < ask->chain->stage_count; stage++) {
+        if (!bal_chain_fits(ask->chain, stage, layer, layer + 1)) continue;
+        const int64_t value = value_of(ask, stage, layer, layer + 1);
+        if (value <= bound) return true;
+        if (value < ask->next) ask->next = value;
+    }
+    return false;
+}
+
+/// Finds the latest cuts within bound, or that there are none.
+///
+/// Why this is exact. Loads and memory never shrink when a stage's run of layers grows, so for a
+/// fixed bound the furthest end e_s(i) of a stage that starts at i rises with i, and the rules are
+///
+///     first[s + 1] <= e_s(first[s])         the stage keeps its bound and its memory
+///     first[s] <= first[s + 1] - need_s     need_s = 1 if the stage must own a layer, else 0
+///     first[0] = 0,  first[P] = L.
+///
+/// Both kinds limit one cut by a rising function of a neighbour. Such systems have a largest
+/// solution that is above every other in each cut at once (the cutwise maximum of two solutions is
+/// a solution), and lowering cuts only when a rule forces it ends there: by induction no cut is
+/// ever lowered below that of any solution. The walk starts with every cut as late as the stages
+/// behind it allow and moves right while the rules hold. Where stage s cannot own what it must, its
+/// first layer is lowered by as much as the rule says and the walk steps back to re-check the stage
+/// before. Plain "extend as far as possible" is not enough once stages must not be empty and
+/// differ in speed or memory: a stage may have to leave a layer that it could take, because the
+/// next one can hold that layer but not the one behind it.
+///
+/// Cuts only fall, so the walk ends, after O(P + number of lowerings) steps. Between stages that
+/// are alike it never steps back: the first layer that one of them cannot own ends it.
+static bool latest_cuts(probe *ask, int64_t bound)
+{
+    const bal_chain *chain = ask->chain;
+    const int stages = chain->stage_count;
+    int *first = ask->first;
+    ask->next = INT64_MAX;
+    ask->reach = 0;
+    first[stages] = chain->layer_count;
+    for (int stage = stages - 1; stage >= 0; stage--) {
+        first[stage] = first[stage + 1] - (bal_chain_may_be_empty(chain, stage) ? 0 : 1);
+        if (ask->at_most != NULL && ask->at_most[stage] < first[stage]) {
+            first[stage] = ask->at_most[stage];
+        }
+    }
+    if (first[0] < 0) return false;
+    first[0] = 0;
+    for (int stage = 0; stage < stages;) {
+        const int need = bal_chain_may_be_empty(chain, stage) ? 0 : 1;
+        const int end = furthest_end(ask, stage, first[stage], first[stage + 1], bound);
+        if (end > ask->reach) ask->reach = end;
+        if (stage == stages - 1 && end < chain->layer_count) return false;
+        if (end - first[stage] >= need) {
+            first[stage + 1] = end;
+            stage++;
+            continue;
+        }
+        if (stage == 0 || end < need) return false;
+        if (end == first[stage] && !is_held_behind(ask, stage, end, bound)) return false;
+        first[stage] = end - need;
+        stage--;
+    }
+    return true;
+}
+
+static int64_t plan_value(const probe *ask)
+{
+    int64_t largest = 0;
+    for (int stage = 0; stage < ask->chain->stage_count; stage++) {
+        const int begin = ask->first[stage];
+        const int end = ask->first[stage + 1];
+        if (begin == end) continue;
+        const int64_t value = value_of(ask, stage, begin, end);
+        if (value > largest) largest = value;
+    }
+    return largest;
+}
+
+static status say_infeasible(const bal_chain *chain, int reach, error_message *err)
+{
+    for (int layer = 0; layer < chain->layer_count; layer++) {
+        bool fits = false;
+        for (int stage = 0; stage < chain->stage_count && !fits; stage++) {
+            fits = bal_chain_fits(chain, stage, layer, layer + 1);
+        }
+        if (fits) continue;
+        return error_set(err, STATUS_INFEASIBLE,
+                         "layer %d alone (%" PRId64 " bytes of state) exceeds the memory cap of "
+                         "every stage",
+                         layer, chain->state_before[layer + 1] - chain->state_before[layer]);
+    }
+    return error_set(err, STATUS_INFEASIBLE,
+                     "no plan of %d stages keeps every stage within its memory cap%s: together "
+                     "they hold at most the first %d of %d layers",
+                     chain->stage_count, chain->allow_empty_stages ? "" : " and non-empty", reach,
+                     chain->layer_count);
+}
+
+/// A value that no plan beats: what is left when indivisible layers and caps are forgotten.
+static int64_t search_begin(const bal_chain *chain, int64_t microbatch_count)
+{
+    if (chain->stage_time_factor_ppb != NULL || chain->layer_count == 0) return 0;
+    const int64_t total = chain->weight_before[chain->layer_count];
+    int64_t largest = 0;
+    for (int layer = 0; layer < chain->layer_count; layer++) {
+        const int64_t weight = chain->weight_before[layer + 1] - chain->weight_before[layer];
+        if (weight > largest) largest = weight;
+    }
+    const int64_t mean = total / chain->stage_count + (total % chain->stage_count > 0);
+    const int64_t load = mean > largest ? mean : largest;
+    return microbatch_count > 1 ? load * microbatch_count : load;
+}
+
+/// Bisection between a value that no plan beats and one that a plan has. A success falls to the
+/// value of the plan found. A failure rises to the smallest value at which any comparison of the
+/// failed walk would come out otherwise: below it the same walk fails the same way.
+static bool minimise(probe *ask, int64_t largest, int64_t *value)
+{
+    if (!latest_cuts(ask, largest)) return false;
+    int64_t high = plan_value(ask);
+    int64_t low = search_begin(ask->chain, ask->microbatch_count);
+    // Most optima are close above the mean: widen from there before halving.
+    int64_t step = low / 64 + 1;
+    while (low < high) {
+        const int64_t half = (high - low) / 2;
+        const int64_t middle = low + (step < half ? step : half);
+        if (latest_cuts(ask, middle)) {
+            high = plan_value(ask);
+        } else {
+            assert(ask->next > middle && ask->next <= high);
+            low = ask->next;
+            step = step <= INT64_MAX / 2 ? step * 2 : step;
+        }
+    }
+    const bool found = latest_cuts(ask, high);
+    assert(found && plan_value(ask) == high);
+    *value = high;
+    return found;
+}
+
+static status no_memory(const bal_chain *chain, error_message *err)
+{
+    return error_set(err, STATUS_NO_MEMORY, "out of memory for %d stages of %d layers",
+                     chain->stage_count, chain->layer_count);
+}
+
+/// The optimum without transfers, found by probes: a plan that shows whether the rules allow any,
+/// and whose loads with transfers are an upper bound.
+static status probe_bottleneck(const bal_chain *chain, arena *memory, int *first_layer,
+                               int64_t *bottleneck, error_message *err)
+{
+    bal_chain without_transfer = *chain;
+    without_transfer.transfer_ns = NULL;
+    probe ask = {.chain = &without_transfer};
+    const size_t cuts = (size_t)chain->stage_count + 1;
+    ask.first = arena_array(memory, cuts, sizeof *ask.first);
+    if (ask.first == NULL) return no_memory(chain, err);
+    if (!minimise(&ask, chain->load_sum_max, bottleneck)) {
+        return say_infeasible(chain, ask.reach, err);
+    }
+    memcpy(first_layer, ask.first, cuts * sizeof *first_layer);
+    return STATUS_OK;
+}
+
+static int64_t largest_load(const bal_chain *chain, const int *first_layer)
+{
+    int64_t largest = 0;
+    for (int stage = 0; stage < chain->stage_count; stage++) {
+        const int64_t load =
+            bal_chain_load(chain, stage, first_layer[stage], first_layer[stage + 1]);
+        if (load > largest) largest = load;
+    }
+    return largest;
+}
+
+status bal_partition_bottleneck(const bal_chain *chain, arena *memory, int *first_layer,
+                                int64_t *bottleneck, error_message *err)
+{
+    if (chain->transfer_ns == NULL) {
+        return probe_bottleneck(chain, memory, first_layer, bottleneck, err);
+    }
+    bal_cut_table table;
+    int64_t without_transfer = 0;
+    int *first = arena_array(memory, (size_t)chain->stage_count + 1, sizeof *first);
+    if (first == NULL) return no_memory(chain, err);
+    TRY(probe_bottleneck(chain, memory, first, &without_transfer, err));
+    TRY(bal_cut_table_init(chain, memory, &table, err));
+    const bal_cut_question ask = {
+        .chain = chain, .value = BAL_CUT_LARGEST_LOAD, .load_max = largest_load(chain, first)};
+    const bool found = bal_cut_table_answer(&ask, &table, first_layer, bottleneck);
+    assert(found); // the plan that load_max is of
+    (void)found;
+    return STATUS_OK;
+}
+
+status bal_partition_latest(const bal_chain *chain, int64_t load, const int *at_most,
+                            int *first_layer, error_message *err)
+{
+    assert(chain->transfer_ns == NULL);
+    probe ask = {.chain = chain, .at_most = at_most, .first = first_layer};
+    if (latest_cuts(&ask, load)) return STATUS_OK;
+    return error_set(err, STATUS_INFEASIBLE,
+                     "no plan keeps every load within %" PRId64 " and its cuts within the limits",
+                     load);
+}
+
+status bal_partition_earliest(const bal_chain *chain, int64_t load, arena *memory, int *first_layer,
+                              error_message *err)
+{
+    bal_chain mirror;
+    int *turned = arena_array(memory, (size_t)chain->stage_count + 1, sizeof *turned);
+    if (turned == NULL) return no_memory(chain, err);
+    TRY(bal_chain_mirror(chain, memory, &mirror, err));
+    TRY(bal_partition_latest(&mirror, load, NULL, turned, err));
+    for (int cut = 0; cut <= chain->stage_count; cut++) {
+        first_layer[cut] = chain->layer_count - turned[chain->stage_count - cut];
+    }
+    return STATUS_OK;
+}
+
+int64_t bal_1f1b_bound_ns(const int64_t *stage_load, int stage_count, int microbatch_count)
+{
+    int64_t before = 0;
+    int64_t bound = 0;
+    for (int stage = 0; stage < stage_count; stage++) {
+        const int64_t value = before + microbatch_count * stage_load[stage];
+        if (value > bound) bound = value;
+        before += stage_load[stage];
+    }
+    return bound;
+}
+
+static int64_t bound_of_plan(const bal_chain *chain, const int *first_layer, int microbatch_count,
+                             int64_t *stage_load)
+{
+    bal_chain_loads(chain, first_layer, stage_load);
+    return bal_1f1b_bound_ns(stage_load, chain->stage_count, microbatch_count);
+}
+
+/// Bisection where the loads before a stage depend on how the layers before it are cut. For a given
+/// bound a plan with a smaller sum up to a cut can replace any other up to there, so the least sum
+/// per cut is enough.
+static status bound_by_table(const bal_chain *chain, int microbatch_count, arena *memory,
+                             int *first_layer, int64_t *bound_ns, error_message *err)
+{
+    bal_cut_table table;
+    const size_t stages = (size_t)chain->stage_count;
+    int *first = arena_array(memory, stages + 1, sizeof *first);
+    int64_t *load = arena_array(memory, stages, sizeof *load);
+    if (load == NULL || first == NULL) return no_memory(chain, err);
+    int64_t sum = 0;
+    TRY(probe_bottleneck(chain, memory, first, &sum, err));
+    TRY(bal_cut_table_init(chain, memory, &table, err));
+    bal_cut_question ask = {
+        .chain = chain, .value = BAL_CUT_LOAD_SUM, .microbatch_count = microbatch_count};
+    int64_t low = search_begin(chain, microbatch_count);
+    int64_t high = bound_of_plan(chain, first, microbatch_count, load);
+    while (low < high) {
+        ask.bound = low + (high - low) / 2;
+        ask.load_max = ask.bound / microbatch_count;
+        if (bal_cut_table_answer(&ask, &table, first, &sum)) {
+            high = bound_of_plan(chain, first, microbatch_count, load);
+        } else {
+            low = ask.bound + 1;
+        }
+    }
+    // Once more: of the plans within the optimum, the one whose loads have the least sum.
+    ask.bound = high;
+    ask.load_max = high / microbatch_count;
+    const bool found = bal_cut_table_answer(&ask, &table, first_layer, &sum);
+    assert(found);
+    (void)found;
+    *bound_ns = high;
+    return STATUS_OK;
+}
+
+status bal_partition_1f1b(const bal_chain *chain, int microbatch_count, arena *memory,
+                          int *first_layer, int64_t *bound_ns, error_message *err)
+{
+    if (microbatch_count < 1) {
+        return error_set(err, STATUS_INVALID, "microbatch_count %d of the 1F1B bound is below 1",
+                         microbatch_count);
+    }
+    // prefix + M * load <= M * (prefix + load), so this bounds every value.
+    if ((bal_wide)chain->load_sum_max * microbatch_count >= INT64_MAX) {
+        return error_set(err, STATUS_INVALID,
+                         "loads of up to %" PRId64 " times %d microbatches do not fit 64 bits",
+                         chain->load_sum_max, microbatch_count);
+    }
+    if (chain->transfer_ns != NULL || chain->stage_fixed_ns != NULL ||
+        chain->stage_time_factor_ppb != NULL) {
+        return bound_by_table(chain, microbatch_count, memory, first_layer, bound_ns, err);
+    }
+    probe ask = {.chain = chain, .microbatch_count = microbatch_count};
+    const size_t cuts = (size_t)chain->stage_count + 1;
+    ask.first = arena_array(memory, cuts, sizeof *ask.first);
+    if (ask.first == NULL) return no_memory(chain, err);
+    if (!minimise(&ask, chain->load_sum_max * microbatch_count, bound_ns)) {
+        return say_infeasible(chain, ask.reach, err);
+    }
+    memcpy(first_layer, ask.first, cuts * sizeof *first_layer);
+    return STATUS_OK;
+}
+
+int64_t bal_moved_bytes(const int64_t *state_before, const int *from_first_layer, int from_stages,
+                        const int *to_first_layer, int to_stages)
+{
+    int64_t stay = 0;
+    for (int stage = 0; stage < from_stages && stage < to_stages; stage++) {
+        const int begin = from_first_layer[stage] > to_first_layer[stage] ? from_first_layer[stage]
+                                                                          : to_first_layer[stage];
+        const int end = from_first_layer[stage + 1] < to_first_layer[stage + 1]
+                            ? from_first_layer[stage + 1]
+                            : to_first_layer[stage + 1];
+        if (begin < end) stay += state_before[end] - state_before[begin];
+    }
+    return state_before[to_first_layer[to_stages]] - stay;
+}
+
+status bal_partition_moved_bytes(const bal_chain *chain, const int *current_first_layer,
+                                 int current_stage_count, int64_t load_cap, arena *memory,
+                                 int *first_layer, int64_t *moved_bytes, error_message *err)
+{
+    bal_cut_table table;
+    bal_chain without_transfer = *chain; // messages only narrow the places of the cuts
+    without_transfer.transfer_ns = NULL;
+    const size_t cuts = (size_t)chain->stage_count + 1;
+    int *earliest = arena_array(memory, cuts, sizeof *earliest);
+    int *latest = arena_array(memory, cuts, sizeof *latest);
+    if (earliest == NULL || latest == NULL) return no_memory(chain, err);
+    TRY(bal_cut_table_init(chain, memory, &table, err));
+    const bal_cut_question ask = {.chain = chain,
+                                  .value = BAL_CUT_MOVED_BYTES,
+                                  .load_max = load_cap,
+                                  .current_first_layer = current_first_layer,
+                                  .current_stage_count = current_stage_count,
+                                  .earliest = earliest,
+                                  .latest = latest};
+    if (bal_partition_latest(&without_transfer, load_cap, NULL, latest, NULL) == STATUS_OK) {
+        TRY(bal_partition_earliest(&without_transfer, load_cap, memory, earliest, err));
+        if (bal_cut_table_answer(&ask, &table, first_layer, moved_bytes)) return STATUS_OK;
+    }
+    int *best = arena_array(memory, (size_t)chain->stage_count + 1, sizeof *best);
+    if (best == NULL) return no_memory(chain, err);
+    int64_t bottleneck = 0;
+    TRY(bal_partition_bottleneck(chain, memory, best, &bottleneck, err));
+    return error_set(err, STATUS_INFEASIBLE,
+                     "no plan keeps every load within load_cap_ns %" PRId64
+                     "; the smallest bottleneck is %" PRId64,
+                     load_cap, bottleneck);
+}

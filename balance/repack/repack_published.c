@@ -1,0 +1,300 @@
+#include "balance/repack/repack_published.h"
+
+#include "balance/partition/partition.h"
+#include "balance/schedule/schedule.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { NONE = -1 };
+
+/// Layers of a rank in the order in which it holds them; grows by doubling.
+typedef struct layer_list {
+    int *layers;
+    int count;
+    int capacity;
+    int gone; // of the list: already sent once, though still on the books
+} layer_list;
+
+typedef struct packer {
+    const bal_pack_question *question;
+    arena *memory;
+    error_message *err;
+    bal_pack_result *result;
+    layer_list *lists; // [rank_count]
+    bal_transfer *transfers;
+    int transfer_capacity;
+    int receiver; // round-robin: the last one
+} packer;
+
+static status no_memory(const packer *at)
+{
+    return error_set(at->err, STATUS_NO_MEMORY, "out of memory for packing %d ranks",
+                     at->question->rank_count);
+}
+
+static status check(const bal_pack_question *question, error_message *err)
+{
+    if (question->kind < BAL_REPACK_PUBLISHED || question->kind > BAL_REPACK_ROUND_ROBIN) {
+        return error_set(err, STATUS_INVALID, "'%s' does not merge ranks",
+                         question->kind < BAL_REPACK_COUNT ? bal_repack_names[question->kind]
+                                                           : "?");
+    }
+    if (question->rank_count < 1 || question->rank_count > BAL_RANKS_MAX) {
+        return error_set(err, STATUS_INVALID, "rank_count %d is outside [1, %d]",
+                         question->rank_count, BAL_RANKS_MAX);
+    }
+    if (question->target_rank_count < 1) {
+        return error_set(err, STATUS_INVALID, "target_rank_count %d is below 1",
+                         question->target_rank_count);
+    }
+    if (question->first_layer[0] != 0) {
+        return error_set(err, STATUS_INVALID, "the first rank begins at layer %d",
+                         question->first_layer[0]);
+    }
+    const int64_t limit = INT64_MAX / 4 / question->rank_count;
+    for (int rank = 0; rank < question->rank_count; rank++) {
+        if (question->first_layer[rank] > question->first_layer[rank + 1]) {
+            return error_set(err, STATUS_INVALID, "rank %d ends before it begins: [%d, %d)", rank,
+                             question->first_layer[rank], question->first_layer[rank + 1]);
+        }
+        if (question->memory_bytes[rank] < 0 || question->memory_bytes[rank] > limit) {
+            return error_set(err, STATUS_INVALID,
+                             "memory of rank %d: %" PRId64 " is outside [0, %" PRId64 "]", rank,
+                             question->memory_bytes[rank], limit);
+        }
+    }
+    return STATUS_OK;
+}
+
+/// Makes room for more entries of an array in the arena.
+static status grow(packer *at, void **entries, int count, int *capacity, int wanted,
+                   size_t entry_bytes)
+{
+    if (wanted <= *capacity) return STATUS_OK;
+    int larger = *capacity > 0 ? *capacity : 8;
+    while (larger < wanted) {
+        larger *= 2;
+    }
+    void *copy = arena_array(at->memory, (size_t)larger, entry_bytes);
+    if (copy == NULL) return no_memory(at);
+    if (count > 0) memcpy(copy, *entries, (size_t)count * entry_bytes);
+    *entries = copy;
+    *capacity = larger;
+    return STATUS_OK;
+}
+
+static status packer_init(packer *at)
+{
+    const bal_pack_question *question = at->question;
+    bal_pack_result *result = at->result;
+    const int ranks = question->rank_count;
+    at->lists = arena_array(at->memory, (size_t)ranks, sizeof *at->lists);
+    result->is_active = arena_array(at->memory, (size_t)ranks, sizeof *result->is_active);
+    result->memory_bytes = arena_array(at->memory, (size_t)ranks, sizeof *result->memory_bytes);
+    if (at->lists == NULL || result->is_active == NULL || result->memory_bytes == NULL) {
+        return no_memory(at);
+    }
+    for (int rank = 0; rank < ranks; rank++) {
+        layer_list *list = &at->lists[rank];
+        const int count = question->first_layer[rank + 1] - question->first_layer[rank];
+        void *layers = NULL;
+        TRY(grow(at, &layers, 0, &list->capacity, count, sizeof *list->layers));
+        list->layers = layers;
+        for (int index = 0; index < count; index++) {
+            list->layers[list->count++] = question->first_layer[rank] + index;
+        }
+        result->is_active[rank] = question->is_active == NULL || question->is_active[rank];
+        result->active_count += result->is_active[rank];
+        result->memory_bytes[rank] = question->memory_bytes[rank];
+    }
+    at->receiver = NONE;
+    return STATUS_OK;
+}
+
+/// Sends every layer of src to the back of dst.
+///
+/// @param keeps src's books stay as they are
+static status merge(packer *at, int src, int dst, bool keeps)
+{
+    bal_pack_result *result = at->result;
+    layer_list *from = &at->lists[src];
+    layer_list *to = &at->lists[dst];
+    if (from->count > BAL_PACK_TRANSFERS_MAX - result->transfer_count) {
+        return error_set(at->err, STATUS_INFEASIBLE,
+                         "sending %d layers of rank %d to rank %d makes more than %d transfers",
+                         from->count, src, dst, BAL_PACK_TRANSFERS_MAX);
+    }
+    void *transfers = at->transfers;
+    void *layers = to->layers;
+    TRY(grow(at, &transfers, result->transfer_count, &at->transfer_capacity,
+             result->transfer_count + from->count, sizeof *at->transfers));
+    TRY(grow(at, &layers, to->count, &to->capacity, to->count + from->count, sizeof *to->layers));
+    at->transfers = transfers;
+    to->layers = layers;
+    for (int index = 0; index < from->count; index++) {
+        at->transfers[result->transfer_count++] = (bal_transfer){src, dst, from->layers[index]};
+        to->layers[to->count++] = from->layers[index];
+    }
+    result->duplicate_transfer_count += from->gone;
+    from->gone = from->count;
+    result->memory_bytes[dst] += result->memory_bytes[src];
+    if (!keeps) {
+        from->count = 0;
+        from->gone = 0;
+        result->memory_bytes[src] = 0;
+    }
+    return STATUS_OK;
+}
+
+static void release(packer *at, int rank)
+{
+    at->result->active_count -= at->result->is_active[rank];
+    at->result->is_active[rank] = false;
+}
+
+/// The double loop of Algorithm 4, as printed (keeps) or as coded.
+static status run_algorithm_4(packer *at, bool keeps)
+{
+    const bal_pack_question *question = at->question;
+    bal_pack_result *result = at->result;
+    for (int src = 0; src < question->rank_count; src++) {
+        for (int dst = src + 1; dst < question->rank_count; dst++) {
+            const int64_t both = result->memory_bytes[src] + result->memory_bytes[dst];
+            if (both >= question->cap_bytes) continue;
+            if (result->active_count <= question->target_rank_count) continue;
+            release(at, src);
+            TRY(merge(at, src, dst, keeps));
+        }
+    }
+    result->is_dropped = !keeps && result->active_count != question->target_rank_count;
+    return STATUS_OK;
+}
+
+/// The rank in front of item that takes it, or NONE.
+static int find_bin(const packer *at, int item)
+{
+    const bal_pack_question *question = at->question;
+    const int64_t *memory = at->result->memory_bytes;
+    int best = NONE;
+    for (int step = 0; step < item; step++) {
+        const bool in_turn = question->kind == BAL_REPACK_ROUND_ROBIN;
+        const int rank = in_turn ? (at->receiver + 1 + step) % item : step;
+        if (!at->result->is_active[rank]) continue;
+        if (memory[rank] + memory[item] > question->cap_bytes) continue;
+        if (question->kind != BAL_REPACK_BEST_FIT) return rank;
+        if (best == NONE || memory[rank] > memory[best]) best = rank;
+    }
+    return best;
+}
+
+static status run_bins(packer *at)
+{
+    const bal_pack_question *question = at->question;
+    for (int item = 1; item < question->rank_count; item++) {
+        if (at->result->active_count <= question->target_rank_count) return STATUS_OK;
+        if (!at->result->is_active[item]) continue;
+        const int bin = find_bin(at, item);
+        if (bin == NONE) continue;
+        at->receiver = bin;
+        release(at, item);
+        TRY(merge(at, item, bin, false));
+    }
+    return STATUS_OK;
+}
+
+/// Writes what the ranks hold, and what is wrong with it.
+static status finish(packer *at)
+{
+    bal_pack_result *result = at->result;
+    const int ranks = at->question->rank_count;
+    if (result->is_dropped) { // no layer has moved
+        for (int rank = 0; rank < ranks; rank++) {
+            at->lists[rank].count = 0;
+            const int begin = at->question->first_layer[rank];
+            const int end = at->question->first_layer[rank + 1];
+            for (int layer = begin; layer < end; layer++) {
+                at->lists[rank].layers[at->lists[rank].count++] = layer;
+            }
+        }
+        result->transfer_count = 0;
+        result->duplicate_transfer_count = 0;
+    }
+    result->first_held = arena_array(at->memory, (size_t)ranks + 1, sizeof *result->first_held);
+    if (result->first_held == NULL) return no_memory(at);
+    for (int rank = 0; rank < ranks; rank++) {
+        result->first_held[rank + 1] = result->first_held[rank] + at->lists[rank].count;
+    }
+    result->held = arena_array(at->memory, (size_t)result->first_held[ranks], sizeof *result->held);
+    if (result->held == NULL) return no_memory(at);
+    int next = 0; // layer that comes next if the order is kept
+    result->keeps_order = true;
+    for (int rank = 0; rank < ranks; rank++) {
+        const layer_list *list = &at->lists[rank];
+        if (list->count == 0) continue;
+        memcpy(&result->held[result->first_held[rank]], list->layers,
+               (size_t)list->count * sizeof *list->layers);
+        if (!result->is_active[rank]) result->holds_released = true;
+        for (int index = 0; index < list->count; index++) {
+            if (list->layers[index] != next++) result->keeps_order = false;
+        }
+    }
+    if (next != at->question->first_layer[ranks] || result->holds_released) {
+        result->keeps_order = false;
+    }
+    result->transfers = at->transfers;
+    return STATUS_OK;
+}
+
+status bal_repack_published(const bal_pack_question *question, arena *memory,
+                            bal_pack_result *result, error_message *err)
+{
+    bal_pack_result made = {0};
+    packer at = {.question = question, .memory = memory, .err = err, .result = &made};
+    TRY(check(question, err));
+    TRY(packer_init(&at));
+    if (question->kind == BAL_REPACK_PUBLISHED || question->kind == BAL_REPACK_CODED) {
+        TRY(run_algorithm_4(&at, question->kind == BAL_REPACK_PUBLISHED));
+    } else {
+        TRY(run_bins(&at));
+    }
+    TRY(finish(&at));
+    *result = made;
+    return STATUS_OK;
+}
+
+bool bal_repack_published_triggers(int64_t load_ns, int64_t start_load_ns,
+                                   double load_threshold_ratio, int active_count,
+                                   int target_rank_count)
+{
+    return (double)load_ns < load_threshold_ratio * (double)start_load_ns &&
+           active_count > target_rank_count;
+}
+
+status bal_repack_halving(const int64_t *state_bytes, int layer_count, int rank_count,
+                          int64_t start_rank_bytes_max, arena *memory, int *kept_rank_count,
+                          error_message *err)
+{
+    if (rank_count < 1 || rank_count > BAL_RANKS_MAX) {
+        return error_set(err, STATUS_INVALID, "rank_count %d is outside [1, %d]", rank_count,
+                         BAL_RANKS_MAX);
+    }
+    int kept = rank_count;
+    for (; kept >= 2; kept /= 2) {
+        const bal_problem problem = {.layers = {.layer_count = layer_count,
+                                                .microbatch_count = 1,
+                                                .parameters = state_bytes},
+                                     .weight = BAL_WEIGHT_PARAMETERS,
+                                     .allow_empty_stages = true,
+                                     .stage_count = kept / 2};
+        bal_chain chain;
+        int64_t largest = 0;
+        int *first = arena_array(memory, (size_t)kept / 2 + 1, sizeof *first);
+        if (first == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+        TRY(bal_chain_of(&problem, memory, &chain, err));
+        TRY(bal_partition_bottleneck(&chain, memory, first, &largest, err));
+        if (largest > start_rank_bytes_max) break;
+    }
+    *kept_rank_count = kept;
+    return STATUS_OK;
+}

@@ -1,0 +1,92 @@
+/// How others choose which ranks to keep, faithfully and with their faults: they merge whole ranks
+/// by memory alone, look neither at load nor at the order of layers, and two of them lose count.
+///
+/// What comes out is accounted, not executed: a pipeline with its layers in another order, or
+/// twice, computes another network. repack.h takes the number of ranks from here and cuts for
+/// itself.
+#pragma once
+
+#include "balance/partition/balancer.h"
+#include "balance/repack/repack.h"
+#include "base/arena.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct bal_pack_question {
+    bal_repack_kind kind; // PUBLISHED to ROUND_ROBIN
+    int rank_count;
+    const int *first_layer;      // [rank_count + 1] layers of each rank, in model order
+    const int64_t *memory_bytes; // [rank_count] what each rank holds, >= 0
+    const bool *is_active;       // [rank_count] or NULL: all
+    int64_t cap_bytes;           // of a rank
+    int target_rank_count;       // as few ranks as are wanted, >= 1
+} bal_pack_question;
+
+/// What the algorithm leaves. Arrays are carved from the arena of the call.
+typedef struct bal_pack_result {
+    bool *is_active; // [rank_count]
+    int active_count;
+    int64_t *memory_bytes; // [rank_count] as the algorithm counts it
+    int *first_held;       // [rank_count + 1] where each rank's layers begin in held
+    int *held;             // [first_held[rank_count]] layers of each rank in its own order; of
+                           // `published` with every copy
+    const bal_transfer *transfers; // [transfer_count] in order; a layer may go several times
+    int transfer_count;
+    int duplicate_transfer_count; // of layers from ranks that they have already left
+    bool is_dropped; // coded: the target was not met exactly; flags and books are changed, and no
+                     // layer moves
+    bool holds_released; // a rank that is not active holds layers
+    bool keeps_order;    // the ranks in use hold every layer once, in model order
+} bal_pack_result;
+
+/// Merges ranks.
+///
+/// `published` is Algorithm 4 as printed: for every src and every dst behind it, if both together
+/// are below the cap and more than target ranks are active, src is released and all its layers go
+/// to dst. Nothing is subtracted from src and the loop goes on: it sends the same layers again.
+///
+/// `coded` is DynMo's release, which empties src; but it too goes on, accepts a dst that is not
+/// active, refuses exact fits (as printed), and drops all transfers unless the target is met
+/// exactly, while the ranks stay marked as released. Layers arrive behind those of dst.
+///
+/// `first-fit`, `best-fit`, `round-robin`: the classical rules for bins, with whole active ranks as
+/// items in order of their number. A rank is kept unless one of the ranks kept so far has room
+/// (both together at most the cap): the first, the one with the least room, or the next in turn
+/// behind the last receiver. Beyond the target nothing is merged.
+///
+/// @return STATUS_INVALID if a count, a cut, a memory or the kind is not as above;
+/// STATUS_INFEASIBLE
+///         if `published` makes more than BAL_PACK_TRANSFERS_MAX transfers (copies of copies double
+///         with every rank); STATUS_NO_MEMORY.
+///
+/// Time O(rank_count^2 + transfers).
+/// Source: DynMo (SC'25), Algorithm 4; github.com/wahibium/DynMo at 7faf19e,
+/// megatron/balancer/pack.py.
+status bal_repack_published(const bal_pack_question *question, arena *memory,
+                            bal_pack_result *result, error_message *err);
+enum { BAL_PACK_TRANSFERS_MAX = 1 << 22 };
+
+/// The paper's trigger: the time of all layers together is below this share of the start's, and
+/// there are ranks beyond the target.
+bool bal_repack_published_triggers(int64_t load_ns, int64_t start_load_ns,
+                                   double load_threshold_ratio, int active_count,
+                                   int target_rank_count);
+
+/// PipeTransformer: half as many ranks, again and again, while the largest rank of a balanced split
+/// holds no more than the largest one did at the start.
+///
+/// The original weighs parameters of layers that still train, and splits greedily; here it is the
+/// state of all layers, which is less where they are frozen, split exactly.
+///
+/// @param state_bytes          [layer_count]
+/// @param rank_count           in force, >= 1
+/// @param start_rank_bytes_max of the largest rank at the start
+/// @param kept_rank_count      out
+/// @return STATUS_INVALID for wrong counts or bytes; STATUS_NO_MEMORY.
+/// Source: He et al., ICML 2021, section 3.3; github.com/Distributed-AI/PipeTransformer,
+/// pipe/auto_pipe.py.
+status bal_repack_halving(const int64_t *state_bytes, int layer_count, int rank_count,
+                          int64_t start_rank_bytes_max, arena *memory, int *kept_rank_count,
+                          error_message *err);

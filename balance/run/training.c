@@ -1,0 +1,152 @@
+#include "balance/run/training.h"
+
+#include "balance/control/policy.h"
+#include "balance/schedule/schedule.h"
+
+const char *const bal_reduction_overlap_names[BAL_REDUCTION_OVERLAP_COUNT] = {
+    [BAL_REDUCTION_EXPOSED] = "none",
+    [BAL_REDUCTION_STAGE] = "stage",
+    [BAL_REDUCTION_BACKWARD] = "backward",
+    [BAL_REDUCTION_REGROUPED] = "regrouped",
+};
+
+bool bal_validation_fails(const bal_validation *validation, int iteration)
+{
+    for (int failure = 0; failure < validation->failure_count; failure++) {
+        if (validation->failures[failure] == iteration) return true;
+    }
+    if (validation->failure_probability <= 0) return false;
+    rng generator = bal_disturbance_stream(validation->seed, BAL_DRAW_VALIDATION, iteration, 0);
+    return rng_unit(&generator) < validation->failure_probability;
+}
+
+static status check_slow_ranks(const bal_training *training, error_message *err)
+{
+    for (int slow = 0; slow < training->slow_rank_count; slow++) {
+        const bal_slow_rank *entry = &training->slow_ranks[slow];
+        if (entry->rank < 0 || entry->rank >= training->machine.rank_count) {
+            return error_set(err, STATUS_INVALID, "slow rank %d is outside [0, %d]", entry->rank,
+                             training->machine.rank_count - 1);
+        }
+        if (!(entry->time_factor > 0 && entry->time_factor <= 1e6)) {
+            return error_set(err, STATUS_INVALID,
+                             "time_factor %g of slow rank %d is outside (0, 1000000]",
+                             entry->time_factor, entry->rank);
+        }
+    }
+    return STATUS_OK;
+}
+
+status bal_training_check(const bal_training *training, error_message *err)
+{
+    const int ranks = training->machine.rank_count;
+    if (training->iteration_count < 1) {
+        return error_set(err, STATUS_INVALID, "iteration_count %d is below 1",
+                         training->iteration_count);
+    }
+    if (ranks < 1 || ranks > BAL_RANKS_MAX) {
+        return error_set(err, STATUS_INVALID, "%d stages are outside [1, %d]", ranks,
+                         BAL_RANKS_MAX);
+    }
+    if (training->data_parallel < 1) {
+        return error_set(err, STATUS_INVALID, "data_parallel %d is below 1",
+                         training->data_parallel);
+    }
+    if (training->source_count < 1 || training->source_count > training->data_parallel) {
+        return error_set(err, STATUS_INVALID, "source_count %d is outside [1, data_parallel %d]",
+                         training->source_count, training->data_parallel);
+    }
+    if (bal_schedule_family_find(training->schedule) == NULL) {
+        return error_set(err, STATUS_INVALID, "unknown schedule '%.40s'", training->schedule);
+    }
+    if (bal_schedule_family_find(training->schedule)->placement == BAL_PLACEMENT_BIDIRECTIONAL) {
+        return error_set(err, STATUS_INVALID,
+                         "schedule %s keeps two copies of the weights; training runs have one",
+                         training->schedule);
+    }
+    if (training->round_count < 0 || training->round_count > BAL_ROUNDS_MAX) {
+        return error_set(err, STATUS_INVALID, "round_count %d is outside [0, %d]",
+                         training->round_count, BAL_ROUNDS_MAX);
+    }
+    if (bal_disturbance_is_drawn_per_op(&training->disturbance) &&
+        training->data_parallel > BAL_DRAWN_REPLICAS_MAX) {
+        return error_set(err, STATUS_INVALID, "data_parallel %d of drawn times is above %d",
+                         training->data_parallel, BAL_DRAWN_REPLICAS_MAX);
+    }
+    TRY(bal_disturbance_check(&training->disturbance, ranks, err));
+    return check_slow_ranks(training, err);
+}
+
+status bal_training_controller(const bal_training *training, const bal_evaluator *evaluator,
+                               bal_controller **out, error_message *err)
+{
+    const bal_controller_options options = {
+        .balancer = training->balancer,
+        .weight = training->weight,
+        .policy = training->policy,
+        .information = training->information,
+        .announces_changes = training->sources[0].announces_changes,
+        .change_ratio = training->change_ratio,
+        .estimates_speed = training->estimates_speed,
+        .machine = training->machine,
+        .schedule = training->schedule,
+        .chunk_count = training->chunk_count,
+        .microbatch_count = training->microbatch_count,
+        .replica_count = training->data_parallel,
+        .layer_count = training->sources[0].layer_count,
+        .decision_ns = training->decision_ns,
+        .evaluator = evaluator,
+        .diffuser = training->diffuser,
+        .migration = training->migration,
+        .repack = training->repack,
+    };
+    return bal_controller_create(&options, out, err);
+}
+
+bool bal_training_is_profiled(const bal_training *training, int iteration, bool is_announced)
+{
+    const bal_policy policy = training->policy;
+    if (training->balancer->is_static || policy.kind == BAL_POLICY_NEVER) return false;
+    if (training->information == BAL_INFORMATION_FORECAST || training->estimates_speed ||
+        policy.kind == BAL_POLICY_SHADOW) {
+        return true;
+    }
+    if (policy.kind == BAL_POLICY_ON_CHANGE && !training->sources[0].announces_changes) return true;
+    return bal_policy_asks(policy, iteration, is_announced);
+}
+
+bool bal_training_has_slow_ranks(const bal_training *training)
+{
+    return training->slow_rank_count > 0 ||
+           bal_disturbance_has_rank_factors(&training->disturbance);
+}
+
+bool bal_training_speeds(const bal_training *training, int iteration, double *rank_time_factor)
+{
+    bool is_any_slow = false;
+    for (int rank = 0; rank < training->machine.rank_count; rank++) {
+        rank_time_factor[rank] = 1.0;
+    }
+    for (int slow = 0; slow < training->slow_rank_count; slow++) {
+        const bal_slow_rank *entry = &training->slow_ranks[slow];
+        if (iteration < entry->first_iteration || iteration >= entry->end_iteration) continue;
+        rank_time_factor[entry->rank] *= entry->time_factor;
+    }
+    bal_disturbance_slow_ranks(&training->disturbance, training->machine.rank_count, iteration,
+                               rank_time_factor);
+    for (int rank = 0; rank < training->machine.rank_count; rank++) {
+        is_any_slow = is_any_slow || rank_time_factor[rank] != 1.0;
+    }
+    return is_any_slow;
+}
+
+bal_gpu_layout bal_training_gpu_layout(const bal_training *training)
+{
+    const int per_rank = training->gpus_per_rank > 0 ? training->gpus_per_rank : 1;
+    return (bal_gpu_layout){
+        .rank_count = training->machine.rank_count,
+        .replica_count = training->data_parallel,
+        .gpus_per_rank = per_rank,
+        .gpus_per_node = training->machine.ranks_per_node * per_rank,
+    };
+}

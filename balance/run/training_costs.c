@@ -1,0 +1,313 @@
+#include "balance/run/training_costs.h"
+
+#include "balance/run/replica_costs.h"
+#include "balance/schedule/schedule.h"
+
+#include <string.h>
+
+static status no_memory(const bal_training_costs *costs, error_message *err)
+{
+    return error_set(err, STATUS_NO_MEMORY, "out of memory for the costs of %d layers",
+                     costs->layer_count);
+}
+
+status bal_training_costs_init(bal_training_costs *costs, const bal_training *training,
+                               arena *memory, error_message *err)
+{
+    const size_t replicas = (size_t)training->source_count;
+    const size_t ranks = (size_t)training->machine.rank_count;
+    const size_t layers = (size_t)training->sources[0].layer_count;
+    bal_training_costs made = {
+        .training = training,
+        .layer_count = training->sources[0].layer_count,
+        .replica_count = training->source_count,
+        .replicas = arena_array(memory, replicas, sizeof *made.replicas),
+        .fetched = arena_array(memory, replicas, sizeof *made.fetched),
+        .copies = arena_array(memory, replicas, sizeof *made.copies),
+        .differing = arena_array(memory, replicas, sizeof *made.differing),
+        .seen_bytes = arena_array(memory, replicas * 3 * layers, sizeof *made.seen_bytes),
+        .column_memory = arena_create(1 << 20),
+        .measured_memory = {arena_create(1 << 16), arena_create(1 << 16)},
+        .iteration = -1,
+    };
+    const bool has_slow = bal_training_has_slow_ranks(training);
+    if (has_slow) {
+        made.rank_time_factor = arena_array(memory, ranks, sizeof *made.rank_time_factor);
+        made.time_factor_before = arena_array(memory, ranks, sizeof *made.time_factor_before);
+    }
+    *costs = made;
+    if (made.replicas == NULL || made.fetched == NULL || made.copies == NULL ||
+        made.differing == NULL || made.seen_bytes == NULL || made.column_memory == NULL ||
+        made.measured_memory[0] == NULL || made.measured_memory[1] == NULL ||
+        (has_slow && (made.rank_time_factor == NULL || made.time_factor_before == NULL))) {
+        return no_memory(costs, err);
+    }
+    for (int rank = 0; rank < training->machine.rank_count && made.rank_time_factor; rank++) {
+        made.rank_time_factor[rank] = 1.0;
+    }
+    return STATUS_OK;
+}
+
+void bal_training_costs_free(bal_training_costs *costs)
+{
+    for (int replica = 0; costs->copies != NULL && replica < costs->replica_count; replica++) {
+        bal_costs_copy_free(&costs->copies[replica]);
+    }
+    arena_destroy(costs->column_memory);
+    arena_destroy(costs->measured_memory[0]);
+    arena_destroy(costs->measured_memory[1]);
+    costs->column_memory = NULL;
+    costs->measured_memory[0] = NULL;
+    costs->measured_memory[1] = NULL;
+}
+
+/// Refuses negative values and those whose sum over the layers is above a quarter of int64: a
+/// rank's are then added without looking, and activations of the same size on top.
+static status check_sum(const int64_t *values, const bal_training_costs *costs, const char *what,
+                        error_message *err)
+{
+    int64_t sum = 0;
+    for (int layer = 0; values != NULL && layer < costs->layer_count; layer++) {
+        if (values[layer] < 0 || values[layer] > INT64_MAX / 4 - sum) {
+            return error_set(err, STATUS_INVALID,
+                             "iteration %d: the %s of all layers do not fit 64 bits",
+                             costs->iteration, what);
+        }
+        sum += values[layer];
+    }
+    return STATUS_OK;
+}
+
+static status check_layers(const bal_training_costs *costs, const bal_layer_costs *layers,
+                           error_message *err)
+{
+    const char *schedule = costs->training->schedule;
+    if (layers->layer_count != costs->layer_count) {
+        return error_set(err, STATUS_INVALID,
+                         "a replica of %d layers beside one of %d: one plan is for all",
+                         layers->layer_count, costs->layer_count);
+    }
+    if (bal_schedule_family_find(schedule)->has_split && !layers->has_split) {
+        return error_set(err, STATUS_INVALID,
+                         "schedule %s needs the backward split into B and W, and the costs hold "
+                         "only full backwards; import them with --backward-split or choose gpipe, "
+                         "1f1b or interleaved-1f1b",
+                         schedule);
+    }
+    TRY(check_sum(layers->state_bytes, costs, "state_bytes", err));
+    TRY(check_sum(layers->parameters, costs, "parameters", err));
+    return check_sum(layers->reduction_ns, costs, "ns of the gradient reduction", err);
+}
+
+/// Repeats the columns of times until there are as many as wanted, or takes the first of them.
+static status cycle_columns(bal_training_costs *costs, const int64_t *times, int columns,
+                            int wanted, const int64_t **out, error_message *err)
+{
+    const int layers = costs->layer_count;
+    int64_t *cycled =
+        arena_array(costs->column_memory, (size_t)layers * (size_t)wanted, sizeof *cycled);
+    if (cycled == NULL) return no_memory(costs, err);
+    for (int layer = 0; layer < layers; layer++) {
+        for (int microbatch = 0; microbatch < wanted; microbatch++) {
+            cycled[(int64_t)layer * wanted + microbatch] =
+                times[(int64_t)layer * columns + microbatch % columns];
+        }
+    }
+    *out = cycled;
+    return STATUS_OK;
+}
+
+static status cycle_microbatches(bal_training_costs *costs, bal_layer_costs *layers, int wanted,
+                                 error_message *err)
+{
+    const int columns = layers->microbatch_count;
+    if (columns == 1 || columns == wanted) return STATUS_OK;
+    TRY(cycle_columns(costs, layers->forward_ns, columns, wanted, &layers->forward_ns, err));
+    TRY(cycle_columns(costs, layers->backward_input_ns, columns, wanted, &layers->backward_input_ns,
+                      err));
+    TRY(cycle_columns(costs, layers->backward_weight_ns, columns, wanted,
+                      &layers->backward_weight_ns, err));
+    layers->microbatch_count = wanted;
+    return STATUS_OK;
+}
+
+/// Makes of what a source has given what is played: microbatches of another size where the
+/// controller has chosen their number, and as many columns as are played.
+static status resize(bal_training_costs *costs, bal_layer_costs *layers, error_message *err)
+{
+    const int own = costs->training->microbatch_count;
+    const int chosen = costs->batch.microbatch_count;
+    if (chosen != own) {
+        TRY(cycle_microbatches(costs, layers, own, err));
+        TRY(bal_repack_scale_layers(layers, own, chosen, costs->training->repack.op_fixed_ratio,
+                                    costs->column_memory, layers, err));
+    }
+    return cycle_microbatches(costs, layers, costs->batch.played_count, err);
+}
+
+/// Takes what a source has given; of costs that are not new, what was made of them is as good.
+static status take_layers(bal_training_costs *costs, int replica, bool is_new, error_message *err)
+{
+    bal_layer_costs *layers = &costs->replicas[replica];
+    const bal_layer_costs *given = &costs->fetched[replica];
+    const bool is_scaled = costs->batch.microbatch_count != costs->training->microbatch_count;
+    const int columns = given->microbatch_count;
+    if (is_new || (!is_scaled && (columns == 1 || columns == costs->batch.played_count))) {
+        *layers = *given;
+        return resize(costs, layers, err);
+    }
+    layers->parameters = given->parameters;
+    layers->state_bytes = given->state_bytes;
+    layers->reduction_ns = given->reduction_ns;
+    if (is_scaled) return STATUS_OK;
+    layers->activation_bytes = given->activation_bytes;
+    layers->gradient_bytes = given->gradient_bytes;
+    layers->message_bytes = given->message_bytes;
+    return STATUS_OK;
+}
+
+/// Keeps a copy of values, NULL as zeros. True if they differ from the copy before.
+static bool keep_copy(const int64_t *values, int count, int64_t *copy)
+{
+    bool has_changed = false;
+    for (int index = 0; index < count; index++) {
+        const int64_t value = values != NULL ? values[index] : 0;
+        has_changed = has_changed || copy[index] != value;
+        copy[index] = value;
+    }
+    return has_changed;
+}
+
+/// Notes whether a layer's bytes are others than before, and whether the replicas' differ.
+static void note_bytes(bal_training_costs *costs, int replica)
+{
+    const int count = costs->layer_count;
+    const bal_layer_costs *layers = &costs->replicas[replica];
+    int64_t *seen = costs->seen_bytes + (int64_t)replica * 3 * count;
+    const bool states = keep_copy(layers->state_bytes, count, seen);
+    const bool activations = keep_copy(layers->activation_bytes, count, seen + count);
+    const bool gradients = keep_copy(layers->gradient_bytes, count, seen + 2 * count);
+    costs->has_new_bytes = costs->has_new_bytes || states || activations || gradients;
+    const size_t bytes = 3 * (size_t)count * sizeof *seen;
+    if (replica == 0) {
+        costs->has_unlike_bytes = false;
+    } else if (memcmp(seen, costs->seen_bytes, bytes) != 0) {
+        costs->has_unlike_bytes = true;
+    }
+}
+
+/// Sets the speeds of the ranks in this iteration. True if one is other than before.
+static bool update_speeds(bal_training_costs *costs)
+{
+    const size_t bytes =
+        (size_t)costs->training->machine.rank_count * sizeof *costs->rank_time_factor;
+    if (costs->rank_time_factor == NULL) return false;
+    memcpy(costs->time_factor_before, costs->rank_time_factor, bytes);
+    bal_training_speeds(costs->training, costs->iteration, costs->rank_time_factor);
+    return memcmp(costs->time_factor_before, costs->rank_time_factor, bytes) != 0;
+}
+
+/// Whether the numbers of a source may be others than before. What a source announces is a change
+/// of the model; where it announces none, two iterations are compared. To compare takes a copy of
+/// the first: not of costs that change in every iteration, and of those that have kept differing
+/// only now and then.
+static status compare(bal_training_costs *costs, int replica, bool changed, bool *differs,
+                      error_message *err)
+{
+    enum { PATIENCE = 4, PAUSE = 64 };
+    bal_costs_copy *copy = &costs->copies[replica];
+    const bal_layer_costs *layers = &costs->fetched[replica];
+    const bool announces = costs->training->sources[replica].announces_changes;
+    *differs = changed || (announces && !bal_costs_copy_equals(copy, layers));
+    if (!announces) return STATUS_OK;
+    if (!*differs) {
+        costs->differing[replica] = 0;
+        return STATUS_OK;
+    }
+    copy->is_taken = false;
+    costs->differing[replica] = changed ? 0 : costs->differing[replica] + 1;
+    const bool is_start = costs->iteration == 0;
+    const bool is_quiet =
+        !changed && (costs->differing[replica] <= PATIENCE || costs->iteration % PAUSE == 0);
+    return is_start || is_quiet ? bal_costs_copy_take(copy, layers, err) : STATUS_OK;
+}
+
+/// Asks every source for its costs of the iteration.
+///
+/// @param has_changed out: some source's are others than before
+static status ask_sources(bal_training_costs *costs, bool *has_changed, error_message *err)
+{
+    // At the start a source may have been asked before, by an earlier replay.
+    const bool is_start = costs->iteration == 0;
+    *has_changed = is_start;
+    for (int replica = 0; replica < costs->replica_count; replica++) {
+        const bal_cost_source *source = &costs->training->sources[replica];
+        bool changed = false;
+        bool differs = false;
+        TRY(source->costs_at(source->context, costs->iteration, &costs->fetched[replica], &changed,
+                             err));
+        TRY(compare(costs, replica, changed, &differs, err));
+        *has_changed = *has_changed || differs;
+        if (changed && source->announces_changes && !is_start) costs->is_announced = true;
+    }
+    return STATUS_OK;
+}
+
+status bal_training_costs_fetch(bal_training_costs *costs, int iteration, bal_batch batch,
+                                bool *is_new, bool *is_announced, error_message *err)
+{
+    const bool is_again = iteration == costs->iteration;
+    const bool has_new_columns = batch.microbatch_count != costs->batch.microbatch_count ||
+                                 batch.played_count != costs->batch.played_count;
+    if (!is_again || has_new_columns) {
+        bool has_changed = false;
+        if (!is_again) costs->is_new = costs->is_announced = costs->has_new_bytes = false;
+        costs->iteration = iteration;
+        costs->batch = batch;
+        TRY(ask_sources(costs, &has_changed, err));
+        const bool has_new_costs = has_changed || has_new_columns;
+        if (has_new_costs) arena_reset(costs->column_memory);
+        for (int replica = 0; replica < costs->replica_count; replica++) {
+            if (has_new_costs) TRY(check_layers(costs, &costs->fetched[replica], err));
+            TRY(take_layers(costs, replica, has_new_costs, err));
+            if (has_new_costs) note_bytes(costs, replica);
+        }
+        const bool has_new_speeds = update_speeds(costs);
+        costs->is_new = costs->is_new || has_new_costs || has_new_speeds;
+    }
+    *is_new = costs->is_new;
+    *is_announced = costs->is_announced;
+    return STATUS_OK;
+}
+
+/// Whether replicas have other loads or other microbatches.
+static bool has_unlike_replicas(const bal_training_costs *costs)
+{
+    return costs->replica_count > 1 || costs->batch.played_count != costs->batch.microbatch_count;
+}
+
+bool bal_training_costs_borrow(const bal_training_costs *costs)
+{
+    return !has_unlike_replicas(costs) && !bal_training_has_slow_ranks(costs->training) &&
+           costs->training->information != BAL_INFORMATION_FORESIGHT;
+}
+
+status bal_training_costs_measure(bal_training_costs *costs, const int *rank_of_layer,
+                                  bal_layer_costs *measured, error_message *err)
+{
+    if (bal_training_costs_borrow(costs)) {
+        *measured = costs->replicas[0];
+        return STATUS_OK;
+    }
+    const bal_replica_costs all = {
+        .iteration = costs->iteration,
+        .replicas = costs->replicas,
+        .replica_count = costs->replica_count,
+        .column_count = has_unlike_replicas(costs) ? 1 : costs->replicas[0].microbatch_count,
+        .rank_time_factor = costs->rank_time_factor,
+        .rank_of_layer = rank_of_layer,
+    };
+    arena *memory = costs->measured_memory[costs->measured_count++ % 2];
+    arena_reset(memory);
+    return bal_replica_costs_merge(&all, memory, measured, err);
+}

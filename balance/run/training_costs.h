@@ -1,0 +1,76 @@
+/// The loads of a training run: what the layers of every replica cost in the iteration at hand, and
+/// what a profiler would measure of it.
+#pragma once
+
+#include "balance/costs_copy.h"
+#include "balance/layer_costs.h"
+#include "balance/run/training.h"
+#include "base/arena.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/// How the global batch is split.
+typedef struct bal_batch {
+    int microbatch_count; // of each of the D replicas of the start: the size of a microbatch
+                          // follows from it, as the controller has chosen
+    int played_count;     // of the replica with the most; fewer where there are further replicas
+} bal_batch;
+
+/// Filled by bal_training_costs_init; release with bal_training_costs_free.
+typedef struct bal_training_costs {
+    const bal_training *training;
+    int layer_count;
+    int replica_count; // sources: replicas whose loads differ
+    int iteration;     // at hand; -1: none
+    bool is_new;       // of it: what bal_training_costs_fetch has said
+    bool is_announced;
+    bool borrows;              // what is measured is what the source gave, as it gave it
+    bal_batch batch;           // of the iteration
+    bal_layer_costs *replicas; // [replica_count] of the iteration: one column or played_count
+    bal_layer_costs *fetched;  // [replica_count] scratch: as the sources give them
+    bal_costs_copy *copies; // [replica_count] of sources that announce changes of the model, and do
+                            // not say whether numbers differ
+    int *differing;         // [replica_count] iterations in which numbers differed unannounced
+    double *rank_time_factor;   // [machine.rank_count] of the iteration, or NULL: no rank is slow
+    double *time_factor_before; // [machine.rank_count] scratch, with rank_time_factor
+    int64_t *seen_bytes;        // [replica_count][3][layer_count] state, activations, gradients
+    bool has_new_bytes;         // they are others than in the iteration before
+    bool has_unlike_bytes;      // they are not the same in all replicas
+    arena *column_memory;       // of the columns that are cycled through
+    arena *measured_memory[2];  // of iteration at hand and of the one looked at ahead, in turns
+    int measured_count;
+} bal_training_costs;
+
+/// @param memory for arrays that live as long as the run
+status bal_training_costs_init(bal_training_costs *costs, const bal_training *training,
+                               arena *memory, error_message *err);
+void bal_training_costs_free(bal_training_costs *costs);
+
+/// Fetches the costs of an iteration from every source. May be called again for the same iteration,
+/// so that one can look ahead; its costs are then fetched only once, unless the batch is split
+/// otherwise.
+///
+/// @param iteration    not below the one at hand
+/// @param is_new       out: costs or speeds of ranks may be others than in the iteration before
+/// @param is_announced out: a source that announces changes of the model has announced one
+/// @return what a source returns; STATUS_INVALID: layers without a backward split under a schedule
+///         that needs one, other layers than the first source's, negative bytes, sums of them that
+///         do not fit a quarter of int64
+status bal_training_costs_fetch(bal_training_costs *costs, int iteration, bal_batch batch,
+                                bool *is_new, bool *is_announced, error_message *err);
+
+/// Whether what is measured are a source's arrays, as it gave them.
+bool bal_training_costs_borrow(const bal_training_costs *costs);
+
+/// What the layers take as measured: on the rank that holds them, the largest over the replicas.
+/// One replica keeps its columns; unlike ones are measured by their means over the microbatches.
+///
+/// @param rank_of_layer [layer_count] rank of the machine, or NULL: not placed yet, no rank is slow
+/// @param measured      out: of the sources until the next fetch where they are borrowed,
+///                      else until the call after the next
+/// @return STATUS_INVALID if a time is negative or the times of a layer do not fit int64, where
+///         they are not borrowed; STATUS_NO_MEMORY
+status bal_training_costs_measure(bal_training_costs *costs, const int *rank_of_layer,
+                                  bal_layer_costs *measured, error_message *err);

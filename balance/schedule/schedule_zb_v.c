@@ -1,0 +1,340 @@
+/// zb-v: a searched zero-bubble order of two chunks per rank in V placement, under a memory limit.
+///
+/// A pass builds a whole order in rounds: after a warmup in which forwards fill the memory, every
+/// round lets each rank run one B, then one F, of the chunk that is ready; W fill the gaps. What a
+/// pass decides by rules of thumb is named by a `plan`; all plans are tried, and beside them fixed
+/// orders, and dispatch as it comes (order_greedy.h), which wins where memory is short or stages
+/// differ.
+///
+/// Source: Qi et al., Zero bubble pipeline parallelism, arXiv 2401.10241, section 6 (ZB-V), and the
+/// rule for W of section 3.1, also applied with the slack that the pass before has left. Their
+/// search knows one cost for all stages; here every chunk has its own, and so has every rank its
+/// memory.
+#include "balance/schedule/order_greedy.h"
+#include "balance/schedule/order_improve.h"
+#include "balance/schedule/order_pass.h"
+#include "balance/schedule/order_search.h"
+#include "balance/schedule/schedule_families.h"
+
+enum { DOWN_F, UP_F, DOWN_B, UP_B, SWEEPS, CHUNKS = 2, PASSES_MAX = 6 };
+
+/// Whether a W that would overrun the next arrival runs in front of it.
+typedef enum weight_rule {
+    WEIGHT_PAST, ///< where the rank cannot afford the gap
+    WEIGHT_ALL,
+    WEIGHT_NEVER,
+} weight_rule;
+
+/// What a pass decides by.
+typedef struct plan {
+    weight_rule before[SWEEPS];
+    bool fills_warmup; // one more row of forwards, so that no rank waits for its first gradient
+    bool keeps_room;   // a forward of chunk 0 leaves memory for one of chunk 1
+} plan;
+
+static const plan plans[] = {
+    {.before = {WEIGHT_PAST, WEIGHT_PAST, WEIGHT_PAST, WEIGHT_PAST}},
+    {.before = {WEIGHT_PAST, WEIGHT_PAST, WEIGHT_NEVER, WEIGHT_PAST}},
+    {.before = {WEIGHT_NEVER, WEIGHT_NEVER, WEIGHT_PAST, WEIGHT_PAST}},
+    {.before = {WEIGHT_NEVER, WEIGHT_NEVER, WEIGHT_NEVER, WEIGHT_PAST}},
+    {.before = {WEIGHT_PAST, WEIGHT_PAST, WEIGHT_PAST, WEIGHT_PAST}, .fills_warmup = true},
+    {.before = {WEIGHT_PAST, WEIGHT_PAST, WEIGHT_NEVER, WEIGHT_PAST}, .fills_warmup = true},
+    {.before = {WEIGHT_NEVER, WEIGHT_NEVER, WEIGHT_PAST, WEIGHT_PAST}, .fills_warmup = true},
+    {.before = {WEIGHT_NEVER, WEIGHT_NEVER, WEIGHT_NEVER, WEIGHT_PAST}, .fills_warmup = true},
+    {.before = {WEIGHT_ALL, WEIGHT_ALL, WEIGHT_ALL, WEIGHT_ALL}},
+    {.before = {WEIGHT_PAST, WEIGHT_PAST, WEIGHT_PAST, WEIGHT_PAST}, .keeps_room = true},
+    {.before = {WEIGHT_ALL, WEIGHT_ALL, WEIGHT_ALL, WEIGHT_ALL}, .keeps_room = true},
+};
+
+/// In the order in which they win.
+static const bal_greedy_plan greedy_plans[] = {
+    {.first = {UP_B, DOWN_B, UP_F, DOWN_F},
+     .alternates = true,
+     .overruns_backward = true,
+     .overruns_forward = true},
+    {.first = {UP_F, DOWN_B, UP_B, DOWN_F},
+     .overruns_backward = true,
+     .overruns_forward = true,
+     .held_factor = 1},
+    {.first = {UP_B, DOWN_B, UP_F, DOWN_F}, .alternates = true, .held_factor = 1},
+    {.first = {UP_B, DOWN_B, UP_F, DOWN_F}, .overruns_backward = true, .held_factor = 1},
+    {.first = {UP_F, UP_B, DOWN_B, DOWN_F}, .alternates = true},
+    {.first = {DOWN_B, UP_F, UP_B, DOWN_F}, .overruns_forward = true, .held_factor = 1},
+};
+
+typedef struct rounds {
+    bal_order_pass order;
+    const plan *by;
+    int64_t *allowed_idle_ns; // [rank_count] that the pass before proved harmless
+    uint8_t *chosen;          // [rank_count] scratch
+} rounds;
+
+static void put_weight(rounds *pass, int rank)
+{
+    bal_order_pass_put_weight(&pass->order, rank, pass->order.ranks[rank].free_ns);
+}
+
+/// Whether the next microbatch of a sweep has been sent to a rank.
+static bool is_known(const rounds *pass, int rank, int sweep)
+{
+    const bal_pass_rank *state = &pass->order.ranks[rank];
+    return state->done[sweep] < state->known[sweep];
+}
+
+/// Runs W before an op of a sweep: first those that end before its message arrives, then perhaps
+/// one that overruns.
+static void fill_gap(rounds *pass, int rank, int sweep)
+{
+    const bal_pass_rank *state = &pass->order.ranks[rank];
+    const bal_order_rank *of = &pass->order.find->ranks[rank];
+    const int64_t arrival_ns = of->arrival_ns[sweep][state->done[sweep]];
+    while (bal_pass_has_weight(state) &&
+           state->free_ns + of->op_ns[state->pending[state->pending_first]] <= arrival_ns) {
+        put_weight(pass, rank);
+    }
+    const int64_t gap_ns = arrival_ns - state->free_ns;
+    const weight_rule rule = pass->by->before[sweep];
+    if (gap_ns <= 0 || !bal_pass_has_weight(state) || rule == WEIGHT_NEVER) return;
+    int64_t allowed_ns = pass->order.span_ns - of->work_ns;
+    if (pass->allowed_idle_ns[rank] > allowed_ns) allowed_ns = pass->allowed_idle_ns[rank];
+    if (rule == WEIGHT_ALL || gap_ns > allowed_ns - state->idle_ns) put_weight(pass, rank);
+}
+
+/// Runs the next op of a sweep, W before it as memory needs. False if it cannot run.
+static bool run_sweep(rounds *pass, int rank, int sweep)
+{
+    const bal_pass_rank *state = &pass->order.ranks[rank];
+    const bal_order_rank *of = &pass->order.find->ranks[rank];
+    if (!is_known(pass, rank, sweep)) return false;
+    if (state->held + state->pending_memory + of->memory[sweep] > of->memory_limit) return false;
+    while (state->held + of->memory[sweep] > of->memory_limit) {
+        put_weight(pass, rank);
+    }
+    const int64_t arrival_ns = of->arrival_ns[sweep][state->done[sweep]];
+    const int64_t begin_ns = arrival_ns > state->free_ns ? arrival_ns : state->free_ns;
+    bal_order_pass_put_sweep(&pass->order, rank, sweep, begin_ns);
+    return true;
+}
+
+/// Whether another forward of chunk 0 fits on a rank, with what has to follow.
+static bool fits_forward(const rounds *pass, int rank)
+{
+    const bal_pass_rank *state = &pass->order.ranks[rank];
+    const bal_order_rank *of = &pass->order.find->ranks[rank];
+    const int64_t room = pass->by->keeps_room ? of->need[DOWN_F] : of->memory[DOWN_F];
+    return state->held + state->pending_memory + room <= of->memory_limit;
+}
+
+/// Whether ranks 0 to rank have memory for one more forward each, and rank time for it before the
+/// first microbatch comes back up.
+static bool fits_row(const rounds *pass, int rank)
+{
+    const bal_pass_rank *state = &pass->order.ranks[rank];
+    const bal_order_rank *of = &pass->order.find->ranks[rank];
+    // Divided, not multiplied: many ranks times a large activation need not fit 64 bits.
+    const int64_t row_memory = (of->memory_limit - state->held) / (1 + rank);
+    const int64_t end_ns = state->free_ns + (pass->by->fills_warmup ? 0 : of->op_ns[DOWN_F]);
+    if (state->done[DOWN_F] == pass->order.find->microbatch_count) return false;
+    if (of->memory[DOWN_F] + of->memory[UP_F] > row_memory) return false;
+    if (end_ns > of->arrival_ns[UP_F][0]) return false;
+    for (int before = 0; before < rank; before++) {
+        if (!fits_forward(pass, before)) return false;
+    }
+    return true;
+}
+
+/// Forwards of chunk 0 while the first microbatch is on its way down and up.
+static void warm_up(rounds *pass)
+{
+    const int last = pass->order.find->rank_count - 1;
+    for (int rank = 0; rank <= last; rank++) {
+        run_sweep(pass, rank, DOWN_F);
+    }
+    for (int rank = last; rank >= 0; rank--) {
+        while (rank < last && fits_row(pass, rank)) {
+            for (int before = 0; before <= rank; before++) {
+                run_sweep(pass, before, DOWN_F);
+            }
+        }
+        run_sweep(pass, rank, UP_F);
+    }
+}
+
+/// Whether a rank has run fewer forwards than the one before it.
+static bool lags(const rounds *pass, int rank)
+{
+    const int *done = pass->order.ranks[rank].done;
+    const int *before = pass->order.ranks[rank - 1].done;
+    return done[DOWN_F] + done[UP_F] < before[DOWN_F] + before[UP_F] ||
+           (done[UP_F] <= before[UP_F] && before[UP_F] < pass->order.find->microbatch_count);
+}
+
+/// Forwards of both chunks in turn, until every rank has run as many as the one before it.
+static void level(rounds *pass)
+{
+    int sweep = DOWN_F;
+    for (int rank = 1; rank < pass->order.find->rank_count; rank++) {
+        for (int idle = 0; idle < 2 && lags(pass, rank);) {
+            bool ran = false;
+            for (int behind = pass->order.find->rank_count - 1; behind >= rank; behind--) {
+                if (sweep == DOWN_F && !fits_forward(pass, behind)) continue;
+                ran = run_sweep(pass, behind, sweep) || ran;
+            }
+            idle = ran ? 0 : idle + 1;
+            sweep = sweep == DOWN_F ? UP_F : DOWN_F;
+        }
+    }
+}
+
+/// The backward of a round: of chunk 0 where one has been sent, else of chunk 1.
+static int choose_backward(const rounds *pass, int rank)
+{
+    const bal_pass_rank *state = &pass->order.ranks[rank];
+    if (state->done[UP_B] >= state->done[DOWN_B]) return DOWN_B;
+    if (rank == pass->order.find->rank_count - 1 || is_known(pass, rank, UP_B)) return UP_B;
+    return state->done[DOWN_B] == pass->order.find->microbatch_count ? UP_B : DOWN_B;
+}
+
+static bool run_backward(rounds *pass, int rank, int sweep)
+{
+    if (!is_known(pass, rank, sweep)) return false;
+    fill_gap(pass, rank, sweep);
+    return run_sweep(pass, rank, sweep);
+}
+
+/// One B per rank. Which chunk's is decided for all before any runs; gradients of chunk 0 go first.
+static bool run_backwards(rounds *pass)
+{
+    const int last = pass->order.find->rank_count - 1;
+    uint8_t *const chosen = pass->chosen;
+    bool ran = false;
+    for (int rank = 0; rank <= last; rank++) {
+        chosen[rank] = (uint8_t)choose_backward(pass, rank);
+    }
+    for (int rank = last; rank >= 0; rank--) {
+        if (chosen[rank] == UP_B) ran = run_backward(pass, rank, UP_B) || ran;
+    }
+    for (int rank = 0; rank <= last; rank++) {
+        if (chosen[rank] == DOWN_B) ran = run_backward(pass, rank, DOWN_B) || ran;
+    }
+    return ran;
+}
+
+/// One F per rank: of chunk 1 where one has been sent, else of chunk 0 if it fits.
+static bool run_forwards(rounds *pass)
+{
+    bool ran = false;
+    for (int rank = 0; rank < pass->order.find->rank_count; rank++) {
+        const bal_pass_rank *state = &pass->order.ranks[rank];
+        const bal_order_rank *of = &pass->order.find->ranks[rank];
+        const bool is_up = is_known(pass, rank, UP_F);
+        if (!is_up && (!is_known(pass, rank, DOWN_F) || !fits_forward(pass, rank))) continue;
+        const int sweep = is_up ? UP_F : DOWN_F;
+        if (state->held + state->pending_memory + of->memory[sweep] > of->memory_limit) continue;
+        while (state->held + of->memory[sweep] > of->memory_limit) {
+            put_weight(pass, rank);
+        }
+        fill_gap(pass, rank, sweep);
+        ran = run_sweep(pass, rank, sweep) || ran;
+    }
+    return ran;
+}
+
+/// Builds and offers one order.
+///
+/// @return its span; INT64_MAX if no rank could go on
+static int64_t run_pass(rounds *pass)
+{
+    const int rank_count = pass->order.find->rank_count;
+    bal_order_pass_reset(&pass->order);
+    warm_up(pass);
+    level(pass);
+    for (bool ran = true; ran;) {
+        ran = run_backwards(pass);
+        ran = run_forwards(pass) || ran;
+        bal_order_search_count(pass->order.find, 3 * (int64_t)rank_count);
+        if (bal_order_pass_is_beaten(&pass->order)) return INT64_MAX;
+    }
+    for (int rank = 0; rank < rank_count; rank++) {
+        if (pass->order.ranks[rank].done[UP_B] < pass->order.find->microbatch_count)
+            return INT64_MAX;
+        while (bal_pass_has_weight(&pass->order.ranks[rank])) {
+            put_weight(pass, rank);
+        }
+    }
+    bal_order_pass_offer(&pass->order);
+    return pass->order.span_ns;
+}
+
+/// Passes by one plan, each with the idle time that the one before has shown every rank to be able
+/// to afford, while that helps.
+static void run_plan(rounds *pass, const plan *by)
+{
+    pass->by = by;
+    for (int rank = 0; rank < pass->order.find->rank_count; rank++) {
+        pass->allowed_idle_ns[rank] = 0;
+    }
+    int64_t before_ns = INT64_MAX;
+    for (int count = 0; count < PASSES_MAX; count++) {
+        const int64_t span_ns = run_pass(pass);
+        if (span_ns >= before_ns) return;
+        before_ns = span_ns;
+        for (int rank = 0; rank < pass->order.find->rank_count; rank++) {
+            const int64_t idle_ns = pass->order.ranks[rank].idle_ns;
+            const int64_t own_ns = pass->order.find->ranks[rank].work_ns + idle_ns;
+            pass->allowed_idle_ns[rank] = span_ns - own_ns;
+        }
+    }
+}
+
+static status run_rounds(bal_order_search *find, arena *memory, error_message *err)
+{
+    const size_t rank_count = (size_t)find->rank_count;
+    rounds pass = {0};
+    TRY(bal_order_pass_init(find, memory, &pass.order, err));
+    pass.allowed_idle_ns = arena_array(memory, rank_count, sizeof *pass.allowed_idle_ns);
+    pass.chosen = arena_array(memory, rank_count, sizeof *pass.chosen);
+    if (pass.allowed_idle_ns == NULL || pass.chosen == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory for %zu ranks", rank_count);
+    }
+    for (size_t index = 0; index < sizeof plans / sizeof plans[0]; index++) {
+        run_plan(&pass, &plans[index]);
+    }
+    return STATUS_OK;
+}
+
+/// Offers the fixed orders of the same placement: the hand-made one and, where it does not fit,
+/// those of building blocks that hold less. ops is scratch.
+static status offer_fixed(bal_order_search *find, const bal_schedule_request *request,
+                          arena *memory, bal_op *ops, error_message *err)
+{
+    const int rank_count = request->rank_count;
+    bal_op *next = ops;
+    for (int rank = 0; rank < rank_count; rank++) {
+        next =
+            bal_schedule_fill_zb_v_hand(rank_count, CHUNKS, request->microbatch_count, rank, next);
+    }
+    bal_order_search_offer_ops(find, ops);
+    if (find->best_span_ns < INT64_MAX) return STATUS_OK;
+    TRY(bal_schedule_order_v_half(request, memory, ops, err));
+    bal_order_search_offer_ops(find, ops);
+    TRY(bal_schedule_order_v_min(request, memory, ops, err));
+    bal_order_search_offer_ops(find, ops);
+    return STATUS_OK;
+}
+
+status bal_schedule_search_zb_v(const bal_schedule_request *request, arena *memory, bal_op *ops,
+                                error_message *err)
+{
+    bal_order_search find;
+    TRY(bal_order_search_begin(request, CHUNKS, 2 * (int64_t)request->rank_count, memory, &find,
+                               err));
+    TRY(offer_fixed(&find, request, memory, ops, err));
+    TRY(run_rounds(&find, memory, err));
+    TRY(bal_order_search_greedy(&find, greedy_plans, sizeof greedy_plans / sizeof greedy_plans[0],
+                                memory, err));
+    if (find.best_span_ns == INT64_MAX) bal_order_search_offer_serial(&find);
+    bal_order_search_improve(&find);
+    bal_order_search_write(&find, ops);
+    return STATUS_OK;
+}

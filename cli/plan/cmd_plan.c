@@ -1,0 +1,503 @@
+/// `dynmo plan`: one decision.
+#include "cli/commands.h"
+#include "cli/output.h"
+
+#include "balance/migration/migration.h"
+#include "balance/partition/balancer.h"
+#include "balance/plan.h"
+#include "balance/schedule/schedule.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "cli/plan/plan_joint.h"
+#include "cli/plan/plan_loads.h"
+#include "cli/plan/plan_player.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { ARENA_BLOCK_BYTES = 1 << 20 };
+
+/// The question as given, and the answer.
+typedef struct plan_run {
+    const bal_balancer *balancer;
+    const char *schedule; // NULL if not given
+    cli_plan_loads loads;
+    bool is_joint;   // --schedule any
+    int chunk_count; // 0 if not given
+    bal_answer answer;
+    bal_migration migration; // from current_first_layer; empty without one
+} plan_run;
+
+static const char *const any_schedule = "any";
+
+static const char *const objective_names[] = {"bottleneck", "1f1b-bound", "moved-bytes"};
+_Static_assert(sizeof objective_names / sizeof objective_names[0] == BAL_OBJECTIVE_COUNT,
+               "a name each");
+
+static status find_balancer(const char *name, const bal_balancer **found, error_message *err)
+{
+    *found = bal_balancer_find(name);
+    if (*found != NULL) return STATUS_OK;
+    char suggestion[TEXT_SUGGESTION_BYTES];
+    return error_set(err, STATUS_INVALID, "--balancer: unknown '%.40s'%s", name,
+                     bal_balancer_suggestion(name, suggestion));
+}
+
+static status find_schedule(const char *name, const bal_schedule_family **found, error_message *err)
+{
+    *found = NULL;
+    if (name == NULL) return STATUS_OK;
+    *found = bal_schedule_family_find(name);
+    if (*found != NULL) return STATUS_OK;
+    char suggestion[TEXT_SUGGESTION_BYTES];
+    return error_set(err, STATUS_INVALID, "--schedule: unknown '%.40s'%s", name,
+                     bal_schedule_suggestion(name, suggestion));
+}
+
+/// The chunks of a rank and where they stand: as --chunks says, else as the schedule has them, else
+/// as the balancer needs them, else one. V where one of them does.
+static status find_shape(const cli_arguments *arguments, plan_run *run, cli_plan_shape *shape,
+                         error_message *err)
+{
+    const bal_schedule_family *family = NULL;
+    TRY(cli_int(arguments, "--stages", 1, BAL_RANKS_MAX, 0, &shape->rank_count, err));
+    TRY(cli_int(arguments, "--chunks", 1, BAL_CHUNKS_MAX, 0, &run->chunk_count, err));
+    const int chunks = run->chunk_count;
+    shape->chunk_count = 1;
+    if (run->is_joint) return STATUS_OK; // it decides itself
+    TRY(find_schedule(run->schedule, &family, err));
+    shape->placement = run->balancer->placement;
+    if (family == NULL) {
+        shape->chunk_count = chunks != 0 ? chunks : run->balancer->needs_chunks ? 2 : 1;
+        return STATUS_OK;
+    }
+    if (family->placement == BAL_PLACEMENT_BIDIRECTIONAL) {
+        return error_set(err, STATUS_INVALID,
+                         "--schedule %s keeps two copies of the weights; a plan has one",
+                         family->name);
+    }
+    shape->chunk_count = bal_schedule_chunk_count(family, chunks);
+    shape->placement = family->placement;
+    if (family->chunk_count != 0 && chunks != 0 && chunks != family->chunk_count) {
+        return error_set(err, STATUS_INVALID, "--chunks %d: schedule %s has %d per rank", chunks,
+                         family->name, family->chunk_count);
+    }
+    return STATUS_OK;
+}
+
+static status read_options(const cli_arguments *arguments, arena *memory, plan_run *run,
+                           error_message *err)
+{
+    static const char *const required[] = {"--loads", "--stages", "--balancer"};
+    for (size_t index = 0; index < sizeof required / sizeof required[0]; index++) {
+        TRY(cli_require(arguments, required[index], err));
+    }
+    cli_plan_shape shape = {0};
+    int microbatches = 0;
+    int weight = 0;
+    int objective = 0;
+    TRY(cli_int(arguments, "--microbatches", 1, BAL_MICROBATCHES_MAX, 0, &microbatches, err));
+    TRY(find_balancer(cli_value(arguments, "--balancer"), &run->balancer, err));
+    TRY(cli_choice(arguments, "--by", bal_weight_names, BAL_WEIGHT_COUNT,
+                   (int)run->balancer->weight, &weight, err));
+    TRY(cli_choice(arguments, "--objective", objective_names, BAL_OBJECTIVE_COUNT,
+                   BAL_OBJECTIVE_BOTTLENECK, &objective, err));
+    run->schedule = cli_value(arguments, "--schedule");
+    run->is_joint = run->schedule != NULL && strcmp(run->schedule, any_schedule) == 0;
+    TRY(find_shape(arguments, run, &shape, err));
+    TRY(cli_plan_loads_read(cli_value(arguments, "--loads"), shape, memory, &run->loads, err));
+    bal_problem *problem = &run->loads.problem;
+    problem->weight = (bal_weight)weight;
+    problem->objective = (bal_objective)objective;
+    problem->microbatch_count = microbatches;
+    problem->allow_empty_stages = cli_has(arguments, "--allow-empty-stages");
+    return STATUS_OK;
+}
+
+/// What one option or balancer needs of another option.
+static status check_options(const cli_arguments *arguments, const plan_run *run, error_message *err)
+{
+    const bal_problem *problem = &run->loads.problem;
+    if (problem->objective == BAL_OBJECTIVE_1F1B_BOUND && problem->microbatch_count == 0) {
+        return error_set(err, STATUS_INVALID, "--objective 1f1b-bound needs --microbatches");
+    }
+    if (problem->objective == BAL_OBJECTIVE_MOVED_BYTES && !run->loads.has_load_cap) {
+        return error_set(err, STATUS_INVALID, "%s: --objective moved-bytes needs load_cap_ns",
+                         cli_value(arguments, "--loads"));
+    }
+    const bool plays = run->balancer->evaluates;
+    const char *path = cli_value(arguments, "--output");
+    if ((plays || path != NULL) && (run->schedule == NULL || problem->microbatch_count == 0)) {
+        return error_set(err, STATUS_INVALID, "%s needs --schedule and --microbatches",
+                         plays ? "--balancer makespan" : "--output");
+    }
+    if (path != NULL && strcmp(path, "-") == 0) {
+        return error_set(err, STATUS_INVALID, "--output -: standard output has the answer already");
+    }
+    if (path != NULL && run->balancer->owns_freely) {
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "--output: %s gives layers to ranks in any order; nothing can play that",
+                         run->balancer->name);
+    }
+    return STATUS_OK;
+}
+
+/// What only the joint search reads, and what it needs.
+static status check_joint(const cli_arguments *arguments, const plan_run *run, error_message *err)
+{
+    static const char *const own[] = {"--budget", "--seed"};
+    for (size_t index = 0; index < sizeof own / sizeof own[0]; index++) {
+        if (run->is_joint || !cli_has(arguments, own[index])) continue;
+        return error_set(err, STATUS_INVALID, "%s is for --schedule any", own[index]);
+    }
+    if (run->is_joint && !run->balancer->evaluates) {
+        return error_set(err, STATUS_INVALID, "--schedule any is for --balancer makespan, not %s",
+                         run->balancer->name);
+    }
+    return STATUS_OK;
+}
+
+static status decide(arena *memory, plan_run *run, error_message *err)
+{
+    bal_problem *problem = &run->loads.problem;
+    cli_plan_player player = {
+        .problem = problem, .schedule = run->schedule, .scratch = arena_create(ARENA_BLOCK_BYTES)};
+    if (player.scratch == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    const bal_evaluator evaluator = cli_plan_evaluator(&player);
+    if (run->schedule != NULL && problem->microbatch_count > 0) problem->evaluator = &evaluator;
+    const status result = bal_balance(run->balancer, problem, memory, &run->answer, err);
+    problem->evaluator = NULL;
+    arena_destroy(player.scratch);
+    return result;
+}
+
+/// Layers whose owner differs from the rank that owns them now.
+static status owner_moves(const bal_problem *problem, const int *owner, arena *memory,
+                          bal_migration *out, error_message *err)
+{
+    const int chunks = problem->chunk_count;
+    const int ranks = problem->current_stage_count / chunks;
+    const size_t layers = (size_t)problem->layers.layer_count;
+    int *layer_moved = arena_array(memory, layers, sizeof *layer_moved);
+    int *from = arena_array(memory, layers, sizeof *from);
+    int *to = arena_array(memory, layers, sizeof *to);
+    if (layer_moved == NULL || from == NULL || to == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    }
+    int count = 0;
+    for (int stage = 0; stage < problem->current_stage_count; stage++) {
+        const int rank = bal_rank_of_stage(problem->placement, ranks, chunks, stage, NULL);
+        for (int layer = problem->current_first_layer[stage];
+             layer < problem->current_first_layer[stage + 1]; layer++) {
+            if (owner[layer] == rank) continue;
+            layer_moved[count] = layer;
+            from[count] = rank;
+            to[count] = owner[layer];
+            count++;
+        }
+    }
+    *out = (bal_migration){.layer_count = count, .layer = layer_moved, .from = from, .to = to};
+    return STATUS_OK;
+}
+
+static status find_moves(arena *memory, plan_run *run, error_message *err)
+{
+    const bal_problem *problem = &run->loads.problem;
+    if (problem->current_first_layer == NULL) return STATUS_OK;
+    const int chunks = problem->chunk_count;
+    if (run->answer.owner != NULL) {
+        return owner_moves(problem, run->answer.owner, memory, &run->migration, err);
+    }
+    const bal_placed_partition from = {.first_layer = problem->current_first_layer,
+                                       .rank_count = problem->current_stage_count / chunks,
+                                       .chunk_count = chunks,
+                                       .placement = problem->placement};
+    const bal_placed_partition to = bal_problem_placed(problem, run->answer.first_layer);
+    return bal_migration_between(&from, &to, &problem->layers, NULL, memory, &run->migration, err);
+}
+
+static void write_ints_or_null(json_writer *writer, const char *key, const int *values, int count)
+{
+    json_write_key(writer, key);
+    if (values != NULL) {
+        json_write_int_array(writer, values, count);
+    } else {
+        json_write_null(writer);
+    }
+}
+
+static void write_json(const plan_run *run, text_buffer *out)
+{
+    const bal_problem *problem = &run->loads.problem;
+    const bal_answer *answer = &run->answer;
+    json_writer writer = json_writer_init(out);
+    json_begin_object(&writer);
+    write_ints_or_null(&writer, "first_layer", answer->first_layer, problem->stage_count + 1);
+    write_ints_or_null(&writer, "owner", answer->owner, problem->layers.layer_count);
+    json_put_int64(&writer, "bottleneck_ns", answer->bottleneck_ns);
+    json_put_int64(&writer, "bottleneck_lower_bound_ns", answer->bottleneck_lower_bound_ns);
+    json_put_double(&writer, "imbalance_ratio", answer->imbalance_ratio);
+    json_put_double(&writer, "load_spread_ratio", answer->load_spread_ratio);
+    json_put_int64(&writer, "moved_bytes", answer->moved_bytes);
+    json_write_key(&writer, "migration");
+    json_begin_array(&writer);
+    for (int move = 0; move < run->migration.layer_count; move++) {
+        json_begin_object(&writer);
+        json_put_int64(&writer, "layer", run->migration.layer[move]);
+        json_put_int64(&writer, "from", run->migration.from[move]);
+        json_put_int64(&writer, "to", run->migration.to[move]);
+        json_end_object(&writer);
+    }
+    json_end_array(&writer);
+    json_put_bool(&writer, "optimal", answer->optimal);
+    json_put_bool(&writer, "executable", answer->executable);
+    json_end_object(&writer);
+    text_append(out, "\n");
+}
+
+/// A load in its unit: a duration, or a count of parameters.
+static void format_load(const plan_run *run, int64_t load, char out[32])
+{
+    if (run->loads.problem.weight == BAL_WEIGHT_PARAMETERS) {
+        snprintf(out, 32, "%" PRId64, load);
+    } else {
+        text_duration(load, out);
+    }
+}
+
+/// The layers of a rank: "4-7", of every chunk; for owners "0 3 6".
+static void append_layers(const plan_run *run, int rank, text_buffer *out)
+{
+    const bal_problem *problem = &run->loads.problem;
+    const bal_answer *answer = &run->answer;
+    for (int chunk = 0; answer->first_layer != NULL && chunk < problem->chunk_count; chunk++) {
+        const int stage =
+            bal_stage_of(problem->placement, answer->rank_count, problem->chunk_count, rank, chunk);
+        const int begin = answer->first_layer[stage];
+        const int end = answer->first_layer[stage + 1];
+        if (chunk > 0) text_append(out, ", ");
+        if (begin == end) {
+            text_append(out, "none");
+        } else {
+            text_format(out, "%d-%d", begin, end - 1);
+        }
+    }
+    if (answer->first_layer != NULL) return;
+    const char *blank = "";
+    for (int layer = 0; layer < run->loads.problem.layers.layer_count; layer++) {
+        if (answer->owner[layer] != rank) continue;
+        text_format(out, "%s%d", blank, layer);
+        blank = " ";
+    }
+    if (*blank == '\0') text_append(out, "none");
+}
+
+static void write_text(const plan_run *run, text_buffer *out)
+{
+    const bal_problem *problem = &run->loads.problem;
+    const bal_answer *answer = &run->answer;
+    char value[32];
+    char bound[32];
+    const bool has_chunks = problem->chunk_count > 1;
+    text_format(out, "%s by %s, %d layers on %d ", run->balancer->name,
+                bal_weight_names[problem->weight], problem->layers.layer_count, answer->rank_count);
+    if (has_chunks) {
+        text_format(out, "ranks of %d chunks (%s)", problem->chunk_count,
+                    bal_placement_name(problem->placement));
+    } else {
+        text_append(out, "stages");
+    }
+    text_format(out, ", minimising %s\n\n",
+                answer->iteration_ns >= 0 ? "the iteration" : objective_names[problem->objective]);
+    text_format(out, "%5s  %12s  %s\n", answer->owner != NULL || has_chunks ? "rank" : "stage",
+                "load", "layers");
+    for (int rank = 0; rank < answer->rank_count; rank++) {
+        format_load(run, answer->rank_load[rank], value);
+        text_format(out, "%5d  %12s  ", rank, value);
+        append_layers(run, rank, out);
+        text_append(out, "\n");
+    }
+    format_load(run, answer->bottleneck_ns, value);
+    format_load(run, answer->bottleneck_lower_bound_ns, bound);
+    text_format(out, "\n%-18s %12s   no plan is below %s%s\n",
+                problem->objective == BAL_OBJECTIVE_1F1B_BOUND ? "1f1b bound" : "bottleneck", value,
+                bound, answer->optimal ? "; this one is optimal" : "");
+    text_format(out, "%-18s %12.3f   largest load / mean\n", "imbalance ratio",
+                answer->imbalance_ratio);
+    text_format(out, "%-18s %12.3f   (largest - smallest) / mean\n", "load spread ratio",
+                answer->load_spread_ratio);
+    if (answer->iteration_ns >= 0) {
+        text_duration(answer->iteration_ns, value);
+        text_format(out, "%-18s %12s   played under %s, %d microbatches\n", "makespan", value,
+                    run->schedule, problem->microbatch_count);
+    }
+    if (problem->current_first_layer != NULL) {
+        text_size(answer->moved_bytes, value);
+        text_format(out, "%-18s %12s   %d layers change their %s\n", "moved", value,
+                    run->migration.layer_count, has_chunks ? "rank" : "stage");
+    }
+    if (!answer->executable) {
+        text_append(out, "\nLayers leave the model order: loads only, not executable.\n");
+    }
+}
+
+static status write_plan(const plan_run *run, const char *path, arena *memory, error_message *err)
+{
+    const bal_problem *problem = &run->loads.problem;
+    const int rank_count = run->answer.rank_count;
+    int *ranks = arena_array(memory, (size_t)rank_count, sizeof *ranks);
+    if (ranks == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    for (int rank = 0; rank < rank_count; rank++) {
+        ranks[rank] = rank;
+    }
+    const bal_plan plan = {.first_layer = run->answer.first_layer,
+                           .rank_count = rank_count,
+                           .chunk_count = problem->chunk_count,
+                           .placement = problem->placement,
+                           .schedule = run->schedule,
+                           .microbatch_count = problem->microbatch_count,
+                           .stage_ranks = ranks,
+                           .data_parallel = 1,
+                           .embedding = problem->layers.embedding,
+                           .head = problem->layers.head};
+    text_buffer out = {0};
+    json_writer writer = json_writer_init(&out);
+    bal_plan_write(&plan, &writer);
+    text_append(&out, "\n");
+    const status result = out.failed ? error_set(err, STATUS_NO_MEMORY, "out of memory")
+                                     : file_write(path, out.bytes, out.length, err);
+    text_free(&out);
+    return result;
+}
+
+/// Programs that asked for JSON learn the reason there too.
+static status answer_infeasible(const cli_arguments *arguments, const char *reason,
+                                error_message *err)
+{
+    if (!cli_has(arguments, "--json")) return STATUS_INFEASIBLE;
+    text_buffer out = {0};
+    json_writer writer = json_writer_init(&out);
+    json_begin_object(&writer);
+    json_put_string(&writer, "error", reason);
+    json_end_object(&writer);
+    text_append(&out, "\n");
+    const status written = cli_print(&out, err);
+    text_free(&out);
+    return written == STATUS_OK ? STATUS_INFEASIBLE : written;
+}
+
+static status answer(const cli_arguments *arguments, arena *memory, text_buffer *out,
+                     error_message *err)
+{
+    plan_run run = {0};
+    error_message reason = {0};
+    TRY(read_options(arguments, memory, &run, err));
+    TRY(check_options(arguments, &run, err));
+    TRY(check_joint(arguments, &run, err));
+    const status decided = run.is_joint ? cli_plan_joint(arguments, &run.loads.problem,
+                                                         run.chunk_count, memory, out, &reason)
+                                        : decide(memory, &run, &reason);
+    if (decided != STATUS_OK) error_set(err, decided, "%s", reason.message);
+    if (decided == STATUS_INFEASIBLE) return answer_infeasible(arguments, reason.message, err);
+    if (decided != STATUS_OK || run.is_joint) return decided;
+    TRY(find_moves(memory, &run, err));
+    const char *path = cli_value(arguments, "--output");
+    if (path != NULL) TRY(write_plan(&run, path, memory, err));
+    if (cli_has(arguments, "--json")) {
+        write_json(&run, out);
+    } else {
+        write_text(&run, out);
+    }
+    return STATUS_OK;
+}
+
+static status run(const cli_arguments *arguments, error_message *err)
+{
+    return cli_run_printer(arguments, answer, err);
+}
+
+const cli_command cli_command_plan = {
+    .name = "plan",
+    .synopsis = "--loads FILE.json --stages P --balancer NAME [OPTION]...",
+    .summary = "decides once which stage owns which layers",
+    .description =
+        "Reads what layers cost, asks one balancer, and prints the stages, the value of the "
+        "objective beside a proven lower bound, and what moves from the plan in force.\n\n"
+        "Balancers: even (Megatron-LM), parameters and parameters-legacy (DeepSpeed since and "
+        "before 0.12.5, faults included), tuned and partition (the exact optimum), "
+        "diffusion-published and diffusion-coded (the DynMo paper's Algorithm 3 and its released "
+        "code; loads only), diffusion (contiguous), makespan (candidates played under a "
+        "schedule), v-partition and interleaved-partition (the same optimum for ranks of several "
+        "chunks, weighed together).\n\n"
+        "The loads file: {\"forward_ns\":[L], \"backward_input_ns\":[L], "
+        "\"backward_weight_ns\":[L], \"parameters\":[L], \"state_bytes\":[L], "
+        "\"activation_bytes\":[L], \"transfer_ns\":[L], \"embedding\":bool, \"head\":bool, "
+        "\"stage_memory_bytes\":[P], \"stage_inflight\":[P], \"stage_time_factor\":[P], "
+        "\"stage_fixed_ns\":[P], \"load_cap_ns\":n, \"current_first_layer\":[P+1]}; only "
+        "forward_ns is needed always. Times are of one microbatch in whole ns. The load of a stage "
+        "is stage_time_factor * sum of its layers + stage_fixed_ns, 0 if it owns none; its memory "
+        "is "
+        "sum of state_bytes + stage_inflight * sum of activation_bytes. embedding and head pin the "
+        "first and the last layer. transfer_ns is the time of a layer's output to the next "
+        "stage.\n\n"
+        "With V chunks per rank P counts ranks, which own V stages each: the load of a rank is the "
+        "sum over its stages and its memory too, stage_memory_bytes and stage_time_factor are of "
+        "ranks, and stage_inflight and stage_fixed_ns hold for each of a rank's chunks, or have "
+        "[P*V] entries in model order; first_layer and current_first_layer have P*V+1. Two chunks "
+        "are cut exactly; for more the bound beside the answer is proven and the answer searched.",
+    .details =
+        "--balancer makespan --schedule any decides together which contiguous layers each rank "
+        "holds, in one chunk or in two (V or interleaved), and in which order it runs its ops, "
+        "within stage_memory_bytes (one entry per rank, state included). It plays the orders of "
+        "every schedule, and of dispatching by rule, on the most promising partitions, then "
+        "changes order and cuts step by step. Beside the makespan stands a bound that no such "
+        "plan can beat. The answer depends on seed and budget only; a larger budget never finds a "
+        "worse one. Activations are held from F to W, or with gradient_bytes [L] from F to B, and "
+        "gradient_bytes of them to W. --output then holds the order, too.",
+    .options =
+        {
+            {.name = "--loads",
+             .argument = "FILE.json",
+             .help = "What layers and stages cost, or the output of dynmo model --json; - is "
+                     "standard input."},
+            {.name = "--stages",
+             .argument = "P",
+             .help = "Number of stages; with several chunks per rank, of ranks."},
+            {.name = "--balancer", .argument = "NAME", .help = "Who decides; see above."},
+            {.name = "--by",
+             .argument = "WEIGHT",
+             .help = "time, parameters or time+transfer (time, and the wait for the messages over "
+                     "both cuts). Default: the balancer's own."},
+            {.name = "--objective",
+             .argument = "NAME",
+             .help =
+                 "bottleneck (the largest load; default), 1f1b-bound (largest of the loads before "
+                 "a stage + M * its own) or moved-bytes (with every load within load_cap_ns). "
+                 "partition and tuned minimise it, the others are measured by it."},
+            {.name = "--chunks",
+             .argument = "V",
+             .help = "Chunks per rank. Default: the schedule's own, or 2 where the balancer needs "
+                     "several, else 1; with --schedule any 1 or 2, by default whichever is "
+                     "better. In order (rank r owns stages r, P+r, ...) unless the schedule or "
+                     "v-partition fold them (r and 2P-1-r)."},
+            {.name = "--schedule",
+             .argument = "NAME",
+             .help = "Schedule for --output and for makespan; any: makespan searches placement, "
+                     "schedule and order of ops, too."},
+            {.name = "--microbatches", .argument = "M", .help = "Microbatches of an iteration."},
+            {.name = "--budget",
+             .argument = "N",
+             .help = "Work of --schedule any, in plays of an order. Default: 50000, fewer where an "
+                     "order has more than 20000 ops."},
+            {.name = "--seed", .argument = "S", .help = "Seed of --schedule any. Default: 1."},
+            {.name = "--allow-empty-stages", .help = "Lets stages own no layer."},
+            {.name = "--output",
+             .letter = 'o',
+             .argument = "PLAN.json",
+             .help = "Also writes the plan as dynmo-plan/1."},
+            {.name = "--json", .help = "Prints one line of JSON."},
+        },
+    .run = run,
+};

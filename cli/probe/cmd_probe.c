@@ -1,0 +1,387 @@
+/// `dynmo probe`: measures one node and writes its hardware file.
+#include "cli/commands.h"
+#include "cli/launcher.h"
+#include "cli/output.h"
+#include "cli/probe/probe_report.h"
+
+#include "base/file.h"
+#include "models/cost/layer_work.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LARGE_MAX = 4, TOKENS_MAX = 1 << 20, ARENA_BYTES = 1 << 20 };
+
+/// What the command line asks for.
+typedef struct probe_request {
+    const char *device; // "cpu" or "cuda"
+    const char *transport;
+    const char *model;
+    const char *output; // or NULL
+    const char *name;
+    bool uses_blas;
+    bool is_bf16;
+    int rank_count;
+    int tokens;
+    int64_t budget_ns;
+    int64_t bytes; // of the copy
+} probe_request;
+
+/// The option as one of some names, the first if it is not given.
+static status one_of(const cli_arguments *arguments, const char *option, const char *const *names,
+                     int count, const char **chosen, error_message *err)
+{
+    int index = 0;
+    TRY(cli_choice(arguments, option, names, count, 0, &index, err));
+    *chosen = names[index];
+    return STATUS_OK;
+}
+
+/// Ranks that a launcher has started; 2 where none has.
+static int launched_ranks(const char *transport)
+{
+    const char *variable = NULL;
+    const int count = cli_launched_count(&variable);
+    return strcmp(transport, "local") == 0 || variable == NULL ? 2 : count;
+}
+
+/// Transports that cannot do what is asked of them.
+static status check_transport(const probe_request *request, error_message *err)
+{
+    if (strcmp(request->transport, "nccl") == 0 && strcmp(request->device, "cuda") != 0) {
+        return error_set(err, STATUS_INVALID,
+                         "--transport nccl: moves the memory of GPUs; device %s has none",
+                         request->device);
+    }
+    return cli_launcher_check(request->transport, err);
+}
+
+static status read_numbers(const cli_arguments *arguments, probe_request *request,
+                           error_message *err)
+{
+    const bool is_cuda = strcmp(request->device, "cuda") == 0;
+    const char *seconds = cli_value(arguments, "--seconds");
+    const char *bytes = cli_value(arguments, "--bytes");
+    double budget = 0.2;
+    TRY(cli_int(arguments, "--ranks", 1, EXEC_PROBE_RANKS_MAX, launched_ranks(request->transport),
+                &request->rank_count, err));
+    TRY(cli_int(arguments, "--tokens", 1, TOKENS_MAX, is_cuda ? 4096 : 512, &request->tokens, err));
+    if (seconds != NULL) {
+        TRY(text_parse_double(seconds, "--seconds", 0.001, 60, &budget, err));
+    }
+    request->budget_ns = (int64_t)(budget * 1e9);
+    request->bytes = INT64_C(256) << 20;
+    if (bytes != NULL) {
+        TRY(text_parse_int64(bytes, "--bytes", 4096, INT64_C(1) << 36, &request->bytes, err));
+    }
+    return STATUS_OK;
+}
+
+static status read_request(const cli_arguments *arguments, probe_request *request,
+                           error_message *err)
+{
+    static const char *const devices[] = {"cpu", "cuda"};
+    static const char *const transports[] = {"local", "mpi", "nccl"};
+    static const char *const precisions[] = {"bf16", "fp32"};
+    const char *precision = NULL;
+    TRY(one_of(arguments, "--device", devices, 2, &request->device, err));
+    TRY(one_of(arguments, "--transport", transports, 3, &request->transport, err));
+    TRY(one_of(arguments, "--precision", precisions, 2, &precision, err));
+    const bool is_cuda = strcmp(request->device, "cuda") == 0;
+    if (!is_cuda && cli_has(arguments, "--precision")) {
+        return error_set(err, STATUS_INVALID, "--precision: device cpu computes in fp32");
+    }
+    if (is_cuda && cli_has(arguments, "--blas")) {
+        return error_set(err, STATUS_INVALID, "--blas: of device cpu only");
+    }
+    if (is_cuda && !cli_has(arguments, "--hardware")) {
+        return error_set(err, STATUS_INVALID,
+                         "--hardware is needed on cuda: efficiency is told as a share of its dense "
+                         "peak, which no product reaches");
+    }
+    TRY(check_transport(request, err));
+    request->is_bf16 = is_cuda && strcmp(precision, "bf16") == 0;
+    request->uses_blas = cli_has(arguments, "--blas");
+    request->model = cli_has(arguments, "--model") ? cli_value(arguments, "--model")
+                     : is_cuda                     ? "llama-2-7b"
+                                                   : "gpt2";
+    request->output = cli_value(arguments, "--output");
+    request->name = cli_has(arguments, "--name") ? cli_value(arguments, "--name") : "probed";
+    return read_numbers(arguments, request, err);
+}
+
+static status open_backend(const probe_request *request, exec_kernels **kernels, error_message *err)
+{
+    if (strcmp(request->device, "cuda") == 0) {
+        return exec_kernels_cuda_open(request->is_bf16 ? EXEC_CUDA_BF16 : EXEC_CUDA_FP32, 0, 1,
+                                      kernels, err);
+    }
+    return request->uses_blas ? exec_kernels_blas_open(kernels, err)
+                              : exec_kernels_cpu_open(kernels, err);
+}
+
+/// Square products for the peak, with sides that the device fills.
+static int list_large(const probe_request *request, exec_probe_product *large)
+{
+    static const int cpu_sides[] = {256, 512, 1024};
+    static const int cuda_sides[] = {2048, 4096, 8192};
+    const int *sides = strcmp(request->device, "cuda") == 0 ? cuda_sides : cpu_sides;
+    const int count = request->bytes < (1 << 24) ? 1 : 3; // little memory: little work
+    for (int index = 0; index < count; index++) {
+        large[index] = (exec_probe_product){
+            .name = "square",
+            .shape = {.rows = sides[index], .columns = sides[index], .inner = sides[index]}};
+    }
+    return count;
+}
+
+/// Physical memory for each core that is online.
+static void find_host_memory(cli_probe_report *report)
+{
+    const int64_t pages = sysconf(_SC_PHYS_PAGES);
+    const int64_t page = sysconf(_SC_PAGESIZE);
+    const int64_t cores = sysconf(_SC_NPROCESSORS_ONLN);
+    report->rank_capacity = cores > 0 && cores < (1 << 16) ? (int)cores : 1;
+    report->memory_bytes = pages > 0 && page > 0 ? pages * page / report->rank_capacity : 1;
+    report->memory_text = "the machine's, for each core that is online";
+}
+
+static void find_memory(const probe_request *request, exec_kernels *kernels,
+                        cli_probe_report *report)
+{
+    if (strcmp(request->device, "cpu") == 0) {
+        find_host_memory(report);
+    } else {
+        report->memory_bytes = exec_probe_capacity(kernels, INT64_C(1) << 40);
+        report->memory_text = "the largest piece that the device gives out";
+        report->rank_capacity = report->links.trip_count > 0 ? report->links.rank_count : 1;
+    }
+    if (report->preset != NULL) report->rank_capacity = report->preset->gpus_per_node;
+}
+
+static status measure_with(const probe_request *request, exec_kernels *kernels,
+                           exec_probe_product *large, cli_probe_report *report, error_message *err)
+{
+    exec_probe_options options = exec_probe_options_default();
+    options.budget_ns = request->budget_ns;
+    options.stream_bytes = request->bytes;
+    report->backend = kernels->table->name;
+    report->memory.value_count = report->shapes.value_count;
+    TRY(exec_probe_products(kernels, &options, large, report->large_count, err));
+    TRY(exec_probe_products(kernels, &options, report->shapes.products, report->shapes.count, err));
+    TRY(exec_probe_attention_measure(kernels, &options, &report->shapes.attention, err));
+    TRY(exec_probe_memory_measure(kernels, &options, &report->memory, err));
+    find_memory(request, kernels, report);
+    return STATUS_OK;
+}
+
+/// FLOP of attention as the cost model counts them, which divides by what is measured here.
+static void count_attention(const model_config *config, cli_probe_report *report)
+{
+    const model_shape shape = {.sequence_length = report->tokens,
+                               .microbatch_size = 1,
+                               .dtype = report->dtype,
+                               .attention = MODEL_ATTENTION_FLASH,
+                               .parallel = model_parallel_filled((model_parallel){0})};
+    report->attention_flop[0] =
+        model_layer_work_of(config, &shape, 0, MODEL_PASS_FORWARD).attention.flop;
+    report->attention_flop[1] =
+        model_layer_work_of(config, &shape, 0, MODEL_PASS_BACKWARD_INPUT).attention.flop;
+}
+
+static status measure_device(const probe_request *request, arena *memory, cli_probe_report *report,
+                             error_message *err)
+{
+    model_config config;
+    exec_kernels *kernels = NULL;
+    exec_probe_product *large = arena_array(memory, LARGE_MAX, sizeof *large);
+    if (large == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    TRY(model_config_open(request->model, memory, &config, err));
+    TRY(cli_probe_shapes_of(&config, request->tokens, memory, &report->shapes, err));
+    count_attention(&config, report);
+    report->large = large;
+    report->large_count = list_large(request, large);
+    TRY(open_backend(request, &kernels, err));
+    const status result = measure_with(request, kernels, large, report, err);
+    kernels->table->close(kernels);
+    return result;
+}
+
+/// The file is read as `dynmo model` will read it before it is written.
+static status write_file(const probe_request *request, const cli_probe_report *report,
+                         const cli_probe_result *result, arena *memory, error_message *err)
+{
+    text_buffer file = {0};
+    json_document *document = NULL;
+    model_hardware hardware;
+    cli_probe_write_hardware(report, result, &file);
+    status written = file.failed ? error_set(err, STATUS_NO_MEMORY, "out of memory") : STATUS_OK;
+    if (written == STATUS_OK) {
+        written = json_open_bytes("what was measured", file.bytes, file.length, &document, err);
+    }
+    if (written == STATUS_OK) {
+        written = model_hardware_read(document, report->name, memory, &hardware, err);
+        json_close(document);
+    }
+    if (written == STATUS_OK && request->output != NULL) {
+        written = file_write(request->output, file.bytes, file.length, err);
+    }
+    text_free(&file);
+    return written;
+}
+
+static status report_all(const cli_arguments *arguments, const probe_request *request,
+                         const cli_probe_report *report, arena *memory, error_message *err)
+{
+    cli_probe_result result;
+    text_buffer out = {0};
+    TRY(cli_probe_result_of(report, memory, &result, err));
+    TRY(write_file(request, report, &result, memory, err));
+    if (cli_has(arguments, "--json")) {
+        cli_probe_write(report, &result, &out);
+    } else {
+        cli_probe_print(report, &result, &out);
+    }
+    const status printed = cli_print(&out, err);
+    text_free(&out);
+    return printed;
+}
+
+/// Links first, with all ranks; then the leader measures its device alone.
+static status probe(const cli_arguments *arguments, const probe_request *request, arena *memory,
+                    error_message *err)
+{
+    model_hardware preset;
+    cli_probe_report report = {.name = request->name,
+                               .device = request->device,
+                               .command = cli_command_line(arguments),
+                               .model = request->model,
+                               .tokens = request->tokens,
+                               .dtype =
+                                   request->is_bf16 ? MODEL_DTYPE_BFLOAT16 : MODEL_DTYPE_FLOAT32};
+    exec_probe_links_options links = exec_probe_links_options_default();
+    if (cli_has(arguments, "--hardware")) {
+        TRY(model_hardware_open(cli_value(arguments, "--hardware"), memory, &preset, err));
+        report.preset = &preset;
+        report.uses_preset_peak = strcmp(request->device, "cuda") == 0;
+    }
+    if (request->output != NULL) TRY(file_check_writable(request->output, err));
+    links.transport = request->transport;
+    links.rank_count = request->rank_count;
+    links.size_max = request->bytes / 4;
+    links.uses_cuda = strcmp(request->device, "cuda") == 0;
+    if (request->rank_count > 1) {
+        TRY(exec_probe_links_measure(&links, memory, &report.links, err));
+        if (!report.links.is_leader) return STATUS_OK;
+        report.transport = request->transport;
+    } else if (report.preset == NULL) {
+        return error_set(err, STATUS_INVALID,
+                         "links are between ranks: one rank has none, and --hardware names none to "
+                         "take instead");
+    }
+    TRY(measure_device(request, memory, &report, err));
+    return report_all(arguments, request, &report, memory, err);
+}
+
+static status probe_in_memory(const cli_arguments *arguments, const probe_request *request,
+                              error_message *err)
+{
+    arena *memory = arena_create(ARENA_BYTES);
+    if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    const status result = probe(arguments, request, memory, err);
+    arena_destroy(memory);
+    return result;
+}
+
+/// One process speaks for all, also of what went wrong.
+static status run(const cli_arguments *arguments, error_message *err)
+{
+    probe_request request;
+    const char *transport = "mpi"; // as long as it is not known: as if a launcher had started it
+    status ended = read_request(arguments, &request, err);
+    if (ended == STATUS_OK) {
+        transport = request.transport;
+        ended = probe_in_memory(arguments, &request, err);
+    }
+    if (ended == STATUS_OK || exec_transport_is_leader(transport)) return ended;
+    if (err != NULL) err->message[0] = '\0';
+    exec_transport_let_leader_end(transport);
+    return ended;
+}
+
+const cli_command cli_command_probe = {
+    .name = "probe",
+    .synopsis = "[--device cpu|cuda] [--transport local|mpi|nccl] [-o HARDWARE.json] [--json]",
+    .summary = "measures one node and writes its hardware file",
+    .description =
+        "Measures what the cost model and the simulator assume of a machine, and writes it as a "
+        "hardware file that `dynmo model` and `diagnose` take with --hardware, `study` with --gpu, "
+        "and any study as \"hardware\": the rate of products of matrices, the share of it that the "
+        "products and the "
+        "attention of a real model reach, the speed and size of memory, latency and bandwidth "
+        "between ranks. Every entry's source says what was measured, by which command."
+        "\n\n"
+        "Products are those of F, B and W of one layer and the head of --model; attention is "
+        "causal over one sequence. The peak is the fastest product on cpu, and the preset's rate "
+        "on cuda. Efficiency of products is all of them, each as often as the model has it, at "
+        "their medians; of memory an addition and a GELU over an MLP's activations, against a "
+        "copy of --bytes. The device is measured while nothing else of the probe runs: with "
+        "several ranks on one node their share of memory's speed is smaller."
+        "\n\n"
+        "Links: every two ranks in turn send messages of 64 bytes and every fourfold up to a "
+        "quarter of --bytes there and back; a line is fitted to half of the round trips' medians, "
+        "least squares of relative errors. `local` is threads of one process; `mpi` needs `mpirun "
+        "-n RANKS dynmo probe --transport mpi`, or srun, and tells links within a node from those "
+        "between nodes by the names of their hosts; `nccl` the same with a GPU for each rank. A "
+        "kind of link that no two ranks have is taken from --hardware, or from the other kind, "
+        "and the file says so. Nothing is measured with one rank.",
+    .options =
+        {
+            {.name = "--device",
+             .argument = "D",
+             .help = "cpu: one core in fp32; cuda: the first GPU. Default: cpu."},
+            {.name = "--blas", .help = "On cpu: products by BLAS instead of plain C."},
+            {.name = "--precision",
+             .argument = "P",
+             .help = "On cuda: bf16 or fp32. Default: bf16."},
+            {.name = "--transport",
+             .argument = "T",
+             .help = "local, mpi or nccl, for the links. Default: local."},
+            {.name = "--ranks",
+             .argument = "N",
+             .help = "Ranks between which links are measured. Default: what the launcher says; 2 "
+                     "with local."},
+            {.name = "--model",
+             .argument = "CONFIG",
+             .help = "Model whose products are measured: a Hugging Face config.json or a shipped "
+                     "one. Default: gpt2 on cpu, llama-2-7b on cuda."},
+            {.name = "--tokens",
+             .argument = "N",
+             .help = "Tokens of a microbatch, one sequence. Default: 512 on cpu, 4096 on cuda."},
+            {.name = "--hardware",
+             .argument = "NAME",
+             .help = "Hardware file or preset for what is not measured; its rate is the peak on "
+                     "cuda, where it is needed."},
+            {.name = "--seconds",
+             .argument = "S",
+             .help = "Time for each measurement, in s; at least 5 samples in any case. Default: "
+                     "0.2."},
+            {.name = "--bytes",
+             .argument = "N",
+             .help = "Bytes of the copy that measures memory, and four times those of the longest "
+                     "message. Default: 268435456."},
+            {.name = "--name", .argument = "NAME", .help = "Name in the file. Default: probed."},
+            {.name = "--output",
+             .letter = 'o',
+             .argument = "FILE",
+             .help = "The hardware file. Default: it is not written."},
+            {.name = "--json",
+             .help = "Prints every measurement as one line of JSON (dynmo-probe/1)."},
+        },
+    .operand_min = 0,
+    .operand_max = 0,
+    .run = run,
+};

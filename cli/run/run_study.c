@@ -1,0 +1,260 @@
+#include "cli/run/run_study.h"
+
+#include "analysis/compare/comparison.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FILE_BYTES_MAX = 1 << 24 };
+
+/// A hardware to name where the device measures everything and the file names none.
+static const char *const any_hardware = "h100-sxm";
+
+/// A path that the command line gives is meant from the working directory, a study's from its
+/// folder: an existing file is named in full. What is no file is a shipped name.
+static void put_path(json_writer *writer, const char *key, const char *path)
+{
+    char *full = realpath(path, NULL);
+    json_put_string(writer, key, full != NULL ? full : path);
+    free(full);
+}
+
+/// What the command line puts in place of what the file says.
+static void write_changes(const cli_run_request *request, bool needs_hardware, text_buffer *out)
+{
+    json_writer writer = json_writer_init(out);
+    json_begin_object(&writer);
+    if (request->iteration_count > 0) {
+        json_put_int64(&writer, "training.iterations", request->iteration_count);
+    }
+    if (request->data_parallel > 0) {
+        json_put_int64(&writer, "training.data_parallel", request->data_parallel);
+    }
+    if (request->trace != NULL) {
+        put_path(&writer, "trace", request->trace);
+        json_write_key(&writer, "model");
+        json_write_null(&writer);
+    }
+    if (request->model != NULL) {
+        put_path(&writer, "model", request->model);
+        json_write_key(&writer, "trace");
+        json_write_null(&writer);
+    }
+    if (request->hardware != NULL) {
+        put_path(&writer, "hardware", request->hardware);
+    } else if (needs_hardware) {
+        json_put_string(&writer, "hardware", any_hardware);
+    }
+    json_end_object(&writer);
+}
+
+/// A study around a plan: its schedule and sizes, kept as it is.
+static void write_plan_study(const bal_plan *plan, text_buffer *out)
+{
+    json_writer writer = json_writer_init(out);
+    json_begin_object(&writer);
+    json_put_string(&writer, "schema", "dynmo-study/1");
+    json_write_key(&writer, "training");
+    json_begin_object(&writer);
+    json_put_int64(&writer, "microbatches", plan->microbatch_count);
+    json_put_int64(&writer, "data_parallel", plan->data_parallel);
+    json_end_object(&writer);
+    json_write_key(&writer, "pipeline");
+    json_begin_object(&writer);
+    json_put_int64(&writer, "stages", plan->rank_count);
+    if (plan->chunk_count > 1) json_put_int64(&writer, "chunks", plan->chunk_count);
+    json_put_string(&writer, "schedule", plan->schedule);
+    json_end_object(&writer);
+    json_write_key(&writer, "balancing");
+    json_begin_array(&writer);
+    json_begin_object(&writer);
+    json_put_string(&writer, "balancer", "even");
+    json_end_object(&writer);
+    json_end_array(&writer);
+    json_end_object(&writer);
+}
+
+static status check_costs_of_plan(const cli_run_request *request, error_message *err)
+{
+    if (request->learns && request->model == NULL) {
+        return error_set(err, STATUS_INVALID,
+                         "%s is a plan: device %s needs --model, what is trained", request->path,
+                         request->device);
+    }
+    if (!request->learns && request->trace == NULL &&
+        (request->model == NULL || request->hardware == NULL)) {
+        return error_set(err, STATUS_INVALID,
+                         "%s is a plan: --trace, or --model and --hardware, have to say how long "
+                         "its ops take",
+                         request->path);
+    }
+    return STATUS_OK;
+}
+
+/// Reads the file's text; of a plan the plan, and the text of a study around it.
+static status read_text(const cli_run_request *request, const char *bytes, size_t length,
+                        arena *memory, cli_run_study *opened, text_buffer *text, error_message *err)
+{
+    json_document *document = NULL;
+    TRY(json_open_bytes(request->path, bytes, length, &document, err));
+    const json_value root = json_root(document);
+    const json_value schema = json_member(root, "schema");
+    const char *name = "";
+    if (json_is_string(schema)) json_string(schema, &name, NULL);
+    status result = STATUS_OK;
+    if (strncmp(name, "dynmo-plan/", strlen("dynmo-plan/")) != 0) {
+        text_append_bytes(text, bytes, length);
+    } else {
+        result = bal_plan_read(root, memory, &opened->plan, err);
+        opened->has_plan = result == STATUS_OK;
+        if (result == STATUS_OK) result = check_costs_of_plan(request, err);
+        if (result == STATUS_OK) write_plan_study(&opened->plan, text);
+    }
+    json_close(document);
+    return result;
+}
+
+/// What is executed is a study of this row alone.
+static void take_row(cli_run_study *opened)
+{
+    ana_study *study = &opened->study;
+    study->balancings[0] = *opened->row;
+    study->balancing_count = 1;
+    opened->row = &study->balancings[0];
+}
+
+/// The row that is named, else the first that decides and can be executed, else the first.
+static status choose_row(const cli_run_request *request, cli_run_study *opened, error_message *err)
+{
+    const ana_study *study = &opened->study;
+    char known[200] = "";
+    opened->row = &study->balancings[0];
+    if (opened->has_plan) return STATUS_OK;
+    for (int row = study->balancing_count - 1; row >= 0; row--) {
+        const ana_balancing *balancing = &study->balancings[row];
+        if (request->row == NULL) {
+            if (ana_balancing_is_dynamic(balancing) && !balancing->balancer->owns_freely) {
+                opened->row = balancing;
+            }
+            continue;
+        }
+        if (strcmp(request->row, balancing->label) == 0) {
+            opened->row = balancing;
+            return STATUS_OK;
+        }
+        const size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s'%s'", used > 0 ? ", " : "",
+                 balancing->label);
+    }
+    if (request->row == NULL) return STATUS_OK;
+    return error_set(err, STATUS_INVALID, "--row: the study has no row '%.60s'; it has %s",
+                     request->row, known);
+}
+
+static status check_plan(const cli_run_request *request, const cli_run_study *opened,
+                         error_message *err)
+{
+    if (!opened->has_plan) return STATUS_OK;
+    const bal_plan *plan = &opened->plan;
+    const int layers = plan->first_layer[plan->rank_count * plan->chunk_count];
+    if (layers == opened->setup.source.layer_count) return STATUS_OK;
+    return error_set(err, STATUS_INVALID, "%s: a plan of %d layers, but %s has %d", request->path,
+                     layers, request->trace != NULL ? request->trace : request->model,
+                     opened->setup.source.layer_count);
+}
+
+static status open_text(const cli_run_request *request, const text_buffer *text, arena *memory,
+                        cli_run_study *opened, error_message *err)
+{
+    const bool lacks_hardware = opened->has_plan && request->learns && request->hardware == NULL;
+    text_buffer changes = {0};
+    text_buffer changed = {0};
+    write_changes(request, lacks_hardware, &changes);
+    status result = text->failed || changes.failed
+                        ? error_set(err, STATUS_NO_MEMORY, "out of memory")
+                        : json_change(request->path, text->bytes, changes.bytes, &changed, err);
+    if (result == STATUS_OK) {
+        result = ana_study_open_text(request->path, changed.bytes, memory, &opened->study, err);
+    }
+    text_free(&changes);
+    text_free(&changed);
+    return result;
+}
+
+/// Adds the ranks that are made slow to those that the study has, and checks the links.
+static status add_slow(const cli_run_request *request, cli_run_study *opened, error_message *err)
+{
+    ana_study *study = &opened->study;
+    for (int slow = 0; slow < request->slow_rank_count; slow++) {
+        const bal_slow_rank *entry = &request->slow_ranks[slow];
+        if (entry->rank >= study->stage_count || study->slow_rank_count == ANA_SLOW_RANKS_MAX) {
+            return error_set(err, STATUS_INVALID,
+                             "--slow: rank %d of %d, as one of at most %d slow ranks", entry->rank,
+                             study->stage_count, ANA_SLOW_RANKS_MAX);
+        }
+        study->slow_ranks[study->slow_rank_count++] = *entry;
+    }
+    for (int link = 0; link < request->slow_link_count; link++) {
+        const exec_slow_link *entry = &request->slow_links[link];
+        if (entry->rank < study->stage_count && entry->other_rank < study->stage_count) continue;
+        return error_set(err, STATUS_INVALID, "--slow-link: %d-%d, but there are %d ranks",
+                         entry->rank, entry->other_rank, study->stage_count);
+    }
+    return STATUS_OK;
+}
+
+/// Refuses what only the simulator plays.
+static status refuse_unplayed(const ana_study *study, error_message *err)
+{
+    const bal_disturbance *disturbance = &study->disturbance;
+    const bool is_disturbed = bal_disturbance_is_drawn_per_op(disturbance) ||
+                              bal_disturbance_has_rank_factors(disturbance) ||
+                              disturbance->link_count > 0;
+    if (study->round_count > 1) {
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "%s: training.accumulation %d is simulated only; `dynmo run` passes the "
+                         "pipeline once",
+                         study->path, study->round_count);
+    }
+    if (study->send != BAL_SEND_ASYNC || study->shares_node_links) {
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "%s: cluster.%s is simulated only; a run has the network that it is on",
+                         study->path, study->shares_node_links ? "links.shared" : "send");
+    }
+    if (!is_disturbed) return STATUS_OK;
+    return error_set(err, STATUS_UNSUPPORTED,
+                     "%s: disturbance is simulated only; `dynmo run` has --slow and --slow-link",
+                     study->path);
+}
+
+status cli_run_study_open(const cli_run_request *request, arena *memory, cli_run_study *opened,
+                          error_message *err)
+{
+    char *bytes = NULL;
+    size_t length = 0;
+    text_buffer text = {0};
+    memset(opened, 0, sizeof *opened);
+    TRY(file_read(request->path, FILE_BYTES_MAX, &bytes, &length, err));
+    status result = read_text(request, bytes, length, memory, opened, &text, err);
+    free(bytes);
+    if (result == STATUS_OK) result = open_text(request, &text, memory, opened, err);
+    text_free(&text);
+    TRY(result);
+    TRY(refuse_unplayed(&opened->study, err));
+    TRY(choose_row(request, opened, err));
+    take_row(opened);
+    TRY(add_slow(request, opened, err));
+    TRY(ana_setup_open(&opened->study, memory, &opened->setup, err));
+    opened->is_set_up = true;
+    return check_plan(request, opened, err);
+}
+
+void cli_run_study_close(cli_run_study *opened)
+{
+    if (opened->is_set_up) ana_setup_close(&opened->setup);
+    if (opened->study.document != NULL) ana_study_close(&opened->study);
+}

@@ -1,0 +1,145 @@
+#include "cli/schedule/schedule_path.h"
+
+#include "balance/metrics.h"
+#include "sim/order_record.h"
+#include "sim/pipeline.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+
+enum { SHOWN_RANKS = 4 };
+
+/// As they are called in orders.
+static const char *const kind_names[OP_KIND_COUNT] = {
+    [OP_FORWARD] = "F",
+    [OP_BACKWARD_INPUT] = "B",
+    [OP_BACKWARD_WEIGHT] = "W",
+    [OP_BACKWARD] = "BW",
+};
+
+static int64_t sum_of(const int64_t *values_ns, int count)
+{
+    int64_t sum_ns = 0;
+    for (int index = 0; index < count; index++) {
+        sum_ns += values_ns[index];
+    }
+    return sum_ns;
+}
+
+status cli_schedule_path_find(const cli_arguments *arguments, const bal_timeline *played,
+                              const sim_network *network, const bal_stage_costs *costs,
+                              arena *memory, cli_schedule_path *path, error_message *err)
+{
+    const bal_schedule *schedule = played->schedule;
+    sim_order order;
+    sim_recorder *recorder = NULL;
+    *path = (cli_schedule_path){0};
+    if (!cli_has(arguments, "--explain")) return STATUS_OK;
+    const status checked = sim_network_check_serial(schedule, network, err);
+    if (checked != STATUS_OK) return error_prefix(err, checked, "--explain");
+    TRY(sim_order_compile(schedule, memory, &order, err));
+    TRY(sim_recorder_create(&order, network, memory, &recorder, err));
+    const sim_record *record = sim_recorder_play(recorder, costs);
+    // Any order that a policy played gives the same times when it is replayed.
+    assert(record->makespan_ns == bal_metrics_of(played).makespan_ns);
+    const sim_critical_path *found = &record->path;
+    *path = (cli_schedule_path){.rank_count = schedule->rank_count,
+                                .op_count = found->op_count,
+                                .message_count = found->message_count,
+                                .op_ns = found->op_ns,
+                                .forward_ns = sum_of(found->forward_ns, costs->stage_count),
+                                .backward_ns = sum_of(found->backward_ns, costs->stage_count),
+                                .link_wait_ns = found->link_wait_ns};
+    return STATUS_OK;
+}
+
+/// Time of one kind on all ranks.
+static int64_t kind_ns(const cli_schedule_path *path, int kind)
+{
+    int64_t sum_ns = 0;
+    for (int rank = 0; rank < path->rank_count; rank++) {
+        sum_ns += path->op_ns[rank * OP_KIND_COUNT + kind];
+    }
+    return sum_ns;
+}
+
+/// Time of all ops on one rank.
+static int64_t rank_ns(const cli_schedule_path *path, int rank)
+{
+    return sum_of(path->op_ns + (ptrdiff_t)rank * OP_KIND_COUNT, OP_KIND_COUNT);
+}
+
+void cli_schedule_path_json(const cli_schedule_path *path, json_writer *writer)
+{
+    if (path->rank_count == 0) return;
+    json_write_key(writer, "critical_path");
+    json_begin_object(writer);
+    json_put_int64(writer, "ops", path->op_count);
+    json_put_int64(writer, "messages", path->message_count);
+    for (int kind = 0; kind < OP_KIND_COUNT; kind++) {
+        char key[8];
+        snprintf(key, sizeof key, "%s_ns", kind_names[kind]);
+        json_write_key(writer, key);
+        json_begin_array(writer);
+        for (int rank = 0; rank < path->rank_count; rank++) {
+            json_write_int64(writer, path->op_ns[rank * OP_KIND_COUNT + kind]);
+        }
+        json_end_array(writer);
+    }
+    json_put_int64(writer, "forward_message_ns", path->forward_ns);
+    json_put_int64(writer, "backward_message_ns", path->backward_ns);
+    json_put_int64(writer, "link_wait_ns", path->link_wait_ns);
+    json_end_object(writer);
+}
+
+/// The rank with the most time behind one with so much: ranks of equal time in their order, -1
+/// behind the last that has any.
+static int next_rank(const cli_schedule_path *path, int before)
+{
+    const int64_t limit_ns = before < 0 ? INT64_MAX : rank_ns(path, before);
+    int found = -1;
+    int64_t most_ns = 0;
+    for (int rank = 0; rank < path->rank_count; rank++) {
+        const int64_t ns = rank_ns(path, rank);
+        const bool is_behind = ns < limit_ns || (ns == limit_ns && rank > before);
+        if (!is_behind || ns <= most_ns) continue;
+        most_ns = ns;
+        found = rank;
+    }
+    return found;
+}
+
+static void write_ranks(const cli_schedule_path *path, text_buffer *out)
+{
+    int left = 0;
+    for (int rank = 0; rank < path->rank_count; rank++) {
+        left += rank_ns(path, rank) > 0;
+    }
+    text_format(out, "%-18s ", "");
+    int rank = next_rank(path, -1);
+    for (int shown = 0; rank >= 0 && shown < SHOWN_RANKS; shown++) {
+        text_format(out, "%srank %d %" PRId64, shown > 0 ? ", " : "", rank, rank_ns(path, rank));
+        rank = next_rank(path, rank);
+        left--;
+    }
+    text_append(out, " ns");
+    if (left > 0) text_format(out, ", and %d more ranks", left);
+    text_append(out, "\n");
+}
+
+void cli_schedule_path_text(const cli_schedule_path *path, text_buffer *out)
+{
+    if (path->rank_count == 0) return;
+    text_format(out, "%-18s ", "critical path");
+    for (int kind = 0; kind < OP_KIND_COUNT; kind++) {
+        const int64_t ns = kind_ns(path, kind);
+        if (ns > 0) text_format(out, "%s %" PRId64 ", ", kind_names[kind], ns);
+    }
+    text_format(out, "messages %" PRId64, path->forward_ns + path->backward_ns);
+    if (path->link_wait_ns > 0) text_format(out, ", waits for links %" PRId64, path->link_wait_ns);
+    text_format(out, " ns   in %d ops, %d messages between ranks\n", path->op_count,
+                path->message_count);
+    if (sum_of(path->op_ns, path->rank_count * OP_KIND_COUNT) > 0) write_ranks(path, out);
+}

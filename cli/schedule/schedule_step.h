@@ -1,0 +1,26 @@
+/// `dynmo schedule --step`: how often an iteration can begin anew, with a barrier at the
+/// optimizer's step or with post-validation.
+#pragma once
+
+#include "base/arena.h"
+#include "base/status.h"
+#include "cli/command.h"
+#include "cli/schedule/schedule_iterations.h"
+
+#include <stdint.h>
+
+/// What came of it.
+typedef struct cli_schedule_step {
+    const char *name; // NULL: not asked
+    int64_t period_ns;
+} cli_schedule_step;
+
+/// Plays iterations back to back (sim_iterations_find_period): the step itself takes no time, and a
+/// norm as long as a message. Nothing where --step is not given.
+///
+/// @param iterated costs are ones that sim_costs_check accepts
+/// @return STATUS_UNSUPPORTED for another policy than static and for messages that keep ranks busy
+///         or share links; STATUS_INVALID for an unknown name, an order that cannot validate behind
+///         the step, or more ns than SIM_ITERATIONS_NS_MAX; STATUS_NO_MEMORY
+status cli_schedule_step_play(const cli_arguments *arguments, const cli_iterated_schedule *iterated,
+                              arena *memory, cli_schedule_step *step, error_message *err);

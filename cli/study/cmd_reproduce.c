@@ -1,0 +1,89 @@
+/// `dynmo reproduce`: the DynMo paper's experiments, published beside simulated.
+#include "cli/commands.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+
+#include "analysis/paper/reproduction.h"
+#include "analysis/report/figures.h"
+
+static void begin_experiment(void *context, const char *experiment)
+{
+    (void)experiment;
+    cli_progress_step(context);
+}
+
+static status reproduce(const cli_arguments *arguments, arena *memory, text_buffer *out,
+                        error_message *err)
+{
+    const int name_count = cli_operand_count(arguments);
+    const char **names = arena_array(memory, (size_t)name_count, sizeof *names);
+    if (names == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    for (int name = 0; name < name_count; name++) {
+        const ana_experiment *experiment = NULL;
+        names[name] = cli_operand(arguments, name);
+        TRY(ana_experiment_find(names[name], &experiment, err));
+    }
+    const char *folder = cli_value(arguments, "--figures");
+    if (folder != NULL) TRY(ana_figures_check(folder, err));
+    int all = 0;
+    ana_experiments(&all);
+    cli_progress progress = cli_progress_begin("experiments", name_count > 0 ? name_count : all);
+    const ana_reproduction_listener listener = {&progress, begin_experiment};
+    ana_reproduction reproduction;
+    const status played = ana_reproduce(names, name_count, &listener, memory, &reproduction, err);
+    cli_progress_end(&progress);
+    TRY(played);
+    if (folder != NULL) TRY(ana_figures_write(&reproduction, folder, err));
+    if (cli_has(arguments, "--json")) {
+        ana_reproduction_write(&reproduction, out);
+    } else {
+        ana_reproduction_print(&reproduction, out);
+    }
+    return STATUS_OK;
+}
+
+static status run(const cli_arguments *arguments, error_message *err)
+{
+    return cli_run_printer(arguments, reproduce, err);
+}
+
+const cli_command cli_command_reproduce = {
+    .name = "reproduce",
+    .synopsis = "[EXPERIMENT...] [--json] [--figures DIR]",
+    .summary = "plays the DynMo paper's experiments, published beside simulated",
+    .description =
+        "Plays the experiments of the DynMo paper (SC'25, arXiv 2505.14864) as studies, and prints "
+        "every number that the paper publishes beside the simulated one. Without EXPERIMENT all of "
+        "them: moe, mod, pruning, freezing, sparse-attention, early-exit, table1, repack, "
+        "weak-scaling, network-delay, overhead. Each is one or more of the studies in "
+        "models/studies/paper, which `dynmo simulate` plays as well; inputs and their sources "
+        "stand below each table."
+        "\n\n"
+        "agreement says what it means that two numbers agree, or do not. predicted: no input "
+        "depends on the published number. consistent: it is an identity of the inputs. calibrated: "
+        "the row is the calibration. unreachable: no contiguous plan and no schedule gets there; "
+        "the proven bound is shown. low and high are the extremes over seeds and over the ranges "
+        "of inputs that the paper leaves open. A speed-up is the product of what the algorithm "
+        "saves "
+        "by itself, of static tuning (head and embedding counted), of dynamic balancing and of "
+        "re-packing."
+        "\n\n"
+        "Where loads change in every iteration, fewer iterations than the paper's are played; the "
+        "inputs say how many."
+        "\n\n"
+        "--json prints one array with an object per row: experiment, quantity, published, "
+        "simulated, low, high, bound, agreement, factors (of speed-ups), baseline, note. A number "
+        "that is not known is null.",
+    .options =
+        {
+            {.name = "--figures",
+             .argument = "DIR",
+             .help = "Also draws figures 1, 3, 4, 5, 7 and 8 and Table 1 of the paper with the "
+                     "simulated numbers, as SVG in this folder; needs gnuplot. Bars whose heights "
+                     "the paper's text does not give are marked."},
+            {.name = "--json", .help = "Prints one line of JSON."},
+        },
+    .operand_min = 0,
+    .operand_max = CLI_OPERANDS_MAX,
+    .run = run,
+};

@@ -1,0 +1,260 @@
+/// `dynmo simulate`: replays a study under each of its balancers and compares them.
+#include "cli/commands.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+#include "cli/version.h"
+
+#include "analysis/compare/compare.h"
+#include "analysis/report/recording.h"
+#include "analysis/study/setup.h"
+#include "analysis/study/study.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void show_step(void *context)
+{
+    cli_progress_step(context);
+}
+
+/// @param recording where rows go while they are played, or NULL
+static status compare(const ana_setup *setup, const ana_listener *recording, arena *memory,
+                      ana_comparison *comparison, error_message *err)
+{
+    cli_progress progress = cli_progress_begin("iterations", ana_compare_iteration_count(setup));
+    ana_listener listener = recording != NULL ? *recording : (ana_listener){0};
+    listener.step = show_step;
+    listener.step_context = &progress;
+    const status result = ana_compare(setup, &listener, memory, comparison, err);
+    cli_progress_end(&progress);
+    return result;
+}
+
+/// Plays the rows into a store.
+static status compare_recorded(const cli_arguments *arguments, const ana_setup *setup,
+                               trace_store *store, arena *memory, ana_comparison *comparison,
+                               error_message *err)
+{
+    ana_recording *recording = NULL;
+    error_message finish_err = {0};
+    TRY(ana_recording_begin(store, TRACE_RUN_SIM, setup, cli_command_line(arguments), DYNMO_VERSION,
+                            &recording, err));
+    const ana_listener listener = ana_recording_listener(recording);
+    const status played = compare(setup, &listener, memory, comparison, err);
+    const bool is_ok = played == STATUS_OK;
+    const status finished =
+        ana_recording_finish(recording, is_ok ? comparison : NULL, is_ok ? NULL : err, &finish_err);
+    if (!is_ok || finished == STATUS_OK) return played;
+    return error_set(err, finished, "%s", finish_err.message);
+}
+
+static status play(const cli_arguments *arguments, const ana_setup *setup, trace_store **store,
+                   arena *memory, ana_comparison *comparison, error_message *err)
+{
+    const char *path = cli_value(arguments, "--store");
+    if (path == NULL) return compare(setup, NULL, memory, comparison, err);
+    TRY(trace_store_open(path, TRACE_WRITE, store, err));
+    return compare_recorded(arguments, setup, *store, memory, comparison, err);
+}
+
+/// Before anything is played: the row whose decisions are asked for must be there and decide.
+static status check_decisions(const cli_arguments *arguments, const ana_study *study,
+                              error_message *err)
+{
+    const char *label = cli_value(arguments, "--decisions");
+    char known[200] = "";
+    if (label == NULL || strcmp(label, "all") == 0) return STATUS_OK;
+    for (int row = 0; row < study->balancing_count; row++) {
+        const ana_balancing *balancing = &study->balancings[row];
+        if (!ana_balancing_is_dynamic(balancing)) continue;
+        if (strcmp(label, balancing->label) == 0) return STATUS_OK;
+        const size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, ", '%s'", balancing->label);
+    }
+    return error_set(err, STATUS_INVALID, "--decisions: no row '%.60s' decides; known: all%s",
+                     label, known);
+}
+
+static status simulate(const cli_arguments *arguments, ana_study *study, arena *memory,
+                       error_message *err)
+{
+    ana_setup setup;
+    ana_comparison comparison;
+    text_buffer out = {0};
+    TRY(check_decisions(arguments, study, err));
+    TRY(ana_setup_open(study, memory, &setup, err));
+    trace_store *store = NULL;
+    status result = play(arguments, &setup, &store, memory, &comparison, err);
+    if (result == STATUS_OK) {
+        if (cli_has(arguments, "--json")) {
+            ana_comparison_write(&comparison, &out);
+        } else {
+            ana_comparison_print(&comparison, &out);
+            const char *decisions = cli_value(arguments, "--decisions");
+            if (decisions != NULL) ana_comparison_print_decisions(&comparison, decisions, &out);
+        }
+        result = cli_print(&out, err);
+    }
+    text_free(&out);
+    ana_setup_close(&setup);
+    trace_store_close(store); // behind the trace, which may be in it: the last to close it tidies
+    return result;
+}
+
+static status run(const cli_arguments *arguments, error_message *err)
+{
+    if (cli_has(arguments, "--trace") && cli_has(arguments, "--model")) {
+        return error_set(err, STATUS_INVALID,
+                         "dynmo simulate: both --trace and --model are given; costs come from one "
+                         "of them");
+    }
+    arena *memory = arena_create(1 << 20);
+    if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    ana_study study;
+    status result = ana_study_open(cli_operand(arguments, 0), cli_value(arguments, "--trace"),
+                                   cli_value(arguments, "--model"),
+                                   cli_value(arguments, "--hardware"), memory, &study, err);
+    if (result == STATUS_OK) {
+        result = simulate(arguments, &study, memory, err);
+        ana_study_close(&study);
+    }
+    arena_destroy(memory);
+    return result;
+}
+
+const cli_command cli_command_simulate = {
+    .name = "simulate",
+    .synopsis = "STUDY.json [--trace TRACE.db | --model CONFIG --hardware NAME] [--store RUN.db] "
+                "[--decisions ROW] [--json]",
+    .summary = "replays a training run under several balancers and compares them",
+    .description =
+        "Replays every iteration of the run that the study describes, once for each entry of its "
+        "'balancing': stage costs from the trace or the model, the schedule played with them, the "
+        "controller's decisions, and the migrations that follow. Prints throughput, iteration "
+        "time, bubble_ratio, imbalance, what moved and the peak memory side by side; then what was "
+        "decided, why, after which iterations and at what cost, what knowing ahead would be worth, "
+        "the GPUs that re-packing releases, and each speed-up as a product: the algorithm's own "
+        "saving (even with dynamism against even without), static tuning (tuned against even), "
+        "dynamic balancing (the row without re-packing against tuned) and re-packing. It ends with "
+        "the inputs and where each comes from."
+        "\n\n"
+        "Every row starts from its balancer's own plan for iteration 0. A policy says when it "
+        "decides again: `never`; `on-change`, after each iteration whose loads have changed; "
+        "`every:N`, after every N-th; `threshold:x`, where the predicted iteration gets shorter by "
+        "more than the share x; `shadow`, when waiting has cost what moving costs. A decision is "
+        "in force from the next iteration on. It looks at the iteration that has just ended "
+        "(information profile), at a forecast of the next one, or at the next one itself "
+        "(foresight, which no run has). Rows with profile are replayed with the other two beside "
+        "them, unless \"foresight\" is false."
+        "\n\n"
+        "The study file: {\"schema\":\"dynmo-study/1\", \"name\":text, \"trace\":STORE or "
+        "{\"store\":STORE, \"name\":text, \"first_iteration\":n, \"model\":CONFIG}, "
+        "\"model\":CONFIG, \"hardware\":NAME, \"pipeline\":{\"stages\":P, \"chunks\":V, "
+        "\"schedule\":NAME}, \"training\":{...}, \"cluster\":{\"nodes\":n, "
+        "\"gpus_per_node\":n, \"memory_bytes\":n, \"links\":{\"intra\":LINK, "
+        "\"inter\":LINK, \"shared\":bool}, \"send\":async|blocking|rendezvous, "
+        "\"slow_ranks\":[{\"rank\":n, \"speed\":x, \"from\":n, \"to\":n}]}, "
+        "\"dynamism\":{...}, \"balancing\":[ROW], \"repack\":REPACK, \"foresight\":bool, "
+        "\"disturbance\":{...}, \"sources\":{PATH:ORIGIN}, \"execution\":{...} (what `dynmo run` "
+        "trains; not simulated)}, "
+        "where LINK is {\"latency_ns\":n, \"bytes_per_s\":n} or {\"measured\":FILE}, the JSON of "
+        "nccl-tests' `sendrecv_perf -J FILE`, to which both are fitted. Needed "
+        "are schema, stages, and a trace or a model with hardware; what stands in for the rest is "
+        "listed with the result. Paths are relative to the study's folder. A slow rank, one of the "
+        "pipeline and counted from 0, takes 1 / speed as long in iterations from to to, both "
+        "included; several entries of a rank multiply."
+        "\n\n"
+        "training: {\"iterations\":n, \"microbatches\":M, \"sequence_length\":n, "
+        "\"microbatch_size\":n, \"data_parallel\":n, \"tensor_parallel\":n, "
+        "\"expert_parallel\":n, \"expert_tensor_parallel\":n, \"context_parallel\":n, "
+        "\"sequence_parallel\":bool, "
+        "\"rank_order\":pipeline-first|data-first, \"sharding\":none|optimizer|gradients|"
+        "parameters, \"reduction_overlap\":none|stage|backward|regrouped, "
+        "\"state_bytes_per_parameter\":n, "
+        "\"gradient_bytes_per_parameter\":n, \"decision_ns\":n, \"profile_ns\":n, "
+        "\"optimizer_step_ns\":n, \"accumulation\":n, \"step\":STEP}; with a model also "
+        "\"dtype\", \"attention\":flash|unfused, \"layers\":n, \"recompute\":none|selective|full. "
+        "A stage is data x tensor x context GPUs; expert x expert_tensor of them hold the experts "
+        "of "
+        "a layer. "
+        "accumulation: the pipeline is passed n times, each with M microbatches, before gradients "
+        "are reduced and the optimizer steps.",
+    .details =
+        "STEP is barrier, post-validation, or {\"kind\":NAME, \"norm_ns\":n, "
+        "\"rollback_ns\":n, \"unclipped\":n, \"failure_probability\":x, "
+        "\"failures\":[ITERATION], \"seed\":n}. barrier: all ranks wait for the norm of all "
+        "gradients, and an iteration lasts the makespan. post-validation: ranks step on the norm "
+        "of "
+        "the ranks before them, after unclipped (10) iterations in a row whose norm was not above "
+        "the limit; an iteration lasts its period if it is repeated, the span for most plans. "
+        "Where the norm turns out to be above the limit, the step is taken back."
+        "\n\n"
+        "disturbance: {\"seed\":n, \"op_sigma\":x, \"iteration_sigma\":x, "
+        "\"rank_sigma\":x, \"stragglers\":{\"probability\":x, \"factor\":x, "
+        "\"iterations\":n}, \"messages\":{\"factor\":x, \"sigma\":x, "
+        "\"factor_max\":x}, \"links\":[{\"between\":[RANK,RANK], \"factor\":x, "
+        "\"delay_ns\":n, \"from\":n, \"to\":n}]}. Times of ops are drawn, normal, with that "
+        "deviation: of every op, of a rank in an iteration, of a rank in the run. A rank begins to "
+        "straggle with that probability. A message takes factor times as long as its link says, "
+        "normal with deviation sigma within 1 and factor_max; links are slower from from to to. "
+        "P5, P50 and P95 of the iterations are then printed, too."
+        "\n\n"
+        "dynamism: {\"case\":moe|pruning|freezing|sparse-attention|early-exit|mod, "
+        "\"load_model\":physical|published, \"seed\":n, ...} over the model or the trace; the "
+        "parameters of each case are listed with the result and told in models/DYNAMISM.md. A case "
+        "that touches parts of a layer needs to know them: trace.model names the model that was "
+        "traced, or \"shares\" says them. Without a case a trace's changes are detected: a layer's "
+        "F + B + W differs by more than \"change_ratio\" (0.25) from what it was at the last "
+        "change, or its F, B or W begins or ceases to cost anything."
+        "\n\n"
+        "ROW is {\"balancer\":NAME, \"policy\":NAME, \"by\":WEIGHT, \"label\":text, "
+        "\"information\":profile|forecast|foresight, \"speed\":assumed|estimated, "
+        "\"migration\":{\"slack\":x, \"relabel\":bool, \"overlap\":bool, \"hysteresis\":x, "
+        "\"neighbour_iterations\":n}, \"repack\":REPACK}. speed estimated tells slow ranks from "
+        "heavy layers. slack takes the fewest bytes among plans within x of the decided one; "
+        "relabel lets stages change ranks; overlap moves a layer as soon as the backward sweep has "
+        "left it; hysteresis keeps the plan unless x of the iteration is saved. Without balancing: "
+        "even, tuned, and diffusion, partition and makespan on-change."
+        "\n\n"
+        "REPACK is {\"kind\":NAME, \"unit\":rank|node, \"min_ranks\":n, "
+        "\"use\":release|replicate|lend, \"microbatches\":keep|choose, \"op_fixed\":x}. "
+        "throughput keeps the fewest ranks whose iteration is within \"tolerance\" of that of all, "
+        "gpu-time the least ranks x time within it; ranks come back when it is missed by more than "
+        "\"grow\". published, coded, first-fit, best-fit, round-robin and halving look at memory, "
+        "stop at \"target\" ranks and begin when all layers together are below \"threshold\" of "
+        "the start. The study's repack holds for rows with a policy that have none. replicate: "
+        "further replicas share the global batch. choose: the number of microbatches is chosen "
+        "anew, op_fixed being the share of an op's time that does not shrink with them."
+        "\n\n"
+        "Iterations of the trace before first_iteration are left out. schedule and by are named "
+        "as in `dynmo schedule` and `dynmo plan`; default: zb-h1, and the balancer's own. "
+        "memory_bytes 0: no limit. sources says of a value, by its path, that it is not given but "
+        "measured, fitted, preset or assumed.",
+    .options =
+        {
+            {.name = "--trace",
+             .argument = "TRACE.db",
+             .help = "Takes costs from this store instead of the study's."},
+            {.name = "--model",
+             .argument = "CONFIG",
+             .help = "Takes costs from a Hugging Face config.json or a shipped model by its name, "
+                     "instead of the study's trace; needs --hardware."},
+            {.name = "--hardware",
+             .argument = "NAME",
+             .help = "A hardware file or a shipped preset by its name, for the cost model and for "
+                     "links and memory that the study does not give."},
+            {.name = "--store",
+             .argument = "RUN.db",
+             .help =
+                 "Records the run in this store: every iteration, every plan, the timelines of the "
+                 "first and last iteration. `dynmo report` and `dynmo export perfetto` read it."},
+            {.name = "--decisions",
+             .argument = "ROW",
+             .help = "Lists every decision of the row with this label, or of all, behind the "
+                     "inputs; --json has those that moved layers in any case."},
+            {.name = "--json", .help = "Prints one line of JSON."},
+        },
+    .operand_min = 1,
+    .operand_max = 1,
+    .run = run,
+};

@@ -1,0 +1,440 @@
+/// `dynmo study`: plays the matrix of a what-if study and ranks its points.
+#include "cli/commands.h"
+#include "cli/keep_choice.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+#include "cli/spread_choice.h"
+#include "cli/study/study_certainty.h"
+#include "cli/study/study_explain.h"
+#include "cli/study/study_source.h"
+
+#include "analysis/spread/spread.h"
+#include "analysis/whatif/closer_look.h"
+#include "analysis/whatif/result.h"
+#include "analysis/whatif/whatif.h"
+#include "base/file.h"
+#include "base/json.h"
+
+#include <string.h>
+
+enum { TOP_DEFAULT = 10, TOP_MAX = 400, ANSWER_POINTS_MAX = 200000 };
+
+static status read_options(const cli_arguments *arguments, ana_whatif_options *options,
+                           error_message *err)
+{
+    const char *by = cli_value(arguments, "--rank-by");
+    const char *sample = cli_value(arguments, "--sample");
+    const char *seed = cli_value(arguments, "--seed");
+    int64_t seed_value = 1;
+    char suggestion[TEXT_SUGGESTION_BYTES];
+    *options = (ana_whatif_options){.objective = ANA_OBJECTIVE_TIME};
+    if (sample != NULL) {
+        TRY(text_parse_int64(sample, "--sample", 1, ANA_POINTS_MAX, &options->sampling.count, err));
+    }
+    if (seed != NULL) TRY(text_parse_int64(seed, "--seed", 0, INT64_MAX, &seed_value, err));
+    options->sampling.seed = (uint64_t)seed_value;
+    if (by == NULL) return STATUS_OK;
+    for (int objective = 0; objective < ANA_OBJECTIVE_COUNT; objective++) {
+        options->objective = (ana_objective)objective;
+        if (strcmp(by, ana_objective_names[objective]) == 0) return STATUS_OK;
+    }
+    return error_set(err, STATUS_INVALID, "--rank-by: unknown objective '%.40s'%s", by,
+                     text_suggestion(by, ana_objective_names, ANA_OBJECTIVE_COUNT, suggestion));
+}
+
+/// Does the items, spread, with progress. Collective. @param report may be NULL
+static status do_items(ana_spread *spread, const ana_items *items, const char *what,
+                       ana_spread_report *report, error_message *err)
+{
+    cli_progress progress;
+    if (items->count == 0) return STATUS_OK;
+    cli_spread_watch(spread, what, &progress);
+    const status result = ana_spread_run(spread, items, report, err);
+    ana_spread_watch(spread, NULL);
+    return result;
+}
+
+/// Plays every point once; the leader orders them.
+static status play(ana_spread *spread, ana_whatif *study, error_message *err)
+{
+    const ana_items points = {
+        .count = study->item_count,
+        .context = study,
+        .begin_worker = ana_whatif_begin_worker,
+        .end_worker = ana_whatif_end_worker,
+        .run = ana_whatif_evaluate,
+        .put = ana_whatif_put,
+    };
+    ana_spread_report report = {0};
+    status result = do_items(spread, &points, "points", &report, err);
+    if (result == STATUS_OK && ana_spread_is_leader(spread)) cli_spread_tell(&report, "points");
+    if (result == STATUS_OK && ana_spread_is_leader(spread)) result = ana_whatif_finish(study, err);
+    return ana_spread_agree(spread, result, err);
+}
+
+/// The leader's choice of points to look at, on all ranks.
+static status choose_closer(ana_spread *spread, ana_whatif *study, int best_count,
+                            ana_closer_look *look, error_message *err)
+{
+    const bool is_leader = ana_spread_is_leader(spread);
+    text_buffer choice = {0};
+    status result = STATUS_OK;
+    if (is_leader) {
+        result = ana_closer_look_choose(study, best_count, look, err);
+        if (result == STATUS_OK) ana_closer_look_write(look, &choice);
+        if (choice.failed) result = error_set(err, STATUS_NO_MEMORY, "out of memory");
+    }
+    result = ana_spread_agree(spread, result, err);
+    if (result == STATUS_OK) result = ana_spread_share(spread, &choice, err);
+    if (result == STATUS_OK && !is_leader) {
+        result = ana_closer_look_read(study, choice.bytes, choice.length, look, err);
+    }
+    text_free(&choice);
+    return ana_spread_agree(spread, result, err);
+}
+
+/// Plays the best points again, to see what their idle time is there for.
+static status look_closer(ana_spread *spread, ana_whatif *study, int best_count,
+                          ana_closer_look *look, error_message *err)
+{
+    TRY(choose_closer(spread, study, best_count, look, err));
+    const ana_items chosen = {
+        .count = look->count,
+        .context = look,
+        .begin_worker = ana_closer_look_begin_worker,
+        .end_worker = ana_closer_look_end_worker,
+        .run = ana_closer_look_evaluate,
+        .put = ana_closer_look_put,
+    };
+    return do_items(spread, &chosen, "best points", NULL, err);
+}
+
+static status explain(const cli_arguments *arguments, const ana_whatif *study, int64_t item,
+                      error_message *err)
+{
+    text_buffer out = {0};
+    status result = cli_study_explain(study, item, cli_has(arguments, "--json"), &out, err);
+    if (result == STATUS_OK) result = cli_print(&out, err);
+    text_free(&out);
+    return result;
+}
+
+/// What there is to tell of a study.
+typedef struct answered {
+    ana_whatif study;
+    ana_closer_look look;
+    cli_certainty certainty;
+    int row_count;
+    int64_t explained; // item; with --explain
+} answered;
+
+static status print(const cli_arguments *arguments, const answered *found, error_message *err)
+{
+    const ana_certainty *certainty = found->certainty.is_drawn ? &found->certainty.found : NULL;
+    text_buffer out = {0};
+    ana_point_worker *worker = NULL;
+    TRY(ana_point_worker_create(&worker, err));
+    status result = STATUS_OK;
+    if (cli_has(arguments, "--json")) {
+        ana_result_write(&found->study, &found->look, certainty, &out);
+    } else {
+        result = ana_result_print(&found->study, &found->look, certainty, found->row_count, worker,
+                                  &out, err);
+        if (cli_has(arguments, "--what-to-measure")) ana_certainty_print_worth(certainty, &out);
+    }
+    ana_point_worker_destroy(worker);
+    if (result == STATUS_OK) result = cli_print(&out, err);
+    text_free(&out);
+    return result;
+}
+
+static status write_csv(const cli_arguments *arguments, const ana_whatif *study, error_message *err)
+{
+    const char *path = cli_value(arguments, "--csv");
+    text_buffer out = {0};
+    if (path == NULL) return STATUS_OK;
+    ana_result_write_csv(study, &out);
+    const status result = out.failed ? error_set(err, STATUS_NO_MEMORY, "out of memory")
+                                     : file_write(path, out.bytes, out.length, err);
+    text_free(&out);
+    return result;
+}
+
+/// Tells it, on the leader: the point that is explained, or the answer.
+static status tell(const cli_arguments *arguments, const answered *found, error_message *err)
+{
+    if (cli_has(arguments, "--explain")) {
+        return explain(arguments, &found->study, found->explained, err);
+    }
+    TRY(write_csv(arguments, &found->study, err));
+    return print(arguments, found, err);
+}
+
+/// Does as much as is to be told: with --explain a point may be known without playing any.
+static status find_answer(const cli_arguments *arguments, ana_spread *spread, arena *memory,
+                          answered *found, error_message *err)
+{
+    const char *word = cli_value(arguments, "--explain");
+    if (word != NULL && (cli_has(arguments, "--csv") || cli_has(arguments, "--what-to-measure"))) {
+        return error_set(err, STATUS_INVALID, "--explain answers alone: without %s",
+                         cli_has(arguments, "--csv") ? "--csv" : "--what-to-measure");
+    }
+    bool needs_ranking = word == NULL;
+    if (word != NULL) {
+        TRY(cli_study_explained_item(&found->study, word, &needs_ranking, &found->explained, err));
+    }
+    if (!needs_ranking) return STATUS_OK;
+    TRY(play(spread, &found->study, err));
+    if (word == NULL) {
+        TRY(look_closer(spread, &found->study, found->row_count, &found->look, err));
+        return cli_certainty_find(spread, &found->study, memory, &found->certainty, err);
+    }
+    if (ana_spread_is_leader(spread)) found->explained = found->study.standing.order[0];
+    return STATUS_OK;
+}
+
+static status open_study(const cli_arguments *arguments, const char *path, const char *text,
+                         arena *memory, answered *found, error_message *err)
+{
+    ana_whatif_options options;
+    TRY(read_options(arguments, &options, err));
+    TRY(cli_int(arguments, "--top", 1, TOP_MAX, TOP_DEFAULT, &found->row_count, err));
+    TRY(cli_certainty_open(arguments, path, text, &found->certainty, err));
+    return ana_whatif_open(path, text, &options, memory, &found->study, err);
+}
+
+/// The options on which it depends what is played.
+static void write_settings(const cli_arguments *arguments, const answered *found, text_buffer *out)
+{
+    static const char *const names[] = {"--sample", "--seed",   "--rank-by",
+                                        "--draws",  "--detail", "--equivalence"};
+    text_format(out, "top=%d", found->row_count);
+    for (size_t index = 0; index < sizeof names / sizeof names[0]; index++) {
+        const char *value = cli_value(arguments, names[index]);
+        if (value != NULL) text_format(out, " %s=%s", names[index] + 2, value);
+    }
+}
+
+/// Has results kept, if a store is named. Collective.
+static status open_store(const cli_arguments *arguments, ana_spread *spread, const answered *found,
+                         ana_kept_run **kept, error_message *err)
+{
+    text_buffer settings = {0};
+    if (cli_has(arguments, "--store") && cli_has(arguments, "--explain")) {
+        return error_set(err, STATUS_INVALID,
+                         "--store keeps a whole study, --explain plays a part");
+    }
+    write_settings(arguments, found, &settings);
+    const ana_kept_options about = {.name = found->study.title,
+                                    .settings = settings.bytes,
+                                    .config_json = found->study.text,
+                                    .config_path = found->study.path};
+    const status result = settings.failed ? error_set(err, STATUS_NO_MEMORY, "out of memory")
+                                          : cli_keep_open(arguments, spread, &about, kept, err);
+    text_free(&settings);
+    return result;
+}
+
+/// Keeps the answer for `dynmo report`, but of studies so large that it would be most of the store.
+static status keep_answer(const answered *found, ana_kept_run *kept, error_message *err)
+{
+    const ana_certainty *certainty = found->certainty.is_drawn ? &found->certainty.found : NULL;
+    text_buffer answer = {0};
+    text_buffer printed = {0};
+    text_buffer words = {0};
+    ana_point_worker *worker = NULL;
+    if (kept == NULL || found->study.item_count > ANSWER_POINTS_MAX) return STATUS_OK;
+    TRY(ana_point_worker_create(&worker, err));
+    ana_result_write(&found->study, &found->look, certainty, &answer);
+    status result = ana_result_print(&found->study, &found->look, certainty, found->row_count,
+                                     worker, &printed, err);
+    ana_point_worker_destroy(worker);
+    json_writer writer = json_writer_init(&words);
+    json_begin_object(&writer);
+    json_put_string(&writer, "text", printed.bytes);
+    json_end_object(&writer);
+    if (answer.failed || words.failed) result = error_set(err, STATUS_NO_MEMORY, "out of memory");
+    if (result == STATUS_OK) result = ana_kept_run_put_result(kept, "words", words.bytes, err);
+    if (result == STATUS_OK) result = ana_kept_run_put_result(kept, "study", answer.bytes, err);
+    text_free(&answer);
+    text_free(&printed);
+    text_free(&words);
+    return result;
+}
+
+/// Opens, plays and answers a study whose text is there. Collective.
+static status answer(const cli_arguments *arguments, ana_spread *spread, const char *path,
+                     const char *text, arena *memory, error_message *err)
+{
+    answered found = {.look = {.study = NULL}};
+    status result = open_study(arguments, path, text, memory, &found, err);
+    ana_kept_run *kept = NULL;
+    result = ana_spread_agree(spread, result, err);
+    if (result == STATUS_OK) result = open_store(arguments, spread, &found, &kept, err);
+    if (result == STATUS_OK) result = find_answer(arguments, spread, memory, &found, err);
+    if (result == STATUS_OK) result = keep_answer(&found, kept, err);
+    result = cli_keep_close(kept, result, err);
+    if (result == STATUS_OK && ana_spread_is_leader(spread)) result = tell(arguments, &found, err);
+    result = ana_spread_agree(spread, result, err);
+    cli_certainty_close(&found.certainty);
+    return result;
+}
+
+/// The study as the leader reads or makes it, on all ranks: its path, a zero, its text. Empty if
+/// there is nothing to play.
+static status share_source(const cli_arguments *arguments, ana_spread *spread, arena *memory,
+                           text_buffer *source, error_message *err)
+{
+    const char *path = NULL;
+    const char *text = NULL;
+    status result = STATUS_OK;
+    if (ana_spread_is_leader(spread)) {
+        result = cli_study_source(arguments, memory, &path, &text, err);
+        if (result == STATUS_OK && text != NULL) {
+            text_append_bytes(source, path, strlen(path) + 1);
+            text_append(source, text);
+        }
+        if (source->failed) result = error_set(err, STATUS_NO_MEMORY, "out of memory");
+    }
+    result = ana_spread_agree(spread, result, err);
+    return result == STATUS_OK ? ana_spread_share(spread, source, err) : result;
+}
+
+static status run(const cli_arguments *arguments, error_message *err)
+{
+    ana_spread *spread = NULL;
+    text_buffer source = {0};
+    TRY(cli_spread_open(arguments, &spread, err));
+    arena *memory = arena_create(1 << 20);
+    status result = memory != NULL ? STATUS_OK : error_set(err, STATUS_NO_MEMORY, "out of memory");
+    result = ana_spread_agree(spread, result, err);
+    if (result == STATUS_OK) result = share_source(arguments, spread, memory, &source, err);
+    if (result == STATUS_OK && source.length > 0) {
+        const char *path = source.bytes;
+        result = answer(arguments, spread, path, path + strlen(path) + 1, memory, err);
+    }
+    text_free(&source);
+    arena_destroy(memory);
+    cli_spread_close(spread, err);
+    return result;
+}
+
+const cli_command cli_command_study = {
+    .name = "study",
+    .synopsis = "STUDY.json | --model CONFIG --gpu NAME --gpus N [--tokens N] | --template NAME "
+                "[--sample N] [--seed s] [--rank-by NAME] [--top N] [--csv FILE] "
+                "[--draws N] [--detail N] [--equivalence PERCENT] [--what-to-measure] "
+                "[--explain POINT] [--threads N] [--store FILE.db [--again]] [--json]",
+    .summary = "plays a matrix of what-ifs and ranks its points",
+    .description =
+        "Plays every point of the study's matrix and ranks them. For each: tokens per second of "
+        "all replicas and per GPU, the time, GPU-hours and cost of the whole training, the memory "
+        "of the fullest rank, the idle share of the ranks and what it is there for, how far the "
+        "mean iteration is from a bound that no contiguous plan and no order of ops beats, and "
+        "what the point does to learning beside the study as written: bit-identical, other "
+        "rounding, other training. Points of another training are ranked apart. `*` marks the "
+        "Pareto set over all of these. Points that cannot be are counted by their reason. Every "
+        "value that stands where the study gives none is listed with its origin."
+        "\n\n"
+        "The study file is that of `dynmo simulate` with axes: \"vary\":{PATH:[VALUE, ...], ...}, "
+        "where PATH is that of any value of the study (\"pipeline.stages\", "
+        "\"cluster.links.inter.bytes_per_s\") and a value is any JSON; "
+        "\"alternatives\":{NAME:{VALUE NAME:{PATH:VALUE, ...}, ...}, ...}, an axis whose values "
+        "set several paths at once, as a cluster with its GPUs, links and price. Several rows of "
+        "\"balancing\" are an axis by themselves; with one row, \"balancing.policy\" and the "
+        "like are paths. Without a row the balancer is `tuned`. \"model\" and \"hardware\" may be "
+        "{\"base\":NAME, ...} with keys of the file that are then others, and so are paths: "
+        "\"hardware.efficiency.gemm\". null takes a value away. Points are numbered with the last "
+        "axis running fastest."
+        "\n\n"
+        "Further keys: cluster.gpus, the GPUs that are rented, and training.data_parallel "
+        "\"fill\", "
+        "as many replicas as they make; training.global_batch, sequences of an iteration, in place "
+        "of microbatches; training.tokens, of the whole training (default: figures are of 10^9); "
+        "cluster.price_per_gpu_hour with price_date, price_currency (USD) and price_source: the "
+        "user's own, none is known here, and all points have one or none. cluster.mtbf_hours, of "
+        "one GPU, training.checkpoint_s and "
+        "training.restart_s give goodput and delivery at P50 and P95, with training.start as days; "
+        "training.checkpoint_interval_s: default the best one.",
+    .details =
+        "A training's time is the mean iteration of the run that is played times its iterations, "
+        "as if nothing failed. GPU-hours are of the GPUs that are rented: those of the cluster, if "
+        "the study says how many, else those used; less what re-packing gives back. A point that "
+        "is out of memory is played again without the limit, to say by how many bytes and on which "
+        "rank the plan that the balancer would choose exceeds it."
+        "\n\n"
+        "How sure the answer is: the points that matter are played again in draws of what is not "
+        "known. \"uncertainty\":{\"draws\":n, \"seed\":n, \"detail\":n, \"equivalence\":x, "
+        "\"ranges\":{PATH:RANGE, ...}, \"assumed\":bool, \"model_error\":x, \"resample\":bool, "
+        "\"calibration\":FILE}, where RANGE is [low, high], or {\"range\" or \"factor\":[low, "
+        "high], \"distribution\":uniform|log-uniform|triangular|normal, \"mode\":x}. factor is of "
+        "the value that a point has; of a normal 9 of 10 values lie from low to high. What is "
+        "assumed and has no range has one by default, printed with the result, unless assumed is "
+        "false. model_error (0.1) is the relative standard deviation of what a cost model that is "
+        "not calibrated says of ops of one shape. resample (true) draws iterations of a trace "
+        "again, in blocks. A calibration is one of `dynmo calibrate`, and stands in for ranges of "
+        "the hardware and for model_error."
+        "\n\n"
+        "With --model a study is made of what somebody would try first, written to STUDY.json, "
+        "which may be edited, and played: tensor parallelism within a node, expert parallelism, "
+        "stages, microbatch size, recomputation, schedule, even or tuned split; replicas fill the "
+        "GPUs, optimizer state is sharded. --template without a name lists further studies; with "
+        "a name it writes NAME.json and plays it.",
+    .options =
+        {{.name = "--model",
+          .argument = "CONFIG",
+          .help = "Makes a study of this Hugging Face config.json or shipped model."},
+         {.name = "--gpu",
+          .argument = "NAME",
+          .help = "With --model: a hardware file or a shipped preset by its name."},
+         {.name = "--gpus", .argument = "N", .help = "With --model: GPUs that are rented."},
+         {.name = "--tokens",
+          .argument = "N",
+          .help = "With --model: tokens of the whole training; 300B, 1.5T."},
+         {.name = "--global-batch",
+          .argument = "N",
+          .help = "With --model: sequences of an iteration; default: as many as replicas that "
+                  "fill the GPUs divide, 2 to 4 million tokens."},
+         {.name = "--sequence-length",
+          .argument = "N",
+          .help = "With --model: tokens of a sequence; default what the model can take, at most "
+                  "8192."},
+         {.name = "--price",
+          .argument = "X",
+          .help = "With --model: your price of a GPU-hour; needs --price-date."},
+         {.name = "--price-date",
+          .argument = "DATE",
+          .help = "With --price: the day on which it was asked for, 2026-11-22."},
+         {.name = "--currency", .argument = "NAME", .help = "With --price; default USD."},
+         {.name = "--template",
+          .argument = "[NAME]",
+          .help = "Writes a study to start from and plays it; as the last word without a name, "
+                  "lists them."},
+         {.name = "--output",
+          .letter = 'o',
+          .argument = "FILE",
+          .help = "Where a study that is made is written; default STUDY.json, or NAME.json of a "
+                  "template. A file that is there is kept."},
+         {.name = "--sample",
+          .argument = "N",
+          .help = "Plays N points of the matrix only, spread evenly over every axis."},
+         {.name = "--seed",
+          .argument = "s",
+          .help = "Of the sample and of the draws; default: the study's for draws, else 1."},
+         {.name = "--rank-by",
+          .argument = "NAME",
+          .help = "time (default), gpu-hours or cost of the whole training, or memory of the "
+                  "fullest rank."},
+         {.name = "--top", .argument = "N", .help = "Rows of the table; default 10."},
+         {.name = "--csv", .argument = "FILE", .help = "Writes all points as CSV."},
+         {.name = "--explain",
+          .argument = "POINT",
+          .help = "Explains one point instead: a number of the table, best, or reference (the "
+                  "study as written): bounds, idle time by cause, the critical path, what 1 % "
+                  "less on a stage, link or kind of op is worth, inputs."},
+         {.name = "--json", .help = "Prints one line of JSON, with all points."},
+         CLI_SPREAD_OPTIONS CLI_KEEP_OPTIONS CLI_CERTAINTY_OPTIONS},
+    .operand_min = 0,
+    .operand_max = 1,
+    .run = run,
+};

@@ -1,0 +1,220 @@
+#include "cli/study/study_source.h"
+
+#include "analysis/study/study.h"
+#include "analysis/whatif/matrix.h"
+#include "analysis/whatif/study_draft.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "cli/output.h"
+#include "models/cost/parallel.h"
+#include "models/shipped.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { STUDY_BYTES_MAX = 16 << 20 };
+
+/// What only goes with --model: the keys of the study that is made.
+static const char *const model_options[] = {"--gpu",          "--gpus",    "--tokens",
+                                            "--global-batch", "--price",   "--sequence-length",
+                                            "--price-date",   "--currency"};
+enum { MODEL_OPTION_COUNT = sizeof model_options / sizeof model_options[0] };
+
+/// A study comes from one place only.
+static status check_source(const cli_arguments *arguments, error_message *err)
+{
+    const bool has_model = cli_has(arguments, "--model");
+    const int sources = cli_operand_count(arguments) + has_model + cli_has(arguments, "--template");
+    if (sources != 1) {
+        return error_set(
+            err, STATUS_INVALID,
+            "dynmo study: needs one of STUDY.json, --model CONFIG and --template NAME");
+    }
+    for (int option = 0; option < MODEL_OPTION_COUNT && !has_model; option++) {
+        if (!cli_has(arguments, model_options[option])) continue;
+        return error_set(err, STATUS_INVALID,
+                         "dynmo study: %s goes with --model; a study says it itself",
+                         model_options[option]);
+    }
+    if (cli_operand_count(arguments) == 1 && cli_has(arguments, "--output")) {
+        return error_set(err, STATUS_INVALID,
+                         "dynmo study: -o is for a study that is made from --model or --template");
+    }
+    return STATUS_OK;
+}
+
+/// A number of tokens, with k, M, B or T behind it.
+static status read_tokens(const char *text, int64_t *tokens, error_message *err)
+{
+    static const char suffixes[] = "kMBT";
+    char digits[40];
+    double factor = 1;
+    double number = 0;
+    const size_t length = strlen(text);
+    const char *suffix = length > 0 ? strchr(suffixes, text[length - 1]) : NULL;
+    for (int power = 0; suffix != NULL && power <= suffix - suffixes; power++) {
+        factor *= 1000;
+    }
+    snprintf(digits, sizeof digits, "%.*s", (int)(suffix != NULL ? length - 1 : length), text);
+    if (text_parse_double(digits, "--tokens", 0, 1e18, &number, NULL) != STATUS_OK ||
+        number * factor < 1 || number * factor > (double)JSON_INTEGER_MAX) {
+        return error_set(err, STATUS_INVALID,
+                         "--tokens: '%.40s' is no number of tokens from 1 to 2^53, as 300B or 1.5T",
+                         text);
+    }
+    *tokens = (int64_t)round(number * factor);
+    return STATUS_OK;
+}
+
+/// A path that is written into a study is meant from the study's folder: it becomes absolute.
+static status settle_path(const char *named, const embedded_file *shipped, arena *memory,
+                          const char **path, error_message *err)
+{
+    *path = named;
+    if (embedded_find(shipped, named) != NULL) return STATUS_OK;
+    char *absolute = realpath(named, NULL);
+    if (absolute == NULL) return STATUS_OK; // whoever opens it says that it is not there
+    *path = arena_string(memory, absolute);
+    free(absolute);
+    return *path != NULL ? STATUS_OK : error_set(err, STATUS_NO_MEMORY, "out of memory");
+}
+
+static status read_price(const cli_arguments *arguments, ana_draft_options *options,
+                         error_message *err)
+{
+    const char *price = cli_value(arguments, "--price");
+    options->price_per_gpu_hour = -1;
+    options->price_date = cli_value(arguments, "--price-date");
+    options->currency =
+        cli_has(arguments, "--currency") ? cli_value(arguments, "--currency") : "USD";
+    if (price == NULL) return STATUS_OK;
+    TRY(text_parse_double(price, "--price", 0, 1e6, &options->price_per_gpu_hour, err));
+    if (options->price_date != NULL) return STATUS_OK;
+    return error_set(err, STATUS_INVALID,
+                     "dynmo study: --price needs --price-date, the day on which it was asked for");
+}
+
+static status read_draft_options(const cli_arguments *arguments, arena *memory,
+                                 ana_draft_options *options, error_message *err)
+{
+    const char *tokens = cli_value(arguments, "--tokens");
+    TRY(cli_require(arguments, "--gpu", err));
+    TRY(cli_require(arguments, "--gpus", err));
+    TRY(settle_path(cli_value(arguments, "--model"), model_shipped_configs, memory, &options->model,
+                    err));
+    TRY(settle_path(cli_value(arguments, "--gpu"), model_shipped_hardware, memory,
+                    &options->hardware, err));
+    TRY(cli_int(arguments, "--gpus", 1, MODEL_STAGE_GPUS_MAX, 1, &options->gpu_count, err));
+    TRY(cli_int(arguments, "--global-batch", 1, 1 << 30, 0, &options->global_batch, err));
+    TRY(cli_int(arguments, "--sequence-length", 1, 1 << 24, 0, &options->sequence_length, err));
+    if (tokens != NULL) TRY(read_tokens(tokens, &options->token_count, err));
+    return read_price(arguments, options, err);
+}
+
+/// Reads a study that was made, so that nothing is written that cannot be played.
+static status check_made(const char *path, const text_buffer *text, error_message *err)
+{
+    ana_matrix matrix;
+    ana_study study;
+    const ana_sampling all = {0};
+    arena *memory = arena_create(1 << 16);
+    if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    status result = ana_matrix_open(path, text->bytes, &all, memory, &matrix, err);
+    if (result == STATUS_OK) {
+        result = ana_study_open_text(path, matrix.base, memory, &study, err);
+        if (result == STATUS_OK) ana_study_close(&study);
+    }
+    arena_destroy(memory);
+    return result;
+}
+
+/// Writes a study that was made, for its user to edit.
+static status write_made(const char *path, const text_buffer *text, error_message *err)
+{
+    if (access(path, F_OK) == 0) {
+        return error_set(err, STATUS_INVALID,
+                         "%s: is there already; -o FILE writes the study elsewhere", path);
+    }
+    TRY(file_write(path, text->bytes, text->length, err));
+    fprintf(stderr, "dynmo: wrote %s; edit it and run `dynmo study %s`\n", path, path);
+    return STATUS_OK;
+}
+
+static status make_from_model(const cli_arguments *arguments, arena *memory, text_buffer *text,
+                              error_message *err)
+{
+    ana_draft_options options = {.model = NULL};
+    TRY(read_draft_options(arguments, memory, &options, err));
+    return ana_study_draft(&options, text, err);
+}
+
+static status take_template(const char *name, text_buffer *text, error_message *err)
+{
+    enum { TEMPLATES_MAX = 32 };
+    const char *names[TEMPLATES_MAX];
+    char suggestion[TEXT_SUGGESTION_BYTES];
+    int count = 0;
+    const char *found = embedded_find(ana_study_templates, name);
+    for (const embedded_file *file = ana_study_templates; file->name != NULL; file++) {
+        if (count < TEMPLATES_MAX) names[count++] = file->name;
+    }
+    if (found == NULL) {
+        return error_set(err, STATUS_INVALID, "--template: unknown template '%.40s'%s", name,
+                         text_suggestion(name, names, count, suggestion));
+    }
+    text_append(text, found);
+    return STATUS_OK;
+}
+
+static status list_templates(error_message *err)
+{
+    text_buffer out = {0};
+    status result = ana_study_templates_print(&out, err);
+    if (result == STATUS_OK) result = cli_print(&out, err);
+    text_free(&out);
+    return result;
+}
+
+static status make(const cli_arguments *arguments, arena *memory, const char **path,
+                   text_buffer *text, error_message *err)
+{
+    const char *template = cli_value(arguments, "--template");
+    char name[80] = "STUDY.json";
+    if (template != NULL) {
+        TRY(take_template(template, text, err));
+        snprintf(name, sizeof name, "%s.json", template);
+    } else {
+        TRY(make_from_model(arguments, memory, text, err));
+    }
+    *path = cli_has(arguments, "--output") ? cli_value(arguments, "--output")
+                                           : arena_string(memory, name);
+    if (text->failed || *path == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    TRY(check_made(*path, text, err));
+    return write_made(*path, text, err);
+}
+
+status cli_study_source(const cli_arguments *arguments, arena *memory, const char **path,
+                        const char **text, error_message *err)
+{
+    text_buffer made = {0};
+    char *read = NULL;
+    size_t length = 0;
+    TRY(check_source(arguments, err));
+    *text = NULL;
+    *path = cli_operand(arguments, 0);
+    if (cli_has(arguments, "--template") && cli_value(arguments, "--template")[0] == '\0') {
+        return list_templates(err);
+    }
+    status result = *path != NULL ? file_read(*path, STUDY_BYTES_MAX, &read, &length, err)
+                                  : make(arguments, memory, path, &made, err);
+    if (result == STATUS_OK) {
+        *text = arena_string(memory, read != NULL ? read : made.bytes);
+        if (*text == NULL) result = error_set(err, STATUS_NO_MEMORY, "out of memory");
+    }
+    free(read);
+    text_free(&made);
+    return result;
+}

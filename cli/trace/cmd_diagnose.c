@@ -1,0 +1,311 @@
+/// `dynmo diagnose`: whether dynamic balancing is worth anything for the run in a trace.
+#include "cli/commands.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+#include "cli/trace/diagnose_input.h"
+#include "cli/trace_name.h"
+
+#include "analysis/diagnosis/diagnosis.h"
+#include "analysis/diagnosis/diagnosis_study.h"
+#include "models/cost/config.h"
+#include "traces/store/catalog.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { ITERATION_MAX = 2000000000, STAGES_MAX = BAL_RANKS_MAX };
+
+static void show_step(void *context)
+{
+    cli_progress_step(context);
+}
+
+/// Ranks that ran the ops of the trace's first iteration; 0: it has no timeline.
+static status recorded_ranks(trace_store *store, const char *name, arena *memory, int *ranks,
+                             error_message *err)
+{
+    trace_info info;
+    trace_op *ops = NULL;
+    int count = 0;
+    TRY(trace_find(store, name, memory, &info, err));
+    TRY(trace_ops(store, info.trace_id, (int)info.first_iteration, memory, &ops, &count, err));
+    *ranks = count > 0 ? ops[count - 1].rank + 1 : 0;
+    return STATUS_OK;
+}
+
+/// --stages, or as many as the trace was recorded on.
+static status find_stages(const cli_arguments *arguments, const cli_diagnose_input *input,
+                          arena *memory, int *stages, error_message *err)
+{
+    trace_store *store = NULL;
+    TRY(cli_int(arguments, "--stages", 1, STAGES_MAX, 0, stages, err));
+    if (*stages > 0) return STATUS_OK;
+    if (input->is_counts) return cli_require(arguments, "--stages", err);
+    TRY(trace_store_open(input->store_path, TRACE_READ, &store, err));
+    const status result =
+        recorded_ranks(store, cli_value(arguments, "--trace"), memory, stages, err);
+    trace_store_close(store);
+    TRY(result);
+    if (*stages > 1) return STATUS_OK;
+    return error_set(err, STATUS_INVALID,
+                     "--stages is needed: the trace does not say on how many ranks its layers ran");
+}
+
+/// What only counts need, or only traces have.
+static status check_options(const cli_arguments *arguments, const cli_diagnose_input *input,
+                            error_message *err)
+{
+    static const char *const of_counts[] = {"--model", "--expert-parallel", "--trace-stages",
+                                            "--sequence-length"};
+    static const char *const of_traces[] = {"--trace", "--first"};
+    const char *const *foreign = input->is_counts ? of_traces : of_counts;
+    const int foreign_count = input->is_counts ? 2 : 4;
+    for (int option = 0; option < foreign_count; option++) {
+        if (!cli_has(arguments, foreign[option])) continue;
+        return error_set(err, STATUS_INVALID, "%s: %s", foreign[option],
+                         input->is_counts ? "counts of tokens are not in a store"
+                                          : "a trace has the times of its layers; only counts of "
+                                            "tokens need a model");
+    }
+    if (!input->is_counts || cli_has(arguments, "--model")) return STATUS_OK;
+    return error_set(err, STATUS_INVALID,
+                     "--model is needed: counts of tokens do not say what the rest of a layer "
+                     "costs");
+}
+
+static status find_counts(const cli_arguments *arguments, arena *memory, ana_counted_run *counts,
+                          error_message *err)
+{
+    model_config config;
+    ana_counted_layout layout = {.stage_count = 1};
+    TRY(model_config_open(cli_value(arguments, "--model"), memory, &config, err));
+    if (config.expert_count == 0) {
+        return error_set(err, STATUS_INVALID, "--model: %s has no experts",
+                         cli_value(arguments, "--model"));
+    }
+    layout.layer_count = config.layer_count;
+    layout.expert_count = config.expert_count;
+    TRY(cli_int(arguments, "--trace-stages", 1, STAGES_MAX, 1, &layout.stage_count, err));
+    TRY(cli_int(arguments, "--expert-parallel", 1, config.expert_count, 0, &layout.expert_parallel,
+                err));
+    return ana_counted_run_find(cli_operand(arguments, 0), &layout, memory, counts, err);
+}
+
+static status read_request(const cli_arguments *arguments, const cli_diagnose_input *input,
+                           arena *memory, ana_diagnosis_request *request, error_message *err)
+{
+    int length = 0;
+    int decision_ns = 0;
+    request->trace_name = cli_value(arguments, "--trace");
+    request->hardware = cli_value(arguments, "--hardware");
+    request->model = cli_value(arguments, "--model");
+    request->schedule =
+        cli_has(arguments, "--schedule") ? cli_value(arguments, "--schedule") : "1f1b";
+    TRY(cli_int(arguments, "--first", 0, ITERATION_MAX, -1, &request->first_iteration, err));
+    TRY(cli_int(arguments, "--microbatches", 1, BAL_MICROBATCHES_MAX, 0, &request->microbatch_count,
+                err));
+    TRY(cli_int(arguments, "--sequence-length", 1, 1 << 24, 0, &length, err));
+    TRY(cli_int(arguments, "--decision-ns", 0, 2000000000, 0, &decision_ns, err));
+    request->sequence_length = length;
+    request->decision_ns = decision_ns;
+    if (request->counts != NULL && request->hardware == NULL) request->hardware = "h100-sxm";
+    if (request->counts == NULL) request->store_path = input->store_path;
+    return find_stages(arguments, input, memory, &request->stage_count, err);
+}
+
+static status read_options(const cli_arguments *arguments, ana_diagnosis_options *options,
+                           error_message *err)
+{
+    int64_t number = 0;
+    *options = ana_diagnosis_options_default();
+    const char *threshold = cli_value(arguments, "--worthwhile");
+    const char *state = cli_value(arguments, "--layer-state");
+    const char *seed = cli_value(arguments, "--seed");
+    if (threshold != NULL) {
+        char digits[32];
+        const size_t length = strlen(threshold);
+        const bool is_percent = length > 1 && threshold[length - 1] == '%';
+        snprintf(digits, sizeof digits, "%.*s", (int)(is_percent ? length - 1 : length), threshold);
+        TRY(text_parse_double(digits, "--worthwhile", 0, is_percent ? 1000 : 1,
+                              &options->threshold_ratio, err));
+        if (is_percent) options->threshold_ratio /= 100;
+    }
+    if (state != NULL) {
+        TRY(text_parse_int64(state, "--layer-state", 1, INT64_C(1) << 50,
+                             &options->layer_state_bytes, err));
+    }
+    if (seed != NULL) {
+        TRY(text_parse_int64(seed, "--seed", 0, INT64_MAX, &number, err));
+        options->seed = (uint64_t)number;
+    }
+    return STATUS_OK;
+}
+
+static status diagnose_setup(const cli_arguments *arguments, ana_setup *setup, arena *memory,
+                             text_buffer *out, error_message *err)
+{
+    ana_diagnosis_options options;
+    ana_diagnosis diagnosis;
+    TRY(read_options(arguments, &options, err));
+    cli_progress progress = cli_progress_begin("iterations", ana_compare_iteration_count(setup));
+    const status result =
+        ana_diagnose(setup, &options, show_step, &progress, memory, &diagnosis, err);
+    cli_progress_end(&progress);
+    TRY(result);
+    if (cli_has(arguments, "--json")) {
+        ana_diagnosis_write(&diagnosis, out);
+    } else {
+        ana_diagnosis_print(&diagnosis, out);
+    }
+    return STATUS_OK;
+}
+
+static status diagnose_study(const cli_arguments *arguments, const char *text, arena *memory,
+                             text_buffer *out, error_message *err)
+{
+    ana_study study;
+    ana_setup setup;
+    TRY(ana_study_open_text("diagnose", text, memory, &study, err));
+    status result = ana_setup_open(&study, memory, &setup, err);
+    if (result == STATUS_OK) {
+        result = diagnose_setup(arguments, &setup, memory, out, err);
+        ana_setup_close(&setup);
+    }
+    ana_study_close(&study);
+    return result;
+}
+
+static status diagnose_input(const cli_arguments *arguments, const cli_diagnose_input *input,
+                             arena *memory, text_buffer *out, error_message *err)
+{
+    static const char *const endings[] = {".gz", ".csv", ".db", ".jsonl"};
+    char name[CLI_TRACE_NAME_BYTES];
+    ana_counted_run counts;
+    ana_diagnosis_request request = {.name = name};
+    text_buffer study = {0};
+    cli_trace_name(cli_operand(arguments, 0), endings, 4, name);
+    TRY(check_options(arguments, input, err));
+    if (input->is_counts) {
+        TRY(find_counts(arguments, memory, &counts, err));
+        request.counts = &counts;
+    }
+    TRY(read_request(arguments, input, memory, &request, err));
+    status result = ana_diagnosis_study(&request, &study, err);
+    if (result == STATUS_OK) result = diagnose_study(arguments, study.bytes, memory, out, err);
+    text_free(&study);
+    return result;
+}
+
+static status print_diagnosis(const cli_arguments *arguments, arena *memory, text_buffer *out,
+                              error_message *err)
+{
+    cli_diagnose_input input = {0};
+    status result = cli_diagnose_input_open(cli_operand(arguments, 0), &input, err);
+    if (result == STATUS_OK) result = diagnose_input(arguments, &input, memory, out, err);
+    cli_diagnose_input_close(&input);
+    return result;
+}
+
+static status run(const cli_arguments *arguments, error_message *err)
+{
+    return cli_run_printer(arguments, print_diagnosis, err);
+}
+
+const cli_command cli_command_diagnose = {
+    .name = "diagnose",
+    .synopsis = "TRACE [--stages P] [--schedule NAME] [--microbatches M] [--hardware NAME] "
+                "[--model CONFIG] [--worthwhile X] [--json]",
+    .summary = "says whether dynamic balancing is worth anything for a run",
+    .description =
+        "Reads how long the layers of a run took, iteration by iteration, and answers: worthwhile, "
+        "not worthwhile, or undecidable from this trace and why. TRACE is a store (`dynmo import`, "
+        "`dynmo run --record`), a trace as CSV, either of them compressed by gzip, or counts of "
+        "tokens per expert: the folder that Megatron-LM's --save-tokens-per-expert-interval "
+        "writes, one of its files, or the CSV of `dynmo run --counts`. The exit status is 0 for "
+        "all three answers."
+        "\n\n"
+        "The page that it prints has, below the verdict: the gain, over the better of `even` and "
+        "`tuned` (the best static split of the first iteration), of policies that are replayed "
+        "with their migrations paid, "
+        "with intervals that hold together at 95 %; beside them what plans made with hindsight "
+        "and moved for nothing would gain, and what no contiguous plan and no assignment at all "
+        "can exceed. Then the time of the slowest stage as an exact sum: what `tuned` saves over "
+        "`even`; what another split, kept, would; what following the drift would; what only "
+        "knowing every iteration beforehand would; what contiguity and whole layers cost; and the "
+        "mean that is left. Then how well an iteration tells the next ones: the correlation of "
+        "the layers' shares, R^2 of forecasting that they stay (1 perfect, 0 as good as their "
+        "mean, -1 pure noise), the part of their variance that is noise, jumps, and the half-life "
+        "of what persists."
+        "\n\n"
+        "Worthwhile: the low end of the best policy's interval exceeds --worthwhile. Not "
+        "worthwhile: the high end of what hindsight gains, or of the proven bound, is below it; or "
+        "those of all policies and of plans that follow the drift as if it were known are, or "
+        "their "
+        "gains over the best split that is kept: then one split of the mean does it. Undecidable: "
+        "neither, or fewer than 20 iterations, or all layers alike to the ns, or a "
+        "gain that hangs on bytes of state which the trace does not say; the page tells what to "
+        "record.",
+    .details =
+        "Samples that are not of every iteration are taken for iterations of their own, a "
+        "migration being paid once in as many iterations of the run as lie between two. Beyond "
+        "16,384 samples, or 256 MiB, every second one goes, as often as needed, and the page says "
+        "so; microbatches give way to their mean first."
+        "\n\n"
+        "Counts are of the run's expert parallelism and need --model for the times of the layers "
+        "and --stages for the pipeline that is asked about. Megatron's files are taken in the "
+        "order of its ranks: those of a pipeline stage (--trace-stages of the run that wrote "
+        "them) follow each other, and so do ranks that share experts.",
+    .options =
+        {
+            {.name = "--stages",
+             .argument = "P",
+             .help = "Pipeline stages. Default: the ranks that the trace was recorded on, if it "
+                     "says so."},
+            {.name = "--schedule",
+             .argument = "NAME",
+             .help = "Schedule with one stage per rank, as in `dynmo schedule`. Default: 1f1b."},
+            {.name = "--microbatches",
+             .argument = "M",
+             .help = "Microbatches per iteration. Default: the trace's."},
+            {.name = "--hardware",
+             .argument = "NAME",
+             .help = "Hardware file or shipped preset, for links and memory. Default: the links "
+                     "of h100-sxm and no memory limit; with counts h100-sxm."},
+            {.name = "--model",
+             .argument = "CONFIG",
+             .help = "Model of the counts: a Hugging Face config.json or a shipped one."},
+            {.name = "--trace",
+             .argument = "NAME",
+             .help = "Trace in the store. Default: the only or the newest one."},
+            {.name = "--first",
+             .argument = "N",
+             .help = "First iteration that counts; those before it are left out, as warm-up. "
+                     "Default: the trace's first."},
+            {.name = "--layer-state",
+             .argument = "BYTES",
+             .help = "Bytes of weights, gradients and optimizer of a layer, where the trace does "
+                     "not say."},
+            {.name = "--decision-ns",
+             .argument = "NS",
+             .help = "Time of one decision, in ns. Default: 0."},
+            {.name = "--expert-parallel",
+             .argument = "E",
+             .help = "Ranks that share the experts of a layer; needed for counts as CSV. Default: "
+                     "as Megatron's files say."},
+            {.name = "--trace-stages",
+             .argument = "P",
+             .help = "Pipeline stages of the run that wrote Megatron's files. Default: 1."},
+            {.name = "--sequence-length",
+             .argument = "N",
+             .help = "Tokens of a sequence, with counts. Default: the model's."},
+            {.name = "--worthwhile",
+             .argument = "X",
+             .help = "Gain in throughput over the better of `even` and `tuned` from which it is "
+                     "worth the trouble, as a share or with %. Default: 1%."},
+            {.name = "--seed", .argument = "N", .help = "Seed of the intervals. Default: 1."},
+            {.name = "--json", .help = "Prints one line of JSON (dynmo-diagnosis/1)."},
+        },
+    .operand_min = 1,
+    .operand_max = 1,
+    .run = run,
+};

@@ -1,0 +1,477 @@
+/// `dynmo show`: what is in a store.
+#include "cli/commands.h"
+#include "cli/iteration_range.h"
+#include "cli/output.h"
+#include "cli/schedule/timeline_causes.h"
+#include "cli/trace/show_imbalance.h"
+
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "traces/store/catalog.h"
+#include "traces/store/loads.h"
+#include "traces/store/runs.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/// What one call of `dynmo show` works with.
+typedef struct shown {
+    trace_store *store;
+    arena *memory;
+    text_buffer out;
+    bool json;
+} shown;
+
+/// "cuda, 24 layers x 8 microbatches" and the like.
+static void write_trace_line(text_buffer *out, const trace_info *trace, int name_width)
+{
+    text_format(out, "  %4" PRId64 "  %-*s  %-11s  %-6s  %6d layers", trace->trace_id, name_width,
+                trace->name, trace_status_name(trace->status),
+                trace_source_kind_name(trace->source), trace->layer_count);
+    char microbatches[16] = "-"; // not known where all rows are means
+    if (trace->microbatch_count > 0) {
+        snprintf(microbatches, sizeof microbatches, "%d", trace->microbatch_count);
+    }
+    text_format(out, "  %7s microbatches  %8" PRId64 " samples", microbatches,
+                trace->iteration_count);
+    if (trace->iteration_count > 0) {
+        text_format(out, " of %" PRId64 ":%" PRId64, trace->first_iteration, trace->last_iteration);
+    }
+    text_append(out, "\n");
+}
+
+static int width_of(int width, const char *name)
+{
+    const int length = (int)strlen(name);
+    return length > width ? length : width;
+}
+
+static void write_traces(text_buffer *out, const trace_info *traces, int count)
+{
+    int width = 4;
+    for (int trace = 0; trace < count; trace++) {
+        width = width_of(width, traces[trace].name);
+    }
+    text_format(out, "traces: %d\n", count);
+    for (int trace = 0; trace < count; trace++) {
+        write_trace_line(out, &traces[trace], width);
+    }
+}
+
+/// How much a run holds.
+typedef struct run_counts {
+    int series;
+    int iterations;
+    int plans;
+    int results;
+} run_counts;
+
+static status count_run(shown *show, int64_t run_id, run_counts *counts, error_message *err)
+{
+    const char **series = NULL;
+    trace_run_plan *plans = NULL;
+    trace_run_result *results = NULL;
+    TRY(trace_run_series(show->store, run_id, show->memory, &series, &counts->series, err));
+    TRY(trace_run_plans(show->store, run_id, show->memory, &plans, &counts->plans, err));
+    TRY(trace_run_results(show->store, run_id, show->memory, &results, &counts->results, err));
+    counts->iterations = 0;
+    for (int label = 0; label < counts->series; label++) {
+        trace_run_iteration *iterations = NULL;
+        int count = 0;
+        TRY(trace_run_iterations(show->store, run_id, series[label], show->memory, &iterations,
+                                 &count, err));
+        counts->iterations += count;
+    }
+    return STATUS_OK;
+}
+
+static status write_runs(shown *show, const trace_run_info *runs, int count, error_message *err)
+{
+    int width = 4;
+    for (int run = 0; run < count; run++) {
+        width = width_of(width, runs[run].name);
+    }
+    text_format(&show->out, "runs: %d\n", count);
+    for (int run = 0; run < count; run++) {
+        run_counts counts;
+        TRY(count_run(show, runs[run].run_id, &counts, err));
+        text_format(&show->out,
+                    "  %4" PRId64 "  %-*s  %-11s  %-6s  %3d series  %8d iterations  %5d plans"
+                    "  %4d results\n",
+                    runs[run].run_id, width, runs[run].name, trace_status_name(runs[run].status),
+                    trace_run_kind_name(runs[run].kind), counts.series, counts.iterations,
+                    counts.plans, counts.results);
+        if (runs[run].message != NULL) {
+            text_format(&show->out, "        %s\n", runs[run].message);
+        }
+    }
+    return STATUS_OK;
+}
+
+static void write_optional(json_writer *writer, const char *key, int64_t value)
+{
+    json_write_key(writer, key);
+    if (value < 0) {
+        json_write_null(writer);
+    } else {
+        json_write_int64(writer, value);
+    }
+}
+
+static void write_trace_json(json_writer *writer, const trace_info *trace)
+{
+    json_begin_object(writer);
+    json_put_int64(writer, "trace_id", trace->trace_id);
+    json_put_string(writer, "name", trace->name);
+    json_put_string(writer, "status", trace_status_name(trace->status));
+    json_put_string(writer, "source", trace_source_kind_name(trace->source));
+    json_put_string(writer, "device", trace->device);
+    json_put_int64(writer, "layers", trace->layer_count);
+    json_put_int64(writer, "microbatches", trace->microbatch_count);
+    write_optional(writer, "tokens_per_microbatch", trace->tokens_per_microbatch);
+    json_put_bool(writer, "embedding", trace->embedding);
+    json_put_bool(writer, "head", trace->head);
+    json_put_int64(writer, "sampled_iterations", trace->iteration_count);
+    write_optional(writer, "first_iteration", trace->first_iteration);
+    write_optional(writer, "last_iteration", trace->last_iteration);
+    json_write_key(writer, "known");
+    json_begin_object(writer);
+    const struct {
+        const char *key;
+        trace_known known;
+    } quantities[] = {
+        {"times", trace->times},
+        {"split", trace->split},
+        {"communication", trace->communication},
+        {"activations", trace->activations},
+        {"parameters", trace->parameters},
+        {"messages", trace->messages},
+    };
+    for (size_t quantity = 0; quantity < sizeof quantities / sizeof quantities[0]; quantity++) {
+        json_put_string(writer, quantities[quantity].key,
+                        trace_known_name(quantities[quantity].known));
+    }
+    json_end_object(writer);
+    json_end_object(writer);
+}
+
+static status write_run_json(shown *show, json_writer *writer, const trace_run_info *run,
+                             error_message *err)
+{
+    run_counts counts;
+    TRY(count_run(show, run->run_id, &counts, err));
+    json_begin_object(writer);
+    json_put_int64(writer, "run_id", run->run_id);
+    json_put_string(writer, "name", run->name);
+    json_put_string(writer, "status", trace_status_name(run->status));
+    json_put_string(writer, "kind", trace_run_kind_name(run->kind));
+    json_put_string(writer, "message", run->message);
+    json_put_int64(writer, "series", counts.series);
+    json_put_int64(writer, "iterations", counts.iterations);
+    json_put_int64(writer, "plans", counts.plans);
+    json_put_int64(writer, "results", counts.results);
+    json_end_object(writer);
+    return STATUS_OK;
+}
+
+static status show_contents(shown *show, error_message *err)
+{
+    trace_info *traces = NULL;
+    trace_run_info *runs = NULL;
+    int trace_count = 0;
+    int run_count = 0;
+    TRY(trace_list(show->store, show->memory, &traces, &trace_count, err));
+    TRY(trace_run_list(show->store, show->memory, &runs, &run_count, err));
+    if (!show->json) {
+        write_traces(&show->out, traces, trace_count);
+        return write_runs(show, runs, run_count, err);
+    }
+    json_writer writer = json_writer_init(&show->out);
+    json_begin_object(&writer);
+    json_write_key(&writer, "traces");
+    json_begin_array(&writer);
+    for (int trace = 0; trace < trace_count; trace++) {
+        write_trace_json(&writer, &traces[trace]);
+    }
+    json_end_array(&writer);
+    json_write_key(&writer, "runs");
+    json_begin_array(&writer);
+    for (int run = 0; run < run_count; run++) {
+        TRY(write_run_json(show, &writer, &runs[run], err));
+    }
+    json_end_array(&writer);
+    json_end_object(&writer);
+    text_append(&show->out, "\n");
+    return STATUS_OK;
+}
+
+static void write_loads_json(text_buffer *out, const trace_loads *loads)
+{
+    json_writer writer = json_writer_init(out);
+    json_begin_object(&writer);
+    json_write_key(&writer, "iterations");
+    json_write_int_array(&writer, loads->iterations, loads->iteration_count);
+    json_write_key(&writer, "layers");
+    json_begin_array(&writer);
+    for (int layer = 0; layer < loads->layer_count; layer++) {
+        const bool is_full = loads->is_full[layer];
+        json_begin_object(&writer);
+        json_put_int64(&writer, "layer", layer);
+        json_put_int64(&writer, "forward_ns", loads->forward_ns[layer]);
+        write_optional(&writer, "backward_input_ns",
+                       is_full ? -1 : loads->backward_input_ns[layer]);
+        write_optional(&writer, "backward_weight_ns",
+                       is_full ? -1 : loads->backward_weight_ns[layer]);
+        if (is_full) {
+            json_put_int64(&writer, "backward_ns", loads->backward_input_ns[layer]);
+        }
+        json_put_int64(&writer, "communication_ns", loads->communication_ns[layer]);
+        json_end_object(&writer);
+    }
+    json_end_array(&writer);
+    json_end_object(&writer);
+    text_append(out, "\n");
+}
+
+static int64_t load_ns(const trace_loads *loads, int layer)
+{
+    return loads->forward_ns[layer] + loads->backward_input_ns[layer] +
+           loads->backward_weight_ns[layer];
+}
+
+static const char *kind_of(const trace_info *info, int layer)
+{
+    if (info->embedding && layer == 0) return "embedding";
+    return info->head && layer == info->layer_count - 1 ? "head" : "";
+}
+
+static void write_layer_line(text_buffer *out, const trace_info *info, const trace_loads *loads,
+                             int layer, int64_t load_max_ns)
+{
+    enum { BAR_WIDTH = 24 };
+    static const char bar[] = "########################";
+    _Static_assert(sizeof bar == BAR_WIDTH + 1, "the bar at its longest");
+    char forward[32];
+    char input[32];
+    char weight[32];
+    char communication[32];
+    text_duration(loads->forward_ns[layer], forward);
+    text_duration(loads->backward_input_ns[layer], input);
+    text_duration(loads->backward_weight_ns[layer], weight);
+    text_duration(loads->communication_ns[layer], communication);
+    if (loads->is_full[layer]) snprintf(weight, sizeof weight, "in B");
+    const double share = load_max_ns > 0 ? (double)load_ns(loads, layer) / (double)load_max_ns : 0;
+    text_format(out, "  %5d  %10s  %10s  %10s  %13s  %-*.*s", layer, forward, input, weight,
+                communication, BAR_WIDTH, (int)(share * BAR_WIDTH + 0.5), bar);
+    if (loads->iteration_count < 2 || loads->first_ns[layer] == 0) {
+        text_format(out, "  %6s", "-");
+    } else {
+        text_format(out, "  %+5.0f%%",
+                    100 * ((double)loads->last_ns[layer] / (double)loads->first_ns[layer] - 1));
+    }
+    const char *kind = kind_of(info, layer);
+    text_format(out, "%s%s\n", kind[0] != '\0' ? "  " : "", kind);
+}
+
+static void write_loads_table(text_buffer *out, const trace_info *info, const trace_loads *loads)
+{
+    const int first = loads->iterations[0];
+    const int last = loads->iterations[loads->iteration_count - 1];
+    int64_t load_max_ns = 0;
+    for (int layer = 0; layer < loads->layer_count; layer++) {
+        if (load_ns(loads, layer) > load_max_ns) load_max_ns = load_ns(loads, layer);
+    }
+    text_format(out, "trace '%s', %d samples of iterations %d:%d; busy time of one microbatch\n",
+                info->name, loads->iteration_count, first, last);
+    if (!info->has_split && info->backward_split >= 0) {
+        text_format(out, "a full backward is taken as %g B and %g W (assumed)\n",
+                    info->backward_split, 1 - info->backward_split);
+    }
+    text_format(out, "  %5s  %10s  %10s  %10s  %13s  %-24s  %6s\n", "layer", "F", "B", "W",
+                "communication", "F + B + W", "drift");
+    for (int layer = 0; layer < loads->layer_count; layer++) {
+        write_layer_line(out, info, loads, layer, load_max_ns);
+    }
+    text_format(out, "drift: F + B + W of iteration %d against iteration %d\n", last, first);
+}
+
+/// The loads of the trace and the iterations that the options name.
+static status read_loads(const shown *show, const cli_arguments *arguments, trace_info *info,
+                         trace_loads *loads, error_message *err)
+{
+    int first = 0;
+    int last = TRACE_ITERATIONS_MAX;
+    const char *range = cli_value(arguments, "--iterations");
+    if (range != NULL) TRY(cli_iteration_range(range, &first, &last, err));
+    TRY(trace_find(show->store, cli_value(arguments, "--trace"), show->memory, info, err));
+    return trace_loads_mean(show->store, info, first, last, show->memory, loads, err);
+}
+
+static status show_loads(shown *show, const cli_arguments *arguments, error_message *err)
+{
+    trace_info info;
+    trace_loads loads;
+    TRY(read_loads(show, arguments, &info, &loads, err));
+    if (show->json) {
+        write_loads_json(&show->out, &loads);
+    } else {
+        write_loads_table(&show->out, &info, &loads);
+    }
+    return STATUS_OK;
+}
+
+/// Adds the timeline of one iteration to sum.
+static status add_iteration(shown *show, int64_t trace_id, int iteration,
+                            trace_recorded_timeline *sum, error_message *err)
+{
+    trace_op *ops = NULL;
+    int op_count = 0;
+    trace_recorded_timeline one;
+    arena *memory = arena_create(1 << 16);
+    if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    status result = trace_ops(show->store, trace_id, iteration, memory, &ops, &op_count, err);
+    if (result == STATUS_OK) result = trace_recorded_timeline_of(ops, op_count, &one, err);
+    arena_destroy(memory);
+    if (result != STATUS_OK) return result;
+    result = trace_recorded_timeline_add(sum, &one, err);
+    trace_recorded_timeline_free(&one);
+    return result;
+}
+
+static status sum_timeline(shown *show, const cli_arguments *arguments,
+                           trace_recorded_timeline *sum, error_message *err)
+{
+    trace_info info;
+    trace_loads loads;
+    TRY(read_loads(show, arguments, &info, &loads, err));
+    for (int sample = 0; sample < loads.iteration_count; sample++) {
+        TRY(add_iteration(show, info.trace_id, loads.iterations[sample], sum, err));
+    }
+    if (sum->rank_count > 0) return STATUS_OK;
+    return error_set(err, STATUS_INVALID, "trace '%s' has no timeline", info.name);
+}
+
+static status show_timeline(shown *show, const cli_arguments *arguments, error_message *err)
+{
+    trace_recorded_timeline sum = {0};
+    const status result = sum_timeline(show, arguments, &sum, err);
+    if (result == STATUS_OK && show->json) {
+        json_writer writer = json_writer_init(&show->out);
+        cli_write_timeline_json(&writer, &sum);
+        text_append(&show->out, "\n");
+    } else if (result == STATUS_OK) {
+        cli_write_timeline(&show->out, &sum);
+    }
+    trace_recorded_timeline_free(&sum);
+    return result;
+}
+
+/// @param views how many of --loads, --timeline and --imbalance are given
+static status check_options(const cli_arguments *arguments, int views, bool imbalance,
+                            error_message *err)
+{
+    static const char *const of_views[] = {"--trace", "--iterations"};
+    static const char *const of_imbalance[] = {"--stages", "--row", "--run", "--experts"};
+    if (views > 1) {
+        return error_set(err, STATUS_INVALID,
+                         "dynmo show: one of --loads, --timeline and --imbalance, not several");
+    }
+    for (int option = 0; option < 2 && views == 0; option++) {
+        if (!cli_has(arguments, of_views[option])) continue;
+        return error_set(err, STATUS_INVALID,
+                         "dynmo show: %s needs --loads, --timeline or --imbalance",
+                         of_views[option]);
+    }
+    for (int option = 0; option < 4 && !imbalance; option++) {
+        if (!cli_has(arguments, of_imbalance[option])) continue;
+        return error_set(err, STATUS_INVALID, "dynmo show: %s needs --imbalance",
+                         of_imbalance[option]);
+    }
+    if (cli_has(arguments, "--run") && !cli_has(arguments, "--row")) {
+        return error_set(err, STATUS_INVALID, "dynmo show: --run needs --row, a row of the run");
+    }
+    if (cli_has(arguments, "--row") && cli_has(arguments, "--stages")) {
+        return error_set(
+            err, STATUS_INVALID,
+            "dynmo show: --row or --stages, not both: a row has the stages of its run");
+    }
+    return STATUS_OK;
+}
+
+static status run(const cli_arguments *arguments, error_message *err)
+{
+    shown show = {.json = cli_has(arguments, "--json")};
+    const bool loads = cli_has(arguments, "--loads");
+    const bool timeline = cli_has(arguments, "--timeline");
+    const bool imbalance = cli_has(arguments, "--imbalance");
+    TRY(check_options(arguments, loads + timeline + imbalance, imbalance, err));
+    if (imbalance) return cli_show_imbalance(arguments, err);
+    TRY(trace_store_open(cli_operand(arguments, 0), TRACE_READ, &show.store, err));
+    show.memory = arena_create(1 << 16);
+    status result = show.memory == NULL ? error_set(err, STATUS_NO_MEMORY, "out of memory")
+                    : loads             ? show_loads(&show, arguments, err)
+                    : timeline          ? show_timeline(&show, arguments, err)
+                                        : show_contents(&show, err);
+    if (result == STATUS_OK) result = cli_print(&show.out, err);
+    text_free(&show.out);
+    arena_destroy(show.memory);
+    trace_store_close(show.store);
+    return result;
+}
+
+const cli_command cli_command_show = {
+    .name = "show",
+    .synopsis = "FILE [--loads|--timeline|--imbalance [--trace NAME] [--iterations A:B] [--stages "
+                "P|--row LABEL [--run NAME]] [--experts FILE]] [--json]",
+    .summary = "shows what is in a store, and how uneven loads are",
+    .description =
+        "Lists the traces and runs of a store with their status, or, with --loads, what the layers "
+        "of a trace cost: busy time of one microbatch, mean over the samples, with the drift of "
+        "each layer's load between the first and the last of them.\n\n"
+        "With --timeline, why the ranks of an imported profiler trace were idle: how long they "
+        "worked, waited for input or gradient of another rank, for a message, or otherwise.\n\n"
+        "With --imbalance, how uneven the load is in every iteration, in the quantities of the "
+        "DynMo paper: c_l of each layer (F + B + W of one microbatch), their sum C, the load L_j "
+        "of "
+        "each worker, and dL = (max - min) / mean of the workers. FILE is a store, whose trace is "
+        "split evenly over --stages, or whose recorded --row shows the ranks as they worked; or a "
+        "study (a name that ends in .json), whose case of dynamism gives the paper's c_l, and with "
+        "experts dL over the experts of each layer, apart. Of a single iteration every c_l and L_j "
+        "is shown.\n\n"
+        "A trace or run that is marked running although its process is gone shows as interrupted.",
+    .options =
+        {
+            {.name = "--loads", .help = "Shows the loads of a trace's layers."},
+            {.name = "--timeline", .help = "Shows why the ranks were idle."},
+            {.name = "--imbalance",
+             .help = "Shows how uneven the loads of workers and experts are."},
+            {.name = "--stages",
+             .argument = "P",
+             .help = "Workers of the even split. A study has its own number."},
+            {.name = "--experts",
+             .argument = "FILE",
+             .help = "Tokens per expert that were counted, in place of those that the study's case "
+                     "draws: a CSV, or Megatron-LM's tokens_per_expert .jsonl of each rank that "
+                     "shares experts, one option each.",
+             .may_repeat = true},
+            {.name = "--row",
+             .argument = "LABEL",
+             .help = "The row of a recorded run whose ranks are shown."},
+            {.name = "--run",
+             .argument = "NAME",
+             .help = "The run by its name or number. Default: the newest complete one."},
+            {.name = "--trace",
+             .argument = "NAME",
+             .help = "The trace by its name or number. Default: the newest complete one."},
+            {.name = "--iterations",
+             .argument = "A:B",
+             .help = "Only samples of these iterations, both included; one number is one "
+                     "iteration. Default: all."},
+            {.name = "--json", .help = "Prints one line of JSON."},
+        },
+    .operand_min = 1,
+    .operand_max = 1,
+    .run = run,
+};

@@ -1,0 +1,229 @@
+#include "cli/trace/diagnose_input.h"
+
+#include "cli/trace_name.h"
+#include "cli/version.h"
+#include "traces/import/csv.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/// Names are found in a file's head: a study's schema and a profiler's keys stand there.
+enum { HEAD_BYTES = 4096, COPY_BYTES = 1 << 16 };
+
+typedef enum input_kind {
+    INPUT_STORE,
+    INPUT_COMPRESSED_STORE,
+    INPUT_CSV,
+    INPUT_COUNTS,
+    INPUT_STUDY,
+    INPUT_PROFILE,
+    INPUT_UNKNOWN
+} input_kind;
+
+static bool begins_with(const char *head, size_t length, const char *words)
+{
+    return length >= strlen(words) && memcmp(head, words, strlen(words)) == 0;
+}
+
+/// The first bytes of a stream, as many as there are, ended by a zero.
+static status read_head(trace_stream *stream, char head[HEAD_BYTES + 1], size_t *length,
+                        error_message *err)
+{
+    size_t count = 1;
+    *length = 0;
+    while (*length < HEAD_BYTES && count > 0) {
+        TRY(trace_stream_read(stream, head + *length, HEAD_BYTES - *length, &count, err));
+        *length += count;
+    }
+    head[*length] = '\0';
+    return STATUS_OK;
+}
+
+static bool is_plain_store(const char *path)
+{
+    char head[HEAD_BYTES];
+    FILE *file = fopen(path, "rb");
+    if (file == NULL) return false;
+    const size_t length = fread(head, 1, sizeof head, file);
+    fclose(file);
+    return begins_with(head, length, "SQLite format 3");
+}
+
+/// Of a file that begins as JSON does.
+static input_kind kind_of_json(const char *head)
+{
+    if (strstr(head, "\"dynmo-study/") != NULL) return INPUT_STUDY;
+    if (strstr(head, "\"traceEvents\"") != NULL || strstr(head, "\"schemaVersion\"") != NULL) {
+        return INPUT_PROFILE;
+    }
+    return INPUT_COUNTS;
+}
+
+/// By the names that the PyTorch profiler gives its files.
+static input_kind kind_of_folder(const char *path)
+{
+    input_kind kind = INPUT_COUNTS;
+    DIR *folder = opendir(path);
+    if (folder == NULL) return kind;
+    for (const struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
+        if (strstr(entry->d_name, ".pt.trace.json") != NULL) kind = INPUT_PROFILE;
+    }
+    closedir(folder);
+    return kind;
+}
+
+static status kind_of(const char *path, input_kind *kind, error_message *err)
+{
+    struct stat found;
+    trace_stream *stream = NULL;
+    char head[HEAD_BYTES + 1];
+    size_t length = 0;
+    if (stat(path, &found) == 0 && S_ISDIR(found.st_mode)) {
+        *kind = kind_of_folder(path);
+        return STATUS_OK;
+    }
+    TRY(trace_stream_open(path, &stream, err));
+    const status result = read_head(stream, head, &length, err);
+    trace_stream_close(stream);
+    TRY(result);
+    if (begins_with(head, length, "SQLite format 3")) {
+        *kind = is_plain_store(path) ? INPUT_STORE : INPUT_COMPRESSED_STORE;
+    } else if (begins_with(head, length, "# dynmo-trace/")) {
+        *kind = INPUT_CSV;
+    } else if (begins_with(head, length, "{")) {
+        *kind = kind_of_json(head);
+    } else {
+        const bool is_counts = begins_with(head, length, "iteration,layer,microbatch,");
+        *kind = is_counts ? INPUT_COUNTS : INPUT_UNKNOWN;
+    }
+    return STATUS_OK;
+}
+
+static status make_folder(cli_diagnose_input *input, error_message *err)
+{
+    const char *parent = getenv("TMPDIR");
+    if (parent == NULL || parent[0] == '\0') parent = P_tmpdir;
+    snprintf(input->folder, sizeof input->folder, "%.400s/dynmo-XXXXXX", parent);
+    if (mkdtemp(input->folder) == NULL) {
+        input->folder[0] = '\0';
+        return error_set(err, STATUS_IO, "no folder can be made in %.200s", parent);
+    }
+    snprintf(input->store_path, sizeof input->store_path, "%.480s/run.db", input->folder);
+    return STATUS_OK;
+}
+
+static status read_csv(trace_csv *csv, const char *path, error_message *err)
+{
+    trace_stream *stream = NULL;
+    TRY(trace_stream_open(path, &stream, err));
+    const status result = trace_csv_read(csv, stream, err);
+    trace_stream_close(stream);
+    return result;
+}
+
+static status fill_store(trace_store *store, const char *path, error_message *err)
+{
+    static const char *const endings[] = {".gz", ".csv"};
+    char name[CLI_TRACE_NAME_BYTES];
+    trace_csv *csv = NULL;
+    trace_info info = trace_info_default();
+    cli_trace_name(path, endings, 2, name);
+    info.name = name;
+    info.tool_version = DYNMO_VERSION;
+    TRY(trace_csv_begin(store, &info, &csv, err));
+    const status result = read_csv(csv, path, err);
+    if (result == STATUS_OK) return trace_csv_finish(csv, NULL, err);
+    trace_csv_abort(csv);
+    return result;
+}
+
+static status import(const char *path, const char *store_path, error_message *err)
+{
+    trace_store *store = NULL;
+    TRY(trace_store_open(store_path, TRACE_WRITE, &store, err));
+    const status result = fill_store(store, path, err);
+    trace_store_close(store);
+    return result;
+}
+
+static status copy_all(trace_stream *stream, FILE *to, const char *store_path, error_message *err)
+{
+    static char block[COPY_BYTES];
+    for (;;) {
+        size_t count = 0;
+        TRY(trace_stream_read(stream, block, sizeof block, &count, err));
+        if (count == 0) return STATUS_OK;
+        if (fwrite(block, 1, count, to) == count) continue;
+        return error_set(err, STATUS_IO, "%.200s: cannot be written", store_path);
+    }
+}
+
+static status inflate(const char *path, const char *store_path, error_message *err)
+{
+    trace_stream *stream = NULL;
+    TRY(trace_stream_open(path, &stream, err));
+    FILE *to = fopen(store_path, "wb");
+    status result = to != NULL ? copy_all(stream, to, store_path, err)
+                               : error_set(err, STATUS_IO, "%.200s: cannot be written", store_path);
+    if (to != NULL && fclose(to) != 0 && result == STATUS_OK) {
+        result = error_set(err, STATUS_IO, "%.200s: cannot be written", store_path);
+    }
+    trace_stream_close(stream);
+    return result;
+}
+
+status cli_diagnose_input_open(const char *path, cli_diagnose_input *input, error_message *err)
+{
+    input_kind kind = INPUT_UNKNOWN;
+    TRY(kind_of(path, &kind, err));
+    switch (kind) {
+    case INPUT_STORE:
+        if (strlen(path) >= sizeof input->store_path) {
+            return error_set(err, STATUS_INVALID, "%.60s...: the path has more than %d bytes", path,
+                             CLI_INPUT_PATH_BYTES - 1);
+        }
+        snprintf(input->store_path, sizeof input->store_path, "%s", path);
+        return STATUS_OK;
+    case INPUT_COMPRESSED_STORE:
+        TRY(make_folder(input, err));
+        return inflate(path, input->store_path, err);
+    case INPUT_CSV:
+        TRY(make_folder(input, err));
+        return import(path, input->store_path, err);
+    case INPUT_COUNTS:
+        input->is_counts = true;
+        return STATUS_OK;
+    case INPUT_STUDY:
+        return error_set(err, STATUS_INVALID,
+                         "%.150s is a study; diagnose takes the trace of a run (`dynmo study` and "
+                         "`dynmo simulate` take studies)",
+                         path);
+    case INPUT_PROFILE:
+        return error_set(err, STATUS_INVALID,
+                         "%.120s: traces of the PyTorch profiler; make a store of them first: "
+                         "dynmo import kineto FILE... -o TRACE.db",
+                         path);
+    default:
+        return error_set(err, STATUS_FORMAT,
+                         "%.200s: neither a store of dynmo, nor a CSV that begins with "
+                         "'# dynmo-trace/1', nor counts of tokens per expert",
+                         path);
+    }
+}
+
+void cli_diagnose_input_close(cli_diagnose_input *input)
+{
+    static const char *const endings[] = {"", "-journal", "-shm", "-wal"};
+    char path[CLI_INPUT_PATH_BYTES + 16];
+    if (input->folder[0] == '\0') return;
+    for (size_t ending = 0; ending < sizeof endings / sizeof endings[0]; ending++) {
+        snprintf(path, sizeof path, "%s%s", input->store_path, endings[ending]);
+        unlink(path);
+    }
+    rmdir(input->folder);
+    input->folder[0] = '\0';
+}

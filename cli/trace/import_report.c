@@ -1,0 +1,256 @@
+#include "cli/trace/import_report.h"
+
+#include "base/json.h"
+#include "base/text.h"
+#include "cli/output.h"
+#include "cli/schedule/timeline_causes.h"
+#include "cli/trace_name.h"
+#include "cli/version.h"
+#include "traces/store/catalog.h"
+
+#include <inttypes.h>
+
+static status read_split(const cli_arguments *arguments, trace_info *info, error_message *err)
+{
+    const char *text = cli_value(arguments, "--backward-split");
+    if (text == NULL) return STATUS_OK;
+    return text_parse_double(text, "--backward-split", 0, 1, &info->backward_split, err);
+}
+
+static const char *naming_words(trace_naming naming)
+{
+    switch (naming) {
+    case TRACE_NAMED_BY_MAP:
+        return "phase map";
+    case TRACE_NAMED_BY_DYNMO:
+        return "dynmo";
+    case TRACE_NAMED_BY_PIPELINE:
+        return "torch.distributed.pipelining";
+    case TRACE_NAMED_BY_GPIPE:
+        return "ScheduleGPipe";
+    case TRACE_NAMING_COUNT:
+        break;
+    }
+    return "unknown";
+}
+
+static void write_rank_json(json_writer *writer, const trace_import *import, int rank)
+{
+    const trace_recording *recording = &import->recordings[rank];
+    const trace_attribution *ops = &recording->ops;
+    json_begin_object(writer);
+    json_put_int64(writer, "rank", recording->rank);
+    json_put_string(writer, "device", recording->on_device ? "cuda" : "cpu");
+    json_put_int64(writer, "events", recording->event_count);
+    json_put_int64(writer, "malformed_events", recording->malformed_count);
+    json_put_int64(writer, "operations", ops->op_count);
+    json_put_int64(writer, "operations_ns", ops->total_ns);
+    json_put_int64(writer, "attributed", ops->loads + ops->others);
+    json_put_int64(writer, "attributed_to_layers", ops->loads);
+    json_put_int64(writer, "outside_windows", ops->outside);
+    json_put_int64(writer, "outside_windows_ns", ops->outside_ns);
+    json_put_int64(writer, "without_launch", ops->without_launch);
+    json_put_int64(writer, "without_launch_ns", ops->without_launch_ns);
+    if (recording->loss_count > 0) json_put_string(writer, "lost_events", recording->loss);
+    json_put_int64(writer, "clock_offset_ns", import->alignment.offset_ns[rank]);
+    json_write_key(writer, "clock_residual_ns");
+    if (import->alignment.residual_ns[rank] < 0) {
+        json_write_null(writer);
+    } else {
+        json_write_int64(writer, import->alignment.residual_ns[rank]);
+    }
+    json_end_object(writer);
+}
+
+static void write_json(const trace_import *import, const trace_info *info,
+                       const trace_recorded_timeline *timeline, text_buffer *out)
+{
+    json_writer writer = json_writer_init(out);
+    json_begin_object(&writer);
+    json_put_string(&writer, "trace", info->name);
+    json_put_string(&writer, "names", naming_words(import->recordings[0].naming));
+    json_put_int64(&writer, "layers", import->layer_count);
+    json_put_int64(&writer, "microbatches", import->microbatch_count);
+    json_put_int64(&writer, "iterations", import->iteration_count);
+    json_put_int64(&writer, "first_iteration", import->first_iteration);
+    json_put_int64(&writer, "last_iteration", import->last_iteration);
+    json_put_string(&writer, "backward_split",
+                    info->split == TRACE_MEASURED  ? "measured"
+                    : info->split == TRACE_ASSUMED ? "assumed"
+                                                   : "none");
+    json_put_int64(&writer, "clock_contradiction_ns", import->alignment.contradiction_ns);
+    json_write_key(&writer, "ranks");
+    json_begin_array(&writer);
+    for (int rank = 0; rank < import->rank_count; rank++) {
+        write_rank_json(&writer, import, rank);
+    }
+    json_end_array(&writer);
+    json_write_key(&writer, "timeline");
+    cli_write_timeline_json(&writer, timeline);
+    json_end_object(&writer);
+    text_append(out, "\n");
+}
+
+static void write_rank_words(const trace_import *import, int rank, text_buffer *out)
+{
+    const trace_recording *recording = &import->recordings[rank];
+    const trace_attribution *ops = &recording->ops;
+    const char *what = recording->on_device ? "GPU operations" : "CPU operators";
+    text_format(out, "rank %d%s: %" PRId64 " events, %" PRId64 " %s: %" PRId64 " attributed",
+                recording->rank,
+                recording->rank_is_known ? "" : " (by the order of the files: it does not say)",
+                recording->event_count, ops->op_count, what, ops->loads + ops->others);
+    if (ops->others > 0) {
+        text_format(out, " (%" PRId64 " to messages, gradient reduction and optimizer)",
+                    ops->others);
+    }
+    text_format(out, ", %" PRId64 " outside windows, %" PRId64 " without launch\n", ops->outside,
+                ops->without_launch);
+    if (recording->loss_count > 0) {
+        text_format(out, "rank %d: the profiler lost events, it says: %s\n", recording->rank,
+                    recording->loss);
+    }
+    if (recording->malformed_count > 0) {
+        text_format(out,
+                    "rank %d: %" PRId64 " malformed events were passed over, the first is event "
+                    "%" PRId64 "\n",
+                    recording->rank, recording->malformed_count, recording->malformed_first);
+    }
+    if (recording->stray_window_count > 0) {
+        text_format(out,
+                    "rank %d: %" PRId64 " annotations outside every iteration or scope were left "
+                    "out\n",
+                    recording->rank, recording->stray_window_count);
+    }
+}
+
+static void write_assumptions(const trace_import *import, const trace_info *info, text_buffer *out)
+{
+    const trace_recording *first = &import->recordings[0];
+    if (!first->on_device) {
+        text_append(out, "device=cpu: no device activity; times are of CPU operators\n");
+    }
+    if (!first->has_steps) {
+        text_append(out, "assumed: no ProfilerStep#<n>; iterations are counted from 0 by repeated "
+                         "names\n");
+    }
+    if (first->has_overlap) {
+        text_append(out, "assumed: in OVERLAP_F_B, what other threads than the annotated one "
+                         "launch is the backward\n");
+    }
+    if (info->split == TRACE_ASSUMED) {
+        text_format(out, "assumed: a full backward is %.12g B and %.12g W\n", info->backward_split,
+                    1 - info->backward_split);
+    } else if (info->split == TRACE_UNKNOWN) {
+        text_append(out, "B and W were not told apart; schedules that split the backward need "
+                         "--backward-split\n");
+    }
+    if (import->layer_count <= import->layer_last) {
+        text_format(out, "only %d of layers 0 to %d: the other ranks' files have the rest\n",
+                    import->layer_count, import->layer_last);
+    }
+}
+
+static void write_clocks(const trace_import *import, text_buffer *out)
+{
+    const trace_alignment *alignment = &import->alignment;
+    if (import->rank_count < 2) return;
+    if (alignment->bound_count == 0) {
+        text_append(out,
+                    "clocks: no messages between the ranks; only their files' start times align "
+                    "them\n");
+        return;
+    }
+    for (int rank = 1; rank < import->rank_count; rank++) {
+        char offset[32];
+        char residual[32];
+        text_duration(alignment->offset_ns[rank], offset);
+        text_duration(alignment->residual_ns[rank], residual);
+        text_format(out, "clock of rank %d: %s added, residual %s%s\n",
+                    import->recordings[rank].rank, offset,
+                    alignment->residual_ns[rank] < 0 ? "unknown: no messages both ways" : "+- ",
+                    alignment->residual_ns[rank] < 0 ? "" : residual);
+    }
+    if (alignment->contradiction_ns > 0) {
+        char drift[32];
+        text_duration(alignment->contradiction_ns, drift);
+        text_format(out, "clocks: messages contradict each other by %s (drift)\n", drift);
+    }
+}
+
+static void write_words(const trace_import *import, const trace_info *info, const char *path,
+                        const trace_recorded_timeline *timeline, text_buffer *out)
+{
+    text_format(out,
+                "trace '%s' in %s: %d layers, %d microbatches, %d iterations (%d to %d), %d ranks; "
+                "names of %s\n",
+                info->name, path, import->layer_count, import->microbatch_count,
+                import->iteration_count, import->first_iteration, import->last_iteration,
+                import->rank_count, naming_words(import->recordings[0].naming));
+    for (int rank = 0; rank < import->rank_count; rank++) {
+        write_rank_words(import, rank, out);
+    }
+    write_assumptions(import, info, out);
+    write_clocks(import, out);
+    if (import->rank_count > 1 && timeline->rank_count > 1) cli_write_timeline(out, timeline);
+}
+
+static status print_report(const trace_import *import, const trace_info *info, const char *path,
+                           bool as_json, error_message *err)
+{
+    text_buffer out = {0};
+    trace_recorded_timeline timeline;
+    TRY(trace_recorded_timeline_of(import->ops, import->op_count, &timeline, err));
+    if (as_json) {
+        write_json(import, info, &timeline, &out);
+    } else {
+        write_words(import, info, path, &timeline, &out);
+    }
+    trace_recorded_timeline_free(&timeline);
+    const status result = cli_print(&out, err);
+    text_free(&out);
+    return result;
+}
+
+/// Adds the import to the store that --output names, and prints what it is.
+static status store_import(const cli_arguments *arguments, const trace_import *import,
+                           const trace_info *info, error_message *err)
+{
+    const char *path = cli_value(arguments, "--output");
+    trace_store *store = NULL;
+    arena *memory = arena_create(1 << 12);
+    trace_info stored;
+    int64_t trace_id = 0;
+    if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    status result = trace_store_open(path, TRACE_WRITE, &store, err);
+    if (result == STATUS_OK) result = trace_import_write(import, info, store, &trace_id, err);
+    if (result == STATUS_OK) result = trace_by_id(store, trace_id, memory, &stored, err);
+    if (result == STATUS_OK) {
+        result = print_report(import, &stored, path, cli_has(arguments, "--json"), err);
+    }
+    trace_store_close(store);
+    arena_destroy(memory);
+    return result;
+}
+
+status cli_run_importer(const cli_arguments *arguments, cli_import_reader read,
+                        const char *const *endings, int ending_count, error_message *err)
+{
+    char name[CLI_TRACE_NAME_BYTES];
+    trace_info info = trace_info_default();
+    trace_phase_map *map = NULL;
+    trace_import import = {0};
+    TRY(cli_require(arguments, "--output", err));
+    cli_trace_name(cli_operand(arguments, 0), endings, ending_count, name);
+    info.name = cli_has(arguments, "--name") ? cli_value(arguments, "--name") : name;
+    info.tool_version = DYNMO_VERSION;
+    TRY(read_split(arguments, &info, err));
+    if (cli_has(arguments, "--phase-map")) {
+        TRY(trace_phase_map_open(cli_value(arguments, "--phase-map"), &map, err));
+    }
+    status result = read(arguments, map, &import, err);
+    if (result == STATUS_OK) result = store_import(arguments, &import, &info, err);
+    trace_import_free(&import);
+    trace_phase_map_close(map);
+    return result;
+}

@@ -1,0 +1,192 @@
+#include "exec/cuda/cuda_blocks.h"
+
+#include "exec/cuda/cuda_check.h"
+
+#include <cuda_runtime_api.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCK_WORDS = (int)(sizeof(exec_cuda_block) / sizeof(int)) };
+
+void exec_cuda_blocks_reset(exec_cuda_blocks *blocks)
+{
+    cudaFree(blocks->device);
+    free(blocks->host);
+    free(blocks->asked);
+    *blocks = (exec_cuda_blocks){0};
+}
+
+static int blocks_of(const exec_attention *shape, int sequence)
+{
+    const int rows = shape->first_row[sequence + 1] - shape->first_row[sequence];
+    return (rows + shape->block_rows - 1) / shape->block_rows;
+}
+
+/// Key blocks of all query blocks.
+static size_t entry_count(const exec_attention *shape)
+{
+    if (shape->first_entry != NULL) return (size_t)shape->first_entry[shape->block_count];
+    size_t count = 0;
+    for (int sequence = 0; sequence < shape->sequence_count; sequence++) {
+        const size_t blocks = (size_t)blocks_of(shape, sequence);
+        count += blocks * (blocks + 1) / 2;
+    }
+    return count;
+}
+
+/// Room for a number of ints; what was there is lost.
+static int *grown(int *array, size_t *capacity, size_t count)
+{
+    if (count <= *capacity) return array;
+    free(array);
+    int *larger = malloc(count * sizeof *larger);
+    *capacity = larger == NULL ? 0 : count;
+    return larger;
+}
+
+/// Appends ints to a list.
+static int *append(int *end, const int *values, size_t count)
+{
+    memcpy(end, values, count * sizeof *end);
+    return end + count;
+}
+
+/// Whether the lists of this shape are there; otherwise notes that they are being made.
+static status note_shape(exec_cuda_blocks *blocks, const exec_attention *shape, bool *is_there,
+                         error_message *err)
+{
+    const bool is_dense = shape->first_entry == NULL;
+    const size_t entries = is_dense ? 0 : entry_count(shape);
+    const size_t lists = is_dense ? 0 : (size_t)shape->block_count + 1 + entries;
+    const int head[] = {shape->head_count,     shape->head_width,  shape->block_rows,
+                        shape->sequence_count, shape->block_count, is_dense};
+    const size_t head_words = sizeof head / sizeof head[0];
+    const size_t count = head_words + (size_t)shape->sequence_count + 1 + lists;
+    int *asked = malloc(count * sizeof *asked);
+    if (asked == NULL) return error_set(err, STATUS_NO_MEMORY, "no memory for %zu words", count);
+    int *end = append(asked, head, head_words);
+    end = append(end, shape->first_row, (size_t)shape->sequence_count + 1);
+    if (!is_dense) {
+        end = append(end, shape->first_entry, (size_t)shape->block_count + 1);
+        append(end, shape->key_block, entries);
+    }
+    *is_there =
+        count == blocks->asked_count && memcmp(asked, blocks->asked, count * sizeof *asked) == 0;
+    free(blocks->asked);
+    blocks->asked = asked;
+    blocks->asked_count = count;
+    return STATUS_OK;
+}
+
+/// Rows and key blocks of every block.
+static void list_key_blocks(const exec_attention *shape, exec_cuda_block *block, int *key_block)
+{
+    int number = 0, entry = 0;
+    for (int sequence = 0; sequence < shape->sequence_count; sequence++) {
+        const int first = number, end_row = shape->first_row[sequence + 1];
+        for (; number < first + blocks_of(shape, sequence); number++) {
+            const int row = shape->first_row[sequence] + (number - first) * shape->block_rows;
+            const int rest = end_row - row;
+            block[number] =
+                (exec_cuda_block){.first_row = row,
+                                  .row_count = rest < shape->block_rows ? rest : shape->block_rows,
+                                  .first_key_block = entry};
+            if (shape->first_entry == NULL) {
+                for (int key = first; key <= number; key++) {
+                    key_block[entry++] = key;
+                }
+            } else {
+                const int from = shape->first_entry[number];
+                for (int at = from; at < shape->first_entry[number + 1]; at++) {
+                    key_block[entry++] = shape->key_block[at];
+                }
+            }
+            block[number].key_block_count = entry - block[number].first_key_block;
+        }
+    }
+}
+
+/// The same lists read the other way: query blocks ascend because they are visited so.
+static void list_query_blocks(exec_cuda_block *block, int block_count, const int *key_block,
+                              int *query_block)
+{
+    for (int query = 0; query < block_count; query++) {
+        for (int entry = 0; entry < block[query].key_block_count; entry++) {
+            block[key_block[block[query].first_key_block + entry]].query_block_count++;
+        }
+    }
+    int first = 0;
+    for (int key = 0; key < block_count; key++) {
+        block[key].first_query_block = first;
+        first += block[key].query_block_count;
+        block[key].query_block_count = 0;
+    }
+    for (int query = 0; query < block_count; query++) {
+        for (int entry = 0; entry < block[query].key_block_count; entry++) {
+            exec_cuda_block *key = &block[key_block[block[query].first_key_block + entry]];
+            query_block[key->first_query_block + key->query_block_count++] = query;
+        }
+    }
+}
+
+static status make_lists(exec_cuda_blocks *blocks, const exec_attention *shape, void *stream,
+                         error_message *err)
+{
+    const size_t entries = entry_count(shape);
+    const size_t block_words = (size_t)shape->block_count * BLOCK_WORDS;
+    const size_t words = block_words + 2 * entries;
+    if (words > blocks->word_capacity) {
+        cudaFree(blocks->device);
+        blocks->device = NULL;
+        blocks->host = grown(blocks->host, &blocks->word_capacity, words);
+        if (blocks->host == NULL) {
+            return error_set(err, STATUS_NO_MEMORY, "no memory for %zu words", words);
+        }
+        void *device = NULL;
+        blocks->word_capacity = 0;
+        TRY_CUDA(cudaMalloc(&device, words * sizeof(int)));
+        blocks->device = device;
+        blocks->word_capacity = words;
+    }
+    exec_cuda_block *block = (exec_cuda_block *)blocks->host;
+    int *key_block = blocks->host + block_words;
+    list_key_blocks(shape, block, key_block);
+    list_query_blocks(block, shape->block_count, key_block, key_block + entries);
+    TRY_CUDA(cudaMemcpyAsync(blocks->device, blocks->host, words * sizeof(int),
+                             cudaMemcpyHostToDevice, stream));
+    blocks->lists = (exec_cuda_attention){
+        .head_count = shape->head_count,
+        .head_width = shape->head_width,
+        .block_rows = shape->block_rows,
+        .block_count = shape->block_count,
+        .row_count = shape->first_row[shape->sequence_count] - shape->first_row[0],
+        .block = (const exec_cuda_block *)blocks->device,
+        .key_block = blocks->device + block_words,
+        .query_block = blocks->device + block_words + entries,
+    };
+    return STATUS_OK;
+}
+
+status exec_cuda_blocks_find(exec_cuda_blocks *blocks, const exec_attention *shape, void *stream,
+                             exec_cuda_attention *lists, error_message *err)
+{
+    if (shape->block_rows < 1 || shape->block_rows > EXEC_CUDA_BLOCK_ROWS ||
+        shape->block_rows * shape->head_width > EXEC_CUDA_TILE_VALUES) {
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "attention in blocks of %d rows with heads of %d exceeds what the kernels "
+                         "take: %d rows and rows times width %d",
+                         shape->block_rows, shape->head_width, EXEC_CUDA_BLOCK_ROWS,
+                         EXEC_CUDA_TILE_VALUES);
+    }
+    bool is_there = false;
+    TRY(note_shape(blocks, shape, &is_there, err));
+    if (!is_there) {
+        const status made = make_lists(blocks, shape, stream, err);
+        if (made != STATUS_OK) {
+            blocks->asked_count = 0;
+            return made;
+        }
+    }
+    *lists = blocks->lists;
+    return STATUS_OK;
+}

@@ -1,0 +1,11 @@
+#include "base/loadable.h"
+#include "exec/cuda/cuda.h"
+#include "exec/cuda/kernels_cuda_open.h"
+
+const loadable *dynmo_module(void)
+{
+    static const exec_cuda_module cuda = {.open = exec_cuda_kernels_open};
+    static const loadable module = {
+        .interface = LOADABLE_INTERFACE, .name = "cuda", .table = &cuda};
+    return &module;
+}

@@ -1,0 +1,114 @@
+/// What the CUDA kernels share: values of either kind as floats, wide loads, sums over a warp and
+/// over a block in fixed order, and the launch.
+///
+/// Only calls and keywords that tests/gpu/emulation knows are used, so that every kernel also runs
+/// on the host there.
+#pragma once
+
+#include "exec/cuda/kernels_cuda.h"
+
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+
+enum { WARP_LANES = 32, BLOCK_LANES = 256, BLOCK_WARPS = BLOCK_LANES / WARP_LANES };
+static const unsigned WHOLE_WARP = 0xffffffffu;
+
+typedef __nv_bfloat16 bf16;
+
+__device__ inline float to_float(float value)
+{
+    return value;
+}
+
+__device__ inline float to_float(bf16 value)
+{
+    return __bfloat162float(value);
+}
+
+template <typename Value> __device__ inline Value from_float(float value);
+
+template <> __device__ inline float from_float<float>(float value)
+{
+    return value;
+}
+
+template <> __device__ inline bf16 from_float<bf16>(float value)
+{
+    return __float2bfloat16(value);
+}
+
+/// Values that are loaded and stored at once.
+template <typename Value, int COUNT> struct alignas(sizeof(Value) * COUNT) pack {
+    Value value[COUNT];
+};
+
+/// Values in 16 bytes.
+template <typename Value> constexpr int pack_values()
+{
+    return 16 / (int)sizeof(Value);
+}
+
+/// Whether an array can be read in packs of 16 bytes.
+static inline bool is_wide(const void *memory)
+{
+    return (uintptr_t)memory % 16 == 0;
+}
+
+/// The sum over the lanes of a warp, on all of them: a tree, the same on every machine.
+template <typename Number> __device__ inline Number warp_sum(Number value)
+{
+    for (int distance = WARP_LANES / 2; distance > 0; distance /= 2) {
+        value += __shfl_xor_sync(WHOLE_WARP, value, distance);
+    }
+    return value;
+}
+
+__device__ inline float warp_max(float value)
+{
+    for (int distance = WARP_LANES / 2; distance > 0; distance /= 2) {
+        value = fmaxf(value, __shfl_xor_sync(WHOLE_WARP, value, distance));
+    }
+    return value;
+}
+
+/// The sum over the BLOCK_LANES lanes of a block, on all of them: warps in ascending order.
+template <typename Number> __device__ inline Number block_sum(Number value)
+{
+    __shared__ Number of_warp[BLOCK_WARPS];
+    value = warp_sum(value);
+    __syncthreads(); // the sum before may still be read
+    if (threadIdx.x % WARP_LANES == 0) of_warp[threadIdx.x / WARP_LANES] = value;
+    __syncthreads();
+    Number sum = of_warp[0];
+    for (int warp = 1; warp < BLOCK_WARPS; warp++) {
+        sum += of_warp[warp];
+    }
+    return sum;
+}
+
+/// Blocks for a loop over count elements with a stride of the whole grid: enough for any GPU.
+static inline unsigned grid_for(size_t count)
+{
+    const size_t blocks = (count + BLOCK_LANES - 1) / BLOCK_LANES;
+    return (unsigned)(blocks < 4096 ? blocks : 4096);
+}
+
+/// Enqueues kernel(arguments...); an empty grid is nothing to do.
+template <typename... Parameters, typename... Arguments>
+static int launch(void (*kernel)(Parameters...), dim3 grid, unsigned lanes, size_t shared_bytes,
+                  void *stream, Arguments... arguments)
+{
+    if (grid.x == 0 || grid.y == 0) return 0;
+    const size_t always_there = 48 * 1024;
+    if (shared_bytes > always_there) {
+        const cudaError_t error = cudaFuncSetAttribute(
+            kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
+        if (error != cudaSuccess) return (int)error;
+    }
+    cudaLaunchConfig_t config = {};
+    config.gridDim = grid;
+    config.blockDim = dim3(lanes);
+    config.dynamicSmemBytes = shared_bytes;
+    config.stream = (cudaStream_t)stream;
+    return (int)cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...);
+}

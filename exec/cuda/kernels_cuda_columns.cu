@@ -1,0 +1,172 @@
+// Sums over rows, one result per column: gradients of biases, gains, shifts and tables.
+//
+// A chunk of rows is summed by one block, eight interleaved rows at a time that are then added in
+// ascending order; chunks are added in ascending order by a second kernel. Shapes alone decide.
+
+#include "exec/cuda/kernels_cuda.cuh"
+
+enum { CHUNK_ROWS = 256, ROW_LANES = BLOCK_LANES / WARP_LANES };
+
+static int chunks_of(int rows)
+{
+    return (rows + CHUNK_ROWS - 1) / CHUNK_ROWS;
+}
+
+size_t exec_cuda_column_scratch(int rows, int columns)
+{
+    return (size_t)2 * chunks_of(rows) * columns;
+}
+
+/// The numbers to be summed: values as they are.
+template <typename Value> struct plain_values {
+    static constexpr int SUMS = 1;
+    const Value *values;
+    int columns;
+
+    __device__ void add(int row, int column, float *sum) const
+    {
+        sum[0] += to_float(values[(size_t)row * columns + column]);
+    }
+};
+
+/// Gradients of gain and shift.
+template <typename Value> struct norm_gradients {
+    static constexpr int SUMS = 2;
+    const Value *output_gradient, *input;
+    const float *mean, *inverse_deviation;
+    int columns;
+
+    __device__ void add(int row, int column, float *sum) const
+    {
+        const size_t at = (size_t)row * columns + column;
+        const float gradient = to_float(output_gradient[at]);
+        sum[0] += gradient * ((to_float(input[at]) - mean[row]) * inverse_deviation[row]);
+        sum[1] += gradient;
+    }
+};
+
+/// @param partial [SUMS][chunks][columns] out
+template <typename Source>
+__global__ void sum_chunks(Source source, int rows, int columns, float *partial)
+{
+    constexpr int SUMS = Source::SUMS;
+    __shared__ float of_lane[SUMS][ROW_LANES][WARP_LANES];
+    const int lane = threadIdx.x % WARP_LANES, row_lane = threadIdx.x / WARP_LANES;
+    const int column = blockIdx.x * WARP_LANES + lane, chunk = blockIdx.y;
+    const int end = min(rows, (chunk + 1) * CHUNK_ROWS);
+    float sum[SUMS] = {};
+    if (column < columns) {
+        for (int row = chunk * CHUNK_ROWS + row_lane; row < end; row += ROW_LANES) {
+            source.add(row, column, sum);
+        }
+    }
+    for (int which = 0; which < SUMS; which++) {
+        of_lane[which][row_lane][lane] = sum[which];
+    }
+    __syncthreads();
+    if (row_lane != 0 || column >= columns) return;
+    for (int which = 0; which < SUMS; which++) {
+        float total = 0.0f;
+        for (int other = 0; other < ROW_LANES; other++) {
+            total += of_lane[which][other][lane];
+        }
+        partial[((size_t)which * gridDim.y + chunk) * columns + column] = total;
+    }
+}
+
+/// sum[column] += chunks in ascending order
+__global__ void add_chunks(const float *partial, int chunks, int columns, float *sum)
+{
+    const int column = blockIdx.x * BLOCK_LANES + threadIdx.x;
+    if (column >= columns) return;
+    float total = 0.0f;
+    for (int chunk = 0; chunk < chunks; chunk++) {
+        total += partial[(size_t)chunk * columns + column];
+    }
+    sum[column] += total;
+}
+
+static int add_chunks_to(void *stream, const float *partial, int rows, int columns, float *sum)
+{
+    return launch(add_chunks, (columns + BLOCK_LANES - 1) / BLOCK_LANES, BLOCK_LANES, 0, stream,
+                  partial, chunks_of(rows), columns, sum);
+}
+
+template <typename Source>
+static int sum_columns(void *stream, const Source &source, int rows, float *scratch, float *sum,
+                       float *second_sum)
+{
+    const int columns = source.columns;
+    const dim3 grid((columns + WARP_LANES - 1) / WARP_LANES, chunks_of(rows));
+    int error =
+        launch(sum_chunks<Source>, grid, BLOCK_LANES, 0, stream, source, rows, columns, scratch);
+    if (error == 0) error = add_chunks_to(stream, scratch, rows, columns, sum);
+    if (error == 0 && second_sum != nullptr) {
+        const float *second = scratch + (size_t)chunks_of(rows) * columns;
+        error = add_chunks_to(stream, second, rows, columns, second_sum);
+    }
+    return error;
+}
+
+int exec_cuda_column_sums(void *stream, exec_cuda_kind kind, const void *values, int rows,
+                          int columns, float *scratch, float *sum)
+{
+    if (kind == EXEC_CUDA_BF16) {
+        const plain_values<bf16> source = {(const bf16 *)values, columns};
+        return sum_columns(stream, source, rows, scratch, sum, nullptr);
+    }
+    const plain_values<float> source = {(const float *)values, columns};
+    return sum_columns(stream, source, rows, scratch, sum, nullptr);
+}
+
+int exec_cuda_layer_norm_weight(void *stream, exec_cuda_kind kind, const void *output_gradient,
+                                const void *input, const float *mean,
+                                const float *inverse_deviation, int rows, int width, float *scratch,
+                                float *gain_gradient, float *shift_gradient)
+{
+    if (kind == EXEC_CUDA_BF16) {
+        const norm_gradients<bf16> source = {(const bf16 *)output_gradient, (const bf16 *)input,
+                                             mean, inverse_deviation, width};
+        return sum_columns(stream, source, rows, scratch, gain_gradient, shift_gradient);
+    }
+    const norm_gradients<float> source = {(const float *)output_gradient, (const float *)input,
+                                          mean, inverse_deviation, width};
+    return sum_columns(stream, source, rows, scratch, gain_gradient, shift_gradient);
+}
+
+/// Block (k, part of the columns) looks for k among all indices, a tile at a time.
+template <typename Value>
+__global__ void add_rows_by_index(const Value *from, const int *index, int rows, int width,
+                                  float *to)
+{
+    __shared__ int tile[BLOCK_LANES];
+    const int wanted = blockIdx.x;
+    const int column = blockIdx.y * BLOCK_LANES + threadIdx.x;
+    float sum = 0.0f;
+    bool has_any = false;
+    for (int begin = 0; begin < rows; begin += BLOCK_LANES) {
+        const int own = begin + (int)threadIdx.x;
+        tile[threadIdx.x] = own < rows ? index[own] : -1;
+        const bool is_here = __syncthreads_or(tile[threadIdx.x] == wanted);
+        has_any |= is_here;
+        for (int row = 0; is_here && row < BLOCK_LANES; row++) {
+            if (tile[row] == wanted && column < width) {
+                sum += to_float(from[(size_t)(begin + row) * width + column]);
+            }
+        }
+        __syncthreads();
+    }
+    if (has_any && column < width) to[(size_t)wanted * width + column] += sum;
+}
+
+int exec_cuda_add_rows_by_index(void *stream, exec_cuda_kind kind, const void *from,
+                                const int *index, int rows, int width, int count, float *to)
+{
+    const dim3 grid(count, (width + BLOCK_LANES - 1) / BLOCK_LANES);
+    if (kind == EXEC_CUDA_BF16) {
+        return launch(add_rows_by_index<bf16>, grid, BLOCK_LANES, 0, stream, (const bf16 *)from,
+                      index, rows, width, to);
+    }
+    return launch(add_rows_by_index<float>, grid, BLOCK_LANES, 0, stream, (const float *)from,
+                  index, rows, width, to);
+}

@@ -1,0 +1,199 @@
+// Kernels that treat every element alone, and the sum of squares.
+
+#include "exec/cuda/kernels_cuda.cuh"
+
+/// Index of the lane's first element, and the distance to its next one.
+__device__ inline size_t first_index()
+{
+    return (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+}
+
+__device__ inline size_t index_stride()
+{
+    return (size_t)gridDim.x * blockDim.x;
+}
+
+template <int BYTES> struct alignas(BYTES) piece {
+    unsigned char byte[BYTES];
+};
+
+template <int BYTES>
+__global__ void copy_pieces(piece<BYTES> *to, const piece<BYTES> *from, size_t count)
+{
+    for (size_t index = first_index(); index < count; index += index_stride()) {
+        to[index] = from[index];
+    }
+}
+
+int exec_cuda_copy(void *stream, void *to, const void *from, size_t bytes)
+{
+    if (is_wide(to) && is_wide(from) && bytes % 16 == 0) {
+        return launch(copy_pieces<16>, grid_for(bytes / 16), BLOCK_LANES, 0, stream,
+                      (piece<16> *)to, (const piece<16> *)from, bytes / 16);
+    }
+    return launch(copy_pieces<1>, grid_for(bytes), BLOCK_LANES, 0, stream, (piece<1> *)to,
+                  (const piece<1> *)from, bytes);
+}
+
+template <typename To, typename From>
+__global__ void convert(To *to, const From *from, size_t count)
+{
+    for (size_t index = first_index(); index < count; index += index_stride()) {
+        to[index] = from_float<To>(to_float(from[index]));
+    }
+}
+
+int exec_cuda_to_bf16(void *stream, const float *from, void *values, size_t count)
+{
+    return launch(convert<bf16, float>, grid_for(count), BLOCK_LANES, 0, stream, (bf16 *)values,
+                  from, count);
+}
+
+int exec_cuda_from_bf16(void *stream, const void *values, float *to, size_t count)
+{
+    return launch(convert<float, bf16>, grid_for(count), BLOCK_LANES, 0, stream, to,
+                  (const bf16 *)values, count);
+}
+
+struct sum_of_both {
+    static constexpr bool READS_TO = true;
+    static __device__ float of(float to, float from)
+    {
+        return to + from;
+    }
+};
+
+/// tanh of this is in the middle of the tanh form of GELU.
+__device__ inline float gelu_inner(float x)
+{
+    return 0.7978845608028654f * (x + 0.044715f * x * x * x);
+}
+
+struct gelu_of_input {
+    static constexpr bool READS_TO = false;
+    static __device__ float of(float, float x)
+    {
+        return 0.5f * x * (1.0f + tanhf(gelu_inner(x)));
+    }
+};
+
+struct gelu_gradient {
+    static constexpr bool READS_TO = true;
+    static __device__ float of(float gradient, float x)
+    {
+        const float t = tanhf(gelu_inner(x));
+        const float inner_slope = 0.7978845608028654f * (1.0f + 3.0f * 0.044715f * x * x);
+        return gradient * (0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * inner_slope);
+    }
+};
+
+/// to[i] = Function::of(to[i], from[i]); packs counts packs.
+template <typename Function, typename Value, int COUNT>
+__global__ void combine_elements(Value *to, const Value *from, size_t packs)
+{
+    typedef pack<Value, COUNT> piece;
+    for (size_t index = first_index(); index < packs; index += index_stride()) {
+        piece a = {};
+        if (Function::READS_TO) a = ((const piece *)to)[index];
+        const piece b = ((const piece *)from)[index];
+        piece result;
+        for (int part = 0; part < COUNT; part++) {
+            result.value[part] =
+                from_float<Value>(Function::of(to_float(a.value[part]), to_float(b.value[part])));
+        }
+        ((piece *)to)[index] = result;
+    }
+}
+
+template <typename Function, typename Value>
+static int combine_all(void *stream, void *to, const void *from, size_t count)
+{
+    constexpr int WIDE = pack_values<Value>();
+    if (is_wide(to) && is_wide(from) && count % WIDE == 0) {
+        return launch(combine_elements<Function, Value, WIDE>, grid_for(count / WIDE), BLOCK_LANES,
+                      0, stream, (Value *)to, (const Value *)from, count / WIDE);
+    }
+    return launch(combine_elements<Function, Value, 1>, grid_for(count), BLOCK_LANES, 0, stream,
+                  (Value *)to, (const Value *)from, count);
+}
+
+template <typename Function>
+static int combine_kind(void *stream, exec_cuda_kind kind, void *to, const void *from, size_t count)
+{
+    return kind == EXEC_CUDA_BF16 ? combine_all<Function, bf16>(stream, to, from, count)
+                                  : combine_all<Function, float>(stream, to, from, count);
+}
+
+int exec_cuda_add(void *stream, exec_cuda_kind kind, void *to, const void *from, size_t count)
+{
+    return combine_kind<sum_of_both>(stream, kind, to, from, count);
+}
+
+int exec_cuda_gelu(void *stream, exec_cuda_kind kind, const void *input, void *output, size_t count)
+{
+    return combine_kind<gelu_of_input>(stream, kind, output, input, count);
+}
+
+int exec_cuda_gelu_input(void *stream, exec_cuda_kind kind, const void *input, void *gradient,
+                         size_t count)
+{
+    return combine_kind<gelu_gradient>(stream, kind, gradient, input, count);
+}
+
+/// The options of AdamW with what depends on the step worked out.
+struct adamw_step {
+    exec_adamw options;
+    float correction1, correction2; // 1 - beta^step
+};
+
+template <typename Value>
+__global__ void update(adamw_step step, float *master, float *moment1, float *moment2,
+                       const float *gradient, const uint8_t *keep, Value *weights, size_t count)
+{
+    const exec_adamw &o = step.options;
+    for (size_t index = first_index(); index < count; index += index_stride()) {
+        const bool is_kept = keep == nullptr || keep[index] != 0;
+        const float g = gradient[index] * o.gradient_scale;
+        const float m = is_kept ? o.beta1 * moment1[index] + (1.0f - o.beta1) * g : 0.0f;
+        const float v = is_kept ? o.beta2 * moment2[index] + (1.0f - o.beta2) * g * g : 0.0f;
+        const float change = m / step.correction1 / (sqrtf(v / step.correction2) + o.epsilon);
+        const float old = master[index];
+        const float value =
+            is_kept ? old - o.learning_rate * (change + o.weight_decay * old) : 0.0f;
+        moment1[index] = m;
+        moment2[index] = v;
+        master[index] = value;
+        weights[index] = from_float<Value>(value);
+    }
+}
+
+int exec_cuda_adamw(void *stream, exec_cuda_kind kind, const exec_adamw *options, float *master,
+                    float *moment1, float *moment2, const float *gradient, const uint8_t *keep,
+                    void *weights, size_t count)
+{
+    const adamw_step step = {*options, (float)(1.0 - pow((double)options->beta1, options->step)),
+                             (float)(1.0 - pow((double)options->beta2, options->step))};
+    if (kind == EXEC_CUDA_BF16) {
+        return launch(update<bf16>, grid_for(count), BLOCK_LANES, 0, stream, step, master, moment1,
+                      moment2, gradient, keep, (bf16 *)weights, count);
+    }
+    return launch(update<float>, grid_for(count), BLOCK_LANES, 0, stream, step, master, moment1,
+                  moment2, gradient, keep, (float *)weights, count);
+}
+
+/// Always the same grid, so that the order of the sum depends on count alone.
+__global__ void square_parts(const float *values, size_t count, double *partial)
+{
+    double sum = 0.0;
+    for (size_t index = first_index(); index < count; index += index_stride()) {
+        sum += (double)values[index] * (double)values[index];
+    }
+    sum = block_sum(sum);
+    if (threadIdx.x == 0) partial[blockIdx.x] = sum;
+}
+
+int exec_cuda_square_parts(void *stream, const float *values, size_t count, double *partial)
+{
+    return launch(square_parts, EXEC_CUDA_SQUARE_PARTS, BLOCK_LANES, 0, stream, values, count,
+                  partial);
+}

@@ -1,0 +1,300 @@
+// Kernels that treat every row alone: LayerNorm, loss, embedding, and the rows that a mechanism
+// chooses.
+
+#include "exec/cuda/kernels_cuda.cuh"
+
+/// Rows that a block of warps treats, one per warp.
+static inline unsigned warp_grid(int rows)
+{
+    return (unsigned)((rows + BLOCK_WARPS - 1) / BLOCK_WARPS);
+}
+
+__device__ inline int warp_row()
+{
+    return (int)(blockIdx.x * BLOCK_WARPS + threadIdx.x / WARP_LANES);
+}
+
+__device__ inline int warp_lane()
+{
+    return (int)(threadIdx.x % WARP_LANES);
+}
+
+template <typename Value> __global__ void add_bias(Value *values, const Value *bias, int columns)
+{
+    Value *row = values + (size_t)blockIdx.x * columns;
+    for (int column = threadIdx.x; column < columns; column += BLOCK_LANES) {
+        row[column] = from_float<Value>(to_float(row[column]) + to_float(bias[column]));
+    }
+}
+
+int exec_cuda_add_bias(void *stream, exec_cuda_kind kind, void *values, const void *bias, int rows,
+                       int columns)
+{
+    if (kind == EXEC_CUDA_BF16) {
+        return launch(add_bias<bf16>, rows, BLOCK_LANES, 0, stream, (bf16 *)values,
+                      (const bf16 *)bias, columns);
+    }
+    return launch(add_bias<float>, rows, BLOCK_LANES, 0, stream, (float *)values,
+                  (const float *)bias, columns);
+}
+
+template <typename Value>
+__global__ void layer_norm(const Value *input, const Value *gain, const Value *shift, int width,
+                           Value *output, float *mean, float *inverse_deviation)
+{
+    const size_t begin = (size_t)blockIdx.x * width;
+    float sum = 0.0f;
+    for (int column = threadIdx.x; column < width; column += BLOCK_LANES) {
+        sum += to_float(input[begin + column]);
+    }
+    const float center = block_sum(sum) / (float)width;
+    float squares = 0.0f;
+    for (int column = threadIdx.x; column < width; column += BLOCK_LANES) {
+        const float distance = to_float(input[begin + column]) - center;
+        squares += distance * distance;
+    }
+    const float inverse = 1.0f / sqrtf(block_sum(squares) / (float)width + 1e-5f);
+    for (int column = threadIdx.x; column < width; column += BLOCK_LANES) {
+        const float normal = (to_float(input[begin + column]) - center) * inverse;
+        output[begin + column] =
+            from_float<Value>(normal * to_float(gain[column]) + to_float(shift[column]));
+    }
+    if (threadIdx.x == 0) {
+        mean[blockIdx.x] = center;
+        inverse_deviation[blockIdx.x] = inverse;
+    }
+}
+
+int exec_cuda_layer_norm(void *stream, exec_cuda_kind kind, const void *input, const void *gain,
+                         const void *shift, int rows, int width, void *output, float *mean,
+                         float *inverse_deviation)
+{
+    if (kind == EXEC_CUDA_BF16) {
+        return launch(layer_norm<bf16>, rows, BLOCK_LANES, 0, stream, (const bf16 *)input,
+                      (const bf16 *)gain, (const bf16 *)shift, width, (bf16 *)output, mean,
+                      inverse_deviation);
+    }
+    return launch(layer_norm<float>, rows, BLOCK_LANES, 0, stream, (const float *)input,
+                  (const float *)gain, (const float *)shift, width, (float *)output, mean,
+                  inverse_deviation);
+}
+
+/// The gradient that comes in may lie in the same memory as the one that goes out: all of a row is
+/// read for the two sums before any of it is written, and then each lane reads before it writes.
+template <typename Value>
+__global__ void layer_norm_input(const Value *output_gradient, const Value *input,
+                                 const Value *gain, const float *mean,
+                                 const float *inverse_deviation, int width, Value *input_gradient)
+{
+    const size_t begin = (size_t)blockIdx.x * width;
+    const float center = mean[blockIdx.x], inverse = inverse_deviation[blockIdx.x];
+    float sum = 0.0f, sum_with_normal = 0.0f;
+    for (int column = threadIdx.x; column < width; column += BLOCK_LANES) {
+        const float slope = to_float(output_gradient[begin + column]) * to_float(gain[column]);
+        sum += slope;
+        sum_with_normal += slope * (to_float(input[begin + column]) - center) * inverse;
+    }
+    const float slope_mean = block_sum(sum) / (float)width;
+    const float normal_mean = block_sum(sum_with_normal) / (float)width;
+    for (int column = threadIdx.x; column < width; column += BLOCK_LANES) {
+        const float slope = to_float(output_gradient[begin + column]) * to_float(gain[column]);
+        const float normal = (to_float(input[begin + column]) - center) * inverse;
+        const float gradient = inverse * (slope - slope_mean - normal * normal_mean);
+        input_gradient[begin + column] =
+            from_float<Value>(to_float(input_gradient[begin + column]) + gradient);
+    }
+}
+
+int exec_cuda_layer_norm_input(void *stream, exec_cuda_kind kind, const void *output_gradient,
+                               const void *input, const void *gain, const float *mean,
+                               const float *inverse_deviation, int rows, int width,
+                               void *input_gradient)
+{
+    if (kind == EXEC_CUDA_BF16) {
+        return launch(layer_norm_input<bf16>, rows, BLOCK_LANES, 0, stream,
+                      (const bf16 *)output_gradient, (const bf16 *)input, (const bf16 *)gain, mean,
+                      inverse_deviation, width, (bf16 *)input_gradient);
+    }
+    return launch(layer_norm_input<float>, rows, BLOCK_LANES, 0, stream,
+                  (const float *)output_gradient, (const float *)input, (const float *)gain, mean,
+                  inverse_deviation, width, (float *)input_gradient);
+}
+
+/// One warp per row. Logits and their gradient may share memory: the warp has read all of a row
+/// (warp_sum brings its lanes together) before it writes.
+template <typename Value>
+__global__ void cross_entropy(const Value *logits, const int *target, int rows, int classes,
+                              float scale, float *loss, Value *logits_gradient)
+{
+    const int row = warp_row();
+    if (row >= rows) return;
+    const Value *logit = logits + (size_t)row * classes;
+    float largest = -INFINITY;
+    for (int c = warp_lane(); c < classes; c += WARP_LANES) {
+        largest = fmaxf(largest, to_float(logit[c]));
+    }
+    largest = warp_max(largest);
+    const float of_target = to_float(logit[target[row]]);
+    float sum = 0.0f;
+    for (int c = warp_lane(); c < classes; c += WARP_LANES) {
+        sum += expf(to_float(logit[c]) - largest);
+    }
+    sum = warp_sum(sum);
+    if (warp_lane() == 0) loss[row] = logf(sum) + largest - of_target;
+    for (int c = warp_lane(); c < classes; c += WARP_LANES) {
+        const float share = expf(to_float(logit[c]) - largest) / sum;
+        const float one = c == target[row] ? 1.0f : 0.0f;
+        logits_gradient[(size_t)row * classes + c] = from_float<Value>((share - one) * scale);
+    }
+}
+
+int exec_cuda_cross_entropy(void *stream, exec_cuda_kind kind, const void *logits,
+                            const int *target, int rows, int classes, float scale, float *loss,
+                            void *logits_gradient)
+{
+    if (kind == EXEC_CUDA_BF16) {
+        return launch(cross_entropy<bf16>, warp_grid(rows), BLOCK_LANES, 0, stream,
+                      (const bf16 *)logits, target, rows, classes, scale, loss,
+                      (bf16 *)logits_gradient);
+    }
+    return launch(cross_entropy<float>, warp_grid(rows), BLOCK_LANES, 0, stream,
+                  (const float *)logits, target, rows, classes, scale, loss,
+                  (float *)logits_gradient);
+}
+
+template <typename Value>
+__global__ void embed(const int *token, const int *position, const Value *token_table,
+                      const Value *position_table, int width, Value *output)
+{
+    const size_t row = blockIdx.x;
+    const Value *of_token = token_table + (size_t)token[row] * width;
+    const Value *of_position = position_table + (size_t)position[row] * width;
+    for (int column = threadIdx.x; column < width; column += BLOCK_LANES) {
+        output[row * width + column] =
+            from_float<Value>(to_float(of_token[column]) + to_float(of_position[column]));
+    }
+}
+
+int exec_cuda_embed(void *stream, exec_cuda_kind kind, const int *token, const int *position,
+                    const void *token_table, const void *position_table, int rows, int width,
+                    void *output)
+{
+    if (kind == EXEC_CUDA_BF16) {
+        return launch(embed<bf16>, rows, BLOCK_LANES, 0, stream, token, position,
+                      (const bf16 *)token_table, (const bf16 *)position_table, width,
+                      (bf16 *)output);
+    }
+    return launch(embed<float>, rows, BLOCK_LANES, 0, stream, token, position,
+                  (const float *)token_table, (const float *)position_table, width,
+                  (float *)output);
+}
+
+/// Copies row to_row[block] (NULL: block) from row from_row[block] (NULL: block).
+template <typename Value>
+__global__ void move_rows(const Value *from, const int *from_row, int width, Value *to,
+                          const int *to_row)
+{
+    const size_t source = from_row != nullptr ? from_row[blockIdx.x] : blockIdx.x;
+    const size_t target = to_row != nullptr ? to_row[blockIdx.x] : blockIdx.x;
+    for (int column = threadIdx.x; column < width; column += BLOCK_LANES) {
+        to[target * width + column] = from[source * width + column];
+    }
+}
+
+static int move_rows_of(void *stream, exec_cuda_kind kind, const void *from, const int *from_row,
+                        int rows, int width, void *to, const int *to_row)
+{
+    if (kind == EXEC_CUDA_BF16) {
+        return launch(move_rows<bf16>, rows, BLOCK_LANES, 0, stream, (const bf16 *)from, from_row,
+                      width, (bf16 *)to, to_row);
+    }
+    return launch(move_rows<float>, rows, BLOCK_LANES, 0, stream, (const float *)from, from_row,
+                  width, (float *)to, to_row);
+}
+
+int exec_cuda_gather_rows(void *stream, exec_cuda_kind kind, const void *from, const int *row,
+                          int rows, int width, void *to)
+{
+    return move_rows_of(stream, kind, from, row, rows, width, to, nullptr);
+}
+
+int exec_cuda_scatter_rows(void *stream, exec_cuda_kind kind, const void *from, const int *row,
+                           int rows, int width, void *to)
+{
+    return move_rows_of(stream, kind, from, nullptr, rows, width, to, row);
+}
+
+template <typename Value>
+__global__ void combine_rows(const Value *from, const int *first, const int *source,
+                             const float *weight, int width, Value *to)
+{
+    const int row = blockIdx.x;
+    for (int column = threadIdx.x; column < width; column += BLOCK_LANES) {
+        float sum = 0.0f;
+        for (int entry = first[row]; entry < first[row + 1]; entry++) {
+            const float value = to_float(from[(size_t)source[entry] * width + column]);
+            sum += weight != nullptr ? weight[entry] * value : value;
+        }
+        Value *result = to + (size_t)row * width + column;
+        *result = from_float<Value>(to_float(*result) + sum);
+    }
+}
+
+int exec_cuda_combine_rows(void *stream, exec_cuda_kind kind, const void *from, const int *first,
+                           const int *source, const float *weight, int rows, int width, void *to)
+{
+    if (kind == EXEC_CUDA_BF16) {
+        return launch(combine_rows<bf16>, rows, BLOCK_LANES, 0, stream, (const bf16 *)from, first,
+                      source, weight, width, (bf16 *)to);
+    }
+    return launch(combine_rows<float>, rows, BLOCK_LANES, 0, stream, (const float *)from, first,
+                  source, weight, width, (float *)to);
+}
+
+template <typename Value>
+__global__ void scale_rows(const Value *from, const float *weight, int width, Value *to)
+{
+    const size_t row = blockIdx.x;
+    for (int column = threadIdx.x; column < width; column += BLOCK_LANES) {
+        to[row * width + column] =
+            from_float<Value>(weight[row] * to_float(from[row * width + column]));
+    }
+}
+
+int exec_cuda_scale_rows(void *stream, exec_cuda_kind kind, const void *from, const float *weight,
+                         int rows, int width, void *to)
+{
+    if (kind == EXEC_CUDA_BF16) {
+        return launch(scale_rows<bf16>, rows, BLOCK_LANES, 0, stream, (const bf16 *)from, weight,
+                      width, (bf16 *)to);
+    }
+    return launch(scale_rows<float>, rows, BLOCK_LANES, 0, stream, (const float *)from, weight,
+                  width, (float *)to);
+}
+
+template <typename Value>
+__global__ void row_dots(const Value *a, const int *row_a, const Value *b, const int *row_b,
+                         int rows, int width, float *dot)
+{
+    const int row = warp_row();
+    if (row >= rows) return;
+    const Value *left = a + (size_t)(row_a != nullptr ? row_a[row] : row) * width;
+    const Value *right = b + (size_t)(row_b != nullptr ? row_b[row] : row) * width;
+    float sum = 0.0f;
+    for (int column = warp_lane(); column < width; column += WARP_LANES) {
+        sum += to_float(left[column]) * to_float(right[column]);
+    }
+    sum = warp_sum(sum);
+    if (warp_lane() == 0) dot[row] = sum;
+}
+
+int exec_cuda_row_dots(void *stream, exec_cuda_kind kind, const void *a, const int *row_a,
+                       const void *b, const int *row_b, int rows, int width, float *dot)
+{
+    if (kind == EXEC_CUDA_BF16) {
+        return launch(row_dots<bf16>, warp_grid(rows), BLOCK_LANES, 0, stream, (const bf16 *)a,
+                      row_a, (const bf16 *)b, row_b, rows, width, dot);
+    }
+    return launch(row_dots<float>, warp_grid(rows), BLOCK_LANES, 0, stream, (const float *)a, row_a,
+                  (const float *)b, row_b, rows, width, dot);
+}

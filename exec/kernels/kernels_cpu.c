@@ -1,0 +1,142 @@
+#include "exec/kernels/kernels_cpu.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGNMENT = 64 };
+
+static status cpu_allocate(exec_kernels *kernels, size_t bytes, void **memory, error_message *err)
+{
+    (void)kernels;
+    const size_t rounded = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    void *taken =
+        rounded < bytes ? NULL : aligned_alloc(ALIGNMENT, rounded > 0 ? rounded : ALIGNMENT);
+    if (taken == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "no memory for %zu bytes of a layer", bytes);
+    }
+    memset(taken, 0, rounded);
+    *memory = taken;
+    return STATUS_OK;
+}
+
+static void cpu_release(exec_kernels *kernels, void *memory)
+{
+    (void)kernels;
+    free(memory);
+}
+
+static void cpu_copy(exec_kernels *kernels, void *to, const void *from, size_t bytes)
+{
+    (void)kernels;
+    if (bytes > 0) memcpy(to, from, bytes);
+}
+
+static void cpu_clear(exec_kernels *kernels, void *memory, size_t bytes)
+{
+    (void)kernels;
+    if (bytes > 0) memset(memory, 0, bytes);
+}
+
+static void cpu_to_values(exec_kernels *kernels, const float *from, void *values, size_t count)
+{
+    if ((const void *)from != values) cpu_copy(kernels, values, from, count * sizeof(float));
+}
+
+static void cpu_to_floats(exec_kernels *kernels, const void *values, float *to, size_t count)
+{
+    if (values != (const void *)to) cpu_copy(kernels, to, values, count * sizeof(float));
+}
+
+static status cpu_finish(exec_kernels *kernels, error_message *err)
+{
+    exec_cpu *cpu = (exec_cpu *)kernels;
+    const error_message failure = cpu->failure;
+    cpu->failure = (error_message){0};
+    if (failure.code == STATUS_OK) return STATUS_OK;
+    return error_set(err, failure.code, "%s", failure.message);
+}
+
+static void cpu_close(exec_kernels *kernels)
+{
+    free(((exec_cpu *)kernels)->scratch);
+    free(kernels);
+}
+
+float *exec_cpu_scratch(exec_cpu *cpu, size_t count)
+{
+    if (count <= cpu->scratch_count) return cpu->scratch;
+    free(cpu->scratch);
+    cpu->scratch = malloc(count * sizeof *cpu->scratch);
+    cpu->scratch_count = cpu->scratch == NULL ? 0 : count;
+    if (cpu->scratch == NULL && cpu->failure.code == STATUS_OK) {
+        error_set(&cpu->failure, STATUS_NO_MEMORY, "no memory for %zu numbers of scratch", count);
+    }
+    return cpu->scratch;
+}
+
+static const exec_kernel_table cpu_table = {
+    .name = "cpu",
+    .value_bytes = sizeof(float),
+    .has_host_memory = true,
+    .allocate = cpu_allocate,
+    .release = cpu_release,
+    .to_device = cpu_copy,
+    .to_host = cpu_copy,
+    .copy = cpu_copy,
+    .clear = cpu_clear,
+    .to_values = cpu_to_values,
+    .to_floats = cpu_to_floats,
+    .finish = cpu_finish,
+    .close = cpu_close,
+    .matmul = exec_cpu_matmul,
+    .add = exec_cpu_add,
+    .add_floats = exec_cpu_add_floats,
+    .add_bias = exec_cpu_add_bias,
+    .column_sums = exec_cpu_column_sums,
+    .layer_norm = exec_cpu_layer_norm,
+    .layer_norm_input = exec_cpu_layer_norm_input,
+    .layer_norm_weight = exec_cpu_layer_norm_weight,
+    .gelu = exec_cpu_gelu,
+    .gelu_input = exec_cpu_gelu_input,
+    .attention = exec_cpu_attention,
+    .attention_input = exec_cpu_attention_input,
+    .embed = exec_cpu_embed,
+    .embed_weight = exec_cpu_embed_weight,
+    .cross_entropy = exec_cpu_cross_entropy,
+    .gather_rows = exec_cpu_gather_rows,
+    .scatter_rows = exec_cpu_scatter_rows,
+    .combine_rows = exec_cpu_combine_rows,
+    .scale_rows = exec_cpu_scale_rows,
+    .row_dots = exec_cpu_row_dots,
+    .sum_of_squares = exec_cpu_sum_of_squares,
+    .adamw = exec_cpu_adamw,
+    // Where times cross with vectors of 512 bits, of shapes from 256 x 64 x 256 up.
+    .sparse_matmul_density = 0.25,
+    .sparse_gradient_density = 0.2,
+    .sparse_fill = exec_cpu_sparse_fill,
+    .sparse_matmul = exec_cpu_sparse_matmul,
+    .sparse_gradient = exec_cpu_sparse_gradient,
+    .mask = exec_cpu_mask,
+};
+
+/// Which of the functions for wide vectors may run here.
+static void find_width(exec_cpu *cpu)
+{
+#if defined(__x86_64__)
+    cpu->is_wide = __builtin_cpu_supports("avx2") != 0;
+    cpu->is_widest = cpu->is_wide && __builtin_cpu_supports("avx512f") != 0;
+#else
+    (void)cpu;
+#endif
+}
+
+status exec_kernels_cpu_open(exec_kernels **kernels, error_message *err)
+{
+    exec_cpu *cpu = aligned_alloc(_Alignof(exec_cpu), sizeof *cpu);
+    if (cpu == NULL) return error_set(err, STATUS_NO_MEMORY, "no memory for kernels");
+    *cpu = (exec_cpu){.kernels = {.table = &cpu_table}};
+    find_width(cpu);
+    *kernels = &cpu->kernels;
+    return STATUS_OK;
+}

@@ -1,0 +1,93 @@
+#include "exec/kernels/kernels_cpu_row.h"
+
+#include <math.h>
+
+static const float variance_floor = 1e-5F;
+
+static float squared_deviations(const float *row, float mean, int width)
+{
+    float sum[EXEC_CPU_LANES] = {0};
+    int index = 0;
+    for (; index + EXEC_CPU_LANES <= width; index += EXEC_CPU_LANES) {
+        for (int lane = 0; lane < EXEC_CPU_LANES; lane++) {
+            const float deviation = row[index + lane] - mean;
+            sum[lane] += deviation * deviation;
+        }
+    }
+    for (int lane = 0; index + lane < width; lane++) {
+        const float deviation = row[index + lane] - mean;
+        sum[lane] += deviation * deviation;
+    }
+    return exec_cpu_lanes_sum(sum);
+}
+
+void exec_cpu_layer_norm(exec_kernels *kernels, const void *input, const void *gain,
+                         const void *shift, int rows, int width, void *output, float *mean,
+                         float *inverse_deviation)
+{
+    (void)kernels;
+    const float *restrict gains = gain;
+    const float *restrict shifts = shift;
+    for (int row = 0; row < rows; row++) {
+        const float *restrict from = (const float *)input + (ptrdiff_t)row * width;
+        float *restrict to = (float *)output + (ptrdiff_t)row * width;
+        const float middle = exec_cpu_sum(from, width) / (float)width;
+        const float variance = squared_deviations(from, middle, width) / (float)width;
+        const float inverse = 1.0F / sqrtf(variance + variance_floor);
+        for (int column = 0; column < width; column++) {
+            to[column] = (from[column] - middle) * inverse * gains[column] + shifts[column];
+        }
+        mean[row] = middle;
+        inverse_deviation[row] = inverse;
+    }
+}
+
+/// With n = (x - mean) * inverse and g = output gradient * gain, the gradient of x is
+/// inverse * (g - mean(g) - n * mean(g * n)).
+void exec_cpu_layer_norm_input(exec_kernels *kernels, const void *output_gradient,
+                               const void *input, const void *gain, const float *mean,
+                               const float *inverse_deviation, int rows, int width,
+                               void *input_gradient)
+{
+    float *scratch = exec_cpu_scratch((exec_cpu *)kernels, 2 * (size_t)width);
+    if (scratch == NULL) return;
+    float *restrict normal = scratch;
+    float *restrict scaled = scratch + width;
+    const float *restrict gains = gain;
+    for (int row = 0; row < rows; row++) {
+        const float *restrict from = (const float *)input + (ptrdiff_t)row * width;
+        const float *restrict given = (const float *)output_gradient + (ptrdiff_t)row * width;
+        float *restrict to = (float *)input_gradient + (ptrdiff_t)row * width;
+        const float middle = mean[row];
+        const float inverse = inverse_deviation[row];
+        for (int column = 0; column < width; column++) {
+            normal[column] = (from[column] - middle) * inverse;
+            scaled[column] = given[column] * gains[column];
+        }
+        const float scaled_mean = exec_cpu_sum(scaled, width) / (float)width;
+        const float product_mean = exec_cpu_dot(scaled, normal, width) / (float)width;
+        for (int column = 0; column < width; column++) {
+            to[column] += inverse * (scaled[column] - scaled_mean - normal[column] * product_mean);
+        }
+    }
+}
+
+void exec_cpu_layer_norm_weight(exec_kernels *kernels, const void *output_gradient,
+                                const void *input, const float *mean,
+                                const float *inverse_deviation, int rows, int width,
+                                float *gain_gradient, float *shift_gradient)
+{
+    (void)kernels;
+    float *restrict gains = gain_gradient;
+    float *restrict shifts = shift_gradient;
+    for (int row = 0; row < rows; row++) {
+        const float *restrict from = (const float *)input + (ptrdiff_t)row * width;
+        const float *restrict given = (const float *)output_gradient + (ptrdiff_t)row * width;
+        const float middle = mean[row];
+        const float inverse = inverse_deviation[row];
+        for (int column = 0; column < width; column++) {
+            gains[column] += given[column] * ((from[column] - middle) * inverse);
+            shifts[column] += given[column];
+        }
+    }
+}

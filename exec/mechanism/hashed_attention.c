@@ -1,0 +1,160 @@
+#include "exec/mechanism/hashed_attention.h"
+
+#include "base/rng.h"
+
+#include <stdlib.h>
+
+/// Streams of random numbers of projections begin here; those of parameters elsewhere.
+static const uint64_t projection_purpose = (uint64_t)1 << 41;
+
+/// What a layer hashes with. One microbatch is hashed at a time.
+typedef struct hashed_attention {
+    void *directions;  // [3 * width][2 * bit_count] values, device memory: as qkv lies, so that
+                       // one product makes all projections; 0 for values, which are not hashed
+    float *projection; // [row_count][2 * bit_count] host memory
+    uint8_t *bucket;   // [2][row_count]
+    int *bucket_rows;  // [2][block_count][2^bit_count]
+} hashed_attention;
+
+static int bits_of(const exec_layer *layer)
+{
+    return layer->model->sparse_attention.bit_count;
+}
+
+/// Blocks of a sequence of the model's length.
+static int sequence_blocks(const exec_model *model)
+{
+    const int first_row[2] = {0, model->sequence_length};
+    return exec_block_attention(model, 1, first_row).block_count;
+}
+
+/// The same directions for queries and keys.
+static void draw_directions(const exec_layer *layer, float *directions)
+{
+    const int width = layer->model->width;
+    const int bits = bits_of(layer);
+    rng random = rng_init(layer->model->seed, projection_purpose + (uint64_t)layer->index);
+    for (int row = 0; row < width; row++) {
+        for (int bit = 0; bit < bits; bit++) {
+            const float drawn = (float)(2.0 * rng_unit(&random) - 1.0);
+            directions[row * 2 * bits + bit] = drawn;
+            directions[(width + row) * 2 * bits + bits + bit] = drawn;
+        }
+    }
+}
+
+static status put_directions(const exec_layer *layer, hashed_attention *hashed, error_message *err)
+{
+    exec_kernels *kernels = layer->kernels;
+    const exec_kernel_table *table = kernels->table;
+    const size_t count = 6 * (size_t)layer->model->width * (size_t)bits_of(layer);
+    TRY(table->allocate(kernels, count * (size_t)table->value_bytes, &hashed->directions, err));
+    float *drawn = calloc(count, sizeof *drawn);
+    if (drawn == NULL) return error_set(err, STATUS_NO_MEMORY, "no memory for random directions");
+    void *floats = NULL;
+    status result = table->allocate(kernels, count * sizeof *drawn, &floats, err);
+    if (result == STATUS_OK) {
+        draw_directions(layer, drawn);
+        table->to_device(kernels, floats, drawn, count * sizeof *drawn);
+        table->to_values(kernels, floats, hashed->directions, count);
+        result = table->finish(kernels, err);
+    }
+    table->release(kernels, floats);
+    free(drawn);
+    return result;
+}
+
+status exec_hashed_attention_create(exec_layer *layer, error_message *err)
+{
+    if (layer->kind != EXEC_LAYER_BLOCK) return STATUS_OK;
+    const exec_model *model = layer->model;
+    const size_t rows = (size_t)exec_model_row_count(model);
+    const size_t blocks = (size_t)sequence_blocks(model) * (size_t)model->microbatch_size;
+    const int bits = bits_of(layer);
+    hashed_attention *hashed = calloc(1, sizeof *hashed);
+    if (hashed == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "no memory for hashing layer %d", layer->index);
+    }
+    layer->mechanism = hashed;
+    hashed->projection = malloc(rows * 2 * (size_t)bits * sizeof *hashed->projection);
+    hashed->bucket = malloc(rows * 2);
+    hashed->bucket_rows = malloc((2 * blocks << bits) * sizeof *hashed->bucket_rows);
+    if (hashed->projection == NULL || hashed->bucket == NULL || hashed->bucket_rows == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "no memory for hashing %zu rows of layer %d", rows,
+                         layer->index);
+    }
+    return put_directions(layer, hashed, err);
+}
+
+void exec_hashed_attention_destroy(exec_layer *layer)
+{
+    hashed_attention *hashed = layer->mechanism;
+    if (hashed == NULL) return;
+    layer->kernels->table->release(layer->kernels, hashed->directions);
+    free(hashed->bucket_rows);
+    free(hashed->bucket);
+    free(hashed->projection);
+    free(hashed);
+    layer->mechanism = NULL;
+}
+
+status exec_block_lists_create(const exec_layer *layer, exec_block_lists **lists,
+                               error_message *err)
+{
+    const exec_model *model = layer->model;
+    const size_t blocks = (size_t)sequence_blocks(model);
+    const size_t sequences = (size_t)model->microbatch_size;
+    exec_block_lists *made = calloc(1, sizeof *made);
+    if (made != NULL) {
+        made->first_entry = malloc((sequences * blocks + 1) * sizeof *made->first_entry);
+        made->key_block = malloc(sequences * (blocks * (blocks + 1) / 2) * sizeof *made->key_block);
+    }
+    if (made == NULL || made->first_entry == NULL || made->key_block == NULL) {
+        exec_block_lists_destroy(made);
+        return error_set(err, STATUS_NO_MEMORY, "no memory for the lists of %zu blocks",
+                         sequences * blocks);
+    }
+    *lists = made;
+    return STATUS_OK;
+}
+
+void exec_block_lists_destroy(exec_block_lists *lists)
+{
+    if (lists == NULL) return;
+    free(lists->key_block);
+    free(lists->first_entry);
+    free(lists);
+}
+
+/// Projections of queries and keys, on the host.
+static status project(const exec_layer *layer, const void *qkv, int row_count, error_message *err)
+{
+    const hashed_attention *hashed = layer->mechanism;
+    exec_kernels *kernels = layer->kernels;
+    const exec_matmul shape = {.rows = row_count,
+                               .columns = 2 * bits_of(layer),
+                               .inner = 3 * layer->model->width,
+                               .is_float = true};
+    const size_t bytes = (size_t)shape.rows * (size_t)shape.columns * sizeof(float);
+    void *projection;
+    TRY(exec_buffers_take(layer->buffers, bytes, &projection, err));
+    kernels->table->matmul(kernels, &shape, qkv, hashed->directions, projection);
+    kernels->table->to_host(kernels, hashed->projection, projection, bytes);
+    exec_buffers_give(layer->buffers, projection);
+    return kernels->table->finish(kernels, err);
+}
+
+status exec_block_lists_choose(const exec_layer *layer, const exec_attention *shape,
+                               const void *qkv, int row_count, exec_block_lists *lists,
+                               error_message *err)
+{
+    const hashed_attention *hashed = layer->mechanism;
+    uint8_t *query_bucket = hashed->bucket;
+    uint8_t *key_bucket = hashed->bucket + row_count;
+    TRY(project(layer, qkv, row_count, err));
+    exec_hash_rows(hashed->projection, row_count, bits_of(layer), query_bucket, key_bucket);
+    exec_choose_key_blocks(&layer->model->sparse_attention, shape, query_bucket, key_bucket,
+                           hashed->bucket_rows, lists->first_entry, lists->key_block);
+    lists->live_count = lists->first_entry[shape->block_count];
+    return STATUS_OK;
+}

@@ -1,0 +1,35 @@
+/// Mixture of experts in the place of a block's MLP: its second half becomes values += the sum over
+/// a token's experts of weight * expert(norm2(values)). Internal to the layers.
+///
+/// All experts of a block are where the block is. The router's logits go to the host, which decides
+/// (routing.h); the rows of one expert then lie together, in order of tokens, so that each expert
+/// is a pair of plain products over the rows it has. Nobody is dropped, nothing is padded.
+#pragma once
+
+#include "exec/mechanism/routing.h"
+#include "exec/model/block_layer.h"
+
+/// What one microbatch leaves, beside the half's slot.
+typedef struct exec_moe_slot exec_moe_slot;
+
+/// Appends the tensors of router and experts to the layer.
+/// @param up_deviation, down_deviation of the matrices' initial values; the router's is up's
+exec_experts exec_experts_add(exec_layer *layer, float up_deviation, float down_deviation);
+
+/// @return STATUS_NO_MEMORY
+status exec_moe_slot_create(const exec_layer *layer, exec_moe_slot **slot, error_message *err);
+/// NULL is allowed.
+void exec_moe_slot_destroy(exec_moe_slot *slot);
+
+/// Who met whom in the microbatch of the slot's last F.
+const exec_routing *exec_moe_slot_routing(const exec_moe_slot *slot);
+
+/// As exec_mlp_half_forward, _backward_input and _backward_weight. F and B wait for the device, as
+/// the router's logits and the gradients of the weights go to the host. B adds the gradient of the
+/// balance loss: the loss of the model is then its mean loss plus, for each block, the model's
+/// coefficient times exec_routing_balance.
+status exec_moe_half_forward(exec_block *block, exec_half_slot *half, exec_moe_slot *slot,
+                             int row_count, void *values, error_message *err);
+status exec_moe_half_backward_input(exec_block *block, exec_half_slot *half, exec_moe_slot *slot,
+                                    void *gradient, error_message *err);
+void exec_moe_half_backward_weight(exec_block *block, exec_half_slot *half, exec_moe_slot *slot);

@@ -1,0 +1,40 @@
+#include "exec/mechanism/weight_order.h"
+
+#include <stdlib.h>
+
+static status check_rank(const bal_schedule *schedule, int rank, int *next, error_message *err)
+{
+    for (int index = schedule->first_op[rank]; index < schedule->first_op[rank + 1]; index++) {
+        const bal_op op = schedule->ops[index];
+        if (op.kind != OP_BACKWARD_WEIGHT && op.kind != OP_BACKWARD) continue;
+        const int stage = bal_stage_of(schedule->placement, schedule->rank_count,
+                                       schedule->chunk_count, rank, op.chunk);
+        if (op.microbatch != next[stage]) {
+            char name[32];
+            char expected[32];
+            bal_op_name(op, name);
+            bal_op_name((bal_op){.kind = op.kind, .chunk = op.chunk, .microbatch = next[stage]},
+                        expected);
+            return error_set(err, STATUS_INVALID,
+                             "rank %d: %s of stage %d stands before %s: training adds up gradients "
+                             "in ascending microbatches",
+                             rank, name, stage, expected);
+        }
+        next[stage]++;
+    }
+    return STATUS_OK;
+}
+
+status exec_weight_order_check(const bal_schedule *schedule, error_message *err)
+{
+    const size_t stage_count = (size_t)schedule->rank_count * (size_t)schedule->chunk_count;
+    int *next = calloc(stage_count, sizeof *next); // [stage] microbatch whose gradients come next
+    if (next == NULL)
+        return error_set(err, STATUS_NO_MEMORY, "out of memory for %zu stages", stage_count);
+    status result = STATUS_OK;
+    for (int rank = 0; rank < schedule->rank_count && result == STATUS_OK; rank++) {
+        result = check_rank(schedule, rank, next, err);
+    }
+    free(next);
+    return result;
+}

@@ -1,0 +1,226 @@
+#include "exec/model/block_layer.h"
+
+#include "exec/mechanism/hashed_attention.h"
+#include "exec/mechanism/moe_half.h"
+#include "exec/model/block_rows.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+exec_attention exec_block_attention(const exec_model *model, int sequence_count,
+                                    const int *first_row)
+{
+    // Blocks of 32 rows waste less of the diagonal in short sequences, of 64 less time in long
+    // ones.
+    int block_rows = model->sequence_length <= 16 ? 16 : model->sequence_length < 256 ? 32 : 64;
+    if (model->mechanism == EXEC_SPARSE_ATTENTION && model->sparse_attention.block_rows > 0) {
+        block_rows = model->sparse_attention.block_rows;
+    }
+    int block_count = 0;
+    for (int sequence = 0; sequence < sequence_count; sequence++) {
+        const int rows = first_row[sequence + 1] - first_row[sequence];
+        block_count += (rows + block_rows - 1) / block_rows;
+    }
+    return (exec_attention){.head_count = model->head_count,
+                            .head_width = model->width / model->head_count,
+                            .sequence_count = sequence_count,
+                            .first_row = first_row,
+                            .block_rows = block_rows,
+                            .block_count = block_count};
+}
+
+status exec_half_keep_gradient(exec_block *block, exec_half_slot *half, int row_count,
+                               void *gradient, error_message *err)
+{
+    const exec_layer *layer = &block->layer;
+    half->output_gradient = gradient;
+    if (layer->is_frozen) return STATUS_OK;
+    const size_t bytes = exec_layer_bytes(layer, row_count, layer->model->width);
+    TRY(exec_holding_take(&half->until_weight, layer->buffers, bytes, &half->output_gradient, err));
+    layer->kernels->table->copy(layer->kernels, half->output_gradient, gradient, bytes);
+    return STATUS_OK;
+}
+
+void exec_half_let_go(exec_block *block, exec_half_slot *half)
+{
+    exec_holding_give(&half->until_input, block->layer.buffers);
+    exec_holding_give(&half->until_weight, block->layer.buffers);
+}
+
+static exec_linear add_linear(exec_layer *layer, int input_width, int output_width, float deviation,
+                              const char *name, const char *bias_name)
+{
+    return exec_linear_add(layer, input_width, output_width, deviation,
+                           (const char *const[]){name, bias_name});
+}
+
+/// Deviations keep activations of order 1 at any width; the linears that end on the residual path
+/// are smaller by the square root of how many end there.
+static status describe(exec_layer *layer, error_message *err)
+{
+    (void)err;
+    exec_block *block = (exec_block *)layer;
+    const exec_model *model = layer->model;
+    const int width = model->width;
+    const int hidden = exec_model_hidden_width(model);
+    const float deviation = 0.5F / sqrtf((float)width);
+    const float residual = sqrtf(2.0F * (float)model->block_count);
+    block->norm1 = exec_norm_add(layer, (const char *const[]){"norm1 gain", "norm1 shift"});
+    block->query_key_value =
+        add_linear(layer, width, 3 * width, deviation, "query-key-value", "query-key-value bias");
+    block->attention_output = add_linear(layer, width, width, deviation / residual,
+                                         "attention output", "attention output bias");
+    block->norm2 = exec_norm_add(layer, (const char *const[]){"norm2 gain", "norm2 shift"});
+    if (model->mechanism == EXEC_MOE) {
+        const int inner = exec_moe_expert_width(&model->moe, hidden);
+        block->experts = exec_experts_add(layer, deviation, 0.5F / sqrtf((float)inner) / residual);
+    } else {
+        block->up = add_linear(layer, width, hidden, deviation, "up", "up bias");
+        block->down = add_linear(layer, hidden, width, 0.5F / sqrtf((float)hidden) / residual,
+                                 "down", "down bias");
+    }
+    if (model->mechanism == EXEC_MOD && exec_block_chooses_rows(layer)) {
+        const exec_tensor router = {.name = "row router",
+                                    .rows = 1,
+                                    .columns = width,
+                                    .decays = true,
+                                    .initial_deviation = deviation};
+        block->row_router = exec_layer_add_tensor(layer, &router);
+    }
+    return STATUS_OK;
+}
+
+static status begin_slot(exec_layer *layer, exec_slot *slot, error_message *err)
+{
+    exec_block_slot *kept = (exec_block_slot *)slot;
+    const int sequences = layer->model->microbatch_size;
+    kept->first_row = calloc((size_t)sequences + 1, sizeof *kept->first_row);
+    if (kept->first_row == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "no memory for the rows of %d sequences",
+                         sequences);
+    }
+    if (layer->model->mechanism == EXEC_MOE) TRY(exec_moe_slot_create(layer, &kept->moe, err));
+    if (layer->model->mechanism == EXEC_SPARSE_ATTENTION) {
+        TRY(exec_block_lists_create(layer, &kept->lists, err));
+    }
+    if (!exec_block_chooses_rows(layer)) return STATUS_OK;
+    return exec_rows_slot_create(layer, &kept->chosen_rows, err);
+}
+
+static void end_slot(exec_layer *layer, exec_slot *slot)
+{
+    (void)layer;
+    exec_block_slot *kept = (exec_block_slot *)slot;
+    exec_block_lists_destroy(kept->lists);
+    exec_rows_slot_destroy(kept->chosen_rows);
+    exec_moe_slot_destroy(kept->moe);
+    free(kept->first_row);
+}
+
+static void let_go(exec_layer *layer, exec_slot *slot)
+{
+    exec_block_slot *kept = (exec_block_slot *)slot;
+    exec_half_let_go((exec_block *)layer, &kept->attention_half);
+    exec_half_let_go((exec_block *)layer, &kept->mlp_half);
+    if (kept->chosen_rows != NULL) exec_rows_slot_let_go(layer, kept->chosen_rows);
+}
+
+/// All rows of the microbatch, as sequences of equal length.
+static void take_all_rows(const exec_layer *layer, exec_block_slot *kept, int row_count)
+{
+    const exec_model *model = layer->model;
+    const int sequences = row_count / model->sequence_length;
+    for (int sequence = 0; sequence <= sequences; sequence++) {
+        kept->first_row[sequence] = sequence * model->sequence_length;
+    }
+    kept->rows.row_count = row_count;
+    kept->rows.attention = exec_block_attention(model, sequences, kept->first_row);
+    kept->rows.lists = kept->lists;
+}
+
+status exec_block_halves_forward(exec_block *block, exec_block_slot *slot, void *values,
+                                 error_message *err)
+{
+    TRY(exec_attention_half_forward(block, &slot->attention_half, &slot->rows, values, err));
+    if (slot->moe != NULL) {
+        return exec_moe_half_forward(block, &slot->mlp_half, slot->moe, slot->rows.row_count,
+                                     values, err);
+    }
+    return exec_mlp_half_forward(block, &slot->mlp_half, slot->rows.row_count, values, err);
+}
+
+status exec_block_halves_backward_input(exec_block *block, exec_block_slot *slot, void *gradient,
+                                        error_message *err)
+{
+    if (slot->moe != NULL) {
+        TRY(exec_moe_half_backward_input(block, &slot->mlp_half, slot->moe, gradient, err));
+    } else {
+        TRY(exec_mlp_half_backward_input(block, &slot->mlp_half, gradient, err));
+    }
+    return exec_attention_half_backward_input(block, &slot->attention_half, &slot->rows, gradient,
+                                              err);
+}
+
+void exec_block_halves_backward_weight(exec_block *block, exec_block_slot *slot)
+{
+    if (slot->moe != NULL) {
+        exec_moe_half_backward_weight(block, &slot->mlp_half, slot->moe);
+    } else {
+        exec_mlp_half_backward_weight(block, &slot->mlp_half);
+    }
+    exec_attention_half_backward_weight(block, &slot->attention_half);
+}
+
+static status forward(exec_layer *layer, exec_slot *slot, exec_flow *flow, error_message *err)
+{
+    exec_block *block = (exec_block *)layer;
+    exec_block_slot *kept = (exec_block_slot *)slot;
+    if (kept->chosen_rows == NULL) {
+        take_all_rows(layer, kept, flow->row_count);
+        return exec_block_halves_forward(block, kept, flow->values, err);
+    }
+    if (layer->model->mechanism == EXEC_MOD) {
+        return exec_block_mod_forward(block, kept, flow, err);
+    }
+    return exec_block_early_exit_forward(block, kept, flow, err);
+}
+
+static status backward_input(exec_layer *layer, exec_slot *slot, void *gradient, error_message *err)
+{
+    exec_block *block = (exec_block *)layer;
+    exec_block_slot *kept = (exec_block_slot *)slot;
+    if (kept->chosen_rows == NULL) {
+        return exec_block_halves_backward_input(block, kept, gradient, err);
+    }
+    if (layer->model->mechanism == EXEC_MOD) {
+        return exec_block_mod_backward_input(block, kept, gradient, err);
+    }
+    return exec_block_early_exit_backward_input(block, kept, gradient, err);
+}
+
+static status backward_weight(exec_layer *layer, exec_slot *slot, error_message *err)
+{
+    exec_block *block = (exec_block *)layer;
+    exec_block_slot *kept = (exec_block_slot *)slot;
+    if (kept->chosen_rows == NULL) {
+        exec_block_halves_backward_weight(block, kept);
+        return STATUS_OK;
+    }
+    if (layer->model->mechanism == EXEC_MOD) {
+        return exec_block_mod_backward_weight(block, kept, err);
+    }
+    exec_block_early_exit_backward_weight(block, kept);
+    return STATUS_OK;
+}
+
+const exec_layer_table exec_block_layer = {
+    .layer_bytes = sizeof(exec_block),
+    .slot_bytes = sizeof(exec_block_slot),
+    .describe = describe,
+    .begin_slot = begin_slot,
+    .end_slot = end_slot,
+    .let_go = let_go,
+    .forward = forward,
+    .backward_input = backward_input,
+    .backward_weight = backward_weight,
+};

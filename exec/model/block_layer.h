@@ -1,0 +1,112 @@
+/// The inside of a transformer block, for those who change what it computes. Internal to the
+/// layers.
+///
+/// A block is two halves, one behind the other: attention (x += attention(norm1(x))) and MLP
+/// (x += mlp(norm2(x))). A half computes rows [row_count][width], dense, of any number of sequences
+/// of any length, the residual path in place. Each half has F, B and W of its own and keeps its own
+/// part of the slot, in regions of the rank's buffers that are taken for the rows there really are:
+///
+///   until_input   F to B: what only B needs
+///   until_weight  F to W: what W needs too; B adds the gradients that W multiplies with it
+///
+/// B gives back the first holding, W the second. Of a frozen layer nothing is kept for W.
+/// A failed call leaves regions in the holdings and may lose scratch: the rank ends then.
+///
+/// Where mechanisms enter, each at one place:
+///   rows        which rows a block computes, and how they return: block_layer.c calls the halves
+///               with all rows. A choice of rows (block_rows.h) gathers them, calls the halves with
+///               the shape of what it gathered, and scatters.
+///   key blocks  exec_block_attention makes the shape of attention: all blocks up to the query's.
+///               Sparse attention chooses fewer behind the queries and keys (hashed_attention.h).
+///   MLP         the second half is one pair of linears, mlp_half.c, or experts, moe_half.h.
+///   linears     all products with weights go through linear.h: compressed matrices enter there.
+///   freezing    is_frozen and passes_no_gradient of exec_layer are heeded everywhere.
+#pragma once
+
+#include "exec/model/layer_table.h"
+#include "exec/model/linear.h"
+#include "exec/model/norm.h"
+
+/// What a half of a block keeps of one microbatch.
+typedef struct exec_half_slot {
+    exec_holding until_input, until_weight;
+    exec_norm_slot norm;
+    void *output_gradient; // [row_count][width] B to W: of the half's output
+    /// Attention: query-key-value [row_count][3 * width] and attention's output [row_count][width];
+    /// MLP: before and behind GELU, [row_count][hidden_width] both. inner F to B, outer F to W.
+    void *inner, *outer;
+    void *inner_gradient; // B to W: of inner
+    float *log_sum;       // attention only, [row_count][head_count] F to B
+} exec_half_slot;
+
+/// Where a router and its experts are among the block's parameters.
+typedef struct exec_experts {
+    int expert_count;
+    size_t router;        // offset of [width][expert_count]
+    exec_linear up, down; // of expert 0; the others follow, matrices behind matrices, biases behind
+                          // biases
+} exec_experts;
+
+typedef struct exec_block {
+    exec_layer layer; // first member
+    exec_norm norm1, norm2;
+    exec_linear query_key_value, attention_output;
+    exec_linear up, down; // not with experts
+    exec_experts experts; // mixture of experts only
+    size_t row_router;    // mixture of depths only: offset of [width]
+} exec_block;
+
+/// The sequences of a block's rows, and the shape of attention over them.
+typedef struct exec_block_rows {
+    int row_count;
+    exec_attention attention;
+    struct exec_block_lists *lists; // of key blocks, chosen in F; NULL: dense causal attention
+} exec_block_rows;
+
+typedef struct exec_block_slot {
+    exec_slot slot; // first member
+    exec_half_slot attention_half, mlp_half;
+    exec_block_rows rows;               // of the microbatch it holds
+    int *first_row;                     // [microbatch_size + 1] host memory of rows.attention
+    struct exec_moe_slot *moe;          // NULL but with experts (moe_half.h)
+    struct exec_rows_slot *chosen_rows; // NULL but in blocks that choose rows (block_rows.h)
+    struct exec_block_lists *lists;     // NULL but with sparse attention (hashed_attention.h)
+} exec_block_slot;
+
+/// Both halves, over the rows that slot->rows says; the second with experts where the model has
+/// them. Otherwise as the halves below.
+status exec_block_halves_forward(exec_block *block, exec_block_slot *slot, void *values,
+                                 error_message *err);
+status exec_block_halves_backward_input(exec_block *block, exec_block_slot *slot, void *gradient,
+                                        error_message *err);
+void exec_block_halves_backward_weight(exec_block *block, exec_block_slot *slot);
+
+/// F: values [rows->row_count][width] += attention(norm1(values)).
+status exec_attention_half_forward(exec_block *block, exec_half_slot *half,
+                                   const exec_block_rows *rows, void *values, error_message *err);
+/// B: gradient of the half's output becomes that of its input, in place.
+status exec_attention_half_backward_input(exec_block *block, exec_half_slot *half,
+                                          const exec_block_rows *rows, void *gradient,
+                                          error_message *err);
+void exec_attention_half_backward_weight(exec_block *block, exec_half_slot *half);
+
+/// The same of values += mlp(norm2(values)).
+status exec_mlp_half_forward(exec_block *block, exec_half_slot *half, int row_count, void *values,
+                             error_message *err);
+status exec_mlp_half_backward_input(exec_block *block, exec_half_slot *half, void *gradient,
+                                    error_message *err);
+void exec_mlp_half_backward_weight(exec_block *block, exec_half_slot *half);
+
+/// Copies the gradient of the half's output into half->output_gradient for W; of a frozen layer
+/// that is the gradient itself.
+status exec_half_keep_gradient(exec_block *block, exec_half_slot *half, int row_count,
+                               void *gradient, error_message *err);
+
+/// Gives back what a half holds.
+void exec_half_let_go(exec_block *block, exec_half_slot *half);
+
+/// The shape of dense causal attention over sequences of the given first rows.
+///
+/// @param first_row [sequence_count + 1] borrowed by the shape
+exec_attention exec_block_attention(const exec_model *model, int sequence_count,
+                                    const int *first_row);

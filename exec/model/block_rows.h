@@ -1,0 +1,42 @@
+/// A block that computes some of the rows: those that a router picks (mixture of depths), or those
+/// that have not left (early exit). Internal to the layers.
+///
+/// Chosen rows are gathered, both halves of the block work on them as if there were no others, and
+/// the result goes back to where they came from; the other rows pass by untouched, in F and in B.
+/// Attention is among chosen rows alone, in order of their positions.
+#pragma once
+
+#include "exec/mechanism/row_choice.h"
+#include "exec/model/block_layer.h"
+
+/// Rows chosen of one microbatch, and what F leaves of them for B and W.
+typedef struct exec_rows_slot exec_rows_slot;
+
+/// @return STATUS_NO_MEMORY
+status exec_rows_slot_create(const exec_layer *layer, exec_rows_slot **slot, error_message *err);
+/// NULL is allowed.
+void exec_rows_slot_destroy(exec_rows_slot *slot);
+
+/// Gives back the regions that the slot holds.
+void exec_rows_slot_let_go(exec_layer *layer, exec_rows_slot *slot);
+
+/// Whether the block computes chosen rows under the model's mechanism; all rows otherwise.
+bool exec_block_chooses_rows(const exec_layer *layer);
+
+/// Mixture of depths: values[row] += gate(score) * (block(rows)[row] - values[row]) of the chosen.
+/// The router, a vector, scores every row. F and B wait for the device.
+status exec_block_mod_forward(exec_block *block, exec_block_slot *slot, exec_flow *flow,
+                              error_message *err);
+status exec_block_mod_backward_input(exec_block *block, exec_block_slot *slot, void *gradient,
+                                     error_message *err);
+status exec_block_mod_backward_weight(exec_block *block, exec_block_slot *slot, error_message *err);
+
+/// Early exit: rows that are alive become block(rows); those whose direction it hardly changed
+/// leave behind it, but for the last block. F waits for the device.
+///
+/// @param flow is_live is changed
+status exec_block_early_exit_forward(exec_block *block, exec_block_slot *slot, exec_flow *flow,
+                                     error_message *err);
+status exec_block_early_exit_backward_input(exec_block *block, exec_block_slot *slot,
+                                            void *gradient, error_message *err);
+void exec_block_early_exit_backward_weight(exec_block *block, exec_block_slot *slot);

@@ -1,0 +1,116 @@
+#include "exec/model/layer_table.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+typedef struct embedding {
+    exec_layer layer; // first member
+    size_t token_table, position_table;
+    void *position; // [row_count] int, device memory: of each row in its sequence
+} embedding;
+
+typedef struct embedding_slot {
+    exec_slot slot; // first member
+    int row_count;
+    const int *token; // of the flow
+    exec_holding until_weight;
+    void *output_gradient; // [row_count][width] B to W
+} embedding_slot;
+
+static status write_positions(embedding *self, error_message *err)
+{
+    exec_layer *layer = &self->layer;
+    const int rows = exec_model_row_count(layer->model);
+    const size_t bytes = (size_t)rows * sizeof(int);
+    int *position = malloc(bytes);
+    if (position == NULL) return error_set(err, STATUS_NO_MEMORY, "no memory for %d rows", rows);
+    for (int row = 0; row < rows; row++) {
+        position[row] = row % layer->model->sequence_length;
+    }
+    status result = exec_buffers_take(layer->buffers, bytes, &self->position, err);
+    if (result == STATUS_OK) {
+        layer->kernels->table->to_device(layer->kernels, self->position, position, bytes);
+        result = layer->kernels->table->finish(layer->kernels, err);
+    }
+    free(position);
+    return result;
+}
+
+static status describe(exec_layer *layer, error_message *err)
+{
+    embedding *self = (embedding *)layer;
+    const exec_model *model = layer->model;
+    const float deviation = 0.5F / sqrtf((float)model->width);
+    self->token_table =
+        exec_layer_add_tensor(layer, &(exec_tensor){.name = "tokens",
+                                                    .rows = model->vocabulary,
+                                                    .columns = model->width,
+                                                    .decays = true,
+                                                    .initial_deviation = deviation});
+    self->position_table =
+        exec_layer_add_tensor(layer, &(exec_tensor){.name = "positions",
+                                                    .rows = model->sequence_length,
+                                                    .columns = model->width,
+                                                    .decays = true,
+                                                    .initial_deviation = deviation});
+    return write_positions(self, err);
+}
+
+static void undescribe(exec_layer *layer)
+{
+    exec_buffers_give(layer->buffers, ((embedding *)layer)->position);
+}
+
+static void let_go(exec_layer *layer, exec_slot *slot)
+{
+    exec_holding_give(&((embedding_slot *)slot)->until_weight, layer->buffers);
+}
+
+static status forward(exec_layer *layer, exec_slot *slot, exec_flow *flow, error_message *err)
+{
+    (void)err;
+    const embedding *self = (const embedding *)layer;
+    embedding_slot *kept = (embedding_slot *)slot;
+    kept->row_count = flow->row_count;
+    kept->token = flow->token;
+    layer->kernels->table->embed(layer->kernels, flow->token, self->position,
+                                 exec_layer_weights(layer, self->token_table),
+                                 exec_layer_weights(layer, self->position_table), flow->row_count,
+                                 layer->model->width, flow->values);
+    return STATUS_OK;
+}
+
+static status backward_input(exec_layer *layer, exec_slot *slot, void *gradient, error_message *err)
+{
+    embedding_slot *kept = (embedding_slot *)slot;
+    if (layer->is_frozen) return STATUS_OK;
+    const size_t bytes = exec_layer_bytes(layer, kept->row_count, layer->model->width);
+    TRY(exec_holding_take(&kept->until_weight, layer->buffers, bytes, &kept->output_gradient, err));
+    layer->kernels->table->copy(layer->kernels, kept->output_gradient, gradient, bytes);
+    return STATUS_OK;
+}
+
+static status backward_weight(exec_layer *layer, exec_slot *slot, error_message *err)
+{
+    (void)err;
+    const embedding *self = (const embedding *)layer;
+    embedding_slot *kept = (embedding_slot *)slot;
+    layer->kernels->table->embed_weight(layer->kernels, kept->output_gradient, kept->token,
+                                        self->position, kept->row_count, layer->model->width,
+                                        layer->model->vocabulary, layer->model->sequence_length,
+                                        exec_layer_gradient(layer, self->token_table),
+                                        exec_layer_gradient(layer, self->position_table));
+    let_go(layer, slot);
+    return STATUS_OK;
+}
+
+const exec_layer_table exec_embedding_layer = {
+    .layer_bytes = sizeof(embedding),
+    .slot_bytes = sizeof(embedding_slot),
+    .describe = describe,
+    .undescribe = undescribe,
+    .let_go = let_go,
+    .forward = forward,
+    .backward_input = backward_input,
+    .backward_weight = backward_weight,
+};

@@ -1,0 +1,299 @@
+#include "exec/model/layer_table.h"
+
+#include "base/rng.h"
+#include "exec/mechanism/mechanism.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+
+/// Streams of random numbers of parameters begin here; those of data and mechanisms elsewhere.
+static const uint64_t parameter_purpose = (uint64_t)1 << 40;
+
+static exec_layer_kind kind_of(const exec_model *model, int index)
+{
+    if (index == 0) return EXEC_LAYER_EMBEDDING;
+    return index <= model->block_count ? EXEC_LAYER_BLOCK : EXEC_LAYER_HEAD;
+}
+
+static const exec_layer_table *table_of(exec_layer_kind kind)
+{
+    switch (kind) {
+    case EXEC_LAYER_EMBEDDING:
+        return &exec_embedding_layer;
+    case EXEC_LAYER_BLOCK:
+        return &exec_block_layer;
+    case EXEC_LAYER_HEAD:
+        break;
+    }
+    return &exec_head_layer;
+}
+
+/// Memory of master and, of a layer that learns, of moments and gradient; the gradient apart, since
+/// only the others travel.
+static status allocate_state(exec_layer *layer, bool is_frozen, float **master, float **gradient,
+                             error_message *err)
+{
+    exec_kernels *kernels = layer->kernels;
+    const size_t bytes = layer->parameter_count * sizeof(float);
+    void *memory;
+    TRY(kernels->table->allocate(kernels, is_frozen ? bytes : 3 * bytes, &memory, err));
+    *master = memory;
+    *gradient = NULL;
+    if (is_frozen) return STATUS_OK;
+    const status result = kernels->table->allocate(kernels, bytes, &memory, err);
+    if (result == STATUS_OK) {
+        *gradient = memory;
+    } else {
+        kernels->table->release(kernels, *master);
+        *master = NULL;
+    }
+    return result;
+}
+
+static void take_state(exec_layer *layer, bool is_frozen, float *master, float *gradient)
+{
+    if (layer->weights == layer->master) layer->weights = master;
+    layer->master = master;
+    layer->moment1 = is_frozen ? NULL : master + layer->parameter_count;
+    layer->moment2 = is_frozen ? NULL : layer->moment1 + layer->parameter_count;
+    layer->gradient = gradient;
+    layer->is_frozen = is_frozen;
+}
+
+static status allocate_parameters(exec_layer *layer, error_message *err)
+{
+    exec_kernels *kernels = layer->kernels;
+    const size_t count = layer->parameter_count;
+    float *master;
+    float *gradient;
+    TRY(allocate_state(layer, false, &master, &gradient, err));
+    take_state(layer, false, master, gradient);
+    if (kernels->table->value_bytes == (int)sizeof(float)) return STATUS_OK;
+    layer->weights = NULL;
+    return kernels->table->allocate(kernels, count * (size_t)kernels->table->value_bytes,
+                                    &layer->weights, err);
+}
+
+status exec_layer_create(const exec_model *model, exec_buffers *buffers, int index,
+                         exec_layer **layer, error_message *err)
+{
+    assert(index >= 0 && index < exec_model_layer_count(model));
+    const exec_layer_kind kind = kind_of(model, index);
+    const exec_layer_table *table = table_of(kind);
+    exec_layer *made = calloc(1, table->layer_bytes);
+    if (made == NULL) return error_set(err, STATUS_NO_MEMORY, "no memory for layer %d", index);
+    made->table = table;
+    made->model = model;
+    made->buffers = buffers;
+    made->kernels = exec_buffers_kernels(buffers);
+    made->kind = kind;
+    made->index = index;
+    status result = table->describe(made, err);
+    if (result == STATUS_OK) result = allocate_parameters(made, err);
+    const exec_mechanism_table *mechanism = exec_mechanism_find(model->mechanism);
+    if (result == STATUS_OK && mechanism->create != NULL) result = mechanism->create(made, err);
+    if (result != STATUS_OK) {
+        exec_layer_destroy(made);
+        return result;
+    }
+    *layer = made;
+    return STATUS_OK;
+}
+
+void exec_layer_destroy(exec_layer *layer)
+{
+    if (layer == NULL) return;
+    exec_kernels *kernels = layer->kernels;
+    const exec_mechanism_table *mechanism = exec_mechanism_find(layer->model->mechanism);
+    if (mechanism->destroy != NULL) mechanism->destroy(layer);
+    if (layer->table->undescribe != NULL) layer->table->undescribe(layer);
+    if (layer->weights != layer->master) kernels->table->release(kernels, layer->weights);
+    kernels->table->release(kernels, layer->gradient);
+    kernels->table->release(kernels, layer->master);
+    free(layer);
+}
+
+/// Uniform numbers of the tensor's deviation: unlike normal ones they need no logarithm, whose bits
+/// differ between libraries.
+static void draw_tensor(const exec_layer *layer, int index, float *values)
+{
+    const exec_tensor *tensor = &layer->tensors[index];
+    const size_t count = (size_t)tensor->rows * (size_t)tensor->columns;
+    const double reach = (double)tensor->initial_deviation * sqrt(3.0);
+    const uint64_t key = (uint64_t)layer->index * EXEC_LAYER_TENSORS_MAX + (uint64_t)index;
+    rng generator = rng_init(layer->model->seed, parameter_purpose + key);
+    for (size_t at = 0; at < count; at++) {
+        values[at] =
+            reach > 0 ? (float)(reach * (2.0 * rng_unit(&generator) - 1.0)) : tensor->initial_value;
+    }
+}
+
+status exec_layer_set_frozen(exec_layer *layer, bool is_frozen, error_message *err)
+{
+    if (layer->is_frozen == is_frozen) return STATUS_OK;
+    exec_kernels *kernels = layer->kernels;
+    float *master;
+    float *gradient;
+    TRY(allocate_state(layer, is_frozen, &master, &gradient, err));
+    kernels->table->copy(kernels, master, layer->master, layer->parameter_count * sizeof(float));
+    const status result = kernels->table->finish(kernels, err);
+    kernels->table->release(kernels, result == STATUS_OK ? layer->gradient : gradient);
+    kernels->table->release(kernels, result == STATUS_OK ? layer->master : master);
+    if (result == STATUS_OK) take_state(layer, is_frozen, master, gradient);
+    return result;
+}
+
+status exec_layer_initialise(exec_layer *layer, error_message *err)
+{
+    TRY(exec_layer_set_frozen(layer, false, err));
+    const size_t count = layer->parameter_count;
+    float *values = malloc(count * sizeof *values);
+    if (values == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "no memory for %zu parameters of layer %d", count,
+                         layer->index);
+    }
+    for (int index = 0; index < layer->tensor_count; index++) {
+        draw_tensor(layer, index, values + layer->tensors[index].offset);
+    }
+    exec_kernels *kernels = layer->kernels;
+    kernels->table->to_device(kernels, layer->master, values, count * sizeof *values);
+    kernels->table->clear(kernels, layer->moment1, 2 * count * sizeof *values);
+    kernels->table->clear(kernels, layer->gradient, count * sizeof *values);
+    exec_layer_refresh(layer);
+    layer->step = 0;
+    const status result = kernels->table->finish(kernels, err);
+    free(values);
+    return result;
+}
+
+/// The weights are others now.
+static void tell_mechanism(exec_layer *layer)
+{
+    const exec_mechanism_table *mechanism = exec_mechanism_find(layer->model->mechanism);
+    if (mechanism->refresh != NULL) mechanism->refresh(layer);
+}
+
+void exec_layer_refresh(exec_layer *layer)
+{
+    layer->kernels->table->to_values(layer->kernels, layer->master, layer->weights,
+                                     layer->parameter_count);
+    tell_mechanism(layer);
+}
+
+status exec_slot_create(exec_layer *layer, exec_slot **slot, error_message *err)
+{
+    exec_slot *made = calloc(1, layer->table->slot_bytes);
+    if (made == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "no memory for a slot of layer %d", layer->index);
+    }
+    if (layer->table->begin_slot != NULL) {
+        const status result = layer->table->begin_slot(layer, made, err);
+        if (result != STATUS_OK) {
+            exec_slot_destroy(layer, made);
+            return result;
+        }
+    }
+    *slot = made;
+    return STATUS_OK;
+}
+
+void exec_slot_destroy(exec_layer *layer, exec_slot *slot)
+{
+    if (slot == NULL) return;
+    layer->table->let_go(layer, slot);
+    if (layer->table->end_slot != NULL) layer->table->end_slot(layer, slot);
+    free(slot);
+}
+
+status exec_layer_forward(exec_layer *layer, exec_slot *slot, exec_flow *flow, error_message *err)
+{
+    layer->table->let_go(layer, slot);
+    const int64_t before = exec_buffers_taken_bytes(layer->buffers);
+    TRY(layer->table->forward(layer, slot, flow, err));
+    if (layer->is_frozen && layer->passes_no_gradient) layer->table->let_go(layer, slot);
+    slot->activation_bytes = exec_buffers_taken_bytes(layer->buffers) - before;
+    slot->gradient_bytes = slot->activation_bytes;
+    return STATUS_OK;
+}
+
+status exec_layer_backward_input(exec_layer *layer, exec_slot *slot, void *gradient,
+                                 error_message *err)
+{
+    const int64_t before = exec_buffers_taken_bytes(layer->buffers);
+    TRY(layer->table->backward_input(layer, slot, gradient, err));
+    slot->gradient_bytes =
+        slot->activation_bytes + exec_buffers_taken_bytes(layer->buffers) - before;
+    return STATUS_OK;
+}
+
+status exec_layer_backward_weight(exec_layer *layer, exec_slot *slot, error_message *err)
+{
+    assert(!layer->is_frozen);
+    return layer->table->backward_weight(layer, slot, err);
+}
+
+double exec_layer_square_norm(exec_layer *layer)
+{
+    if (layer->is_frozen) return 0;
+    return layer->kernels->table->sum_of_squares(layer->kernels, layer->gradient,
+                                                 layer->parameter_count);
+}
+
+void exec_layer_update(exec_layer *layer, float gradient_scale, const uint8_t *keep)
+{
+    if (layer->is_frozen) return;
+    const exec_model *model = layer->model;
+    const exec_kernel_table *table = layer->kernels->table;
+    layer->step++;
+    int first = 0;
+    while (first < layer->tensor_count) {
+        int end = first + 1; // of tensors in a row that decay alike
+        while (end < layer->tensor_count &&
+               layer->tensors[end].decays == layer->tensors[first].decays) {
+            end++;
+        }
+        const size_t offset = layer->tensors[first].offset;
+        const size_t after =
+            end < layer->tensor_count ? layer->tensors[end].offset : layer->parameter_count;
+        const exec_adamw options = {.learning_rate = model->learning_rate,
+                                    .beta1 = model->beta1,
+                                    .beta2 = model->beta2,
+                                    .epsilon = model->epsilon,
+                                    .weight_decay =
+                                        layer->tensors[first].decays ? model->weight_decay : 0.0F,
+                                    .step = layer->step,
+                                    .gradient_scale = gradient_scale};
+        table->adamw(layer->kernels, &options, layer->master + offset, layer->moment1 + offset,
+                     layer->moment2 + offset, layer->gradient + offset,
+                     keep == NULL ? NULL : keep + offset,
+                     (char *)layer->weights + offset * (size_t)table->value_bytes, after - offset);
+        first = end;
+    }
+    tell_mechanism(layer);
+}
+
+size_t exec_layer_add_tensor(exec_layer *layer, const exec_tensor *tensor)
+{
+    assert(layer->tensor_count < EXEC_LAYER_TENSORS_MAX);
+    exec_tensor *added = &layer->tensors[layer->tensor_count++];
+    *added = *tensor;
+    added->offset = layer->parameter_count;
+    layer->parameter_count += (size_t)tensor->rows * (size_t)tensor->columns;
+    return added->offset;
+}
+
+const void *exec_layer_weights(const exec_layer *layer, size_t offset)
+{
+    return (const char *)layer->weights + offset * (size_t)layer->kernels->table->value_bytes;
+}
+
+float *exec_layer_gradient(const exec_layer *layer, size_t offset)
+{
+    return layer->gradient + offset;
+}
+
+size_t exec_layer_bytes(const exec_layer *layer, int rows, int width)
+{
+    return (size_t)rows * (size_t)width * (size_t)layer->kernels->table->value_bytes;
+}

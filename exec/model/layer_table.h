@@ -1,0 +1,38 @@
+/// What the kinds of layers fill in (embedding_layer.c, block_layer.c, head_layer.c). Internal to
+/// the layers.
+#pragma once
+
+#include "exec/model/layer.h"
+
+/// sizes are those of the structs that extend exec_layer and exec_slot.
+struct exec_layer_table {
+    size_t layer_bytes, slot_bytes;
+    /// Lists the tensors with exec_layer_add_tensor, and fills what the kind has beside.
+    status (*describe)(exec_layer *layer, error_message *err);
+    void (*undescribe)(exec_layer *layer); // also behind a describe that failed; NULL: nothing
+    /// What a slot has beside regions of the buffers; both NULL: nothing. end_slot also behind a
+    /// begin_slot that failed.
+    status (*begin_slot)(exec_layer *layer, exec_slot *slot, error_message *err);
+    void (*end_slot)(exec_layer *layer, exec_slot *slot);
+    /// Gives back everything that the slot holds.
+    void (*let_go)(exec_layer *layer, exec_slot *slot);
+    status (*forward)(exec_layer *layer, exec_slot *slot, exec_flow *flow, error_message *err);
+    status (*backward_input)(exec_layer *layer, exec_slot *slot, void *gradient,
+                             error_message *err);
+    status (*backward_weight)(exec_layer *layer, exec_slot *slot, error_message *err);
+};
+
+extern const exec_layer_table exec_embedding_layer;
+extern const exec_layer_table exec_block_layer;
+extern const exec_layer_table exec_head_layer;
+
+/// Appends a tensor; its offset is filled. At most EXEC_LAYER_TENSORS_MAX.
+/// @return its offset
+size_t exec_layer_add_tensor(exec_layer *layer, const exec_tensor *tensor);
+
+/// The weights of a tensor, to compute with, and its gradient.
+const void *exec_layer_weights(const exec_layer *layer, size_t offset);
+float *exec_layer_gradient(const exec_layer *layer, size_t offset);
+
+/// Bytes of rows of values.
+size_t exec_layer_bytes(const exec_layer *layer, int rows, int width);

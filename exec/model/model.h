@@ -1,0 +1,68 @@
+/// The model that a training run trains, and how: a byte-level transformer language model.
+///
+/// Layer 0 is the embedding, layers 1 to block_count are the blocks, layer block_count + 1 is the
+/// head: final LayerNorm, logits, loss. Blocks are pre-norm: x += attention(norm1(x)), then
+/// x += mlp(norm2(x)).
+#pragma once
+
+#include "base/status.h"
+#include "exec/mechanism/key_blocks.h"
+#include "exec/mechanism/plasticity.h"
+#include "exec/mechanism/pruning_schedule.h"
+#include "exec/mechanism/routing.h"
+#include "exec/mechanism/row_choice.h"
+
+#include <stdint.h>
+
+/// What changes the model while it trains; at most one.
+typedef enum exec_mechanism {
+    EXEC_DENSE,
+    EXEC_MOE,
+    EXEC_MOD,
+    EXEC_EARLY_EXIT,
+    EXEC_PRUNING,
+    EXEC_FREEZING,
+    EXEC_SPARSE_ATTENTION,
+    EXEC_MECHANISM_COUNT
+} exec_mechanism;
+
+/// "none", "moe", "mod", "early-exit", "pruning", "freezing", "sparse-attention".
+extern const char *const exec_mechanism_names[EXEC_MECHANISM_COUNT];
+
+/// Filled by exec_model_default, then by name.
+typedef struct exec_model {
+    int block_count;
+    int width;
+    int head_count;      // divides width
+    int hidden_width;    // of the MLP; 0: 4 * width
+    int vocabulary;      // 256: bytes
+    int sequence_length; // tokens
+    int microbatch_size; // sequences
+    uint64_t seed;       // of parameters, data and mechanisms
+    float learning_rate, beta1, beta2, epsilon;
+    float weight_decay; // of matrices; norms and biases do not decay
+    float clip_norm;    // the gradient's norm is scaled down to it; 0: never
+    exec_mechanism mechanism;
+    exec_moe_options moe; // where mechanism says so, like those that follow
+    exec_mod_options mod;
+    exec_early_exit_options early_exit;
+    exec_pruning_options pruning;
+    exec_freezing_options freezing;
+    exec_sparse_attention_options sparse_attention;
+} exec_model;
+
+/// 8 blocks of width 64, 4 heads, sequences of 64 bytes, 4 of them a microbatch; AdamW with 3e-3,
+/// 0.9, 0.95, 1e-8, decay 0.1, clipped at 1.
+exec_model exec_model_default(void);
+
+/// @return STATUS_INVALID naming the parameter, its value and its limits
+status exec_model_check(const exec_model *model, error_message *err);
+
+/// block_count + 2.
+int exec_model_layer_count(const exec_model *model);
+
+/// Of the MLP, as computed with.
+int exec_model_hidden_width(const exec_model *model);
+
+/// Tokens of a microbatch.
+int exec_model_row_count(const exec_model *model);

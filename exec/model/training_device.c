@@ -1,0 +1,330 @@
+#include "exec/model/training_device.h"
+
+#include "exec/model/layer_state.h"
+#include "exec/model/training_device_parts.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PASS_COUNT = 3 }; // F, B and W: ops of a stage and microbatch, and laps of a layer
+
+int exec_learner_row_count(const exec_learner *learner)
+{
+    return exec_model_row_count(&learner->model);
+}
+
+/// Forgets the plan in force and frees what was made for it, but not the layers.
+static void reset_plan(exec_learner *learner)
+{
+    exec_flow_pool_reset(&learner->flows);
+    exec_stopwatch_reset(&learner->watch);
+    learner->kernels->table->release(learner->kernels, learner->token);
+    learner->token = NULL;
+    learner->target = NULL;
+    arena_destroy(learner->memory);
+    learner->memory = NULL;
+    learner->stage_count = 0;
+    learner->meter = (exec_layer_meter){0};
+}
+
+static void drop_layer(exec_held_layer *held)
+{
+    exec_slot_pool_reset(&held->slots);
+    exec_layer_destroy(held->layer);
+    *held = (exec_held_layer){0};
+}
+
+static void destroy(exec_device *device)
+{
+    exec_learner *learner = (exec_learner *)device;
+    reset_plan(learner);
+    for (int layer = 0; layer < learner->layer_count && learner->held != NULL; layer++) {
+        drop_layer(&learner->held[layer]);
+    }
+    free(learner->held);
+    exec_buffers_destroy(learner->buffers);
+    learner->kernels->table->close(learner->kernels);
+    free(learner);
+}
+
+static bool is_held(const bal_placed_partition *plan, int place, int layer)
+{
+    for (int chunk = 0; place >= 0 && chunk < plan->chunk_count; chunk++) {
+        const int stage =
+            bal_stage_of(plan->placement, plan->rank_count, plan->chunk_count, place, chunk);
+        if (layer >= plan->first_layer[stage] && layer < plan->first_layer[stage + 1]) return true;
+    }
+    return false;
+}
+
+static status hold_layer(exec_learner *learner, int layer, int microbatch_count, error_message *err)
+{
+    exec_held_layer *held = &learner->held[layer];
+    if (held->layer == NULL) {
+        TRY(exec_layer_create(&learner->model, learner->buffers, layer, &held->layer, err));
+    }
+    if (held->slots.microbatch_count == microbatch_count) return STATUS_OK;
+    exec_slot_pool_reset(&held->slots);
+    return exec_slot_pool_init(&held->slots, held->layer, microbatch_count, err);
+}
+
+static status no_memory(const exec_learner *learner, error_message *err)
+{
+    return error_set(err, STATUS_NO_MEMORY, "out of memory for a plan of %d stages",
+                     learner->stage_count);
+}
+
+static status carve_plan(exec_learner *learner, const bal_placed_partition *plan, int place,
+                         int microbatch_count, int held_count, error_message *err)
+{
+    arena *memory = learner->memory = arena_create(1 << 14);
+    if (memory == NULL) return no_memory(learner, err);
+    learner->place = place;
+    learner->stage_count = bal_placed_stage_count(plan);
+    learner->microbatch_count = microbatch_count;
+    const size_t columns = (size_t)microbatch_count;
+    const size_t cuts = (size_t)learner->stage_count + 1;
+    const size_t rows = (size_t)exec_learner_row_count(learner);
+    const size_t packed = (size_t)exec_flow_pool_packed_bytes(&learner->flows, false);
+    learner->first_layer = arena_array(memory, cuts, sizeof(int));
+    learner->layers = arena_array(memory, (size_t)held_count, sizeof(exec_layer *));
+    learner->drawn = arena_array(memory, 2 * columns * rows, sizeof(int));
+    learner->loss = arena_array(memory, columns, sizeof(double));
+    learner->square_sum = arena_array(memory, (size_t)learner->layer_count, sizeof(double));
+    if (learner->first_layer == NULL || learner->layers == NULL || learner->drawn == NULL ||
+        learner->loss == NULL || learner->square_sum == NULL) {
+        return no_memory(learner, err);
+    }
+    for (int way = 0; way < 2; way++) {
+        learner->input[way] = arena_array(memory, packed, 1);
+        learner->output[way] = arena_array(memory, packed, 1);
+        if (learner->input[way] == NULL || learner->output[way] == NULL) {
+            return no_memory(learner, err);
+        }
+    }
+    memcpy(learner->first_layer, plan->first_layer, cuts * sizeof(int));
+    const int load_columns = learner->mechanism->load_columns != NULL
+                                 ? learner->mechanism->load_columns(&learner->model)
+                                 : 0;
+    TRY(exec_layer_meter_init(&learner->meter, memory, held_count, microbatch_count, load_columns,
+                              err));
+    const int op_max = PASS_COUNT * microbatch_count * plan->chunk_count;
+    const int lap_max = 1 + 2 * op_max + PASS_COUNT * microbatch_count * held_count;
+    return exec_stopwatch_init(&learner->watch, learner->kernels, learner->clock, lap_max, op_max,
+                               err);
+}
+
+/// Bytes of the layer's state: parameters, gradients, moments, what is computed with, and what the
+/// mechanism keeps.
+static int64_t state_bytes_of(const exec_learner *learner, const exec_layer *layer)
+{
+    const int value_bytes = learner->kernels->table->value_bytes;
+    const bool has_weights = (void *)layer->master != layer->weights;
+    const int floats = layer->is_frozen ? 1 : 4; // master, moments and gradient
+    const int64_t bytes = (int64_t)layer->parameter_count *
+                          (floats * (int64_t)sizeof(float) + (has_weights ? value_bytes : 0));
+    return learner->mechanism->state_bytes != NULL ? bytes + learner->mechanism->state_bytes(layer)
+                                                   : bytes;
+}
+
+static status hold_plan(exec_learner *learner, const bal_placed_partition *plan, int place,
+                        int microbatch_count, error_message *err)
+{
+    int held_count = 0;
+    for (int layer = 0; layer < learner->layer_count; layer++) {
+        if (!is_held(plan, place, layer)) continue;
+        TRY(hold_layer(learner, layer, microbatch_count, err));
+        learner->held[layer].row = held_count++;
+    }
+    TRY(exec_flow_pool_init(&learner->flows, &learner->model, learner->kernels,
+                            learner->hands_over_memory, err));
+    TRY(carve_plan(learner, plan, place, microbatch_count, held_count, err));
+    for (int layer = 0; layer < learner->layer_count; layer++) {
+        const exec_held_layer *held = &learner->held[layer];
+        if (held->layer == NULL) continue;
+        learner->layers[held->row] = held->layer;
+        learner->meter.layer[held->row] = layer;
+    }
+    const size_t tokens = (size_t)microbatch_count * (size_t)exec_learner_row_count(learner);
+    void *drawn = NULL;
+    TRY(learner->kernels->table->allocate(learner->kernels, 2 * tokens * sizeof(int), &drawn, err));
+    learner->token = drawn;
+    learner->target = learner->token + tokens;
+    return STATUS_OK;
+}
+
+static status hold(exec_device *device, const bal_placed_partition *plan, int place,
+                   int microbatch_count, error_message *err)
+{
+    exec_learner *learner = (exec_learner *)device;
+    reset_plan(learner);
+    for (int layer = 0; layer < learner->layer_count; layer++) {
+        if (!is_held(plan, place, layer)) drop_layer(&learner->held[layer]);
+    }
+    exec_buffers_trim(learner->buffers);
+    if (place < 0) return STATUS_OK;
+    return hold_plan(learner, plan, place, microbatch_count, err);
+}
+
+static void report(const exec_device *device, exec_layer_report *report)
+{
+    const exec_learner *learner = (const exec_learner *)device;
+    const exec_layer_meter *meter = &learner->meter;
+    const int64_t message_bytes = exec_flow_pool_row_bytes(&learner->flows);
+    for (int row = 0; row < meter->layer_count; row++) {
+        const exec_layer *layer = learner->layers[row];
+        meter->parameters[row] = layer->is_frozen ? 0 : (int64_t)layer->parameter_count;
+        meter->state_bytes[row] = state_bytes_of(learner, layer);
+        meter->message_bytes[row] = layer->kind == EXEC_LAYER_HEAD ? 0 : message_bytes;
+    }
+    if (learner->samples_layers) exec_layer_meter_spread(meter);
+    exec_layer_meter_report(meter, learner->is_profiled, report);
+}
+
+static exec_held_layer *held_layer(const exec_device *device, int layer)
+{
+    const exec_learner *learner = (const exec_learner *)device;
+    assert(layer >= 0 && layer < learner->layer_count && learner->held[layer].layer != NULL);
+    return &learner->held[layer];
+}
+
+static int64_t packed_bytes(const exec_device *device, int layer)
+{
+    return exec_layer_state_bytes(held_layer(device, layer)->layer);
+}
+
+static status pack(exec_device *device, int layer, void *bytes, error_message *err)
+{
+    const exec_held_layer *held = held_layer(device, layer);
+    if (!held->is_filled) {
+        return error_set(err, STATUS_INVALID, "layer %d has no parameters yet", layer);
+    }
+    exec_layer_state_pack(held->layer, bytes);
+    return held->layer->kernels->table->finish(held->layer->kernels, err);
+}
+
+static status unpack(exec_device *device, int layer, const void *bytes, int64_t byte_count,
+                     error_message *err)
+{
+    exec_held_layer *held = held_layer(device, layer);
+    held->is_filled = false;
+    TRY(exec_layer_state_unpack(held->layer, bytes, byte_count, err));
+    held->is_filled = true;
+    return held->layer->kernels->table->finish(held->layer->kernels, err);
+}
+
+static status initialise(exec_device *device, int layer, error_message *err)
+{
+    const exec_learner *learner = (const exec_learner *)device;
+    exec_held_layer *held = held_layer(device, layer);
+    TRY(exec_layer_initialise(held->layer, err));
+    if (learner->mechanism->initialise != NULL) {
+        TRY(learner->mechanism->initialise(held->layer, err));
+    }
+    held->is_filled = true;
+    return learner->kernels->table->finish(learner->kernels, err);
+}
+
+#define TRAINING_DEVICE_TABLE(device_name, runs_ahead)                                             \
+    {                                                                                              \
+        .name = device_name, .is_asynchronous = runs_ahead, .learns = true, .hold = hold,          \
+        .begin = exec_learner_begin, .input_place = exec_learner_input_place,                      \
+        .play = exec_learner_play, .finish = exec_learner_finish, .report = report,                \
+        .packed_bytes = packed_bytes, .pack = pack, .unpack = unpack, .destroy = destroy,          \
+        .now_ns = exec_learner_now_ns, .initialise = initialise, .reduce = exec_learner_reduce,    \
+        .step = exec_learner_step, .adapt = exec_learner_adapt, .loss = exec_learner_loss,         \
+    }
+
+static const exec_device_table cpu_table = TRAINING_DEVICE_TABLE("cpu", false);
+static const exec_device_table cuda_table = TRAINING_DEVICE_TABLE("cuda", false);
+static const exec_device_table cuda_ahead_table = TRAINING_DEVICE_TABLE("cuda", true);
+
+static const exec_device_table *table_of(const exec_training_device *options)
+{
+    const bool is_cuda =
+        options->backend == EXEC_BACKEND_CUDA_FP32 || options->backend == EXEC_BACKEND_CUDA_BF16;
+    if (!is_cuda) return &cpu_table;
+    return options->runs_ahead ? &cuda_ahead_table : &cuda_table;
+}
+
+static status create_parts(exec_learner *learner, error_message *err)
+{
+    TRY(exec_buffers_create(learner->kernels, &learner->buffers, err));
+    learner->held = calloc((size_t)learner->layer_count, sizeof *learner->held);
+    if (learner->held == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d layers",
+                         learner->layer_count);
+    }
+    return STATUS_OK;
+}
+
+status exec_training_device_create_over(const exec_training_device *options, int world_rank,
+                                        exec_kernels *kernels, exec_device **out,
+                                        error_message *err)
+{
+    exec_learner *learner = calloc(1, sizeof *learner);
+    if (learner == NULL) {
+        kernels->table->close(kernels);
+        return error_set(err, STATUS_NO_MEMORY, "out of memory for a device");
+    }
+    *learner = (exec_learner){
+        .device.table = table_of(options),
+        .model = *options->model,
+        .text = options->text,
+        .mechanism = exec_mechanism_find(options->model->mechanism),
+        .kernels = kernels,
+        .clock = options->counts_cpu_time ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC,
+        .samples_layers = options->samples_layers,
+        .hands_over_memory = options->hands_over_memory && kernels->table->offer != NULL,
+        .replica = options->replica_rank_count > 0 ? world_rank / options->replica_rank_count : 0,
+        .layer_count = exec_model_layer_count(options->model),
+        .replica_count = 1,
+    };
+    const status result = create_parts(learner, err);
+    if (result != STATUS_OK) {
+        destroy(&learner->device);
+        return result;
+    }
+    *out = &learner->device;
+    return STATUS_OK;
+}
+
+static status open_kernels(const exec_training_device *options, int world_rank,
+                           exec_kernels **kernels, error_message *err)
+{
+    const int place_count = options->gpu_place_count > 0 ? options->gpu_place_count : 1;
+    const exec_cuda_kind kind =
+        options->backend == EXEC_BACKEND_CUDA_BF16 ? EXEC_CUDA_BF16 : EXEC_CUDA_FP32;
+    switch (options->backend) {
+    case EXEC_BACKEND_CPU:
+        return exec_kernels_cpu_open(kernels, err);
+    case EXEC_BACKEND_CPU_BLAS:
+        return exec_kernels_blas_open(kernels, err);
+    case EXEC_BACKEND_CUDA_FP32:
+    case EXEC_BACKEND_CUDA_BF16:
+        return exec_kernels_cuda_open(kind, world_rank % place_count, place_count, kernels, err);
+    }
+    assert(false && "a backend of the list");
+    return STATUS_INVALID;
+}
+
+status exec_training_device_create(const exec_training_device *options, int world_rank,
+                                   exec_device **out, error_message *err)
+{
+    TRY(exec_model_check(options->model, err));
+    const size_t needed = (size_t)options->model->sequence_length + 1;
+    if (options->text->byte_count < needed) {
+        return error_set(err, STATUS_INVALID, "text has %zu bytes; a sequence needs %zu",
+                         options->text->byte_count, needed);
+    }
+    exec_kernels *kernels = NULL;
+    TRY(open_kernels(options, world_rank, &kernels, err));
+    return exec_training_device_create_over(options, world_rank, kernels, out, err);
+}
+
+status exec_training_device_make(void *context, int world_rank, exec_device **out,
+                                 error_message *err)
+{
+    return exec_training_device_create(context, world_rank, out, err);
+}

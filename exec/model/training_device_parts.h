@@ -1,0 +1,78 @@
+/// What the files of the training device share; nobody else includes it.
+#pragma once
+
+#include "base/arena.h"
+#include "exec/mechanism/mechanism.h"
+#include "exec/model/layer_meter.h"
+#include "exec/model/training_device.h"
+#include "exec/stopwatch.h"
+#include "exec/transport/flow_pool.h"
+#include "exec/transport/slot_pool.h"
+
+/// A layer of the model, which the rank may hold.
+typedef struct exec_held_layer {
+    exec_layer *layer; // NULL: another rank's
+    bool is_filled;    // has parameters
+    int row;           // of the meter
+    exec_slot_pool slots;
+} exec_held_layer;
+
+/// A device that learns.
+typedef struct exec_learner {
+    exec_device device;
+    exec_model model;
+    const exec_training_text *text;
+    const exec_mechanism_table *mechanism;
+    exec_kernels *kernels; // owned
+    exec_buffers *buffers; // of the layers' microbatches
+    clockid_t clock;
+    bool samples_layers;
+    bool hands_over_memory;
+    int replica;           // that the rank belongs to
+    int layer_count;       // of the model
+    exec_held_layer *held; // [layer_count]
+
+    // The plan in force: nothing of it while the rank has no place.
+    arena *memory;
+    int place;
+    int stage_count;
+    int *first_layer; // [stage_count + 1]
+    int microbatch_count;
+    exec_flow_pool flows;
+    exec_stopwatch watch;
+    exec_layer_meter meter;
+    exec_layer **layers; // [meter.layer_count] in model order
+    int *token;          // [microbatch_count][rows] device memory
+    int *target;         // [microbatch_count][rows] device memory
+    int *drawn;          // [2][microbatch_count][rows] host memory: token, target
+    double *loss;        // [microbatch_count] of the head
+    double *square_sum;  // [layer_count] of gradients
+    void *input[2];      // of F, of B and BW: host memory for one packed microbatch. Overlapped
+                         // pairs have one of each on its way
+    void *output[2];     // likewise
+
+    // The iteration.
+    int iteration;
+    bool is_profiled;
+    int replica_count; // whose gradients have been added
+} exec_learner;
+
+/// Tokens of a microbatch.
+int exec_learner_row_count(const exec_learner *learner);
+
+// training_device_play.c
+status exec_learner_begin(exec_device *device, const exec_iteration *iteration, error_message *err);
+int64_t exec_learner_input_place(exec_device *device, const exec_step *step, void **bytes);
+status exec_learner_play(exec_device *device, const exec_step *step, const exec_payload *input,
+                         exec_payload *output, int64_t *duration_ns, error_message *err);
+status exec_learner_finish(exec_device *device, int64_t *begin_ns, int64_t *end_ns,
+                           error_message *err);
+
+// training_device_update.c
+int64_t exec_learner_now_ns(const exec_device *device);
+status exec_learner_reduce(exec_device *device, const exec_group *replicas, error_message *err);
+status exec_learner_step(exec_device *device, const exec_group *pipeline, double *norm,
+                         error_message *err);
+status exec_learner_adapt(exec_device *device, int iteration, const exec_group *pipeline,
+                          bool *changed, error_message *err);
+bool exec_learner_loss(const exec_device *device, double *loss);

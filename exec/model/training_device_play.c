@@ -1,0 +1,294 @@
+/// How a device that learns plays the ops of an iteration.
+#include "exec/model/training_device_parts.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <string.h>
+
+/// Takes no part in the backward pass: neither it nor anything in front of it learns.
+static bool is_idle(const exec_layer *layer)
+{
+    return layer->is_frozen && (layer->passes_no_gradient || layer->index == 0);
+}
+
+static void draw_batches(exec_learner *learner)
+{
+    const int rows = exec_learner_row_count(learner);
+    const int tokens = rows * learner->microbatch_count;
+    for (int microbatch = 0; microbatch < learner->microbatch_count; microbatch++) {
+        const exec_text_batch batch = {.seed = learner->model.seed,
+                                       .iteration = learner->iteration,
+                                       .microbatch = learner->replica * learner->microbatch_count +
+                                                     microbatch,
+                                       .sequence_count = learner->model.microbatch_size,
+                                       .sequence_length = learner->model.sequence_length};
+        int *token = learner->drawn + microbatch * rows;
+        exec_training_text_draw(learner->text, &batch, token, token + tokens);
+    }
+    learner->kernels->table->to_device(learner->kernels, learner->token, learner->drawn,
+                                       2 * (size_t)tokens * sizeof(int));
+}
+
+status exec_learner_begin(exec_device *device, const exec_iteration *iteration, error_message *err)
+{
+    exec_learner *learner = (exec_learner *)device;
+    const double factor = iteration->rank_time_factor;
+    if (factor != 1.0 && (factor < 1.0 || learner->kernels->table->mark != NULL)) {
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "device %s cannot have its ops take %g times as long: cpu can where it is "
+                         "more than 1, timed always",
+                         device->table->name, factor);
+    }
+    learner->watch.time_factor = factor;
+    learner->iteration = iteration->iteration;
+    learner->is_profiled = iteration->is_profiled;
+    learner->replica_count = 1;
+    exec_layer_meter_clear(&learner->meter);
+    exec_flow_pool_clear(&learner->flows);
+    for (int row = 0; row < learner->meter.layer_count; row++) {
+        exec_layer *layer = learner->layers[row];
+        if (!learner->held[layer->index].is_filled) {
+            return error_set(err, STATUS_INVALID, "layer %d has no parameters yet", layer->index);
+        }
+        if (layer->is_frozen) continue;
+        learner->kernels->table->clear(learner->kernels, layer->gradient,
+                                       layer->parameter_count * sizeof(float));
+    }
+    draw_batches(learner);
+    return exec_stopwatch_begin(&learner->watch, err);
+}
+
+int64_t exec_learner_input_place(exec_device *device, const exec_step *step, void **bytes)
+{
+    exec_learner *learner = (exec_learner *)device;
+    *bytes = learner->input[step->op.kind != OP_FORWARD];
+    return exec_flow_pool_packed_bytes(&learner->flows, step->op.kind != OP_FORWARD);
+}
+
+/// Whether the layers of an op are timed one by one; else a lap is as long as the op.
+static bool times_layers(const exec_learner *learner, int microbatch)
+{
+    return learner->is_profiled && (microbatch == 0 || !learner->samples_layers);
+}
+
+/// The part of an op that is a layer's has ended.
+static status lap(exec_learner *learner, bal_op_kind kind, const exec_layer *layer, int microbatch,
+                  error_message *err)
+{
+    if (!times_layers(learner, microbatch)) return STATUS_OK;
+    int64_t *cell =
+        exec_layer_meter_cell(&learner->meter, kind, learner->held[layer->index].row, microbatch);
+    return exec_stopwatch_lap(&learner->watch, cell, err);
+}
+
+/// Ends an op. Unless the device runs ahead it waits for it.
+static status end_op(exec_learner *learner, int64_t *duration_ns, error_message *err)
+{
+    exec_stopwatch *watch = &learner->watch;
+    TRY(exec_stopwatch_end_op(watch, err));
+    if (learner->device.table->is_asynchronous) return STATUS_OK;
+    const int op = watch->op_count - 1;
+    TRY(exec_stopwatch_settle(watch, op, err));
+    *duration_ns = exec_stopwatch_op_end_ns(watch, op) - exec_stopwatch_op_begin_ns(watch, op);
+    return STATUS_OK;
+}
+
+/// The buffer with the input of an F or a B, which is this op's alone from now on.
+static status take_input(exec_learner *learner, const exec_step *step, const exec_payload *input,
+                         exec_flow_buffer **out, error_message *err)
+{
+    const bool is_backward = step->op.kind != OP_FORWARD;
+    if (step->wait_stage >= 0 && input == NULL) {
+        *out = exec_flow_pool_find(&learner->flows, step->stage, step->op.microbatch, is_backward);
+        (*out)->stage = -1;
+        return STATUS_OK;
+    }
+    TRY(exec_flow_pool_take(&learner->flows, out, err));
+    if (input == NULL) {
+        memset((*out)->is_live, 1, (size_t)exec_learner_row_count(learner));
+        return STATUS_OK;
+    }
+    const int64_t expected = exec_flow_pool_packed_bytes(&learner->flows, is_backward);
+    if (input->byte_count != expected) {
+        return error_set(err, STATUS_BACKEND,
+                         "stage %d, microbatch %d: a message of %" PRId64 " bytes; %" PRId64
+                         " were expected",
+                         step->stage, step->op.microbatch, input->byte_count, expected);
+    }
+    return exec_flow_pool_unpack(&learner->flows, input->bytes, is_backward, *out, err);
+}
+
+/// Leaves the output for another stage of this rank, or packs it for another rank.
+static status leave_output(exec_learner *learner, const exec_step *step, exec_flow_buffer *buffer,
+                           exec_payload *output, error_message *err)
+{
+    if (step->send_place < 0) return STATUS_OK;
+    const bool is_backward = step->op.kind != OP_FORWARD;
+    if (step->send_place == learner->place) {
+        buffer->stage = step->send_stage;
+        buffer->microbatch = step->op.microbatch;
+        buffer->is_backward = is_backward;
+        return STATUS_OK;
+    }
+    TRY(exec_flow_pool_pack(&learner->flows, buffer, is_backward, learner->output[is_backward],
+                            err));
+    output->byte_count = exec_flow_pool_packed_bytes(&learner->flows, is_backward);
+    return STATUS_OK;
+}
+
+static void note_forward(exec_learner *learner, exec_layer *layer, int microbatch)
+{
+    exec_held_layer *held = &learner->held[layer->index];
+    const exec_slot *slot = exec_slot_pool_find(&held->slots, microbatch);
+    exec_layer_meter *meter = &learner->meter;
+    if (slot->activation_bytes > meter->activation_bytes[held->row]) {
+        meter->activation_bytes[held->row] = slot->activation_bytes;
+    }
+    if (layer->kind == EXEC_LAYER_HEAD) learner->loss[microbatch] = exec_head_loss(layer, slot);
+    if (learner->mechanism->load != NULL) {
+        learner->mechanism->load(layer, slot, exec_layer_meter_loads(meter, held->row, microbatch));
+    }
+    if (is_idle(layer)) exec_slot_pool_give_back(&held->slots, microbatch);
+}
+
+static status forward(exec_learner *learner, const exec_step *step, exec_flow_buffer *buffer,
+                      int64_t *duration_ns, error_message *err)
+{
+    const int rows = exec_learner_row_count(learner);
+    const int microbatch = step->op.microbatch;
+    exec_flow flow = {.values = buffer->values,
+                      .row_count = rows,
+                      .is_live = buffer->is_live,
+                      .token = learner->token + microbatch * rows,
+                      .target = learner->target + microbatch * rows,
+                      .iteration = learner->iteration,
+                      .microbatch = microbatch};
+    const int end = learner->first_layer[step->stage + 1];
+    TRY(exec_stopwatch_begin_op(&learner->watch, err));
+    for (int index = learner->first_layer[step->stage]; index < end; index++) {
+        exec_held_layer *held = &learner->held[index];
+        exec_slot *slot = NULL;
+        TRY(exec_slot_pool_take(&held->slots, microbatch, &slot, err));
+        TRY(exec_layer_forward(held->layer, slot, &flow, err));
+        TRY(lap(learner, OP_FORWARD, held->layer, microbatch, err));
+    }
+    TRY(end_op(learner, duration_ns, err));
+    for (int index = learner->first_layer[step->stage]; index < end; index++) {
+        note_forward(learner, learner->held[index].layer, microbatch);
+    }
+    return STATUS_OK;
+}
+
+/// W of one layer, whose slot is then free.
+static status backward_weight(exec_learner *learner, exec_held_layer *held, int microbatch,
+                              error_message *err)
+{
+    if (held->layer->is_frozen) return STATUS_OK;
+    exec_slot *slot = exec_slot_pool_find(&held->slots, microbatch);
+    TRY(exec_layer_backward_weight(held->layer, slot, err));
+    exec_slot_pool_give_back(&held->slots, microbatch);
+    return lap(learner, OP_BACKWARD_WEIGHT, held->layer, microbatch, err);
+}
+
+/// B of one layer. The slot of a frozen layer, which has no W, is then free.
+static status backward_input(exec_learner *learner, exec_held_layer *held, void *gradient,
+                             int microbatch, error_message *err)
+{
+    exec_slot *slot = exec_slot_pool_find(&held->slots, microbatch);
+    TRY(exec_layer_backward_input(held->layer, slot, gradient, err));
+    int64_t *largest = &learner->meter.gradient_bytes[held->row];
+    if (slot->gradient_bytes > *largest) *largest = slot->gradient_bytes;
+    if (held->layer->is_frozen) exec_slot_pool_give_back(&held->slots, microbatch);
+    return lap(learner, OP_BACKWARD_INPUT, held->layer, microbatch, err);
+}
+
+/// B or BW: of every layer that is not idle B, and with BW its W, the last layer first.
+static status backward(exec_learner *learner, const exec_step *step, void *gradient,
+                       int64_t *duration_ns, error_message *err)
+{
+    const int first = learner->first_layer[step->stage];
+    TRY(exec_stopwatch_begin_op(&learner->watch, err));
+    for (int index = learner->first_layer[step->stage + 1] - 1; index >= first; index--) {
+        exec_held_layer *held = &learner->held[index];
+        if (is_idle(held->layer)) break; // and so are all in front
+        TRY(backward_input(learner, held, gradient, step->op.microbatch, err));
+        if (step->op.kind != OP_BACKWARD) continue;
+        TRY(backward_weight(learner, held, step->op.microbatch, err));
+    }
+    return end_op(learner, duration_ns, err);
+}
+
+static status play_weight(exec_learner *learner, const exec_step *step, int64_t *duration_ns,
+                          error_message *err)
+{
+    const int first = learner->first_layer[step->stage];
+    TRY(exec_stopwatch_begin_op(&learner->watch, err));
+    for (int index = learner->first_layer[step->stage + 1] - 1; index >= first; index--) {
+        TRY(backward_weight(learner, &learner->held[index], step->op.microbatch, err));
+    }
+    return end_op(learner, duration_ns, err);
+}
+
+static status play_forward(exec_learner *learner, const exec_step *step, const exec_payload *input,
+                           exec_payload *output, int64_t *duration_ns, error_message *err)
+{
+    exec_flow_buffer *buffer = NULL;
+    TRY(take_input(learner, step, input, &buffer, err));
+    TRY(forward(learner, step, buffer, duration_ns, err));
+    return leave_output(learner, step, buffer, output, err);
+}
+
+/// A stage that begins with a layer in front of which all are frozen has no gradient for the stage
+/// before, which does not expect one: nothing but the head of a message is sent, or nothing left.
+static status play_backward(exec_learner *learner, const exec_step *step, const exec_payload *input,
+                            exec_payload *output, int64_t *duration_ns, error_message *err)
+{
+    const int first = learner->first_layer[step->stage];
+    const int last = learner->first_layer[step->stage + 1] - 1;
+    exec_flow_buffer *buffer = NULL;
+    void *gradient = NULL;
+    if (!is_idle(learner->held[last].layer)) {
+        TRY(take_input(learner, step, input, &buffer, err));
+        gradient = buffer->values;
+    }
+    TRY(backward(learner, step, gradient, duration_ns, err));
+    if (learner->held[first].layer->passes_no_gradient) return STATUS_OK;
+    return leave_output(learner, step, buffer, output, err);
+}
+
+status exec_learner_play(exec_device *device, const exec_step *step, const exec_payload *input,
+                         exec_payload *output, int64_t *duration_ns, error_message *err)
+{
+    exec_learner *learner = (exec_learner *)device;
+    if (output != NULL)
+        *output = (exec_payload){.bytes = learner->output[step->op.kind != OP_FORWARD]};
+    switch ((bal_op_kind)step->op.kind) {
+    case OP_FORWARD:
+        return play_forward(learner, step, input, output, duration_ns, err);
+    case OP_BACKWARD_INPUT:
+    case OP_BACKWARD:
+        return play_backward(learner, step, input, output, duration_ns, err);
+    case OP_BACKWARD_WEIGHT:
+        return play_weight(learner, step, duration_ns, err);
+    case OP_KIND_COUNT:
+        break;
+    }
+    assert(false && "an op of a schedule");
+    return STATUS_INVALID;
+}
+
+status exec_learner_finish(exec_device *device, int64_t *begin_ns, int64_t *end_ns,
+                           error_message *err)
+{
+    exec_learner *learner = (exec_learner *)device;
+    const exec_stopwatch *watch = &learner->watch;
+    if (!device->table->is_asynchronous) {
+        return learner->kernels->table->finish(learner->kernels, err);
+    }
+    TRY(exec_stopwatch_settle(&learner->watch, 0, err));
+    for (int op = 0; op < watch->op_count; op++) {
+        begin_ns[op] = exec_stopwatch_op_begin_ns(watch, op);
+        end_ns[op] = exec_stopwatch_op_end_ns(watch, op);
+    }
+    return STATUS_OK;
+}

@@ -1,0 +1,125 @@
+/// Executes a training run on real ranks: the second player. Description, controller and records
+/// are those of the simulator's replay; the ops are played by devices, the messages travel.
+///
+/// Rank 0 of the world leads: it has the costs (of a device that only takes time), the controller
+/// and the record. It tells all others what to do next, gathers what they measured, asks the
+/// controller and has layers moved. Released ranks hold nothing and sleep until they are called.
+///
+///   iteration_ns = pipeline + exposed gradient reduction + optimizer step + profiling
+///                + decision + migration
+///
+/// A modelled device (`timed`) has the costs of the sources. Under the nominal clock every part is
+/// then what the replay of the same training says, to the ns. Under the other clocks pipeline,
+/// decision and migration are measured; reduction, step and profiling are the model's, the
+/// reduction from the measured ends of the ops.
+///
+/// A device that learns (`cpu`, `cuda`) is measured: its layers' times, bytes and loads are what
+/// the controller sees, and what its mechanism changes is announced to it. Nothing is known before
+/// iteration 0, so that this is played under the even partition (or the plan that was given) and
+/// profiled; behind it the controller starts with what was measured, and its plan of the start is
+/// moved to. Reduction and step come behind the pipeline and are measured; profiling is in the ops.
+///
+/// Not executed, and refused: balancers without stages; released ranks that make further replicas;
+/// of a device that learns numbers of microbatches that re-packing chooses anew.
+#pragma once
+
+#include "balance/plan.h"
+#include "balance/ports.h"
+#include "balance/run/iteration_times.h"
+#include "balance/run/training.h"
+#include "balance/timeline.h"
+#include "base/arena.h"
+#include "base/status.h"
+#include "exec/clock.h"
+#include "exec/device.h"
+#include "exec/transport/transport.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/// Makes the device of a rank; called on that rank's thread or process.
+typedef struct exec_device_maker {
+    void *context;
+    status (*create)(void *context, int world_rank, exec_device **device, error_message *err);
+} exec_device_maker;
+
+/// Everything measured of an iteration, beside its record. Borrowed for the call.
+typedef struct exec_measured {
+    const bal_training_iteration *record;
+    const bal_played_plan *played; // plan, schedule and costs of the iteration: as given, or of a
+                                   // device that learns as measured, one column per microbatch
+                                   // (where it was not profiled those of the last that was)
+    const bal_timeline *timelines; // [played->replica_count] op by op
+    const int64_t *load_count;     // [layer_count][microbatch_count][load_columns] of replica 0,
+                                   // or NULL
+    int load_columns;
+    double loss;          // of a device that learns: mean over the replicas
+    double gradient_norm; // before clipping; of replica 0
+    uint64_t state_hash;  // of the packed state of all layers behind the last iteration; else 0
+    int64_t overhead_ns;  // sums over the ranks: what was neither op nor waiting for a message
+    int64_t wake_ns;      // how late they woke
+    int64_t latency_ns;   // how late awaited messages came
+    int64_t op_count;
+    int64_t message_count;       // received by ops
+    int64_t migration_finish_ns; // nominal clock: end of the last transfer, met by sender and
+                                 // receiver with their clocks, all free at 0 or at their last ops
+    int64_t migrated_bytes;      // packed state that travelled, of all replicas
+} exec_measured;
+
+typedef struct exec_training_listener {
+    void *context;
+    status (*put)(void *context, const exec_measured *iteration, error_message *err);
+} exec_training_listener;
+
+/// A plan that is moved to behind an iteration, whatever any controller would say.
+typedef struct exec_forced_plan {
+    int after_iteration;
+    bal_placed_partition plan; // any number of places up to the machine's ranks
+} exec_forced_plan;
+
+/// A link over which messages of ops travel longer than the plan says, in both directions and every
+/// replica.
+typedef struct exec_slow_link {
+    int rank; // of the machine
+    int other_rank;
+    int64_t delay_ns;
+} exec_slow_link;
+
+/// Zero-initialise, then fill by name. Everything is borrowed for the call.
+typedef struct exec_training {
+    const bal_training *training;   // read by the leader only. Of a device that learns sources may
+                                    // be NULL
+    const bal_evaluator *evaluator; // leader only; NULL: none
+    const bal_plan *plan;           // leader only: the plan of the start, kept unless the policy
+                                    // asks (behind iteration 0 the controller then starts); NULL:
+                                    // the balancer's own
+    int layer_count;                // leader only: of a device that learns; else the sources'
+    const exec_forced_plan *forced; // leader only, [forced_count]: if there are any, nobody asks
+    int forced_count;               // the controller
+    exec_device_maker devices;
+    exec_clock clock;
+    const exec_slow_link *slow_links; // [slow_link_count] the same on all ranks
+    int slow_link_count;
+    int64_t time_scale_ppb;       // modelled: ops and transfers are stretched by this / 10^9 while
+                                  // they are played, and told as if they were not. Nominal: ignored
+    const char *checkpoint_read;  // path, or NULL; leader only, as are the next two
+    const char *checkpoint_write; // path, or NULL
+    int checkpoint_every;         // iterations; 0: only behind the last
+    bool profiles_always;         // leader only: a device that learns is profiled in every
+                                  // iteration, whatever the policy asks for
+    bool distributes_decisions;   // leader only: the balancer `diffusion` runs with messages
+                                  // between neighbours in the pipeline; the leader hears the cuts
+    const exec_training_listener *listener; // leader only; NULL: none
+} exec_training;
+
+/// What every rank does: to be called by the body of exec_transport_run. Collective.
+///
+/// @param memory leader only, else not touched: of the arrays of result
+/// @param result leader only: as of the replay
+/// @return STATUS_INVALID for a world that is not data_parallel x machine.rank_count ranks, what
+///         bal_training_check refuses, a plan of other ranks, layers or microbatches than the run;
+///         STATUS_UNSUPPORTED for what is not executed, see above; what the balancer, the sink, the
+///         listener, the device and the transport return. Every rank that fails returns its own
+///         failure; the transport ends the others.
+status exec_training_rank(exec_endpoint *endpoint, const exec_training *training, arena *memory,
+                          bal_training_result *result, error_message *err);

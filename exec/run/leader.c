@@ -1,0 +1,273 @@
+#include "exec/run/leader.h"
+
+#include "balance/schedule/schedule.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static status no_memory(const exec_leader *leader, error_message *err)
+{
+    return error_set(err, STATUS_NO_MEMORY, "out of memory for %d layers on %d ranks",
+                     leader->run.terms.layer_count, leader->training.machine.rank_count);
+}
+
+bal_placed_partition exec_placed_of(const bal_plan *plan)
+{
+    return (bal_placed_partition){
+        .first_layer = plan->first_layer,
+        .rank_count = plan->rank_count,
+        .chunk_count = plan->chunk_count,
+        .placement = plan->placement,
+        .machine_rank = plan->stage_ranks,
+    };
+}
+
+/// What the simulator can replay and ranks cannot do.
+static status check_executable(const bal_training *training, error_message *err)
+{
+    if (training->balancer->owns_freely) {
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "the plans of %s have no stages and are not executable",
+                         training->balancer->name);
+    }
+    if (training->repack.kind != BAL_REPACK_NONE &&
+        training->repack.use == BAL_RELEASED_REPLICATE) {
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "released ranks that replicate are simulated, not executed; release or "
+                         "lend them");
+    }
+    return STATUS_OK;
+}
+
+/// What a device cannot do.
+static status check_device(const exec_leader *leader, error_message *err)
+{
+    const exec_device_table *table = leader->run.device->table;
+    const bal_repack_options *repack = &leader->training.repack;
+    if (!table->learns && leader->execution->training->sources == NULL) {
+        return error_set(err, STATUS_INVALID, "device %s takes times that no source gives",
+                         table->name);
+    }
+    if (!table->learns || repack->kind == BAL_REPACK_NONE || !repack->chooses_microbatches) {
+        return STATUS_OK;
+    }
+    return error_set(
+        err, STATUS_UNSUPPORTED,
+        "device %s has microbatches of one size: re-packing cannot choose their number",
+        table->name);
+}
+
+/// Checks that a plan is of the layers and the machine of the run.
+static status check_placed(const exec_leader *leader, const bal_placed_partition *placed,
+                           const char *what, error_message *err)
+{
+    const bal_schedule_family *family = bal_schedule_family_find(leader->training.schedule);
+    const int chunks = bal_schedule_chunk_count(family, leader->training.chunk_count);
+    TRY(bal_placed_check(placed, leader->run.terms.layer_count, leader->training.machine.rank_count,
+                         what, err));
+    if (placed->chunk_count == chunks && placed->placement == family->placement) return STATUS_OK;
+    if (placed->chunk_count == chunks) {
+        return error_set(err, STATUS_INVALID, "%s places chunks %s, schedule %s %s", what,
+                         bal_placement_name(placed->placement), family->name,
+                         bal_placement_name(family->placement));
+    }
+    return error_set(err, STATUS_INVALID, "%s has %d chunks per rank, schedule %s %d", what,
+                     placed->chunk_count, family->name, chunks);
+}
+
+static status check_plans(const exec_leader *leader, error_message *err)
+{
+    const exec_training *execution = leader->execution;
+    const bal_plan *plan = execution->plan;
+    const bal_training *training = &leader->training;
+    for (int index = 0; index < execution->forced_count; index++) {
+        TRY(check_placed(leader, &execution->forced[index].plan, "a forced plan", err));
+    }
+    if (plan == NULL) return STATUS_OK;
+    const bal_placed_partition placed = exec_placed_of(plan);
+    TRY(check_placed(leader, &placed, "the plan", err));
+    if (plan->microbatch_count != training->microbatch_count) {
+        return error_set(err, STATUS_INVALID, "the plan has %d microbatches, the run %d",
+                         plan->microbatch_count, training->microbatch_count);
+    }
+    if (strcmp(plan->schedule, training->schedule) == 0) return STATUS_OK;
+    return error_set(err, STATUS_INVALID, "the plan has schedule %s, the run %s", plan->schedule,
+                     training->schedule);
+}
+
+/// Takes the description, with a source that is there where nothing but measuring tells costs.
+static status take_description(exec_leader *leader, const exec_training *execution,
+                               error_message *err)
+{
+    leader->training = *execution->training;
+    if (leader->training.sources == NULL) {
+        leader->stand_in =
+            (bal_cost_source){.layer_count = execution->layer_count, .announces_changes = true};
+        leader->training.sources = &leader->stand_in;
+        leader->training.source_count = 1;
+    }
+    TRY(bal_training_check(&leader->training, err));
+    TRY(check_executable(&leader->training, err));
+    leader->run.terms = (exec_run_terms){
+        .machine = leader->training.machine,
+        .replica_count = leader->training.data_parallel,
+        .layer_count = leader->training.sources[0].layer_count,
+        .time_scale_ppb = execution->clock == EXEC_CLOCK_NOMINAL || execution->time_scale_ppb <= 0
+                              ? 1000000000
+                              : execution->time_scale_ppb,
+    };
+    if (leader->run.terms.layer_count < 1) {
+        return error_set(err, STATUS_INVALID, "layer_count %d is below 1",
+                         leader->run.terms.layer_count);
+    }
+    return check_plans(leader, err);
+}
+
+static status allocate(exec_leader *leader, error_message *err)
+{
+    const size_t ranks = (size_t)leader->training.machine.rank_count;
+    const size_t replicas = (size_t)leader->training.data_parallel;
+    arena *const memory = leader->memory;
+    leader->iteration_memory = arena_create(1 << 16);
+    leader->layer_memory = arena_create(1 << 16);
+    leader->profile_memory = arena_create(1 << 16);
+    leader->plan_memory[0] = arena_create(1 << 14);
+    leader->plan_memory[1] = arena_create(1 << 14);
+    leader->next_memory = arena_create(1 << 16);
+    leader->rank_time_factor = arena_array(memory, ranks, sizeof *leader->rank_time_factor);
+    leader->rank_end_ns = arena_array(memory, ranks, sizeof *leader->rank_end_ns);
+    leader->peak_memory = arena_array(memory, ranks, sizeof *leader->peak_memory);
+    leader->replicas = arena_array(memory, replicas, sizeof *leader->replicas);
+    if (leader->iteration_memory == NULL || leader->layer_memory == NULL ||
+        leader->profile_memory == NULL || leader->plan_memory[0] == NULL ||
+        leader->plan_memory[1] == NULL || leader->next_memory == NULL ||
+        leader->rank_time_factor == NULL || leader->rank_end_ns == NULL ||
+        leader->peak_memory == NULL || leader->replicas == NULL) {
+        return no_memory(leader, err);
+    }
+    return STATUS_OK;
+}
+
+static status leader_open(exec_leader *leader, exec_endpoint *endpoint,
+                          const exec_training *execution, arena *memory, error_message *err)
+{
+    leader->execution = execution;
+    leader->memory = memory;
+    TRY(take_description(leader, execution, err));
+    const exec_run_terms terms = leader->run.terms;
+    TRY(exec_run_open(&leader->run, endpoint, execution, &terms, err));
+    const exec_device_table *table = leader->run.device->table;
+    leader->learns = table->learns;
+    leader->is_nominal = table->is_modelled && execution->clock == EXEC_CLOCK_NOMINAL;
+    leader->microbatch_count = leader->training.microbatch_count;
+    TRY(check_device(leader, err));
+    if (leader->learns) {
+        // Gradients are reduced behind the pipeline, and the mechanism announces what it changes.
+        leader->training.reduction_overlap = BAL_REDUCTION_EXPOSED;
+        leader->stand_in =
+            (bal_cost_source){.layer_count = terms.layer_count, .announces_changes = true};
+        leader->training.sources = &leader->stand_in;
+        leader->training.source_count = 1;
+    }
+    TRY(allocate(leader, err));
+    TRY(bal_training_costs_init(&leader->costs, &leader->training, memory, err));
+    if (execution->distributes_decisions) TRY(exec_leader_distribute(leader, err));
+    return bal_training_controller(&leader->training, execution->evaluator, &leader->controller,
+                                   err);
+}
+
+static void leader_close(exec_leader *leader)
+{
+    bal_controller_destroy(leader->controller);
+    bal_training_costs_free(&leader->costs);
+    arena_destroy(leader->iteration_memory);
+    arena_destroy(leader->layer_memory);
+    arena_destroy(leader->profile_memory);
+    arena_destroy(leader->plan_memory[0]);
+    arena_destroy(leader->plan_memory[1]);
+    arena_destroy(leader->next_memory);
+    exec_run_close(&leader->run);
+}
+
+static status lead_iteration(exec_leader *leader, int iteration, error_message *err)
+{
+    bal_training_iteration record = {.iteration = iteration};
+    leader->moved = (exec_move_times){0};
+    TRY(exec_leader_iterate(leader, iteration, err));
+    TRY(exec_leader_describe(leader, &record, err));
+    TRY(exec_leader_decide(leader, &record, err));
+    TRY(exec_leader_save(leader, iteration, err));
+    return exec_leader_put(leader, &record, err);
+}
+
+/// Copies an array into the caller's arena. NULL if out of memory.
+static const int *kept(exec_leader *leader, const int *array, int count)
+{
+    int *copy = arena_array(leader->memory, (size_t)count, sizeof *copy);
+    if (copy != NULL) memcpy(copy, array, (size_t)count * sizeof *copy);
+    return copy;
+}
+
+static status finish(exec_leader *leader, error_message *err)
+{
+    bal_training_result *result = &leader->ledger.result;
+    const bal_placed_partition *placed = &exec_run_plan_in_force(&leader->run)->placed;
+    const bal_machine *machine = &leader->training.machine;
+    bal_training_ledger_finish(&leader->ledger);
+    result->bottleneck_ns = leader->decision.bottleneck_ns;
+    result->bottleneck_lower_bound_ns = leader->decision.bottleneck_lower_bound_ns;
+    result->final_first_layer =
+        kept(leader, placed->first_layer, bal_placed_stage_count(placed) + 1);
+    result->final_machine_rank = kept(leader, placed->machine_rank, placed->rank_count);
+    result->final_rank_count = placed->rank_count;
+    if (result->final_first_layer == NULL || result->final_machine_rank == NULL) {
+        return no_memory(leader, err);
+    }
+    result->peak_memory_bytes = leader->peak_memory;
+    result->is_memory_known =
+        leader->profile.state_bytes != NULL && leader->profile.activation_bytes != NULL;
+    result->fits = true;
+    for (int rank = 0; rank < machine->rank_count && machine->rank_memory_bytes > 0; rank++) {
+        if (leader->peak_memory[rank] > machine->rank_memory_bytes) result->fits = false;
+    }
+    return STATUS_OK;
+}
+
+/// Notes the plan of the start in the result.
+static status note_start(exec_leader *leader, error_message *err)
+{
+    bal_training_result *result = &leader->ledger.result;
+    const bal_placed_partition *placed = &exec_run_plan_in_force(&leader->run)->placed;
+    result->executable = true;
+    result->stage_count = leader->training.machine.rank_count * placed->chunk_count;
+    result->start_first_layer =
+        kept(leader, placed->first_layer, bal_placed_stage_count(placed) + 1);
+    return result->start_first_layer != NULL ? STATUS_OK : no_memory(leader, err);
+}
+
+static status lead(exec_leader *leader, error_message *err)
+{
+    const exec_command end = {.kind = EXEC_COMMAND_END};
+    TRY(exec_leader_start(leader, err));
+    TRY(note_start(leader, err));
+    for (int iteration = leader->first_iteration; iteration < leader->training.iteration_count;
+         iteration++) {
+        TRY(lead_iteration(leader, iteration, err));
+    }
+    TRY(finish(leader, err));
+    TRY(exec_run_begin_command(&leader->run, &end, err));
+    return exec_run_give_command(&leader->run, err);
+}
+
+status exec_lead(exec_endpoint *endpoint, const exec_training *execution, arena *memory,
+                 bal_training_result *result, error_message *err)
+{
+    exec_leader *leader = calloc(1, sizeof *leader);
+    if (leader == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory for the leader");
+    status led = leader_open(leader, endpoint, execution, memory, err);
+    if (led == STATUS_OK) led = lead(leader, err);
+    if (led == STATUS_OK) *result = leader->ledger.result;
+    leader_close(leader);
+    free(leader);
+    return led;
+}

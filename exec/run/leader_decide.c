@@ -1,0 +1,145 @@
+/// What the leader does behind an iteration: it asks the controller, or follows what it was told,
+/// and has the layers moved.
+#include "exec/run/leader.h"
+
+#include <math.h>
+
+static int64_t now_ns(const exec_leader *leader)
+{
+    const exec_endpoint *endpoint = leader->run.endpoint;
+    return endpoint->transport->now_ns(endpoint);
+}
+
+/// The layers of the iteration that follows, as they would be measured under the plan in force.
+static status look_ahead(exec_leader *leader, int iteration, const bal_layer_costs **next,
+                         error_message *err)
+{
+    const bal_training *training = &leader->training;
+    const int microbatches = leader->microbatch_count;
+    bool is_new = false;
+    bool is_announced = false;
+    *next = NULL;
+    if (training->information != BAL_INFORMATION_FORESIGHT ||
+        iteration + 1 == training->iteration_count || leader->learns) {
+        return STATUS_OK;
+    }
+    TRY(bal_training_costs_fetch(&leader->costs, iteration + 1,
+                                 (bal_batch){microbatches, microbatches}, &is_new, &is_announced,
+                                 err));
+    *next = &leader->profile;
+    if (!is_new) return STATUS_OK;
+    *next = &leader->ahead;
+    return bal_training_costs_measure(&leader->costs, leader->rank_of_layer, &leader->ahead, err);
+}
+
+/// Moves to a plan, and fills what the record says of that.
+///
+/// @param moving      the layers as they are on their way
+/// @param modelled_ns what it takes by the model
+static status move(exec_leader *leader, const bal_placed_partition *placed, int microbatch_count,
+                   const bal_migration *migration, const bal_layer_costs *moving,
+                   int64_t modelled_ns, bal_training_iteration *record, error_message *err)
+{
+    const exec_next_plan next = {
+        .placed = *placed,
+        .layers = &leader->profile,
+        .migration = migration,
+        .moving = moving,
+        .microbatch_count = microbatch_count,
+        .origin = EXEC_ORIGIN_PEERS,
+    };
+    TRY(exec_leader_move(leader, &next, record->iteration, &leader->moved, err));
+    record->rebalanced = migration->layer_count > 0;
+    record->moved_layer_count = migration->layer_count;
+    record->moved_bytes = migration->bytes;
+    const double scale = (double)leader->run.terms.time_scale_ppb / 1e9;
+    record->migration_ns = leader->is_nominal ? modelled_ns
+                           : leader->learns
+                               ? leader->moved.elapsed_ns
+                               : (int64_t)round((double)leader->moved.elapsed_ns / scale);
+    return STATUS_OK;
+}
+
+/// Moves to a plan that no controller has compared with the one in force.
+static status move_freely(exec_leader *leader, const bal_placed_partition *placed,
+                          bal_training_iteration *record, error_message *err)
+{
+    const exec_run_plan *before = exec_run_plan_in_force(&leader->run);
+    bal_migration migration;
+    arena_reset(leader->next_memory);
+    TRY(bal_migration_between(&before->placed, placed, &leader->profile, &leader->training.machine,
+                              leader->next_memory, &migration, err));
+    const bool repacks = placed->rank_count != before->placed.rank_count;
+    if (migration.layer_count == 0 && !repacks) return STATUS_OK;
+    record->action = repacks ? BAL_ACTION_REPACK : BAL_ACTION_REBALANCE;
+    return move(leader, placed, leader->microbatch_count, &migration, &leader->profile,
+                migration.time_ns, record, err);
+}
+
+/// Follows the plans that were given, instead of asking.
+static status follow_forced(exec_leader *leader, bal_training_iteration *record, error_message *err)
+{
+    const exec_training *execution = leader->execution;
+    for (int index = 0; index < execution->forced_count; index++) {
+        const exec_forced_plan *forced = &execution->forced[index];
+        if (forced->after_iteration != record->iteration) continue;
+        return move_freely(leader, &forced->plan, record, err);
+    }
+    return STATUS_OK;
+}
+
+/// Starts the controller behind the first iteration, with what has been measured of it.
+static status start_late(exec_leader *leader, bal_training_iteration *record, error_message *err)
+{
+    TRY(bal_controller_start(leader->controller, &leader->profile, &leader->decision, err));
+    leader->is_controlled = true;
+    record->was_asked = true;
+    record->reason = BAL_REASON_START;
+    return move_freely(leader, &leader->decision.plan, record, err);
+}
+
+static status observe(exec_leader *leader, bal_training_iteration *record, error_message *err)
+{
+    const bal_layer_costs *next = NULL;
+    TRY(look_ahead(leader, record->iteration, &next, err));
+    const bal_profile profile = {
+        .iteration = record->iteration,
+        .layers = &leader->profile,
+        .next = next,
+        .changed = leader->is_changed,
+        .rank_end_ns = leader->rank_end_ns,
+        .makespan_ns = leader->times.makespan_ns,
+    };
+    bal_decision *decision = &leader->decision;
+    TRY(bal_controller_observe(leader->controller, &profile, decision, err));
+    record->changed = decision->changed;
+    record->action = decision->action;
+    record->reason = decision->reason;
+    record->was_asked = decision->was_asked;
+    if (decision->action == BAL_ACTION_KEEP) return STATUS_OK;
+    arena_reset(leader->next_memory);
+    return move(leader, &decision->plan, decision->microbatch_count, &decision->migration,
+                next != NULL ? next : &leader->profile, decision->migration_ns, record, err);
+}
+
+/// Whether the plan of the start stays for good.
+static bool keeps_start(const exec_leader *leader)
+{
+    return leader->execution->plan != NULL && leader->training.policy.kind == BAL_POLICY_NEVER;
+}
+
+status exec_leader_decide(exec_leader *leader, bal_training_iteration *record, error_message *err)
+{
+    const int64_t begin_ns = now_ns(leader);
+    if (leader->execution->forced_count > 0) {
+        TRY(follow_forced(leader, record, err));
+    } else if (leader->is_controlled) {
+        TRY(observe(leader, record, err));
+    } else if (!keeps_start(leader)) {
+        TRY(start_late(leader, record, err));
+    }
+    if (!record->was_asked) return STATUS_OK;
+    record->decision_ns = leader->is_nominal ? leader->training.decision_ns
+                                             : now_ns(leader) - begin_ns - leader->moved.elapsed_ns;
+    return STATUS_OK;
+}

@@ -1,0 +1,304 @@
+#include "exec/run/run_reports.h"
+
+#include <assert.h>
+#include <string.h>
+
+/// A report as it travels; begins, ends and layers follow.
+typedef struct report_head {
+    int64_t reduced_ns;
+    int64_t stepped_ns;
+    int64_t overhead_ns;
+    int64_t wake_ns;
+    int64_t latency_ns;
+    double loss;
+    double gradient_norm;
+    int message_count;
+    int step_count;
+    int layer_count;
+    int column_count;
+    int load_columns;
+    bool has_loss;
+    bool has_changed;
+} report_head;
+
+/// What a device knows of every layer beside its times.
+enum { VALUES = 5 };
+
+static void list_values(const exec_layer_report *layers, const int64_t *values[VALUES])
+{
+    values[0] = layers->parameters;
+    values[1] = layers->state_bytes;
+    values[2] = layers->activation_bytes;
+    values[3] = layers->gradient_bytes;
+    values[4] = layers->message_bytes;
+}
+
+static int64_t numbers(int count)
+{
+    return (int64_t)count * (int64_t)sizeof(int64_t);
+}
+
+static status put_layers(exec_parcel *parcel, const exec_layer_report *layers, error_message *err)
+{
+    const int count = layers->layer_count;
+    const int64_t times = numbers(count) * layers->microbatch_count;
+    const int64_t *values[VALUES];
+    list_values(layers, values);
+    TRY(exec_parcel_put(parcel, layers->layer, (int64_t)sizeof(int) * count, err));
+    TRY(exec_parcel_put(parcel, layers->forward_ns, times, err));
+    TRY(exec_parcel_put(parcel, layers->backward_input_ns, times, err));
+    TRY(exec_parcel_put(parcel, layers->backward_weight_ns, times, err));
+    for (int value = 0; value < VALUES; value++) {
+        TRY(exec_parcel_put(parcel, values[value], numbers(count), err));
+    }
+    return exec_parcel_put(parcel, layers->load_count, times * layers->load_columns, err);
+}
+
+status exec_rank_report_put(exec_parcel *parcel, const exec_rank_report *report, error_message *err)
+{
+    const exec_rank_times *times = &report->times;
+    const exec_layer_report *layers = &report->layers;
+    const report_head head = {
+        .reduced_ns = report->reduced_ns,
+        .stepped_ns = report->stepped_ns,
+        .overhead_ns = times->overhead_ns,
+        .wake_ns = times->wake_ns,
+        .latency_ns = times->latency_ns,
+        .loss = report->loss,
+        .gradient_norm = report->gradient_norm,
+        .message_count = times->message_count,
+        .step_count = report->step_count,
+        .layer_count = layers->layer_count,
+        .column_count = layers->microbatch_count,
+        .load_columns = layers->load_columns,
+        .has_loss = report->has_loss,
+        .has_changed = report->has_changed,
+    };
+    TRY(exec_parcel_put(parcel, &head, (int64_t)sizeof head, err));
+    TRY(exec_parcel_put(parcel, times->begin_ns, numbers(head.step_count), err));
+    TRY(exec_parcel_put(parcel, times->end_ns, numbers(head.step_count), err));
+    return layers->layer_count > 0 ? put_layers(parcel, layers, err) : STATUS_OK;
+}
+
+exec_parcel exec_gathered_next(const exec_gathered *gathered, int index, int64_t *offset)
+{
+    const int64_t size = gathered->sizes[index];
+    exec_parcel parcel = exec_parcel_of((unsigned char *)gathered->bytes + *offset, size);
+    *offset += size;
+    return parcel;
+}
+
+/// The arrays of a replica's layers, to be filled.
+typedef struct layer_rows {
+    int64_t *forward_ns;         // [layer_count][column_count]
+    int64_t *backward_input_ns;  // [layer_count][column_count]
+    int64_t *backward_weight_ns; // [layer_count][column_count]
+    int64_t *values[VALUES];     // [layer_count] each
+    int64_t *reduction_ns;       // [layer_count]
+} layer_rows;
+
+/// The reports in the midst of being read.
+typedef struct reading {
+    const exec_run_ranks *ranks;
+    const exec_run_plan *plan;
+    int layer_count;
+    arena *layer_memory;
+    arena *memory;
+    exec_run_reports *reports;
+    layer_rows *rows; // [replica_count] once a rank has told of layers
+    error_message *err;
+} reading;
+
+static status no_memory(const reading *at)
+{
+    return error_set(at->err, STATUS_NO_MEMORY, "out of memory for the reports of %d ranks",
+                     at->ranks->endpoint->rank_count);
+}
+
+static status make_timelines(reading *at)
+{
+    const bal_schedule *schedule = &at->plan->schedule;
+    const size_t ops = (size_t)schedule->first_op[schedule->rank_count];
+    const size_t replicas = (size_t)at->ranks->replica_count;
+    bal_timeline *timelines = arena_array(at->memory, replicas, sizeof *timelines);
+    int64_t *times = arena_array(at->memory, replicas * ops * 2, sizeof *times);
+    if (timelines == NULL || times == NULL) return no_memory(at);
+    for (size_t replica = 0; replica < replicas; replica++) {
+        timelines[replica] = (bal_timeline){.schedule = schedule,
+                                            .begin_ns = times + 2 * replica * ops,
+                                            .end_ns = times + (2 * replica + 1) * ops};
+    }
+    at->reports->timelines = timelines;
+    return STATUS_OK;
+}
+
+static status make_rows(reading *at, const report_head *head, layer_rows *rows)
+{
+    const size_t layers = (size_t)at->layer_count;
+    const size_t cells = layers * (size_t)head->column_count;
+    int64_t *times = arena_array(at->layer_memory, cells * 3, sizeof *times);
+    int64_t *values = arena_array(at->layer_memory, layers * (VALUES + 1), sizeof *values);
+    if (times == NULL || values == NULL) return no_memory(at);
+    rows->forward_ns = times;
+    rows->backward_input_ns = times + cells;
+    rows->backward_weight_ns = times + 2 * cells;
+    for (size_t value = 0; value < VALUES; value++) {
+        rows->values[value] = values + value * layers;
+    }
+    rows->reduction_ns = values + VALUES * layers;
+    return STATUS_OK;
+}
+
+static bal_layer_costs costs_of(const reading *at, const report_head *head, const layer_rows *rows)
+{
+    return (bal_layer_costs){
+        .layer_count = at->layer_count,
+        .microbatch_count = head->column_count,
+        .has_split = at->plan->schedule.has_split,
+        .embedding = true,
+        .head = true,
+        .forward_ns = rows->forward_ns,
+        .backward_input_ns = rows->backward_input_ns,
+        .backward_weight_ns = rows->backward_weight_ns,
+        .parameters = rows->values[0],
+        .state_bytes = rows->values[1],
+        .activation_bytes = rows->values[2],
+        .gradient_bytes = rows->values[3],
+        .message_bytes = rows->values[4],
+        .reduction_ns = at->ranks->replica_count > 1 ? rows->reduction_ns : NULL,
+    };
+}
+
+/// Makes room for the layers of all replicas, when the first rank tells of layers.
+static status make_layers(reading *at, const report_head *head)
+{
+    exec_run_reports *reports = at->reports;
+    const size_t replicas = (size_t)at->ranks->replica_count;
+    const size_t loads =
+        (size_t)at->layer_count * (size_t)head->column_count * (size_t)head->load_columns;
+    arena_reset(at->layer_memory);
+    at->rows = arena_array(at->memory, replicas, sizeof *at->rows);
+    reports->has_layers = true;
+    reports->layers = arena_array(at->layer_memory, replicas, sizeof *reports->layers);
+    reports->load_columns = head->load_columns;
+    reports->load_count = arena_array(at->layer_memory, loads, sizeof *reports->load_count);
+    if (at->rows == NULL || reports->layers == NULL || reports->load_count == NULL) {
+        return no_memory(at);
+    }
+    for (size_t replica = 0; replica < replicas; replica++) {
+        TRY(make_rows(at, head, &at->rows[replica]));
+        reports->layers[replica] = costs_of(at, head, &at->rows[replica]);
+    }
+    return STATUS_OK;
+}
+
+/// Copies a rank's rows to where the model has them.
+static void copy_rows(exec_parcel *parcel, const int *layer, int layer_count, int columns,
+                      int64_t *all)
+{
+    const int64_t *rows = exec_parcel_take(parcel, numbers(layer_count) * columns);
+    for (int row = 0; row < layer_count; row++) {
+        memcpy(all + (int64_t)layer[row] * columns, rows + (int64_t)row * columns,
+               (size_t)columns * sizeof *rows);
+    }
+}
+
+/// Shares out what the reduction of a rank took to its layers, by their parameters.
+static void share_reduction(const report_head *head, const int *layer, layer_rows *rows)
+{
+    const int64_t *parameters = rows->values[0];
+    double sum = 0;
+    for (int row = 0; row < head->layer_count; row++) {
+        sum += (double)parameters[layer[row]];
+    }
+    double before = 0;
+    int64_t shared_ns = 0;
+    for (int row = 0; row < head->layer_count; row++) {
+        before += (double)parameters[layer[row]];
+        const double share = sum > 0 ? before / sum : 1.0;
+        const int64_t until_ns = (int64_t)((double)head->reduced_ns * share);
+        rows->reduction_ns[layer[row]] = until_ns - shared_ns;
+        shared_ns = until_ns;
+    }
+}
+
+static status read_layers(reading *at, const report_head *head, int replica, exec_parcel *parcel)
+{
+    if (!at->reports->has_layers) TRY(make_layers(at, head));
+    layer_rows *rows = &at->rows[replica];
+    const int count = head->layer_count;
+    const int columns = head->column_count;
+    const int *layer = exec_parcel_take(parcel, (int64_t)sizeof(int) * count);
+    assert(columns == at->reports->layers[replica].microbatch_count);
+    copy_rows(parcel, layer, count, columns, rows->forward_ns);
+    copy_rows(parcel, layer, count, columns, rows->backward_input_ns);
+    copy_rows(parcel, layer, count, columns, rows->backward_weight_ns);
+    for (int value = 0; value < VALUES; value++) {
+        copy_rows(parcel, layer, count, 1, rows->values[value]);
+    }
+    share_reduction(head, layer, rows);
+    if (replica > 0 || head->load_columns == 0) return STATUS_OK;
+    copy_rows(parcel, layer, count, columns * head->load_columns, at->reports->load_count);
+    return STATUS_OK;
+}
+
+static void add_sums(exec_run_reports *reports, const report_head *head, int replica)
+{
+    if (head->reduced_ns > reports->reduced_ns) reports->reduced_ns = head->reduced_ns;
+    if (head->stepped_ns > reports->stepped_ns) reports->stepped_ns = head->stepped_ns;
+    reports->overhead_ns += head->overhead_ns;
+    reports->wake_ns += head->wake_ns;
+    reports->latency_ns += head->latency_ns;
+    reports->op_count += head->step_count;
+    reports->message_count += head->message_count;
+    reports->has_changed = reports->has_changed || head->has_changed;
+    if (head->has_loss) reports->loss += head->loss;
+    if (replica == 0 && head->step_count > 0) reports->gradient_norm = head->gradient_norm;
+}
+
+/// Reads what one rank of the world has told.
+static status read_rank(reading *at, int rank, exec_parcel *parcel)
+{
+    const report_head *head = exec_parcel_take(parcel, (int64_t)sizeof *head);
+    const int replica = rank / at->ranks->rank_count;
+    const bal_schedule *schedule = &at->plan->schedule;
+    const int place = exec_run_place_of(&at->plan->placed, rank % at->ranks->rank_count);
+    add_sums(at->reports, head, replica);
+    if (place < 0) return STATUS_OK;
+    const bal_timeline *timeline = &at->reports->timelines[replica];
+    const int first = schedule->first_op[place];
+    assert(head->step_count == schedule->first_op[place + 1] - first);
+    const int64_t bytes = numbers(head->step_count);
+    memcpy(timeline->begin_ns + first, exec_parcel_take(parcel, bytes), (size_t)bytes);
+    memcpy(timeline->end_ns + first, exec_parcel_take(parcel, bytes), (size_t)bytes);
+    return head->layer_count > 0 ? read_layers(at, head, replica, parcel) : STATUS_OK;
+}
+
+status exec_run_reports_read(const exec_gathered *gathered, const exec_run_ranks *ranks,
+                             const exec_run_plan *plan, int layer_count, arena *layer_memory,
+                             arena *memory, exec_run_reports *reports, error_message *err)
+{
+    exec_run_reports read = {
+        .layers = reports->layers,
+        .load_count = reports->load_count,
+        .load_columns = reports->load_columns,
+    };
+    reading at = {
+        .ranks = ranks,
+        .plan = plan,
+        .layer_count = layer_count,
+        .layer_memory = layer_memory,
+        .memory = memory,
+        .reports = &read,
+        .err = err,
+    };
+    int64_t offset = 0;
+    TRY(make_timelines(&at));
+    for (int index = 0; index < gathered->group->rank_count; index++) {
+        exec_parcel parcel = exec_gathered_next(gathered, index, &offset);
+        TRY(read_rank(&at, gathered->group->rank[index], &parcel));
+    }
+    read.loss /= ranks->replica_count;
+    *reports = read;
+    return STATUS_OK;
+}

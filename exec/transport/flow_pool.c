@@ -1,0 +1,202 @@
+#include "exec/transport/flow_pool.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NO_STAGE = -1 };
+
+static size_t value_count(const exec_flow_pool *pool)
+{
+    return (size_t)pool->row_count * (size_t)pool->width;
+}
+
+status exec_flow_pool_init(exec_flow_pool *pool, const exec_model *model, exec_kernels *kernels,
+                           bool hands_over, error_message *err)
+{
+    *pool = (exec_flow_pool){.kernels = kernels,
+                             .row_count = model->microbatch_size * model->sequence_length,
+                             .width = model->width,
+                             .sends_live = model->mechanism == EXEC_EARLY_EXIT,
+                             .hands_over = hands_over};
+    const size_t bytes = value_count(pool) * sizeof(float);
+    void *rows = NULL;
+    if (!hands_over && kernels->table->value_bytes != (int)sizeof(float)) {
+        const status result = kernels->table->allocate(kernels, bytes, &rows, err);
+        if (result != STATUS_OK) {
+            *pool = (exec_flow_pool){0};
+            return result;
+        }
+    }
+    pool->rows = rows;
+    return STATUS_OK;
+}
+
+static void destroy_buffer(exec_flow_pool *pool, exec_flow_buffer *buffer)
+{
+    if (buffer->values != NULL) pool->kernels->table->release(pool->kernels, buffer->values);
+    free(buffer->is_live);
+    free(buffer);
+}
+
+void exec_flow_pool_reset(exec_flow_pool *pool)
+{
+    for (int index = 0; index < pool->buffer_count; index++) {
+        destroy_buffer(pool, pool->buffers[index]);
+    }
+    free(pool->buffers);
+    if (pool->rows != NULL) pool->kernels->table->release(pool->kernels, pool->rows);
+    *pool = (exec_flow_pool){0};
+}
+
+static status create_buffer(exec_flow_pool *pool, exec_flow_buffer **out, error_message *err)
+{
+    exec_flow_buffer *buffer = calloc(1, sizeof *buffer);
+    if (buffer == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory for a microbatch");
+    buffer->stage = NO_STAGE;
+    buffer->is_live = malloc((size_t)pool->row_count);
+    const size_t bytes = value_count(pool) * (size_t)pool->kernels->table->value_bytes;
+    status result = STATUS_OK;
+    if (buffer->is_live == NULL) {
+        result = error_set(err, STATUS_NO_MEMORY, "out of memory for %d tokens", pool->row_count);
+    } else {
+        result = pool->kernels->table->allocate(pool->kernels, bytes, &buffer->values, err);
+    }
+    if (result != STATUS_OK) {
+        destroy_buffer(pool, buffer);
+        return result;
+    }
+    *out = buffer;
+    return STATUS_OK;
+}
+
+status exec_flow_pool_take(exec_flow_pool *pool, exec_flow_buffer **buffer, error_message *err)
+{
+    for (int index = 0; index < pool->buffer_count; index++) {
+        if (pool->buffers[index]->stage == NO_STAGE) {
+            *buffer = pool->buffers[index];
+            return STATUS_OK;
+        }
+    }
+    const size_t count = (size_t)pool->buffer_count + 1;
+    exec_flow_buffer **buffers = realloc(pool->buffers, count * sizeof *buffers);
+    if (buffers == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory for %zu microbatches", count);
+    }
+    pool->buffers = buffers;
+    TRY(create_buffer(pool, &buffers[pool->buffer_count], err));
+    *buffer = buffers[pool->buffer_count++];
+    return STATUS_OK;
+}
+
+exec_flow_buffer *exec_flow_pool_find(const exec_flow_pool *pool, int stage, int microbatch,
+                                      bool is_backward)
+{
+    for (int index = 0; index < pool->buffer_count; index++) {
+        exec_flow_buffer *buffer = pool->buffers[index];
+        if (buffer->stage == stage && buffer->microbatch == microbatch &&
+            buffer->is_backward == is_backward) {
+            return buffer;
+        }
+    }
+    assert(false && "the stage before has left its output");
+    return NULL;
+}
+
+void exec_flow_pool_clear(exec_flow_pool *pool)
+{
+    for (int index = 0; index < pool->buffer_count; index++) {
+        pool->buffers[index]->stage = NO_STAGE;
+    }
+}
+
+/// Of the rows, or of what describes them; behind it is_live is packed.
+static size_t packed_row_bytes(const exec_flow_pool *pool)
+{
+    return pool->hands_over ? sizeof(exec_handover) : value_count(pool) * sizeof(float);
+}
+
+int64_t exec_flow_pool_packed_bytes(const exec_flow_pool *pool, bool is_backward)
+{
+    const bool has_live = pool->sends_live && !is_backward;
+    return (int64_t)(packed_row_bytes(pool) + (has_live ? (size_t)pool->row_count : 0));
+}
+
+int64_t exec_flow_pool_row_bytes(const exec_flow_pool *pool)
+{
+    const size_t value_bytes =
+        pool->hands_over ? (size_t)pool->kernels->table->value_bytes : sizeof(float);
+    return (int64_t)(value_count(pool) * value_bytes);
+}
+
+static status offer(exec_flow_pool *pool, const exec_flow_buffer *buffer, void *bytes,
+                    error_message *err)
+{
+    exec_handover handover = {0};
+    const size_t value_bytes = value_count(pool) * (size_t)pool->kernels->table->value_bytes;
+    TRY(pool->kernels->table->offer(pool->kernels, buffer->values, value_bytes, &handover, err));
+    memcpy(bytes, &handover, sizeof handover);
+    return STATUS_OK;
+}
+
+static status take(exec_flow_pool *pool, const void *bytes, exec_flow_buffer *buffer,
+                   error_message *err)
+{
+    exec_handover handover;
+    memcpy(&handover, bytes, sizeof handover);
+    return pool->kernels->table->take(pool->kernels, &handover, buffer->values, err);
+}
+
+static void rows_to_host(exec_flow_pool *pool, const exec_flow_buffer *buffer, void *bytes)
+{
+    exec_kernels *kernels = pool->kernels;
+    const void *rows = buffer->values;
+    if (pool->rows != NULL) {
+        kernels->table->to_floats(kernels, buffer->values, pool->rows, value_count(pool));
+        rows = pool->rows;
+    }
+    kernels->table->to_host(kernels, bytes, rows, packed_row_bytes(pool));
+}
+
+static void rows_to_device(exec_flow_pool *pool, const void *bytes, exec_flow_buffer *buffer)
+{
+    exec_kernels *kernels = pool->kernels;
+    if (pool->rows == NULL) {
+        kernels->table->to_device(kernels, buffer->values, bytes, packed_row_bytes(pool));
+        return;
+    }
+    kernels->table->to_device(kernels, pool->rows, bytes, packed_row_bytes(pool));
+    kernels->table->to_values(kernels, pool->rows, buffer->values, value_count(pool));
+}
+
+status exec_flow_pool_pack(exec_flow_pool *pool, const exec_flow_buffer *buffer, bool is_backward,
+                           void *bytes, error_message *err)
+{
+    if (pool->hands_over) {
+        TRY(offer(pool, buffer, bytes, err));
+    } else {
+        rows_to_host(pool, buffer, bytes);
+    }
+    if (pool->sends_live && !is_backward) {
+        memcpy((char *)bytes + packed_row_bytes(pool), buffer->is_live, (size_t)pool->row_count);
+    }
+    return STATUS_OK;
+}
+
+status exec_flow_pool_unpack(exec_flow_pool *pool, const void *bytes, bool is_backward,
+                             exec_flow_buffer *buffer, error_message *err)
+{
+    if (pool->hands_over) {
+        TRY(take(pool, bytes, buffer, err));
+    } else {
+        rows_to_device(pool, bytes, buffer);
+    }
+    if (is_backward) return STATUS_OK;
+    if (pool->sends_live) {
+        const char *live = (const char *)bytes + packed_row_bytes(pool);
+        memcpy(buffer->is_live, live, (size_t)pool->row_count);
+    } else {
+        memset(buffer->is_live, 1, (size_t)pool->row_count);
+    }
+    return STATUS_OK;
+}

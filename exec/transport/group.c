@@ -1,0 +1,371 @@
+#include "exec/transport/group.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/// Arrays below this size are summed by the root, which takes fewer messages.
+enum { SMALL_SUM_BYTES = 4096 };
+
+/// Trees and sums tell their messages apart by a part.
+enum { PART_UP, PART_DOWN, PART_SIZE, PART_BYTES };
+
+static uint64_t key_of(const exec_group *group, int sequence, int part)
+{
+    return exec_message_key(EXEC_MESSAGE_GROUP, sequence, group->channel, part);
+}
+
+/// The number of this collective.
+static int next_sequence(const exec_group *group)
+{
+    const int sequence = *group->sequence;
+    *group->sequence = sequence < INT32_MAX ? sequence + 1 : 0;
+    return sequence;
+}
+
+static status send_bytes(const exec_group *group, int to, uint64_t key, const void *bytes,
+                         int64_t byte_count, error_message *err)
+{
+    const exec_message head = {.key = key, .payload_bytes = byte_count};
+    exec_endpoint *endpoint = group->endpoint;
+    return endpoint->transport->send(endpoint, group->rank[to], &head, bytes, err);
+}
+
+/// Receives exactly byte_count bytes.
+static status receive_bytes(const exec_group *group, int from, uint64_t key, void *bytes,
+                            int64_t byte_count, error_message *err)
+{
+    exec_message head;
+    exec_endpoint *endpoint = group->endpoint;
+    TRY(endpoint->transport->receive(endpoint, group->rank[from], key, &head, bytes, byte_count,
+                                     err));
+    if (head.payload_bytes == byte_count) return STATUS_OK;
+    return error_set(err, STATUS_BACKEND,
+                     "rank %d takes part in a collective with %" PRId64
+                     " bytes, others with %" PRId64,
+                     group->rank[from], head.payload_bytes, byte_count);
+}
+
+/// Ranks form a binomial tree: the parent of a rank is itself without its lowest set bit, its
+/// children are itself with one lower bit set. This is the bit above all of them.
+static int children_end(const exec_group *group)
+{
+    int end = 1;
+    while (end < group->rank_count && (group->self & end) == 0) {
+        end <<= 1;
+    }
+    return end;
+}
+
+static int parent_of(int self)
+{
+    return self & (self - 1);
+}
+
+static status tell_children(const exec_group *group, int sequence, const void *bytes,
+                            int64_t byte_count, error_message *err)
+{
+    for (int bit = children_end(group) >> 1; bit > 0; bit >>= 1) {
+        const int child = group->self | bit;
+        if (child >= group->rank_count) continue;
+        TRY(send_bytes(group, child, key_of(group, sequence, PART_DOWN), bytes, byte_count, err));
+    }
+    return STATUS_OK;
+}
+
+static status broadcast(const exec_group *group, int sequence, void *bytes, int64_t byte_count,
+                        error_message *err)
+{
+    if (group->self > 0) {
+        TRY(receive_bytes(group, parent_of(group->self), key_of(group, sequence, PART_DOWN), bytes,
+                          byte_count, err));
+    }
+    return tell_children(group, sequence, bytes, byte_count, err);
+}
+
+status exec_group_barrier(const exec_group *group, error_message *err)
+{
+    const int sequence = next_sequence(group);
+    const int end = children_end(group);
+    for (int bit = 1; bit < end; bit <<= 1) {
+        const int child = group->self | bit;
+        if (child >= group->rank_count) break;
+        TRY(receive_bytes(group, child, key_of(group, sequence, PART_UP), NULL, 0, err));
+    }
+    if (group->self > 0) {
+        TRY(send_bytes(group, parent_of(group->self), key_of(group, sequence, PART_UP), NULL, 0,
+                       err));
+    }
+    return broadcast(group, sequence, NULL, 0, err);
+}
+
+status exec_group_broadcast(const exec_group *group, void *bytes, int64_t byte_count,
+                            error_message *err)
+{
+    return broadcast(group, next_sequence(group), bytes, byte_count, err);
+}
+
+status exec_group_broadcast_sized(const exec_group *group, arena *memory, void **bytes,
+                                  int64_t *byte_count, error_message *err)
+{
+    TRY(broadcast(group, next_sequence(group), byte_count, sizeof *byte_count, err));
+    if (group->self > 0) {
+        *bytes = arena_array(memory, (size_t)*byte_count, 1);
+        if (*bytes == NULL) {
+            return error_set(err, STATUS_NO_MEMORY, "out of memory for %" PRId64 " bytes",
+                             *byte_count);
+        }
+    }
+    return broadcast(group, next_sequence(group), *bytes, *byte_count, err);
+}
+
+/// What the root does: learns the sizes, then takes the bytes of the others behind its own.
+static status gather_at_root(const exec_group *group, int sequence, const void *bytes,
+                             int64_t byte_count, arena *memory, int64_t *sizes, void **out,
+                             error_message *err)
+{
+    int64_t total = byte_count;
+    sizes[0] = byte_count;
+    for (int rank = 1; rank < group->rank_count; rank++) {
+        TRY(receive_bytes(group, rank, key_of(group, sequence, PART_SIZE), &sizes[rank],
+                          sizeof *sizes, err));
+        total += sizes[rank];
+    }
+    char *at = arena_array(memory, (size_t)total, 1);
+    if (at == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory for %" PRId64 " bytes of %d ranks",
+                         total, group->rank_count);
+    }
+    *out = at;
+    if (byte_count > 0) memcpy(at, bytes, (size_t)byte_count);
+    for (int rank = 1; rank < group->rank_count; rank++) {
+        at += sizes[rank - 1];
+        if (sizes[rank] == 0) continue;
+        TRY(receive_bytes(group, rank, key_of(group, sequence, PART_BYTES), at, sizes[rank], err));
+    }
+    return STATUS_OK;
+}
+
+status exec_group_gather(const exec_group *group, const void *bytes, int64_t byte_count,
+                         arena *memory, int64_t *sizes, void **out, error_message *err)
+{
+    const int sequence = next_sequence(group);
+    if (group->self == 0) {
+        return gather_at_root(group, sequence, bytes, byte_count, memory, sizes, out, err);
+    }
+    TRY(send_bytes(group, 0, key_of(group, sequence, PART_SIZE), &byte_count, sizeof byte_count,
+                   err));
+    if (byte_count == 0) return STATUS_OK;
+    return send_bytes(group, 0, key_of(group, sequence, PART_BYTES), bytes, byte_count, err);
+}
+
+static status scatter_at_root(const exec_group *group, int sequence, const char *bytes,
+                              const int64_t *sizes, error_message *err)
+{
+    const char *at = bytes + sizes[0];
+    for (int rank = 1; rank < group->rank_count; rank++) {
+        TRY(send_bytes(group, rank, key_of(group, sequence, PART_SIZE), &sizes[rank], sizeof *sizes,
+                       err));
+        if (sizes[rank] == 0) continue;
+        TRY(send_bytes(group, rank, key_of(group, sequence, PART_BYTES), at, sizes[rank], err));
+        at += sizes[rank];
+    }
+    return STATUS_OK;
+}
+
+status exec_group_scatter(const exec_group *group, void *bytes, const int64_t *sizes, arena *memory,
+                          void **out, int64_t *byte_count, error_message *err)
+{
+    const int sequence = next_sequence(group);
+    if (group->self == 0) {
+        *out = bytes;
+        *byte_count = sizes[0];
+        return scatter_at_root(group, sequence, bytes, sizes, err);
+    }
+    TRY(receive_bytes(group, 0, key_of(group, sequence, PART_SIZE), byte_count, sizeof *byte_count,
+                      err));
+    *out = arena_array(memory, (size_t)*byte_count, 1);
+    if (*out == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory for %" PRId64 " bytes", *byte_count);
+    }
+    if (*byte_count == 0) return STATUS_OK;
+    return receive_bytes(group, 0, key_of(group, sequence, PART_BYTES), *out, *byte_count, err);
+}
+
+/// How the elements of an array are added: to[i] += other[i].
+typedef struct element {
+    size_t bytes;
+    void (*add)(void *restrict to, const void *restrict other, int64_t count);
+} element;
+
+static void add_floats(void *restrict to, const void *restrict other, int64_t count)
+{
+    float *restrict sum = to;
+    const float *restrict values = other;
+    for (int64_t index = 0; index < count; index++) {
+        sum[index] += values[index];
+    }
+}
+
+static void add_doubles(void *restrict to, const void *restrict other, int64_t count)
+{
+    double *restrict sum = to;
+    const double *restrict values = other;
+    for (int64_t index = 0; index < count; index++) {
+        sum[index] += values[index];
+    }
+}
+
+static void add_int64s(void *restrict to, const void *restrict other, int64_t count)
+{
+    int64_t *restrict sum = to;
+    const int64_t *restrict values = other;
+    for (int64_t index = 0; index < count; index++) {
+        sum[index] += values[index];
+    }
+}
+
+/// A sum on its way: part p of the array belongs to rank p. A short array has one part only, that
+/// of the root.
+typedef struct partial_sum {
+    const exec_group *group;
+    const element *of;
+    int sequence;
+    char *values; // [count] of elements
+    int64_t count;
+    int part_count;
+    char *scratch; // two parts
+} partial_sum;
+
+static int64_t part_begin(const partial_sum *sum, int part)
+{
+    return sum->count / sum->part_count * part +
+           (part < sum->count % sum->part_count ? part : sum->count % sum->part_count);
+}
+
+static char *part_values(const partial_sum *sum, int part, int64_t *count, int64_t *byte_count)
+{
+    const int64_t begin = part_begin(sum, part);
+    *count = part_begin(sum, part + 1) - begin;
+    *byte_count = *count * (int64_t)sum->of->bytes;
+    return sum->values + begin * (int64_t)sum->of->bytes;
+}
+
+/// Adds the caller's part over the ranks, in their order, and puts it into the array.
+static status add_own_part(const partial_sum *sum, error_message *err)
+{
+    const exec_group *group = sum->group;
+    int64_t count;
+    int64_t byte_count;
+    char *own = part_values(sum, group->self, &count, &byte_count);
+    char *received = sum->scratch;
+    char *total = sum->scratch + byte_count;
+    for (int rank = 0; rank < group->rank_count; rank++) {
+        if (rank != group->self) {
+            TRY(receive_bytes(group, rank, key_of(group, sum->sequence, PART_UP), received,
+                              byte_count, err));
+        }
+        const char *values = rank == group->self ? own : received;
+        if (rank == 0) {
+            memcpy(total, values, (size_t)byte_count);
+        } else {
+            sum->of->add(total, values, count);
+        }
+    }
+    memcpy(own, total, (size_t)byte_count);
+    return STATUS_OK;
+}
+
+/// Sends every part to the rank that adds it, adds the own one, and exchanges the sums.
+static status exchange_parts(const partial_sum *sum, error_message *err)
+{
+    const exec_group *group = sum->group;
+    int64_t count;
+    int64_t byte_count;
+    for (int part = 0; part < sum->part_count; part++) {
+        const char *values = part_values(sum, part, &count, &byte_count);
+        if (part == group->self) continue;
+        TRY(send_bytes(group, part, key_of(group, sum->sequence, PART_UP), values, byte_count,
+                       err));
+    }
+    if (group->self < sum->part_count) TRY(add_own_part(sum, err));
+    if (sum->part_count == 1) {
+        return broadcast(group, sum->sequence, sum->values, sum->count * (int64_t)sum->of->bytes,
+                         err);
+    }
+    const char *own = part_values(sum, group->self, &count, &byte_count);
+    for (int rank = 0; rank < group->rank_count; rank++) {
+        if (rank == group->self) continue;
+        TRY(send_bytes(group, rank, key_of(group, sum->sequence, PART_DOWN), own, byte_count, err));
+    }
+    for (int part = 0; part < sum->part_count; part++) {
+        char *values = part_values(sum, part, &count, &byte_count);
+        if (part == group->self) continue;
+        TRY(receive_bytes(group, part, key_of(group, sum->sequence, PART_DOWN), values, byte_count,
+                          err));
+    }
+    return STATUS_OK;
+}
+
+static status sum_elements(const exec_group *group, const element *of, void *values, int64_t count,
+                           error_message *err)
+{
+    partial_sum sum = {.group = group, .of = of, .values = values, .count = count};
+    sum.sequence = next_sequence(group);
+    if (group->rank_count == 1 || count == 0) return STATUS_OK;
+    const bool is_small = count * (int64_t)of->bytes < SMALL_SUM_BYTES;
+    sum.part_count = is_small ? 1 : group->rank_count;
+    sum.scratch = malloc(2 * (size_t)part_begin(&sum, 1) * of->bytes);
+    if (sum.scratch == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory for a sum of %" PRId64 " elements",
+                         count);
+    }
+    const status done = exchange_parts(&sum, err);
+    free(sum.scratch);
+    return done;
+}
+
+status exec_group_sum_float(const exec_group *group, float *values, int64_t count,
+                            error_message *err)
+{
+    const element of = {sizeof *values, add_floats};
+    return sum_elements(group, &of, values, count, err);
+}
+
+status exec_group_sum_double(const exec_group *group, double *values, int64_t count,
+                             error_message *err)
+{
+    const element of = {sizeof *values, add_doubles};
+    return sum_elements(group, &of, values, count, err);
+}
+
+status exec_group_sum_int64(const exec_group *group, int64_t *values, int64_t count,
+                            error_message *err)
+{
+    const element of = {sizeof *values, add_int64s};
+    return sum_elements(group, &of, values, count, err);
+}
+
+status exec_group_agree(const exec_group *group, status own, error_message *err)
+{
+    const int sequence = next_sequence(group);
+    const exec_endpoint *endpoint = group->endpoint;
+    error_message worst = {.code = own};
+    if (own != STATUS_OK && err != NULL) {
+        exec_activity_blame(&endpoint->activity, endpoint->rank, own, err);
+        worst = *err;
+        worst.code = own;
+    }
+    if (group->self > 0) {
+        TRY(send_bytes(group, 0, key_of(group, sequence, PART_UP), &worst, sizeof worst, err));
+    }
+    for (int rank = 1; group->self == 0 && rank < group->rank_count; rank++) {
+        error_message other;
+        TRY(receive_bytes(group, rank, key_of(group, sequence, PART_UP), &other, sizeof other,
+                          err));
+        if (worst.code == STATUS_OK) worst = other;
+    }
+    TRY(broadcast(group, sequence, &worst, sizeof worst, err));
+    if (worst.code == STATUS_OK) return STATUS_OK;
+    return error_set(err, worst.code, "%s", worst.message);
+}

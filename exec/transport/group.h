@@ -1,0 +1,77 @@
+/// Collectives over messages. Sums are added in the order of the ranks, so that their bits do not
+/// depend on the transport, on the time at which ranks come, or on how an array is cut.
+///
+/// All are collective over the group: its ranks call the same functions in the same order, with the
+/// same counts. Arrays are in host memory.
+#pragma once
+
+#include "base/arena.h"
+#include "base/status.h"
+#include "exec/transport/transport.h"
+
+#include <stdint.h>
+
+/// Some ranks of the world, ascending, the caller among them; the first is the root.
+typedef struct exec_group {
+    exec_endpoint *endpoint;
+    const int *rank; // [rank_count] of the world
+    int rank_count;
+    int self;      // index of the caller in rank
+    int *sequence; // number of the caller's next collective, the same on all ranks of the group.
+                   // Groups share it where all of their ranks are in both and call in one order
+    int channel;   // tells apart groups that share two ranks and not the sequence; small, >= 0
+} exec_group;
+
+/// Returns when all ranks have called it: messages up a tree and down again.
+status exec_group_barrier(const exec_group *group, error_message *err);
+
+/// Gives every rank the bytes of the root.
+///
+/// @param bytes [byte_count] in at the root, out elsewhere
+status exec_group_broadcast(const exec_group *group, void *bytes, int64_t byte_count,
+                            error_message *err);
+
+/// Gives every rank bytes of the root whose number the others do not know.
+///
+/// @param bytes      in at the root; out elsewhere, carved from memory
+/// @param byte_count in at the root, out elsewhere
+status exec_group_broadcast_sized(const exec_group *group, arena *memory, void **bytes,
+                                  int64_t *byte_count, error_message *err);
+
+/// Gives the root the bytes of every rank. The byte counts may differ.
+///
+/// @param sizes [rank_count] out at the root, else NULL: bytes of each rank
+/// @param out   out at the root, else NULL: bytes of the ranks in their order, one behind the
+///              other, carved from memory
+status exec_group_gather(const exec_group *group, const void *bytes, int64_t byte_count,
+                         arena *memory, int64_t *sizes, void **out, error_message *err);
+
+/// Gives every rank bytes of its own from the root: what gather is the other way round.
+///
+/// @param bytes      in at the root, else NULL: bytes for the ranks in their order, one behind the
+///                   other
+/// @param sizes      [rank_count] in at the root, else not read: bytes for each rank
+/// @param out        out: borrowed from bytes at the root, elsewhere carved from memory
+/// @param byte_count out
+status exec_group_scatter(const exec_group *group, void *bytes, const int64_t *sizes, arena *memory,
+                          void **out, int64_t *byte_count, error_message *err);
+
+/// Sums arrays element by element: ((r0 + r1) + r2) + ..., the same on every rank of the group.
+///
+/// @param values [count] in and out. Unspecified on failure
+///
+/// Every rank sums one part and sends it to the others: 2 * (rank_count - 1) messages, and no more
+/// than 4 times its array, whatever the number of ranks.
+status exec_group_sum_float(const exec_group *group, float *values, int64_t count,
+                            error_message *err);
+status exec_group_sum_double(const exec_group *group, double *values, int64_t count,
+                             error_message *err);
+status exec_group_sum_int64(const exec_group *group, int64_t *values, int64_t count,
+                            error_message *err);
+
+/// Gives every rank the status of the first rank that has not STATUS_OK, and its message with what
+/// that rank was at in front. For failures that all ranks shall see at one point and may survive;
+/// otherwise a rank simply returns its own, and all others end.
+///
+/// @param own of the caller; err holds its message
+status exec_group_agree(const exec_group *group, status own, error_message *err);

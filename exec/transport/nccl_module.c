@@ -1,0 +1,17 @@
+#include "base/loadable.h"
+#include "exec/transport/transport_nccl.h"
+#include "exec/transport/transports.h"
+
+static status run(const exec_transport_options *options, exec_rank_body *body, void *context,
+                  error_message *err)
+{
+    return exec_nccl_run_over("mpi", options, body, context, err);
+}
+
+const loadable *dynmo_module(void)
+{
+    static const exec_transport_module transport = {.run = run};
+    static const loadable module = {
+        .interface = LOADABLE_INTERFACE, .name = "nccl", .table = &transport};
+    return &module;
+}

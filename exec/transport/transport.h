@@ -1,0 +1,150 @@
+/// How the ranks of a run reach each other: messages, waiting, and what happens when one fails.
+///
+/// The world of a run is replica_count x place_count ranks; world rank = replica * pipeline ranks +
+/// rank of the machine. Messages between two ranks are told apart by their keys and may be received
+/// in any order; two with the same key are received in the order in which they were sent.
+///
+/// Every wait sleeps, none spins. The first failure of any rank is the failure of the run: all
+/// waits and sends of all other ranks end with STATUS_BACKEND and its message, as they do where
+/// nothing has moved for the watchdog's time or the run is interrupted. So a body that meets a
+/// failure only returns it.
+#pragma once
+
+#include "base/status.h"
+#include "base/text.h"
+#include "exec/transport/activity.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/// What travels in front of every payload, as it is.
+typedef struct exec_message {
+    uint64_t key;     // exec_message_key
+    int64_t sent_ns;  // clock of the sender when it handed it over; filled by the transport
+    int64_t ready_ns; // of an op: when its output is at the receiver by the sender's deadlines,
+                      // ns since the iteration's begin
+    int64_t payload_bytes; // behind the head
+    int64_t value[4];      // the sender's own: counts, flags
+} exec_message;
+_Static_assert(sizeof(exec_message) == 64, "the head of a message is one cache line");
+
+typedef enum exec_message_kind {
+    EXEC_MESSAGE_FORWARD,  ///< activations to the next stage
+    EXEC_MESSAGE_BACKWARD, ///< gradients to the stage before
+    EXEC_MESSAGE_REDUCE,   ///< gradients between replicas
+    EXEC_MESSAGE_MIGRATE,  ///< state of a layer
+    EXEC_MESSAGE_REPORT,   ///< of a rank to the leader
+    EXEC_MESSAGE_ORDER,    ///< of the leader to a rank
+    EXEC_MESSAGE_GROUP,    ///< collectives over messages (group.h)
+    EXEC_MESSAGE_KIND_COUNT
+} exec_message_kind;
+
+/// Stages that a key can tell apart; the last is the transport's own.
+enum { EXEC_STAGE_MAX = (1 << 16) - 2, EXEC_STAGE_OF_TRANSPORT = (1 << 16) - 1 };
+
+/// The key of a message.
+///
+/// @param sequence   iteration or a running number >= 0; its low 24 bits count
+/// @param stage      stage or layer in [0, EXEC_STAGE_MAX]
+/// @param microbatch microbatch or part in [0, BAL_MICROBATCHES_MAX)
+uint64_t exec_message_key(exec_message_kind kind, int sequence, int stage, int microbatch);
+
+typedef struct exec_endpoint exec_endpoint;
+
+/// The functions of a transport. One table per transport, static storage.
+typedef struct exec_transport {
+    const char *name;
+    bool takes_device_memory; // payloads of FORWARD and BACKWARD may be descriptors of the
+                              // device's memory; else bytes in memory of the host
+
+    /// Hands a message over. Returns when head and payload may be used again; does not wait for the
+    /// receiver. A rank may send to itself.
+    ///
+    /// @param head    payload_bytes of payload follow it; sent_ns is not read
+    /// @param payload NULL where there are none
+    /// @return STATUS_BACKEND, see above; STATUS_NO_MEMORY
+    status (*send)(exec_endpoint *endpoint, int to, const exec_message *head, const void *payload,
+                   error_message *err);
+
+    /// Sleeps until the message with this key from this rank is there, and takes it.
+    ///
+    /// @param head           out, or NULL
+    /// @param payload        [capacity_bytes] out, or NULL with capacity 0
+    /// @return STATUS_BACKEND, see above, and for a message that is longer than capacity_bytes,
+    ///         naming both
+    status (*receive)(exec_endpoint *endpoint, int from, uint64_t key, exec_message *head,
+                      void *payload, int64_t capacity_bytes, error_message *err);
+
+    /// Whether receive would return at once.
+    ///
+    /// @param head out where it is there, or NULL
+    bool (*is_there)(exec_endpoint *endpoint, int from, uint64_t key, exec_message *head);
+
+    /// Sleeps until now_ns would return clock_ns. The watchdog waits for it, however far it is. Of
+    /// a moment that has passed it only tells whether the run goes on.
+    status (*sleep_until)(exec_endpoint *endpoint, int64_t clock_ns, error_message *err);
+
+    /// A monotonic clock that ranks of one machine share.
+    int64_t (*now_ns)(const exec_endpoint *endpoint);
+
+    /// Collective over the world. From now on only active ranks exchange messages of ops; a
+    /// transport with communicators splits the world's, never another. No message may be on its
+    /// way.
+    ///
+    /// @param is_active [rank_count] the same on all ranks
+    status (*regroup)(exec_endpoint *endpoint, const bool *is_active, error_message *err);
+} exec_transport;
+
+/// A rank's hold on its transport. One thread uses it.
+struct exec_endpoint {
+    const exec_transport *transport;
+    int rank;               // of the world
+    int rank_count;         // of the world
+    exec_activity activity; // of this rank, for messages about failures
+    void *state;            // the transport's own
+};
+
+typedef struct exec_transport_options {
+    int rank_count;            // of the world; mpi and nccl: what the launcher has started
+    int64_t watchdog_ns;       // the run has failed where nothing has moved for so long
+    int64_t grace_ns;          // ranks are given so long to end behind a failure
+    bool real_time;            // asks for SCHED_RR, and does without where that is not allowed
+    atomic_bool *interrupt;    // NULL, or set by the caller at any time, also in a signal handler:
+                               // the run ends within a second, "interrupted"
+    int *abandoned_rank_count; // out, or NULL: threads of `local` that were not back when the grace
+                               // was over. What the body borrows then stays in use: end the process
+} exec_transport_options;
+
+/// One rank, a watchdog of 60 s, 5 s of grace, nothing else.
+exec_transport_options exec_transport_options_default(void);
+
+/// What a rank does. It borrows the endpoint for the call. Collective: the body of every rank is
+/// called.
+typedef status exec_rank_body(exec_endpoint *endpoint, void *context, error_message *err);
+
+/// Runs body on every rank of the world. With `local` it makes rank_count threads and returns when
+/// all have ended; with the others it runs body once, for the rank that this process is, and every
+/// process returns the same.
+///
+/// @param name "local", "mpi" or "nccl"
+/// @return the status of the rank that failed first, "rank 3, iteration 12, F5 of stage 3: " in
+///         front of its message unless that names a rank itself; STATUS_BACKEND for ranks that hang
+///         or wait for each other, naming them and what they do, and where interrupted;
+///         STATUS_INVALID for an unknown name or a wrong rank_count; STATUS_UNSUPPORTED where this
+///         build or this machine lacks the transport, saying what is missing
+status exec_transport_run(const char *name, const exec_transport_options *options,
+                          exec_rank_body *body, void *context, error_message *err);
+
+/// Whether this process speaks for the run, and so writes files and prints: the one with rank 0, as
+/// the launcher has told it, also before the run. Behind a failure in which rank 0 is lost: that of
+/// rank 1. False for an unknown name.
+bool exec_transport_is_leader(const char *name);
+
+/// For a process that is not the leader and is about to end with a failure: lets the leader end
+/// first, within 5 s, because a launcher that sees one process fail ends all, before they have
+/// printed. Returns at once where ranks are threads.
+void exec_transport_let_leader_end(const char *name);
+
+/// Checks a name. STATUS_INVALID, suggesting another.
+status exec_transport_check(const char *name, error_message *err);

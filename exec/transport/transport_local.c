@@ -1,0 +1,510 @@
+/// The transport between threads of one process: the reference. Every rank has a box into which
+/// others put copies of their messages, and a condition variable on which it waits for one of them.
+///
+/// The thread that runs the world watches it: it ends the run where it is interrupted, where all
+/// ranks wait for each other, and where nothing has moved for too long.
+#include "exec/monotonic_clock.h"
+#include "exec/punctual_thread.h"
+#include "exec/transport/transports.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { BUCKETS = 128, STACK_BYTES = 2 << 20 };
+static const int64_t watch_every_ns = 50000000;
+
+/// A message on its way.
+typedef struct parcel {
+    struct parcel *next; // in its bucket, behind
+    int from;
+    exec_message head;
+    char payload[]; // [head.payload_bytes]
+} parcel;
+
+typedef struct world world;
+
+/// A rank and its box. What stands below lock is read and written under it.
+typedef struct local_rank {
+    exec_endpoint endpoint;
+    world *of;
+    pthread_t thread;
+    _Atomic int64_t move_count;  // messages and sleeps: grows as long as the rank gets on
+    _Atomic int64_t sleep_until; // absolute ns; 0: it does not sleep
+    pthread_cond_t wake;
+    pthread_mutex_t lock;
+    parcel *buckets[BUCKETS];
+    bool is_waiting; // for this message
+    int wait_from;
+    uint64_t wait_key;
+    bool has_ended;
+} local_rank;
+
+struct world {
+    exec_transport_options options;
+    exec_rank_body *body;
+    void *context;
+    int started_count;
+    local_rank *ranks; // [rank_count]
+    atomic_bool has_failed;
+    pthread_mutex_t lock; // of what is below
+    pthread_cond_t ended;
+    int running_count;
+    int user_count; // threads that may still look at the world; the last one frees it
+    error_message failure;
+};
+
+static void cond_init(pthread_cond_t *cond)
+{
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(cond, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
+
+/// The first failure is that of the run; the waits of all ranks end.
+static void fail(world *all, const error_message *why)
+{
+    pthread_mutex_lock(&all->lock);
+    const bool is_first = !atomic_load(&all->has_failed);
+    if (is_first) {
+        all->failure = *why;
+        atomic_store(&all->has_failed, true);
+    }
+    pthread_mutex_unlock(&all->lock);
+    if (!is_first) return;
+    for (int rank = 0; rank < all->options.rank_count; rank++) {
+        pthread_mutex_lock(&all->ranks[rank].lock);
+        pthread_cond_broadcast(&all->ranks[rank].wake);
+        pthread_mutex_unlock(&all->ranks[rank].lock);
+    }
+}
+
+/// What others than the failed rank return.
+static status failure_of(world *all, error_message *err)
+{
+    pthread_mutex_lock(&all->lock);
+    const status code = error_set(err, STATUS_BACKEND, "%s", all->failure.message);
+    pthread_mutex_unlock(&all->lock);
+    return code;
+}
+
+static void note_move(local_rank *own)
+{
+    atomic_fetch_add_explicit(&own->move_count, 1, memory_order_relaxed);
+}
+
+static parcel **bucket_of(local_rank *own, int from, uint64_t key)
+{
+    const uint64_t mixed = (key ^ (uint64_t)from << 40) * UINT64_C(0x9e3779b97f4a7c15);
+    return &own->buckets[mixed >> 57];
+}
+_Static_assert(BUCKETS == 1 << (64 - 57), "the top bits of the hash are the bucket");
+
+/// Where the message stands in its bucket; NULL behind the bucket's end.
+static parcel **find(local_rank *own, int from, uint64_t key)
+{
+    parcel **at = bucket_of(own, from, key);
+    while (*at != NULL && ((*at)->from != from || (*at)->head.key != key)) {
+        at = &(*at)->next;
+    }
+    return at;
+}
+
+static void put(local_rank *to, parcel *sent)
+{
+    pthread_mutex_lock(&to->lock);
+    parcel **end = bucket_of(to, sent->from, sent->head.key);
+    while (*end != NULL) {
+        end = &(*end)->next;
+    }
+    *end = sent;
+    const bool is_awaited =
+        to->is_waiting && to->wait_from == sent->from && to->wait_key == sent->head.key;
+    if (is_awaited) to->is_waiting = false;
+    pthread_mutex_unlock(&to->lock);
+    if (is_awaited) pthread_cond_signal(&to->wake);
+}
+
+static status local_send(exec_endpoint *endpoint, int to, const exec_message *head,
+                         const void *payload, error_message *err)
+{
+    local_rank *own = endpoint->state;
+    assert(to >= 0 && to < endpoint->rank_count && head->payload_bytes >= 0);
+    if (atomic_load_explicit(&own->of->has_failed, memory_order_relaxed)) {
+        return failure_of(own->of, err);
+    }
+    parcel *sent = malloc(sizeof *sent + (size_t)head->payload_bytes);
+    if (sent == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory for a message of %" PRId64 " bytes",
+                         head->payload_bytes);
+    }
+    sent->next = NULL;
+    sent->from = endpoint->rank;
+    sent->head = *head;
+    sent->head.sent_ns = exec_monotonic_ns();
+    if (head->payload_bytes > 0) memcpy(sent->payload, payload, (size_t)head->payload_bytes);
+    put(&own->of->ranks[to], sent);
+    note_move(own);
+    return STATUS_OK;
+}
+
+/// Waits until the message is there and takes it out of the box; NULL once the run has failed.
+static parcel *take(local_rank *own, int from, uint64_t key)
+{
+    pthread_mutex_lock(&own->lock);
+    parcel **at = find(own, from, key);
+    while (*at == NULL && !atomic_load(&own->of->has_failed)) {
+        own->is_waiting = true;
+        own->wait_from = from;
+        own->wait_key = key;
+        pthread_cond_wait(&own->wake, &own->lock);
+        at = find(own, from, key);
+    }
+    own->is_waiting = false;
+    parcel *taken = *at;
+    if (taken != NULL) *at = taken->next;
+    pthread_mutex_unlock(&own->lock);
+    return taken;
+}
+
+static status local_receive(exec_endpoint *endpoint, int from, uint64_t key, exec_message *head,
+                            void *payload, int64_t capacity_bytes, error_message *err)
+{
+    local_rank *own = endpoint->state;
+    assert(from >= 0 && from < endpoint->rank_count);
+    parcel *taken = take(own, from, key);
+    if (taken == NULL) return failure_of(own->of, err);
+    note_move(own);
+    const int64_t bytes = taken->head.payload_bytes;
+    if (head != NULL) *head = taken->head;
+    if (bytes > 0 && bytes <= capacity_bytes) memcpy(payload, taken->payload, (size_t)bytes);
+    free(taken);
+    if (bytes <= capacity_bytes) return STATUS_OK;
+    return error_set(err, STATUS_BACKEND,
+                     "a message of %" PRId64 " bytes from rank %d, where at most %" PRId64
+                     " are expected",
+                     bytes, from, capacity_bytes);
+}
+
+static bool local_is_there(exec_endpoint *endpoint, int from, uint64_t key, exec_message *head)
+{
+    local_rank *own = endpoint->state;
+    pthread_mutex_lock(&own->lock);
+    const parcel *found = *find(own, from, key);
+    if (found != NULL && head != NULL) *head = found->head;
+    pthread_mutex_unlock(&own->lock);
+    return found != NULL;
+}
+
+static status local_sleep_until(exec_endpoint *endpoint, int64_t until_ns, error_message *err)
+{
+    local_rank *own = endpoint->state;
+    const struct timespec until = exec_timespec_of(until_ns);
+    atomic_store_explicit(&own->sleep_until, until_ns, memory_order_relaxed);
+    pthread_mutex_lock(&own->lock);
+    int woken = 0;
+    while (woken == 0 && exec_monotonic_ns() < until_ns && !atomic_load(&own->of->has_failed)) {
+        woken = pthread_cond_timedwait(&own->wake, &own->lock, &until);
+    }
+    pthread_mutex_unlock(&own->lock);
+    note_move(own);
+    atomic_store_explicit(&own->sleep_until, 0, memory_order_relaxed);
+    return atomic_load(&own->of->has_failed) ? failure_of(own->of, err) : STATUS_OK;
+}
+
+static int64_t local_now_ns(const exec_endpoint *endpoint)
+{
+    (void)endpoint;
+    return exec_monotonic_ns();
+}
+
+/// There is nothing to split. Ranks meet as they do where there is, so that one which does not come
+/// is missed here too.
+static status local_regroup(exec_endpoint *endpoint, const bool *is_active, error_message *err)
+{
+    (void)is_active;
+    const exec_message empty = {
+        .key = exec_message_key(EXEC_MESSAGE_GROUP, 0, EXEC_STAGE_OF_TRANSPORT, 0)};
+    if (endpoint->rank != 0) {
+        TRY(local_send(endpoint, 0, &empty, NULL, err));
+        return local_receive(endpoint, 0, empty.key, NULL, NULL, 0, err);
+    }
+    for (int rank = 1; rank < endpoint->rank_count; rank++) {
+        TRY(local_receive(endpoint, rank, empty.key, NULL, NULL, 0, err));
+    }
+    for (int rank = 1; rank < endpoint->rank_count; rank++) {
+        TRY(local_send(endpoint, rank, &empty, NULL, err));
+    }
+    return STATUS_OK;
+}
+
+static const exec_transport transport_local = {
+    .name = "local",
+    .takes_device_memory = true, // descriptors of it: sender and receiver are one process
+    .send = local_send,
+    .receive = local_receive,
+    .is_there = local_is_there,
+    .sleep_until = local_sleep_until,
+    .now_ns = local_now_ns,
+    .regroup = local_regroup,
+};
+
+static void free_rank(local_rank *own)
+{
+    for (int bucket = 0; bucket < BUCKETS; bucket++) {
+        while (own->buckets[bucket] != NULL) {
+            parcel *first = own->buckets[bucket];
+            own->buckets[bucket] = first->next;
+            free(first);
+        }
+    }
+    pthread_cond_destroy(&own->wake);
+    pthread_mutex_destroy(&own->lock);
+}
+
+/// The last user frees the world.
+static void leave(world *all)
+{
+    pthread_mutex_lock(&all->lock);
+    const bool is_last = --all->user_count == 0;
+    pthread_mutex_unlock(&all->lock);
+    if (!is_last) return;
+    for (int rank = 0; rank < all->options.rank_count; rank++) {
+        free_rank(&all->ranks[rank]);
+    }
+    pthread_cond_destroy(&all->ended);
+    pthread_mutex_destroy(&all->lock);
+    free(all->ranks);
+    free(all);
+}
+
+static void *run_rank(void *argument)
+{
+    local_rank *own = argument;
+    world *all = own->of;
+    error_message err = {0};
+    exec_thread_make_punctual(all->options.real_time);
+    const status code = all->body(&own->endpoint, all->context, &err);
+    if (code != STATUS_OK) {
+        err.code = exec_activity_blame(&own->endpoint.activity, own->endpoint.rank, code, &err);
+        fail(all, &err);
+    }
+    pthread_mutex_lock(&own->lock);
+    own->has_ended = true;
+    pthread_mutex_unlock(&own->lock);
+    pthread_mutex_lock(&all->lock);
+    all->running_count--;
+    pthread_cond_signal(&all->ended);
+    pthread_mutex_unlock(&all->lock);
+    leave(all);
+    return NULL;
+}
+
+static world *create_world(const exec_transport_options *options, exec_rank_body *body,
+                           void *context)
+{
+    world *all = calloc(1, sizeof *all);
+    local_rank *ranks = calloc((size_t)options->rank_count, sizeof *ranks);
+    if (all == NULL || ranks == NULL) {
+        free(all);
+        free(ranks);
+        return NULL;
+    }
+    all->options = *options;
+    all->body = body;
+    all->context = context;
+    all->ranks = ranks;
+    all->user_count = 1;
+    pthread_mutex_init(&all->lock, NULL);
+    cond_init(&all->ended);
+    for (int rank = 0; rank < options->rank_count; rank++) {
+        local_rank *own = &ranks[rank];
+        own->of = all;
+        own->endpoint.transport = &transport_local;
+        own->endpoint.rank = rank;
+        own->endpoint.rank_count = options->rank_count;
+        own->endpoint.state = own;
+        pthread_mutex_init(&own->lock, NULL);
+        cond_init(&own->wake);
+    }
+    return all;
+}
+
+/// Starts the threads. Where one cannot be started, the run has failed for those that were.
+static void start(world *all)
+{
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    for (int rank = 0; rank < all->options.rank_count; rank++) {
+        pthread_mutex_lock(&all->lock);
+        all->running_count++;
+        all->user_count++;
+        pthread_mutex_unlock(&all->lock);
+        const int code =
+            pthread_create(&all->ranks[rank].thread, &attributes, run_rank, &all->ranks[rank]);
+        if (code == 0) continue;
+        pthread_mutex_lock(&all->lock);
+        all->running_count--;
+        all->user_count--;
+        pthread_mutex_unlock(&all->lock);
+        error_message why;
+        error_set(&why, STATUS_BACKEND, "cannot start a thread for rank %d of %d: %s", rank,
+                  all->options.rank_count, strerror(code));
+        fail(all, &why);
+        break;
+    }
+    pthread_attr_destroy(&attributes);
+}
+
+/// What the watch has seen of the world.
+typedef struct watch {
+    int64_t move_count; // of all ranks
+    int64_t moved_ns;   // when it last grew
+    bool all_waited;    // at the last look
+} watch;
+
+static int64_t moves_of(world *all, int64_t now_ns)
+{
+    int64_t sum = 0;
+    for (int rank = 0; rank < all->options.rank_count; rank++) {
+        local_rank *own = &all->ranks[rank];
+        sum += atomic_load_explicit(&own->move_count, memory_order_relaxed);
+        // Who sleeps with reason gets on.
+        if (atomic_load_explicit(&own->sleep_until, memory_order_relaxed) > now_ns) return -1;
+    }
+    return sum;
+}
+
+/// The rank that a rank waits for, or -1.
+static int waits_for(local_rank *own)
+{
+    pthread_mutex_lock(&own->lock);
+    const int from = own->is_waiting ? own->wait_from : -1;
+    pthread_mutex_unlock(&own->lock);
+    return from;
+}
+
+static bool has_ended(local_rank *own)
+{
+    pthread_mutex_lock(&own->lock);
+    const bool ended = own->has_ended;
+    pthread_mutex_unlock(&own->lock);
+    return ended;
+}
+
+/// The first rank that neither waits nor has ended, or -1.
+static int first_busy(world *all)
+{
+    for (int rank = 0; rank < all->options.rank_count; rank++) {
+        if (waits_for(&all->ranks[rank]) < 0 && !has_ended(&all->ranks[rank])) return rank;
+    }
+    return -1;
+}
+
+/// Tells who waits for whom, where no rank can go on: a circle of waits, or one for a rank that has
+/// ended.
+static void describe_waits(world *all, error_message *why)
+{
+    char text[EXEC_ACTIVITY_BYTES];
+    char chain[sizeof why->message] = "";
+    int first = 0;
+    while (waits_for(&all->ranks[first]) < 0) {
+        first++; // some rank waits, or the world would not be stuck
+    }
+    // Behind as many steps as there are ranks one is in the circle, or at the rank that has ended.
+    for (int step = 0; step < all->options.rank_count; step++) {
+        const int next = waits_for(&all->ranks[first]);
+        if (next < 0 || waits_for(&all->ranks[next]) < 0) break;
+        first = next;
+    }
+    size_t length = 0;
+    int rank = first;
+    do {
+        const exec_activity *activity = &all->ranks[rank].endpoint.activity;
+        length += (size_t)snprintf(chain + length, sizeof chain - length, "%s waits for ",
+                                   exec_activity_text(activity, rank, text));
+        rank = waits_for(&all->ranks[rank]);
+    } while (rank != first && waits_for(&all->ranks[rank]) >= 0 &&
+             length < sizeof chain - 2 * EXEC_ACTIVITY_BYTES);
+    const char *end = rank == first                      ? ""
+                      : waits_for(&all->ranks[rank]) < 0 ? ", which has ended"
+                                                         : ", and so on";
+    error_set(why, STATUS_BACKEND, "%srank %d%s", chain, rank, end);
+}
+
+/// Looks at the world once. True, and why filled, if the run has failed.
+static bool look(world *all, watch *seen, error_message *why)
+{
+    char text[EXEC_ACTIVITY_BYTES];
+    if (all->options.interrupt != NULL && atomic_load(all->options.interrupt)) {
+        error_set(why, STATUS_BACKEND, "interrupted");
+        return true;
+    }
+    const int64_t now_ns = exec_monotonic_ns();
+    const int64_t moves = moves_of(all, now_ns);
+    const int busy = first_busy(all);
+    const bool has_moved = moves < 0 || moves != seen->move_count;
+    // Who waits is woken by a message only, whose sender has moved: if all waited at two looks and
+    // none has moved between, all waited at one moment, and will for ever.
+    const bool is_stuck = !has_moved && busy < 0 && seen->all_waited;
+    seen->move_count = moves;
+    seen->all_waited = busy < 0;
+    if (has_moved) seen->moved_ns = now_ns;
+    if (is_stuck) {
+        describe_waits(all, why);
+        return true;
+    }
+    if (busy < 0 || now_ns - seen->moved_ns < all->options.watchdog_ns) return false;
+    exec_activity_text(&all->ranks[busy].endpoint.activity, busy, text);
+    error_set(why, STATUS_BACKEND, "%s: hangs: no rank has moved for %.3g s", text,
+              (double)all->options.watchdog_ns / 1e9);
+    return true;
+}
+
+/// Returns when all threads have ended, or once the grace behind a failure is over.
+static void watch_over(world *all)
+{
+    watch seen = {.moved_ns = exec_monotonic_ns()};
+    int64_t patience_end_ns = INT64_MAX;
+    pthread_mutex_lock(&all->lock);
+    while (all->running_count > 0 && exec_monotonic_ns() < patience_end_ns) {
+        const struct timespec until = exec_timespec_of(exec_monotonic_ns() + watch_every_ns);
+        if (pthread_cond_timedwait(&all->ended, &all->lock, &until) == 0) continue;
+        pthread_mutex_unlock(&all->lock);
+        error_message why;
+        if (!atomic_load(&all->has_failed) && look(all, &seen, &why)) fail(all, &why);
+        if (atomic_load(&all->has_failed) && patience_end_ns == INT64_MAX) {
+            patience_end_ns = exec_monotonic_ns() + all->options.grace_ns;
+        }
+        pthread_mutex_lock(&all->lock);
+    }
+    pthread_mutex_unlock(&all->lock);
+}
+
+status exec_transport_local_run(const exec_transport_options *options, exec_rank_body *body,
+                                void *context, error_message *err)
+{
+    world *all = create_world(options, body, context);
+    if (all == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d ranks", options->rank_count);
+    }
+    start(all);
+    watch_over(all);
+    pthread_mutex_lock(&all->lock);
+    const int abandoned_count = all->running_count;
+    const error_message failure = all->failure;
+    pthread_mutex_unlock(&all->lock);
+    leave(all);
+    if (options->abandoned_rank_count != NULL) *options->abandoned_rank_count = abandoned_count;
+    if (failure.code == STATUS_OK) return STATUS_OK;
+    return error_set(err, failure.code, "%s", failure.message);
+}

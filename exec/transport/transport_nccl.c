@@ -1,0 +1,497 @@
+#include "exec/transport/transport_nccl.h"
+
+#include "exec/check.h"
+#include "exec/cuda/cuda_check.h"
+#include "exec/cuda/cuda_handover.h"
+
+#include <assert.h>
+#include <cuda_runtime_api.h>
+#include <inttypes.h>
+#include <nccl.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const int64_t nap_ns = 200000; // between looks at what NCCL does behind the caller
+
+/// Ways between active ranks, each with a communicator of its own.
+typedef enum lane_kind {
+    LANE_UP,       // to the next active rank
+    LANE_DOWN,     // to the one before
+    LANE_UP_FAR,   // to a later one
+    LANE_DOWN_FAR, // to an earlier one
+    LANE_COUNT
+} lane_kind;
+
+typedef struct lane {
+    ncclComm_t communicator; // NULL: this rank has been released
+    cudaStream_t stream;
+    int *sent;   // [rank_count] messages with device memory to each rank
+    int *posted; // [rank_count] of each rank that are being received here
+} lane;
+
+/// Device memory that is being received, until its message is asked for.
+typedef struct arrival {
+    struct arrival *next;
+    int from;
+    int lane;
+    int number; // of the lane from that rank
+    exec_handover described;
+} arrival;
+
+typedef struct nccl_world {
+    const exec_transport *inner; // the transport below, and its state
+    void *inner_state;
+    int rank_count;
+    ncclComm_t communicator; // of the world
+    int *active_rank;        // [rank_count] position among the active ones; -1: released
+    lane lanes[LANE_COUNT];
+    exec_cuda_handovers buffers; // that are received into
+    char *device_bytes;          // [2] to send, to receive
+    arrival *arrivals;
+    exec_rank_body *body;
+    void *context;
+} nccl_world;
+
+/// What is said beforehand of each message with device memory, in the order of its lane.
+typedef struct announcement {
+    int64_t byte_count;
+} announcement;
+
+#define TRY_NCCL(call)                                                                             \
+    do {                                                                                           \
+        const ncclResult_t try_result = (call);                                                    \
+        if (try_result != ncclSuccess && try_result != ncclInProgress) {                           \
+            return CHECK_FAILED(err, #call, ncclGetErrorString(try_result));                       \
+        }                                                                                          \
+    } while (0)
+
+static const exec_transport nccl_transport;
+
+/// The endpoint is the inner transport's own, which others look at to see what this rank does. For
+/// inner calls it is given back what it was; then it is this transport's again.
+static nccl_world *to_inner(exec_endpoint *endpoint)
+{
+    nccl_world *world = endpoint->state;
+    endpoint->transport = world->inner;
+    endpoint->state = world->inner_state;
+    return world;
+}
+
+static void to_outer(exec_endpoint *endpoint, nccl_world *world)
+{
+    endpoint->transport = &nccl_transport;
+    endpoint->state = world;
+}
+
+/// Waits until what NCCL does for a communicator behind the caller is done. A failure of another
+/// rank ends the wait, because it ends every nap. The endpoint is the inner one's.
+static status settle(const nccl_world *world, exec_endpoint *endpoint, ncclComm_t communicator,
+                     error_message *err)
+{
+    for (;;) {
+        ncclResult_t state = ncclSuccess;
+        TRY_NCCL(ncclCommGetAsyncError(communicator, &state));
+        if (state == ncclSuccess) return STATUS_OK;
+        if (state != ncclInProgress) {
+            return error_set(err, STATUS_BACKEND, "NCCL failed: %s", ncclGetErrorString(state));
+        }
+        const int64_t now_ns = world->inner->now_ns(endpoint);
+        TRY(world->inner->sleep_until(endpoint, now_ns + nap_ns, err));
+    }
+}
+
+static bool carries_device_memory(uint64_t key)
+{
+    const uint64_t kind = key >> 60;
+    return kind == EXEC_MESSAGE_FORWARD || kind == EXEC_MESSAGE_BACKWARD;
+}
+
+static uint64_t announcement_key(int lane_index)
+{
+    return exec_message_key(EXEC_MESSAGE_FORWARD, 0, EXEC_STAGE_MAX, lane_index);
+}
+
+static int lane_between(const nccl_world *world, int from, int to)
+{
+    const int distance = world->active_rank[to] - world->active_rank[from];
+    if (distance == 1) return LANE_UP;
+    if (distance == -1) return LANE_DOWN;
+    return distance > 0 ? LANE_UP_FAR : LANE_DOWN_FAR;
+}
+
+// Sending
+
+/// Says that device memory comes, so that the receiver can begin to receive it.
+static status announce(nccl_world *world, exec_endpoint *endpoint, int to, int lane_index,
+                       const exec_handover *described, error_message *err)
+{
+    const exec_message head = {.key = announcement_key(lane_index),
+                               .payload_bytes = sizeof(announcement)};
+    const announcement said = {.byte_count = described->byte_count};
+    return world->inner->send(endpoint, to, &head, &said, err);
+}
+
+/// Sends the payload with the handover's number in its lane in place of pointers that mean nothing
+/// elsewhere.
+static status send_numbered(nccl_world *world, exec_endpoint *endpoint, int to, int number,
+                            const exec_message *head, const void *payload, error_message *err)
+{
+    exec_handover described;
+    memcpy(&described, payload, sizeof described);
+    described.memory = described.ready = described.taken = NULL;
+    described.state = (void *)(intptr_t)number;
+    char *copy = malloc((size_t)head->payload_bytes);
+    if (copy == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "no memory for a message of %" PRId64 " bytes",
+                         head->payload_bytes);
+    }
+    memcpy(copy, payload, (size_t)head->payload_bytes);
+    memcpy(copy, &described, sizeof described);
+    const status result = world->inner->send(endpoint, to, head, copy, err);
+    free(copy);
+    return result;
+}
+
+/// The messages of the host go first: NCCL may wait for the receiver before it enqueues.
+static status send_memory(nccl_world *world, exec_endpoint *endpoint, int to,
+                          const exec_message *head, const void *payload, error_message *err)
+{
+    const int lane_index = lane_between(world, endpoint->rank, to);
+    lane *way = &world->lanes[lane_index];
+    exec_handover described;
+    memcpy(&described, payload, sizeof described);
+    TRY(announce(world, endpoint, to, lane_index, &described, err));
+    TRY(send_numbered(world, endpoint, to, way->sent[to]++, head, payload, err));
+    TRY(exec_cuda_take_begin(way->stream, &described, err));
+    TRY_NCCL(ncclSend(described.memory, (size_t)described.byte_count, ncclChar,
+                      world->active_rank[to], way->communicator, way->stream));
+    TRY(settle(world, endpoint, way->communicator, err));
+    return exec_cuda_take_end(way->stream, &described, err);
+}
+
+static status nccl_send(exec_endpoint *endpoint, int to, const exec_message *head,
+                        const void *payload, error_message *err)
+{
+    nccl_world *world = to_inner(endpoint);
+    const bool has_memory = carries_device_memory(head->key) && to != endpoint->rank &&
+                            exec_cuda_is_handover(payload, head->payload_bytes);
+    const status result = has_memory ? send_memory(world, endpoint, to, head, payload, err)
+                                     : world->inner->send(endpoint, to, head, payload, err);
+    to_outer(endpoint, world);
+    return result;
+}
+
+// Receiving
+
+/// Begins to receive the next device memory of a lane from a rank.
+static status post(nccl_world *world, exec_endpoint *endpoint, int from, int lane_index,
+                   error_message *err)
+{
+    lane *way = &world->lanes[lane_index];
+    announcement said;
+    TRY(world->inner->receive(endpoint, from, announcement_key(lane_index), NULL, &said,
+                              sizeof said, err));
+    arrival *posted = calloc(1, sizeof *posted);
+    if (posted == NULL) return error_set(err, STATUS_NO_MEMORY, "no memory for a message");
+    *posted = (arrival){
+        .next = world->arrivals, .from = from, .lane = lane_index, .number = way->posted[from]++};
+    world->arrivals = posted;
+    exec_handover *described = &posted->described;
+    TRY(exec_cuda_give_begin(&world->buffers, way->stream, (size_t)said.byte_count, described,
+                             err));
+    TRY_NCCL(ncclRecv(described->memory, (size_t)said.byte_count, ncclChar,
+                      world->active_rank[from], way->communicator, way->stream));
+    TRY(settle(world, endpoint, way->communicator, err));
+    return exec_cuda_give_end(way->stream, described, err);
+}
+
+/// Removes an arrival and tells its handover; false where there is none.
+static bool take_arrival(nccl_world *world, int from, int lane_index, int number,
+                         exec_handover *described)
+{
+    for (arrival **at = &world->arrivals; *at != NULL; at = &(*at)->next) {
+        arrival *found = *at;
+        if (found->from != from || found->lane != lane_index || found->number != number) continue;
+        *described = found->described;
+        *at = found->next;
+        free(found);
+        return true;
+    }
+    return false;
+}
+
+/// Puts a handover of this rank's into a payload that has just come with a number.
+static status receive_memory(nccl_world *world, exec_endpoint *endpoint, int from, void *payload,
+                             error_message *err)
+{
+    exec_handover described;
+    memcpy(&described, payload, sizeof described);
+    const int number = (int)(intptr_t)described.state;
+    const int lane_index = lane_between(world, from, endpoint->rank);
+    while (world->lanes[lane_index].posted[from] <= number) {
+        TRY(post(world, endpoint, from, lane_index, err));
+    }
+    const bool is_there = take_arrival(world, from, lane_index, number, &described);
+    assert(is_there); // each message is received once
+    (void)is_there;
+    memcpy(payload, &described, sizeof described);
+    return STATUS_OK;
+}
+
+static status nccl_receive(exec_endpoint *endpoint, int from, uint64_t key, exec_message *head,
+                           void *payload, int64_t capacity_bytes, error_message *err)
+{
+    exec_message received = {0};
+    nccl_world *world = to_inner(endpoint);
+    status result =
+        world->inner->receive(endpoint, from, key, &received, payload, capacity_bytes, err);
+    if (result == STATUS_OK && carries_device_memory(key) && from != endpoint->rank &&
+        exec_cuda_is_handover(payload, received.payload_bytes)) {
+        result = receive_memory(world, endpoint, from, payload, err);
+    }
+    to_outer(endpoint, world);
+    if (result == STATUS_OK && head != NULL) *head = received;
+    return result;
+}
+
+static bool nccl_is_there(exec_endpoint *endpoint, int from, uint64_t key, exec_message *head)
+{
+    nccl_world *world = to_inner(endpoint);
+    const bool is_there = world->inner->is_there(endpoint, from, key, head);
+    to_outer(endpoint, world);
+    return is_there;
+}
+
+static status nccl_sleep_until(exec_endpoint *endpoint, int64_t clock_ns, error_message *err)
+{
+    nccl_world *world = to_inner(endpoint);
+    const status result = world->inner->sleep_until(endpoint, clock_ns, err);
+    to_outer(endpoint, world);
+    return result;
+}
+
+static int64_t nccl_now_ns(const exec_endpoint *endpoint)
+{
+    const nccl_world *world = endpoint->state;
+    exec_endpoint inner = *endpoint;
+    inner.transport = world->inner;
+    inner.state = world->inner_state;
+    return world->inner->now_ns(&inner);
+}
+
+// Communicators
+
+static void destroy_lanes(nccl_world *world)
+{
+    for (int index = 0; index < LANE_COUNT; index++) {
+        lane *way = &world->lanes[index];
+        if (way->stream != NULL) cudaStreamSynchronize(way->stream);
+        if (way->communicator != NULL) ncclCommDestroy(way->communicator);
+        way->communicator = NULL;
+    }
+}
+
+/// One byte from `from` to `to`, both positions among the active ranks, or nothing for the others.
+static status exchange_byte(const nccl_world *world, const lane *way, int rank, int from, int to,
+                            error_message *err)
+{
+    const int own = world->active_rank[rank];
+    if (own == from) {
+        TRY_NCCL(ncclSend(world->device_bytes, 1, ncclChar, to, way->communicator, way->stream));
+    }
+    if (own == to) {
+        TRY_NCCL(
+            ncclRecv(world->device_bytes + 1, 1, ncclChar, from, way->communicator, way->stream));
+    }
+    return STATUS_OK;
+}
+
+/// NCCL connects two ranks when they first exchange something, and makes both wait for it. All
+/// active ranks do that here together, for the ways that plans use.
+static status connect_lane(nccl_world *world, exec_endpoint *endpoint, int lane_index,
+                           int active_count, error_message *err)
+{
+    const lane *way = &world->lanes[lane_index];
+    TRY_NCCL(ncclGroupStart());
+    for (int position = 0; position + 1 < active_count; position++) {
+        if (lane_index == LANE_UP) {
+            TRY(exchange_byte(world, way, endpoint->rank, position, position + 1, err));
+        } else if (lane_index == LANE_DOWN) {
+            TRY(exchange_byte(world, way, endpoint->rank, position + 1, position, err));
+        }
+    }
+    if (active_count > 2 && lane_index == LANE_UP_FAR) {
+        TRY(exchange_byte(world, way, endpoint->rank, 0, active_count - 1, err));
+    } else if (active_count > 2 && lane_index == LANE_DOWN_FAR) {
+        TRY(exchange_byte(world, way, endpoint->rank, active_count - 1, 0, err));
+    }
+    TRY_NCCL(ncclGroupEnd());
+    return settle(world, endpoint, way->communicator, err);
+}
+
+/// Splits the four lanes off the world. The endpoint is the inner one's.
+static status split_lanes(nccl_world *world, exec_endpoint *endpoint, const bool *is_active,
+                          error_message *err)
+{
+    int active_count = 0;
+    for (int rank = 0; rank < world->rank_count; rank++) {
+        world->active_rank[rank] = is_active == NULL || is_active[rank] ? active_count++ : -1;
+    }
+    const bool has_part = world->active_rank[endpoint->rank] >= 0;
+    const int colour = has_part ? 0 : NCCL_SPLIT_NOCOLOR;
+    for (int index = 0; index < LANE_COUNT; index++) {
+        lane *way = &world->lanes[index];
+        ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+        config.blocking = 0;
+        TRY_NCCL(ncclCommSplit(world->communicator, colour, endpoint->rank, &way->communicator,
+                               &config));
+        TRY(settle(world, endpoint, world->communicator, err));
+        if (!has_part) way->communicator = NULL;
+        memset(way->sent, 0, (size_t)world->rank_count * sizeof *way->sent);
+        memset(way->posted, 0, (size_t)world->rank_count * sizeof *way->posted);
+        if (way->communicator == NULL) continue;
+        TRY(settle(world, endpoint, way->communicator, err));
+        TRY(connect_lane(world, endpoint, index, active_count, err));
+    }
+    return STATUS_OK;
+}
+
+static status nccl_regroup(exec_endpoint *endpoint, const bool *is_active, error_message *err)
+{
+    nccl_world *world = to_inner(endpoint);
+    status result = world->inner->regroup(endpoint, is_active, err);
+    if (result == STATUS_OK) {
+        destroy_lanes(world);
+        result = split_lanes(world, endpoint, is_active, err);
+    }
+    to_outer(endpoint, world);
+    return result;
+}
+
+static const exec_transport nccl_transport = {.name = "nccl",
+                                              .takes_device_memory = true,
+                                              .send = nccl_send,
+                                              .receive = nccl_receive,
+                                              .is_there = nccl_is_there,
+                                              .sleep_until = nccl_sleep_until,
+                                              .now_ns = nccl_now_ns,
+                                              .regroup = nccl_regroup};
+
+/// The rank's number on its machine, by the launcher.
+static int local_rank(int rank)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
+                                        "SLURM_LOCALID"};
+    for (size_t index = 0; index < sizeof names / sizeof names[0]; index++) {
+        const char *text = getenv(names[index]);
+        if (text != NULL) return atoi(text);
+    }
+    return rank;
+}
+
+static status choose_gpu(int rank, error_message *err)
+{
+    int device_count = 0;
+    TRY_CUDA(cudaGetDeviceCount(&device_count));
+    TRY_CUDA(cudaSetDevice(local_rank(rank) % device_count));
+    return STATUS_OK;
+}
+
+/// Rank 0 tells the others by which name they find each other.
+static status share_id(const nccl_world *world, exec_endpoint *endpoint, ncclUniqueId *id,
+                       error_message *err)
+{
+    const uint64_t key = exec_message_key(EXEC_MESSAGE_GROUP, 0, EXEC_STAGE_MAX, 0);
+    if (endpoint->rank > 0) {
+        return world->inner->receive(endpoint, 0, key, NULL, id, sizeof *id, err);
+    }
+    TRY_NCCL(ncclGetUniqueId(id));
+    const exec_message head = {.key = key, .payload_bytes = sizeof *id};
+    for (int rank = 1; rank < world->rank_count; rank++) {
+        TRY(world->inner->send(endpoint, rank, &head, id, err));
+    }
+    return STATUS_OK;
+}
+
+static status open_world(nccl_world *world, exec_endpoint *endpoint, error_message *err)
+{
+    const size_t ranks = (size_t)world->rank_count;
+    ncclUniqueId id;
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    TRY(choose_gpu(endpoint->rank, err));
+    world->active_rank = calloc(ranks, sizeof *world->active_rank);
+    if (world->active_rank == NULL) return error_set(err, STATUS_NO_MEMORY, "no memory");
+    for (int index = 0; index < LANE_COUNT; index++) {
+        lane *way = &world->lanes[index];
+        way->sent = calloc(ranks, sizeof *way->sent);
+        way->posted = calloc(ranks, sizeof *way->posted);
+        if (way->sent == NULL || way->posted == NULL) {
+            return error_set(err, STATUS_NO_MEMORY, "no memory for %zu ranks", ranks);
+        }
+        TRY_CUDA(cudaStreamCreateWithFlags(&way->stream, cudaStreamNonBlocking));
+    }
+    void *bytes = NULL;
+    TRY_CUDA(cudaMalloc(&bytes, 2));
+    world->device_bytes = bytes;
+    TRY(share_id(world, endpoint, &id, err));
+    TRY_NCCL(ncclCommInitRankConfig(&world->communicator, world->rank_count, id, endpoint->rank,
+                                    &config));
+    TRY(settle(world, endpoint, world->communicator, err));
+    return split_lanes(world, endpoint, NULL, err);
+}
+
+/// After a failure the others may be gone, and communicators are not waited for.
+static void close_world(nccl_world *world, status result)
+{
+    if (result == STATUS_OK) {
+        destroy_lanes(world);
+        ncclCommDestroy(world->communicator);
+        exec_cuda_handovers_reset(&world->buffers);
+    } else {
+        for (int index = 0; index < LANE_COUNT; index++) {
+            if (world->lanes[index].communicator != NULL) {
+                ncclCommAbort(world->lanes[index].communicator);
+            }
+        }
+        if (world->communicator != NULL) ncclCommAbort(world->communicator);
+    }
+    for (int index = 0; index < LANE_COUNT; index++) {
+        if (world->lanes[index].stream != NULL) cudaStreamDestroy(world->lanes[index].stream);
+        free(world->lanes[index].sent);
+        free(world->lanes[index].posted);
+    }
+    while (world->arrivals != NULL) {
+        arrival *first = world->arrivals;
+        world->arrivals = first->next;
+        free(first);
+    }
+    cudaFree(world->device_bytes);
+    free(world->active_rank);
+}
+
+/// What runs on every rank: the body, between opening and closing.
+static status nccl_body(exec_endpoint *endpoint, void *context, error_message *err)
+{
+    const nccl_world *asked = context;
+    nccl_world world = {.inner = endpoint->transport,
+                        .inner_state = endpoint->state,
+                        .rank_count = endpoint->rank_count,
+                        .body = asked->body,
+                        .context = asked->context};
+    status result = open_world(&world, endpoint, err);
+    if (result == STATUS_OK) {
+        to_outer(endpoint, &world);
+        result = world.body(endpoint, world.context, err);
+        to_inner(endpoint);
+    }
+    close_world(&world, result);
+    return result;
+}
+
+status exec_nccl_run_over(const char *inner, const exec_transport_options *options,
+                          exec_rank_body *body, void *context, error_message *err)
+{
+    nccl_world asked = {.body = body, .context = context};
+    return exec_transport_run(inner, options, nccl_body, &asked, err);
+}

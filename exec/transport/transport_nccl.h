@@ -1,0 +1,23 @@
+/// The transport of ranks that have a GPU each, in the module dynmo_nccl.so.
+///
+/// It stands on another transport, which carries everything but the device memory of ops: heads,
+/// control, migration, sums. What a handover (kernels.h) describes goes from GPU to GPU by NCCL;
+/// the receiver gets a handover of its own.
+///
+/// Operations of one communicator run one after another, and each waits for its partner, so one
+/// communicator for all would stand still where two ranks begin with different partners. There are
+/// four: upwards and downwards in rank order, between neighbours and between others. Waits within
+/// each run along a line and never in a circle, where plans send to neighbours, or also from the
+/// last rank to the first.
+///
+/// All are split from the world's communicator, at the beginning and at each regrouping; released
+/// ranks have no part in them. No function of NCCL is used that came after 2.18 (ncclCommSplit).
+#pragma once
+
+#include "exec/transport/transport.h"
+
+/// As exec_transport_run with "nccl".
+///
+/// @param inner name of the transport below: "mpi"
+status exec_nccl_run_over(const char *inner, const exec_transport_options *options,
+                          exec_rank_body *body, void *context, error_message *err);

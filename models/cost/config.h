@@ -1,0 +1,77 @@
+/// What a model is made of, read from a Hugging Face config.json.
+#pragma once
+
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/status.h"
+#include "models/cost/dtype.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum model_norm {
+    MODEL_NORM_LAYER, ///< LayerNorm: scale and shift
+    MODEL_NORM_RMS    ///< RMSNorm: scale only
+} model_norm;
+
+/// A decoder-only transformer. Sizes are of the whole model, not of a tensor-parallel slice.
+typedef struct model_config {
+    const char *model_type; // family, as config.json spells it; static storage
+    int layer_count;        // transformer layers, without embedding and head
+    int hidden_size;
+    int head_count;
+    int kv_head_count; // divides head_count
+    int query_key_dim; // per head
+    int value_dim;     // per head; differs from query_key_dim in latent attention only
+    int kv_rank;       // latent attention (DeepSeek): width of compressed keys and values; else 0
+    int query_rank;    // latent attention: width of compressed queries, 0 if they are not
+    int rope_dim;      // latent attention: the part of query_key_dim that carries positions
+    int ffn_size;      // MLP of a layer that is not MoE; 0 if there is none
+    int expert_count;  // 0: no layer is MoE
+    int expert_top_k;  // experts per token
+    int expert_ffn_size;
+    int shared_ffn_size;         // expert that every token takes; 0: none
+    int64_t router_weight_count; // of a MoE layer, matrices only
+    int64_t router_bias_count;   // of a MoE layer
+    int vocabulary_size;         // of embedding and head
+    int position_count;          // longest sequence; 0: not said
+    int sliding_window;          // keys that a query sees; 0: all before it
+    int prediction_layer_count;  // extra multi-token-prediction layers; counted nowhere else
+    bool has_learned_positions;  // else rotary
+    bool has_tied_embeddings;    // the head multiplies by the embedding's weights
+    bool has_gated_mlp;          // SwiGLU: three matrices instead of two
+    bool has_query_key_value_bias;
+    bool has_attention_output_bias;
+    bool has_mlp_bias;
+    bool has_query_key_norm;    // per head, before rotation
+    bool has_embedding_dropout; // each dropout that is not zero keeps a mask
+    bool has_attention_dropout;
+    bool has_residual_dropout;
+    model_norm norm;
+    model_dtype dtype;  // of the checkpoint; says nothing about training
+    const bool *is_moe; // [layer_count]
+} model_config;
+
+/// Reads a shipped config by its name (models/configs), or a file by its path. Keys that are not
+/// needed are ignored, as these files hold many; a nested `text_config` is read instead of the
+/// whole where there is one. Families: gpt2, llama, mistral, mixtral, llama_moe, qwen2, qwen3,
+/// qwen2_moe, qwen3_moe, deepseek_v2, deepseek_v3; within them every spelling of a field is
+/// accepted.
+///
+/// @param config is_moe is carved from memory; untouched on failure
+/// @return STATUS_FORMAT naming key and value: missing though needed, outside its limits, or
+///         contradicting another; STATUS_UNSUPPORTED naming a model_type or a feature that is not
+///         modelled; STATUS_IO; STATUS_NO_MEMORY.
+status model_config_open(const char *name_or_path, arena *memory, model_config *config,
+                         error_message *err);
+
+/// As model_config_open, with other values at some places of the file.
+///
+/// @param changes as json_change takes them; NULL: none
+/// @return STATUS_FORMAT, too, for a key that the file has not, naming the nearest
+status model_config_open_changed(const char *name_or_path, const char *changes, arena *memory,
+                                 model_config *config, error_message *err);
+
+/// As model_config_open, from a document that is open.
+status model_config_read(const json_document *document, arena *memory, model_config *config,
+                         error_message *err);

@@ -1,0 +1,428 @@
+#include "models/cost/cost_model.h"
+
+#include "models/cost/layer_collectives.h"
+#include "models/cost/parameters.h"
+#include "models/cost/saturating.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <math.h>
+
+#define COST_MAX (INT64_MAX / 4) // what sums over stages still hold
+
+static const char *const part_names[MODEL_COST_PART_COUNT] = {
+    "projection", "attention", "mlp", "elementwise", "tensor", "context", "expert", "sharding"};
+
+const char *model_cost_part_name(model_cost_part part)
+{
+    assert(part < MODEL_COST_PART_COUNT);
+    return part_names[part];
+}
+
+int64_t model_roofline_ns(model_work work, double flop_per_s, double bytes_per_s)
+{
+    if (work.flop == INT64_MAX || work.bytes == INT64_MAX) return COST_MAX; // counts that saturated
+    const double compute_s = (double)work.flop / flop_per_s;
+    const double memory_s = (double)work.bytes / bytes_per_s;
+    const double ns = round((compute_s > memory_s ? compute_s : memory_s) * 1e9);
+    return ns < (double)COST_MAX ? (int64_t)ns : COST_MAX;
+}
+
+static int64_t sum_ns(int64_t a, int64_t b)
+{
+    return a > COST_MAX - b ? COST_MAX : a + b;
+}
+
+/// Times of the parts that are work.
+static void fill_work_ns(const model_layer_work *work, const model_hardware *hardware,
+                         model_dtype dtype, int64_t part_ns[MODEL_COST_PART_COUNT])
+{
+    const model_dtype wide = model_dtype_wide(dtype);
+    assert(hardware->flop_per_s[dtype] > 0 && hardware->flop_per_s[wide] > 0);
+    const double gemm = (double)hardware->flop_per_s[dtype] * hardware->gemm_efficiency;
+    const double core = (double)hardware->flop_per_s[wide] * hardware->attention_efficiency;
+    const double bytes = (double)hardware->memory_bytes_per_s * hardware->memory_efficiency;
+    part_ns[MODEL_COST_PROJECTION] = model_roofline_ns(work->projection, gemm, bytes);
+    part_ns[MODEL_COST_ATTENTION] = model_roofline_ns(work->attention, core, bytes);
+    part_ns[MODEL_COST_MLP] = model_roofline_ns(work->mlp, gemm, bytes);
+    part_ns[MODEL_COST_ELEMENTWISE] = model_roofline_ns(work->elementwise, gemm, bytes);
+}
+
+static int64_t sum_parts_ns(const int64_t part_ns[MODEL_COST_PART_COUNT])
+{
+    int64_t sum = 0;
+    for (int part = 0; part < MODEL_COST_PART_COUNT; part++) {
+        sum = sum_ns(sum, part_ns[part] < COST_MAX ? part_ns[part] : COST_MAX);
+    }
+    return sum;
+}
+
+static void assume_hardware(const model_hardware *hardware, const model_shape *shape,
+                            const char *origin, model_assumption_list *list)
+{
+    model_assume(list, "hardware", MODEL_ORIGIN_GIVEN, origin, "%s", hardware->name);
+    model_assume(list, "flop_per_s", hardware->flop_origin.kind, hardware->flop_origin.text,
+                 "%.6g TFLOP/s", (double)hardware->flop_per_s[shape->dtype] / 1e12);
+    const model_origin efficiency = hardware->efficiency_origin;
+    model_assume(list, "efficiency.gemm", efficiency.kind, efficiency.text, "%.6g",
+                 hardware->gemm_efficiency);
+    model_assume(list, "efficiency.attention", efficiency.kind, efficiency.text, "%.6g",
+                 hardware->attention_efficiency);
+    model_assume(list, "efficiency.memory", efficiency.kind, efficiency.text, "%.6g",
+                 hardware->memory_efficiency);
+    model_assume(list, "memory_bytes_per_s", hardware->memory_origin.kind,
+                 hardware->memory_origin.text, "%.6g GB/s",
+                 (double)hardware->memory_bytes_per_s / 1e9);
+}
+
+/// Links that collectives take; nobody asks for them where every stage is one GPU.
+static void assume_links(const model_hardware *hardware, const model_parallel *parallel,
+                         model_assumption_list *list)
+{
+    if (model_parallel_gpu_count(parallel, 1) == 1) return;
+    const struct {
+        const char *name;
+        bal_link link;
+    } links[] = {{"links.intra", hardware->intra_node}, {"links.inter", hardware->inter_node}};
+    for (size_t row = 0; row < sizeof links / sizeof links[0]; row++) {
+        model_assume(list, links[row].name, hardware->links_origin.kind,
+                     hardware->links_origin.text, "%.6g GB/s, %" PRId64 " ns",
+                     (double)links[row].link.bytes_per_s / 1e9, links[row].link.latency_ns);
+    }
+}
+
+/// The arrays of the costs, writable while they are filled.
+typedef struct cost_arrays {
+    int64_t *pass_ns[MODEL_PASS_COUNT];   // [row_count]
+    int64_t *pass_flop[MODEL_PASS_COUNT]; // [row_count]
+    int64_t *part_ns[MODEL_PASS_COUNT][MODEL_COST_PART_COUNT];
+    int64_t *parameters;
+    int64_t *state_bytes;
+    int64_t *activation_bytes;
+    int64_t *gradient_bytes;
+    int64_t *message_bytes;
+    int64_t *reduction_ns;
+} cost_arrays;
+
+static status carve(int row_count, arena *memory, cost_arrays *arrays, error_message *err)
+{
+    enum { ARRAYS = (2 + MODEL_COST_PART_COUNT) * MODEL_PASS_COUNT + 6 };
+    const size_t rows = (size_t)row_count;
+    int64_t *all = arena_array(memory, rows * ARRAYS, sizeof *all);
+    if (all == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory for the costs of %d layers",
+                         row_count);
+    }
+    for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
+        arrays->pass_ns[pass] = all;
+        arrays->pass_flop[pass] = all + rows;
+        all += 2 * rows;
+        for (int part = 0; part < MODEL_COST_PART_COUNT; part++) {
+            arrays->part_ns[pass][part] = all;
+            all += rows;
+        }
+    }
+    arrays->parameters = all;
+    arrays->state_bytes = all + rows;
+    arrays->activation_bytes = all + rows * 2;
+    arrays->gradient_bytes = all + rows * 3;
+    arrays->message_bytes = all + rows * 4;
+    arrays->reduction_ns = all + rows * 5;
+    return STATUS_OK;
+}
+
+/// What a row costs in every pass, part by part.
+typedef struct row_passes {
+    int64_t part_ns[MODEL_PASS_COUNT][MODEL_COST_PART_COUNT];
+    int64_t flop[MODEL_PASS_COUNT];
+} row_passes;
+
+static bool is_head(const model_costs *costs, int row)
+{
+    return row > costs->config.layer_count;
+}
+
+/// Row 0 is the embedding, the last one the head.
+static model_layer_work work_of_row(const model_costs *costs, int row, model_pass pass)
+{
+    if (row == 0) return model_embedding_work(&costs->config, &costs->shape, pass);
+    if (is_head(costs, row)) return model_head_work(&costs->config, &costs->shape, pass);
+    return model_layer_work_of(&costs->config, &costs->shape, row - 1, pass);
+}
+
+static model_collectives collectives_of_row(const model_costs *costs, int row, model_pass pass,
+                                            int64_t attention_ns)
+{
+    const model_config *config = &costs->config;
+    const model_shape *shape = &costs->shape;
+    const model_groups *groups = &costs->groups;
+    if (row == 0) return model_embedding_collectives(config, shape, groups, pass);
+    if (is_head(costs, row)) return model_head_collectives(config, shape, groups, pass);
+    return model_layer_collectives(config, shape, groups, row - 1, pass, attention_ns);
+}
+
+static void fill_pass(const model_costs *costs, int row, model_pass pass, row_passes *passes)
+{
+    const model_layer_work work = work_of_row(costs, row, pass);
+    const model_dtype dtype = costs->shape.dtype;
+    int64_t *part_ns = passes->part_ns[pass];
+    // The head's matrix, whose gradients reach every layer, stays wide.
+    fill_work_ns(&work, &costs->hardware, is_head(costs, row) ? model_dtype_wide(dtype) : dtype,
+                 part_ns);
+    const model_collectives collectives =
+        collectives_of_row(costs, row, pass, part_ns[MODEL_COST_ATTENTION]);
+    part_ns[MODEL_COST_TENSOR] = collectives.tensor_ns;
+    part_ns[MODEL_COST_CONTEXT] = collectives.context_ns;
+    part_ns[MODEL_COST_EXPERT] = collectives.expert_ns;
+    passes->flop[pass] = model_work_flop(&work);
+}
+
+/// B computes again what F has not kept, collectives included.
+static void add_recomputation(const model_costs *costs, int row, row_passes *passes)
+{
+    const model_recompute recompute = costs->shape.parallel.recompute;
+    const int64_t *forward_ns = passes->part_ns[MODEL_PASS_FORWARD];
+    int64_t *backward_ns = passes->part_ns[MODEL_PASS_BACKWARD_INPUT];
+    int64_t *backward_flop = &passes->flop[MODEL_PASS_BACKWARD_INPUT];
+    if (row == 0 || is_head(costs, row) || recompute == MODEL_RECOMPUTE_NONE) return;
+    for (int part = 0; part < MODEL_COST_PART_COUNT; part++) {
+        const bool is_core = part == MODEL_COST_ATTENTION || part == MODEL_COST_CONTEXT;
+        if (recompute == MODEL_RECOMPUTE_FULL || is_core) {
+            backward_ns[part] = saturating_add(backward_ns[part], forward_ns[part]);
+        }
+    }
+    const model_layer_work forward = work_of_row(costs, row, MODEL_PASS_FORWARD);
+    *backward_flop = saturating_add(*backward_flop, recompute == MODEL_RECOMPUTE_FULL
+                                                        ? passes->flop[MODEL_PASS_FORWARD]
+                                                        : forward.attention.flop);
+}
+
+/// Weights and gradients that replicas send each other in every pass travel beside the layers
+/// before and behind: a pass lasts as long as the longer of the two.
+static void add_sharding(const model_replica_traffic *traffic, row_passes *passes)
+{
+    const int64_t wanted_ns[MODEL_PASS_COUNT] = {
+        [MODEL_PASS_FORWARD] = traffic->forward_ns,
+        [MODEL_PASS_BACKWARD_INPUT] = traffic->backward_ns,
+        [MODEL_PASS_BACKWARD_WEIGHT] = traffic->gradient_ns,
+    };
+    for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
+        const int64_t hidden_ns = sum_parts_ns(passes->part_ns[pass]);
+        passes->part_ns[pass][MODEL_COST_SHARDING] =
+            wanted_ns[pass] > hidden_ns ? wanted_ns[pass] - hidden_ns : 0;
+    }
+}
+
+/// Parameters of a row that one GPU has, by who else has them.
+typedef struct row_parameters {
+    int64_t dense;
+    int64_t expert;
+} row_parameters;
+
+static row_parameters parameters_of_row(const model_costs *costs, int row)
+{
+    const model_config slice = model_gpu_slice(&costs->config, &costs->shape.parallel);
+    if (row == 0) return (row_parameters){model_embedding_parameters(&slice), 0};
+    if (is_head(costs, row)) return (row_parameters){model_head_parameters(&slice), 0};
+    const int64_t all = model_layer_parameters(&slice, row - 1);
+    const int64_t expert = model_layer_expert_parameters(&slice, row - 1);
+    return (row_parameters){all - expert, expert};
+}
+
+static model_replica_traffic traffic_of_row(const model_costs *costs, row_parameters parameters)
+{
+    const model_sharding sharding = costs->shape.parallel.sharding;
+    const model_parameter_bytes bytes = costs->parameter_bytes;
+    const model_replica_traffic dense =
+        model_replica_traffic_of(parameters.dense, bytes, sharding, &costs->groups.replicas);
+    const model_replica_traffic expert = model_replica_traffic_of(
+        parameters.expert, bytes, sharding, &costs->groups.expert_replicas);
+    return (model_replica_traffic){
+        .step_ns = sum_ns(dense.step_ns, expert.step_ns),
+        .forward_ns = sum_ns(dense.forward_ns, expert.forward_ns),
+        .backward_ns = sum_ns(dense.backward_ns, expert.backward_ns),
+        .gradient_ns = sum_ns(dense.gradient_ns, expert.gradient_ns),
+    };
+}
+
+static int64_t state_of_row(const model_costs *costs, row_parameters parameters)
+{
+    const model_sharding sharding = costs->shape.parallel.sharding;
+    const int64_t all = saturating_add(parameters.dense, parameters.expert);
+    if (sharding == MODEL_SHARDING_NONE) {
+        return saturating_multiply(all, costs->state_bytes_per_parameter);
+    }
+    return saturating_add(model_state_bytes(parameters.dense, costs->parameter_bytes, sharding,
+                                            costs->groups.replicas.rank_count),
+                          model_state_bytes(parameters.expert, costs->parameter_bytes, sharding,
+                                            costs->groups.expert_replicas.rank_count));
+}
+
+static model_memory memory_of_row(const model_costs *costs, int row)
+{
+    if (row == 0) return model_embedding_memory(&costs->config, &costs->shape);
+    if (is_head(costs, row)) return model_head_memory(&costs->config, &costs->shape);
+    return model_layer_memory(&costs->config, &costs->shape, row - 1);
+}
+
+/// What a pass of this row holds for itself alone, see model_costs.working_bytes.
+static int64_t working_of_row(const model_costs *costs, int row)
+{
+    const model_sharding sharding = costs->shape.parallel.sharding;
+    const row_parameters parameters = parameters_of_row(costs, row);
+    const int64_t all = saturating_add(parameters.dense, parameters.expert);
+    const int gathered = sharding >= MODEL_SHARDING_PARAMETERS ? 2 : 0; // in use, and on its way
+    const int unscattered = sharding >= MODEL_SHARDING_GRADIENTS ? 1 : 0;
+    int64_t bytes = saturating_multiply(all, gathered * costs->parameter_bytes.weight +
+                                                 unscattered * costs->parameter_bytes.gradient);
+    if (row > 0 && !is_head(costs, row)) {
+        model_shape whole = costs->shape;
+        whole.parallel.recompute = MODEL_RECOMPUTE_NONE;
+        const int64_t made = model_layer_memory(&costs->config, &whole, row - 1).activation_bytes;
+        bytes = saturating_add(bytes, made - memory_of_row(costs, row).activation_bytes);
+    }
+    return bytes;
+}
+
+static void fill_row(const model_costs *costs, int row, cost_arrays *arrays)
+{
+    row_passes passes = {0};
+    for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
+        fill_pass(costs, row, (model_pass)pass, &passes);
+    }
+    add_recomputation(costs, row, &passes);
+    const row_parameters parameters = parameters_of_row(costs, row);
+    const model_replica_traffic traffic = traffic_of_row(costs, parameters);
+    add_sharding(&traffic, &passes);
+    for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
+        arrays->pass_ns[pass][row] = sum_parts_ns(passes.part_ns[pass]);
+        arrays->pass_flop[pass][row] = passes.flop[pass];
+        for (int part = 0; part < MODEL_COST_PART_COUNT; part++) {
+            arrays->part_ns[pass][part][row] = passes.part_ns[pass][part];
+        }
+    }
+    const model_memory memory = memory_of_row(costs, row);
+    arrays->parameters[row] = saturating_add(parameters.dense, parameters.expert);
+    arrays->state_bytes[row] = state_of_row(costs, parameters);
+    arrays->activation_bytes[row] = memory.activation_bytes;
+    arrays->gradient_bytes[row] = memory.gradient_bytes;
+    arrays->message_bytes[row] =
+        is_head(costs, row) ? 0 : model_message_bytes(&costs->config, &costs->shape);
+    arrays->reduction_ns[row] = traffic.step_ns;
+}
+
+/// Refuses what saturated or would not survive being added up over a stage.
+static status check_row(const cost_arrays *arrays, int row, error_message *err)
+{
+    const struct {
+        const char *name;
+        int64_t value;
+    } costs[] = {
+        {"forward_ns", arrays->pass_ns[MODEL_PASS_FORWARD][row]},
+        {"forward_flop", arrays->pass_flop[MODEL_PASS_FORWARD][row] / 4},
+        {"backward_input_ns", arrays->pass_ns[MODEL_PASS_BACKWARD_INPUT][row]},
+        {"backward_input_flop", arrays->pass_flop[MODEL_PASS_BACKWARD_INPUT][row] / 4},
+        {"backward_weight_ns", arrays->pass_ns[MODEL_PASS_BACKWARD_WEIGHT][row]},
+        {"backward_weight_flop", arrays->pass_flop[MODEL_PASS_BACKWARD_WEIGHT][row] / 4},
+        {"activation_bytes", arrays->activation_bytes[row]},
+        {"gradient_bytes", arrays->gradient_bytes[row]},
+        {"state_bytes", arrays->state_bytes[row]},
+        {"reduction_ns", arrays->reduction_ns[row]},
+    };
+    for (size_t cost = 0; cost < sizeof costs / sizeof costs[0]; cost++) {
+        if (costs[cost].value < COST_MAX) continue;
+        return error_set(err, STATUS_INVALID, "%s of layer %d: too large to be counted in 64 bits",
+                         costs[cost].name, row);
+    }
+    return STATUS_OK;
+}
+
+static bal_layer_costs layer_costs_of(const cost_arrays *arrays, int row_count)
+{
+    return (bal_layer_costs){
+        .layer_count = row_count,
+        .microbatch_count = 1,
+        .has_split = true,
+        .embedding = true,
+        .head = true,
+        .forward_ns = arrays->pass_ns[MODEL_PASS_FORWARD],
+        .backward_input_ns = arrays->pass_ns[MODEL_PASS_BACKWARD_INPUT],
+        .backward_weight_ns = arrays->pass_ns[MODEL_PASS_BACKWARD_WEIGHT],
+        .parameters = arrays->parameters,
+        .state_bytes = arrays->state_bytes,
+        .activation_bytes = arrays->activation_bytes,
+        .gradient_bytes = arrays->gradient_bytes,
+        .message_bytes = arrays->message_bytes,
+        .reduction_ns = arrays->reduction_ns,
+    };
+}
+
+/// Computes all rows once shape and state bytes are chosen.
+static status fill_costs(model_costs *costs, arena *memory, error_message *err)
+{
+    const int row_count = costs->config.layer_count + 2;
+    cost_arrays arrays = {0};
+    TRY(carve(row_count, memory, &arrays, err));
+    for (int row = 0; row < row_count; row++) {
+        fill_row(costs, row, &arrays);
+        TRY(check_row(&arrays, row, err));
+        const int64_t working = working_of_row(costs, row);
+        if (working > costs->working_bytes) costs->working_bytes = working;
+    }
+    costs->layers = layer_costs_of(&arrays, row_count);
+    costs->forward_flop = arrays.pass_flop[MODEL_PASS_FORWARD];
+    costs->backward_input_flop = arrays.pass_flop[MODEL_PASS_BACKWARD_INPUT];
+    costs->backward_weight_flop = arrays.pass_flop[MODEL_PASS_BACKWARD_WEIGHT];
+    for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
+        for (int part = 0; part < MODEL_COST_PART_COUNT; part++) {
+            costs->part_ns[pass][part] = arrays.part_ns[pass][part];
+        }
+    }
+    costs->total_parameters = model_total_parameters(&costs->config);
+    costs->active_parameters = model_active_parameters(&costs->config);
+    return STATUS_OK;
+}
+
+status model_costs_build(const model_config *config, const model_hardware *hardware,
+                         const model_training *training, const char *config_origin,
+                         const char *hardware_origin, arena *memory, model_costs *costs,
+                         error_message *err)
+{
+    model_assumption_list list = {.memory = memory};
+    model_training_choice choice;
+    const char *config_text = arena_string(memory, config_origin);
+    const char *hardware_text = arena_string(memory, hardware_origin);
+    if (config_text == NULL || hardware_text == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    }
+    TRY(model_training_choose(training, config, config_text, hardware, &list, &choice, err));
+    model_costs built = {
+        .config = choice.config,
+        .hardware = *hardware,
+        .shape = choice.shape,
+        .groups = model_parallel_groups(&choice.shape.parallel, hardware),
+        .state_bytes_per_parameter = choice.state_bytes_per_parameter,
+        .parameter_bytes = choice.parameter_bytes,
+    };
+    assume_hardware(hardware, &built.shape, hardware_text, &list);
+    assume_links(hardware, &built.shape.parallel, &list);
+    model_assume(&list, "kernel launches", MODEL_ORIGIN_ASSUMED,
+                 "not modelled: small layers take longer than is said here", "0 ns");
+    TRY(fill_costs(&built, memory, err));
+    TRY(model_assumption_list_keep(&list, &built.assumptions, err));
+    built.assumption_count = list.count;
+    *costs = built;
+    return STATUS_OK;
+}
+
+status model_costs_from_files(const char *config_name_or_path, const char *hardware_name_or_path,
+                              const model_training *training, arena *memory, model_costs *costs,
+                              error_message *err)
+{
+    model_config config;
+    model_hardware hardware;
+    TRY(model_config_open(config_name_or_path, memory, &config, err));
+    TRY(model_hardware_open(hardware_name_or_path, memory, &hardware, err));
+    return model_costs_build(&config, &hardware, training, config_name_or_path,
+                             hardware_name_or_path, memory, costs, err);
+}

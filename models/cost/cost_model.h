@@ -1,0 +1,84 @@
+/// Layer costs where there is no trace: work of a layer against the roofline of a GPU.
+#pragma once
+
+#include "balance/layer_costs.h"
+#include "base/arena.h"
+#include "base/status.h"
+#include "models/assumption.h"
+#include "models/cost/config.h"
+#include "models/cost/hardware.h"
+#include "models/cost/layer_work.h"
+#include "models/cost/parallel.h"
+#include "models/cost/replica_state.h"
+#include "models/cost/training_settings.h"
+
+#include <stdint.h>
+
+/// What a pass is made of. The first four are the work of model_layer_work; what is recomputed is
+/// in them.
+typedef enum model_cost_part {
+    MODEL_COST_PROJECTION,  ///< attention's matrices; of the head: its matrix
+    MODEL_COST_ATTENTION,   ///< the core
+    MODEL_COST_MLP,         ///< matrices of MLP or experts and router
+    MODEL_COST_ELEMENTWISE, ///< norms, residuals, activation; head: softmax
+    MODEL_COST_TENSOR,      ///< collectives of tensor and sequence parallelism
+    MODEL_COST_CONTEXT,     ///< exchange of keys and values, as far as the core does not hide it
+    MODEL_COST_EXPERT,      ///< all-to-alls of balanced routing
+    MODEL_COST_SHARDING,    ///< weights and gradients of sharded replicas, as far as the rest of
+                            ///< the pass does not hide them
+    MODEL_COST_PART_COUNT
+} model_cost_part;
+
+/// "projection", "attention", "mlp", "elementwise", "tensor", "context", "expert" or "sharding".
+/// Static storage.
+const char *model_cost_part_name(model_cost_part part);
+
+/// Costs of embedding, layer_count transformer layers and head, in this order, embedding and head
+/// pinned: those of one GPU, be it one of several in its stage. Everything is carved from the arena
+/// given to model_costs_build.
+typedef struct model_costs {
+    bal_layer_costs layers; // layer_count = config.layer_count + 2, one column, with split; the
+                            // head counts tied weights as its own, as it keeps a copy of them
+    const int64_t *forward_flop;         // [layers.layer_count]
+    const int64_t *backward_input_flop;  // [layers.layer_count] what is recomputed included
+    const int64_t *backward_weight_flop; // [layers.layer_count]
+    // [layers.layer_count] each; over the parts they sum up to the times in layers
+    const int64_t *part_ns[MODEL_PASS_COUNT][MODEL_COST_PART_COUNT];
+    int64_t total_parameters;  // of the whole model, as published: tied weights once
+    int64_t active_parameters; // of the whole model, that one token meets
+    model_config config;       // of the whole model
+    model_hardware hardware;
+    model_shape shape; // with defaults filled in
+    model_groups groups;
+    int64_t working_bytes; // that a GPU holds for a while beside state and activations, at most:
+                           // what B makes again of a layer, weights of two layers gathered by
+                           // sharding, gradients of one before they are scattered
+    int state_bytes_per_parameter; // before sharding
+    model_parameter_bytes parameter_bytes;
+    const model_assumption *assumptions; // [assumption_count] every input, in a fixed order
+    int assumption_count;
+} model_costs;
+
+/// Time of work on the GPU: FLOP at its dense rate times efficiency, or bytes at its bandwidth
+/// times efficiency, whichever takes longer; rounded to the nearest ns, at most INT64_MAX / 4.
+///
+/// @param flop_per_s, bytes_per_s > 0, efficiency included
+int64_t model_roofline_ns(model_work work, double flop_per_s, double bytes_per_s);
+
+/// Computes the costs of every layer.
+///
+/// @param config_origin, hardware_origin where both were read; named among the assumptions
+/// @param costs arrays are carved from memory; strings of config and hardware are shared
+/// @return as model_training_choose; STATUS_INVALID if a cost of a layer exceeds INT64_MAX / 4;
+///         STATUS_NO_MEMORY. costs is then untouched.
+status model_costs_build(const model_config *config, const model_hardware *hardware,
+                         const model_training *training, const char *config_origin,
+                         const char *hardware_origin, arena *memory, model_costs *costs,
+                         error_message *err);
+
+/// Opens config and hardware, each a shipped name or a path, and computes the costs.
+///
+/// @return as model_config_open, model_hardware_open and model_costs_build
+status model_costs_from_files(const char *config_name_or_path, const char *hardware_name_or_path,
+                              const model_training *training, arena *memory, model_costs *costs,
+                              error_message *err);

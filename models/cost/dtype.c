@@ -1,0 +1,33 @@
+#include "models/cost/dtype.h"
+
+#include <assert.h>
+#include <string.h>
+
+static const char *const names[MODEL_DTYPE_COUNT] = {"unknown", "bfloat16", "float16", "float32",
+                                                     "float8"};
+
+const char *model_dtype_name(model_dtype dtype)
+{
+    assert(dtype < MODEL_DTYPE_COUNT);
+    return names[dtype];
+}
+
+model_dtype model_dtype_find(const char *name)
+{
+    for (int dtype = MODEL_DTYPE_UNKNOWN + 1; dtype < MODEL_DTYPE_COUNT; dtype++) {
+        if (strcmp(names[dtype], name) == 0) return (model_dtype)dtype;
+    }
+    return MODEL_DTYPE_UNKNOWN;
+}
+
+model_dtype model_dtype_wide(model_dtype dtype)
+{
+    return dtype == MODEL_DTYPE_FLOAT8 ? MODEL_DTYPE_BFLOAT16 : dtype;
+}
+
+int model_dtype_bytes(model_dtype dtype)
+{
+    assert(dtype > MODEL_DTYPE_UNKNOWN && dtype < MODEL_DTYPE_COUNT);
+    if (dtype == MODEL_DTYPE_FLOAT8) return 1;
+    return dtype == MODEL_DTYPE_FLOAT32 ? 4 : 2;
+}

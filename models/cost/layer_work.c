@@ -1,0 +1,548 @@
+#include "models/cost/layer_work.h"
+
+#include "models/cost/saturating.h"
+
+#include <assert.h>
+#include <string.h>
+
+enum {
+    GEMMS_MAX = 10,
+    GRADIENT_BYTES = 4, // weight gradients are added up in 32 bits
+    LOGIT_BYTES = 4,    // the loss is computed in 32 bits
+    TOKEN_BYTES = 8,    // token numbers are int64
+    MASK_BYTES = 1      // of a dropped-or-kept flag
+};
+
+const char *model_attention_name(model_attention attention)
+{
+    assert(attention < MODEL_ATTENTION_COUNT);
+    return attention == MODEL_ATTENTION_FLASH ? "flash" : "unfused";
+}
+
+model_attention model_attention_find(const char *name)
+{
+    int attention = 0;
+    while (attention < MODEL_ATTENTION_COUNT &&
+           strcmp(model_attention_name((model_attention)attention), name) != 0) {
+        attention++;
+    }
+    return (model_attention)attention;
+}
+
+/// Which tokens a matrix product works on, and of which its input is kept.
+typedef enum gemm_rows {
+    ROWS_ALL,      ///< works on all, keeps all: its input is a slice of the width already
+    ROWS_GATHERED, ///< works on all, keeps the GPU's own: the rest is gathered for the product
+    ROWS_OWN,      ///< works on the GPU's own: its weights are whole on every GPU
+    ROWS_ROUTED    ///< works on those routed to the GPU's experts, keeps them as they arrived
+} gemm_rows;
+
+/// A matrix product with parameters. Widths are numbers per row; a token is rows_per_token rows.
+typedef struct gemm {
+    int64_t rows_per_token;
+    int64_t in;
+    int64_t out;
+    int64_t weights_met;  // that one row is multiplied by
+    int64_t weights_held; // that all rows together need
+    gemm_rows rows;
+    bool shares_input; // the product before it keeps the same input
+} gemm;
+
+static gemm plain_gemm(int64_t in, int64_t out, gemm_rows rows)
+{
+    return (gemm){1, in, out, in * out, in * out, rows, false};
+}
+
+static int64_t divided(int64_t count, int64_t parts)
+{
+    return count / parts + (count % parts > 0);
+}
+
+int64_t model_shape_tokens(const model_shape *shape)
+{
+    const model_parallel degrees = model_parallel_filled(shape->parallel);
+    return divided(shape->sequence_length, degrees.context) * shape->microbatch_size;
+}
+
+/// Of those tokens, the ones whose norms and residuals are the GPU's own: with sequence parallelism
+/// the tensor-th part, rounded up; else all.
+static int64_t own_tokens_of(const model_shape *shape)
+{
+    const model_parallel degrees = model_parallel_filled(shape->parallel);
+    return divided(model_shape_tokens(shape), degrees.sequence ? degrees.tensor : 1);
+}
+
+int64_t model_shape_routed_tokens(const model_shape *shape)
+{
+    const model_parallel degrees = model_parallel_filled(shape->parallel);
+    if (degrees.expert_tensor == degrees.tensor) return model_shape_tokens(shape);
+    return own_tokens_of(shape) * degrees.expert_tensor;
+}
+
+model_config model_gpu_slice(const model_config *config, const model_parallel *parallel)
+{
+    const model_parallel degrees = model_parallel_filled(*parallel);
+    model_config slice = *config;
+    slice.head_count = (int)divided(config->head_count, degrees.tensor);
+    slice.kv_head_count = (int)divided(config->kv_head_count, degrees.tensor);
+    slice.ffn_size = (int)divided(config->ffn_size, degrees.tensor);
+    slice.expert_ffn_size = (int)divided(config->expert_ffn_size, degrees.expert_tensor);
+    slice.shared_ffn_size = (int)divided(config->shared_ffn_size, degrees.tensor);
+    slice.expert_count = (int)divided(config->expert_count, degrees.expert);
+    slice.vocabulary_size = (int)divided(config->vocabulary_size, degrees.tensor);
+    return slice;
+}
+
+/// What one GPU has of a model and of a microbatch.
+typedef struct gpu_share {
+    const model_config *whole;
+    model_config slice;
+    int64_t tokens;
+    int64_t own_tokens;
+    int64_t routed_tokens;
+    int64_t operand_bytes; // of matrix products
+    int64_t wide_bytes;    // of everything else
+} gpu_share;
+
+static gpu_share share_of(const model_config *config, const model_shape *shape)
+{
+    return (gpu_share){
+        .whole = config,
+        .slice = model_gpu_slice(config, &shape->parallel),
+        .tokens = model_shape_tokens(shape),
+        .own_tokens = own_tokens_of(shape),
+        .routed_tokens = model_shape_routed_tokens(shape),
+        .operand_bytes = model_dtype_bytes(shape->dtype),
+        .wide_bytes = model_dtype_bytes(model_dtype_wide(shape->dtype)),
+    };
+}
+
+static int64_t query_width(const model_config *config)
+{
+    return (int64_t)config->head_count * config->query_key_dim;
+}
+
+static int64_t key_width(const model_config *config)
+{
+    return (int64_t)config->kv_head_count * config->query_key_dim;
+}
+
+/// Queries, keys and values as the core reads them.
+static int64_t core_input_width(const model_config *config)
+{
+    return query_width(config) + key_width(config) +
+           (int64_t)config->kv_head_count * config->value_dim;
+}
+
+static int64_t core_output_width(const model_config *config)
+{
+    return (int64_t)config->head_count * config->value_dim;
+}
+
+/// Width of what the first matrix of an MLP makes: gate and value side by side, or one.
+static int64_t inner_width(const model_config *config, int64_t ffn_size)
+{
+    return ffn_size * (config->has_gated_mlp ? 2 : 1);
+}
+
+/// The matrices that compress latent queries, keys and values are whole on every GPU.
+static int list_projection_gemms(const model_config *slice, gemm gemms[GEMMS_MAX])
+{
+    const int64_t hidden = slice->hidden_size;
+    int count = 0;
+    if (slice->kv_rank == 0) {
+        gemms[count++] = plain_gemm(hidden, core_input_width(slice), ROWS_GATHERED);
+    } else {
+        const bool compresses = slice->query_rank > 0;
+        const int64_t query = compresses ? slice->query_rank : query_width(slice);
+        const int64_t content_dim = slice->query_key_dim - slice->rope_dim;
+        gemms[count++] = plain_gemm(hidden, query + slice->kv_rank + slice->rope_dim,
+                                    compresses ? ROWS_OWN : ROWS_GATHERED);
+        if (compresses) {
+            gemms[count++] = plain_gemm(slice->query_rank, query_width(slice), ROWS_GATHERED);
+        }
+        gemms[count++] =
+            plain_gemm(slice->kv_rank, slice->head_count * content_dim + core_output_width(slice),
+                       ROWS_GATHERED);
+    }
+    gemms[count++] = plain_gemm(core_output_width(slice), hidden, ROWS_ALL);
+    return count;
+}
+
+static int list_mlp_gemms(const gpu_share *share, int layer, gemm gemms[GEMMS_MAX])
+{
+    const model_config *slice = &share->slice;
+    const int64_t hidden = slice->hidden_size;
+    if (!slice->is_moe[layer]) {
+        gemms[0] = plain_gemm(hidden, inner_width(slice, slice->ffn_size), ROWS_GATHERED);
+        gemms[1] = plain_gemm(slice->ffn_size, hidden, ROWS_ALL);
+        return 2;
+    }
+    const int64_t top_k = slice->expert_top_k;
+    const int64_t rows = saturating_multiply(share->routed_tokens, top_k);
+    const int64_t met = rows < slice->expert_count ? rows : slice->expert_count;
+    const int64_t inner = inner_width(slice, slice->expert_ffn_size);
+    const int64_t up = hidden * inner;
+    const int64_t down = slice->expert_ffn_size * hidden;
+    int count = 0;
+    gemms[count++] = (gemm){1,
+                            hidden,
+                            share->whole->expert_count,
+                            slice->router_weight_count,
+                            slice->router_weight_count,
+                            ROWS_OWN,
+                            false};
+    gemms[count++] = (gemm){top_k, hidden, inner, up, up * met, ROWS_ROUTED, false};
+    gemms[count++] =
+        (gemm){top_k, slice->expert_ffn_size, hidden, down, down * met, ROWS_ROUTED, false};
+    if (slice->shared_ffn_size > 0) {
+        gemms[count] =
+            plain_gemm(hidden, inner_width(slice, slice->shared_ffn_size), ROWS_GATHERED);
+        gemms[count++].shares_input = true;
+        gemms[count++] = plain_gemm(slice->shared_ffn_size, hidden, ROWS_ALL);
+    }
+    return count;
+}
+
+/// Tokens that a product works on.
+static int64_t worked_tokens(const gemm *product, const gpu_share *share)
+{
+    if (product->rows == ROWS_OWN) return share->own_tokens;
+    return product->rows == ROWS_ROUTED ? share->routed_tokens : share->tokens;
+}
+
+/// Every pass multiplies as often: F rows by weights, B gradients by weights, W rows by gradients.
+/// F and B read one side and write the other, wide, and read the weights; W reads both sides and
+/// adds to the gradients.
+static model_work gemm_work(const gemm *gemms, int count, const gpu_share *share, model_pass pass)
+{
+    const bool is_weight = pass == MODEL_PASS_BACKWARD_WEIGHT;
+    const int64_t weight_bytes = is_weight ? 2 * GRADIENT_BYTES : share->operand_bytes;
+    const int64_t in_bytes =
+        pass == MODEL_PASS_BACKWARD_INPUT ? share->wide_bytes : share->operand_bytes;
+    const int64_t out_bytes = pass == MODEL_PASS_FORWARD ? share->wide_bytes : share->operand_bytes;
+    model_work work = {0, 0};
+    for (int g = 0; g < count; g++) {
+        const gemm *product = &gemms[g];
+        const int64_t tokens = worked_tokens(product, share);
+        const int64_t flop_per_token = 2 * product->rows_per_token * product->weights_met;
+        const int64_t side_bytes =
+            product->rows_per_token * (product->in * in_bytes + product->out * out_bytes);
+        work.flop = saturating_add(work.flop, saturating_multiply(tokens, flop_per_token));
+        work.bytes = saturating_add(work.bytes, saturating_multiply(tokens, side_bytes));
+        work.bytes =
+            saturating_add(work.bytes, saturating_multiply(product->weights_held, weight_bytes));
+    }
+    return work;
+}
+
+/// Pairs of a query and a key, over all heads and samples of a GPU, times 2: causal attention with
+/// a window w meets w (2s - w) / 2 of s^2. The ranks of a context group have equal parts.
+static int64_t doubled_causal_pairs(const gpu_share *share, const model_shape *shape)
+{
+    const int64_t length = shape->sequence_length;
+    int64_t window = length;
+    if (share->slice.sliding_window > 0 && share->slice.sliding_window < length) {
+        window = share->slice.sliding_window;
+    }
+    const int64_t per_head = saturating_multiply(window, 2 * length - window);
+    const int64_t heads = (int64_t)share->slice.head_count * shape->microbatch_size;
+    return divided(saturating_multiply(per_head, heads),
+                   model_parallel_filled(shape->parallel).context);
+}
+
+static int64_t full_pairs(const gpu_share *share, const model_shape *shape)
+{
+    const int64_t length = shape->sequence_length;
+    const int64_t heads = (int64_t)share->slice.head_count * shape->microbatch_size;
+    return divided(saturating_multiply(length * length, heads),
+                   model_parallel_filled(shape->parallel).context);
+}
+
+/// One kernel in each direction. Backward computes the scores again: 5 products instead of the 2
+/// of forward, 3 of them of query_key_dim. Source: Dao, FlashAttention-2 (2023), section 4.1.
+static model_work flash_work(const gpu_share *share, const model_shape *shape, bool is_forward)
+{
+    const int64_t query_key = share->slice.query_key_dim;
+    const int64_t value = share->slice.value_dim;
+    const int64_t flop_per_pair = is_forward ? query_key + value : 3 * query_key + 2 * value;
+    const int64_t one_way = core_input_width(&share->slice) + core_output_width(&share->slice);
+    return (model_work){
+        .flop = saturating_multiply(doubled_causal_pairs(share, shape), flop_per_pair),
+        .bytes =
+            saturating_multiply(share->tokens, one_way * share->wide_bytes * (is_forward ? 1 : 2)),
+    };
+}
+
+/// Forward writes the scores; softmax reads and writes them; dropout does so again; the product
+/// with the values reads them. Backward: see the count below. All s^2 pairs, masked or not.
+static model_work unfused_work(const gpu_share *share, const model_shape *shape, bool is_forward)
+{
+    const model_config *slice = &share->slice;
+    const int64_t mask = slice->has_attention_dropout ? MASK_BYTES : 0;
+    const int64_t dropout_accesses = slice->has_attention_dropout ? 2 : 0;
+    // Forward: write, read, write, read. Backward: dropped probabilities read for the gradient of
+    // the values; their own gradient written and, with the probabilities, read by softmax; its
+    // result written, and read for queries and for keys.
+    const int64_t accesses = (is_forward ? 4 : 7) + dropout_accesses;
+    const int64_t flop_per_pair =
+        2 * ((int64_t)slice->query_key_dim + slice->value_dim) * (is_forward ? 1 : 2);
+    const int64_t pairs = full_pairs(share, shape);
+    const int64_t one_way = core_input_width(slice) + core_output_width(slice);
+    const int64_t vectors =
+        saturating_multiply(share->tokens, one_way * share->wide_bytes * (is_forward ? 1 : 2));
+    return (model_work){
+        .flop = saturating_multiply(pairs, flop_per_pair),
+        .bytes = saturating_add(vectors,
+                                saturating_multiply(pairs, accesses * share->wide_bytes + mask)),
+    };
+}
+
+static model_work attention_work(const gpu_share *share, const model_shape *shape, model_pass pass)
+{
+    if (pass == MODEL_PASS_BACKWARD_WEIGHT) return (model_work){0, 0};
+    const bool is_forward = pass == MODEL_PASS_FORWARD;
+    return shape->attention == MODEL_ATTENTION_FLASH ? flash_work(share, shape, is_forward)
+                                                     : unfused_work(share, shape, is_forward);
+}
+
+/// Numbers that enter the activation function of an MLP or a shared expert, per token.
+static int64_t activation_width(const model_config *config, int layer)
+{
+    return config->is_moe[layer] ? config->shared_ffn_size : config->ffn_size;
+}
+
+/// Those that enter the ones of experts, per routed token: each of its rows counts.
+static int64_t routed_activation_width(const model_config *config, int layer)
+{
+    return config->is_moe[layer] ? (int64_t)config->expert_top_k * config->expert_ffn_size : 0;
+}
+
+/// Numbers that an activation function reads and writes; backward reads a gradient as well, and
+/// writes as many as it reads of the rest.
+static int64_t activation_accesses(const model_config *config, int64_t activated, bool is_forward)
+{
+    return inner_width(config, activated) * (is_forward ? 1 : 2) + activated;
+}
+
+/// Inputs of the norms of latent attention's compressed vectors.
+static int64_t latent_norm_width(const model_config *config)
+{
+    return (int64_t)config->query_rank + config->kv_rank;
+}
+
+/// Inputs of the norms of queries and keys.
+static int64_t head_norm_width(const model_config *config)
+{
+    return config->has_query_key_norm ? query_width(config) + key_width(config) : 0;
+}
+
+static int64_t rotated_width(const model_config *config)
+{
+    if (config->has_learned_positions) return 0;
+    if (config->kv_rank > 0) return (int64_t)config->rope_dim * (config->head_count + 1);
+    return query_width(config) + key_width(config);
+}
+
+/// Bytes of the kernels that are no matrix products. What is as wide as the hidden vector is done
+/// for the GPU's own tokens. The gradients of norms and biases belong to B: their kernels make both
+/// at once.
+static int64_t elementwise_bytes(const gpu_share *share, int layer, bool is_forward)
+{
+    const model_config *slice = &share->slice;
+    const int64_t hidden = slice->hidden_size;
+    const int64_t norm_accesses =
+        is_forward ? 2 : 3;       // backward reads the input, two gradients pass
+    int64_t own = 2 * 3 * hidden; // residuals: read two, write one
+    own += (2 * hidden + latent_norm_width(slice)) * norm_accesses;
+    if (slice->is_moe[layer]) {
+        own += 2 * (slice->expert_top_k + 1) * hidden; // out to the experts and back
+    }
+    int64_t masks = 0;
+    if (slice->has_residual_dropout) {
+        masks = 2 * hidden * MASK_BYTES;
+        if (!is_forward) own += 2 * 2 * hidden; // forward drops within the residual's kernel
+    }
+    int64_t all = 2 * rotated_width(slice) + head_norm_width(slice) * norm_accesses;
+    all += activation_accesses(slice, activation_width(slice, layer), is_forward);
+    const int64_t routed =
+        activation_accesses(slice, routed_activation_width(slice, layer), is_forward);
+    const int64_t own_bytes =
+        saturating_multiply(share->own_tokens, own * share->wide_bytes + masks);
+    return saturating_add(
+        own_bytes,
+        saturating_add(saturating_multiply(share->tokens, all * share->wide_bytes),
+                       saturating_multiply(share->routed_tokens, routed * share->wide_bytes)));
+}
+
+model_layer_work model_layer_work_of(const model_config *config, const model_shape *shape,
+                                     int layer, model_pass pass)
+{
+    assert(layer >= 0 && layer < config->layer_count);
+    const gpu_share share = share_of(config, shape);
+    gemm projections[GEMMS_MAX];
+    gemm mlp[GEMMS_MAX];
+    const int projection_count = list_projection_gemms(&share.slice, projections);
+    const int mlp_count = list_mlp_gemms(&share, layer, mlp);
+    model_layer_work work = {
+        .projection = gemm_work(projections, projection_count, &share, pass),
+        .attention = attention_work(&share, shape, pass),
+        .mlp = gemm_work(mlp, mlp_count, &share, pass),
+    };
+    if (pass != MODEL_PASS_BACKWARD_WEIGHT) {
+        work.elementwise.bytes = elementwise_bytes(&share, layer, pass == MODEL_PASS_FORWARD);
+    }
+    return work;
+}
+
+/// The tokens' rows that another GPU has are looked up all the same, and masked.
+model_layer_work model_embedding_work(const model_config *config, const model_shape *shape,
+                                      model_pass pass)
+{
+    const gpu_share share = share_of(config, shape);
+    const int64_t hidden = config->hidden_size;
+    const int64_t tables = config->has_learned_positions ? 2 : 1;
+    const int64_t mask = config->has_embedding_dropout ? hidden * MASK_BYTES : 0;
+    int64_t per_token = 0;
+    if (pass == MODEL_PASS_FORWARD) {
+        per_token = (tables + 1) * hidden * share.wide_bytes + mask;
+    } else if (pass == MODEL_PASS_BACKWARD_WEIGHT) {
+        per_token = hidden * share.wide_bytes + tables * hidden * 2 * GRADIENT_BYTES + mask;
+    }
+    return (model_layer_work){
+        .elementwise.bytes = saturating_multiply(share.tokens, per_token),
+    };
+}
+
+model_layer_work model_head_work(const model_config *config, const model_shape *shape,
+                                 model_pass pass)
+{
+    model_shape wide = *shape;
+    wide.dtype = model_dtype_wide(shape->dtype);
+    const gpu_share share = share_of(config, &wide);
+    const int64_t hidden = config->hidden_size;
+    const int64_t vocabulary = share.slice.vocabulary_size;
+    const gemm head = plain_gemm(hidden, vocabulary, ROWS_GATHERED);
+    int64_t norm = 0;
+    int64_t loss = 0;
+    if (pass == MODEL_PASS_FORWARD) { // norm; logits widened, then read by the loss
+        norm = 2 * hidden * share.wide_bytes;
+        loss = vocabulary * (share.wide_bytes + 2 * LOGIT_BYTES);
+    } else if (pass == MODEL_PASS_BACKWARD_INPUT) { // gradient of the logits narrowed; norm
+        norm = 3 * hidden * share.wide_bytes;
+        loss = vocabulary * (share.wide_bytes + LOGIT_BYTES);
+    }
+    return (model_layer_work){
+        .projection = gemm_work(&head, 1, &share, pass),
+        .elementwise.bytes = saturating_add(saturating_multiply(share.own_tokens, norm),
+                                            saturating_multiply(share.tokens, loss)),
+    };
+}
+
+int64_t model_work_flop(const model_layer_work *work)
+{
+    return saturating_add(saturating_add(work->projection.flop, work->attention.flop),
+                          saturating_add(work->mlp.flop, work->elementwise.flop));
+}
+
+int64_t model_layer_flop(const model_config *config, const model_shape *shape, int layer,
+                         model_pass pass)
+{
+    const model_layer_work work = model_layer_work_of(config, shape, layer, pass);
+    return model_work_flop(&work);
+}
+
+/// Bytes of the inputs of products as they are kept, and of the gradients of their outputs.
+static void add_gemm_bytes(const gemm *gemms, int count, const gpu_share *share, int64_t *inputs,
+                           int64_t *outputs)
+{
+    for (int g = 0; g < count; g++) {
+        const gemm *product = &gemms[g];
+        const int64_t worked = worked_tokens(product, share);
+        const int64_t kept = product->rows == ROWS_GATHERED ? share->own_tokens : worked;
+        const int64_t row_bytes = product->rows_per_token * share->operand_bytes;
+        if (!product->shares_input) {
+            *inputs = saturating_add(*inputs, saturating_multiply(kept, row_bytes * product->in));
+        }
+        *outputs = saturating_add(*outputs, saturating_multiply(worked, row_bytes * product->out));
+    }
+}
+
+/// Bytes that are kept beside the inputs of products: those of norms, activations, the core and
+/// the weighing of experts, masks, and the scores of unfused attention.
+static int64_t other_kept_bytes(const gpu_share *share, const model_shape *shape, int layer)
+{
+    const model_config *slice = &share->slice;
+    const int64_t hidden = slice->hidden_size;
+    int64_t own = 2 * hidden + latent_norm_width(slice);
+    if (slice->is_moe[layer]) own += slice->expert_top_k * hidden; // weighed by the router
+    const int64_t masks = slice->has_residual_dropout ? 2 * hidden * MASK_BYTES : 0;
+    const int64_t all = core_input_width(slice) + head_norm_width(slice) +
+                        inner_width(slice, activation_width(slice, layer));
+    const int64_t routed = inner_width(slice, routed_activation_width(slice, layer));
+    int64_t scores = 0;
+    if (shape->attention == MODEL_ATTENTION_UNFUSED &&
+        shape->parallel.recompute == MODEL_RECOMPUTE_NONE) {
+        const int64_t dropped = slice->has_attention_dropout ? share->wide_bytes + MASK_BYTES : 0;
+        scores = saturating_multiply(full_pairs(share, shape), share->wide_bytes + dropped);
+    }
+    const int64_t vectors =
+        saturating_add(saturating_multiply(share->own_tokens, own * share->wide_bytes + masks),
+                       saturating_multiply(share->tokens, all * share->wide_bytes));
+    return saturating_add(saturating_add(vectors, scores),
+                          saturating_multiply(share->routed_tokens, routed * share->wide_bytes));
+}
+
+model_memory model_layer_memory(const model_config *config, const model_shape *shape, int layer)
+{
+    assert(layer >= 0 && layer < config->layer_count);
+    const gpu_share share = share_of(config, shape);
+    gemm gemms[GEMMS_MAX];
+    int64_t inputs = 0;
+    int64_t outputs = 0;
+    add_gemm_bytes(gemms, list_projection_gemms(&share.slice, gemms), &share, &inputs, &outputs);
+    add_gemm_bytes(gemms, list_mlp_gemms(&share, layer, gemms), &share, &inputs, &outputs);
+    const bool keeps_input_only = shape->parallel.recompute == MODEL_RECOMPUTE_FULL;
+    return (model_memory){
+        .activation_bytes = keeps_input_only
+                                ? model_message_bytes(config, shape)
+                                : saturating_add(inputs, other_kept_bytes(&share, shape, layer)),
+        .gradient_bytes = saturating_add(inputs, outputs),
+    };
+}
+
+model_memory model_embedding_memory(const model_config *config, const model_shape *shape)
+{
+    const gpu_share share = share_of(config, shape);
+    const int64_t hidden = config->hidden_size;
+    const int64_t mask = config->has_embedding_dropout ? hidden * MASK_BYTES : 0;
+    const int64_t kept = saturating_add(saturating_multiply(share.tokens, TOKEN_BYTES),
+                                        saturating_multiply(share.own_tokens, mask));
+    return (model_memory){
+        .activation_bytes = kept,
+        .gradient_bytes =
+            saturating_add(kept, saturating_multiply(share.tokens, hidden * share.wide_bytes)),
+    };
+}
+
+model_memory model_head_memory(const model_config *config, const model_shape *shape)
+{
+    const gpu_share share = share_of(config, shape);
+    const int64_t hidden = config->hidden_size;
+    const int64_t vocabulary = share.slice.vocabulary_size;
+    const int64_t inputs = saturating_multiply(share.own_tokens, hidden * share.wide_bytes);
+    return (model_memory){
+        .activation_bytes =
+            saturating_add(saturating_multiply(inputs, 2),
+                           saturating_multiply(share.tokens, vocabulary * LOGIT_BYTES)),
+        .gradient_bytes = saturating_add(
+            inputs, saturating_multiply(share.tokens, vocabulary * share.wide_bytes)),
+    };
+}
+
+int64_t model_message_bytes(const model_config *config, const model_shape *shape)
+{
+    return saturating_multiply(own_tokens_of(shape),
+                               (int64_t)config->hidden_size *
+                                   model_dtype_bytes(model_dtype_wide(shape->dtype)));
+}

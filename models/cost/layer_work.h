@@ -1,0 +1,99 @@
+/// How much one GPU computes, moves and keeps of a layer in one pass of one microbatch: pure
+/// counts, no times. README.md has the formulas. Counts saturate at INT64_MAX.
+#pragma once
+
+#include "models/cost/config.h"
+#include "models/cost/parallel.h"
+
+#include <stdint.h>
+
+typedef enum model_attention {
+    MODEL_ATTENTION_FLASH,   ///< one kernel; causal: skips the half that the mask hides
+    MODEL_ATTENTION_UNFUSED, ///< scores in memory, s x s per head, masked afterwards
+    MODEL_ATTENTION_COUNT
+} model_attention;
+
+/// "flash" or "unfused". Static storage.
+const char *model_attention_name(model_attention attention);
+
+/// MODEL_ATTENTION_COUNT if there is none of this name.
+model_attention model_attention_find(const char *name);
+
+/// A microbatch, and the GPUs that share it.
+typedef struct model_shape {
+    int sequence_length; // tokens of a sample, >= 1
+    int microbatch_size; // samples, >= 1
+    model_dtype dtype;   // of weights and activations; of float8 see model_dtype_wide
+    model_attention attention;
+    model_parallel parallel; // fits the model and the sequence (model_parallel_check and the like);
+                             // recomputation changes what is kept, never the work of a pass
+} model_shape;
+
+/// Tokens of a microbatch that a GPU works on: those of its part of the sequences.
+int64_t model_shape_tokens(const model_shape *shape);
+
+/// Tokens that a GPU's experts work on for each expert that a token meets, balanced: those that its
+/// expert_tensor group sends.
+int64_t model_shape_routed_tokens(const model_shape *shape);
+
+/// What one GPU holds of the model: heads, MLP, experts and vocabulary divided by their degrees,
+/// the last two rounded up; key-value heads too, but no fewer than one. All else is whole.
+model_config model_gpu_slice(const model_config *config, const model_parallel *parallel);
+
+typedef enum model_pass {
+    MODEL_PASS_FORWARD,         ///< F
+    MODEL_PASS_BACKWARD_INPUT,  ///< B: gradient of the input
+    MODEL_PASS_BACKWARD_WEIGHT, ///< W: gradient of the weights, only where there are matrices
+    MODEL_PASS_COUNT
+} model_pass;
+
+typedef struct model_work {
+    int64_t flop;  // of matrix products; a multiply-add is 2
+    int64_t bytes; // read and written in device memory, each operand once per kernel
+} model_work;
+
+/// Parts of a pass that run at different rates, one after the other.
+typedef struct model_layer_work {
+    model_work projection;  // attention's matrices; of the head: its matrix
+    model_work attention;   // the core: scores, softmax, values
+    model_work mlp;         // matrices of MLP or experts and router
+    model_work elementwise; // norms, residuals, activation, rotation, dropout; head: softmax; bytes
+                            // only
+} model_layer_work;
+
+/// Work of a transformer layer; config is of the whole model. With experts, every token meets
+/// expert_top_k of them and each expert as many tokens as the others, so that a GPU computes as
+/// many rows as it sends. 0 <= layer < config->layer_count.
+model_layer_work model_layer_work_of(const model_config *config, const model_shape *shape,
+                                     int layer, model_pass pass);
+
+/// Work of the embedding: rows looked up, nothing in B (no layer stands before it), gradients added
+/// to the rows in W.
+model_layer_work model_embedding_work(const model_config *config, const model_shape *shape,
+                                      model_pass pass);
+
+/// Work of final norm, head and loss.
+model_layer_work model_head_work(const model_config *config, const model_shape *shape,
+                                 model_pass pass);
+
+/// FLOP of all parts.
+int64_t model_work_flop(const model_layer_work *work);
+
+/// FLOP of a transformer layer in one pass.
+int64_t model_layer_flop(const model_config *config, const model_shape *shape, int layer,
+                         model_pass pass);
+
+/// What a GPU keeps between passes, for one microbatch. With full recomputation a layer keeps its
+/// input until B; what B then makes again is in model_costs.working_bytes.
+typedef struct model_memory {
+    int64_t activation_bytes; // from F to B
+    int64_t gradient_bytes;   // from B to W: inputs of the matrices and gradients of their outputs
+} model_memory;
+
+model_memory model_layer_memory(const model_config *config, const model_shape *shape, int layer);
+model_memory model_embedding_memory(const model_config *config, const model_shape *shape);
+model_memory model_head_memory(const model_config *config, const model_shape *shape);
+
+/// Activations that a GPU hands to the next layer, or gradients back: a hidden vector for each of
+/// its own tokens.
+int64_t model_message_bytes(const model_config *config, const model_shape *shape);

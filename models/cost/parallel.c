@@ -1,0 +1,279 @@
+#include "models/cost/parallel.h"
+
+#include "models/cost/saturating.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const recompute_names[MODEL_RECOMPUTE_COUNT] = {"none", "selective", "full"};
+static const char *const sharding_names[MODEL_SHARDING_COUNT] = {"none", "optimizer", "gradients",
+                                                                 "parameters"};
+static const char *const order_names[MODEL_RANK_ORDER_COUNT] = {"pipeline-first", "data-first"};
+
+static int find_name(const char *const *names, int count, const char *name)
+{
+    int index = 0;
+    while (index < count && strcmp(names[index], name) != 0) {
+        index++;
+    }
+    return index;
+}
+
+const char *model_recompute_name(model_recompute recompute)
+{
+    assert(recompute < MODEL_RECOMPUTE_COUNT);
+    return recompute_names[recompute];
+}
+
+const char *model_sharding_name(model_sharding sharding)
+{
+    assert(sharding < MODEL_SHARDING_COUNT);
+    return sharding_names[sharding];
+}
+
+const char *model_rank_order_name(model_rank_order order)
+{
+    assert(order < MODEL_RANK_ORDER_COUNT);
+    return order_names[order];
+}
+
+model_recompute model_recompute_find(const char *name)
+{
+    return (model_recompute)find_name(recompute_names, MODEL_RECOMPUTE_COUNT, name);
+}
+
+model_sharding model_sharding_find(const char *name)
+{
+    return (model_sharding)find_name(sharding_names, MODEL_SHARDING_COUNT, name);
+}
+
+model_rank_order model_rank_order_find(const char *name)
+{
+    return (model_rank_order)find_name(order_names, MODEL_RANK_ORDER_COUNT, name);
+}
+
+static int filled(int degree)
+{
+    return degree == 0 ? 1 : degree;
+}
+
+model_parallel model_parallel_filled(model_parallel parallel)
+{
+    parallel.data = filled(parallel.data);
+    parallel.tensor = filled(parallel.tensor);
+    parallel.expert = filled(parallel.expert);
+    parallel.context = filled(parallel.context);
+    if (parallel.expert_tensor == 0) parallel.expert_tensor = parallel.tensor;
+    return parallel;
+}
+
+status model_parallel_check_degrees(const model_parallel *parallel, error_message *err)
+{
+    const model_parallel filled_in = model_parallel_filled(*parallel);
+    const struct {
+        const char *name;
+        int value;
+    } degrees[] = {{"data", filled_in.data},
+                   {"tensor", filled_in.tensor},
+                   {"expert", filled_in.expert},
+                   {"expert_tensor", filled_in.expert_tensor},
+                   {"context", filled_in.context}};
+    for (size_t degree = 0; degree < sizeof degrees / sizeof degrees[0]; degree++) {
+        if (degrees[degree].value >= 1 && degrees[degree].value <= MODEL_DEGREE_MAX) continue;
+        return error_set(err, STATUS_INVALID, "%s %d is outside [1, %d]", degrees[degree].name,
+                         degrees[degree].value, MODEL_DEGREE_MAX);
+    }
+    const int64_t gpus = model_parallel_gpu_count(parallel, 1);
+    if (gpus <= MODEL_STAGE_GPUS_MAX) return STATUS_OK;
+    return error_set(
+        err, STATUS_INVALID,
+        "data %d x tensor %d x context %d are %" PRId64 " GPUs a stage, at most %d are "
+        "modelled",
+        filled_in.data, filled_in.tensor, filled_in.context, gpus, MODEL_STAGE_GPUS_MAX);
+}
+
+/// 0 of something divides by anything.
+static status check_divides(const char *what, int count, const char *name, int degree,
+                            error_message *err)
+{
+    if (count % degree == 0) return STATUS_OK;
+    return error_set(err, STATUS_INVALID, "%s %d does not divide the %d %s", name, degree, count,
+                     what);
+}
+
+static status check_tensor(const model_config *config, int tensor, error_message *err)
+{
+    TRY(check_divides("attention heads", config->head_count, "tensor", tensor, err));
+    if (tensor % config->kv_head_count != 0) {
+        TRY(check_divides("key-value heads", config->kv_head_count, "tensor", tensor, err));
+    }
+    TRY(check_divides("units of an MLP", config->ffn_size, "tensor", tensor, err));
+    return check_divides("units of the shared expert", config->shared_ffn_size, "tensor", tensor,
+                         err);
+}
+
+/// Experts over fewer GPUs each than the rest of a layer.
+static status check_expert_tensor(const model_parallel *parallel, const model_config *config,
+                                  error_message *err)
+{
+    const int tensor = parallel->tensor;
+    const int expert_tensor = parallel->expert_tensor;
+    const char *name = expert_tensor == tensor ? "tensor" : "expert_tensor";
+    TRY(check_divides("units of an expert", config->expert_ffn_size, name, expert_tensor, err));
+    if (expert_tensor == tensor) return STATUS_OK;
+    if (config->expert_count == 0) {
+        return error_set(err, STATUS_INVALID, "expert_tensor %d: the model has no experts",
+                         expert_tensor);
+    }
+    TRY(check_divides("GPUs of tensor", tensor, "expert_tensor", expert_tensor, err));
+    if (parallel->sequence) return STATUS_OK;
+    return error_set(err, STATUS_INVALID,
+                     "expert_tensor %d differs from tensor %d, which needs sequence parallelism: "
+                     "without it all tensor ranks have the same tokens",
+                     expert_tensor, tensor);
+}
+
+static status check_expert(const model_parallel *parallel, const model_config *config,
+                           error_message *err)
+{
+    const int expert = parallel->expert;
+    if (expert == 1) return STATUS_OK;
+    if (config->expert_count == 0) {
+        return error_set(err, STATUS_INVALID, "expert %d: the model has no experts", expert);
+    }
+    TRY(check_divides("experts", config->expert_count, "expert", expert, err));
+    // Counted in groups of GPUs that share an expert's matrices.
+    const int folded = parallel->tensor / parallel->expert_tensor;
+    const int64_t replica = (int64_t)parallel->context * folded;
+    const int64_t stage = replica * parallel->data;
+    char fold[64] = "";
+    if (folded > 1) {
+        snprintf(fold, sizeof fold, " x tensor %d / expert_tensor %d", parallel->tensor,
+                 parallel->expert_tensor);
+    }
+    if (stage % expert != 0) {
+        return error_set(err, STATUS_INVALID,
+                         "expert %d does not divide data %d x context %d%s = %" PRId64, expert,
+                         parallel->data, parallel->context, fold, stage);
+    }
+    if (expert % replica != 0 && replica % expert != 0) {
+        return error_set(err, STATUS_INVALID,
+                         "expert %d and context %d%s: neither divides the other", expert,
+                         parallel->context, fold);
+    }
+    return STATUS_OK;
+}
+
+status model_parallel_check(const model_parallel *parallel, const model_config *config,
+                            error_message *err)
+{
+    const model_parallel degrees = model_parallel_filled(*parallel);
+    TRY(model_parallel_check_degrees(&degrees, err));
+    TRY(check_tensor(config, degrees.tensor, err));
+    TRY(check_expert_tensor(&degrees, config, err));
+    return check_expert(&degrees, config, err);
+}
+
+status model_parallel_check_sequence(const model_parallel *parallel, int sequence_length,
+                                     error_message *err)
+{
+    const model_parallel degrees = model_parallel_filled(*parallel);
+    const int64_t parts = degrees.context > 1 ? 2 * (int64_t)degrees.context : 1;
+    if (sequence_length % parts != 0) {
+        return error_set(err, STATUS_INVALID,
+                         "context %d: 2 x %d parts do not divide the %d tokens of a sequence",
+                         degrees.context, degrees.context, sequence_length);
+    }
+    if (degrees.sequence && sequence_length / degrees.context % degrees.tensor != 0) {
+        return error_set(
+            err, STATUS_INVALID,
+            "tensor %d does not divide the %d tokens of a sequence that a rank has, as "
+            "sequence parallelism needs",
+            degrees.tensor, sequence_length / degrees.context);
+    }
+    return STATUS_OK;
+}
+
+int64_t model_parallel_gpu_count(const model_parallel *parallel, int pipeline)
+{
+    const model_parallel degrees = model_parallel_filled(*parallel);
+    const int64_t stage =
+        saturating_multiply((int64_t)degrees.data * degrees.tensor, degrees.context);
+    return saturating_multiply(stage, pipeline);
+}
+
+status model_parallel_check_cluster(const model_parallel *parallel, int pipeline, int node_count,
+                                    int gpus_per_node, error_message *err)
+{
+    const model_parallel degrees = model_parallel_filled(*parallel);
+    const int64_t needed = model_parallel_gpu_count(parallel, pipeline);
+    const int64_t gpus = (int64_t)node_count * gpus_per_node;
+    if (needed <= gpus) return STATUS_OK;
+    return error_set(err, STATUS_INVALID,
+                     "data %d x tensor %d x context %d x pipeline %d need %" PRId64
+                     " GPUs, %d nodes of %d have %" PRId64,
+                     degrees.data, degrees.tensor, degrees.context, pipeline, needed, node_count,
+                     gpus_per_node, gpus);
+}
+
+/// Ranks of a group, stride GPUs apart, no more of them in a row than fit into run GPUs.
+static bal_group group_of(int64_t rank_count, int64_t stride, int64_t run,
+                          const model_hardware *hardware)
+{
+    int64_t on_node = (hardware->gpus_per_node < run ? hardware->gpus_per_node : run) / stride;
+    if (on_node > rank_count) on_node = rank_count;
+    if (on_node < 1) on_node = 1;
+    return (bal_group){.rank_count = (int)rank_count,
+                       .node_rank_count = (int)on_node,
+                       .intra_node = hardware->intra_node,
+                       .inter_node = hardware->inter_node};
+}
+
+/// GPUs of a stage that stand in a row: all of them, or those of a replica and those that share a
+/// layer's experts.
+static int64_t stage_run(const model_parallel *degrees)
+{
+    const int64_t replica = (int64_t)degrees->tensor * degrees->context;
+    const int64_t holders = (int64_t)degrees->expert * degrees->expert_tensor;
+    if (degrees->order == MODEL_RANK_ORDER_DATA_FIRST) return replica * degrees->data;
+    return holders > replica ? holders : replica;
+}
+
+model_groups model_parallel_groups(const model_parallel *parallel, const model_hardware *hardware)
+{
+    const model_parallel degrees = model_parallel_filled(*parallel);
+    const int64_t tensor = degrees.tensor;
+    const int64_t expert_tensor = degrees.expert_tensor;
+    const int64_t replicas = (int64_t)degrees.data * degrees.context;
+    const int64_t holders = degrees.expert * expert_tensor;
+    const int64_t run = stage_run(&degrees);
+    return (model_groups){
+        .tensor = group_of(tensor, 1, run, hardware),
+        .context = group_of(degrees.context, tensor, run, hardware),
+        .expert = group_of(degrees.expert, expert_tensor, run, hardware),
+        .expert_tensor = group_of(expert_tensor, 1, run, hardware),
+        .replicas = group_of(replicas, tensor, run, hardware),
+        .expert_replicas = group_of(replicas * tensor / holders, holders, run, hardware),
+    };
+}
+
+model_expert_span model_parallel_expert_span(const model_parallel *parallel)
+{
+    const model_parallel degrees = model_parallel_filled(*parallel);
+    const int64_t replica = (int64_t)degrees.tensor * degrees.context;
+    const int64_t holders = (int64_t)degrees.expert * degrees.expert_tensor;
+    if (holders >= replica) return (model_expert_span){(int)(holders / replica), 1};
+    return (model_expert_span){1, (int)(replica / holders)};
+}
+
+bal_machine model_parallel_machine(const model_parallel *parallel, const model_hardware *hardware,
+                                   int rank_count)
+{
+    const model_parallel degrees = model_parallel_filled(*parallel);
+    bal_machine machine = model_hardware_machine(hardware, rank_count);
+    const int64_t per_node = hardware->gpus_per_node / stage_run(&degrees);
+    machine.ranks_per_node = per_node > 1 ? (int)per_node : 1;
+    return machine;
+}

@@ -1,0 +1,140 @@
+/// The parallelism around the pipeline: over how many GPUs a stage is spread, what each of them
+/// keeps, and which of them talk to each other over which links.
+///
+/// A stage of the pipeline is data x tensor x context GPUs. Tensor and context divide the work of
+/// one microbatch, data multiplies the microbatches. Experts are spread over the same GPUs in their
+/// own way: expert_tensor of them share the matrices of an expert, and expert x expert_tensor x
+/// (expert replicas) = data x tensor x context (Megatron's parallel folding; Liu et al., arXiv
+/// 2504.14960).
+#pragma once
+
+#include "balance/collective.h"
+#include "base/status.h"
+#include "models/cost/config.h"
+#include "models/cost/hardware.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/// What is computed again in the backward pass instead of kept.
+typedef enum model_recompute {
+    MODEL_RECOMPUTE_NONE,
+    MODEL_RECOMPUTE_SELECTIVE, ///< the attention core
+    MODEL_RECOMPUTE_FULL,      ///< the layer; only its input is kept
+    MODEL_RECOMPUTE_COUNT
+} model_recompute;
+
+/// What replicas keep a share of instead of a copy.
+typedef enum model_sharding {
+    MODEL_SHARDING_NONE,
+    MODEL_SHARDING_OPTIMIZER,  ///< ZeRO-1: optimizer state
+    MODEL_SHARDING_GRADIENTS,  ///< ZeRO-2: and gradients
+    MODEL_SHARDING_PARAMETERS, ///< ZeRO-3, FSDP: and weights
+    MODEL_SHARDING_COUNT
+} model_sharding;
+
+/// Which GPUs stand next to each other, from the innermost dimension outwards.
+typedef enum model_rank_order {
+    MODEL_RANK_ORDER_PIPELINE_FIRST, ///< tensor, context, expert, pipeline, data: stages fill nodes
+                                     ///< (Megatron's --use-tp-pp-dp-mapping)
+    MODEL_RANK_ORDER_DATA_FIRST,     ///< tensor, context, expert, data, pipeline: replicas fill
+                                     ///< nodes (Megatron's default)
+    MODEL_RANK_ORDER_COUNT
+} model_rank_order;
+
+/// "none", "selective", "full". Static storage.
+const char *model_recompute_name(model_recompute recompute);
+
+/// "none", "optimizer", "gradients", "parameters". Static storage.
+const char *model_sharding_name(model_sharding sharding);
+
+/// "pipeline-first", "data-first". Static storage.
+const char *model_rank_order_name(model_rank_order order);
+
+/// MODEL_..._COUNT if none has this name.
+model_recompute model_recompute_find(const char *name);
+model_sharding model_sharding_find(const char *name);
+model_rank_order model_rank_order_find(const char *name);
+
+/// Degrees and choices. Zero-initialise, then fill by name: a degree of 0 means 1.
+typedef struct model_parallel {
+    int data;
+    int tensor;
+    int expert;
+    int expert_tensor; // 0: as tensor
+    int context;
+    bool sequence; // what tensor parallelism leaves whole (norms, residuals) is divided by tokens
+    model_recompute recompute;
+    model_sharding sharding;
+    model_rank_order order;
+} model_parallel;
+
+enum { MODEL_DEGREE_MAX = 1 << 16, MODEL_STAGE_GPUS_MAX = 1 << 24 };
+
+/// The same with every degree of 0 replaced by what it means. Negative degrees stay.
+model_parallel model_parallel_filled(model_parallel parallel);
+
+/// Whether the degrees are within their limits, whatever they divide.
+///
+/// @return STATUS_INVALID naming a degree outside [1, MODEL_DEGREE_MAX], or more than
+///         MODEL_STAGE_GPUS_MAX GPUs a stage
+status model_parallel_check_degrees(const model_parallel *parallel, error_message *err);
+
+/// Whether the model can be divided so.
+///
+/// @return as model_parallel_check_degrees; STATUS_INVALID naming the degree, what it must divide
+///         and both values: heads, key-value heads (unless they divide tensor: then some GPUs hold
+///         the same ones) or the width of an MLP not divisible by tensor, or of an expert by
+///         expert_tensor; experts not divisible by expert; expert > 1, or expert_tensor other than
+///         tensor, in a model without experts; GPUs of a stage not divisible by expert x
+///         expert_tensor, or neither of that and tensor x context dividing the other; expert_tensor
+///         that does not divide tensor, or differs from it without sequence parallelism.
+status model_parallel_check(const model_parallel *parallel, const model_config *config,
+                            error_message *err);
+
+/// Whether sequence_length tokens can be divided: by context, by 2 x context if that is above 1 (a
+/// rank takes an early and a late part, so that the causal mask leaves all the same work), and the
+/// rest by tensor with sequence parallelism.
+///
+/// @return STATUS_INVALID naming both values
+status model_parallel_check_sequence(const model_parallel *parallel, int sequence_length,
+                                     error_message *err);
+
+/// GPUs of the whole run: data x tensor x context x pipeline. Saturates at INT64_MAX.
+int64_t model_parallel_gpu_count(const model_parallel *parallel, int pipeline);
+
+/// Whether a cluster has these GPUs.
+///
+/// @param node_count, gpus_per_node >= 1
+/// @return STATUS_INVALID naming the product and what there is
+status model_parallel_check_cluster(const model_parallel *parallel, int pipeline, int node_count,
+                                    int gpus_per_node, error_message *err);
+
+/// The groups that a GPU belongs to, as collectives see them. In the order pipeline-first replicas
+/// that hold the same experts stand on different nodes, as if every pipeline filled whole nodes.
+typedef struct model_groups {
+    bal_group tensor;
+    bal_group context;
+    bal_group expert;          // GPUs that hold the experts of a layer together, one of each
+                               // expert_tensor group
+    bal_group expert_tensor;   // GPUs that share the matrices of an expert
+    bal_group replicas;        // data x context GPUs with the same dense parameters
+    bal_group expert_replicas; // GPUs with the same part of the same experts
+} model_groups;
+
+/// @param parallel checked by model_parallel_check
+model_groups model_parallel_groups(const model_parallel *parallel, const model_hardware *hardware);
+
+/// Whose tokens meet in one group of experts: those of several replicas, or those of a part of one.
+typedef struct model_expert_span {
+    int replica_count; // of the pipeline, whose tokens one group has
+    int group_count;   // of experts, among which a replica's tokens are divided; one of both is 1
+} model_expert_span;
+
+/// @param parallel checked by model_parallel_check
+model_expert_span model_parallel_expert_span(const model_parallel *parallel);
+
+/// The machine of one pipeline of rank_count stages. A rank stands for the tensor x context GPUs of
+/// a stage, each of which sends its own share over its own link; memory is of one GPU.
+bal_machine model_parallel_machine(const model_parallel *parallel, const model_hardware *hardware,
+                                   int rank_count);

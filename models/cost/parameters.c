@@ -1,0 +1,149 @@
+#include "models/cost/parameters.h"
+
+#include "models/cost/saturating.h"
+
+/// a * b + c * d, saturating.
+static int64_t two_products(int64_t a, int64_t b, int64_t c, int64_t d)
+{
+    return saturating_add(saturating_multiply(a, b), saturating_multiply(c, d));
+}
+
+int64_t model_attention_weight_count(const model_config *config)
+{
+    const int64_t hidden = config->hidden_size;
+    const int64_t query = (int64_t)config->head_count * config->query_key_dim;
+    const int64_t value = (int64_t)config->head_count * config->value_dim;
+    if (config->kv_rank == 0) {
+        const int64_t keys_and_values =
+            (int64_t)config->kv_head_count * (config->query_key_dim + config->value_dim);
+        return two_products(hidden, query + keys_and_values, value, hidden);
+    }
+    const int64_t compressed = config->kv_rank;
+    const int64_t expanded =
+        (int64_t)config->head_count * (config->query_key_dim - config->rope_dim) + value;
+    const int64_t from_query =
+        config->query_rank > 0 ? two_products(hidden, config->query_rank, config->query_rank, query)
+                               : saturating_multiply(hidden, query);
+    const int64_t down_and_out = two_products(hidden, compressed + config->rope_dim, value, hidden);
+    return saturating_add(saturating_add(from_query, down_and_out),
+                          saturating_multiply(compressed, expanded));
+}
+
+/// Entries of the two or three matrices of an MLP or expert of this width, without biases.
+static int64_t mlp_weight_count(const model_config *config, int ffn_size)
+{
+    const int64_t matrices = config->has_gated_mlp ? 3 : 2;
+    return saturating_multiply(matrices * config->hidden_size, ffn_size);
+}
+
+static int64_t norm_parameters(const model_config *config)
+{
+    return (int64_t)config->hidden_size * (config->norm == MODEL_NORM_LAYER ? 2 : 1);
+}
+
+/// Biases and inner norms of attention.
+static int64_t attention_vector_parameters(const model_config *config)
+{
+    int64_t count = config->kv_rank + config->query_rank; // one RMSNorm each
+    if (config->has_query_key_value_bias) {
+        count += (int64_t)config->head_count * config->query_key_dim +
+                 (int64_t)config->kv_head_count * (config->query_key_dim + config->value_dim);
+    }
+    if (config->has_attention_output_bias) count += config->hidden_size;
+    if (config->has_query_key_norm) count += 2 * (int64_t)config->query_key_dim;
+    return count;
+}
+
+static int64_t expert_parameters(const model_config *config, int expert_count)
+{
+    return saturating_multiply(mlp_weight_count(config, config->expert_ffn_size), expert_count);
+}
+
+/// Entries of a layer's matrices with so many experts.
+static int64_t layer_weights(const model_config *config, int layer, int expert_count)
+{
+    const int64_t attention = model_attention_weight_count(config);
+    if (!config->is_moe[layer]) {
+        return saturating_add(attention, mlp_weight_count(config, config->ffn_size));
+    }
+    const int64_t shared = mlp_weight_count(config, config->shared_ffn_size);
+    const int64_t experts = expert_parameters(config, expert_count);
+    return saturating_add(saturating_add(attention, experts),
+                          saturating_add(shared, config->router_weight_count));
+}
+
+/// Biases and norms of a layer.
+static int64_t layer_vectors(const model_config *config, int layer)
+{
+    int64_t count = attention_vector_parameters(config) + 2 * norm_parameters(config);
+    if (config->is_moe[layer]) return count + config->router_bias_count;
+    if (config->has_mlp_bias) {
+        count += (int64_t)config->ffn_size * (config->has_gated_mlp ? 2 : 1) + config->hidden_size;
+    }
+    return count;
+}
+
+int64_t model_layer_weight_count(const model_config *config, int layer)
+{
+    return layer_weights(config, layer, config->expert_count);
+}
+
+static int64_t layer_parameters(const model_config *config, int layer, int expert_count)
+{
+    return saturating_add(layer_weights(config, layer, expert_count), layer_vectors(config, layer));
+}
+
+int64_t model_layer_parameters(const model_config *config, int layer)
+{
+    return layer_parameters(config, layer, config->expert_count);
+}
+
+int64_t model_layer_expert_parameters(const model_config *config, int layer)
+{
+    return config->is_moe[layer] ? expert_parameters(config, config->expert_count) : 0;
+}
+
+/// Of a layer's parameters, those that one token meets: expert_top_k of its experts.
+static int64_t layer_active_parameters(const model_config *config, int layer)
+{
+    return layer_parameters(config, layer, config->expert_top_k);
+}
+
+int64_t model_embedding_parameters(const model_config *config)
+{
+    const int64_t rows = (int64_t)config->vocabulary_size +
+                         (config->has_learned_positions ? config->position_count : 0);
+    return saturating_multiply(rows, config->hidden_size);
+}
+
+int64_t model_head_parameters(const model_config *config)
+{
+    return norm_parameters(config) +
+           saturating_multiply(config->vocabulary_size, config->hidden_size);
+}
+
+/// Everything but the layers, tied weights once.
+static int64_t outer_parameters(const model_config *config)
+{
+    const int64_t head =
+        config->has_tied_embeddings ? norm_parameters(config) : model_head_parameters(config);
+    return saturating_add(model_embedding_parameters(config), head);
+}
+
+int64_t model_total_parameters(const model_config *config)
+{
+    int64_t count = outer_parameters(config);
+    for (int layer = 0; layer < config->layer_count; layer++) {
+        count = saturating_add(count, model_layer_parameters(config, layer));
+    }
+    return count;
+}
+
+int64_t model_active_parameters(const model_config *config)
+{
+    int64_t count = outer_parameters(config);
+    for (int layer = 0; layer < config->layer_count; layer++) {
+        count = saturating_add(count, layer_active_parameters(config, layer));
+    }
+    return count;
+}

@@ -1,0 +1,414 @@
+/// Early exit: tokens whose prediction is sure leave behind an exit, so that later layers see
+/// fewer.
+#include "models/cost/parameters.h"
+#include "models/dynamism/case_base.h"
+#include "models/dynamism/random_draw.h"
+#include "models/dynamism/token_survival.h"
+
+#include <inttypes.h>
+
+enum { STREAM_KEEP = 1 };
+
+/// What decides at an exit.
+typedef enum exit_classifier {
+    CLASSIFIER_NONE,
+    CLASSIFIER_LINEAR, ///< one vector of weights: sure or not
+    CLASSIFIER_HEAD,   ///< an LM head of its own, as the softmax's confidence needs
+    CLASSIFIER_COUNT
+} exit_classifier;
+
+static const char *const classifier_names[] = {"none", "linear", "head"};
+static const char *const key_names[] = {"all", "survivors"};
+static const char *const message_names[] = {"full", "compact"};
+
+static const char *const keys[] = {
+    "first_exit",     "exit_every",     "exits",     "keep_initial",
+    "keep_final",     "keep_variation", "interval",  "confidence_iterations",
+    "attention_keys", "messages",       "classifier"};
+
+/// Factors on a layer with an exit that has an LM head; 0 where nothing is added.
+typedef struct head_ratio {
+    double activation;
+    double gradient;
+} head_ratio;
+
+typedef struct exit_state {
+    uint64_t seed;
+    int layer_count;
+    int first; // transformer layers
+    int block_count;
+    int column_count;
+    double keep_initial;
+    double keep_final;
+    double keep_variation;
+    double confidence_iterations;
+    int interval;
+    bool keeps_all_keys;
+    bool is_compact;
+    exit_classifier classifier;
+    bool *has_exit;   // [block_count + 1]
+    double *kv_share; // [block_count] of keys' and values' matrices among attention's
+    head_ratio *head; // [block_count]
+    int64_t classifier_ns[MODEL_PASS_COUNT]; // of all tokens
+    double *share;      // [block_count + 1] of a microbatch's tokens, of which [block_count] reach
+                        // the head
+    double *linear;     // [layer_count][column_count] published; 1 outside the transformer layers
+    double *projection; // [layer_count][column_count]
+    double *core;       // [layer_count][column_count]
+    double *behind;     // [layer_count][column_count] of head and what else is no transformer layer
+    double *parameters; // [layer_count], as those that follow
+    double *state;
+    double *reduction;
+    double *activation;
+    double *gradient;
+    double *message;
+    int64_t *added_ns[MODEL_PASS_COUNT]; // [layer_count][column_count]
+    double held;                         // keep of the arrays; negative: none
+} exit_state;
+
+static status out_of_memory(error_message *err)
+{
+    return error_set(err, STATUS_NO_MEMORY, "out of memory for case 'early-exit'");
+}
+
+/// "exits": the layers with an exit behind them.
+static status read_exit_list(const model_case_setup *setup, exit_state *exits, json_value list,
+                             error_message *err)
+{
+    const json_value object = setup->parameters->object;
+    static const char *const others[] = {"first_exit", "exit_every"};
+    for (int other = 0; other < 2; other++) {
+        const json_value member = json_member(object, others[other]);
+        if (json_is_missing(member)) continue;
+        return json_error(member, STATUS_INVALID, err, "makes no difference beside \"exits\"");
+    }
+    const int count = json_count(list);
+    if (!json_is_array(list) || count < 1) {
+        return json_error(list, STATUS_FORMAT, err, "not an array of transformer layers");
+    }
+    int before = -1;
+    for (int index = 0; index < count; index++) {
+        const json_value element = json_element(list, index);
+        int block = 0;
+        TRY(json_int(element, 0, exits->block_count - 1, &block, err));
+        if (block <= before) {
+            return json_error(element, STATUS_INVALID, err, "layer %d is not behind layer %d",
+                              block, before);
+        }
+        exits->has_exit[block] = true;
+        before = block;
+    }
+    return model_parameter_note(setup->parameters, "exits", (model_origin){MODEL_ORIGIN_GIVEN, ""},
+                                err, "%d, the last behind layer %d", count, before);
+}
+
+static status read_exits(const model_case_setup *setup, exit_state *exits, error_message *err)
+{
+    model_case_parameters *parameters = setup->parameters;
+    const json_value list = json_member(parameters->object, "exits");
+    if (!json_is_missing(list)) return read_exit_list(setup, exits, list, err);
+    int first = exits->block_count / 4;
+    int every = 1;
+    TRY(model_parameter_int(parameters, "first_exit", 0, exits->block_count - 1,
+                            MODEL_ASSUMED("not published; a quarter of the depth, as EE-LLM's"),
+                            &first, err));
+    TRY(model_parameter_int(parameters, "exit_every", 1, INT32_MAX,
+                            MODEL_PUBLISHED("CALM, arXiv 2207.07061: behind every layer"), &every,
+                            err));
+    for (int block = first; block < exits->block_count; block += every) {
+        exits->has_exit[block] = true;
+        if (every >= exits->block_count - block) break;
+    }
+    return STATUS_OK;
+}
+
+static status read_decay(const model_case_setup *setup, exit_state *exits, error_message *err)
+{
+    const model_origin unknown = MODEL_ASSUMED("no decay of tokens is published");
+    model_case_parameters *parameters = setup->parameters;
+    exits->keep_initial = 1;
+    exits->keep_final = 0.9;
+    exits->confidence_iterations = setup->base->iteration_count / 4.0;
+    exits->interval = 500;
+    TRY(model_parameter_double(parameters, "keep_initial", 0, 1, unknown, &exits->keep_initial,
+                               err));
+    TRY(model_parameter_double(parameters, "keep_final", 0, 1, unknown, &exits->keep_final, err));
+    TRY(model_parameter_double(parameters, "confidence_iterations", 1e-3, 1e9, unknown,
+                               &exits->confidence_iterations, err));
+    TRY(model_parameter_int(parameters, "interval", 1, INT32_MAX,
+                            MODEL_PUBLISHED("DynMo: every 100s to 1000s of iterations"),
+                            &exits->interval, err));
+    TRY(model_parameter_double(parameters, "keep_variation", 0, 1,
+                               MODEL_ASSUMED("all microbatches alike"), &exits->keep_variation,
+                               err));
+    if (exits->keep_final > exits->keep_initial) {
+        return error_set(err, STATUS_INVALID,
+                         "case 'early-exit': keep_final %g exceeds keep_initial %g: a model "
+                         "grows surer, not less sure",
+                         exits->keep_final, exits->keep_initial);
+    }
+    return STATUS_OK;
+}
+
+static status read_choices(const model_case_setup *setup, exit_state *exits, error_message *err)
+{
+    model_case_parameters *parameters = setup->parameters;
+    int attention_keys = 0;
+    int messages = 0;
+    int classifier = CLASSIFIER_LINEAR;
+    TRY(model_parameter_name(parameters, "attention_keys", key_names, 2,
+                             MODEL_PUBLISHED("CALM: states of tokens that have left are copied on, "
+                                             "and attended to"),
+                             &attention_keys, err));
+    TRY(model_parameter_name(parameters, "messages", message_names, 2,
+                             MODEL_ASSUMED("states of tokens that have left travel on to the head"),
+                             &messages, err));
+    TRY(model_parameter_name(parameters, "classifier", classifier_names, CLASSIFIER_COUNT,
+                             MODEL_ASSUMED("CALM's cheapest; its softmax needs a head"),
+                             &classifier, err));
+    exits->keeps_all_keys = attention_keys == 0;
+    exits->is_compact = messages == 1;
+    exits->classifier = (exit_classifier)classifier;
+    if (exits->is_compact && exits->keeps_all_keys) {
+        return error_set(err, STATUS_INVALID,
+                         "case 'early-exit': messages 'compact' leave out tokens that "
+                         "attention_keys 'all' attends to");
+    }
+    if (exits->is_compact && exits->classifier != CLASSIFIER_HEAD) {
+        return error_set(err, STATUS_INVALID,
+                         "case 'early-exit': with messages 'compact' a token never reaches the "
+                         "head: classifier '%s' gives it no loss, 'head' does",
+                         classifier_names[classifier]);
+    }
+    return STATUS_OK;
+}
+
+/// Keys and values of every token are computed in every layer where tokens that have left are
+/// attended to.
+static void count_key_matrices(const model_case_setup *setup, exit_state *exits)
+{
+    const model_config *config = setup->base->config;
+    double share = 0.5; // of four matrices alike
+    if (config != NULL && config->kv_rank == 0) {
+        const double keys_and_values = (double)config->hidden_size * config->kv_head_count *
+                                       (config->query_key_dim + config->value_dim);
+        share = keys_and_values / (double)model_attention_weight_count(config);
+    }
+    for (int block = 0; block < exits->block_count; block++) {
+        exits->kv_share[block] = share;
+    }
+}
+
+/// a of one layer over a of another, 0 where it is not known.
+static double ratio_of(const int64_t *values, int of, int over)
+{
+    return values == NULL || values[over] == 0 ? 0 : (double)values[of] / (double)values[over];
+}
+
+static status add_heads(const bal_layer_costs *costs, exit_state *exits, error_message *err)
+{
+    if (!costs->head) {
+        return error_set(err, STATUS_INVALID,
+                         "case 'early-exit': classifier 'head' takes as long as the model's "
+                         "head, which the costs do not have");
+    }
+    const int head = costs->layer_count - 1;
+    const size_t cell = (size_t)head * (size_t)costs->microbatch_count;
+    exits->classifier_ns[MODEL_PASS_FORWARD] = costs->forward_ns[cell];
+    exits->classifier_ns[MODEL_PASS_BACKWARD_INPUT] = costs->backward_input_ns[cell];
+    exits->classifier_ns[MODEL_PASS_BACKWARD_WEIGHT] = costs->backward_weight_ns[cell];
+    for (int block = 0; block < exits->block_count; block++) {
+        const int layer = exits->first + block;
+        if (!exits->has_exit[block]) continue;
+        exits->parameters[layer] = 1 + ratio_of(costs->parameters, head, layer);
+        exits->state[layer] = 1 + ratio_of(costs->state_bytes, head, layer);
+        exits->reduction[layer] = 1 + ratio_of(costs->reduction_ns, head, layer);
+        exits->head[block] = (head_ratio){ratio_of(costs->activation_bytes, head, layer),
+                                          ratio_of(costs->gradient_bytes, head, layer)};
+    }
+    return STATUS_OK;
+}
+
+static status count_classifiers(const model_case_setup *setup, exit_state *exits,
+                                error_message *err)
+{
+    bal_layer_costs costs;
+    if (exits->classifier == CLASSIFIER_NONE) return STATUS_OK;
+    TRY(model_case_first_costs(setup, &costs, err));
+    model_origin origin = MODEL_ASSUMED("an LM head with weights of its own; every token that "
+                                        "arrives passes it in F, B and W");
+    if (exits->classifier == CLASSIFIER_HEAD) {
+        TRY(add_heads(&costs, exits, err));
+    } else {
+        origin = MODEL_ASSUMED("states read in F, gradients added to in B, over the bandwidth");
+        const int64_t bytes = costs.message_bytes != NULL ? costs.message_bytes[exits->first] : 0;
+        const int64_t read_ns = model_case_bytes_ns(setup->base->hardware, bytes);
+        exits->classifier_ns[MODEL_PASS_FORWARD] = read_ns;
+        exits->classifier_ns[MODEL_PASS_BACKWARD_INPUT] = 2 * read_ns;
+    }
+    return model_parameter_note(
+        setup->parameters, "classifier_time", origin, err,
+        "%" PRId64 ", %" PRId64 ", %" PRId64 " ns in F, B, W for all tokens",
+        exits->classifier_ns[MODEL_PASS_FORWARD], exits->classifier_ns[MODEL_PASS_BACKWARD_INPUT],
+        exits->classifier_ns[MODEL_PASS_BACKWARD_WEIGHT]);
+}
+
+static status carve(const model_case_setup *setup, exit_state *exits, error_message *err)
+{
+    const size_t layers = (size_t)setup->layer_count;
+    const size_t cells = layers * (size_t)exits->column_count;
+    const size_t blocks = (size_t)exits->block_count;
+    double **const of_cells[] = {&exits->linear, &exits->projection, &exits->core, &exits->behind};
+    double **const of_layers[] = {&exits->parameters, &exits->state,    &exits->reduction,
+                                  &exits->activation, &exits->gradient, &exits->message};
+    for (size_t array = 0; array < sizeof of_cells / sizeof of_cells[0]; array++) {
+        TRY(model_case_ones(setup->memory, cells, of_cells[array], err));
+    }
+    for (size_t array = 0; array < sizeof of_layers / sizeof of_layers[0]; array++) {
+        TRY(model_case_ones(setup->memory, layers, of_layers[array], err));
+    }
+    TRY(model_case_ones(setup->memory, blocks + 1, &exits->share, err));
+    TRY(model_case_ones(setup->memory, blocks, &exits->kv_share, err));
+    for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
+        exits->added_ns[pass] = arena_array(setup->memory, cells, sizeof(int64_t));
+        if (exits->added_ns[pass] == NULL) return out_of_memory(err);
+    }
+    exits->head = arena_array(setup->memory, blocks, sizeof *exits->head);
+    return exits->head != NULL ? STATUS_OK : out_of_memory(err);
+}
+
+static status exit_open(const model_case_setup *setup, model_case_instance *instance,
+                        error_message *err)
+{
+    const model_dynamism_base *base = setup->base;
+    exit_state *exits = arena_array(setup->memory, 1, sizeof *exits);
+    if (exits == NULL) return out_of_memory(err);
+    exits->seed = setup->seed;
+    exits->layer_count = setup->layer_count;
+    exits->first = base->transformer_first;
+    exits->block_count = base->transformer_end - exits->first;
+    exits->held = -1;
+    exits->has_exit = arena_array(setup->memory, (size_t)exits->block_count + 1, sizeof(bool));
+    if (exits->has_exit == NULL) return out_of_memory(err);
+    TRY(read_exits(setup, exits, err));
+    TRY(read_decay(setup, exits, err));
+    TRY(read_choices(setup, exits, err));
+    const bool varies = exits->keep_variation > 0;
+    exits->column_count = varies ? base->microbatch_count : 1;
+    TRY(carve(setup, exits, err));
+    count_key_matrices(setup, exits);
+    TRY(count_classifiers(setup, exits, err));
+    instance->state = exits;
+    instance->varies = varies;
+    instance->source_count = varies && base->parallel.data > 1 ? base->parallel.data : 1;
+    return STATUS_OK;
+}
+
+/// Times of one microbatch of which exits->share is left at every layer.
+static void set_column(exit_state *exits, int column)
+{
+    const size_t columns = (size_t)exits->column_count;
+    for (int block = 0; block < exits->block_count; block++) {
+        const size_t cell = (size_t)(exits->first + block) * columns + (size_t)column;
+        const double share = exits->share[block];
+        const double whole = exits->keeps_all_keys ? exits->kv_share[block] : 0;
+        exits->linear[cell] = share;
+        exits->projection[cell] = whole + (1 - whole) * share;
+        exits->core[cell] = exits->keeps_all_keys ? share : share * share;
+        for (int pass = 0; exits->has_exit[block] && pass < MODEL_PASS_COUNT; pass++) {
+            exits->added_ns[pass][cell] =
+                (int64_t)((double)exits->classifier_ns[pass] * share + 0.5);
+        }
+    }
+    for (int layer = exits->first + exits->block_count; layer < exits->layer_count; layer++) {
+        exits->behind[(size_t)layer * columns + (size_t)column] =
+            exits->is_compact ? exits->share[exits->block_count] : 1;
+    }
+}
+
+/// Bytes, which are provided for the share without variation.
+static void set_bytes(exit_state *exits)
+{
+    for (int block = 0; block < exits->block_count; block++) {
+        const int layer = exits->first + block;
+        const double share = exits->share[block];
+        exits->activation[layer] = share * (1 + exits->head[block].activation);
+        exits->gradient[layer] = share * (1 + exits->head[block].gradient);
+        exits->message[layer] = exits->is_compact ? exits->share[block + 1] : 1;
+    }
+    for (int layer = exits->first + exits->block_count; layer < exits->layer_count; layer++) {
+        exits->activation[layer] = exits->is_compact ? exits->share[exits->block_count] : 1;
+        exits->gradient[layer] = exits->activation[layer];
+    }
+}
+
+static void share_tokens(exit_state *exits, double keep)
+{
+    model_token_shares(keep, exits->has_exit, exits->block_count + 1, exits->share);
+}
+
+static void hold_keep(exit_state *exits, double keep)
+{
+    if (exits->held == keep) return;
+    exits->held = keep;
+    share_tokens(exits, keep);
+    set_bytes(exits);
+    if (exits->keep_variation == 0) set_column(exits, 0);
+}
+
+static void draw_columns(exit_state *exits, double keep, int iteration, int replica)
+{
+    rng random = model_case_stream(exits->seed, STREAM_KEEP, 0, iteration, replica);
+    for (int column = 0; column < exits->column_count; column++) {
+        const double varied = keep * (1 + exits->keep_variation * model_draw_normal(&random));
+        share_tokens(exits, varied < 0 ? 0 : varied > 1 ? 1 : varied);
+        set_column(exits, column);
+    }
+}
+
+static double keep_at(const exit_state *exits, int iteration)
+{
+    return model_exit_keep(exits->keep_initial, exits->keep_final, exits->confidence_iterations,
+                           exits->interval, iteration);
+}
+
+static status exit_load_at(void *state, model_load_model load_model, int iteration, int replica,
+                           model_load *load, bool *changed, error_message *err)
+{
+    (void)err;
+    exit_state *exits = state;
+    const bool varies = exits->keep_variation > 0;
+    const double keep = keep_at(exits, iteration);
+    hold_keep(exits, keep);
+    if (varies) draw_columns(exits, keep, iteration, replica);
+    *changed = iteration == 0 || keep != keep_at(exits, iteration - 1);
+    load->column_count = exits->column_count;
+    if (load_model == MODEL_LOAD_PUBLISHED) {
+        load->whole = exits->linear;
+        return STATUS_OK;
+    }
+    for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
+        load->part[pass][MODEL_PART_PROJECTION] = exits->projection;
+        load->part[pass][MODEL_PART_ATTENTION] = exits->core;
+        load->part[pass][MODEL_PART_MLP] = exits->linear;
+        load->part[pass][MODEL_PART_ELEMENTWISE] = exits->linear;
+        load->added_ns[pass] = exits->added_ns[pass];
+    }
+    load->whole = exits->is_compact ? exits->behind : NULL;
+    load->parameters = exits->parameters;
+    load->state = exits->state;
+    load->reduction = exits->reduction;
+    load->activation = exits->activation;
+    load->gradient = exits->gradient;
+    load->message = exits->message;
+    return STATUS_OK;
+}
+
+const model_dynamism_case model_dynamism_early_exit = {
+    .name = "early-exit",
+    .keys = keys,
+    .key_count = sizeof keys / sizeof keys[0],
+    .needs_shares = true,
+    .open = exit_open,
+    .load_at = exit_load_at,
+};

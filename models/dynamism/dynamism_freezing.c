@@ -1,0 +1,388 @@
+/// Layer freezing: layers stop learning front to back, and what they no longer need falls away.
+#include "models/dynamism/case_base.h"
+#include "models/dynamism/freezing.h"
+
+#include <string.h>
+
+enum { STREAM_PLASTICITY = 1 };
+
+typedef enum freezing_schedule {
+    SCHEDULE_PLASTICITY,
+    SCHEDULE_INTERVAL,
+    SCHEDULE_SHARE,
+    SCHEDULE_LIST,
+    SCHEDULE_COUNT
+} freezing_schedule;
+
+static const char *const schedule_names[] = {"plasticity", "interval", "share", "list"};
+
+static const char *const keys[] = {"schedule",
+                                   "start_iteration",
+                                   "last_iteration",
+                                   "interval",
+                                   "jitter",
+                                   "share",
+                                   "freeze_at",
+                                   "max_frozen",
+                                   "freeze_embedding",
+                                   "cached_prefix",
+                                   "cache_bytes_per_s",
+                                   "cache_delay",
+                                   "reference_time_ratio"};
+
+/// What tells two iterations apart.
+typedef struct freezing_moment {
+    int frozen;     // transformer layers, from the front
+    int cached;     // of them: their outputs are read instead of computed
+    bool evaluates; // the reference model runs
+} freezing_moment;
+
+typedef struct freezing_state {
+    int first; // of the transformer layers
+    int block_count;
+    int layer_count;
+    int interval;
+    bool freezes_embedding; // with the first transformer layer; true if there is no embedding
+    bool caches;
+    int cache_delay; // iterations from freezing to the first read
+    double reference_ratio;
+    int *freeze_at;       // [block_count]
+    int64_t *fetch_ns;    // [layer_count] to read what a layer hands on
+    double *frozen_state; // [layer_count] state of a frozen layer over that of a learning one
+    double *pass[MODEL_PASS_COUNT]; // [layer_count], as all below
+    double *state;
+    double *activation;
+    double *gradient;
+    double *message;
+    double *reduction;
+    double *whole; // published
+    int64_t *added_ns;
+    freezing_moment held; // what the arrays hold; frozen -1: nothing
+} freezing_state;
+
+static status read_list(const model_case_setup *setup, freezing_state *freezing, error_message *err)
+{
+    const json_value list = json_member(setup->parameters->object, "freeze_at");
+    const int given = json_count(list);
+    if (!json_is_array(list) || given < 1) {
+        return json_error(list, STATUS_FORMAT, err,
+                          "schedule 'list' needs the iterations at which layers freeze");
+    }
+    if (given > freezing->block_count) {
+        return json_error(list, STATUS_INVALID, err, "%d layers freeze, the model has %d", given,
+                          freezing->block_count);
+    }
+    for (int block = 0; block < freezing->block_count; block++) {
+        freezing->freeze_at[block] = MODEL_FREEZE_NEVER;
+    }
+    for (int block = 0; block < given; block++) {
+        const json_value element = json_element(list, block);
+        int *at = &freezing->freeze_at[block];
+        TRY(json_int(element, 0, INT32_MAX - 1, at, err));
+        if (block > 0 && *at < at[-1]) {
+            return json_error(element, STATUS_INVALID, err,
+                              "%d is before %d, when the layer in front of it freezes: layers "
+                              "freeze front to back",
+                              *at, at[-1]);
+        }
+    }
+    return model_parameter_note(setup->parameters, "freeze_at",
+                                (model_origin){MODEL_ORIGIN_GIVEN, ""}, err,
+                                "%d layers, from iteration %d to %d", given, freezing->freeze_at[0],
+                                freezing->freeze_at[given - 1]);
+}
+
+/// Fills freeze_at by plasticity.
+static status read_plasticity(const model_case_setup *setup, int start, int max_frozen,
+                              freezing_state *freezing, error_message *err)
+{
+    model_case_parameters *parameters = setup->parameters;
+    model_plasticity plasticity = {.first_iteration = start > 0 ? start : 1,
+                                   .last_iteration = setup->base->iteration_count,
+                                   .evaluation_interval = freezing->interval,
+                                   .jitter = 0.1};
+    TRY(model_parameter_int(parameters, "last_iteration", 0, INT32_MAX - 1,
+                            MODEL_ASSUMED("no trace of freezing is published; the end of training"),
+                            &plasticity.last_iteration, err));
+    TRY(model_parameter_double(parameters, "jitter", 0, 0.99, MODEL_ASSUMED("not published"),
+                               &plasticity.jitter, err));
+    if (plasticity.last_iteration < plasticity.first_iteration) {
+        return error_set(err, STATUS_INVALID,
+                         "case 'freezing': the schedule ends before it starts: last_iteration "
+                         "%d is before start_iteration %d",
+                         plasticity.last_iteration, plasticity.first_iteration);
+    }
+    rng random = model_case_stream(setup->seed, STREAM_PLASTICITY, 0, 0, 0);
+    model_freeze_by_plasticity(&plasticity, &random, max_frozen, freezing->block_count,
+                               freezing->freeze_at);
+    return STATUS_OK;
+}
+
+static status read_schedule(const model_case_setup *setup, freezing_state *freezing,
+                            error_message *err)
+{
+    model_case_parameters *parameters = setup->parameters;
+    int kind = SCHEDULE_PLASTICITY;
+    int start = setup->base->iteration_count / 10;
+    int max_frozen = freezing->block_count - 1;
+    double share = 0.5;
+    freezing->interval = 50;
+    TRY(model_parameter_name(
+        parameters, "schedule", schedule_names, SCHEDULE_COUNT,
+        MODEL_ASSUMED("loss-change rates that fall front to back, as Egeria's"), &kind, err));
+    TRY(model_parameter_int(parameters, "interval", 1, INT32_MAX - 1,
+                            MODEL_PUBLISHED("DynMo: as often as every 50 iterations"),
+                            &freezing->interval, err));
+    if (kind == SCHEDULE_LIST) return read_list(setup, freezing, err);
+    TRY(model_parameter_int(parameters, "start_iteration", 0, INT32_MAX - 1,
+                            MODEL_ASSUMED("not published; a tenth of the training"), &start, err));
+    TRY(model_parameter_int(parameters, "max_frozen", 0, freezing->block_count,
+                            MODEL_ASSUMED("one transformer layer goes on learning"), &max_frozen,
+                            err));
+    if (kind == SCHEDULE_PLASTICITY) {
+        return read_plasticity(setup, start, max_frozen, freezing, err);
+    }
+    if (kind == SCHEDULE_INTERVAL) {
+        model_freeze_by_interval(start, freezing->interval, max_frozen, freezing->block_count,
+                                 freezing->freeze_at);
+        return STATUS_OK;
+    }
+    TRY(model_parameter_double(parameters, "share", 0.001, 0.999,
+                               MODEL_PUBLISHED("PipeTransformer's default alpha"), &share, err));
+    model_freeze_by_share(share, start, freezing->interval, max_frozen, freezing->block_count,
+                          freezing->freeze_at);
+    return STATUS_OK;
+}
+
+/// Keys that only another schedule reads would be passed over in silence.
+static status check_keys_of_schedule(const model_case_setup *setup, error_message *err)
+{
+    static const struct {
+        const char *key;
+        const char *schedule;
+    } owners[] = {{"last_iteration", "plasticity"},
+                  {"jitter", "plasticity"},
+                  {"share", "share"},
+                  {"freeze_at", "list"}};
+    const json_value object = setup->parameters->object;
+    const char *schedule = schedule_names[SCHEDULE_PLASTICITY];
+    const json_value named = json_member(object, "schedule");
+    if (!json_is_missing(named)) TRY(json_string(named, &schedule, err));
+    for (size_t owner = 0; owner < sizeof owners / sizeof owners[0]; owner++) {
+        const json_value member = json_member(object, owners[owner].key);
+        if (json_is_missing(member) || strcmp(schedule, owners[owner].schedule) == 0) continue;
+        return json_error(member, STATUS_INVALID, err, "belongs to schedule '%s', not to '%.60s'",
+                          owners[owner].schedule, schedule);
+    }
+    return STATUS_OK;
+}
+
+static status read_embedding(const model_case_setup *setup, freezing_state *freezing,
+                             error_message *err)
+{
+    const model_config *config = setup->base->config;
+    const bool is_tied = config != NULL && config->has_tied_embeddings;
+    freezing->freezes_embedding = true;
+    if (freezing->first == 0) return STATUS_OK;
+    return model_parameter_bool(
+        setup->parameters, "freeze_embedding",
+        is_tied ? MODEL_ASSUMED("with the first layer; its copy in the head goes on learning")
+                : MODEL_ASSUMED("with the first layer"),
+        &freezing->freezes_embedding, err);
+}
+
+/// What reading the outputs of the cached prefix takes.
+static status read_cache(const model_case_setup *setup, const bal_layer_costs *costs,
+                         freezing_state *freezing, error_message *err)
+{
+    model_case_parameters *parameters = setup->parameters;
+    double bytes_per_s = 25e9;
+    TRY(model_parameter_bool(parameters, "cached_prefix",
+                             MODEL_ASSUMED("the prefix is computed again; Egeria caches it"),
+                             &freezing->caches, err));
+    if (!freezing->caches) return STATUS_OK;
+    TRY(model_parameter_double(
+        parameters, "cache_bytes_per_s", 1, 1e15,
+        MODEL_ASSUMED("host memory over PCIe 4.0 x16, fetched one microbatch "
+                      "after the other"),
+        &bytes_per_s, err));
+    TRY(model_parameter_int(parameters, "cache_delay", 0, INT32_MAX - 1,
+                            MODEL_ASSUMED("iterations until every sample has been seen since its "
+                                          "layer froze: an epoch"),
+                            &freezing->cache_delay, err));
+    if (!freezing->freezes_embedding) {
+        return error_set(err, STATUS_INVALID,
+                         "case 'freezing': cached_prefix needs freeze_embedding, as a prefix "
+                         "behind a learning embedding changes");
+    }
+    if (costs->message_bytes == NULL) {
+        return error_set(err, STATUS_INVALID,
+                         "case 'freezing': cached_prefix needs to know the bytes that layers "
+                         "hand on");
+    }
+    for (int layer = 0; layer < freezing->layer_count; layer++) {
+        const model_work fetch = {.bytes = costs->message_bytes[layer]};
+        freezing->fetch_ns[layer] = model_roofline_ns(fetch, 1, bytes_per_s);
+    }
+    return STATUS_OK;
+}
+
+/// A frozen layer keeps its weights: gradients, moments and 32-bit copies go.
+static status count_state(const model_case_setup *setup, const bal_layer_costs *costs,
+                          freezing_state *freezing, error_message *err)
+{
+    int weight_bytes = 0;
+    TRY(model_case_weight_bytes(setup, &weight_bytes, err));
+    if (costs->parameters == NULL || costs->state_bytes == NULL) return STATUS_OK;
+    for (int layer = 0; layer < freezing->layer_count; layer++) {
+        const double weights = (double)costs->parameters[layer] * weight_bytes;
+        const double state = (double)costs->state_bytes[layer];
+        freezing->frozen_state[layer] = state > weights ? weights / state : 1;
+    }
+    return STATUS_OK;
+}
+
+static status carve(const model_case_setup *setup, freezing_state *freezing, error_message *err)
+{
+    const size_t layers = (size_t)setup->layer_count;
+    double **const factors[] = {&freezing->pass[MODEL_PASS_FORWARD],
+                                &freezing->pass[MODEL_PASS_BACKWARD_INPUT],
+                                &freezing->pass[MODEL_PASS_BACKWARD_WEIGHT],
+                                &freezing->state,
+                                &freezing->frozen_state,
+                                &freezing->activation,
+                                &freezing->gradient,
+                                &freezing->message,
+                                &freezing->reduction,
+                                &freezing->whole};
+    for (size_t array = 0; array < sizeof factors / sizeof factors[0]; array++) {
+        TRY(model_case_ones(setup->memory, layers, factors[array], err));
+    }
+    freezing->freeze_at = arena_array(setup->memory, (size_t)freezing->block_count, sizeof(int));
+    freezing->fetch_ns = arena_array(setup->memory, layers, sizeof(int64_t));
+    freezing->added_ns = arena_array(setup->memory, layers, sizeof(int64_t));
+    if (freezing->freeze_at != NULL && freezing->fetch_ns != NULL && freezing->added_ns != NULL) {
+        return STATUS_OK;
+    }
+    return error_set(err, STATUS_NO_MEMORY, "out of memory for case 'freezing'");
+}
+
+static status freezing_open(const model_case_setup *setup, model_case_instance *instance,
+                            error_message *err)
+{
+    bal_layer_costs costs;
+    freezing_state *freezing = arena_array(setup->memory, 1, sizeof *freezing);
+    if (freezing == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory for case 'freezing'");
+    }
+    freezing->first = setup->base->transformer_first;
+    freezing->block_count = setup->base->transformer_end - freezing->first;
+    freezing->layer_count = setup->layer_count;
+    freezing->held.frozen = -1;
+    TRY(carve(setup, freezing, err));
+    TRY(check_keys_of_schedule(setup, err));
+    TRY(read_schedule(setup, freezing, err));
+    TRY(read_embedding(setup, freezing, err));
+    TRY(model_case_first_costs(setup, &costs, err));
+    TRY(read_cache(setup, &costs, freezing, err));
+    TRY(count_state(setup, &costs, freezing, err));
+    TRY(model_parameter_double(setup->parameters, "reference_time_ratio", 0, 100,
+                               MODEL_ASSUMED("no reference model; Egeria runs one to decide"),
+                               &freezing->reference_ratio, err));
+    instance->state = freezing;
+    instance->varies = freezing->reference_ratio > 0;
+    return STATUS_OK;
+}
+
+static freezing_moment moment_at(const freezing_state *freezing, int iteration)
+{
+    const int *freeze_at = freezing->freeze_at;
+    const int cached_since = iteration - freezing->cache_delay;
+    const bool reads_cache = freezing->caches && cached_since >= 0;
+    return (freezing_moment){
+        .frozen = model_frozen_count(freeze_at, freezing->block_count, iteration),
+        .cached =
+            reads_cache ? model_frozen_count(freeze_at, freezing->block_count, cached_since) : 0,
+        .evaluates = freezing->reference_ratio > 0 && iteration % freezing->interval == 0,
+    };
+}
+
+static bool is_same_model(freezing_moment a, freezing_moment b)
+{
+    return a.frozen == b.frozen && a.cached == b.cached;
+}
+
+static void set_layer(freezing_state *freezing, freezing_moment moment, int layer)
+{
+    const int block = layer - freezing->first;
+    const bool is_embedding = block < 0;
+    const bool learns_in_front = !is_embedding && !freezing->freezes_embedding;
+    const bool is_frozen =
+        is_embedding ? freezing->freezes_embedding && moment.frozen > 0 : block < moment.frozen;
+    const bool is_cached = is_embedding ? moment.cached > 0 : block < moment.cached;
+    const bool needs_no_backward = is_frozen && !learns_in_front;
+    const double forward = moment.evaluates ? 1 + freezing->reference_ratio : 1;
+    freezing->pass[MODEL_PASS_FORWARD][layer] = is_cached ? 0 : forward;
+    freezing->pass[MODEL_PASS_BACKWARD_INPUT][layer] = needs_no_backward ? 0 : 1;
+    freezing->pass[MODEL_PASS_BACKWARD_WEIGHT][layer] = is_frozen ? 0 : 1;
+    freezing->whole[layer] = is_frozen ? 0 : 1;
+    freezing->state[layer] = is_frozen ? freezing->frozen_state[layer] : 1;
+    freezing->activation[layer] = needs_no_backward ? 0 : 1;
+    freezing->gradient[layer] = is_frozen ? 0 : 1;
+    freezing->reduction[layer] = is_frozen ? 0 : 1;
+    freezing->message[layer] = is_cached ? 0 : 1;
+    freezing->added_ns[layer] = 0;
+}
+
+/// Fills the arrays for a moment, unless they hold it. The layer behind the cached prefix waits for
+/// what it reads.
+static void hold_moment(freezing_state *freezing, freezing_moment moment)
+{
+    const freezing_moment held = freezing->held;
+    if (is_same_model(held, moment) && held.evaluates == moment.evaluates) return;
+    freezing->held = moment;
+    for (int layer = 0; layer < freezing->first + freezing->block_count; layer++) {
+        set_layer(freezing, moment, layer);
+    }
+    for (int layer = freezing->first + freezing->block_count; layer < freezing->layer_count;
+         layer++) {
+        freezing->added_ns[layer] = 0;
+    }
+    const int behind = freezing->first + moment.cached;
+    if (moment.cached > 0 && behind < freezing->layer_count) {
+        freezing->added_ns[behind] = freezing->fetch_ns[behind - 1];
+    }
+}
+
+static status freezing_load_at(void *state, model_load_model load_model, int iteration, int replica,
+                               model_load *load, bool *changed, error_message *err)
+{
+    (void)replica; // all of them freeze alike
+    (void)err;
+    freezing_state *freezing = state;
+    const freezing_moment moment = moment_at(freezing, iteration);
+    hold_moment(freezing, moment);
+    *changed = iteration == 0 || !is_same_model(moment, moment_at(freezing, iteration - 1));
+    load->state = freezing->state;
+    load->activation = freezing->activation;
+    load->gradient = freezing->gradient;
+    load->message = freezing->message;
+    load->reduction = freezing->reduction;
+    if (load_model == MODEL_LOAD_PUBLISHED) {
+        load->whole = freezing->whole;
+        return STATUS_OK;
+    }
+    for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
+        load->pass[pass] = freezing->pass[pass];
+    }
+    load->added_ns[MODEL_PASS_FORWARD] = freezing->added_ns;
+    return STATUS_OK;
+}
+
+const model_dynamism_case model_dynamism_freezing = {
+    .name = "freezing",
+    .keys = keys,
+    .key_count = sizeof keys / sizeof keys[0],
+    .open = freezing_open,
+    .load_at = freezing_load_at,
+};

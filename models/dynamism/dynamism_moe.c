@@ -1,0 +1,466 @@
+/// Mixture of experts: under expert parallelism a layer waits for the rank whose experts have most
+/// tokens.
+#include "base/file.h"
+#include "models/cost/saturating.h"
+#include "models/dynamism/dynamism_case.h"
+#include "models/experts/expert_load.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+enum { STEPS_PER_DRIFT = 10, TOKENS_MAX = 1 << 30, COUNT_STAGES_MAX = 1 << 12 };
+
+static const char *const routing_names[] = {"token-choice", "s-base", "expert-choice"};
+
+static const char *const keys[] = {"routing",
+                                   "spread_ratio",
+                                   "persistent_ratio",
+                                   "drift_iterations",
+                                   "microbatch_noise_ratio",
+                                   "token_correlation",
+                                   "capacity_factor",
+                                   "counts",
+                                   "counted_tokens",
+                                   "experts",
+                                   "top_k",
+                                   "tokens"};
+
+static status out_of_memory(error_message *err)
+{
+    return error_set(err, STATUS_NO_MEMORY, "out of memory for case 'moe'");
+}
+
+/// Refuses members that something else settles.
+static status refuse_keys(json_value object, const char *const *names, size_t count,
+                          const char *reason, error_message *err)
+{
+    for (size_t name = 0; name < count; name++) {
+        const json_value member = json_member(object, names[name]);
+        if (!json_is_missing(member)) return json_error(member, STATUS_INVALID, err, "%s", reason);
+    }
+    return STATUS_OK;
+}
+
+/// Experts of the model, or those that the object states where no model stands beside a trace.
+static status read_model(const model_case_setup *setup, model_expert_load *moe, error_message *err)
+{
+    model_case_parameters *parameters = setup->parameters;
+    const model_config *config = setup->base->config;
+    const model_origin from_model = {MODEL_ORIGIN_GIVEN, "the model"};
+    static const char *const stated[] = {"experts", "top_k", "tokens"};
+    if (config == NULL) {
+        int tokens = 0;
+        const model_origin none = MODEL_ASSUMED("");
+        for (int key = 0; key < 3; key++) {
+            if (!json_is_missing(json_member(parameters->object, stated[key]))) continue;
+            return json_error(parameters->object, STATUS_INVALID, err,
+                              "case 'moe' over a trace needs '%s', or the model named beside it",
+                              stated[key]);
+        }
+        TRY(model_parameter_int(parameters, "experts", 1, MODEL_EXPERTS_MAX, none,
+                                &moe->routing.expert_count, err));
+        TRY(model_parameter_int(parameters, "top_k", 1, moe->routing.expert_count, none,
+                                &moe->routing.top_k, err));
+        TRY(model_parameter_int(parameters, "tokens", 1, TOKENS_MAX, none, &tokens, err));
+        moe->routing.tokens = tokens;
+        return STATUS_OK;
+    }
+    TRY(refuse_keys(parameters->object, stated, 3, "the model says it", err));
+    if (config->expert_count == 0) {
+        return error_set(err, STATUS_INVALID,
+                         "case 'moe': the model (%s) is dense, it has no experts",
+                         config->model_type);
+    }
+    if (config->expert_count > MODEL_EXPERTS_MAX) {
+        return error_set(err, STATUS_INVALID,
+                         "case 'moe': %d experts of a layer, at most %d are modelled",
+                         config->expert_count, MODEL_EXPERTS_MAX);
+    }
+    const int context = model_parallel_filled(setup->base->parallel).context;
+    moe->routing.expert_count = config->expert_count;
+    moe->routing.top_k = config->expert_top_k;
+    moe->routing.tokens = (int64_t)setup->base->shape->sequence_length / context *
+                          setup->base->shape->microbatch_size;
+    return model_parameter_note(parameters, "experts", from_model, err,
+                                "%d of %d per token, %" PRId64 " tokens of a GPU and microbatch",
+                                config->expert_top_k, config->expert_count, moe->routing.tokens);
+}
+
+/// The groups of GPUs that hold the experts of a layer together.
+static status read_groups(const model_case_setup *setup, model_expert_load *moe, int *groups,
+                          error_message *err)
+{
+    const model_parallel degrees = model_parallel_filled(setup->base->parallel);
+    const int experts = moe->routing.expert_count;
+    if (degrees.tensor % degrees.expert_tensor != 0) {
+        return error_set(err, STATUS_INVALID,
+                         "case 'moe': expert_tensor %d does not divide tensor %d",
+                         degrees.expert_tensor, degrees.tensor);
+    }
+    const int64_t part = (int64_t)degrees.context * (degrees.tensor / degrees.expert_tensor);
+    if (experts % degrees.expert != 0 || degrees.data * part % degrees.expert != 0 ||
+        (degrees.expert % part != 0 && part % degrees.expert != 0)) {
+        return error_set(err, STATUS_INVALID,
+                         "case 'moe': expert %d must divide the %d experts and data %d x "
+                         "context %d, and divide context or be a multiple of it",
+                         degrees.expert, experts, degrees.data, degrees.context);
+    }
+    const model_expert_span span = model_parallel_expert_span(&degrees);
+    moe->rank_count = degrees.expert;
+    moe->group_count = span.group_count;
+    // A GPU's tokens are those of its context rank; a replica's are context times as many.
+    moe->routing.tokens =
+        moe->routing.tokens * degrees.context * span.replica_count / span.group_count;
+    *groups = degrees.data / span.replica_count;
+    if (moe->routing.tokens > INT32_MAX / moe->routing.top_k / moe->group_count) {
+        return error_set(err, STATUS_INVALID,
+                         "case 'moe': %" PRId64 " tokens of a group x top_k %d exceed %d",
+                         moe->routing.tokens, moe->routing.top_k, INT32_MAX);
+    }
+    return model_parameter_note(setup->parameters, "expert parallelism",
+                                (model_origin){MODEL_ORIGIN_GIVEN, ""}, err,
+                                "%d ranks share experts and wait for the busiest of them; %d "
+                                "group%s of replicas with loads of their own",
+                                moe->rank_count, *groups, *groups == 1 ? "" : "s");
+}
+
+/// Numbers that only routing without a balancing assignment has.
+static status read_skew(const model_case_setup *setup, model_expert_load *moe, error_message *err)
+{
+    model_case_parameters *parameters = setup->parameters;
+    if (moe->router != MODEL_ROUTER_TOKEN_CHOICE) {
+        static const char *const of_skew[] = {"spread_ratio", "persistent_ratio",
+                                              "drift_iterations", "microbatch_noise_ratio",
+                                              "token_correlation"};
+        return refuse_keys(parameters->object, of_skew, sizeof of_skew / sizeof of_skew[0],
+                           moe->router == MODEL_ROUTER_RECORDED
+                               ? "the file of counts says it"
+                               : "this routing gives every expert as many tokens as the others",
+                           err);
+    }
+    double spread = 0.4;
+    double noise = 0.05;
+    moe->routing.persistent = 0.8;
+    moe->routing.drift_period = 1000;
+    moe->routing.correlation = 1.5;
+    TRY(model_parameter_double(
+        parameters, "spread_ratio", 0, 100,
+        MODEL_PUBLISHED("DynMo paper: busiest and least busy expert of Mixtral up to 40 % apart"),
+        &spread, err));
+    TRY(model_parameter_double(parameters, "persistent_ratio", 0, 1,
+                               MODEL_ASSUMED("most of a layer's skew stays"),
+                               &moe->routing.persistent, err));
+    TRY(model_parameter_int(parameters, "drift_iterations", 0, INT32_MAX / 2,
+                            MODEL_ASSUMED("routers change slowly in continual training"),
+                            &moe->routing.drift_period, err));
+    TRY(model_parameter_double(parameters, "microbatch_noise_ratio", 0, 10,
+                               MODEL_ASSUMED("documents differ"), &noise, err));
+    TRY(model_parameter_double(
+        parameters, "token_correlation", 0, 1e6,
+        MODEL_ASSUMED("above 1: neighbouring tokens repeat their expert more often than chance "
+                      "(Jiang et al., Mixtral of Experts, section 5)"),
+        &moe->routing.correlation, err));
+    const int samples = model_parallel_expert_span(&setup->base->parallel).replica_count;
+    moe->routing.noise = noise / sqrt(samples);
+    moe->routing.sigma = model_routing_sigma(moe->routing.expert_count, spread);
+    moe->step_iterations = moe->routing.drift_period / STEPS_PER_DRIFT;
+    if (moe->routing.drift_period > 0 && moe->step_iterations == 0) moe->step_iterations = 1;
+    return STATUS_OK;
+}
+
+static status read_capacity(const model_case_setup *setup, model_expert_load *moe,
+                            error_message *err)
+{
+    double factor = 0;
+    TRY(model_parameter_double(setup->parameters, "capacity_factor", 0, 1e6,
+                               MODEL_ASSUMED("0: no token is dropped"), &factor, err));
+    moe->capacity = INT64_MAX;
+    if (factor == 0) return STATUS_OK;
+    const double tokens =
+        (double)(moe->routing.tokens * moe->routing.top_k) / moe->routing.expert_count * factor;
+    moe->capacity = tokens < (double)INT32_MAX ? (int64_t)tokens : INT32_MAX;
+    return STATUS_OK;
+}
+
+static double share_without(int64_t all, int64_t without)
+{
+    return all > 0 ? (double)(all - without) / (double)all : 0;
+}
+
+/// Whether B computes F again.
+static bool recomputes(const model_dynamism_base *base)
+{
+    return base->parallel.recompute == MODEL_RECOMPUTE_FULL;
+}
+
+static void add_work(const model_config *config, const model_shape *shape, int block,
+                     model_pass pass, model_layer_work *sum)
+{
+    const model_layer_work work = model_layer_work_of(config, shape, block, pass);
+    sum->mlp.flop = saturating_add(sum->mlp.flop, work.mlp.flop);
+    sum->elementwise.bytes = saturating_add(sum->elementwise.bytes, work.elementwise.bytes);
+}
+
+/// Of a part, what would not be done if no token met an expert; a trace's MLP is all experts.
+static double routed_part(const model_dynamism_base *base, int block, model_pass pass,
+                          model_part part)
+{
+    if (base->config == NULL) return part == MODEL_PART_MLP ? 1 : 0;
+    model_config unrouted = *base->config;
+    unrouted.expert_top_k = 0;
+    model_layer_work all = {0};
+    model_layer_work rest = {0};
+    add_work(base->config, base->shape, block, pass, &all);
+    add_work(&unrouted, base->shape, block, pass, &rest);
+    if (pass == MODEL_PASS_BACKWARD_INPUT && recomputes(base)) {
+        add_work(base->config, base->shape, block, MODEL_PASS_FORWARD, &all);
+        add_work(&unrouted, base->shape, block, MODEL_PASS_FORWARD, &rest);
+    }
+    if (part == MODEL_PART_MLP) return share_without(all.mlp.flop, rest.mlp.flop);
+    return share_without(all.elementwise.bytes, rest.elementwise.bytes);
+}
+
+static model_routed_share routed_share_of(const model_dynamism_base *base, int layer)
+{
+    model_routed_share routed = {0};
+    const int block = layer - base->transformer_first;
+    for (int pass = 0; base->shares != NULL && pass < MODEL_PASS_COUNT; pass++) {
+        const model_part parts[] = {MODEL_PART_MLP, MODEL_PART_ELEMENTWISE};
+        for (int part = 0; part < 2; part++) {
+            routed.pass[pass] += base->shares->share[pass][parts[part]][layer] *
+                                 routed_part(base, block, (model_pass)pass, parts[part]);
+        }
+    }
+    if (base->config == NULL) return routed;
+    model_config unrouted = *base->config;
+    unrouted.expert_top_k = 0;
+    const model_memory all = model_layer_memory(base->config, base->shape, block);
+    const model_memory rest = model_layer_memory(&unrouted, base->shape, block);
+    routed.activation = share_without(all.activation_bytes, rest.activation_bytes);
+    routed.gradient = share_without(all.gradient_bytes, rest.gradient_bytes);
+    return routed;
+}
+
+/// A trace without a model has experts in every layer.
+static status find_layers(const model_case_setup *setup, model_expert_load *moe, error_message *err)
+{
+    const model_dynamism_base *base = setup->base;
+    const size_t layers = (size_t)setup->layer_count;
+    bool *has_experts = arena_array(setup->memory, layers, sizeof *has_experts);
+    model_routed_share *routed = arena_array(setup->memory, layers, sizeof *routed);
+    if (has_experts == NULL || routed == NULL) return out_of_memory(err);
+    for (int layer = base->transformer_first; layer < base->transformer_end; layer++) {
+        const int block = layer - base->transformer_first;
+        has_experts[layer] = base->config == NULL || base->config->is_moe[block];
+        if (has_experts[layer]) routed[layer] = routed_share_of(base, layer);
+    }
+    moe->has_experts = has_experts;
+    moe->routed = routed;
+    return STATUS_OK;
+}
+
+static status find_links(const model_case_setup *setup, model_expert_load *moe, error_message *err)
+{
+    const model_dynamism_base *base = setup->base;
+    const model_origin from = {MODEL_ORIGIN_ASSUMED,
+                               "the base holds the balanced all-to-alls; what the busiest rank "
+                               "receives and sends beyond them is added, twice in F and in B"};
+    if (moe->rank_count == 1) return STATUS_OK;
+    if (base->config == NULL || base->hardware == NULL) {
+        return model_parameter_note(setup->parameters, "all_to_all", from, err,
+                                    "0 ns: no model or no hardware beside the costs");
+    }
+    moe->group = model_parallel_groups(&base->parallel, base->hardware).expert;
+    moe->backward_exchanges = recomputes(base) ? 2 : 1;
+    moe->exchange_bytes = saturating_multiply(model_message_bytes(base->config, base->shape),
+                                              base->config->expert_top_k);
+    return model_parameter_note(setup->parameters, "all_to_all", from, err,
+                                "%" PRId64 " bytes of a GPU each, %d GPUs, %d on a node",
+                                moe->exchange_bytes, moe->group.rank_count,
+                                moe->group.node_rank_count);
+}
+
+/// A path in the object, meant from the folder of its file.
+static status read_path(const model_case_setup *setup, json_value value, const char **path,
+                        error_message *err)
+{
+    const char *text = NULL;
+    TRY(json_string(value, &text, err));
+    *path = file_path_beside(setup->base->path, text, setup->memory);
+    return *path != NULL ? STATUS_OK : out_of_memory(err);
+}
+
+/// The files of one pipeline stage: {"first_layer":n,"files":["rank0.jsonl",...]}.
+static status read_count_stage(const model_case_setup *setup, json_value object,
+                               model_count_stage *stage, error_message *err)
+{
+    static const char *const stage_keys[] = {"first_layer", "files"};
+    TRY(json_check_keys(object, stage_keys, 2, err));
+    TRY(json_int(json_member(object, "first_layer"), 0, INT32_MAX, &stage->first_layer, err));
+    const json_value files = json_member(object, "files");
+    stage->path_count = json_count(files);
+    if (!json_is_array(files) || stage->path_count < 1 ||
+        stage->path_count > MODEL_COUNT_FILES_MAX) {
+        return json_error(files, STATUS_FORMAT, err, "not an array of 1 to %d files",
+                          MODEL_COUNT_FILES_MAX);
+    }
+    const char **paths = arena_array(setup->memory, (size_t)stage->path_count, sizeof *paths);
+    if (paths == NULL) return out_of_memory(err);
+    json_value file = json_element(files, 0);
+    for (int path = 0; path < stage->path_count; path++) {
+        TRY(read_path(setup, file, &paths[path], err));
+        file = json_next(file);
+    }
+    stage->paths = paths;
+    return STATUS_OK;
+}
+
+/// {"megatron":[stage,...]}
+static status read_megatron(const model_case_setup *setup, json_value object,
+                            const model_counts_shape *shape, model_expert_counts *counts,
+                            error_message *err)
+{
+    static const char *const formats[] = {"megatron"};
+    TRY(json_check_keys(object, formats, 1, err));
+    const json_value array = json_member(object, "megatron");
+    const int count = json_count(array);
+    if (!json_is_array(array) || count < 1 || count > COUNT_STAGES_MAX) {
+        return json_error(array, STATUS_FORMAT, err, "not an array of 1 to %d stages",
+                          COUNT_STAGES_MAX);
+    }
+    model_count_stage *stages = arena_array(setup->memory, (size_t)count, sizeof *stages);
+    if (stages == NULL) return out_of_memory(err);
+    json_value element = json_element(array, 0);
+    for (int stage = 0; stage < count; stage++) {
+        TRY(read_count_stage(setup, element, &stages[stage], err));
+        element = json_next(element);
+    }
+    return model_expert_counts_read_megatron(stages, count, shape, setup->memory, counts, err);
+}
+
+/// Counts of a real run, in place of drawn ones.
+static status read_counts(const model_case_setup *setup, model_expert_load *moe, error_message *err)
+{
+    model_case_parameters *parameters = setup->parameters;
+    const json_value member = json_member(parameters->object, "counts");
+    static const char *const alone[] = {"counted_tokens"};
+    static const char *const instead[] = {"routing"};
+    if (json_is_missing(member)) {
+        return refuse_keys(parameters->object, alone, 1, "there is no file of counts", err);
+    }
+    TRY(refuse_keys(parameters->object, instead, 1, "the file of counts says it", err));
+    int tokens = 0;
+    TRY(model_parameter_int(parameters, "counted_tokens", 0, TOKENS_MAX,
+                            MODEL_ASSUMED("0: what experts have together is what was routed"),
+                            &tokens, err));
+    moe->router = MODEL_ROUTER_RECORDED;
+    moe->counted_tokens = (int64_t)tokens * moe->routing.top_k;
+    const model_counts_shape shape = {
+        .layer_count = setup->base->transformer_end - setup->base->transformer_first,
+        .is_moe = moe->has_experts + setup->base->transformer_first,
+        .expert_count = moe->routing.expert_count,
+        .microbatch_count = setup->base->microbatch_count,
+        .row_tokens = moe->counted_tokens,
+        .may_drop = moe->capacity != INT64_MAX,
+    };
+    if (json_is_string(member)) {
+        const char *path = NULL;
+        TRY(read_path(setup, member, &path, err));
+        TRY(model_expert_counts_read_csv(path, &shape, setup->memory, &moe->recorded, err));
+    } else {
+        TRY(read_megatron(setup, member, &shape, &moe->recorded, err));
+    }
+    return model_parameter_note(parameters, "counts", (model_origin){MODEL_ORIGIN_MEASURED, ""},
+                                err, "%d iterations from %d to %d, each holds until the next",
+                                moe->recorded.sample_count, moe->recorded.iteration[0],
+                                moe->recorded.iteration[moe->recorded.sample_count - 1]);
+}
+
+static status read_router(const model_case_setup *setup, model_expert_load *moe, error_message *err)
+{
+    TRY(read_counts(setup, moe, err));
+    if (moe->router == MODEL_ROUTER_RECORDED) return STATUS_OK;
+    int router = MODEL_ROUTER_TOKEN_CHOICE;
+    TRY(model_parameter_name(
+        setup->parameters, "routing", routing_names, MODEL_ROUTER_NAMED_COUNT,
+        MODEL_PUBLISHED("DynMo paper: Mixtral, token choice with an auxiliary loss"), &router,
+        err));
+    moe->router = (model_router)router;
+    return STATUS_OK;
+}
+
+/// Recorded counts are of one group, for which all of them stand.
+static int source_count_of(const model_expert_load *moe, model_load_model load_model, int groups)
+{
+    const bool is_drawn = moe->router == MODEL_ROUTER_TOKEN_CHOICE;
+    return is_drawn && model_expert_load_is_varied(moe, load_model) ? groups : 1;
+}
+
+static status moe_open(const model_case_setup *setup, model_case_instance *instance,
+                       error_message *err)
+{
+    model_expert_load *moe = arena_array(setup->memory, 1, sizeof *moe);
+    int groups = 0;
+    if (moe == NULL) return out_of_memory(err);
+    moe->seed = setup->seed;
+    moe->routing.seed = setup->seed;
+    moe->layer_count = setup->layer_count;
+    moe->transformer_first = setup->base->transformer_first;
+    moe->microbatch_count = setup->base->microbatch_count;
+    TRY(read_model(setup, moe, err));
+    TRY(find_layers(setup, moe, err));
+    TRY(read_groups(setup, moe, &groups, err));
+    TRY(read_capacity(setup, moe, err));
+    TRY(read_router(setup, moe, err));
+    TRY(read_skew(setup, moe, err));
+    TRY(find_links(setup, moe, err));
+    TRY(model_expert_load_carve(moe, setup->memory, err));
+    instance->source_count = source_count_of(moe, setup->load_model, groups);
+    instance->state = moe;
+    return STATUS_OK;
+}
+
+static status moe_load_at(void *state, model_load_model load_model, int iteration, int replica,
+                          model_load *load, bool *changed, error_message *err)
+{
+    (void)err;
+    model_expert_load *moe = state;
+    *changed = iteration == 0;
+    if (!model_expert_load_is_varied(moe, load_model)) return STATUS_OK;
+    *changed = model_expert_load_changes(moe, iteration);
+    model_expert_load_fill(moe, load_model, iteration, replica);
+    load->column_count = moe->column_count;
+    if (load_model == MODEL_LOAD_PUBLISHED) {
+        load->whole = moe->whole;
+        return STATUS_OK;
+    }
+    for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
+        load->pass[pass] = moe->pass[pass];
+    }
+    load->added_ns[MODEL_PASS_FORWARD] = moe->forward_excess_ns;
+    load->added_ns[MODEL_PASS_BACKWARD_INPUT] = moe->backward_excess_ns;
+    load->activation = moe->activation;
+    load->gradient = moe->gradient;
+    return STATUS_OK;
+}
+
+static status moe_expert_tokens(void *state, int iteration, int replica,
+                                model_expert_tokens *tokens, error_message *err)
+{
+    (void)err;
+    model_expert_load *moe = state;
+    model_expert_load_tokens(moe, iteration, replica);
+    tokens->expert_count = moe->routing.expert_count;
+    tokens->tokens = moe->tokens;
+    return STATUS_OK;
+}
+
+const model_dynamism_case model_dynamism_moe = {
+    .name = "moe",
+    .keys = keys,
+    .key_count = sizeof keys / sizeof keys[0],
+    .needs_shares = true,
+    .open = moe_open,
+    .load_at = moe_load_at,
+    .expert_tokens = moe_expert_tokens,
+};

@@ -1,0 +1,335 @@
+/// Gradual pruning: matrices lose their smallest weights step by step, over all layers at once.
+#include "models/cost/parameters.h"
+#include "models/dynamism/case_base.h"
+#include "models/dynamism/pruning.h"
+
+#include <assert.h>
+
+enum { STREAM_SIGMA = 1, POINTS_MAX = 1024, INDEX_BYTES = 4 };
+
+/// Which kernels multiply by a pruned matrix.
+typedef enum kernels {
+    KERNELS_FASTEST,       ///< in each layer the faster of sparse ones, and dense ones with masks
+    KERNELS_SPARSE,        ///< sparse ones from the first pruning on
+    KERNELS_SPARSE_ALWAYS, ///< sparse ones from the start, at density 1 too
+    KERNELS_COUNT
+} kernels;
+
+static const char *const kernels_names[] = {"fastest", "sparse", "sparse-always"};
+static const char *const schedule_names[] = {"zhu-gupta", "released"};
+
+static const char *const keys[] = {
+    "schedule",       "start_iteration",   "end_iteration",
+    "interval",       "initial_sparsity",  "final_sparsity",
+    "sigma",          "sigma_spread",      "kernels",
+    "kernel_density", "kernel_time_ratio", "weight_kernel_time_ratio"};
+
+typedef struct pruning_state {
+    model_pruning_schedule schedule;
+    kernels kernels;
+    model_kernel_speed product;  // sparse matrix times dense: F and B
+    model_kernel_speed gradient; // dense times dense where weights are left: W
+    int first;                   // of the transformer layers
+    int block_count;
+    double *sigma;          // [block_count] spread of a layer's weights
+    int64_t *weight_count;  // [block_count] that can be pruned: entries of the matrices
+    double *prunable;       // [block_count] share of them among the layer's parameters
+    double *index_ratio;    // [block_count] bytes of an index over bytes of state per parameter
+    double *transpose_ns;   // [block_count] to transpose the layer's matrices at density 1
+    double *density;        // [block_count]
+    double *product_ratio;  // [layer_count] of matrices in F and B; all below: 1 where not pruned
+    double *gradient_ratio; // [layer_count] of matrices in W
+    double *parameters;     // [layer_count]
+    double *state;          // [layer_count]
+    double *reduction;      // [layer_count]
+    double *whole;          // [layer_count] published
+    int64_t *added_ns;      // [layer_count] to B
+    double sparsity;        // that the arrays hold; negative: they hold none
+} pruning_state;
+
+static status prefix(error_message *err)
+{
+    return error_prefix(err, STATUS_INVALID, "case 'pruning'");
+}
+
+static status read_schedule(const model_case_setup *setup, pruning_state *pruning,
+                            error_message *err)
+{
+    const model_origin published =
+        MODEL_PUBLISHED("DynMo: to 90 % from iteration 3000 to 7000, every 1000");
+    model_case_parameters *parameters = setup->parameters;
+    model_pruning_schedule *schedule = &pruning->schedule;
+    int kind = 0;
+    TRY(model_parameter_name(parameters, "schedule", schedule_names, 2,
+                             MODEL_PUBLISHED("Zhu and Gupta, arXiv 1710.01878"), &kind, err));
+    *schedule = (model_pruning_schedule){.start_iteration = kind == 1 ? 2999 : 3000,
+                                         .end_iteration = 7000,
+                                         .interval = 1000,
+                                         .final_sparsity = 0.9,
+                                         .as_released = kind == 1};
+    TRY(model_parameter_int(parameters, "start_iteration", 0, INT32_MAX, published,
+                            &schedule->start_iteration, err));
+    TRY(model_parameter_int(parameters, "end_iteration", 0, INT32_MAX, published,
+                            &schedule->end_iteration, err));
+    TRY(model_parameter_int(parameters, "interval", 1, INT32_MAX, published, &schedule->interval,
+                            err));
+    TRY(model_parameter_double(parameters, "initial_sparsity", 0, 1, published,
+                               &schedule->initial_sparsity, err));
+    TRY(model_parameter_double(parameters, "final_sparsity", 0, 1, published,
+                               &schedule->final_sparsity, err));
+    return model_pruning_schedule_check(schedule, err) == STATUS_OK ? STATUS_OK : prefix(err);
+}
+
+/// Spreads of the layers' weights: given, or drawn around 1, as only their ratios matter.
+static status read_sigma(const model_case_setup *setup, pruning_state *pruning, error_message *err)
+{
+    const double *given = NULL;
+    int count = 0;
+    double spread = 0.2;
+    model_case_parameters *parameters = setup->parameters;
+    TRY(model_parameter_doubles(parameters, "sigma", 1e-9, 1e9, pruning->block_count, &given,
+                                &count, err));
+    if (given != NULL && count != pruning->block_count) {
+        return json_error(json_member(parameters->object, "sigma"), STATUS_INVALID, err,
+                          "%d numbers for %d transformer layers", count, pruning->block_count);
+    }
+    TRY(model_parameter_double(parameters, "sigma_spread", 0, 0.99,
+                               MODEL_ASSUMED("no sparsities of layers are published; standard "
+                                             "deviations uniform within this share of their mean"),
+                               &spread, err));
+    for (int block = 0; block < pruning->block_count; block++) {
+        rng random = model_case_stream(setup->seed, STREAM_SIGMA, block, 0, 0);
+        const double drawn = 1 + spread * (2 * rng_unit(&random) - 1);
+        pruning->sigma[block] = given != NULL ? given[block] : drawn;
+    }
+    return STATUS_OK;
+}
+
+/// The curve of an array of ratios at the stated densities.
+static status read_curve(const model_case_setup *setup, const char *key, const double *density,
+                         int density_count, model_kernel_speed *curve, error_message *err)
+{
+    const double *ratio = NULL;
+    int count = 0;
+    TRY(model_parameter_doubles(setup->parameters, key, 0, 1e6, POINTS_MAX, &ratio, &count, err));
+    if (ratio == NULL) return STATUS_OK;
+    const json_value member = json_member(setup->parameters->object, key);
+    if (count != density_count) {
+        return json_error(member, STATUS_INVALID, err, "%d ratios for the %d of kernel_density",
+                          count, density_count);
+    }
+    *curve = (model_kernel_speed){density, ratio, count};
+    if (model_kernel_speed_check(curve, err) == STATUS_OK) return STATUS_OK;
+    return error_prefix(err, STATUS_INVALID, "case 'pruning': %s", key);
+}
+
+/// Where nothing was measured, sparse kernels are taken to be as fast as dense ones and no faster:
+/// tensor cores have no use for zeros that stand anywhere.
+static status choose_curve(const model_case_setup *setup, pruning_state *pruning,
+                           error_message *err)
+{
+    static const double one = 1;
+    const model_shape *shape = setup->base->shape;
+    if (shape != NULL && shape->dtype == MODEL_DTYPE_FLOAT32) {
+        pruning->product = model_kernel_speed_sputnik_a100;
+        pruning->gradient = model_kernel_speed_sputnik_a100;
+        return model_parameter_note(
+            setup->parameters, "kernel_time_ratio",
+            MODEL_PUBLISHED("Sputnik against cuBLAS, float32, A100, 4096^3 (Torch-Sputnik); its "
+                            "sparse-dense product stands for the sampled one of W too"),
+            err, "%d points, %g at density 0.05 to %g at 0.5", pruning->product.count,
+            pruning->product.ratio[0], pruning->product.ratio[pruning->product.count - 1]);
+    }
+    pruning->product = (model_kernel_speed){&one, &one, 1};
+    pruning->gradient = pruning->product;
+    return model_parameter_note(setup->parameters, "kernel_time_ratio",
+                                MODEL_ASSUMED("nobody has measured sparse kernels that beat dense "
+                                              "tensor cores; 32-bit models have a curve"),
+                                err, "1 at every density");
+}
+
+static status read_kernels(const model_case_setup *setup, pruning_state *pruning,
+                           error_message *err)
+{
+    model_case_parameters *parameters = setup->parameters;
+    int choice = KERNELS_FASTEST;
+    const double *density = NULL;
+    int count = 0;
+    TRY(model_parameter_name(parameters, "kernels", kernels_names, KERNELS_COUNT,
+                             MODEL_ASSUMED("what a system would do that knows both speeds"),
+                             &choice, err));
+    pruning->kernels = (kernels)choice;
+    TRY(model_parameter_doubles(parameters, "kernel_density", 0, 1, POINTS_MAX, &density, &count,
+                                err));
+    const json_value ratios = json_member(parameters->object, "kernel_time_ratio");
+    const json_value gradient = json_member(parameters->object, "weight_kernel_time_ratio");
+    if (json_is_missing(ratios) && (density != NULL || !json_is_missing(gradient))) {
+        return json_error(parameters->object, STATUS_INVALID, err,
+                          "a curve needs kernel_density and kernel_time_ratio");
+    }
+    if (json_is_missing(ratios)) return choose_curve(setup, pruning, err);
+    TRY(read_curve(setup, "kernel_time_ratio", density, count, &pruning->product, err));
+    pruning->gradient = pruning->product;
+    return read_curve(setup, "weight_kernel_time_ratio", density, count, &pruning->gradient, err);
+}
+
+/// Entries of a layer's matrices and their share of its parameters: without a model, all.
+static void count_weights(const model_case_setup *setup, const bal_layer_costs *costs,
+                          pruning_state *pruning, int block)
+{
+    const model_config *config = setup->base->config;
+    const int layer = pruning->first + block;
+    const int64_t held = costs->parameters != NULL ? costs->parameters[layer] : 1;
+    pruning->weight_count[block] = held;
+    pruning->prunable[block] = 1;
+    if (config == NULL || config->layer_count != pruning->block_count) return;
+    const int64_t all = model_layer_parameters(config, block);
+    const int64_t matrices = model_layer_weight_count(config, block);
+    pruning->prunable[block] = all > 0 ? (double)matrices / (double)all : 0;
+    pruning->weight_count[block] = matrices;
+}
+
+/// What a weight's index costs: 4 bytes beside its state, and in B the transposition of the matrix,
+/// which reads and writes values and indices.
+static void count_indices(const model_case_setup *setup, const bal_layer_costs *costs,
+                          int weight_bytes, pruning_state *pruning, int block)
+{
+    const int layer = pruning->first + block;
+    const int64_t held = costs->parameters != NULL ? costs->parameters[layer] : 0;
+    const int64_t state = costs->state_bytes != NULL ? costs->state_bytes[layer] : 0;
+    pruning->index_ratio[block] = state > 0 ? INDEX_BYTES * (double)held / (double)state : 0;
+    const double moved = 2.0 * (weight_bytes + INDEX_BYTES) * (double)held;
+    const int64_t bytes = moved < (double)(INT64_MAX / 4) ? (int64_t)moved : INT64_MAX / 4;
+    pruning->transpose_ns[block] =
+        pruning->prunable[block] * (double)model_case_bytes_ns(setup->base->hardware, bytes);
+}
+
+static status carve(const model_case_setup *setup, pruning_state *pruning, error_message *err)
+{
+    const size_t layers = (size_t)setup->layer_count;
+    const size_t blocks = (size_t)pruning->block_count;
+    double **const of_layers[] = {&pruning->product_ratio, &pruning->gradient_ratio,
+                                  &pruning->parameters,    &pruning->state,
+                                  &pruning->reduction,     &pruning->whole};
+    double **const of_blocks[] = {&pruning->sigma, &pruning->prunable, &pruning->index_ratio,
+                                  &pruning->transpose_ns, &pruning->density};
+    for (size_t array = 0; array < sizeof of_layers / sizeof of_layers[0]; array++) {
+        TRY(model_case_ones(setup->memory, layers, of_layers[array], err));
+    }
+    for (size_t array = 0; array < sizeof of_blocks / sizeof of_blocks[0]; array++) {
+        TRY(model_case_ones(setup->memory, blocks, of_blocks[array], err));
+    }
+    pruning->added_ns = arena_array(setup->memory, layers, sizeof(int64_t));
+    pruning->weight_count = arena_array(setup->memory, blocks, sizeof(int64_t));
+    if (pruning->added_ns != NULL && pruning->weight_count != NULL) return STATUS_OK;
+    return error_set(err, STATUS_NO_MEMORY, "out of memory for case 'pruning'");
+}
+
+static status count_layers(const model_case_setup *setup, pruning_state *pruning,
+                           error_message *err)
+{
+    bal_layer_costs costs;
+    int weight_bytes = 0;
+    TRY(model_case_weight_bytes(setup, &weight_bytes, err));
+    TRY(model_case_first_costs(setup, &costs, err));
+    for (int block = 0; block < pruning->block_count; block++) {
+        count_weights(setup, &costs, pruning, block);
+        count_indices(setup, &costs, weight_bytes, pruning, block);
+    }
+    return STATUS_OK;
+}
+
+static status pruning_open(const model_case_setup *setup, model_case_instance *instance,
+                           error_message *err)
+{
+    pruning_state *pruning = arena_array(setup->memory, 1, sizeof *pruning);
+    if (pruning == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory for case 'pruning'");
+    }
+    pruning->first = setup->base->transformer_first;
+    pruning->block_count = setup->base->transformer_end - pruning->first;
+    pruning->sparsity = -1;
+    TRY(carve(setup, pruning, err));
+    TRY(read_schedule(setup, pruning, err));
+    TRY(read_sigma(setup, pruning, err));
+    TRY(read_kernels(setup, pruning, err));
+    TRY(count_layers(setup, pruning, err));
+    instance->state = pruning;
+    return STATUS_OK;
+}
+
+/// Whether a layer's matrices are kept and multiplied as sparse ones. F, B and W multiply as often.
+static bool is_sparse(const pruning_state *pruning, double density)
+{
+    if (pruning->kernels == KERNELS_SPARSE_ALWAYS) return true;
+    if (pruning->sparsity == 0) return false;
+    if (pruning->kernels == KERNELS_SPARSE) return true;
+    return 2 * model_kernel_speed_at(&pruning->product, density) +
+               model_kernel_speed_at(&pruning->gradient, density) <
+           3;
+}
+
+static void set_layer(pruning_state *pruning, int block)
+{
+    const int layer = pruning->first + block;
+    const double density = pruning->density[block];
+    const double prunable = pruning->prunable[block];
+    const double left = 1 - prunable + prunable * density;
+    const bool sparse = is_sparse(pruning, density);
+    pruning->product_ratio[layer] = sparse ? model_kernel_speed_at(&pruning->product, density) : 1;
+    pruning->gradient_ratio[layer] =
+        sparse ? model_kernel_speed_at(&pruning->gradient, density) : 1;
+    pruning->added_ns[layer] = sparse ? (int64_t)(pruning->transpose_ns[block] * density + 0.5) : 0;
+    pruning->parameters[layer] = left;
+    pruning->reduction[layer] = sparse ? left : 1;
+    pruning->state[layer] = sparse ? left + prunable * density * pruning->index_ratio[block] : 1;
+    pruning->whole[layer] = density;
+}
+
+/// Fills the arrays for a sparsity, unless they hold it.
+static void hold_sparsity(pruning_state *pruning, double sparsity)
+{
+    if (pruning->sparsity == sparsity) return;
+    pruning->sparsity = sparsity;
+    model_pruning_densities(pruning->sigma, pruning->weight_count, pruning->block_count, sparsity,
+                            pruning->density);
+    for (int block = 0; block < pruning->block_count; block++) {
+        set_layer(pruning, block);
+    }
+}
+
+static status pruning_load_at(void *state, model_load_model load_model, int iteration, int replica,
+                              model_load *load, bool *changed, error_message *err)
+{
+    (void)replica; // masks are the same on all of them
+    (void)err;
+    pruning_state *pruning = state;
+    const double sparsity = model_pruning_sparsity(&pruning->schedule, iteration);
+    hold_sparsity(pruning, sparsity);
+    *changed =
+        iteration == 0 || sparsity != model_pruning_sparsity(&pruning->schedule, iteration - 1);
+    load->parameters = pruning->parameters;
+    load->state = pruning->state;
+    load->reduction = pruning->reduction;
+    if (load_model == MODEL_LOAD_PUBLISHED) {
+        load->whole = pruning->whole;
+        return STATUS_OK;
+    }
+    for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
+        const double *ratio =
+            pass == MODEL_PASS_BACKWARD_WEIGHT ? pruning->gradient_ratio : pruning->product_ratio;
+        load->part[pass][MODEL_PART_PROJECTION] = ratio;
+        load->part[pass][MODEL_PART_MLP] = ratio;
+    }
+    load->added_ns[MODEL_PASS_BACKWARD_INPUT] = pruning->added_ns;
+    return STATUS_OK;
+}
+
+const model_dynamism_case model_dynamism_pruning = {
+    .name = "pruning",
+    .keys = keys,
+    .key_count = sizeof keys / sizeof keys[0],
+    .needs_shares = true,
+    .open = pruning_open,
+    .load_at = pruning_load_at,
+};

@@ -1,0 +1,331 @@
+/// Dynamic sparse attention: queries meet only keys of their hash bucket, and what that leaves of
+/// the core differs from layer to layer and from iteration to iteration.
+#include "models/cost/saturating.h"
+#include "models/dynamism/case_base.h"
+#include "models/dynamism/hash_attention.h"
+#include "models/dynamism/random_draw.h"
+
+#include <inttypes.h>
+
+enum { STREAM_SKEW = 1, STREAM_HASH, STREAM_NOISE };
+
+static const char *const keys[] = {"buckets", "tile",       "skew",           "skew_spread",
+                                   "kept",    "kept_noise", "per_microbatch", "sorting"};
+
+typedef struct sparse_state {
+    uint64_t seed;
+    int first; // transformer layers
+    int end;
+    int column_count;
+    const double *given; // [given_count] kept shares, one for all layers or one each; NULL: hashed
+    int given_count;
+    double noise;
+    int buckets;
+    int tile;
+    int sequence_length;
+    double *popularity;                    // [end - first][MODEL_HASH_POPULARITIES] of buckets
+    double kernel_ratio[MODEL_PASS_COUNT]; // the sparse kernel keeping all over the base's core
+    double least_kept[MODEL_PASS_COUNT];   // what reading and writing vectors takes of it
+    double *kept;                          // [layer_count][column_count] published
+    double *core[MODEL_PASS_COUNT];        // [layer_count][column_count]
+    double *activation;                    // [layer_count]
+    int64_t *added_ns[MODEL_PASS_COUNT];   // [layer_count][column_count]
+} sparse_state;
+
+static status out_of_memory(error_message *err)
+{
+    return error_set(err, STATUS_NO_MEMORY, "out of memory for case 'sparse-attention'");
+}
+
+static status read_given(const model_case_setup *setup, sparse_state *sparse, error_message *err)
+{
+    model_case_parameters *parameters = setup->parameters;
+    const json_value object = parameters->object;
+    const int blocks = sparse->end - sparse->first;
+    TRY(model_parameter_doubles(parameters, "kept", 0, 1, blocks, &sparse->given,
+                                &sparse->given_count, err));
+    const json_value noise = json_member(object, "kept_noise");
+    if (sparse->given == NULL) {
+        if (json_is_missing(noise)) return STATUS_OK;
+        return json_error(noise, STATUS_INVALID, err, "needs \"kept\", which it varies");
+    }
+    if (sparse->given_count != 1 && sparse->given_count != blocks) {
+        return json_error(json_member(object, "kept"), STATUS_INVALID, err,
+                          "%d numbers for %d transformer layers", sparse->given_count, blocks);
+    }
+    static const char *const of_hashing[] = {"buckets", "tile", "skew", "skew_spread"};
+    for (size_t key = 0; key < sizeof of_hashing / sizeof of_hashing[0]; key++) {
+        const json_value member = json_member(object, of_hashing[key]);
+        if (json_is_missing(member)) continue;
+        return json_error(member, STATUS_INVALID, err,
+                          "makes no difference beside \"kept\", which states what hashing leaves");
+    }
+    return model_parameter_double(parameters, "kept_noise", 0, 1, MODEL_ASSUMED("as stated"),
+                                  &sparse->noise, err);
+}
+
+static status check_hashable(const model_case_setup *setup, sparse_state *sparse,
+                             error_message *err)
+{
+    const model_dynamism_base *base = setup->base;
+    if (base->shape == NULL) {
+        return error_set(err, STATUS_INVALID,
+                         "case 'sparse-attention': without a model the sequence length is not "
+                         "known: name the model beside the trace, or state \"kept\"");
+    }
+    const int window = base->config->sliding_window;
+    if (window > 0 && window < base->shape->sequence_length) {
+        return error_set(err, STATUS_INVALID,
+                         "case 'sparse-attention': a sliding window of %d keys leaves other "
+                         "tiles than causal attention does: state \"kept\"",
+                         window);
+    }
+    sparse->sequence_length = base->shape->sequence_length;
+    return STATUS_OK;
+}
+
+/// What hashing is done with; a layer's skew stays with it.
+static status read_hashing(const model_case_setup *setup, sparse_state *sparse, error_message *err)
+{
+    const model_origin released =
+        MODEL_PUBLISHED("Pagliardini et al., arXiv 2306.01160, and its code");
+    model_case_parameters *parameters = setup->parameters;
+    double skew = 0.5;
+    double spread = 1;
+    TRY(check_hashable(setup, sparse, err));
+    const size_t blocks = (size_t)(sparse->end - sparse->first);
+    sparse->popularity =
+        arena_array(setup->memory, blocks * MODEL_HASH_POPULARITIES, sizeof(double));
+    if (sparse->popularity == NULL) return out_of_memory(err);
+    sparse->buckets = 16;
+    sparse->tile = 128;
+    TRY(model_parameter_int(parameters, "buckets", 1, MODEL_HASH_BUCKETS_MAX, released,
+                            &sparse->buckets, err));
+    TRY(model_parameter_int(parameters, "tile", 16, 1 << 20, released, &sparse->tile, err));
+    TRY(model_parameter_double(parameters, "skew", 0, 5,
+                               MODEL_ASSUMED("not published: deviation of the logarithm of a "
+                                             "bucket's popularity, one draw for all heads and "
+                                             "samples"),
+                               &skew, err));
+    TRY(model_parameter_double(parameters, "skew_spread", 0, 1,
+                               MODEL_ASSUMED("not published: skews of layers uniform within this "
+                                             "share of it"),
+                               &spread, err));
+    for (int block = 0; block < sparse->end - sparse->first; block++) {
+        rng random = model_case_stream(setup->seed, STREAM_SKEW, block, 0, 0);
+        const double own = skew * (1 + spread * (2 * rng_unit(&random) - 1));
+        model_hash_popularities(&random, own,
+                                sparse->popularity + (size_t)block * MODEL_HASH_POPULARITIES);
+    }
+    return STATUS_OK;
+}
+
+static int64_t core_ns(const model_hardware *hardware, model_dtype dtype, model_work work)
+{
+    const double flop_per_s = (double)hardware->flop_per_s[dtype] * hardware->attention_efficiency;
+    const double bytes_per_s = (double)hardware->memory_bytes_per_s * hardware->memory_efficiency;
+    return model_roofline_ns(work, flop_per_s, bytes_per_s);
+}
+
+/// The sparse kernel is a flash kernel: what it takes with all tiles, against the core of the base.
+static void compare_kernels(const model_case_setup *setup, sparse_state *sparse, int pass)
+{
+    const model_dynamism_base *base = setup->base;
+    model_shape flash = *base->shape;
+    flash.attention = MODEL_ATTENTION_FLASH;
+    const model_dtype dtype = model_dtype_wide(flash.dtype);
+    const model_work now =
+        model_layer_work_of(base->config, base->shape, 0, (model_pass)pass).attention;
+    const model_work dense =
+        model_layer_work_of(base->config, &flash, 0, (model_pass)pass).attention;
+    const int64_t now_ns = core_ns(base->hardware, dtype, now);
+    const int64_t dense_ns = core_ns(base->hardware, dtype, dense);
+    const int64_t vectors_ns = core_ns(base->hardware, dtype, (model_work){.bytes = dense.bytes});
+    if (now_ns == 0 || dense_ns == 0) return;
+    sparse->kernel_ratio[pass] = (double)dense_ns / (double)now_ns;
+    sparse->least_kept[pass] = (double)vectors_ns / (double)dense_ns;
+}
+
+static status choose_kernel(const model_case_setup *setup, sparse_state *sparse, error_message *err)
+{
+    const model_dynamism_base *base = setup->base;
+    for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
+        sparse->kernel_ratio[pass] = 1;
+    }
+    if (base->config == NULL || base->hardware == NULL ||
+        base->hardware->flop_per_s[model_dtype_wide(base->shape->dtype)] == 0) {
+        return model_parameter_note(setup->parameters, "kernel",
+                                    MODEL_ASSUMED("no model or no rates beside the costs"), err,
+                                    "as fast as the base's, in proportion to the kept tiles");
+    }
+    for (int pass = 0; pass < MODEL_PASS_BACKWARD_WEIGHT; pass++) {
+        compare_kernels(setup, sparse, pass);
+    }
+    if (base->shape->attention == MODEL_ATTENTION_UNFUSED) {
+        model_shape flash = *base->shape;
+        flash.attention = MODEL_ATTENTION_FLASH;
+        const model_memory now = model_layer_memory(base->config, base->shape, 0);
+        const model_memory fused = model_layer_memory(base->config, &flash, 0);
+        for (int layer = sparse->first; layer < sparse->end; layer++) {
+            sparse->activation[layer] =
+                (double)fused.activation_bytes / (double)now.activation_bytes;
+        }
+    }
+    return model_parameter_note(
+        setup->parameters, "kernel",
+        MODEL_ASSUMED("a flash kernel by the cost model, in proportion to the kept tiles, no "
+                      "faster than its vectors can be read and written"),
+        err, "with all tiles %.3g x the core in F, %.3g x in B",
+        sparse->kernel_ratio[MODEL_PASS_FORWARD], sparse->kernel_ratio[MODEL_PASS_BACKWARD_INPUT]);
+}
+
+/// Bytes that hashing, sorting and gathering move in a pass, of one microbatch, on one GPU. F reads
+/// queries and keys to hash them, sorts hash and order (8 bytes each) in 8 passes, gathers three
+/// kinds of vectors and scatters the output into zeros; B gathers its gradient and adds three into
+/// zeros.
+static int64_t sorting_bytes(const model_config *config, const model_shape *shape, int pass)
+{
+    enum { SORT_BYTES = 16, SORT_PASSES = 8 };
+    const model_config slice = model_gpu_slice(config, &shape->parallel);
+    const int64_t heads = slice.head_count;
+    const int64_t kv_heads = slice.kv_head_count;
+    const int64_t query_and_key = (heads + kv_heads) * slice.query_key_dim;
+    const int64_t inputs = query_and_key + kv_heads * slice.value_dim;
+    const int64_t outputs = heads * slice.value_dim;
+    const int64_t number_bytes = model_dtype_bytes(model_dtype_wide(shape->dtype));
+    const int64_t forward = number_bytes * (query_and_key + 2 * inputs + 3 * outputs) +
+                            2 * SORT_PASSES * SORT_BYTES * (heads + kv_heads);
+    const int64_t backward = number_bytes * (2 * outputs + 4 * inputs);
+    return saturating_multiply(model_shape_tokens(shape),
+                               pass == MODEL_PASS_FORWARD ? forward : backward);
+}
+
+static status add_sorting(const model_case_setup *setup, sparse_state *sparse, error_message *err)
+{
+    const model_dynamism_base *base = setup->base;
+    bool is_counted = true;
+    TRY(model_parameter_bool(setup->parameters, "sorting",
+                             MODEL_ASSUMED("hashing, sorting and gathering take time"), &is_counted,
+                             err));
+    if (!is_counted) return STATUS_OK;
+    if (base->config == NULL || base->hardware == NULL) {
+        return model_parameter_note(setup->parameters, "sorting_time",
+                                    MODEL_ASSUMED("no model or no hardware beside the costs"), err,
+                                    "0 ns");
+    }
+    int64_t pass_ns[MODEL_PASS_BACKWARD_WEIGHT];
+    for (int pass = 0; pass < MODEL_PASS_BACKWARD_WEIGHT; pass++) {
+        const int64_t bytes = sorting_bytes(base->config, base->shape, pass);
+        pass_ns[pass] = model_case_bytes_ns(base->hardware, bytes);
+        const size_t columns = (size_t)sparse->column_count;
+        for (size_t cell = (size_t)sparse->first * columns; cell < (size_t)sparse->end * columns;
+             cell++) {
+            sparse->added_ns[pass][cell] = pass_ns[pass];
+        }
+    }
+    return model_parameter_note(setup->parameters, "sorting_time",
+                                MODEL_ASSUMED("bytes that the released code moves, over the "
+                                              "bandwidth; kernel launches not counted"),
+                                err, "%" PRId64 " ns in F, %" PRId64 " ns in B of a layer",
+                                pass_ns[MODEL_PASS_FORWARD], pass_ns[MODEL_PASS_BACKWARD_INPUT]);
+}
+
+static status carve(const model_case_setup *setup, sparse_state *sparse, error_message *err)
+{
+    const size_t layers = (size_t)setup->layer_count;
+    const size_t cells = layers * (size_t)sparse->column_count;
+    TRY(model_case_ones(setup->memory, cells, &sparse->kept, err));
+    TRY(model_case_ones(setup->memory, layers, &sparse->activation, err));
+    for (int pass = 0; pass < MODEL_PASS_BACKWARD_WEIGHT; pass++) {
+        TRY(model_case_ones(setup->memory, cells, &sparse->core[pass], err));
+        sparse->added_ns[pass] = arena_array(setup->memory, cells, sizeof(int64_t));
+        if (sparse->added_ns[pass] == NULL) return out_of_memory(err);
+    }
+    return STATUS_OK;
+}
+
+static status sparse_open(const model_case_setup *setup, model_case_instance *instance,
+                          error_message *err)
+{
+    const model_dynamism_base *base = setup->base;
+    sparse_state *sparse = arena_array(setup->memory, 1, sizeof *sparse);
+    if (sparse == NULL) return out_of_memory(err);
+    bool per_microbatch = false;
+    sparse->seed = setup->seed;
+    sparse->first = base->transformer_first;
+    sparse->end = base->transformer_end;
+    TRY(model_parameter_bool(setup->parameters, "per_microbatch",
+                             MODEL_ASSUMED("one pattern for all microbatches and replicas"),
+                             &per_microbatch, err));
+    sparse->column_count = per_microbatch ? base->microbatch_count : 1;
+    TRY(carve(setup, sparse, err));
+    TRY(read_given(setup, sparse, err));
+    if (sparse->given == NULL) TRY(read_hashing(setup, sparse, err));
+    TRY(choose_kernel(setup, sparse, err));
+    TRY(add_sorting(setup, sparse, err));
+    instance->state = sparse;
+    instance->varies = sparse->noise > 0;
+    instance->source_count = per_microbatch && base->parallel.data > 1 ? base->parallel.data : 1;
+    return STATUS_OK;
+}
+
+/// Share of tiles that a layer keeps, drawn from a stream of its own.
+static double draw_kept(const sparse_state *sparse, int block, rng *random)
+{
+    if (sparse->given != NULL) {
+        const double kept = sparse->given[sparse->given_count == 1 ? 0 : block];
+        if (sparse->noise == 0) return kept;
+        const double varied = kept * (1 + sparse->noise * model_draw_normal(random));
+        return varied < 0 ? 0 : varied > 1 ? 1 : varied;
+    }
+    int tokens[MODEL_HASH_BUCKETS_MAX];
+    const double *popularity = sparse->popularity + (size_t)block * MODEL_HASH_POPULARITIES;
+    model_hash_draw(random, popularity, sparse->buckets, sparse->sequence_length, tokens);
+    return model_hash_kept_share(tokens, sparse->buckets, sparse->sequence_length, sparse->tile);
+}
+
+static void set_cell(sparse_state *sparse, size_t cell, double kept)
+{
+    sparse->kept[cell] = kept;
+    for (int pass = 0; pass < MODEL_PASS_BACKWARD_WEIGHT; pass++) {
+        const double least = sparse->least_kept[pass];
+        sparse->core[pass][cell] = sparse->kernel_ratio[pass] * (kept > least ? kept : least);
+    }
+}
+
+static status sparse_load_at(void *state, model_load_model load_model, int iteration, int replica,
+                             model_load *load, bool *changed, error_message *err)
+{
+    (void)err;
+    sparse_state *sparse = state;
+    const int purpose = sparse->given == NULL ? STREAM_HASH : STREAM_NOISE;
+    for (int layer = sparse->first; layer < sparse->end; layer++) {
+        const int block = layer - sparse->first;
+        rng random = model_case_stream(sparse->seed, purpose, block, iteration, replica);
+        for (int column = 0; column < sparse->column_count; column++) {
+            const size_t cell = (size_t)layer * (size_t)sparse->column_count + (size_t)column;
+            set_cell(sparse, cell, draw_kept(sparse, block, &random));
+        }
+    }
+    *changed = iteration == 0 || sparse->given == NULL;
+    load->column_count = sparse->column_count;
+    if (load_model == MODEL_LOAD_PUBLISHED) {
+        load->whole = sparse->kept;
+        return STATUS_OK;
+    }
+    for (int pass = 0; pass < MODEL_PASS_BACKWARD_WEIGHT; pass++) {
+        load->part[pass][MODEL_PART_ATTENTION] = sparse->core[pass];
+        load->added_ns[pass] = sparse->added_ns[pass];
+    }
+    load->activation = sparse->activation;
+    return STATUS_OK;
+}
+
+const model_dynamism_case model_dynamism_sparse_attention = {
+    .name = "sparse-attention",
+    .keys = keys,
+    .key_count = sizeof keys / sizeof keys[0],
+    .needs_shares = true,
+    .open = sparse_open,
+    .load_at = sparse_load_at,
+};

@@ -1,0 +1,302 @@
+#include "models/experts/expert_load.h"
+
+#include "models/dynamism/dynamism_case.h"
+
+#include <string.h>
+
+enum { STREAM_POOL = 1, STREAM_CHOICE };
+
+/// Drawn outcomes that a layer keeps at hand; every microbatch meets one of them, INDEX_BITS of a
+/// random word.
+enum { INDEX_BITS = 7, DRAWN_OUTCOMES = 1 << INDEX_BITS, INDICES_PER_WORD = 64 / INDEX_BITS };
+
+static bool is_recorded(const model_expert_load *load)
+{
+    return load->router == MODEL_ROUTER_RECORDED;
+}
+
+static bool is_skewed(const model_expert_load *load)
+{
+    return is_recorded(load) || load->router == MODEL_ROUTER_TOKEN_CHOICE;
+}
+
+/// Arrays of factors: all 1, as they stay in layers without experts.
+static bool carve_factors(model_expert_load *load, arena *memory)
+{
+    const size_t layers = (size_t)load->layer_count;
+    const size_t cells = layers * (size_t)load->column_count;
+    const size_t count = (MODEL_PASS_COUNT + 1) * cells + 2 * layers;
+    double *factors = arena_array(memory, count, sizeof *factors);
+    if (factors == NULL) return false;
+    for (size_t number = 0; number < count; number++) {
+        factors[number] = 1;
+    }
+    for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
+        load->pass[pass] = factors;
+        factors += cells;
+    }
+    load->whole = factors;
+    load->activation = factors + cells;
+    load->gradient = factors + cells + layers;
+    return true;
+}
+
+status model_expert_load_carve(model_expert_load *load, arena *memory, error_message *err)
+{
+    load->column_count =
+        is_recorded(load) ? load->recorded.microbatch_count : load->microbatch_count;
+    load->outcome_count = is_recorded(load) ? load->column_count : DRAWN_OUTCOMES;
+    load->at_hand = -1;
+    const size_t layers = (size_t)load->layer_count;
+    const size_t experts = (size_t)load->routing.expert_count;
+    const size_t outcomes = layers * (size_t)load->outcome_count;
+    const bool is_drawn = load->router == MODEL_ROUTER_TOKEN_CHOICE;
+    load->outcomes = arena_array(memory, outcomes, sizeof *load->outcomes);
+    load->counts = arena_array(memory, is_drawn ? outcomes * experts : 0, sizeof *load->counts);
+    load->group_counts = arena_array(memory, experts, sizeof *load->group_counts);
+    load->share = arena_array(memory, experts, sizeof *load->share);
+    load->choice = arena_array(memory, (size_t)load->column_count, sizeof *load->choice);
+    const size_t cells = layers * (size_t)load->column_count;
+    load->forward_excess_ns = arena_array(memory, 2 * cells, sizeof *load->forward_excess_ns);
+    load->tokens = arena_array(memory, layers * experts, sizeof *load->tokens);
+    if (!carve_factors(load, memory) || load->outcomes == NULL || load->counts == NULL ||
+        load->group_counts == NULL || load->share == NULL || load->choice == NULL ||
+        load->forward_excess_ns == NULL || load->tokens == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory for the loads of experts");
+    }
+    load->backward_excess_ns = load->forward_excess_ns + cells;
+    return STATUS_OK;
+}
+
+bool model_expert_load_is_varied(const model_expert_load *load, model_load_model load_model)
+{
+    return is_skewed(load) && (load_model == MODEL_LOAD_PUBLISHED || load->rank_count > 1 ||
+                               load->capacity != INT64_MAX);
+}
+
+bool model_expert_load_changes(const model_expert_load *load, int iteration)
+{
+    if (iteration == 0 || !is_recorded(load)) return true;
+    return model_expert_counts_sample(&load->recorded, iteration) !=
+           model_expert_counts_sample(&load->recorded, iteration - 1);
+}
+
+/// What two all-to-alls, out and back, take longer because one rank receives, and sends back, more.
+static int64_t excess_ns_of(const model_expert_load *load, double straggler)
+{
+    if (load->group.rank_count < 2) return 0;
+    const double received = (double)load->exchange_bytes * straggler + 0.5;
+    const int64_t bytes = received < 0x1p62 ? (int64_t)received : INT64_C(1) << 62;
+    return 2 * (bal_group_all_to_all_ns(&load->group, bytes) -
+                bal_group_all_to_all_ns(&load->group, load->exchange_bytes));
+}
+
+/// @param total tokens that all experts together were sent
+static model_routing_outcome outcome_of(const model_expert_load *load, const int32_t *counts,
+                                        int64_t total)
+{
+    const int experts = load->routing.expert_count;
+    const int64_t rank = model_routing_busiest(counts, experts, load->rank_count, load->capacity);
+    const int64_t expert = model_routing_busiest(counts, experts, experts, INT64_MAX);
+    return (model_routing_outcome){
+        .straggler = (double)rank * load->rank_count / (double)total,
+        .busiest = (double)expert * experts / (double)total,
+    };
+}
+
+/// Routes one microbatch of every group that a replica waits for.
+///
+/// @param counts [expert_count] out: of all groups
+static model_routing_outcome draw_outcome(model_expert_load *load, rng *random, int32_t *counts)
+{
+    const int experts = load->routing.expert_count;
+    model_routing_outcome worst = {0};
+    memset(counts, 0, (size_t)experts * sizeof *counts);
+    for (int group = 0; group < load->group_count; group++) {
+        model_routing_draw(&load->routing, load->share, random, load->group_counts);
+        const model_routing_outcome one =
+            outcome_of(load, load->group_counts, load->routing.tokens * load->routing.top_k);
+        if (one.straggler > worst.straggler) worst.straggler = one.straggler;
+        if (one.busiest > worst.busiest) worst.busiest = one.busiest;
+        for (int expert = 0; expert < experts; expert++) {
+            counts[expert] += load->group_counts[expert];
+        }
+    }
+    return worst;
+}
+
+static int32_t *drawn_counts(const model_expert_load *load, int layer, int outcome)
+{
+    const size_t index = (size_t)layer * (size_t)load->outcome_count + (size_t)outcome;
+    return load->counts + index * (size_t)load->routing.expert_count;
+}
+
+static void draw_layer(model_expert_load *load, int layer, int step)
+{
+    model_routing_outcome *outcomes = load->outcomes + (size_t)layer * (size_t)load->outcome_count;
+    rng random = model_case_stream(load->seed, STREAM_POOL, layer, step, 0);
+    model_routing_shares(&load->routing, layer, step * load->step_iterations, load->share);
+    for (int outcome = 0; outcome < load->outcome_count; outcome++) {
+        outcomes[outcome] = draw_outcome(load, &random, drawn_counts(load, layer, outcome));
+    }
+}
+
+static const int32_t *recorded_counts(const model_expert_load *load, int layer, int sample,
+                                      int column)
+{
+    return model_expert_counts_row(&load->recorded, sample, layer - load->transformer_first,
+                                   column);
+}
+
+static void look_up_layer(model_expert_load *load, int layer, int sample)
+{
+    model_routing_outcome *outcomes = load->outcomes + (size_t)layer * (size_t)load->outcome_count;
+    for (int column = 0; column < load->outcome_count; column++) {
+        const int32_t *counts = recorded_counts(load, layer, sample, column);
+        int64_t total = load->counted_tokens;
+        for (int expert = 0; load->counted_tokens == 0 && expert < load->routing.expert_count;
+             expert++) {
+            total += counts[expert];
+        }
+        outcomes[column] = outcome_of(load, counts, total);
+    }
+}
+
+/// What follows from the outcomes of a layer whichever of them a microbatch meets.
+static void finish_layer(model_expert_load *load, int layer)
+{
+    model_routing_outcome *outcomes = load->outcomes + (size_t)layer * (size_t)load->outcome_count;
+    double worst = 0;
+    for (int outcome = 0; outcome < load->outcome_count; outcome++) {
+        outcomes[outcome].excess_ns = excess_ns_of(load, outcomes[outcome].straggler);
+        if (outcomes[outcome].straggler > worst) worst = outcomes[outcome].straggler;
+    }
+    load->activation[layer] = 1 + load->routed[layer].activation * (worst - 1);
+    load->gradient[layer] = 1 + load->routed[layer].gradient * (worst - 1);
+}
+
+/// Step or sample that an iteration belongs to.
+static int period_of(const model_expert_load *load, int iteration)
+{
+    if (is_recorded(load)) return model_expert_counts_sample(&load->recorded, iteration);
+    return load->step_iterations > 0 ? iteration / load->step_iterations : 0;
+}
+
+/// Makes the outcomes that hold in an iteration, unless they are there.
+static void prepare(model_expert_load *load, int iteration)
+{
+    const int period = period_of(load, iteration);
+    if (load->at_hand == period) return;
+    for (int layer = 0; layer < load->layer_count; layer++) {
+        if (!load->has_experts[layer]) continue;
+        if (is_recorded(load)) {
+            look_up_layer(load, layer, period);
+        } else {
+            draw_layer(load, layer, period);
+        }
+        finish_layer(load, layer);
+    }
+    load->at_hand = period;
+}
+
+/// Which outcome each microbatch of a layer meets.
+static void choose(model_expert_load *load, int layer, int iteration, int replica)
+{
+    rng random = model_case_stream(load->seed, STREAM_CHOICE, layer, iteration, replica);
+    uint64_t word = 0;
+    for (int column = 0; column < load->column_count; column++) {
+        if (is_recorded(load)) {
+            load->choice[column] = column;
+            continue;
+        }
+        if (column % INDICES_PER_WORD == 0) word = rng_next(&random);
+        load->choice[column] = (int32_t)(word % DRAWN_OUTCOMES);
+        word >>= INDEX_BITS;
+    }
+}
+
+static void fill_physical_row(model_expert_load *load, int layer)
+{
+    const model_routing_outcome *restrict outcomes =
+        load->outcomes + (size_t)layer * (size_t)load->outcome_count;
+    const model_routed_share routed = load->routed[layer];
+    const size_t row = (size_t)layer * (size_t)load->column_count;
+    double *restrict forward = load->pass[MODEL_PASS_FORWARD] + row;
+    double *restrict input = load->pass[MODEL_PASS_BACKWARD_INPUT] + row;
+    double *restrict weight = load->pass[MODEL_PASS_BACKWARD_WEIGHT] + row;
+    int64_t *restrict forward_excess = load->forward_excess_ns + row;
+    int64_t *restrict backward_excess = load->backward_excess_ns + row;
+    for (int column = 0; column < load->column_count; column++) {
+        const model_routing_outcome *met = &outcomes[load->choice[column]];
+        const double beyond = met->straggler - 1;
+        forward[column] = 1 + routed.pass[MODEL_PASS_FORWARD] * beyond;
+        input[column] = 1 + routed.pass[MODEL_PASS_BACKWARD_INPUT] * beyond;
+        weight[column] = 1 + routed.pass[MODEL_PASS_BACKWARD_WEIGHT] * beyond;
+        forward_excess[column] = met->excess_ns;
+        backward_excess[column] = met->excess_ns * load->backward_exchanges;
+    }
+}
+
+static void fill_published_row(model_expert_load *load, int layer)
+{
+    const model_routing_outcome *outcomes =
+        load->outcomes + (size_t)layer * (size_t)load->outcome_count;
+    double *whole = load->whole + (size_t)layer * (size_t)load->column_count;
+    for (int column = 0; column < load->column_count; column++) {
+        whole[column] = outcomes[load->choice[column]].busiest;
+    }
+}
+
+void model_expert_load_fill(model_expert_load *load, model_load_model load_model, int iteration,
+                            int replica)
+{
+    prepare(load, iteration);
+    for (int layer = 0; layer < load->layer_count; layer++) {
+        if (!load->has_experts[layer]) continue;
+        choose(load, layer, iteration, replica);
+        if (load_model == MODEL_LOAD_PUBLISHED) {
+            fill_published_row(load, layer);
+        } else {
+            fill_physical_row(load, layer);
+        }
+    }
+}
+
+/// Adds what the experts of a layer get in all microbatches.
+static void sum_skewed(model_expert_load *load, int layer, int period, int64_t *sums)
+{
+    const int repeated = load->microbatch_count / load->column_count;
+    for (int column = 0; column < load->column_count; column++) {
+        const int32_t *counts = is_recorded(load) ? recorded_counts(load, layer, period, column)
+                                                  : drawn_counts(load, layer, load->choice[column]);
+        for (int expert = 0; expert < load->routing.expert_count; expert++) {
+            sums[expert] += (int64_t)counts[expert] * repeated;
+        }
+    }
+}
+
+static void sum_balanced(model_expert_load *load, int64_t *sums)
+{
+    model_routing_balanced(&load->routing, load->group_counts);
+    for (int expert = 0; expert < load->routing.expert_count; expert++) {
+        sums[expert] =
+            (int64_t)load->group_counts[expert] * load->microbatch_count * load->group_count;
+    }
+}
+
+void model_expert_load_tokens(model_expert_load *load, int iteration, int replica)
+{
+    const size_t experts = (size_t)load->routing.expert_count;
+    memset(load->tokens, 0, (size_t)load->layer_count * experts * sizeof *load->tokens);
+    if (is_skewed(load)) prepare(load, iteration);
+    for (int layer = 0; layer < load->layer_count; layer++) {
+        int64_t *sums = load->tokens + (size_t)layer * experts;
+        if (!load->has_experts[layer]) continue;
+        if (!is_skewed(load)) {
+            sum_balanced(load, sums);
+            continue;
+        }
+        choose(load, layer, iteration, replica);
+        sum_skewed(load, layer, period_of(load, iteration), sums);
+    }
+}

@@ -1,0 +1,95 @@
+/// What came of routing: how much longer the ranks that share experts take than if all had as many
+/// tokens, per layer and microbatch; drawn (expert_routing.h) or recorded (expert_counts.h).
+#pragma once
+
+#include "balance/collective.h"
+#include "base/arena.h"
+#include "models/dynamism/dynamism.h"
+#include "models/experts/expert_counts.h"
+#include "models/experts/expert_routing.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum model_router {
+    MODEL_ROUTER_TOKEN_CHOICE,
+    MODEL_ROUTER_S_BASE,        ///< balanced assignment: all experts alike
+    MODEL_ROUTER_EXPERT_CHOICE, ///< all experts alike
+    MODEL_ROUTER_NAMED_COUNT,
+    MODEL_ROUTER_RECORDED = MODEL_ROUTER_NAMED_COUNT ///< counts from files
+} model_router;
+
+/// How much of a layer's cost goes with the tokens that experts take; all 0 in dense layers.
+typedef struct model_routed_share {
+    double pass[MODEL_PASS_COUNT]; // of its time
+    double activation;             // of the bytes kept from F to B
+    double gradient;               // of the bytes kept from B to W
+} model_routed_share;
+
+/// One microbatch of a layer.
+typedef struct model_routing_outcome {
+    double straggler;  // tokens of the busiest rank over those of all ranks alike
+    double busiest;    // tokens of the busiest expert over those of all experts alike
+    int64_t excess_ns; // of two all-to-alls, out and back, over balanced ones
+} model_routing_outcome;
+
+/// Filled by name, then by model_expert_load_carve; a member that is not said to be its own is the
+/// caller's.
+typedef struct model_expert_load {
+    uint64_t seed;
+    model_router router;
+    model_routing routing;        // of one group of ranks that share experts
+    model_expert_counts recorded; // with MODEL_ROUTER_RECORDED
+    int64_t counted_tokens;       // that a recorded row has, k x n; 0: what it has
+    int rank_count;               // of a group
+    int group_count;              // groups that a replica waits for
+    int64_t capacity;             // tokens that an expert takes, INT64_MAX: all
+    int layer_count;
+    int transformer_first; // layer of the base that recorded counts call 0
+    int microbatch_count;
+    const bool *has_experts;          // [layer_count]
+    const model_routed_share *routed; // [layer_count]
+    bal_group group;                  // links between its ranks; rank_count below 2: no all-to-all
+    int64_t exchange_bytes;           // that a rank sends in a balanced all-to-all
+    int backward_exchanges;           // pairs of all-to-alls in B: 2 where it computes F again
+    int step_iterations;              // for which drawn shares stand still; 0: always
+
+    // results of model_expert_load_fill
+    int column_count;               // microbatches, or 1 where all are alike
+    double *pass[MODEL_PASS_COUNT]; // [layer_count][column_count] factors, physical
+    int64_t *forward_excess_ns;     // [layer_count][column_count] physical
+    int64_t *backward_excess_ns;    // [layer_count][column_count] of B, physical
+    double *activation;             // [layer_count] worst of the outcomes at hand, physical
+    double *gradient;               // [layer_count]
+    double *whole;                  // [layer_count][column_count] published
+    int64_t *tokens;                // [layer_count][expert_count] by model_expert_load_tokens
+
+    // its own
+    int outcome_count;               // of a layer
+    model_routing_outcome *outcomes; // [layer_count][outcome_count] that are at hand
+    int32_t *counts;                 // [layer_count][outcome_count][expert_count] of drawn ones,
+                                     // summed over groups
+    int32_t *group_counts;           // [expert_count]
+    double *share;                   // [expert_count]
+    int32_t *choice;                 // [column_count] outcome of each microbatch
+    int at_hand;                     // step, or sample, of the outcomes; -1: none
+} model_expert_load;
+
+/// Makes room for the results.
+status model_expert_load_carve(model_expert_load *load, arena *memory, error_message *err);
+
+/// Whether microbatches or layers differ at all: without expert parallelism and without dropping
+/// every layer computes as many tokens as the others, though experts differ.
+bool model_expert_load_is_varied(const model_expert_load *load, model_load_model load_model);
+
+/// Whether an iteration differs from the one before it.
+bool model_expert_load_changes(const model_expert_load *load, int iteration);
+
+/// Computes the results of an iteration for the load model. Only where the load is varied.
+///
+/// Drawn: O(layers x microbatches), and O(layers x outcomes x experts) once per step.
+void model_expert_load_fill(model_expert_load *load, model_load_model load_model, int iteration,
+                            int replica);
+
+/// Sums tokens per expert over the microbatches of an iteration.
+void model_expert_load_tokens(model_expert_load *load, int iteration, int replica);

@@ -1,0 +1,216 @@
+#include "traces/import/clock_alignment.h"
+
+#include "traces/store/op_index.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#define UNBOUNDED (INT64_MAX / 4)
+
+/// When the result of producer left its rank: its message cannot have been sent before the SEND.
+static int64_t departure_ns(const trace_op_index *index, const trace_op *producer)
+{
+    const trace_op_kind kind =
+        producer->kind == TRACE_OP_FORWARD ? TRACE_OP_SEND_FORWARD : TRACE_OP_SEND_BACKWARD;
+    const trace_op *send =
+        trace_op_find(index, producer->iteration, kind, producer->layer, producer->microbatch);
+    const bool is_later =
+        send != NULL && send->rank == producer->rank && send->begin_ns > producer->end_ns;
+    return is_later ? send->begin_ns : producer->end_ns;
+}
+
+static int compare_bounds(const void *a, const void *b)
+{
+    const trace_message_bound *left = a;
+    const trace_message_bound *right = b;
+    if (left->from != right->from) return left->from < right->from ? -1 : 1;
+    if (left->to != right->to) return left->to < right->to ? -1 : 1;
+    return (left->least_ns > right->least_ns) - (left->least_ns < right->least_ns);
+}
+
+/// Makes one bound of those between the same ranks; the smallest comes first.
+static int merge_bounds(trace_message_bound *bounds, int count)
+{
+    int kept = 0;
+    for (int bound = 0; bound < count; bound++) {
+        trace_message_bound *last = kept > 0 ? &bounds[kept - 1] : NULL;
+        if (last != NULL && last->from == bounds[bound].from && last->to == bounds[bound].to) {
+            last->message_count += bounds[bound].message_count;
+        } else {
+            bounds[kept++] = bounds[bound];
+        }
+    }
+    return kept;
+}
+
+/// Sums along any chain of ranks must fit.
+static status check_bounds(const trace_alignment *alignment, error_message *err)
+{
+    const int64_t limit_ns = UNBOUNDED / (alignment->rank_count + 1) - TRACE_CONTRADICTION_MAX_NS;
+    for (int bound = 0; bound < alignment->bound_count; bound++) {
+        const int64_t least_ns = alignment->bounds[bound].least_ns;
+        if (least_ns > limit_ns || least_ns < -limit_ns) {
+            return error_set(err, STATUS_INVALID,
+                             "two ranks' clocks are %" PRId64 " ns apart, more than %" PRId64,
+                             least_ns, limit_ns);
+        }
+    }
+    return STATUS_OK;
+}
+
+/// Collects the bounds, merging them whenever the list is full, so that it grows with the pairs of
+/// ranks and not with the messages.
+static status collect_bounds(const trace_op_index *index, trace_alignment *alignment,
+                             error_message *err)
+{
+    int capacity = 0;
+    for (int64_t each = 0; each < index->count; each++) {
+        const trace_op *op = &index->ops[each];
+        const trace_op *producer = trace_op_producer(index, op);
+        if (producer == NULL || producer->rank == op->rank) continue;
+        if (capacity > 0 && alignment->bound_count == capacity) {
+            qsort(alignment->bounds, (size_t)capacity, sizeof *alignment->bounds, compare_bounds);
+            alignment->bound_count = merge_bounds(alignment->bounds, capacity);
+        }
+        if (alignment->bound_count > capacity / 2 || capacity == 0) {
+            capacity = capacity * 2 + 256;
+            trace_message_bound *grown =
+                realloc(alignment->bounds, (size_t)capacity * sizeof *grown);
+            if (grown == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+            alignment->bounds = grown;
+        }
+        alignment->bounds[alignment->bound_count++] = (trace_message_bound){
+            producer->rank, op->rank, 1, op->begin_ns - departure_ns(index, producer)};
+    }
+    if (alignment->bound_count == 0) return STATUS_OK;
+    qsort(alignment->bounds, (size_t)alignment->bound_count, sizeof *alignment->bounds,
+          compare_bounds);
+    alignment->bound_count = merge_bounds(alignment->bounds, alignment->bound_count);
+    return check_bounds(alignment, err);
+}
+
+/// Which of the offsets that the bounds allow.
+typedef enum extreme { SMALLEST, LARGEST } extreme;
+
+/// Finds the smallest or largest offsets that the bounds allow, each message taken
+/// for slack_ns slower. offset[to] >= offset[from] - least.
+///
+/// @return false if they contradict each other
+static bool relax(const trace_alignment *alignment, int64_t slack_ns, extreme wanted,
+                  int64_t *offset_ns)
+{
+    for (int rank = 0; rank < alignment->rank_count; rank++) {
+        offset_ns[rank] = rank == 0 ? 0 : wanted == LARGEST ? UNBOUNDED : -UNBOUNDED;
+    }
+    for (int round = 0; round <= alignment->rank_count; round++) {
+        bool changed = false;
+        for (int bound = 0; bound < alignment->bound_count; bound++) {
+            const trace_message_bound *each = &alignment->bounds[bound];
+            const int64_t least_ns = each->least_ns + slack_ns;
+            int64_t *from = &offset_ns[each->from];
+            int64_t *to = &offset_ns[each->to];
+            const int64_t from_max_ns = *to < UNBOUNDED ? *to + least_ns : UNBOUNDED;
+            if (wanted == LARGEST && *from > from_max_ns) {
+                *from = from_max_ns;
+                changed = true;
+            } else if (wanted == SMALLEST && *from > -UNBOUNDED && *to < *from - least_ns) {
+                *to = *from - least_ns;
+                changed = true;
+            }
+        }
+        if (!changed) return true;
+    }
+    return false;
+}
+
+/// The smallest slack under which the bounds agree: bisection.
+static status find_slack(trace_alignment *alignment, int64_t *scratch_ns, error_message *err)
+{
+    int64_t low_ns = 0; // contradicts
+    int64_t high_ns = TRACE_CONTRADICTION_MAX_NS;
+    if (relax(alignment, 0, LARGEST, scratch_ns)) return STATUS_OK;
+    if (!relax(alignment, high_ns, LARGEST, scratch_ns)) {
+        return error_set(err, STATUS_INVALID,
+                         "messages between the ranks contradict each other by more than %" PRId64
+                         " ms, whatever their clocks: these are not traces of one run",
+                         TRACE_CONTRADICTION_MAX_NS / 1000000);
+    }
+    while (high_ns - low_ns > 1) {
+        const int64_t middle_ns = low_ns + (high_ns - low_ns) / 2;
+        if (relax(alignment, middle_ns, LARGEST, scratch_ns)) {
+            high_ns = middle_ns;
+        } else {
+            low_ns = middle_ns;
+        }
+    }
+    alignment->contradiction_ns = high_ns;
+    return STATUS_OK;
+}
+
+/// The middle of [lower, upper]; where one side is open, the nearest to 0.
+static void choose_offset(int64_t lower_ns, int64_t upper_ns, int64_t *offset_ns,
+                          int64_t *residual_ns)
+{
+    const bool is_bounded = lower_ns > -UNBOUNDED && upper_ns < UNBOUNDED;
+    *residual_ns = is_bounded ? (upper_ns - lower_ns + 1) / 2 : -1;
+    if (is_bounded) {
+        const int64_t sum_ns = lower_ns + upper_ns;
+        *offset_ns = sum_ns >= 0 ? sum_ns / 2 : -((1 - sum_ns) / 2); // rounded down
+    } else {
+        *offset_ns = lower_ns > 0 ? lower_ns : upper_ns < 0 ? upper_ns : 0;
+    }
+}
+
+static status choose_offsets(trace_alignment *alignment, int64_t *upper_ns, int64_t *lower_ns,
+                             error_message *err)
+{
+    TRY(find_slack(alignment, upper_ns, err));
+    relax(alignment, alignment->contradiction_ns, LARGEST, upper_ns);
+    relax(alignment, alignment->contradiction_ns, SMALLEST, lower_ns);
+    for (int rank = 0; rank < alignment->rank_count; rank++) {
+        choose_offset(lower_ns[rank], upper_ns[rank], &alignment->offset_ns[rank],
+                      &alignment->residual_ns[rank]);
+    }
+    return STATUS_OK;
+}
+
+static status align(const trace_op_index *index, trace_alignment *alignment, error_message *err)
+{
+    const size_t ranks = (size_t)alignment->rank_count;
+    alignment->offset_ns = calloc(ranks, sizeof *alignment->offset_ns);
+    alignment->residual_ns = calloc(ranks, sizeof *alignment->residual_ns);
+    int64_t *upper_ns = calloc(ranks, sizeof *upper_ns);
+    int64_t *lower_ns = calloc(ranks, sizeof *lower_ns);
+    status result = alignment->offset_ns != NULL && alignment->residual_ns != NULL &&
+                            upper_ns != NULL && lower_ns != NULL
+                        ? collect_bounds(index, alignment, err)
+                        : error_set(err, STATUS_NO_MEMORY, "out of memory");
+    if (result == STATUS_OK) result = choose_offsets(alignment, upper_ns, lower_ns, err);
+    free(upper_ns);
+    free(lower_ns);
+    return result;
+}
+
+status trace_alignment_find(const trace_op *ops, int64_t op_count, int rank_count,
+                            trace_alignment *alignment, error_message *err)
+{
+    trace_op_index index;
+    trace_alignment made = {.rank_count = rank_count};
+    TRY(trace_op_index_create(ops, op_count, &index, err));
+    const status result = align(&index, &made, err);
+    trace_op_index_free(&index);
+    if (result != STATUS_OK) {
+        trace_alignment_free(&made);
+        return result;
+    }
+    *alignment = made;
+    return STATUS_OK;
+}
+
+void trace_alignment_free(trace_alignment *alignment)
+{
+    free(alignment->bounds);
+    free(alignment->offset_ns);
+    free(alignment->residual_ns);
+    *alignment = (trace_alignment){0};
+}

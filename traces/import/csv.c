@@ -1,0 +1,573 @@
+#include "traces/import/csv.h"
+
+#include "base/text.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LINE_BYTES_MAX = 1 << 16 };
+
+static const char first_line[] = "# dynmo-trace/1";
+
+typedef enum column {
+    COLUMN_ITERATION,
+    COLUMN_LAYER,
+    COLUMN_PHASE,
+    COLUMN_BUSY,
+    COLUMN_MICROBATCH,
+    COLUMN_RANK,
+    COLUMN_START,
+    COLUMN_SPAN,
+    COLUMN_COMMUNICATION,
+    COLUMN_ACTIVATION,
+    COLUMN_PARAMETERS,
+    COLUMN_MESSAGE,
+    COLUMN_COUNT,
+    COLUMN_OPTIONAL = COLUMN_MICROBATCH // the first that may be absent or empty
+} column;
+
+static const char *const column_names[COLUMN_COUNT] = {
+    "iteration",  "layer",         "phase",   "busy_ns",          "microbatch",
+    "rank",       "start_ns",      "span_ns", "communication_ns", "activation_bytes",
+    "parameters", "message_bytes",
+};
+
+/// The metadata that means something.
+typedef enum key {
+    KEY_DEVICE,
+    KEY_EMBEDDING,
+    KEY_HEAD,
+    KEY_TOKENS,
+    KEY_MICROBATCHES,
+    KEY_SOURCE,
+    KEY_COUNT
+} key;
+static const char *const key_names[KEY_COUNT] = {
+    "device", "embedding", "head", "tokens_per_microbatch", "microbatches", "source",
+};
+
+/// What a layer's rows said of what never changes.
+typedef struct layer_seen {
+    int64_t parameters;
+    int64_t message_bytes;
+} layer_seen;
+
+struct trace_csv {
+    trace_writer *writer;
+    trace_info info;
+    int file_count;
+    char *values[KEY_COUNT]; // as the files gave them; NULL: not yet
+    bool has_full_backward;
+    bool seen[COLUMN_COUNT]; // with a value in some row
+    int layer_count;         // of layers
+    layer_seen *layers;      // [layer_count]
+};
+
+/// A file that is being read.
+typedef struct csv_file {
+    trace_stream *stream;
+    const char *path;
+    int64_t line;
+    bool at_end;
+    bool known[KEY_COUNT]; // given by this file
+    int cell_count;
+    column columns[COLUMN_COUNT]; // [cell_count] what stands in which place
+    size_t begin;
+    size_t end;
+    char bytes[LINE_BYTES_MAX + 1]; // lines not read yet: bytes[begin, end)
+} csv_file;
+
+/// A row taken apart. Numbers are -1 where the cell is empty or the column is not there.
+typedef struct csv_row {
+    int64_t numbers[COLUMN_COUNT];
+    trace_op_kind phase;
+} csv_row;
+
+static status line_error(const csv_file *file, error_message *err, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static status line_error(const csv_file *file, error_message *err, const char *format, ...)
+{
+    char message[300];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    return error_set(err, STATUS_FORMAT, "%s:%" PRId64 ": %s", file->path, file->line, message);
+}
+
+/// Puts the place in front of what another function refused: there it was an argument, here it is
+/// what a file holds.
+static status refused_here(const csv_file *file, status code, error_message *err)
+{
+    if (code != STATUS_INVALID) return code;
+    if (err != NULL) err->code = STATUS_FORMAT;
+    return error_prefix(err, STATUS_FORMAT, "%s:%" PRId64, file->path, file->line);
+}
+
+status trace_csv_begin(trace_store *store, const trace_info *info, trace_csv **csv,
+                       error_message *err)
+{
+    trace_csv *begun = calloc(1, sizeof *begun);
+    if (begun == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    begun->info = *info;
+    begun->info.source = TRACE_SOURCE_CSV;
+    begun->info.times = TRACE_MEASURED;
+    const status result = trace_writer_begin(store, &begun->info, &begun->writer, err);
+    if (result != STATUS_OK) {
+        trace_csv_abort(begun);
+        return result;
+    }
+    *csv = begun;
+    return STATUS_OK;
+}
+
+/// Reads more behind what is left of the bytes.
+static status refill(csv_file *file, error_message *err)
+{
+    memmove(file->bytes, file->bytes + file->begin, file->end - file->begin);
+    file->end -= file->begin;
+    file->begin = 0;
+    size_t count = 0;
+    TRY(trace_stream_read(file->stream, file->bytes + file->end, LINE_BYTES_MAX - file->end, &count,
+                          err));
+    file->end += count;
+    file->at_end = count == 0;
+    return STATUS_OK;
+}
+
+/// The next line, terminated, without its end; NULL behind the last.
+static status next_line(csv_file *file, char **line, error_message *err)
+{
+    size_t searched = 0;
+    file->line++;
+    for (;;) {
+        char *begin = file->bytes + file->begin;
+        const size_t length = file->end - file->begin;
+        char *feed = memchr(begin + searched, '\n', length - searched);
+        if (feed != NULL) {
+            file->begin = (size_t)(feed + 1 - file->bytes);
+            if (feed > begin && feed[-1] == '\r') feed--;
+            *feed = '\0';
+            *line = begin;
+            if (strlen(begin) == (size_t)(feed - begin)) return STATUS_OK;
+            return line_error(file, err, "holds a zero byte");
+        }
+        searched = length;
+        if (file->at_end && length == 0) {
+            *line = NULL;
+            return STATUS_OK;
+        }
+        if (file->at_end) {
+            return line_error(file, err, "ends without a line feed: the file is truncated");
+        }
+        if (length == LINE_BYTES_MAX) {
+            return line_error(file, err, "is longer than %d bytes", LINE_BYTES_MAX);
+        }
+        TRY(refill(file, err));
+    }
+}
+
+/// A strict integer in [0, max]: digits only.
+static status parse_number(const csv_file *file, const char *what, const char *text, int64_t max,
+                           int64_t *value, error_message *err)
+{
+    int64_t number = 0;
+    bool fits = true;
+    for (const char *at = text; *at != '\0' || at == text; at++) {
+        const bool negative = at == text && text[0] == '-' && text[1] >= '0' && text[1] <= '9';
+        if (negative) {
+            fits = false;
+            continue;
+        }
+        if (*at < '0' || *at > '9') {
+            return line_error(file, err, "%s: '%.60s' is not an integer", what, text);
+        }
+        if (!fits) continue;
+        const int digit = *at - '0';
+        fits = digit <= max && number <= (max - digit) / 10;
+        if (fits) number = number * 10 + digit;
+    }
+    if (!fits) {
+        return line_error(file, err, "%s: %.60s is outside [0, %" PRId64 "]", what, text, max);
+    }
+    *value = number;
+    return STATUS_OK;
+}
+
+static char *trim(char *text)
+{
+    while (*text == ' ') {
+        text++;
+    }
+    size_t length = strlen(text);
+    while (length > 0 && text[length - 1] == ' ') {
+        text[--length] = '\0';
+    }
+    return text;
+}
+
+/// Checks a value that means something and keeps it in csv->info.
+static status take_value(trace_csv *csv, const csv_file *file, key known, const char *value,
+                         error_message *err)
+{
+    trace_info *info = &csv->info;
+    int64_t number = 0;
+    switch (known) {
+    case KEY_DEVICE:
+        if (strcmp(value, "cpu") == 0 || strcmp(value, "cuda") == 0) return STATUS_OK;
+        return line_error(file, err, "device: '%.60s' is neither cpu nor cuda", value);
+    case KEY_EMBEDDING:
+        TRY(parse_number(file, key_names[known], value, 1, &number, err));
+        info->embedding = number == 1;
+        return STATUS_OK;
+    case KEY_HEAD:
+        TRY(parse_number(file, key_names[known], value, 1, &number, err));
+        info->head = number == 1;
+        return STATUS_OK;
+    case KEY_TOKENS:
+        return parse_number(file, key_names[known], value, TRACE_VALUE_MAX,
+                            &info->tokens_per_microbatch, err);
+    case KEY_MICROBATCHES:
+        TRY(parse_number(file, key_names[known], value, TRACE_MICROBATCHES_MAX, &number, err));
+        if (number == 0) {
+            return line_error(file, err, "microbatches: 0 is outside [1, %d]",
+                              TRACE_MICROBATCHES_MAX);
+        }
+        info->microbatch_count = (int)number;
+        return STATUS_OK;
+    default:
+        return STATUS_OK; // the source is free text
+    }
+}
+
+static status put_known(trace_csv *csv, csv_file *file, key known, const char *value,
+                        error_message *err)
+{
+    if (file->known[known]) {
+        return line_error(file, err, "%s is given twice", key_names[known]);
+    }
+    file->known[known] = true;
+    if (csv->values[known] != NULL) {
+        if (known == KEY_SOURCE || strcmp(csv->values[known], value) == 0) return STATUS_OK;
+        return line_error(file, err, "%s=%.60s contradicts %s=%.60s of an earlier file",
+                          key_names[known], value, key_names[known], csv->values[known]);
+    }
+    TRY(take_value(csv, file, known, value, err));
+    csv->values[known] = strdup(value);
+    if (csv->values[known] == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "%s: out of memory", file->path);
+    }
+    if (known == KEY_DEVICE) csv->info.device = csv->values[known];
+    if (known == KEY_SOURCE) csv->info.recorded_by = csv->values[known];
+    return STATUS_OK;
+}
+
+/// A line "# key=value".
+static status read_metadata(trace_csv *csv, csv_file *file, char *line, error_message *err)
+{
+    char *equals = strchr(line, '=');
+    if (equals == NULL) return line_error(file, err, "'%.60s' is not '# key=value'", line);
+    *equals = '\0';
+    const char *name = trim(line + 1);
+    const char *value = trim(equals + 1);
+    if (name[0] == '\0') return line_error(file, err, "a key is missing before '='");
+    for (int known = 0; known < KEY_COUNT; known++) {
+        if (strcmp(name, key_names[known]) == 0) {
+            return put_known(csv, file, (key)known, value, err);
+        }
+    }
+    if (csv->file_count == 0) return trace_writer_put_note(csv->writer, name, value, err);
+    char numbered[128];
+    snprintf(numbered, sizeof numbered, "%.100s [%d]", name, csv->file_count + 1);
+    return trace_writer_put_note(csv->writer, numbered, value, err);
+}
+
+static status name_column(csv_file *file, const char *name, error_message *err)
+{
+    for (int index = 0; index < COLUMN_COUNT; index++) {
+        if (strcmp(name, column_names[index]) != 0) continue;
+        for (int cell = 0; cell < file->cell_count; cell++) {
+            if (file->columns[cell] == (column)index) {
+                return line_error(file, err, "column %s is named twice", name);
+            }
+        }
+        file->columns[file->cell_count++] = (column)index;
+        return STATUS_OK;
+    }
+    char suggestion[TEXT_SUGGESTION_BYTES];
+    return line_error(file, err, "unknown column '%.60s'%s", name,
+                      text_suggestion(name, column_names, COLUMN_COUNT, suggestion));
+}
+
+/// Cuts the cell at text off the line; *text then is the next one, or NULL.
+static char *next_cell(char **text)
+{
+    char *cell = *text;
+    char *comma = strchr(cell, ',');
+    if (comma != NULL) *comma++ = '\0';
+    *text = comma;
+    return cell;
+}
+
+static status read_header(csv_file *file, char *line, error_message *err)
+{
+    while (line != NULL) {
+        TRY(name_column(file, next_cell(&line), err));
+    }
+    for (int needed = 0; needed < COLUMN_OPTIONAL; needed++) {
+        bool named = false;
+        for (int cell = 0; cell < file->cell_count; cell++) {
+            named = named || file->columns[cell] == (column)needed;
+        }
+        if (!named) return line_error(file, err, "column %s is missing", column_names[needed]);
+    }
+    return STATUS_OK;
+}
+
+/// The lines before the rows: version, metadata, columns.
+static status read_head(trace_csv *csv, csv_file *file, error_message *err)
+{
+    char *line = NULL;
+    TRY(next_line(file, &line, err));
+    if (line == NULL || strcmp(line, first_line) != 0) {
+        return line_error(file, err, "the first line is not '%s'", first_line);
+    }
+    for (;;) {
+        TRY(next_line(file, &line, err));
+        if (line == NULL) {
+            return line_error(file, err, "ends before the row that names the columns");
+        }
+        if (line[0] != '#') break;
+        TRY(read_metadata(csv, file, line, err));
+    }
+    TRY(read_header(file, line, err));
+    return refused_here(file, trace_writer_set_info(csv->writer, &csv->info, err), err);
+}
+
+static status parse_phase(const csv_file *file, const char *text, trace_op_kind *phase,
+                          error_message *err)
+{
+    for (int kind = TRACE_OP_FORWARD; kind <= TRACE_OP_RECOMPUTE; kind++) {
+        if (strcmp(text, trace_op_kind_name((trace_op_kind)kind)) != 0) continue;
+        *phase = (trace_op_kind)kind;
+        return STATUS_OK;
+    }
+    return line_error(file, err, "phase: '%.60s' is none of F, B, W, BW, R", text);
+}
+
+static int64_t column_max(column index)
+{
+    switch (index) {
+    case COLUMN_ITERATION:
+        return TRACE_ITERATIONS_MAX;
+    case COLUMN_LAYER:
+        return TRACE_LAYERS_MAX - 1;
+    case COLUMN_MICROBATCH:
+        return TRACE_MICROBATCHES_MAX - 1;
+    case COLUMN_RANK:
+        return TRACE_RANKS_MAX - 1;
+    case COLUMN_START:
+        return INT64_MAX - TRACE_VALUE_MAX; // its end still fits
+    default:
+        return TRACE_VALUE_MAX;
+    }
+}
+
+static status parse_row(const csv_file *file, char *line, csv_row *row, error_message *err)
+{
+    int cell = 0;
+    for (int index = 0; index < COLUMN_COUNT; index++) {
+        row->numbers[index] = TRACE_NOT_RECORDED;
+    }
+    for (; line != NULL; cell++) {
+        const char *text = next_cell(&line);
+        if (cell >= file->cell_count) continue;
+        const column index = file->columns[cell];
+        if (text[0] == '\0') {
+            if (index >= COLUMN_OPTIONAL) continue;
+            return line_error(file, err, "%s is empty", column_names[index]);
+        }
+        if (index == COLUMN_PHASE) {
+            TRY(parse_phase(file, text, &row->phase, err));
+        } else {
+            TRY(parse_number(file, column_names[index], text, column_max(index),
+                             &row->numbers[index], err));
+        }
+    }
+    if (cell == file->cell_count) return STATUS_OK;
+    return line_error(file, err, "has %d cells, the header names %d columns", cell,
+                      file->cell_count);
+}
+
+/// Compares with what earlier rows said of the layer.
+static status keep_property(const csv_file *file, int layer, column index, int64_t value,
+                            int64_t *kept, error_message *err)
+{
+    if (value < 0 || *kept == value) return STATUS_OK;
+    if (*kept >= 0) {
+        return line_error(file, err,
+                          "%s: %" PRId64 " contradicts %" PRId64 " of an earlier row of layer %d",
+                          column_names[index], value, *kept, layer);
+    }
+    *kept = value;
+    return STATUS_OK;
+}
+
+static status keep_layer(trace_csv *csv, const csv_file *file, const csv_row *row,
+                         error_message *err)
+{
+    const int layer = (int)row->numbers[COLUMN_LAYER];
+    if (layer >= csv->layer_count) {
+        int count = csv->layer_count > 0 ? csv->layer_count : 64;
+        while (count <= layer) {
+            count *= 2;
+        }
+        layer_seen *layers = realloc(csv->layers, (size_t)count * sizeof *layers);
+        if (layers == NULL) {
+            return error_set(err, STATUS_NO_MEMORY, "%s: out of memory", file->path);
+        }
+        for (int fresh = csv->layer_count; fresh < count; fresh++) {
+            layers[fresh] = (layer_seen){TRACE_NOT_RECORDED, TRACE_NOT_RECORDED};
+        }
+        csv->layers = layers;
+        csv->layer_count = count;
+    }
+    TRY(keep_property(file, layer, COLUMN_PARAMETERS, row->numbers[COLUMN_PARAMETERS],
+                      &csv->layers[layer].parameters, err));
+    return keep_property(file, layer, COLUMN_MESSAGE, row->numbers[COLUMN_MESSAGE],
+                         &csv->layers[layer].message_bytes, err);
+}
+
+static status put_load(trace_csv *csv, const csv_row *row, error_message *err)
+{
+    const int64_t *numbers = row->numbers;
+    const int64_t busy_ns = numbers[COLUMN_BUSY];
+    trace_load load = trace_load_init(
+        (int)numbers[COLUMN_ITERATION], (int)numbers[COLUMN_LAYER],
+        numbers[COLUMN_MICROBATCH] < 0 ? TRACE_MEAN : (int)numbers[COLUMN_MICROBATCH]);
+    if (row->phase == TRACE_OP_FORWARD) load.forward_ns = busy_ns;
+    if (row->phase == TRACE_OP_BACKWARD) load.backward_ns = busy_ns;
+    if (row->phase == TRACE_OP_BACKWARD_INPUT) load.backward_input_ns = busy_ns;
+    if (row->phase == TRACE_OP_BACKWARD_WEIGHT) load.backward_weight_ns = busy_ns;
+    if (row->phase == TRACE_OP_RECOMPUTE) load.recompute_ns = busy_ns;
+    if (row->phase == TRACE_OP_BACKWARD) csv->has_full_backward = true;
+    load.communication_ns = numbers[COLUMN_COMMUNICATION];
+    load.span_ns = numbers[COLUMN_SPAN];
+    load.activation_bytes = numbers[COLUMN_ACTIVATION];
+    return trace_writer_put_load(csv->writer, &load, err);
+}
+
+static status put_op(trace_csv *csv, const csv_row *row, error_message *err)
+{
+    const int64_t *numbers = row->numbers;
+    if (numbers[COLUMN_RANK] < 0 || numbers[COLUMN_START] < 0 || numbers[COLUMN_SPAN] < 0) {
+        return STATUS_OK;
+    }
+    const trace_op op = {
+        .rank = (int)numbers[COLUMN_RANK],
+        .iteration = (int)numbers[COLUMN_ITERATION],
+        .kind = row->phase,
+        .stage = TRACE_NOT_RECORDED,
+        .layer = (int)numbers[COLUMN_LAYER],
+        .microbatch = (int)numbers[COLUMN_MICROBATCH],
+        .begin_ns = numbers[COLUMN_START],
+        .end_ns = numbers[COLUMN_START] + numbers[COLUMN_SPAN],
+        .busy_ns = numbers[COLUMN_BUSY],
+    };
+    return trace_writer_put_op(csv->writer, &op, err);
+}
+
+static status read_rows(trace_csv *csv, csv_file *file, error_message *err)
+{
+    for (;;) {
+        char *line = NULL;
+        csv_row row;
+        TRY(next_line(file, &line, err));
+        if (line == NULL) return STATUS_OK;
+        TRY(parse_row(file, line, &row, err));
+        TRY(keep_layer(csv, file, &row, err));
+        TRY(refused_here(file, put_load(csv, &row, err), err));
+        TRY(refused_here(file, put_op(csv, &row, err), err));
+        for (int index = 0; index < COLUMN_COUNT; index++) {
+            csv->seen[index] = csv->seen[index] || row.numbers[index] >= 0;
+        }
+    }
+}
+
+status trace_csv_read(trace_csv *csv, trace_stream *stream, error_message *err)
+{
+    csv_file *file = calloc(1, sizeof *file);
+    if (file == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    file->stream = stream;
+    file->path = trace_stream_input(stream).path;
+    status result = read_head(csv, file, err);
+    if (result == STATUS_OK) result = read_rows(csv, file, err);
+    free(file);
+    TRY(result);
+    const trace_input_file input = trace_stream_input(stream);
+    TRY(trace_writer_put_input(csv->writer, &input, err));
+    csv->file_count++;
+    return STATUS_OK;
+}
+
+static void release(trace_csv *csv)
+{
+    for (int known = 0; known < KEY_COUNT; known++) {
+        free(csv->values[known]);
+    }
+    free(csv->layers);
+    free(csv);
+}
+
+static status put_layers(trace_csv *csv, error_message *err)
+{
+    for (int layer = 0; layer < csv->layer_count; layer++) {
+        const layer_seen *seen = &csv->layers[layer];
+        if (seen->parameters < 0 && seen->message_bytes < 0) continue;
+        const trace_layer properties = {layer, seen->parameters, TRACE_NOT_RECORDED,
+                                        seen->message_bytes};
+        TRY(trace_writer_put_layer(csv->writer, &properties, err));
+    }
+    return STATUS_OK;
+}
+
+static status put_summary(trace_csv *csv, error_message *err)
+{
+    const bool *seen = csv->seen;
+    trace_info *info = &csv->info;
+    info->split = !csv->has_full_backward     ? TRACE_MEASURED
+                  : info->backward_split >= 0 ? TRACE_ASSUMED
+                                              : TRACE_UNKNOWN;
+    info->communication = seen[COLUMN_COMMUNICATION] ? TRACE_MEASURED : TRACE_UNKNOWN;
+    info->activations = seen[COLUMN_ACTIVATION] ? TRACE_MEASURED : TRACE_UNKNOWN;
+    info->parameters = seen[COLUMN_PARAMETERS] ? TRACE_MEASURED : TRACE_UNKNOWN;
+    info->messages = seen[COLUMN_MESSAGE] ? TRACE_MEASURED : TRACE_UNKNOWN;
+    TRY(put_layers(csv, err));
+    return trace_writer_set_info(csv->writer, info, err);
+}
+
+status trace_csv_finish(trace_csv *csv, int64_t *trace_id, error_message *err)
+{
+    const int64_t finished_id = trace_writer_id(csv->writer);
+    const status summed = put_summary(csv, err);
+    if (summed != STATUS_OK) {
+        trace_csv_abort(csv);
+        return summed;
+    }
+    const status result = trace_writer_finish(csv->writer, err);
+    release(csv);
+    if (result == STATUS_OK && trace_id != NULL) *trace_id = finished_id;
+    return result;
+}
+
+void trace_csv_abort(trace_csv *csv)
+{
+    if (csv == NULL) return;
+    trace_writer_abort(csv->writer);
+    release(csv);
+}

@@ -1,0 +1,441 @@
+#include "traces/import/import_kineto.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static int compare_recordings(const void *a, const void *b)
+{
+    const trace_recording *left = a;
+    const trace_recording *right = b;
+    return (left->rank > right->rank) - (left->rank < right->rank);
+}
+
+/// The iterations that a recording has loads of. Cells are sorted by iteration.
+static void iterations_of(const trace_recording *recording, int *count, int *first, int *last)
+{
+    *count = 0;
+    for (int cell = 0; cell < recording->cell_count; cell++) {
+        const int iteration = recording->cells[cell].iteration;
+        if (cell == 0) *first = iteration;
+        if (cell == 0 || iteration != *last) ++*count;
+        *last = iteration;
+    }
+}
+
+static status check_pair(const trace_recording *left, const trace_recording *right,
+                         error_message *err)
+{
+    int counts[2] = {0, 0};
+    int first[2] = {0, 0};
+    int last[2] = {0, 0};
+    if (left->rank == right->rank) {
+        return error_set(err, STATUS_INVALID, "%.150s and %.150s are both of rank %d%s",
+                         left->input.path, right->input.path, left->rank,
+                         left->rank_is_known && right->rank_is_known
+                             ? ""
+                             : " (a file that does not say its rank has that of its place)");
+    }
+    if (left->world_size != right->world_size && left->world_size >= 0 && right->world_size >= 0) {
+        return error_set(err, STATUS_INVALID,
+                         "%.150s is of a run with %d ranks, %.150s of one with %d",
+                         left->input.path, left->world_size, right->input.path, right->world_size);
+    }
+    if (left->naming != right->naming) {
+        return error_set(err, STATUS_INVALID,
+                         "%.150s and %.150s name their annotations differently", left->input.path,
+                         right->input.path);
+    }
+    iterations_of(left, &counts[0], &first[0], &last[0]);
+    iterations_of(right, &counts[1], &first[1], &last[1]);
+    if (counts[0] != counts[1] || first[0] != first[1] || last[0] != last[1]) {
+        return error_set(err, STATUS_INVALID,
+                         "%.150s has %d iterations from %d to %d, %.150s has %d from %d to %d: "
+                         "record the same steps on all ranks",
+                         left->input.path, counts[0], first[0], last[0], right->input.path,
+                         counts[1], first[1], last[1]);
+    }
+    return STATUS_OK;
+}
+
+static status check_set(const trace_import *import, error_message *err)
+{
+    for (int rank = 1; rank < import->rank_count; rank++) {
+        TRY(check_pair(&import->recordings[rank - 1], &import->recordings[rank], err));
+    }
+    for (int rank = 0; rank < import->rank_count; rank++) {
+        const trace_recording *recording = &import->recordings[rank];
+        if (recording->world_size >= 0 && recording->rank >= recording->world_size) {
+            return error_set(err, STATUS_INVALID, "%.150s is of rank %d, but its run has %d ranks",
+                             recording->input.path, recording->rank, recording->world_size);
+        }
+    }
+    return STATUS_OK;
+}
+
+/// A load, for finding one that two ranks have.
+typedef struct place {
+    int iteration;
+    int layer;
+    int microbatch;
+    int kind;
+    int rank;
+} place;
+
+static int compare_places(const void *a, const void *b)
+{
+    const place *left = a;
+    const place *right = b;
+    if (left->iteration != right->iteration) return left->iteration < right->iteration ? -1 : 1;
+    if (left->layer != right->layer) return left->layer < right->layer ? -1 : 1;
+    if (left->microbatch != right->microbatch) {
+        return left->microbatch < right->microbatch ? -1 : 1;
+    }
+    if (left->kind != right->kind) return left->kind < right->kind ? -1 : 1;
+    return (left->rank > right->rank) - (left->rank < right->rank);
+}
+
+static bool is_same_load(const place *left, const place *right)
+{
+    return left->iteration == right->iteration && left->layer == right->layer &&
+           left->microbatch == right->microbatch && left->kind == right->kind;
+}
+
+/// Counts layers and iterations of the sorted loads, and refuses one that is there twice.
+static status survey(trace_import *import, const place *places, size_t count, error_message *err)
+{
+    for (size_t each = 0; each < count; each++) {
+        const place *here = &places[each];
+        if (each > 0 && is_same_load(here - 1, here)) {
+            return error_set(err, STATUS_INVALID,
+                             "rank %d and rank %d both ran %s of layer %d, microbatch %d in "
+                             "iteration %d: import the ranks of one pipeline (of one data-parallel "
+                             "replica)",
+                             here[-1].rank, here->rank,
+                             trace_op_kind_name((trace_op_kind)here->kind), here->layer,
+                             here->microbatch, here->iteration);
+        }
+        if (here->layer > import->layer_last) import->layer_last = here->layer;
+        if (here->microbatch >= import->microbatch_count) {
+            import->microbatch_count = here->microbatch + 1;
+        }
+        if (each == 0) import->first_iteration = here->iteration;
+        import->last_iteration = here->iteration;
+        import->iteration_count += each == 0 || here->iteration != here[-1].iteration;
+    }
+    return STATUS_OK;
+}
+
+static status count_layers(trace_import *import, const place *places, size_t count,
+                           error_message *err)
+{
+    bool *is_there = calloc((size_t)import->layer_last + 1, sizeof *is_there);
+    if (is_there == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    for (size_t each = 0; each < count; each++) {
+        import->layer_count += !is_there[places[each].layer];
+        is_there[places[each].layer] = true;
+    }
+    free(is_there);
+    return STATUS_OK;
+}
+
+static status survey_loads(trace_import *import, error_message *err)
+{
+    size_t count = 0;
+    size_t filled = 0;
+    for (int rank = 0; rank < import->rank_count; rank++) {
+        count += (size_t)import->recordings[rank].cell_count;
+    }
+    place *places = calloc(count + 1, sizeof *places);
+    if (places == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    for (int rank = 0; rank < import->rank_count; rank++) {
+        const trace_recording *recording = &import->recordings[rank];
+        for (int cell = 0; cell < recording->cell_count; cell++) {
+            const trace_cell *each = &recording->cells[cell];
+            places[filled++] = (place){each->iteration, each->layer, each->microbatch,
+                                       (int)each->kind, recording->rank};
+        }
+    }
+    qsort(places, count, sizeof *places, compare_places);
+    status result = survey(import, places, count, err);
+    if (result == STATUS_OK) result = count_layers(import, places, count, err);
+    free(places);
+    return result;
+}
+
+static int compare_ops(const void *a, const void *b)
+{
+    const trace_op *left = a;
+    const trace_op *right = b;
+    if (left->iteration != right->iteration) return left->iteration < right->iteration ? -1 : 1;
+    if (left->rank != right->rank) return left->rank < right->rank ? -1 : 1;
+    if (left->begin_ns != right->begin_ns) return left->begin_ns < right->begin_ns ? -1 : 1;
+    if (left->end_ns != right->end_ns) return left->end_ns < right->end_ns ? -1 : 1;
+    if (left->kind != right->kind) return left->kind < right->kind ? -1 : 1;
+    if (left->layer != right->layer) return left->layer < right->layer ? -1 : 1;
+    return (left->microbatch > right->microbatch) - (left->microbatch < right->microbatch);
+}
+
+/// An op lasts from the first begin to the last end of what ran for it. A message for which nothing
+/// ran lasts as long as its annotation; a layer's phase for which nothing ran is none.
+static bool op_of(const trace_recording *recording, const trace_window *window, trace_op *op)
+{
+    const bool did_run = window->work_begin_ns <= window->work_end_ns;
+    const bool is_stage = recording->naming >= TRACE_NAMED_BY_PIPELINE || !window->is_load;
+    // A window of communication alone (a dispatch of experts) is part of another's layer.
+    if (window->is_load && (!did_run || (window->busy_ns == 0 && window->communication_ns > 0))) {
+        return false;
+    }
+    *op = (trace_op){
+        .iteration = window->iteration,
+        .kind = window->kind,
+        .stage = is_stage ? window->layer : TRACE_NOT_RECORDED,
+        .layer = window->layer,
+        .microbatch = window->microbatch,
+        .begin_ns = did_run ? window->work_begin_ns : window->begin_ns,
+        .end_ns = did_run ? window->work_end_ns : window->end_ns,
+        .busy_ns = window->is_load ? window->busy_ns : TRACE_NOT_RECORDED,
+    };
+    return true;
+}
+
+/// The ops of all ranks, each on its own clock but with one zero. rank is the place in the list.
+static status collect_ops(trace_import *import, error_message *err)
+{
+    size_t count = 0;
+    bool has_base = true;
+    int64_t zero_ns = INT64_MAX;
+    for (int rank = 0; rank < import->rank_count; rank++) {
+        const trace_recording *recording = &import->recordings[rank];
+        count += (size_t)recording->window_count;
+        has_base = has_base && recording->has_base;
+        if (recording->base_ns < zero_ns) zero_ns = recording->base_ns;
+    }
+    import->zero_ns = has_base ? zero_ns : 0;
+    import->ops = calloc(count + 1, sizeof *import->ops);
+    if (import->ops == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    for (int rank = 0; rank < import->rank_count; rank++) {
+        const trace_recording *recording = &import->recordings[rank];
+        const int64_t shift_ns = has_base ? recording->base_ns - zero_ns : 0;
+        for (int window = 0; window < recording->window_count; window++) {
+            trace_op op;
+            if (!op_of(recording, &recording->windows[window], &op)) continue;
+            op.rank = rank;
+            op.begin_ns += shift_ns;
+            op.end_ns += shift_ns;
+            import->ops[import->op_count++] = op;
+        }
+    }
+    return STATUS_OK;
+}
+
+/// Puts the ops on one clock, whose zero is the earliest begin, and gives them their ranks.
+static void apply_alignment(trace_import *import)
+{
+    int64_t first_ns = INT64_MAX;
+    for (int64_t op = 0; op < import->op_count; op++) {
+        trace_op *each = &import->ops[op];
+        each->begin_ns += import->alignment.offset_ns[each->rank];
+        each->end_ns += import->alignment.offset_ns[each->rank];
+        each->rank = import->recordings[each->rank].rank;
+        if (each->begin_ns < first_ns) first_ns = each->begin_ns;
+    }
+    for (int64_t op = 0; op < import->op_count; op++) {
+        import->ops[op].begin_ns -= first_ns;
+        import->ops[op].end_ns -= first_ns;
+    }
+    if (import->op_count > 0) import->zero_ns += first_ns;
+    qsort(import->ops, (size_t)import->op_count, sizeof *import->ops, compare_ops);
+}
+
+/// Brings recordings together that are read already.
+static status gather(trace_import *import, error_message *err)
+{
+    qsort(import->recordings, (size_t)import->rank_count, sizeof *import->recordings,
+          compare_recordings);
+    TRY(check_set(import, err));
+    TRY(survey_loads(import, err));
+    TRY(collect_ops(import, err));
+    TRY(trace_alignment_find(import->ops, import->op_count, import->rank_count, &import->alignment,
+                             err));
+    apply_alignment(import);
+    return STATUS_OK;
+}
+
+static status read_kineto(const trace_kineto_source *sources, int count, trace_import *import,
+                          error_message *err)
+{
+    import->recordings = calloc((size_t)count + 1, sizeof *import->recordings);
+    if (import->recordings == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    for (int file = 0; file < count; file++) {
+        TRY(trace_kineto_read(&sources[file], &import->recordings[file], err));
+        import->rank_count++;
+    }
+    return STATUS_OK;
+}
+
+static status finish(status read, trace_import *made, trace_import *import, error_message *err)
+{
+    const status result = read == STATUS_OK ? gather(made, err) : read;
+    if (result != STATUS_OK) {
+        trace_import_free(made);
+        return result;
+    }
+    *import = *made;
+    return STATUS_OK;
+}
+
+status trace_import_read(const trace_kineto_source *sources, int count, trace_import *import,
+                         error_message *err)
+{
+    trace_import made = {.recorded_by = "PyTorch profiler (Kineto)"};
+    const status read = read_kineto(sources, count, &made, err);
+    return finish(read, &made, import, err);
+}
+
+/// Appends the recordings of a file; they are the import's from then on.
+static status take_file(trace_nsys_file *file, trace_import *import, error_message *err)
+{
+    const size_t count = (size_t)import->rank_count + (size_t)file->recording_count;
+    trace_recording *larger = realloc(import->recordings, count * sizeof *larger);
+    if (larger == NULL) {
+        trace_nsys_file_free(file);
+        return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    }
+    import->recordings = larger;
+    for (int each = 0; each < file->recording_count; each++) {
+        larger[import->rank_count] = file->recordings[each];
+        larger[import->rank_count].rank = import->rank_count;
+        import->rank_count++;
+    }
+    free(file->recordings);
+    return STATUS_OK;
+}
+
+static status read_nsys(const trace_nsys_source *sources, int count, trace_import *import,
+                        error_message *err)
+{
+    for (int each = 0; each < count; each++) {
+        trace_nsys_file file = {0};
+        TRY(trace_nsys_read(&sources[each], &file, err));
+        TRY(take_file(&file, import, err));
+    }
+    return STATUS_OK;
+}
+
+status trace_import_read_nsys(const trace_nsys_source *sources, int count, trace_import *import,
+                              error_message *err)
+{
+    trace_import made = {.recorded_by = "NVIDIA Nsight Systems"};
+    const status read = read_nsys(sources, count, &made, err);
+    return finish(read, &made, import, err);
+}
+
+void trace_import_free(trace_import *import)
+{
+    for (int rank = 0; rank < import->rank_count; rank++) {
+        trace_recording_free(&import->recordings[rank]);
+    }
+    free(import->recordings);
+    free(import->ops);
+    trace_alignment_free(&import->alignment);
+    *import = (trace_import){0};
+}
+
+static status write_loads(const trace_recording *recording, trace_writer *writer,
+                          error_message *err)
+{
+    for (int cell = 0; cell < recording->cell_count; cell++) {
+        const trace_cell *each = &recording->cells[cell];
+        trace_load load = trace_load_init(each->iteration, each->layer, each->microbatch);
+        // Nothing ran: as the input gradient of the first stage, which torch announces all the
+        // same.
+        if (each->busy_ns == 0 && each->communication_ns == 0 && each->span_ns == 0) continue;
+        if (each->kind == TRACE_OP_FORWARD) load.forward_ns = each->busy_ns;
+        if (each->kind == TRACE_OP_BACKWARD_INPUT) load.backward_input_ns = each->busy_ns;
+        if (each->kind == TRACE_OP_BACKWARD_WEIGHT) load.backward_weight_ns = each->busy_ns;
+        if (each->kind == TRACE_OP_BACKWARD) load.backward_ns = each->busy_ns;
+        if (each->kind == TRACE_OP_RECOMPUTE) load.recompute_ns = each->busy_ns;
+        if (recording->on_device || each->communication_ns > 0) {
+            load.communication_ns = each->communication_ns;
+        }
+        load.span_ns = each->span_ns;
+        TRY(trace_writer_put_load(writer, &load, err));
+    }
+    return STATUS_OK;
+}
+
+static bool has_full_backward(const trace_import *import)
+{
+    for (int rank = 0; rank < import->rank_count; rank++) {
+        const trace_recording *recording = &import->recordings[rank];
+        for (int cell = 0; cell < recording->cell_count; cell++) {
+            if (recording->cells[cell].kind == TRACE_OP_BACKWARD) return true;
+        }
+    }
+    return false;
+}
+
+/// Facts that have no column of their own.
+static status write_notes(const trace_import *import, trace_writer *writer, error_message *err)
+{
+    for (int rank = 0; rank < import->rank_count; rank++) {
+        const trace_recording *recording = &import->recordings[rank];
+        const trace_attribution *ops = &recording->ops;
+        char key[64];
+        char text[240];
+        snprintf(key, sizeof key, "rank %d operations", recording->rank);
+        snprintf(text, sizeof text,
+                 "%" PRId64 " in all, %" PRId64 " in layers, %" PRId64
+                 " in messages, reduction and optimizer, %" PRId64 " outside, %" PRId64
+                 " without launch; %" PRId64 " malformed events",
+                 ops->op_count, ops->loads, ops->others, ops->outside, ops->without_launch,
+                 recording->malformed_count);
+        TRY(trace_writer_put_note(writer, key, text, err));
+        TRY(trace_writer_put_input(writer, &recording->input, err));
+    }
+    char zero[32];
+    snprintf(zero, sizeof zero, "%" PRId64, import->zero_ns);
+    return trace_writer_put_note(writer, "timeline zero, ns", zero, err);
+}
+
+static status write_all(const trace_import *import, trace_writer *writer, error_message *err)
+{
+    for (int rank = 0; rank < import->rank_count; rank++) {
+        const trace_clock clock = {import->recordings[rank].rank, import->alignment.offset_ns[rank],
+                                   import->alignment.residual_ns[rank]};
+        TRY(write_loads(&import->recordings[rank], writer, err));
+        TRY(trace_writer_put_clock(writer, &clock, err));
+    }
+    for (int64_t op = 0; op < import->op_count; op++) {
+        TRY(trace_writer_put_op(writer, &import->ops[op], err));
+    }
+    return write_notes(import, writer, err);
+}
+
+status trace_import_write(const trace_import *import, const trace_info *info, trace_store *store,
+                          int64_t *trace_id, error_message *err)
+{
+    const bool is_full = has_full_backward(import);
+    trace_info made = trace_info_default();
+    trace_writer *writer = NULL;
+    made.name = info->name;
+    made.tool_version = info->tool_version;
+    made.backward_split = is_full ? info->backward_split : -1;
+    made.source = TRACE_SOURCE_KINETO;
+    made.device = import->recordings[0].on_device ? "cuda" : "cpu";
+    made.times = TRACE_MEASURED;
+    made.communication = import->recordings[0].on_device ? TRACE_MEASURED : TRACE_UNKNOWN;
+    made.split = !is_full                   ? TRACE_MEASURED
+                 : made.backward_split >= 0 ? TRACE_ASSUMED
+                                            : TRACE_UNKNOWN;
+    made.recorded_by = import->recorded_by;
+    TRY(trace_writer_begin(store, &made, &writer, err));
+    if (trace_id != NULL) *trace_id = trace_writer_id(writer);
+    const status result = write_all(import, writer, err);
+    if (result != STATUS_OK) {
+        trace_writer_abort(writer);
+        return result;
+    }
+    return trace_writer_finish(writer, err);
+}

@@ -1,0 +1,54 @@
+/// Profiler traces of one run, one file per rank, brought together and into a store.
+#pragma once
+
+#include "base/status.h"
+#include "traces/import/clock_alignment.h"
+#include "traces/import/kineto.h"
+#include "traces/import/nsys.h"
+#include "traces/store/store.h"
+#include "traces/store/writer.h"
+
+#include <stdint.h>
+
+typedef struct trace_import {
+    const char *recorded_by; // which profiler; static storage
+    int rank_count;
+    trace_recording *recordings; // [rank_count] by rank
+    trace_alignment alignment;   // of the ranks' clocks
+    int64_t zero_ns;             // since the Unix epoch, of the times below; 0 without a base
+    int iteration_count;
+    int first_iteration;
+    int last_iteration;
+    int layer_count;      // that have a load
+    int layer_last;       // the largest of them
+    int microbatch_count; // the largest + 1
+    int64_t op_count;
+    trace_op *ops; // [op_count] by iteration, rank, begin; on one clock
+} trace_import;
+
+/// Reads the files and aligns their clocks.
+///
+/// @param sources [count] a file that does not say its rank has that of its place
+/// @param import  out, release with trace_import_free. Untouched on failure.
+/// @return what trace_kineto_read says; STATUS_INVALID naming both files: the same rank twice,
+///         different world sizes, different iterations, differently named annotations, a layer and
+///         microbatch that two ranks ran; messages that contradict each other by more than
+///         TRACE_CONTRADICTION_MAX_NS
+status trace_import_read(const trace_kineto_source *sources, int count, trace_import *import,
+                         error_message *err);
+
+/// The same from exports of Nsight Systems: of each its processes, as ranks in the order of the
+/// files and of trace_nsys_file.
+///
+/// @return what trace_nsys_read says, else as trace_import_read
+status trace_import_read_nsys(const trace_nsys_source *sources, int count, trace_import *import,
+                              error_message *err);
+
+void trace_import_free(trace_import *import); ///< zero-initialised is allowed
+
+/// Writes loads, timeline and clocks as one trace and completes it; nothing stays on failure.
+///
+/// @param info name, tool_version and backward_split count, the rest comes from the files
+/// @param trace_id out, may be NULL
+status trace_import_write(const trace_import *import, const trace_info *info, trace_store *store,
+                          int64_t *trace_id, error_message *err);

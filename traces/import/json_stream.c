@@ -1,0 +1,693 @@
+#include "traces/import/json_stream.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/// Where a scan stands. MORE: the bytes end before the value does.
+typedef enum scan_result { SCAN_OK, SCAN_MORE, SCAN_BAD } scan_result;
+
+typedef struct scan {
+    const char *at;
+    const char *end;
+} scan;
+
+typedef enum part { PART_START, PART_MEMBERS, PART_EVENTS, PART_AFTER, PART_DONE } part;
+
+struct trace_json_stream {
+    trace_stream *input;
+    const char *name;
+    char *buffer;   // [TRACE_JSON_ITEM_BYTES_MAX + 1]
+    size_t begin;   // of what is not yet taken
+    size_t filled;  // bytes in buffer
+    int64_t before; // bytes of the file before buffer[0]
+    bool at_end;    // the input has no more
+    part part;
+    bool is_array; // the events are the outermost value
+    bool is_first; // no member, or no event, was taken yet
+    bool has_events;
+    bool has_indentation; // the first event begins a line, behind that many blanks
+    size_t indentation;
+    int64_t event_count;
+    int64_t malformed_count;
+    int64_t malformed_first;
+};
+
+static bool is_blank(char byte)
+{
+    return byte == ' ' || byte == '\n' || byte == '\t' || byte == '\r';
+}
+
+static scan_result skip_blanks(scan *text)
+{
+    while (text->at < text->end && is_blank(*text->at)) {
+        text->at++;
+    }
+    return text->at < text->end ? SCAN_OK : SCAN_MORE;
+}
+
+/// From an opening quote to behind the closing one. A line break inside is malformed; that is how
+/// a name with an odd number of quotes is found out before it swallows its neighbours.
+static scan_result skip_string(scan *text)
+{
+    const char *at = text->at + 1;
+    for (; at < text->end; at++) {
+        if (*at == '"') {
+            text->at = at + 1;
+            return SCAN_OK;
+        }
+        if ((unsigned char)*at < 0x20) return SCAN_BAD;
+        if (*at == '\\' && ++at < text->end && (unsigned char)*at < 0x20) return SCAN_BAD;
+    }
+    text->at = text->end;
+    return SCAN_MORE;
+}
+
+/// Numbers, true, false, null, and the NaN and Infinity that some writers put; whoever needs the
+/// number judges it.
+static scan_result skip_word(scan *text)
+{
+    const char *begin = text->at;
+    while (text->at < text->end) {
+        const char byte = *text->at;
+        const bool is_word = (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') ||
+                             (byte >= 'A' && byte <= 'Z') || byte == '-' || byte == '+' ||
+                             byte == '.';
+        if (!is_word) return text->at > begin ? SCAN_OK : SCAN_BAD;
+        text->at++;
+    }
+    return SCAN_MORE;
+}
+
+/// An object or array as a whole. Brackets are counted, not paired: what an event needs of its
+/// args is looked at when it is needed.
+static scan_result skip_container(scan *text)
+{
+    int64_t depth = 0;
+    while (text->at < text->end) {
+        switch (*text->at) {
+        case '{':
+        case '[':
+            depth++;
+            text->at++;
+            break;
+        case '}':
+        case ']':
+            depth--;
+            text->at++;
+            if (depth == 0) return SCAN_OK;
+            break;
+        case '"': {
+            const scan_result result = skip_string(text);
+            if (result != SCAN_OK) return result;
+            break;
+        }
+        default:
+            text->at++;
+        }
+    }
+    return SCAN_MORE;
+}
+
+static scan_result skip_value(scan *text)
+{
+    if (text->at >= text->end) return SCAN_MORE;
+    if (*text->at == '"') return skip_string(text);
+    if (*text->at == '{' || *text->at == '[') return skip_container(text);
+    return skip_word(text);
+}
+
+/// From a key to its value.
+static scan_result scan_key(scan *text, trace_json_slice *key)
+{
+    key->bytes = text->at;
+    if (*text->at != '"') return SCAN_BAD;
+    scan_result result = skip_string(text);
+    key->length = (size_t)(text->at - key->bytes);
+    if (result != SCAN_OK || (result = skip_blanks(text)) != SCAN_OK) return result;
+    if (*text->at != ':') return SCAN_BAD;
+    text->at++;
+    return skip_blanks(text);
+}
+
+static scan_result scan_value(scan *text, trace_json_slice *value)
+{
+    value->bytes = text->at;
+    const scan_result result = skip_value(text);
+    value->length = (size_t)(text->at - value->bytes);
+    return result;
+}
+
+/// From a key to behind its value.
+static scan_result scan_member(scan *text, trace_json_slice *key, trace_json_slice *value)
+{
+    const scan_result result = scan_key(text, key);
+    return result == SCAN_OK ? scan_value(text, value) : result;
+}
+
+/// Behind a value: to the next one (*is_last false), or behind the closing bracket.
+static scan_result scan_separator(scan *text, char close, bool *is_last)
+{
+    scan_result result = skip_blanks(text);
+    if (result != SCAN_OK) return result;
+    *is_last = *text->at == close;
+    if (!*is_last && *text->at != ',') return SCAN_BAD;
+    text->at++;
+    return *is_last ? SCAN_OK : skip_blanks(text);
+}
+
+static trace_json_slice *member_of(trace_json_event *event, trace_json_slice key)
+{
+    const char *name = key.bytes + 1;
+    switch (key.length - 2) {
+    case 2:
+        if (memcmp(name, "ph", 2) == 0) return &event->phase;
+        if (memcmp(name, "ts", 2) == 0) return &event->ts;
+        return NULL;
+    case 3:
+        if (memcmp(name, "cat", 3) == 0) return &event->category;
+        if (memcmp(name, "pid", 3) == 0) return &event->pid;
+        if (memcmp(name, "tid", 3) == 0) return &event->tid;
+        if (memcmp(name, "dur", 3) == 0) return &event->duration;
+        return NULL;
+    case 4:
+        if (memcmp(name, "name", 4) == 0) return &event->name;
+        if (memcmp(name, "args", 4) == 0) return &event->args;
+        return NULL;
+    default:
+        return NULL;
+    }
+}
+
+static scan_result scan_event(scan *text, trace_json_event *event)
+{
+    if (*text->at != '{') return SCAN_BAD;
+    text->at++;
+    scan_result result = skip_blanks(text);
+    if (result != SCAN_OK) return result;
+    if (*text->at == '}') {
+        text->at++;
+        return SCAN_OK;
+    }
+    for (bool is_last = false; !is_last;) {
+        trace_json_slice key;
+        trace_json_slice value;
+        if ((result = scan_member(text, &key, &value)) != SCAN_OK) return result;
+        if ((result = scan_separator(text, '}', &is_last)) != SCAN_OK) return result;
+        trace_json_slice *place = member_of(event, key);
+        if (place != NULL) *place = value;
+    }
+    return SCAN_OK;
+}
+
+status trace_json_open(trace_stream *input, const char *name, trace_json_stream **json,
+                       error_message *err)
+{
+    trace_json_stream *made = calloc(1, sizeof *made);
+    char *buffer = malloc(TRACE_JSON_ITEM_BYTES_MAX);
+    if (made == NULL || buffer == NULL) {
+        free(made);
+        free(buffer);
+        return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    }
+    made->input = input;
+    made->name = name;
+    made->buffer = buffer;
+    made->is_first = true;
+    *json = made;
+    return STATUS_OK;
+}
+
+void trace_json_close(trace_json_stream *json)
+{
+    if (json == NULL) return;
+    free(json->buffer);
+    free(json);
+}
+
+static int64_t position(const trace_json_stream *json)
+{
+    return json->before + (int64_t)json->begin;
+}
+
+static status malformed(const trace_json_stream *json, error_message *err, const char *what)
+{
+    return error_set(err, STATUS_FORMAT, "%s: byte %" PRId64 ": %s", json->name, position(json),
+                     what);
+}
+
+static status truncated(const trace_json_stream *json, error_message *err, const char *inside)
+{
+    return error_set(err, STATUS_FORMAT,
+                     "%s: truncated: it ends at byte %" PRId64 " inside %s (was the profiler "
+                     "stopped before it was done writing?)",
+                     json->name, json->before + (int64_t)json->filled, inside);
+}
+
+/// Moves what is not yet taken to the front and reads behind it, until the buffer is full or the
+/// input ends. Reading in large pieces keeps the repeated scan of a cut event rare.
+static status fill(trace_json_stream *json, error_message *err)
+{
+    memmove(json->buffer, json->buffer + json->begin, json->filled - json->begin);
+    json->before += (int64_t)json->begin;
+    json->filled -= json->begin;
+    json->begin = 0;
+    while (!json->at_end && json->filled < TRACE_JSON_ITEM_BYTES_MAX) {
+        size_t count = 0;
+        TRY(trace_stream_read(json->input, json->buffer + json->filled,
+                              TRACE_JSON_ITEM_BYTES_MAX - json->filled, &count, err));
+        json->filled += count;
+        json->at_end = count == 0;
+    }
+    return STATUS_OK;
+}
+
+static bool is_full(const trace_json_stream *json)
+{
+    return json->begin == 0 && json->filled == TRACE_JSON_ITEM_BYTES_MAX;
+}
+
+static scan scan_here(const trace_json_stream *json)
+{
+    return (scan){json->buffer + json->begin, json->buffer + json->filled};
+}
+
+static void take(trace_json_stream *json, const scan *text)
+{
+    json->begin = (size_t)(text->at - json->buffer);
+}
+
+/// The next byte that is no blank; 0 at the end of the file.
+static status peek(trace_json_stream *json, char *byte, error_message *err)
+{
+    for (;;) {
+        scan text = scan_here(json);
+        const scan_result result = skip_blanks(&text);
+        take(json, &text);
+        if (result == SCAN_OK) {
+            *byte = *text.at;
+            return STATUS_OK;
+        }
+        if (json->at_end) {
+            *byte = 0;
+            return STATUS_OK;
+        }
+        TRY(fill(json, err));
+    }
+}
+
+static status begin_document(trace_json_stream *json, error_message *err)
+{
+    char byte = 0;
+    TRY(peek(json, &byte, err));
+    if (byte == 0) return error_set(err, STATUS_FORMAT, "%s: the file is empty", json->name);
+    if (byte != '{' && byte != '[') {
+        return error_set(err, STATUS_FORMAT,
+                         "%s: not a profiler trace: JSON begins with '{', this file does not",
+                         json->name);
+    }
+    json->is_array = byte == '[';
+    json->has_events = json->is_array;
+    json->part = json->is_array ? PART_EVENTS : PART_MEMBERS;
+    json->begin++;
+    return STATUS_OK;
+}
+
+/// Passes over a member that is larger than the buffer, a buffer at a time.
+static status skip_large_container(trace_json_stream *json, error_message *err)
+{
+    int64_t depth = 0;
+    bool in_string = false;
+    bool escaped = false;
+    do {
+        while (json->begin < json->filled) {
+            const char byte = json->buffer[json->begin++];
+            if (in_string) {
+                in_string = escaped || byte != '"';
+                escaped = !escaped && byte == '\\';
+            } else if (byte == '"') {
+                in_string = true;
+            } else if (byte == '{' || byte == '[') {
+                depth++;
+            } else if ((byte == '}' || byte == ']') && --depth == 0) {
+                return STATUS_OK;
+            }
+        }
+        if (json->at_end) return truncated(json, err, "a member");
+        TRY(fill(json, err));
+    } while (true);
+}
+
+/// Goes behind the bracket of "traceEvents", whose value begins at value.
+static status begin_events(trace_json_stream *json, const char *value, error_message *err)
+{
+    if (*value != '[') {
+        return malformed(json, err, "not a profiler trace: traceEvents is not an array");
+    }
+    if (json->has_events) return malformed(json, err, "traceEvents is there twice");
+    json->begin = (size_t)(value - json->buffer) + 1;
+    json->part = PART_EVENTS;
+    json->has_events = true;
+    json->is_first = true;
+    return STATUS_OK;
+}
+
+/// A member of the outermost object; where it is "traceEvents", only its key and bracket.
+static status next_member(trace_json_stream *json, trace_json_item *item, bool *found,
+                          error_message *err)
+{
+    char byte = 0;
+    TRY(peek(json, &byte, err));
+    if (byte == '}' || (byte == ',' && !json->is_first)) {
+        json->begin++;
+        json->is_first = true;
+        if (byte == '}') json->part = PART_AFTER;
+        return STATUS_OK;
+    }
+    if (byte == 0) return truncated(json, err, "the outermost object");
+    if (!json->is_first) return malformed(json, err, "expected ',' or '}' behind a member");
+    for (;;) {
+        scan text = scan_here(json);
+        scan_result result = scan_key(&text, &item->key);
+        const bool has_key = result == SCAN_OK;
+        const char *value = text.at;
+        if (has_key && trace_json_equals(item->key, "traceEvents")) {
+            return begin_events(json, value, err);
+        }
+        if (has_key) result = scan_value(&text, &item->value);
+        if (result == SCAN_BAD) return malformed(json, err, "not JSON: expected a member");
+        if (result == SCAN_OK) {
+            take(json, &text);
+            json->is_first = false;
+            item->kind = TRACE_JSON_MEMBER;
+            *found = true;
+            return STATUS_OK;
+        }
+        if (json->at_end) return truncated(json, err, "a member of the outermost object");
+        if (is_full(json)) {
+            if (!has_key || (*value != '{' && *value != '[')) {
+                return malformed(json, err, "not a profiler trace: a member above 1 MiB");
+            }
+            json->begin = (size_t)(value - json->buffer);
+            TRY(skip_large_container(json, err));
+            json->is_first = false;
+            return STATUS_OK;
+        }
+        TRY(fill(json, err));
+    }
+}
+
+/// Remembers how the first event stands in its line.
+static void note_indentation(trace_json_stream *json)
+{
+    size_t line = json->begin;
+    while (line > 0 && json->buffer[line - 1] == ' ') {
+        line--;
+    }
+    json->has_indentation = line > 0 && json->buffer[line - 1] == '\n';
+    json->indentation = json->begin - line;
+}
+
+/// Whether an event may begin, or the array may end, at a line that begins at text.
+static scan_result line_is_boundary(const trace_json_stream *json, scan text, bool *is_boundary)
+{
+    const char *line = text.at;
+    while (text.at < text.end && *text.at == ' ') {
+        text.at++;
+    }
+    if (text.at >= text.end) return SCAN_MORE;
+    const size_t indentation = (size_t)(text.at - line);
+    *is_boundary = (*text.at == '{' && indentation == json->indentation) ||
+                   (*text.at == ']' && indentation <= json->indentation);
+    return SCAN_OK;
+}
+
+/// Behind a malformed event: goes to the next line at which reading can go on.
+static status resynchronise(trace_json_stream *json, error_message *err)
+{
+    if (json->malformed_count == 0) json->malformed_first = json->event_count;
+    if (!json->has_indentation) {
+        return error_set(err, STATUS_FORMAT,
+                         "%s: byte %" PRId64 ": event %" PRId64 " is malformed, and events are "
+                         "not one below the other, so that reading cannot go on behind it",
+                         json->name, position(json), json->event_count);
+    }
+    json->malformed_count++;
+    json->event_count++;
+    json->begin++;
+    for (;;) {
+        scan text = scan_here(json);
+        while (text.at < text.end &&
+               (text.at = memchr(text.at, '\n', (size_t)(text.end - text.at))) != NULL) {
+            bool is_boundary = false;
+            const scan line = {text.at + 1, text.end};
+            if (line_is_boundary(json, line, &is_boundary) == SCAN_MORE) break;
+            if (is_boundary) {
+                text.at++;
+                take(json, &text);
+                return STATUS_OK;
+            }
+            text.at++;
+        }
+        json->begin = text.at != NULL ? (size_t)(text.at - json->buffer) : json->filled;
+        if (json->at_end) return truncated(json, err, "a malformed event");
+        if (is_full(json)) json->begin++; // a megabyte of blanks; no line of a trace
+        TRY(fill(json, err));
+    }
+}
+
+static status next_event(trace_json_stream *json, trace_json_item *item, bool *found,
+                         error_message *err)
+{
+    char byte = 0;
+    TRY(peek(json, &byte, err));
+    if (byte == 0) return truncated(json, err, "traceEvents");
+    if (byte == ']' || (byte == ',' && !json->is_first)) {
+        json->begin++;
+        json->is_first = byte == ',';
+        if (byte == ']') json->part = json->is_array ? PART_AFTER : PART_MEMBERS;
+        return STATUS_OK;
+    }
+    if (json->event_count == 0) note_indentation(json);
+    for (;;) {
+        scan text = scan_here(json);
+        item->event = (trace_json_event){.index = json->event_count};
+        scan_result result = json->is_first ? scan_event(&text, &item->event) : SCAN_BAD;
+        if (result == SCAN_MORE && is_full(json)) result = SCAN_BAD;
+        if (result == SCAN_BAD) {
+            json->is_first = true;
+            return resynchronise(json, err);
+        }
+        if (result == SCAN_OK) {
+            take(json, &text);
+            json->event_count++;
+            json->is_first = false;
+            item->kind = TRACE_JSON_EVENT;
+            *found = true;
+            return STATUS_OK;
+        }
+        if (json->at_end) return truncated(json, err, "an event");
+        TRY(fill(json, err));
+    }
+}
+
+static status end_document(trace_json_stream *json, trace_json_item *item, bool *found,
+                           error_message *err)
+{
+    char byte = 0;
+    TRY(peek(json, &byte, err));
+    if (byte != 0) return malformed(json, err, "text behind the end of the trace");
+    if (!json->has_events) {
+        return error_set(err, STATUS_FORMAT, "%s: not a profiler trace: it has no traceEvents",
+                         json->name);
+    }
+    json->part = PART_DONE;
+    item->kind = TRACE_JSON_END;
+    *found = true;
+    return STATUS_OK;
+}
+
+status trace_json_next(trace_json_stream *json, trace_json_item *item, error_message *err)
+{
+    bool found = false;
+    while (!found) {
+        switch (json->part) {
+        case PART_START:
+            TRY(begin_document(json, err));
+            break;
+        case PART_MEMBERS:
+            TRY(next_member(json, item, &found, err));
+            break;
+        case PART_EVENTS:
+            TRY(next_event(json, item, &found, err));
+            break;
+        case PART_AFTER:
+            TRY(end_document(json, item, &found, err));
+            break;
+        case PART_DONE:
+            item->kind = TRACE_JSON_END;
+            found = true;
+            break;
+        }
+    }
+    return STATUS_OK;
+}
+
+int64_t trace_json_malformed_count(const trace_json_stream *json)
+{
+    return json->malformed_count;
+}
+
+int64_t trace_json_malformed_first(const trace_json_stream *json)
+{
+    return json->malformed_first;
+}
+
+int64_t trace_json_bytes(const trace_json_stream *json)
+{
+    return json->before + (int64_t)json->filled;
+}
+
+trace_json_slice trace_json_find(trace_json_slice object, const char *key)
+{
+    const trace_json_slice none = {0};
+    const size_t length = strlen(key);
+    if (object.bytes == NULL || object.length < 2 || *object.bytes != '{') return none;
+    scan text = {object.bytes + 1, object.bytes + object.length};
+    if (skip_blanks(&text) != SCAN_OK || *text.at == '}') return none;
+    for (bool is_last = false; !is_last;) {
+        trace_json_slice name;
+        trace_json_slice value;
+        if (scan_member(&text, &name, &value) != SCAN_OK) return none;
+        if (name.length == length + 2 && memcmp(name.bytes + 1, key, length) == 0) return value;
+        if (scan_separator(&text, '}', &is_last) != SCAN_OK) return none;
+    }
+    return none;
+}
+
+bool trace_json_is_string(trace_json_slice value)
+{
+    return value.bytes != NULL && value.length >= 2 && *value.bytes == '"';
+}
+
+bool trace_json_equals(trace_json_slice value, const char *text)
+{
+    const size_t length = strlen(text);
+    return trace_json_is_string(value) && value.length == length + 2 &&
+           memcmp(value.bytes + 1, text, length) == 0;
+}
+
+/// Reads the four digits of \uXXXX; -1 if they are none.
+static int32_t unicode_escape(const char *at, const char *end)
+{
+    int32_t code = 0;
+    if (end - at < 4) return -1;
+    for (int digit = 0; digit < 4; digit++) {
+        const char byte = at[digit];
+        int32_t value = -1;
+        if (byte >= '0' && byte <= '9') value = byte - '0';
+        if (byte >= 'a' && byte <= 'f') value = byte - 'a' + 10;
+        if (byte >= 'A' && byte <= 'F') value = byte - 'A' + 10;
+        if (value < 0) return -1;
+        code = code * 16 + value;
+    }
+    return code;
+}
+
+/// UTF-8 of a code point. @return its length
+static size_t utf8(int32_t code, char out[4])
+{
+    if (code < 0x80) {
+        out[0] = (char)code;
+        return 1;
+    }
+    if (code < 0x800) {
+        out[0] = (char)(0xC0 | (code >> 6));
+        out[1] = (char)(0x80 | (code & 0x3F));
+        return 2;
+    }
+    if (code < 0x10000) {
+        out[0] = (char)(0xE0 | (code >> 12));
+        out[1] = (char)(0x80 | ((code >> 6) & 0x3F));
+        out[2] = (char)(0x80 | (code & 0x3F));
+        return 3;
+    }
+    out[0] = (char)(0xF0 | (code >> 18));
+    out[1] = (char)(0x80 | ((code >> 12) & 0x3F));
+    out[2] = (char)(0x80 | ((code >> 6) & 0x3F));
+    out[3] = (char)(0x80 | (code & 0x3F));
+    return 4;
+}
+
+/// The character behind a backslash at *at, which is moved behind it.
+static int32_t escaped_character(const char **at, const char *end)
+{
+    const char letter = *(*at)++;
+    switch (letter) {
+    case 'b':
+    case 'f':
+    case 'n':
+    case 'r':
+    case 't':
+        return ' ';
+    case 'u':
+        break;
+    default:
+        return (unsigned char)letter;
+    }
+    int32_t code = unicode_escape(*at, end);
+    if (code < 0) return '?';
+    *at += 4;
+    if (code >= 0xDC00 && code < 0xE000) return '?';
+    if (code < 0xD800 || code >= 0xDC00) return code;
+    const bool is_pair = end - *at >= 6 && (*at)[0] == '\\' && (*at)[1] == 'u';
+    const int32_t low = is_pair ? unicode_escape(*at + 2, end) : -1;
+    if (low < 0xDC00 || low >= 0xE000) return '?';
+    *at += 6;
+    return 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
+}
+
+bool trace_json_text(trace_json_slice value, char *out, size_t capacity)
+{
+    const bool is_string = trace_json_is_string(value);
+    const char *at = value.bytes;
+    const char *end = at != NULL ? at + value.length - (is_string ? 1 : 0) : at;
+    size_t length = 0;
+    if (is_string) at++;
+    while (at < end) {
+        char bytes[4] = {*at++};
+        size_t count = 1;
+        if (bytes[0] == '\\' && is_string && at < end) {
+            count = utf8(escaped_character(&at, end), bytes);
+        }
+        if (count == 1 && ((unsigned char)bytes[0] < 0x20 || bytes[0] == 0x7F)) bytes[0] = '?';
+        if (length + count >= capacity) {
+            out[length] = '\0';
+            return false;
+        }
+        memcpy(out + length, bytes, count);
+        length += count;
+    }
+    out[length] = '\0';
+    return true;
+}
+
+bool trace_json_int64(trace_json_slice value, int64_t *out)
+{
+    const char *at = value.bytes;
+    const char *end = at + value.length;
+    const bool is_negative = value.length > 0 && *at == '-';
+    int64_t number = 0;
+    if (is_negative) at++;
+    if (value.length == 0 || at == end) return false;
+    for (; at < end; at++) {
+        if (*at < '0' || *at > '9') return false;
+        if (__builtin_mul_overflow(number, 10, &number) ||
+            __builtin_sub_overflow(number, *at - '0', &number)) {
+            return false;
+        }
+    }
+    if (!is_negative && number == INT64_MIN) return false;
+    *out = is_negative ? number : -number;
+    return true;
+}

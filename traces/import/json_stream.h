@@ -1,0 +1,97 @@
+/// The events of a profiler trace (Chrome trace JSON), one at a time from a file of any size.
+///
+/// It is no general JSON reader: it finds the array "traceEvents" and slices each event into the
+/// members that traces use. Numbers stay text until somebody converts them, so that 64-bit
+/// integers and decimals of nanoseconds lose nothing.
+#pragma once
+
+#include "base/status.h"
+#include "traces/import/stream.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/// The largest event, and the largest member beside the events, that is held; larger members are
+/// passed over, larger events count as malformed.
+enum { TRACE_JSON_ITEM_BYTES_MAX = 1 << 20 };
+
+/// A JSON value as it stands in the file: strings with quotes and escapes. Not terminated; bytes
+/// is NULL where there is no such member.
+typedef struct trace_json_slice {
+    const char *bytes;
+    size_t length;
+} trace_json_slice;
+
+/// Members of an event. Where one occurs twice, the last holds.
+typedef struct trace_json_event {
+    int64_t index; // in the file, from 0
+    trace_json_slice phase;
+    trace_json_slice category;
+    trace_json_slice name;
+    trace_json_slice pid;
+    trace_json_slice tid;
+    trace_json_slice ts;
+    trace_json_slice duration;
+    trace_json_slice args;
+} trace_json_event;
+
+typedef enum trace_json_kind {
+    TRACE_JSON_EVENT,
+    TRACE_JSON_MEMBER, ///< of the outermost object, beside "traceEvents"
+    TRACE_JSON_END
+} trace_json_kind;
+
+/// What was found; slices are borrowed until the next call.
+typedef struct trace_json_item {
+    trace_json_kind kind;
+    trace_json_event event;
+    trace_json_slice key; // of a member
+    trace_json_slice value;
+} trace_json_item;
+
+typedef struct trace_json_stream trace_json_stream;
+
+/// @param input borrowed until close
+/// @param name  of the file, for messages; borrowed until close
+/// @param json  release with trace_json_close
+status trace_json_open(trace_stream *input, const char *name, trace_json_stream **json,
+                       error_message *err);
+
+void trace_json_close(trace_json_stream *json); ///< NULL is allowed
+
+/// Finds the next event or member. The outermost value is an object with "traceEvents", or the
+/// array of events itself.
+///
+/// A malformed event, as one with a quote inside a name, is passed over and counted: reading goes
+/// on at the next line that is indented like the first event and begins with '{', or that closes
+/// the array. Where events are not one below the other, there is no such place.
+///
+/// @return STATUS_FORMAT naming file and byte: no JSON, empty, ends early (a truncated file), no
+///         traceEvents, a malformed event without a place to go on at; what trace_stream_read says
+status trace_json_next(trace_json_stream *json, trace_json_item *item, error_message *err);
+
+/// How many malformed events were passed over, and the first of them: its number in the file.
+int64_t trace_json_malformed_count(const trace_json_stream *json);
+int64_t trace_json_malformed_first(const trace_json_stream *json);
+
+/// Bytes of JSON that were read so far.
+int64_t trace_json_bytes(const trace_json_stream *json);
+
+/// The member key of an object; bytes NULL if object is none or has no such member.
+trace_json_slice trace_json_find(trace_json_slice object, const char *key);
+
+bool trace_json_is_string(trace_json_slice value);
+
+/// Whether value is the string text, which needs no escapes.
+bool trace_json_equals(trace_json_slice value, const char *text);
+
+/// Copies a string without quotes and escapes; what is none is copied as it stands. Characters
+/// beyond ASCII become UTF-8; what cannot be shown on a terminal becomes '?'.
+///
+/// @param out [capacity], capacity >= 1; always terminated
+/// @return false if it had to be cut
+bool trace_json_text(trace_json_slice value, char *out, size_t capacity);
+
+/// @return false if value is no integer or does not fit; out is then untouched
+bool trace_json_int64(trace_json_slice value, int64_t *out);

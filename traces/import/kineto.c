@@ -1,0 +1,381 @@
+#include "traces/import/kineto.h"
+
+#include "base/file.h"
+#include "base/text.h"
+#include "traces/import/json_stream.h"
+#include "traces/import/kineto_collect.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KERNEL_NAME_BYTES = 8192 };
+
+typedef enum event_kind {
+    EVENT_OTHER,
+    EVENT_ANNOTATION,
+    EVENT_LAUNCH,
+    EVENT_DEVICE,
+    EVENT_CPU_OPERATOR
+} event_kind;
+
+typedef struct reader {
+    const trace_kineto_source *source;
+    trace_recording *recording;
+    kineto_collector collector;
+    bool wants_cpu;         // the second reading
+    int64_t last_end_ns;    // of all events
+    uint32_t thread_count;  // after the first reading; those that come later have no annotation
+    bool *is_annotated;     // [thread_count]
+    kineto_work *last_work; // [thread_count] the outermost operator so far, second reading
+} reader;
+
+static status no_memory(error_message *err)
+{
+    return error_set(err, STATUS_NO_MEMORY, "out of memory");
+}
+
+static event_kind kind_of(trace_json_slice category)
+{
+    switch (category.length) {
+    case 8:
+        if (trace_json_equals(category, "kernel")) return EVENT_DEVICE;
+        if (trace_json_equals(category, "cpu_op")) return EVENT_CPU_OPERATOR;
+        return EVENT_OTHER;
+    case 12:
+        if (trace_json_equals(category, "gpu_memcpy")) return EVENT_DEVICE;
+        if (trace_json_equals(category, "gpu_memset")) return EVENT_DEVICE;
+        return EVENT_OTHER;
+    case 13:
+        return trace_json_equals(category, "cuda_driver") ? EVENT_LAUNCH : EVENT_OTHER;
+    case 14:
+        return trace_json_equals(category, "cuda_runtime") ? EVENT_LAUNCH : EVENT_OTHER;
+    case 17:
+        return trace_json_equals(category, "user_annotation") ? EVENT_ANNOTATION : EVENT_OTHER;
+    default:
+        return EVENT_OTHER;
+    }
+}
+
+static status event_error(const reader *reading, const trace_json_event *event, const char *key,
+                          trace_json_slice value, const char *what, error_message *err)
+{
+    char name[96];
+    char text[48];
+    trace_json_text(event->name, name, sizeof name);
+    trace_json_text(value, text, sizeof text);
+    return error_set(err, STATUS_FORMAT, "%s: event %" PRId64 " ('%s'): %s%s%s %s",
+                     reading->source->path, event->index, name, key, value.bytes != NULL ? " " : "",
+                     text, what);
+}
+
+static status read_time(const reader *reading, const trace_json_event *event, const char *key,
+                        trace_json_slice value, int64_t *ns, error_message *err)
+{
+    if (value.bytes == NULL) return event_error(reading, event, key, value, "is missing", err);
+    if (text_parse_decimal_ns(value.bytes, value.length, 1000, ns, NULL) != STATUS_OK) {
+        return event_error(reading, event, key, value, "is no time in microseconds", err);
+    }
+    if (*ns < 0) return event_error(reading, event, key, value, "is negative", err);
+    return STATUS_OK;
+}
+
+static status read_interval(reader *reading, const trace_json_event *event, int64_t *begin_ns,
+                            int64_t *end_ns, error_message *err)
+{
+    int64_t duration_ns = 0;
+    TRY(read_time(reading, event, "ts", event->ts, begin_ns, err));
+    TRY(read_time(reading, event, "dur", event->duration, &duration_ns, err));
+    if (__builtin_add_overflow(*begin_ns, duration_ns, end_ns)) {
+        return event_error(reading, event, "dur", event->duration, "ends beyond 64 bits of ns",
+                           err);
+    }
+    if (*end_ns > reading->last_end_ns) reading->last_end_ns = *end_ns;
+    return STATUS_OK;
+}
+
+static uint64_t hash_of(uint64_t hash, trace_json_slice value)
+{
+    return value.bytes == NULL ? hash : file_hash(hash, value.bytes, value.length);
+}
+
+static kineto_thread thread_of(const trace_json_event *event)
+{
+    const uint64_t process = hash_of(FILE_HASH_START, event->pid);
+    return (kineto_thread){process, hash_of(process * 31, event->tid)};
+}
+
+static status read_annotation(reader *reading, const trace_json_event *event, error_message *err)
+{
+    char name[KINETO_NAME_BYTES];
+    int64_t begin_ns = 0;
+    int64_t end_ns = 0;
+    trace_json_text(event->name, name, sizeof name);
+    TRY(read_interval(reading, event, &begin_ns, &end_ns, err));
+    return kineto_collect_annotation(&reading->collector, name,
+                                     hash_of(FILE_HASH_START, event->name), thread_of(event),
+                                     begin_ns, end_ns, err);
+}
+
+static uint32_t correlation_of(const trace_json_event *event)
+{
+    int64_t correlation = -1;
+    const trace_json_slice value = trace_json_find(event->args, "correlation");
+    if (value.bytes == NULL || !trace_json_int64(value, &correlation)) return KINETO_NO_CORRELATION;
+    if (correlation < 0 || correlation >= KINETO_NO_CORRELATION) return KINETO_NO_CORRELATION;
+    return (uint32_t)correlation;
+}
+
+static status read_launch(reader *reading, const trace_json_event *event, error_message *err)
+{
+    int64_t begin_ns = 0;
+    const uint32_t correlation = correlation_of(event);
+    if (correlation == KINETO_NO_CORRELATION) return STATUS_OK;
+    TRY(read_time(reading, event, "ts", event->ts, &begin_ns, err));
+    return kineto_collect_launch(&reading->collector, correlation, thread_of(event), begin_ns, err);
+}
+
+static bool begins_with(trace_json_slice name, const char *prefix)
+{
+    const size_t length = strlen(prefix);
+    return trace_json_is_string(name) && name.length > length + 1 &&
+           memcmp(name.bytes + 1, prefix, length) == 0;
+}
+
+/// Rules are regular expressions and kernel names are long: each name is tried once.
+static status kernel_flags(reader *reading, const trace_json_event *event, uint32_t *flags,
+                           error_message *err)
+{
+    const bool is_nccl =
+        begins_with(event->name, "ncclDevKernel") || begins_with(event->name, "ncclKernel");
+    const uint64_t key = reading->source->map != NULL ? hash_of(FILE_HASH_START, event->name) : 0;
+    uint32_t number = 0;
+    bool is_new = false;
+    TRY(kineto_collect_kernel(&reading->collector, key, &number, &is_new, err));
+    if (is_new) {
+        char name[KERNEL_NAME_BYTES];
+        trace_json_text(event->name, name, sizeof name);
+        TRY(kineto_collect_component(&reading->collector, name, err));
+    }
+    *flags = kineto_collect_flags(&reading->collector, number, is_nccl);
+    return STATUS_OK;
+}
+
+static status read_device_op(reader *reading, const trace_json_event *event, error_message *err)
+{
+    kineto_work work = {.key = correlation_of(event)};
+    TRY(read_interval(reading, event, &work.begin_ns, &work.end_ns, err));
+    TRY(kernel_flags(reading, event, &work.flags, err));
+    return kineto_collect_work(&reading->collector, &work, err);
+}
+
+/// An operator that lies within the last outermost one of its thread adds nothing.
+static status read_cpu_op(reader *reading, const trace_json_event *event, error_message *err)
+{
+    kineto_work work = {0};
+    TRY(kineto_collect_thread(&reading->collector, thread_of(event), &work.key, err));
+    if (work.key >= reading->thread_count || !reading->is_annotated[work.key]) return STATUS_OK;
+    TRY(read_interval(reading, event, &work.begin_ns, &work.end_ns, err));
+    kineto_work *last = &reading->last_work[work.key];
+    if (work.begin_ns >= last->begin_ns && work.end_ns <= last->end_ns) return STATUS_OK;
+    *last = work;
+    if (begins_with(event->name, "autograd::engine::evaluate_function")) {
+        work.flags = KINETO_AUTOGRAD;
+    } else if (begins_with(event->name, "c10d::") || begins_with(event->name, "gloo:") ||
+               begins_with(event->name, "mpi:") || begins_with(event->name, "nccl:")) {
+        work.flags = KINETO_COMMUNICATION;
+    }
+    return kineto_collect_work(&reading->collector, &work, err);
+}
+
+static status read_event(reader *reading, const trace_json_event *event, error_message *err)
+{
+    if (!trace_json_equals(event->phase, "X")) return STATUS_OK;
+    const event_kind kind = kind_of(event->category);
+    if (reading->wants_cpu) {
+        return kind == EVENT_CPU_OPERATOR ? read_cpu_op(reading, event, err) : STATUS_OK;
+    }
+    switch (kind) {
+    case EVENT_ANNOTATION:
+        return read_annotation(reading, event, err);
+    case EVENT_LAUNCH:
+        return read_launch(reading, event, err);
+    case EVENT_DEVICE:
+        return read_device_op(reading, event, err);
+    case EVENT_CPU_OPERATOR:
+    case EVENT_OTHER:
+        break;
+    }
+    return STATUS_OK;
+}
+
+static status small_int(const reader *reading, trace_json_slice value, const char *what, int max,
+                        int *out, error_message *err)
+{
+    int64_t number = -1;
+    char text[48];
+    if (value.bytes == NULL) return STATUS_OK;
+    if (trace_json_int64(value, &number) && number >= 0 && number <= max) {
+        *out = (int)number;
+        return STATUS_OK;
+    }
+    trace_json_text(value, text, sizeof text);
+    return error_set(err, STATUS_FORMAT, "%s: distributedInfo: %s %s is outside [0, %d]",
+                     reading->source->path, what, text, max);
+}
+
+static status read_member(reader *reading, const trace_json_item *item, error_message *err)
+{
+    trace_recording *recording = reading->recording;
+    if (trace_json_equals(item->key, "distributedInfo")) {
+        int rank = TRACE_NOT_RECORDED;
+        TRY(small_int(reading, trace_json_find(item->value, "rank"), "rank", TRACE_RANKS_MAX - 1,
+                      &rank, err));
+        TRY(small_int(reading, trace_json_find(item->value, "world_size"), "world_size",
+                      TRACE_RANKS_MAX, &recording->world_size, err));
+        recording->rank_is_known = rank >= 0;
+        if (rank >= 0) recording->rank = rank;
+        return STATUS_OK;
+    }
+    if (trace_json_equals(item->key, "baseTimeNanoseconds")) {
+        char text[48];
+        recording->has_base = trace_json_int64(item->value, &recording->base_ns);
+        if (recording->has_base && recording->base_ns >= 0) return STATUS_OK;
+        trace_json_text(item->value, text, sizeof text);
+        return error_set(err, STATUS_FORMAT, "%s: baseTimeNanoseconds %s is no time in ns",
+                         reading->source->path, text);
+    }
+    return STATUS_OK;
+}
+
+static status read_items(reader *reading, trace_json_stream *json, error_message *err)
+{
+    for (;;) {
+        trace_json_item item;
+        TRY(trace_json_next(json, &item, err));
+        switch (item.kind) {
+        case TRACE_JSON_EVENT:
+            reading->recording->event_count++;
+            TRY(read_event(reading, &item.event, err));
+            break;
+        case TRACE_JSON_MEMBER:
+            TRY(read_member(reading, &item, err));
+            break;
+        case TRACE_JSON_END:
+            return STATUS_OK;
+        }
+    }
+}
+
+/// Reads the whole file once.
+static status read_file(reader *reading, error_message *err)
+{
+    const trace_kineto_source *source = reading->source;
+    trace_recording *recording = reading->recording;
+    trace_stream *stream = NULL;
+    trace_json_stream *json = NULL;
+    TRY(source->bytes != NULL
+            ? trace_stream_open_bytes(source->path, source->bytes, source->length, &stream, err)
+            : trace_stream_open(source->path, &stream, err));
+    recording->event_count = 0;
+    status result = trace_json_open(stream, source->path, &json, err);
+    if (result == STATUS_OK) result = read_items(reading, json, err);
+    if (result == STATUS_OK) {
+        recording->malformed_count = trace_json_malformed_count(json);
+        recording->malformed_first = trace_json_malformed_first(json);
+        recording->event_count += recording->malformed_count;
+        recording->json_bytes = trace_json_bytes(json);
+        recording->input = trace_stream_input(stream);
+        recording->input.path = source->path;
+    }
+    trace_json_close(json);
+    trace_stream_close(stream);
+    return result;
+}
+
+/// The second reading, where no device did anything.
+static status read_cpu(reader *reading, error_message *err)
+{
+    kineto_events *events = &reading->collector.events;
+    const size_t thread_count = events->thread_list.count;
+    if (strcmp(reading->source->path, "-") == 0 && reading->source->bytes == NULL) {
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "standard input: a trace without device activity is read twice; give its "
+                         "file");
+    }
+    reading->is_annotated = calloc(thread_count + 1, sizeof *reading->is_annotated);
+    reading->last_work = calloc(thread_count + 1, sizeof *reading->last_work);
+    if (reading->is_annotated == NULL || reading->last_work == NULL) return no_memory(err);
+    for (size_t thread = 0; thread < thread_count; thread++) {
+        reading->last_work[thread].begin_ns = INT64_MAX; // nothing lies within it
+    }
+    for (size_t mark = 0; mark < events->mark_list.count; mark++) {
+        reading->is_annotated[events->marks[mark].thread] = true;
+    }
+    reading->thread_count = (uint32_t)thread_count;
+    reading->wants_cpu = true;
+    return read_file(reading, err);
+}
+
+static status read_and_sum(reader *reading, error_message *err)
+{
+    trace_recording *recording = reading->recording;
+    kineto_events *events = &reading->collector.events;
+    const trace_phase_map *map = reading->source->map;
+    TRY(read_file(reading, err));
+    if (reading->last_end_ns > INT64_MAX - recording->base_ns) {
+        return error_set(err, STATUS_FORMAT,
+                         "%s: baseTimeNanoseconds %" PRId64 " plus the last time, %" PRId64
+                         " ns, is beyond 64 bits",
+                         reading->source->path, recording->base_ns, reading->last_end_ns);
+    }
+    TRY(kineto_collect_check(&reading->collector, err));
+    recording->on_device = events->work_list.count > 0;
+    if (!recording->on_device) TRY(read_cpu(reading, err));
+    recording->ops = (trace_attribution){.op_count = (int64_t)events->work_list.count};
+    TRY(trace_kineto_resolve(events, map != NULL ? trace_phase_map_layers(map) : 0, recording,
+                             err));
+    return recording->on_device ? trace_kineto_attribute_device(events, recording, err)
+                                : trace_kineto_attribute_cpu(events, recording, err);
+}
+
+static void reader_free(reader *reading)
+{
+    kineto_collector_free(&reading->collector);
+    free(reading->is_annotated);
+    free(reading->last_work);
+    free(reading);
+}
+
+status trace_kineto_read(const trace_kineto_source *source, trace_recording *recording,
+                         error_message *err)
+{
+    reader *reading = calloc(1, sizeof *reading);
+    if (reading == NULL) return no_memory(err);
+    trace_recording made = {.rank = source->rank, .world_size = TRACE_NOT_RECORDED};
+    reading->source = source;
+    reading->recording = &made;
+    reading->collector.path = source->path;
+    reading->collector.map = source->map;
+    reading->collector.recording = &made;
+    reading->collector.events.path = source->path;
+    status result = read_and_sum(reading, err);
+    made.input.path = NULL;
+    if (result == STATUS_OK) result = kineto_collect_windows(&reading->collector, err);
+    reader_free(reading);
+    if (result != STATUS_OK) {
+        trace_recording_free(&made);
+        return result;
+    }
+    *recording = made;
+    return STATUS_OK;
+}
+
+void trace_recording_free(trace_recording *recording)
+{
+    free((char *)recording->input.path);
+    free(recording->windows);
+    free(recording->cells);
+    *recording = (trace_recording){0};
+}

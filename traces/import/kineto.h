@@ -1,0 +1,108 @@
+/// One PyTorch profiler (Kineto) trace, reduced to what its annotations cost.
+///
+/// What the device ran is found through its launch: kernel, copy or fill -> the runtime or driver
+/// call of the same correlation -> the innermost annotation that was open on the launching thread
+/// at that moment, or, where that thread had none, on any thread of its process. The latter is
+/// what finds the backward, which PyTorch launches from threads of its own while the annotated
+/// thread waits.
+#pragma once
+
+#include "base/status.h"
+#include "traces/import/phase_map.h"
+#include "traces/store/store.h"
+#include "traces/store/writer.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/// An annotation. Times count from the file's own zero (see base_ns).
+typedef struct trace_window {
+    trace_op_kind kind;
+    int iteration;
+    int layer;        // or virtual stage; TRACE_NOT_RECORDED for the optimizer
+    int microbatch;   // TRACE_NOT_RECORDED where there is none
+    bool is_load;     // a layer's work; false: message, gradient reduction, optimizer
+    int cell;         // of the load it belongs to; -1 if it is none
+    int64_t begin_ns; // on the host
+    int64_t end_ns;
+    int64_t work_begin_ns; // first begin and last end of what ran for it; begin > end: nothing did
+    int64_t work_end_ns;
+    int64_t busy_ns;          // length of the union of its compute
+    int64_t communication_ns; // length of the union of its communication
+} trace_window;
+
+/// All annotations of one phase of a layer, iteration and microbatch.
+typedef struct trace_cell {
+    int iteration;
+    int layer;
+    int microbatch;
+    trace_op_kind kind;
+    int64_t busy_ns;
+    int64_t communication_ns;
+    int64_t span_ns; // sum over its annotations, from first begin to last end of what ran
+} trace_cell;
+
+/// What became of the operations of the device (of the CPU, where there is no other).
+typedef struct trace_attribution {
+    int64_t op_count;
+    int64_t loads;          // in annotations of layers
+    int64_t others;         // in those of messages, gradient reduction and optimizer
+    int64_t outside;        // launched outside every annotation
+    int64_t without_launch; // no launch of its correlation in the file
+    int64_t outside_ns;     // sums of durations
+    int64_t without_launch_ns;
+    int64_t total_ns;
+} trace_attribution;
+
+/// A trace file as it was read.
+typedef struct trace_recording {
+    trace_input_file input; // path is owned
+    int64_t json_bytes;
+    int64_t event_count;
+    int64_t malformed_count; // events that were passed over
+    int64_t malformed_first;
+    int rank;           // of distributedInfo, or the file's place on the command line
+    bool rank_is_known; // it was of distributedInfo
+    int world_size;     // TRACE_NOT_RECORDED if the file does not say
+    bool has_base;
+    int64_t base_ns;     // of the file's zero since the Unix epoch; 0 without has_base
+    bool on_device;      // false: no device activity, CPU operators were counted
+    bool has_steps;      // ProfilerStep#<n> or dynmo it=<i> number the iterations
+    trace_naming naming; // of the loads
+    int64_t loss_count;  // times that the profiler itself says that it lost events
+    char loss[160];      // the first such message; "" without one
+    bool has_overlap;    // PP:(...)OVERLAP_F_B annotations were told apart by thread
+    int64_t unknown_annotation_count;
+    int64_t stray_window_count; // annotations outside every ProfilerStep: left out
+    trace_attribution ops;
+    int window_count;
+    int cell_count;
+    trace_window *windows; // [window_count] by begin
+    trace_cell *cells;     // [cell_count] by iteration, layer, microbatch, kind
+} trace_recording;
+
+typedef struct trace_kineto_source {
+    const char *path;  // or the name of bytes
+    const void *bytes; // [length] NULL: read path
+    size_t length;
+    const trace_phase_map *map; // NULL: none
+    int rank;                   // where the file does not say it
+} trace_kineto_source;
+
+/// Reads a trace, plain or gzip. One that has no device activity is read twice: the operators of
+/// the CPU are told apart from the annotations only then.
+///
+/// Time O(bytes + n log n). Memory: a fixed 1.3 MiB, and 16 bytes per launch, 24 per device
+/// operation (per outermost CPU operator inside the annotated threads, where there is no device)
+/// and 120 per annotation that is known, up to twice that while they grow and are sorted; nothing
+/// for the other events.
+///
+/// @param recording out, release with trace_recording_free. Untouched on failure.
+/// @return STATUS_FORMAT: what trace_json_next and trace_stream_read say; a time that is missing,
+///         no number, negative or beyond int64, naming the event; STATUS_INVALID: no annotation
+///         that is known (some that are there are named), annotations that contradict each other,
+///         what the phase map says
+status trace_kineto_read(const trace_kineto_source *source, trace_recording *recording,
+                         error_message *err);
+
+void trace_recording_free(trace_recording *recording); ///< zero-initialised is allowed

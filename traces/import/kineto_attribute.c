@@ -1,0 +1,487 @@
+#include "traces/import/kineto_events.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#define NO_MARK UINT32_MAX
+
+/// Open marks of every thread and every process, the last begun on top. A mark that has ended is
+/// taken off when it comes to the top: marks of a trace need not nest.
+typedef struct open_marks {
+    const kineto_mark *marks;
+    uint32_t *top_of_thread;    // [thread_count]
+    uint32_t *top_of_process;   // [process_count]
+    uint32_t *below_in_thread;  // [mark_count]
+    uint32_t *below_in_process; // [mark_count]
+} open_marks;
+
+static void open_marks_free(open_marks *open)
+{
+    free(open->top_of_thread);
+    free(open->top_of_process);
+    free(open->below_in_thread);
+    free(open->below_in_process);
+}
+
+static status open_marks_init(const kineto_events *events, open_marks *open, error_message *err)
+{
+    const size_t threads = events->thread_list.count + 1;
+    const size_t processes = (size_t)events->process_count + 1;
+    const size_t marks = events->mark_list.count + 1;
+    *open = (open_marks){.marks = events->marks};
+    open->top_of_thread = malloc(threads * sizeof *open->top_of_thread);
+    open->top_of_process = malloc(processes * sizeof *open->top_of_process);
+    open->below_in_thread = malloc(marks * sizeof *open->below_in_thread);
+    open->below_in_process = malloc(marks * sizeof *open->below_in_process);
+    if (open->top_of_thread == NULL || open->top_of_process == NULL ||
+        open->below_in_thread == NULL || open->below_in_process == NULL) {
+        open_marks_free(open);
+        return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    }
+    for (size_t thread = 0; thread < threads; thread++) {
+        open->top_of_thread[thread] = NO_MARK;
+    }
+    for (size_t process = 0; process < processes; process++) {
+        open->top_of_process[process] = NO_MARK;
+    }
+    return STATUS_OK;
+}
+
+static void open_marks_push(open_marks *open, uint32_t mark, uint32_t thread, uint32_t process)
+{
+    open->below_in_thread[mark] = open->top_of_thread[thread];
+    open->below_in_process[mark] = open->top_of_process[process];
+    open->top_of_thread[thread] = mark;
+    open->top_of_process[process] = mark;
+}
+
+/// The innermost mark that lasts until moment_ns.
+static uint32_t open_marks_top(const open_marks *open, uint32_t *top, const uint32_t *below,
+                               int64_t moment_ns)
+{
+    while (*top != NO_MARK && open->marks[*top].window.end_ns < moment_ns) {
+        *top = below[*top];
+    }
+    return *top;
+}
+
+static int compare_launch_times(const void *a, const void *b)
+{
+    const kineto_launch *left = a;
+    const kineto_launch *right = b;
+    if (left->ts_ns != right->ts_ns) return left->ts_ns < right->ts_ns ? -1 : 1;
+    return (left->correlation > right->correlation) - (left->correlation < right->correlation);
+}
+
+/// Of launches with one correlation, the one that has a mark and began first comes first.
+static int compare_launch_correlations(const void *a, const void *b)
+{
+    const kineto_launch *left = a;
+    const kineto_launch *right = b;
+    if (left->correlation != right->correlation) {
+        return left->correlation < right->correlation ? -1 : 1;
+    }
+    if (left->mark != right->mark) return (uint64_t)left->mark < (uint64_t)right->mark ? -1 : 1;
+    return (left->thread > right->thread) - (left->thread < right->thread);
+}
+
+/// In the order of marks, then components, then begin: neighbours are of one union.
+static int compare_works(const void *a, const void *b)
+{
+    const kineto_work *left = a;
+    const kineto_work *right = b;
+    if (left->key != right->key) return left->key < right->key ? -1 : 1;
+    if (left->flags != right->flags) return left->flags < right->flags ? -1 : 1;
+    if (left->begin_ns != right->begin_ns) return left->begin_ns < right->begin_ns ? -1 : 1;
+    return (left->end_ns > right->end_ns) - (left->end_ns < right->end_ns);
+}
+
+static int compare_work_times(const void *a, const void *b)
+{
+    const kineto_work *left = a;
+    const kineto_work *right = b;
+    if (left->key != right->key) return left->key < right->key ? -1 : 1;
+    if (left->begin_ns != right->begin_ns) return left->begin_ns < right->begin_ns ? -1 : 1;
+    if (left->end_ns != right->end_ns) return left->end_ns > right->end_ns ? -1 : 1;
+    return (left->flags > right->flags) - (left->flags < right->flags);
+}
+
+/// Most files hold launches nearly in order: qsort would take memory for nothing.
+static void sort_launches(kineto_launch *launches, size_t count,
+                          int (*compare)(const void *, const void *))
+{
+    for (size_t launch = 1; launch < count; launch++) {
+        if (compare(&launches[launch - 1], &launches[launch]) > 0) {
+            qsort(launches, count, sizeof *launches, compare);
+            return;
+        }
+    }
+}
+
+/// Puts the mark of each launch in the place of its time, then sorts by correlation.
+static status place_launches(kineto_events *events, error_message *err)
+{
+    const size_t count = events->launch_list.count;
+    open_marks open;
+    uint32_t next = 0;
+    if (count == 0) return STATUS_OK;
+    TRY(open_marks_init(events, &open, err));
+    sort_launches(events->launches, count, compare_launch_times);
+    for (size_t each = 0; each < count; each++) {
+        kineto_launch *launch = &events->launches[each];
+        const int64_t moment_ns = launch->ts_ns;
+        for (; next < events->mark_list.count && events->marks[next].window.begin_ns <= moment_ns;
+             next++) {
+            const uint32_t thread = events->marks[next].thread;
+            if (events->marks[next].is_twin) continue;
+            open_marks_push(&open, next, thread, events->process_of[thread]);
+        }
+        const uint32_t process = events->process_of[launch->thread];
+        uint32_t mark = open_marks_top(&open, &open.top_of_thread[launch->thread],
+                                       open.below_in_thread, moment_ns);
+        if (mark == NO_MARK) {
+            mark = open_marks_top(&open, &open.top_of_process[process], open.below_in_process,
+                                  moment_ns);
+            // The backward of an overlapped pair is launched from other threads than its own.
+            if (mark != NO_MARK && events->marks[mark].is_overlapped) mark++;
+        }
+        launch->mark = mark == NO_MARK ? -1 : (int64_t)mark;
+    }
+    open_marks_free(&open);
+    sort_launches(events->launches, count, compare_launch_correlations);
+    return STATUS_OK;
+}
+
+static const kineto_launch *find_launch(const kineto_events *events, uint32_t correlation)
+{
+    size_t low = 0;
+    size_t high = events->launch_list.count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (events->launches[middle].correlation < correlation) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    const bool is_found = low < events->launch_list.count && correlation != KINETO_NO_CORRELATION &&
+                          events->launches[low].correlation == correlation;
+    return is_found ? &events->launches[low] : NULL;
+}
+
+/// Correlations are unique in a process only. Two processes in one file would mix.
+static status check_process(const kineto_events *events, const kineto_launch *launch,
+                            error_message *err)
+{
+    const kineto_launch *end = events->launches + events->launch_list.count;
+    for (const kineto_launch *other = launch + 1;
+         other < end && other->correlation == launch->correlation; other++) {
+        if (events->process_of[other->thread] != events->process_of[launch->thread]) {
+            return error_set(err, STATUS_INVALID,
+                             "%s: correlation %" PRIu32 " is of launches of two processes: a trace "
+                             "is of one process",
+                             events->path, launch->correlation);
+        }
+    }
+    return STATUS_OK;
+}
+
+static uint32_t component_in(const kineto_mark *mark, uint32_t flags)
+{
+    if (flags & KINETO_COMMUNICATION) return KINETO_COMMUNICATION;
+    return mark->is_communication && !(flags & KINETO_COMPUTE) ? KINETO_COMMUNICATION : 0;
+}
+
+/// Gives each device operation its mark; those without one are counted and left out.
+static status place_works(kineto_events *events, trace_recording *recording, error_message *err)
+{
+    trace_attribution *ops = &recording->ops;
+    size_t kept = 0;
+    for (size_t each = 0; each < events->work_list.count; each++) {
+        kineto_work work = events->works[each];
+        const int64_t length_ns = work.end_ns - work.begin_ns;
+        const kineto_launch *launch = find_launch(events, work.key);
+        if (__builtin_add_overflow(ops->total_ns, length_ns, &ops->total_ns)) {
+            return error_set(err, STATUS_INVALID, "%s: its operations last longer than 64 bits",
+                             events->path);
+        }
+        if (launch == NULL) {
+            ops->without_launch++;
+            ops->without_launch_ns += length_ns;
+            continue;
+        }
+        TRY(check_process(events, launch, err));
+        if (launch->mark < 0) {
+            ops->outside++;
+            ops->outside_ns += length_ns;
+            continue;
+        }
+        const kineto_mark *mark = &events->marks[launch->mark];
+        work.key = (uint32_t)launch->mark;
+        work.flags = component_in(mark, work.flags);
+        if (mark->window.is_load) {
+            ops->loads++;
+        } else {
+            ops->others++;
+        }
+        events->works[kept++] = work;
+    }
+    events->work_list.count = kept;
+    return STATUS_OK;
+}
+
+/// The length of the union of works[count] of one key and component.
+static int64_t union_ns(const kineto_work *works, size_t count)
+{
+    int64_t sum_ns = 0;
+    int64_t covered_ns = INT64_MIN; // up to here
+    for (size_t work = 0; work < count; work++) {
+        const int64_t begin_ns =
+            works[work].begin_ns > covered_ns ? works[work].begin_ns : covered_ns;
+        if (works[work].end_ns <= begin_ns) continue;
+        sum_ns += works[work].end_ns - begin_ns;
+        covered_ns = works[work].end_ns;
+    }
+    return sum_ns;
+}
+
+/// The end of the run of one key and component that begins at first.
+static size_t run_end(const kineto_events *events, size_t first)
+{
+    const kineto_work *works = events->works;
+    size_t end = first + 1;
+    while (end < events->work_list.count && works[end].key == works[first].key &&
+           works[end].flags == works[first].flags) {
+        end++;
+    }
+    return end;
+}
+
+static void widen(trace_window *window, int64_t begin_ns, int64_t end_ns)
+{
+    if (begin_ns < window->work_begin_ns) window->work_begin_ns = begin_ns;
+    if (end_ns > window->work_end_ns) window->work_end_ns = end_ns;
+}
+
+static void sum_windows(kineto_events *events)
+{
+    for (size_t first = 0; first < events->work_list.count;) {
+        const size_t end = run_end(events, first);
+        const kineto_work *works = events->works + first;
+        trace_window *window = &events->marks[works->key].window;
+        for (size_t work = 0; work < end - first; work++) {
+            widen(window, works[work].begin_ns, works[work].end_ns);
+        }
+        if (works->flags == KINETO_COMMUNICATION) {
+            window->communication_ns = union_ns(works, end - first);
+        } else {
+            window->busy_ns = union_ns(works, end - first);
+        }
+        first = end;
+    }
+}
+
+static void sum_spans(const kineto_events *events, trace_recording *recording)
+{
+    for (size_t mark = 0; mark < events->mark_list.count; mark++) {
+        const trace_window *window = &events->marks[mark].window;
+        if (window->cell < 0 || window->work_begin_ns > window->work_end_ns) continue;
+        recording->cells[window->cell].span_ns += window->work_end_ns - window->work_begin_ns;
+    }
+}
+
+/// Annotations of one cell may overlap on the device, so that their unions do not simply add up.
+static void sum_cells(kineto_events *events, trace_recording *recording)
+{
+    for (size_t work = 0; work < events->work_list.count; work++) {
+        const int cell = events->marks[events->works[work].key].window.cell;
+        events->works[work].key = cell < 0 ? NO_MARK : (uint32_t)cell;
+    }
+    qsort(events->works, events->work_list.count, sizeof *events->works, compare_works);
+    for (size_t first = 0; first < events->work_list.count;) {
+        const size_t end = run_end(events, first);
+        const kineto_work *works = events->works + first;
+        if (works->key == NO_MARK) break; // they stand last
+        trace_cell *cell = &recording->cells[works->key];
+        if (works->flags == KINETO_COMMUNICATION) {
+            cell->communication_ns = union_ns(works, end - first);
+        } else {
+            cell->busy_ns = union_ns(works, end - first);
+        }
+        first = end;
+    }
+    sum_spans(events, recording);
+}
+
+status trace_kineto_attribute_device(kineto_events *events, trace_recording *recording,
+                                     error_message *err)
+{
+    TRY(place_launches(events, err));
+    TRY(place_works(events, recording, err));
+    if (events->work_list.count == 0) return STATUS_OK;
+    qsort(events->works, events->work_list.count, sizeof *events->works, compare_works);
+    sum_windows(events);
+    sum_cells(events, recording);
+    return STATUS_OK;
+}
+
+/// The CPU at work on one thread: the operators and marks that are still to come.
+typedef struct cpu_sweep {
+    kineto_events *events;
+    open_marks open;
+    const uint32_t *marks; // [mark_count] of all threads, by thread, then as in events
+    size_t next_mark;
+    size_t mark_end; // of this thread
+} cpu_sweep;
+
+static void add_cpu_time(cpu_sweep *sweep, uint32_t mark, uint32_t flags, int64_t begin_ns,
+                         int64_t end_ns)
+{
+    kineto_mark *owner = &sweep->events->marks[mark];
+    if (owner->is_overlapped && flags == KINETO_AUTOGRAD) owner++;
+    widen(&owner->window, begin_ns, end_ns);
+    if (component_in(owner, flags) == KINETO_COMMUNICATION) {
+        owner->window.communication_ns += end_ns - begin_ns;
+    } else {
+        owner->window.busy_ns += end_ns - begin_ns;
+    }
+}
+
+/// Shares out [begin_ns, end_ns) of an operator among the marks that are open meanwhile.
+///
+/// @return the mark that its first moment belongs to
+static uint32_t share_operator(cpu_sweep *sweep, uint32_t thread, uint32_t flags, int64_t begin_ns,
+                               int64_t end_ns)
+{
+    kineto_mark *marks = sweep->events->marks;
+    uint32_t *top = &sweep->open.top_of_thread[thread];
+    uint32_t first = NO_MARK;
+    bool is_first = true;
+    for (int64_t moment_ns = begin_ns; moment_ns < end_ns || is_first;) {
+        while (sweep->next_mark < sweep->mark_end &&
+               marks[sweep->marks[sweep->next_mark]].window.begin_ns <= moment_ns) {
+            open_marks_push(&sweep->open, sweep->marks[sweep->next_mark++], thread, 0);
+        }
+        // What ends at this very moment is over, unless the operator has no length.
+        const int64_t needed_ns = moment_ns < end_ns ? moment_ns + 1 : moment_ns;
+        const uint32_t mark =
+            open_marks_top(&sweep->open, top, sweep->open.below_in_thread, needed_ns);
+        int64_t until_ns = end_ns;
+        if (mark != NO_MARK && marks[mark].window.end_ns < until_ns) {
+            until_ns = marks[mark].window.end_ns;
+        }
+        if (sweep->next_mark < sweep->mark_end) {
+            const int64_t next_ns = marks[sweep->marks[sweep->next_mark]].window.begin_ns;
+            if (next_ns < until_ns) until_ns = next_ns;
+        }
+        if (is_first) first = mark;
+        is_first = false;
+        if (mark != NO_MARK && until_ns > moment_ns) {
+            add_cpu_time(sweep, mark, flags, moment_ns, until_ns);
+        }
+        if (until_ns <= moment_ns) break;
+        moment_ns = until_ns;
+    }
+    return first;
+}
+
+static void count_operator(trace_recording *recording, const kineto_events *events, uint32_t mark,
+                           int64_t length_ns)
+{
+    trace_attribution *ops = &recording->ops;
+    ops->total_ns += length_ns;
+    if (mark == NO_MARK) {
+        ops->outside++;
+        ops->outside_ns += length_ns;
+    } else if (events->marks[mark].window.is_load) {
+        ops->loads++;
+    } else {
+        ops->others++;
+    }
+}
+
+/// Operators of all threads, sorted by thread and begin. Nested ones add nothing and are not
+/// counted; the rest of one that overlaps its neighbour is.
+static void sweep_operators(cpu_sweep *sweep, const size_t *first_mark, trace_recording *recording)
+{
+    const kineto_events *events = sweep->events;
+    int64_t covered_ns = INT64_MIN;
+    uint32_t thread = UINT32_MAX;
+    recording->ops.op_count = 0;
+    for (size_t each = 0; each < events->work_list.count; each++) {
+        const kineto_work *work = &events->works[each];
+        if (work->key != thread) {
+            thread = work->key;
+            covered_ns = INT64_MIN;
+            sweep->next_mark = first_mark[thread];
+            sweep->mark_end = first_mark[thread + 1];
+        }
+        const int64_t begin_ns = work->begin_ns > covered_ns ? work->begin_ns : covered_ns;
+        if (work->end_ns < begin_ns || (work->end_ns == covered_ns)) continue;
+        recording->ops.op_count++;
+        const uint32_t mark = share_operator(sweep, thread, work->flags, begin_ns, work->end_ns);
+        count_operator(recording, events, mark, work->end_ns - begin_ns);
+        covered_ns = work->end_ns;
+    }
+}
+
+/// Marks by thread, keeping their order.
+///
+/// @param first_mark [thread_count + 1] out
+static void group_marks(const kineto_events *events, size_t *first_mark, uint32_t *marks)
+{
+    const size_t threads = events->thread_list.count;
+    for (size_t mark = 0; mark < events->mark_list.count; mark++) {
+        if (!events->marks[mark].is_twin) first_mark[events->marks[mark].thread + 1]++;
+    }
+    for (size_t thread = 0; thread < threads; thread++) {
+        first_mark[thread + 1] += first_mark[thread];
+    }
+    for (size_t mark = events->mark_list.count; mark-- > 0;) {
+        if (events->marks[mark].is_twin) continue;
+        marks[--first_mark[events->marks[mark].thread + 1]] = (uint32_t)mark;
+    }
+    // Each place now holds the begin of its thread, one entry late.
+    for (size_t thread = 0; thread < threads; thread++) {
+        first_mark[thread] = first_mark[thread + 1];
+    }
+    first_mark[threads] = 0;
+    for (size_t mark = 0; mark < events->mark_list.count; mark++) {
+        if (!events->marks[mark].is_twin) first_mark[threads]++;
+    }
+}
+
+static void sum_cpu_cells(const kineto_events *events, trace_recording *recording)
+{
+    for (size_t mark = 0; mark < events->mark_list.count; mark++) {
+        const trace_window *window = &events->marks[mark].window;
+        if (window->cell < 0) continue;
+        recording->cells[window->cell].busy_ns += window->busy_ns;
+        recording->cells[window->cell].communication_ns += window->communication_ns;
+    }
+    sum_spans(events, recording);
+}
+
+status trace_kineto_attribute_cpu(kineto_events *events, trace_recording *recording,
+                                  error_message *err)
+{
+    size_t *first_mark = calloc(events->thread_list.count + 2, sizeof *first_mark);
+    uint32_t *marks = calloc(events->mark_list.count + 1, sizeof *marks);
+    cpu_sweep sweep = {.events = events, .marks = marks};
+    status result = first_mark != NULL && marks != NULL
+                        ? open_marks_init(events, &sweep.open, err)
+                        : error_set(err, STATUS_NO_MEMORY, "out of memory");
+    if (result == STATUS_OK) {
+        if (events->work_list.count > 0) {
+            qsort(events->works, events->work_list.count, sizeof *events->works,
+                  compare_work_times);
+        }
+        group_marks(events, first_mark, marks);
+        sweep_operators(&sweep, first_mark, recording);
+        sum_cpu_cells(events, recording);
+        open_marks_free(&sweep.open);
+    }
+    free(first_mark);
+    free(marks);
+    return result;
+}

@@ -1,0 +1,315 @@
+#include "traces/import/kineto_collect.h"
+
+#include "base/file.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static status no_memory(error_message *err)
+{
+    return error_set(err, STATUS_NO_MEMORY, "out of memory");
+}
+
+/// Room for one more item behind list->count. NULL: out of memory, items as they were.
+static void *reserve(void *items, kineto_list *list, size_t item_bytes)
+{
+    if (list->count < list->capacity) return items;
+    const size_t wanted = list->capacity + list->capacity / 2 + 64;
+    if (wanted > SIZE_MAX / item_bytes) return NULL;
+    void *moved = realloc(items, wanted * item_bytes);
+    if (moved != NULL) list->capacity = wanted;
+    return moved;
+}
+
+/// Appends a value to an array and its list. A macro, as arrays differ in type.
+#define APPEND(items, list, value, err)                                                            \
+    do {                                                                                           \
+        void *moved = reserve(items, list, sizeof *(items));                                       \
+        if (moved == NULL) return no_memory(err);                                                  \
+        (items) = moved;                                                                           \
+        (items)[(list)->count++] = (value);                                                        \
+    } while (0)
+
+static void numbering_free(kineto_numbering *table)
+{
+    free(table->keys);
+    free(table->numbers);
+    free(table->is_used);
+}
+
+static size_t numbering_slot(const kineto_numbering *table, uint64_t key)
+{
+    size_t slot = (size_t)(key ^ (key >> 32)) & (table->capacity - 1);
+    while (table->is_used[slot] && table->keys[slot] != key) {
+        slot = (slot + 1) & (table->capacity - 1);
+    }
+    return slot;
+}
+
+static status numbering_grow(kineto_numbering *table, error_message *err)
+{
+    const size_t capacity = table->capacity == 0 ? 64 : table->capacity * 2;
+    kineto_numbering grown = {.capacity = capacity, .count = table->count};
+    grown.keys = calloc(capacity, sizeof *grown.keys);
+    grown.numbers = calloc(capacity, sizeof *grown.numbers);
+    grown.is_used = calloc(capacity, sizeof *grown.is_used);
+    if (grown.keys == NULL || grown.numbers == NULL || grown.is_used == NULL) {
+        numbering_free(&grown);
+        return no_memory(err);
+    }
+    for (size_t slot = 0; slot < table->capacity; slot++) {
+        if (!table->is_used[slot]) continue;
+        const size_t place = numbering_slot(&grown, table->keys[slot]);
+        grown.keys[place] = table->keys[slot];
+        grown.numbers[place] = table->numbers[slot];
+        grown.is_used[place] = true;
+    }
+    numbering_free(table);
+    *table = grown;
+    return STATUS_OK;
+}
+
+static status numbering_find(kineto_numbering *table, uint64_t key, uint32_t *number, bool *is_new,
+                             error_message *err)
+{
+    if ((size_t)table->count * 2 >= table->capacity) TRY(numbering_grow(table, err));
+    const size_t slot = numbering_slot(table, key);
+    *is_new = !table->is_used[slot];
+    if (*is_new) {
+        table->is_used[slot] = true;
+        table->keys[slot] = key;
+        table->numbers[slot] = table->count++;
+    }
+    *number = table->numbers[slot];
+    return STATUS_OK;
+}
+
+status kineto_collect_thread(kineto_collector *collector, kineto_thread thread, uint32_t *number,
+                             error_message *err)
+{
+    kineto_events *events = &collector->events;
+    bool is_new = false;
+    if (thread.thread == collector->last_thread_key && events->thread_list.count > 0) {
+        *number = collector->last_thread;
+        return STATUS_OK;
+    }
+    TRY(numbering_find(&collector->threads, thread.thread, number, &is_new, err));
+    if (is_new) {
+        bool is_new_process = false;
+        uint32_t process = 0;
+        TRY(numbering_find(&collector->processes, thread.process, &process, &is_new_process, err));
+        APPEND(events->process_of, &events->thread_list, process, err);
+        events->process_count = collector->processes.count;
+    }
+    collector->last_thread_key = thread.thread;
+    collector->last_thread = *number;
+    return STATUS_OK;
+}
+
+static status append_mark(kineto_collector *collector, const kineto_mark *mark, error_message *err)
+{
+    kineto_events *events = &collector->events;
+    if (events->mark_list.count >= INT32_MAX - 1) {
+        return error_set(err, STATUS_UNSUPPORTED, "%s: more than 2^31 annotations",
+                         collector->path);
+    }
+    kineto_mark kept = *mark;
+    kept.order = (uint32_t)events->mark_list.count;
+    APPEND(events->marks, &events->mark_list, kept, err);
+    return STATUS_OK;
+}
+
+static status append_annotation(kineto_collector *collector, const trace_annotation *annotation,
+                                kineto_mark mark, error_message *err)
+{
+    mark.window.kind = annotation->kind;
+    mark.window.iteration = annotation->iteration;
+    mark.window.layer = annotation->layer;
+    mark.window.microbatch = annotation->microbatch;
+    mark.window.is_load = annotation->kind <= TRACE_OP_RECOMPUTE;
+    mark.naming = (uint8_t)annotation->naming;
+    mark.count = (uint8_t)annotation->count;
+    mark.is_communication = annotation->is_communication || !mark.window.is_load;
+    if (annotation->kind == TRACE_OP_OPTIMIZER_STEP) mark.is_communication = false;
+    mark.is_overlapped = annotation->is_overlapped;
+    TRY(append_mark(collector, &mark, err));
+    if (!annotation->is_overlapped) return STATUS_OK;
+    mark.window.kind = TRACE_OP_BACKWARD;
+    mark.window.layer = annotation->backward_layer;
+    mark.window.microbatch = annotation->backward_microbatch;
+    mark.is_twin = true;
+    collector->recording->has_overlap = true;
+    return append_mark(collector, &mark, err);
+}
+
+/// Names that PyTorch itself writes, which never are a layer's.
+static bool is_of_framework(const char *name)
+{
+    static const char *const prefixes[] = {"nccl:", "gloo:", "Optimizer.", "enumerate(DataLoader)"};
+    for (size_t prefix = 0; prefix < sizeof prefixes / sizeof prefixes[0]; prefix++) {
+        if (strncmp(name, prefixes[prefix], strlen(prefixes[prefix])) == 0) return true;
+    }
+    return false;
+}
+
+/// Keeps the first few names that nobody knows, for a message.
+static void note_unknown(kineto_collector *collector, const char *name)
+{
+    collector->recording->unknown_annotation_count++;
+    if (is_of_framework(name)) return;
+    for (int known = 0; known < collector->unknown_count; known++) {
+        if (strcmp(collector->unknown[known], name) == 0) return;
+    }
+    if (collector->unknown_count == KINETO_UNKNOWN_MAX) return;
+    memcpy(collector->unknown[collector->unknown_count++], name, strlen(name) + 1);
+}
+
+status kineto_collect_annotation(kineto_collector *collector, const char *name, uint64_t name_key,
+                                 kineto_thread thread, int64_t begin_ns, int64_t end_ns,
+                                 error_message *err)
+{
+    kineto_events *events = &collector->events;
+    int step = 0;
+    bool is_known = false;
+    bool is_new = false;
+    trace_annotation annotation = {0};
+    kineto_mark mark = {0};
+    if (trace_annotation_is_step(name, &step)) {
+        const kineto_stretch stretch = {begin_ns, end_ns, step};
+        APPEND(events->steps, &events->step_list, stretch, err);
+        return STATUS_OK;
+    }
+    if (collector->map != NULL && trace_phase_map_is_scope(collector->map, name)) {
+        const kineto_stretch stretch = {begin_ns, end_ns, 0};
+        APPEND(events->scopes, &events->scope_list, stretch, err);
+        return STATUS_OK;
+    }
+    if (collector->map != NULL) {
+        TRY(trace_phase_map_apply(collector->map, name, &annotation, &is_known, err));
+    }
+    if (!is_known) TRY(trace_annotation_parse(name, &annotation, &is_known, err));
+    if (!is_known) {
+        note_unknown(collector, name);
+        return STATUS_OK;
+    }
+    TRY(kineto_collect_thread(collector, thread, &mark.thread, err));
+    if (annotation.count != TRACE_COUNT_NONE) {
+        TRY(numbering_find(&collector->names, name_key, &mark.name, &is_new, err));
+    }
+    mark.window.begin_ns = begin_ns;
+    mark.window.end_ns = end_ns;
+    mark.window.work_begin_ns = INT64_MAX;
+    mark.window.work_end_ns = INT64_MIN;
+    mark.window.cell = -1;
+    return append_annotation(collector, &annotation, mark, err);
+}
+
+status kineto_collect_launch(kineto_collector *collector, uint32_t correlation,
+                             kineto_thread thread, int64_t begin_ns, error_message *err)
+{
+    kineto_events *events = &collector->events;
+    kineto_launch launch = {.ts_ns = begin_ns, .correlation = correlation};
+    TRY(kineto_collect_thread(collector, thread, &launch.thread, err));
+    APPEND(events->launches, &events->launch_list, launch, err);
+    return STATUS_OK;
+}
+
+status kineto_collect_kernel(kineto_collector *collector, uint64_t name_key, uint32_t *number,
+                             bool *is_new, error_message *err)
+{
+    *number = 0;
+    *is_new = false;
+    if (collector->map == NULL) return STATUS_OK;
+    return numbering_find(&collector->kernels, name_key, number, is_new, err);
+}
+
+status kineto_collect_component(kineto_collector *collector, const char *name, error_message *err)
+{
+    const uint8_t found = (uint8_t)trace_phase_map_kernel(collector->map, name);
+    APPEND(collector->component_of, &collector->component_list, found, err);
+    return STATUS_OK;
+}
+
+uint32_t kineto_collect_flags(const kineto_collector *collector, uint32_t number, bool is_nccl)
+{
+    const trace_component component = collector->map != NULL
+                                          ? (trace_component)collector->component_of[number]
+                                          : TRACE_COMPONENT_UNSET;
+    if (component == TRACE_COMPONENT_COMPUTE) return KINETO_COMPUTE;
+    if (component == TRACE_COMPONENT_COMMUNICATION) return KINETO_COMMUNICATION;
+    return is_nccl ? KINETO_COMMUNICATION : 0;
+}
+
+status kineto_collect_work(kineto_collector *collector, const kineto_work *work, error_message *err)
+{
+    kineto_events *events = &collector->events;
+    APPEND(events->works, &events->work_list, *work, err);
+    return STATUS_OK;
+}
+
+static status nothing_known(const kineto_collector *collector, error_message *err)
+{
+    char names[400] = "";
+    size_t length = 0;
+    for (int name = 0; name < collector->unknown_count; name++) {
+        const int written = snprintf(names + length, sizeof names - length, "%s'%.60s'",
+                                     name > 0 ? ", " : "", collector->unknown[name]);
+        if (written > 0) length += (size_t)written;
+    }
+    if (collector->unknown_count == 0) {
+        return error_set(err, STATUS_INVALID,
+                         "%s: no annotation says which layer or stage computes: record with a "
+                         "schedule of torch.distributed.pipelining, or with dynmo's recorder",
+                         collector->path);
+    }
+    return error_set(err, STATUS_INVALID,
+                     "%s: no annotation that dynmo knows; there are %s%s: name them with "
+                     "--phase-map FILE.json",
+                     collector->path, names,
+                     collector->unknown_count == KINETO_UNKNOWN_MAX ? ", ..." : "");
+}
+
+static bool has_load(const kineto_events *events)
+{
+    for (size_t mark = 0; mark < events->mark_list.count; mark++) {
+        if (events->marks[mark].window.is_load) return true;
+    }
+    return false;
+}
+
+status kineto_collect_check(const kineto_collector *collector, error_message *err)
+{
+    return has_load(&collector->events) ? STATUS_OK : nothing_known(collector, err);
+}
+
+status kineto_collect_windows(const kineto_collector *collector, error_message *err)
+{
+    const kineto_events *events = &collector->events;
+    trace_recording *recording = collector->recording;
+    char *path = strdup(collector->path);
+    recording->windows = calloc(events->mark_list.count + 1, sizeof *recording->windows);
+    recording->input.path = path;
+    if (path == NULL || recording->windows == NULL) return no_memory(err);
+    for (size_t mark = 0; mark < events->mark_list.count; mark++) {
+        recording->windows[mark] = events->marks[mark].window;
+    }
+    recording->window_count = (int)events->mark_list.count;
+    return STATUS_OK;
+}
+
+void kineto_collector_free(kineto_collector *collector)
+{
+    kineto_events *events = &collector->events;
+    free(events->steps);
+    free(events->scopes);
+    free(events->marks);
+    free(events->launches);
+    free(events->works);
+    free(events->process_of);
+    numbering_free(&collector->threads);
+    numbering_free(&collector->processes);
+    numbering_free(&collector->names);
+    numbering_free(&collector->kernels);
+    free(collector->component_of);
+}

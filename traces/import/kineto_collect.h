@@ -1,0 +1,91 @@
+/// Collects what a profiler recorded, whichever file it is read from: annotations that say which
+/// layer or stage computes, launches, and what ran on the device. The readers of Kineto's traces
+/// and of Nsight Systems' exports fill it, and share what is made of it.
+#pragma once
+
+#include "base/status.h"
+#include "traces/import/kineto.h"
+#include "traces/import/kineto_events.h"
+#include "traces/import/phase_map.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { KINETO_NAME_BYTES = 512, KINETO_UNKNOWN_MAX = 5 };
+
+/// Numbers for 64-bit keys, in the order of their first appearance; open addressing.
+typedef struct kineto_numbering {
+    uint64_t *keys; // [capacity]
+    uint32_t *numbers;
+    bool *is_used;
+    size_t capacity; // power of two
+    uint32_t count;
+} kineto_numbering;
+
+/// Zero-initialise, then fill the first three.
+typedef struct kineto_collector {
+    const char *path;           // for messages
+    const trace_phase_map *map; // or NULL
+    trace_recording *recording; // its counts of annotations are kept
+    kineto_events events;
+    kineto_numbering threads;
+    kineto_numbering processes;
+    kineto_numbering names;
+    kineto_numbering kernels; // number i: component_of[i]
+    uint8_t *component_of;    // [kernels.count]
+    kineto_list component_list;
+    uint64_t last_thread_key;
+    uint32_t last_thread;
+    char unknown[KINETO_UNKNOWN_MAX][KINETO_NAME_BYTES];
+    int unknown_count;
+} kineto_collector;
+
+/// A thread by keys that are equal where process and thread are.
+typedef struct kineto_thread {
+    uint64_t process;
+    uint64_t thread; // also different in different processes
+} kineto_thread;
+
+void kineto_collector_free(kineto_collector *collector);
+
+/// The number of a thread, and with it its process.
+status kineto_collect_thread(kineto_collector *collector, kineto_thread thread, uint32_t *number,
+                             error_message *err);
+
+/// An annotation, a step or a scope. A name that nobody knows is counted and left out.
+///
+/// @param name      at most KINETO_NAME_BYTES - 1 characters
+/// @param name_key  equal for equal names
+/// @return what trace_annotation_parse and the phase map say; STATUS_UNSUPPORTED beyond 2^31
+///         annotations
+status kineto_collect_annotation(kineto_collector *collector, const char *name, uint64_t name_key,
+                                 kineto_thread thread, int64_t begin_ns, int64_t end_ns,
+                                 error_message *err);
+
+status kineto_collect_launch(kineto_collector *collector, uint32_t correlation,
+                             kineto_thread thread, int64_t begin_ns, error_message *err);
+
+/// Whether a rule of the phase map for a kernel's name has to be looked up: not without a map, and
+/// once per name.
+///
+/// @param number out: for kineto_collect_component and kineto_collect_flags
+status kineto_collect_kernel(kineto_collector *collector, uint64_t name_key, uint32_t *number,
+                             bool *is_new, error_message *err);
+
+/// Keeps what the rules say of the kernel that kineto_collect_kernel has just found to be new.
+status kineto_collect_component(kineto_collector *collector, const char *name, error_message *err);
+
+/// Flags of a kernel by the rules; is_nccl where they say nothing.
+uint32_t kineto_collect_flags(const kineto_collector *collector, uint32_t number, bool is_nccl);
+
+status kineto_collect_work(kineto_collector *collector, const kineto_work *work,
+                           error_message *err);
+
+/// Fails unless an annotation of a load was collected.
+///
+/// @return STATUS_INVALID naming some annotations that are there
+status kineto_collect_check(const kineto_collector *collector, error_message *err);
+
+/// Copies the windows and the path into the recording, which owns them.
+status kineto_collect_windows(const kineto_collector *collector, error_message *err);

@@ -1,0 +1,347 @@
+#include "traces/import/kineto_events.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+/// What marks are grouped by; order is their place among the marks sorted by begin.
+typedef struct group_key {
+    int32_t parts[4];
+    uint32_t order;
+} group_key;
+
+static int compare_stretches(const void *a, const void *b)
+{
+    const kineto_stretch *left = a;
+    const kineto_stretch *right = b;
+    if (left->begin_ns != right->begin_ns) return left->begin_ns < right->begin_ns ? -1 : 1;
+    if (left->end_ns != right->end_ns) return left->end_ns < right->end_ns ? -1 : 1;
+    return (left->number > right->number) - (left->number < right->number);
+}
+
+/// By begin, outer before inner, then as in the file: a twin stays behind its forward.
+static int compare_marks(const void *a, const void *b)
+{
+    const kineto_mark *left = a;
+    const kineto_mark *right = b;
+    if (left->window.begin_ns != right->window.begin_ns) {
+        return left->window.begin_ns < right->window.begin_ns ? -1 : 1;
+    }
+    if (left->window.end_ns != right->window.end_ns) {
+        return left->window.end_ns > right->window.end_ns ? -1 : 1;
+    }
+    return (left->order > right->order) - (left->order < right->order);
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+    const group_key *left = a;
+    const group_key *right = b;
+    for (int part = 0; part < 4; part++) {
+        if (left->parts[part] != right->parts[part]) {
+            return left->parts[part] < right->parts[part] ? -1 : 1;
+        }
+    }
+    return (left->order > right->order) - (left->order < right->order);
+}
+
+static bool is_same_group(const group_key *left, const group_key *right)
+{
+    for (int part = 0; part < 4; part++) {
+        if (left->parts[part] != right->parts[part]) return false;
+    }
+    return true;
+}
+
+/// The end of the group that begins at first.
+static size_t group_end(const group_key *keys, size_t count, size_t first)
+{
+    size_t end = first + 1;
+    while (end < count && is_same_group(&keys[first], &keys[end])) {
+        end++;
+    }
+    return end;
+}
+
+/// The last stretch that begins at or before a moment, if it lasts until then; -1: none does.
+static int stretch_at(const kineto_stretch *stretches, size_t count, int64_t moment_ns)
+{
+    size_t low = 0;
+    size_t high = count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (stretches[middle].begin_ns <= moment_ns) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    if (low == 0 || stretches[low - 1].end_ns < moment_ns) return -1;
+    return (int)(low - 1);
+}
+
+/// Keeps the loads of the finest naming, and what is no load.
+static void keep_finest(kineto_events *events, trace_recording *recording)
+{
+    size_t kept = 0;
+    recording->naming = TRACE_NAMING_COUNT;
+    for (size_t mark = 0; mark < events->mark_list.count; mark++) {
+        const kineto_mark *each = &events->marks[mark];
+        if (each->window.is_load && each->naming < recording->naming) {
+            recording->naming = (trace_naming)each->naming;
+        }
+    }
+    for (size_t mark = 0; mark < events->mark_list.count; mark++) {
+        const kineto_mark *each = &events->marks[mark];
+        if (each->window.is_load && each->naming != recording->naming) continue;
+        events->marks[kept++] = *each;
+    }
+    events->mark_list.count = kept;
+}
+
+/// dynmo's names number the iterations; what else happens belongs to the iteration of the last such
+/// name before it, or of the first.
+static void iterations_from_names(kineto_events *events)
+{
+    int current = TRACE_NOT_RECORDED;
+    for (size_t mark = 0; mark < events->mark_list.count && current < 0; mark++) {
+        if (events->marks[mark].window.is_load) current = events->marks[mark].window.iteration;
+    }
+    for (size_t mark = 0; mark < events->mark_list.count; mark++) {
+        trace_window *window = &events->marks[mark].window;
+        if (window->is_load) current = window->iteration;
+        window->iteration = current;
+    }
+}
+
+/// Iterations from ProfilerStep#<n>; marks outside all of them are left out.
+static void iterations_from_steps(kineto_events *events, trace_recording *recording)
+{
+    size_t kept = 0;
+    for (size_t mark = 0; mark < events->mark_list.count; mark++) {
+        kineto_mark *each = &events->marks[mark];
+        const int step = stretch_at(events->steps, events->step_list.count, each->window.begin_ns);
+        if (step < 0) {
+            recording->stray_window_count++;
+            continue;
+        }
+        each->window.iteration = events->steps[step].number;
+        events->marks[kept++] = *each;
+    }
+    events->mark_list.count = kept;
+}
+
+/// Without steps, the k-th time that a name of the pipeline occurs is iteration k.
+static void iterations_from_repetition(kineto_events *events, group_key *keys)
+{
+    const size_t count = events->mark_list.count;
+    for (size_t mark = 0; mark < count; mark++) {
+        const trace_window *window = &events->marks[mark].window;
+        keys[mark] = (group_key){{(int32_t)window->kind, window->layer, window->microbatch, 0},
+                                 (uint32_t)mark};
+    }
+    qsort(keys, count, sizeof *keys, compare_keys);
+    for (size_t first = 0; first < count;) {
+        const size_t end = group_end(keys, count, first);
+        for (size_t key = first; key < end; key++) {
+            events->marks[keys[key].order].window.iteration = (int)(key - first);
+        }
+        first = end;
+    }
+}
+
+static status number_iterations(kineto_events *events, group_key *keys, trace_recording *recording,
+                                error_message *err)
+{
+    recording->has_steps = true;
+    if (recording->naming == TRACE_NAMED_BY_DYNMO) {
+        iterations_from_names(events);
+    } else if (events->step_list.count > 0) {
+        iterations_from_steps(events, recording);
+    } else if (recording->naming == TRACE_NAMED_BY_MAP) {
+        recording->has_steps = false;
+        for (size_t mark = 0; mark < events->mark_list.count; mark++) {
+            events->marks[mark].window.iteration = 0;
+        }
+    } else {
+        recording->has_steps = false;
+        iterations_from_repetition(events, keys);
+    }
+    if (events->mark_list.count > 0) return STATUS_OK;
+    return error_set(err, STATUS_INVALID,
+                     "%s: all %" PRId64 " annotations of layers are outside every ProfilerStep",
+                     events->path, recording->stray_window_count);
+}
+
+/// Gives the marks of one name in one scope their layers.
+static status count_layers(kineto_events *events, const group_key *keys, size_t count, int layers,
+                           error_message *err)
+{
+    const int per_pass = layers > 0 ? layers : (int)count;
+    const int passes = (int)(count / (size_t)per_pass);
+    const kineto_mark *first = &events->marks[keys[0].order];
+    if (count % (size_t)per_pass != 0) {
+        return error_set(err, STATUS_INVALID,
+                         "%s: an annotation of iteration %d occurs %zu times, which is no multiple "
+                         "of the phase map's layers, %d",
+                         events->path, first->window.iteration, count, layers);
+    }
+    if (per_pass > TRACE_LAYERS_MAX) {
+        return error_set(err, STATUS_INVALID,
+                         "%s: an annotation of iteration %d occurs %zu times, more than %d layers",
+                         events->path, first->window.iteration, count, TRACE_LAYERS_MAX);
+    }
+    for (size_t key = 0; key < count; key++) {
+        kineto_mark *mark = &events->marks[keys[key].order];
+        const int place = (int)(key % (size_t)per_pass);
+        const int pass = (int)(key / (size_t)per_pass);
+        mark->window.layer = mark->count == TRACE_COUNT_UP ? place : per_pass - 1 - place;
+        if (mark->window.microbatch == TRACE_NOT_RECORDED) {
+            mark->window.microbatch = mark->scope * passes + pass;
+        }
+    }
+    return STATUS_OK;
+}
+
+/// The scopes' places in their iterations: 0 for the first, ...
+static void number_scopes(kineto_events *events)
+{
+    int iteration = TRACE_NOT_RECORDED;
+    int number = 0;
+    for (size_t scope = 0; scope < events->scope_list.count; scope++) {
+        const int step =
+            stretch_at(events->steps, events->step_list.count, events->scopes[scope].begin_ns);
+        if (step != iteration) number = 0;
+        iteration = step;
+        events->scopes[scope].number = number++;
+    }
+}
+
+/// Drops counted marks outside every scope, where there are scopes.
+static void place_in_scopes(kineto_events *events, trace_recording *recording)
+{
+    size_t kept = 0;
+    number_scopes(events);
+    for (size_t mark = 0; mark < events->mark_list.count; mark++) {
+        kineto_mark *each = &events->marks[mark];
+        const int scope =
+            stretch_at(events->scopes, events->scope_list.count, each->window.begin_ns);
+        if (scope >= 0) each->scope = events->scopes[scope].number;
+        if (scope < 0 && each->count != TRACE_COUNT_NONE && events->scope_list.count > 0) {
+            recording->stray_window_count++;
+            continue;
+        }
+        events->marks[kept++] = *each;
+    }
+    events->mark_list.count = kept;
+}
+
+static status place_layers(kineto_events *events, group_key *keys, int layers,
+                           trace_recording *recording, error_message *err)
+{
+    size_t count = 0;
+    place_in_scopes(events, recording);
+    for (size_t mark = 0; mark < events->mark_list.count; mark++) {
+        const kineto_mark *each = &events->marks[mark];
+        if (each->count == TRACE_COUNT_NONE) continue;
+        keys[count++] =
+            (group_key){{each->window.iteration, each->scope, each->count, (int32_t)each->name},
+                        (uint32_t)mark};
+    }
+    qsort(keys, count, sizeof *keys, compare_keys);
+    size_t previous = 0;
+    for (size_t first = 0; first < count;) {
+        const size_t end = group_end(keys, count, first);
+        const group_key *other = &keys[previous];
+        const bool is_comparable = first > 0 && other->parts[0] == keys[first].parts[0] &&
+                                   other->parts[1] == keys[first].parts[1] &&
+                                   other->parts[2] == keys[first].parts[2];
+        if (layers == 0 && is_comparable && first - previous != end - first) {
+            return error_set(err, STATUS_INVALID,
+                             "%s: iteration %d: two annotations that count layers the same way "
+                             "occur %zu and %zu times: which layers are which cannot be told",
+                             events->path, keys[first].parts[0], first - previous, end - first);
+        }
+        TRY(count_layers(events, keys + first, end - first, layers, err));
+        previous = first;
+        first = end;
+    }
+    return STATUS_OK;
+}
+
+static void append_cell(trace_recording *recording, const trace_window *window)
+{
+    recording->cells[recording->cell_count++] = (trace_cell){
+        .iteration = window->iteration,
+        .layer = window->layer,
+        .microbatch = window->microbatch,
+        .kind = window->kind,
+    };
+}
+
+static status number_cells(kineto_events *events, group_key *keys, trace_recording *recording,
+                           error_message *err)
+{
+    size_t count = 0;
+    for (size_t mark = 0; mark < events->mark_list.count; mark++) {
+        const trace_window *window = &events->marks[mark].window;
+        if (!window->is_load) continue;
+        keys[count++] = (group_key){
+            {window->iteration, window->layer, window->microbatch, (int32_t)window->kind},
+            (uint32_t)mark};
+    }
+    qsort(keys, count, sizeof *keys, compare_keys);
+    recording->cells = calloc(count + 1, sizeof *recording->cells);
+    if (recording->cells == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    for (size_t first = 0; first < count;) {
+        const size_t end = group_end(keys, count, first);
+        const trace_window *window = &events->marks[keys[first].order].window;
+        if (end - first > 1 && recording->naming >= TRACE_NAMED_BY_PIPELINE) {
+            return error_set(err, STATUS_INVALID,
+                             "%s: %s of stage %d, microbatch %d occurs %zu times in ProfilerStep#%d"
+                             ": call prof.step() once per schedule step",
+                             events->path, trace_op_kind_name(window->kind), window->layer,
+                             window->microbatch, end - first, window->iteration);
+        }
+        for (size_t key = first; key < end; key++) {
+            events->marks[keys[key].order].window.cell = recording->cell_count;
+        }
+        append_cell(recording, window);
+        first = end;
+    }
+    return STATUS_OK;
+}
+
+/// What neither name nor count says: the rank is the stage of "Forward 3"; microbatches that are
+/// not told apart are one per scope.
+static void fill_in(kineto_events *events, const trace_recording *recording)
+{
+    for (size_t mark = 0; mark < events->mark_list.count; mark++) {
+        kineto_mark *each = &events->marks[mark];
+        if (!each->window.is_load) continue;
+        if (each->naming == TRACE_NAMED_BY_GPIPE) each->window.layer = recording->rank;
+        if (each->window.microbatch == TRACE_NOT_RECORDED) each->window.microbatch = each->scope;
+    }
+}
+
+status trace_kineto_resolve(kineto_events *events, int layers, trace_recording *recording,
+                            error_message *err)
+{
+    keep_finest(events, recording);
+    qsort(events->marks, events->mark_list.count, sizeof *events->marks, compare_marks);
+    if (events->step_list.count > 0) {
+        qsort(events->steps, events->step_list.count, sizeof *events->steps, compare_stretches);
+    }
+    if (events->scope_list.count > 0) {
+        qsort(events->scopes, events->scope_list.count, sizeof *events->scopes, compare_stretches);
+    }
+    group_key *keys = calloc(events->mark_list.count + 1, sizeof *keys);
+    if (keys == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    status result = number_iterations(events, keys, recording, err);
+    if (result == STATUS_OK) result = place_layers(events, keys, layers, recording, err);
+    if (result == STATUS_OK) {
+        fill_in(events, recording);
+        result = number_cells(events, keys, recording, err);
+    }
+    free(keys);
+    return result;
+}

@@ -1,0 +1,562 @@
+#include "traces/import/nsys.h"
+
+#include "base/file.h"
+#include "traces/import/kineto_collect.h"
+
+#include <inttypes.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SQL_BYTES = 1024, COLUMNS_MAX = 6, PROCESS_SHIFT = 24 };
+
+/// A table, and the columns of it that are read.
+typedef struct needed_table {
+    const char *name;
+    const char *columns[COLUMNS_MAX];
+    const char *record; // what to record for it to be there; NULL: it may be missing
+} needed_table;
+
+static const needed_table ranges_table = {
+    "NVTX_EVENTS", {"start", "end", "eventType", "text", "globalTid"}, "nvtx"};
+static const needed_table launches_table = {
+    "CUPTI_ACTIVITY_KIND_RUNTIME", {"start", "globalTid", "correlationId"}, "cuda"};
+static const needed_table works_tables[] = {
+    {"CUPTI_ACTIVITY_KIND_KERNEL",
+     {"start", "end", "correlationId", "globalPid", "demangledName", "deviceId"},
+     NULL},
+    {"CUPTI_ACTIVITY_KIND_MEMCPY", {"start", "end", "correlationId", "globalPid"}, NULL},
+    {"CUPTI_ACTIVITY_KIND_MEMSET", {"start", "end", "correlationId", "globalPid"}, NULL},
+    {"CUPTI_ACTIVITY_KIND_GRAPH_TRACE", {"start", "end", "correlationId", "globalPid"}, NULL},
+};
+enum { WORKS_TABLES = sizeof works_tables / sizeof works_tables[0] };
+
+typedef struct reader {
+    const trace_nsys_source *source;
+    sqlite3 *db;
+    bool has_works[WORKS_TABLES];
+    bool has_strings;
+    bool has_text_ids;
+    int64_t process; // that is read now
+    bool is_unknown; // it has no annotation that is known
+    trace_recording *recording;
+    kineto_collector collector;
+} reader;
+
+static status no_memory(error_message *err)
+{
+    return error_set(err, STATUS_NO_MEMORY, "out of memory");
+}
+
+static status database_error(const reader *reading, int code, error_message *err)
+{
+    const int kind = code & 0xff;
+    if (kind == SQLITE_NOMEM) return no_memory(err);
+    const status result = kind == SQLITE_CANTOPEN || kind == SQLITE_IOERR || kind == SQLITE_PERM
+                              ? STATUS_IO
+                              : STATUS_FORMAT;
+    return error_set(err, result, "%s: %s", reading->source->path,
+                     reading->db != NULL ? sqlite3_errmsg(reading->db) : sqlite3_errstr(code));
+}
+
+/// "file:<path>?immutable=1", with what would end the path escaped.
+static char *uri_of(const char *path)
+{
+    static const char scheme[] = "file:";
+    static const char options[] = "?mode=ro&immutable=1";
+    static const char digits[] = "0123456789ABCDEF";
+    char *uri = malloc(strlen(path) * 3 + sizeof scheme + sizeof options);
+    if (uri == NULL) return NULL;
+    memcpy(uri, scheme, sizeof scheme - 1);
+    char *at = uri + sizeof scheme - 1;
+    for (; *path != '\0'; path++) {
+        if (strchr("%?#", *path) != NULL) {
+            *at++ = '%';
+            *at++ = digits[(unsigned char)*path / 16];
+            *at++ = digits[(unsigned char)*path % 16];
+        } else {
+            *at++ = *path;
+        }
+    }
+    memcpy(at, options, sizeof options);
+    return uri;
+}
+
+static status open_bytes(reader *reading, error_message *err)
+{
+    const size_t length = reading->source->length;
+    const int code = sqlite3_open_v2(":memory:", &reading->db, SQLITE_OPEN_READWRITE, NULL);
+    if (code != SQLITE_OK) return database_error(reading, code, err);
+    unsigned char *copy = sqlite3_malloc64(length + 1);
+    if (copy == NULL) return no_memory(err);
+    if (length > 0) memcpy(copy, reading->source->bytes, length);
+    const int loaded = sqlite3_deserialize(
+        reading->db, "main", copy, (sqlite3_int64)length, (sqlite3_int64)length + 1,
+        SQLITE_DESERIALIZE_FREEONCLOSE | SQLITE_DESERIALIZE_READONLY);
+    return loaded == SQLITE_OK ? STATUS_OK : database_error(reading, loaded, err);
+}
+
+static status open_path(reader *reading, error_message *err)
+{
+    const int flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_EXRESCODE;
+    int64_t bytes = 0;
+    uint64_t hash = 0;
+    TRY(file_hash_path(reading->source->path, &bytes, &hash, err)); // says why it cannot be read
+    reading->recording->input.bytes = bytes;
+    reading->recording->input.hash = hash;
+    char *uri = uri_of(reading->source->path);
+    if (uri == NULL) return no_memory(err);
+    const int code = sqlite3_open_v2(uri, &reading->db, flags, NULL);
+    free(uri);
+    return code == SQLITE_OK ? STATUS_OK : database_error(reading, code, err);
+}
+
+/// Opens the file so that nothing in it can run or write.
+static status open_database(reader *reading, error_message *err)
+{
+    TRY(reading->source->bytes != NULL ? open_bytes(reading, err) : open_path(reading, err));
+    sqlite3_db_config(reading->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    sqlite3_db_config(reading->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+    const int code = sqlite3_exec(reading->db,
+                                  "PRAGMA query_only=ON;PRAGMA cell_size_check=ON;"
+                                  "PRAGMA temp_store=MEMORY;SELECT count(*) FROM sqlite_schema",
+                                  NULL, NULL, NULL);
+    return code == SQLITE_OK ? STATUS_OK : database_error(reading, code, err);
+}
+
+static status prepare(const reader *reading, const char *sql, sqlite3_stmt **statement,
+                      error_message *err)
+{
+    const int code = sqlite3_prepare_v2(reading->db, sql, -1, statement, NULL);
+    return code == SQLITE_OK ? STATUS_OK : database_error(reading, code, err);
+}
+
+/// @param has_row out: false behind the last
+static status step(const reader *reading, sqlite3_stmt *statement, bool *has_row,
+                   error_message *err)
+{
+    const int code = sqlite3_step(statement);
+    *has_row = code == SQLITE_ROW;
+    return code == SQLITE_ROW || code == SQLITE_DONE ? STATUS_OK
+                                                     : database_error(reading, code, err);
+}
+
+/// Whether a query with one or two texts in it has a row.
+static status has_row_of(const reader *reading, const char *sql, const char *first,
+                         const char *second, bool *found, error_message *err)
+{
+    sqlite3_stmt *statement = NULL;
+    TRY(prepare(reading, sql, &statement, err));
+    sqlite3_bind_text(statement, 1, first, -1, SQLITE_STATIC);
+    if (second != NULL) sqlite3_bind_text(statement, 2, second, -1, SQLITE_STATIC);
+    const status result = step(reading, statement, found, err);
+    sqlite3_finalize(statement);
+    return result;
+}
+
+static status has_table(const reader *reading, const char *name, bool *found, error_message *err)
+{
+    return has_row_of(reading, "SELECT 1 FROM sqlite_schema WHERE type='table' AND name=?1", name,
+                      NULL, found, err);
+}
+
+static status has_column(const reader *reading, const char *table, const char *column, bool *found,
+                         error_message *err)
+{
+    return has_row_of(reading, "SELECT 1 FROM pragma_table_info(?1) WHERE name=?2", table, column,
+                      found, err);
+}
+
+static status check_columns(const reader *reading, const needed_table *table, error_message *err)
+{
+    for (int column = 0; column < COLUMNS_MAX && table->columns[column] != NULL; column++) {
+        bool found = false;
+        TRY(has_column(reading, table->name, table->columns[column], &found, err));
+        if (found) continue;
+        return error_set(
+            err, STATUS_FORMAT,
+            "%s: table %s has no column %s: it is of a version of nsys that dynmo does "
+            "not know",
+            reading->source->path, table->name, table->columns[column]);
+    }
+    return STATUS_OK;
+}
+
+static status check_needed(const reader *reading, const needed_table *table, error_message *err)
+{
+    bool found = false;
+    TRY(has_table(reading, table->name, &found, err));
+    if (found) return check_columns(reading, table, err);
+    return error_set(err, STATUS_INVALID,
+                     "%s: has no table %s: record with `nsys profile -t cuda,nvtx` (it lacks %s) "
+                     "and export with `nsys export --type sqlite`",
+                     reading->source->path, table->name, table->record);
+}
+
+/// Looks up what the file has.
+static status probe(reader *reading, error_message *err)
+{
+    bool has_any = false;
+    TRY(check_needed(reading, &ranges_table, err));
+    TRY(check_needed(reading, &launches_table, err));
+    for (int table = 0; table < WORKS_TABLES; table++) {
+        TRY(has_table(reading, works_tables[table].name, &reading->has_works[table], err));
+        if (!reading->has_works[table]) continue;
+        TRY(check_columns(reading, &works_tables[table], err));
+        has_any = true;
+    }
+    TRY(has_table(reading, "StringIds", &reading->has_strings, err));
+    TRY(has_column(reading, "NVTX_EVENTS", "textId", &reading->has_text_ids, err));
+    if (has_any) return STATUS_OK;
+    return error_set(
+        err, STATUS_INVALID,
+        "%s: has no table CUPTI_ACTIVITY_KIND_KERNEL: no GPU did anything while it was "
+        "recorded, or `nsys profile -t cuda,nvtx` was not asked for cuda",
+        reading->source->path);
+}
+
+static status malformed(const reader *reading, const char *table, sqlite3_stmt *statement,
+                        const char *what, error_message *err)
+{
+    return error_set(err, STATUS_FORMAT, "%s: %s: row %lld: %s", reading->source->path, table,
+                     (long long)sqlite3_column_int64(statement, 0), what);
+}
+
+/// Columns 1 and 2 as begin and end.
+static status read_interval(const reader *reading, const char *table, sqlite3_stmt *statement,
+                            int64_t *begin_ns, int64_t *end_ns, error_message *err)
+{
+    if (sqlite3_column_type(statement, 1) != SQLITE_INTEGER ||
+        sqlite3_column_type(statement, 2) != SQLITE_INTEGER) {
+        return malformed(reading, table, statement, "start or end is no integer", err);
+    }
+    *begin_ns = sqlite3_column_int64(statement, 1);
+    *end_ns = sqlite3_column_int64(statement, 2);
+    if (*begin_ns < 0) return malformed(reading, table, statement, "start is negative", err);
+    if (*end_ns < *begin_ns) {
+        return malformed(reading, table, statement, "end is before start", err);
+    }
+    if (*end_ns > INT64_MAX - reading->recording->base_ns) {
+        return malformed(reading, table, statement, "end is beyond 64 bits of ns", err);
+    }
+    return STATUS_OK;
+}
+
+static uint32_t correlation_of(sqlite3_stmt *statement, int column)
+{
+    const int64_t value = sqlite3_column_int64(statement, column);
+    if (sqlite3_column_type(statement, column) != SQLITE_INTEGER || value < 0 ||
+        value >= KINETO_NO_CORRELATION) {
+        return KINETO_NO_CORRELATION;
+    }
+    return (uint32_t)value;
+}
+
+static kineto_thread thread_of(sqlite3_stmt *statement, int column)
+{
+    const uint64_t thread = (uint64_t)sqlite3_column_int64(statement, column);
+    return (kineto_thread){thread >> PROCESS_SHIFT, thread};
+}
+
+/// The name without what emit_nvtx appends.
+static void clean_name(const char *text, char name[KINETO_NAME_BYTES])
+{
+    static const char *const tails[] = {", seq = ", ", op_id = ", ", sizes = ["};
+    snprintf(name, KINETO_NAME_BYTES, "%s", text);
+    for (size_t tail = 0; tail < sizeof tails / sizeof tails[0]; tail++) {
+        char *found = strstr(name, tails[tail]);
+        if (found != NULL) *found = '\0';
+    }
+}
+
+static status read_range(reader *reading, sqlite3_stmt *statement, error_message *err)
+{
+    char name[KINETO_NAME_BYTES];
+    int64_t begin_ns = 0;
+    int64_t end_ns = 0;
+    const char *text = (const char *)sqlite3_column_text(statement, 4);
+    reading->recording->event_count++;
+    if (sqlite3_column_type(statement, 2) == SQLITE_NULL || text == NULL) return STATUS_OK;
+    TRY(read_interval(reading, ranges_table.name, statement, &begin_ns, &end_ns, err));
+    clean_name(text, name);
+    return kineto_collect_annotation(&reading->collector, name,
+                                     file_hash(FILE_HASH_START, name, strlen(name)),
+                                     thread_of(statement, 3), begin_ns, end_ns, err);
+}
+
+static status read_launch(reader *reading, sqlite3_stmt *statement, error_message *err)
+{
+    const uint32_t correlation = correlation_of(statement, 2);
+    const int64_t begin_ns = sqlite3_column_int64(statement, 1);
+    reading->recording->event_count++;
+    if (correlation == KINETO_NO_CORRELATION) return STATUS_OK;
+    if (sqlite3_column_type(statement, 1) != SQLITE_INTEGER || begin_ns < 0) {
+        return malformed(reading, launches_table.name, statement, "start is no time", err);
+    }
+    return kineto_collect_launch(&reading->collector, correlation, thread_of(statement, 3),
+                                 begin_ns, err);
+}
+
+/// Flags of a kernel by its name; copies and fills have none.
+static status flags_of(reader *reading, sqlite3_stmt *statement, uint32_t *flags,
+                       error_message *err)
+{
+    const char *name = (const char *)sqlite3_column_text(statement, 4);
+    uint32_t number = 0;
+    bool is_new = false;
+    *flags = 0;
+    if (name == NULL) return STATUS_OK;
+    const bool is_nccl =
+        strncmp(name, "ncclDevKernel", 13) == 0 || strncmp(name, "ncclKernel", 10) == 0;
+    const uint64_t key = file_hash(FILE_HASH_START, name, strlen(name));
+    TRY(kineto_collect_kernel(&reading->collector, key, &number, &is_new, err));
+    if (is_new) TRY(kineto_collect_component(&reading->collector, name, err));
+    *flags = kineto_collect_flags(&reading->collector, number, is_nccl);
+    return STATUS_OK;
+}
+
+static status read_work(reader *reading, const char *table, sqlite3_stmt *statement,
+                        error_message *err)
+{
+    kineto_work work = {.key = correlation_of(statement, 3)};
+    reading->recording->event_count++;
+    TRY(read_interval(reading, table, statement, &work.begin_ns, &work.end_ns, err));
+    TRY(flags_of(reading, statement, &work.flags, err));
+    return kineto_collect_work(&reading->collector, &work, err);
+}
+
+/// The rows of one table that are of the process.
+typedef enum row_kind { ROW_RANGE, ROW_LAUNCH, ROW_WORK } row_kind;
+
+static status read_rows(reader *reading, row_kind kind, const char *table, const char *sql,
+                        error_message *err)
+{
+    sqlite3_stmt *statement = NULL;
+    bool has_row = true;
+    TRY(prepare(reading, sql, &statement, err));
+    sqlite3_bind_int64(statement, 1, reading->process);
+    status result = STATUS_OK;
+    while (result == STATUS_OK && has_row) {
+        result = step(reading, statement, &has_row, err);
+        if (result != STATUS_OK || !has_row) break;
+        if (kind == ROW_RANGE) result = read_range(reading, statement, err);
+        if (kind == ROW_LAUNCH) result = read_launch(reading, statement, err);
+        if (kind == ROW_WORK) result = read_work(reading, table, statement, err);
+    }
+    sqlite3_finalize(statement);
+    return result;
+}
+
+static status read_ranges(reader *reading, error_message *err)
+{
+    const bool has_ids = reading->has_strings && reading->has_text_ids;
+    char sql[SQL_BYTES];
+    snprintf(sql, sizeof sql,
+             "SELECT n.rowid, n.start, n.end, n.globalTid, %s FROM NVTX_EVENTS n %s"
+             "WHERE n.eventType IN (59, 60) AND (n.globalTid >> 24) = ?1",
+             has_ids ? "coalesce(n.text, s.value)" : "n.text",
+             has_ids ? "LEFT JOIN StringIds s ON s.id = n.textId " : "");
+    return read_rows(reading, ROW_RANGE, ranges_table.name, sql, err);
+}
+
+static status read_works(reader *reading, error_message *err)
+{
+    for (int table = 0; table < WORKS_TABLES; table++) {
+        const char *name = works_tables[table].name;
+        const bool is_named = works_tables[table].columns[4] != NULL && reading->has_strings;
+        char sql[SQL_BYTES];
+        if (!reading->has_works[table]) continue;
+        snprintf(sql, sizeof sql,
+                 "SELECT k.rowid, k.start, k.end, k.correlationId, %s FROM %s k %s"
+                 "WHERE (k.globalPid >> 24) = ?1",
+                 is_named ? "s.value" : "NULL", name,
+                 is_named ? "LEFT JOIN StringIds s ON s.id = k.demangledName " : "");
+        TRY(read_rows(reading, ROW_WORK, name, sql, err));
+    }
+    return STATUS_OK;
+}
+
+/// What there is of the process, collected and summed.
+static status collect_process(reader *reading, error_message *err)
+{
+    trace_recording *recording = reading->recording;
+    kineto_events *events = &reading->collector.events;
+    const trace_phase_map *map = reading->source->map;
+    TRY(read_ranges(reading, err));
+    const status known = kineto_collect_check(&reading->collector, err);
+    reading->is_unknown = known != STATUS_OK;
+    TRY(known);
+    TRY(read_rows(reading, ROW_LAUNCH, launches_table.name,
+                  "SELECT rowid, start, correlationId, globalTid FROM CUPTI_ACTIVITY_KIND_RUNTIME "
+                  "WHERE (globalTid >> 24) = ?1",
+                  err));
+    TRY(read_works(reading, err));
+    recording->on_device = true;
+    recording->ops = (trace_attribution){.op_count = (int64_t)events->work_list.count};
+    TRY(trace_kineto_resolve(events, map != NULL ? trace_phase_map_layers(map) : 0, recording,
+                             err));
+    TRY(trace_kineto_attribute_device(events, recording, err));
+    return kineto_collect_windows(&reading->collector, err);
+}
+
+static status read_process(reader *reading, const trace_recording *file, int64_t process,
+                           trace_recording *recording, error_message *err)
+{
+    trace_recording made = *file;
+    reading->process = process;
+    reading->is_unknown = false;
+    reading->recording = &made;
+    reading->collector = (kineto_collector){.path = reading->source->path,
+                                            .map = reading->source->map,
+                                            .recording = &made,
+                                            .events = {.path = reading->source->path}};
+    const status result = collect_process(reading, err);
+    kineto_collector_free(&reading->collector);
+    if (result != STATUS_OK) {
+        trace_recording_free(&made);
+        return result;
+    }
+    *recording = made;
+    return STATUS_OK;
+}
+
+/// The beginning of the recording's clock, if the file says it.
+static status read_base(const reader *reading, trace_recording *file, error_message *err)
+{
+    sqlite3_stmt *statement = NULL;
+    bool found = false;
+    TRY(has_table(reading, "TARGET_INFO_SESSION_START_TIME", &found, err));
+    if (found) {
+        TRY(has_column(reading, "TARGET_INFO_SESSION_START_TIME", "utcEpochNs", &found, err));
+    }
+    if (!found) return STATUS_OK;
+    TRY(prepare(reading, "SELECT utcEpochNs FROM TARGET_INFO_SESSION_START_TIME LIMIT 1",
+                &statement, err));
+    const status result = step(reading, statement, &found, err);
+    const int64_t base_ns = found ? sqlite3_column_int64(statement, 0) : -1;
+    sqlite3_finalize(statement);
+    if (result == STATUS_OK && base_ns > 0) {
+        file->has_base = true;
+        file->base_ns = base_ns;
+    }
+    return result;
+}
+
+/// Whether nsys itself says that it lost events.
+static status read_losses(const reader *reading, trace_recording *file, error_message *err)
+{
+    sqlite3_stmt *statement = NULL;
+    bool found = false;
+    TRY(has_table(reading, "DIAGNOSTIC_EVENT", &found, err));
+    if (found) TRY(has_column(reading, "DIAGNOSTIC_EVENT", "text", &found, err));
+    if (!found) return STATUS_OK;
+    TRY(prepare(reading,
+                "SELECT count(*), min(text) FROM DIAGNOSTIC_EVENT WHERE text LIKE '%dropped%' OR "
+                "text LIKE '%lost%' OR text LIKE '%discard%' OR text LIKE '%not all%'",
+                &statement, err));
+    const status result = step(reading, statement, &found, err);
+    const char *text = found ? (const char *)sqlite3_column_text(statement, 1) : NULL;
+    if (text != NULL) {
+        file->loss_count = sqlite3_column_int64(statement, 0);
+        snprintf(file->loss, sizeof file->loss, "%s", text);
+        for (char *at = file->loss; *at != '\0'; at++) {
+            if ((unsigned char)*at < ' ') *at = ' ';
+        }
+    }
+    sqlite3_finalize(statement);
+    return result;
+}
+
+/// Appends one statement per table of device activity that the file has.
+static void write_process_query(const reader *reading, char sql[SQL_BYTES])
+{
+    size_t used = (size_t)snprintf(sql, SQL_BYTES, "SELECT process, min(device) FROM (");
+    bool is_first = true;
+    for (int table = 0; table < WORKS_TABLES; table++) {
+        if (!reading->has_works[table]) continue;
+        used += (size_t)snprintf(sql + used, SQL_BYTES - used,
+                                 "%sSELECT (globalPid >> 24) AS process, %s AS device FROM %s",
+                                 is_first ? "" : " UNION ALL ",
+                                 works_tables[table].columns[4] != NULL ? "deviceId" : "NULL",
+                                 works_tables[table].name);
+        is_first = false;
+    }
+    snprintf(sql + used, SQL_BYTES - used, ") GROUP BY process ORDER BY 2, 1");
+}
+
+static status append_recording(trace_nsys_file *file, trace_recording *recording,
+                               error_message *err)
+{
+    trace_recording *larger =
+        realloc(file->recordings, ((size_t)file->recording_count + 1) * sizeof *file->recordings);
+    if (larger == NULL) {
+        trace_recording_free(recording);
+        return no_memory(err);
+    }
+    recording->rank = file->recording_count;
+    file->recordings = larger;
+    file->recordings[file->recording_count++] = *recording;
+    return STATUS_OK;
+}
+
+/// Reads every process that used a device. One without annotations that are known is passed over,
+/// unless none has any.
+static status read_processes(reader *reading, const trace_recording *common, trace_nsys_file *file,
+                             error_message *err)
+{
+    char sql[SQL_BYTES];
+    sqlite3_stmt *statement = NULL;
+    error_message unknown = {0};
+    bool has_row = true;
+    write_process_query(reading, sql);
+    TRY(prepare(reading, sql, &statement, err));
+    status result = STATUS_OK;
+    while (result == STATUS_OK) {
+        trace_recording recording;
+        error_message reason = {0};
+        result = step(reading, statement, &has_row, err);
+        if (result != STATUS_OK || !has_row) break;
+        const status read =
+            read_process(reading, common, sqlite3_column_int64(statement, 0), &recording, &reason);
+        if (read == STATUS_OK) {
+            result = append_recording(file, &recording, err);
+        } else if (reading->is_unknown) {
+            unknown = reason;
+        } else {
+            result = error_set(err, read, "%s", reason.message);
+        }
+    }
+    sqlite3_finalize(statement);
+    if (result != STATUS_OK || file->recording_count > 0) return result;
+    if (unknown.code != STATUS_OK) return error_set(err, unknown.code, "%s", unknown.message);
+    return error_set(err, STATUS_INVALID, "%s: no process used a device", reading->source->path);
+}
+
+void trace_nsys_file_free(trace_nsys_file *file)
+{
+    for (int recording = 0; recording < file->recording_count; recording++) {
+        trace_recording_free(&file->recordings[recording]);
+    }
+    free(file->recordings);
+    *file = (trace_nsys_file){0};
+}
+
+status trace_nsys_read(const trace_nsys_source *source, trace_nsys_file *file, error_message *err)
+{
+    trace_recording common = {.world_size = TRACE_NOT_RECORDED};
+    trace_nsys_file made = {0};
+    reader reading = {.source = source, .recording = &common};
+    status result = open_database(&reading, err);
+    if (result == STATUS_OK) result = probe(&reading, err);
+    if (result == STATUS_OK) result = read_base(&reading, &common, err);
+    if (result == STATUS_OK) result = read_losses(&reading, &common, err);
+    if (result == STATUS_OK) result = read_processes(&reading, &common, &made, err);
+    sqlite3_close(reading.db);
+    if (result != STATUS_OK) {
+        trace_nsys_file_free(&made);
+        return result;
+    }
+    *file = made;
+    return STATUS_OK;
+}

@@ -1,0 +1,200 @@
+#include "traces/import/stream.h"
+
+#include "base/file.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+enum { BLOCK_BYTES = 1 << 16 };
+
+typedef enum stream_kind { STREAM_UNDECIDED, STREAM_PLAIN, STREAM_GZIP } stream_kind;
+
+struct trace_stream {
+    char *name;
+    FILE *file;                  // NULL: from memory
+    bool is_standard_input;      // not ours to close
+    const unsigned char *memory; // [memory_bytes] left of it
+    size_t memory_bytes;
+    stream_kind kind;
+    bool is_inflating; // inflater has state to release
+    bool in_member;    // inside a gzip member: an end here is a truncation
+    bool at_end;       // of the raw bytes
+    z_stream inflater;
+    int64_t raw_bytes;
+    uint64_t raw_hash;
+    size_t block_begin; // raw bytes not yet used: block[block_begin, block_end)
+    size_t block_end;
+    unsigned char block[BLOCK_BYTES];
+};
+
+static status no_memory(const char *name, error_message *err)
+{
+    return error_set(err, STATUS_NO_MEMORY, "%s: out of memory", name);
+}
+
+static status stream_create(const char *name, trace_stream **stream, error_message *err)
+{
+    trace_stream *created = calloc(1, sizeof *created);
+    if (created != NULL) created->name = strdup(name);
+    if (created == NULL || created->name == NULL) {
+        free(created);
+        return no_memory(name, err);
+    }
+    created->raw_hash = FILE_HASH_START;
+    *stream = created;
+    return STATUS_OK;
+}
+
+status trace_stream_open(const char *path, trace_stream **stream, error_message *err)
+{
+    const bool is_standard_input = strcmp(path, "-") == 0;
+    FILE *file = is_standard_input ? stdin : fopen(path, "rb");
+    if (file == NULL) return error_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
+    const status result = stream_create(is_standard_input ? "standard input" : path, stream, err);
+    if (result != STATUS_OK) {
+        if (!is_standard_input) fclose(file);
+        return result;
+    }
+    (*stream)->file = file;
+    (*stream)->is_standard_input = is_standard_input;
+    return STATUS_OK;
+}
+
+status trace_stream_open_bytes(const char *name, const void *bytes, size_t length,
+                               trace_stream **stream, error_message *err)
+{
+    TRY(stream_create(name, stream, err));
+    (*stream)->memory = bytes;
+    (*stream)->memory_bytes = length;
+    return STATUS_OK;
+}
+
+/// Refills the block behind what is left in it.
+static status refill(trace_stream *stream, error_message *err)
+{
+    const size_t left = stream->block_end - stream->block_begin;
+    memmove(stream->block, stream->block + stream->block_begin, left);
+    stream->block_begin = 0;
+    stream->block_end = left;
+    const size_t room = BLOCK_BYTES - left;
+    size_t count = 0;
+    if (stream->file != NULL) {
+        count = fread(stream->block + left, 1, room, stream->file);
+        if (ferror(stream->file)) {
+            return error_set(err, STATUS_IO, "%s: %s", stream->name, strerror(errno));
+        }
+    } else {
+        count = room < stream->memory_bytes ? room : stream->memory_bytes;
+        if (count > 0) memcpy(stream->block + left, stream->memory, count);
+        stream->memory += count;
+        stream->memory_bytes -= count;
+    }
+    stream->raw_hash = file_hash(stream->raw_hash, stream->block + left, count);
+    stream->raw_bytes += (int64_t)count;
+    stream->block_end += count;
+    stream->at_end = count < room;
+    return STATUS_OK;
+}
+
+static status decide(trace_stream *stream, error_message *err)
+{
+    enum { GZIP_WINDOW_BITS = 15 + 16 }; // 16: the gzip wrapper and no other
+    TRY(refill(stream, err));
+    const bool is_gzip =
+        stream->block_end >= 2 && stream->block[0] == 0x1f && stream->block[1] == 0x8b;
+    stream->kind = is_gzip ? STREAM_GZIP : STREAM_PLAIN;
+    if (!is_gzip) return STATUS_OK;
+    if (inflateInit2(&stream->inflater, GZIP_WINDOW_BITS) != Z_OK) {
+        return no_memory(stream->name, err);
+    }
+    stream->is_inflating = true;
+    stream->in_member = true;
+    return STATUS_OK;
+}
+
+static status read_plain(trace_stream *stream, void *bytes, size_t capacity, size_t *count,
+                         error_message *err)
+{
+    if (stream->block_begin == stream->block_end && !stream->at_end) TRY(refill(stream, err));
+    const size_t left = stream->block_end - stream->block_begin;
+    *count = left < capacity ? left : capacity;
+    memcpy(bytes, stream->block + stream->block_begin, *count);
+    stream->block_begin += *count;
+    return STATUS_OK;
+}
+
+/// Inflates once. *count may be 0 although the end is not reached.
+static status inflate_some(trace_stream *stream, void *bytes, size_t capacity, size_t *count,
+                           error_message *err)
+{
+    z_stream *inflater = &stream->inflater;
+    const size_t left = stream->block_end - stream->block_begin;
+    inflater->next_in = stream->block + stream->block_begin;
+    inflater->avail_in = (uInt)left;
+    inflater->next_out = bytes;
+    inflater->avail_out = (uInt)capacity;
+    const int code = inflate(inflater, Z_NO_FLUSH);
+    stream->block_begin += left - inflater->avail_in;
+    *count = capacity - inflater->avail_out;
+    if (code == Z_MEM_ERROR) return no_memory(stream->name, err);
+    if (code == Z_STREAM_END) {
+        stream->in_member = false;
+        return STATUS_OK;
+    }
+    if (code != Z_OK && code != Z_BUF_ERROR) {
+        return error_set(
+            err, STATUS_FORMAT, "%s: corrupt gzip data (%s) behind byte %lld", stream->name,
+            inflater->msg != NULL ? inflater->msg : "unknown",
+            (long long)(stream->raw_bytes - (int64_t)(stream->block_end - stream->block_begin)));
+    }
+    return STATUS_OK;
+}
+
+static status read_gzip(trace_stream *stream, void *bytes, size_t capacity, size_t *count,
+                        error_message *err)
+{
+    if (capacity > BLOCK_BYTES) capacity = BLOCK_BYTES;
+    for (*count = 0; *count == 0;) {
+        if (stream->block_begin == stream->block_end && !stream->at_end) TRY(refill(stream, err));
+        const bool is_empty = stream->block_begin == stream->block_end;
+        if (is_empty && !stream->in_member) return STATUS_OK;
+        if (!stream->in_member) { // another member behind the last
+            inflateReset(&stream->inflater);
+            stream->in_member = true;
+        }
+        TRY(inflate_some(stream, bytes, capacity, count, err));
+        if (is_empty && *count == 0 && stream->in_member) {
+            return error_set(err, STATUS_FORMAT, "%s: gzip data ends early: the file is truncated",
+                             stream->name);
+        }
+    }
+    return STATUS_OK;
+}
+
+status trace_stream_read(trace_stream *stream, void *bytes, size_t capacity, size_t *count,
+                         error_message *err)
+{
+    assert(capacity > 0);
+    if (stream->kind == STREAM_UNDECIDED) TRY(decide(stream, err));
+    return stream->kind == STREAM_GZIP ? read_gzip(stream, bytes, capacity, count, err)
+                                       : read_plain(stream, bytes, capacity, count, err);
+}
+
+trace_input_file trace_stream_input(const trace_stream *stream)
+{
+    return (trace_input_file){stream->name, stream->raw_bytes, stream->raw_hash};
+}
+
+void trace_stream_close(trace_stream *stream)
+{
+    if (stream == NULL) return;
+    if (stream->is_inflating) inflateEnd(&stream->inflater);
+    if (stream->file != NULL && !stream->is_standard_input) fclose(stream->file);
+    free(stream->name);
+    free(stream);
+}

@@ -1,0 +1,34 @@
+/// Bytes of an input, plain or gzip by content, a block at a time.
+#pragma once
+
+#include "base/status.h"
+#include "traces/store/store.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct trace_stream trace_stream;
+
+/// Opens a file; "-" is standard input. Nothing is read yet. The name of the file does not matter:
+/// what begins with the two bytes of gzip is inflated, however many members it has.
+///
+/// @param stream release with trace_stream_close
+/// @return STATUS_IO naming path and reason; STATUS_NO_MEMORY
+status trace_stream_open(const char *path, trace_stream **stream, error_message *err);
+
+/// The same over bytes[length], borrowed until close. name stands for the path in messages.
+status trace_stream_open_bytes(const char *name, const void *bytes, size_t length,
+                               trace_stream **stream, error_message *err);
+
+/// Reads up to capacity bytes.
+///
+/// @param count out: at least 1, or 0 at the end
+/// @return STATUS_IO; STATUS_FORMAT: the gzip data is corrupt or ends early
+status trace_stream_read(trace_stream *stream, void *bytes, size_t capacity, size_t *count,
+                         error_message *err);
+
+/// What was read so far, as it is on disk: the whole file once trace_stream_read said 0. path is
+/// borrowed until close.
+trace_input_file trace_stream_input(const trace_stream *stream);
+
+void trace_stream_close(trace_stream *stream); ///< NULL is allowed

@@ -1,0 +1,418 @@
+#include "traces/store/catalog.h"
+
+#include "base/text.h"
+#include "traces/store/sql.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static status no_memory(const trace_store *store, error_message *err)
+{
+    return error_set(err, STATUS_NO_MEMORY, "%s: out of memory", store->path);
+}
+
+static const char select_info[] =
+    "SELECT trace_id, " SQL_STATUS ", name, source, device, layer_count, microbatch_count,"
+    " tokens_per_microbatch, embedding, head, backward_split, has_split, times, split,"
+    " communication, activations, parameters, messages, recorded_by, tool_version, imported_at,"
+    " host FROM trace JOIN process USING(process_id)";
+
+/// The place of the word in a column among the names of an enum; 0 if it is none of them.
+static int word_index(sqlite3_stmt *statement, int column, int count, const char *(*name)(int))
+{
+    const char *word = (const char *)sqlite3_column_text(statement, column);
+    for (int index = 0; index < count && word != NULL; index++) {
+        if (strcmp(word, name(index)) == 0) return index;
+    }
+    return 0;
+}
+
+static const char *source_name(int index)
+{
+    return trace_source_kind_name((trace_source_kind)index);
+}
+
+static const char *known_name(int index)
+{
+    return trace_known_name((trace_known)index);
+}
+
+static trace_known known_of(sqlite3_stmt *statement, int column)
+{
+    return (trace_known)word_index(statement, column, TRACE_KNOWN_COUNT, known_name);
+}
+
+/// A row of select_info.
+static bool read_info(sqlite3_stmt *row, arena *memory, trace_info *info)
+{
+    bool failed = false;
+    *info = (trace_info){
+        .trace_id = sqlite3_column_int64(row, 0),
+        .status = sql_status(row, 1),
+        .name = sql_text(row, 2, memory, &failed),
+        .source = (trace_source_kind)word_index(row, 3, TRACE_SOURCE_COUNT, source_name),
+        .device = sql_text(row, 4, memory, &failed),
+        .layer_count = sqlite3_column_int(row, 5),
+        .microbatch_count = sqlite3_column_int(row, 6),
+        .tokens_per_microbatch = sql_int64(row, 7),
+        .embedding = sqlite3_column_int(row, 8) != 0,
+        .head = sqlite3_column_int(row, 9) != 0,
+        .backward_split =
+            sqlite3_column_type(row, 10) == SQLITE_NULL ? -1 : sqlite3_column_double(row, 10),
+        .has_split = sqlite3_column_int(row, 11) != 0,
+        .times = known_of(row, 12),
+        .split = known_of(row, 13),
+        .communication = known_of(row, 14),
+        .activations = known_of(row, 15),
+        .parameters = known_of(row, 16),
+        .messages = known_of(row, 17),
+        .recorded_by = sql_text(row, 18, memory, &failed),
+        .tool_version = sql_text(row, 19, memory, &failed),
+        .imported_at = sql_text(row, 20, memory, &failed),
+        .host = sql_text(row, 21, memory, &failed),
+    };
+    return !failed;
+}
+
+/// Hops from iteration to iteration over the primary key instead of reading every row.
+static status read_samples(trace_store *store, trace_info *info, error_message *err)
+{
+    sqlite3_stmt *statement = NULL;
+    bool has_row = false;
+    TRY(sql_prepare(
+        store,
+        "WITH RECURSIVE sample(iteration) AS ("
+        " SELECT min(iteration) FROM load WHERE trace_id=?1 UNION ALL SELECT"
+        " (SELECT min(iteration) FROM load WHERE trace_id=?1 AND iteration>sample.iteration)"
+        " FROM sample WHERE sample.iteration IS NOT NULL)"
+        " SELECT count(iteration), min(iteration), max(iteration),"
+        " (SELECT microbatch FROM load WHERE trace_id=?1 LIMIT 1) FROM sample",
+        &statement, err));
+    status result = sql_bind(store, statement, err, "i", info->trace_id);
+    if (result == STATUS_OK) result = sql_step(store, statement, &has_row, err);
+    if (result == STATUS_OK) {
+        info->iteration_count = sqlite3_column_int64(statement, 0);
+        info->first_iteration = sql_int64(statement, 1);
+        info->last_iteration = sql_int64(statement, 2);
+        const bool is_mean = sqlite3_column_int(statement, 3) == TRACE_MEAN;
+        info->microbatch_columns = is_mean ? 1 : info->microbatch_count;
+    }
+    sqlite3_finalize(statement);
+    return result;
+}
+
+static status list_rows(trace_store *store, sqlite3_stmt *statement, arena *memory,
+                        trace_info **traces, int *count, error_message *err)
+{
+    void *items = NULL;
+    int filled = 0;
+    int capacity = 0;
+    for (bool has_row = true;;) {
+        TRY(sql_step(store, statement, &has_row, err));
+        if (!has_row) break;
+        if (!sql_grow(memory, &items, filled, &capacity, sizeof **traces) ||
+            !read_info(statement, memory, (trace_info *)items + filled)) {
+            return no_memory(store, err);
+        }
+        TRY(read_samples(store, (trace_info *)items + filled, err));
+        filled++;
+    }
+    *traces = items;
+    *count = filled;
+    return STATUS_OK;
+}
+
+status trace_list(trace_store *store, arena *memory, trace_info **traces, int *count,
+                  error_message *err)
+{
+    char text[sizeof select_info + 32] = "";
+    sqlite3_stmt *statement = NULL;
+    strcat(strcpy(text, select_info), " ORDER BY trace_id");
+    TRY(sql_prepare(store, text, &statement, err));
+    const status result = list_rows(store, statement, memory, traces, count, err);
+    sqlite3_finalize(statement);
+    return result;
+}
+
+status trace_by_id(trace_store *store, int64_t trace_id, arena *memory, trace_info *info,
+                   error_message *err)
+{
+    trace_info *traces = NULL;
+    int count = 0;
+    char text[sizeof select_info + 32] = "";
+    sqlite3_stmt *statement = NULL;
+    strcat(strcpy(text, select_info), " WHERE trace_id=?");
+    TRY(sql_query(store, text, trace_id, &statement, err));
+    const status result = list_rows(store, statement, memory, &traces, &count, err);
+    sqlite3_finalize(statement);
+    TRY(result);
+    if (count == 0) {
+        return error_set(err, STATUS_INVALID, "%s: no trace %" PRId64, store->path, trace_id);
+    }
+    *info = traces[0];
+    return STATUS_OK;
+}
+
+static status unknown_trace(const trace_store *store, const char *name, const trace_info *traces,
+                            int count, error_message *err)
+{
+    const char **names = calloc((size_t)(count > 0 ? count : 1), sizeof *names);
+    if (names == NULL) return no_memory(store, err);
+    for (int trace = 0; trace < count; trace++) {
+        names[trace] = traces[trace].name;
+    }
+    char suggestion[TEXT_SUGGESTION_BYTES];
+    text_suggestion(name, names, count, suggestion);
+    free(names);
+    return error_set(err, STATUS_INVALID, "%s: no trace '%.80s'%s", store->path, name, suggestion);
+}
+
+/// The trace that name means among [count]; NULL if there is none.
+static const trace_info *choose(const char *name, const trace_info *traces, int count)
+{
+    int64_t number = 0;
+    const trace_info *newest = NULL;
+    for (int trace = 0; trace < count; trace++) {
+        if (name != NULL && strcmp(traces[trace].name, name) == 0) return &traces[trace];
+        if (traces[trace].status == TRACE_COMPLETE) newest = &traces[trace];
+    }
+    if (name == NULL) return newest;
+    if (text_parse_int64(name, "trace", 1, INT64_MAX, &number, NULL) != STATUS_OK) return NULL;
+    for (int trace = 0; trace < count; trace++) {
+        if (traces[trace].trace_id == number) return &traces[trace];
+    }
+    return NULL;
+}
+
+status trace_find(trace_store *store, const char *name, arena *memory, trace_info *info,
+                  error_message *err)
+{
+    trace_info *traces = NULL;
+    int count = 0;
+    TRY(trace_list(store, memory, &traces, &count, err));
+    const trace_info *chosen = choose(name, traces, count);
+    if (chosen == NULL && name != NULL) return unknown_trace(store, name, traces, count, err);
+    if (chosen == NULL) {
+        return error_set(err, STATUS_INVALID, "%s: holds no complete trace", store->path);
+    }
+    if (chosen->status != TRACE_COMPLETE) {
+        return error_set(err, STATUS_INVALID, "%s: trace '%.80s' is not complete: %s", store->path,
+                         chosen->name,
+                         chosen->status == TRACE_RUNNING ? "it is still being written"
+                                                         : "its writer was interrupted");
+    }
+    *info = *chosen;
+    return STATUS_OK;
+}
+
+status trace_inputs(trace_store *store, int64_t trace_id, arena *memory, trace_input_file **files,
+                    int *count, error_message *err)
+{
+    sqlite3_stmt *statement = NULL;
+    TRY(sql_query(store,
+                  "SELECT path, bytes, hash FROM trace_input WHERE trace_id=? ORDER BY place",
+                  trace_id, &statement, err));
+    const status result = sql_input_files(store, statement, memory, files, count, err);
+    sqlite3_finalize(statement);
+    return result;
+}
+
+static status layer_rows(trace_store *store, sqlite3_stmt *statement, int layer_count,
+                         trace_layer *layers, error_message *err)
+{
+    for (bool has_row = true;;) {
+        TRY(sql_step(store, statement, &has_row, err));
+        if (!has_row) return STATUS_OK;
+        const int64_t layer = sqlite3_column_int64(statement, 0);
+        if (layer < 0 || layer >= layer_count) {
+            return error_set(err, STATUS_FORMAT,
+                             "%s: table layer: layer %" PRId64 " is outside [0, %d]", store->path,
+                             layer, layer_count - 1);
+        }
+        layers[layer].parameters = sql_int64(statement, 1);
+        layers[layer].state_bytes = sql_int64(statement, 2);
+        layers[layer].message_bytes = sql_int64(statement, 3);
+    }
+}
+
+status trace_layers(trace_store *store, const trace_info *info, arena *memory, trace_layer **layers,
+                    error_message *err)
+{
+    trace_layer *all = arena_array(memory, (size_t)info->layer_count, sizeof *all);
+    if (all == NULL) return no_memory(store, err);
+    for (int layer = 0; layer < info->layer_count; layer++) {
+        all[layer] =
+            (trace_layer){layer, TRACE_NOT_RECORDED, TRACE_NOT_RECORDED, TRACE_NOT_RECORDED};
+    }
+    sqlite3_stmt *statement = NULL;
+    TRY(sql_query(
+        store, "SELECT layer, parameters, state_bytes, message_bytes FROM layer WHERE trace_id=?",
+        info->trace_id, &statement, err));
+    const status result = layer_rows(store, statement, info->layer_count, all, err);
+    sqlite3_finalize(statement);
+    if (result == STATUS_OK) *layers = all;
+    return result;
+}
+
+static status clock_rows(trace_store *store, sqlite3_stmt *statement, arena *memory,
+                         trace_clock **clocks, int *count, error_message *err)
+{
+    void *items = NULL;
+    int filled = 0;
+    int capacity = 0;
+    for (bool has_row = true;;) {
+        TRY(sql_step(store, statement, &has_row, err));
+        if (!has_row) break;
+        if (!sql_grow(memory, &items, filled, &capacity, sizeof **clocks)) {
+            return no_memory(store, err);
+        }
+        ((trace_clock *)items)[filled++] =
+            (trace_clock){sqlite3_column_int(statement, 0), sqlite3_column_int64(statement, 1),
+                          sql_int64(statement, 2)};
+    }
+    *clocks = items;
+    *count = filled;
+    return STATUS_OK;
+}
+
+status trace_clocks(trace_store *store, int64_t trace_id, arena *memory, trace_clock **clocks,
+                    int *count, error_message *err)
+{
+    sqlite3_stmt *statement = NULL;
+    TRY(sql_query(store,
+                  "SELECT rank, offset_ns, residual_ns FROM clock WHERE trace_id=? ORDER BY rank",
+                  trace_id, &statement, err));
+    const status result = clock_rows(store, statement, memory, clocks, count, err);
+    sqlite3_finalize(statement);
+    return result;
+}
+
+static const char *op_name(int index)
+{
+    return trace_op_kind_name((trace_op_kind)index);
+}
+
+static status op_rows(trace_store *store, sqlite3_stmt *statement, int iteration, arena *memory,
+                      trace_op **ops, int *count, error_message *err)
+{
+    void *items = NULL;
+    int filled = 0;
+    int capacity = 0;
+    for (bool has_row = true;;) {
+        TRY(sql_step(store, statement, &has_row, err));
+        if (!has_row) break;
+        if (!sql_grow(memory, &items, filled, &capacity, sizeof **ops)) {
+            return no_memory(store, err);
+        }
+        ((trace_op *)items)[filled++] = (trace_op){
+            .rank = sqlite3_column_int(statement, 0),
+            .iteration = iteration,
+            .kind = (trace_op_kind)word_index(statement, 1, TRACE_OP_COUNT, op_name),
+            .stage = (int)sql_int64(statement, 2),
+            .layer = (int)sql_int64(statement, 3),
+            .microbatch = (int)sql_int64(statement, 4),
+            .begin_ns = sqlite3_column_int64(statement, 5),
+            .end_ns = sqlite3_column_int64(statement, 6),
+            .busy_ns = sql_int64(statement, 7),
+        };
+    }
+    *ops = items;
+    *count = filled;
+    return STATUS_OK;
+}
+
+status trace_ops(trace_store *store, int64_t trace_id, int iteration, arena *memory, trace_op **ops,
+                 int *count, error_message *err)
+{
+    sqlite3_stmt *statement = NULL;
+    TRY(sql_prepare(store,
+                    "SELECT rank, kind, stage, layer, microbatch, begin_ns, end_ns, busy_ns FROM op"
+                    " WHERE trace_id=? AND iteration=? ORDER BY rank, begin_ns, place",
+                    &statement, err));
+    status result = sql_bind(store, statement, err, "ii", trace_id, (int64_t)iteration);
+    if (result == STATUS_OK) {
+        result = op_rows(store, statement, iteration, memory, ops, count, err);
+    }
+    sqlite3_finalize(statement);
+    return result;
+}
+
+struct trace_rows {
+    trace_store *store;
+    sqlite3_stmt *statement;
+};
+
+status trace_rows_open(trace_store *store, int64_t trace_id, int first, int last, trace_rows **rows,
+                       error_message *err)
+{
+    trace_rows *opened = calloc(1, sizeof *opened);
+    if (opened == NULL) return no_memory(store, err);
+    opened->store = store;
+    status result = sql_prepare(store,
+                                "SELECT iteration, layer, microbatch, forward_ns, backward_ns,"
+                                " backward_input_ns, backward_weight_ns, recompute_ns,"
+                                " communication_ns, span_ns, activation_bytes FROM load"
+                                " WHERE trace_id=? AND iteration BETWEEN ? AND ?"
+                                " ORDER BY iteration, layer, microbatch",
+                                &opened->statement, err);
+    if (result == STATUS_OK) {
+        result =
+            sql_bind(store, opened->statement, err, "iii", trace_id, (int64_t)first, (int64_t)last);
+    }
+    if (result != STATUS_OK) {
+        trace_rows_close(opened);
+        return result;
+    }
+    *rows = opened;
+    return STATUS_OK;
+}
+
+/// False for numbers that a writer would have refused: sums of larger ones might not fit.
+static bool is_within_limits(const trace_load *load)
+{
+    const int64_t numbers[] = {
+        load->forward_ns,        load->backward_ns,
+        load->backward_input_ns, load->backward_weight_ns,
+        load->recompute_ns,      load->communication_ns,
+        load->span_ns,           load->activation_bytes,
+    };
+    for (size_t number = 0; number < sizeof numbers / sizeof numbers[0]; number++) {
+        if (numbers[number] > TRACE_VALUE_MAX) return false;
+    }
+    return true;
+}
+
+status trace_rows_next(trace_rows *rows, trace_load *load, bool *is_end, error_message *err)
+{
+    sqlite3_stmt *row = rows->statement;
+    bool has_row = false;
+    TRY(sql_step(rows->store, row, &has_row, err));
+    *is_end = !has_row;
+    if (!has_row) return STATUS_OK;
+    *load = (trace_load){
+        .iteration = sqlite3_column_int(row, 0),
+        .layer = sqlite3_column_int(row, 1),
+        .microbatch = sqlite3_column_int(row, 2),
+        .forward_ns = sql_int64(row, 3),
+        .backward_ns = sql_int64(row, 4),
+        .backward_input_ns = sql_int64(row, 5),
+        .backward_weight_ns = sql_int64(row, 6),
+        .recompute_ns = sql_int64(row, 7),
+        .communication_ns = sql_int64(row, 8),
+        .span_ns = sql_int64(row, 9),
+        .activation_bytes = sql_int64(row, 10),
+    };
+    if (is_within_limits(load)) return STATUS_OK;
+    return error_set(
+        err, STATUS_FORMAT,
+        "%s: table load: iteration %d layer %d microbatch %d holds a number above 2^53",
+        rows->store->path, load->iteration, load->layer, load->microbatch);
+}
+
+void trace_rows_close(trace_rows *rows)
+{
+    if (rows == NULL) return;
+    sqlite3_finalize(rows->statement);
+    free(rows);
+}

@@ -1,0 +1,60 @@
+/// What a store holds of load traces: which there are, what stands beside them, their rows.
+#pragma once
+
+#include "base/arena.h"
+#include "base/status.h"
+#include "traces/store/store.h"
+#include "traces/store/writer.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/// All traces, whatever their status, oldest first.
+///
+/// @param traces [*count] carved from memory, as are its strings
+status trace_list(trace_store *store, arena *memory, trace_info **traces, int *count,
+                  error_message *err);
+
+/// A complete trace by its name, or by its number if no trace has that name.
+///
+/// @param name NULL: the only complete trace, or the one that was begun last
+/// @return STATUS_INVALID naming the nearest name if there is none such; or if it is running or was
+///         interrupted
+status trace_find(trace_store *store, const char *name, arena *memory, trace_info *info,
+                  error_message *err);
+
+/// A trace by its number, whatever its status. STATUS_INVALID if there is none.
+status trace_by_id(trace_store *store, int64_t trace_id, arena *memory, trace_info *info,
+                   error_message *err);
+
+/// The input files of a trace, in order. @param files [*count] carved from memory
+status trace_inputs(trace_store *store, int64_t trace_id, arena *memory, trace_input_file **files,
+                    int *count, error_message *err);
+
+/// The properties of the layers. @param layers [layer_count] carved from memory
+status trace_layers(trace_store *store, const trace_info *info, arena *memory, trace_layer **layers,
+                    error_message *err);
+
+/// The clocks of a trace's ranks, by rank. @param clocks [*count] carved from memory
+status trace_clocks(trace_store *store, int64_t trace_id, arena *memory, trace_clock **clocks,
+                    int *count, error_message *err);
+
+/// The ops of one iteration by rank, then begin, then in the order in which they were put.
+///
+/// @param ops [*count] carved from memory
+status trace_ops(trace_store *store, int64_t trace_id, int iteration, arena *memory, trace_op **ops,
+                 int *count, error_message *err);
+
+/// A stream of the rows of a trace by iteration, layer, microbatch.
+typedef struct trace_rows trace_rows;
+
+/// @param first, last iterations, both included
+/// @param rows release with trace_rows_close before the store is closed
+status trace_rows_open(trace_store *store, int64_t trace_id, int first, int last, trace_rows **rows,
+                       error_message *err);
+
+/// @param is_end out: true behind the last row; load is then untouched
+/// @return STATUS_FORMAT for a number that no writer can have put; STATUS_IO
+status trace_rows_next(trace_rows *rows, trace_load *load, bool *is_end, error_message *err);
+
+void trace_rows_close(trace_rows *rows);

@@ -1,0 +1,173 @@
+#include "traces/store/items.h"
+
+#include "traces/store/sql.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+struct trace_items {
+    trace_store *store;
+    trace_run *run;
+    int64_t run_id;
+    sqlite3_stmt *insert;
+};
+
+static status no_memory(const trace_store *store, error_message *err)
+{
+    return error_set(err, STATUS_NO_MEMORY, "%s: out of memory", store->path);
+}
+
+/// The one integer that a bound statement selects; 0 if it selects none. Finalizes it.
+static status select_one(trace_store *store, sqlite3_stmt *statement, int64_t *value,
+                         error_message *err)
+{
+    bool has_row = false;
+    const status result = sql_step(store, statement, &has_row, err);
+    if (result == STATUS_OK) *value = has_row ? sqlite3_column_int64(statement, 0) : 0;
+    sqlite3_finalize(statement);
+    return result;
+}
+
+status trace_items_find(trace_store *store, const char *identity, arena *memory, int64_t *run_id,
+                        trace_run_info *info, error_message *err)
+{
+    sqlite3_stmt *statement = NULL;
+    int64_t found = 0;
+    TRY(sql_prepare(store, "SELECT max(run_id) FROM item_run WHERE identity=?", &statement, err));
+    const status bound = sql_bind(store, statement, err, "t", identity);
+    if (bound != STATUS_OK) {
+        sqlite3_finalize(statement);
+        return bound;
+    }
+    TRY(select_one(store, statement, &found, err));
+    if (found > 0) TRY(trace_run_get(store, found, memory, info, err));
+    *run_id = found;
+    return STATUS_OK;
+}
+
+status trace_items_identity(trace_store *store, int64_t run_id, arena *memory,
+                            const char **identity, error_message *err)
+{
+    sqlite3_stmt *statement = NULL;
+    bool has_row = false;
+    bool failed = false;
+    TRY(sql_query(store, "SELECT identity FROM item_run WHERE run_id=?", run_id, &statement, err));
+    const status result = sql_step(store, statement, &has_row, err);
+    if (result == STATUS_OK) {
+        *identity = has_row ? sql_text(statement, 0, memory, &failed) : NULL;
+    }
+    sqlite3_finalize(statement);
+    return failed ? no_memory(store, err) : result;
+}
+
+static status prepare(trace_items *items, error_message *err)
+{
+    items->run_id = trace_run_id(items->run);
+    return sql_prepare(items->store, "INSERT OR REPLACE INTO item VALUES(?,?,?,?)", &items->insert,
+                       err);
+}
+
+static trace_items *items_create(trace_store *store)
+{
+    trace_items *items = calloc(1, sizeof *items);
+    if (items != NULL) items->store = store;
+    return items;
+}
+
+/// Ends a run that did not come to begin.
+static status give_up(trace_items *items, status why, error_message *err)
+{
+    error_message own = {.code = why};
+    if (err != NULL) own = *err;
+    if (items->run != NULL) (void)trace_run_finish(items->run, &own, NULL);
+    free(items);
+    return why;
+}
+
+status trace_items_begin(trace_store *store, const trace_run_info *info, const char *identity,
+                         const trace_input_file *files, int file_count, trace_items **items,
+                         error_message *err)
+{
+    trace_items *begun = items_create(store);
+    if (begun == NULL) return no_memory(store, err);
+    status result = trace_run_begin(store, info, files, file_count, &begun->run, err);
+    if (result == STATUS_OK) result = prepare(begun, err);
+    if (result == STATUS_OK) {
+        result = sql_write_once(store, err, "INSERT INTO item_run VALUES(?,?)", "it", begun->run_id,
+                                identity);
+    }
+    if (result == STATUS_OK) result = sql_batch_commit(store, err);
+    if (result != STATUS_OK) return give_up(begun, result, err);
+    *items = begun;
+    return STATUS_OK;
+}
+
+status trace_items_resume(trace_store *store, int64_t run_id, trace_items **items,
+                          error_message *err)
+{
+    trace_items *resumed = items_create(store);
+    if (resumed == NULL) return no_memory(store, err);
+    status result = trace_run_resume(store, run_id, &resumed->run, err);
+    if (result == STATUS_OK) result = prepare(resumed, err);
+    if (result != STATUS_OK) return give_up(resumed, result, err);
+    *items = resumed;
+    return STATUS_OK;
+}
+
+status trace_items_put(trace_items *items, int pass, int64_t item, const char *bytes, size_t length,
+                       error_message *err)
+{
+    static const char none[] = "";
+    trace_store *store = items->store;
+    sqlite3_stmt *insert = items->insert;
+    int code = sqlite3_bind_int64(insert, 1, items->run_id);
+    if (code == SQLITE_OK) code = sqlite3_bind_int(insert, 2, pass);
+    if (code == SQLITE_OK) code = sqlite3_bind_int64(insert, 3, item);
+    if (code == SQLITE_OK) {
+        code = sqlite3_bind_blob64(insert, 4, length > 0 ? bytes : none, length, SQLITE_STATIC);
+    }
+    return code == SQLITE_OK ? sql_write(store, insert, err) : sql_error(store, code, err);
+}
+
+status trace_items_read(trace_store *store, int64_t run_id, int pass, void *context,
+                        status (*take)(void *context, int64_t item, const char *bytes,
+                                       size_t length, error_message *err),
+                        error_message *err)
+{
+    sqlite3_stmt *statement = NULL;
+    bool has_row = true;
+    TRY(sql_prepare(store, "SELECT item, result FROM item WHERE run_id=? AND pass=? ORDER BY item",
+                    &statement, err));
+    status result = sql_bind(store, statement, err, "ii", run_id, (int64_t)pass);
+    if (result == STATUS_OK) result = sql_step(store, statement, &has_row, err);
+    while (result == STATUS_OK && has_row) {
+        // As text, SQLite puts a zero behind the bytes.
+        const char *bytes = (const char *)sqlite3_column_text(statement, 1);
+        const size_t length = (size_t)sqlite3_column_bytes(statement, 1);
+        result = bytes == NULL
+                     ? no_memory(store, err)
+                     : take(context, sqlite3_column_int64(statement, 0), bytes, length, err);
+        if (result == STATUS_OK) result = sql_step(store, statement, &has_row, err);
+    }
+    sqlite3_finalize(statement);
+    return result;
+}
+
+int64_t trace_items_run_id(const trace_items *items)
+{
+    return items->run_id;
+}
+
+trace_run *trace_items_run(trace_items *items)
+{
+    return items->run;
+}
+
+status trace_items_finish(trace_items *items, const error_message *outcome, error_message *err)
+{
+    sqlite3_finalize(items->insert);
+    const status result = trace_run_finish(items->run, outcome, err);
+    free(items);
+    return result;
+}

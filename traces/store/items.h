@@ -1,0 +1,70 @@
+/// Results of work in many items, such as the points of a what-if study: kept as they come, so that
+/// an interrupted run goes on where it was, and read back in order.
+///
+/// A run of items has an identity, which its command makes of all that its results depend on. The
+/// same command finds the run again by that.
+#pragma once
+
+#include "base/arena.h"
+#include "base/status.h"
+#include "traces/store/runs.h"
+#include "traces/store/store.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/// A run whose items are being kept.
+typedef struct trace_items trace_items;
+
+/// The newest run of this identity.
+///
+/// @param run_id out: 0 if there is none
+/// @param info   out, if there is one; strings are carved from memory. `running` means that its
+///               writer lives, or cannot be seen from here
+status trace_items_find(trace_store *store, const char *identity, arena *memory, int64_t *run_id,
+                        trace_run_info *info, error_message *err);
+
+/// The identity of a run and the JSON of its settings; NULL if the run has no items. @param
+/// identity carved from memory
+status trace_items_identity(trace_store *store, int64_t run_id, arena *memory,
+                            const char **identity, error_message *err);
+
+/// Begins a run. It is committed as running at once.
+///
+/// @param files [file_count] inputs
+/// @param items owned by the caller; ends with trace_items_finish, before the store is closed
+/// @return as trace_run_begin
+status trace_items_begin(trace_store *store, const trace_run_info *info, const char *identity,
+                         const trace_input_file *files, int file_count, trace_items **items,
+                         error_message *err);
+
+/// Goes on with a run that has ended or whose writer is gone. It is committed as running, of this
+/// process, at once.
+///
+/// @return STATUS_INVALID if another process that lives has taken it meanwhile
+status trace_items_resume(trace_store *store, int64_t run_id, trace_items **items,
+                          error_message *err);
+
+/// Keeps the result of an item, any bytes; one that is there already is replaced. Rows are
+/// committed in batches (traces/store/store.h).
+///
+/// @param pass which of several rounds over items, from 0
+status trace_items_put(trace_items *items, int pass, int64_t item, const char *bytes, size_t length,
+                       error_message *err);
+
+/// Gives what is kept of a pass to take, in ascending order of the items.
+///
+/// @param take bytes are borrowed for the call and end with a zero behind length; what it returns
+///             ends the reading and is returned
+status trace_items_read(trace_store *store, int64_t run_id, int pass, void *context,
+                        status (*take)(void *context, int64_t item, const char *bytes,
+                                       size_t length, error_message *err),
+                        error_message *err);
+
+int64_t trace_items_run_id(const trace_items *items);
+
+/// The run, to put results of it as a whole (traces/store/runs.h). Borrowed until finish.
+trace_run *trace_items_run(trace_items *items);
+
+/// Commits and ends as trace_run_finish.
+status trace_items_finish(trace_items *items, const error_message *outcome, error_message *err);

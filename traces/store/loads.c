@@ -1,0 +1,203 @@
+#include "traces/store/loads.h"
+
+#include "traces/store/sql.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static int64_t recorded(int64_t value)
+{
+    return value > 0 ? value : 0;
+}
+
+void trace_backward_of(const trace_info *info, const trace_load *load, int64_t *input_ns,
+                       int64_t *weight_ns)
+{
+    const int64_t full_ns = recorded(load->backward_ns);
+    int64_t full_input_ns = full_ns;
+    if (info->backward_split >= 0) {
+        full_input_ns = (int64_t)(info->backward_split * (double)full_ns + 0.5);
+        if (full_input_ns > full_ns) full_input_ns = full_ns;
+        if (info->embedding && load->layer == 0) full_input_ns = 0;
+    }
+    *input_ns = recorded(load->recompute_ns) + recorded(load->backward_input_ns) + full_input_ns;
+    *weight_ns = recorded(load->backward_weight_ns) + full_ns - full_input_ns;
+}
+
+enum { SUM_FORWARD, SUM_INPUT, SUM_WEIGHT, SUM_COMMUNICATION, SUM_COUNT };
+
+/// Sums on the way to the means.
+typedef struct load_sums {
+    trace_store *store;
+    const trace_info *info;
+    int64_t *sums[SUM_COUNT]; // [layer_count] over the range
+    int64_t *sample_ns;       // [layer_count] F + B + W of the sample that is being read
+    bool *seen;               // [microbatch_columns] microbatches with a row in that sample
+    int64_t seen_count;       // of all samples before it
+    int iteration_capacity;
+} load_sums;
+
+static status no_memory(const trace_store *store, error_message *err)
+{
+    return error_set(err, STATUS_NO_MEMORY, "%s: out of memory", store->path);
+}
+
+static status allocate(load_sums *sums, arena *memory, trace_loads *loads, error_message *err)
+{
+    const size_t layers = (size_t)sums->info->layer_count;
+    bool complete = true;
+    int64_t **const arrays[] = {
+        &sums->sums[0],
+        &sums->sums[1],
+        &sums->sums[2],
+        &sums->sums[3],
+        &sums->sample_ns,
+        &loads->forward_ns,
+        &loads->first_ns,
+        &loads->backward_input_ns,
+        &loads->backward_weight_ns,
+        &loads->communication_ns,
+        &loads->last_ns,
+    };
+    for (size_t array = 0; array < sizeof arrays / sizeof arrays[0]; array++) {
+        *arrays[array] = arena_array(memory, layers, sizeof(int64_t));
+        complete = complete && *arrays[array] != NULL;
+    }
+    loads->is_full = arena_array(memory, layers, sizeof(bool));
+    sums->seen = arena_array(memory, (size_t)sums->info->microbatch_columns, sizeof(bool));
+    complete = complete && loads->is_full != NULL && sums->seen != NULL;
+    return complete ? STATUS_OK : no_memory(sums->store, err);
+}
+
+/// Closes the sample that was being read.
+static void end_sample(load_sums *sums, trace_loads *loads)
+{
+    const int columns = sums->info->microbatch_columns;
+    int64_t seen_count = 0;
+    for (int column = 0; column < columns; column++) {
+        seen_count += sums->seen[column];
+    }
+    sums->seen_count += seen_count;
+    int64_t *mean_ns = loads->iteration_count == 1 ? loads->first_ns : loads->last_ns;
+    for (int layer = 0; layer < loads->layer_count; layer++) {
+        mean_ns[layer] = (sums->sample_ns[layer] + seen_count / 2) / seen_count;
+    }
+    memset(sums->seen, 0, (size_t)columns * sizeof *sums->seen);
+    memset(sums->sample_ns, 0, (size_t)loads->layer_count * sizeof *sums->sample_ns);
+}
+
+static status begin_sample(load_sums *sums, int iteration, arena *memory, trace_loads *loads,
+                           error_message *err)
+{
+    if (loads->iteration_count > 0) end_sample(sums, loads);
+    void *iterations = loads->iterations;
+    if (!sql_grow(memory, &iterations, loads->iteration_count, &sums->iteration_capacity,
+                  sizeof(int))) {
+        return no_memory(sums->store, err);
+    }
+    loads->iterations = iterations;
+    loads->iterations[loads->iteration_count++] = iteration;
+    return STATUS_OK;
+}
+
+/// Sums stay below half of what fits, so that two of them can be added.
+static bool add(int64_t *sum, int64_t value)
+{
+    if (value > INT64_MAX / 2 - *sum) return false;
+    *sum += value;
+    return true;
+}
+
+static status add_row(load_sums *sums, const trace_load *load, trace_loads *loads,
+                      error_message *err)
+{
+    const trace_info *info = sums->info;
+    const int column = load->microbatch == TRACE_MEAN ? 0 : load->microbatch;
+    if (load->layer < 0 || load->layer >= info->layer_count || column < 0 ||
+        column >= info->microbatch_columns) {
+        return error_set(err, STATUS_FORMAT,
+                         "%s: table load: iteration %d layer %d microbatch %d: not possible in a"
+                         " trace of %d layers and %d microbatches",
+                         sums->store->path, load->iteration, load->layer, load->microbatch,
+                         info->layer_count, info->microbatch_columns);
+    }
+    int64_t input_ns = 0;
+    int64_t weight_ns = 0;
+    trace_backward_of(info, load, &input_ns, &weight_ns);
+    const int64_t forward_ns = recorded(load->forward_ns);
+    const int layer = load->layer;
+    sums->seen[column] = true;
+    if (load->backward_ns >= 0 && info->backward_split < 0) loads->is_full[layer] = true;
+    const bool fits =
+        add(&sums->sums[SUM_FORWARD][layer], forward_ns) &&
+        add(&sums->sums[SUM_INPUT][layer], input_ns) &&
+        add(&sums->sums[SUM_WEIGHT][layer], weight_ns) &&
+        add(&sums->sums[SUM_COMMUNICATION][layer], recorded(load->communication_ns)) &&
+        add(&sums->sample_ns[layer], forward_ns) && add(&sums->sample_ns[layer], input_ns) &&
+        add(&sums->sample_ns[layer], weight_ns);
+    if (fits) return STATUS_OK;
+    return error_set(
+        err, STATUS_FORMAT,
+        "%s: trace '%.80s' iteration %d layer %d: the sum of its times exceeds 64 bits",
+        sums->store->path, info->name, load->iteration, layer);
+}
+
+static status read_rows(load_sums *sums, trace_rows *rows, arena *memory, trace_loads *loads,
+                        error_message *err)
+{
+    for (;;) {
+        trace_load load;
+        bool is_end = false;
+        TRY(trace_rows_next(rows, &load, &is_end, err));
+        if (is_end) return STATUS_OK;
+        if (loads->iteration_count == 0 ||
+            load.iteration != loads->iterations[loads->iteration_count - 1]) {
+            TRY(begin_sample(sums, load.iteration, memory, loads, err));
+        }
+        TRY(add_row(sums, &load, loads, err));
+    }
+}
+
+static int64_t rounded(int64_t sum, int64_t count)
+{
+    return sum / count + (sum % count >= count - count / 2);
+}
+
+static void divide(const load_sums *sums, trace_loads *loads)
+{
+    const int64_t count = sums->seen_count;
+    for (int layer = 0; layer < loads->layer_count; layer++) {
+        const int64_t input_ns = sums->sums[SUM_INPUT][layer];
+        const int64_t weight_ns = sums->sums[SUM_WEIGHT][layer];
+        const bool is_full = loads->is_full[layer];
+        loads->forward_ns[layer] = rounded(sums->sums[SUM_FORWARD][layer], count);
+        loads->backward_input_ns[layer] = rounded(is_full ? input_ns + weight_ns : input_ns, count);
+        loads->backward_weight_ns[layer] = is_full ? 0 : rounded(weight_ns, count);
+        loads->communication_ns[layer] = rounded(sums->sums[SUM_COMMUNICATION][layer], count);
+    }
+}
+
+status trace_loads_mean(trace_store *store, const trace_info *info, int first, int last,
+                        arena *memory, trace_loads *loads, error_message *err)
+{
+    load_sums sums = {.store = store, .info = info};
+    trace_loads found = {.layer_count = info->layer_count};
+    trace_rows *rows = NULL;
+    TRY(allocate(&sums, memory, &found, err));
+    TRY(trace_rows_open(store, info->trace_id, first, last, &rows, err));
+    const status result = read_rows(&sums, rows, memory, &found, err);
+    trace_rows_close(rows);
+    TRY(result);
+    if (found.iteration_count == 0) {
+        return error_set(err, STATUS_INVALID,
+                         "%s: trace '%.80s' has no sample in iterations %d:%d; it has them from "
+                         "%" PRId64 " to %" PRId64,
+                         store->path, info->name, first, last, info->first_iteration,
+                         info->last_iteration);
+    }
+    end_sample(&sums, &found);
+    if (found.iteration_count == 1) found.last_ns = found.first_ns;
+    divide(&sums, &found);
+    *loads = found;
+    return STATUS_OK;
+}

@@ -1,0 +1,346 @@
+#include "traces/store/reader.h"
+
+#include "base/arena.h"
+#include "traces/store/loads.h"
+#include "traces/store/sql.h"
+
+#include <assert.h>
+#include <limits.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct trace_reader {
+    trace_store *store;
+    arena *memory;
+    trace_info info;
+    bool has_split;  // of what the reader answers
+    int columns;     // of what it answers: M or 1
+    int row_columns; // of what is stored: M or 1
+    sqlite3_stmt *select_sample;
+    sqlite3_stmt *select_next;
+    int sample; // the iteration in the arrays; -1: none yet
+    int next;   // the next sampled iteration; INT_MAX: none
+    bool has_activations;
+    bool *seen;                  // [row_columns] microbatches with a row in the sample
+    int64_t *row_forward_ns;     // [layer_count][row_columns]
+    int64_t *row_input_ns;       // [layer_count][row_columns]
+    int64_t *row_weight_ns;      // [layer_count][row_columns]
+    int64_t *forward_ns;         // [layer_count][columns]; row_forward_ns where they are the same
+    int64_t *backward_input_ns;  // [layer_count][columns]
+    int64_t *backward_weight_ns; // [layer_count][columns]
+    int64_t *activation_bytes;   // [layer_count]
+    int64_t *activation_count;   // [layer_count] rows that were added up in activation_bytes
+    int64_t *parameters;         // [layer_count] or NULL
+    int64_t *state_bytes;        // [layer_count] or NULL
+    int64_t *message_bytes;      // [layer_count] or NULL
+};
+
+static status no_memory(const trace_reader *reader, error_message *err)
+{
+    return error_set(err, STATUS_NO_MEMORY, "%s: out of memory", reader->store->path);
+}
+
+/// One property of all layers, or NULL if a layer lacks it.
+static int64_t *property(trace_reader *reader, const trace_layer *layers, size_t offset)
+{
+    const int count = reader->info.layer_count;
+    int64_t *values = arena_array(reader->memory, (size_t)count, sizeof *values);
+    for (int layer = 0; layer < count && values != NULL; layer++) {
+        values[layer] = *(const int64_t *)((const char *)&layers[layer] + offset);
+        if (values[layer] < 0) return NULL;
+    }
+    return values;
+}
+
+static status allocate(trace_reader *reader, error_message *err)
+{
+    const size_t layers = (size_t)reader->info.layer_count;
+    const size_t row_cells = layers * (size_t)reader->row_columns;
+    arena *memory = reader->memory;
+    reader->seen = arena_array(memory, (size_t)reader->row_columns, sizeof(bool));
+    reader->row_forward_ns = arena_array(memory, row_cells, sizeof(int64_t));
+    reader->row_input_ns = arena_array(memory, row_cells, sizeof(int64_t));
+    reader->row_weight_ns = arena_array(memory, row_cells, sizeof(int64_t));
+    reader->activation_bytes = arena_array(memory, layers, sizeof(int64_t));
+    reader->activation_count = arena_array(memory, layers, sizeof(int64_t));
+    reader->forward_ns = reader->row_forward_ns;
+    reader->backward_input_ns = reader->row_input_ns;
+    reader->backward_weight_ns = reader->row_weight_ns;
+    if (reader->columns != reader->row_columns) {
+        reader->forward_ns = arena_array(memory, layers, sizeof(int64_t));
+        reader->backward_input_ns = arena_array(memory, layers, sizeof(int64_t));
+        reader->backward_weight_ns = arena_array(memory, layers, sizeof(int64_t));
+    }
+    const bool complete = reader->seen != NULL && reader->row_forward_ns != NULL &&
+                          reader->row_input_ns != NULL && reader->row_weight_ns != NULL &&
+                          reader->activation_bytes != NULL && reader->activation_count != NULL &&
+                          reader->forward_ns != NULL && reader->backward_input_ns != NULL &&
+                          reader->backward_weight_ns != NULL;
+    return complete ? STATUS_OK : no_memory(reader, err);
+}
+
+static status prepare_reader(trace_reader *reader, error_message *err)
+{
+    trace_store *store = reader->store;
+    TRY(sql_prepare(store, "SELECT max(iteration) FROM load WHERE trace_id=? AND iteration<=?",
+                    &reader->select_sample, err));
+    return sql_prepare(store, "SELECT min(iteration) FROM load WHERE trace_id=? AND iteration>?",
+                       &reader->select_next, err);
+}
+
+/// An interrupted trace has no counts yet: its rows have them.
+static status count_rows(trace_reader *reader, error_message *err)
+{
+    trace_info *info = &reader->info;
+    sqlite3_stmt *statement = NULL;
+    bool has_row = false;
+    TRY(sql_query(reader->store,
+                  "SELECT max(layer)+1, max(microbatch)+1, count(backward_ns) FROM load"
+                  " WHERE trace_id=?",
+                  info->trace_id, &statement, err));
+    const status result = sql_step(reader->store, statement, &has_row, err);
+    if (result == STATUS_OK) {
+        const int layers = sqlite3_column_int(statement, 0);
+        const int microbatches = sqlite3_column_int(statement, 1);
+        if (layers > info->layer_count) info->layer_count = layers;
+        if (microbatches > info->microbatch_count) info->microbatch_count = microbatches;
+        if (info->microbatch_columns != 1) info->microbatch_columns = info->microbatch_count;
+        info->has_split = sqlite3_column_int64(statement, 2) == 0;
+    }
+    sqlite3_finalize(statement);
+    return result;
+}
+
+static status open_reader(trace_reader *reader, int64_t trace_id, trace_columns columns,
+                          error_message *err)
+{
+    trace_store *store = reader->store;
+    trace_layer *layers = NULL;
+    reader->memory = arena_create(1 << 16);
+    if (reader->memory == NULL) return no_memory(reader, err);
+    TRY(trace_by_id(store, trace_id, reader->memory, &reader->info, err));
+    const trace_info *info = &reader->info;
+    if (info->iteration_count == 0) {
+        return error_set(err, STATUS_FORMAT, "%s: trace '%.80s' holds no sample", store->path,
+                         info->name);
+    }
+    if (info->status != TRACE_COMPLETE) TRY(count_rows(reader, err));
+    if (info->layer_count < 1 || info->layer_count > TRACE_LAYERS_MAX ||
+        info->microbatch_columns < 1 ||
+        (int64_t)info->layer_count * info->microbatch_columns > TRACE_CELLS_MAX ||
+        info->first_iteration < 0 || info->last_iteration > TRACE_ITERATIONS_MAX) {
+        return error_set(err, STATUS_FORMAT,
+                         "%s: trace '%.80s': %d layers x %d microbatches are outside the limits",
+                         store->path, info->name, info->layer_count, info->microbatch_columns);
+    }
+    reader->row_columns = info->microbatch_columns;
+    reader->columns = columns == TRACE_COLUMNS_MEAN ? 1 : reader->row_columns;
+    reader->has_split = info->has_split || info->backward_split >= 0;
+    TRY(trace_layers(store, info, reader->memory, &layers, err));
+    reader->parameters = property(reader, layers, offsetof(trace_layer, parameters));
+    reader->state_bytes = property(reader, layers, offsetof(trace_layer, state_bytes));
+    reader->message_bytes = property(reader, layers, offsetof(trace_layer, message_bytes));
+    TRY(allocate(reader, err));
+    return prepare_reader(reader, err);
+}
+
+status trace_reader_open(trace_store *store, int64_t trace_id, trace_columns columns,
+                         trace_reader **reader, error_message *err)
+{
+    trace_reader *opened = calloc(1, sizeof *opened);
+    if (opened == NULL) return error_set(err, STATUS_NO_MEMORY, "%s: out of memory", store->path);
+    opened->store = store;
+    opened->sample = -1;
+    const status result = open_reader(opened, trace_id, columns, err);
+    if (result != STATUS_OK) {
+        trace_reader_close(opened);
+        return result;
+    }
+    *reader = opened;
+    return STATUS_OK;
+}
+
+void trace_reader_close(trace_reader *reader)
+{
+    if (reader == NULL) return;
+    sqlite3_finalize(reader->select_sample);
+    sqlite3_finalize(reader->select_next);
+    arena_destroy(reader->memory);
+    free(reader);
+}
+
+/// The iteration that select_sample or select_next names, fallback if it names none.
+static status seek(trace_reader *reader, sqlite3_stmt *statement, int iteration, int fallback,
+                   int *found, error_message *err)
+{
+    bool has_row = false;
+    TRY(sql_bind(reader->store, statement, err, "ii", reader->info.trace_id, (int64_t)iteration));
+    TRY(sql_step(reader->store, statement, &has_row, err));
+    const int64_t answer = has_row ? sql_int64(statement, 0) : -1;
+    *found = answer < 0 ? fallback : (int)answer;
+    sqlite3_reset(statement);
+    return STATUS_OK;
+}
+
+status trace_reader_next_sample(trace_reader *reader, int iteration, int *sample,
+                                error_message *err)
+{
+    return seek(reader, reader->select_next, iteration, -1, sample, err);
+}
+
+static status put_row(trace_reader *reader, const trace_load *load, error_message *err)
+{
+    const int column = load->microbatch == TRACE_MEAN ? 0 : load->microbatch;
+    if (load->layer < 0 || load->layer >= reader->info.layer_count || column < 0 ||
+        column >= reader->row_columns ||
+        (load->microbatch == TRACE_MEAN && reader->row_columns > 1)) {
+        return error_set(err, STATUS_FORMAT,
+                         "%s: table load: iteration %d layer %d microbatch %d: not possible in"
+                         " a trace of %d layers and %d microbatches",
+                         reader->store->path, load->iteration, load->layer, load->microbatch,
+                         reader->info.layer_count, reader->row_columns);
+    }
+    const size_t cell = (size_t)load->layer * (size_t)reader->row_columns + (size_t)column;
+    reader->seen[column] = true;
+    reader->row_forward_ns[cell] = load->forward_ns > 0 ? load->forward_ns : 0;
+    trace_backward_of(&reader->info, load, &reader->row_input_ns[cell],
+                      &reader->row_weight_ns[cell]);
+    if (!reader->has_split) {
+        reader->row_input_ns[cell] += reader->row_weight_ns[cell];
+        reader->row_weight_ns[cell] = 0;
+    }
+    if (load->forward_ns >= 0 && load->activation_bytes < 0) reader->has_activations = false;
+    if (load->activation_bytes >= 0) {
+        // A larger sum than fits is no size of any memory: it saturates.
+        if (reader->activation_bytes[load->layer] <= INT64_MAX - TRACE_VALUE_MAX) {
+            reader->activation_bytes[load->layer] += load->activation_bytes;
+        }
+        reader->activation_count[load->layer]++;
+    }
+    return STATUS_OK;
+}
+
+/// The nearest integer to the mean of those of ns [columns] that were seen, halves up. Quotients
+/// and remainders are added up apart: the sum itself may not fit.
+static int64_t mean_of_seen(const trace_reader *reader, const int64_t *ns, int64_t seen_count)
+{
+    int64_t quotients = 0;
+    int64_t remainders = 0; // < seen_count^2
+    for (int column = 0; column < reader->row_columns; column++) {
+        quotients += ns[column] / seen_count; // 0 where it was not seen
+        remainders += ns[column] % seen_count;
+    }
+    return quotients + (remainders + seen_count / 2) / seen_count;
+}
+
+/// Fills the columns without any row from the others, and makes the mean where it is asked for.
+static void complete_times(const trace_reader *reader, int64_t *rows_ns, int64_t *out_ns)
+{
+    const int columns = reader->row_columns;
+    int64_t seen_count = 0;
+    for (int column = 0; column < columns; column++) {
+        seen_count += reader->seen[column];
+    }
+    for (int layer = 0; layer < reader->info.layer_count; layer++) {
+        int64_t *row_ns = rows_ns + (size_t)layer * (size_t)columns;
+        if (reader->columns != columns) {
+            out_ns[layer] = mean_of_seen(reader, row_ns, seen_count);
+        } else if (seen_count < columns) {
+            const int64_t mean_ns = mean_of_seen(reader, row_ns, seen_count);
+            for (int column = 0; column < columns; column++) {
+                if (!reader->seen[column]) row_ns[column] = mean_ns;
+            }
+        }
+    }
+}
+
+static status read_rows(trace_reader *reader, int sample, error_message *err)
+{
+    trace_rows *rows = NULL;
+    trace_load load;
+    bool is_end = false;
+    TRY(trace_rows_open(reader->store, reader->info.trace_id, sample, sample, &rows, err));
+    status result = trace_rows_next(rows, &load, &is_end, err);
+    while (result == STATUS_OK && !is_end) {
+        result = put_row(reader, &load, err);
+        if (result == STATUS_OK) result = trace_rows_next(rows, &load, &is_end, err);
+    }
+    trace_rows_close(rows);
+    return result;
+}
+
+static status read_sample(trace_reader *reader, int sample, error_message *err)
+{
+    const size_t layers = (size_t)reader->info.layer_count;
+    const size_t cells = layers * (size_t)reader->row_columns;
+    reader->sample = -1;
+    reader->has_activations = true;
+    memset(reader->seen, 0, (size_t)reader->row_columns * sizeof *reader->seen);
+    memset(reader->row_forward_ns, 0, cells * sizeof(int64_t));
+    memset(reader->row_input_ns, 0, cells * sizeof(int64_t));
+    memset(reader->row_weight_ns, 0, cells * sizeof(int64_t));
+    memset(reader->activation_bytes, 0, layers * sizeof(int64_t));
+    memset(reader->activation_count, 0, layers * sizeof(int64_t));
+    TRY(read_rows(reader, sample, err));
+    complete_times(reader, reader->row_forward_ns, reader->forward_ns);
+    complete_times(reader, reader->row_input_ns, reader->backward_input_ns);
+    complete_times(reader, reader->row_weight_ns, reader->backward_weight_ns);
+    for (size_t layer = 0; layer < layers; layer++) {
+        const int64_t count = reader->activation_count[layer];
+        if (count > 1) {
+            reader->activation_bytes[layer] = reader->activation_bytes[layer] / count +
+                                              (reader->activation_bytes[layer] % count > 0);
+        }
+    }
+    TRY(seek(reader, reader->select_next, sample, INT_MAX, &reader->next, err));
+    reader->sample = sample;
+    return STATUS_OK;
+}
+
+status trace_reader_costs_at(trace_reader *reader, int iteration, bal_layer_costs *costs,
+                             bool *changed, error_message *err)
+{
+    assert(iteration >= 0);
+    const int first = (int)reader->info.first_iteration;
+    if (iteration < first) iteration = first;
+    const bool held =
+        reader->sample >= 0 && iteration >= reader->sample && iteration < reader->next;
+    if (!held) {
+        int sample = first;
+        TRY(seek(reader, reader->select_sample, iteration, first, &sample, err));
+        TRY(read_sample(reader, sample, err));
+    }
+    *changed = !held;
+    *costs = (bal_layer_costs){
+        .layer_count = reader->info.layer_count,
+        .microbatch_count = reader->columns,
+        .has_split = reader->has_split,
+        .embedding = reader->info.embedding,
+        .head = reader->info.head,
+        .forward_ns = reader->forward_ns,
+        .backward_input_ns = reader->backward_input_ns,
+        .backward_weight_ns = reader->backward_weight_ns,
+        .parameters = reader->parameters,
+        .state_bytes = reader->state_bytes,
+        .activation_bytes = reader->has_activations ? reader->activation_bytes : NULL,
+        .message_bytes = reader->message_bytes,
+    };
+    return STATUS_OK;
+}
+
+static status costs_at(void *context, int iteration, bal_layer_costs *costs, bool *changed,
+                       error_message *err)
+{
+    return trace_reader_costs_at(context, iteration, costs, changed, err);
+}
+
+bal_cost_source trace_reader_source(trace_reader *reader)
+{
+    return (bal_cost_source){
+        .context = reader,
+        .layer_count = reader->info.layer_count,
+        .iteration_count = (int)reader->info.last_iteration + 1,
+        .costs_at = costs_at,
+    };
+}

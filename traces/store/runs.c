@@ -1,0 +1,677 @@
+#include "traces/store/runs.h"
+
+#include "base/text.h"
+#include "traces/store/sql.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct trace_run {
+    trace_store *store;
+    int64_t run_id;
+    char *series; // of the iteration put last
+    int64_t series_id;
+    sqlite3_stmt *insert_iteration;
+    sqlite3_stmt *insert_decision;
+    sqlite3_stmt *insert_work;
+    sqlite3_stmt *insert_op_time;
+};
+
+/// The words of op kinds in the store.
+static const char *const kind_words[OP_KIND_COUNT] = {
+    [OP_FORWARD] = "F",
+    [OP_BACKWARD_INPUT] = "B",
+    [OP_BACKWARD_WEIGHT] = "W",
+    [OP_BACKWARD] = "BW",
+};
+
+const char *trace_run_kind_name(trace_run_kind kind)
+{
+    static const char *const names[TRACE_RUN_KIND_COUNT] = {"sim", "exec", "import"};
+    assert(kind >= 0 && kind < TRACE_RUN_KIND_COUNT);
+    return names[kind];
+}
+
+static status no_memory(const trace_store *store, error_message *err)
+{
+    return error_set(err, STATUS_NO_MEMORY, "%s: out of memory", store->path);
+}
+
+/// SQLite says which constraint failed; the caller knows what that means.
+static status refused_as(status code, trace_store *store, error_message *err, const char *message)
+{
+    if (sqlite3_errcode(store->db) != SQLITE_CONSTRAINT_CHECK &&
+        sqlite3_errcode(store->db) != SQLITE_CONSTRAINT_UNIQUE &&
+        sqlite3_errcode(store->db) != SQLITE_CONSTRAINT_PRIMARYKEY) {
+        return code;
+    }
+    return error_set(err, STATUS_INVALID, "%s: %s", store->path, message);
+}
+
+static status insert_run(trace_run *run, const trace_run_info *info, const trace_input_file *files,
+                         int file_count, error_message *err)
+{
+    trace_store *store = run->store;
+    int64_t process_id = 0;
+    char now[32];
+    sql_now(now);
+    TRY(sql_process_id(store, &process_id, err));
+    const status inserted =
+        sql_write_once(store, err,
+                       "INSERT INTO run(name, kind, status, command_line, config_json, seed,"
+                       " tool_version, started_at, process_id)"
+                       " VALUES(?,?,'running',?,?,?,?,?,?)",
+                       "ttttitti", info->name, trace_run_kind_name(info->kind), info->command_line,
+                       info->config_json, (int64_t)info->seed, info->tool_version, now, process_id);
+    if (inserted != STATUS_OK) {
+        return refused_as(inserted, store, err, "the configuration of the run is no JSON");
+    }
+    run->run_id = sqlite3_last_insert_rowid(store->db);
+    for (int file = 0; file < file_count; file++) {
+        char hash[17];
+        snprintf(hash, sizeof hash, "%016" PRIx64, files[file].hash);
+        TRY(sql_write_once(store, err, "INSERT INTO run_input VALUES(?,?,?,?,?)", "iitit",
+                           run->run_id, (int64_t)file, files[file].path, files[file].bytes, hash));
+    }
+    return sql_batch_commit(store, err);
+}
+
+static void release(trace_run *run)
+{
+    sqlite3_finalize(run->insert_iteration);
+    sqlite3_finalize(run->insert_decision);
+    sqlite3_finalize(run->insert_work);
+    sqlite3_finalize(run->insert_op_time);
+    free(run->series);
+    free(run);
+}
+
+static status prepare_inserts(trace_run *run, error_message *err)
+{
+    trace_store *store = run->store;
+    TRY(sql_prepare(store, "INSERT INTO iteration VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                    &run->insert_iteration, err));
+    TRY(sql_prepare(store, "INSERT INTO decision VALUES(?,?,?,?,?,?,?,?)", &run->insert_decision,
+                    err));
+    TRY(sql_prepare(store, "INSERT INTO rank_work VALUES(?,?,?,?,?)", &run->insert_work, err));
+    return sql_prepare(store, "INSERT INTO op_time VALUES(?,?,?,?,?,?,?,?)", &run->insert_op_time,
+                       err);
+}
+
+/// Hands a run that nobody writes to this process.
+static status take_over(trace_run *run, error_message *err)
+{
+    trace_store *store = run->store;
+    int64_t process_id = 0;
+    TRY(sql_process_id(store, &process_id, err));
+    TRY(sql_write_once(store, err,
+                       "UPDATE run SET status='running', process_id=?, finished_at=NULL,"
+                       " message=NULL WHERE run_id=? AND (status<>'running' OR process_id IN"
+                       "(SELECT process_id FROM process WHERE"
+                       " process_is_dead(host, boot, pid_namespace, pid, start_ticks)))",
+                       "ii", process_id, run->run_id));
+    const bool is_taken = sqlite3_changes(store->db) == 1;
+    TRY(sql_batch_commit(store, err));
+    if (is_taken) return STATUS_OK;
+    return error_set(err, STATUS_INVALID, "%s: run %" PRId64 " is being written by another process",
+                     store->path, run->run_id);
+}
+
+status trace_run_resume(trace_store *store, int64_t run_id, trace_run **run, error_message *err)
+{
+    trace_run *resumed = calloc(1, sizeof *resumed);
+    if (resumed == NULL) return no_memory(store, err);
+    resumed->store = store;
+    resumed->run_id = run_id;
+    status result = take_over(resumed, err);
+    if (result == STATUS_OK) result = prepare_inserts(resumed, err);
+    if (result != STATUS_OK) {
+        release(resumed);
+        return result;
+    }
+    *run = resumed;
+    return STATUS_OK;
+}
+
+int64_t trace_run_id(const trace_run *run)
+{
+    return run->run_id;
+}
+
+status trace_run_begin(trace_store *store, const trace_run_info *info,
+                       const trace_input_file *files, int file_count, trace_run **run,
+                       error_message *err)
+{
+    assert(info->name != NULL && info->command_line != NULL);
+    trace_run *begun = calloc(1, sizeof *begun);
+    if (begun == NULL) return no_memory(store, err);
+    begun->store = store;
+    status result = insert_run(begun, info, files, file_count, err);
+    if (result == STATUS_OK) result = prepare_inserts(begun, err);
+    if (result != STATUS_OK) {
+        release(begun);
+        return result;
+    }
+    *run = begun;
+    return STATUS_OK;
+}
+
+status trace_run_put_plan(trace_run *run, const char *series, int from_iteration,
+                          const char *plan_json, int64_t *plan_id, error_message *err)
+{
+    const status result = sql_write_once(
+        run->store, err,
+        "INSERT INTO plan(run_id, series, from_iteration, plan_json) VALUES(?,?,?,?)", "itit",
+        run->run_id, series, (int64_t)from_iteration, plan_json);
+    if (result != STATUS_OK) return refused_as(result, run->store, err, "a plan is no JSON");
+    if (plan_id != NULL) *plan_id = sqlite3_last_insert_rowid(run->store->db);
+    return STATUS_OK;
+}
+
+/// Looks series up, or makes it, unless it is that of the call before.
+static status find_series(trace_run *run, const char *series, error_message *err)
+{
+    if (run->series != NULL && strcmp(run->series, series) == 0) return STATUS_OK;
+    trace_store *store = run->store;
+    sqlite3_stmt *statement = NULL;
+    bool has_row = false;
+    TRY(sql_write_once(store, err,
+                       "INSERT INTO series(run_id, label) VALUES(?,?) ON CONFLICT DO NOTHING", "it",
+                       run->run_id, series));
+    TRY(sql_prepare(store, "SELECT series_id FROM series WHERE run_id=? AND label=?", &statement,
+                    err));
+    status result = sql_bind(store, statement, err, "it", run->run_id, series);
+    if (result == STATUS_OK) result = sql_step(store, statement, &has_row, err);
+    if (has_row) run->series_id = sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    TRY(result);
+    assert(has_row);
+    free(run->series);
+    run->series = strdup(series);
+    return run->series != NULL ? STATUS_OK : no_memory(store, err);
+}
+
+/// Names what was given twice, where SQLite has refused it.
+static status refused_twice(const trace_run *run, status code, const char *what, int iteration,
+                            const char *series, error_message *err)
+{
+    char message[160];
+    snprintf(message, sizeof message, "%s %d of '%.60s' is given twice", what, iteration, series);
+    return refused_as(code, run->store, err, message);
+}
+
+status trace_run_put_iteration(trace_run *run, const char *series,
+                               const trace_run_iteration *iteration, error_message *err)
+{
+    TRY(find_series(run, series, err));
+    TRY(sql_bind(run->store, run->insert_iteration, err, "iiniiiiddbiiib", run->series_id,
+                 (int64_t)iteration->iteration,
+                 iteration->plan_id > 0 ? iteration->plan_id : INT64_C(-1), iteration->iteration_ns,
+                 iteration->makespan_ns, iteration->span_ns, iteration->busy_ns,
+                 iteration->bubble_ratio, iteration->imbalance_ratio, iteration->rebalanced,
+                 (int64_t)iteration->moved_layer_count, iteration->moved_bytes,
+                 iteration->migration_ns, iteration->changed));
+    const status result = sql_write(run->store, run->insert_iteration, err);
+    if (result == STATUS_OK) return STATUS_OK;
+    return refused_twice(run, result, "iteration", iteration->iteration, series, err);
+}
+
+status trace_run_put_decision(trace_run *run, const char *series,
+                              const trace_run_decision *decision, error_message *err)
+{
+    TRY(find_series(run, series, err));
+    TRY(sql_bind(run->store, run->insert_decision, err, "iittiiii", run->series_id,
+                 (int64_t)decision->iteration, decision->action, decision->reason,
+                 decision->decision_ns, (int64_t)decision->moved_layer_count, decision->moved_bytes,
+                 decision->migration_ns));
+    const status result = sql_write(run->store, run->insert_decision, err);
+    if (result == STATUS_OK) return STATUS_OK;
+    return refused_twice(run, result, "the decision after iteration", decision->iteration, series,
+                         err);
+}
+
+status trace_run_put_ranks(trace_run *run, const char *series, const trace_run_ranks *ranks,
+                           error_message *err)
+{
+    TRY(find_series(run, series, err));
+    const status result =
+        sql_write_once(run->store, err, "INSERT INTO ranks VALUES(?,?,?,?,?)", "iiiii",
+                       run->series_id, (int64_t)ranks->from_iteration, (int64_t)ranks->rank_count,
+                       (int64_t)ranks->replica_count, (int64_t)ranks->microbatch_count);
+    if (result == STATUS_OK) return STATUS_OK;
+    return refused_twice(run, result, "the rank count from iteration", ranks->from_iteration,
+                         series, err);
+}
+
+status trace_run_put_work(trace_run *run, const char *series, const trace_run_work *work,
+                          error_message *err)
+{
+    TRY(find_series(run, series, err));
+    TRY(sql_bind(run->store, run->insert_work, err, "iiiii", run->series_id,
+                 (int64_t)work->iteration, (int64_t)work->place, (int64_t)work->rank,
+                 work->work_ns));
+    const status result = sql_write(run->store, run->insert_work, err);
+    if (result == STATUS_OK) return STATUS_OK;
+    return refused_twice(run, result, "the work in iteration", work->iteration, series, err);
+}
+
+status trace_run_put_op_time(trace_run *run, const char *series, const trace_run_op_time *op_time,
+                             error_message *err)
+{
+    TRY(find_series(run, series, err));
+    TRY(sql_bind(run->store, run->insert_op_time, err, "iiitiiin", run->series_id,
+                 (int64_t)op_time->iteration, (int64_t)op_time->stage, kind_words[op_time->kind],
+                 (int64_t)op_time->op_count, op_time->median_ns, (int64_t)op_time->awaited_count,
+                 op_time->travel_ns));
+    const status result = sql_write(run->store, run->insert_op_time, err);
+    if (result == STATUS_OK) return STATUS_OK;
+    return refused_twice(run, result, "an op time in iteration", op_time->iteration, series, err);
+}
+
+status trace_run_put_result(trace_run *run, const char *label, const char *result_json,
+                            error_message *err)
+{
+    const status result = sql_write_once(
+        run->store, err, "INSERT INTO result(run_id, label, result_json) VALUES(?,?,?)", "itt",
+        run->run_id, label, result_json);
+    if (result == STATUS_OK) return STATUS_OK;
+    char message[128];
+    snprintf(message, sizeof message, "result '%.60s' is no JSON or is given twice", label);
+    return refused_as(result, run->store, err, message);
+}
+
+status trace_run_finish(trace_run *run, const error_message *outcome, error_message *err)
+{
+    const bool failed = outcome != NULL && outcome->code != STATUS_OK;
+    char now[32];
+    sql_now(now);
+    status result = sql_write_once(
+        run->store, err, "UPDATE run SET status=?, finished_at=?, message=? WHERE run_id=?", "ttti",
+        failed ? "failed" : "complete", now, failed ? outcome->message : NULL, run->run_id);
+    if (result == STATUS_OK) result = sql_batch_commit(run->store, err);
+    release(run);
+    return result;
+}
+
+static const char select_run[] =
+    "SELECT run_id, " SQL_STATUS ", name, kind, command_line, config_json, seed, tool_version,"
+    " host, started_at, finished_at, message FROM run JOIN process USING(process_id)"
+    " ORDER BY run_id";
+
+static bool read_run(sqlite3_stmt *row, arena *memory, trace_run_info *info)
+{
+    bool failed = false;
+    *info = (trace_run_info){
+        .run_id = sqlite3_column_int64(row, 0),
+        .status = sql_status(row, 1),
+        .name = sql_text(row, 2, memory, &failed),
+        .command_line = sql_text(row, 4, memory, &failed),
+        .config_json = sql_text(row, 5, memory, &failed),
+        .seed = (uint64_t)sqlite3_column_int64(row, 6),
+        .tool_version = sql_text(row, 7, memory, &failed),
+        .host = sql_text(row, 8, memory, &failed),
+        .started_at = sql_text(row, 9, memory, &failed),
+        .finished_at = sql_text(row, 10, memory, &failed),
+        .message = sql_text(row, 11, memory, &failed),
+    };
+    const char *kind = (const char *)sqlite3_column_text(row, 3);
+    for (int index = 0; index < TRACE_RUN_KIND_COUNT && kind != NULL; index++) {
+        if (strcmp(kind, trace_run_kind_name((trace_run_kind)index)) == 0) {
+            info->kind = (trace_run_kind)index;
+        }
+    }
+    return !failed;
+}
+
+static bool read_plan(sqlite3_stmt *row, arena *memory, trace_run_plan *plan)
+{
+    bool failed = false;
+    *plan = (trace_run_plan){.plan_id = sqlite3_column_int64(row, 0),
+                             .series = sql_text(row, 1, memory, &failed),
+                             .from_iteration = sqlite3_column_int(row, 2),
+                             .plan_json = sql_text(row, 3, memory, &failed)};
+    return !failed;
+}
+
+static bool read_result(sqlite3_stmt *row, arena *memory, trace_run_result *result)
+{
+    bool failed = false;
+    *result =
+        (trace_run_result){sql_text(row, 0, memory, &failed), sql_text(row, 1, memory, &failed)};
+    return !failed;
+}
+
+static bool read_label(sqlite3_stmt *row, arena *memory, const char **label)
+{
+    bool failed = false;
+    *label = sql_text(row, 0, memory, &failed);
+    return !failed;
+}
+
+static bool read_iteration(sqlite3_stmt *row, arena *memory, trace_run_iteration *iteration)
+{
+    (void)memory;
+    *iteration = (trace_run_iteration){
+        .iteration = sqlite3_column_int(row, 0),
+        .plan_id = sqlite3_column_int64(row, 1),
+        .iteration_ns = sqlite3_column_int64(row, 2),
+        .makespan_ns = sqlite3_column_int64(row, 3),
+        .span_ns = sqlite3_column_int64(row, 4),
+        .busy_ns = sqlite3_column_int64(row, 5),
+        .bubble_ratio = sqlite3_column_double(row, 6),
+        .imbalance_ratio = sqlite3_column_double(row, 7),
+        .rebalanced = sqlite3_column_int(row, 8) != 0,
+        .moved_layer_count = sqlite3_column_int(row, 9),
+        .moved_bytes = sqlite3_column_int64(row, 10),
+        .migration_ns = sqlite3_column_int64(row, 11),
+        .changed = sqlite3_column_int(row, 12) != 0,
+    };
+    return true;
+}
+
+static bool read_decision(sqlite3_stmt *row, arena *memory, trace_run_decision *decision)
+{
+    bool failed = false;
+    *decision = (trace_run_decision){
+        .iteration = sqlite3_column_int(row, 0),
+        .action = sql_text(row, 1, memory, &failed),
+        .reason = sql_text(row, 2, memory, &failed),
+        .decision_ns = sqlite3_column_int64(row, 3),
+        .moved_layer_count = sqlite3_column_int(row, 4),
+        .moved_bytes = sqlite3_column_int64(row, 5),
+        .migration_ns = sqlite3_column_int64(row, 6),
+    };
+    return !failed;
+}
+
+static bool read_ranks(sqlite3_stmt *row, trace_run_ranks *ranks)
+{
+    *ranks = (trace_run_ranks){
+        .from_iteration = sqlite3_column_int(row, 0),
+        .rank_count = sqlite3_column_int(row, 1),
+        .replica_count = sqlite3_column_int(row, 2),
+        .microbatch_count = sqlite3_column_int(row, 3),
+    };
+    return true;
+}
+
+static bool read_work(sqlite3_stmt *row, trace_run_work *work)
+{
+    *work = (trace_run_work){
+        .iteration = sqlite3_column_int(row, 0),
+        .place = sqlite3_column_int(row, 1),
+        .rank = sqlite3_column_int(row, 2),
+        .work_ns = sqlite3_column_int64(row, 3),
+    };
+    return true;
+}
+
+static bool read_op_time(sqlite3_stmt *row, trace_run_op_time *op_time)
+{
+    *op_time = (trace_run_op_time){
+        .iteration = sqlite3_column_int(row, 0),
+        .stage = sqlite3_column_int(row, 1),
+        .op_count = sqlite3_column_int(row, 3),
+        .median_ns = sqlite3_column_int64(row, 4),
+        .awaited_count = sqlite3_column_int(row, 5),
+        .travel_ns = sqlite3_column_int64(row, 6),
+    };
+    const char *word = (const char *)sqlite3_column_text(row, 2);
+    for (int kind = 0; kind < OP_KIND_COUNT && word != NULL; kind++) {
+        if (strcmp(word, kind_words[kind]) == 0) op_time->kind = (bal_op_kind)kind;
+    }
+    return true;
+}
+
+typedef enum row_kind {
+    ROW_RUN,
+    ROW_PLAN,
+    ROW_RESULT,
+    ROW_LABEL,
+    ROW_ITERATION,
+    ROW_DECISION,
+    ROW_RANKS,
+    ROW_WORK,
+    ROW_OP_TIME
+} row_kind;
+
+static bool read_row(row_kind kind, sqlite3_stmt *row, arena *memory, void *items, int index)
+{
+    switch (kind) {
+    case ROW_RUN:
+        return read_run(row, memory, (trace_run_info *)items + index);
+    case ROW_PLAN:
+        return read_plan(row, memory, (trace_run_plan *)items + index);
+    case ROW_RESULT:
+        return read_result(row, memory, (trace_run_result *)items + index);
+    case ROW_LABEL:
+        return read_label(row, memory, (const char **)items + index);
+    case ROW_ITERATION:
+        return read_iteration(row, memory, (trace_run_iteration *)items + index);
+    case ROW_DECISION:
+        return read_decision(row, memory, (trace_run_decision *)items + index);
+    case ROW_RANKS:
+        return read_ranks(row, (trace_run_ranks *)items + index);
+    case ROW_WORK:
+        return read_work(row, (trace_run_work *)items + index);
+    case ROW_OP_TIME:
+        return read_op_time(row, (trace_run_op_time *)items + index);
+    }
+    return false;
+}
+
+/// Reads all rows of a bound statement into an array in memory; finalizes the statement.
+static status read_rows(trace_store *store, sqlite3_stmt *statement, row_kind kind, arena *memory,
+                        void **items, int *count, error_message *err)
+{
+    static const size_t item_bytes[] = {
+        [ROW_RUN] = sizeof(trace_run_info),
+        [ROW_PLAN] = sizeof(trace_run_plan),
+        [ROW_RESULT] = sizeof(trace_run_result),
+        [ROW_LABEL] = sizeof(const char *),
+        [ROW_ITERATION] = sizeof(trace_run_iteration),
+        [ROW_DECISION] = sizeof(trace_run_decision),
+        [ROW_RANKS] = sizeof(trace_run_ranks),
+        [ROW_WORK] = sizeof(trace_run_work),
+        [ROW_OP_TIME] = sizeof(trace_run_op_time),
+    };
+    int capacity = 0;
+    bool has_row = true;
+    status result = STATUS_OK;
+    *items = NULL;
+    *count = 0;
+    while (result == STATUS_OK) {
+        result = sql_step(store, statement, &has_row, err);
+        if (result != STATUS_OK || !has_row) break;
+        if (!sql_grow(memory, items, *count, &capacity, item_bytes[kind]) ||
+            !read_row(kind, statement, memory, *items, *count)) {
+            result = no_memory(store, err);
+        }
+        ++*count;
+    }
+    sqlite3_finalize(statement);
+    return result;
+}
+
+status trace_run_list(trace_store *store, arena *memory, trace_run_info **runs, int *count,
+                      error_message *err)
+{
+    sqlite3_stmt *statement = NULL;
+    void *items = NULL;
+    TRY(sql_prepare(store, select_run, &statement, err));
+    TRY(read_rows(store, statement, ROW_RUN, memory, &items, count, err));
+    *runs = items;
+    return STATUS_OK;
+}
+
+status trace_run_find(trace_store *store, const char *name, arena *memory, trace_run_info *info,
+                      error_message *err)
+{
+    trace_run_info *runs = NULL;
+    int count = 0;
+    int64_t number = 0;
+    const trace_run_info *found = NULL;
+    TRY(trace_run_list(store, memory, &runs, &count, err));
+    const bool is_number =
+        name != NULL && text_parse_int64(name, "run", 1, INT64_MAX, &number, NULL) == STATUS_OK;
+    for (int run = 0; run < count; run++) {
+        const bool wanted = name == NULL ? runs[run].status == TRACE_COMPLETE
+                            : is_number  ? runs[run].run_id == number
+                                         : strcmp(runs[run].name, name) == 0;
+        if (wanted) found = &runs[run];
+    }
+    if (found == NULL && name == NULL) {
+        return error_set(err, STATUS_INVALID, "%s: holds no complete run", store->path);
+    }
+    if (found == NULL) {
+        return error_set(err, STATUS_INVALID, "%s: no run '%.80s'", store->path, name);
+    }
+    *info = *found;
+    return STATUS_OK;
+}
+
+status trace_run_get(trace_store *store, int64_t run_id, arena *memory, trace_run_info *info,
+                     error_message *err)
+{
+    trace_run_info *runs = NULL;
+    int count = 0;
+    TRY(trace_run_list(store, memory, &runs, &count, err));
+    for (int run = 0; run < count; run++) {
+        if (runs[run].run_id != run_id) continue;
+        *info = runs[run];
+        return STATUS_OK;
+    }
+    return error_set(err, STATUS_INVALID, "%s: no run %" PRId64, store->path, run_id);
+}
+
+status trace_run_inputs(trace_store *store, int64_t run_id, arena *memory, trace_input_file **files,
+                        int *count, error_message *err)
+{
+    sqlite3_stmt *statement = NULL;
+    TRY(sql_query(store, "SELECT path, bytes, hash FROM run_input WHERE run_id=? ORDER BY place",
+                  run_id, &statement, err));
+    const status result = sql_input_files(store, statement, memory, files, count, err);
+    sqlite3_finalize(statement);
+    return result;
+}
+
+status trace_run_series(trace_store *store, int64_t run_id, arena *memory, const char ***series,
+                        int *count, error_message *err)
+{
+    sqlite3_stmt *statement = NULL;
+    void *items = NULL;
+    TRY(sql_query(store, "SELECT label FROM series WHERE run_id=? ORDER BY series_id", run_id,
+                  &statement, err));
+    TRY(read_rows(store, statement, ROW_LABEL, memory, &items, count, err));
+    *series = items;
+    return STATUS_OK;
+}
+
+/// Reads what a series has, by a statement with the run and the label as its parameters.
+static status read_series_rows(trace_store *store, const char *text, int64_t run_id,
+                               const char *series, row_kind kind, arena *memory, void **items,
+                               int *count, error_message *err)
+{
+    sqlite3_stmt *statement = NULL;
+    TRY(sql_prepare(store, text, &statement, err));
+    const status bound = sql_bind(store, statement, err, "it", run_id, series);
+    if (bound != STATUS_OK) {
+        sqlite3_finalize(statement);
+        return bound;
+    }
+    return read_rows(store, statement, kind, memory, items, count, err);
+}
+
+#define OF_SERIES " WHERE series_id=(SELECT series_id FROM series WHERE run_id=? AND label=?)"
+
+status trace_run_iterations(trace_store *store, int64_t run_id, const char *series, arena *memory,
+                            trace_run_iteration **iterations, int *count, error_message *err)
+{
+    void *items = NULL;
+    TRY(read_series_rows(store,
+                         "SELECT iteration, coalesce(plan_id, 0), iteration_ns, makespan_ns,"
+                         " span_ns, busy_ns, bubble_ratio, imbalance_ratio, rebalanced,"
+                         " moved_layer_count, moved_bytes, migration_ns, coalesce(changed, 0)"
+                         " FROM iteration" OF_SERIES " ORDER BY iteration",
+                         run_id, series, ROW_ITERATION, memory, &items, count, err));
+    *iterations = items;
+    return STATUS_OK;
+}
+
+status trace_run_decisions(trace_store *store, int64_t run_id, const char *series, arena *memory,
+                           trace_run_decision **decisions, int *count, error_message *err)
+{
+    void *items = NULL;
+    TRY(read_series_rows(store,
+                         "SELECT iteration, action, reason, decision_ns, moved_layer_count,"
+                         " moved_bytes, migration_ns FROM decision" OF_SERIES " ORDER BY iteration",
+                         run_id, series, ROW_DECISION, memory, &items, count, err));
+    *decisions = items;
+    return STATUS_OK;
+}
+
+status trace_run_ranks_of(trace_store *store, int64_t run_id, const char *series, arena *memory,
+                          trace_run_ranks **ranks, int *count, error_message *err)
+{
+    void *items = NULL;
+    TRY(read_series_rows(store,
+                         "SELECT from_iteration, rank_count, replica_count, microbatch_count"
+                         " FROM ranks" OF_SERIES " ORDER BY from_iteration",
+                         run_id, series, ROW_RANKS, memory, &items, count, err));
+    *ranks = items;
+    return STATUS_OK;
+}
+
+status trace_run_work_of(trace_store *store, int64_t run_id, const char *series, arena *memory,
+                         trace_run_work **work, int *count, error_message *err)
+{
+    void *items = NULL;
+    TRY(read_series_rows(store,
+                         "SELECT iteration, place, rank, work_ns FROM rank_work" OF_SERIES
+                         " ORDER BY iteration, place",
+                         run_id, series, ROW_WORK, memory, &items, count, err));
+    *work = items;
+    return STATUS_OK;
+}
+
+status trace_run_op_times_of(trace_store *store, int64_t run_id, const char *series, arena *memory,
+                             trace_run_op_time **op_times, int *count, error_message *err)
+{
+    void *items = NULL;
+    TRY(read_series_rows(store,
+                         "SELECT iteration, stage, kind, op_count, median_ns, awaited_count,"
+                         " coalesce(travel_ns, -1) FROM op_time" OF_SERIES
+                         " ORDER BY iteration, stage, kind",
+                         run_id, series, ROW_OP_TIME, memory, &items, count, err));
+    *op_times = items;
+    return STATUS_OK;
+}
+
+status trace_run_plans(trace_store *store, int64_t run_id, arena *memory, trace_run_plan **plans,
+                       int *count, error_message *err)
+{
+    sqlite3_stmt *statement = NULL;
+    void *items = NULL;
+    TRY(sql_query(store,
+                  "SELECT plan_id, series, from_iteration, plan_json FROM plan WHERE run_id=?"
+                  " ORDER BY plan_id",
+                  run_id, &statement, err));
+    TRY(read_rows(store, statement, ROW_PLAN, memory, &items, count, err));
+    *plans = items;
+    return STATUS_OK;
+}
+
+status trace_run_results(trace_store *store, int64_t run_id, arena *memory,
+                         trace_run_result **results, int *count, error_message *err)
+{
+    sqlite3_stmt *statement = NULL;
+    void *items = NULL;
+    TRY(sql_query(store, "SELECT label, result_json FROM result WHERE run_id=? ORDER BY result_id",
+                  run_id, &statement, err));
+    TRY(read_rows(store, statement, ROW_RESULT, memory, &items, count, err));
+    *results = items;
+    return STATUS_OK;
+}

@@ -1,0 +1,221 @@
+/// The record of runs: what was simulated or executed, with which plans, and what came out.
+#pragma once
+
+#include "balance/schedule/schedule.h"
+#include "base/arena.h"
+#include "base/status.h"
+#include "traces/store/store.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum trace_run_kind {
+    TRACE_RUN_SIM,
+    TRACE_RUN_EXEC,
+    TRACE_RUN_IMPORT,
+    TRACE_RUN_KIND_COUNT
+} trace_run_kind;
+
+const char *trace_run_kind_name(trace_run_kind kind); ///< "sim", "exec", "import"
+
+/// A run as a whole. Strings are borrowed for the call by trace_run_begin, and from the arena where
+/// the store answers with one.
+typedef struct trace_run_info {
+    int64_t run_id;      // out
+    trace_status status; // out
+    const char *name;    // for people; need not be unique
+    trace_run_kind kind;
+    const char *command_line;
+    const char *config_json; // the study or plan as it was used; NULL: none
+    uint64_t seed;
+    const char *tool_version; // or NULL
+    const char *host;         // out
+    const char *started_at;   // out: UTC, ISO 8601
+    const char *finished_at;  // out: NULL if it did not end by itself
+    const char *message;      // out: why it failed, or NULL
+} trace_run_info;
+
+/// One iteration of one series: of a run that compares balancers, every balancer is a series.
+typedef struct trace_run_iteration {
+    int iteration;
+    int64_t plan_id; // in force during it; 0: none
+    int64_t iteration_ns;
+    int64_t makespan_ns;
+    int64_t span_ns;
+    int64_t busy_ns;
+    double bubble_ratio;
+    double imbalance_ratio;
+    bool changed;    // the model had changed before it
+    bool rebalanced; // the plan changed behind it
+    int moved_layer_count;
+    int64_t moved_bytes;
+    int64_t migration_ns;
+} trace_run_iteration;
+
+/// What was decided after an iteration, and why.
+typedef struct trace_run_decision {
+    int iteration;
+    const char *action; // "keep", "rebalance" or "repack"
+    const char *reason; // a word of balance/control/controller.h
+    int64_t decision_ns;
+    int moved_layer_count;
+    int64_t moved_bytes;
+    int64_t migration_ns; // that the iteration lasted longer for it
+} trace_run_decision;
+
+/// The ranks that a series is on from an iteration on.
+typedef struct trace_run_ranks {
+    int from_iteration;
+    int rank_count; // of one replica
+    int replica_count;
+    int microbatch_count; // of one replica
+} trace_run_ranks;
+
+/// How long one rank worked in one iteration.
+typedef struct trace_run_work {
+    int iteration;
+    int place; // in the pipeline
+    int rank;  // of the machine
+    int64_t work_ns;
+} trace_run_work;
+
+/// What the ops of one stage and kind took in one iteration, of one replica.
+typedef struct trace_run_op_time {
+    int iteration;
+    int stage;
+    bal_op_kind kind;
+    int op_count;
+    int64_t median_ns;
+    int awaited_count; // ops that began when a message came from another rank, not when the op
+                       // before them ended: of those it is known how long the message travelled
+    int64_t travel_ns; // median over them, from the end of the op that sent to the begin of the one
+                       // that received; -1: there is none
+} trace_run_op_time;
+
+typedef struct trace_run_plan {
+    int64_t plan_id;
+    const char *series;
+    int from_iteration;
+    const char *plan_json;
+} trace_run_plan;
+
+typedef struct trace_run_result {
+    const char *label;
+    const char *result_json;
+} trace_run_result;
+
+/// A run that is being recorded.
+typedef struct trace_run trace_run;
+
+/// Begins a run. It is committed as running at once.
+///
+/// @param files [file_count] inputs
+/// @param run   owned by the caller; ends with trace_run_finish, before the store is closed
+/// @return STATUS_INVALID: config_json is no JSON; STATUS_IO
+status trace_run_begin(trace_store *store, const trace_run_info *info,
+                       const trace_input_file *files, int file_count, trace_run **run,
+                       error_message *err);
+
+/// Goes on with a run that has ended, or whose writer is gone, as this process's. It is committed
+/// as running at once.
+///
+/// @return STATUS_INVALID if there is no such run, or a process that lives is writing it
+status trace_run_resume(trace_store *store, int64_t run_id, trace_run **run, error_message *err);
+
+int64_t trace_run_id(const trace_run *run);
+
+/// @param plan_id out, may be NULL: for trace_run_iteration
+/// @return STATUS_INVALID: plan_json is no JSON
+status trace_run_put_plan(trace_run *run, const char *series, int from_iteration,
+                          const char *plan_json, int64_t *plan_id, error_message *err);
+
+/// @return STATUS_INVALID: the series has that iteration already
+status trace_run_put_iteration(trace_run *run, const char *series,
+                               const trace_run_iteration *iteration, error_message *err);
+
+/// @return STATUS_INVALID: the series has a decision after that iteration already
+status trace_run_put_decision(trace_run *run, const char *series,
+                              const trace_run_decision *decision, error_message *err);
+
+/// To be put where a series begins and where anything of it changes.
+///
+/// @return STATUS_INVALID: the series has ranks from that iteration on already
+status trace_run_put_ranks(trace_run *run, const char *series, const trace_run_ranks *ranks,
+                           error_message *err);
+
+/// @return STATUS_INVALID: the series has the work at that iteration and place already
+status trace_run_put_work(trace_run *run, const char *series, const trace_run_work *work,
+                          error_message *err);
+
+/// To be put where it differs from what was put last for that stage and kind: it holds from its
+/// iteration on.
+///
+/// @return STATUS_INVALID: the series has the op times of that iteration, stage and kind already
+status trace_run_put_op_time(trace_run *run, const char *series, const trace_run_op_time *op_time,
+                             error_message *err);
+
+/// Keeps a result under a label, which must be new.
+status trace_run_put_result(trace_run *run, const char *label, const char *result_json,
+                            error_message *err);
+
+/// Commits the run as complete or, with the outcome of what ran, as failed with its message. The
+/// run is gone afterwards, also on failure. Nothing that was put is taken back.
+///
+/// @param outcome NULL or code STATUS_OK: complete
+status trace_run_finish(trace_run *run, const error_message *outcome, error_message *err);
+
+/// All runs, whatever their status, oldest first. @param runs [*count] carved from memory
+status trace_run_list(trace_store *store, arena *memory, trace_run_info **runs, int *count,
+                      error_message *err);
+
+/// A run by its number, or the newest of its name, whatever its status.
+///
+/// @param name NULL: the newest complete run
+/// @return STATUS_INVALID if there is none
+status trace_run_find(trace_store *store, const char *name, arena *memory, trace_run_info *info,
+                      error_message *err);
+
+/// A run by its number. @return STATUS_INVALID if there is none
+status trace_run_get(trace_store *store, int64_t run_id, arena *memory, trace_run_info *info,
+                     error_message *err);
+
+/// @param files [*count] carved from memory
+status trace_run_inputs(trace_store *store, int64_t run_id, arena *memory, trace_input_file **files,
+                        int *count, error_message *err);
+
+/// The series that have iterations, in the order in which they first came.
+///
+/// @param series [*count] carved from memory
+status trace_run_series(trace_store *store, int64_t run_id, arena *memory, const char ***series,
+                        int *count, error_message *err);
+
+/// The iterations of a series, ascending. @param iterations [*count] carved from memory
+status trace_run_iterations(trace_store *store, int64_t run_id, const char *series, arena *memory,
+                            trace_run_iteration **iterations, int *count, error_message *err);
+
+/// The decisions of a series, by iteration. None where an older version recorded the run.
+///
+/// @param decisions [*count] carved from memory
+status trace_run_decisions(trace_store *store, int64_t run_id, const char *series, arena *memory,
+                           trace_run_decision **decisions, int *count, error_message *err);
+
+/// The ranks of a series, by iteration. @param ranks [*count] carved from memory
+status trace_run_ranks_of(trace_store *store, int64_t run_id, const char *series, arena *memory,
+                          trace_run_ranks **ranks, int *count, error_message *err);
+
+/// The work of a series, by iteration and place. @param work [*count] carved from memory
+status trace_run_work_of(trace_store *store, int64_t run_id, const char *series, arena *memory,
+                         trace_run_work **work, int *count, error_message *err);
+
+/// The op times of a series, by iteration, stage and kind. None where an older version recorded the
+/// run. @param op_times [*count] carved from memory
+status trace_run_op_times_of(trace_store *store, int64_t run_id, const char *series, arena *memory,
+                             trace_run_op_time **op_times, int *count, error_message *err);
+
+/// The plans in the order in which they were put. @param plans [*count] carved from memory
+status trace_run_plans(trace_store *store, int64_t run_id, arena *memory, trace_run_plan **plans,
+                       int *count, error_message *err);
+
+/// The results in the order in which they were put. @param results [*count] carved from memory
+status trace_run_results(trace_store *store, int64_t run_id, arena *memory,
+                         trace_run_result **results, int *count, error_message *err);

@@ -1,0 +1,212 @@
+#include "traces/store/schema.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+// Step v makes version v + 1 of version v. A released step never changes: stores of that version
+// exist. Status words and kinds are those of the enums in the headers.
+static const char *const steps[] = {
+    // Who writes; load traces.
+    "CREATE TABLE process("
+    " process_id INTEGER PRIMARY KEY,"
+    " host TEXT NOT NULL, boot TEXT NOT NULL, pid_namespace TEXT NOT NULL,"
+    " pid INTEGER NOT NULL, start_ticks INTEGER NOT NULL) STRICT;"
+    "CREATE TABLE trace("
+    " trace_id INTEGER PRIMARY KEY,"
+    " name TEXT NOT NULL UNIQUE,"
+    " status TEXT NOT NULL CHECK(status IN('running','complete','interrupted')),"
+    " source TEXT NOT NULL CHECK(source IN('csv','kineto','model','exec')),"
+    " device TEXT, layer_count INTEGER NOT NULL, microbatch_count INTEGER NOT NULL,"
+    " tokens_per_microbatch INTEGER,"
+    " embedding INTEGER NOT NULL CHECK(embedding IN(0,1)),"
+    " head INTEGER NOT NULL CHECK(head IN(0,1)),"
+    " backward_split REAL CHECK(backward_split BETWEEN 0 AND 1),"
+    " has_split INTEGER NOT NULL CHECK(has_split IN(0,1)),"
+    " times TEXT NOT NULL, split TEXT NOT NULL, communication TEXT NOT NULL,"
+    " activations TEXT NOT NULL, parameters TEXT NOT NULL, messages TEXT NOT NULL,"
+    " recorded_by TEXT, tool_version TEXT, imported_at TEXT NOT NULL,"
+    " process_id INTEGER NOT NULL REFERENCES process) STRICT;"
+    "CREATE TABLE trace_input("
+    " trace_id INTEGER NOT NULL REFERENCES trace ON DELETE CASCADE,"
+    " place INTEGER NOT NULL, path TEXT NOT NULL, bytes INTEGER NOT NULL, hash TEXT NOT NULL,"
+    " PRIMARY KEY(trace_id, place)) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE trace_note("
+    " trace_id INTEGER NOT NULL REFERENCES trace ON DELETE CASCADE,"
+    " key TEXT NOT NULL, text TEXT NOT NULL, PRIMARY KEY(trace_id, key)) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE layer("
+    " trace_id INTEGER NOT NULL REFERENCES trace ON DELETE CASCADE,"
+    " layer INTEGER NOT NULL, kind TEXT NOT NULL CHECK(kind IN('embedding','layer','head')),"
+    " parameters INTEGER, state_bytes INTEGER, message_bytes INTEGER,"
+    " PRIMARY KEY(trace_id, layer)) STRICT, WITHOUT ROWID;"
+    // One row per microbatch; -1: the mean over them. NULL: not recorded.
+    "CREATE TABLE load("
+    " trace_id INTEGER NOT NULL REFERENCES trace ON DELETE CASCADE,"
+    " iteration INTEGER NOT NULL, layer INTEGER NOT NULL, microbatch INTEGER NOT NULL,"
+    " forward_ns INTEGER, backward_ns INTEGER, backward_input_ns INTEGER,"
+    " backward_weight_ns INTEGER, recompute_ns INTEGER, communication_ns INTEGER,"
+    " span_ns INTEGER, activation_bytes INTEGER,"
+    " PRIMARY KEY(trace_id, iteration, layer, microbatch)) STRICT, WITHOUT ROWID;"
+    // Runs.
+    "CREATE TABLE run("
+    " run_id INTEGER PRIMARY KEY, name TEXT NOT NULL,"
+    " kind TEXT NOT NULL CHECK(kind IN('sim','exec','import')),"
+    " status TEXT NOT NULL CHECK(status IN('running','complete','failed','interrupted')),"
+    " command_line TEXT NOT NULL,"
+    " config_json TEXT CHECK(config_json IS NULL OR json_valid(config_json)),"
+    " seed INTEGER NOT NULL, tool_version TEXT, started_at TEXT NOT NULL, finished_at TEXT,"
+    " message TEXT, process_id INTEGER NOT NULL REFERENCES process) STRICT;"
+    "CREATE TABLE run_input("
+    " run_id INTEGER NOT NULL REFERENCES run ON DELETE CASCADE,"
+    " place INTEGER NOT NULL, path TEXT NOT NULL, bytes INTEGER NOT NULL, hash TEXT NOT NULL,"
+    " PRIMARY KEY(run_id, place)) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE plan("
+    " plan_id INTEGER PRIMARY KEY, run_id INTEGER NOT NULL REFERENCES run ON DELETE CASCADE,"
+    " series TEXT NOT NULL, from_iteration INTEGER NOT NULL,"
+    " plan_json TEXT NOT NULL CHECK(json_valid(plan_json))) STRICT;"
+    "CREATE INDEX plan_of_run ON plan(run_id);"
+    "CREATE TABLE series("
+    " series_id INTEGER PRIMARY KEY, run_id INTEGER NOT NULL REFERENCES run ON DELETE CASCADE,"
+    " label TEXT NOT NULL, UNIQUE(run_id, label)) STRICT;"
+    "CREATE TABLE iteration("
+    " series_id INTEGER NOT NULL REFERENCES series ON DELETE CASCADE,"
+    " iteration INTEGER NOT NULL, plan_id INTEGER REFERENCES plan,"
+    " iteration_ns INTEGER NOT NULL, makespan_ns INTEGER NOT NULL, span_ns INTEGER NOT NULL,"
+    " busy_ns INTEGER NOT NULL, bubble_ratio REAL NOT NULL, imbalance_ratio REAL NOT NULL,"
+    " rebalanced INTEGER NOT NULL, moved_layer_count INTEGER NOT NULL,"
+    " moved_bytes INTEGER NOT NULL, migration_ns INTEGER NOT NULL,"
+    " PRIMARY KEY(series_id, iteration)) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE result("
+    " result_id INTEGER PRIMARY KEY, run_id INTEGER NOT NULL REFERENCES run ON DELETE CASCADE,"
+    " label TEXT NOT NULL, result_json TEXT NOT NULL CHECK(json_valid(result_json)),"
+    " UNIQUE(run_id, label)) STRICT;",
+
+    // Timelines of several ranks, their clocks aligned.
+    "CREATE TABLE clock("
+    " trace_id INTEGER NOT NULL REFERENCES trace ON DELETE CASCADE,"
+    " rank INTEGER NOT NULL, offset_ns INTEGER NOT NULL, residual_ns INTEGER,"
+    " PRIMARY KEY(trace_id, rank)) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE op("
+    " trace_id INTEGER NOT NULL REFERENCES trace ON DELETE CASCADE,"
+    " iteration INTEGER NOT NULL, place INTEGER NOT NULL, rank INTEGER NOT NULL,"
+    " kind TEXT NOT NULL, stage INTEGER, layer INTEGER, microbatch INTEGER,"
+    " begin_ns INTEGER NOT NULL, end_ns INTEGER NOT NULL, busy_ns INTEGER,"
+    " PRIMARY KEY(trace_id, iteration, place)) STRICT, WITHOUT ROWID;",
+
+    // What a run decided and why, the ranks that it was on, and how much each of them worked.
+    "ALTER TABLE iteration ADD COLUMN changed INTEGER;" // NULL: an older version did not say
+    "CREATE TABLE decision("
+    " series_id INTEGER NOT NULL REFERENCES series ON DELETE CASCADE,"
+    " iteration INTEGER NOT NULL,"
+    " action TEXT NOT NULL, reason TEXT NOT NULL, decision_ns INTEGER NOT NULL,"
+    " moved_layer_count INTEGER NOT NULL, moved_bytes INTEGER NOT NULL,"
+    " migration_ns INTEGER NOT NULL,"
+    " PRIMARY KEY(series_id, iteration)) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE ranks("
+    " series_id INTEGER NOT NULL REFERENCES series ON DELETE CASCADE,"
+    " from_iteration INTEGER NOT NULL, rank_count INTEGER NOT NULL,"
+    " replica_count INTEGER NOT NULL, microbatch_count INTEGER NOT NULL,"
+    " PRIMARY KEY(series_id, from_iteration)) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE rank_work("
+    " series_id INTEGER NOT NULL REFERENCES series ON DELETE CASCADE,"
+    " iteration INTEGER NOT NULL, place INTEGER NOT NULL, rank INTEGER NOT NULL,"
+    " work_ns INTEGER NOT NULL,"
+    " PRIMARY KEY(series_id, iteration, place)) STRICT, WITHOUT ROWID;",
+
+    // What the ops of a stage took, by kind. A row holds from its iteration until the next one of
+    // the same stage and kind.
+    "CREATE TABLE op_time("
+    " series_id INTEGER NOT NULL REFERENCES series ON DELETE CASCADE,"
+    " iteration INTEGER NOT NULL, stage INTEGER NOT NULL,"
+    " kind TEXT NOT NULL CHECK(kind IN('F','B','W','BW')),"
+    " op_count INTEGER NOT NULL, median_ns INTEGER NOT NULL,"
+    " awaited_count INTEGER NOT NULL, travel_ns INTEGER,"
+    " PRIMARY KEY(series_id, iteration, stage, kind)) STRICT, WITHOUT ROWID;",
+
+    // Runs of many items: by what they are found again, and what came of each item.
+    "CREATE TABLE item_run("
+    " run_id INTEGER PRIMARY KEY REFERENCES run ON DELETE CASCADE, identity TEXT NOT NULL) STRICT;"
+    "CREATE INDEX item_run_by_identity ON item_run(identity);"
+    "CREATE TABLE item("
+    " run_id INTEGER NOT NULL REFERENCES item_run ON DELETE CASCADE,"
+    " pass INTEGER NOT NULL, item INTEGER NOT NULL, result BLOB NOT NULL,"
+    " PRIMARY KEY(run_id, pass, item)) STRICT, WITHOUT ROWID;",
+};
+_Static_assert(sizeof steps / sizeof steps[0] == SCHEMA_VERSION, "one step per version");
+
+static status query_int64(trace_store *store, const char *text, int64_t *value, error_message *err)
+{
+    sqlite3_stmt *statement = NULL;
+    TRY(sql_prepare(store, text, &statement, err));
+    bool has_row = false;
+    const status result = sql_step(store, statement, &has_row, err);
+    if (result == STATUS_OK) *value = has_row ? sqlite3_column_int64(statement, 0) : 0;
+    sqlite3_finalize(statement);
+    return result;
+}
+
+status schema_is_empty(trace_store *store, bool *is_empty, error_message *err)
+{
+    int64_t count = 0;
+    TRY(query_int64(store, "SELECT count(*) FROM sqlite_schema", &count, err));
+    *is_empty = count == 0;
+    return STATUS_OK;
+}
+
+static status read_version(trace_store *store, int *version, error_message *err)
+{
+    bool is_empty = false;
+    int64_t application = 0;
+    int64_t user_version = 0;
+    TRY(schema_is_empty(store, &is_empty, err));
+    TRY(query_int64(store, "PRAGMA application_id", &application, err));
+    TRY(query_int64(store, "PRAGMA user_version", &user_version, err));
+    if (is_empty && application == 0 && user_version == 0) {
+        *version = 0;
+        if (store->mode == TRACE_WRITE) return STATUS_OK;
+        return error_set(err, STATUS_FORMAT, "%s: empty, not a store of dynmo", store->path);
+    }
+    if (application != SCHEMA_APPLICATION_ID || user_version < 1) {
+        return error_set(err, STATUS_FORMAT,
+                         "%s: a SQLite file, but not a store of dynmo (application_id 0x%08x)",
+                         store->path, (unsigned)application);
+    }
+    if (user_version > SCHEMA_VERSION) {
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "%s: store version %d was made by a newer dynmo; this one reads up to %d",
+                         store->path, (int)user_version, SCHEMA_VERSION);
+    }
+    *version = (int)user_version;
+    return STATUS_OK;
+}
+
+/// Inside a transaction: another process may have migrated since version was first read.
+static status migrate_locked(trace_store *store, error_message *err)
+{
+    int version = 0;
+    TRY(read_version(store, &version, err));
+    for (; version < SCHEMA_VERSION; version++) {
+        TRY(sql_run(store, steps[version], err));
+    }
+    char pragmas[96];
+    snprintf(pragmas, sizeof pragmas, "PRAGMA application_id=%d;PRAGMA user_version=%d;",
+             SCHEMA_APPLICATION_ID, SCHEMA_VERSION);
+    return sql_run(store, pragmas, err);
+}
+
+status schema_migrate(trace_store *store, error_message *err)
+{
+    int version = 0;
+    TRY(read_version(store, &version, err));
+    if (version == SCHEMA_VERSION) return STATUS_OK;
+    if (sqlite3_db_readonly(store->db, "main") == 1) {
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "%s: store version %d has to be brought to %d first, and the file is "
+                         "read-only here",
+                         store->path, version, SCHEMA_VERSION);
+    }
+    TRY(sql_run(store, "BEGIN IMMEDIATE", err));
+    const status result = migrate_locked(store, err);
+    if (result == STATUS_OK) return sql_run(store, "COMMIT", err);
+    sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL);
+    return result;
+}

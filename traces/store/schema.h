@@ -1,0 +1,16 @@
+/// The tables of a store, one migration per version.
+#pragma once
+
+#include "base/status.h"
+#include "traces/store/sql.h"
+
+enum { SCHEMA_APPLICATION_ID = 0x44594E4D, SCHEMA_VERSION = 5 }; // the id reads "DYNM"
+
+/// Checks that the file is a store that this program knows and brings it up to date. An empty file
+/// becomes a store under TRACE_WRITE.
+///
+/// @return as trace_store_open
+status schema_migrate(trace_store *store, error_message *err);
+
+/// True if the store has no table yet.
+status schema_is_empty(trace_store *store, bool *is_empty, error_message *err);

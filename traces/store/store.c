@@ -1,0 +1,279 @@
+#include "traces/store/store.h"
+
+#include "traces/store/process.h"
+#include "traces/store/schema.h"
+#include "traces/store/sql.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+const char *trace_status_name(trace_status value)
+{
+    static const char *const names[TRACE_STATUS_COUNT] = {"running", "complete", "failed",
+                                                          "interrupted"};
+    assert(value >= 0 && value < TRACE_STATUS_COUNT);
+    return names[value];
+}
+
+/// SQL: process_is_dead(host, boot, pid_namespace, pid, start_ticks)
+static void process_is_dead(sqlite3_context *context, int count, sqlite3_value **values)
+{
+    (void)count;
+    trace_process process = {.pid = sqlite3_value_int64(values[3]),
+                             .start_ticks = sqlite3_value_int64(values[4])};
+    const char *host = (const char *)sqlite3_value_text(values[0]);
+    const char *boot = (const char *)sqlite3_value_text(values[1]);
+    const char *pid_namespace = (const char *)sqlite3_value_text(values[2]);
+    snprintf(process.host, sizeof process.host, "%s", host != NULL ? host : "");
+    snprintf(process.boot, sizeof process.boot, "%s", boot != NULL ? boot : "");
+    snprintf(process.pid_namespace, sizeof process.pid_namespace, "%s",
+             pid_namespace != NULL ? pid_namespace : "");
+    sqlite3_result_int(context, trace_process_is_dead(&process));
+}
+
+/// True where a write-ahead log cannot be trusted: its index is memory that all users of the file
+/// share, which hosts do not.
+static bool is_network_file_system(const char *path)
+{
+    static const uint64_t types[] = {
+        0x6969,     // NFS
+        0x0BD00BD0, // Lustre
+        0x47504653, // GPFS
+        0x19830326, // BeeGFS
+        0x00C36400, // Ceph
+        0x517B,     // SMB
+        0xFF534D42, // CIFS
+        0xFE534D42, // SMB 2
+        0x5346414F, // AFS
+        0xAAD7AAEA, // PanFS
+        0x20030528, // OrangeFS
+        0x01021997, // 9P
+        0x65735546, // FUSE: sshfs and others
+    };
+    struct statfs about;
+    if (statfs(path, &about) != 0) return false;
+    for (size_t type = 0; type < sizeof types / sizeof types[0]; type++) {
+        if (((uint64_t)about.f_type & 0xFFFFFFFF) == types[type]) return true;
+    }
+    return false;
+}
+
+static status pragma_text(trace_store *store, const char *text, char **answer, error_message *err)
+{
+    sqlite3_stmt *statement = NULL;
+    TRY(sql_prepare(store, text, &statement, err));
+    bool has_row = false;
+    status result = sql_step(store, statement, &has_row, err);
+    if (result == STATUS_OK) {
+        const char *value = has_row ? (const char *)sqlite3_column_text(statement, 0) : "";
+        free(*answer);
+        *answer = strdup(value != NULL ? value : "");
+        if (*answer == NULL) {
+            result = error_set(err, STATUS_NO_MEMORY, "%s: out of memory", store->path);
+        }
+    }
+    sqlite3_finalize(statement);
+    return result;
+}
+
+static status choose_journal(trace_store *store, error_message *err)
+{
+    if (store->mode == TRACE_READ) {
+        return pragma_text(store, "PRAGMA journal_mode", &store->journal, err);
+    }
+    if (!is_network_file_system(store->path)) {
+        TRY(pragma_text(store, "PRAGMA journal_mode=WAL", &store->journal, err));
+    }
+    if (store->journal == NULL ||
+        (strcmp(store->journal, "wal") != 0 && strcmp(store->journal, "memory") != 0)) {
+        TRY(pragma_text(store, "PRAGMA journal_mode=TRUNCATE", &store->journal, err));
+    }
+    // A rollback journal that is not synced in full can leave a torn file behind a power cut.
+    return sql_run(store,
+                   strcmp(store->journal, "wal") == 0 ? "PRAGMA synchronous=NORMAL"
+                                                      : "PRAGMA synchronous=FULL",
+                   err);
+}
+
+#define WRITER_IS_DEAD                                                                             \
+    "status='running' AND process_id IN(SELECT process_id FROM process WHERE "                     \
+    "process_is_dead(host, boot, pid_namespace, pid, start_ticks))"
+
+static status mark_interrupted(trace_store *store, error_message *err)
+{
+    sqlite3_stmt *statement = NULL;
+    bool has_row = false;
+    // Looking first keeps an open without need from waiting for another writer.
+    TRY(sql_prepare(store,
+                    "SELECT 1 FROM trace WHERE " WRITER_IS_DEAD
+                    " UNION ALL SELECT 1 FROM run WHERE " WRITER_IS_DEAD,
+                    &statement, err));
+    const status found = sql_step(store, statement, &has_row, err);
+    sqlite3_finalize(statement);
+    TRY(found);
+    if (!has_row) return STATUS_OK;
+    return sql_run(store,
+                   "UPDATE trace SET status='interrupted' WHERE " WRITER_IS_DEAD
+                   ";UPDATE run SET status='interrupted' WHERE " WRITER_IS_DEAD,
+                   err);
+}
+
+static status open_connection(trace_store *store, error_message *err)
+{
+    const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_EXRESCODE |
+                      (store->mode == TRACE_WRITE ? SQLITE_OPEN_CREATE : 0);
+    const int code = sqlite3_open_v2(store->path, &store->db, flags, NULL);
+    if (store->db == NULL) {
+        return error_set(err, STATUS_NO_MEMORY, "%s: out of memory", store->path);
+    }
+    if (code != SQLITE_OK) return sql_error(store, code, err);
+    trace_store_set_patience(store, SQL_PATIENCE_MS);
+    sqlite3_db_config(store->db, SQLITE_DBCONFIG_DQS_DML, 0, NULL);
+    sqlite3_db_config(store->db, SQLITE_DBCONFIG_DQS_DDL, 0, NULL);
+    sqlite3_db_config(store->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    TRY(sql_run(store, "PRAGMA foreign_keys=ON;PRAGMA temp_store=MEMORY;PRAGMA cache_size=-65536",
+                err));
+    const int made =
+        sqlite3_create_function(store->db, "process_is_dead", 5, SQLITE_UTF8 | SQLITE_DIRECTONLY,
+                                NULL, process_is_dead, NULL, NULL);
+    return made == SQLITE_OK ? STATUS_OK : sql_error(store, made, err);
+}
+
+static status open_store(trace_store *store, error_message *err)
+{
+    TRY(open_connection(store, err));
+    // Migrating first refuses a foreign file before its journal mode is touched.
+    TRY(schema_migrate(store, err));
+    TRY(choose_journal(store, err));
+    return store->mode == TRACE_WRITE ? mark_interrupted(store, err)
+                                      : sql_run(store, "PRAGMA query_only=ON", err);
+}
+
+/// Looks for the file, or makes it: SQLite would not tell why it cannot.
+static status find_file(const char *path, trace_mode mode, bool *created, error_message *err)
+{
+    struct stat about;
+    *created = false;
+    if (stat(path, &about) == 0) {
+        if (S_ISREG(about.st_mode)) return STATUS_OK;
+        return error_set(err, STATUS_IO, "%s: not a regular file", path);
+    }
+    if (mode == TRACE_READ) return error_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
+    const int file = open(path, O_RDWR | O_CREAT | O_EXCL, 0666);
+    if (file < 0 && errno == EEXIST) return STATUS_OK; // another process was faster
+    if (file < 0) return error_set(err, STATUS_IO, "%s: cannot make it: %s", path, strerror(errno));
+    close(file);
+    *created = true;
+    return STATUS_OK;
+}
+
+status trace_store_open(const char *path, trace_mode mode, trace_store **store, error_message *err)
+{
+    bool created = false;
+    if (strcmp(path, ":memory:") != 0) TRY(find_file(path, mode, &created, err));
+    trace_store *opened = calloc(1, sizeof *opened);
+    if (opened != NULL) opened->path = strdup(path);
+    if (opened == NULL || opened->path == NULL) {
+        free(opened);
+        if (created) unlink(path);
+        return error_set(err, STATUS_NO_MEMORY, "%s: out of memory", path);
+    }
+    opened->mode = mode;
+    opened->created = created;
+    const status result = open_store(opened, err);
+    if (result != STATUS_OK) {
+        trace_store_close(opened);
+        return result;
+    }
+    *store = opened;
+    return STATUS_OK;
+}
+
+/// Best effort: what cannot be written here is found at the next open, when this process is gone.
+static void interrupt_own(trace_store *store)
+{
+    char text[256];
+    snprintf(text, sizeof text,
+             "UPDATE trace SET status='interrupted' WHERE status='running' AND process_id=%lld;"
+             "UPDATE run SET status='interrupted' WHERE status='running' AND process_id=%lld",
+             (long long)store->process_id, (long long)store->process_id);
+    sqlite3_exec(store->db, text, NULL, NULL, NULL);
+}
+
+/// True for a file without trace and run, also for one whose tables were never made. A trace that
+/// was aborted and could not be deleted does not count.
+static bool holds_nothing(trace_store *store)
+{
+    sqlite3_stmt *statement = NULL;
+    bool is_empty = false;
+    bool has_row = true;
+    if (schema_is_empty(store, &is_empty, NULL) != STATUS_OK) return false;
+    if (is_empty) return true;
+    if (sql_query(store, "SELECT 1 FROM trace WHERE trace_id<>? UNION ALL SELECT 1 FROM run",
+                  store->leftover_trace_id, &statement, NULL) != STATUS_OK) {
+        return false;
+    }
+    const status result = sql_step(store, statement, &has_row, NULL);
+    sqlite3_finalize(statement);
+    return result == STATUS_OK && !has_row;
+}
+
+static void remove_files(const char *path)
+{
+    static const char *const suffixes[] = {"", "-wal", "-shm", "-journal"};
+    for (size_t suffix = 0; suffix < sizeof suffixes / sizeof suffixes[0]; suffix++) {
+        char name[4096];
+        const int length = snprintf(name, sizeof name, "%s%s", path, suffixes[suffix]);
+        if (length > 0 && (size_t)length < sizeof name) unlink(name);
+    }
+}
+
+/// At rest a store is one plain file that readers without write permission can open. While others
+/// have it open this is refused, and the last of them does it.
+static void leave_one_file(trace_store *store)
+{
+    sqlite3_exec(store->db, "PRAGMA optimize;PRAGMA busy_timeout=0;PRAGMA journal_mode=DELETE",
+                 NULL, NULL, NULL);
+}
+
+void trace_store_close(trace_store *store)
+{
+    if (store == NULL) return;
+    bool remove = store->created && store->db == NULL;
+    if (store->db != NULL) {
+        if (store->in_batch) sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL);
+        if (store->process_id != 0) interrupt_own(store);
+        remove = store->created && holds_nothing(store);
+        if (store->mode == TRACE_WRITE && !remove) leave_one_file(store);
+        const int closed = sqlite3_close(store->db);
+        assert(closed == SQLITE_OK); // else a reader or writer is still open
+        (void)closed;
+    }
+    if (remove) remove_files(store->path);
+    free(store->journal);
+    free(store->path);
+    free(store);
+}
+
+void trace_store_set_patience(trace_store *store, int patience_ms)
+{
+    store->patience_ms = patience_ms;
+    sqlite3_busy_timeout(store->db, patience_ms);
+}
+
+const char *trace_store_journal(const trace_store *store)
+{
+    return store->journal;
+}
+
+const char *trace_store_path(const trace_store *store)
+{
+    return store->path;
+}
