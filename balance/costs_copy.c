@@ -4,23 +4,18 @@
 #include <stdint.h>
 #include <string.h>
 
-status bal_costs_copy_take(bal_costs_copy *copy, const bal_layer_costs *layers, error_message *err)
+status bal_costs_copy_take(bal_costs_copy *copy, const bal_layer_costs *layers)
 {
     bal_layer_costs made = *layers;
     const int64_t **arrays[BAL_COST_ARRAY_COUNT];
     bal_layer_costs_list(&made, arrays);
     if (copy->memory == NULL) copy->memory = arena_create(1 << 16);
-    if (copy->memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     copy->is_taken = false;
     arena_reset(copy->memory);
     for (int array = 0; array < BAL_COST_ARRAY_COUNT; array++) {
         if (*arrays[array] == NULL) continue;
         const size_t bytes = bal_layer_costs_array_bytes(layers, array);
         int64_t *own = arena_array(copy->memory, bytes, 1);
-        if (own == NULL) {
-            return error_set(err, STATUS_NO_MEMORY, "out of memory for the costs of %d layers",
-                             layers->layer_count);
-        }
         *arrays[array] = memcpy(own, *arrays[array], bytes);
     }
     copy->layers = made;

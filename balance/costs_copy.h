@@ -15,7 +15,7 @@ typedef struct bal_costs_copy {
 } bal_costs_copy;
 
 /// Copies all arrays. STATUS_NO_MEMORY.
-status bal_costs_copy_take(bal_costs_copy *copy, const bal_layer_costs *layers, error_message *err);
+status bal_costs_copy_take(bal_costs_copy *copy, const bal_layer_costs *layers);
 
 /// Whether a copy is taken and all its numbers are those of layers.
 bool bal_costs_copy_equals(const bal_costs_copy *copy, const bal_layer_costs *layers);

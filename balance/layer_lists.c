@@ -52,10 +52,6 @@ status bal_layer_lists_init(const bal_problem *problem, const bal_chain *chain, 
     made.first = arena_array(memory, ranks, sizeof *made.first);
     made.count = arena_array(memory, ranks, sizeof *made.count);
     made.load = arena_array(memory, ranks, sizeof *made.load);
-    if (even == NULL || made.next == NULL || made.first == NULL || made.count == NULL ||
-        made.load == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d layers", chain->layer_count);
-    }
     if (problem->current_owner != NULL) {
         TRY(fill_owners(&made, chain, problem->current_owner, err));
         *lists = made;

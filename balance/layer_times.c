@@ -3,19 +3,14 @@
 #include <inttypes.h>
 #include <stdbool.h>
 
-status bal_layer_times_init(bal_layer_times *times, int layer_count, arena *memory,
-                            error_message *err)
+void bal_layer_times_init(bal_layer_times *times, int layer_count, arena *memory)
 {
     const size_t count = (size_t)layer_count;
     int64_t *all = arena_array(memory, 3 * count, sizeof *all);
-    if (all == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d layers", layer_count);
-    }
     *times = (bal_layer_times){.layer_count = layer_count,
                                .forward_ns = all,
                                .backward_input_ns = all + count,
                                .backward_weight_ns = all + 2 * count};
-    return STATUS_OK;
 }
 
 static status check_row(const int64_t *row, int columns, const char *what, int layer,

@@ -16,8 +16,7 @@ typedef struct bal_layer_times {
 } bal_layer_times;
 
 /// Carves the arrays from memory, all 0. STATUS_NO_MEMORY.
-status bal_layer_times_init(bal_layer_times *times, int layer_count, arena *memory,
-                            error_message *err);
+void bal_layer_times_init(bal_layer_times *times, int layer_count, arena *memory);
 
 /// Fills the means of costs, each rounded half up.
 ///

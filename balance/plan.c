@@ -6,11 +6,6 @@
 static const char *const schema = "dynmo-plan/1";
 enum { DATA_PARALLEL_MAX = 1 << 20, CLUSTER_RANKS_MAX = 1 << 24 };
 
-static status no_memory(json_value object, error_message *err)
-{
-    return json_error(object, STATUS_NO_MEMORY, err, "out of memory");
-}
-
 static status read_schema(json_value object, error_message *err)
 {
     const char *found = NULL;
@@ -27,7 +22,6 @@ static status read_ints(json_value value, int count, int max, arena *memory, con
 {
     int64_t *wide = arena_array(memory, (size_t)count, sizeof *wide);
     int *narrow = arena_array(memory, (size_t)count, sizeof *narrow);
-    if (wide == NULL || narrow == NULL) return no_memory(value, err);
     TRY(json_int64_array(value, count, 0, max, wide, err));
     for (int index = 0; index < count; index++) {
         narrow[index] = (int)wide[index];
@@ -114,7 +108,6 @@ static status read_stage_ranks(json_value object, arena *memory, bal_plan *plan,
     const size_t count = (size_t)plan->rank_count;
     TRY(read_ints(value, plan->rank_count, CLUSTER_RANKS_MAX, memory, &plan->stage_ranks, err));
     int *sorted = arena_array(memory, count, sizeof *sorted);
-    if (sorted == NULL) return no_memory(value, err);
     memcpy(sorted, plan->stage_ranks, count * sizeof *sorted);
     qsort(sorted, count, sizeof *sorted, compare_ints);
     for (size_t index = 1; index < count; index++) {
@@ -176,11 +169,9 @@ static status read_order(json_value object, arena *memory, bal_plan *plan, error
     }
     int *first_op = arena_array(memory, (size_t)plan->rank_count + 1, sizeof *first_op);
     bal_schedule *order = arena_array(memory, 1, sizeof *order);
-    if (first_op == NULL || order == NULL) return no_memory(value, err);
     size_t op_count = 0;
     TRY(count_ops(value, plan->rank_count, &op_count, err));
     bal_op *ops = arena_array(memory, op_count, sizeof *ops);
-    if (ops == NULL) return no_memory(value, err);
     TRY(read_ops(value, plan->rank_count, first_op, ops, err));
     *order = (bal_schedule){.name = plan->schedule,
                             .rank_count = plan->rank_count,

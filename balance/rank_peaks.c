@@ -97,7 +97,6 @@ static status of_fixed(const bal_schedule_request *request, arena *memory, bal_r
     const int ranks = built.rank_count;
     int *first = arena_array(memory, (size_t)ranks + 1, sizeof *first);
     int64_t *held = arena_array(memory, (size_t)built.chunk_count, sizeof *held);
-    if (first == NULL || held == NULL) return no_memory(ranks, built.chunk_count, err);
     peak_list list = {.chunk_count = built.chunk_count, .memory = memory};
     for (int rank = 0; rank < ranks; rank++) {
         if (!walk(&built, rank, held, &list)) return no_memory(ranks, built.chunk_count, err);
@@ -112,13 +111,12 @@ static status of_fixed(const bal_schedule_request *request, arena *memory, bal_r
 
 /// The same of every rank: each chunk as many microbatches as there are ranks.
 static status of_ranks(const bal_schedule_request *request, int chunk_count, arena *memory,
-                       bal_rank_peaks *peaks, error_message *err)
+                       bal_rank_peaks *peaks)
 {
     const int ranks = request->rank_count;
     const size_t cells = (size_t)ranks * (size_t)chunk_count;
     int *first = arena_array(memory, (size_t)ranks + 1, sizeof *first);
     int64_t *held = arena_array(memory, cells, sizeof *held);
-    if (first == NULL || held == NULL) return no_memory(ranks, chunk_count, err);
     for (int rank = 0; rank <= ranks; rank++) {
         first[rank] = rank;
     }
@@ -162,7 +160,7 @@ static status of_searched(const bal_schedule_request *request, const bal_schedul
         is_found = true;
         *peaks = tried;
     }
-    return is_found ? STATUS_OK : of_ranks(request, chunks, memory, peaks, err);
+    return is_found ? STATUS_OK : of_ranks(request, chunks, memory, peaks);
 }
 
 status bal_rank_peaks_of(const char *schedule, int rank_count, int chunk_count,
@@ -178,16 +176,12 @@ status bal_rank_peaks_of(const char *schedule, int rank_count, int chunk_count,
     return of_searched(&request, family, memory, peaks, err);
 }
 
-status bal_rank_peaks_copy(const bal_rank_peaks *peaks, arena *memory, bal_rank_peaks *out,
-                           error_message *err)
+status bal_rank_peaks_copy(const bal_rank_peaks *peaks, arena *memory, bal_rank_peaks *out)
 {
     const size_t ends = (size_t)peaks->rank_count + 1;
     const size_t cells = (size_t)peaks->first_peak[peaks->rank_count] * (size_t)peaks->chunk_count;
     int *first = arena_array(memory, ends, sizeof *first);
     int64_t *held = arena_array(memory, cells, sizeof *held);
-    if (first == NULL || held == NULL) {
-        return no_memory(peaks->rank_count, peaks->chunk_count, err);
-    }
     memcpy(first, peaks->first_peak, ends * sizeof *first);
     memcpy(held, peaks->held, cells * sizeof *held);
     *out = (bal_rank_peaks){.rank_count = peaks->rank_count,

@@ -49,5 +49,4 @@ status bal_rank_peaks_of(const char *schedule, int rank_count, int chunk_count,
                          error_message *err);
 
 /// Copies peaks into memory of their own. STATUS_NO_MEMORY.
-status bal_rank_peaks_copy(const bal_rank_peaks *peaks, arena *memory, bal_rank_peaks *out,
-                           error_message *err);
+status bal_rank_peaks_copy(const bal_rank_peaks *peaks, arena *memory, bal_rank_peaks *out);

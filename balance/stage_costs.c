@@ -127,10 +127,6 @@ status bal_stage_costs_from_layers(const bal_layer_costs *layers, const bal_plac
     int64_t *times = arena_array(memory, (size_t)stages * (size_t)columns * TIMES, sizeof *times);
     int64_t *bytes = arena_array(memory, (size_t)stages * PER_STAGE, sizeof *bytes);
     double *factor = arena_array(memory, (size_t)stages, sizeof *factor);
-    if (times == NULL || bytes == NULL || factor == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d stages of %d microbatches",
-                         stages, columns);
-    }
     for (int stage = 0; stage < stages; stage++) {
         const int rank = bal_placed_machine_rank(plan, stage);
         factor[stage] = rank_time_factor != NULL ? rank_time_factor[rank] : 1.0;

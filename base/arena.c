@@ -2,12 +2,13 @@
 
 #include <stdalign.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct arena_block {
     struct arena_block *next;
-    size_t capacity_bytes; // of the bytes behind this header
+    size_t capacity_bytes; // of the bytes after this header
     alignas(max_align_t) unsigned char bytes[];
 } arena_block;
 
@@ -18,10 +19,39 @@ struct arena {
     size_t block_bytes;
 };
 
+_Noreturn static void end_without_memory(size_t count, size_t element_bytes)
+{
+    fprintf(stderr, "dynmo: error: out of memory for %zu x %zu bytes\n", count, element_bytes);
+    _Exit(EXIT_FAILURE);
+}
+
+// What is asked for, and at least one byte, so that NULL means out of memory.
+static size_t bytes_of(size_t count, size_t element_bytes)
+{
+    if (element_bytes != 0 && count > (SIZE_MAX / 4) / element_bytes) {
+        end_without_memory(count, element_bytes);
+    }
+    return count * element_bytes > 0 ? count * element_bytes : 1;
+}
+
+void *memory_array(size_t count, size_t element_bytes)
+{
+    void *array = calloc(bytes_of(count, element_bytes), 1);
+    if (array == NULL) end_without_memory(count, element_bytes);
+    return array;
+}
+
+void *memory_resize(void *array, size_t count, size_t element_bytes)
+{
+    void *resized = realloc(array, bytes_of(count, element_bytes));
+    if (resized == NULL) end_without_memory(count, element_bytes);
+    return resized;
+}
+
 arena *arena_create(size_t block_bytes)
 {
-    arena *memory = calloc(1, sizeof *memory);
-    if (memory != NULL) memory->block_bytes = block_bytes;
+    arena *memory = memory_array(1, sizeof *memory);
+    memory->block_bytes = block_bytes;
     return memory;
 }
 
@@ -39,8 +69,7 @@ void arena_destroy(arena *memory)
 static arena_block *block_append(arena *memory, size_t bytes)
 {
     const size_t capacity = bytes > memory->block_bytes ? bytes : memory->block_bytes;
-    arena_block *block = malloc(sizeof *block + capacity);
-    if (block == NULL) return NULL;
+    arena_block *block = memory_resize(NULL, sizeof *block + capacity, 1);
     block->capacity_bytes = capacity;
     if (memory->current == NULL) {
         block->next = NULL;
@@ -54,15 +83,13 @@ static arena_block *block_append(arena *memory, size_t bytes)
 
 void *arena_array(arena *memory, size_t count, size_t element_bytes)
 {
-    if (element_bytes != 0 && count > (SIZE_MAX / 4) / element_bytes) return NULL;
     const size_t alignment = alignof(max_align_t);
-    const size_t bytes = (count * element_bytes + alignment - 1) / alignment * alignment;
-    // Blocks behind the current one were left there by arena_reset.
+    const size_t bytes = (bytes_of(count, element_bytes) + alignment - 1) / alignment * alignment;
+    // Blocks after the current one were left there by arena_reset.
     while (memory->current == NULL ||
            memory->current->capacity_bytes - memory->used_bytes < bytes) {
         arena_block *next = memory->current != NULL ? memory->current->next : memory->first;
         if (next == NULL || next->capacity_bytes < bytes) next = block_append(memory, bytes);
-        if (next == NULL) return NULL;
         memory->current = next;
         memory->used_bytes = 0;
     }
@@ -75,7 +102,7 @@ char *arena_string(arena *memory, const char *text)
 {
     const size_t bytes = strlen(text) + 1;
     char *copy = arena_array(memory, bytes, 1);
-    if (copy != NULL) memcpy(copy, text, bytes);
+    memcpy(copy, text, bytes);
     return copy;
 }
 

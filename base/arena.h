@@ -1,26 +1,40 @@
-/// Many arrays with one lifetime: taken one after another from blocks, freed together.
+/// Memory that never fails: arenas of arrays with one lifetime, and arrays of their own.
+///
+/// A host that is out of memory ends the process from here, with one message that names the bytes
+/// asked for and exit code 1, so no caller ever sees NULL. What a store has committed stays.
 #pragma once
 
 #include <stddef.h>
 
 typedef struct arena arena;
 
+/// Many arrays with one lifetime: taken one after another from blocks, freed together.
+///
 /// @param block_bytes size of the blocks it asks the system for; larger requests get their own
-/// @return NULL if the host is out of memory. Release with arena_destroy.
-arena *arena_create(size_t block_bytes);
+/// @return release with arena_destroy
+arena *arena_create(size_t block_bytes) __attribute__((returns_nonnull));
 
 /// Frees every array taken from it. NULL is allowed.
 void arena_destroy(arena *memory);
 
 /// Takes an array of count elements, all bytes zero, aligned for any type.
 ///
-/// @return borrowed until arena_reset or arena_destroy; NULL if the host is out of memory or
-///         count * element_bytes overflows. Never NULL for count 0.
-void *arena_array(arena *memory, size_t count, size_t element_bytes);
+/// @return borrowed until arena_reset or arena_destroy
+void *arena_array(arena *memory, size_t count, size_t element_bytes)
+    __attribute__((returns_nonnull));
 
-/// Copies a string into the arena. NULL if out of memory.
-char *arena_string(arena *memory, const char *text);
+/// Copies a string into the arena.
+char *arena_string(arena *memory, const char *text) __attribute__((returns_nonnull));
 
 /// Takes back every array but keeps the blocks, so that a loop that fills the same arena again
 /// asks the system for nothing.
 void arena_reset(arena *memory);
+
+/// An array with a lifetime of its own, all bytes zero. Release with free.
+void *memory_array(size_t count, size_t element_bytes) __attribute__((returns_nonnull));
+
+/// The same array with room for count elements; what it held stays, what is new is not set.
+///
+/// @param array NULL, or from memory_array or memory_resize
+void *memory_resize(void *array, size_t count, size_t element_bytes)
+    __attribute__((returns_nonnull));

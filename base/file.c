@@ -1,4 +1,5 @@
 #include "base/file.h"
+#include "base/arena.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -13,7 +14,7 @@ static status read_stream(FILE *stream, const char *path, size_t max_bytes, char
 {
     size_t capacity = 1 << 16;
     size_t used = 0;
-    char *buffer = malloc(capacity);
+    char *buffer = memory_array(1, capacity);
     while (buffer != NULL) {
         used += fread(buffer + used, 1, capacity - used - 1, stream);
         if (ferror(stream)) {
@@ -27,11 +28,10 @@ static status read_stream(FILE *stream, const char *path, size_t max_bytes, char
         if (feof(stream)) break;
         if (capacity - used > 1) continue;
         capacity *= 2;
-        char *larger = realloc(buffer, capacity);
+        char *larger = memory_resize(buffer, capacity, 1);
         if (larger == NULL) free(buffer);
         buffer = larger;
     }
-    if (buffer == NULL) return error_set(err, STATUS_NO_MEMORY, "%s: out of memory", path);
     buffer[used] = '\0';
     *bytes = buffer;
     *length = used;

@@ -1,5 +1,6 @@
 #include "base/json.h"
 
+#include "base/arena.h"
 #include "base/file.h"
 
 #include <assert.h>
@@ -186,8 +187,7 @@ static int compare_keys(const void *a, const void *b)
 static status check_duplicates_of(const char *name, const cJSON *object, error_message *err)
 {
     const int count = cJSON_GetArraySize(object);
-    const char **keys = malloc((size_t)(count > 0 ? count : 1) * sizeof *keys);
-    if (keys == NULL) return error_set(err, STATUS_NO_MEMORY, "%s: out of memory", name);
+    const char **keys = memory_array((size_t)(count > 0 ? count : 1), sizeof *keys);
     int filled = 0;
     for (const cJSON *child = object->child; child != NULL; child = child->next) {
         keys[filled++] = child->string;
@@ -258,7 +258,7 @@ status json_open_bytes(const char *name, const char *bytes, size_t length, json_
         }
     }
     const status checked = check_nodes(name, root, err);
-    json_document *opened = checked == STATUS_OK ? malloc(sizeof *opened) : NULL;
+    json_document *opened = checked == STATUS_OK ? memory_array(1, sizeof *opened) : NULL;
     char *copy = opened != NULL ? strdup(name) : NULL;
     if (copy == NULL) {
         free(opened);
@@ -701,7 +701,6 @@ static status object_of_path(const char *name, cJSON *root, const char *path, cJ
         snprintf(step, sizeof step, "%.*s", (int)(dot - path), path);
         cJSON *child = cJSON_GetObjectItemCaseSensitive(at, step);
         if (child == NULL) child = cJSON_AddObjectToObject(at, step);
-        if (child == NULL) return error_set(err, STATUS_NO_MEMORY, "%s: out of memory", name);
         if (!cJSON_IsObject(child)) {
             return error_set(err, STATUS_FORMAT, "%s: '%s' is no object to change '%s' in", name,
                              step, dot + 1);

@@ -81,7 +81,6 @@ static status read_names(table_reading *reading, char *line, error_message *err)
                          reading->line, count, TABLE_COLUMNS_MAX);
     }
     out->columns = arena_array(reading->memory, (size_t)count, sizeof *out->columns);
-    if (out->columns == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     cut(line, out->columns, count);
     for (int column = 0; column < count; column++) {
         out->column_count = column;
@@ -108,15 +107,13 @@ static status read_row(table_reading *reading, char *line, error_message *err)
     return STATUS_OK;
 }
 
-static status add_source(table_reading *reading, const char *words, error_message *err)
+static void add_source(table_reading *reading, const char *words)
 {
     table *out = reading->out;
     const size_t bytes = strlen(out->source) + strlen(words) + 2;
     char *joined = arena_array(reading->memory, bytes, 1);
-    if (joined == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     snprintf(joined, bytes, "%s%s%s", out->source, out->source[0] != '\0' ? " " : "", words);
     out->source = joined;
-    return STATUS_OK;
 }
 
 /// A row of n cells has n - 1 commas: what is left of the text bounds the cells, so that memory
@@ -148,7 +145,8 @@ static status read_line(table_reading *reading, char *line, error_message *err)
     if (strchr(line, '"') != NULL) return refuse(reading, err, "cells are not quoted here");
     if (out->columns != NULL) return read_row(reading, line, err);
     if (strncmp(line, source_mark, mark) == 0) {
-        return add_source(reading, trimmed(line + mark), err);
+        add_source(reading, trimmed(line + mark));
+        return STATUS_OK;
     }
     TRY(read_names(reading, line, err));
     return reserve_rows(reading, err);
@@ -173,7 +171,6 @@ status table_open_bytes(const char *name, const char *bytes, size_t length, aren
 {
     table read = {.path = arena_string(memory, name), .source = ""};
     char *text = arena_array(memory, length + 1, 1);
-    if (text == NULL || read.path == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     if (length > 0) memcpy(text, bytes, length);
     table_reading reading = {.out = &read, .at = text, .memory = memory};
     TRY(check_text(&reading, length, err));

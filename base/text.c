@@ -1,4 +1,5 @@
 #include "base/text.h"
+#include "base/arena.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -140,7 +141,7 @@ static bool text_reserve(text_buffer *buffer, size_t extra)
     while (capacity < buffer->length + extra + 1) {
         capacity *= 2;
     }
-    char *bytes = realloc(buffer->bytes, capacity);
+    char *bytes = memory_resize(buffer->bytes, capacity, 1);
     if (bytes == NULL) {
         buffer->failed = true;
         return false;

@@ -1,4 +1,5 @@
 /// The only file that prints errors and chooses an exit code.
+#include "base/arena.h"
 #include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
@@ -133,7 +134,7 @@ static status run(int argc, char *const *argv, error_message *err)
     int word_count = 0;
     const cli_command *command = command_find(argc, argv, &word_count);
     if (command == NULL) return unknown_command(argc, argv, err);
-    cli_arguments *arguments = calloc(1, sizeof *arguments);
+    cli_arguments *arguments = memory_array(1, sizeof *arguments);
     char *command_line = join_words(argc, argv);
     status result = error_set(err, STATUS_NO_MEMORY, "out of memory");
     if (arguments != NULL && command_line != NULL) {

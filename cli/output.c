@@ -6,14 +6,12 @@ enum { ARENA_BLOCK_BYTES = 1 << 20 };
 
 status cli_print(const text_buffer *out, error_message *err)
 {
-    if (out->failed) return error_set(err, STATUS_NO_MEMORY, "out of memory for the output");
     return file_write("-", out->bytes, out->length, err);
 }
 
 status cli_run_printer(const cli_arguments *arguments, cli_printer print, error_message *err)
 {
     arena *memory = arena_create(ARENA_BLOCK_BYTES);
-    if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     text_buffer out = {0};
     status result = print(arguments, memory, &out, err);
     if (result == STATUS_OK) result = cli_print(&out, err);

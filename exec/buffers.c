@@ -1,4 +1,5 @@
 #include "exec/buffers.h"
+#include "base/arena.h"
 
 #include <assert.h>
 #include <stdint.h>
@@ -20,10 +21,9 @@ struct exec_buffers {
     int64_t taken_bytes, peak_bytes;
 };
 
-status exec_buffers_create(exec_kernels *kernels, exec_buffers **buffers, error_message *err)
+status exec_buffers_create(exec_kernels *kernels, exec_buffers **buffers)
 {
-    exec_buffers *made = calloc(1, sizeof *made);
-    if (made == NULL) return error_set(err, STATUS_NO_MEMORY, "no memory for buffers of a rank");
+    exec_buffers *made = memory_array(1, sizeof *made);
     made->kernels = kernels;
     *buffers = made;
     return STATUS_OK;
@@ -62,10 +62,7 @@ static status add_region(exec_buffers *buffers, size_t bytes, int *index, error_
 {
     if (buffers->region_count == buffers->region_max) {
         const int more = buffers->region_max > 0 ? 2 * buffers->region_max : 64;
-        region *regions = realloc(buffers->regions, (size_t)more * sizeof *regions);
-        if (regions == NULL) {
-            return error_set(err, STATUS_NO_MEMORY, "no memory for a list of %d regions", more);
-        }
+        region *regions = memory_resize(buffers->regions, (size_t)more, sizeof *regions);
         buffers->regions = regions;
         buffers->region_max = more;
     }

@@ -16,7 +16,7 @@ typedef struct exec_buffers exec_buffers;
 
 /// @param kernels borrowed until exec_buffers_destroy
 /// @param buffers out: release with exec_buffers_destroy
-status exec_buffers_create(exec_kernels *kernels, exec_buffers **buffers, error_message *err);
+status exec_buffers_create(exec_kernels *kernels, exec_buffers **buffers);
 
 /// Releases every region, also those that are still taken, as behind an op that failed. NULL is
 /// allowed.

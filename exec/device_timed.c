@@ -1,6 +1,7 @@
 /// The device that only takes time: an op lasts as long as its stage's layers cost, summed and
 /// rounded as the simulator's costs are.
 #include "balance/stage_costs.h"
+#include "base/arena.h"
 #include "exec/device.h"
 
 #include <assert.h>
@@ -44,12 +45,6 @@ enum {
     VALUE_COUNT
 };
 
-static status no_memory(const timed_device *own, error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for %d layers of device 'timed'",
-                     own->layer_count);
-}
-
 static int compare_layers(const void *left, const void *right)
 {
     const int a = *(const int *)left;
@@ -60,6 +55,7 @@ static int compare_layers(const void *left, const void *right)
 static status timed_hold(exec_device *device, const bal_placed_partition *plan, int place,
                          int microbatch_count, error_message *err)
 {
+    (void)err;
     timed_device *own = (timed_device *)device;
     (void)microbatch_count;
     arena_reset(own->plan_memory);
@@ -72,9 +68,6 @@ static status timed_hold(exec_device *device, const bal_placed_partition *plan, 
     int *end = arena_array(own->plan_memory, chunks, sizeof *end);
     own->costs = arena_array(own->plan_memory, chunks, sizeof *own->costs);
     own->layer = arena_array(own->plan_memory, (size_t)own->model_layer_count, sizeof *own->layer);
-    if (first == NULL || end == NULL || own->costs == NULL || own->layer == NULL) {
-        return no_memory(own, err);
-    }
     for (int chunk = 0; chunk < plan->chunk_count; chunk++) {
         const int stage =
             bal_stage_of(plan->placement, plan->rank_count, plan->chunk_count, place, chunk);
@@ -88,7 +81,6 @@ static status timed_hold(exec_device *device, const bal_placed_partition *plan, 
     qsort(own->layer, (size_t)own->layer_count, sizeof *own->layer, compare_layers);
     own->values =
         arena_array(own->plan_memory, (size_t)own->layer_count * VALUE_COUNT, sizeof *own->values);
-    if (own->values == NULL) return no_memory(own, err);
     own->first_layer = first;
     own->end_layer = end;
     own->chunk_count = plan->chunk_count;
@@ -129,12 +121,11 @@ static status sum_chunk(timed_device *own, const exec_iteration *iteration, int 
 }
 
 /// The times of the held layers as this rank takes them.
-static status report_times(timed_device *own, const int64_t *times, int columns, double factor,
-                           const int64_t **out, error_message *err)
+static void report_times(timed_device *own, const int64_t *times, int columns, double factor,
+                         const int64_t **out)
 {
     const size_t cells = (size_t)own->layer_count * (size_t)columns;
     int64_t *rows = arena_array(own->iteration_memory, cells, sizeof *rows);
-    if (rows == NULL) return no_memory(own, err);
     for (int row = 0; row < own->layer_count; row++) {
         const int64_t *from = rows_from(times, own->layer[row], columns);
         for (int column = 0; column < columns; column++) {
@@ -142,7 +133,6 @@ static status report_times(timed_device *own, const int64_t *times, int columns,
         }
     }
     *out = rows;
-    return STATUS_OK;
 }
 
 /// Keeps one number of each held layer; 0 where it is not known.
@@ -155,7 +145,7 @@ static const int64_t *keep_values(timed_device *own, int value, const int64_t *f
     return kept;
 }
 
-static status fill_report(timed_device *own, const exec_iteration *iteration, error_message *err)
+static void fill_report(timed_device *own, const exec_iteration *iteration)
 {
     const bal_layer_costs *costs = iteration->costs;
     exec_layer_report *report = &own->report;
@@ -170,13 +160,11 @@ static status fill_report(timed_device *own, const exec_iteration *iteration, er
         .gradient_bytes = keep_values(own, VALUE_GRADIENT, costs->gradient_bytes),
         .message_bytes = keep_values(own, VALUE_MESSAGE, costs->message_bytes),
     };
-    if (!iteration->is_profiled) return STATUS_OK;
+    if (!iteration->is_profiled) return;
     const double factor = iteration->rank_time_factor;
-    TRY(report_times(own, costs->forward_ns, columns, factor, &report->forward_ns, err));
-    TRY(report_times(own, costs->backward_input_ns, columns, factor, &report->backward_input_ns,
-                     err));
-    return report_times(own, costs->backward_weight_ns, columns, factor,
-                        &report->backward_weight_ns, err);
+    report_times(own, costs->forward_ns, columns, factor, &report->forward_ns);
+    report_times(own, costs->backward_input_ns, columns, factor, &report->backward_input_ns);
+    report_times(own, costs->backward_weight_ns, columns, factor, &report->backward_weight_ns);
 }
 
 static status timed_begin(exec_device *device, const exec_iteration *iteration, error_message *err)
@@ -188,7 +176,8 @@ static status timed_begin(exec_device *device, const exec_iteration *iteration, 
         TRY(sum_chunk(own, iteration, chunk, err));
     }
     own->time_scale = (double)iteration->time_scale_ppb / NOMINAL_PPB;
-    return fill_report(own, iteration, err);
+    fill_report(own, iteration);
+    return STATUS_OK;
 }
 
 static int64_t timed_input_place(exec_device *device, const exec_step *step, void **bytes)
@@ -308,10 +297,7 @@ static const exec_device_table table_timed = {
 
 status exec_device_timed_create(int layer_count, exec_device **device, error_message *err)
 {
-    timed_device *own = calloc(1, sizeof *own);
-    if (own == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for device 'timed'");
-    }
+    timed_device *own = memory_array(1, sizeof *own);
     own->device.table = &table_timed;
     own->model_layer_count = layer_count;
     own->plan_memory = arena_create(1 << 12);

@@ -1,4 +1,5 @@
 #include "exec/stopwatch.h"
+#include "base/arena.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -11,10 +12,10 @@ status exec_stopwatch_init(exec_stopwatch *watch, exec_kernels *kernels, clockid
                               .time_factor = 1,
                               .lap_max = lap_max,
                               .op_max = op_max,
-                              .lap_ns = calloc((size_t)lap_max, sizeof *watch->lap_ns),
-                              .cell = calloc((size_t)lap_max, sizeof *watch->cell),
-                              .first_lap = calloc((size_t)op_max, sizeof *watch->first_lap),
-                              .last_lap = calloc((size_t)op_max, sizeof *watch->last_lap)};
+                              .lap_ns = memory_array((size_t)lap_max, sizeof *watch->lap_ns),
+                              .cell = memory_array((size_t)lap_max, sizeof *watch->cell),
+                              .first_lap = memory_array((size_t)op_max, sizeof *watch->first_lap),
+                              .last_lap = memory_array((size_t)op_max, sizeof *watch->last_lap)};
     if (watch->lap_ns == NULL || watch->cell == NULL || watch->first_lap == NULL ||
         watch->last_lap == NULL) {
         exec_stopwatch_reset(watch);

@@ -20,16 +20,11 @@ void model_assume(model_assumption_list *list, const char *name, model_origin_ki
     list->rows[list->count++] = (model_assumption){name, kept, {kind, source}};
 }
 
-status model_assumption_list_keep(const model_assumption_list *list, const model_assumption **rows,
-                                  error_message *err)
+void model_assumption_list_keep(const model_assumption_list *list, const model_assumption **rows)
 {
     model_assumption *kept = arena_array(list->memory, (size_t)list->count, sizeof *kept);
-    if (kept == NULL || list->failed) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for the list of assumptions");
-    }
     for (int row = 0; row < list->count; row++) {
         kept[row] = list->rows[row];
     }
     *rows = kept;
-    return STATUS_OK;
 }

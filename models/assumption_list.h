@@ -28,5 +28,4 @@ void model_assume(model_assumption_list *list, const char *name, model_origin_ki
 /// Carves the rows as an array that outlives the list.
 ///
 /// @return STATUS_NO_MEMORY, also if an input could not be added
-status model_assumption_list_keep(const model_assumption_list *list, const model_assumption **rows,
-                                  error_message *err);
+void model_assumption_list_keep(const model_assumption_list *list, const model_assumption **rows);

@@ -156,8 +156,7 @@ static bool has_full_backward(const bal_schedule *schedule)
     return false;
 }
 
-status sim_cost_table_init(const bal_schedule *schedule, arena *memory, sim_cost_table *table,
-                           error_message *err)
+void sim_cost_table_init(const bal_schedule *schedule, arena *memory, sim_cost_table *table)
 {
     const int stages = schedule->rank_count * schedule->chunk_count;
     const bool sums = has_full_backward(schedule);
@@ -170,11 +169,7 @@ status sim_cost_table_init(const bal_schedule *schedule, arena *memory, sim_cost
         .has_full_backward = sums,
         .full_backward_ns = arena_array(memory, cells, sizeof *filled.full_backward_ns),
     };
-    if (filled.rows == NULL || filled.delay_rows == NULL || filled.full_backward_ns == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for the costs of %d stages", stages);
-    }
     *table = filled;
-    return STATUS_OK;
 }
 
 static void add_full_backward(const sim_cost_table *table, const bal_stage_costs *costs)

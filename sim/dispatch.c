@@ -144,22 +144,17 @@ static status take_arrays(sim_dispatch *dispatch, arena *memory, error_message *
     return STATUS_OK;
 }
 
-status sim_dispatch_set_network(sim_dispatch *dispatch, const sim_network *network,
-                                error_message *err)
+void sim_dispatch_set_network(sim_dispatch *dispatch, const sim_network *network)
 {
     const sim_network taken = network != NULL ? *network : (sim_network){0};
     if (taken.link_count > dispatch->link_room) {
         int64_t *link_free_ns =
             arena_array(dispatch->memory, (size_t)taken.link_count, sizeof *link_free_ns);
-        if (link_free_ns == NULL) {
-            return error_set(err, STATUS_NO_MEMORY, "out of memory for %d links", taken.link_count);
-        }
         dispatch->link_free_ns = link_free_ns;
         dispatch->link_room = taken.link_count;
     }
     dispatch->network = taken;
     dispatch->is_in_time = taken.send == BAL_SEND_RENDEZVOUS || taken.link_count > 0;
-    return STATUS_OK;
 }
 
 status sim_dispatch_create(const bal_schedule *schedule, sim_policy policy,
@@ -169,19 +164,18 @@ status sim_dispatch_create(const bal_schedule *schedule, sim_policy policy,
     assert(policy >= 0 && policy < SIM_POLICY_COUNT);
     TRY(bal_schedule_check(schedule, NULL, err));
     sim_dispatch *created = arena_array(memory, 1, sizeof *created);
-    if (created == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory for a play");
     created->schedule = schedule;
     created->policy = policy;
     created->memory = memory;
-    TRY(sim_dispatch_set_network(created, network, err));
+    sim_dispatch_set_network(created, network);
     created->stage_count = schedule->rank_count * schedule->chunk_count;
     created->microbatch_count = schedule->microbatch_count;
     TRY(sim_engine_init(schedule->rank_count, memory, &created->engine, err));
-    TRY(sim_cost_table_init(schedule, memory, &created->costs, err));
+    sim_cost_table_init(schedule, memory, &created->costs);
     created->has_places =
         schedule->chunk_count > 1 || (schedule->has_split && created->costs.has_full_backward);
     TRY(take_arrays(created, memory, err));
-    TRY(sim_timeline_init(schedule, memory, &created->timeline, err));
+    TRY(sim_timeline_init(schedule, memory, &created->timeline));
     for (int rank = 0; rank < schedule->rank_count; rank++) {
         for (int chunk = 0; chunk < schedule->chunk_count; chunk++) {
             created->stages[rank * schedule->chunk_count + chunk] =

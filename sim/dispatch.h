@@ -37,8 +37,7 @@ status sim_dispatch_create(const bal_schedule *schedule, sim_policy policy,
 /// @param network as in sim_dispatch_create
 /// @return STATUS_NO_MEMORY where it has more links than all before, the network then stays as it
 ///         was
-status sim_dispatch_set_network(sim_dispatch *dispatch, const sim_network *network,
-                                error_message *err);
+void sim_dispatch_set_network(sim_dispatch *dispatch, const sim_network *network);
 
 /// Plays one iteration.
 ///

@@ -13,10 +13,6 @@ status sim_engine_init(int subject_count, arena *memory, sim_engine *engine, err
         leaf_count *= 2;
     }
     int64_t *next_ns = arena_array(memory, 2 * (size_t)leaf_count, sizeof *next_ns);
-    if (next_ns == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for the events of %d subjects",
-                         subject_count);
-    }
     *engine =
         (sim_engine){.subject_count = subject_count, .leaf_count = leaf_count, .next_ns = next_ns};
     sim_engine_reset(engine);

@@ -162,10 +162,6 @@ static status prepare(playing *now, arena *memory)
     int *rank_of_stage = arena_array(memory, (size_t)stages, sizeof *rank_of_stage);
     int64_t *scaled_ns = arena_array(memory, TIMES * cells, sizeof *scaled_ns);
     now->rank_factor = arena_array(memory, (size_t)schedule->rank_count, sizeof *now->rank_factor);
-    if (rank_of_stage == NULL || scaled_ns == NULL || now->rank_factor == NULL) {
-        return error_set(now->err, STATUS_NO_MEMORY, "out of memory for draws of %d stages",
-                         stages);
-    }
     for (int stage = 0; stage < stages; stage++) {
         rank_of_stage[stage] = bal_rank_of_stage(schedule->placement, schedule->rank_count,
                                                  schedule->chunk_count, stage, NULL);
@@ -175,7 +171,7 @@ static status prepare(playing *now, arena *memory)
         now->scaled_ns[kind] = scaled_ns + (size_t)kind * cells;
     }
     return sim_lanes_init(ensemble->order, lanes.count, lanes.has_columns, lanes.has_delays, memory,
-                          &now->lanes, now->err);
+                          &now->lanes);
 }
 
 int64_t sim_ensemble_batch_count(const sim_ensemble *ensemble)
@@ -188,7 +184,6 @@ status sim_ensemble_play(const sim_ensemble *ensemble, arena *memory, int64_t *t
                          error_message *err)
 {
     playing now = {.ensemble = ensemble, .err = err, .scratch = arena_create(1 << 16)};
-    if (now.scratch == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory for draws");
     status result = prepare(&now, memory);
     for (int draw = 0; result == STATUS_OK && draw < ensemble->draw_count;) {
         result = play_draws(&now, draw, total_ns);

@@ -18,16 +18,12 @@ typedef struct chain_states {
     chain_state states[KEPT_STATES]; // of the iterations before, by number
 } chain_states;
 
-static status carve(chain_states *kept, arena *memory, error_message *err)
+static void carve(chain_states *kept, arena *memory)
 {
     for (int state = 0; state < KEPT_STATES; state++) {
         kept->states[state].rank_ns =
             arena_array(memory, (size_t)kept->rank_count, sizeof(int64_t));
-        if (kept->states[state].rank_ns == NULL) {
-            return error_set(err, STATUS_NO_MEMORY, "out of memory for %d ranks", kept->rank_count);
-        }
     }
-    return STATUS_OK;
 }
 
 /// Keeps where the ranks stand behind an iteration.
@@ -89,8 +85,8 @@ status sim_chain_play(sim_order *order, const bal_stage_costs *costs, int64_t it
     sim_summary summary;
     int64_t first_ns = 0;
     int64_t last_ns = 0;
-    TRY(sim_summary_init(order, memory, &summary, err));
-    TRY(carve(&kept, memory, err));
+    TRY(sim_summary_init(order, memory, &summary));
+    carve(&kept, memory);
     for (int64_t iteration = 0; iteration < iteration_count; iteration++) {
         sim_order_summarise(order, costs, iteration > 0 ? summary.last_end_ns : NULL, &summary);
         const chain_state *now = keep(&kept, iteration, summary.last_end_ns);

@@ -222,15 +222,13 @@ static void find_gates(const bal_schedule *schedule, int *gate)
     }
 }
 
-status sim_iterations_prepare(const bal_schedule *schedule, arena *memory, sim_iterations **out,
-                              error_message *err)
+void sim_iterations_prepare(const bal_schedule *schedule, arena *memory, sim_iterations **out)
 {
     const size_t ranks = (size_t)schedule->rank_count;
     const size_t stages = ranks * (size_t)schedule->chunk_count;
     const size_t messages = 2 * stages * (size_t)schedule->microbatch_count;
     sim_iterations *made = arena_array(memory, 1, sizeof *made);
     int *gate = arena_array(memory, ranks, sizeof *gate);
-    if (made == NULL || gate == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     *made = (sim_iterations){
         .schedule = schedule,
         .stage_count = (int)stages,
@@ -242,20 +240,16 @@ status sim_iterations_prepare(const bal_schedule *schedule, arena *memory, sim_i
         .waiting = arena_array(memory, ranks, sizeof *made->waiting),
         .is_waiting = arena_array(memory, ranks, sizeof *made->is_waiting),
     };
-    if (made->next == NULL || made->free_ns == NULL || made->seen_ns == NULL ||
-        made->arrival_ns == NULL || made->waiting == NULL || made->is_waiting == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %zu messages", messages);
-    }
     find_gates(schedule, gate);
     *out = made;
-    return STATUS_OK;
 }
 
 status sim_iterations_create(const bal_schedule *schedule, arena *memory, sim_iterations **out,
                              error_message *err)
 {
     TRY(bal_schedule_check(schedule, NULL, err));
-    return sim_iterations_prepare(schedule, memory, out, err);
+    sim_iterations_prepare(schedule, memory, out);
+    return STATUS_OK;
 }
 
 status sim_iterations_check_validation(sim_iterations *iterations, arena *memory,
@@ -266,8 +260,7 @@ status sim_iterations_check_validation(sim_iterations *iterations, arena *memory
     sim_iteration iteration;
     sim_iteration_state state;
     int blocked = 0;
-    if (free_of_charge == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    TRY(sim_iteration_init(iterations->schedule, memory, &iteration, &state, err));
+    sim_iteration_init(iterations->schedule, memory, &iteration, &state);
     const bal_stage_costs costs = {
         .stage_count = iterations->stage_count,
         .microbatch_count = 1,
@@ -296,15 +289,12 @@ status sim_iterations_check_validation(sim_iterations *iterations, arena *memory
                      iterations->schedule->name, blocked, name);
 }
 
-status sim_iteration_init(const bal_schedule *schedule, arena *memory, sim_iteration *iteration,
-                          sim_iteration_state *state, error_message *err)
+void sim_iteration_init(const bal_schedule *schedule, arena *memory, sim_iteration *iteration,
+                        sim_iteration_state *state)
 {
     const size_t ranks = (size_t)schedule->rank_count;
     const size_t stages = ranks * (size_t)schedule->chunk_count;
     int64_t *times = arena_array(memory, 4 * ranks + stages, sizeof *times);
-    if (times == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %zu ranks", ranks);
-    }
     *state = (sim_iteration_state){.begin_ns = times};
     *iteration = (sim_iteration){
         .first_begin_ns = times + ranks,
@@ -312,7 +302,6 @@ status sim_iteration_init(const bal_schedule *schedule, arena *memory, sim_itera
         .busy_ns = times + 3 * ranks,
         .stage_end_ns = times + 4 * ranks,
     };
-    return STATUS_OK;
 }
 
 static int64_t largest(const int64_t *values, int count)
@@ -405,8 +394,7 @@ status sim_iterations_find_period(sim_iterations *iterations, const bal_stage_co
     sim_iteration iteration;
     sim_iteration_state state;
     int64_t *before_ns = arena_array(memory, (size_t)ranks, sizeof *before_ns);
-    if (before_ns == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    TRY(sim_iteration_init(schedule, memory, &iteration, &state, err));
+    sim_iteration_init(schedule, memory, &iteration, &state);
     for (int played = 0; played < SIM_SETTLING_MAX; played++) {
         memcpy(before_ns, state.begin_ns, (size_t)ranks * sizeof *before_ns);
         sim_iterations_play(iterations, costs, update, &state, &iteration);

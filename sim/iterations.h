@@ -79,8 +79,7 @@ status sim_iterations_create(const bal_schedule *schedule, arena *memory, sim_it
                              error_message *err);
 
 /// The same for a schedule that is known to be right. Time O(ranks + stages * microbatches).
-status sim_iterations_prepare(const bal_schedule *schedule, arena *memory, sim_iterations **out,
-                              error_message *err);
+void sim_iterations_prepare(const bal_schedule *schedule, arena *memory, sim_iterations **out);
 
 /// Proves that the schedule can be played with post-validation, which plays assume.
 ///
@@ -93,8 +92,8 @@ status sim_iterations_check_validation(sim_iterations *iterations, arena *memory
 
 /// Carves the arrays of an iteration, and of the state between iterations, from memory.
 /// STATUS_NO_MEMORY.
-status sim_iteration_init(const bal_schedule *schedule, arena *memory, sim_iteration *iteration,
-                          sim_iteration_state *state, error_message *err);
+void sim_iteration_init(const bal_schedule *schedule, arena *memory, sim_iteration *iteration,
+                        sim_iteration_state *state);
 
 /// Plays one iteration from where the ranks stand.
 ///

@@ -46,7 +46,7 @@ int64_t sim_lanes_lane_bytes(const sim_order *order, bool has_columns, bool has_
 /// @param has_delays  messages have delays of their own
 /// @return STATUS_NO_MEMORY
 status sim_lanes_init(const sim_order *order, int lane_count, bool has_columns, bool has_delays,
-                      arena *memory, sim_lanes *lanes, error_message *err);
+                      arena *memory, sim_lanes *lanes);
 
 /// Sets the costs of one scenario.
 ///

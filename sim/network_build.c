@@ -9,19 +9,16 @@ static int node_of(const bal_machine *machine, const bal_schedule *schedule,
     return (machine_rank != NULL ? machine_rank[place] : place) / machine->ranks_per_node;
 }
 
-status sim_network_of_machine(const bal_machine *machine, const bal_schedule *schedule,
-                              const int *machine_rank, const bal_stage_costs *costs, arena *memory,
-                              sim_network *network, error_message *err)
+void sim_network_of_machine(const bal_machine *machine, const bal_schedule *schedule,
+                            const int *machine_rank, const bal_stage_costs *costs, arena *memory,
+                            sim_network *network)
 {
     const int stages = costs->stage_count;
     const int nodes = (machine->rank_count + machine->ranks_per_node - 1) / machine->ranks_per_node;
     *network = (sim_network){.send = machine->send};
-    if (!machine->shares_node_links || nodes == 1) return STATUS_OK;
+    if (!machine->shares_node_links || nodes == 1) return;
     int *links = arena_array(memory, 2 * (size_t)stages, sizeof *links);
     int64_t *occupancy_ns = arena_array(memory, 2 * (size_t)stages, sizeof *occupancy_ns);
-    if (links == NULL || occupancy_ns == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for the links of %d stages", stages);
-    }
     for (int way = 0; way < 2; way++) {
         const int64_t *send_ns = way == 0 ? costs->send_forward_ns : costs->send_backward_ns;
         for (int stage = 0; stage < stages; stage++) {
@@ -39,5 +36,4 @@ status sim_network_of_machine(const bal_machine *machine, const bal_schedule *sc
     network->backward_link = links + stages;
     network->forward_occupancy_ns = occupancy_ns;
     network->backward_occupancy_ns = occupancy_ns + stages;
-    return STATUS_OK;
 }

@@ -19,6 +19,6 @@
 /// @param costs        sends are those of the machine (bal_stage_costs_from_layers)
 /// @param network      out: arrays are carved from memory; none where nothing is shared
 /// @return STATUS_NO_MEMORY. Time O(stages).
-status sim_network_of_machine(const bal_machine *machine, const bal_schedule *schedule,
-                              const int *machine_rank, const bal_stage_costs *costs, arena *memory,
-                              sim_network *network, error_message *err);
+void sim_network_of_machine(const bal_machine *machine, const bal_schedule *schedule,
+                            const int *machine_rank, const bal_stage_costs *costs, arena *memory,
+                            sim_network *network);

@@ -8,7 +8,7 @@ status sim_compiled_order_build(const bal_schedule_request *request, arena *memo
     out->memory = memory;
     out->dispatch = NULL;
     TRY(bal_schedule_build(request, memory, &out->schedule, err));
-    TRY(bal_last_backwards(&out->schedule, memory, &out->last_backward, err));
+    bal_last_backwards(&out->schedule, memory, &out->last_backward);
     return sim_order_compile(&out->schedule, memory, &out->order, err);
 }
 
@@ -19,7 +19,7 @@ status sim_compiled_order_dispatch(sim_compiled_order *order, const sim_network 
         TRY(sim_dispatch_create(&order->schedule, SIM_STATIC, network, order->memory,
                                 &order->dispatch, err));
     } else {
-        TRY(sim_dispatch_set_network(order->dispatch, network, err));
+        sim_dispatch_set_network(order->dispatch, network);
     }
     *dispatch = order->dispatch;
     return STATUS_OK;
@@ -96,7 +96,6 @@ status sim_order_book_find(sim_order_book *book, const bal_schedule_request *req
         found = make_room(book);
         *found = wanted;
         found->memory = arena_create(1 << 16);
-        if (found->memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
         TRY(sim_compiled_order_build(request, found->memory, &found->compiled, err));
         found->op_count = found->compiled.order.step_count;
         book->op_count += found->op_count;

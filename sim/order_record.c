@@ -96,7 +96,7 @@ static status carve(sim_recorder *made, arena *memory, error_message *err)
     const size_t rows = (size_t)order->row_count;
     const size_t messages = DIRECTIONS * stages * microbatches;
     sim_record *record = &made->record;
-    TRY(sim_timeline_init(schedule, memory, &record->timeline, err));
+    TRY(sim_timeline_init(schedule, memory, &record->timeline));
     record->memory = arena_array(memory, ops, sizeof *record->memory);
     record->peak_memory = arena_array(memory, ranks, sizeof *record->peak_memory);
     record->bound = arena_array(memory, ops, sizeof *record->bound);
@@ -170,7 +170,6 @@ status sim_recorder_create(const sim_order *order, const sim_network *network, a
                            sim_recorder **out, error_message *err)
 {
     sim_recorder *made = arena_array(memory, 1, sizeof *made);
-    if (made == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory for a record");
     made->order = order;
     if (network != NULL) made->network = *network;
     TRY(carve(made, memory, err));

@@ -19,12 +19,6 @@ typedef struct perturbing {
     error_message *err;
 } perturbing;
 
-static status no_memory(const perturbing *of)
-{
-    return error_set(of->err, STATUS_NO_MEMORY, "out of memory for the times of %d stages",
-                     of->costs->stage_count);
-}
-
 /// The stream of a row: ops of one kind of a stage, or its messages in one direction.
 static rng row_stream(const perturbing *of, bal_draw_purpose purpose, int kind, int stage)
 {
@@ -46,7 +40,6 @@ static status perturb_ops(const perturbing *of, bal_op_kind kind, const int64_t 
     const int microbatches = of->schedule->microbatch_count;
     int64_t *drawn =
         arena_array(of->memory, (size_t)costs->stage_count * (size_t)microbatches, sizeof *drawn);
-    if (drawn == NULL) return no_memory(of);
     *out = drawn;
     for (int stage = 0; stage < costs->stage_count; stage++) {
         rng generator = row_stream(of, BAL_DRAW_OP, (int)kind, stage);
@@ -73,7 +66,6 @@ static status repeat(const perturbing *of, const int64_t *values, int row_count,
     }
     int64_t *repeated =
         arena_array(of->memory, (size_t)row_count * (size_t)microbatches, sizeof *repeated);
-    if (repeated == NULL) return no_memory(of);
     for (int64_t cell = 0; values != NULL && cell < (int64_t)row_count * microbatches; cell++) {
         repeated[cell] = values[cell / microbatches];
     }
@@ -111,7 +103,6 @@ static status perturb_links(const perturbing *of, bal_op_kind kind, const int64_
 {
     const int stages = of->costs->stage_count;
     int64_t *slower = arena_array(of->memory, (size_t)stages, sizeof *slower);
-    if (slower == NULL) return no_memory(of);
     for (int stage = 0; stage < stages; stage++) {
         const int receiver = sim_network_receiver(of->schedule, kind, stage);
         slower[stage] = receiver < 0 ? send_ns[stage]
@@ -155,7 +146,6 @@ static status perturb_messages(const perturbing *of, bal_stage_costs *out)
     const int64_t *const sends[] = {out->send_forward_ns, out->send_backward_ns};
     const int64_t *repeated = NULL;
     int64_t *delays = arena_array(of->memory, cells, sizeof *delays);
-    if (delays == NULL) return no_memory(of);
     if (of->costs->message_delay_ns != NULL) {
         TRY(repeat(of, of->costs->message_delay_ns, 2 * stages, &repeated));
         for (size_t cell = 0; cell < cells; cell++) {

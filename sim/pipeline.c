@@ -2,14 +2,10 @@
 
 #include <assert.h>
 
-status sim_summary_init(const sim_order *order, arena *memory, sim_summary *summary,
-                        error_message *err)
+status sim_summary_init(const sim_order *order, arena *memory, sim_summary *summary)
 {
     const size_t ranks = (size_t)order->schedule->rank_count;
     int64_t *times = arena_array(memory, 3 * ranks, sizeof *times);
-    if (times == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %zu ranks", ranks);
-    }
     *summary = (sim_summary){
         .busy_ns = times,
         .first_begin_ns = times + ranks,
@@ -18,12 +14,10 @@ status sim_summary_init(const sim_order *order, arena *memory, sim_summary *summ
     return STATUS_OK;
 }
 
-status sim_timeline_init(const bal_schedule *schedule, arena *memory, bal_timeline *timeline,
-                         error_message *err)
+status sim_timeline_init(const bal_schedule *schedule, arena *memory, bal_timeline *timeline)
 {
     const size_t ops = (size_t)schedule->first_op[schedule->rank_count];
     int64_t *times = arena_array(memory, 2 * ops, sizeof *times);
-    if (times == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory for %zu ops", ops);
     *timeline = (bal_timeline){.schedule = schedule, .begin_ns = times, .end_ns = times + ops};
     return STATUS_OK;
 }

@@ -292,12 +292,6 @@ static bool run_groups(compiler *work)
     return true;
 }
 
-static status no_memory(int64_t op_count, error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for an order of %" PRId64 " ops",
-                     op_count);
-}
-
 /// Rows of a chunk: one for each kind of op that there is. Those of joints stand behind all.
 static void number_rows(compiler *work)
 {
@@ -338,7 +332,7 @@ static bool is_complete(const compiler *work)
     return work->done_count == stages * schedule->microbatch_count;
 }
 
-static status prepare(compiler *work, arena *scratch, error_message *err)
+static void prepare(compiler *work, arena *scratch)
 {
     const bal_schedule *schedule = work->schedule;
     const size_t ranks = (size_t)schedule->rank_count;
@@ -352,16 +346,11 @@ static status prepare(compiler *work, arena *scratch, error_message *err)
     work->next_op = arena_array(scratch, ranks, sizeof *work->next_op);
     work->awake = arena_array(scratch, (size_t)work->group_count, sizeof *work->awake);
     work->free_slots = arena_array(scratch, (size_t)op_count, sizeof *work->free_slots);
-    if (work->cells == NULL || work->ways == NULL || work->next_op == NULL || work->awake == NULL ||
-        work->free_slots == NULL) {
-        return no_memory(op_count, err);
-    }
     find_ways(work);
     for (int rank = 0; rank < schedule->rank_count; rank++) {
         work->next_op[rank] = schedule->first_op[rank];
         work->awake[rank / work->group_ranks] |= 1u << rank % work->group_ranks;
     }
-    return STATUS_OK;
 }
 
 /// Says where the costs of every row come from, and which rows wait for nobody's answer.
@@ -388,7 +377,7 @@ static void fill_row_sources(const compiler *work, sim_row_source *sources, int 
 }
 
 /// The scratch of plays.
-static status carve_scratch(sim_order *order, arena *memory, error_message *err)
+static void carve_scratch(sim_order *order, arena *memory)
 {
     const bal_schedule *schedule = order->schedule;
     const size_t ranks = (size_t)schedule->rank_count;
@@ -402,11 +391,6 @@ static status carve_scratch(sim_order *order, arena *memory, error_message *err)
     order->delay_rows = arena_array(memory, rows, sizeof *order->delay_rows);
     order->full_backward_ns = arena_array(memory, sums, sizeof *order->full_backward_ns);
     order->no_ns = arena_array(memory, order->has_pairs ? microbatches : 0, sizeof *order->no_ns);
-    if (order->clocks == NULL || order->arrival_ns == NULL || order->rows == NULL ||
-        order->delay_rows == NULL || order->full_backward_ns == NULL || order->no_ns == NULL) {
-        return no_memory(order->step_count, err);
-    }
-    return STATUS_OK;
 }
 
 /// Runs the pass over an order whose counts make sense.
@@ -442,17 +426,15 @@ static status compile(const bal_schedule *schedule, arena *memory, arena *scratc
         .first_wait = arena_array(memory, ranks, sizeof *work.first_wait),
         .kinds_found = found.kinds,
     };
-    if (written == NULL || work.first_wait == NULL) return no_memory((int64_t)steps, err);
     number_rows(&work);
     if (found.pair_count > 0 && work.joint_first > 1 << (SIM_ROW_BITS - 1)) {
         return error_set(err, STATUS_UNSUPPORTED, "overlapping ops on %d ranks of %d chunks",
                          schedule->rank_count, schedule->chunk_count);
     }
-    TRY(prepare(&work, scratch, err));
+    prepare(&work, scratch);
     TRY(run_pass(&work, err));
     const int row_count = work.joint_first * (found.pair_count > 0 ? 2 : 1);
     sim_row_source *sources = arena_array(memory, (size_t)row_count, sizeof *sources);
-    if (sources == NULL) return no_memory((int64_t)steps, err);
     fill_row_sources(&work, sources, row_count);
     *order = (sim_order){
         .schedule = schedule,
@@ -466,7 +448,8 @@ static status compile(const bal_schedule *schedule, arena *memory, arena *scratc
         .has_pairs = found.pair_count > 0,
         .has_full_backward = found.kinds >> OP_BACKWARD & 1,
     };
-    return carve_scratch(order, memory, err);
+    carve_scratch(order, memory);
+    return STATUS_OK;
 }
 
 /// Whether there are as many ops as the counts ask for, and the counts are possible.
@@ -493,7 +476,6 @@ status sim_order_compile(const bal_schedule *schedule, arena *memory, sim_order 
                          schedule->first_op[schedule->rank_count], schedule->microbatch_count);
     }
     arena *scratch = arena_create(1 << 16);
-    if (scratch == NULL) return no_memory(schedule->first_op[schedule->rank_count], err);
     sim_order compiled;
     const status result = compile(schedule, memory, scratch, &compiled, err);
     arena_destroy(scratch);

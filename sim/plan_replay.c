@@ -4,12 +4,6 @@
 #include "sim/costs.h"
 #include "sim/pipeline.h"
 
-static status no_memory(const bal_played_plan *played, error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for the timelines of %d replicas",
-                     played->replica_count);
-}
-
 static status check(const bal_machine *machine, const bal_played_plan *played, error_message *err)
 {
     const bal_placed_partition *plan = played->plan;
@@ -31,7 +25,7 @@ static status play_replica(const bal_machine *machine, const bal_played_plan *pl
     TRY(bal_stage_costs_from_layers(&played->replicas[replica], played->plan, machine,
                                     played->rank_time_factor, memory, stages, err));
     TRY(sim_costs_check(played->schedule, stages, err));
-    TRY(sim_timeline_init(played->schedule, memory, timeline, err));
+    TRY(sim_timeline_init(played->schedule, memory, timeline));
     sim_order_play(order, stages, NULL, timeline);
     return STATUS_OK;
 }
@@ -46,10 +40,9 @@ status sim_plan_replay_play(const bal_machine *machine, const bal_played_plan *p
     TRY(check(machine, played, err));
     bal_stage_costs *stages = arena_array(memory, replicas, sizeof *stages);
     bal_timeline *timelines = arena_array(memory, replicas, sizeof *timelines);
-    if (stages == NULL || timelines == NULL) return no_memory(played, err);
     TRY(sim_order_compile(played->schedule, memory, &order, err));
     if (complete.last_backward == NULL) {
-        TRY(bal_last_backwards(played->schedule, memory, &complete.last_backward, err));
+        bal_last_backwards(played->schedule, memory, &complete.last_backward);
     }
     TRY(bal_iteration_begin(&complete, memory, &times, err));
     for (int replica = 0; replica < played->replica_count; replica++) {

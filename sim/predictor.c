@@ -21,7 +21,7 @@ status sim_predictor_create(const bal_training *training, sim_predictor **predic
         return error_set(err, STATUS_NO_MEMORY, "out of memory for predictions");
     }
     made->memory = memory;
-    const status prepared = sim_training_plan_init(&made->plan, training, NULL, memory, err);
+    const status prepared = sim_training_plan_init(&made->plan, training, NULL, memory);
     if (prepared != STATUS_OK) {
         sim_predictor_destroy(made);
         return prepared;

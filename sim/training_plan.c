@@ -5,14 +5,8 @@
 
 #include <string.h>
 
-static status no_memory(const sim_training_plan *plan, error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for a plan of %d ranks",
-                     plan->training->machine.rank_count);
-}
-
 status sim_training_plan_init(sim_training_plan *plan, const bal_training *training,
-                              sim_order_book *orders, arena *memory, error_message *err)
+                              sim_order_book *orders, arena *memory)
 {
     const bal_schedule_family *family = bal_schedule_family_find(training->schedule);
     const int chunks = bal_schedule_chunk_count(family, training->chunk_count);
@@ -29,10 +23,6 @@ status sim_training_plan_init(sim_training_plan *plan, const bal_training *train
         .searched_memory = arena_create(1 << 18),
         .trial_memory = arena_create(1 << 18),
     };
-    if (plan->first_layer == NULL || plan->machine_rank == NULL || plan->rank_of_layer == NULL ||
-        plan->searched_memory == NULL || plan->trial_memory == NULL) {
-        return no_memory(plan, err);
-    }
     return STATUS_OK;
 }
 
@@ -142,7 +132,6 @@ static status trial_order(sim_training_plan *plan, const bal_placed_partition *p
 {
     if (!plan->family->is_searched) return find_order(plan, placed, microbatch_count, order, err);
     sim_compiled_order *searched = arena_array(plan->trial_memory, 1, sizeof *searched);
-    if (searched == NULL) return no_memory(plan, err);
     *order = searched;
     return search_order(plan, placed, microbatch_count, layers, plan->trial_memory, searched, err);
 }

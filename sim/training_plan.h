@@ -39,7 +39,7 @@ typedef struct sim_training_plan {
 ///               compiled stays there for the next. NULL: the plan has its own
 /// @param memory for arrays that live as long as the run
 status sim_training_plan_init(sim_training_plan *plan, const bal_training *training,
-                              sim_order_book *orders, arena *memory, error_message *err);
+                              sim_order_book *orders, arena *memory);
 void sim_training_plan_free(sim_training_plan *plan);
 
 /// Takes a decision's plan into force; a searched schedule is searched for these costs.

@@ -20,12 +20,6 @@ typedef struct play_scratch {
     int64_t *busy_ns;        // [rank_count] of all rounds
 } play_scratch;
 
-static status no_memory(const sim_play_request *request, error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for %d replicas of %d ranks",
-                     request->replica_count, request->plan->rank_count);
-}
-
 static bal_played_plan played_plan_of(const sim_play_request *request)
 {
     return (bal_played_plan){
@@ -48,24 +42,23 @@ static int round_count_of(const sim_play_request *request)
 }
 
 static status allocate(const sim_play_request *request, bool needs_stage_ends, arena *memory,
-                       play_scratch *scratch, error_message *err)
+                       play_scratch *scratch)
 {
     const size_t stages = (size_t)bal_placed_stage_count(request->plan);
     const size_t ranks = (size_t)request->plan->rank_count;
     int64_t *sums = arena_array(memory, 3 * ranks, sizeof *sums);
     scratch->stage_end_ns = arena_array(memory, stages, sizeof *scratch->stage_end_ns);
-    if (scratch->stage_end_ns == NULL || sums == NULL) return no_memory(request, err);
     scratch->begin_ns = sums;
     scratch->first_begin_ns = sums + ranks;
     scratch->busy_ns = sums + 2 * ranks;
-    TRY(sim_summary_init(&request->order->order, memory, &scratch->summary, err));
+    TRY(sim_summary_init(&request->order->order, memory, &scratch->summary));
     if (!bal_machine_network_is_free(request->machine)) {
         scratch->networks =
             arena_array(memory, (size_t)request->replica_count, sizeof *scratch->networks);
-        return scratch->networks != NULL ? STATUS_OK : no_memory(request, err);
+        return STATUS_OK;
     }
     if (!needs_stage_ends || request->plan->chunk_count == 1) return STATUS_OK;
-    return sim_timeline_init(&request->order->schedule, memory, &scratch->timeline, err);
+    return sim_timeline_init(&request->order->schedule, memory, &scratch->timeline);
 }
 
 /// When the last gradients of every stage are there.
@@ -96,8 +89,8 @@ static status fill_stages(const sim_play_request *request, int replica, arena *m
     TRY(sim_costs_check(schedule, &undisturbed, err));
     if (scratch->networks != NULL) {
         sim_network *network = &scratch->networks[replica];
-        TRY(sim_network_of_machine(request->machine, schedule, request->plan->machine_rank,
-                                   &undisturbed, memory, network, err));
+        sim_network_of_machine(request->machine, schedule, request->plan->machine_rank,
+                               &undisturbed, memory, network);
         TRY(sim_compiled_order_dispatch(request->order, network, &scratch->dispatch, err));
     }
     for (int round = 0; round < round_count_of(request); round++) {
@@ -231,11 +224,9 @@ status sim_play_replicas(const sim_play_request *request, arena *memory, sim_pla
     sim_play made = {0};
     play_scratch scratch = {0};
     bal_stage_costs *stages = arena_array(memory, plays, sizeof *stages);
-    if (stages == NULL) return no_memory(request, err);
     made.stages = stages;
     TRY(bal_iteration_begin(&played, memory, &made.times, err));
-    TRY(allocate(request, bal_iteration_needs_stage_ends(&played, &made.times), memory, &scratch,
-                 err));
+    TRY(allocate(request, bal_iteration_needs_stage_ends(&played, &made.times), memory, &scratch));
     for (int replica = 0; replica < request->replica_count; replica++) {
         TRY(play_replica(request, &played, replica, memory, stages, &scratch, &made, err));
     }
@@ -258,7 +249,7 @@ status sim_play_timeline(const sim_play *play, int replica, sim_compiled_order *
         TRY(sim_compiled_order_dispatch(order, &play->networks[replica], &dispatch, err));
         return sim_dispatch_play(dispatch, stages, NULL, NULL, timeline, err);
     }
-    TRY(sim_timeline_init(&order->schedule, memory, timeline, err));
+    TRY(sim_timeline_init(&order->schedule, memory, timeline));
     sim_order_play(&order->order, stages, NULL, timeline);
     return STATUS_OK;
 }

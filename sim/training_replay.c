@@ -39,12 +39,6 @@ typedef struct replay {
     bal_training_ledger ledger;
 } replay;
 
-static status no_memory(const replay *state)
-{
-    return error_set(state->err, STATUS_NO_MEMORY, "out of memory for %d layers on %d ranks",
-                     state->costs.layer_count, state->training->machine.rank_count);
-}
-
 /// Adds times to the load of a rank and to that of all. False if one is negative or the sum would
 /// not fit int64.
 static bool add_times(const int64_t *times, int count, int64_t *load, int64_t *total)
@@ -64,7 +58,6 @@ static status measure_loads(replay *state)
     const bal_layer_costs *layers = &state->profile;
     const int columns = layers->microbatch_count;
     int64_t *load = arena_array(state->play_memory, (size_t)ranks, sizeof *load);
-    if (load == NULL) return no_memory(state);
     bal_metrics metrics = {0};
     for (int layer = 0; layer < layers->layer_count; layer++) {
         const int64_t row = (int64_t)layer * columns;
@@ -94,7 +87,6 @@ static status note_memory(replay *state, const bal_schedule *schedule)
     if (state->is_memory_noted) return STATUS_OK;
     state->is_memory_noted = true;
     int64_t *peak = arena_array(state->play_memory, (size_t)plan->rank_count, sizeof *peak);
-    if (peak == NULL) return no_memory(state);
     const int unlike = state->costs.has_unlike_bytes ? state->costs.replica_count : 1;
     for (int replica = 0; replica < unlike; replica++) {
         const bal_layer_costs *layers = &state->costs.replicas[replica];
@@ -362,12 +354,7 @@ static status prepare(replay *state)
     state->drawn =
         arena_array(state->run_memory, (size_t)training->data_parallel, sizeof *state->drawn);
     TRY(bal_training_costs_init(&state->costs, training, state->run_memory, state->err));
-    TRY(sim_training_plan_init(&state->plan, training, state->orders, state->run_memory,
-                               state->err));
-    if (state->play_memory == NULL || state->timeline_memory == NULL ||
-        state->rank_end_ns == NULL || state->peak_memory == NULL || state->drawn == NULL) {
-        return no_memory(state);
-    }
+    TRY(sim_training_plan_init(&state->plan, training, state->orders, state->run_memory));
     state->evaluator = sim_training_plan_evaluator(&state->plan);
     return bal_training_controller(training, &state->evaluator, &state->controller, state->err);
 }
@@ -390,7 +377,6 @@ static status start(replay *state)
     if (!result->executable) return STATUS_OK;
     const size_t bounds = (size_t)bal_placed_stage_count(&state->plan.placed) + 1;
     int *first_layer = arena_array(state->run_memory, bounds, sizeof *first_layer);
-    if (first_layer == NULL) return no_memory(state);
     memcpy(first_layer, state->plan.first_layer, bounds * sizeof *first_layer);
     result->start_first_layer = first_layer;
     return STATUS_OK;

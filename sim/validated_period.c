@@ -25,12 +25,11 @@ static size_t rank_bytes(const settling *of)
 }
 
 /// How long a norm, a number of 8 bytes, travels between neighbouring places.
-static status find_hops(settling *of, arena *memory, error_message *err)
+static void find_hops(settling *of, arena *memory)
 {
     const sim_period_request *request = of->request;
     const bal_placed_partition *plan = request->played->plan;
     int64_t *hop_ns = arena_array(memory, (size_t)plan->rank_count, sizeof *hop_ns);
-    if (hop_ns == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     for (int place = 1; place < plan->rank_count; place++) {
         const int before = plan->machine_rank != NULL ? plan->machine_rank[place - 1] : place - 1;
         const int at = plan->machine_rank != NULL ? plan->machine_rank[place] : place;
@@ -38,7 +37,6 @@ static status find_hops(settling *of, arena *memory, error_message *err)
             bal_link_transfer_ns(bal_machine_link(request->machine, before, at), sizeof(double));
     }
     of->update.hop_ns = hop_ns;
-    return STATUS_OK;
 }
 
 static status prepare(settling *of, arena *memory, error_message *err)
@@ -50,22 +48,18 @@ static status prepare(settling *of, arena *memory, error_message *err)
                               .norm_ns = of->request->validation->norm_ns,
                               .optimizer_ns = of->request->optimizer_step_ns,
                               .rollback_ns = of->request->validation->rollback_ns};
-    TRY(find_hops(of, memory, err));
-    TRY(sim_iterations_prepare(played->schedule, memory, &of->iterations, err));
+    find_hops(of, memory);
+    sim_iterations_prepare(played->schedule, memory, &of->iterations);
     // With one chunk the gate is a B or BW, which waits for one behind the next rank's gate anyway.
     if (played->schedule->chunk_count > 1) {
         TRY(sim_iterations_check_validation(of->iterations, memory, err));
     }
-    TRY(sim_iteration_init(played->schedule, memory, &of->iteration, &of->own, err));
+    sim_iteration_init(played->schedule, memory, &of->iteration, &of->own);
     of->end_ns = arena_array(memory, ranks, sizeof *of->end_ns);
     of->ready_ns = arena_array(memory, ranks, sizeof *of->ready_ns);
     of->before_ns = arena_array(memory, ranks, sizeof *of->before_ns);
     of->state.begin_ns = arena_array(memory, ranks, sizeof *of->state.begin_ns);
     of->layer_ready_ns = arena_array(memory, layers, sizeof *of->layer_ready_ns);
-    if (of->end_ns == NULL || of->ready_ns == NULL || of->before_ns == NULL ||
-        of->state.begin_ns == NULL || of->layer_ready_ns == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %zu ranks", ranks);
-    }
     return STATUS_OK;
 }
 

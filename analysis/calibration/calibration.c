@@ -26,11 +26,6 @@ typedef struct fitting {
     ana_calibration *out;
 } fitting;
 
-static status no_memory(error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory");
-}
-
 static int first_part_shape(void)
 {
     return ANA_TERM_COUNT + ANA_ASSUMED_COUNT;
@@ -142,8 +137,7 @@ static double unused_deviation(const fitting *fit, ana_term term)
 }
 
 /// Rows relative to their measured time, so that the residual is a relative error.
-static status make_problem(const fitting *fit, bool has_random, ana_shrinkage_problem *problem,
-                           error_message *err)
+static void make_problem(const fitting *fit, bool has_random, ana_shrinkage_problem *problem)
 {
     const ana_calibration *out = fit->out;
     const size_t runs = (size_t)fit->run_count;
@@ -153,9 +147,6 @@ static status make_problem(const fitting *fit, bool has_random, ana_shrinkage_pr
     double *target = arena_array(fit->memory, runs, sizeof *target);
     int *class = arena_array(fit->memory, (size_t)random_count, sizeof *class);
     double *deviation = arena_array(fit->memory, ANA_TERM_COUNT, sizeof *deviation);
-    if (fixed == NULL || random == NULL || target == NULL || class == NULL || deviation == NULL) {
-        return no_memory(err);
-    }
     for (ana_term term = 0; term < ANA_TERM_COUNT; term++) {
         deviation[term] = unused_deviation(fit, term);
     }
@@ -197,7 +188,6 @@ static status make_problem(const fitting *fit, bool has_random, ana_shrinkage_pr
     for (ana_assumed_term term = 0; term < ANA_ASSUMED_COUNT; term++) {
         problem->class_deviation[ANA_PART_COUNT + term] = ana_assumed_term_range(term).deviation;
     }
-    return STATUS_OK;
 }
 
 static void take_over(ana_calibration *out, const ana_shrinkage_fit *solved)
@@ -227,11 +217,11 @@ static status solve(fitting *fit, error_message *err)
 {
     ana_shrinkage_problem problem;
     ana_shrinkage_fit solved;
-    TRY(make_problem(fit, false, &problem, err));
+    make_problem(fit, false, &problem);
     TRY(ana_shrinkage_solve(&problem, fit->memory, &solved, err));
     for (int round = 0; round < REFERENCE_ROUNDS; round++) {
         memcpy(fit->out->reference, solved.coefficients, sizeof fit->out->reference);
-        TRY(make_problem(fit, true, &problem, err));
+        make_problem(fit, true, &problem);
         TRY(ana_shrinkage_solve(&problem, fit->memory, &solved, err));
     }
     take_over(fit->out, &solved);
@@ -263,10 +253,6 @@ status ana_calibration_fit(const ana_run_shape *shapes, const double *iteration_
         .memory = memory,
         .out = &made,
     };
-    if (made.source == NULL || made.part_shapes == NULL || fit.fixed == NULL ||
-        fit.assumed == NULL) {
-        return no_memory(err);
-    }
     measure(&fit);
     TRY(collect_shapes(&fit, err));
     collect_ranges(&fit);

@@ -42,9 +42,6 @@ static status choose(const ana_measured_runs *runs, const int *fit_rows, int fit
 {
     bool *is_fitted = arena_array(memory, (size_t)runs->source.row_count, sizeof *is_fitted);
     bool *is_taken = arena_array(memory, (size_t)runs->source.row_count, sizeof *is_taken);
-    if (is_fitted == NULL || is_taken == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    }
     TRY(allocate(fit_count + predict_count, memory, out, err));
     for (int index = 0; index < fit_count; index++) {
         is_fitted[fit_rows[index]] = true;
@@ -62,17 +59,13 @@ static status choose(const ana_measured_runs *runs, const int *fit_rows, int fit
     return STATUS_OK;
 }
 
-static status predict(const ana_calibration *calibration, chosen_runs *chosen,
-                      const int *predict_rows, arena *memory, ana_calibration_score *score,
-                      error_message *err)
+static void predict(const ana_calibration *calibration, chosen_runs *chosen,
+                    const int *predict_rows, arena *memory, ana_calibration_score *score)
 {
     const double quantile = ana_calibration_quantile(calibration, score->level);
     double *scratch =
         arena_array(memory, 2 * (size_t)calibration->coefficient_count, sizeof *scratch);
     score->runs = arena_array(memory, (size_t)score->predicted_count, sizeof *score->runs);
-    if (scratch == NULL || score->runs == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    }
     for (int run = 0; run < chosen->count; run++) {
         const ana_prediction found =
             ana_calibration_predict(calibration, &chosen->shapes[run], scratch);
@@ -88,7 +81,6 @@ static status predict(const ana_calibration *calibration, chosen_runs *chosen,
                                             .low_ms = fmax(0, found.mean_ms - half),
                                             .high_ms = found.mean_ms + half};
     }
-    return STATUS_OK;
 }
 
 static void score_fit(const chosen_runs *chosen, ana_calibration_score *score)
@@ -114,12 +106,10 @@ static void score_intervals(const chosen_runs *chosen, ana_calibration_score *sc
     score->interval_width_mean = width / score->predicted_count;
 }
 
-static status score_errors(const chosen_runs *chosen, arena *memory, ana_calibration_score *score,
-                           error_message *err)
+static void score_errors(const chosen_runs *chosen, arena *memory, ana_calibration_score *score)
 {
     const size_t count = (size_t)score->predicted_count;
     double *errors = arena_array(memory, count, sizeof *errors);
-    if (errors == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     for (int run = 0; run < score->predicted_count; run++) {
         const double error = chosen->predicted_ms[run] / chosen->measured_ms[run] - 1;
         errors[run] = fabs(error);
@@ -131,19 +121,18 @@ static status score_errors(const chosen_runs *chosen, arena *memory, ana_calibra
     score->error_median = gsl_stats_median_from_sorted_data(errors, 1, count);
     score->error_p90 = gsl_stats_quantile_from_sorted_data(errors, 1, count, 0.9);
     score->error_max = errors[count - 1];
-    return STATUS_OK;
 }
 
-static status score_predictions(const chosen_runs *chosen, arena *memory,
-                                ana_calibration_score *score, error_message *err)
+static void score_predictions(const chosen_runs *chosen, arena *memory,
+                              ana_calibration_score *score)
 {
-    if (score->predicted_count == 0) return STATUS_OK;
+    if (score->predicted_count == 0) return;
     score_intervals(chosen, score);
-    TRY(score_errors(chosen, memory, score, err));
-    TRY(ana_decision_score(chosen->shapes, chosen->measured_ms, chosen->predicted_ms,
-                           score->predicted_count, memory, &score->predicted_choice, err));
-    return ana_decision_score(chosen->shapes, chosen->measured_ms, chosen->predicted_ms,
-                              chosen->count, memory, &score->all_choice, err);
+    score_errors(chosen, memory, score);
+    ana_decision_score(chosen->shapes, chosen->measured_ms, chosen->predicted_ms,
+                       score->predicted_count, memory, &score->predicted_choice);
+    ana_decision_score(chosen->shapes, chosen->measured_ms, chosen->predicted_ms, chosen->count,
+                       memory, &score->all_choice);
 }
 
 status ana_calibration_try(const ana_measured_runs *runs, const int *fit_rows, int fit_count,
@@ -163,9 +152,9 @@ status ana_calibration_try(const ana_measured_runs *runs, const int *fit_rows, i
     ana_calibration_score made = {
         .fitted_count = fit_count, .predicted_count = predict_count, .level = level};
     TRY(choose(runs, fit_rows, fit_count, predict_rows, predict_count, memory, &chosen, err));
-    TRY(predict(calibration, &chosen, predict_rows, memory, &made, err));
+    predict(calibration, &chosen, predict_rows, memory, &made);
     score_fit(&chosen, &made);
-    TRY(score_predictions(&chosen, memory, &made, err));
+    score_predictions(&chosen, memory, &made);
     *score = made;
     return STATUS_OK;
 }

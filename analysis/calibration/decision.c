@@ -56,12 +56,10 @@ static void add_group(const candidate *group, int count, const double *measured_
     if (regret > sums->regret_max) sums->regret_max = regret;
 }
 
-status ana_decision_score(const ana_run_shape *shapes, const double *measured_ms,
-                          const double *predicted_ms, int run_count, arena *memory,
-                          ana_decision *out, error_message *err)
+void ana_decision_score(const ana_run_shape *shapes, const double *measured_ms,
+                        const double *predicted_ms, int run_count, arena *memory, ana_decision *out)
 {
     candidate *runs = arena_array(memory, (size_t)run_count, sizeof *runs);
-    if (runs == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     for (int run = 0; run < run_count; run++) {
         runs[run] = candidate_of(&shapes[run], run);
     }
@@ -83,5 +81,4 @@ status ana_decision_score(const ana_run_shape *shapes, const double *measured_ms
         sums.blind_mean /= sums.group_count;
     }
     *out = sums;
-    return STATUS_OK;
 }

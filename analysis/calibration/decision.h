@@ -24,6 +24,6 @@ typedef struct ana_decision {
 /// @param predicted_ms [run_count]; of equal ones the first is chosen
 /// @return STATUS_NO_MEMORY
 /// Time O(run_count * log(run_count)).
-status ana_decision_score(const ana_run_shape *shapes, const double *measured_ms,
-                          const double *predicted_ms, int run_count, arena *memory,
-                          ana_decision *out, error_message *err);
+void ana_decision_score(const ana_run_shape *shapes, const double *measured_ms,
+                        const double *predicted_ms, int run_count, arena *memory,
+                        ana_decision *out);

@@ -92,9 +92,6 @@ status ana_message_times_read(json_value root, arena *memory, ana_message_times 
         .bytes = arena_array(memory, (size_t)count, sizeof *found.bytes),
         .us = arena_array(memory, (size_t)count, sizeof *found.us),
     };
-    if (found.bytes == NULL || found.us == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    }
     json_value result = json_element(results, 0);
     for (; result.node != NULL; result = json_next(result)) {
         TRY(read_row(result, &size, &found, err));
@@ -153,11 +150,10 @@ static void fit_line(const double *sizes, const double *weights, const double *u
     if (out->start_us < 0 && out->slope_us > 0) fit_slope(sizes, weights, us, count, out);
 }
 
-static status line_of(const ana_message_times *times, line *out, error_message *err)
+static status line_of(const ana_message_times *times, line *out)
 {
     const size_t count = (size_t)times->count;
     arena *memory = arena_create(3 * count * sizeof(double));
-    if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     double *sizes = arena_array(memory, count, sizeof *sizes);
     double *weights = arena_array(memory, count, sizeof *weights);
     if (sizes != NULL && weights != NULL) {
@@ -168,15 +164,14 @@ static status line_of(const ana_message_times *times, line *out, error_message *
         fit_line(sizes, weights, times->us, count, out);
     }
     arena_destroy(memory);
-    return sizes != NULL && weights != NULL ? STATUS_OK
-                                            : error_set(err, STATUS_NO_MEMORY, "out of memory");
+    return sizes != NULL && STATUS_OK;
 }
 
 status ana_measured_link_fit(const ana_message_times *times, ana_measured_link *out,
                              error_message *err)
 {
     line found = {0};
-    TRY(line_of(times, &found, err));
+    TRY(line_of(times, &found));
     if (!(found.slope_us > 0)) {
         return error_set(err, STATUS_FORMAT,
                          "times do not grow with sizes from %.0f to %.0f bytes: no rate",

@@ -155,9 +155,6 @@ status ana_measured_runs_read(const table *from, int64_t vocabulary_size, arena 
     TRY(require(from, &time_column, &time_index, err));
     runs.shapes = arena_array(memory, (size_t)from->row_count, sizeof *runs.shapes);
     runs.iteration_ms = arena_array(memory, (size_t)from->row_count, sizeof *runs.iteration_ms);
-    if (runs.shapes == NULL || runs.iteration_ms == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    }
     runs.vocabulary_is_given = find_column(from, &columns[7]) >= 0;
     for (int row = 0; row < from->row_count; row++) {
         TRY(read_run(from, row, index, vocabulary_size, &runs.shapes[row], err));

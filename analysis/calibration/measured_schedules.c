@@ -47,11 +47,6 @@ typedef struct schedule_set {
     arena *memory;
 } schedule_set;
 
-static status no_memory(error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory");
-}
-
 status ana_measured_table_open(const char *path, arena *memory, table *out, error_message *err)
 {
     const char *text = embedded_find(ana_measured_tables, path);
@@ -141,15 +136,13 @@ static status read_row(const table *from, int row, measured_schedule *out, const
 /// Times of the chunks' ops: profiled ones times compute_factor, and what messages occupy. The
 /// first chunk's F waits for no message and the last one's sends none; backwards the other way
 /// round.
-static status make_costs(const measured_schedule *each, double compute_factor,
-                         double message_factor, arena *memory, bal_stage_costs *out,
-                         error_message *err)
+static void make_costs(const measured_schedule *each, double compute_factor, double message_factor,
+                       arena *memory, bal_stage_costs *out)
 {
     const int stages = each->stages * each->chunks;
     int64_t *rows[8];
     for (int row = 0; row < 8; row++) {
         rows[row] = arena_array(memory, (size_t)stages, sizeof *rows[row]);
-        if (rows[row] == NULL) return no_memory(err);
     }
     for (int stage = 0; stage < stages; stage++) {
         const int messages = (stage > 0) + (stage < stages - 1);
@@ -173,15 +166,13 @@ static status make_costs(const measured_schedule *each, double compute_factor,
                              .memory_forward = rows[5],
                              .memory_backward_input = rows[6],
                              .memory_backward_weight = rows[7]};
-    return STATUS_OK;
 }
 
 static status build(measured_schedule *each, const char *order, arena *memory, error_message *err)
 {
     bal_stage_costs costs;
-    TRY(make_costs(each, 1, 0, memory, &costs, err));
+    make_costs(each, 1, 0, memory, &costs);
     int64_t *limits = arena_array(memory, (size_t)each->stages, sizeof *limits);
-    if (limits == NULL) return no_memory(err);
     for (int rank = 0; rank < each->stages; rank++) {
         limits[rank] = each->memory_limit * each->layer_bytes;
     }
@@ -198,7 +189,7 @@ static status build(measured_schedule *each, const char *order, arena *memory, e
     TRY(bal_schedule_build(&request, memory, &each->order, err));
     TRY(sim_costs_check(&each->order, &costs, err));
     TRY(sim_order_compile(&each->order, memory, &each->compiled, err));
-    return sim_summary_init(&each->compiled, memory, &each->summary, err);
+    return sim_summary_init(&each->compiled, memory, &each->summary);
 }
 
 static status take(schedule_set *set, int row, error_message *err)
@@ -206,7 +197,6 @@ static status take(schedule_set *set, int row, error_message *err)
     if (set->by_row[row] != NULL) return STATUS_OK;
     measured_schedule *each = arena_array(set->memory, 1, sizeof *each);
     const char *order = NULL;
-    if (each == NULL) return no_memory(err);
     TRY(read_row(set->from, row, each, &order, err));
     const status built = build(each, order, set->memory, err);
     if (built != STATUS_OK) {
@@ -217,15 +207,14 @@ static status take(schedule_set *set, int row, error_message *err)
 }
 
 /// Simulated time of an iteration, ms.
-static status play(measured_schedule *each, double compute_factor, double message_factor,
-                   arena *scratch, double *ms, error_message *err)
+static void play(measured_schedule *each, double compute_factor, double message_factor,
+                 arena *scratch, double *ms)
 {
     bal_stage_costs costs;
     arena_reset(scratch);
-    TRY(make_costs(each, compute_factor, message_factor, scratch, &costs, err));
+    make_costs(each, compute_factor, message_factor, scratch, &costs);
     sim_order_summarise(&each->compiled, &costs, NULL, &each->summary);
     *ms = 1e-6 * (double)(each->has_barrier ? each->summary.makespan_ns : each->summary.span_ns);
-    return STATUS_OK;
 }
 
 static double samples(const measured_schedule *each)
@@ -254,9 +243,8 @@ typedef struct step_arrays {
     int *class;     // [1 + model_count]
 } step_arrays;
 
-static status fill_step(schedule_set *set, const int *fit_rows, int fit_count,
-                        ana_schedule_calibration *out, step_arrays *arrays, arena *scratch,
-                        error_message *err)
+static void fill_step(schedule_set *set, const int *fit_rows, int fit_count,
+                      ana_schedule_calibration *out, step_arrays *arrays, arena *scratch)
 {
     const double delta = 0.01;
     const size_t random_count = 1 + (size_t)out->model_count;
@@ -266,9 +254,9 @@ static status fill_step(schedule_set *set, const int *fit_rows, int fit_count,
         double base = 0;
         double compute = 0;
         double message = 0;
-        TRY(play(each, out->compute_factor, out->message_factor, scratch, &base, err));
-        TRY(play(each, out->compute_factor + delta, out->message_factor, scratch, &compute, err));
-        TRY(play(each, out->compute_factor, out->message_factor + delta, scratch, &message, err));
+        play(each, out->compute_factor, out->message_factor, scratch, &base);
+        play(each, out->compute_factor + delta, out->message_factor, scratch, &compute);
+        play(each, out->compute_factor, out->message_factor + delta, scratch, &message);
         const double weight = 1 / measured_ms(each);
         double *random = arrays->random + (size_t)fit * random_count;
         arrays->fixed[fit] = weight * (compute - base) / delta;
@@ -277,11 +265,9 @@ static status fill_step(schedule_set *set, const int *fit_rows, int fit_count,
         arrays->target[fit] = 1 - weight * base + arrays->fixed[fit] * out->compute_factor +
                               random[0] * (out->message_factor - message_mean);
     }
-    return STATUS_OK;
 }
 
-static status allocate(int fit_count, int model_count, arena *memory, step_arrays *out,
-                       error_message *err)
+static void allocate(int fit_count, int model_count, arena *memory, step_arrays *out)
 {
     const size_t rows = (size_t)fit_count;
     const size_t random_count = 1 + (size_t)model_count;
@@ -291,13 +277,9 @@ static status allocate(int fit_count, int model_count, arena *memory, step_array
         .target = arena_array(memory, rows, sizeof *out->target),
         .class = arena_array(memory, random_count, sizeof *out->class),
     };
-    if (out->fixed == NULL || out->random == NULL || out->target == NULL || out->class == NULL) {
-        return no_memory(err);
-    }
     for (int model = 0; model < model_count; model++) {
         out->class[1 + model] = 1;
     }
-    return STATUS_OK;
 }
 
 static status fit(schedule_set *set, const int *fit_rows, int fit_count, arena *scratch,
@@ -305,7 +287,7 @@ static status fit(schedule_set *set, const int *fit_rows, int fit_count, arena *
 {
     static const double unused_deviation[] = {1};
     step_arrays arrays;
-    TRY(allocate(fit_count, out->model_count, set->memory, &arrays, err));
+    allocate(fit_count, out->model_count, set->memory, &arrays);
     const ana_shrinkage_problem problem = {.row_count = fit_count,
                                            .fixed_count = 1,
                                            .random_count = 1 + out->model_count,
@@ -321,7 +303,7 @@ static status fit(schedule_set *set, const int *fit_rows, int fit_count, arena *
     out->message_factor = message_mean;
     for (int step = 0; step < GAUSS_NEWTON_STEPS; step++) {
         ana_shrinkage_fit solved;
-        TRY(fill_step(set, fit_rows, fit_count, out, &arrays, scratch, err));
+        fill_step(set, fit_rows, fit_count, out, &arrays, scratch);
         TRY(ana_shrinkage_solve(&problem, set->memory, &solved, err));
         out->compute_factor = solved.coefficients[0];
         out->message_factor = fmax(0, message_mean + solved.coefficients[1]);
@@ -334,17 +316,15 @@ static status fit(schedule_set *set, const int *fit_rows, int fit_count, arena *
     return STATUS_OK;
 }
 
-static status list_models(schedule_set *set, const int *fit_rows, int fit_count,
-                          ana_schedule_calibration *out, error_message *err)
+static void list_models(schedule_set *set, const int *fit_rows, int fit_count,
+                        ana_schedule_calibration *out)
 {
     out->models = arena_array(set->memory, (size_t)fit_count, sizeof *out->models);
     out->model_factors = arena_array(set->memory, (size_t)fit_count, sizeof *out->model_factors);
-    if (out->models == NULL || out->model_factors == NULL) return no_memory(err);
     for (int fit = 0; fit < fit_count; fit++) {
         const char *model = set->by_row[fit_rows[fit]]->model;
         if (model_of(out, model) < 0) out->models[out->model_count++] = model;
     }
-    return STATUS_OK;
 }
 
 static void add_error(ana_schedule_score *score, double error)
@@ -364,18 +344,17 @@ static ana_schedule_score *score_of(ana_schedule_calibration *out, const char *s
     return &out->scores[out->score_count++];
 }
 
-static status predict(schedule_set *set, const int *predict_rows, arena *scratch,
-                      ana_schedule_calibration *out, error_message *err)
+static void predict(schedule_set *set, const int *predict_rows, arena *scratch,
+                    ana_schedule_calibration *out)
 {
     const size_t count = (size_t)out->predicted_count;
     ana_schedule_score all = {0};
     out->rows = arena_array(set->memory, count, sizeof *out->rows);
     out->scores = arena_array(set->memory, count + 1, sizeof *out->scores);
-    if (out->rows == NULL || out->scores == NULL) return no_memory(err);
     for (int row = 0; row < out->predicted_count; row++) {
         measured_schedule *each = set->by_row[predict_rows[row]];
         double ms = 0;
-        TRY(play(each, out->compute_factor, out->message_factor, scratch, &ms, err));
+        play(each, out->compute_factor, out->message_factor, scratch, &ms);
         const int model = model_of(out, each->model);
         if (model >= 0) ms *= out->model_factors[model];
         out->rows[row] = (ana_schedule_row){.row = predict_rows[row],
@@ -390,7 +369,6 @@ static status predict(schedule_set *set, const int *predict_rows, arena *scratch
         out->scores[index].error_mean /= out->scores[index].count;
         out->scores[index].error_signed_mean /= out->scores[index].count;
     }
-    return STATUS_OK;
 }
 
 static status calibrate(schedule_set *set, const int *fit_rows, const int *predict_rows,
@@ -402,9 +380,10 @@ static status calibrate(schedule_set *set, const int *fit_rows, const int *predi
     for (int index = 0; index < out->predicted_count; index++) {
         TRY(take(set, predict_rows[index], err));
     }
-    TRY(list_models(set, fit_rows, out->fitted_count, out, err));
+    list_models(set, fit_rows, out->fitted_count, out);
     TRY(fit(set, fit_rows, out->fitted_count, scratch, out, err));
-    return predict(set, predict_rows, scratch, out, err);
+    predict(set, predict_rows, scratch, out);
+    return STATUS_OK;
 }
 
 status ana_schedule_calibrate(const table *from, const int *fit_rows, int fit_count,
@@ -420,7 +399,7 @@ status ana_schedule_calibrate(const table *from, const int *fit_rows, int fit_co
                         .by_row = arena_array(memory, (size_t)from->row_count, sizeof *set.by_row),
                         .memory = memory};
     arena *scratch = arena_create(1 << 16);
-    status result = set.by_row != NULL && scratch != NULL ? STATUS_OK : no_memory(err);
+    status result = set.by_row != NULL && STATUS_OK;
     if (result == STATUS_OK) {
         result = calibrate(&set, fit_rows, predict_rows, scratch, &made, err);
     }

@@ -75,9 +75,6 @@ status ana_run_filter_parse(const char *what, const char *text, const table *fro
         .columns = arena_array(memory, most, sizeof *filter.columns),
         .values = arena_array(memory, most, sizeof *filter.values),
     };
-    if (copy == NULL || filter.columns == NULL || filter.values == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    }
     filter_parsing parsing = {.what = what, .from = from, .out = &filter, .column = -1};
     for (char *piece = copy; piece != NULL;) {
         char *comma = strchr(piece, ',');
@@ -164,7 +161,6 @@ status ana_run_filter_rows(const char *what, const ana_run_filter *filter, const
 {
     int *found = arena_array(memory, (size_t)from->row_count, sizeof *found);
     int found_count = 0;
-    if (found == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     for (int row = 0; row < from->row_count; row++) {
         if (ana_run_filter_takes(filter, from, row)) found[found_count++] = row;
     }

@@ -418,16 +418,12 @@ typedef struct members {
 
 /// @param takes_all with the terms that rows show, but that are not in use; those that no row shows
 ///                  are always there
-static status list_members(const solver *s, bool takes_all, arena *memory, members *out,
-                           error_message *err)
+static void list_members(const solver *s, bool takes_all, arena *memory, members *out)
 {
     const size_t most = (size_t)s->column_count;
     *out = (members){.columns = arena_array(memory, most, sizeof *out->columns),
                      .units = arena_array(memory, most, sizeof *out->units),
                      .is_expected = arena_array(memory, most, sizeof *out->is_expected)};
-    if (out->columns == NULL || out->units == NULL || out->is_expected == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    }
     for (int column = 0; column < s->column_count; column++) {
         const bool is_fixed = column < s->fixed_count;
         const bool is_shown = is_fixed && !s->used[column] && s->length[column] > 0;
@@ -439,7 +435,6 @@ static status list_members(const solver *s, bool takes_all, arena *memory, membe
                              : s->used[column] ? 1 / s->length[column]
                                                : s->problem->fixed_deviation[column];
     }
-    return STATUS_OK;
 }
 
 /// From a member's unit to that of the inner products, where fixed columns have the length 1.
@@ -472,7 +467,6 @@ static gsl_matrix *joint_matrix(const solver *s, const members *of)
 static status invert(const solver *s, const members *of, gsl_matrix **inverse, error_message *err)
 {
     gsl_matrix *joint = joint_matrix(s, of);
-    if (joint == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     int code = gsl_linalg_cholesky_decomp1(joint);
     if (code == GSL_SUCCESS) code = gsl_linalg_cholesky_invert(joint);
     if (code == GSL_SUCCESS) {
@@ -533,7 +527,7 @@ static status find_coefficients(const solver *s, arena *memory, ana_shrinkage_fi
 {
     members used;
     gsl_matrix *inverse = NULL;
-    TRY(list_members(s, false, memory, &used, err));
+    list_members(s, false, memory, &used);
     if (count_used(s) == 0) {
         return error_set(err, STATUS_INVALID, "no term explains the measured times");
     }
@@ -551,7 +545,7 @@ static status widen_covariance(const solver *s, arena *memory, ana_shrinkage_fit
 {
     members all;
     gsl_matrix *inverse = NULL;
-    TRY(list_members(s, true, memory, &all, err));
+    list_members(s, true, memory, &all);
     TRY(invert(s, &all, &inverse, err));
     add_covariance(s, &all, inverse, unused_share, fit);
     gsl_matrix_free(inverse);
@@ -629,9 +623,6 @@ static status widen_class(solver *s, int class, const ana_shrinkage_fit *estimat
     ana_shrinkage_fit at = {.coefficients = arena_array(memory, count, sizeof *at.coefficients),
                             .covariance = arena_array(memory, count * count, sizeof(double))};
     double square = known * known;
-    if (at.coefficients == NULL || at.covariance == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    }
     status result = STATUS_OK;
     for (int node = 0; node < nodes.count && result == STATUS_OK; node++) {
         const double value = nodes.values[node];
@@ -654,7 +645,6 @@ static status widen_deviations(solver *s, arena *memory, ana_shrinkage_fit *fit,
 {
     const size_t cells = (size_t)s->column_count * (size_t)s->column_count;
     double *added = arena_array(memory, cells, sizeof *added);
-    if (added == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     const ana_shrinkage_fit estimate = *fit;
     for (int class = 0; class < s->problem->class_count; class ++) {
         if (s->problem->class_deviation[class] >= 0) continue;
@@ -714,9 +704,6 @@ static status search(solver *s, arena *memory, ana_shrinkage_fit *fit, error_mes
 {
     double *values = arena_array(memory, (size_t)s->column_count, sizeof *values);
     int *filled = arena_array(memory, (size_t)s->column_count, sizeof *filled);
-    if (values == NULL || filled == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    }
     multiply(s, values, filled);
     normalise(s);
     begin(s);

@@ -192,7 +192,7 @@ static status explain_pipeline(const ana_check *check, arena *memory, ana_check_
                                error_message *err)
 {
     ana_check_effects effects;
-    TRY(ana_check_effects_find(check, memory, &effects, err));
+    TRY(ana_check_effects_find(check, memory, &effects));
     const bool has_ops = check->plan->has_op_times && check->measured->has_op_times;
     const candidate candidates[] = {
         {ANA_CHECK_OP, effects.ops, worst_of(check, has_ops ? ANA_CHECK_OP : ANA_CHECK_BUSY)},

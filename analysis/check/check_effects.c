@@ -17,14 +17,12 @@ typedef struct times {
 } times;
 
 /// Makes all times 0.
-static status make_times(int stage_count, arena *memory, times *out, error_message *err)
+static void make_times(int stage_count, arena *memory, times *out)
 {
     const size_t stages = (size_t)stage_count;
     int64_t *all = arena_array(memory, stages * 6, sizeof *all);
-    if (all == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     *out = (times){
         all, all + stages, all + 2 * stages, all + 3 * stages, all + 4 * stages, all + 5 * stages};
-    return STATUS_OK;
 }
 
 /// A microbatch's share of the planned iteration, ns.
@@ -83,7 +81,7 @@ static void fill_times(const ana_check *check, bool measured_ops, bool measured_
 
 /// Makespan of an order; -1: it cannot be played.
 static status play(const bal_schedule *schedule, const times *with, arena *memory,
-                   int64_t *makespan_ns, error_message *err)
+                   int64_t *makespan_ns)
 {
     const bal_stage_costs costs = {
         .stage_count = schedule->rank_count * schedule->chunk_count,
@@ -104,7 +102,7 @@ static status play(const bal_schedule *schedule, const times *with, arena *memor
         sim_costs_check(schedule, &costs, NULL) != STATUS_OK) {
         return STATUS_OK;
     }
-    TRY(sim_summary_init(&order, memory, &summary, err));
+    TRY(sim_summary_init(&order, memory, &summary));
     sim_order_summarise(&order, &costs, NULL, &summary);
     *makespan_ns = summary.makespan_ns;
     return STATUS_OK;
@@ -115,8 +113,7 @@ static double effect(int64_t base_ns, int64_t changed_ns)
     return changed_ns >= 0 ? (double)changed_ns / (double)base_ns - 1 : 0;
 }
 
-status ana_check_effects_find(const ana_check *check, arena *memory, ana_check_effects *effects,
-                              error_message *err)
+status ana_check_effects_find(const ana_check *check, arena *memory, ana_check_effects *effects)
 {
     *effects = (ana_check_effects){0};
     if (check->plan->first == NULL || !check->plan->has_op_times ||
@@ -132,20 +129,20 @@ status ana_check_effects_find(const ana_check *check, arena *memory, ana_check_e
     int64_t ops_ns = 0;
     int64_t messages_ns = 0;
     int64_t order_ns = -1;
-    TRY(make_times(stages, memory, &planned, err));
-    TRY(make_times(stages, memory, &ops, err));
-    TRY(make_times(stages, memory, &messages, err));
+    make_times(stages, memory, &planned);
+    make_times(stages, memory, &ops);
+    make_times(stages, memory, &messages);
     fill_times(check, false, false, stages, &planned);
     fill_times(check, true, false, stages, &ops);
     fill_times(check, false, true, stages, &messages);
-    TRY(play(schedule, &planned, memory, &base_ns, err));
+    TRY(play(schedule, &planned, memory, &base_ns));
     if (base_ns <= 0) return STATUS_OK;
-    TRY(play(schedule, &ops, memory, &ops_ns, err));
-    TRY(play(schedule, &messages, memory, &messages_ns, err));
+    TRY(play(schedule, &ops, memory, &ops_ns));
+    TRY(play(schedule, &messages, memory, &messages_ns));
     const ana_timeline *other = check->measured->first;
     if (other != NULL && other->schedule.rank_count == schedule->rank_count &&
         other->schedule.chunk_count == schedule->chunk_count) {
-        TRY(play(&other->schedule, &planned, memory, &order_ns, err));
+        TRY(play(&other->schedule, &planned, memory, &order_ns));
     }
     *effects = (ana_check_effects){.is_known = true,
                                    .ops = effect(base_ns, ops_ns),

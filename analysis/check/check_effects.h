@@ -16,5 +16,4 @@ typedef struct ana_check_effects {
 /// then with each of the three replaced.
 ///
 /// @return STATUS_NO_MEMORY. An order that cannot be played gives no effects, not a failure.
-status ana_check_effects_find(const ana_check *check, arena *memory, ana_check_effects *effects,
-                              error_message *err);
+status ana_check_effects_find(const ana_check *check, arena *memory, ana_check_effects *effects);

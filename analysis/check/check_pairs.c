@@ -20,8 +20,8 @@ static int *samples_by_row(const ana_observed *observed, arena *memory)
     return sample;
 }
 
-status ana_check_pairs_find(const ana_observed *plan, const ana_observed *measured, arena *memory,
-                            ana_check_pairs *pairs, error_message *err)
+void ana_check_pairs_find(const ana_observed *plan, const ana_observed *measured, arena *memory,
+                          ana_check_pairs *pairs)
 {
     const size_t most =
         (size_t)(plan->iteration_count < measured->iteration_count ? plan->iteration_count
@@ -30,9 +30,6 @@ status ana_check_pairs_find(const ana_observed *plan, const ana_observed *measur
     bool *same_plan = arena_array(memory, most, sizeof *same_plan);
     const int *plan_samples = samples_by_row(plan, memory);
     const int *measured_samples = samples_by_row(measured, memory);
-    if (rows == NULL || same_plan == NULL || plan_samples == NULL || measured_samples == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %zu iterations", most);
-    }
     int *plan_row = rows;
     int *measured_row = rows + most;
     int *plan_sample = rows + 2 * most;
@@ -55,7 +52,6 @@ status ana_check_pairs_find(const ana_observed *plan, const ana_observed *measur
     }
     *pairs =
         (ana_check_pairs){count, plan_row, measured_row, plan_sample, measured_sample, same_plan};
-    return STATUS_OK;
 }
 
 /// Median of values, and of their distances from it.

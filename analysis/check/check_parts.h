@@ -8,8 +8,8 @@ void ana_check_note(ana_check *check, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /// Finds the iterations that both have. @return STATUS_NO_MEMORY
-status ana_check_pairs_find(const ana_observed *plan, const ana_observed *measured, arena *memory,
-                            ana_check_pairs *pairs, error_message *err);
+void ana_check_pairs_find(const ana_observed *plan, const ana_observed *measured, arena *memory,
+                          ana_check_pairs *pairs);
 
 /// How many iterations to drop: as long as the median of the next five is above that of the rest by
 /// more than three of its median absolute deviations and by a hundredth; at most a third.
@@ -33,9 +33,8 @@ status ana_check_add_numbers(ana_check *check, arena *memory, error_message *err
 /// @param iteration [count] numbers
 /// @param alpha     how often it may be said to depart wrongly
 /// @return STATUS_NO_MEMORY
-status ana_check_decide(const ana_check *check, const double *changes, const int *iteration,
-                        int count, double alpha, arena *scratch, ana_check_quantity *quantity,
-                        error_message *err);
+void ana_check_decide(const ana_check *check, const double *changes, const int *iteration,
+                      int count, double alpha, arena *scratch, ana_check_quantity *quantity);
 
 /// The first of the values behind which more are beyond the tolerance than are not; -1: none.
 int ana_check_since(const double *changes, int count, double tolerance);

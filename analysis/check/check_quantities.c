@@ -207,41 +207,37 @@ static void take_shift(const ana_shift *shift, ana_check_quantity *quantity)
 
 /// A departure that begins later counts although the whole does not show it. The begin is looked
 /// for, so that every iteration at which it might have begun takes its part of alpha.
-static status look_at_end(const ana_check *check, const double *changes, const int *iteration,
-                          int count, double alpha, arena *scratch, ana_check_quantity *quantity,
-                          error_message *err)
+static void look_at_end(const ana_check *check, const double *changes, const int *iteration,
+                        int count, double alpha, arena *scratch, ana_check_quantity *quantity)
 {
     const int since = ana_check_since(changes, count, check->options.tolerance);
     ana_shift shift;
-    if (since < 1) return STATUS_OK;
-    TRY(ana_shift_of_pairs(changes + since, count - since, alpha / count, scratch, &shift, err));
+    if (since < 1) return;
+    ana_shift_of_pairs(changes + since, count - since, alpha / count, scratch, &shift);
     make_exact(check, &shift);
-    if (verdict_of(&check->options, &shift) != ANA_CHECK_DEPARTS) return STATUS_OK;
+    if (verdict_of(&check->options, &shift) != ANA_CHECK_DEPARTS) return;
     take_shift(&shift, quantity);
     quantity->verdict = ANA_CHECK_DEPARTS;
     quantity->count = count - since;
     snprintf(quantity->detail, sizeof quantity->detail, "not before iteration %d",
              iteration[since]);
-    return STATUS_OK;
 }
 
-status ana_check_decide(const ana_check *check, const double *changes, const int *iteration,
-                        int count, double alpha, arena *scratch, ana_check_quantity *quantity,
-                        error_message *err)
+void ana_check_decide(const ana_check *check, const double *changes, const int *iteration,
+                      int count, double alpha, arena *scratch, ana_check_quantity *quantity)
 {
     ana_shift shift;
-    TRY(ana_shift_of_pairs(changes, count, alpha, scratch, &shift, err));
+    ana_shift_of_pairs(changes, count, alpha, scratch, &shift);
     make_exact(check, &shift);
     take_shift(&shift, quantity);
     quantity->count = count;
     quantity->verdict = verdict_of(&check->options, &shift);
     if (quantity->verdict != ANA_CHECK_DEPARTS) {
-        TRY(look_at_end(check, changes, iteration, count, alpha, scratch, quantity, err));
+        look_at_end(check, changes, iteration, count, alpha, scratch, quantity);
     }
     const int since = ana_check_since(changes, count, check->options.tolerance);
     quantity->since =
         quantity->verdict == ANA_CHECK_DEPARTS ? iteration[since < 0 ? 0 : since] : -1;
-    return STATUS_OK;
 }
 
 static double median_of(double *values, int count)
@@ -251,15 +247,15 @@ static double median_of(double *values, int count)
 }
 
 /// Decides without pairs: the shift of one sample against the other.
-static status decide_between(const ana_check *check, gathered *values, double alpha, arena *scratch,
-                             ana_check_quantity *quantity, error_message *err)
+static void decide_between(const ana_check *check, gathered *values, double alpha, arena *scratch,
+                           ana_check_quantity *quantity)
 {
     ana_shift shift;
     const double iteration = (double)check->plan->iterations[0].iteration_ns;
     const double scale =
         scale_of(quantity, quantity->planned, iteration, check->plan->microbatch_count);
-    TRY(ana_shift_between(values->planned, values->planned_count, values->measured,
-                          values->measured_count, alpha, scratch, &shift, err));
+    ana_shift_between(values->planned, values->planned_count, values->measured,
+                      values->measured_count, alpha, scratch, &shift);
     shift.estimate /= scale;
     shift.low /= scale;
     shift.high /= scale;
@@ -269,7 +265,6 @@ static status decide_between(const ana_check *check, gathered *values, double al
     quantity->since = quantity->verdict == ANA_CHECK_DEPARTS
                           ? check->measured->iterations[check->warmup].iteration
                           : -1;
-    return STATUS_OK;
 }
 
 static status compare(const ana_check *check, double alpha, arena *scratch,
@@ -279,8 +274,8 @@ static status compare(const ana_check *check, double alpha, arena *scratch,
     TRY(make_gathered(check, scratch, &values, err));
     if (check->is_paired) {
         gather_pairs(check, quantity, &values);
-        TRY(ana_check_decide(check, values.change, values.iteration, values.count, alpha, scratch,
-                             quantity, err));
+        ana_check_decide(check, values.change, values.iteration, values.count, alpha, scratch,
+                         quantity);
     } else {
         values.planned_count = gather_side(check, check->plan, quantity, values.planned);
         values.measured_count = gather_side(check, check->measured, quantity, values.measured);
@@ -290,7 +285,8 @@ static status compare(const ana_check *check, double alpha, arena *scratch,
     quantity->planned = median_of(values.planned + skipped, values.planned_count - skipped);
     quantity->measured = median_of(values.measured + skipped, values.measured_count - skipped);
     if (check->is_paired) return STATUS_OK;
-    return decide_between(check, &values, alpha, scratch, quantity, err);
+    decide_between(check, &values, alpha, scratch, quantity);
+    return STATUS_OK;
 }
 
 static ana_check_quantity *add(ana_check *check, ana_check_group group, int rank, int stage,
@@ -437,7 +433,6 @@ status ana_check_add_numbers(ana_check *check, arena *memory, error_message *err
     const int first = check->quantity_count;
     (void)memory;
     arena *scratch = arena_create(1 << 16);
-    if (scratch == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     check->is_paired = check->pairs.count > 0;
     status result = find_warmup(check, scratch, err);
     list_ops(check, ANA_CHECK_OP);

@@ -198,15 +198,14 @@ static int departing_since(const ana_check *check)
 /// The median change of the ops of a rank under a plan of the plan's side, since ops depart.
 ///
 /// @param is_known out: false: none was compared
-static status rank_change(const ana_check *check, int plan, int rank, int since, arena *scratch,
-                          double *change, bool *is_known, error_message *err)
+static void rank_change(const ana_check *check, int plan, int rank, int since, arena *scratch,
+                        double *change, bool *is_known)
 {
     const ana_check_pairs *pairs = &check->pairs;
     const bal_plan *placed = &check->plan->plans[plan];
     const size_t most = (size_t)pairs->count * (size_t)placed->chunk_count * OP_KIND_COUNT;
     double *changes = arena_array(scratch, most, sizeof *changes);
     int count = 0;
-    if (changes == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     for (int pair = check->warmup; pair < pairs->count; pair++) {
         const bool is_sampled = pairs->plan_sample[pair] >= 0 && pairs->measured_sample[pair] >= 0;
         if (!pairs->same_plan[pair] || !is_sampled) continue;
@@ -217,7 +216,6 @@ static status rank_change(const ana_check *check, int plan, int rank, int since,
     ana_shift_sort(changes, count);
     *change = ana_shift_median(changes, count);
     *is_known = count > 0;
-    return STATUS_OK;
 }
 
 static void note_layers(const bal_plan *placed, int rank, epoch *at)
@@ -233,8 +231,8 @@ static void note_layers(const bal_plan *placed, int rank, epoch *at)
 /// Finds the ranks that are slow under a plan, in the iterations from since on.
 ///
 /// @param is_known out: false: there are none of these iterations
-static status find_slow_rank(const ana_check *check, int since, arena *scratch, epoch *at,
-                             int *slow_count, bool *is_known, error_message *err)
+static void find_slow_rank(const ana_check *check, int since, arena *scratch, epoch *at,
+                           int *slow_count, bool *is_known)
 {
     *slow_count = 0;
     *is_known = false;
@@ -242,20 +240,18 @@ static status find_slow_rank(const ana_check *check, int since, arena *scratch, 
         double change = 0;
         bool has_ops = false;
         arena_reset(scratch);
-        TRY(rank_change(check, at->plan, rank, since, scratch, &change, &has_ops, err));
+        rank_change(check, at->plan, rank, since, scratch, &change, &has_ops);
         *is_known = *is_known || has_ops;
         if (!has_ops || !is_beyond(check, change)) continue;
         ++*slow_count;
         at->slow_rank = rank;
     }
     if (*slow_count != 1) at->slow_rank = -1;
-    return STATUS_OK;
 }
 
 /// Finds the slow rank under each plan that was compared. A plan that was over before any op
 /// departed counts only if somebody was slow under it. @param epochs [plan_count]
-static status find_epochs(const ana_check *check, arena *scratch, epoch *epochs, int *count,
-                          error_message *err)
+static status find_epochs(const ana_check *check, arena *scratch, epoch *epochs, int *count)
 {
     const int since = departing_since(check);
     *count = 0;
@@ -263,9 +259,9 @@ static status find_epochs(const ana_check *check, arena *scratch, epoch *epochs,
         epoch at = {.plan = plan};
         int slow_count = 0;
         bool is_known = false;
-        TRY(find_slow_rank(check, since, scratch, &at, &slow_count, &is_known, err));
+        find_slow_rank(check, since, scratch, &at, &slow_count, &is_known);
         if (!is_known) {
-            TRY(find_slow_rank(check, 0, scratch, &at, &slow_count, &is_known, err));
+            find_slow_rank(check, 0, scratch, &at, &slow_count, &is_known);
             is_known = is_known && slow_count > 0;
         }
         if (!is_known) continue;
@@ -416,7 +412,7 @@ status ana_check_explain_ops(const ana_check *check, ana_check_cause *cause, err
     if (epochs == NULL || scratch == NULL) {
         found = error_set(err, STATUS_NO_MEMORY, "out of memory");
     } else if (speed_group(check) == ANA_CHECK_OP) {
-        found = find_epochs(check, scratch, epochs, &epoch_count, err);
+        found = find_epochs(check, scratch, epochs, &epoch_count);
     }
     if (found == STATUS_OK && !explain_all(check, cause) && !explain_kind(check, cause) &&
         !explain_straggler(check, epochs, epoch_count, cause) &&

@@ -12,12 +12,6 @@ typedef struct reading {
     error_message *err;
 } reading;
 
-static status no_memory(const reading *at)
-{
-    return error_set(at->err, STATUS_NO_MEMORY, "%s: out of memory for a run of %d iterations",
-                     trace_store_path(at->store), at->observed->iteration_count);
-}
-
 /// The newest complete run, else the newest: a run that was interrupted can be checked, too.
 static status find_run(trace_store *store, const char *name, arena *memory, trace_run_info *info,
                        error_message *err)
@@ -108,7 +102,6 @@ static status read_iterations(const reading *at)
     bal_plan *read = arena_array(at->memory, (size_t)plan_count, sizeof *read);
     int64_t *ids = arena_array(at->memory, (size_t)plan_count, sizeof *ids);
     int *plan_of = arena_array(at->memory, (size_t)observed->iteration_count, sizeof *plan_of);
-    if (read == NULL || ids == NULL || plan_of == NULL) return no_memory(at);
     for (int plan = 0; plan < plan_count; plan++) {
         if (strcmp(plans[plan].series, observed->label) != 0) continue;
         ids[observed->plan_count] = plans[plan].plan_id;
@@ -174,7 +167,6 @@ static status read_work(const reading *at)
     TRY(trace_run_work_of(at->store, observed->info.run_id, observed->label, at->memory, &rows,
                           &count, at->err));
     int *sample_row = arena_array(at->memory, (size_t)count, sizeof *sample_row);
-    if (sample_row == NULL) return no_memory(at);
     for (int row = 0; row < count; row++) {
         const bool is_next = row == 0 || rows[row].iteration != rows[row - 1].iteration;
         const int samples = observed->sample_count;
@@ -185,7 +177,6 @@ static status read_work(const reading *at)
     }
     const size_t cells = (size_t)observed->sample_count * (size_t)observed->rank_count;
     int64_t *work_ns = arena_array(at->memory, cells, sizeof *work_ns);
-    if (work_ns == NULL) return no_memory(at);
     memset(work_ns, -1, cells * sizeof *work_ns);
     for (int row = 0, sample = 0; row < count && sample < observed->sample_count; row++) {
         while (sample + 1 < observed->sample_count &&
@@ -213,7 +204,6 @@ static status read_op_times(const reading *at)
     const size_t all = cells * (size_t)observed->sample_count;
     int64_t *op_ns = arena_array(at->memory, all, sizeof *op_ns);
     int64_t *travel_ns = arena_array(at->memory, all, sizeof *travel_ns);
-    if (op_ns == NULL || travel_ns == NULL) return no_memory(at);
     memset(op_ns, -1, all * sizeof *op_ns);
     memset(travel_ns, -1, all * sizeof *travel_ns);
     int row = 0;
@@ -245,7 +235,6 @@ static status read_peaks(const reading *at, json_value row)
     const int count = json_count(peaks);
     if (!json_is_array(peaks) || count < observed->rank_count) return STATUS_OK;
     int64_t *bytes = arena_array(at->memory, (size_t)count, sizeof *bytes);
-    if (bytes == NULL) return no_memory(at);
     TRY(json_int64_array(peaks, count, 0, JSON_INTEGER_MAX, bytes, at->err));
     observed->peak_bytes = bytes;
     return STATUS_OK;
@@ -274,7 +263,6 @@ static status read_timeline(const reading *at, const char *json)
     ana_observed *observed = at->observed;
     ana_timeline *timeline = arena_array(at->memory, 1, sizeof *timeline);
     json_document *document = NULL;
-    if (timeline == NULL) return no_memory(at);
     TRY(json_open_bytes("timeline", json, strlen(json), &document, at->err));
     const status read = ana_timeline_read(document, at->memory, timeline, at->err);
     json_close(document);
@@ -315,7 +303,7 @@ static status name_source(const reading *at)
              trace_store_path(at->store), observed->info.run_id, observed->info.name,
              kinds[observed->info.kind], observed->label);
     observed->source = arena_string(at->memory, text);
-    return observed->source != NULL ? STATUS_OK : no_memory(at);
+    return STATUS_OK;
 }
 
 status ana_observed_read(trace_store *store, const char *name, const char *label, arena *memory,

@@ -41,10 +41,6 @@ static status start(const bal_training *training, const bal_plan *plan, arena *m
         .play_memory = arena_create(1 << 18),
     };
     memset(peak_bytes, 0, (size_t)training->machine.rank_count * sizeof *peak_bytes);
-    if (at->replicas == NULL || at->play_memory == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d replicas",
-                         training->data_parallel);
-    }
     return bal_training_costs_init(&at->costs, training, memory, err);
 }
 
@@ -55,11 +51,10 @@ static void stop(predicting *at)
 }
 
 /// Raises the peaks to what the iteration at hand needs.
-static status note_memory(predicting *at, error_message *err)
+static void note_memory(predicting *at)
 {
     const int places = at->placed.rank_count;
     int64_t *peak = arena_array(at->play_memory, (size_t)places, sizeof *peak);
-    if (peak == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     for (int replica = 0; replica < at->training->data_parallel; replica++) {
         bal_memory_peak(at->schedule, &at->replay.stages[replica], peak);
         for (int place = 0; place < places; place++) {
@@ -69,7 +64,6 @@ static status note_memory(predicting *at, error_message *err)
             if (bytes > *noted) *noted = bytes;
         }
     }
-    return STATUS_OK;
 }
 
 static status play(predicting *at, error_message *err)
@@ -97,7 +91,8 @@ static status play(predicting *at, error_message *err)
     arena_reset(at->play_memory);
     TRY(sim_plan_replay_play(&training->machine, &played, at->play_memory, &at->replay, err));
     at->has_played = true;
-    return note_memory(at, err);
+    note_memory(at);
+    return STATUS_OK;
 }
 
 static status put(const predicting *at, int iteration, bool is_new, error_message *err)

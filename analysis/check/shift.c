@@ -76,22 +76,20 @@ static int sign_test_needs(double alpha)
     return count;
 }
 
-status ana_shift_of_pairs(const double *values, int count, double alpha, arena *scratch,
-                          ana_shift *shift, error_message *err)
+void ana_shift_of_pairs(const double *values, int count, double alpha, arena *scratch,
+                        ana_shift *shift)
 {
     gsl_set_error_handler_off(); // chances of these counts have no failures to handle
     const double *sorted = sorted_copy(values, count, scratch);
-    if (sorted == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     *shift = (ana_shift){.estimate = ana_shift_median(sorted, count),
                          .needed_count = sign_test_needs(alpha)};
-    if (count < shift->needed_count) return STATUS_OK;
+    if (count < shift->needed_count) return;
     const int independent = independent_count(values, count, shift->estimate);
     int rank = (int)((int64_t)sign_test_rank(independent, alpha) * count / independent);
     if (rank < 1) rank = 1;
     shift->low = sorted[rank - 1];
     shift->high = sorted[count - rank];
     shift->is_bounded = true;
-    return STATUS_OK;
 }
 
 /// The chances that so many of the from_count x to_count differences are negative, if the samples
@@ -120,8 +118,7 @@ static const double *negative_chances(int from_count, int to_count, arena *scrat
 }
 
 /// The rank of the interval's ends among the sorted differences; 0: none.
-static status between_rank(int from_count, int to_count, double alpha, arena *scratch, int *rank,
-                           error_message *err)
+static void between_rank(int from_count, int to_count, double alpha, arena *scratch, int *rank)
 {
     const double m = from_count;
     const double n = to_count;
@@ -130,15 +127,13 @@ static status between_rank(int from_count, int to_count, double alpha, arena *sc
         const double spread = sqrt(m * n * (m + n + 1) / 12);
         const double found = floor(m * n / 2 - gsl_cdf_ugaussian_Qinv(alpha / 2) * spread);
         *rank = found > 0 ? (int)found : 0;
-        return STATUS_OK;
+        return;
     }
     const double *chances = negative_chances(from_count, to_count, scratch);
-    if (chances == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     double sum = chances[0];
     while (sum <= alpha / 2 && 2 * (*rank + 1) <= from_count * to_count) {
         sum += chances[++*rank];
     }
-    return STATUS_OK;
 }
 
 /// With this many of each, the interval can reach the smallest and the largest difference.
@@ -153,14 +148,13 @@ static int between_needs(double alpha)
     return count;
 }
 
-status ana_shift_between(const double *from, int from_count, const double *to, int to_count,
-                         double alpha, arena *scratch, ana_shift *shift, error_message *err)
+void ana_shift_between(const double *from, int from_count, const double *to, int to_count,
+                       double alpha, arena *scratch, ana_shift *shift)
 {
     const size_t count = (size_t)from_count * (size_t)to_count;
     double *differences = arena_array(scratch, count, sizeof *differences);
     int rank = 0;
     gsl_set_error_handler_off();
-    if (differences == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     for (int first = 0; first < from_count; first++) {
         for (int second = 0; second < to_count; second++) {
             differences[(size_t)first * (size_t)to_count + (size_t)second] =
@@ -170,10 +164,9 @@ status ana_shift_between(const double *from, int from_count, const double *to, i
     ana_shift_sort(differences, (int)count);
     *shift = (ana_shift){.estimate = ana_shift_median(differences, (int)count),
                          .needed_count = between_needs(alpha)};
-    TRY(between_rank(from_count, to_count, alpha, scratch, &rank, err));
-    if (rank < 1) return STATUS_OK;
+    between_rank(from_count, to_count, alpha, scratch, &rank);
+    if (rank < 1) return;
     shift->low = differences[rank - 1];
     shift->high = differences[count - (size_t)rank];
     shift->is_bounded = true;
-    return STATUS_OK;
 }

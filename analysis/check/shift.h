@@ -24,8 +24,8 @@ typedef struct ana_shift {
 /// @param values [count] differences in the order in which they came
 /// @param alpha  in (0, 1): how often the interval may miss the median
 /// @return STATUS_NO_MEMORY
-status ana_shift_of_pairs(const double *values, int count, double alpha, arena *scratch,
-                          ana_shift *shift, error_message *err);
+void ana_shift_of_pairs(const double *values, int count, double alpha, arena *scratch,
+                        ana_shift *shift);
 
 /// Of two samples: the median of all differences (Hodges-Lehmann), with the interval that the test
 /// of Mann and Whitney does not reject; exact up to 2500 differences, by the normal limit above.
@@ -36,8 +36,8 @@ status ana_shift_of_pairs(const double *values, int count, double alpha, arena *
 ///
 /// Time O(n log n) of n = from_count x to_count differences.
 /// Source: Hollander, Wolfe & Chicken, Nonparametric Statistical Methods, 3rd edition, 4.1 to 4.3.
-status ana_shift_between(const double *from, int from_count, const double *to, int to_count,
-                         double alpha, arena *scratch, ana_shift *shift, error_message *err);
+void ana_shift_between(const double *from, int from_count, const double *to, int to_count,
+                       double alpha, arena *scratch, ana_shift *shift);
 
 /// The median; the mean of the two in the middle where there are two. 0 of none.
 ///

@@ -290,7 +290,6 @@ status ana_compare(const ana_setup *setup, const ana_listener *listener, arena *
     static const ana_listener nobody = {0};
     const int row_count = setup->study->balancing_count;
     ana_row *rows = arena_array(memory, (size_t)row_count, sizeof *rows);
-    if (rows == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     if (listener == NULL) listener = &nobody;
     int feasible = 0;
     for (int row = 0; row < row_count; row++) {

@@ -40,17 +40,12 @@ static status completed_costs_at(void *context, int iteration, bal_layer_costs *
     return STATUS_OK;
 }
 
-status ana_complete(ana_completion *completion, arena *memory, bal_cost_source *source,
-                    error_message *err)
+void ana_complete(ana_completion *completion, arena *memory, bal_cost_source *source)
 {
     const size_t layers = (size_t)completion->inner.layer_count;
     completion->state_bytes = arena_array(memory, layers, sizeof *completion->state_bytes);
     completion->reduction_ns = arena_array(memory, layers, sizeof *completion->reduction_ns);
-    if (completion->state_bytes == NULL || completion->reduction_ns == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    }
     *source = completion->inner;
     source->context = completion;
     source->costs_at = completed_costs_at;
-    return STATUS_OK;
 }

@@ -27,5 +27,4 @@ typedef struct ana_completion {
 /// @param memory     the arrays are carved from it
 /// @param source     out: costs_at returns STATUS_INVALID naming a layer whose parameters are too
 ///                   many, and what inner returns
-status ana_complete(ana_completion *completion, arena *memory, bal_cost_source *source,
-                    error_message *err);
+void ana_complete(ana_completion *completion, arena *memory, bal_cost_source *source);

@@ -8,14 +8,12 @@ typedef struct prefixes {
     int64_t *work;           // F, B and W of all microbatches
 } prefixes;
 
-static status carve(int layer_count, arena *memory, prefixes *sums, error_message *err)
+static void carve(int layer_count, arena *memory, prefixes *sums)
 {
     enum { ARRAYS = 4 };
     const size_t entries = (size_t)layer_count + 1;
     int64_t *all = arena_array(memory, ARRAYS * entries, sizeof *all);
-    if (all == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     *sums = (prefixes){all, all + entries, all + 2 * entries, all + 3 * entries};
-    return STATUS_OK;
 }
 
 static int64_t smaller(int64_t a, int64_t b)
@@ -71,9 +69,8 @@ status ana_bound_contiguous(const bal_layer_costs *costs, int rank_count, int mi
 {
     const int layers = costs->layer_count;
     prefixes sums = {NULL, NULL, NULL, NULL};
-    TRY(carve(layers, memory, &sums, err));
+    carve(layers, memory, &sums);
     int64_t *best = arena_array(memory, (size_t)layers + 1, sizeof *best);
-    if (best == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     for (int layer = 0; layer < layers; layer++) {
         TRY(sum_layer(costs, layer, microbatch_count, &sums, err));
         best[layer + 1] = INT64_MAX; // no rank can hold a layer yet

@@ -46,7 +46,6 @@ static int64_t bare_reduction_ns(const ana_setup *setup, const bal_layer_costs *
 static status bound_run(const ana_setup *setup, ana_trial *trial, error_message *err)
 {
     arena *memory = arena_create(1 << 16);
-    if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     ana_contiguous_bound bound = {0, 0};
     int64_t work_ns = 0;
     int64_t reduction_ns = 0;
@@ -122,7 +121,6 @@ status ana_trial_play(const char *study, const char *const *changes, int change_
     const char *shipped = embedded_find(ana_paper_studies, study);
     assert(shipped != NULL);
     arena *memory = arena_create(1 << 20);
-    if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     *trial = (ana_trial){.row_count = 0};
     text_buffer text = {0};
     text_append(&text, shipped);

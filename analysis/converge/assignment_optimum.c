@@ -35,8 +35,7 @@ static int compare_layers(const void *left, const void *right)
     return a->layer - b->layer;
 }
 
-static status branching_init(const ana_layer_instance *instance, arena *memory, branching *out,
-                             error_message *err)
+static void branching_init(const ana_layer_instance *instance, arena *memory, branching *out)
 {
     const size_t layers = (size_t)instance->layer_count;
     const size_t ranks = (size_t)instance->stage_count;
@@ -49,10 +48,6 @@ static status branching_init(const ana_layer_instance *instance, arena *memory, 
     made.rank = arena_array(memory, layers, sizeof *made.rank);
     made.load = arena_array(memory, ranks, sizeof *made.load);
     made.bytes = arena_array(memory, ranks, sizeof *made.bytes);
-    if (made.layer == NULL || made.rank == NULL || made.load == NULL || made.bytes == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d layers",
-                         instance->layer_count);
-    }
     for (int layer = 0; layer < instance->layer_count; layer++) {
         const int64_t weight = instance->weight[layer];
         const int64_t bytes = instance->bytes != NULL ? instance->bytes[layer] : 0;
@@ -65,7 +60,6 @@ static status branching_init(const ana_layer_instance *instance, arena *memory, 
     if (mean > made.low) made.low = mean;
     qsort(made.layer, layers, sizeof *made.layer, compare_layers);
     *out = made;
-    return STATUS_OK;
 }
 
 static void put(branching *search, int depth, int rank)
@@ -172,7 +166,7 @@ status ana_assignment_search(const ana_layer_instance *instance, int64_t node_ma
                              ana_assignment_optimum *optimum, error_message *err)
 {
     branching search = {0};
-    TRY(branching_init(instance, memory, &search, err));
+    branching_init(instance, memory, &search);
     search.nodes_left = node_max;
     find_greedy(&search);
     const bool is_complete = branch(&search);

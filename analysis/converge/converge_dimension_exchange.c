@@ -43,12 +43,11 @@ static status check(const ana_graph *graph, const ana_scheme_options *options, e
 
 static status prepare(ana_scheme_run *run, arena *memory, error_message *err)
 {
+    (void)err;
     dimension_exchange *state = arena_array(memory, 1, sizeof *state);
-    if (state == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     state->share =
         ana_diffusion_parameter(ana_exchange_parameter(run->graph, run->options.exchange));
     state->before = arena_array(memory, (size_t)run->graph->node_count, sizeof *state->before);
-    if (state->before == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     run->state = state;
     return STATUS_OK;
 }

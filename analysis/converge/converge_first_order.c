@@ -110,9 +110,7 @@ static status check(const ana_graph *graph, const ana_scheme_options *options, e
 static status prepare(ana_scheme_run *run, arena *memory, error_message *err)
 {
     first_order *state = arena_array(memory, 1, sizeof *state);
-    if (state == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     state->next = arena_array(memory, (size_t)run->graph->node_count, sizeof *state->next);
-    if (state->next == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     run->state = state;
     return ana_diffusion_make(run->graph, ana_first_order_alpha(run->graph, run->options.alpha),
                               memory, &state->diffusion, err);

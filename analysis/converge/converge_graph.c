@@ -225,9 +225,6 @@ status ana_graph_link(const ana_graph *graph, arena *memory, ana_graph_links *li
     }
     int *first = arena_array(memory, (size_t)nodes + 1, sizeof *first);
     int *neighbour = arena_array(memory, (size_t)most, sizeof *neighbour);
-    if (first == NULL || neighbour == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    }
     for (int node = 0; node < nodes; node++) {
         first[node + 1] = first[node] + list_neighbours(graph, node, neighbour + first[node]);
     }

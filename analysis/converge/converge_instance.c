@@ -24,8 +24,7 @@ typedef struct walk {
     double good_share;
 } walk;
 
-status ana_instance_scratch_make(int node_count, arena *memory, ana_instance_scratch *scratch,
-                                 error_message *err)
+status ana_instance_scratch_make(int node_count, arena *memory, ana_instance_scratch *scratch)
 {
     const size_t nodes = (size_t)node_count;
     ana_instance_scratch made = {
@@ -34,9 +33,6 @@ status ana_instance_scratch_make(int node_count, arena *memory, ana_instance_scr
         .before = arena_array(memory, nodes, sizeof *made.before),
         .sort = arena_array(memory, 3 * nodes, sizeof *made.sort),
     };
-    if (made.load == NULL || made.saved == NULL || made.before == NULL || made.sort == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    }
     *scratch = made;
     return STATUS_OK;
 }

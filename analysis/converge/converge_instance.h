@@ -48,8 +48,7 @@ typedef struct ana_instance_scratch {
     uint64_t *sort; // [3 * node_count]
 } ana_instance_scratch;
 
-status ana_instance_scratch_make(int node_count, arena *memory, ana_instance_scratch *scratch,
-                                 error_message *err);
+status ana_instance_scratch_make(int node_count, arena *memory, ana_instance_scratch *scratch);
 
 /// Plays instance number `instance` of a seed: its coins and, with ANA_INITIAL_RANDOM, its loads
 /// depend on these two alone. That a round is good is taken from the sum of gaps where that

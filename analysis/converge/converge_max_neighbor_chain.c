@@ -37,7 +37,6 @@ static status prepare(ana_scheme_run *run, arena *memory, error_message *err)
 {
     const int nodes = run->graph->node_count;
     chain_player *player = arena_array(memory, 1, sizeof *player);
-    if (player == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     double **const arrays[] = {&player->load, &player->next,  &player->role, &player->rise,
                                &player->gap,  &player->offer, &player->tie,  &player->right};
     for (size_t array = 0; array < sizeof arrays / sizeof arrays[0]; array++) {

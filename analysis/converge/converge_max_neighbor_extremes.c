@@ -52,7 +52,6 @@ static status prepare(ana_scheme_run *run, arena *memory, error_message *err)
 {
     const int nodes = run->graph->node_count;
     extremes_player *player = arena_array(memory, 1, sizeof *player);
-    if (player == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     player->load = arena_array(memory, (size_t)nodes, sizeof *player->load);
     player->scratch = arena_array(memory, 2 * (size_t)nodes, sizeof *player->scratch);
     player->pairs = arena_array(memory, (size_t)nodes, sizeof *player->pairs);
@@ -62,7 +61,8 @@ static status prepare(ana_scheme_run *run, arena *memory, error_message *err)
         return error_set(err, STATUS_NO_MEMORY, "out of memory");
     }
     run->state = player;
-    return ana_order_make(nodes, memory, &player->order, err);
+    ana_order_make(nodes, memory, &player->order);
+    return STATUS_OK;
 }
 
 static void begin(ana_scheme_run *run)

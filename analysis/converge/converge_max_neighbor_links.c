@@ -19,16 +19,12 @@ static status prepare(ana_scheme_run *run, arena *memory, error_message *err)
 {
     const size_t nodes = (size_t)run->graph->node_count;
     link_player *player = arena_array(memory, 1, sizeof *player);
-    if (player == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     player->role = arena_array(memory, nodes / 64 + 1, sizeof *player->role);
     player->accepted = arena_array(memory, nodes, sizeof *player->accepted);
     double **const arrays[] = {&player->penalty, &player->best_gap, &player->before};
     for (size_t array = 0; array < sizeof arrays / sizeof arrays[0]; array++) {
         *arrays[array] = arena_array(memory, nodes, sizeof **arrays[array]);
         if (*arrays[array] == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    }
-    if (player->role == NULL || player->accepted == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory");
     }
     run->state = player;
     return ana_graph_link(run->graph, memory, &player->links, err);

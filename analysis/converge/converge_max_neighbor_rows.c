@@ -107,7 +107,6 @@ static status prepare(ana_scheme_run *run, arena *memory, error_message *err)
 {
     const size_t nodes = (size_t)run->graph->node_count;
     row_player *player = arena_array(memory, 1, sizeof *player);
-    if (player == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     list_directions(run->graph, player);
     const size_t columns = (size_t)player->columns;
     const size_t places = (size_t)player->rows * (columns + 2);

@@ -47,9 +47,6 @@ static status list_edges(const ana_graph *graph, arena *memory, odd_even *state,
     state->edge_count = links.first[graph->node_count] / 2;
     state->edge = arena_array(memory, (size_t)state->edge_count, sizeof *state->edge);
     state->is_taken = arena_array(memory, (size_t)graph->node_count, sizeof *state->is_taken);
-    if (state->edge == NULL || state->is_taken == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    }
     int edge = 0;
     for (int node = 0; node < graph->node_count; node++) {
         for (int link = links.first[node]; link < links.first[node + 1]; link++) {
@@ -64,13 +61,9 @@ static status prepare(ana_scheme_run *run, arena *memory, error_message *err)
 {
     const size_t nodes = (size_t)run->graph->node_count;
     odd_even *state = arena_array(memory, 1, sizeof *state);
-    if (state == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     state->before = arena_array(memory, nodes, sizeof *state->before);
     state->order = arena_array(memory, nodes, sizeof *state->order);
     state->spare = arena_array(memory, nodes, sizeof *state->spare);
-    if (state->before == NULL || state->order == NULL || state->spare == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    }
     run->state = state;
     if (alternates(run->graph) || run->graph->kind == ANA_GRAPH_COMPLETE) return STATUS_OK;
     return list_edges(run->graph, memory, state, err);

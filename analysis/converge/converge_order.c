@@ -5,7 +5,7 @@
 
 enum { RUN_FILLED = ANA_ORDER_RUN_MAX / 2 };
 
-status ana_order_make(int node_count, arena *memory, ana_order *order, error_message *err)
+void ana_order_make(int node_count, arena *memory, ana_order *order)
 {
     // Halves of split runs have RUN_FILLED nodes and may lose them again: never more runs than this
     // without an empty one, which is taken back.
@@ -14,12 +14,10 @@ status ana_order_make(int node_count, arena *memory, ana_order *order, error_mes
                              : 4 * (node_count / RUN_FILLED + 2);
     ana_order_run **runs = arena_array(memory, (size_t)capacity, sizeof(ana_order_run *));
     ana_order_run *run = arena_array(memory, (size_t)capacity, sizeof *run);
-    if (runs == NULL || run == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     for (int index = 0; index < capacity; index++) {
         runs[index] = run + index;
     }
     *order = (ana_order){.run = runs, .run_capacity = capacity};
-    return STATUS_OK;
 }
 
 /// Nodes ascending by load, stable, so by node among equals.

@@ -29,7 +29,7 @@ typedef struct ana_order_place {
 
 /// @param node_count most nodes that it will hold
 /// @return STATUS_NO_MEMORY
-status ana_order_make(int node_count, arena *memory, ana_order *order, error_message *err);
+void ana_order_make(int node_count, arena *memory, ana_order *order);
 
 /// Holds nodes [first, node_count) from now on, and nothing else.
 /// @param load    [node_count]

@@ -24,15 +24,12 @@ static status check(const ana_graph *graph, const ana_scheme_options *options, e
 
 static status prepare(ana_scheme_run *run, arena *memory, error_message *err)
 {
+    (void)err;
     const size_t nodes = (size_t)run->graph->node_count;
     scan *state = arena_array(memory, 1, sizeof *state);
-    if (state == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     state->prefix = arena_array(memory, nodes, sizeof *state->prefix);
     state->next = arena_array(memory, nodes, sizeof *state->next);
     state->total = arena_array(memory, nodes, sizeof *state->total);
-    if (state->prefix == NULL || state->next == NULL || state->total == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    }
     while (INT64_C(1) << state->round_count < run->graph->node_count) {
         state->round_count++;
     }

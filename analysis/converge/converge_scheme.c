@@ -32,7 +32,6 @@ status ana_scheme_open(const ana_scheme *scheme, const ana_graph *graph,
     TRY(scheme->check(graph, options, err));
     ana_scheme_run made = {.scheme = scheme, .graph = graph, .options = *options};
     made.load = arena_array(memory, (size_t)graph->node_count, sizeof *made.load);
-    if (made.load == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     TRY(scheme->prepare(&made, memory, err));
     *run = made;
     return STATUS_OK;

@@ -1,4 +1,5 @@
 #include "analysis/converge/converge_sweep.h"
+#include "base/arena.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -59,7 +60,6 @@ status ana_sweep_prepare(const ana_sweep *sweep, arena *memory, ana_sweep_point 
         TRY(sweep->scheme->check(&made.graph, &sweep->options, err));
         TRY(check_gamma(sweep, nodes, made.gamma, err));
         made.instances = arena_array(memory, (size_t)sweep->instance_count, sizeof *made.instances);
-        if (made.instances == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
         points[point] = made;
     }
     return STATUS_OK;
@@ -69,7 +69,7 @@ static status begin_worker(void *context, void **worker, error_message *err)
 {
     (void)context;
     arena *memory = arena_create(ARENA_BLOCK_BYTES);
-    sweep_worker *made = memory == NULL ? NULL : calloc(1, sizeof *made);
+    sweep_worker *made = memory == NULL ? NULL : memory_array(1, sizeof *made);
     if (made == NULL) {
         arena_destroy(memory);
         return error_set(err, STATUS_NO_MEMORY, "out of memory");
@@ -98,7 +98,7 @@ static status go_to_point(const sweep_context *all, sweep_worker *worker, int po
     arena_reset(worker->memory);
     TRY(ana_scheme_open(all->sweep->scheme, graph, &all->sweep->options, worker->memory,
                         &worker->run, err));
-    TRY(ana_instance_scratch_make(graph->node_count, worker->memory, &worker->scratch, err));
+    TRY(ana_instance_scratch_make(graph->node_count, worker->memory, &worker->scratch));
     worker->point = point;
     return STATUS_OK;
 }
@@ -178,11 +178,10 @@ status ana_sweep_trail(const ana_sweep *sweep, const ana_sweep_point *point, ana
     ana_instance_scratch scratch = {0};
     ana_instance instance = {0};
     arena *memory = arena_create(ARENA_BLOCK_BYTES);
-    if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     status result =
         ana_scheme_open(sweep->scheme, &point->graph, &sweep->options, memory, &run, err);
     if (result == STATUS_OK) {
-        result = ana_instance_scratch_make(point->graph.node_count, memory, &scratch, err);
+        result = ana_instance_scratch_make(point->graph.node_count, memory, &scratch);
     }
     if (result == STATUS_OK) {
         result = ana_instance_play(&run, &question, 0, &scratch, trail, &instance, err);

@@ -18,15 +18,11 @@ status ana_three_term_prepare(ana_scheme_run *run, arena *memory, error_message 
 {
     const size_t nodes = (size_t)run->graph->node_count;
     ana_three_term *state = arena_array(memory, 1, sizeof *state);
-    if (state == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     const double alpha = ana_first_order_alpha(run->graph, 0);
     const double contraction = ana_first_order_contraction(run->graph, alpha);
     state->contraction = ana_diffusion_parameter(contraction);
     state->previous = arena_array(memory, nodes, sizeof *state->previous);
     state->next = arena_array(memory, nodes, sizeof *state->next);
-    if (state->previous == NULL || state->next == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    }
     run->state = state;
     return ana_diffusion_make(run->graph, alpha, memory, &state->diffusion, err);
 }

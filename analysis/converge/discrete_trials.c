@@ -59,7 +59,6 @@ static status list_cells(trials_run *run, arena *memory, error_message *err)
     const ana_layer_family *families = ana_layer_families(&family_count);
     const int sizes = question->layer_count_count * question->stage_count_count;
     run->cells = arena_array(memory, (size_t)(family_count * sizes), sizeof *run->cells);
-    if (run->cells == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     for (int family = 0; family < family_count; family++) {
         if (question->family != NULL && question->family != &families[family]) continue;
         for (int size = 0; size < sizes; size++) {
@@ -97,9 +96,6 @@ static status try_instance(const trials_run *run, const cell *place, int instanc
     int64_t *weight = arena_array(memory, layers, sizeof *weight);
     int64_t *zeros = arena_array(memory, layers, sizeof *zeros);
     int *cuts = arena_array(memory, (size_t)place->stage_count + 1, sizeof *cuts);
-    if (weight == NULL || zeros == NULL || cuts == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d layers", place->layer_count);
-    }
     draw_layers(run, place, instance, weight);
     const bal_problem problem = {.layers = {.layer_count = place->layer_count,
                                             .microbatch_count = 1,
@@ -130,9 +126,10 @@ static status try_instance(const trials_run *run, const cell *place, int instanc
 
 static status begin_worker(void *context, void **worker, error_message *err)
 {
+    (void)err;
     (void)context;
     *worker = arena_create(ARENA_BYTES);
-    return *worker != NULL ? STATUS_OK : error_set(err, STATUS_NO_MEMORY, "out of memory");
+    return STATUS_OK;
 }
 
 static void end_worker(void *context, void *worker)
@@ -167,7 +164,7 @@ static status run_batch(void *context, void *worker, int64_t item, text_buffer *
         TRY(try_instance(run, place, instance, worker, tried, err));
         text_append_bytes(result, (const char *)tried, trials_bytes(run, 1));
     }
-    return result->failed ? error_set(err, STATUS_NO_MEMORY, "out of memory") : STATUS_OK;
+    return STATUS_OK;
 }
 
 static status put_batch(void *context, int64_t item, const text_buffer *result, error_message *err)
@@ -224,17 +221,13 @@ static void fill_row(const trials_run *run, int begin, int end, int balancer, do
     count_worse(run, begin, end, balancer, row);
 }
 
-static status summarise(const trials_run *run, arena *memory, ana_trials *trials,
-                        error_message *err)
+static void summarise(const trials_run *run, arena *memory, ana_trials *trials)
 {
     const int64_t count = run->cell_count * (int64_t)run->question->instance_count;
     double *values = arena_array(memory, (size_t)count, sizeof *values);
     trials->cell_count = run->cell_count;
     trials->row_count = run->balancer_count * (run->cell_count + 1);
     trials->rows = arena_array(memory, (size_t)trials->row_count, sizeof *trials->rows);
-    if (values == NULL || trials->rows == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %" PRId64 " instances", count);
-    }
     ana_trial_row *row = trials->rows;
     for (int balancer = 0; balancer < run->balancer_count; balancer++, row++) {
         fill_row(run, 0, run->cell_count, balancer, values, row);
@@ -247,7 +240,6 @@ static status summarise(const trials_run *run, arena *memory, ana_trials *trials
             row->stage_count = run->cells[index].stage_count;
         }
     }
-    return STATUS_OK;
 }
 
 static bool takes_part(int contestant, int chunk_count)
@@ -275,10 +267,6 @@ static status prepare(trials_run *run, arena *memory, error_message *err)
     run->batch_count = (question->instance_count + BATCH - 1) / BATCH;
     run->results =
         arena_array(memory, (size_t)instances * (size_t)run->balancer_count, sizeof *run->results);
-    if (run->results == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %" PRId64 " instances",
-                         instances);
-    }
     return STATUS_OK;
 }
 
@@ -295,7 +283,7 @@ status ana_trials_run(const ana_trial_question *question, ana_spread *spread, ar
                              .run = run_batch,
                              .put = put_batch};
     TRY(ana_spread_run(spread, &items, report, err));
-    if (ana_spread_is_leader(spread)) TRY(summarise(&run, memory, &made, err));
+    if (ana_spread_is_leader(spread)) summarise(&run, memory, &made);
     *trials = made;
     return STATUS_OK;
 }

@@ -54,11 +54,6 @@ static status open_instance(const ana_drift_question *question, arena *memory, d
     out->load = arena_array(memory, stages, sizeof *out->load);
     out->change = arena_array(memory, stages, sizeof *out->change);
     out->sorted = arena_array(memory, stages, sizeof *out->sorted);
-    if (out->cut == NULL || out->before == NULL || out->load == NULL || out->change == NULL ||
-        out->sorted == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d stages",
-                         question->stage_count);
-    }
     return STATUS_OK;
 }
 
@@ -300,9 +295,6 @@ static status sums_init(const ana_drift_question *question, arena *memory, drift
     sums->tracked = arena_array(memory, (size_t)count, sizeof *sums->tracked);
     sums->executed = arena_array(memory, (size_t)count, sizeof *sums->executed);
     sums->imbalance = arena_array(memory, (size_t)count, sizeof *sums->imbalance);
-    if (sums->tracked == NULL || sums->executed == NULL || sums->imbalance == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %" PRId64 " iterations", count);
-    }
     return STATUS_OK;
 }
 
@@ -383,7 +375,6 @@ status ana_drift_measure(const ana_drift_question *question, ana_drift_point *po
                          course->layer_count, question->stage_count);
     }
     arena *memory = arena_create(ARENA_BYTES);
-    if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     const status result = measure(question, memory, point, err);
     arena_destroy(memory);
     return result;
@@ -402,7 +393,7 @@ static status run_item(void *context, void *worker, int64_t item, text_buffer *r
     ana_drift_point point;
     TRY(ana_drift_measure(&items->questions[item], &point, err));
     text_append_bytes(result, (const char *)&point, sizeof point);
-    return result->failed ? error_set(err, STATUS_NO_MEMORY, "out of memory") : STATUS_OK;
+    return STATUS_OK;
 }
 
 static status put_item(void *context, int64_t item, const text_buffer *result, error_message *err)

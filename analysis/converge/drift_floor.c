@@ -46,7 +46,6 @@ static status follow(const ana_layer_course *course, int stage_count, const char
     for (int sample = 0; sample < course->sample_count; sample++) {
         arena_reset(scratch);
         int64_t *zeros = arena_array(scratch, (size_t)layers, sizeof *zeros);
-        if (zeros == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
         bal_problem problem = {.layers = {.layer_count = layers,
                                           .microbatch_count = 1,
                                           .forward_ns = &course->time_ns[(int64_t)sample * layers],
@@ -75,9 +74,7 @@ status ana_drift_floors(const ana_layer_course *course, int stage_count, arena *
     const size_t layers = (size_t)course->layer_count;
     int *owner = arena_array(memory, layers, sizeof *owner);
     int *before = arena_array(memory, layers, sizeof *before);
-    if (owner == NULL || before == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     arena *scratch = arena_create(ARENA_BYTES);
-    if (scratch == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     status result = STATUS_OK;
     for (int index = 0; index < ANA_DRIFT_FLOORS && result == STATUS_OK; index++) {
         result =

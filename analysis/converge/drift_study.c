@@ -56,9 +56,6 @@ status ana_drift_study_run(const ana_drift_study *study, ana_spread *spread, are
     ana_drift_question *questions = arena_array(memory, count, sizeof *questions);
     made.points = arena_array(memory, count, sizeof *made.points);
     made.drift = arena_array(memory, count, sizeof *made.drift);
-    if (questions == NULL || made.points == NULL || made.drift == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    }
     list_questions(study, questions, made.drift);
     TRY(ana_drift_measure_all(questions, made.point_count, spread, made.points, err));
     if (study->question.course != NULL && ana_spread_is_leader(spread)) {

@@ -61,10 +61,6 @@ static status read_samples(course_reading *reading, int first, int layer_count, 
     reading->iteration =
         arena_array(reading->memory, (size_t)reading->sample_count, sizeof *reading->iteration);
     reading->time_ns = arena_array(reading->memory, (size_t)count, sizeof *reading->time_ns);
-    if (reading->iteration == NULL || reading->time_ns == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d samples",
-                         reading->sample_count);
-    }
     int iteration = first - 1;
     for (int sample = 0; sample < reading->sample_count; sample++) {
         TRY(trace_reader_next_sample(reading->reader, iteration, &iteration, err));

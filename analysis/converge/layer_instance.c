@@ -62,7 +62,6 @@ status ana_instance_settle(const bal_balancer *balancer, const ana_layer_instanc
     bal_answer answer;
     TRY(bal_balance(balancer, &problem, memory, &answer, err));
     int64_t *sorted = arena_array(memory, ranks, sizeof *sorted);
-    if (sorted == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     memcpy(sorted, answer.stage_load, ranks * sizeof *sorted);
     const double phi = ana_phi(sorted, instance->stage_count);
     *settled = (ana_settled){.start_max = start_max(instance),
@@ -90,20 +89,17 @@ status ana_instance_is_settled(const ana_layer_instance *instance, const ana_set
 }
 
 /// A copy of an array of the arena's; NULL stays NULL.
-static status copy_array(const void *values, size_t count, size_t bytes, arena *memory,
-                         const void **copy, error_message *err)
+static void copy_array(const void *values, size_t count, size_t bytes, arena *memory,
+                       const void **copy)
 {
     *copy = NULL;
-    if (values == NULL) return STATUS_OK;
+    if (values == NULL) return;
     void *made = arena_array(memory, count, bytes);
-    if (made == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     if (count > 0) memcpy(made, values, count * bytes);
     *copy = made;
-    return STATUS_OK;
 }
 
-status ana_instance_copy(const ana_layer_instance *instance, arena *memory,
-                         ana_layer_instance *copy, error_message *err)
+void ana_instance_copy(const ana_layer_instance *instance, arena *memory, ana_layer_instance *copy)
 {
     const size_t layers = (size_t)instance->layer_count;
     const size_t stages = (size_t)instance->stage_count;
@@ -111,18 +107,16 @@ status ana_instance_copy(const ana_layer_instance *instance, arena *memory,
     const void *bytes = NULL;
     const void *cap = NULL;
     const void *first = NULL;
-    TRY(copy_array(instance->weight, layers, sizeof *instance->weight, memory, &weight, err));
-    TRY(copy_array(instance->bytes, layers, sizeof *instance->bytes, memory, &bytes, err));
-    TRY(copy_array(instance->cap_bytes, stages, sizeof *instance->cap_bytes, memory, &cap, err));
-    TRY(copy_array(instance->first_layer, stages + 1, sizeof *instance->first_layer, memory, &first,
-                   err));
+    copy_array(instance->weight, layers, sizeof *instance->weight, memory, &weight);
+    copy_array(instance->bytes, layers, sizeof *instance->bytes, memory, &bytes);
+    copy_array(instance->cap_bytes, stages, sizeof *instance->cap_bytes, memory, &cap);
+    copy_array(instance->first_layer, stages + 1, sizeof *instance->first_layer, memory, &first);
     *copy = (ana_layer_instance){.layer_count = instance->layer_count,
                                  .stage_count = instance->stage_count,
                                  .weight = weight,
                                  .bytes = bytes,
                                  .cap_bytes = cap,
                                  .first_layer = first};
-    return STATUS_OK;
 }
 
 /// How many layers from layer on, before end, are equal to it.

@@ -56,8 +56,7 @@ status ana_instance_is_settled(const ana_layer_instance *instance, const ana_set
                                arena *memory, bool *is_settled, error_message *err);
 
 /// @return STATUS_NO_MEMORY
-status ana_instance_copy(const ana_layer_instance *instance, arena *memory,
-                         ana_layer_instance *copy, error_message *err);
+void ana_instance_copy(const ana_layer_instance *instance, arena *memory, ana_layer_instance *copy);
 
 /// "[3 3 | 1 1 1 | 1 1 1]", with caps "[1:2 2:0 | 1:2] (weight:bytes), caps 3 3"; runs of equal
 /// layers are shortened to "1 x 64" where the whole would not fit a line.

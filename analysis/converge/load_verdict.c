@@ -42,11 +42,6 @@ static status judging_init(const bal_problem *problem, arena *memory, judging *o
     made.load = arena_array(memory, stages, sizeof *made.load);
     made.sorted = arena_array(memory, stages, sizeof *made.sorted);
     made.optimum_cuts = arena_array(memory, stages + 1, sizeof *made.optimum_cuts);
-    if (made.weight == NULL || made.load == NULL || made.sorted == NULL ||
-        made.optimum_cuts == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d layers",
-                         made.chain.layer_count);
-    }
     for (int layer = 0; layer < made.chain.layer_count; layer++) {
         made.weight[layer] = made.chain.weight_before[layer + 1] - made.chain.weight_before[layer];
     }
@@ -131,7 +126,7 @@ static status judge_balancer(judging *work, const bal_balancer *balancer,
     if (result == STATUS_NO_MEMORY) return error_set(err, result, "%s", refusal.message);
     if (result != STATUS_OK) {
         row->refusal = arena_string(work->memory, refusal.message);
-        return row->refusal != NULL ? STATUS_OK : error_set(err, STATUS_NO_MEMORY, "out of memory");
+        return STATUS_OK;
     }
     if (answer.first_layer != NULL) {
         bal_chain_loads(&work->chain, answer.first_layer, work->load);
@@ -154,7 +149,6 @@ static status judge_balancers(judging *work, ana_load_verdict *verdict, error_me
     int count = 0;
     const bal_balancer *table = bal_balancers(&count);
     verdict->rows = arena_array(work->memory, (size_t)count, sizeof *verdict->rows);
-    if (verdict->rows == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     verdict->row_count = 0;
     for (int row = 0; row < count; row++) {
         if (table[row].needs_chunks) continue; // a verdict is on one stage per rank
@@ -177,13 +171,14 @@ static status say(arena *memory, ana_load_claim *claim, const char *name, ana_lo
 static status say(arena *memory, ana_load_claim *claim, const char *name, ana_load_answer answer,
                   error_message *err, const char *format, ...)
 {
+    (void)err;
     char text[TEXT_BYTES];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     *claim = (ana_load_claim){name, answer, arena_string(memory, text)};
-    return claim->text != NULL ? STATUS_OK : error_set(err, STATUS_NO_MEMORY, "out of memory");
+    return STATUS_OK;
 }
 
 /// Largest minus smallest load of the contiguous optimum at hand.
@@ -206,9 +201,8 @@ static status judge_range(judging *work, ana_load_verdict *verdict, error_messag
         return say(work->memory, claim, name, ANA_LOAD_UNDECIDED, err,
                    "it speaks of equal ranks without memory caps");
     }
-    TRY(ana_range_smallest(work->weight, verdict->layer_count, verdict->stage_count,
-                           optimum_range(work), range_work_max, work->memory, &range, &load,
-                           &is_exact, err));
+    ana_range_smallest(work->weight, verdict->layer_count, verdict->stage_count,
+                       optimum_range(work), range_work_max, work->memory, &range, &load, &is_exact);
     if (!is_exact) {
         return say(work->memory, claim, name, ANA_LOAD_UNDECIDED, err,
                    "too many plans of %d layers are near the smallest (max - min)",

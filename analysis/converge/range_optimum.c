@@ -109,18 +109,14 @@ static int64_t list_sums(const int64_t *before, int layer_count, int64_t low, in
     return count;
 }
 
-static status range_search_init(const int64_t *weight, int layer_count, int stage_count,
-                                int64_t upper_range, arena *memory, range_search *out,
-                                error_message *err)
+static void range_search_init(const int64_t *weight, int layer_count, int stage_count,
+                              int64_t upper_range, arena *memory, range_search *out)
 {
     const size_t cuts = (size_t)layer_count + 2;
     range_search made = {.layer_count = layer_count, .stage_count = stage_count};
     made.before = arena_array(memory, cuts, sizeof *made.before);
     made.reached = arena_array(memory, cuts, sizeof *made.reached);
     made.next_reached = arena_array(memory, cuts, sizeof *made.next_reached);
-    if (made.before == NULL || made.reached == NULL || made.next_reached == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d layers", layer_count);
-    }
     for (int layer = 0; layer < layer_count; layer++) {
         made.before[layer + 1] = made.before[layer] + weight[layer];
     }
@@ -130,9 +126,6 @@ static status range_search_init(const int64_t *weight, int layer_count, int stag
     const int64_t high = mean + 1 + upper_range;
     const int64_t count = list_sums(made.before, layer_count, low, high, NULL);
     made.sum = arena_array(memory, (size_t)count, sizeof *made.sum);
-    if (made.sum == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d layers", layer_count);
-    }
     list_sums(made.before, layer_count, low, high, made.sum);
     qsort(made.sum, (size_t)count, sizeof *made.sum, compare_sums);
     for (int64_t index = 0; index < count; index++) {
@@ -140,7 +133,6 @@ static status range_search_init(const int64_t *weight, int layer_count, int stag
         made.sum[made.sum_count++] = made.sum[index];
     }
     *out = made;
-    return STATUS_OK;
 }
 
 /// Whether some plan has every load in [low, high]: which cuts the stages so far can end at. The
@@ -174,15 +166,15 @@ static bool has_plan(range_search *search, int64_t low, int64_t high)
     return search->reached[layers + 1] > search->reached[layers];
 }
 
-status ana_range_smallest(const int64_t *weight, int layer_count, int stage_count,
-                          int64_t upper_range, double work_max, arena *memory, int64_t *range,
-                          int64_t *load_max, bool *is_exact, error_message *err)
+void ana_range_smallest(const int64_t *weight, int layer_count, int stage_count,
+                        int64_t upper_range, double work_max, arena *memory, int64_t *range,
+                        int64_t *load_max, bool *is_exact)
 {
     range_search search = {0};
     *is_exact = false;
-    if ((double)layer_count * layer_count > work_max) return STATUS_OK;
-    TRY(range_search_init(weight, layer_count, stage_count, upper_range, memory, &search, err));
-    if (2.0 * (double)search.sum_count * layer_count * stage_count > work_max) return STATUS_OK;
+    if ((double)layer_count * layer_count > work_max) return;
+    range_search_init(weight, layer_count, stage_count, upper_range, memory, &search);
+    if (2.0 * (double)search.sum_count * layer_count * stage_count > work_max) return;
     int64_t best = INT64_MAX;
     int64_t best_load = 0;
     int64_t high = 0; // the smallest that has a plan with low; never falls as low rises
@@ -200,5 +192,4 @@ status ana_range_smallest(const int64_t *weight, int layer_count, int stage_coun
     *range = best;
     *load_max = best_load;
     *is_exact = true;
-    return STATUS_OK;
 }

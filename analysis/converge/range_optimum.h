@@ -37,6 +37,6 @@ ana_range_plans ana_range_enumerate(const int64_t *weight, int layer_count, int 
 /// @return STATUS_NO_MEMORY
 ///
 /// Time O(sums of runs of layers within upper_range of the mean * stage_count * layer_count).
-status ana_range_smallest(const int64_t *weight, int layer_count, int stage_count,
-                          int64_t upper_range, double work_max, arena *memory, int64_t *range,
-                          int64_t *load_max, bool *is_exact, error_message *err);
+void ana_range_smallest(const int64_t *weight, int layer_count, int stage_count,
+                        int64_t upper_range, double work_max, arena *memory, int64_t *range,
+                        int64_t *load_max, bool *is_exact);

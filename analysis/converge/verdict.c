@@ -37,7 +37,6 @@ status ana_claim_try(const ana_claim *claim, const ana_verdict_options *options,
 {
     ana_verdict made = {.name = claim->name};
     arena *scratch = arena_create(SCRATCH_BYTES);
-    if (scratch == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     const status result = claim->try(options, memory, scratch, &made, err);
     arena_destroy(scratch);
     TRY(result);
@@ -76,6 +75,7 @@ void ana_case_measure(ana_verdict_case *tried, double value)
 status ana_case_violate(ana_verdict_case *tried, const ana_layer_instance *instance, arena *memory,
                         error_message *err, const char *format, ...)
 {
+    (void)err;
     tried->violation_count++;
     if (tried->first_violation != NULL) return STATUS_OK;
     char text[TEXT_BYTES];
@@ -84,27 +84,24 @@ status ana_case_violate(ana_verdict_case *tried, const ana_layer_instance *insta
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     tried->first_violation = arena_string(memory, text);
-    if (tried->first_violation == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     if (instance == NULL) return STATUS_OK;
-    return ana_instance_copy(instance, memory, &tried->example, err);
+    ana_instance_copy(instance, memory, &tried->example);
+    return STATUS_OK;
 }
 
-status ana_case_searched(ana_verdict_case *tried, const ana_search_box *box, arena *memory,
-                         error_message *err)
+void ana_case_searched(ana_verdict_case *tried, const ana_search_box *box, arena *memory)
 {
     text_buffer words = {0};
     ana_search_append(box, &words);
     tried->searched = words.failed ? NULL : arena_string(memory, words.bytes);
     text_free(&words);
-    return tried->searched != NULL ? STATUS_OK : error_set(err, STATUS_NO_MEMORY, "out of memory");
 }
 
-status ana_growth_init(ana_growth *growth, int row_count, arena *memory, error_message *err)
+void ana_growth_init(ana_growth *growth, int row_count, arena *memory)
 {
     growth->row_count = row_count;
     growth->value = arena_array(memory, (size_t)row_count * (size_t)growth->column_count,
                                 sizeof *growth->value);
-    return growth->value != NULL ? STATUS_OK : error_set(err, STATUS_NO_MEMORY, "out of memory");
 }
 
 int64_t ana_verdict_spread(const int64_t *load, int count)

@@ -98,11 +98,10 @@ status ana_case_violate(ana_verdict_case *tried, const ana_layer_instance *insta
     __attribute__((format(printf, 5, 6)));
 
 /// Fills searched from a box. @return STATUS_NO_MEMORY
-status ana_case_searched(ana_verdict_case *tried, const ana_search_box *box, arena *memory,
-                         error_message *err);
+void ana_case_searched(ana_verdict_case *tried, const ana_search_box *box, arena *memory);
 
 /// Makes room for the rows of a growth whose columns are set. @return STATUS_NO_MEMORY
-status ana_growth_init(ana_growth *growth, int row_count, arena *memory, error_message *err);
+void ana_growth_init(ana_growth *growth, int row_count, arena *memory);
 
 /// Largest minus smallest of load[count], count >= 1.
 int64_t ana_verdict_spread(const int64_t *load, int count);

@@ -174,9 +174,6 @@ static status run_graph(ana_graph_kind kind, int nodes, int runs, uint64_t seed,
     double *start = arena_array(scratch, (size_t)nodes, sizeof *start);
     uint64_t *sorting = arena_array(scratch, 3 * (size_t)nodes, sizeof *sorting);
     int64_t *rounds = arena_array(scratch, (size_t)runs, sizeof *rounds);
-    if (start == NULL || sorting == NULL || rounds == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    }
     ana_loads_fill(ANA_INITIAL_POINT, nodes, NULL, start);
     const ana_bound_question question = {.node_count = nodes,
                                          .potential = ana_loads_potential(start, nodes, sorting),
@@ -219,7 +216,7 @@ static status run_graphs(const ana_verdict_options *options, arena *memory, aren
                                "medians:",
                      .column = {"nodes", "path", "ring", "star", "complete", "adversary"},
                      .column_count = 6};
-    TRY(ana_growth_init(&verdict->growth, SIZES, memory, err));
+    ana_growth_init(&verdict->growth, SIZES, memory);
     for (int size = 0; size < SIZES; size++) {
         double *value = &verdict->growth.value[size * verdict->growth.column_count];
         value[0] = sizes[size];

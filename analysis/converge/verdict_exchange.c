@@ -135,7 +135,7 @@ status ana_try_fold(const ana_verdict_options *options, arena *memory, arena *sc
         (ana_growth){.family = "all load on one node, until (max - min) / mean <= 0.1 %:",
                      .column = {"nodes", "rounds"},
                      .column_count = 2};
-    TRY(ana_growth_init(&verdict->growth, SIZE_COUNT, memory, err));
+    ana_growth_init(&verdict->growth, SIZE_COUNT, memory);
     for (int row = 0; row < SIZE_COUNT; row++) {
         verdict->growth.value[2 * row] = sizes[row];
         verdict->growth.value[2 * row + 1] = fold_rounds(sizes[row]);
@@ -234,8 +234,7 @@ static void measure_rounding(const ana_verdict_options *options, int nodes, int6
     *left = (double)worst;
 }
 
-static status grow_tokens(const ana_verdict_options *options, arena *memory, ana_growth *growth,
-                          error_message *err)
+static void grow_tokens(const ana_verdict_options *options, arena *memory, ana_growth *growth)
 {
     static const int sizes[] = {8, 16, 32, 64};
     enum { SIZE_COUNT = sizeof sizes / sizeof sizes[0], TOKENS_PER_NODE = 16, NODES = 64 };
@@ -245,7 +244,7 @@ static status grow_tokens(const ana_verdict_options *options, arena *memory, ana
                   "of 9), and max - min after four times as many more (worst of 9):",
         .column = {"nodes", "rounds", "left", "random: rounds", "random: left"},
         .column_count = 5};
-    TRY(ana_growth_init(growth, SIZE_COUNT, memory, err));
+    ana_growth_init(growth, SIZE_COUNT, memory);
     for (int row = 0; row < SIZE_COUNT; row++) {
         const int nodes = sizes[row];
         int64_t load[NODES] = {TOKENS_PER_NODE * nodes};
@@ -255,7 +254,6 @@ static status grow_tokens(const ana_verdict_options *options, arena *memory, ana
         value[2] = (double)ana_verdict_spread(load, nodes);
         measure_rounding(options, nodes, TOKENS_PER_NODE * nodes, &value[3], &value[4]);
     }
-    return STATUS_OK;
 }
 
 status ana_try_tokens(const ana_verdict_options *options, arena *memory, arena *scratch,
@@ -278,5 +276,6 @@ status ana_try_tokens(const ana_verdict_options *options, arena *memory, arena *
     TRY(search_tokens(2, 12, memory, &verdict->cases[0], err));
     TRY(search_tokens(3, 12, memory, &verdict->cases[1], err));
     TRY(search_tokens(5, 6, memory, &verdict->cases[2], err));
-    return grow_tokens(options, memory, &verdict->growth, err);
+    grow_tokens(options, memory, &verdict->growth);
+    return STATUS_OK;
 }

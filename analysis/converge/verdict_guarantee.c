@@ -81,7 +81,7 @@ static status search_box(const ana_search_box *box, arena *memory, arena *scratc
                          ana_verdict_case *tried, error_message *err)
 {
     ana_search search;
-    TRY(ana_case_searched(tried, box, memory, err));
+    ana_case_searched(tried, box, memory);
     ana_search_begin(&search, box);
     ana_assignment_optimum optimum = {0};
     status found = STATUS_OK;
@@ -141,8 +141,8 @@ typedef struct family {
     bool has_cap;    // every rank has a first layer of weight 1 and 2 bytes; caps are 3
 } family;
 
-static status family_instance(const family *shape, int stages, arena *memory,
-                              ana_layer_instance *instance, error_message *err)
+static void family_instance(const family *shape, int stages, arena *memory,
+                            ana_layer_instance *instance)
 {
     const int fronts = (shape->has_zero ? 1 : 0) + (shape->has_cap ? 1 : 0);
     const int others = shape->light_count + (shape->has_cap ? 1 : 0);
@@ -151,9 +151,6 @@ static status family_instance(const family *shape, int stages, arena *memory,
     int64_t *bytes = arena_array(memory, (size_t)layers, sizeof *bytes);
     int64_t *cap = arena_array(memory, (size_t)stages, sizeof *cap);
     int *first = arena_array(memory, (size_t)stages + 1, sizeof *first);
-    if (weight == NULL || bytes == NULL || cap == NULL || first == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d layers", layers);
-    }
     int layer = 0;
     for (int stage = 0; stage < stages; stage++) {
         first[stage] = layer;
@@ -175,7 +172,6 @@ static status family_instance(const family *shape, int stages, arena *memory,
                                      .bytes = shape->has_cap ? bytes : NULL,
                                      .cap_bytes = shape->has_cap ? cap : NULL,
                                      .first_layer = first};
-    return STATUS_OK;
 }
 
 /// Largest load over the best assignment's; without caps the best is known where longest processing
@@ -187,7 +183,7 @@ static status measure_family(const family *shape, int stages, arena *scratch, do
     ana_settled settled;
     ana_assignment_optimum optimum;
     arena_reset(scratch);
-    TRY(family_instance(shape, stages, scratch, &instance, err));
+    family_instance(shape, stages, scratch, &instance);
     TRY(ana_instance_settle(bal_balancer_find("diffusion-published"), &instance, scratch, &settled,
                             err));
     TRY(ana_assignment_search(&instance, NODES_MAX, scratch, &optimum, err));
@@ -202,7 +198,7 @@ static status grow(arena *memory, arena *scratch, ana_growth *growth, error_mess
                   "[0, 1 x P | | ...]; with caps of 3 bytes and [1:2, 2:0 x 32P | 1:2 | ...]:",
         .column = {"stages", "2 - 2/(P+1)", "weights > 0", "a zero weight", "memory caps"},
         .column_count = 5};
-    TRY(ana_growth_init(growth, FAMILY_SIZE_COUNT, memory, err));
+    ana_growth_init(growth, FAMILY_SIZE_COUNT, memory);
     for (int row = 0; row < FAMILY_SIZE_COUNT; row++) {
         const int stages = family_sizes[row];
         const family tight = {.heavy_count = 2, .heavy_weight = stages, .light_count = stages};
@@ -275,7 +271,7 @@ static status search_released(int stages, int layer_max, arena *memory, arena *s
                                 .weight_max = 4,
                                 .has_starts = true};
     ana_search search;
-    TRY(ana_case_searched(tried, &box, memory, err));
+    ana_case_searched(tried, &box, memory);
     ana_search_begin(&search, &box);
     while (ana_search_next(&search)) {
         ana_settled settled;
@@ -322,7 +318,7 @@ static status search_cuts(int stages, int layer_max, arena *memory, arena *scrat
                                 .weight_min = 1,
                                 .weight_max = 4};
     ana_search search;
-    TRY(ana_case_searched(tried, &box, memory, err));
+    ana_case_searched(tried, &box, memory);
     ana_search_begin(&search, &box);
     while (ana_search_next(&search)) {
         bal_answer answer;

@@ -38,7 +38,7 @@ static status search_stages(int stages, int layer_max, int weight_max, arena *me
                                 .weight_min = 1,
                                 .weight_max = weight_max};
     ana_search search;
-    TRY(ana_case_searched(tried, &box, memory, err));
+    ana_case_searched(tried, &box, memory);
     ana_search_begin(&search, &box);
     while (ana_search_next(&search)) {
         TRY(try_instance(&search.instance, memory, tried, err));

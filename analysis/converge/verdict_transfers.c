@@ -27,15 +27,11 @@ static int64_t total_of(const ana_layer_instance *instance)
 }
 
 /// [P P | 1 x P | ... | 1 x P]: no transfer lowers the variance.
-static status stuck_family(int stages, arena *memory, ana_layer_instance *instance,
-                           error_message *err)
+static void stuck_family(int stages, arena *memory, ana_layer_instance *instance)
 {
     const int layers = 2 + stages * (stages - 1);
     int64_t *weight = arena_array(memory, (size_t)layers, sizeof *weight);
     int *first = arena_array(memory, (size_t)stages + 1, sizeof *first);
-    if (weight == NULL || first == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d layers", layers);
-    }
     for (int layer = 0; layer < layers; layer++) {
         weight[layer] = layer < 2 ? stages : 1;
     }
@@ -44,7 +40,6 @@ static status stuck_family(int stages, arena *memory, ana_layer_instance *instan
     }
     *instance = (ana_layer_instance){
         .layer_count = layers, .stage_count = stages, .weight = weight, .first_layer = first};
-    return STATUS_OK;
 }
 
 /// phi at the end against S / P, where some assignment is within it.
@@ -59,7 +54,7 @@ static status search_potential(int stages, int layer_max, int weight_max, arena 
                                 .weight_max = weight_max,
                                 .has_starts = true};
     ana_search search;
-    TRY(ana_case_searched(tried, &box, memory, err));
+    ana_case_searched(tried, &box, memory);
     ana_search_begin(&search, &box);
     double phi_min = 0;
     double gamma = 0;
@@ -91,12 +86,12 @@ static status grow_potential(arena *memory, arena *scratch, ana_growth *growth, 
     *growth = (ana_growth){.family = "layers [P P | 1 x P | ... | 1 x P], gamma = S/P:",
                            .column = {"stages", "transfers", "phi", "gamma", "phi / gamma"},
                            .column_count = 5};
-    TRY(ana_growth_init(growth, SIZE_COUNT, memory, err));
+    ana_growth_init(growth, SIZE_COUNT, memory);
     for (int row = 0; row < SIZE_COUNT; row++) {
         arena_reset(scratch);
         ana_layer_instance instance;
         ana_settled settled;
-        TRY(stuck_family(sizes[row], scratch, &instance, err));
+        stuck_family(sizes[row], scratch, &instance);
         TRY(ana_instance_settle(algorithm_3(), &instance, scratch, &settled, err));
         const double gamma = (double)total_of(&instance) / sizes[row];
         double *value = &growth->value[row * growth->column_count];
@@ -134,14 +129,10 @@ status ana_try_potential(const ana_verdict_options *options, arena *memory, aren
 }
 
 /// All of n layers of weight 1 on the first of two ranks.
-static status point_family(int layers, arena *memory, ana_layer_instance *instance,
-                           error_message *err)
+static void point_family(int layers, arena *memory, ana_layer_instance *instance)
 {
     int64_t *weight = arena_array(memory, (size_t)layers, sizeof *weight);
     int *first = arena_array(memory, 3, sizeof *first);
-    if (weight == NULL || first == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d layers", layers);
-    }
     for (int layer = 0; layer < layers; layer++) {
         weight[layer] = 1;
     }
@@ -149,7 +140,6 @@ static status point_family(int layers, arena *memory, ana_layer_instance *instan
     first[2] = layers;
     *instance = (ana_layer_instance){
         .layer_count = layers, .stage_count = 2, .weight = weight, .first_layer = first};
-    return STATUS_OK;
 }
 
 /// Iterations that moved something, of n unit layers, to phi <= 1.
@@ -159,7 +149,7 @@ static status measure_point(int layers, arena *memory, arena *scratch, double *v
     ana_layer_instance instance;
     ana_settled settled;
     arena_reset(scratch);
-    TRY(point_family(layers, scratch, &instance, err));
+    point_family(layers, scratch, &instance);
     TRY(ana_instance_settle(algorithm_3(), &instance, scratch, &settled, err));
     value[0] = layers;
     value[1] = settled.iteration_count - 1; // the last one moves nothing
@@ -210,7 +200,7 @@ status ana_try_rounds(const ana_verdict_options *options, arena *memory, arena *
     verdict->growth = (ana_growth){.family = "n layers of weight 1 on rank 0 of 2, gamma = 1:",
                                    .column = {"n", "iterations", "bound", "iterations / bound"},
                                    .column_count = 4};
-    TRY(ana_growth_init(&verdict->growth, SIZE_COUNT, memory, err));
+    ana_growth_init(&verdict->growth, SIZE_COUNT, memory);
     for (int row = 0; row < SIZE_COUNT; row++) {
         double *value = &verdict->growth.value[row * verdict->growth.column_count];
         TRY(measure_point(sizes[row], memory, scratch, value,
@@ -268,7 +258,7 @@ static status search_end(arena *memory, arena *scratch, ana_verdict_case *tried,
                                 .weight_max = 4,
                                 .has_starts = true};
     ana_search search;
-    TRY(ana_case_searched(tried, &box, memory, err));
+    ana_case_searched(tried, &box, memory);
     ana_search_begin(&search, &box);
     while (ana_search_next(&search)) {
         TRY(try_end(&search.instance, memory, scratch, tried, err));

@@ -129,15 +129,13 @@ static double threshold_of(double chance, int degrees)
     return degrees * root * root * root;
 }
 
-status ana_change_points_find(const double *values, int row_count, int column_count, arena *memory,
-                              int points[ANA_CHANGE_POINTS_MAX], int *point_count, bool *is_capped,
-                              error_message *err)
+void ana_change_points_find(const double *values, int row_count, int column_count, arena *memory,
+                            int points[ANA_CHANGE_POINTS_MAX], int *point_count, bool *is_capped)
 {
     *point_count = 0;
     *is_capped = false;
-    if (row_count < 2 * ANA_SEGMENT_MIN || column_count < 2) return STATUS_OK;
+    if (row_count < 2 * ANA_SEGMENT_MIN || column_count < 2) return;
     double *numbers = arena_array(memory, 3 * (size_t)column_count, sizeof *numbers);
-    if (numbers == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory for change points");
     segmenting work = {.values = values,
                        .row_count = row_count,
                        .column_count = column_count,
@@ -147,5 +145,4 @@ status ana_change_points_find(const double *values, int row_count, int column_co
     measure_noise(&work);
     work.threshold = threshold_of(false_alarm_ratio / row_count, column_count - 1);
     segment_all(&work, points, point_count, is_capped);
-    return STATUS_OK;
 }

@@ -19,6 +19,5 @@ enum { ANA_CHANGE_POINTS_MAX = 64, ANA_SEGMENT_MIN = 4 };
 /// @return STATUS_NO_MEMORY
 ///
 /// Time O(rows x columns x points).
-status ana_change_points_find(const double *values, int row_count, int column_count, arena *memory,
-                              int points[ANA_CHANGE_POINTS_MAX], int *point_count, bool *is_capped,
-                              error_message *err);
+void ana_change_points_find(const double *values, int row_count, int column_count, arena *memory,
+                            int points[ANA_CHANGE_POINTS_MAX], int *point_count, bool *is_capped);

@@ -11,11 +11,6 @@
 
 enum { PATH_BYTES = 4096 };
 
-static status out_of_memory(error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for the files of counts");
-}
-
 /// The number in "rank<number>.jsonl"; -1: another name.
 static int rank_of(const char *name)
 {
@@ -89,27 +84,24 @@ static status find_groups(const char *path, const ana_counted_layout *layout, in
                      path, file_count, layout->stage_count, made->expert_parallel);
 }
 
-static status list_files(const char *folder, const ana_counted_layout *layout, int file_count,
-                         const char *only, arena *memory, ana_counted_run *made, error_message *err)
+static void list_files(const char *folder, const ana_counted_layout *layout, int file_count,
+                       const char *only, arena *memory, ana_counted_run *made)
 {
     const int stages = layout->stage_count;
     const int ranks = made->expert_parallel;
     int *first_layer = arena_array(memory, (size_t)stages, sizeof *first_layer);
     made->files = arena_array(memory, (size_t)stages * (size_t)ranks, sizeof *made->files);
-    if (first_layer == NULL || made->files == NULL) return out_of_memory(err);
     for (int stage = 0; stage < stages; stage++) {
         first_layer[stage] = stage * (layout->layer_count / stages);
         for (int rank = 0; rank < ranks; rank++) {
             const char *path =
                 only != NULL ? only
                              : rank_path(folder, stage * (file_count / stages) + rank, memory);
-            if (path == NULL) return out_of_memory(err);
             made->files[stage * ranks + rank] = path;
         }
     }
     made->first_layer = first_layer;
     made->stage_count = stages;
-    return STATUS_OK;
 }
 
 static status find_megatron(const char *folder, const char *only, const ana_counted_layout *layout,
@@ -119,12 +111,12 @@ static status find_megatron(const char *folder, const char *only, const ana_coun
     ana_counts_outline seen;
     if (only == NULL) TRY(count_ranks(folder, &file_count, err));
     const char *first = only != NULL ? only : rank_path(folder, 0, memory);
-    if (first == NULL) return out_of_memory(err);
     TRY(ana_counts_outline_read(first, ANA_COUNTS_MEGATRON, memory, &seen, err));
     TRY(find_groups(only != NULL ? only : folder, layout, file_count, &seen, made, err));
     made->microbatch_count = seen.is_repeated ? seen.row_count / 2 : seen.row_count;
     made->last_iteration = seen.last_iteration;
-    return list_files(folder, layout, file_count, only, memory, made, err);
+    list_files(folder, layout, file_count, only, memory, made);
+    return STATUS_OK;
 }
 
 static status find_csv(const char *path, const ana_counted_layout *layout, arena *memory,
@@ -139,7 +131,6 @@ static status find_csv(const char *path, const ana_counted_layout *layout, arena
     }
     TRY(ana_counts_outline_read(path, ANA_COUNTS_CSV, memory, &seen, err));
     made->csv = arena_string(memory, path);
-    if (made->csv == NULL) return out_of_memory(err);
     made->expert_parallel = layout->expert_parallel;
     made->microbatch_count = seen.row_count;
     made->last_iteration = seen.last_iteration;

@@ -35,11 +35,6 @@ ana_diagnosis_options ana_diagnosis_options_default(void)
                                    .limits = ana_series_limits_default()};
 }
 
-static status out_of_memory(error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for the diagnosis");
-}
-
 /// Lengths of the iterations of every row, as they are played.
 typedef struct played {
     int row_count;
@@ -86,7 +81,6 @@ static status play_rows(const ana_setup *setup, const ana_listener *steps, playe
     of->row = -1;
     of->ns = arena_array(memory, rows * (size_t)of->count, sizeof *of->ns);
     of->overhead_ns = arena_array(memory, rows, sizeof *of->overhead_ns);
-    if (of->ns == NULL || of->overhead_ns == NULL) return out_of_memory(err);
     listener.begin_row = begin_row;
     listener.sink = (bal_record_sink){.context = of, .put = put_iteration};
     return ana_compare(setup, &listener, memory, comparison, err);
@@ -130,12 +124,10 @@ static double tail_of_rows(const ana_diagnosis *made, int row_count)
     return made->options.tail_probability / (dynamic > 0 ? dynamic : 1);
 }
 
-static status weigh_rows(const played *of, int baseline, arena *memory, ana_diagnosis *made,
-                         error_message *err)
+static void weigh_rows(const played *of, int baseline, arena *memory, ana_diagnosis *made)
 {
     ana_row_gain *rows = arena_array(memory, (size_t)of->row_count, sizeof *rows);
     const double tail = tail_of_rows(made, of->row_count);
-    if (rows == NULL) return out_of_memory(err);
     made->best = -1;
     for (int row = 0; row < of->row_count; row++) {
         ana_row_gain *gain = &rows[row];
@@ -145,13 +137,12 @@ static status weigh_rows(const played *of, int baseline, arena *memory, ana_diag
             gain->total_ns += row_ns(of, row)[index];
         }
         gain->overhead_ns = of->overhead_ns[row];
-        TRY(ana_gain_interval_of(row_ns(of, baseline), row_ns(of, row), of->count, tail,
-                                 made->options.seed, memory, &gain->interval, err));
+        ana_gain_interval_of(row_ns(of, baseline), row_ns(of, row), of->count, tail,
+                             made->options.seed, memory, &gain->interval);
         if (!ana_balancing_is_dynamic(gain->row->balancing)) continue;
         if (made->best < 0 || gain->total_ns < rows[made->best].total_ns) made->best = row;
     }
     made->rows = rows;
-    return STATUS_OK;
 }
 
 static status weigh_bounds(const played *of, int baseline, arena *memory, ana_diagnosis *made,
@@ -161,13 +152,12 @@ static status weigh_bounds(const played *of, int baseline, arena *memory, ana_di
     const ana_diagnosis_options *options = &made->options;
     int64_t *contiguous = arena_array(memory, count, sizeof *contiguous);
     int64_t *any_owner = arena_array(memory, count, sizeof *any_owner);
-    if (contiguous == NULL || any_owner == NULL) return out_of_memory(err);
     TRY(ana_gain_bounds_of(made->setup, made->series, contiguous, any_owner, err));
-    TRY(ana_gain_interval_of(row_ns(of, baseline), contiguous, of->count, options->tail_probability,
-                             options->seed, memory, &made->evidence.bound, err));
-    return ana_gain_interval_of(row_ns(of, baseline), any_owner, of->count,
-                                options->tail_probability, options->seed, memory, &made->any_owner,
-                                err);
+    ana_gain_interval_of(row_ns(of, baseline), contiguous, of->count, options->tail_probability,
+                         options->seed, memory, &made->evidence.bound);
+    ana_gain_interval_of(row_ns(of, baseline), any_owner, of->count, options->tail_probability,
+                         options->seed, memory, &made->any_owner);
+    return STATUS_OK;
 }
 
 /// Plans of the split, played: the best one that is kept, and those that follow the drift.
@@ -179,19 +169,18 @@ static status weigh_split(const played *of, int baseline, arena *memory, ana_dia
     const double tail = options->tail_probability;
     int64_t *kept = arena_array(memory, (size_t)of->count, sizeof *kept);
     int64_t *following = arena_array(memory, (size_t)of->count, sizeof *following);
-    if (kept == NULL || following == NULL) return out_of_memory(err);
     TRY(ana_plans_take(made->setup, made->series, split->static_first_layer, true, kept, err));
     TRY(ana_plans_take(made->setup, made->series, split->drift_first_layer, false, following, err));
-    TRY(ana_gain_interval_of(row_ns(of, baseline), kept, of->count, tail, options->seed, memory,
-                             &made->kept, err));
-    TRY(ana_gain_interval_of(row_ns(of, baseline), following, of->count, tail, options->seed,
-                             memory, &made->evidence.drift, err));
-    TRY(ana_gain_interval_of(kept, following, of->count, tail, options->seed, memory,
-                             &made->evidence.drift_over_kept, err));
+    ana_gain_interval_of(row_ns(of, baseline), kept, of->count, tail, options->seed, memory,
+                         &made->kept);
+    ana_gain_interval_of(row_ns(of, baseline), following, of->count, tail, options->seed, memory,
+                         &made->evidence.drift);
+    ana_gain_interval_of(kept, following, of->count, tail, options->seed, memory,
+                         &made->evidence.drift_over_kept);
     if (made->best < 0) return STATUS_OK;
-    return ana_gain_interval_of(kept, row_ns(of, made->best), of->count,
-                                tail_of_rows(made, of->row_count), options->seed, memory,
-                                &made->evidence.best_over_kept, err);
+    ana_gain_interval_of(kept, row_ns(of, made->best), of->count, tail_of_rows(made, of->row_count),
+                         options->seed, memory, &made->evidence.best_over_kept);
+    return STATUS_OK;
 }
 
 /// Iterations on which hindsight is measured: all, or as many as the plays allow, evenly spread.
@@ -223,7 +212,6 @@ static status weigh_hindsight(const played *of, int baseline, arena *memory, ana
     int *indices = arena_array(memory, (size_t)count, sizeof *indices);
     int64_t *kept = arena_array(memory, (size_t)count, sizeof *kept);
     int64_t *shortest = arena_array(memory, (size_t)count, sizeof *shortest);
-    if (indices == NULL || kept == NULL || shortest == NULL) return out_of_memory(err);
     for (int at = 0; at < count; at++) {
         indices[at] = (int)((int64_t)at * of->count / count);
         kept[at] = row_ns(of, baseline)[indices[at]];
@@ -231,8 +219,9 @@ static status weigh_hindsight(const played *of, int baseline, arena *memory, ana
     TRY(ana_clairvoyant_of(made->setup, made->series, indices, count, shortest, err));
     take_shortest(of, &made->comparison, indices, count, shortest);
     made->clairvoyant_count = count;
-    return ana_gain_interval_of(kept, shortest, count, made->options.tail_probability,
-                                made->options.seed, memory, &made->evidence.clairvoyant, err);
+    ana_gain_interval_of(kept, shortest, count, made->options.tail_probability, made->options.seed,
+                         memory, &made->evidence.clairvoyant);
+    return STATUS_OK;
 }
 
 /// Whether, in every iteration, all layers but embedding and head take the same time to the ns.
@@ -260,17 +249,15 @@ static bool has_bytes(const int64_t *bytes, int layer_count)
 }
 
 /// Puts stated bytes where the trace has none.
-static status fill_state(ana_series *series, int64_t layer_bytes, arena *memory, error_message *err)
+static void fill_state(ana_series *series, int64_t layer_bytes, arena *memory)
 {
     int64_t *bytes = arena_array(memory, (size_t)series->layer_count, sizeof *bytes);
-    if (bytes == NULL) return out_of_memory(err);
     for (int layer = 0; layer < series->layer_count; layer++) {
         bytes[layer] = layer_bytes;
     }
     for (int index = 0; index < series->count; index++) {
         series->costs[index].state_bytes = bytes;
     }
-    return STATUS_OK;
 }
 
 /// Whether the run was cold when it began: the first iteration over the median of the next ones.
@@ -308,12 +295,11 @@ static status read_series(const ana_setup *setup, arena *memory, ana_diagnosis *
     ana_series *series = arena_array(memory, 1, sizeof *series);
     bal_cost_source *source = arena_array(memory, 1, sizeof *source);
     ana_setup *own = arena_array(memory, 1, sizeof *own);
-    if (series == NULL || source == NULL || own == NULL) return out_of_memory(err);
     TRY(ana_series_read(&setup->source, setup->iteration_count, made->options.limits, memory,
                         series, err));
     made->knows_state = has_bytes(series->costs[0].state_bytes, series->layer_count);
     if (!made->knows_state && made->options.layer_state_bytes > 0) {
-        TRY(fill_state(series, made->options.layer_state_bytes, memory, err));
+        fill_state(series, made->options.layer_state_bytes, memory);
         made->knows_state = true;
     }
     *source = ana_series_source(series);
@@ -343,7 +329,7 @@ static status diagnose(const ana_listener *steps, arena *memory, ana_diagnosis *
     TRY(play_rows(made->setup, steps, &of, memory, &made->comparison, err));
     TRY(find_baseline(&of, &made->comparison, &baseline, err));
     made->baseline = baseline;
-    TRY(weigh_rows(&of, baseline, memory, made, err));
+    weigh_rows(&of, baseline, memory, made);
     TRY(weigh_bounds(&of, baseline, memory, made, err));
     TRY(weigh_split(&of, baseline, memory, made, err));
     TRY(weigh_hindsight(&of, baseline, memory, made, err));

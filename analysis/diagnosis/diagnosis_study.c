@@ -102,11 +102,10 @@ static void add_rows(text_buffer *out)
     text_format(out, ",\"balancing\":%s}", ana_diagnosis_rows);
 }
 
-status ana_diagnosis_study(const ana_diagnosis_request *request, text_buffer *out,
-                           error_message *err)
+status ana_diagnosis_study(const ana_diagnosis_request *request, text_buffer *out)
 {
     json_writer writer = json_writer_init(out);
     write_study(&writer, request);
     add_rows(out);
-    return out->failed ? error_set(err, STATUS_NO_MEMORY, "out of memory") : STATUS_OK;
+    return STATUS_OK;
 }

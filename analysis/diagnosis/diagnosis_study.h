@@ -29,5 +29,4 @@ typedef struct ana_diagnosis_request {
 /// Appends the study, on one line.
 ///
 /// @return STATUS_NO_MEMORY
-status ana_diagnosis_study(const ana_diagnosis_request *request, text_buffer *out,
-                           error_message *err);
+status ana_diagnosis_study(const ana_diagnosis_request *request, text_buffer *out);

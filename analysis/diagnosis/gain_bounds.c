@@ -5,27 +5,20 @@
 #include "balance/schedule/schedule.h"
 #include "sim/predictor.h"
 
-static status out_of_memory(error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for the bounds of the gain");
-}
-
 /// The costs as the schedule plays them: one backward op where it does not split it.
-static status costs_as_played(const bal_layer_costs *costs, bool has_split, arena *memory,
-                              bal_layer_costs *played, error_message *err)
+static void costs_as_played(const bal_layer_costs *costs, bool has_split, arena *memory,
+                            bal_layer_costs *played)
 {
     *played = *costs;
-    if (has_split) return STATUS_OK;
+    if (has_split) return;
     const size_t entries = (size_t)costs->layer_count * (size_t)costs->microbatch_count;
     int64_t *backward = arena_array(memory, entries, sizeof *backward);
     int64_t *none = arena_array(memory, entries, sizeof *none);
-    if (backward == NULL || none == NULL) return out_of_memory(err);
     for (size_t entry = 0; entry < entries; entry++) {
         backward[entry] = costs->backward_input_ns[entry] + costs->backward_weight_ns[entry];
     }
     played->backward_input_ns = backward;
     played->backward_weight_ns = none;
-    return STATUS_OK;
 }
 
 /// F, B and W of a layer in all microbatches.
@@ -60,7 +53,7 @@ static status bound_iteration(const ana_setup *setup, const bal_layer_costs *cos
     bal_layer_costs played;
     ana_contiguous_bound bound;
     arena_reset(scratch);
-    TRY(costs_as_played(costs, has_split, scratch, &played, err));
+    costs_as_played(costs, has_split, scratch, &played);
     TRY(ana_bound_contiguous(&played, setup->machine.rank_count, setup->microbatch_count, scratch,
                              &bound, err));
     const int64_t step_ns = setup->study->optimizer_step_ns;
@@ -74,7 +67,7 @@ status ana_gain_bounds_of(const ana_setup *setup, const ana_series *series, int6
 {
     const bool has_split = bal_schedule_family_find(setup->study->schedule)->has_split;
     arena *scratch = arena_create(1 << 16);
-    status result = scratch != NULL ? STATUS_OK : out_of_memory(err);
+    status result = STATUS_OK;
     for (int index = 0; index < series->count && result == STATUS_OK; index++) {
         result = bound_iteration(setup, &series->costs[index], has_split, scratch,
                                  &contiguous_ns[index], &any_owner_ns[index], err);
@@ -105,17 +98,15 @@ static status begin(const ana_setup *setup, playing *of, error_message *err)
     *of = (playing){.setup = setup,
                     .training = ana_setup_training(setup, &nobody, (bal_record_sink){0}),
                     .scratch = arena_create(1 << 16)};
-    if (of->scratch == NULL) return out_of_memory(err);
     const status result = sim_predictor_create(&of->training, &of->predictor, err);
     if (result != STATUS_OK) end(of);
     return result;
 }
 
-static status cycle(const int64_t **times, int layer_count, int column_count, int wanted,
-                    arena *scratch, error_message *err)
+static void cycle(const int64_t **times, int layer_count, int column_count, int wanted,
+                  arena *scratch)
 {
     int64_t *cycled = arena_array(scratch, (size_t)layer_count * (size_t)wanted, sizeof *cycled);
-    if (cycled == NULL) return out_of_memory(err);
     for (int layer = 0; layer < layer_count; layer++) {
         for (int microbatch = 0; microbatch < wanted; microbatch++) {
             cycled[(size_t)layer * (size_t)wanted + (size_t)microbatch] =
@@ -124,25 +115,21 @@ static status cycle(const int64_t **times, int layer_count, int column_count, in
         }
     }
     *times = cycled;
-    return STATUS_OK;
 }
 
 /// The costs of an iteration with as many columns as the run has microbatches, or one.
-static status begin_iteration(playing *of, const bal_layer_costs *costs, bal_layer_costs *played,
-                              error_message *err)
+static void begin_iteration(playing *of, const bal_layer_costs *costs, bal_layer_costs *played)
 {
     const int wanted = of->setup->microbatch_count;
     const int64_t **arrays[BAL_COST_ARRAY_COUNT];
     arena_reset(of->scratch);
     *played = *costs;
-    if (costs->microbatch_count == 1 || costs->microbatch_count == wanted) return STATUS_OK;
+    if (costs->microbatch_count == 1 || costs->microbatch_count == wanted) return;
     bal_layer_costs_list(played, arrays);
     for (int array = 0; array < BAL_COST_TIMES_COUNT; array++) {
-        TRY(cycle(arrays[array], costs->layer_count, costs->microbatch_count, wanted, of->scratch,
-                  err));
+        cycle(arrays[array], costs->layer_count, costs->microbatch_count, wanted, of->scratch);
     }
     played->microbatch_count = wanted;
-    return STATUS_OK;
 }
 
 static status play(playing *of, const bal_layer_costs *costs, const int *first_layer,
@@ -152,7 +139,7 @@ static status play(playing *of, const bal_layer_costs *costs, const int *first_l
     const bal_placed_partition plan = {
         .first_layer = first_layer, .rank_count = of->setup->stage_count, .chunk_count = 1};
     bal_layer_costs played;
-    TRY(begin_iteration(of, costs, &played, err));
+    begin_iteration(of, costs, &played);
     TRY(evaluator->iteration_ns_of(evaluator->context, &played, &plan, of->setup->microbatch_count,
                                    taken_ns, err));
     *taken_ns += of->setup->study->optimizer_step_ns;
@@ -183,7 +170,7 @@ static status choose(playing *of, const bal_layer_costs *costs, int64_t *taken_n
                            .microbatch_count = of->setup->microbatch_count,
                            .evaluator = sim_predictor_evaluator(of->predictor)};
     bal_answer answer;
-    TRY(begin_iteration(of, costs, &problem.layers, err));
+    begin_iteration(of, costs, &problem.layers);
     TRY(bal_balance(balancer, &problem, of->scratch, &answer, err));
     *taken_ns = answer.iteration_ns + of->setup->study->optimizer_step_ns;
     return STATUS_OK;

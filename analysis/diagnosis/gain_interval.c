@@ -15,20 +15,16 @@ typedef struct pairs {
     int64_t *other_before;    // [count + 1]
 } pairs;
 
-static status sum_up(const int64_t *baseline_ns, const int64_t *other_ns, int count, arena *memory,
-                     pairs *sums, error_message *err)
+static void sum_up(const int64_t *baseline_ns, const int64_t *other_ns, int count, arena *memory,
+                   pairs *sums)
 {
     const size_t entries = (size_t)count + 1;
     *sums = (pairs){count, arena_array(memory, entries, sizeof(int64_t)),
                     arena_array(memory, entries, sizeof(int64_t))};
-    if (sums->baseline_before == NULL || sums->other_before == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for the interval of a gain");
-    }
     for (int index = 0; index < count; index++) {
         sums->baseline_before[index + 1] = sums->baseline_before[index] + baseline_ns[index];
         sums->other_before[index + 1] = sums->other_before[index] + other_ns[index];
     }
-    return STATUS_OK;
 }
 
 static double difference_at(const pairs *sums, int index)
@@ -90,17 +86,16 @@ static double draw_gain(const pairs *sums, int block, rng *generator)
     return gain_of(baseline, other);
 }
 
-status ana_gain_interval_of(const int64_t *baseline_ns, const int64_t *other_ns, int count,
-                            double tail, uint64_t seed, arena *memory, ana_gain_interval *interval,
-                            error_message *err)
+void ana_gain_interval_of(const int64_t *baseline_ns, const int64_t *other_ns, int count,
+                          double tail, uint64_t seed, arena *memory, ana_gain_interval *interval)
 {
     pairs sums;
     double gains[ANA_BOOTSTRAP_ROUNDS];
     rng generator = rng_init(seed, PURPOSE_BLOCKS);
-    TRY(sum_up(baseline_ns, other_ns, count, memory, &sums, err));
+    sum_up(baseline_ns, other_ns, count, memory, &sums);
     const double gain = gain_of(sums.baseline_before[count], sums.other_before[count]);
     *interval = (ana_gain_interval){.gain = gain, .low = gain, .high = gain, .is_short = true};
-    if (count < ANA_BOOTSTRAP_COUNT_MIN) return STATUS_OK;
+    if (count < ANA_BOOTSTRAP_COUNT_MIN) return;
     interval->is_short = false;
     interval->block = block_length(&sums);
     for (int round = 0; round < ANA_BOOTSTRAP_ROUNDS; round++) {
@@ -109,5 +104,4 @@ status ana_gain_interval_of(const int64_t *baseline_ns, const int64_t *other_ns,
     gsl_sort(gains, 1, ANA_BOOTSTRAP_ROUNDS);
     interval->low = gsl_stats_quantile_from_sorted_data(gains, 1, ANA_BOOTSTRAP_ROUNDS, tail);
     interval->high = gsl_stats_quantile_from_sorted_data(gains, 1, ANA_BOOTSTRAP_ROUNDS, 1 - tail);
-    return STATUS_OK;
 }

@@ -31,6 +31,5 @@ typedef struct ana_gain_interval {
 /// @return STATUS_NO_MEMORY
 ///
 /// Time O(count + ANA_BOOTSTRAP_ROUNDS * count / block).
-status ana_gain_interval_of(const int64_t *baseline_ns, const int64_t *other_ns, int count,
-                            double tail, uint64_t seed, arena *memory, ana_gain_interval *interval,
-                            error_message *err);
+void ana_gain_interval_of(const int64_t *baseline_ns, const int64_t *other_ns, int count,
+                          double tail, uint64_t seed, arena *memory, ana_gain_interval *interval);

@@ -113,32 +113,28 @@ static status cut_whole_run(splitting *split, int64_t *bound_ns, error_message *
     return cut(split, split->window, split->plan, bound_ns, err);
 }
 
-static status improve(splitting *split, const int *start, ana_imbalance_split *made,
-                      error_message *err)
+static void improve(splitting *split, const int *start, ana_imbalance_split *made)
 {
     const size_t entries = (size_t)split->stage_count + 1;
     int *plan = arena_array(split->memory, entries, sizeof *plan);
     int64_t sum = 0;
     bool is_optimal = false;
-    if (plan == NULL) return out_of_memory(err);
     memcpy(plan, start, entries * sizeof *plan);
-    TRY(ana_static_plan_improve(split->series, split->stage_count, split->memory, plan, &sum,
-                                &is_optimal, err));
+    ana_static_plan_improve(split->series, split->stage_count, split->memory, plan, &sum,
+                            &is_optimal);
     made->static_is_optimal = made->static_is_optimal || is_optimal;
-    if (made->static_first_layer != NULL && sum >= made->level_ns[ANA_LEVEL_STATIC])
-        return STATUS_OK;
+    if (made->static_first_layer != NULL && sum >= made->level_ns[ANA_LEVEL_STATIC]) return;
     made->static_first_layer = plan;
     made->level_ns[ANA_LEVEL_STATIC] = sum;
-    return STATUS_OK;
 }
 
 static status find_static(splitting *split, ana_imbalance_split *made, error_message *err)
 {
     TRY(cut_whole_run(split, &made->static_lower_bound_ns, err));
-    TRY(improve(split, split->plan, made, err));
+    improve(split, split->plan, made);
     if (!made->static_is_optimal) {
-        TRY(improve(split, made->tuned_first_layer, made, err));
-        TRY(improve(split, made->even_first_layer, made, err));
+        improve(split, made->tuned_first_layer, made);
+        improve(split, made->even_first_layer, made);
     }
     if (made->level_ns[ANA_LEVEL_STATIC] == made->static_lower_bound_ns) {
         made->static_is_optimal = true;
@@ -193,7 +189,6 @@ static status keep_drift_plans(splitting *split, ana_imbalance_split *made, erro
     const size_t entries = (size_t)split->stage_count + 1;
     int *plans = arena_array(split->memory, (size_t)count * entries, sizeof *plans);
     int64_t sum_ns = 0;
-    if (plans == NULL) return out_of_memory(err);
     made->drift_first_layer = plans;
     if (made->drift_width > 0) {
         return sum_windowed(split, made->drift_width, false, NULL, plans, &sum_ns, err);
@@ -283,7 +278,6 @@ status ana_imbalance_split_of(const ana_series *series, int stage_count, arena *
     splitting work = {.series = series, .stage_count = stage_count, .memory = memory};
     TRY(carve(&work, err));
     work.scratch = arena_create(1 << 16);
-    if (work.scratch == NULL) return out_of_memory(err);
     const status result = find_levels(&work, &made, err);
     arena_destroy(work.scratch);
     if (result == STATUS_OK) *split = made;

@@ -21,11 +21,6 @@ typedef struct reading {
     arena *memory;
 } reading;
 
-static status out_of_memory(error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for the iterations of the run");
-}
-
 static size_t numbers_of(int layer_count, int column_count)
 {
     const size_t columns = (size_t)BAL_COST_TIMES_COUNT * (size_t)column_count;
@@ -41,8 +36,8 @@ static int capacity_for(size_t slot_numbers, ana_series_limits limits)
 }
 
 /// Decides from the first sample what is kept of every one.
-static status begin(reading *made, const bal_layer_costs *costs, int iteration_count,
-                    ana_series_limits limits, error_message *err)
+static void begin(reading *made, const bal_layer_costs *costs, int iteration_count,
+                  ana_series_limits limits)
 {
     ana_series *series = &made->series;
     const int layers = costs->layer_count;
@@ -61,11 +56,7 @@ static status begin(reading *made, const bal_layer_costs *costs, int iteration_c
     series->iteration = arena_array(made->memory, capacity, sizeof *series->iteration);
     series->costs = arena_array(made->memory, capacity, sizeof *series->costs);
     series->before_ns = arena_array(made->memory, capacity * ((size_t)layers + 1), sizeof(int64_t));
-    if (made->slots == NULL || series->iteration == NULL || series->costs == NULL ||
-        series->before_ns == NULL) {
-        return out_of_memory(err);
-    }
-    return bal_layer_times_init(&made->times, layers, made->memory, err);
+    bal_layer_times_init(&made->times, layers, made->memory);
 }
 
 /// Every second kept sample goes; the first one stays.
@@ -118,7 +109,6 @@ static status keep(reading *made, int iteration, const bal_layer_costs *costs, e
     const int index = series->count;
     if (made->slots[index] == NULL) {
         made->slots[index] = arena_array(made->memory, made->slot_numbers, sizeof(int64_t));
-        if (made->slots[index] == NULL) return out_of_memory(err);
     }
     TRY(bal_layer_times_fill(&made->times, costs, err));
     const bal_layer_costs means = bal_layer_times_costs(&made->times, costs);
@@ -168,7 +158,7 @@ status ana_series_read(const bal_cost_source *source, int iteration_count, ana_s
         bool changed = false;
         TRY(source->costs_at(source->context, iteration, &costs, &changed, err));
         if (iteration > 0 && !changed) continue;
-        if (iteration == 0) TRY(begin(&made, &costs, iteration_count, limits, err));
+        if (iteration == 0) begin(&made, &costs, iteration_count, limits);
         TRY(add_sample(&made, iteration, &costs, err));
     }
     made.series.announces_changes = source->announces_changes;

@@ -164,7 +164,6 @@ status ana_forecastability_of(const ana_series *series, arena *memory,
     ana_forecastability made = {.lag_count = 0};
     TRY(carve(series, memory, &of, err));
     ana_predictability *layers = arena_array(memory, (size_t)series->layer_count, sizeof *layers);
-    if (layers == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory for the layers");
     centre(series, &of);
     for (int lag = 1; lag <= series->count / 2 && made.lag_count < ANA_LAGS_MAX;
          lag = next_lag(lag)) {
@@ -177,8 +176,8 @@ status ana_forecastability_of(const ana_series *series, arena *memory,
     }
     made.overall = overall_result(&of, &made);
     made.layers = layers;
-    TRY(ana_change_points_find(of.share, of.count, of.layer_count, memory, points,
-                               &made.change_point_count, &made.change_points_capped, err));
+    ana_change_points_find(of.share, of.count, of.layer_count, memory, points,
+                           &made.change_point_count, &made.change_points_capped);
     *forecast = made;
     return STATUS_OK;
 }

@@ -139,15 +139,12 @@ static bool step(const ana_series *series, int stage_count, neighbours *near, in
     return best_cut > 0;
 }
 
-static status search(const ana_series *series, int stage_count, arena *memory, int *first_layer,
-                     int64_t *sum_ns, error_message *err)
+static void search(const ana_series *series, int stage_count, arena *memory, int *first_layer,
+                   int64_t *sum_ns)
 {
     const size_t entries = (size_t)stage_count + 2;
     int64_t *numbers = arena_array(memory, 4 * entries, sizeof *numbers);
     bal_wide *squares = arena_array(memory, 2 * entries, sizeof *squares);
-    if (numbers == NULL || squares == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for a plan");
-    }
     neighbours near = {{numbers, numbers + entries},
                        {squares, squares + entries},
                        numbers + 2 * entries,
@@ -156,20 +153,19 @@ static status search(const ana_series *series, int stage_count, arena *memory, i
     for (int64_t spent = 0; spent < SEARCH_MAX; spent += step_cost) {
         if (!step(series, stage_count, &near, first_layer, sum_ns)) break;
     }
-    return STATUS_OK;
 }
 
-status ana_static_plan_improve(const ana_series *series, int stage_count, arena *memory,
-                               int *first_layer, int64_t *sum_ns, bool *is_optimal,
-                               error_message *err)
+void ana_static_plan_improve(const ana_series *series, int stage_count, arena *memory,
+                             int *first_layer, int64_t *sum_ns, bool *is_optimal)
 {
     const int64_t plan_cost = (int64_t)series->count * stage_count;
     const int64_t limit = ENUMERATION_MAX / plan_cost + 1;
     *sum_ns = ana_series_bottleneck_sum_ns(series, first_layer, stage_count);
     *is_optimal = plan_count(series->layer_count, stage_count, limit) < limit;
-    if (!*is_optimal) return search(series, stage_count, memory, first_layer, sum_ns, err);
+    if (!*is_optimal) {
+        search(series, stage_count, memory, first_layer, sum_ns);
+        return;
+    }
     int *plan = arena_array(memory, (size_t)stage_count + 1, sizeof *plan);
-    if (plan == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory for a plan");
     try_all(series, stage_count, plan, first_layer, sum_ns);
-    return STATUS_OK;
 }

@@ -18,6 +18,5 @@
 /// @return STATUS_NO_MEMORY
 ///
 /// Time O(iterations x stages) for each step.
-status ana_static_plan_improve(const ana_series *series, int stage_count, arena *memory,
-                               int *first_layer, int64_t *sum_ns, bool *is_optimal,
-                               error_message *err);
+void ana_static_plan_improve(const ana_series *series, int stage_count, arena *memory,
+                             int *first_layer, int64_t *sum_ns, bool *is_optimal);

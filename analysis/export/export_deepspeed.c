@@ -18,7 +18,6 @@ status ana_deepspeed_parts_of(const bal_plan *plan, int before, int behind, aren
                          INT_MAX);
     }
     int *made = arena_array(memory, (size_t)stage_count + 1, sizeof *made);
-    if (made == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     for (int stage = 1; stage < stage_count; stage++) {
         made[stage] = before + plan->first_layer[stage];
     }

@@ -24,14 +24,12 @@ static bool is_flat_between(const ana_exported_stage *stages, int stage_count)
     return true;
 }
 
-static status keep_text(text_buffer *buffer, arena *memory, const char **text, error_message *err)
+static void keep_text(text_buffer *buffer, arena *memory, const char **text)
 {
     char *kept = buffer->failed ? NULL : arena_array(memory, buffer->length + 1, 1);
     if (kept != NULL) memcpy(kept, buffer->bytes, buffer->length + 1);
     text_free(buffer);
-    if (kept == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     *text = kept;
-    return STATUS_OK;
 }
 
 status ana_megatron_layout_of(const bal_plan *plan, arena *memory, ana_megatron_layout *layout,
@@ -52,7 +50,7 @@ status ana_megatron_layout_of(const bal_plan *plan, arena *memory, ana_megatron_
         if (stage > 0) text_append(&buffer, "|");
         append_stage(&stages[stage], &buffer);
     }
-    TRY(keep_text(&buffer, memory, &made.text, err));
+    keep_text(&buffer, memory, &made.text);
     if (plan->chunk_count == 1 && stage_count > 1 && is_flat_between(stages, stage_count)) {
         made.first_blocks = stages[0].block_count;
         made.last_blocks = stages[stage_count - 1].block_count;

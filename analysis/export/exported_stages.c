@@ -39,7 +39,6 @@ status ana_exported_stages_of(const bal_plan *plan, arena *memory, ana_exported_
     }
     TRY(check_ends(plan, layer_count, err));
     ana_exported_stage *made = arena_array(memory, (size_t)stage_count, sizeof *made);
-    if (made == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     for (int stage = 0; stage < stage_count; stage++) {
         const int first = blocks_before(plan, plan->first_layer[stage], blocks);
         made[stage] = (ana_exported_stage){

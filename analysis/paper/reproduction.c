@@ -208,7 +208,6 @@ status ana_reproduce(const char *const *names, int name_count,
 {
     const ana_experiment **chosen = arena_array(memory, EXPERIMENT_COUNT, sizeof(ana_experiment *));
     ana_rows *rows = arena_array(memory, 1, sizeof *rows);
-    if (chosen == NULL || rows == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     int count = 0;
     TRY(choose(names, name_count, chosen, &count, err));
     rows->memory = memory;
@@ -217,7 +216,6 @@ status ana_reproduce(const char *const *names, int name_count,
         if (listener != NULL) listener->begin(listener->context, rows->experiment);
         TRY(chosen[index]->play(rows, err));
     }
-    if (rows->failed) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     *reproduction = (ana_reproduction){.experiments = chosen,
                                        .experiment_count = count,
                                        .rows = rows->rows,

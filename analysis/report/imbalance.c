@@ -40,7 +40,6 @@ static status split(const bal_layer_costs *costs, int worker_count, arena *memor
     bal_answer answer;
     TRY(bal_balance(bal_balancer_find("even"), &problem, memory, &answer, err));
     int64_t *worker_ns = arena_array(memory, (size_t)worker_count, sizeof *worker_ns);
-    if (worker_ns == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     for (int worker = 0; worker < worker_count; worker++) {
         for (int layer = answer.first_layer[worker]; layer < answer.first_layer[worker + 1];
              layer++) {
@@ -60,7 +59,6 @@ status ana_imbalance_of_costs(const bal_layer_costs *costs, int worker_count, ar
 {
     const int columns = costs->microbatch_count;
     int64_t *layer_ns = arena_array(memory, (size_t)costs->layer_count, sizeof *layer_ns);
-    if (layer_ns == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     for (int layer = 0; layer < costs->layer_count; layer++) {
         const size_t row = (size_t)layer * (size_t)columns;
         TRY(add_mean(costs->forward_ns + row, columns, &layer_ns[layer], err));
@@ -81,7 +79,6 @@ static status add_experts(model_dynamism *dynamism, int iteration, arena *memory
     TRY(model_dynamism_expert_tokens(dynamism, iteration, 0, &tokens, err));
     if (tokens.expert_count == 0) return STATUS_OK;
     double *spread = arena_array(memory, (size_t)tokens.layer_count, sizeof *spread);
-    if (spread == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     double sum = 0;
     for (int layer = 0; layer < tokens.layer_count; layer++) {
         const int64_t *row = tokens.tokens + (size_t)layer * (size_t)tokens.expert_count;
@@ -118,7 +115,6 @@ status ana_imbalance_of_study(const ana_setup *setup, int iteration, int worker_
         return STATUS_OK;
     }
     int64_t *layer_ns = arena_array(memory, (size_t)costs.layer_count, sizeof *layer_ns);
-    if (layer_ns == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     TRY(model_dynamism_published_load(setup->dynamism, iteration, 0, layer_ns, err));
     ana_imbalance result = {
         .iteration = iteration, .layer_count = costs.layer_count, .layer_ns = layer_ns};
@@ -151,7 +147,6 @@ static status imbalance_of_work(const trace_run_work *work, int count, arena *me
                                 ana_imbalance *imbalance, error_message *err)
 {
     int64_t *worker_ns = arena_array(memory, (size_t)count, sizeof *worker_ns);
-    if (worker_ns == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     *imbalance = (ana_imbalance){.iteration = work[0].iteration, .worker_count = count};
     for (int place = 0; place < count; place++) {
         worker_ns[place] = work[place].work_ns;
@@ -173,7 +168,6 @@ status ana_imbalance_of_run(trace_store *store, const char *run, const char *ser
     TRY(check_series(store, &info, series, memory, err));
     TRY(trace_run_work_of(store, info.run_id, series, memory, &work, &work_count, err));
     ana_imbalance *found = arena_array(memory, (size_t)work_count + 1, sizeof *found);
-    if (found == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     int begin = 0;
     *count = 0;
     for (int index = 1; index <= work_count; index++) {

@@ -19,7 +19,7 @@ static int64_t *sent_cell(const summing *at, int stage, bool is_backward, int mi
     return &at->sent_ns[((int64_t)stage * 2 + is_backward) * microbatches + microbatch];
 }
 
-static status make(summing *at, const bal_timeline *timeline, arena *memory, error_message *err)
+static void make(summing *at, const bal_timeline *timeline, arena *memory)
 {
     const bal_schedule *schedule = timeline->schedule;
     const size_t microbatches = (size_t)schedule->microbatch_count;
@@ -31,11 +31,6 @@ static status make(summing *at, const bal_timeline *timeline, arena *memory, err
     at->travel_ns = arena_array(memory, cells * microbatches, sizeof(int64_t));
     at->op_count = arena_array(memory, cells, sizeof(int));
     at->awaited_count = arena_array(memory, cells, sizeof(int));
-    if (at->sent_ns == NULL || at->op_ns == NULL || at->travel_ns == NULL || at->op_count == NULL ||
-        at->awaited_count == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d stages", at->stage_count);
-    }
-    return STATUS_OK;
 }
 
 static void note_ends(const summing *at)
@@ -99,15 +94,14 @@ static int64_t median(int64_t *values, int count)
     return values[(count - 1) / 2];
 }
 
-status ana_op_times_of(const bal_timeline *timeline, int iteration, arena *memory,
-                       trace_run_op_time **rows, int *count, error_message *err)
+void ana_op_times_of(const bal_timeline *timeline, int iteration, arena *memory,
+                     trace_run_op_time **rows, int *count)
 {
     const bal_schedule *schedule = timeline->schedule;
     summing at;
-    TRY(make(&at, timeline, memory, err));
+    make(&at, timeline, memory);
     const int cells = at.stage_count * OP_KIND_COUNT;
     trace_run_op_time *made = arena_array(memory, (size_t)cells, sizeof *made);
-    if (made == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     note_ends(&at);
     for (int rank = 0; rank < schedule->rank_count; rank++) {
         add_rank(&at, rank);
@@ -128,5 +122,4 @@ status ana_op_times_of(const bal_timeline *timeline, int iteration, arena *memor
     }
     *rows = made;
     *count = made_count;
-    return STATUS_OK;
 }

@@ -17,5 +17,5 @@
 /// @param rows      [*count] out, from memory: a row for each stage and kind that the timeline has,
 ///                  by stage and kind
 /// @return STATUS_NO_MEMORY. Time O(ops log ops).
-status ana_op_times_of(const bal_timeline *timeline, int iteration, arena *memory,
-                       trace_run_op_time **rows, int *count, error_message *err);
+void ana_op_times_of(const bal_timeline *timeline, int iteration, arena *memory,
+                     trace_run_op_time **rows, int *count);

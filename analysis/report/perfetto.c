@@ -88,13 +88,11 @@ static int *sender_slot(int *sender_of, const bal_schedule *schedule, bal_op_kin
     return &sender_of[row * schedule->microbatch_count + microbatch];
 }
 
-static status index_senders(perfetto_writer *writer, const bal_schedule *schedule, arena *memory,
-                            error_message *err)
+static void index_senders(perfetto_writer *writer, const bal_schedule *schedule, arena *memory)
 {
     const size_t stages = (size_t)schedule->rank_count * (size_t)schedule->chunk_count;
     writer->sender_of =
         arena_array(memory, 2 * stages * (size_t)schedule->microbatch_count, sizeof(int));
-    if (writer->sender_of == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     for (int rank = 0; rank < schedule->rank_count; rank++) {
         for (int op = schedule->first_op[rank]; op < schedule->first_op[rank + 1]; op++) {
             const bal_op *played = &schedule->ops[op];
@@ -104,7 +102,6 @@ static status index_senders(perfetto_writer *writer, const bal_schedule *schedul
                          played->microbatch) = op;
         }
     }
-    return STATUS_OK;
 }
 
 /// An arrow from the op that sends to the op that waits, if they are on different ranks.
@@ -183,13 +180,13 @@ static void write_memory(perfetto_writer *writer, const ana_timeline *timeline, 
 }
 
 status ana_perfetto_write(const ana_timeline *const *timelines, int timeline_count, arena *memory,
-                          text_buffer *out, error_message *err)
+                          text_buffer *out)
 {
     perfetto_writer writer = {.out = out, .next_flow = 1};
     text_append(out, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
     for (int index = 0; index < timeline_count; index++) {
         writer.process = index + 1;
-        TRY(index_senders(&writer, &timelines[index]->schedule, memory, err));
+        index_senders(&writer, &timelines[index]->schedule, memory);
         write_names(&writer, timelines[index]);
         write_slices(&writer, timelines[index]);
         for (int rank = 0; rank < timelines[index]->schedule.rank_count; rank++) {
@@ -197,5 +194,5 @@ status ana_perfetto_write(const ana_timeline *const *timelines, int timeline_cou
         }
     }
     text_append(out, "\n]}\n");
-    return out->failed ? error_set(err, STATUS_NO_MEMORY, "out of memory") : STATUS_OK;
+    return STATUS_OK;
 }

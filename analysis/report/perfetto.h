@@ -11,4 +11,4 @@
 /// @param memory    scratch
 /// @return STATUS_NO_MEMORY only.
 status ana_perfetto_write(const ana_timeline *const *timelines, int timeline_count, arena *memory,
-                          text_buffer *out, error_message *err);
+                          text_buffer *out);

@@ -3,6 +3,7 @@
 #include "analysis/report/op_times.h"
 #include "analysis/report/timeline_file.h"
 #include "balance/plan.h"
+#include "base/arena.h"
 #include "base/file.h"
 #include "traces/store/runs.h"
 
@@ -56,14 +57,14 @@ static void recording_free(ana_recording *recording)
 
 static ana_recording *recording_create(const ana_setup *setup)
 {
-    ana_recording *recording = calloc(1, sizeof *recording);
+    ana_recording *recording = memory_array(1, sizeof *recording);
     if (recording == NULL) return NULL;
     const size_t ranks = (size_t)setup->machine.rank_count;
     recording->setup = setup;
-    recording->first_layer = calloc((size_t)setup->stage_count + 1, sizeof(int));
-    recording->stage_ranks = calloc(ranks, sizeof(int));
+    recording->first_layer = memory_array((size_t)setup->stage_count + 1, sizeof(int));
+    recording->stage_ranks = memory_array(ranks, sizeof(int));
     recording->op_times =
-        calloc((size_t)setup->stage_count * OP_KIND_COUNT, sizeof *recording->op_times);
+        memory_array((size_t)setup->stage_count * OP_KIND_COUNT, sizeof *recording->op_times);
     recording->scratch = arena_create(1 << 16);
     if (recording->first_layer == NULL || recording->stage_ranks == NULL ||
         recording->op_times == NULL || recording->scratch == NULL) {
@@ -81,7 +82,6 @@ status ana_recording_begin(trace_store *store, trace_run_kind kind, const ana_se
     int file_count = 0;
     TRY(list_inputs(setup, files, &file_count, err));
     ana_recording *opened = recording_create(setup);
-    if (opened == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     const trace_run_info info = {
         .name = setup->study->name,
         .kind = kind,
@@ -175,7 +175,6 @@ static status put_plan(ana_recording *recording, const bal_training_iteration *i
     text_clear(&recording->json);
     json_writer writer = json_writer_init(&recording->json);
     bal_plan_write(&plan, &writer);
-    if (recording->json.failed) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     return trace_run_put_plan(recording->run, recording->series, iteration->iteration,
                               recording->json.bytes, &recording->plan_id, err);
 }
@@ -250,8 +249,7 @@ static status put_op_times(ana_recording *recording, const bal_training_iteratio
     trace_run_op_time *rows = NULL;
     int count = 0;
     arena_reset(recording->scratch);
-    TRY(ana_op_times_of(iteration->timeline, iteration->iteration, recording->scratch, &rows,
-                        &count, err));
+    ana_op_times_of(iteration->timeline, iteration->iteration, recording->scratch, &rows, &count);
     for (int row = 0; row < count; row++) {
         if (!take_op_time(recording, &rows[row])) continue;
         TRY(trace_run_put_op_time(recording->run, recording->series, &rows[row], err));
@@ -276,7 +274,6 @@ static status put_timeline(ana_recording *recording, const bal_training_iteratio
     snprintf(label, sizeof label, "timeline/%d/%s", iteration->iteration, recording->series);
     text_clear(&recording->json);
     ana_timeline_write(&timeline, &recording->json);
-    if (recording->json.failed) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     return trace_run_put_result(recording->run, label, recording->json.bytes, err);
 }
 

@@ -1,6 +1,7 @@
 #include "analysis/report/report_parts.h"
 
 #include "analysis/report/plot.h"
+#include "base/arena.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -29,8 +30,8 @@ static status create_grid(int rank_count, int iteration_count, load_grid *grid, 
     grid->column_width = (iteration_count + COLUMNS_MAX - 1) / COLUMNS_MAX;
     grid->column_count = (iteration_count + grid->column_width - 1) / grid->column_width;
     const size_t cells = (size_t)rank_count * (size_t)grid->column_count;
-    grid->share = calloc(cells, sizeof *grid->share);
-    grid->sample_counts = calloc(cells, sizeof *grid->sample_counts);
+    grid->share = memory_array(cells, sizeof *grid->share);
+    grid->sample_counts = memory_array(cells, sizeof *grid->sample_counts);
     if (grid->share != NULL && grid->sample_counts != NULL) return STATUS_OK;
     free_grid(grid);
     return error_set(err, STATUS_NO_MEMORY, "out of memory");

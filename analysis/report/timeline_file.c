@@ -53,7 +53,6 @@ static status read_memory(json_value root, const char *key, int stages, arena *m
                           const int64_t **out, error_message *err)
 {
     int64_t *values = arena_array(memory, (size_t)stages, sizeof *values);
-    if (values == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     *out = values;
     return json_int64_array(json_member(root, key), stages, -JSON_INTEGER_MAX, JSON_INTEGER_MAX,
                             values, err);
@@ -74,7 +73,6 @@ static status read_ops(json_value ranks, arena *memory, ana_timeline *timeline, 
 {
     bal_schedule *schedule = &timeline->schedule;
     int *first_op = arena_array(memory, (size_t)schedule->rank_count + 1, sizeof *first_op);
-    if (first_op == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     if (json_count(ranks) != schedule->rank_count) {
         return json_error(ranks, STATUS_FORMAT, err, "has %d ranks, needs %d", json_count(ranks),
                           schedule->rank_count);
@@ -91,9 +89,6 @@ static status read_ops(json_value ranks, arena *memory, ana_timeline *timeline, 
     bal_op *ops = arena_array(memory, op_count, sizeof *ops);
     timeline->timeline.begin_ns = arena_array(memory, op_count, sizeof(int64_t));
     timeline->timeline.end_ns = arena_array(memory, op_count, sizeof(int64_t));
-    if (ops == NULL || timeline->timeline.begin_ns == NULL || timeline->timeline.end_ns == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %zu ops", op_count);
-    }
     int op = 0;
     for (row = json_element(ranks, 0); !json_is_missing(row); row = json_next(row)) {
         for (json_value entry = json_element(row, 0); !json_is_missing(entry);
@@ -141,9 +136,6 @@ status ana_timeline_read(const json_document *document, arena *memory, ana_timel
     const int stages = schedule->rank_count * schedule->chunk_count;
     int64_t *wide = arena_array(memory, (size_t)stages + 1, sizeof *wide);
     int *first_layer = arena_array(memory, (size_t)stages + 1, sizeof *first_layer);
-    if (schedule->name == NULL || timeline->label == NULL || wide == NULL || first_layer == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    }
     TRY(json_int64_array(json_member(root, "first_layer"), stages + 1, 0, INT32_MAX, wide, err));
     for (int stage = 0; stage <= stages; stage++) {
         first_layer[stage] = (int)wide[stage];

@@ -6,6 +6,7 @@
 #include "analysis/spread/spread_carrier.h"
 #include "analysis/spread/spread_clock.h"
 #include "analysis/spread/spread_cores.h"
+#include "base/arena.h"
 #include "base/loadable.h"
 #include "traces/store/process.h"
 
@@ -56,7 +57,7 @@ static parcel *parcel_create(int other, int64_t byte_count, error_message *err)
                   INT_MAX);
         return NULL;
     }
-    parcel *made = malloc(sizeof *made + (size_t)byte_count);
+    parcel *made = memory_array(1, sizeof *made + (size_t)byte_count);
     if (made == NULL) {
         error_set(err, STATUS_NO_MEMORY, "out of memory");
         return NULL;
@@ -118,7 +119,6 @@ static status receive_announced(mpi_carrier *all, error_message *err)
         if (!is_there) return STATUS_OK;
         TRY_CALL(MPI_Get_count, (&from, MPI_BYTE, &byte_count));
         parcel *made = parcel_create(from.MPI_SOURCE, byte_count, err);
-        if (made == NULL) return STATUS_NO_MEMORY;
         TRY_CALL(MPI_Imrecv, (made->bytes, byte_count, MPI_BYTE, &message, &made->request));
         *end = made;
         end = &made->next;
@@ -153,7 +153,7 @@ static status take(ana_carrier *carrier, int *from, text_buffer *bytes, bool *is
         *is_there = true;
         *link = come->next;
         free(come);
-        return bytes->failed ? error_set(err, STATUS_NO_MEMORY, "out of memory") : STATUS_OK;
+        return STATUS_OK;
     }
     return STATUS_OK;
 }
@@ -201,8 +201,8 @@ static status divide_cores(mpi_carrier *all, error_message *err)
     TRY_CALL(MPI_Comm_split_type, (all->comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine));
     TRY_CALL(MPI_Comm_rank, (machine, &self));
     TRY_CALL(MPI_Comm_size, (machine, &count));
-    ana_core_set *sets = calloc((size_t)count, sizeof *sets);
-    int *shares = calloc((size_t)count, sizeof *shares);
+    ana_core_set *sets = memory_array((size_t)count, sizeof *sets);
+    int *shares = memory_array((size_t)count, sizeof *shares);
     status code = STATUS_OK;
     if (sets == NULL || shares == NULL) code = error_set(err, STATUS_NO_MEMORY, "out of memory");
     ana_core_set_of_process(&own);
@@ -229,8 +229,7 @@ static status meet(mpi_carrier *all, error_message *err)
     TRY_CALL(MPI_Comm_set_errhandler, (all->comm, MPI_ERRORS_RETURN));
     TRY_CALL(MPI_Comm_rank, (all->comm, &all->table.rank));
     TRY_CALL(MPI_Comm_size, (all->comm, &all->table.rank_count));
-    all->processes = calloc((size_t)all->table.rank_count, sizeof *all->processes);
-    if (all->processes == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    all->processes = memory_array((size_t)all->table.rank_count, sizeof *all->processes);
     trace_process_self(&self);
     TRY_CALL(MPI_Allgather,
              (&self, sizeof self, MPI_BYTE, all->processes, sizeof self, MPI_BYTE, all->comm));
@@ -242,8 +241,7 @@ static status meet(mpi_carrier *all, error_message *err)
 static status open(ana_carrier **carrier, error_message *err)
 {
     int threads = 0;
-    mpi_carrier *all = calloc(1, sizeof *all);
-    if (all == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    mpi_carrier *all = memory_array(1, sizeof *all);
     all->table = (ana_carrier){
         .post = post, .take = take, .is_gone = is_gone, .end = end, .close = close_carrier};
     setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);

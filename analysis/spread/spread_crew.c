@@ -1,4 +1,5 @@
 #include "analysis/spread/spread_crew.h"
+#include "base/arena.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -63,7 +64,7 @@ static void hand_in(ana_crew *crew, ana_result *result)
     result_list *list = &crew->fresh;
     if (list->count == list->capacity) {
         const int64_t capacity = list->capacity == 0 ? 64 : 2 * list->capacity;
-        ana_result *grown = realloc(list->results, (size_t)capacity * sizeof *grown);
+        ana_result *grown = memory_resize(list->results, (size_t)capacity, sizeof *grown);
         if (grown == NULL) {
             text_free(&result->text);
             fail(crew, &(error_message){STATUS_NO_MEMORY, "out of memory"});
@@ -152,13 +153,12 @@ static void open_condition(pthread_cond_t *condition)
 status ana_crew_start(const ana_items *items, int thread_count, ana_crew **crew, error_message *err)
 {
     assert(thread_count >= 1);
-    ana_crew *made = calloc(1, sizeof *made);
-    if (made == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    ana_crew *made = memory_array(1, sizeof *made);
     made->items = items;
     pthread_mutex_init(&made->lock, NULL);
     open_condition(&made->given);
     open_condition(&made->done);
-    made->threads = calloc((size_t)thread_count, sizeof *made->threads);
+    made->threads = memory_array((size_t)thread_count, sizeof *made->threads);
     int error = made->threads == NULL ? ENOMEM : 0;
     while (error == 0 && made->thread_count < thread_count) {
         error = pthread_create(&made->threads[made->thread_count], NULL, thread_main, made);
@@ -186,7 +186,7 @@ static bool has_room(ana_crew *crew)
     crew->range_end = count;
     if (count < crew->range_capacity / 2) return true;
     const int capacity = crew->range_capacity == 0 ? 16 : 2 * crew->range_capacity;
-    item_range *grown = realloc(crew->ranges, (size_t)capacity * sizeof *grown);
+    item_range *grown = memory_resize(crew->ranges, (size_t)capacity, sizeof *grown);
     if (grown == NULL) return false;
     crew->ranges = grown;
     crew->range_capacity = capacity;

@@ -29,7 +29,6 @@ static status send_results(follower *own, error_message *err)
     for (int64_t index = 0; index < count; index++) {
         ana_parcel_append(&own->parcel, &results[index]);
     }
-    if (own->parcel.failed) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     const ana_letter letter = {.kind = ANA_LETTER_RESULTS, .count = count};
     return ana_post_send(own->post, ANA_LEADER, &letter, own->parcel.bytes,
                          (int64_t)own->parcel.length, err);

@@ -4,6 +4,7 @@
 #include "analysis/spread/spread_crew.h"
 #include "analysis/spread/spread_parcel.h"
 #include "analysis/spread/spread_window.h"
+#include "base/arena.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -171,17 +172,15 @@ static status welcome(leader *all, const ana_letter *hello, error_message *err)
     return STATUS_OK;
 }
 
-static status open_results(leader *all, const ana_letter *letter, const char *bytes,
-                           int64_t byte_count, error_message *err)
+static void open_results(leader *all, const ana_letter *letter, const char *bytes,
+                         int64_t byte_count)
 {
     ana_parcel parcel = {.bytes = bytes, .byte_count = byte_count};
     ana_result result;
     while (ana_parcel_read(&parcel, &result)) {
-        if (result.text.failed) return error_set(err, STATUS_NO_MEMORY, "out of memory");
         keep(all, letter->from, &result);
     }
     note_rate(&all->members[letter->from], ana_spread_now_ns());
-    return STATUS_OK;
 }
 
 static status take_letters(leader *all, error_message *err)
@@ -195,7 +194,7 @@ static status take_letters(leader *all, error_message *err)
         if (!is_there) return STATUS_OK;
         if (letter.kind == ANA_LETTER_HELLO) TRY(welcome(all, &letter, err));
         if (letter.kind == ANA_LETTER_RESULTS) {
-            TRY(open_results(all, &letter, bytes, byte_count, err));
+            open_results(all, &letter, bytes, byte_count);
         }
         if (letter.kind == ANA_LETTER_FAILURE) {
             return error_set(err, (status)letter.code, "rank %d: %.*s", letter.from,
@@ -306,7 +305,7 @@ static status put_kept(void *target, int64_t item, const char *bytes, size_t len
     all->has_gap = all->has_gap || item != ana_window_first_open(&so_far, all->given);
     if (all->has_gap) return STATUS_OK;
     text_append_bytes(&text, bytes, length);
-    status code = text.failed ? error_set(err, STATUS_NO_MEMORY, "out of memory") : STATUS_OK;
+    status code = STATUS_OK;
     if (code == STATUS_OK) code = items->put(items->context, item, &text, err);
     text_free(&text);
     all->is_done[item] = true;
@@ -321,8 +320,7 @@ static status recall(leader *all, error_message *err)
     const ana_items *items = all->items;
     const size_t count = (size_t)items->count;
     if (all->keeper == NULL || count == 0) return STATUS_OK;
-    all->is_done = calloc(count, sizeof *all->is_done);
-    if (all->is_done == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    all->is_done = memory_array(count, sizeof *all->is_done);
     if (items->is_done != NULL) memcpy(all->is_done, items->is_done, count * sizeof *all->is_done);
     return all->keeper->recall(all->keeper->context, all->pass, all, put_kept, err);
 }
@@ -335,12 +333,9 @@ static status open(leader *all, error_message *err)
     const int64_t capacity = count < WINDOW_ITEMS ? (count > 0 ? count : 1) : WINDOW_ITEMS;
     TRY(recall(all, err));
     const bool *is_done = all->is_done != NULL ? all->is_done : all->items->is_done;
-    TRY(ana_window_open(&all->window, count, is_done, capacity, err));
-    all->owner = calloc((size_t)all->window.capacity, sizeof *all->owner);
-    all->members = calloc((size_t)all->report.rank_count, sizeof *all->members);
-    if (all->owner == NULL || all->members == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    }
+    ana_window_open(&all->window, count, is_done, capacity);
+    all->owner = memory_array((size_t)all->window.capacity, sizeof *all->owner);
+    all->members = memory_array((size_t)all->report.rank_count, sizeof *all->members);
     all->given = all->window.next;
     all->end = count;
     all->members[ANA_LEADER] = (member){.is_ready = true,

@@ -1,6 +1,7 @@
 #include "analysis/spread/spread_post.h"
 
 #include "analysis/spread/spread_clock.h"
+#include "base/arena.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -14,9 +15,9 @@ status ana_post_open(ana_post *post, ana_carrier *carrier, int64_t watchdog_ns, 
 {
     *post = (ana_post){.carrier = carrier, .watchdog_ns = watchdog_ns};
     const size_t rank_count = (size_t)ana_post_rank_count(post);
-    post->is_lost = calloc(rank_count, sizeof *post->is_lost);
-    post->is_closing = calloc(rank_count, sizeof *post->is_closing);
-    post->heard_ns = calloc(rank_count, sizeof *post->heard_ns);
+    post->is_lost = memory_array(rank_count, sizeof *post->is_lost);
+    post->is_closing = memory_array(rank_count, sizeof *post->is_closing);
+    post->heard_ns = memory_array(rank_count, sizeof *post->heard_ns);
     if (post->is_lost != NULL && post->is_closing != NULL && post->heard_ns != NULL) {
         return STATUS_OK;
     }
@@ -69,7 +70,6 @@ status ana_post_send(ana_post *post, int to, const ana_letter *letter, const voi
     text_clear(outgoing);
     text_append_bytes(outgoing, (const char *)&head, sizeof head);
     if (byte_count > 0) text_append_bytes(outgoing, bytes, (size_t)byte_count);
-    if (outgoing->failed) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     const status code =
         post->carrier->post(post->carrier, to, outgoing->bytes, (int64_t)outgoing->length, err);
     if (code == STATUS_OK || ana_post_rank(post) != ANA_LEADER) return code;

@@ -3,6 +3,7 @@
 #include "analysis/spread/spread_follower.h"
 #include "analysis/spread/spread_leader.h"
 #include "analysis/spread/spread_post.h"
+#include "base/arena.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -21,7 +22,7 @@ status ana_spread_open(const ana_spread_options *options, ana_spread **spread, e
 {
     assert(options->thread_count >= 1);
     ana_carrier *carrier = options->carrier;
-    ana_spread *made = calloc(1, sizeof *made);
+    ana_spread *made = memory_array(1, sizeof *made);
     status code = STATUS_OK;
     if (made == NULL) code = error_set(err, STATUS_NO_MEMORY, "out of memory");
     if (code == STATUS_OK) {
@@ -94,7 +95,7 @@ status ana_spread_share(ana_spread *spread, text_buffer *bytes, error_message *e
     TRY(ana_post_await(post, ANA_LETTER_SHARE, &letter, &received, &byte_count, err));
     text_clear(bytes);
     text_append_bytes(bytes, received, (size_t)byte_count);
-    return bytes->failed ? error_set(err, STATUS_NO_MEMORY, "out of memory") : STATUS_OK;
+    return STATUS_OK;
 }
 
 /// Waits for what every rank that is not lost says; the lowest that failed counts.
@@ -103,8 +104,7 @@ static status hear_opinions(ana_post *post, status own, error_message *verdict)
     const struct timespec nap = {.tv_nsec = 2000000};
     const int rank_count = ana_post_rank_count(post);
     int speaker = own != STATUS_OK ? ANA_LEADER : rank_count;
-    bool *has_spoken = calloc((size_t)rank_count, sizeof *has_spoken);
-    if (has_spoken == NULL) return error_set(verdict, STATUS_NO_MEMORY, "out of memory");
+    bool *has_spoken = memory_array((size_t)rank_count, sizeof *has_spoken);
     status code = own;
     int waiting = 1;
     while (waiting > 0) {

@@ -1,4 +1,5 @@
 #include "analysis/spread/spread_window.h"
+#include "base/arena.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -8,21 +9,18 @@ static ana_result *slot_of(const ana_window *window, int64_t item)
     return &window->slots[item & (window->capacity - 1)];
 }
 
-status ana_window_open(ana_window *window, int64_t count, const bool *is_done, int64_t capacity,
-                       error_message *err)
+void ana_window_open(ana_window *window, int64_t count, const bool *is_done, int64_t capacity)
 {
     assert(count >= 0 && capacity >= 1);
     *window = (ana_window){.count = count, .is_done = is_done, .capacity = 1};
     while (window->capacity < capacity) {
         window->capacity *= 2;
     }
-    window->slots = calloc((size_t)window->capacity, sizeof *window->slots);
-    if (window->slots == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    window->slots = memory_array((size_t)window->capacity, sizeof *window->slots);
     for (int64_t slot = 0; slot < window->capacity; slot++) {
         window->slots[slot].item = -1;
     }
     window->next = ana_window_first_open(window, 0);
-    return STATUS_OK;
 }
 
 void ana_window_close(ana_window *window)

@@ -26,8 +26,7 @@ typedef struct ana_window {
 } ana_window;
 
 /// @param capacity >= 1; rounded up to a power of two
-status ana_window_open(ana_window *window, int64_t count, const bool *is_done, int64_t capacity,
-                       error_message *err);
+void ana_window_open(ana_window *window, int64_t count, const bool *is_done, int64_t capacity);
 void ana_window_close(ana_window *window);
 
 /// The first item at or behind `item` that is not left out; count if there is none.

@@ -16,11 +16,6 @@ typedef struct finding {
     int capacity;
 } finding;
 
-static status no_memory(error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory");
-}
-
 /// Whether both are one file.
 static bool is_same_file(const char *path, const char *other)
 {
@@ -54,7 +49,6 @@ static status add_file(finding *all, const char *path, error_message *err)
     if (all->count == all->capacity) {
         const int capacity = all->capacity == 0 ? 8 : 2 * all->capacity;
         trace_input_file *grown = arena_array(all->memory, (size_t)capacity, sizeof *grown);
-        if (grown == NULL) return no_memory(err);
         if (all->count > 0) memcpy(grown, all->files, (size_t)all->count * sizeof *grown);
         all->files = grown;
         all->capacity = capacity;
@@ -76,7 +70,6 @@ static status look_at(finding *all, json_value value, error_message *err)
     TRY(json_string(value, &text, err));
     if (text[0] == '\0' || strcmp(text, "-") == 0) return STATUS_OK;
     const char *path = file_path_beside(all->path, text, all->memory);
-    if (path == NULL) return no_memory(err);
     if (stat(path, &about) != 0 || !S_ISREG(about.st_mode)) return STATUS_OK;
     return add_file(all, path, err);
 }

@@ -120,8 +120,7 @@ static void release(ana_kept_run *kept)
 
 status ana_kept_run_open(const ana_kept_options *options, ana_kept_run **kept, error_message *err)
 {
-    ana_kept_run *opened = calloc(1, sizeof *opened);
-    if (opened == NULL) return no_memory(err);
+    ana_kept_run *opened = memory_array(1, sizeof *opened);
     opened->memory = arena_create(4096);
     opened->keeper = (ana_keeper){.context = opened, .recall = recall, .keep = keep};
     const status code =

@@ -31,7 +31,6 @@ static status read_course(trace_store *store, int64_t run_id, ana_report_series 
                            err));
     TRY(trace_run_work_of(store, run_id, series->label, memory, &work, &series->work_count, err));
     ana_rank_step *steps = arena_array(memory, (size_t)series->rank_step_count, sizeof *steps);
-    if (steps == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     for (int step = 0; step < series->rank_step_count; step++) {
         steps[step] = (ana_rank_step){.from_iteration = ranks[step].from_iteration,
                                       .rank_count = ranks[step].rank_count,
@@ -56,7 +55,6 @@ static status read_series(trace_store *store, ana_recorded *recorded, arena *mem
     int count = 0;
     TRY(trace_run_series(store, recorded->info.run_id, memory, &labels, &count, err));
     ana_report_series *series = arena_array(memory, (size_t)count, sizeof *series);
-    if (series == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     for (int index = 0; index < count; index++) {
         trace_run_iteration *rows = NULL;
         int row_count = 0;
@@ -65,9 +63,6 @@ static status read_series(trace_store *store, ana_recorded *recorded, arena *mem
         int *iteration = arena_array(memory, (size_t)row_count, sizeof *iteration);
         double *bubble = arena_array(memory, (size_t)row_count, sizeof *bubble);
         double *imbalance = arena_array(memory, (size_t)row_count, sizeof *imbalance);
-        if (iteration == NULL || bubble == NULL || imbalance == NULL) {
-            return error_set(err, STATUS_NO_MEMORY, "out of memory");
-        }
         bool has_times = false;
         for (int row = 0; row < row_count; row++) {
             iteration[row] = rows[row].iteration;
@@ -102,7 +97,6 @@ static status read_provenance(trace_store *store, ana_recorded *recorded, arena 
     int count = 0;
     TRY(trace_run_inputs(store, info->run_id, memory, &files, &file_count, err));
     ana_report_fact *facts = arena_array(memory, FACTS_MAX, sizeof *facts);
-    if (facts == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     add_fact(facts, &count, "command", info->command_line);
     add_fact(facts, &count, "dynmo", info->tool_version);
     add_fact(facts, &count, "host", info->host);

@@ -128,7 +128,7 @@ static status check_replicas(ana_setup *setup, error_message *err)
 }
 
 /// The base with its gaps filled becomes the source of the replay.
-static status complete(ana_setup *setup, arena *memory, error_message *err)
+static void complete(ana_setup *setup, arena *memory)
 {
     const ana_study *study = setup->study;
     setup->completion = (ana_completion){
@@ -142,8 +142,7 @@ static status complete(ana_setup *setup, arena *memory, error_message *err)
                                             : ANA_GRADIENT_BYTES_DEFAULT,
         .replicas = model_parallel_groups(&study->parallel, &setup->hardware).replicas,
     };
-    TRY(ana_complete(&setup->completion, memory, &setup->source, err));
-    return STATUS_OK;
+    ana_complete(&setup->completion, memory, &setup->source);
 }
 
 static status open_all(ana_setup *setup, arena *memory, error_message *err)
@@ -159,7 +158,7 @@ static status open_all(ana_setup *setup, arena *memory, error_message *err)
     } else {
         TRY(ana_setup_open_model(setup, memory, err));
     }
-    TRY(complete(setup, memory, err));
+    complete(setup, memory);
     setup->step = ANA_SETUP_MEMORY;
     TRY(ana_setup_open_machine(setup, memory, err));
     setup->step = ANA_SETUP_CLUSTER;
@@ -174,8 +173,7 @@ static status open_all(ana_setup *setup, arena *memory, error_message *err)
     setup->step = ANA_SETUP_DYNAMISM;
     TRY(ana_setup_open_dynamism(setup, memory, err));
     setup->step = ANA_SETUP_OPEN;
-    return setup->study->inputs.failed ? error_set(err, STATUS_NO_MEMORY, "out of memory")
-                                       : STATUS_OK;
+    return STATUS_OK;
 }
 
 status ana_setup_open(ana_study *study, arena *memory, ana_setup *setup, error_message *err)

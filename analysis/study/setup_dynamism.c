@@ -46,18 +46,16 @@ static void add_dynamism_inputs(ana_setup *setup, arena *memory)
     }
 }
 
-static status take_sources(ana_setup *setup, arena *memory, error_message *err)
+static void take_sources(ana_setup *setup, arena *memory)
 {
     const int count = model_dynamism_source_count(setup->dynamism);
     bal_cost_source *sources = arena_array(memory, (size_t)count, sizeof *sources);
-    if (sources == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     for (int replica = 0; replica < count; replica++) {
         sources[replica] = model_dynamism_source(setup->dynamism, replica);
     }
     setup->sources = sources;
     setup->source_count = count;
     setup->source = sources[0];
-    return STATUS_OK;
 }
 
 status ana_setup_open_dynamism(ana_setup *setup, arena *memory, error_message *err)
@@ -76,8 +74,7 @@ status ana_setup_open_dynamism(ana_setup *setup, arena *memory, error_message *e
     }
     if (is_traced && study->trace_model != NULL) TRY(open_traced_model(setup, memory, err));
     const bool has_model = !is_traced || study->trace_model != NULL;
-    if (has_model)
-        TRY(model_layer_shares_of_costs(&setup->model_costs, memory, &setup->shares, err));
+    if (has_model) TRY(model_layer_shares_of_costs(&setup->model_costs, memory, &setup->shares));
     const model_dynamism_base base = {
         .source = setup->source,
         .shares = has_model ? &setup->shares : NULL,
@@ -97,5 +94,6 @@ status ana_setup_open_dynamism(ana_setup *setup, arena *memory, error_message *e
         return named_error(setup, &inner, err);
     }
     add_dynamism_inputs(setup, memory);
-    return take_sources(setup, memory, err);
+    take_sources(setup, memory);
+    return STATUS_OK;
 }

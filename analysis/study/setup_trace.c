@@ -96,7 +96,6 @@ static status open_source(ana_setup *setup, arena *memory, const trace_info **in
                                     info, &setup->base, err);
     }
     trace_info *found = arena_array(memory, 1, sizeof *found);
-    if (found == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     TRY(trace_store_open(study->trace_path, TRACE_READ, &setup->store, err));
     TRY(trace_find(setup->store, study->trace_name, memory, found, err));
     TRY(trace_reader_open(setup->store, found->trace_id, TRACE_COLUMNS_RECORDED, &setup->reader,

@@ -218,8 +218,7 @@ static status read_whole(const ana_reading *reading, const cost_override *overri
     TRY(check_sources(reading));
     override_costs(study, override->trace_path, override->model, override->hardware);
     TRY(check_costs(study, reading->err));
-    return study->inputs.failed ? error_set(reading->err, STATUS_NO_MEMORY, "out of memory")
-                                : STATUS_OK;
+    return STATUS_OK;
 }
 
 static status open_bytes(const char *path, const char *bytes, size_t length,
@@ -277,7 +276,6 @@ status ana_study_open_text(const char *name, const char *text, arena *memory, an
 {
     const cost_override none = {0};
     const char *path = arena_string(memory, name);
-    if (path == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     return open_bytes(path, text, strlen(text), &none, memory, study, err);
 }
 

@@ -63,7 +63,6 @@ static status add_balancing(const ana_reading *reading, json_value place, ana_ba
 {
     ana_study *study = reading->study;
     if (row.label == NULL) row.label = label_of(&row, reading->memory);
-    if (row.label == NULL) return error_set(reading->err, STATUS_NO_MEMORY, "out of memory");
     for (int other = 0; other < study->balancing_count; other++) {
         if (strcmp(study->balancings[other].label, row.label) == 0) {
             return json_error(place, STATUS_FORMAT, reading->err,

@@ -109,7 +109,7 @@ status ana_read_path(const ana_reading *reading, json_value value, const embedde
     const bool is_word = strchr(text, '/') == NULL && strchr(text, '.') == NULL;
     const bool is_name = shipped != NULL && (is_word || embedded_find(shipped, text) != NULL);
     *path = is_name ? text : file_path_beside(reading->study->path, text, reading->memory);
-    return *path != NULL ? STATUS_OK : error_set(reading->err, STATUS_NO_MEMORY, "out of memory");
+    return STATUS_OK;
 }
 
 /// Lists every leaf of the changes of a file, one "path": value after the other.

@@ -1,5 +1,6 @@
 #include "analysis/study/trace_shelf.h"
 
+#include "base/arena.h"
 #include "traces/store/reader.h"
 #include "traces/store/store.h"
 
@@ -37,10 +38,9 @@ typedef struct view {
     const bal_layer_costs *last; // NULL: none, or not kept
 } view;
 
-status ana_trace_shelf_create(ana_trace_shelf **out, error_message *err)
+status ana_trace_shelf_create(ana_trace_shelf **out)
 {
-    ana_trace_shelf *shelf = calloc(1, sizeof *shelf);
-    if (shelf == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    ana_trace_shelf *shelf = memory_array(1, sizeof *shelf);
     *out = shelf;
     return STATUS_OK;
 }
@@ -72,7 +72,6 @@ static bool is_named(const shelved *trace, const char *path, const char *name)
 static status open_trace(const char *path, const char *name, shelved *trace, error_message *err)
 {
     *trace = (shelved){.memory = arena_create(1 << 16), .read_iteration = -1};
-    if (trace->memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     trace->path = arena_string(trace->memory, path);
     trace->name = name != NULL ? arena_string(trace->memory, name) : NULL;
     if (trace->path == NULL || (name != NULL && trace->name == NULL)) {
@@ -86,7 +85,7 @@ static status open_trace(const char *path, const char *name, shelved *trace, err
     if (trace->info.last_iteration >= KEPT_ITERATIONS_MAX) return STATUS_OK;
     trace->kept_count = (int)trace->info.last_iteration + 1;
     trace->kept = arena_array(trace->memory, (size_t)trace->kept_count, sizeof *(trace->kept));
-    return trace->kept != NULL ? STATUS_OK : error_set(err, STATUS_NO_MEMORY, "out of memory");
+    return STATUS_OK;
 }
 
 /// Copies costs into the trace's memory; NULL if there is no room for them.
@@ -166,7 +165,6 @@ status ana_trace_shelf_find(ana_trace_shelf *shelf, const char *path, const char
 {
     shelved *trace = place_of(shelf, path, name);
     view *seen = arena_array(memory, 1, sizeof *seen);
-    if (seen == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     if (trace->memory == NULL) {
         const status opened = open_trace(path, name, trace, err);
         if (opened != STATUS_OK) {

@@ -16,7 +16,7 @@ enum { ANA_SHELVED_TRACES_MAX = 16 };
 typedef struct ana_trace_shelf ana_trace_shelf;
 
 /// @param out owned by the caller; release with ana_trace_shelf_destroy
-status ana_trace_shelf_create(ana_trace_shelf **out, error_message *err);
+status ana_trace_shelf_create(ana_trace_shelf **out);
 void ana_trace_shelf_destroy(ana_trace_shelf *shelf);
 
 /// Finds a trace, or opens it. What has been opened is taken to stay as it is in its store. The

@@ -24,7 +24,7 @@ static status keep(const axes_reading *reading, text_buffer *text, const char **
 {
     *kept = text->failed ? NULL : arena_string(reading->memory, text->bytes);
     text_free(text);
-    return *kept != NULL ? STATUS_OK : no_memory(reading);
+    return STATUS_OK;
 }
 
 /// Strings and numbers as they are; of a row of balancing its label or its names; of a case without
@@ -124,8 +124,7 @@ static status add_axis(const axes_reading *reading, json_value place, const char
     axis->paths = arena_array(reading->memory, (size_t)path_max, sizeof *axis->paths);
     axis->value_count = count;
     *out = axis;
-    return axis->name != NULL && axis->values != NULL && axis->paths != NULL ? STATUS_OK
-                                                                             : no_memory(reading);
+    return axis->name != NULL && axis->values != NULL && STATUS_OK;
 }
 
 /// Notes a path that the values of an axis set. The array has room for as many as it will be told.
@@ -135,7 +134,6 @@ static status note_path(const axes_reading *reading, ana_axis *axis, const char 
         if (strcmp(axis->paths[known], path) == 0) return STATUS_OK;
     }
     const char *kept = arena_string(reading->memory, path);
-    if (kept == NULL) return no_memory(reading);
     axis->paths[axis->path_count++] = kept;
     return STATUS_OK;
 }

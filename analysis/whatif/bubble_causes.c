@@ -61,15 +61,13 @@ static int64_t mean_ns(const bal_stage_costs *costs, const int64_t *op_ns)
 }
 
 /// All stages alike: one column, the mean of every kind of op.
-static status make_alike(const bal_stage_costs *costs, arena *scratch, bal_stage_costs *alike,
-                         error_message *err)
+static void make_alike(const bal_stage_costs *costs, arena *scratch, bal_stage_costs *alike)
 {
     const int64_t *const from[] = {costs->forward_ns, costs->backward_input_ns,
                                    costs->backward_weight_ns};
     int64_t *to[3];
     for (int kind = 0; kind < 3; kind++) {
         to[kind] = arena_array(scratch, (size_t)costs->stage_count, sizeof *to[kind]);
-        if (to[kind] == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
         const int64_t mean = mean_ns(costs, from[kind]);
         for (int stage = 0; stage < costs->stage_count; stage++) {
             to[kind][stage] = mean;
@@ -79,7 +77,6 @@ static status make_alike(const bal_stage_costs *costs, arena *scratch, bal_stage
     alike->forward_ns = to[0];
     alike->backward_input_ns = to[1];
     alike->backward_weight_ns = to[2];
-    return STATUS_OK;
 }
 
 static int64_t at_least_0(int64_t ns)
@@ -88,8 +85,8 @@ static int64_t at_least_0(int64_t ns)
 }
 
 /// The causes inside the pipeline, in ns of all ranks together.
-static status split_pipeline(replayer *player, const bal_training_iteration *iteration,
-                             arena *scratch, int64_t *cause_ns, error_message *err)
+static void split_pipeline(replayer *player, const bal_training_iteration *iteration,
+                           arena *scratch, int64_t *cause_ns)
 {
     const bal_stage_costs *costs = iteration->costs;
     int64_t makespan[3]; // as it was, without messages, and alike
@@ -98,12 +95,11 @@ static status split_pipeline(replayer *player, const bal_training_iteration *ite
     replay(player, costs, &makespan[0], &span[0]);
     int64_t *free_of_charge =
         arena_array(scratch, (size_t)costs->stage_count, sizeof *free_of_charge);
-    if (free_of_charge == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     changed.message_delay_ns = NULL;
     changed.send_forward_ns = free_of_charge;
     changed.send_backward_ns = free_of_charge;
     replay(player, &changed, &makespan[1], &span[1]);
-    TRY(make_alike(costs, scratch, &changed, err));
+    make_alike(costs, scratch, &changed);
     replay(player, &changed, &makespan[2], &span[2]);
     const int64_t *length = player->post_validation ? span : makespan;
     const int64_t ranks = iteration->rank_count;
@@ -114,7 +110,6 @@ static status split_pipeline(replayer *player, const bal_training_iteration *ite
     cause_ns[ANA_BUBBLE_IMBALANCE] =
         ranks * (at_least_0(length[1] - length[2]) + (waits_for_ways ? 0 : beyond_ns));
     cause_ns[ANA_BUBBLE_BARRIER] = ranks * at_least_0(length[2] - span[2]);
-    return STATUS_OK;
 }
 
 /// Takes a cause down to what is left of the idle time.
@@ -125,11 +120,11 @@ static void limit(int64_t *cause_ns, int64_t *left)
 }
 
 /// Splits one iteration. Idle time that no other cause has is FILL.
-static status split(replayer *player, const bal_training_iteration *iteration, arena *scratch,
-                    ana_bubble_causes *one, error_message *err)
+static void split(replayer *player, const bal_training_iteration *iteration, arena *scratch,
+                  ana_bubble_causes *one)
 {
     const int64_t ranks = iteration->rank_count;
-    TRY(split_pipeline(player, iteration, scratch, one->cause_ns, err));
+    split_pipeline(player, iteration, scratch, one->cause_ns);
     const int64_t moving_ns =
         iteration->migration_ns + iteration->decision_ns + iteration->profile_ns;
     const int64_t step_ns =
@@ -144,7 +139,6 @@ static status split(replayer *player, const bal_training_iteration *iteration, a
     one->cause_ns[ANA_BUBBLE_BARRIER] += ranks * step_ns;
     one->cause_ns[ANA_BUBBLE_REDUCTION] = ranks * iteration->reduction_ns;
     one->cause_ns[ANA_BUBBLE_MIGRATION] = ranks * moving_ns;
-    return STATUS_OK;
 }
 
 /// Adds repeats times one; all of it or nothing.
@@ -177,14 +171,10 @@ status ana_bubble_causes_add(ana_bubble_causes *causes, const bal_training_itera
                          iteration->iteration, iteration->rank_count);
     }
     TRY(sim_order_compile(iteration->timeline->schedule, scratch, &player.order, err));
-    TRY(sim_summary_init(&player.order, scratch, &player.summary, err));
+    TRY(sim_summary_init(&player.order, scratch, &player.summary));
     player.begin_ns = arena_array(scratch, (size_t)iteration->rank_count, sizeof *player.begin_ns);
     player.first_ns = arena_array(scratch, (size_t)iteration->rank_count, sizeof *player.first_ns);
-    if (player.begin_ns == NULL || player.first_ns == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d ranks",
-                         iteration->rank_count);
-    }
-    TRY(split(&player, iteration, scratch, &one, err));
+    split(&player, iteration, scratch, &one);
     return add(causes, &one, repeats, err);
 }
 

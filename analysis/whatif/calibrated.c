@@ -27,9 +27,6 @@ status ana_calibrated_open(const char *study_path, const char *path, int point_c
         .point_capacity = point_capacity,
         .level_min = INFINITY,
     };
-    if (calibrated->path == NULL || calibrated->points == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for a calibration");
-    }
     return ana_calibration_open(calibrated->path, memory, &calibrated->calibration, err);
 }
 
@@ -96,8 +93,8 @@ static status play_as_fitted(ana_point_worker *worker, const char *name, const c
     return STATUS_OK;
 }
 
-static status predict_ns(const ana_calibration *calibration, const ana_run_shape *shape,
-                         double *iteration_ns, error_message *err)
+static void predict_ns(const ana_calibration *calibration, const ana_run_shape *shape,
+                       double *iteration_ns)
 {
     arena *memory = arena_create(1 << 14);
     double *scratch = NULL;
@@ -108,7 +105,6 @@ static status predict_ns(const ana_calibration *calibration, const ana_run_shape
         *iteration_ns = ana_calibration_predict(calibration, shape, scratch).mean_ms * NS_PER_MS;
     }
     arena_destroy(memory);
-    return scratch != NULL ? STATUS_OK : error_set(err, STATUS_NO_MEMORY, "out of memory");
 }
 
 static int64_t group_of(const ana_calibrated *calibrated, const ana_run_shape *shape)
@@ -131,7 +127,7 @@ status ana_calibrated_add_point(ana_calibrated *calibrated, ana_point_worker *wo
     assert(calibrated->point_count < calibrated->point_capacity);
     TRY(check_point(calibrated, setup, err));
     const ana_run_shape shape = shape_of(setup);
-    TRY(predict_ns(&calibrated->calibration, &shape, &fitted_ns, err));
+    predict_ns(&calibrated->calibration, &shape, &fitted_ns);
     TRY(play_as_fitted(worker, name, text, &played_ns, err));
     const double level = fitted_ns > 0 ? text_rounded(fitted_ns / played_ns, DIGITS) : 1;
     const int64_t group = group_of(calibrated, &shape);
@@ -148,7 +144,6 @@ status ana_calibrated_factors(const ana_calibrated *calibrated, uint64_t seed, i
     const ana_calibration *calibration = &calibrated->calibration;
     const size_t count = (size_t)calibration->coefficient_count;
     double *coefficients = arena_array(memory, count * (count + 3), sizeof *coefficients);
-    if (coefficients == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     double *const scratch = coefficients + count;
     for (int draw = 0; draw < draw_count; draw++) {
         TRY(ana_calibration_draw(calibration, seed, draw, coefficients, scratch, err));

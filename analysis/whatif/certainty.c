@@ -104,13 +104,12 @@ static status add_point(int64_t item, ana_point_worker *worker, arena *memory,
 }
 
 /// What the study says once for all points.
-static status keep_start(const ana_point_worker *worker, arena *memory, ana_certainty *certainty,
-                         error_message *err)
+static status keep_start(const ana_point_worker *worker, arena *memory, ana_certainty *certainty)
 {
     const ana_study *study = ana_point_worker_study(worker);
     if (study == NULL || study->start_date == NULL) return STATUS_OK;
     certainty->start_date = arena_string(memory, study->start_date);
-    return certainty->start_date == NULL ? no_memory(err) : STATUS_OK;
+    return STATUS_OK;
 }
 
 static status add_points(const ana_screening *chosen, arena *memory, ana_certainty *certainty,
@@ -124,7 +123,7 @@ static status add_points(const ana_screening *chosen, arena *memory, ana_certain
     for (int64_t point = 0; point < chosen->count && result == STATUS_OK; point++) {
         result = add_point(chosen->items[point], worker, memory, certainty, &texts[point], err);
     }
-    if (result == STATUS_OK) result = keep_start(worker, memory, certainty, err);
+    if (result == STATUS_OK) result = keep_start(worker, memory, certainty);
     if (result == STATUS_OK) {
         result = ana_draws_check(draws, worker, study->path, texts[0], 0, err);
     }
@@ -137,29 +136,27 @@ static status draw(ana_spread *spread, const ana_screening *chosen, arena *memor
 {
     ana_draws *draws = &certainty->draws;
     const char **texts = arena_array(memory, (size_t)chosen->count, sizeof *texts);
-    status result = texts == NULL ? no_memory(err) : STATUS_OK;
+    status result = STATUS_OK;
     if (result == STATUS_OK) {
-        result = ana_draws_init(certainty->uncertainty, (int)chosen->count, memory, draws, err);
+        result = ana_draws_init(certainty->uncertainty, (int)chosen->count, memory, draws);
     }
     if (result == STATUS_OK && certainty->uncertainty->calibration != NULL) {
         result = ana_calibrated_open(certainty->study->path, certainty->uncertainty->calibration,
                                      (int)chosen->count, memory, &certainty->calibrated, err);
     }
     if (result == STATUS_OK) result = add_points(chosen, memory, certainty, texts, err);
-    if (result == STATUS_OK) result = ana_draws_make(draws, err);
+    if (result == STATUS_OK) result = ana_draws_make(draws);
     TRY(ana_spread_agree(spread, result, err));
     return ana_drawn_points_play(spread, draws, certainty->study->path, texts, memory,
                                  &certainty->drawn, err);
 }
 
 /// Losses of all points in all draws.
-static status fill_losses(const ana_certainty *certainty, arena *memory, ana_losses *losses,
-                          error_message *err)
+static status fill_losses(const ana_certainty *certainty, arena *memory, ana_losses *losses)
 {
     const int points = certainty->point_count;
     const int draws = certainty->drawn.draw_count;
     double *values = arena_array(memory, (size_t)points * (size_t)draws, sizeof *values);
-    if (values == NULL) return no_memory(err);
     for (int point = 0; point < points; point++) {
         for (int draw_index = 0; draw_index < draws; draw_index++) {
             const ana_drawn_run run = ana_drawn_run_of(&certainty->drawn, point, draw_index);
@@ -216,16 +213,14 @@ typedef struct variation_rows {
     int draw_count;
 } variation_rows;
 
-static status carve_variation(const ana_draws *draws, int draw_count, arena *memory,
-                              variation_rows *rows, error_message *err)
+static void carve_variation(const ana_draws *draws, int draw_count, arena *memory,
+                            variation_rows *rows)
 {
     const size_t inputs = (size_t)draws->input_count;
     rows->values = arena_array(memory, (size_t)draw_count * (inputs + 3), sizeof *rows->values);
     rows->inputs = arena_array(memory, inputs, sizeof *rows->inputs);
-    if (rows->values == NULL || rows->inputs == NULL) return no_memory(err);
     rows->factors = rows->values + draw_count;
     rows->drawn = rows->values + 3 * (size_t)draw_count;
-    return STATUS_OK;
 }
 
 static void gather_variation(const ana_certainty *certainty, const ana_losses *losses, int point,
@@ -262,8 +257,7 @@ static status fill_shares(const ana_certainty *certainty, const ana_losses *loss
     double *shares = arena_array(memory, (size_t)certainty->source_count, sizeof *shares);
     sure->shares =
         arena_array(certainty->study->memory, (size_t)certainty->source_count, sizeof *shares);
-    if (shares == NULL || sure->shares == NULL) return no_memory(err);
-    TRY(carve_variation(&certainty->draws, losses->draw_count, memory, &rows, err));
+    carve_variation(&certainty->draws, losses->draw_count, memory, &rows);
     gather_variation(certainty, losses, point, &rows);
     sure->unexplained = NAN; // too few draws to say
     if (rows.draw_count < 2 + 2 * rows.input_count) return STATUS_OK;
@@ -292,14 +286,13 @@ static status fill_point(const ana_certainty *certainty, const ana_losses *losse
     const ana_whatif *study = certainty->study;
     const int point = sure->ranked.point;
     double *scratch = arena_array(memory, 2 * (size_t)losses->draw_count, sizeof *scratch);
-    if (scratch == NULL) return no_memory(err);
     sure->item = chosen->items[point];
     sure->is_reference =
         ana_points_are_alike(&study->points[sure->item], &study->points[study->reference]);
     sure->is_pareto = study->standing.is_pareto[sure->item];
     fill_error_bars(&certainty->drawn, point, scratch, sure);
-    TRY(ana_delivery_find(&certainty->drawn, point, certainty->uncertainty->seed, memory,
-                          &sure->delivery, err));
+    ana_delivery_find(&certainty->drawn, point, certainty->uncertainty->seed, memory,
+                      &sure->delivery);
     return fill_shares(certainty, losses, point, sure, memory, err);
 }
 
@@ -329,20 +322,18 @@ static void source_values(const ana_certainty *certainty, int source, double *va
     memcpy(values, from, (size_t)draws * sizeof *values);
 }
 
-static status fill_worth(ana_certainty *certainty, const ana_losses *losses, arena *memory,
-                         error_message *err)
+static status fill_worth(ana_certainty *certainty, const ana_losses *losses, arena *memory)
 {
     const double equivalence = certainty->uncertainty->equivalence;
     double *values = arena_array(memory, (size_t)losses->draw_count, sizeof *values);
     certainty->worth = arena_array(certainty->study->memory, (size_t)certainty->source_count,
                                    sizeof *certainty->worth);
-    if (values == NULL || certainty->worth == NULL) return no_memory(err);
-    TRY(ana_choice_now(losses, equivalence, memory, &certainty->now, err));
+    ana_choice_now(losses, equivalence, memory, &certainty->now);
     for (int source = 0; source < certainty->source_count; source++) {
         ana_source_worth *worth = &certainty->worth[source];
         worth->source = source;
         source_values(certainty, source, values);
-        TRY(ana_choice_knowing(losses, values, equivalence, memory, &worth->knowing, err));
+        ana_choice_knowing(losses, values, equivalence, memory, &worth->knowing);
     }
     qsort(certainty->worth, (size_t)certainty->source_count, sizeof *certainty->worth, by_regret);
     return STATUS_OK;
@@ -365,17 +356,17 @@ static status judge(ana_certainty *certainty, const ana_screening *chosen, arena
     ana_ranked *ranked = arena_array(memory, (size_t)chosen->count, sizeof *ranked);
     arena *scratch = arena_create(1 << 18);
     status result = certainty->points != NULL && ranked != NULL && scratch != NULL
-                        ? fill_losses(certainty, memory, &losses, err)
+                        ? fill_losses(certainty, memory, &losses)
                         : no_memory(err);
     if (result == STATUS_OK) {
-        result = ana_rank(&losses, certainty->uncertainty->equivalence, memory, ranked, err);
+        result = ana_rank(&losses, certainty->uncertainty->equivalence, memory, ranked);
     }
     for (int place = 0; place < certainty->point_count && result == STATUS_OK; place++) {
         arena_reset(scratch);
         certainty->points[place].ranked = ranked[place];
         result = fill_point(certainty, &losses, chosen, scratch, &certainty->points[place], err);
     }
-    if (result == STATUS_OK) result = fill_worth(certainty, &losses, scratch, err);
+    if (result == STATUS_OK) result = fill_worth(certainty, &losses, scratch);
     arena_destroy(scratch);
     return result;
 }

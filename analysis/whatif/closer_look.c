@@ -1,14 +1,10 @@
 #include "analysis/whatif/closer_look.h"
 
+#include "base/arena.h"
 #include "base/json.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static status no_memory(error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory");
-}
 
 static int compare_items(const void *one, const void *other)
 {
@@ -18,15 +14,14 @@ static int compare_items(const void *one, const void *other)
 }
 
 /// Makes room for so many chosen points.
-static status carve(const ana_whatif *study, int64_t count, ana_closer_look *look,
-                    error_message *err)
+static status carve(const ana_whatif *study, int64_t count, ana_closer_look *look)
 {
     *look = (ana_closer_look){
         .study = study,
         .items = arena_array(study->memory, (size_t)count, sizeof *look->items),
         .causes = arena_array(study->memory, (size_t)count, sizeof *look->causes),
     };
-    return look->items != NULL && look->causes != NULL ? STATUS_OK : no_memory(err);
+    return look->items != NULL && STATUS_OK;
 }
 
 /// What is chosen so far.
@@ -65,13 +60,12 @@ static void choose_all(const ana_whatif *study, int best_count, choice *chosen)
     }
 }
 
-status ana_closer_look_choose(const ana_whatif *study, int best_count, ana_closer_look *look,
-                              error_message *err)
+status ana_closer_look_choose(const ana_whatif *study, int best_count, ana_closer_look *look)
 {
-    choice chosen = {.is_chosen = calloc((size_t)study->item_count, sizeof *chosen.is_chosen)};
-    if (chosen.is_chosen == NULL) return no_memory(err);
+    choice chosen = {.is_chosen =
+                         memory_array((size_t)study->item_count, sizeof *chosen.is_chosen)};
     choose_all(study, best_count, &chosen);
-    const status result = carve(study, chosen.count, look, err);
+    const status result = carve(study, chosen.count, look);
     for (int64_t item = 0; item < study->item_count && result == STATUS_OK; item++) {
         if (chosen.is_chosen[item]) look->items[look->count++] = item;
     }
@@ -92,7 +86,7 @@ status ana_closer_look_read(const ana_whatif *study, const char *text, size_t le
     TRY(json_open_bytes("choice", text, length, &document, err));
     const json_value items = json_root(document);
     const int count = json_count(items);
-    status result = carve(study, count, look, err);
+    status result = carve(study, count, look);
     if (result == STATUS_OK) {
         result = json_int64_array(items, count, 0, study->item_count - 1, look->items, err);
         look->count = count;
@@ -158,7 +152,6 @@ status ana_closer_look_evaluate(void *context, void *worker, int64_t index, text
     const ana_closer_look *look = context;
     observer seen = {.scratch = arena_create(1 << 18)};
     text_buffer text = {0};
-    if (seen.scratch == NULL) return no_memory(err);
     status looked = ana_whatif_text(look->study, look->items[index], NULL, &text, err);
     if (looked == STATUS_OK) looked = observe(look->study, worker, text.bytes, &seen, err);
     text_free(&text);
@@ -166,7 +159,7 @@ status ana_closer_look_evaluate(void *context, void *worker, int64_t index, text
     if (looked != STATUS_OK) return looked;
     // As they lie in memory: all processes of a study run the same program.
     text_append_bytes(result, (const char *)&seen.causes, sizeof seen.causes);
-    return result->failed ? no_memory(err) : STATUS_OK;
+    return STATUS_OK;
 }
 
 status ana_closer_look_put(void *context, int64_t index, const text_buffer *result,

@@ -29,8 +29,7 @@ typedef struct ana_closer_look {
 ///
 /// @param best_count in [1, ANA_CHOSEN_MAX / 2)
 /// @return STATUS_NO_MEMORY
-status ana_closer_look_choose(const ana_whatif *study, int best_count, ana_closer_look *look,
-                              error_message *err);
+status ana_closer_look_choose(const ana_whatif *study, int best_count, ana_closer_look *look);
 
 /// The choice as text, and back.
 void ana_closer_look_write(const ana_closer_look *look, text_buffer *out);

@@ -29,13 +29,12 @@ static int *slot_of(const walk *walking, int kind, int stage, int microbatch)
     return &walking->op_of[row * schedule->microbatch_count + microbatch];
 }
 
-static status index_ops(walk *walking, arena *memory, error_message *err)
+static void index_ops(walk *walking, arena *memory)
 {
     const bal_schedule *schedule = walking->timeline->schedule;
     const size_t slots = (size_t)OP_KIND_COUNT * (size_t)walking->costs->stage_count *
                          (size_t)schedule->microbatch_count;
     walking->op_of = arena_array(memory, slots, sizeof *walking->op_of);
-    if (walking->op_of == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     for (size_t slot = 0; slot < slots; slot++) {
         walking->op_of[slot] = -1;
     }
@@ -45,7 +44,6 @@ static status index_ops(walk *walking, arena *memory, error_message *err)
             *slot_of(walking, schedule->ops[op].kind, stage, schedule->ops[op].microbatch) = op;
         }
     }
-    return STATUS_OK;
 }
 
 static place last_op(const bal_timeline *timeline)
@@ -166,8 +164,8 @@ static place step_back(const walk *walking, place at, ana_critical_path *path)
     return departure_of(walking, sender);
 }
 
-status ana_critical_path_of(const bal_timeline *timeline, const bal_stage_costs *costs,
-                            arena *memory, ana_critical_path *path, error_message *err)
+void ana_critical_path_of(const bal_timeline *timeline, const bal_stage_costs *costs, arena *memory,
+                          ana_critical_path *path)
 {
     const size_t stages = (size_t)costs->stage_count;
     walk walking = {.timeline = timeline, .costs = costs};
@@ -177,10 +175,7 @@ status ana_critical_path_of(const bal_timeline *timeline, const bal_stage_costs 
         .forward_link_ns = arena_array(memory, stages, sizeof *found.forward_link_ns),
         .backward_link_ns = arena_array(memory, stages, sizeof *found.backward_link_ns),
     };
-    if (found.op_ns == NULL || found.forward_link_ns == NULL || found.backward_link_ns == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for a path of %zu stages", stages);
-    }
-    TRY(index_ops(&walking, memory, err));
+    index_ops(&walking, memory);
     place at = last_op(timeline);
     if (at.op >= 0) found.makespan_ns = timeline->end_ns[at.op];
     while (at.op >= 0) {
@@ -191,5 +186,4 @@ status ana_critical_path_of(const bal_timeline *timeline, const bal_stage_costs 
         at = step_back(&walking, at, &found);
     }
     *path = found;
-    return STATUS_OK;
 }

@@ -31,5 +31,5 @@ typedef struct ana_critical_path {
 ///                 beginning at 0
 /// @param path     out
 /// @return STATUS_NO_MEMORY. Time O(ops).
-status ana_critical_path_of(const bal_timeline *timeline, const bal_stage_costs *costs,
-                            arena *memory, ana_critical_path *path, error_message *err);
+void ana_critical_path_of(const bal_timeline *timeline, const bal_stage_costs *costs, arena *memory,
+                          ana_critical_path *path);

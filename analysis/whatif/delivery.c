@@ -42,17 +42,16 @@ static void describe(const ana_drawn_run *nominal, ana_delivery_range *range)
     }
 }
 
-status ana_delivery_find(const ana_drawn_points *drawn, int point, uint64_t seed, arena *memory,
-                         ana_delivery_range *range, error_message *err)
+void ana_delivery_find(const ana_drawn_points *drawn, int point, uint64_t seed, arena *memory,
+                       ana_delivery_range *range)
 {
     const ana_drawn_run *nominal = &drawn->nominal[point];
     const int draws = drawn->draw_count;
     const int each = draws < RUNS ? (RUNS + draws - 1) / draws : 1;
     const size_t count = (size_t)draws * (size_t)each;
     *range = (ana_delivery_range){0};
-    if (!(nominal->failures.mtbf_hours > 0) || !(nominal->train_ns > 0)) return STATUS_OK;
+    if (!(nominal->failures.mtbf_hours > 0) || !(nominal->train_ns > 0)) return;
     double *times = arena_array(memory, 3 * count, sizeof *times);
-    if (times == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory for %zu runs", count);
     double *const ratios = times + count;
     double *const scratch = times + 2 * count;
     for (int draw = 0; draw < draws; draw++) {
@@ -68,5 +67,4 @@ status ana_delivery_find(const ana_drawn_points *drawn, int point, uint64_t seed
     range->late_s = ana_quantile_of(times, (int)count, LATE_QUANTILE, scratch);
     range->goodput_ratio = ana_quantile_of(ratios, (int)count, 0.5, scratch);
     describe(nominal, range);
-    return STATUS_OK;
 }

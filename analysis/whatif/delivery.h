@@ -26,5 +26,5 @@ typedef struct ana_delivery_range {
 ///
 /// @param range out: not known where the point's study does not say what fails and how long it is
 /// @return STATUS_NO_MEMORY
-status ana_delivery_find(const ana_drawn_points *drawn, int point, uint64_t seed, arena *memory,
-                         ana_delivery_range *range, error_message *err);
+void ana_delivery_find(const ana_drawn_points *drawn, int point, uint64_t seed, arena *memory,
+                       ana_delivery_range *range);

@@ -1,6 +1,7 @@
 #include "analysis/whatif/drawn_points.h"
 
 #include "analysis/whatif/resample.h"
+#include "base/arena.h"
 #include "base/json.h"
 #include "base/rng.h"
 #include "base/text.h"
@@ -42,8 +43,7 @@ typedef struct player {
 static status begin_worker(void *context, void **worker, error_message *err)
 {
     (void)context;
-    player *made = calloc(1, sizeof *made);
-    if (made == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    player *made = memory_array(1, sizeof *made);
     const status result = ana_point_worker_create(&made->worker, err);
     if (result == STATUS_OK) {
         *worker = made;
@@ -68,10 +68,11 @@ static void end_worker(void *context, void *worker)
 static status put_iteration(void *context, const bal_training_iteration *iteration,
                             error_message *err)
 {
+    (void)err;
     text_buffer *times = context;
     text_append_bytes(times, (const char *)&iteration->iteration_ns,
                       sizeof iteration->iteration_ns);
-    return times->failed ? error_set(err, STATUS_NO_MEMORY, "out of memory") : STATUS_OK;
+    return STATUS_OK;
 }
 
 /// Draw -1 is the point as it is; its iterations are noted if they are to be resampled.
@@ -86,7 +87,6 @@ static status play_item(const drawing *shared, player *own, int point, int draw,
     text_clear(&own->times);
     if (draw >= 0) {
         ana_draws_changes(shared->draws, point, draw, &own->changes);
-        if (own->changes.failed) return error_set(err, STATUS_NO_MEMORY, "out of memory");
         TRY(json_change(shared->name, text, own->changes.bytes, &own->text, err));
         text = own->text.bytes;
     }
@@ -130,19 +130,15 @@ static status run_item(void *context, void *worker, int64_t item, text_buffer *r
     if (setup != NULL && setup->study->trace_path != NULL && own->times.length > 0) {
         text_append_bytes(result, own->times.bytes, own->times.length);
     }
-    return result->failed ? error_set(err, STATUS_NO_MEMORY, "out of memory") : STATUS_OK;
+    return STATUS_OK;
 }
 
 /// Keeps the iterations of a point as it is.
-static status keep_times(drawing *shared, int point, const char *bytes, size_t length,
-                         error_message *err)
+static void keep_times(drawing *shared, int point, const char *bytes, size_t length)
 {
     const size_t count = length / sizeof(int64_t);
-    if (count < SHORTEST_RECORD || count > INT_MAX) return STATUS_OK;
+    if (count < SHORTEST_RECORD || count > INT_MAX) return;
     double *times = arena_array(shared->memory, count, sizeof *times);
-    if (times == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %zu iterations", count);
-    }
     for (size_t iteration = 0; iteration < count; iteration++) {
         int64_t time_ns = 0;
         memcpy(&time_ns, bytes + iteration * sizeof time_ns, sizeof time_ns);
@@ -150,7 +146,6 @@ static status keep_times(drawing *shared, int point, const char *bytes, size_t l
     }
     const double mean = ana_resample_residuals(times, (int)count);
     if (mean > 0) shared->times[point] = (recorded_times){times, (int)count, mean};
-    return STATUS_OK;
 }
 
 static void scale(ana_drawn_run *run, double factor)
@@ -177,11 +172,11 @@ static status put_item(void *context, int64_t item, const text_buffer *result, e
     }
     memcpy(run, result->bytes, sizeof *run);
     if (draw >= 0) scale(run, ana_draws_time_factor(shared->draws, point, draw));
-    return keep_times(shared, point, result->bytes + sizeof *run, result->length - sizeof *run,
-                      err);
+    keep_times(shared, point, result->bytes + sizeof *run, result->length - sizeof *run);
+    return STATUS_OK;
 }
 
-static status carve(drawing *shared, error_message *err)
+static void carve(drawing *shared)
 {
     ana_drawn_points *drawn = shared->drawn;
     arena *memory = shared->memory;
@@ -192,16 +187,10 @@ static status carve(drawing *shared, error_message *err)
     drawn->recorded = arena_array(memory, runs, sizeof *drawn->recorded);
     drawn->fitted = arena_array(memory, runs, sizeof *drawn->fitted);
     shared->times = arena_array(memory, points, sizeof *shared->times);
-    if (drawn->nominal == NULL || drawn->runs == NULL || drawn->recorded == NULL ||
-        drawn->fitted == NULL || shared->times == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d draws of %d points",
-                         drawn->draw_count, drawn->point_count);
-    }
     for (size_t run = 0; run < runs; run++) {
         drawn->recorded[run] = 1;
         drawn->fitted[run] = 1;
     }
-    return STATUS_OK;
 }
 
 /// The blocks of a draw are the same at all points: their length is that of the point with the
@@ -259,7 +248,7 @@ status ana_drawn_points_play(ana_spread *spread, const ana_draws *draws, const c
         .run = run_item,
         .put = put_item,
     };
-    TRY(carve(&shared, err));
+    carve(&shared);
     TRY(ana_spread_run(spread, &items, NULL, err));
     resample(&shared);
     return STATUS_OK;

@@ -53,7 +53,7 @@ static const ana_assumed_range *find_assumed(const char *path)
 }
 
 status ana_draws_init(const ana_uncertainty *uncertainty, int point_capacity, arena *memory,
-                      ana_draws *draws, error_message *err)
+                      ana_draws *draws)
 {
     *draws = (ana_draws){
         .uncertainty = uncertainty,
@@ -63,7 +63,6 @@ status ana_draws_init(const ana_uncertainty *uncertainty, int point_capacity, ar
         .points = arena_array(memory, (size_t)point_capacity, sizeof *draws->points),
         .point_capacity = point_capacity,
     };
-    if (draws->points == NULL) return no_memory(err);
     for (int range = 0; range < uncertainty->range_count; range++) {
         const char *path = path_in_force(uncertainty->ranges[range].path);
         const ana_assumed_range *known = find_assumed(path);
@@ -172,7 +171,6 @@ static status add_assumed(ana_draws *draws, ana_drawn_point *point, const ana_se
         const char *scope = NULL;
         if (row->is_of_hardware) {
             scope = arena_string(draws->memory, setup->hardware.name);
-            if (scope == NULL) return no_memory(err);
         }
         const int input = input_of_row(draws, row, scope);
         if (input < 0) return too_many(err);
@@ -193,7 +191,6 @@ static status add_half(ana_draws *draws, ana_drawn_point *point, const ana_link_
     row.range = (ana_range){ANA_NORMAL, false, value - half, value + half, value};
     row.reason = "least squares, 90 % interval";
     const char *scope = arena_string(draws->memory, source->file);
-    if (scope == NULL) return no_memory(err);
     const int input = input_of_row(draws, &row, scope);
     if (input < 0) return too_many(err);
     draws->inputs[input].is_fitted = true;
@@ -266,7 +263,6 @@ static status add_model_error(ana_draws *draws, ana_drawn_point *point, const an
         .reason = "what an estimate misses even with the right inputs",
     };
     const char *scope = shape_of(setup, draws->memory);
-    if (scope == NULL) return no_memory(err);
     const int input = input_of_row(draws, &row, scope);
     if (input < 0) return too_many(err);
     draws->inputs[input].is_model_error = true;
@@ -306,8 +302,7 @@ static status list_unranged(const ana_draws *draws, ana_drawn_point *point, cons
 
 /// A study has both halves of a link or none: where one is drawn, both are written, first with the
 /// values that they have. They take the place of a measurement.
-static status add_preamble(ana_draws *draws, ana_drawn_point *point, const ana_setup *setup,
-                           error_message *err)
+static status add_preamble(ana_draws *draws, ana_drawn_point *point, const ana_setup *setup)
 {
     const bal_link in_force[] = {setup->hardware.intra_node, setup->hardware.inter_node};
     const ana_study *study = setup->study;
@@ -329,7 +324,7 @@ static status add_preamble(ana_draws *draws, ana_drawn_point *point, const ana_s
                  in_force[link].latency_ns, in_force[link].bytes_per_s);
     }
     point->preamble = arena_string(draws->memory, text);
-    return point->preamble == NULL ? no_memory(err) : STATUS_OK;
+    return STATUS_OK;
 }
 
 status ana_draws_add_point(ana_draws *draws, const char *text, const ana_setup *setup,
@@ -341,7 +336,6 @@ status ana_draws_add_point(ana_draws *draws, const char *text, const ana_setup *
         .nominal = arena_array(draws->memory, ANA_UNCERTAIN_MAX, sizeof *point.nominal),
         .has = arena_array(draws->memory, ANA_UNCERTAIN_MAX, sizeof *point.has),
     };
-    if (point.nominal == NULL || point.has == NULL) return no_memory(err);
     TRY(json_open_bytes(setup->study->path, text, strlen(text), &document, err));
     status result = add_declared(draws, &point, json_root(document), setup, err);
     json_close(document);
@@ -349,7 +343,7 @@ status ana_draws_add_point(ana_draws *draws, const char *text, const ana_setup *
     if (result == STATUS_OK) result = add_measured(draws, &point, setup, err);
     if (result == STATUS_OK) result = add_model_error(draws, &point, setup, err);
     if (result == STATUS_OK) result = list_unranged(draws, &point, setup, err);
-    if (result == STATUS_OK) result = add_preamble(draws, &point, setup, err);
+    if (result == STATUS_OK) result = add_preamble(draws, &point, setup);
     if (result == STATUS_OK) draws->points[draws->point_count++] = point;
     return result;
 }
@@ -390,7 +384,7 @@ static status try_value(const ana_draws *draws, ana_point_worker *worker, const 
     put_value(&writer, uncertain,
               cut(uncertain, uncertain->range.is_factor ? drawn * nominal : drawn));
     json_end_object(&writer);
-    status result = changes.failed ? no_memory(&inner) : STATUS_OK;
+    status result = STATUS_OK;
     if (result == STATUS_OK) result = json_change(name, text, changes.bytes, &changed, &inner);
     if (result == STATUS_OK) result = ana_point_check(worker, name, changed.bytes, &inner);
     text_free(&changes);
@@ -460,12 +454,11 @@ static void draw_input(const ana_uncertain *input, uint64_t seed, int draw_count
     }
 }
 
-status ana_draws_make(ana_draws *draws, error_message *err)
+status ana_draws_make(ana_draws *draws)
 {
     const size_t draw_count = (size_t)draws->uncertainty->draw_count;
     draws->values =
         arena_array(draws->memory, (size_t)draws->input_count * draw_count, sizeof *draws->values);
-    if (draws->values == NULL) return no_memory(err);
     for (int input = 0; input < draws->input_count; input++) {
         draw_input(&draws->inputs[input], draws->uncertainty->seed, draws->uncertainty->draw_count,
                    draws->values + (size_t)input * draw_count);

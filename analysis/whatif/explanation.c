@@ -15,11 +15,6 @@ typedef struct watch {
     arena *scratch;
 } watch;
 
-static status no_memory(error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for an explanation");
-}
-
 /// Evenly spaced, the first among them.
 static bool is_sampled(const ana_explanation *explanation, int iteration)
 {
@@ -72,8 +67,7 @@ static int64_t *stage_sums(const bal_stage_costs *costs, int microbatch_count, a
 }
 
 /// Keeps what of the iteration does not outlive the call: the plan and the loads of its stages.
-static status keep_plan(watch *watching, const bal_training_iteration *iteration,
-                        error_message *err)
+static void keep_plan(watch *watching, const bal_training_iteration *iteration)
 {
     ana_explanation *explanation = watching->explanation;
     const bal_stage_costs *costs = iteration->costs;
@@ -81,14 +75,12 @@ static status keep_plan(watch *watching, const bal_training_iteration *iteration
     int *first_layer = arena_array(watching->memory, cuts, sizeof *first_layer);
     const int microbatches = iteration->timeline->schedule->microbatch_count;
     explanation->stage_ns = stage_sums(costs, microbatches, watching->memory);
-    if (first_layer == NULL || explanation->stage_ns == NULL) return no_memory(err);
     memcpy(first_layer, iteration->first_layer, cuts * sizeof *first_layer);
     explanation->first_layer = first_layer;
     explanation->stage_count = costs->stage_count;
     explanation->rank_count = iteration->rank_count;
     explanation->iteration_ns = iteration->iteration_ns;
     explanation->pipeline_ns = iteration->pipeline_ns;
-    return STATUS_OK;
 }
 
 /// Bounds of the pipeline: of this plan, and of all contiguous ones of one stage per rank. Where
@@ -123,9 +115,9 @@ static status explain_iteration(watch *watching, const bal_training_iteration *i
                                 error_message *err)
 {
     ana_explanation *explanation = watching->explanation;
-    TRY(keep_plan(watching, iteration, err));
-    TRY(ana_critical_path_of(iteration->timeline, iteration->costs, watching->memory,
-                             &explanation->path, err));
+    keep_plan(watching, iteration);
+    ana_critical_path_of(iteration->timeline, iteration->costs, watching->memory,
+                         &explanation->path);
     TRY(ana_sensitivity_of(iteration->timeline->schedule, iteration->costs,
                            iteration->validates_behind, watching->memory, &explanation->sensitivity,
                            err));
@@ -140,12 +132,11 @@ static int ascending(const void *left, const void *right)
 }
 
 /// The first iteration of the median length; the lower one of two in the middle.
-static status choose_iteration(watch *watching, error_message *err)
+static void choose_iteration(watch *watching)
 {
     ana_explanation *explanation = watching->explanation;
     const size_t count = (size_t)explanation->iteration_count;
     int64_t *sorted = arena_array(watching->scratch, count, sizeof *sorted);
-    if (sorted == NULL) return no_memory(err);
     memcpy(sorted, watching->iteration_ns, count * sizeof *sorted);
     qsort(sorted, count, sizeof *sorted, ascending);
     explanation->iteration_min_ns = sorted[0];
@@ -154,7 +145,6 @@ static status choose_iteration(watch *watching, error_message *err)
     while (watching->iteration_ns[explanation->iteration] != median) {
         explanation->iteration++;
     }
-    return STATUS_OK;
 }
 
 static status play(watch *watching, const ana_balancing *balancing, error_message *err)
@@ -163,7 +153,6 @@ static status play(watch *watching, const ana_balancing *balancing, error_messag
         .context = watching, .wants_timeline = wants_timeline, .put = put_iteration};
     const bal_training training = ana_setup_training(watching->explanation->setup, balancing, sink);
     arena *memory = arena_create(1 << 16);
-    if (memory == NULL) return no_memory(err);
     bal_training_result result;
     const status played = sim_training_replay(&training, memory, &result, err);
     arena_destroy(memory);
@@ -174,9 +163,8 @@ static status play_twice(watch *watching, const ana_balancing *balancing, error_
 {
     const size_t count = (size_t)watching->explanation->iteration_count;
     watching->iteration_ns = arena_array(watching->memory, count, sizeof *watching->iteration_ns);
-    if (watching->iteration_ns == NULL) return no_memory(err);
     TRY(play(watching, balancing, err));
-    TRY(choose_iteration(watching, err));
+    choose_iteration(watching);
     watching->iteration_ns = NULL;
     return play(watching, balancing, err);
 }
@@ -205,7 +193,6 @@ status ana_explain(const ana_setup *setup, const ana_balancing *balancing, const
                             .worth = *worth,
                             .iteration_count = setup->iteration_count};
     watch watching = {.explanation = &made, .memory = memory, .scratch = arena_create(1 << 16)};
-    if (watching.scratch == NULL) return no_memory(err);
     const status played = play_twice(&watching, balancing, err);
     arena_destroy(watching.scratch);
     if (played == STATUS_OK) *explanation = made;

@@ -53,20 +53,16 @@ static void add_candidate(candidates *open, int point)
     open->points[open->count++] = point;
 }
 
-static status gather(const ana_losses *losses, arena *memory, candidates *open, error_message *err)
+static void gather(const ana_losses *losses, arena *memory, candidates *open)
 {
     *open = (candidates){
         .losses = losses,
         .points = arena_array(memory, (size_t)losses->point_count, sizeof *open->points),
         .least = arena_array(memory, (size_t)losses->draw_count, sizeof *open->least),
     };
-    if (open->points == NULL || open->least == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d points", losses->point_count);
-    }
     for (int point = 0; point < losses->point_count; point++) {
         if (always_fits(losses, point)) add_candidate(open, point);
     }
-    return STATUS_OK;
 }
 
 /// Judges what is chosen in each draw.
@@ -87,14 +83,13 @@ static ana_choice_quality judge(const candidates *open, const int *choice, doubl
     return quality;
 }
 
-status ana_choice_now(const ana_losses *losses, double equivalence, arena *memory,
-                      ana_choice_quality *quality, error_message *err)
+void ana_choice_now(const ana_losses *losses, double equivalence, arena *memory,
+                    ana_choice_quality *quality)
 {
     candidates open = {0};
-    TRY(gather(losses, memory, &open, err));
+    gather(losses, memory, &open);
     *quality = (ana_choice_quality){0};
     if (open.count > 0) *quality = judge(&open, NULL, equivalence);
-    return STATUS_OK;
 }
 
 static double product(const double *left, const double *right, int count)
@@ -126,16 +121,13 @@ static bool orthonormalize(basis *polynomials, double *newest)
     return true;
 }
 
-static status build(const double *input, int draw_count, arena *memory, basis *polynomials,
-                    error_message *err)
+static void build(const double *input, int draw_count, arena *memory, basis *polynomials)
 {
     const size_t draws = (size_t)draw_count;
     const int powers = draw_count >= DRAWS_OF_CUBIC ? POWERS_MAX : 2;
     const double mean = gsl_stats_mean(input, 1, draws);
     const double deviation = gsl_stats_sd_m(input, 1, draws, mean);
     double *all = arena_array(memory, (POWERS_MAX + 1) * draws, sizeof *all);
-    if (all == NULL)
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d draws", draw_count);
     *polynomials = (basis){.functions = all, .draw_count = draw_count};
     polynomials->leverage = all + POWERS_MAX * draws;
     for (int power = 0; power < powers; power++) {
@@ -154,7 +146,6 @@ static status build(const double *input, int draw_count, arena *memory, basis *p
             polynomials->leverage[draw] += values[draw] * values[draw];
         }
     }
-    return STATUS_OK;
 }
 
 /// Predicts observed in every draw from the other draws: of a least-squares fit with leverage h,
@@ -177,12 +168,10 @@ static void predict(const basis *polynomials, const double *observed, double *pr
 }
 
 /// In every draw the point with the least prediction; best where none is below it.
-static status choose(const candidates *open, const basis *polynomials, arena *memory, int *choice,
-                     error_message *err)
+static void choose(const candidates *open, const basis *polynomials, arena *memory, int *choice)
 {
     const size_t draws = (size_t)open->losses->draw_count;
     double *difference = arena_array(memory, 3 * draws, sizeof *difference);
-    if (difference == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     double *const predicted = difference + draws;
     double *const least = difference + 2 * draws; // 0: the best beside itself
     const double *best = row_of(open->losses, open->best);
@@ -201,24 +190,21 @@ static status choose(const candidates *open, const basis *polynomials, arena *me
             choice[draw] = point;
         }
     }
-    return STATUS_OK;
 }
 
-status ana_choice_knowing(const ana_losses *losses, const double *input, double equivalence,
-                          arena *memory, ana_choice_quality *quality, error_message *err)
+void ana_choice_knowing(const ana_losses *losses, const double *input, double equivalence,
+                        arena *memory, ana_choice_quality *quality)
 {
     candidates open = {0};
     basis polynomials = {0};
-    TRY(gather(losses, memory, &open, err));
+    gather(losses, memory, &open);
     *quality = (ana_choice_quality){0};
-    if (open.count == 0) return STATUS_OK;
+    if (open.count == 0) return;
     int *choice = arena_array(memory, (size_t)losses->draw_count, sizeof *choice);
-    if (choice == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    TRY(build(input, losses->draw_count, memory, &polynomials, err));
-    TRY(choose(&open, &polynomials, memory, choice, err));
+    build(input, losses->draw_count, memory, &polynomials);
+    choose(&open, &polynomials, memory, choice);
     const ana_choice_quality now = judge(&open, NULL, equivalence);
     const ana_choice_quality knowing = judge(&open, choice, equivalence);
     quality->wrong_probability = fmin(knowing.wrong_probability, now.wrong_probability);
     quality->regret_ratio = fmin(knowing.regret_ratio, now.regret_ratio);
-    return STATUS_OK;
 }

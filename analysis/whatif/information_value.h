@@ -18,8 +18,8 @@ typedef struct ana_choice_quality {
 /// @param equivalence relative; another point has to be better by more
 /// @return STATUS_NO_MEMORY
 /// Points that do not fit in some draw are left out; where all are, the quality is 0.
-status ana_choice_now(const ana_losses *losses, double equivalence, arena *memory,
-                      ana_choice_quality *quality, error_message *err);
+void ana_choice_now(const ana_losses *losses, double equivalence, arena *memory,
+                    ana_choice_quality *quality);
 
 /// How the choice would do if one input were known first: in every draw the point is chosen whose
 /// expected loss, given the input's value of that draw, is least.
@@ -32,5 +32,5 @@ status ana_choice_now(const ana_losses *losses, double equivalence, arena *memor
 /// @return STATUS_NO_MEMORY
 /// Source: expected value of partial perfect information by regression, Strong, Oakley & Brennan,
 /// Medical Decision Making 34 (2014).
-status ana_choice_knowing(const ana_losses *losses, const double *input, double equivalence,
-                          arena *memory, ana_choice_quality *quality, error_message *err);
+void ana_choice_knowing(const ana_losses *losses, const double *input, double equivalence,
+                        arena *memory, ana_choice_quality *quality);

@@ -1,6 +1,7 @@
 #include "analysis/whatif/matrix.h"
 
 #include "analysis/whatif/axes.h"
+#include "base/arena.h"
 #include "base/rng.h"
 
 #include <inttypes.h>
@@ -133,7 +134,7 @@ static status draw_sample(ana_matrix *matrix, const ana_sampling *sampling, aren
 {
     const int count = (int)sampling->count;
     int64_t *numbers = arena_array(memory, (size_t)count, sizeof *numbers);
-    int *order = malloc((size_t)count * sizeof *order);
+    int *order = memory_array((size_t)count, sizeof *order);
     if (numbers == NULL || order == NULL) {
         free(order);
         return no_memory(err);
@@ -208,7 +209,6 @@ static status locate_base(ana_matrix *matrix, arena *memory, error_message *err)
 {
     json_document *base = NULL;
     int *base_value = arena_array(memory, (size_t)matrix->axis_count, sizeof *base_value);
-    if (base_value == NULL) return no_memory(err);
     matrix->base_value = base_value;
     TRY(json_open_bytes(matrix->name, matrix->base, strlen(matrix->base), &base, err));
     const status result = find_base_values(json_root(base), matrix, base_value, err);
@@ -237,7 +237,6 @@ status ana_matrix_open(const char *name, const char *text, const ana_sampling *s
 {
     json_document *document = NULL;
     ana_matrix read = {.name = arena_string(memory, name)};
-    if (read.name == NULL) return no_memory(err);
     TRY(json_open_bytes(name, text, strlen(text), &document, err));
     const status result = read_matrix(text, json_root(document), sampling, memory, &read, err);
     json_close(document);

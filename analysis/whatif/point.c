@@ -1,6 +1,7 @@
 #include "analysis/whatif/point.h"
 
 #include "analysis/whatif/run_bound.h"
+#include "base/arena.h"
 #include "models/cost/parallel.h"
 #include "sim/training_replay.h"
 
@@ -34,10 +35,10 @@ struct ana_point_worker {
 
 status ana_point_worker_create(ana_point_worker **out, error_message *err)
 {
-    ana_point_worker *worker = calloc(1, sizeof *worker);
+    ana_point_worker *worker = memory_array(1, sizeof *worker);
     arena *memory = arena_create(WORKER_BLOCK_BYTES);
     ana_trace_shelf *shelf = NULL;
-    if (worker == NULL || memory == NULL || ana_trace_shelf_create(&shelf, err) != STATUS_OK) {
+    if (worker == NULL || memory == NULL || ana_trace_shelf_create(&shelf) != STATUS_OK) {
         free(worker);
         arena_destroy(memory);
         return error_set(err, STATUS_NO_MEMORY, "out of memory");
@@ -114,7 +115,7 @@ static status refuse(ana_point_worker *worker, const char *name, ana_refusal ref
     }
     point->refusal = refusal;
     point->message = arena_string(worker->memory, message);
-    return point->message != NULL ? STATUS_OK : error_set(err, STATUS_NO_MEMORY, "out of memory");
+    return STATUS_OK;
 }
 
 /// Opens study and setup. If they cannot be opened the point says why.
@@ -269,7 +270,7 @@ static status play(ana_point_worker *worker, const bal_record_sink *sink, ana_po
     const ana_balancing *row = &setup->study->balancings[0];
     ana_run_bound bound;
     TRY(ana_learning_settings_of(setup, row, &point->learning, err));
-    status result = ana_run_bound_begin(setup, row, worker->memory, &bound, err);
+    status result = ana_run_bound_begin(setup, row, worker->memory, &bound);
     if (result == STATUS_OK) result = play_bounded(worker, sink, &bound, point, err);
     ana_run_bound_free(&bound);
     return result;

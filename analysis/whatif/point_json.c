@@ -77,7 +77,6 @@ static status read_point(json_value root, arena *memory, ana_point *point, error
     if (!json_is_missing(json_member(root, "message"))) {
         TRY(json_string(json_member(root, "message"), &text, err));
         point->message = arena_string(memory, text);
-        if (point->message == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     }
     TRY(json_int(json_member(root, "rank"), 0, INT32_MAX, &point->rank, err));
     TRY(json_int64(json_member(root, "missing_bytes"), -JSON_INTEGER_MAX, JSON_INTEGER_MAX,

@@ -58,17 +58,13 @@ static const double *row_of(const ana_losses *losses, int point)
     return losses->values + (size_t)point * (size_t)losses->draw_count;
 }
 
-static status carve(const ana_losses *losses, arena *memory, workspace *space, error_message *err)
+static void carve(const ana_losses *losses, arena *memory, workspace *space)
 {
     const size_t draws = (size_t)losses->draw_count;
     space->least = arena_array(memory, 3 * draws, sizeof *space->least);
     space->least_count = arena_array(memory, draws, sizeof *space->least_count);
-    if (space->least == NULL || space->least_count == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d draws", losses->draw_count);
-    }
     space->differences = space->least + draws;
     space->scratch = space->least + 2 * draws;
-    return STATUS_OK;
 }
 
 static void find_least(const ana_losses *losses, workspace *space)
@@ -173,12 +169,11 @@ static void mark_best_set(ana_ranked *standings, int count)
     }
 }
 
-status ana_rank(const ana_losses *losses, double equivalence, arena *memory, ana_ranked *standings,
-                error_message *err)
+status ana_rank(const ana_losses *losses, double equivalence, arena *memory, ana_ranked *standings)
 {
     workspace space = {0};
     assert(losses->point_count >= 1 && losses->draw_count >= 1 && equivalence >= 0);
-    TRY(carve(losses, memory, &space, err));
+    carve(losses, memory, &space);
     find_least(losses, &space);
     for (int point = 0; point < losses->point_count; point++) {
         standings[point] = stand(losses, point, &space);

@@ -62,5 +62,4 @@ typedef struct ana_ranked {
 /// @param standings   [point_count] out, best first
 /// @return STATUS_NO_MEMORY
 /// Time O(point_count^2 * draw_count log draw_count) at worst, where every point is a group.
-status ana_rank(const ana_losses *losses, double equivalence, arena *memory, ana_ranked *standings,
-                error_message *err);
+status ana_rank(const ana_losses *losses, double equivalence, arena *memory, ana_ranked *standings);

@@ -133,7 +133,6 @@ static status print_ranks(const ana_whatif *study, const ana_closer_look *look, 
                           int64_t to, int row_count, text_buffer *out, error_message *err)
 {
     arena *memory = arena_create(1 << 16);
-    if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     ana_table filled = {.cells = arena_array(memory, (size_t)row_count + 2, sizeof *filled.cells)};
     if (filled.cells == NULL) {
         arena_destroy(memory);
@@ -330,5 +329,5 @@ status ana_result_print(const ana_whatif *study, const ana_closer_look *look,
     print_refusals(study, out);
     if (certainty != NULL) ana_certainty_print(certainty, row_count, out);
     TRY(print_inputs(study, certainty, worker, out, err));
-    return out->failed ? error_set(err, STATUS_NO_MEMORY, "out of memory") : STATUS_OK;
+    return STATUS_OK;
 }

@@ -93,7 +93,7 @@ static status note(ana_run_bound *bound, const bal_layer_costs *costs, bool may_
     if (bound->total_ns < 0) return STATUS_OK;
     if (may_differ && !bal_costs_copy_equals(&bound->seen, costs)) {
         TRY(bound_iteration(bound, costs, err));
-        if (bound->inner.announces_changes) TRY(bal_costs_copy_take(&bound->seen, costs, err));
+        if (bound->inner.announces_changes) TRY(bal_costs_copy_take(&bound->seen, costs));
     }
     const bool fits = bound->iteration_ns <= INT64_MAX - bound->total_ns;
     bound->total_ns = fits ? bound->total_ns + bound->iteration_ns : -1;
@@ -112,7 +112,7 @@ static status noted_costs_at(void *context, int iteration, bal_layer_costs *cost
 }
 
 status ana_run_bound_begin(const ana_setup *setup, const ana_balancing *balancing, arena *memory,
-                           ana_run_bound *bound, error_message *err)
+                           ana_run_bound *bound)
 {
     *bound = (ana_run_bound){
         .setup = setup,
@@ -122,9 +122,6 @@ status ana_run_bound_begin(const ana_setup *setup, const ana_balancing *balancin
         .memory = arena_create(1 << 14),
         .total_ns = is_proven(setup, balancing) ? 0 : -1,
     };
-    if (bound->sources == NULL || bound->memory == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    }
     for (int source = 0; source < setup->source_count; source++) {
         bound->sources[source] = setup->sources[source];
     }

@@ -37,7 +37,7 @@ typedef struct ana_run_bound {
 /// @param memory of the sources
 /// @return STATUS_NO_MEMORY
 status ana_run_bound_begin(const ana_setup *setup, const ana_balancing *balancing, arena *memory,
-                           ana_run_bound *bound, error_message *err);
+                           ana_run_bound *bound);
 
 /// Notes the iterations that nobody has asked for.
 ///

@@ -8,11 +8,6 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-static status no_memory(error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for the choice of points");
-}
-
 /// A point that could be drawn, best first.
 typedef struct candidate {
     int64_t item;
@@ -142,7 +137,6 @@ status ana_screening_find(const ana_whatif *study, const ana_uncertainty *uncert
         .items = arena_array(memory, 2 * (size_t)detail + 1, sizeof *screening->items),
         .next_ratio = INFINITY,
     };
-    if (candidates == NULL || is_taken == NULL || screening->items == NULL) return no_memory(err);
     int64_t count = gather(study, candidates);
     screening->candidate_count = count;
     if (uncertainty->calibration != NULL && is_time) {

@@ -32,12 +32,11 @@ static size_t entries_of(const bal_stage_costs *costs, int array)
     return (size_t)costs->stage_count * columns;
 }
 
-static status copy_costs(trial *trying, arena *memory, error_message *err)
+static void copy_costs(trial *trying, arena *memory)
 {
     for (int array = 0; array < ARRAYS; array++) {
         const size_t entries = entries_of(trying->original, array);
         trying->arrays[array] = arena_array(memory, entries, sizeof *trying->arrays[array]);
-        if (trying->arrays[array] == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
         memcpy(trying->arrays[array], original_array(trying->original, array),
                entries * sizeof *trying->arrays[array]);
     }
@@ -47,7 +46,6 @@ static status copy_costs(trial *trying, arena *memory, error_message *err)
     trying->changed.backward_weight_ns = trying->arrays[2];
     trying->changed.send_forward_ns = trying->arrays[TIMES];
     trying->changed.send_backward_ns = trying->arrays[TIMES + 1];
-    return STATUS_OK;
 }
 
 static int64_t length_ns(trial *trying)
@@ -106,8 +104,8 @@ static status prepare(trial *trying, const bal_schedule *schedule, arena *memory
 {
     TRY(sim_costs_check(schedule, trying->original, err));
     TRY(sim_order_compile(schedule, memory, &trying->order, err));
-    TRY(sim_summary_init(&trying->order, memory, &trying->summary, err));
-    TRY(copy_costs(trying, memory, err));
+    TRY(sim_summary_init(&trying->order, memory, &trying->summary));
+    copy_costs(trying, memory);
     trying->base_ns = length_ns(trying);
     return STATUS_OK;
 }
@@ -123,9 +121,6 @@ status ana_sensitivity_of(const bal_schedule *schedule, const bal_stage_costs *c
         .stage_ns = arena_array(memory, stages, sizeof *found.stage_ns),
         .link_ns = arena_array(memory, stages, sizeof *found.link_ns),
     };
-    if (found.stage_ns == NULL || found.link_ns == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %zu stages", stages);
-    }
     TRY(prepare(&trying, schedule, memory, err));
     for (int stage = 0; stage < costs->stage_count; stage++) {
         found.stage_ns[stage] = stage_gain_ns(&trying, stage);

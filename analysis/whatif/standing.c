@@ -1,4 +1,5 @@
 #include "analysis/whatif/standing.h"
+#include "base/arena.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -125,8 +126,8 @@ status ana_standing_find(const ana_point *points, int64_t point_count,
         .order = arena_array(memory, count, sizeof *found.order),
         .is_pareto = arena_array(memory, count, sizeof *found.is_pareto),
     };
-    sort_key *keys = malloc((count > 0 ? count : 1) * sizeof *keys);
-    int64_t *front = malloc((count > 0 ? count : 1) * sizeof *front);
+    sort_key *keys = memory_array((count > 0 ? count : 1), sizeof *keys);
+    int64_t *front = memory_array((count > 0 ? count : 1), sizeof *front);
     const bool has_memory =
         found.order != NULL && found.is_pareto != NULL && keys != NULL && front != NULL;
     for (int64_t index = 0; index < point_count && has_memory; index++) {

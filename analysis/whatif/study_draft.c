@@ -180,7 +180,6 @@ status ana_study_draft(const ana_draft_options *options, text_buffer *out, error
 {
     draft drafted = {.options = options, .out = out};
     arena *memory = arena_create(1 << 14);
-    if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     status result = model_config_open(options->model, memory, &drafted.config, err);
     if (result == STATUS_OK) {
         result = model_hardware_open(options->hardware, memory, &drafted.hardware, err);
@@ -204,5 +203,5 @@ status ana_study_templates_print(text_buffer *out, error_message *err)
         json_close(document);
         TRY(read);
     }
-    return out->failed ? error_set(err, STATUS_NO_MEMORY, "out of memory") : STATUS_OK;
+    return STATUS_OK;
 }

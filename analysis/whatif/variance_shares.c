@@ -30,7 +30,7 @@ static double covariance(const double *left, const double *right, int count)
     return gsl_stats_covariance(left, 1, right, 1, (size_t)count);
 }
 
-static status carve(const ana_variation *variation, arena *memory, terms *parts, error_message *err)
+static void carve(const ana_variation *variation, arena *memory, terms *parts)
 {
     const size_t draws = (size_t)variation->draw_count;
     const size_t inputs = (size_t)variation->input_count;
@@ -40,14 +40,9 @@ static status carve(const ana_variation *variation, arena *memory, terms *parts,
     const size_t rows = 3 + inputs * (size_t)parts->degree;
     parts->logarithm = arena_array(memory, rows * draws, sizeof *parts->logarithm);
     parts->column = arena_array(memory, inputs, sizeof *parts->column);
-    if (parts->logarithm == NULL || parts->column == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d draws of %d inputs",
-                         variation->draw_count, variation->input_count);
-    }
     parts->rest = parts->logarithm + draws;
     parts->term = parts->logarithm + 2 * draws;
     parts->powers = parts->logarithm + 3 * draws;
-    return STATUS_OK;
 }
 
 static const double *row_of(const double *rows, int row, int draw_count)
@@ -221,7 +216,7 @@ status ana_variance_shares(const ana_variation *variation, arena *memory, double
             err, STATUS_INVALID, "%d draws are too few for the shares of %d inputs: at least %d",
             variation->draw_count, variation->input_count, 2 + 2 * variation->input_count);
     }
-    TRY(carve(variation, memory, &parts, err));
+    carve(variation, memory, &parts);
     take_logarithms(variation, &parts);
     const double variance = covariance(parts.logarithm, parts.logarithm, parts.draw_count);
     if (variance <= STEADY_RATIO * STEADY_RATIO) {

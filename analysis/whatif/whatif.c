@@ -115,7 +115,7 @@ static status read_reference(ana_whatif *study, ana_point_worker *worker, error_
     const ana_setup *setup = ana_point_worker_setup(worker);
     study->token_count = opened != NULL ? opened->token_count : 0;
     study->iteration_count = setup != NULL ? setup->iteration_count : 1;
-    return study->title != NULL && study->currency != NULL ? STATUS_OK : no_memory(err);
+    return study->title != NULL && STATUS_OK;
 }
 
 static status check_objective(const ana_whatif *study, price_known price, error_message *err)
@@ -146,7 +146,7 @@ static status open_checked(ana_whatif *study, error_message *err)
     ana_point_worker_destroy(worker);
     if (result != STATUS_OK) return result;
     study->points = arena_array(study->memory, (size_t)study->item_count, sizeof *study->points);
-    return study->points != NULL ? STATUS_OK : no_memory(err);
+    return STATUS_OK;
 }
 
 status ana_whatif_open(const char *path, const char *text, const ana_whatif_options *options,
@@ -158,7 +158,6 @@ status ana_whatif_open(const char *path, const char *text, const ana_whatif_opti
         .objective = options->objective,
         .memory = memory,
     };
-    if (study->path == NULL || study->text == NULL) return no_memory(err);
     TRY(ana_matrix_open(path, text, &options->sampling, memory, &study->matrix, err));
     return open_checked(study, err);
 }
@@ -234,7 +233,7 @@ status ana_whatif_evaluate(void *context, void *worker, int64_t item, text_buffe
     text_free(&text);
     if (evaluated == STATUS_OK) {
         ana_point_write(&point, result);
-        return result->failed ? no_memory(err) : STATUS_OK;
+        return STATUS_OK;
     }
     const int64_t number = ana_whatif_number(study, item);
     return number >= 0 ? error_prefix(err, evaluated, "point %" PRId64, number)

@@ -3,18 +3,16 @@
 #include <math.h>
 #include <string.h>
 
-status bal_change_detector_init(bal_change_detector *detector, int layer_count, double change_ratio,
-                                arena *memory, error_message *err)
+void bal_change_detector_init(bal_change_detector *detector, int layer_count, double change_ratio,
+                              arena *memory)
 {
     int64_t *both = arena_array(memory, (size_t)layer_count * 6, sizeof *both);
-    if (both == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     *detector = (bal_change_detector){
         .layer_count = layer_count,
         .change_ratio = change_ratio,
         .reference_ns = both,
         .current_ns = both + (int64_t)layer_count * 3,
     };
-    return STATUS_OK;
 }
 
 static int64_t mean_of(const int64_t *row, int count)

@@ -20,8 +20,8 @@ typedef struct bal_change_detector {
 } bal_change_detector;
 
 /// @param detector arrays are carved from memory
-status bal_change_detector_init(bal_change_detector *detector, int layer_count, double change_ratio,
-                                arena *memory, error_message *err);
+void bal_change_detector_init(bal_change_detector *detector, int layer_count, double change_ratio,
+                              arena *memory);
 
 /// Looks at the costs of the next iteration. The first one is no change: the plan of the start was
 /// made for it.

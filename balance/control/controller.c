@@ -1,6 +1,7 @@
 #include "balance/control/controller.h"
 
 #include "balance/control/controller_parts.h"
+#include "base/arena.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -18,12 +19,6 @@ const char *const bal_reason_names[BAL_REASON_COUNT] = {
     [BAL_REASON_SHRINK] = "shrink",       [BAL_REASON_GROW] = "grow",
     [BAL_REASON_SAME] = "same",           [BAL_REASON_NO_ROOM] = "no-room",
 };
-
-static status no_memory(const bal_controller_options *options, error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for %d layers on %d ranks",
-                     options->layer_count, options->machine.rank_count);
-}
 
 /// What needs stages is refused with balancers that have none.
 static status check_balancer(const bal_controller_options *options, error_message *err)
@@ -72,7 +67,7 @@ static status check_options(const bal_controller_options *options, error_message
     return check_balancer(options, err);
 }
 
-static status allocate(bal_controller *made, error_message *err)
+static status allocate(bal_controller *made)
 {
     const bal_controller_options *options = &made->options;
     const size_t layers = (size_t)options->layer_count;
@@ -81,9 +76,6 @@ static status allocate(bal_controller *made, error_message *err)
     made->memory = arena_create(1 << 16);
     made->decision_memory = arena_create(1 << 18);
     made->trial_memory = arena_create(1 << 16);
-    if (made->memory == NULL || made->decision_memory == NULL || made->trial_memory == NULL) {
-        return no_memory(options, err);
-    }
     made->first_layer = arena_array(made->memory, stages + 1, sizeof *made->first_layer);
     made->machine_rank = arena_array(made->memory, ranks, sizeof *made->machine_rank);
     made->owner = arena_array(made->memory, layers, sizeof *made->owner);
@@ -92,23 +84,17 @@ static status allocate(bal_controller *made, error_message *err)
     made->inflight = arena_array(made->memory, stages, sizeof *made->inflight);
     made->peak_memory = arena_create(1 << 12);
     made->transfer_ns = arena_array(made->memory, layers, sizeof *made->transfer_ns);
-    if (made->first_layer == NULL || made->machine_rank == NULL || made->owner == NULL ||
-        made->rank_of_layer == NULL || made->stage_factor_ppb == NULL || made->inflight == NULL ||
-        made->peak_memory == NULL || made->transfer_ns == NULL) {
-        return no_memory(options, err);
-    }
     if (options->machine.rank_memory_bytes > 0) {
         made->memory_cap = arena_array(made->memory, ranks, sizeof *made->memory_cap);
-        if (made->memory_cap == NULL) return no_memory(options, err);
         for (size_t rank = 0; rank < ranks; rank++) {
             made->memory_cap[rank] = options->machine.rank_memory_bytes;
         }
     }
-    TRY(bal_layer_times_init(&made->times, options->layer_count, made->memory, err));
-    TRY(bal_layer_sums_init(&made->sums, options->layer_count, made->memory, err));
-    TRY(bal_rank_speed_init(&made->speed, options->machine.rank_count, options->layer_count,
-                            made->memory, err));
-    TRY(bal_forecast_init(&made->forecast, options->layer_count, made->memory, err));
+    bal_layer_times_init(&made->times, options->layer_count, made->memory);
+    bal_layer_sums_init(&made->sums, options->layer_count, made->memory);
+    bal_rank_speed_init(&made->speed, options->machine.rank_count, options->layer_count,
+                        made->memory);
+    bal_forecast_init(&made->forecast, options->layer_count, made->memory);
     const bal_shadow_options shadow = {
         .balancer = options->balancer,
         .family = made->family,
@@ -117,9 +103,10 @@ static status allocate(bal_controller *made, error_message *err)
         .stage_count_max = (int)stages,
         .decision_ns = options->decision_ns,
     };
-    TRY(bal_shadow_init(&made->shadow, &shadow, made->memory, err));
-    return bal_change_detector_init(&made->detector, options->layer_count, options->change_ratio,
-                                    made->memory, err);
+    bal_shadow_init(&made->shadow, &shadow, made->memory);
+    bal_change_detector_init(&made->detector, options->layer_count, options->change_ratio,
+                             made->memory);
+    return STATUS_OK;
 }
 
 /// The places of the start: place p is rank p of the machine.
@@ -138,12 +125,11 @@ status bal_controller_create(const bal_controller_options *options, bal_controll
 {
     *out = NULL;
     TRY(check_options(options, err));
-    bal_controller *made = calloc(1, sizeof *made);
-    if (made == NULL) return no_memory(options, err);
+    bal_controller *made = memory_array(1, sizeof *made);
     made->options = *options;
     made->family = bal_schedule_family_find(options->schedule);
     made->chunk_count = bal_schedule_chunk_count(made->family, options->chunk_count);
-    status created = allocate(made, err);
+    status created = allocate(made);
     if (created == STATUS_OK) created = take_places(made, err);
     if (created != STATUS_OK) {
         bal_controller_destroy(made);

@@ -28,14 +28,13 @@ status bal_controller_count_peaks(bal_controller *controller, int rank_count, in
 {
     // Orders are large and peaks are few: these are copied out of what the orders leave behind.
     arena *scratch = arena_create(1 << 16);
-    if (scratch == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     bal_rank_peaks found;
     status result =
         bal_rank_peaks_of(controller->options.schedule, rank_count, controller->chunk_count,
                           microbatch_count, scratch, &found, err);
     arena_reset(controller->peak_memory);
     if (result == STATUS_OK) {
-        result = bal_rank_peaks_copy(&found, controller->peak_memory, &controller->peaks, err);
+        result = bal_rank_peaks_copy(&found, controller->peak_memory, &controller->peaks);
     }
     arena_destroy(scratch);
     if (result != STATUS_OK) return result;

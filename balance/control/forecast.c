@@ -11,17 +11,13 @@ static const double error_memory = 0.95;
 static const double jump_limit = 5.0;  // times the usual error
 static const double jump_weight = 4.0; // of the errors that tell what is usual
 
-status bal_forecast_init(bal_forecast *forecast, int layer_count, arena *memory, error_message *err)
+void bal_forecast_init(bal_forecast *forecast, int layer_count, arena *memory)
 {
     const size_t count = (size_t)layer_count;
     bal_forecast made = {.layer_count = layer_count};
     made.layers = arena_array(memory, count, sizeof *made.layers);
     made.whole_ns = arena_array(memory, count, sizeof *made.whole_ns);
-    if (made.layers == NULL || made.whole_ns == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d layers", layer_count);
-    }
     *forecast = made;
-    return STATUS_OK;
 }
 
 static void start_layer(bal_layer_forecast *layer, double time_ns)

@@ -32,8 +32,7 @@ typedef struct bal_forecast {
 } bal_forecast;
 
 /// Carves the arrays from memory. STATUS_NO_MEMORY.
-status bal_forecast_init(bal_forecast *forecast, int layer_count, arena *memory,
-                         error_message *err);
+void bal_forecast_init(bal_forecast *forecast, int layer_count, arena *memory);
 
 /// Learns from an iteration. Call for every one, in order. Time O(layers).
 void bal_forecast_observe(bal_forecast *forecast, const bal_layer_times *times);

@@ -14,14 +14,7 @@ static const double prior_precision = 1.0 / (0.15 * 0.15);
 static const double factor_limit2 = 3.0;  // factors this many variances off 1 are 1
 static const double factor_least2 = 4e-6; // and closer than 0.2 %
 
-static status no_memory(int layer_count, error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for the speeds of ranks with %d layers",
-                     layer_count);
-}
-
-status bal_rank_speed_init(bal_rank_speed *speed, int rank_count, int layer_count, arena *memory,
-                           error_message *err)
+void bal_rank_speed_init(bal_rank_speed *speed, int rank_count, int layer_count, arena *memory)
 {
     const size_t layers = (size_t)layer_count;
     const size_t ranks = (size_t)rank_count;
@@ -36,10 +29,6 @@ status bal_rank_speed_init(bal_rank_speed *speed, int rank_count, int layer_coun
     made.speed = arena_array(memory, ranks * 5, sizeof *made.speed);
     made.part = arena_array(memory, ranks, sizeof *made.part);
     made.factor_ppb = arena_array(memory, ranks, sizeof *made.factor_ppb);
-    if (made.rank_of_layer == NULL || made.level_ns == NULL || made.evidence == NULL ||
-        made.speed == NULL || made.part == NULL || made.factor_ppb == NULL) {
-        return no_memory(layer_count, err);
-    }
     made.level_count = made.rank_of_layer + layers;
     made.event_from = made.rank_of_layer + 2 * layers;
     made.event_row = made.rank_of_layer + 3 * layers;
@@ -53,7 +42,6 @@ status bal_rank_speed_init(bal_rank_speed *speed, int rank_count, int layer_coun
         made.factor_ppb[rank] = PPB;
     }
     *speed = made;
-    return STATUS_OK;
 }
 
 static int compare(const void *left, const void *right)

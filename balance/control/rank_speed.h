@@ -59,8 +59,7 @@ typedef struct bal_rank_speed {
 } bal_rank_speed;
 
 /// Carves the arrays from memory. STATUS_NO_MEMORY.
-status bal_rank_speed_init(bal_rank_speed *speed, int rank_count, int layer_count, arena *memory,
-                           error_message *err);
+void bal_rank_speed_init(bal_rank_speed *speed, int rank_count, int layer_count, arena *memory);
 
 /// Learns from an iteration. Call for every one, in order.
 ///

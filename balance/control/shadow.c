@@ -38,8 +38,7 @@ static status no_memory(const bal_shadow_options *options, error_message *err)
                      options->layer_count, options->stage_count_max);
 }
 
-status bal_shadow_init(bal_shadow *shadow, const bal_shadow_options *options, arena *memory,
-                       error_message *err)
+void bal_shadow_init(bal_shadow *shadow, const bal_shadow_options *options, arena *memory)
 {
     const size_t layers = (size_t)options->layer_count;
     bal_shadow made = {.options = *options, .price_factor = 1};
@@ -49,18 +48,13 @@ status bal_shadow_init(bal_shadow *shadow, const bal_shadow_options *options, ar
         plan->mean_ns = arena_array(memory, layers, sizeof *plan->mean_ns);
         plan->first_layer =
             arena_array(memory, (size_t)options->stage_count_max + 1, sizeof *plan->first_layer);
-        if (plan->mean_ns == NULL || plan->first_layer == NULL) {
-            return no_memory(options, err);
-        }
     }
     made.left_first_layer =
         arena_array(memory, (size_t)options->stage_count_max + 1, sizeof *made.left_first_layer);
-    if (made.left_first_layer == NULL) return no_memory(options, err);
-    TRY(bal_layer_times_init(&made.mean_times, options->layer_count, memory, err));
-    TRY(bal_layer_sums_init(&made.mean_sums, options->layer_count, memory, err));
+    bal_layer_times_init(&made.mean_times, options->layer_count, memory);
+    bal_layer_sums_init(&made.mean_sums, options->layer_count, memory);
     *shadow = made;
     bal_shadow_restart(shadow);
-    return STATUS_OK;
 }
 
 static int64_t estimate(const bal_shadow *shadow, const bal_shadow_view *view,
@@ -234,7 +228,6 @@ static status consider_fewest_bytes(bal_shadow *shadow, choice *best, const bal_
     const size_t cuts = (size_t)asked->stage_count + 1;
     int *stage_rank = arena_array(memory, cuts, sizeof *stage_rank);
     int *owner = arena_array(memory, (size_t)asked->layers.layer_count, sizeof *owner);
-    if (stage_rank == NULL || owner == NULL) return no_memory(&shadow->options, err);
     TRY(bal_chain_of(asked, memory, &chain, err));
     fill_ranks(asked, stage_rank, owner);
     for (size_t index = 0; index < sizeof load_percent / sizeof load_percent[0]; index++) {
@@ -243,7 +236,6 @@ static status consider_fewest_bytes(bal_shadow *shadow, choice *best, const bal_
         bal_move_table table;
         int64_t moved = 0;
         int *first = arena_array(memory, cuts, sizeof *first);
-        if (first == NULL) return no_memory(&shadow->options, err);
         if (chain.chunk_count == 2 && chain.transfer_ns == NULL) {
             // stage_rank begins with the ranks of the first chunks, place by place.
             const int middle = decided->first_layer[decided->rank_count];

@@ -73,8 +73,7 @@ typedef struct bal_shadow {
 } bal_shadow;
 
 /// Carves the arrays from memory. STATUS_NO_MEMORY.
-status bal_shadow_init(bal_shadow *shadow, const bal_shadow_options *options, arena *memory,
-                       error_message *err);
+void bal_shadow_init(bal_shadow *shadow, const bal_shadow_options *options, arena *memory);
 
 /// What the shadows are shown of an iteration. Borrowed for the call.
 typedef struct bal_shadow_view {

@@ -11,10 +11,6 @@ static status scale(const bal_speed_evaluator *at, const int64_t *times,
     const int columns = layers->microbatch_count;
     int64_t *scaled =
         arena_array(at->memory, (size_t)layers->layer_count * (size_t)columns, sizeof *scaled);
-    if (scaled == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d layers of %d microbatches",
-                         layers->layer_count, columns);
-    }
     for (int stage = 0; stage < bal_placed_stage_count(plan); stage++) {
         const int64_t factor = at->rank_factor_ppb[bal_placed_machine_rank(plan, stage)];
         const int64_t begin = (int64_t)plan->first_layer[stage] * columns;

@@ -258,9 +258,6 @@ static status bound_single(const bal_joint_layers *layers, arena *memory, int *f
         .least = arena_array(memory, row, sizeof *table.least),
         .previous = arena_array(memory, row, sizeof *table.previous),
         .begin = arena_array(memory, row * (size_t)layers->rank_count, sizeof *table.begin)};
-    if (table.least == NULL || table.previous == NULL || table.begin == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d layers", count);
-    }
     for (int end = 0; end <= count; end++) {
         table.least[end] = end == 0 ? 0 : INT64_MAX;
     }
@@ -600,9 +597,8 @@ static void refine(refinement *at, int step_count, rng *random, int *best)
     }
 }
 
-status bal_joint_refine(const bal_joint_layers *layers, bal_joint_shape shape, int64_t goal_ns,
-                        int step_count, rng *random, arena *memory, int *first_layer,
-                        error_message *err)
+void bal_joint_refine(const bal_joint_layers *layers, bal_joint_shape shape, int64_t goal_ns,
+                      int step_count, rng *random, arena *memory, int *first_layer)
 {
     const size_t ranks = (size_t)layers->rank_count;
     const size_t cuts = ranks * (size_t)shape.chunk_count + 1;
@@ -614,11 +610,7 @@ status bal_joint_refine(const bal_joint_layers *layers, bal_joint_shape shape, i
                      .tried = arena_array(memory, cuts, sizeof *at.tried),
                      .bounds = arena_array(memory, ranks, sizeof *at.bounds),
                      .tried_bounds = arena_array(memory, ranks, sizeof *at.tried_bounds)};
-    if (at.here == NULL || at.tried == NULL || at.bounds == NULL || at.tried_bounds == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %zu cuts", cuts);
-    }
     if (at.stage_count > 1) refine(&at, step_count, random, first_layer);
-    return STATUS_OK;
 }
 
 status bal_joint_bound(const bal_joint_layers *layers, bal_joint_shape shape, arena *memory,

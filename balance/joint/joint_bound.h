@@ -53,9 +53,8 @@ status bal_joint_near_partition(const bal_joint_layers *layers, bal_joint_shape 
 /// @param goal_ns     a bound that no partition is below; the walk ends where one meets it
 /// @param first_layer [stages + 1] in: every stage has a layer; out
 /// @return STATUS_NO_MEMORY. Time O(steps * rank_count), mostly that of four ranks' bounds a step.
-status bal_joint_refine(const bal_joint_layers *layers, bal_joint_shape shape, int64_t goal_ns,
-                        int step_count, rng *random, arena *memory, int *first_layer,
-                        error_message *err);
+void bal_joint_refine(const bal_joint_layers *layers, bal_joint_shape shape, int64_t goal_ns,
+                      int step_count, rng *random, arena *memory, int *first_layer);
 
 /// Moves one or two layers, by chance, across cuts.
 ///

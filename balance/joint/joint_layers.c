@@ -8,17 +8,11 @@
 enum { PPB = 1000000000 };
 static const int64_t unlimited = INT64_MAX / 4;
 
-static status no_memory(error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for the joint search");
-}
-
 /// Prefix sums of an array of the layers, the mean over its columns; of zeros where it is NULL.
 static status sum_up(const int64_t *values, int layer_count, int columns, arena *memory,
                      const int64_t **before, error_message *err)
 {
     int64_t *sums = arena_array(memory, (size_t)layer_count + 1, sizeof *sums);
-    if (sums == NULL) return no_memory(err);
     for (int layer = 0; layer < layer_count; layer++) {
         bal_wide sum = columns / 2;
         for (int column = 0; column < columns && values != NULL; column++) {
@@ -52,18 +46,15 @@ static status sum_all(const bal_layer_costs *costs, arena *memory, bal_joint_lay
     return sum_up(gradient, count, 1, memory, &layers->gradient_before, err);
 }
 
-static status fill_caps(const bal_problem *problem, arena *memory, bal_joint_layers *layers,
-                        error_message *err)
+static void fill_caps(const bal_problem *problem, arena *memory, bal_joint_layers *layers)
 {
     int64_t *caps = arena_array(memory, (size_t)layers->rank_count, sizeof *caps);
-    if (caps == NULL) return no_memory(err);
     for (int rank = 0; rank < layers->rank_count; rank++) {
         const int64_t given =
             problem->stage_memory_bytes != NULL ? problem->stage_memory_bytes[rank] : unlimited;
         caps[rank] = given < unlimited ? given : unlimited;
     }
     layers->memory_bytes = caps;
-    return STATUS_OK;
 }
 
 static void find_least(bal_joint_layers *layers)
@@ -148,7 +139,7 @@ status bal_joint_layers_of(const bal_problem *problem, arena *memory, bal_joint_
                              .time_factor_ppb = problem->stage_time_factor_ppb,
                              .fixed_ns = problem->stage_fixed_ns};
     TRY(sum_all(&problem->layers, memory, &made, err));
-    TRY(fill_caps(problem, memory, &made, err));
+    fill_caps(problem, memory, &made);
     find_least(&made);
     TRY(check_length(&made, &chain, err));
     *layers = made;
@@ -184,12 +175,11 @@ bal_joint_cost bal_joint_cost_of(const bal_joint_layers *layers, int rank, int c
     return cost;
 }
 
-status bal_joint_costs_init(const bal_joint_layers *layers, bal_joint_shape shape, arena *memory,
-                            bal_stage_costs *costs, error_message *err)
+void bal_joint_costs_init(const bal_joint_layers *layers, bal_joint_shape shape, arena *memory,
+                          bal_stage_costs *costs)
 {
     const size_t stages = (size_t)layers->rank_count * (size_t)shape.chunk_count;
     int64_t *rows = arena_array(memory, 8 * stages, sizeof *rows);
-    if (rows == NULL) return no_memory(err);
     *costs = (bal_stage_costs){.stage_count = (int)stages,
                                .microbatch_count = 1,
                                .forward_ns = rows,
@@ -200,7 +190,6 @@ status bal_joint_costs_init(const bal_joint_layers *layers, bal_joint_shape shap
                                .memory_forward = rows + 5 * stages,
                                .memory_backward_input = rows + 6 * stages,
                                .memory_backward_weight = rows + 7 * stages};
-    return STATUS_OK;
 }
 
 void bal_joint_costs_fill(const bal_joint_layers *layers, bal_joint_shape shape,

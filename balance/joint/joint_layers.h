@@ -70,8 +70,8 @@ void bal_joint_costs_fill(const bal_joint_layers *layers, bal_joint_shape shape,
                           const int *first_layer, bal_stage_costs *costs);
 
 /// Carves the arrays of costs from memory. STATUS_NO_MEMORY.
-status bal_joint_costs_init(const bal_joint_layers *layers, bal_joint_shape shape, arena *memory,
-                            bal_stage_costs *costs, error_message *err);
+void bal_joint_costs_init(const bal_joint_layers *layers, bal_joint_shape shape, arena *memory,
+                          bal_stage_costs *costs);
 
 /// State of all layers that a rank holds.
 int64_t bal_joint_state_bytes(const bal_joint_layers *layers, bal_joint_shape shape,

@@ -276,17 +276,13 @@ bool bal_joint_lines_of(const bal_joint_board *board, const bal_schedule *schedu
     return true;
 }
 
-status bal_joint_lines_schedule(const bal_joint_board *board, const bal_joint_code *lines,
-                                const char *name, arena *memory, bal_schedule *schedule,
-                                error_message *err)
+void bal_joint_lines_schedule(const bal_joint_board *board, const bal_joint_code *lines,
+                              const char *name, arena *memory, bal_schedule *schedule)
 {
     const int op_count = board->line_op_count;
     const size_t all = (size_t)board->rank_count * (size_t)op_count;
     int *first_op = arena_array(memory, (size_t)board->rank_count + 1, sizeof *first_op);
     bal_op *ops = arena_array(memory, all, sizeof *ops);
-    if (first_op == NULL || ops == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for an order of %zu ops", all);
-    }
     for (int rank = 0; rank < board->rank_count; rank++) {
         int count[BAL_JOINT_CODES_MAX] = {0};
         first_op[rank + 1] = first_op[rank] + op_count;
@@ -307,5 +303,4 @@ status bal_joint_lines_schedule(const bal_joint_board *board, const bal_joint_co
                                .has_split = board->has_split,
                                .first_op = first_op,
                                .ops = ops};
-    return STATUS_OK;
 }

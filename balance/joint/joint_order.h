@@ -108,6 +108,5 @@ bool bal_joint_lines_of(const bal_joint_board *board, const bal_schedule *schedu
 /// Writes lines as a schedule. STATUS_NO_MEMORY.
 ///
 /// @param schedule carved from memory; name is borrowed
-status bal_joint_lines_schedule(const bal_joint_board *board, const bal_joint_code *lines,
-                                const char *name, arena *memory, bal_schedule *schedule,
-                                error_message *err);
+void bal_joint_lines_schedule(const bal_joint_board *board, const bal_joint_code *lines,
+                              const char *name, arena *memory, bal_schedule *schedule);

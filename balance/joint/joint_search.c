@@ -92,26 +92,23 @@ static bool spend(search *state, int source, int64_t play_count)
 }
 
 /// Adds a partition to those of a shape, unless it is known, leaves a stage empty or does not fit.
-static status add_partition(search *state, shape_state *shape, const int *first_layer,
-                            error_message *err)
+static void add_partition(search *state, shape_state *shape, const int *first_layer)
 {
     const int stages = shape->ground.stage_count;
     const size_t bytes = ((size_t)stages + 1) * sizeof *first_layer;
-    if (shape->partition_count == PARTITIONS_MAX) return STATUS_OK;
+    if (shape->partition_count == PARTITIONS_MAX) return;
     for (int stage = 0; stage < stages; stage++) {
-        if (first_layer[stage] >= first_layer[stage + 1]) return STATUS_OK;
+        if (first_layer[stage] >= first_layer[stage + 1]) return;
     }
     for (int known = 0; known < shape->partition_count; known++) {
-        if (memcmp(shape->partitions[known], first_layer, bytes) == 0) return STATUS_OK;
+        if (memcmp(shape->partitions[known], first_layer, bytes) == 0) return;
     }
     if (bal_joint_partition_bound(&state->layers, shape->ground.shape, first_layer) == INT64_MAX) {
-        return STATUS_OK;
+        return;
     }
     int *copy = arena_array(state->memory, (size_t)stages + 1, sizeof *copy);
-    if (copy == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory for partitions");
     memcpy(copy, first_layer, bytes);
     shape->partitions[shape->partition_count++] = copy;
-    return STATUS_OK;
 }
 
 /// The partitions that balance the stages, each counting for itself, exactly and nearly. Where
@@ -135,20 +132,20 @@ static status add_balanced(search *state, shape_state *shape, int *first, error_
     const status found = bal_partition_bottleneck(&chain, state->memory, first, &bottleneck, NULL);
     if (found == STATUS_INFEASIBLE) return STATUS_OK;
     if (found != STATUS_OK) return error_set(err, found, "out of memory for partitions");
-    TRY(add_partition(state, shape, first, err));
+    add_partition(state, shape, first);
     int64_t bound = 0;
     if (bal_partition_1f1b(&chain, problem.microbatch_count, state->memory, first, &bound, NULL) ==
         STATUS_OK) {
-        TRY(add_partition(state, shape, first, err));
+        add_partition(state, shape, first);
     }
     for (size_t index = 0; index < sizeof slack_of_256 / sizeof slack_of_256[0]; index++) {
         const int64_t load = bottleneck + bottleneck / 256 * slack_of_256[index];
         TRY(bal_partition_flattest(&chain, load, state->memory, first, err));
-        TRY(add_partition(state, shape, first, err));
+        add_partition(state, shape, first);
         TRY(bal_partition_latest(&chain, load, NULL, first, err));
-        TRY(add_partition(state, shape, first, err));
+        add_partition(state, shape, first);
         TRY(bal_partition_earliest(&chain, load, state->memory, first, err));
-        TRY(add_partition(state, shape, first, err));
+        add_partition(state, shape, first);
     }
     return STATUS_OK;
 }
@@ -166,9 +163,9 @@ static status add_near(search *state, shape_state *shape, int *first, error_mess
         if (found == STATUS_NO_MEMORY) return found;
         if (found != STATUS_OK) continue;
         rng random = rng_init(state->question->seed, REFINE_PURPOSE + index);
-        TRY(bal_joint_refine(&state->layers, shape->ground.shape, shape->bound_ns, REFINE_STEPS,
-                             &random, state->memory, first, err));
-        TRY(add_partition(state, shape, first, err));
+        bal_joint_refine(&state->layers, shape->ground.shape, shape->bound_ns, REFINE_STEPS,
+                         &random, state->memory, first);
+        add_partition(state, shape, first);
     }
     return STATUS_OK;
 }
@@ -180,21 +177,21 @@ static status add_partitions(search *state, shape_state *shape, const int *of_bo
     const bal_problem *problem = state->question->problem;
     const int stages = shape->ground.stage_count;
     int *first = arena_array(state->memory, (size_t)stages + 1, sizeof *first);
-    if (first == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory for partitions");
     if (shape->ground.shape.chunk_count == 1) {
-        TRY(add_partition(state, shape, of_bound, err));
+        add_partition(state, shape, of_bound);
     } else {
         TRY(add_near(state, shape, first, err));
     }
     const bool has_current =
         problem->current_first_layer != NULL && shape->ground.shape.chunk_count == 1 &&
         (problem->current_stage_count == 0 || problem->current_stage_count == stages);
-    if (has_current) TRY(add_partition(state, shape, problem->current_first_layer, err));
+    if (has_current) add_partition(state, shape, problem->current_first_layer);
     TRY(add_balanced(state, shape, first, err));
     for (int stage = 0; stage <= stages; stage++) {
         first[stage] = (int)((int64_t)stage * state->layers.layer_count / stages);
     }
-    return add_partition(state, shape, first, err);
+    add_partition(state, shape, first);
+    return STATUS_OK;
 }
 
 /// Whether a schedule has orders of these chunks in this placement.
@@ -229,7 +226,6 @@ static status add_shape(search *state, bal_joint_shape shape, error_message *err
     shape_state *made = &state->shapes[state->shape_count];
     const size_t stages = (size_t)state->layers.rank_count * (size_t)shape.chunk_count;
     int *of_bound = arena_array(state->memory, stages + 1, sizeof *of_bound);
-    if (of_bound == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     const status bounded =
         bal_joint_bound(&state->layers, shape, state->memory, of_bound, &made->bound_ns, err);
     if (bounded == STATUS_INFEASIBLE) return STATUS_OK;
@@ -240,7 +236,6 @@ static status add_shape(search *state, bal_joint_shape shape, error_message *err
     TRY(bal_joint_place_init(&made->ground, state->memory, &state->best[state->shape_count], err));
     made->best_rule = -1;
     made->here_first_layer = arena_array(state->memory, stages + 1, sizeof *of_bound);
-    if (made->here_first_layer == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     for (int index = 0; index < WALKS_MAX; index++) {
         made->kept[index].shape = -1;
         TRY(bal_joint_place_init(&made->ground, state->memory, &made->kept[index].place, err));
@@ -664,7 +659,6 @@ static status begin_walks(search *state, walker **walkers, int *count, error_mes
     for (int index = 0; index < *count; index++) {
         const bal_joint_ground *ground = &state->shapes[starts[index]->shape].ground;
         walker *made = arena_array(state->memory, 1, sizeof *made);
-        if (made == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory for walks");
         TRY(bal_joint_place_init(ground, state->memory, &made->walk.here, err));
         TRY(bal_joint_place_init(ground, state->memory, &made->walk.best, err));
         made->shape = starts[index]->shape;
@@ -704,29 +698,26 @@ static status walk_all(search *state, error_message *err)
     return STATUS_OK;
 }
 
-static status init_sources(search *state, error_message *err)
+static void init_sources(search *state)
 {
     int family_count = 0;
     const bal_schedule_family *families = bal_schedule_families(&family_count);
     state->source_count = family_count + SOURCES_EXTRA;
     state->sources =
         arena_array(state->memory, (size_t)state->source_count, sizeof *state->sources);
-    if (state->sources == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     for (int source = 0; source < state->source_count; source++) {
         state->sources[source].makespan_ns = INT64_MAX;
         state->sources[source].name = source < family_count    ? families[source].name
                                       : source == family_count ? "dispatch"
                                                                : "local search";
     }
-    return STATUS_OK;
 }
 
-static status fill_peaks(const search *state, bal_joint_answer *answer, error_message *err)
+static void fill_peaks(const search *state, bal_joint_answer *answer)
 {
     const bal_joint_ground *ground = &state->shapes[state->best_shape].ground;
     const bal_joint_code *lines = state->best[state->best_shape].lines;
     int64_t *peak = arena_array(state->memory, (size_t)state->layers.rank_count, sizeof *peak);
-    if (peak == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     for (int rank = 0; rank < state->layers.rank_count; rank++) {
         const bal_joint_code *line = lines + (size_t)rank * (size_t)ground->board.line_op_count;
         peak[rank] =
@@ -734,10 +725,9 @@ static status fill_peaks(const search *state, bal_joint_answer *answer, error_me
             bal_joint_state_bytes(&state->layers, ground->shape, answer->first_layer, rank);
     }
     answer->peak_bytes = peak;
-    return STATUS_OK;
 }
 
-static status fill_answer(search *state, bal_joint_answer *answer, error_message *err)
+static void fill_answer(search *state, bal_joint_answer *answer)
 {
     bal_joint_ground *ground = &state->shapes[state->best_shape].ground;
     const bal_joint_place *best = &state->best[state->best_shape];
@@ -758,13 +748,11 @@ static status fill_answer(search *state, bal_joint_answer *answer, error_message
     assert(made.makespan_ns >= made.partition_bound_ns);
     bal_joint_ground_set(ground, best->first_layer, false);
     made.costs = ground->costs;
-    TRY(fill_peaks(state, &made, err));
+    fill_peaks(state, &made);
     const char *name =
         state->best_source < last_family ? source : family_of(&state->layers, ground->shape)->name;
-    TRY(bal_joint_lines_schedule(&ground->board, best->lines, name, state->memory, &made.order,
-                                 err));
+    bal_joint_lines_schedule(&ground->board, best->lines, name, state->memory, &made.order);
     *answer = made;
-    return STATUS_OK;
 }
 
 static status search_all(search *state, bal_joint_answer *answer, error_message *err)
@@ -780,7 +768,8 @@ static status search_all(search *state, bal_joint_answer *answer, error_message 
     TRY(consider_all(state, err));
     TRY(walk_all(state, err));
     if (state->is_interrupted) return error_set(err, STATUS_BACKEND, "interrupted");
-    return fill_answer(state, answer, err);
+    fill_answer(state, answer);
+    return STATUS_OK;
 }
 
 int64_t bal_joint_budget_default(int rank_count, int microbatch_count)
@@ -803,7 +792,6 @@ status bal_joint_search(const bal_joint_question *question, arena *memory, bal_j
                          question->chunk_count);
     }
     search *state = arena_array(memory, 1, sizeof *state);
-    if (state == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     state->question = question;
     state->memory = memory;
     state->bound_ns = INT64_MAX;
@@ -814,9 +802,8 @@ status bal_joint_search(const bal_joint_question *question, arena *memory, bal_j
                          state->layers.rank_count, question->chunk_count,
                          state->layers.layer_count);
     }
-    TRY(init_sources(state, err));
+    init_sources(state);
     state->scratch = arena_create(1 << 20);
-    if (state->scratch == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     const status result = search_all(state, answer, err);
     arena_destroy(state->scratch);
     return result;

@@ -17,7 +17,7 @@ status bal_joint_ground_init(const bal_joint_layers *layers, bal_joint_shape sha
 {
     *ground = (bal_joint_ground){.layers = layers, .shape = shape};
     TRY(bal_joint_board_init(layers, shape, memory, &ground->board, err));
-    TRY(bal_joint_costs_init(layers, shape, memory, &ground->costs, err));
+    bal_joint_costs_init(layers, shape, memory, &ground->costs);
     TRY(bal_joint_path_init(&ground->board, memory, &ground->path, err));
     ground->op_count = layers->rank_count * ground->board.line_op_count;
     ground->stage_count = ground->costs.stage_count;

@@ -29,9 +29,6 @@ status bal_migration_between(const bal_placed_partition *from, const bal_placed_
     int *rank_from = arena_array(memory, count, sizeof *rank_from);
     int *rank_to = arena_array(memory, count, sizeof *rank_to);
     int64_t *rank_ns = arena_array(memory, (size_t)rank_count, sizeof *rank_ns);
-    if (layer_moved == NULL || rank_from == NULL || rank_to == NULL || rank_ns == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d layers", layer_count);
-    }
     bal_placed_owners(from, rank_from);
     bal_placed_owners(to, rank_to);
     bal_migration made = {.layer = layer_moved, .from = rank_from, .to = rank_to};

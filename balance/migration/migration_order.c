@@ -31,12 +31,6 @@ typedef struct sequencer {
     int64_t bytes;
 } sequencer;
 
-static status no_memory(int layer_count, error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for the migration of %d layers",
-                     layer_count);
-}
-
 static bool has_room(const sequencer *at, int rank, int64_t bytes)
 {
     return at->cap == NULL || at->held[rank] <= at->cap[rank] - bytes;
@@ -242,10 +236,6 @@ static status sequencer_init(const bal_placed_partition *from, const bal_migrati
     at->left = arena_array(memory, ranks, sizeof *at->left);
     at->free_wave = arena_array(memory, ranks, sizeof *at->free_wave);
     at->step = arena_array(memory, 2 * count, sizeof *at->step);
-    if (cap == NULL || at->transfers == NULL || at->held == NULL || at->peak == NULL ||
-        at->lack == NULL || at->left == NULL || at->free_wave == NULL || at->step == NULL) {
-        return no_memory(migration->layer_count, err);
-    }
     TRY(fill_held(from, layers, at, err));
     for (int rank = 0; rank < at->rank_count; rank++) {
         cap[rank] = rank_cap_bytes != NULL ? rank_cap_bytes[rank] : machine->rank_memory_bytes;
@@ -292,7 +282,6 @@ status bal_migration_finish_ns(const bal_migration_steps *steps, const bal_layer
                                int64_t *finish_ns, error_message *err)
 {
     int64_t *free_ns = arena_array(memory, (size_t)machine->rank_count, sizeof *free_ns);
-    if (free_ns == NULL) return no_memory(steps->step_count, err);
     for (int rank = 0; release_ns != NULL && rank < machine->rank_count; rank++) {
         free_ns[rank] = release_ns[rank];
     }

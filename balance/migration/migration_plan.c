@@ -100,7 +100,6 @@ status bal_migration_plan(const bal_migration_question *question,
                           bal_migration_choice *choice, error_message *err)
 {
     bal_migration_search *at = arena_array(memory, 1, sizeof *at);
-    if (at == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     *at = (bal_migration_search){
         .question = question, .options = options, .memory = memory, .err = err};
     TRY(bal_migration_search_all(at));

@@ -92,7 +92,6 @@ static status list_groups(bal_migration_search *at)
     const bal_placed_partition *before = at->question->before;
     at->group_rank = arena_array(at->memory, (size_t)ranks, sizeof *at->group_rank);
     bool *is_listed = arena_array(at->memory, (size_t)ranks, sizeof *is_listed);
-    if (at->group_rank == NULL || is_listed == NULL) return no_memory(at);
     const bool by_place = at->options->relabels && !is_rising(before);
     for (int place = 0; by_place && place < before->rank_count; place++) {
         add_group(at, before->machine_rank[place] / at->group_size, is_listed);
@@ -114,7 +113,6 @@ static status fill_costs(bal_migration_search *at)
     const size_t count = (size_t)layers->layer_count;
     at->intra_cost = arena_array(at->memory, count, sizeof *at->intra_cost);
     at->inter_cost = arena_array(at->memory, count, sizeof *at->inter_cost);
-    if (at->intra_cost == NULL || at->inter_cost == NULL) return no_memory(at);
     const bool has_time = machine->intra_node.bytes_per_s > 0 ||
                           machine->inter_node.bytes_per_s > 0 ||
                           machine->intra_node.latency_ns > 0 || machine->inter_node.latency_ns > 0;
@@ -159,7 +157,6 @@ static status search_init(bal_migration_search *at)
     TRY(bal_chain_check(&at->chain, at->question->first_layer, at->err));
     at->owner = arena_array(at->memory, (size_t)at->chain.layer_count, sizeof *at->owner);
     at->stage_rank = arena_array(at->memory, (size_t)at->stage_count, sizeof *at->stage_rank);
-    if (at->owner == NULL || at->stage_rank == NULL) return no_memory(at);
     bal_placed_owners(at->question->before, at->owner);
     TRY(list_groups(at));
     TRY(fill_costs(at));
@@ -258,7 +255,6 @@ static status consider(bal_migration_search *at, bal_migration_candidate plan)
     const size_t places = (size_t)at->place_count;
     int *first_layer = arena_array(at->memory, cuts, sizeof *first_layer);
     int *machine_rank = arena_array(at->memory, places, sizeof *machine_rank);
-    if (first_layer == NULL || machine_rank == NULL) return no_memory(at);
     memcpy(first_layer, plan.first_layer, cuts * sizeof *first_layer);
     memcpy(machine_rank, plan.machine_rank, places * sizeof *machine_rank);
     plan.first_layer = first_layer;
@@ -290,7 +286,6 @@ static status consider_decided(bal_migration_search *at)
     const int *first_layer = at->question->first_layer;
     int *machine_rank = arena_array(at->memory, (size_t)at->place_count, sizeof *machine_rank);
     int *cuts = arena_array(at->memory, (size_t)at->stage_count + 1, sizeof *cuts);
-    if (machine_rank == NULL || cuts == NULL) return no_memory(at);
     const int *wanted = at->question->problem->machine_rank;
     for (int place = 0; place < at->place_count; place++) {
         machine_rank[place] = wanted != NULL ? wanted[place] : place;
@@ -341,9 +336,6 @@ static status keep_groups(bal_migration_search *at, int *machine_rank)
     int64_t *stay = arena_array(at->memory, cells, sizeof *stay);
     int64_t *most = arena_array(at->memory, (size_t)wanted + 1, sizeof *most);
     bool *is_taken = arena_array(at->memory, cells, sizeof *is_taken);
-    if (group_of_rank == NULL || stay == NULL || most == NULL || is_taken == NULL) {
-        return no_memory(at);
-    }
     for (int group = 0; group < all; group++) {
         group_of_rank[group] = NOWHERE;
     }
@@ -381,7 +373,6 @@ static status fewest_of_pairs(bal_migration_search *at, bal_migration_candidate 
 {
     bal_chain chain = at->chain;
     int64_t *factor = arena_array(at->memory, (size_t)at->stage_count, sizeof *factor);
-    if (factor == NULL) return no_memory(at);
     const int64_t *rank_factor = at->question->rank_time_factor_ppb;
     for (int stage = 0; rank_factor != NULL && stage < at->stage_count; stage++) {
         factor[stage] = rank_factor[plan->machine_rank[place_of(at, stage)]];
@@ -421,9 +412,9 @@ static status search_in_order(bal_migration_search *at, bal_migration_candidate 
     const bool needs_all = at->group_count * at->group_size == at->place_count;
     if (!needs_all && at->chunk_count == 1 &&
         bal_move_table_allows_subset(&at->table, at->group_count)) {
-        return bal_move_table_subset(&at->table, at->group_rank, at->group_count, at->group_size,
-                                     at->memory, plan->machine_rank, plan->first_layer, &bytes,
-                                     is_found, at->err);
+        bal_move_table_subset(&at->table, at->group_rank, at->group_count, at->group_size,
+                              at->memory, plan->machine_rank, plan->first_layer, &bytes, is_found);
+        return STATUS_OK;
     }
     TRY(keep_groups(at, plan->machine_rank));
     return fewest_bytes(at, plan, is_found);
@@ -476,7 +467,6 @@ static status relabel(bal_migration_search *at, bal_migration_candidate *plan, b
     const int ranks = at->question->machine->rank_count;
     bool *may_use = arena_array(at->memory, (size_t)ranks, sizeof *may_use);
     int64_t *cost = arena_array(at->memory, (size_t)ranks * (size_t)at->place_count, sizeof *cost);
-    if (may_use == NULL || cost == NULL) return no_memory(at);
     if (at->group_size == 1) {
         for (int rank = 0; rank < ranks; rank++) {
             may_use[rank] = is_available(at, rank);
@@ -537,7 +527,7 @@ status bal_migration_carve(bal_migration_search *at, bal_migration_candidate *pl
         arena_array(at->memory, (size_t)at->stage_count + 1, sizeof *plan->first_layer);
     plan->machine_rank =
         arena_array(at->memory, (size_t)at->place_count, sizeof *plan->machine_rank);
-    return plan->first_layer != NULL && plan->machine_rank != NULL ? STATUS_OK : no_memory(at);
+    return plan->first_layer != NULL && STATUS_OK;
 }
 
 /// Considers the best that the table at hand gives with ranks in their order, and what comes of it.

@@ -7,12 +7,6 @@
 
 enum { UNREACHED = -1 };
 
-static status no_memory(const bal_chain *chain, error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for %d stages of %d layers",
-                     chain->stage_count, chain->layer_count);
-}
-
 /// First and last places of the cuts where every stage is on the fastest rank: no plan leaves them.
 static status find_places(bal_move_table *at, int rank_count, arena *memory, error_message *err)
 {
@@ -29,7 +23,7 @@ static status find_places(bal_move_table *at, int rank_count, arena *memory, err
     return bal_partition_earliest(&fastest, at->load_max, memory, at->earliest, err);
 }
 
-static status carve(bal_move_table *at, arena *memory, error_message *err)
+static void carve(bal_move_table *at, arena *memory)
 {
     const size_t cuts = (size_t)at->chain.stage_count + 1;
     const size_t width = (size_t)at->chain.layer_count + 1;
@@ -42,14 +36,8 @@ static status carve(bal_move_table *at, arena *memory, error_message *err)
     at->next_value = arena_array(memory, width, sizeof *at->next_value);
     if (at->rank_time_factor_ppb != NULL) {
         at->factor = arena_array(memory, cuts, sizeof *at->factor);
-        if (at->factor == NULL) return no_memory(&at->chain, err);
         at->chain.stage_time_factor_ppb = at->factor;
     }
-    if (at->earliest == NULL || at->latest == NULL || at->row == NULL || at->away == NULL ||
-        at->queue == NULL || at->value == NULL || at->next_value == NULL) {
-        return no_memory(&at->chain, err);
-    }
-    return STATUS_OK;
 }
 
 status bal_move_table_init(const bal_chain *chain, const int *owner,
@@ -62,7 +50,7 @@ status bal_move_table_init(const bal_chain *chain, const int *owner,
                            .rank_time_factor_ppb = rank_time_factor_ppb,
                            .load_max = load_max};
     const int cuts = chain->stage_count + 1;
-    TRY(carve(&made, memory, err));
+    carve(&made, memory);
     if (pinned != NULL) {
         memcpy(made.earliest, pinned, (size_t)cuts * sizeof *pinned);
         memcpy(made.latest, pinned, (size_t)cuts * sizeof *pinned);
@@ -73,7 +61,6 @@ status bal_move_table_init(const bal_chain *chain, const int *owner,
         made.row[cut + 1] = made.row[cut] + (size_t)(made.latest[cut] - made.earliest[cut] + 1);
     }
     made.choice = arena_array(memory, made.row[cuts], sizeof *made.choice);
-    if (made.choice == NULL) return no_memory(chain, err);
     *table = made;
     return STATUS_OK;
 }
@@ -203,7 +190,7 @@ typedef struct subset {
                       // ends here
 } subset;
 
-static status subset_init(subset *at, arena *memory, error_message *err)
+static void subset_init(subset *at, arena *memory)
 {
     const bal_chain *chain = &at->table->chain;
     const size_t places = at->table->row[chain->stage_count + 1];
@@ -212,14 +199,10 @@ static status subset_init(subset *at, arena *memory, error_message *err)
     at->through = arena_array(memory, 2 * ((size_t)chain->layer_count + 1), sizeof *at->through);
     at->choice = arena_array(memory, cells, sizeof *at->choice);
     at->is_taken = arena_array(memory, cells, sizeof *at->is_taken);
-    if (at->value == NULL || at->through == NULL || at->choice == NULL || at->is_taken == NULL) {
-        return no_memory(chain, err);
-    }
     for (size_t place = 0; place < places; place++) {
         at->value[place] = UNREACHED;
     }
     at->value[0] = 0;
-    return STATUS_OK;
 }
 
 /// Puts one more group of stages on the group of ranks and keeps the result where it moves less
@@ -274,9 +257,9 @@ static void trace_back(const subset *at, int *stage_rank, int *first_layer)
     assert(cut == 0);
 }
 
-status bal_move_table_subset(bal_move_table *table, const int *rank, int group_count,
-                             int group_size, arena *memory, int *stage_rank, int *first_layer,
-                             int64_t *moved_bytes, bool *is_found, error_message *err)
+void bal_move_table_subset(bal_move_table *table, const int *rank, int group_count, int group_size,
+                           arena *memory, int *stage_rank, int *first_layer, int64_t *moved_bytes,
+                           bool *is_found)
 {
     const int stages = table->chain.stage_count;
     assert(stages % group_size == 0);
@@ -285,7 +268,7 @@ status bal_move_table_subset(bal_move_table *table, const int *rank, int group_c
                  .group_count = group_count,
                  .group_size = group_size,
                  .wanted = stages / group_size};
-    TRY(subset_init(&at, memory, err));
+    subset_init(&at, memory);
     for (int group = 0; group < group_count; group++) {
         // Later groups first, so that no group of ranks is taken twice.
         const int most = group < at.wanted - 1 ? group : at.wanted - 1;
@@ -296,8 +279,7 @@ status bal_move_table_subset(bal_move_table *table, const int *rank, int group_c
     }
     const int64_t least = at.value[table->row[stages]];
     *is_found = least != UNREACHED;
-    if (!*is_found) return STATUS_OK;
+    if (!*is_found) return;
     *moved_bytes = least;
     trace_back(&at, stage_rank, first_layer);
-    return STATUS_OK;
 }

@@ -63,6 +63,6 @@ bool bal_move_table_allows_subset(const bal_move_table *table, int group_count);
 /// @param is_found    out: false if no ranks and cuts keep the rules; the outputs then mean nothing
 /// @return STATUS_NO_MEMORY. Time O(group_count * places of all cuts). Ties: groups in front, then
 ///         as bal_move_table_fixed.
-status bal_move_table_subset(bal_move_table *table, const int *rank, int group_count,
-                             int group_size, arena *memory, int *stage_rank, int *first_layer,
-                             int64_t *moved_bytes, bool *is_found, error_message *err);
+void bal_move_table_subset(bal_move_table *table, const int *rank, int group_count, int group_size,
+                           arena *memory, int *stage_rank, int *first_layer, int64_t *moved_bytes,
+                           bool *is_found);

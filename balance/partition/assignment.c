@@ -19,12 +19,6 @@ typedef struct matching {
     bool *is_settled;      // [column_count] its distance is final
 } matching;
 
-static status no_memory(int rows, int columns, error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory to assign %d rows to %d columns", rows,
-                     columns);
-}
-
 static status check(const int64_t *cost, int rows, int columns, error_message *err)
 {
     if (rows < 0 || rows > columns) {
@@ -111,10 +105,6 @@ status bal_assignment(const int64_t *cost, int row_count, int column_count, aren
     at.distance = arena_array(memory, columns, sizeof *at.distance);
     at.column_before = arena_array(memory, columns, sizeof *at.column_before);
     at.is_settled = arena_array(memory, columns, sizeof *at.is_settled);
-    if (at.row_price == NULL || at.column_price == NULL || at.row_of_column == NULL ||
-        at.distance == NULL || at.column_before == NULL || at.is_settled == NULL) {
-        return no_memory(row_count, column_count, err);
-    }
     for (int column = 0; column < column_count; column++) {
         at.row_of_column[column] = NONE;
     }

@@ -124,9 +124,6 @@ static status bound_of(const bal_problem *problem, const bal_chain *chain, arena
                        int64_t *bound, error_message *err)
 {
     int *first = arena_array(memory, (size_t)chain->stage_count + 1, sizeof *first);
-    if (first == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d stages", chain->stage_count);
-    }
     if (problem->objective == BAL_OBJECTIVE_1F1B_BOUND) {
         return bal_partition_1f1b(chain, problem->microbatch_count, memory, first, bound, err);
     }
@@ -185,9 +182,6 @@ static status count_moved(const bal_problem *problem, const bal_chain *chain, ar
     int *owner = NULL;
     int *place_rank = NULL;
     int *next = arena_array(memory, (size_t)chain->layer_count, sizeof *next);
-    if (next == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d layers", chain->layer_count);
-    }
     TRY(bal_current_owners(problem, chain, memory, &owner, &place_rank, err));
     bal_placed_partition plan = bal_problem_placed(problem, answer->first_layer);
     plan.machine_rank = NULL;
@@ -210,9 +204,6 @@ static status complete_moved(const bal_problem *problem, const bal_chain *chain,
     }
     if (answer->optimal) return STATUS_OK; // the balancer minimised just that
     int *first = arena_array(memory, (size_t)chain->stage_count + 1, sizeof *first);
-    if (first == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d stages", chain->stage_count);
-    }
     int64_t fewest = 0;
     if (chain->chunk_count > 1) {
         int *owner = NULL;
@@ -313,7 +304,6 @@ static status without_chunks(const bal_problem *problem, arena *memory, bal_prob
     out->rank_peaks = NULL;
     // The first chunk of a rank is the stage of its number, and its speed is the rank's.
     int64_t *inflight = arena_array(memory, (size_t)ranks, sizeof *inflight);
-    if (inflight == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     for (int rank = 0; problem->stage_inflight != NULL && rank < ranks; rank++) {
         for (int chunk = 0; chunk < chunks; chunk++) {
             const int stage = bal_stage_of(problem->placement, ranks, chunks, rank, chunk);
@@ -344,9 +334,6 @@ static status answer_problem(const bal_balancer *balancer, const bal_problem *pr
     made.stage_load = arena_array(memory, (size_t)chain.stage_count, sizeof *made.stage_load);
     made.rank_count = bal_chain_rank_count(&chain);
     made.rank_load = arena_array(memory, (size_t)made.rank_count, sizeof *made.rank_load);
-    if (made.stage_load == NULL || made.rank_load == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d stages", chain.stage_count);
-    }
     TRY(balancer->balance(problem, &chain, memory, &made, err));
     if (made.first_layer != NULL) {
         const status completed = complete_partition(problem, &chain, memory, &made, err);

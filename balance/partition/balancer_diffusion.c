@@ -13,9 +13,6 @@ status bal_balance_diffusion(const bal_problem *problem, const bal_chain *chain,
                              bal_answer *answer, error_message *err)
 {
     int *first = arena_array(memory, (size_t)chain->stage_count + 1, sizeof *first);
-    if (first == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d stages", chain->stage_count);
-    }
     bool has_decided = false;
     if (problem->diffuser != NULL) {
         TRY(problem->diffuser->cuts(problem->diffuser->context, problem, first, &has_decided, err));

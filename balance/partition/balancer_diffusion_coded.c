@@ -41,10 +41,6 @@ static status diffusion_init(const bal_problem *problem, const bal_chain *chain,
     out->memory_bytes = arena_array(memory, ranks, sizeof *out->memory_bytes);
     out->bytes_per_layer = arena_array(memory, ranks, sizeof *out->bytes_per_layer);
     out->overloaded = arena_array(memory, ranks, sizeof *out->overloaded);
-    if (out->transfers == NULL || out->memory_bytes == NULL || out->bytes_per_layer == NULL ||
-        out->overloaded == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d ranks", chain->stage_count);
-    }
     for (int rank = 0; rank < chain->stage_count; rank++) {
         int64_t bytes = 0;
         for (int layer = out->lists.first[rank]; layer >= 0; layer = out->lists.next[layer]) {
@@ -123,9 +119,6 @@ status bal_balance_diffusion_coded(const bal_problem *problem, const bal_chain *
 {
     diffusion state = {0};
     int *owner = arena_array(memory, (size_t)chain->layer_count, sizeof *owner);
-    if (owner == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d layers", chain->layer_count);
-    }
     TRY(diffusion_init(problem, chain, memory, &state, err));
     for (int iteration = 0; iteration < ITERATIONS; iteration++) {
         iterate(&state);

@@ -37,9 +37,6 @@ static status diffusion_init(const bal_problem *problem, const bal_chain *chain,
     out->transfers = arena_array(memory, (size_t)out->transfer_max, sizeof *out->transfers);
     out->memory_bytes = arena_array(memory, ranks, sizeof *out->memory_bytes);
     out->overloaded = arena_array(memory, ranks, sizeof *out->overloaded);
-    if (out->transfers == NULL || out->memory_bytes == NULL || out->overloaded == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d layers", chain->layer_count);
-    }
     for (int rank = 0; rank < chain->stage_count; rank++) {
         for (int layer = out->lists.first[rank]; layer >= 0; layer = out->lists.next[layer]) {
             out->memory_bytes[rank] += layer_bytes(chain, rank, layer);
@@ -90,9 +87,6 @@ status bal_balance_diffusion_published(const bal_problem *problem, const bal_cha
 {
     diffusion state = {0};
     int *owner = arena_array(memory, (size_t)chain->layer_count, sizeof *owner);
-    if (owner == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d layers", chain->layer_count);
-    }
     TRY(diffusion_init(problem, chain, memory, &state, err));
     answer->iteration_count = 1;
     while (iterate(&state) && state.transfer_count < state.transfer_max) {

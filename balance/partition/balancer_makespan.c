@@ -201,9 +201,6 @@ status bal_balance_makespan(const bal_problem *problem, const bal_chain *chain, 
     state.evaluated =
         arena_array(memory, state.cut_count * EVALUATIONS_MAX, sizeof *state.evaluated);
     state.ns = arena_array(memory, EVALUATIONS_MAX, sizeof *state.ns);
-    if (first == NULL || state.evaluated == NULL || state.ns == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d stages", chain->stage_count);
-    }
     TRY(consider_candidates(&state, first, memory, err));
     assert(state.best >= 0); // the exact optimum keeps every rule
     const int share_begin = state.evaluation_count;

@@ -45,6 +45,7 @@ static kept_plan choose_cut(const bal_chain *chain, const kept_plan *fewer, int 
 status bal_balance_parameters(const bal_problem *problem, const bal_chain *chain, arena *memory,
                               bal_answer *answer, error_message *err)
 {
+    (void)err;
     (void)problem;
     const int stages = chain->stage_count;
     const size_t width = (size_t)chain->layer_count + 1;
@@ -52,10 +53,6 @@ status bal_balance_parameters(const bal_problem *problem, const bal_chain *chain
     int *cuts = arena_array(memory, width * (size_t)stages, sizeof *cuts);
     kept_plan *plans = arena_array(memory, width, sizeof *plans);
     kept_plan *fewer = arena_array(memory, width, sizeof *fewer);
-    if (first == NULL || cuts == NULL || plans == NULL || fewer == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d stages of %d layers", stages,
-                         chain->layer_count);
-    }
     answer->first_layer = first;
     if (chain->layer_count <= stages) {
         bal_one_layer_each(chain, first);

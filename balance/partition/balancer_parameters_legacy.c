@@ -63,9 +63,6 @@ status bal_balance_parameters_legacy(const bal_problem *problem, const bal_chain
     const int stages = chain->stage_count;
     int *first = arena_array(memory, (size_t)stages + 1, sizeof *first);
     double *sum = arena_array(memory, (size_t)chain->layer_count + 1, sizeof *sum);
-    if (first == NULL || sum == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d layers", chain->layer_count);
-    }
     answer->first_layer = first;
     if (chain->layer_count <= stages) {
         bal_one_layer_each(chain, first);

@@ -40,9 +40,6 @@ status bal_balance_partition(const bal_problem *problem, const bal_chain *chain,
 {
     const int stages = chain->stage_count;
     int *first = arena_array(memory, (size_t)stages + 1, sizeof *first);
-    if (first == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d stages", stages);
-    }
     int64_t value = 0;
     switch (problem->objective) {
     case BAL_OBJECTIVE_1F1B_BOUND:

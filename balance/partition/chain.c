@@ -5,11 +5,6 @@
 
 enum { PPB = 1000000000 };
 
-static status no_memory(int layer_count, error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for %d layers", layer_count);
-}
-
 /// Prefix sums of bytes; zeros where values is NULL.
 static status sum_bytes(const int64_t *values, int count, const char *what, int64_t *before,
                         error_message *err)
@@ -252,9 +247,6 @@ status bal_chain_of(const bal_problem *problem, arena *memory, bal_chain *chain,
     int64_t *weight = arena_array(memory, entries, sizeof *weight);
     int64_t *state = arena_array(memory, entries, sizeof *state);
     int64_t *activation = arena_array(memory, entries, sizeof *activation);
-    if (weight == NULL || state == NULL || activation == NULL) {
-        return no_memory(layers->layer_count, err);
-    }
     TRY(sum_weights(problem, weight, err));
     TRY(sum_bytes(layers->state_bytes, layers->layer_count, "state_bytes", state, err));
     TRY(sum_bytes(layers->activation_bytes, layers->layer_count, "activation_bytes", activation,
@@ -449,32 +441,26 @@ status bal_chain_check(const bal_chain *chain, const int *first_layer, error_mes
     return check_rank_memory(chain, first_layer, err);
 }
 
-static status mirrored(const int64_t *before, int count, arena *memory, const int64_t **out,
-                       error_message *err)
+static void mirrored(const int64_t *before, int count, arena *memory, const int64_t **out)
 {
     int64_t *sums = arena_array(memory, (size_t)count + 1, sizeof *sums);
-    if (sums == NULL) return no_memory(count, err);
     for (int layer = 0; layer <= count; layer++) {
         sums[layer] = before[count] - before[count - layer];
     }
     *out = sums;
-    return STATUS_OK;
 }
 
-static status reversed(const int64_t *values, int count, arena *memory, const int64_t **out,
-                       error_message *err)
+static void reversed(const int64_t *values, int count, arena *memory, const int64_t **out)
 {
-    if (values == NULL) return STATUS_OK;
+    if (values == NULL) return;
     int64_t *copy = arena_array(memory, (size_t)count, sizeof *copy);
-    if (copy == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory for %d stages", count);
     for (int index = 0; index < count; index++) {
         copy[index] = values[count - 1 - index];
     }
     *out = copy;
-    return STATUS_OK;
 }
 
-status bal_chain_mirror(const bal_chain *chain, arena *memory, bal_chain *out, error_message *err)
+void bal_chain_mirror(const bal_chain *chain, arena *memory, bal_chain *out)
 {
     assert(chain->transfer_ns == NULL);
     bal_chain made = *chain;
@@ -484,13 +470,12 @@ status bal_chain_mirror(const bal_chain *chain, arena *memory, bal_chain *out, e
     made.rank_peaks = NULL;
     made.embedding = chain->head;
     made.head = chain->embedding;
-    TRY(mirrored(chain->weight_before, layers, memory, &made.weight_before, err));
-    TRY(mirrored(chain->state_before, layers, memory, &made.state_before, err));
-    TRY(mirrored(chain->activation_before, layers, memory, &made.activation_before, err));
-    TRY(reversed(chain->stage_memory_bytes, stages, memory, &made.stage_memory_bytes, err));
-    TRY(reversed(chain->stage_inflight, stages, memory, &made.stage_inflight, err));
-    TRY(reversed(chain->stage_time_factor_ppb, stages, memory, &made.stage_time_factor_ppb, err));
-    TRY(reversed(chain->stage_fixed_ns, stages, memory, &made.stage_fixed_ns, err));
+    mirrored(chain->weight_before, layers, memory, &made.weight_before);
+    mirrored(chain->state_before, layers, memory, &made.state_before);
+    mirrored(chain->activation_before, layers, memory, &made.activation_before);
+    reversed(chain->stage_memory_bytes, stages, memory, &made.stage_memory_bytes);
+    reversed(chain->stage_inflight, stages, memory, &made.stage_inflight);
+    reversed(chain->stage_time_factor_ppb, stages, memory, &made.stage_time_factor_ppb);
+    reversed(chain->stage_fixed_ns, stages, memory, &made.stage_fixed_ns);
     *out = made;
-    return STATUS_OK;
 }

@@ -111,4 +111,4 @@ status bal_chain_check(const bal_chain *chain, const int *first_layer, error_mes
 /// the caps of ranks, which it drops.
 ///
 /// @param out arrays are carved from memory or borrowed from chain
-status bal_chain_mirror(const bal_chain *chain, arena *memory, bal_chain *out, error_message *err);
+void bal_chain_mirror(const bal_chain *chain, arena *memory, bal_chain *out);

@@ -2,18 +2,12 @@
 
 enum { UNREACHED = -1 };
 
-status bal_cut_table_init(const bal_chain *chain, arena *memory, bal_cut_table *table,
-                          error_message *err)
+void bal_cut_table_init(const bal_chain *chain, arena *memory, bal_cut_table *table)
 {
     const size_t width = (size_t)chain->layer_count + 1;
     table->value = arena_array(memory, width, sizeof *table->value);
     table->previous = arena_array(memory, width, sizeof *table->previous);
     table->choice = arena_array(memory, width * (size_t)chain->stage_count, sizeof *table->choice);
-    if (table->value == NULL || table->previous == NULL || table->choice == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d stages of %d layers",
-                         chain->stage_count, chain->layer_count);
-    }
-    return STATUS_OK;
 }
 
 /// Bytes of layers [begin, end) that are not on the stage now.

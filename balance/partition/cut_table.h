@@ -37,8 +37,7 @@ typedef struct bal_cut_table {
 } bal_cut_table;
 
 /// Carves the rows from memory: 4 bytes per stage and layer. STATUS_NO_MEMORY.
-status bal_cut_table_init(const bal_chain *chain, arena *memory, bal_cut_table *table,
-                          error_message *err);
+void bal_cut_table_init(const bal_chain *chain, arena *memory, bal_cut_table *table);
 
 /// Finds the least value and a partition that has it. Ties: the latest cut, seen from the last
 /// stage.

@@ -39,13 +39,10 @@ int bal_diffusion_nearest_cut(const bal_chain *chain, int low, int high, double 
 }
 
 /// Rounds the balancing flow. Every stage that may not be empty leaves room for one layer.
-static status round_flow(const bal_chain *chain, arena *memory, int *first, error_message *err)
+static void round_flow(const bal_chain *chain, arena *memory, int *first)
 {
     const int stages = chain->stage_count;
     double *target = arena_array(memory, (size_t)stages + 1, sizeof *target);
-    if (target == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d stages", stages);
-    }
     bal_diffusion_targets(chain, bal_assignment_lower_bound(chain), target);
     int least = 0;
     first[0] = 0;
@@ -55,7 +52,6 @@ static status round_flow(const bal_chain *chain, arena *memory, int *first, erro
         first[stage + 1] = cut > least ? cut : least;
     }
     first[stages] = chain->layer_count;
-    return STATUS_OK;
 }
 
 /// The latest allowed cuts that are not behind the rounded ones; if there are none, those within
@@ -121,10 +117,7 @@ status bal_diffusion_cuts(const bal_chain *chain, arena *memory, int *first_laye
                           error_message *err)
 {
     int *rounded = arena_array(memory, (size_t)chain->stage_count + 1, sizeof *rounded);
-    if (rounded == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d stages", chain->stage_count);
-    }
-    TRY(round_flow(chain, memory, rounded, err));
+    round_flow(chain, memory, rounded);
     TRY(allowed_cuts(chain, rounded, first_layer, err));
     search_locally(chain, first_layer);
     return STATUS_OK;

@@ -45,7 +45,6 @@ status bal_pair_rows_init(const bal_chain *chain, arena *memory, bal_pair_rows *
         .is_plain = chain->stage_time_factor_ppb == NULL && chain->stage_fixed_ns == NULL};
     for (int row = 0; row < 2; row++) {
         made.rest[row] = arena_array(memory, (size_t)made.rank_count + 1, sizeof *made.rest[row]);
-        if (made.rest[row] == NULL) return no_memory(chain, err);
         for (int rank = made.rank_count - 1; rank >= 0; rank--) {
             const int stage = bal_pair_stage(&made, rank, row);
             const int need = bal_chain_may_be_empty(chain, stage) ? 0 : 1;

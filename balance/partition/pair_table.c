@@ -22,12 +22,6 @@ typedef struct pair_table {
     int64_t *away[2]; // [length + 1] moved bytes: of a row, not on the rank at hand
 } pair_table;
 
-static status no_memory(const bal_pair_rows *rows, error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for %d ranks of two chunks",
-                     rows->rank_count);
-}
-
 static size_t at_row(const pair_table *at, int rank, int left)
 {
     return (size_t)rank * (size_t)at->width + (size_t)left;
@@ -71,23 +65,19 @@ static void find_window(const pair_table *at, int64_t front, int64_t behind, int
 }
 
 /// @param cells out: how many there are, at most one more than the limit
-static status find_windows(pair_table *at, arena *memory, int64_t *cells, error_message *err)
+static void find_windows(pair_table *at, arena *memory, int64_t *cells)
 {
     const bal_pair_rows *rows = at->rows;
     const int ranks = rows->rank_count;
     at->width = rows->length[0] + 1;
     const size_t count = ((size_t)ranks + 1) * (size_t)at->width;
     *cells = BAL_PAIR_CELLS_MAX + 1;
-    if (count > BAL_PAIR_CELLS_MAX) return STATUS_OK;
+    if (count > BAL_PAIR_CELLS_MAX) return;
     int64_t *front = arena_array(memory, (size_t)ranks + 1, sizeof *front);
     int64_t *behind = arena_array(memory, (size_t)ranks + 1, sizeof *behind);
     at->low = arena_array(memory, count, sizeof *at->low);
     at->high = arena_array(memory, count, sizeof *at->high);
     at->offset = arena_array(memory, count, sizeof *at->offset);
-    if (front == NULL || behind == NULL || at->low == NULL || at->high == NULL ||
-        at->offset == NULL) {
-        return no_memory(rows, err);
-    }
     bal_pair_capacity(rows, at->ask->load_max, front, behind);
     int64_t sum = 0;
     for (int rank = 0; rank <= ranks; rank++) {
@@ -96,11 +86,10 @@ static status find_windows(pair_table *at, arena *memory, int64_t *cells, error_
             find_window(at, front[rank], behind[rank], rank, left, &at->low[row], &at->high[row]);
             at->offset[row] = sum;
             if (at->high[row] >= at->low[row]) sum += at->high[row] - at->low[row] + 1;
-            if (sum > BAL_PAIR_CELLS_MAX) return STATUS_OK;
+            if (sum > BAL_PAIR_CELLS_MAX) return;
         }
     }
     *cells = sum;
-    return STATUS_OK;
 }
 
 /// Bytes in front of each place of a row that are not on the rank at a place of the pipeline.
@@ -228,13 +217,11 @@ static int best_end(const pair_table *at)
     return best;
 }
 
-static status read_back(const pair_table *at, int end, arena *memory, int *first_layer,
-                        error_message *err)
+static void read_back(const pair_table *at, int end, arena *memory, int *first_layer)
 {
     const int ranks = at->rows->rank_count;
     int *left = arena_array(memory, (size_t)ranks + 1, sizeof *left);
     int *right = arena_array(memory, (size_t)ranks + 1, sizeof *right);
-    if (left == NULL || right == NULL) return no_memory(at->rows, err);
     left[ranks] = end;
     right[ranks] = at->low[at_row(at, ranks, end)];
     for (int rank = ranks; rank > 0; rank--) {
@@ -243,36 +230,31 @@ static status read_back(const pair_table *at, int end, arena *memory, int *first
         right[rank - 1] = at->right[here];
     }
     bal_pair_cuts(at->rows, left, right, first_layer);
-    return STATUS_OK;
 }
 
-status bal_pair_table_answer(const bal_pair_question *ask, arena *memory, int *first_layer,
-                             bal_wide *least, bal_pair_outcome *outcome, error_message *err)
+void bal_pair_table_answer(const bal_pair_question *ask, arena *memory, int *first_layer,
+                           bal_wide *least, bal_pair_outcome *outcome)
 {
     const bal_pair_rows *rows = ask->rows;
     pair_table at = {.ask = ask, .rows = rows};
     int64_t cells = 0;
     *outcome = BAL_PAIR_TOO_MANY;
-    TRY(find_windows(&at, memory, &cells, err));
-    if (cells > BAL_PAIR_CELLS_MAX) return STATUS_OK;
+    find_windows(&at, memory, &cells);
+    if (cells > BAL_PAIR_CELLS_MAX) return;
     at.value = arena_array(memory, (size_t)cells + 1, sizeof *at.value);
     at.left = arena_array(memory, (size_t)cells + 1, sizeof *at.left);
     at.right = arena_array(memory, (size_t)cells + 1, sizeof *at.right);
     for (int row = 0; row < 2; row++) {
         at.away[row] = arena_array(memory, (size_t)rows->length[row] + 1, sizeof *at.away[row]);
     }
-    if (at.value == NULL || at.left == NULL || at.right == NULL || at.away[0] == NULL ||
-        at.away[1] == NULL) {
-        return no_memory(rows, err);
-    }
     at.value[0] = (worth){0}; // in front of rank 0 there is one pair of places
     *outcome = BAL_PAIR_NONE;
-    if (at.high[0] < at.low[0]) return STATUS_OK;
+    if (at.high[0] < at.low[0]) return;
     *outcome = BAL_PAIR_TOO_MANY;
-    if (!fill(&at)) return STATUS_OK;
+    if (!fill(&at)) return;
     const int end = best_end(&at);
     *outcome = end == UNREACHED ? BAL_PAIR_NONE : BAL_PAIR_FOUND;
-    if (end == UNREACHED) return STATUS_OK;
+    if (end == UNREACHED) return;
     if (least != NULL) *least = at.value[at.offset[at_row(&at, rows->rank_count, end)]].value;
-    return read_back(&at, end, memory, first_layer, err);
+    read_back(&at, end, memory, first_layer);
 }

@@ -46,5 +46,5 @@ typedef enum bal_pair_outcome {
 /// @param least       out, likewise; may be NULL
 /// @return STATUS_NO_MEMORY. Time O(pairs of places * pairs of runs that fit load_max): with a load
 ///         near the mean the second row has few places for each of the first.
-status bal_pair_table_answer(const bal_pair_question *ask, arena *memory, int *first_layer,
-                             bal_wide *least, bal_pair_outcome *outcome, error_message *err);
+void bal_pair_table_answer(const bal_pair_question *ask, arena *memory, int *first_layer,
+                           bal_wide *least, bal_pair_outcome *outcome);

@@ -231,12 +231,6 @@ static bool minimise(probe *ask, int64_t largest, int64_t *value)
     return found;
 }
 
-static status no_memory(const bal_chain *chain, error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for %d stages of %d layers",
-                     chain->stage_count, chain->layer_count);
-}
-
 /// The optimum without transfers, found by probes: a plan that shows whether the rules allow any,
 /// and whose loads with transfers are an upper bound.
 static status probe_bottleneck(const bal_chain *chain, arena *memory, int *first_layer,
@@ -247,7 +241,6 @@ static status probe_bottleneck(const bal_chain *chain, arena *memory, int *first
     probe ask = {.chain = &without_transfer};
     const size_t cuts = (size_t)chain->stage_count + 1;
     ask.first = arena_array(memory, cuts, sizeof *ask.first);
-    if (ask.first == NULL) return no_memory(chain, err);
     if (!minimise(&ask, chain->load_sum_max, bottleneck)) {
         return say_infeasible(chain, ask.reach, err);
     }
@@ -275,9 +268,8 @@ status bal_partition_bottleneck(const bal_chain *chain, arena *memory, int *firs
     bal_cut_table table;
     int64_t without_transfer = 0;
     int *first = arena_array(memory, (size_t)chain->stage_count + 1, sizeof *first);
-    if (first == NULL) return no_memory(chain, err);
     TRY(probe_bottleneck(chain, memory, first, &without_transfer, err));
-    TRY(bal_cut_table_init(chain, memory, &table, err));
+    bal_cut_table_init(chain, memory, &table);
     const bal_cut_question ask = {
         .chain = chain, .value = BAL_CUT_LARGEST_LOAD, .load_max = largest_load(chain, first)};
     const bool found = bal_cut_table_answer(&ask, &table, first_layer, bottleneck);
@@ -302,8 +294,7 @@ status bal_partition_earliest(const bal_chain *chain, int64_t load, arena *memor
 {
     bal_chain mirror;
     int *turned = arena_array(memory, (size_t)chain->stage_count + 1, sizeof *turned);
-    if (turned == NULL) return no_memory(chain, err);
-    TRY(bal_chain_mirror(chain, memory, &mirror, err));
+    bal_chain_mirror(chain, memory, &mirror);
     TRY(bal_partition_latest(&mirror, load, NULL, turned, err));
     for (int cut = 0; cut <= chain->stage_count; cut++) {
         first_layer[cut] = chain->layer_count - turned[chain->stage_count - cut];
@@ -340,10 +331,9 @@ static status bound_by_table(const bal_chain *chain, int microbatch_count, arena
     const size_t stages = (size_t)chain->stage_count;
     int *first = arena_array(memory, stages + 1, sizeof *first);
     int64_t *load = arena_array(memory, stages, sizeof *load);
-    if (load == NULL || first == NULL) return no_memory(chain, err);
     int64_t sum = 0;
     TRY(probe_bottleneck(chain, memory, first, &sum, err));
-    TRY(bal_cut_table_init(chain, memory, &table, err));
+    bal_cut_table_init(chain, memory, &table);
     bal_cut_question ask = {
         .chain = chain, .value = BAL_CUT_LOAD_SUM, .microbatch_count = microbatch_count};
     int64_t low = search_begin(chain, microbatch_count);
@@ -387,7 +377,6 @@ status bal_partition_1f1b(const bal_chain *chain, int microbatch_count, arena *m
     probe ask = {.chain = chain, .microbatch_count = microbatch_count};
     const size_t cuts = (size_t)chain->stage_count + 1;
     ask.first = arena_array(memory, cuts, sizeof *ask.first);
-    if (ask.first == NULL) return no_memory(chain, err);
     if (!minimise(&ask, chain->load_sum_max * microbatch_count, bound_ns)) {
         return say_infeasible(chain, ask.reach, err);
     }
@@ -420,8 +409,7 @@ status bal_partition_moved_bytes(const bal_chain *chain, const int *current_firs
     const size_t cuts = (size_t)chain->stage_count + 1;
     int *earliest = arena_array(memory, cuts, sizeof *earliest);
     int *latest = arena_array(memory, cuts, sizeof *latest);
-    if (earliest == NULL || latest == NULL) return no_memory(chain, err);
-    TRY(bal_cut_table_init(chain, memory, &table, err));
+    bal_cut_table_init(chain, memory, &table);
     const bal_cut_question ask = {.chain = chain,
                                   .value = BAL_CUT_MOVED_BYTES,
                                   .load_max = load_cap,
@@ -434,7 +422,6 @@ status bal_partition_moved_bytes(const bal_chain *chain, const int *current_firs
         if (bal_cut_table_answer(&ask, &table, first_layer, moved_bytes)) return STATUS_OK;
     }
     int *best = arena_array(memory, (size_t)chain->stage_count + 1, sizeof *best);
-    if (best == NULL) return no_memory(chain, err);
     int64_t bottleneck = 0;
     TRY(bal_partition_bottleneck(chain, memory, best, &bottleneck, err));
     return error_set(err, STATUS_INFEASIBLE,

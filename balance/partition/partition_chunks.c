@@ -148,9 +148,6 @@ static status by_stages(const bal_chain *chain, arena *memory, bal_pairs_plan *p
                     .first_layer = first,
                     .load = arena_array(memory, ranks, sizeof *at.load),
                     .excess_bytes = arena_array(memory, ranks, sizeof *at.excess_bytes)};
-    if (first == NULL || at.load == NULL || at.excess_bytes == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d stages", chain->stage_count);
-    }
     int64_t bottleneck = 0;
     TRY(bal_partition_bottleneck(chain, memory, first, &bottleneck, err));
     TRY(bal_partition_flattest(chain, bottleneck, memory, first, err));

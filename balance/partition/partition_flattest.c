@@ -31,9 +31,6 @@ static status find_places(const bal_chain *chain, int64_t load, arena *memory, p
     out->earliest = arena_array(memory, cuts, sizeof *out->earliest);
     out->latest = arena_array(memory, cuts, sizeof *out->latest);
     out->row = arena_array(memory, cuts + 1, sizeof *out->row);
-    if (out->earliest == NULL || out->latest == NULL || out->row == NULL) {
-        return no_memory(chain, err);
-    }
     TRY(bal_partition_latest(&without_transfer, load, NULL, out->latest, err));
     TRY(bal_partition_earliest(&without_transfer, load, memory, out->earliest, err));
     out->chain = chain;
@@ -100,9 +97,6 @@ status bal_partition_flattest(const bal_chain *chain, int64_t load, arena *memor
     at.choice = arena_array(memory, place_count, sizeof *at.choice);
     at.squares = arena_array(memory, width, sizeof *at.squares);
     at.previous = arena_array(memory, width, sizeof *at.previous);
-    if (at.choice == NULL || at.squares == NULL || at.previous == NULL) {
-        return no_memory(chain, err);
-    }
     if (!fill(&at)) {
         return error_set(err, STATUS_INFEASIBLE,
                          "no plan keeps every load, messages included, within %" PRId64, load);

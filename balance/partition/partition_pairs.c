@@ -251,7 +251,6 @@ static status search(const bal_chain *chain, int64_t lower_bound, arena *scratch
     }
     if (has_middle && meets(&ask, lower_bound, best->middle, best)) return STATUS_OK;
     int *order = arena_array(scratch, (size_t)chain->layer_count + 1, sizeof *order);
-    if (order == NULL) return no_memory(chain, err);
     order_middles(chain, middle_of(chain), order);
     for (int index = 0; index <= chain->layer_count; index++) {
         if (best->is_found && best->bottleneck == lower_bound) break;
@@ -282,7 +281,7 @@ static status asker_init(const bal_chain *chain, arena *scratch, table_asker *at
     TRY(probe_init(&at->relaxed, scratch, &at->gate, err));
     at->cuts = arena_array(scratch, (size_t)chain->stage_count + 1, sizeof *at->cuts);
     at->memory = arena_create(SCRATCH_BLOCK_BYTES);
-    return at->cuts != NULL && at->memory != NULL ? STATUS_OK : no_memory(chain, err);
+    return at->cuts != NULL && STATUS_OK;
 }
 
 static void asker_reset(table_asker *at)
@@ -291,8 +290,8 @@ static void asker_reset(table_asker *at)
 }
 
 /// One question about one middle; v: about all plans.
-static status ask_middle(table_asker *at, bal_pair_question *ask, int middle, bal_wide *least,
-                         bal_pair_outcome *outcome, error_message *err)
+static void ask_middle(table_asker *at, bal_pair_question *ask, int middle, bal_wide *least,
+                       bal_pair_outcome *outcome)
 {
     ask->rows = &at->rows;
     ask->step_count = &at->step_count;
@@ -301,16 +300,16 @@ static status ask_middle(table_asker *at, bal_pair_question *ask, int middle, ba
         bal_pair_rows_split(&at->rows, middle);
         bal_pair_rows_split(&at->gate.rows, middle);
     }
-    if (!finds(&at->gate, ask->load_max)) return STATUS_OK;
+    if (!finds(&at->gate, ask->load_max)) return;
     arena_reset(at->memory);
-    return bal_pair_table_answer(ask, at->memory, at->cuts, least, outcome, err);
+    bal_pair_table_answer(ask, at->memory, at->cuts, least, outcome);
 }
 
 /// The least of all middles of a loop.
 ///
 /// @param middle a loop's only one, or BAL_ANY_MIDDLE
 static status ask_table(table_asker *at, bal_pair_question *ask, int middle, int *first_layer,
-                        bal_wide *least, bal_pair_outcome *outcome, error_message *err)
+                        bal_wide *least, bal_pair_outcome *outcome)
 {
     const bal_chain *chain = at->rows.chain;
     const bool is_one = at->rows.is_v || middle != BAL_ANY_MIDDLE;
@@ -320,7 +319,7 @@ static status ask_table(table_asker *at, bal_pair_question *ask, int middle, int
     for (int place = first; place <= last; place++) {
         bal_pair_outcome one = BAL_PAIR_NONE;
         bal_wide value = 0;
-        TRY(ask_middle(at, ask, place, &value, &one, err));
+        ask_middle(at, ask, place, &value, &one);
         if (one == BAL_PAIR_TOO_MANY) *outcome = one;
         if (one == BAL_PAIR_TOO_MANY) break;
         if (one != BAL_PAIR_FOUND || (*outcome == BAL_PAIR_FOUND && value >= *least)) continue;
@@ -338,42 +337,39 @@ static int64_t load_to_beat(const bal_chain *chain, const best_plan *best)
 }
 
 /// Asks whether a middle has a plan within load, and keeps it.
-static status try_middle(table_asker *at, int middle, int64_t load, best_plan *best,
-                         bal_pair_outcome *outcome, error_message *err)
+static void try_middle(table_asker *at, int middle, int64_t load, best_plan *best,
+                       bal_pair_outcome *outcome)
 {
     const bal_chain *chain = at->rows.chain;
     bal_pair_question ask = {.value = BAL_PAIR_ANY, .load_max = load};
-    TRY(ask_middle(at, &ask, middle, NULL, outcome, err));
-    if (*outcome != BAL_PAIR_FOUND) return STATUS_OK;
+    ask_middle(at, &ask, middle, NULL, outcome);
+    if (*outcome != BAL_PAIR_FOUND) return;
     memcpy(best->first_layer, at->cuts, ((size_t)chain->stage_count + 1) * sizeof *at->cuts);
     best->is_found = true;
     best->middle = middle;
     best->bottleneck = largest_load(chain, best->first_layer);
-    return STATUS_OK;
 }
 
 /// Bisection with the table between a load that no plan is below and the best plan's, within one
 /// middle.
 ///
 /// @param is_open out: true if the limits of the table leave the middle open, else untouched
-static status climb(table_asker *at, int middle, int64_t low, best_plan *best, bool *is_open,
-                    error_message *err)
+static void climb(table_asker *at, int middle, int64_t low, best_plan *best, bool *is_open)
 {
     int64_t step = low / 64 + 1;
     while (low <= load_to_beat(at->rows.chain, best)) {
         bal_pair_outcome outcome = BAL_PAIR_NONE;
         const int64_t half = (load_to_beat(at->rows.chain, best) - low) / 2;
         const int64_t load = low + (step < half ? step : half);
-        TRY(try_middle(at, middle, load, best, &outcome, err));
+        try_middle(at, middle, load, best, &outcome);
         if (outcome == BAL_PAIR_FOUND) continue;
         if (outcome == BAL_PAIR_TOO_MANY) {
             *is_open = true;
-            return STATUS_OK;
+            return;
         }
         low = load + 1;
         step = step <= INT64_MAX / 2 ? step * 2 : step;
     }
-    return STATUS_OK;
 }
 
 /// Where every stage must own a layer and probes leave a gap: the table, which knows all pairs of
@@ -382,30 +378,29 @@ static status climb(table_asker *at, int middle, int64_t low, best_plan *best, b
 ///
 /// @param order [layer_count + 1] of the middles; v: of one, which means nothing
 /// @param low   a load that no plan is below; out: the optimum, if no middle is left open
-static status close_gap(table_asker *at, const int *order, int order_count, int64_t *low,
-                        best_plan *best, error_message *err)
+static void close_gap(table_asker *at, const int *order, int order_count, int64_t *low,
+                      best_plan *best)
 {
     bool is_open = false;
     for (int index = 0; index < order_count && !is_open; index++) {
         bal_pair_outcome outcome = BAL_PAIR_FOUND;
         const int64_t load = load_to_beat(at->rows.chain, best);
         if (load < *low) break;
-        if (index > 0) TRY(try_middle(at, order[index], load, best, &outcome, err));
-        if (outcome != BAL_PAIR_NONE) TRY(climb(at, order[index], *low, best, &is_open, err));
+        if (index > 0) try_middle(at, order[index], load, best, &outcome);
+        if (outcome != BAL_PAIR_NONE) climb(at, order[index], *low, best, &is_open);
     }
     best->is_none = !best->is_found && !is_open;
     if (best->is_found && !is_open) *low = best->bottleneck;
-    return STATUS_OK;
 }
 
 /// Replaces a plan by the flattest with its load and its middle, if the table can tell.
-static status flatten(table_asker *at, best_plan *best, error_message *err)
+static status flatten(table_asker *at, best_plan *best)
 {
     bal_pair_outcome outcome = BAL_PAIR_NONE;
     bal_wide least = 0;
     bal_pair_question ask = {.value = BAL_PAIR_SQUARES, .load_max = best->bottleneck};
     at->step_count = 0; // a limit of its own, so that a hard optimum may still be a flat one
-    return ask_table(at, &ask, best->middle, best->first_layer, &least, &outcome, err);
+    return ask_table(at, &ask, best->middle, best->first_layer, &least, &outcome);
 }
 
 static status say_infeasible(const bal_chain *chain, bool is_proven, error_message *err)
@@ -426,10 +421,9 @@ static status fill_stages(table_asker *at, arena *scratch, best_plan *best, int6
     TRY(search(chain, *lower_bound, scratch, best, err));
     if (best->is_found && best->bottleneck == *lower_bound) return STATUS_OK;
     int *order = arena_array(scratch, (size_t)chain->layer_count + 1, sizeof *order);
-    if (order == NULL) return no_memory(chain, err);
     order_middles(chain, best->is_found ? best->middle : middle_of(chain), order);
     const int count = at->rows.is_v ? 1 : chain->layer_count + 1;
-    TRY(close_gap(at, order, count, lower_bound, best, err));
+    close_gap(at, order, count, lower_bound, best);
     return best->is_found ? STATUS_OK : say_infeasible(chain, best->is_none, err);
 }
 
@@ -441,7 +435,7 @@ static status solve(table_asker *at, arena *scratch, best_plan *best, int64_t *l
     if (!best->is_found) return say_infeasible(chain, true, err);
     *lower_bound = best->bottleneck;
     if (!chain->allow_empty_stages) TRY(fill_stages(at, scratch, best, lower_bound, err));
-    return flatten(at, best, err);
+    return flatten(at, best);
 }
 
 status bal_partition_pairs(const bal_chain *chain, arena *memory, bal_pairs_plan *plan,
@@ -453,7 +447,7 @@ status bal_partition_pairs(const bal_chain *chain, arena *memory, bal_pairs_plan
     arena *scratch = arena_create(SCRATCH_BLOCK_BYTES);
     table_asker asker = {0};
     int64_t lower_bound = 0;
-    status solved = best.first_layer != NULL && scratch != NULL ? STATUS_OK : no_memory(chain, err);
+    status solved = best.first_layer != NULL && STATUS_OK;
     if (solved == STATUS_OK) solved = asker_init(chain, scratch, &asker, err);
     if (solved == STATUS_OK) solved = solve(&asker, scratch, &best, &lower_bound, err);
     asker_reset(&asker);
@@ -478,7 +472,7 @@ status bal_partition_pairs_moved_bytes(const bal_chain *chain, const int *owner,
                              .place_rank = place_rank};
     status asked = asker_init(chain, memory, &asker, err);
     if (asked == STATUS_OK) {
-        asked = ask_table(&asker, &ask, middle, first_layer, &least, &outcome, err);
+        asked = ask_table(&asker, &ask, middle, first_layer, &least, &outcome);
     }
     asker_reset(&asker);
     TRY(asked);

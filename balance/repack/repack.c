@@ -109,7 +109,6 @@ status bal_gpu_account_of(const bal_gpu_layout *layout, const int *machine_rank,
         return error_set(err, STATUS_INVALID, "%d active ranks of %d", active_count, ranks);
     }
     bool *is_active = arena_array(memory, (size_t)ranks, sizeof *is_active);
-    if (is_active == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     for (int place = 0; place < active_count; place++) {
         const int rank = machine_rank != NULL ? machine_rank[place] : place;
         if (rank < 0 || rank >= ranks) {

@@ -7,12 +7,6 @@
 #include <assert.h>
 #include <inttypes.h>
 
-static status no_memory(const bal_repack_search *at)
-{
-    return error_set(at->err, STATUS_NO_MEMORY, "out of memory for re-packing %d ranks",
-                     at->question->machine->rank_count);
-}
-
 /// All ranks with the M in force, or as many as have a plan.
 static status find_reference(bal_repack_search *at, bal_repack_trial *reference)
 {
@@ -145,7 +139,6 @@ static status count_historical(bal_repack_search *at, int64_t cap_bytes, int *ra
                                   at->scratch, rank_count, at->err);
     }
     int64_t *bytes = arena_array(at->scratch, (size_t)at->now, sizeof *bytes);
-    if (bytes == NULL) return no_memory(at);
     fill_place_memory(at, &chain, bytes);
     const bal_pack_question ask = {.kind = options->kind,
                                    .rank_count = at->now,
@@ -226,7 +219,7 @@ static status take_means(bal_repack_search *at)
     bal_layer_times times;
     const bal_layer_costs *layers = &at->question->problem->layers;
     if (layers->microbatch_count == 1) return STATUS_OK;
-    TRY(bal_layer_times_init(&times, layers->layer_count, at->memory, at->err));
+    bal_layer_times_init(&times, layers->layer_count, at->memory);
     TRY(bal_layer_times_fill(&times, layers, at->err));
     at->asked.layers = bal_layer_times_costs(&times, layers);
     return STATUS_OK;
@@ -253,7 +246,6 @@ static status search_init(bal_repack_search *at)
     TRY(check_question(at));
     if (at->replicates) TRY(take_means(at));
     at->curve = arena_array(at->memory, (size_t)(ranks / unit) + 1, sizeof *at->curve);
-    if (at->curve == NULL) return no_memory(at);
     return bal_repack_order_units(at);
 }
 
@@ -274,7 +266,6 @@ static status finish(bal_repack_search *at, const bal_repack_trial *reference,
     assert(has_plan);
     made.problem.microbatch_count = best->microbatch_count; // shared or not
     bool *is_available = arena_array(at->memory, (size_t)ranks, sizeof *is_available);
-    if (is_available == NULL) return no_memory(at);
     bal_repack_mark_available(at, best->rank_count, is_available);
     made.is_available = is_available;
     for (int group = 0; group <= ranks / at->unit; group++) {
@@ -308,7 +299,6 @@ status bal_repack_choose(const bal_repack_question *question, const bal_repack_o
 {
     bal_repack_search at = {.question = question, .options = options, .memory = memory, .err = err};
     at.scratch = arena_create(1 << 16);
-    if (at.scratch == NULL) return no_memory(&at);
     const status chosen = choose(&at, choice);
     arena_destroy(at.scratch);
     return chosen;

@@ -27,12 +27,6 @@ typedef struct packer {
     int receiver; // round-robin: the last one
 } packer;
 
-static status no_memory(const packer *at)
-{
-    return error_set(at->err, STATUS_NO_MEMORY, "out of memory for packing %d ranks",
-                     at->question->rank_count);
-}
-
 static status check(const bal_pack_question *question, error_message *err)
 {
     if (question->kind < BAL_REPACK_PUBLISHED || question->kind > BAL_REPACK_ROUND_ROBIN) {
@@ -77,7 +71,6 @@ static status grow(packer *at, void **entries, int count, int *capacity, int wan
         larger *= 2;
     }
     void *copy = arena_array(at->memory, (size_t)larger, entry_bytes);
-    if (copy == NULL) return no_memory(at);
     if (count > 0) memcpy(copy, *entries, (size_t)count * entry_bytes);
     *entries = copy;
     *capacity = larger;
@@ -92,9 +85,6 @@ static status packer_init(packer *at)
     at->lists = arena_array(at->memory, (size_t)ranks, sizeof *at->lists);
     result->is_active = arena_array(at->memory, (size_t)ranks, sizeof *result->is_active);
     result->memory_bytes = arena_array(at->memory, (size_t)ranks, sizeof *result->memory_bytes);
-    if (at->lists == NULL || result->is_active == NULL || result->memory_bytes == NULL) {
-        return no_memory(at);
-    }
     for (int rank = 0; rank < ranks; rank++) {
         layer_list *list = &at->lists[rank];
         const int count = question->first_layer[rank + 1] - question->first_layer[rank];
@@ -221,12 +211,10 @@ static status finish(packer *at)
         result->duplicate_transfer_count = 0;
     }
     result->first_held = arena_array(at->memory, (size_t)ranks + 1, sizeof *result->first_held);
-    if (result->first_held == NULL) return no_memory(at);
     for (int rank = 0; rank < ranks; rank++) {
         result->first_held[rank + 1] = result->first_held[rank] + at->lists[rank].count;
     }
     result->held = arena_array(at->memory, (size_t)result->first_held[ranks], sizeof *result->held);
-    if (result->held == NULL) return no_memory(at);
     int next = 0; // layer that comes next if the order is kept
     result->keeps_order = true;
     for (int rank = 0; rank < ranks; rank++) {
@@ -290,7 +278,6 @@ status bal_repack_halving(const int64_t *state_bytes, int layer_count, int rank_
         bal_chain chain;
         int64_t largest = 0;
         int *first = arena_array(memory, (size_t)kept / 2 + 1, sizeof *first);
-        if (first == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
         TRY(bal_chain_of(&problem, memory, &chain, err));
         TRY(bal_partition_bottleneck(&chain, memory, first, &largest, err));
         if (largest > start_rank_bytes_max) break;

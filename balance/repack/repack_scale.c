@@ -45,7 +45,6 @@ static status scale_times(const int64_t *times, const bal_layer_costs *layers, i
     const int columns = layers->microbatch_count == 1 ? 1 : to;
     int64_t *scaled =
         arena_array(memory, (size_t)layers->layer_count * (size_t)columns, sizeof *scaled);
-    if (scaled == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     for (int layer = 0; layer < layers->layer_count; layer++) {
         const int64_t *row = times + (int64_t)layer * layers->microbatch_count;
         for (int column = 0; column < columns; column++) {
@@ -63,7 +62,6 @@ static status scale_bytes(const int64_t *bytes, int layer_count, int from, int t
 {
     if (bytes == NULL) return STATUS_OK;
     int64_t *scaled = arena_array(memory, (size_t)layer_count, sizeof *scaled);
-    if (scaled == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     for (int layer = 0; layer < layer_count; layer++) {
         const bal_wide value = ((bal_wide)bytes[layer] * from + to - 1) / to;
         if (value > INT64_MAX) {

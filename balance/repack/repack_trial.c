@@ -7,12 +7,6 @@
 
 #include <string.h>
 
-static status no_memory(const bal_repack_search *at)
-{
-    return error_set(at->err, STATUS_NO_MEMORY, "out of memory for re-packing %d ranks",
-                     at->question->machine->rank_count);
-}
-
 /// The largest time factor of a unit's ranks.
 static int64_t slowness(const bal_repack_search *at, int group)
 {
@@ -43,7 +37,6 @@ status bal_repack_order_units(bal_repack_search *at)
     at->unit_order = arena_array(at->memory, (size_t)groups, sizeof *at->unit_order);
     int64_t *slow = arena_array(at->memory, (size_t)groups, sizeof *slow);
     int *idle = arena_array(at->memory, (size_t)groups, sizeof *idle);
-    if (at->unit_order == NULL || slow == NULL || idle == NULL) return no_memory(at);
     for (int group = 0; group < groups; group++) {
         slow[group] = slowness(at, group);
         idle[group] = idle_ranks(at, group);
@@ -92,7 +85,6 @@ static status tried_ranks(const bal_repack_search *at, int rank_count, arena *me
     const int ranks = at->question->machine->rank_count;
     int *rank = arena_array(memory, (size_t)rank_count, sizeof *rank);
     bool *is_used = arena_array(memory, (size_t)ranks, sizeof *is_used);
-    if (rank == NULL || is_used == NULL) return no_memory(at);
     for (int index = 0; index < rank_count; index++) {
         is_used[at->unit_order[index / unit] * unit + index % unit] = true;
     }
@@ -109,7 +101,6 @@ static status fill_stage_factors(const bal_repack_search *at, arena *memory, bal
     const int64_t *rank_factor = at->question->rank_time_factor_ppb;
     if (rank_factor == NULL) return STATUS_OK;
     int64_t *factor = arena_array(memory, (size_t)problem->stage_count, sizeof *factor);
-    if (factor == NULL) return no_memory(at);
     for (int stage = 0; stage < problem->stage_count; stage++) {
         const int place =
             bal_rank_of_stage(problem->placement, problem->stage_count / at->chunk_count,
@@ -130,10 +121,9 @@ static status fill_memory(const bal_repack_search *at, arena *memory, bal_proble
     int64_t *cap = arena_array(memory, (size_t)ranks, sizeof *cap);
     bal_rank_peaks *peaks = arena_array(memory, 1, sizeof *peaks);
     bal_rank_peaks found;
-    if (inflight == NULL || cap == NULL || peaks == NULL) return no_memory(at);
     TRY(bal_rank_peaks_of(at->question->schedule, ranks, at->chunk_count, problem->microbatch_count,
                           at->scratch, &found, at->err));
-    TRY(bal_rank_peaks_copy(&found, memory, peaks, at->err));
+    TRY(bal_rank_peaks_copy(&found, memory, peaks));
     bal_stage_inflight_of(peaks, problem->placement, inflight);
     for (int rank = 0; rank < ranks; rank++) {
         cap[rank] = cap_bytes;
@@ -163,7 +153,6 @@ static status scale_reductions(const bal_repack_search *at, int replicas, arena 
 {
     if (layers->reduction_ns == NULL) return STATUS_OK;
     int64_t *scaled = arena_array(memory, (size_t)layers->layer_count, sizeof *scaled);
-    if (scaled == NULL) return no_memory(at);
     for (int layer = 0; layer < layers->layer_count; layer++) {
         scaled[layer] = bal_repack_reduction_ns(layers->reduction_ns[layer],
                                                 at->question->replica_count, replicas);
@@ -217,7 +206,6 @@ static status bound_of(const bal_repack_search *at, const bal_problem *problem, 
     bal_chain chain;
     int64_t bottleneck = 0;
     int *first = arena_array(at->scratch, (size_t)problem->stage_count + 1, sizeof *first);
-    if (first == NULL) return no_memory(at);
     TRY(bal_chain_of(&by_time, at->scratch, &chain, at->err));
     error_message why = {0};
     status cut = STATUS_OK;

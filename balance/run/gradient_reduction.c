@@ -6,14 +6,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-status bal_last_backwards(const bal_schedule *schedule, arena *memory, const int **last_backward,
-                          error_message *err)
+void bal_last_backwards(const bal_schedule *schedule, arena *memory, const int **last_backward)
 {
     const int stages = schedule->rank_count * schedule->chunk_count;
     int *last = arena_array(memory, (size_t)stages, sizeof *last);
-    if (last == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d stages", stages);
-    }
     for (int rank = 0; rank < schedule->rank_count; rank++) {
         for (int op = schedule->first_op[rank]; op < schedule->first_op[rank + 1]; op++) {
             const bal_op_kind kind = (bal_op_kind)schedule->ops[op].kind;
@@ -23,7 +19,6 @@ status bal_last_backwards(const bal_schedule *schedule, arena *memory, const int
         }
     }
     *last_backward = last;
-    return STATUS_OK;
 }
 
 static bool has_reduction(const bal_layer_costs *replicas, int replica_count)
@@ -41,9 +36,6 @@ status bal_reduction_merge(const bal_layer_costs *replicas, int replica_count, i
     *reduction_ns = NULL;
     if (!has_reduction(replicas, replica_count)) return STATUS_OK;
     int64_t *largest = arena_array(memory, (size_t)layer_count, sizeof *largest);
-    if (largest == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d layers", layer_count);
-    }
     for (int replica = 0; replica < replica_count; replica++) {
         const int64_t *own = replicas[replica].reduction_ns;
         for (int layer = 0; own != NULL && layer < layer_count; layer++) {

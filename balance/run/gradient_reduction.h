@@ -14,8 +14,7 @@
 ///
 /// @param last_backward out: [stage_count] indices into schedule->ops, carved from memory
 /// @return STATUS_NO_MEMORY. Time O(ops).
-status bal_last_backwards(const bal_schedule *schedule, arena *memory, const int **last_backward,
-                          error_message *err);
+void bal_last_backwards(const bal_schedule *schedule, arena *memory, const int **last_backward);
 
 /// How long every layer's gradients take to be reduced: the largest over the replicas, which reduce
 /// together, and further ones with them.

@@ -6,16 +6,12 @@
 
 enum { PPB = 1000000000 };
 
-status bal_layer_sums_init(bal_layer_sums *sums, int layer_count, arena *memory, error_message *err)
+void bal_layer_sums_init(bal_layer_sums *sums, int layer_count, arena *memory)
 {
     const size_t entries = (size_t)layer_count + 1;
     int64_t *both = arena_array(memory, 2 * entries, sizeof *both);
-    if (both == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d layers", layer_count);
-    }
     *sums = (bal_layer_sums){
         .layer_count = layer_count, .forward_before = both, .time_before = both + entries};
-    return STATUS_OK;
 }
 
 void bal_layer_sums_fill(bal_layer_sums *sums, const bal_layer_times *times)

@@ -30,8 +30,7 @@ typedef struct bal_layer_sums {
 } bal_layer_sums;
 
 /// Carves the arrays from memory. STATUS_NO_MEMORY.
-status bal_layer_sums_init(bal_layer_sums *sums, int layer_count, arena *memory,
-                           error_message *err);
+void bal_layer_sums_init(bal_layer_sums *sums, int layer_count, arena *memory);
 
 /// Sums up. times must have the same layer_count and be as bal_layer_times_fill leaves them: the
 /// sums then fit.

@@ -2,12 +2,6 @@
 
 #include "balance/run/gradient_reduction.h"
 
-static status no_memory(const bal_played_plan *played, error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for %d replicas of %d ranks",
-                     played->replica_count, played->plan->rank_count);
-}
-
 status bal_iteration_begin(const bal_played_plan *played, arena *memory, bal_iteration_times *times,
                            error_message *err)
 {
@@ -19,10 +13,6 @@ status bal_iteration_begin(const bal_played_plan *played, arena *memory, bal_ite
         .rank_end_ns = arena_array(memory, ranks, sizeof *made.rank_end_ns),
         .layer_ready_ns = arena_array(memory, layers, sizeof *made.layer_ready_ns),
     };
-    if (made.rank_work_ns == NULL || made.rank_begin_ns == NULL || made.rank_end_ns == NULL ||
-        made.layer_ready_ns == NULL) {
-        return no_memory(played, err);
-    }
     TRY(bal_reduction_merge(played->replicas, played->replica_count, played->reduction_from,
                             played->reduction_to, memory, &made.layer_ns, err));
     *times = made;
@@ -87,9 +77,6 @@ status bal_iteration_add_timeline(const bal_played_plan *played, int replica,
     int64_t *last_end_ns = arena_array(memory, (size_t)ranks, sizeof *last_end_ns);
     int64_t *busy_ns = arena_array(memory, (size_t)ranks, sizeof *busy_ns);
     int64_t *stage_end_ns = arena_array(memory, (size_t)stages, sizeof *stage_end_ns);
-    if (first_begin_ns == NULL || last_end_ns == NULL || busy_ns == NULL || stage_end_ns == NULL) {
-        return no_memory(played, err);
-    }
     for (int rank = 0; rank < ranks; rank++) {
         first_begin_ns[rank] = timeline->begin_ns[first_op[rank]];
         last_end_ns[rank] = timeline->end_ns[first_op[rank + 1] - 1];

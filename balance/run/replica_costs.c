@@ -32,12 +32,6 @@ static const int64_t *times_of(const bal_layer_costs *layers, cost_pass pass)
                                          : layers->backward_weight_ns;
 }
 
-static status no_memory(const bal_replica_costs *costs, error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for the costs of %d layers",
-                     costs->replicas[0].layer_count);
-}
-
 static status not_summable(const bal_replica_costs *costs, int layer, error_message *err)
 {
     return error_set(err, STATUS_INVALID,
@@ -54,7 +48,6 @@ static status merge_times(const bal_replica_costs *costs, cost_pass pass, arena 
     const int *rank_of_layer = costs->rank_of_layer;
     const size_t cells = (size_t)layer_count * (size_t)columns;
     int64_t *merged = arena_array(memory, cells, sizeof *merged);
-    if (merged == NULL) return no_memory(costs, err);
     for (int layer = 0; layer < layer_count; layer++) {
         const double factor = costs->rank_time_factor != NULL && rank_of_layer != NULL
                                   ? costs->rank_time_factor[rank_of_layer[layer]]
@@ -78,8 +71,8 @@ static status merge_times(const bal_replica_costs *costs, cost_pass pass, arena 
 
 /// The largest over the replicas of an array that has one number per layer; NULL if no replica
 /// knows.
-static status merge_values(const bal_replica_costs *costs, int array, arena *memory,
-                           const int64_t **out, error_message *err)
+static void merge_values(const bal_replica_costs *costs, int array, arena *memory,
+                         const int64_t **out)
 {
     const int layer_count = costs->replicas[0].layer_count;
     int64_t *largest = NULL;
@@ -91,14 +84,12 @@ static status merge_values(const bal_replica_costs *costs, int array, arena *mem
         if (own == NULL) continue;
         if (largest == NULL) {
             largest = arena_array(memory, (size_t)layer_count, sizeof *largest);
-            if (largest == NULL) return no_memory(costs, err);
         }
         for (int layer = 0; layer < layer_count; layer++) {
             if (own[layer] > largest[layer]) largest[layer] = own[layer];
         }
     }
     *out = largest;
-    return STATUS_OK;
 }
 
 status bal_replica_costs_merge(const bal_replica_costs *costs, arena *memory,
@@ -112,7 +103,7 @@ status bal_replica_costs_merge(const bal_replica_costs *costs, arena *memory,
     TRY(merge_times(costs, COST_BACKWARD_WEIGHT, memory, &made.backward_weight_ns, err));
     bal_layer_costs_list(&made, arrays);
     for (int array = BAL_COST_TIMES_COUNT; array < BAL_COST_ARRAY_COUNT; array++) {
-        TRY(merge_values(costs, array, memory, arrays[array], err));
+        merge_values(costs, array, memory, arrays[array]);
     }
     *merged = made;
     return STATUS_OK;

@@ -100,13 +100,12 @@ static status check_layers(const bal_training_costs *costs, const bal_layer_cost
 }
 
 /// Repeats the columns of times until there are as many as wanted, or takes the first of them.
-static status cycle_columns(bal_training_costs *costs, const int64_t *times, int columns,
-                            int wanted, const int64_t **out, error_message *err)
+static void cycle_columns(bal_training_costs *costs, const int64_t *times, int columns, int wanted,
+                          const int64_t **out)
 {
     const int layers = costs->layer_count;
     int64_t *cycled =
         arena_array(costs->column_memory, (size_t)layers * (size_t)wanted, sizeof *cycled);
-    if (cycled == NULL) return no_memory(costs, err);
     for (int layer = 0; layer < layers; layer++) {
         for (int microbatch = 0; microbatch < wanted; microbatch++) {
             cycled[(int64_t)layer * wanted + microbatch] =
@@ -114,21 +113,16 @@ static status cycle_columns(bal_training_costs *costs, const int64_t *times, int
         }
     }
     *out = cycled;
-    return STATUS_OK;
 }
 
-static status cycle_microbatches(bal_training_costs *costs, bal_layer_costs *layers, int wanted,
-                                 error_message *err)
+static void cycle_microbatches(bal_training_costs *costs, bal_layer_costs *layers, int wanted)
 {
     const int columns = layers->microbatch_count;
-    if (columns == 1 || columns == wanted) return STATUS_OK;
-    TRY(cycle_columns(costs, layers->forward_ns, columns, wanted, &layers->forward_ns, err));
-    TRY(cycle_columns(costs, layers->backward_input_ns, columns, wanted, &layers->backward_input_ns,
-                      err));
-    TRY(cycle_columns(costs, layers->backward_weight_ns, columns, wanted,
-                      &layers->backward_weight_ns, err));
+    if (columns == 1 || columns == wanted) return;
+    cycle_columns(costs, layers->forward_ns, columns, wanted, &layers->forward_ns);
+    cycle_columns(costs, layers->backward_input_ns, columns, wanted, &layers->backward_input_ns);
+    cycle_columns(costs, layers->backward_weight_ns, columns, wanted, &layers->backward_weight_ns);
     layers->microbatch_count = wanted;
-    return STATUS_OK;
 }
 
 /// Makes of what a source has given what is played: microbatches of another size where the
@@ -138,11 +132,12 @@ static status resize(bal_training_costs *costs, bal_layer_costs *layers, error_m
     const int own = costs->training->microbatch_count;
     const int chosen = costs->batch.microbatch_count;
     if (chosen != own) {
-        TRY(cycle_microbatches(costs, layers, own, err));
+        cycle_microbatches(costs, layers, own);
         TRY(bal_repack_scale_layers(layers, own, chosen, costs->training->repack.op_fixed_ratio,
                                     costs->column_memory, layers, err));
     }
-    return cycle_microbatches(costs, layers, costs->batch.played_count, err);
+    cycle_microbatches(costs, layers, costs->batch.played_count);
+    return STATUS_OK;
 }
 
 /// Takes what a source has given; of costs that are not new, what was made of them is as good.
@@ -211,8 +206,7 @@ static bool update_speeds(bal_training_costs *costs)
 /// of the model; where it announces none, two iterations are compared. To compare takes a copy of
 /// the first: not of costs that change in every iteration, and of those that have kept differing
 /// only now and then.
-static status compare(bal_training_costs *costs, int replica, bool changed, bool *differs,
-                      error_message *err)
+static status compare(bal_training_costs *costs, int replica, bool changed, bool *differs)
 {
     enum { PATIENCE = 4, PAUSE = 64 };
     bal_costs_copy *copy = &costs->copies[replica];
@@ -229,7 +223,7 @@ static status compare(bal_training_costs *costs, int replica, bool changed, bool
     const bool is_start = costs->iteration == 0;
     const bool is_quiet =
         !changed && (costs->differing[replica] <= PATIENCE || costs->iteration % PAUSE == 0);
-    return is_start || is_quiet ? bal_costs_copy_take(copy, layers, err) : STATUS_OK;
+    return is_start || is_quiet ? bal_costs_copy_take(copy, layers) : STATUS_OK;
 }
 
 /// Asks every source for its costs of the iteration.
@@ -246,7 +240,7 @@ static status ask_sources(bal_training_costs *costs, bool *has_changed, error_me
         bool differs = false;
         TRY(source->costs_at(source->context, costs->iteration, &costs->fetched[replica], &changed,
                              err));
-        TRY(compare(costs, replica, changed, &differs, err));
+        TRY(compare(costs, replica, changed, &differs));
         *has_changed = *has_changed || differs;
         if (changed && source->announces_changes && !is_start) costs->is_announced = true;
     }

@@ -3,24 +3,18 @@
 #include "balance/layer_times.h"
 
 /// What a searched schedule may fill with activations: a rank's memory less its state.
-static status activation_limits(const bal_machine *machine, const bal_placed_partition *placed,
-                                const bal_layer_costs *layers, arena *memory,
-                                const int64_t **limits, error_message *err)
+static void activation_limits(const bal_machine *machine, const bal_placed_partition *placed,
+                              const bal_layer_costs *layers, arena *memory, const int64_t **limits)
 {
     *limits = NULL;
-    if (machine->rank_memory_bytes == 0) return STATUS_OK;
+    if (machine->rank_memory_bytes == 0) return;
     int64_t *room = arena_array(memory, (size_t)placed->rank_count, sizeof *room);
-    if (room == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for a plan of %d ranks",
-                         placed->rank_count);
-    }
     for (int place = 0; place < placed->rank_count; place++) {
         room[place] =
             machine->rank_memory_bytes - bal_placed_sum(placed, place, layers->state_bytes);
         if (room[place] < 0) room[place] = 0;
     }
     *limits = room;
-    return STATUS_OK;
 }
 
 /// Costs of one column for those of another number of microbatches than are to be played.
@@ -28,7 +22,7 @@ static status mean_columns(const bal_layer_costs *layers, arena *memory, bal_lay
                            error_message *err)
 {
     bal_layer_times times;
-    TRY(bal_layer_times_init(&times, layers->layer_count, memory, err));
+    bal_layer_times_init(&times, layers->layer_count, memory);
     TRY(bal_layer_times_fill(&times, layers, err));
     *mean = bal_layer_times_costs(&times, layers);
     return STATUS_OK;
@@ -41,12 +35,11 @@ static status add_costs(const bal_machine *machine, const bal_placed_partition *
 {
     bal_layer_costs like = *layers;
     bal_stage_costs *stages = arena_array(memory, 1, sizeof *stages);
-    if (stages == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     if (layers->microbatch_count != 1 && layers->microbatch_count != request->microbatch_count) {
         TRY(mean_columns(layers, memory, &like, err));
     }
     TRY(bal_stage_costs_from_layers(&like, placed, machine, NULL, memory, stages, err));
-    TRY(activation_limits(machine, placed, &like, memory, &request->memory_limit, err));
+    activation_limits(machine, placed, &like, memory, &request->memory_limit);
     request->costs = stages;
     return STATUS_OK;
 }

@@ -191,8 +191,8 @@ static void run_pass(greedy *pass)
     bal_order_pass_offer(&pass->order);
 }
 
-status bal_order_search_greedy(bal_order_search *find, const bal_greedy_plan *plans, int plan_count,
-                               arena *memory, error_message *err)
+void bal_order_search_greedy(bal_order_search *find, const bal_greedy_plan *plans, int plan_count,
+                             arena *memory)
 {
     greedy pass = {0};
     const size_t rank_count = (size_t)find->rank_count;
@@ -201,16 +201,12 @@ status bal_order_search_greedy(bal_order_search *find, const bal_greedy_plan *pl
         leaf_count *= 2;
     }
     if (find->rank_count > SCANNED_MAX) pass.leaf_count = (int)leaf_count;
-    TRY(bal_order_pass_init(find, memory, &pass.order, err));
+    bal_order_pass_init(find, memory, &pass.order);
     pass.ran_backward = arena_array(memory, rank_count, sizeof *pass.ran_backward);
     pass.wake_ns = arena_array(memory, leaf_count, sizeof *pass.wake_ns);
     pass.winner = arena_array(memory, leaf_count, sizeof *pass.winner);
-    if (pass.ran_backward == NULL || pass.wake_ns == NULL || pass.winner == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %zu ranks", rank_count);
-    }
     for (int plan = 0; plan < plan_count; plan++) {
         pass.by = &plans[plan];
         run_pass(&pass);
     }
-    return STATUS_OK;
 }

@@ -22,5 +22,5 @@ typedef struct bal_greedy_plan {
 ///
 /// @param memory for scratch
 /// @return STATUS_NO_MEMORY. Time O(plan_count * ops * log ranks).
-status bal_order_search_greedy(bal_order_search *find, const bal_greedy_plan *plans, int plan_count,
-                               arena *memory, error_message *err);
+void bal_order_search_greedy(bal_order_search *find, const bal_greedy_plan *plans, int plan_count,
+                             arena *memory);

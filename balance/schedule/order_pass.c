@@ -2,22 +2,16 @@
 
 #include <string.h>
 
-status bal_order_pass_init(bal_order_search *find, arena *memory, bal_order_pass *pass,
-                           error_message *err)
+void bal_order_pass_init(bal_order_search *find, arena *memory, bal_order_pass *pass)
 {
     const size_t rank_count = (size_t)find->rank_count;
     const size_t rank_chunks = (size_t)find->chunk_count * (size_t)find->microbatch_count;
     bal_pass_rank *ranks = arena_array(memory, rank_count, sizeof *ranks);
     uint8_t *pending = arena_array(memory, rank_count * rank_chunks, sizeof *pending);
-    if (ranks == NULL || pending == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for a search of %zu chunks",
-                         rank_count * rank_chunks);
-    }
     for (size_t rank = 0; rank < rank_count; rank++) {
         ranks[rank].pending = pending + rank * rank_chunks;
     }
     *pass = (bal_order_pass){.find = find, .ranks = ranks};
-    return STATUS_OK;
 }
 
 void bal_order_pass_reset(bal_order_pass *pass)

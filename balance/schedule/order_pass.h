@@ -36,8 +36,7 @@ typedef struct bal_order_pass {
 } bal_order_pass;
 
 /// Carves a pass from memory. STATUS_NO_MEMORY.
-status bal_order_pass_init(bal_order_search *find, arena *memory, bal_order_pass *pass,
-                           error_message *err);
+void bal_order_pass_init(bal_order_search *find, arena *memory, bal_order_pass *pass);
 
 /// Begins a new order in the codes of the search. Rank 0 has its inputs at 0.
 void bal_order_pass_reset(bal_order_pass *pass);

@@ -187,8 +187,8 @@ static void copy_times(const bal_order_search *find, const int64_t *times, int r
     }
 }
 
-static status carve(const bal_schedule_request *request, int chunk_count, arena *memory,
-                    bal_order_search *find, error_message *err)
+static void carve(const bal_schedule_request *request, int chunk_count, arena *memory,
+                  bal_order_search *find)
 {
     const size_t rank_count = (size_t)request->rank_count;
     const size_t microbatch_count = (size_t)request->microbatch_count;
@@ -211,14 +211,9 @@ static status carve(const bal_schedule_request *request, int chunk_count, arena 
     const size_t sweeps = (size_t)find->sweep_count;
     int64_t *arrival_ns =
         arena_array(memory, rank_count * sweeps * microbatch_count, sizeof *arrival_ns);
-    if (find->ranks == NULL || find->codes == NULL || find->best_codes == NULL ||
-        find->lost_ns == NULL || find->cursors == NULL || arrival_ns == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %zu ops", rank_count * rank_ops);
-    }
     for (size_t row = 0; row < rank_count * sweeps; row++) {
         find->ranks[row / sweeps].arrival_ns[row % sweeps] = arrival_ns + row * microbatch_count;
     }
-    return STATUS_OK;
 }
 
 status bal_order_search_begin(const bal_schedule_request *request, int chunk_count,
@@ -226,12 +221,9 @@ status bal_order_search_begin(const bal_schedule_request *request, int chunk_cou
                               error_message *err)
 {
     assert(chunk_count == 1 || chunk_count == 2);
-    TRY(carve(request, chunk_count, memory, find, err));
+    carve(request, chunk_count, memory, find);
     const int stages = request->rank_count * chunk_count;
     int64_t *times = arena_array(memory, 5 * (size_t)stages, sizeof *times);
-    if (times == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d stages", stages);
-    }
     TRY(read_times(request, times, err));
     for (int rank = 0; rank < request->rank_count; rank++) {
         copy_times(find, times, rank);

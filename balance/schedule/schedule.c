@@ -200,9 +200,6 @@ status bal_schedule_build(const bal_schedule_request *request, arena *memory,
     const size_t op_count = (size_t)rank_op_count * (size_t)rank_count;
     int *first_op = arena_array(memory, (size_t)rank_count + 1, sizeof *first_op);
     bal_op *ops = arena_array(memory, op_count, sizeof *ops);
-    if (first_op == NULL || ops == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %zu ops", op_count);
-    }
     for (int rank = 0; rank <= rank_count; rank++) {
         first_op[rank] = rank * rank_op_count;
     }

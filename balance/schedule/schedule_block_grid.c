@@ -5,8 +5,8 @@
 #include <assert.h>
 #include <string.h>
 
-status bal_block_grid_init(block_grid *grid, int rank_count, int microbatch_count, int last_slot,
-                           arena *memory, error_message *err)
+void bal_block_grid_init(block_grid *grid, int rank_count, int microbatch_count, int last_slot,
+                         arena *memory)
 {
     // Behind the last block, all W at most: two of each microbatch.
     const int64_t width =
@@ -25,11 +25,6 @@ status bal_block_grid_init(block_grid *grid, int rank_count, int microbatch_coun
         .pending = arena_array(memory, cells, sizeof *grid->pending),
         .next = arena_array(memory, kinds, sizeof *grid->next),
     };
-    if (grid->cell == NULL || grid->slot == NULL || grid->held == NULL || grid->pending == NULL ||
-        grid->next == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for a grid of %zu slots", cells);
-    }
-    return STATUS_OK;
 }
 
 void bal_block_grid_repeat(block_grid *grid, const building_block *block)

@@ -75,8 +75,8 @@ static inline void bal_block_place(block_grid *grid, int rank, block_kind kind, 
 ///
 /// @param last_slot the largest slot of the block on any rank
 /// @return STATUS_NO_MEMORY
-status bal_block_grid_init(block_grid *grid, int rank_count, int microbatch_count, int last_slot,
-                           arena *memory, error_message *err);
+void bal_block_grid_init(block_grid *grid, int rank_count, int microbatch_count, int last_slot,
+                         arena *memory);
 
 /// Fills the grid with microbatch_count blocks, one every BLOCK_PERIOD slots, without W.
 ///

@@ -1,5 +1,6 @@
 /// Proves that an order can be played: each op once, in order on its rank, no cycle between ranks.
 #include "balance/schedule/schedule.h"
+#include "base/arena.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -384,10 +385,10 @@ status bal_schedule_check(const bal_schedule *schedule, int *topological, error_
     check_state state = {
         .schedule = schedule,
         .op_count = op_count,
-        .place = malloc(places * sizeof *state.place),
-        .next_op = malloc(rank_count * sizeof *state.next_op),
-        .turn = malloc(rank_count * sizeof *state.turn),
-        .is_done = calloc((size_t)op_count + 1, sizeof *state.is_done),
+        .place = memory_array(places, sizeof *state.place),
+        .next_op = memory_array(rank_count, sizeof *state.next_op),
+        .turn = memory_array(rank_count, sizeof *state.turn),
+        .is_done = memory_array((size_t)op_count + 1, sizeof *state.is_done),
     };
     status result = STATUS_OK;
     if (state.place == NULL || state.next_op == NULL || state.turn == NULL ||

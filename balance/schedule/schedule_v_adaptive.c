@@ -210,23 +210,18 @@ static int64_t chunks_max(const bal_order_search *find, int rank)
     return fit < most ? fit : most;
 }
 
-static status carve(block_search *search, arena *memory, error_message *err)
+static void carve(block_search *search, arena *memory)
 {
     const int ranks = search->find.rank_count;
     // Every op stands at most a period behind the one that it waits for.
     const int last_slot = FIRST_OPS * BLOCK_PERIOD * ranks;
-    TRY(bal_block_grid_init(&search->grid, ranks, search->find.microbatch_count, last_slot, memory,
-                            err));
+    bal_block_grid_init(&search->grid, ranks, search->find.microbatch_count, last_slot, memory);
     search->block = arena_array(memory, (size_t)ranks, sizeof *search->block);
     search->begun = arena_array(memory, (size_t)ranks * (size_t)search->grid.width, 1);
     search->chunks_max = arena_array(memory, (size_t)ranks, sizeof *search->chunks_max);
-    if (search->block == NULL || search->begun == NULL || search->chunks_max == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d ranks", ranks);
-    }
     for (int rank = 0; rank < ranks; rank++) {
         search->chunks_max[rank] = chunks_max(&search->find, rank);
     }
-    return STATUS_OK;
 }
 
 /// Names the rank that keeps the order nearest to the limits from fitting.
@@ -250,7 +245,7 @@ status bal_schedule_search_v_adaptive(const bal_schedule_request *request, arena
     block_search search = {.excess = INT64_MAX, .is_brief = request->is_brief};
     TRY(bal_order_search_begin(request, CHUNKS, CHUNKS * (int64_t)request->rank_count, memory,
                                &search.find, err));
-    TRY(carve(&search, memory, err));
+    carve(&search, memory);
     try_all(&search);
     if (search.find.best_span_ns == INT64_MAX) return infeasible(&search, err);
     bal_order_search_write(&search.find, ops);

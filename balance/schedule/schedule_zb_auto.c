@@ -479,13 +479,13 @@ static void run_plans(search *find)
 /// How many times as long as one in rounds a greedy pass may take.
 enum { GREEDY_WEIGHT = 4 };
 
-static status run_greedy(search *find, const bal_greedy_plan *by, arena *memory, error_message *err)
+static void run_greedy(search *find, const bal_greedy_plan *by, arena *memory)
 {
     find->left -= GREEDY_WEIGHT * 3 * (int64_t)find->microbatch_count * find->rank_count;
-    return bal_order_search_greedy(&find->orders, by, 1, memory, err);
+    bal_order_search_greedy(&find->orders, by, 1, memory);
 }
 
-static status carve(const bal_order_search *orders, arena *memory, search *find, error_message *err)
+static void carve(const bal_order_search *orders, arena *memory, search *find)
 {
     const size_t rank_count = (size_t)orders->rank_count;
     *find = (search){
@@ -495,9 +495,6 @@ static status carve(const bal_order_search *orders, arena *memory, search *find,
         .ranks = arena_array(memory, rank_count, sizeof *find->ranks),
         .warmups = arena_array(memory, WARMUP_COUNT * rank_count, sizeof *find->warmups),
     };
-    if (find->ranks == NULL || find->warmups == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %zu ranks", rank_count);
-    }
     for (size_t rank = 0; rank < rank_count; rank++) {
         const bal_order_rank *of = &orders->ranks[rank];
         find->ranks[rank] = (rank_state){
@@ -514,7 +511,6 @@ static status carve(const bal_order_search *orders, arena *memory, search *find,
             .forward_end = of->arrival_ns[OP_FORWARD],
         };
     }
-    return STATUS_OK;
 }
 
 status bal_schedule_search_zb_auto(const bal_schedule_request *request, arena *memory, bal_op *ops,
@@ -523,15 +519,15 @@ status bal_schedule_search_zb_auto(const bal_schedule_request *request, arena *m
     bal_order_search orders;
     search find;
     TRY(bal_order_search_begin(request, 1, 0, memory, &orders, err));
-    TRY(carve(&orders, memory, &find, err));
+    carve(&orders, memory, &find);
     const int64_t op_count = (int64_t)3 * request->microbatch_count * request->rank_count;
     find.left = PASSES_LEAST * op_count > OPS_LEAST ? PASSES_LEAST * op_count : OPS_LEAST;
-    TRY(run_greedy(&find, &greedy_plans[0], memory, err));
+    run_greedy(&find, &greedy_plans[0], memory);
     run_hand_plans(&find);
     run_plans(&find);
     const int greedy_count = sizeof greedy_plans / sizeof greedy_plans[0];
     for (int index = 1; index < greedy_count && is_going_on(&find); index++) {
-        TRY(run_greedy(&find, &greedy_plans[index], memory, err));
+        run_greedy(&find, &greedy_plans[index], memory);
     }
     bal_order_search_improve(&find.orders);
     bal_order_search_write(&find.orders, ops);

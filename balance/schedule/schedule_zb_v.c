@@ -287,20 +287,16 @@ static void run_plan(rounds *pass, const plan *by)
     }
 }
 
-static status run_rounds(bal_order_search *find, arena *memory, error_message *err)
+static void run_rounds(bal_order_search *find, arena *memory)
 {
     const size_t rank_count = (size_t)find->rank_count;
     rounds pass = {0};
-    TRY(bal_order_pass_init(find, memory, &pass.order, err));
+    bal_order_pass_init(find, memory, &pass.order);
     pass.allowed_idle_ns = arena_array(memory, rank_count, sizeof *pass.allowed_idle_ns);
     pass.chosen = arena_array(memory, rank_count, sizeof *pass.chosen);
-    if (pass.allowed_idle_ns == NULL || pass.chosen == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %zu ranks", rank_count);
-    }
     for (size_t index = 0; index < sizeof plans / sizeof plans[0]; index++) {
         run_plan(&pass, &plans[index]);
     }
-    return STATUS_OK;
 }
 
 /// Offers the fixed orders of the same placement: the hand-made one and, where it does not fit,
@@ -330,9 +326,9 @@ status bal_schedule_search_zb_v(const bal_schedule_request *request, arena *memo
     TRY(bal_order_search_begin(request, CHUNKS, 2 * (int64_t)request->rank_count, memory, &find,
                                err));
     TRY(offer_fixed(&find, request, memory, ops, err));
-    TRY(run_rounds(&find, memory, err));
-    TRY(bal_order_search_greedy(&find, greedy_plans, sizeof greedy_plans / sizeof greedy_plans[0],
-                                memory, err));
+    run_rounds(&find, memory);
+    bal_order_search_greedy(&find, greedy_plans, sizeof greedy_plans / sizeof greedy_plans[0],
+                            memory);
     if (find.best_span_ns == INT64_MAX) bal_order_search_offer_serial(&find);
     bal_order_search_improve(&find);
     bal_order_search_write(&find, ops);

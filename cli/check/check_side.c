@@ -33,7 +33,6 @@ static status find_place(const cli_check_side *side, arena *memory, place *found
     *found = (place){.path = side->path, .run = side->run};
     if (is_file(side->path, &found->is_store)) return STATUS_OK;
     char *path = arena_string(memory, side->path);
-    if (path == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     char *colon = strrchr(path, ':');
     if (colon != NULL) {
         *colon = '\0';

@@ -174,7 +174,6 @@ static status check_in(const cli_arguments *arguments, arena *memory, error_mess
     ana_observed planned;
     ana_observed found;
     ana_check *check = arena_array(memory, 1, sizeof *check);
-    if (check == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     TRY(read_options(arguments, &options, err));
     TRY(read_sides(arguments, &plan, &measured, err));
     TRY(read_both(&plan, &measured, memory, &planned, &found, err));
@@ -185,7 +184,6 @@ static status check_in(const cli_arguments *arguments, arena *memory, error_mess
 static status run(const cli_arguments *arguments, error_message *err)
 {
     arena *memory = arena_create(1 << 20);
-    if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     const status result = check_in(arguments, memory, err);
     arena_destroy(memory);
     return result;

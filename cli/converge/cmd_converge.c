@@ -204,15 +204,13 @@ static status read_question(const cli_arguments *arguments, converge_run *run, e
     return STATUS_OK;
 }
 
-static status summarise(converge_run *run, arena *memory, error_message *err)
+static void summarise(converge_run *run, arena *memory)
 {
     double *scratch = arena_array(memory, 2 * (size_t)run->sweep.instance_count, sizeof *scratch);
-    if (scratch == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     for (int point = 0; point < ana_sweep_point_count(&run->sweep); point++) {
         run->summaries[point] = ana_point_summarise(&run->sweep, &run->points[point], scratch);
     }
     run->fit = ana_sweep_fit_make(&run->sweep, run->summaries);
-    return STATUS_OK;
 }
 
 static status draw(const char *path, const ana_sweep_answer *answer,
@@ -251,7 +249,7 @@ static status print_answer(const cli_arguments *arguments, arena *memory, conver
                            error_message *err)
 {
     text_buffer out = {0};
-    TRY(summarise(run, memory, err));
+    summarise(run, memory);
     const ana_sweep_answer answer = {
         .sweep = &run->sweep, .points = run->points, .summaries = run->summaries, .fit = &run->fit};
     TRY(draw(cli_value(arguments, "--figure"), &answer, ana_sweep_draw_rounds, err));
@@ -300,7 +298,7 @@ static status play_kept(const cli_arguments *arguments, ana_spread *spread, conv
     describe(&run->sweep, &question);
     const ana_kept_options about = {
         .name = "converge", .config_json = question.bytes, .seed = run->sweep.instance.seed};
-    status code = question.failed ? error_set(err, STATUS_NO_MEMORY, "out of memory") : STATUS_OK;
+    status code = STATUS_OK;
     code = ana_spread_agree(spread, code, err);
     if (code == STATUS_OK) code = cli_keep_open(arguments, spread, &about, &kept, err);
     cli_progress progress = {0};
@@ -314,7 +312,6 @@ static status answer_rounds(const cli_arguments *arguments, ana_spread *spread, 
                             error_message *err)
 {
     converge_run *run = arena_array(memory, 1, sizeof *run);
-    if (run == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     status code = read_question(arguments, run, err);
     if (code == STATUS_OK && ana_spread_is_leader(spread)) {
         code = cli_converge_check_figures(arguments, err);

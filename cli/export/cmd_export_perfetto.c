@@ -35,14 +35,13 @@ static status write_rows(const cli_arguments *arguments, trace_store *store,
     TRY(cli_int(arguments, "--iteration", 0, INT32_MAX, -1, &iteration, err));
     const int count = choose_rows(arguments, recorded, labels);
     ana_timeline *timelines = arena_array(memory, ROWS_MAX, sizeof *timelines);
-    if (timelines == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     if (count == 0) return error_set(err, STATUS_INVALID, "the run holds no timeline");
     for (int row = 0; row < count; row++) {
         TRY(ana_recorded_timeline(store, recorded, labels[row], iteration, memory, &timelines[row],
                                   err));
         chosen[row] = &timelines[row];
     }
-    return ana_perfetto_write(chosen, count, memory, out, err);
+    return ana_perfetto_write(chosen, count, memory, out);
 }
 
 static status run(const cli_arguments *arguments, error_message *err)

@@ -179,7 +179,6 @@ static status write_recipe(const cli_arguments *arguments, trace_store *store, a
     const char *row = NULL;
     TRY(find_run(arguments, store, memory, &found, err));
     ana_plan_step *steps = arena_array(memory, (size_t)found.plan_count, sizeof *steps);
-    if (steps == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     TRY(choose_row(arguments, &found, memory, steps, &row, &shrink.step_count, err));
     TRY(count_iterations(store, found.info.run_id, row, memory, &shrink.end_iteration, err));
     TRY(fill_layout(arguments, store, found.info.run_id, memory, &shrink, err));
@@ -195,7 +194,6 @@ static status run(const cli_arguments *arguments, error_message *err)
     trace_store *store = NULL;
     text_buffer out = {0};
     arena *memory = arena_create(1 << 16);
-    if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     status result = trace_store_open(cli_operand(arguments, 0), TRACE_READ, &store, err);
     if (result == STATUS_OK) result = write_recipe(arguments, store, memory, &out, err);
     if (result == STATUS_OK) {

@@ -118,7 +118,6 @@ status cli_run_exporter(const cli_arguments *arguments, cli_exporter export, err
     const char *output = cli_value(arguments, "--output");
     text_buffer out = {0};
     arena *memory = arena_create(ARENA_BLOCK_BYTES);
-    if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     status result = export(arguments, memory, &out, err);
     if (result == STATUS_OK && out.failed) {
         result = error_set(err, STATUS_NO_MEMORY, "out of memory");

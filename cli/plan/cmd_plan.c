@@ -164,7 +164,6 @@ static status decide(arena *memory, plan_run *run, error_message *err)
     bal_problem *problem = &run->loads.problem;
     cli_plan_player player = {
         .problem = problem, .schedule = run->schedule, .scratch = arena_create(ARENA_BLOCK_BYTES)};
-    if (player.scratch == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     const bal_evaluator evaluator = cli_plan_evaluator(&player);
     if (run->schedule != NULL && problem->microbatch_count > 0) problem->evaluator = &evaluator;
     const status result = bal_balance(run->balancer, problem, memory, &run->answer, err);
@@ -174,8 +173,8 @@ static status decide(arena *memory, plan_run *run, error_message *err)
 }
 
 /// Layers whose owner differs from the rank that owns them now.
-static status owner_moves(const bal_problem *problem, const int *owner, arena *memory,
-                          bal_migration *out, error_message *err)
+static void owner_moves(const bal_problem *problem, const int *owner, arena *memory,
+                        bal_migration *out)
 {
     const int chunks = problem->chunk_count;
     const int ranks = problem->current_stage_count / chunks;
@@ -183,9 +182,6 @@ static status owner_moves(const bal_problem *problem, const int *owner, arena *m
     int *layer_moved = arena_array(memory, layers, sizeof *layer_moved);
     int *from = arena_array(memory, layers, sizeof *from);
     int *to = arena_array(memory, layers, sizeof *to);
-    if (layer_moved == NULL || from == NULL || to == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    }
     int count = 0;
     for (int stage = 0; stage < problem->current_stage_count; stage++) {
         const int rank = bal_rank_of_stage(problem->placement, ranks, chunks, stage, NULL);
@@ -199,7 +195,6 @@ static status owner_moves(const bal_problem *problem, const int *owner, arena *m
         }
     }
     *out = (bal_migration){.layer_count = count, .layer = layer_moved, .from = from, .to = to};
-    return STATUS_OK;
 }
 
 static status find_moves(arena *memory, plan_run *run, error_message *err)
@@ -208,7 +203,8 @@ static status find_moves(arena *memory, plan_run *run, error_message *err)
     if (problem->current_first_layer == NULL) return STATUS_OK;
     const int chunks = problem->chunk_count;
     if (run->answer.owner != NULL) {
-        return owner_moves(problem, run->answer.owner, memory, &run->migration, err);
+        owner_moves(problem, run->answer.owner, memory, &run->migration);
+        return STATUS_OK;
     }
     const bal_placed_partition from = {.first_layer = problem->current_first_layer,
                                        .rank_count = problem->current_stage_count / chunks,
@@ -348,7 +344,6 @@ static status write_plan(const plan_run *run, const char *path, arena *memory, e
     const bal_problem *problem = &run->loads.problem;
     const int rank_count = run->answer.rank_count;
     int *ranks = arena_array(memory, (size_t)rank_count, sizeof *ranks);
-    if (ranks == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     for (int rank = 0; rank < rank_count; rank++) {
         ranks[rank] = rank;
     }

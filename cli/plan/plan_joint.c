@@ -103,7 +103,7 @@ static status play(joint_run *run, arena *memory, error_message *err)
     sim_order order;
     TRY(sim_order_compile(&answer->order, memory, &order, err));
     TRY(sim_costs_check(&answer->order, &answer->costs, err));
-    TRY(sim_summary_init(&order, memory, &run->played, err));
+    TRY(sim_summary_init(&order, memory, &run->played));
     sim_order_summarise(&order, &answer->costs, NULL, &run->played);
     assert(run->played.makespan_ns == answer->makespan_ns);
     run->metrics = bal_metrics_of_ranks(run->played.first_begin_ns, run->played.last_end_ns,
@@ -111,15 +111,13 @@ static status play(joint_run *run, arena *memory, error_message *err)
     return STATUS_OK;
 }
 
-static status find_loads(joint_run *run, arena *memory, error_message *err)
+static void find_loads(joint_run *run, arena *memory)
 {
     const int ranks = run->problem->stage_count;
     run->load_ns = arena_array(memory, (size_t)ranks, sizeof *run->load_ns);
-    if (run->load_ns == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     for (int rank = 0; rank < ranks; rank++) {
         run->load_ns[rank] = run->played.busy_ns[rank] / run->problem->microbatch_count;
     }
-    return STATUS_OK;
 }
 
 static status find_moves(joint_run *run, arena *memory, error_message *err)
@@ -250,7 +248,6 @@ static status write_plan(const joint_run *run, const char *path, arena *memory, 
 {
     const bal_problem *problem = run->problem;
     int *ranks = arena_array(memory, (size_t)problem->stage_count, sizeof *ranks);
-    if (ranks == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     for (int rank = 0; rank < problem->stage_count; rank++) {
         ranks[rank] = rank;
     }
@@ -282,7 +279,7 @@ status cli_plan_joint(const cli_arguments *arguments, const bal_problem *problem
     TRY(read_question(arguments, &run, err));
     TRY(find_plan(&run, memory, err));
     TRY(play(&run, memory, err));
-    TRY(find_loads(&run, memory, err));
+    find_loads(&run, memory);
     TRY(find_moves(&run, memory, err));
     const char *path = cli_value(arguments, "--output");
     if (path != NULL) TRY(write_plan(&run, path, memory, err));

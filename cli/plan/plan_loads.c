@@ -8,11 +8,6 @@ enum { PPB = 1000000000 };
 static const double time_factor_min = 1e-6;
 static const double time_factor_max = 1e6;
 
-static status no_memory(json_value value, error_message *err)
-{
-    return json_error(value, STATUS_NO_MEMORY, err, "out of memory");
-}
-
 /// Reads [count] integers >= 0 into *out; leaves it NULL if the key is missing.
 static status read_optional(json_value root, const char *key, int count, arena *memory,
                             const int64_t **out, error_message *err)
@@ -20,7 +15,6 @@ static status read_optional(json_value root, const char *key, int count, arena *
     const json_value value = json_member(root, key);
     if (json_is_missing(value)) return STATUS_OK;
     int64_t *numbers = arena_array(memory, (size_t)count, sizeof *numbers);
-    if (numbers == NULL) return no_memory(value, err);
     TRY(json_int64_array(value, count, 0, JSON_INTEGER_MAX, numbers, err));
     *out = numbers;
     return STATUS_OK;
@@ -49,7 +43,6 @@ static status read_layers(json_value root, arena *memory, bal_layer_costs *layer
     TRY(read_optional(root, "gradient_bytes", count, memory, &layers->gradient_bytes, err));
     layers->has_split = layers->backward_weight_ns != NULL;
     const int64_t *zeros = arena_array(memory, (size_t)count, sizeof *zeros);
-    if (zeros == NULL) return no_memory(forward, err);
     if (layers->backward_input_ns == NULL) layers->backward_input_ns = zeros;
     if (layers->backward_weight_ns == NULL) layers->backward_weight_ns = zeros;
     const json_value embedding = json_member(root, "embedding");
@@ -77,7 +70,6 @@ static status read_per_stage(json_value root, const char *key, cli_plan_shape sh
     TRY(read_optional(root, key, shape.rank_count, memory, &given, err));
     if (given == NULL) return STATUS_OK;
     int64_t *spread = arena_array(memory, (size_t)stages, sizeof *spread);
-    if (spread == NULL) return no_memory(root, err);
     for (int stage = 0; stage < stages; stage++) {
         spread[stage] = given[rank_of(shape, stage)];
     }
@@ -96,7 +88,6 @@ static status read_factors(json_value root, cli_plan_shape shape, arena *memory,
     }
     const int stages = count * shape.chunk_count;
     int64_t *ppb = arena_array(memory, (size_t)stages, sizeof *ppb);
-    if (ppb == NULL) return no_memory(value, err);
     json_value element = json_element(value, 0);
     for (int stage = 0; stage < count; stage++, element = json_next(element)) {
         double factor = 0;
@@ -121,7 +112,6 @@ static status read_current(json_value root, arena *memory, bal_problem *problem,
     }
     int64_t *wide = arena_array(memory, (size_t)count, sizeof *wide);
     int *first = arena_array(memory, (size_t)count, sizeof *first);
-    if (wide == NULL || first == NULL) return no_memory(value, err);
     TRY(json_int64_array(value, count, 0, problem->layers.layer_count, wide, err));
     for (int stage = 0; stage < count; stage++) {
         first[stage] = (int)wide[stage];

@@ -20,9 +20,6 @@ static status stage_costs(const cli_plan_player *player, const bal_layer_costs *
     int64_t *forward = arena_array(player->scratch, count, sizeof *forward);
     int64_t *send_forward = arena_array(player->scratch, count, sizeof *send_forward);
     int64_t *send_backward = arena_array(player->scratch, count, sizeof *send_backward);
-    if (factor == NULL || forward == NULL || send_forward == NULL || send_backward == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d stages", stages);
-    }
     for (int stage = 0; stage < ranks; stage++) { // the first chunks: their ranks' speeds
         factor[stage] = problem->stage_time_factor_ppb != NULL
                             ? (double)problem->stage_time_factor_ppb[stage] / PPB
@@ -68,7 +65,7 @@ static status play(void *context, const bal_layer_costs *layers, const bal_place
     TRY(bal_schedule_build(&request, scratch, &schedule, err));
     TRY(sim_order_compile(&schedule, scratch, &order, err));
     TRY(sim_costs_check(&schedule, &costs, err));
-    TRY(sim_summary_init(&order, scratch, &summary, err));
+    TRY(sim_summary_init(&order, scratch, &summary));
     sim_order_summarise(&order, &costs, NULL, &summary);
     *iteration_ns = summary.makespan_ns;
     return STATUS_OK;

@@ -120,7 +120,7 @@ static status open_backend(const probe_request *request, exec_kernels **kernels,
                                       kernels, err);
     }
     return request->uses_blas ? exec_kernels_blas_open(kernels, err)
-                              : exec_kernels_cpu_open(kernels, err);
+                              : exec_kernels_cpu_open(kernels);
 }
 
 /// Square products for the peak, with sides that the device fills.
@@ -198,7 +198,6 @@ static status measure_device(const probe_request *request, arena *memory, cli_pr
     model_config config;
     exec_kernels *kernels = NULL;
     exec_probe_product *large = arena_array(memory, LARGE_MAX, sizeof *large);
-    if (large == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     TRY(model_config_open(request->model, memory, &config, err));
     TRY(cli_probe_shapes_of(&config, request->tokens, memory, &report->shapes, err));
     count_attention(&config, report);
@@ -218,7 +217,7 @@ static status write_file(const probe_request *request, const cli_probe_report *r
     json_document *document = NULL;
     model_hardware hardware;
     cli_probe_write_hardware(report, result, &file);
-    status written = file.failed ? error_set(err, STATUS_NO_MEMORY, "out of memory") : STATUS_OK;
+    status written = STATUS_OK;
     if (written == STATUS_OK) {
         written = json_open_bytes("what was measured", file.bytes, file.length, &document, err);
     }
@@ -290,7 +289,6 @@ static status probe_in_memory(const cli_arguments *arguments, const probe_reques
                               error_message *err)
 {
     arena *memory = arena_create(ARENA_BYTES);
-    if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     const status result = probe(arguments, request, memory, err);
     arena_destroy(memory);
     return result;

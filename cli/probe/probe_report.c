@@ -65,7 +65,6 @@ static status fit_links(const exec_probe_links *links, bool is_intra, arena *mem
 {
     int count = 0;
     exec_probe_trip *trips = arena_array(memory, (size_t)links->trip_count + 1, sizeof *trips);
-    if (trips == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory for the links");
     for (int trip = 0; trip < links->trip_count; trip++) {
         const exec_probe_trip *each = &links->trips[trip];
         if (exec_probe_links_is_intra(links, each->from, each->to) != is_intra) continue;

@@ -104,9 +104,6 @@ status cli_probe_shapes_of(const model_config *config, int tokens, arena *memory
         .attention = {.sequence_length = tokens,
                       .head_count = config->head_count,
                       .head_width = config->value_dim}};
-    if (made.products == NULL || made.repeats == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for the shapes of the model");
-    }
     for (int index = 0; index < count; index++) {
         TRY(add_products(&matrices[index], &made, err));
     }

@@ -11,6 +11,7 @@
 #include "cli/run/run_store.h"
 #include "cli/run/run_study.h"
 
+#include "base/arena.h"
 #include "base/file.h"
 #include "exec/run/execution.h"
 #include "sim/predictor.h"
@@ -107,7 +108,7 @@ static status prepare_leader(run_state *state, error_message *err)
     }
     TRY(sim_predictor_create(&state->predicted, &state->predictor, err));
     state->execution.evaluator = sim_predictor_evaluator(state->predictor);
-    TRY(cli_run_outcome_init(&state->outcome, request, &state->opened, state->memory, err));
+    cli_run_outcome_init(&state->outcome, request, &state->opened, state->memory);
     if (request->checkpoint != NULL) TRY(file_check_writable(request->checkpoint, err));
     if (request->record != NULL) {
         TRY(cli_run_record_begin(request, &state->opened, state->command_line, &state->record,
@@ -212,8 +213,7 @@ static status run_and_free(const cli_arguments *arguments, run_state *state, err
 static status run_requested(const cli_arguments *arguments, const cli_run_request *request,
                             error_message *err)
 {
-    run_state *state = calloc(1, sizeof *state);
-    if (state == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    run_state *state = memory_array(1, sizeof *state);
     state->requested = *request;
     state->request = &state->requested;
     state->command_line = cli_command_line(arguments);

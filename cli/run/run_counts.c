@@ -1,4 +1,5 @@
 #include "cli/run/run_counts.h"
+#include "base/arena.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -21,8 +22,7 @@ status cli_run_counts_open(const cli_run_request *request, const exec_model *mod
                          "--counts: only mechanism moe has experts; the study trains with '%s'",
                          exec_mechanism_names[model->mechanism]);
     }
-    cli_run_counts *made = calloc(1, sizeof *made);
-    if (made == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    cli_run_counts *made = memory_array(1, sizeof *made);
     made->path = request->counts;
     made->expert_count = model->moe.expert_count;
     made->file = fopen(request->counts, "w");

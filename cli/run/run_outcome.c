@@ -11,8 +11,8 @@
 
 enum { SCRATCH_BLOCK_BYTES = 1 << 20, LOSSES_SHOWN = 5 };
 
-status cli_run_outcome_init(cli_run_outcome *outcome, const cli_run_request *request,
-                            const cli_run_study *opened, arena *memory, error_message *err)
+void cli_run_outcome_init(cli_run_outcome *outcome, const cli_run_request *request,
+                          const cli_run_study *opened, arena *memory)
 {
     const size_t iterations = (size_t)opened->setup.iteration_count;
     *outcome = (cli_run_outcome){
@@ -27,12 +27,6 @@ status cli_run_outcome_init(cli_run_outcome *outcome, const cli_run_request *req
         .loss_hash = FILE_HASH_START,
         .replay_ns = -1,
     };
-    if (outcome->scratch == NULL || outcome->loss == NULL || outcome->gradient_norm == NULL ||
-        outcome->iteration_ns == NULL || outcome->plan_hash == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d iterations",
-                         opened->setup.iteration_count);
-    }
-    return STATUS_OK;
 }
 
 void cli_run_outcome_free(cli_run_outcome *outcome)

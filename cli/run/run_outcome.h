@@ -39,8 +39,8 @@ typedef struct cli_run_outcome {
 } cli_run_outcome;
 
 /// @param memory of its arrays
-status cli_run_outcome_init(cli_run_outcome *outcome, const cli_run_request *request,
-                            const cli_run_study *opened, arena *memory, error_message *err);
+void cli_run_outcome_init(cli_run_outcome *outcome, const cli_run_request *request,
+                          const cli_run_study *opened, arena *memory);
 void cli_run_outcome_free(cli_run_outcome *outcome);
 
 /// Takes an iteration in.

@@ -1,5 +1,6 @@
 #include "cli/run/run_record.h"
 
+#include "base/arena.h"
 #include "base/file.h"
 #include "cli/version.h"
 #include "traces/store/store.h"
@@ -65,8 +66,7 @@ static int take_reserve(const char *path)
 status cli_run_record_begin(const cli_run_request *request, const cli_run_study *opened,
                             const char *command_line, cli_run_record **record, error_message *err)
 {
-    cli_run_record *made = calloc(1, sizeof *made);
-    if (made == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    cli_run_record *made = memory_array(1, sizeof *made);
     const trace_info info = describe(request, opened, command_line);
     made->last_iteration = opened->setup.iteration_count - 1;
     status result = trace_store_open(request->record, TRACE_WRITE, &made->store, err);

@@ -17,7 +17,6 @@ status cli_run_store_begin(const cli_run_request *request, const cli_run_study *
                            error_message *err)
 {
     cli_run_store *made = arena_array(memory, 1, sizeof *made);
-    if (made == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     made->opened = opened;
     ana_course_init(&made->course, memory);
     TRY(trace_store_open(request->store, TRACE_WRITE, &made->store, err));

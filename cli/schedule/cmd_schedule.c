@@ -128,7 +128,7 @@ static status play_static(arena *memory, schedule_run *run, error_message *err)
 {
     sim_order order;
     TRY(sim_order_compile(&run->schedule, memory, &order, err));
-    TRY(sim_timeline_init(&run->schedule, memory, &run->timeline, err));
+    TRY(sim_timeline_init(&run->schedule, memory, &run->timeline));
     sim_order_play(&order, &run->costs.stages, NULL, &run->timeline);
     return STATUS_OK;
 }
@@ -160,7 +160,6 @@ static status play(arena *memory, schedule_run *run, error_message *err)
 {
     TRY(sim_costs_check(&run->schedule, &run->costs.stages, err));
     run->peak = arena_array(memory, (size_t)run->schedule.rank_count, sizeof *run->peak);
-    if (run->peak == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     if (run->policy == SIM_STATIC) {
         bal_memory_peak(&run->schedule, &run->costs.stages, run->peak);
         TRY(check_memory(run, err));
@@ -295,7 +294,6 @@ static status write_timeline(const schedule_run *run, const char *path, arena *m
 {
     const int stage_count = run->costs.stages.stage_count;
     int *first_layer = arena_array(memory, (size_t)stage_count + 1, sizeof *first_layer);
-    if (first_layer == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     for (int stage = 0; stage <= stage_count; stage++) {
         first_layer[stage] = stage;
     }
@@ -312,7 +310,7 @@ static status write_timeline(const schedule_run *run, const char *path, arena *m
     shown.timeline.schedule = &shown.schedule;
     const ana_timeline *const timelines[] = {&shown};
     text_buffer out = {0};
-    status result = ana_perfetto_write(timelines, 1, memory, &out, err);
+    status result = ana_perfetto_write(timelines, 1, memory, &out);
     if (result == STATUS_OK && out.failed) {
         result = error_set(err, STATUS_NO_MEMORY, "out of memory for %s", path);
     }

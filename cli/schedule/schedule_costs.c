@@ -128,7 +128,6 @@ static status fill_rows(const cli_schedule_shape *shape, int64_t send_ns, const 
     const int stage_count = shape->rank_count * shape->chunk_count;
     const int64_t values[ROW_COUNT] = {send_ns, memory_fbw[0], memory_fbw[1], memory_fbw[2]};
     int64_t *rows = carve(memory, (int64_t)stage_count * ROW_COUNT, err);
-    if (rows == NULL) return STATUS_NO_MEMORY;
     for (int64_t cell = 0; cell < (int64_t)stage_count * ROW_COUNT; cell++) {
         rows[cell] = values[cell / stage_count];
     }
@@ -150,7 +149,6 @@ static status fill_times(const cli_schedule_shape *shape, const char *path, int 
 {
     const int64_t cells = (int64_t)shape->rank_count * column_count;
     int64_t *stage_ns = carve(memory, cells * shape->chunk_count * TIME_COUNT, err);
-    if (stage_ns == NULL) return STATUS_NO_MEMORY;
     costs->is_equal = true;
     for (int time = 0; time < TIME_COUNT; time++) {
         TRY(share_among_chunks(shape, column_count, path, time_keys[time], rank_ns + time * cells,
@@ -202,7 +200,6 @@ static status read_document(json_value root, const char *path, const cli_schedul
     }
     const int64_t cells = (int64_t)shape->rank_count * column_count;
     int64_t *rank_ns = carve(memory, cells * TIME_COUNT, err);
-    if (rank_ns == NULL) return STATUS_NO_MEMORY;
     for (int time = 0; time < TIME_COUNT; time++) {
         TRY(read_times(json_member(root, time_keys[time]), shape, column_count,
                        rank_ns + time * cells, err));
@@ -233,7 +230,6 @@ static status default_costs(const cli_schedule_shape *shape, arena *memory,
     const int64_t memory_fbw[] = {1, 0, -1};
     const int64_t cells = (int64_t)shape->rank_count * TIME_COUNT;
     int64_t *rank_ns = carve(memory, cells, err);
-    if (rank_ns == NULL) return STATUS_NO_MEMORY;
     for (int64_t cell = 0; cell < cells; cell++) {
         rank_ns[cell] = share_of(shape, 1).divisor;
     }

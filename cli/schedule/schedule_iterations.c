@@ -83,9 +83,6 @@ static status play_draws(const sim_ensemble *asked, arena *memory,
 {
     const size_t draws = (size_t)asked->draw_count;
     iterations->total_ns = arena_array(memory, draws, sizeof *iterations->total_ns);
-    if (iterations->total_ns == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %zu draws", draws);
-    }
     const int64_t steps = sim_ensemble_batch_count(asked) * asked->iteration_count;
     watch watching = {.interrupt = cli_interrupt_catch()};
     sim_ensemble ensemble = *asked;

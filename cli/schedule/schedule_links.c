@@ -8,19 +8,15 @@ typedef struct link_rows {
     int64_t *occupancy_ns[2]; // the same
 } link_rows;
 
-static status carve_rows(int stage_count, arena *memory, link_rows *rows, error_message *err)
+static void carve_rows(int stage_count, arena *memory, link_rows *rows)
 {
     for (int way = 0; way < 2; way++) {
         rows->link[way] = arena_array(memory, (size_t)stage_count, sizeof(int));
         rows->occupancy_ns[way] = arena_array(memory, (size_t)stage_count, sizeof(int64_t));
-        if (rows->link[way] == NULL || rows->occupancy_ns[way] == NULL) {
-            return error_set(err, STATUS_NO_MEMORY, "out of memory for links");
-        }
         for (int stage = 0; stage < stage_count; stage++) {
             rows->link[way][stage] = -1;
         }
     }
-    return STATUS_OK;
 }
 
 static int rank_of(const cli_link_shape *shape, int stage)
@@ -85,7 +81,7 @@ status cli_schedule_links_read(json_value links, const cli_link_shape *shape, ar
     if (!json_is_array(links)) {
         return json_error(links, STATUS_FORMAT, err, "needs an array of links");
     }
-    TRY(carve_rows(shape->rank_count * shape->chunk_count, memory, &rows, err));
+    carve_rows(shape->rank_count * shape->chunk_count, memory, &rows);
     json_value entry = json_element(links, 0);
     for (int link = 0; link < link_count; link++, entry = json_next(entry)) {
         TRY(read_link(entry, shape, link, &rows, err));

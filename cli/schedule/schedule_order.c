@@ -1,5 +1,6 @@
 #include "cli/schedule/schedule_order.h"
 
+#include "base/arena.h"
 #include "base/file.h"
 #include "base/json.h"
 
@@ -25,11 +26,6 @@ typedef struct reading {
     int cell; // of a CSV, that is being read; 0 in JSON
 } reading;
 
-static status out_of_memory(const reading *order, error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "%s: out of memory", order->path);
-}
-
 static status append(reading *order, bal_op op, int stage, error_message *err)
 {
     if ((size_t)order->op_count == order->capacity) {
@@ -37,13 +33,12 @@ static status append(reading *order, bal_op op, int stage, error_message *err)
             return error_set(err, STATUS_FORMAT, "%s: more than %d ops", order->path, BAL_OPS_MAX);
         }
         const size_t larger = order->capacity * 2 + 1024;
-        bal_op *ops = realloc(order->ops, larger * sizeof *ops);
+        bal_op *ops = memory_resize(order->ops, larger, sizeof *ops);
         if (ops != NULL) order->ops = ops;
-        int *stages = realloc(order->stages, larger * sizeof *stages);
+        int *stages = memory_resize(order->stages, larger, sizeof *stages);
         if (stages != NULL) order->stages = stages;
-        int *cells = realloc(order->cells, larger * sizeof *cells);
+        int *cells = memory_resize(order->cells, larger, sizeof *cells);
         if (cells != NULL) order->cells = cells;
-        if (ops == NULL || stages == NULL || cells == NULL) return out_of_memory(order, err);
         order->capacity = larger;
     }
     order->ops[order->op_count] = op;
@@ -184,8 +179,7 @@ static status check_row(const reading *order, error_message *err)
     const int begin = order->first_op[order->rank_count - 1];
     const int count = order->op_count - begin;
     int repeated = -1;
-    row_op *row = malloc(((size_t)count + 1) * sizeof *row);
-    if (row == NULL) return out_of_memory(order, err);
+    row_op *row = memory_array(((size_t)count + 1), sizeof *row);
     for (int index = 0; index < count; index++) {
         const bal_op *op = &order->ops[begin + index];
         const int place = order->stages[begin + index] >= 0
@@ -356,7 +350,6 @@ static status finish(const reading *order, bal_placement placement, bal_schedule
     const size_t rank_count = (size_t)order->rank_count;
     int *first_op = arena_array(order->memory, rank_count + 1, sizeof *first_op);
     bal_op *ops = arena_array(order->memory, (size_t)order->op_count, sizeof *ops);
-    if (first_op == NULL || ops == NULL) return out_of_memory(order, err);
     memcpy(first_op, order->first_op, (rank_count + 1) * sizeof *first_op);
     memcpy(ops, order->ops, (size_t)order->op_count * sizeof *ops);
     *schedule = (bal_schedule){.name = "imported",
@@ -406,7 +399,6 @@ status cli_schedule_order_parse(const char *name, const char *bytes, size_t leng
     reading order = {.path = name,
                      .memory = memory,
                      .first_op = arena_array(memory, BAL_RANKS_MAX + 1, sizeof *order.first_op)};
-    if (order.first_op == NULL) return out_of_memory(&order, err);
     const status result = read_bytes(&order, bytes, length, schedule, err);
     free(order.ops);
     free(order.stages);

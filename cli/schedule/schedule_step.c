@@ -5,18 +5,16 @@
 #include <string.h>
 
 /// How long a norm travels between neighbouring ranks: as the output of the first chunk.
-static status find_hops(const bal_schedule *schedule, const bal_stage_costs *costs, arena *memory,
-                        sim_update *update, error_message *err)
+static void find_hops(const bal_schedule *schedule, const bal_stage_costs *costs, arena *memory,
+                      sim_update *update)
 {
     const int ranks = schedule->rank_count;
     int64_t *hop_ns = arena_array(memory, (size_t)ranks, sizeof *hop_ns);
-    if (hop_ns == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     for (int rank = 1; rank < ranks; rank++) {
         hop_ns[rank] = costs->send_forward_ns[bal_stage_of(schedule->placement, ranks,
                                                            schedule->chunk_count, rank - 1, 0)];
     }
     update->hop_ns = hop_ns;
-    return STATUS_OK;
 }
 
 status cli_schedule_step_play(const cli_arguments *arguments, const cli_iterated_schedule *iterated,
@@ -37,8 +35,8 @@ status cli_schedule_step_play(const cli_arguments *arguments, const cli_iterated
         return error_set(err, STATUS_INVALID, "--step: '%.40s' is not one of %s, %s", given,
                          names[0], names[1]);
     }
-    TRY(find_hops(iterated->schedule, iterated->costs, memory, &update, err));
-    TRY(sim_iterations_prepare(iterated->schedule, memory, &iterations, err));
+    find_hops(iterated->schedule, iterated->costs, memory, &update);
+    sim_iterations_prepare(iterated->schedule, memory, &iterations);
     if (update.post_validation) TRY(sim_iterations_check_validation(iterations, memory, err));
     step->name = names[update.post_validation];
     const status found = sim_iterations_find_period(iterations, iterated->costs, &update, memory,

@@ -128,7 +128,6 @@ static status write_study(const cli_arguments *arguments, bool *is_study, error_
     trace_store *store = NULL;
     text_buffer out = {0};
     arena *memory = arena_create(1 << 20);
-    if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     status result = trace_store_open(cli_operand(arguments, 0), TRACE_READ, &store, err);
     if (result == STATUS_OK) {
         result = append_study(arguments, store, memory, is_study, &out, err);

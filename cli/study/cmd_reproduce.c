@@ -17,7 +17,6 @@ static status reproduce(const cli_arguments *arguments, arena *memory, text_buff
 {
     const int name_count = cli_operand_count(arguments);
     const char **names = arena_array(memory, (size_t)name_count, sizeof *names);
-    if (names == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     for (int name = 0; name < name_count; name++) {
         const ana_experiment *experiment = NULL;
         names[name] = cli_operand(arguments, name);

@@ -109,7 +109,6 @@ static status run(const cli_arguments *arguments, error_message *err)
                          "of them");
     }
     arena *memory = arena_create(1 << 20);
-    if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     ana_study study;
     status result = ana_study_open(cli_operand(arguments, 0), cli_value(arguments, "--trace"),
                                    cli_value(arguments, "--model"),

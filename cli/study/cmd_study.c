@@ -80,7 +80,7 @@ static status choose_closer(ana_spread *spread, ana_whatif *study, int best_coun
     text_buffer choice = {0};
     status result = STATUS_OK;
     if (is_leader) {
-        result = ana_closer_look_choose(study, best_count, look, err);
+        result = ana_closer_look_choose(study, best_count, look);
         if (result == STATUS_OK) ana_closer_look_write(look, &choice);
         if (choice.failed) result = error_set(err, STATUS_NO_MEMORY, "out of memory");
     }
@@ -306,7 +306,7 @@ static status run(const cli_arguments *arguments, error_message *err)
     text_buffer source = {0};
     TRY(cli_spread_open(arguments, &spread, err));
     arena *memory = arena_create(1 << 20);
-    status result = memory != NULL ? STATUS_OK : error_set(err, STATUS_NO_MEMORY, "out of memory");
+    status result = STATUS_OK;
     result = ana_spread_agree(spread, result, err);
     if (result == STATUS_OK) result = share_source(arguments, spread, memory, &source, err);
     if (result == STATUS_OK && source.length > 0) {

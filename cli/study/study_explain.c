@@ -68,7 +68,6 @@ static status explain(const ana_whatif *study, int64_t item, ana_point_worker *w
     const ana_setup *setup = ana_point_worker_setup(worker);
     const ana_worth worth = worth_of(&point, setup->study);
     arena *memory = arena_create(1 << 16);
-    if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     const status explained =
         ana_explain(setup, &setup->study->balancings[0], &worth, memory, &explanation, err);
     if (explained == STATUS_OK && as_json) {

@@ -71,7 +71,7 @@ static status read_tokens(const char *text, int64_t *tokens, error_message *err)
 
 /// A path that is written into a study is meant from the study's folder: it becomes absolute.
 static status settle_path(const char *named, const embedded_file *shipped, arena *memory,
-                          const char **path, error_message *err)
+                          const char **path)
 {
     *path = named;
     if (embedded_find(shipped, named) != NULL) return STATUS_OK;
@@ -79,7 +79,7 @@ static status settle_path(const char *named, const embedded_file *shipped, arena
     if (absolute == NULL) return STATUS_OK; // whoever opens it says that it is not there
     *path = arena_string(memory, absolute);
     free(absolute);
-    return *path != NULL ? STATUS_OK : error_set(err, STATUS_NO_MEMORY, "out of memory");
+    return STATUS_OK;
 }
 
 static status read_price(const cli_arguments *arguments, ana_draft_options *options,
@@ -103,10 +103,10 @@ static status read_draft_options(const cli_arguments *arguments, arena *memory,
     const char *tokens = cli_value(arguments, "--tokens");
     TRY(cli_require(arguments, "--gpu", err));
     TRY(cli_require(arguments, "--gpus", err));
-    TRY(settle_path(cli_value(arguments, "--model"), model_shipped_configs, memory, &options->model,
-                    err));
+    TRY(settle_path(cli_value(arguments, "--model"), model_shipped_configs, memory,
+                    &options->model));
     TRY(settle_path(cli_value(arguments, "--gpu"), model_shipped_hardware, memory,
-                    &options->hardware, err));
+                    &options->hardware));
     TRY(cli_int(arguments, "--gpus", 1, MODEL_STAGE_GPUS_MAX, 1, &options->gpu_count, err));
     TRY(cli_int(arguments, "--global-batch", 1, 1 << 30, 0, &options->global_batch, err));
     TRY(cli_int(arguments, "--sequence-length", 1, 1 << 24, 0, &options->sequence_length, err));
@@ -121,7 +121,6 @@ static status check_made(const char *path, const text_buffer *text, error_messag
     ana_study study;
     const ana_sampling all = {0};
     arena *memory = arena_create(1 << 16);
-    if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     status result = ana_matrix_open(path, text->bytes, &all, memory, &matrix, err);
     if (result == STATUS_OK) {
         result = ana_study_open_text(path, matrix.base, memory, &study, err);

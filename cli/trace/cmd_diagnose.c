@@ -190,7 +190,7 @@ static status diagnose_input(const cli_arguments *arguments, const cli_diagnose_
         request.counts = &counts;
     }
     TRY(read_request(arguments, input, memory, &request, err));
-    status result = ana_diagnosis_study(&request, &study, err);
+    status result = ana_diagnosis_study(&request, &study);
     if (result == STATUS_OK) result = diagnose_study(arguments, study.bytes, memory, out, err);
     text_free(&study);
     return result;

@@ -74,7 +74,6 @@ static status report(trace_store *store, const cli_arguments *arguments, int64_t
                      error_message *err)
 {
     arena *memory = arena_create(1 << 12);
-    if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     trace_info info;
     text_buffer out = {0};
     status result = trace_by_id(store, trace_id, memory, &info, err);

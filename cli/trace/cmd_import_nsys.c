@@ -1,4 +1,5 @@
 /// `dynmo import nsys`: exports of Nsight Systems, into a store.
+#include "base/arena.h"
 #include "cli/commands.h"
 #include "cli/trace/import_report.h"
 
@@ -8,8 +9,7 @@ static status read_files(const cli_arguments *arguments, const trace_phase_map *
                          trace_import *import, error_message *err)
 {
     const int count = cli_operand_count(arguments);
-    trace_nsys_source *sources = calloc((size_t)count, sizeof *sources);
-    if (sources == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    trace_nsys_source *sources = memory_array((size_t)count, sizeof *sources);
     for (int file = 0; file < count; file++) {
         sources[file] = (trace_nsys_source){.path = cli_operand(arguments, file), .map = map};
     }

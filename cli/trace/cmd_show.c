@@ -330,12 +330,11 @@ static status add_iteration(shown *show, int64_t trace_id, int iteration,
     int op_count = 0;
     trace_recorded_timeline one;
     arena *memory = arena_create(1 << 16);
-    if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     status result = trace_ops(show->store, trace_id, iteration, memory, &ops, &op_count, err);
     if (result == STATUS_OK) result = trace_recorded_timeline_of(ops, op_count, &one, err);
     arena_destroy(memory);
     if (result != STATUS_OK) return result;
-    result = trace_recorded_timeline_add(sum, &one, err);
+    result = trace_recorded_timeline_add(sum, &one);
     trace_recorded_timeline_free(&one);
     return result;
 }

@@ -221,7 +221,6 @@ static status store_import(const cli_arguments *arguments, const trace_import *i
     arena *memory = arena_create(1 << 12);
     trace_info stored;
     int64_t trace_id = 0;
-    if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     status result = trace_store_open(path, TRACE_WRITE, &store, err);
     if (result == STATUS_OK) result = trace_import_write(import, info, store, &trace_id, err);
     if (result == STATUS_OK) result = trace_by_id(store, trace_id, memory, &stored, err);

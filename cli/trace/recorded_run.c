@@ -20,7 +20,6 @@ status cli_write_recorded(const cli_arguments *arguments, cli_recorded_writer wr
     text_buffer out = {0};
     const char *output = cli_value(arguments, "--output");
     arena *memory = arena_create(1 << 20);
-    if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     status result = trace_store_open(cli_operand(arguments, 0), TRACE_READ, &store, err);
     if (result == STATUS_OK) result = write_run(arguments, store, write, memory, &out, err);
     if (result == STATUS_OK) {

@@ -30,23 +30,21 @@ typedef struct shown {
     int capacity;
 } shown;
 
-static status add(shown *show, const ana_imbalance *imbalance, error_message *err)
+static void add(shown *show, const ana_imbalance *imbalance)
 {
     if (show->count == show->capacity) {
         const int wanted = show->capacity == 0 ? 64 : 2 * show->capacity;
         ana_imbalance *larger = arena_array(show->memory, (size_t)wanted, sizeof *larger);
-        if (larger == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
         if (show->count > 0) memcpy(larger, show->rows, (size_t)show->count * sizeof *larger);
         show->rows = larger;
         show->capacity = wanted;
     }
     show->rows[show->count++] = *imbalance;
-    return STATUS_OK;
 }
 
-static status make_title(shown *show, error_message *err, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-static status make_title(shown *show, error_message *err, const char *format, ...)
+static status make_title(shown *show, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static status make_title(shown *show, const char *format, ...)
 {
     char text[256];
     va_list arguments;
@@ -54,7 +52,7 @@ static status make_title(shown *show, error_message *err, const char *format, ..
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     show->title = arena_string(show->memory, text);
-    return show->title != NULL ? STATUS_OK : error_set(err, STATUS_NO_MEMORY, "out of memory");
+    return STATUS_OK;
 }
 
 static status add_samples(shown *show, trace_reader *reader, int stages, error_message *err)
@@ -68,7 +66,7 @@ static status add_samples(shown *show, trace_reader *reader, int stages, error_m
         TRY(trace_reader_costs_at(reader, sample, &costs, &changed, err));
         TRY(ana_imbalance_of_costs(&costs, stages, show->memory, &imbalance, err));
         imbalance.iteration = sample;
-        TRY(add(show, &imbalance, err));
+        add(show, &imbalance);
         TRY(trace_reader_next_sample(reader, sample, &sample, err));
     }
     return STATUS_OK;
@@ -97,8 +95,7 @@ static status add_trace(shown *show, trace_store *store, error_message *err)
                          trace_store_path(store), info.name, show->first, show->last,
                          info.first_iteration, info.last_iteration);
     }
-    return make_title(show, err, "trace '%.80s', %d workers under the even split", info.name,
-                      stages);
+    return make_title(show, "trace '%.80s', %d workers under the even split", info.name, stages);
 }
 
 static status add_store(shown *show, error_message *err)
@@ -113,7 +110,7 @@ static status add_store(shown *show, error_message *err)
         result = ana_imbalance_of_run(store, cli_value(show->arguments, "--run"), row, show->first,
                                       show->last, show->memory, &show->rows, &show->count, err);
         if (result == STATUS_OK) {
-            result = make_title(show, err, "'%.80s', workers as they worked in an iteration", row);
+            result = make_title(show, "'%.80s', workers as they worked in an iteration", row);
         }
     }
     trace_store_close(store);
@@ -133,10 +130,9 @@ static status add_setup(shown *show, const ana_setup *setup, error_message *err)
     for (int iteration = show->first; iteration <= show->last && iteration < end; iteration++) {
         ana_imbalance imbalance;
         TRY(ana_imbalance_of_study(setup, iteration, stages, show->memory, &imbalance, err));
-        TRY(add(show, &imbalance, err));
+        add(show, &imbalance);
     }
-    return make_title(show, err, "%.80s, %d workers under the even split", setup->study->name,
-                      stages);
+    return make_title(show, "%.80s, %d workers under the even split", setup->study->name, stages);
 }
 
 /// A file given on the command line, as a JSON text that does not depend on the study's folder.
@@ -168,7 +164,7 @@ static status append_counts(const shown *show, text_buffer *json, error_message 
         path = cli_value_at(show->arguments, "--experts", file + 1);
     }
     text_append(json, is_megatron ? "]}]}}" : "}");
-    return json->failed ? error_set(err, STATUS_NO_MEMORY, "out of memory") : STATUS_OK;
+    return STATUS_OK;
 }
 
 /// Opens the study with other counts of tokens.
@@ -367,7 +363,6 @@ status cli_show_imbalance(const cli_arguments *arguments, error_message *err)
     text_buffer out = {0};
     shown show = {.arguments = arguments, .last = TRACE_ITERATIONS_MAX};
     show.memory = arena_create(1 << 16);
-    if (show.memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     const status result = show_into(&show, &out, err);
     text_free(&out);
     arena_destroy(show.memory);

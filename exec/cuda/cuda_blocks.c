@@ -1,5 +1,6 @@
 #include "exec/cuda/cuda_blocks.h"
 
+#include "base/arena.h"
 #include "exec/cuda/cuda_check.h"
 
 #include <cuda_runtime_api.h>
@@ -39,7 +40,7 @@ static int *grown(int *array, size_t *capacity, size_t count)
 {
     if (count <= *capacity) return array;
     free(array);
-    int *larger = malloc(count * sizeof *larger);
+    int *larger = memory_array(count, sizeof *larger);
     *capacity = larger == NULL ? 0 : count;
     return larger;
 }
@@ -52,8 +53,7 @@ static int *append(int *end, const int *values, size_t count)
 }
 
 /// Whether the lists of this shape are there; otherwise notes that they are being made.
-static status note_shape(exec_cuda_blocks *blocks, const exec_attention *shape, bool *is_there,
-                         error_message *err)
+static void note_shape(exec_cuda_blocks *blocks, const exec_attention *shape, bool *is_there)
 {
     const bool is_dense = shape->first_entry == NULL;
     const size_t entries = is_dense ? 0 : entry_count(shape);
@@ -62,8 +62,7 @@ static status note_shape(exec_cuda_blocks *blocks, const exec_attention *shape, 
                         shape->sequence_count, shape->block_count, is_dense};
     const size_t head_words = sizeof head / sizeof head[0];
     const size_t count = head_words + (size_t)shape->sequence_count + 1 + lists;
-    int *asked = malloc(count * sizeof *asked);
-    if (asked == NULL) return error_set(err, STATUS_NO_MEMORY, "no memory for %zu words", count);
+    int *asked = memory_array(count, sizeof *asked);
     int *end = append(asked, head, head_words);
     end = append(end, shape->first_row, (size_t)shape->sequence_count + 1);
     if (!is_dense) {
@@ -75,7 +74,6 @@ static status note_shape(exec_cuda_blocks *blocks, const exec_attention *shape, 
     free(blocks->asked);
     blocks->asked = asked;
     blocks->asked_count = count;
-    return STATUS_OK;
 }
 
 /// Rows and key blocks of every block.
@@ -139,9 +137,6 @@ static status make_lists(exec_cuda_blocks *blocks, const exec_attention *shape, 
         cudaFree(blocks->device);
         blocks->device = NULL;
         blocks->host = grown(blocks->host, &blocks->word_capacity, words);
-        if (blocks->host == NULL) {
-            return error_set(err, STATUS_NO_MEMORY, "no memory for %zu words", words);
-        }
         void *device = NULL;
         blocks->word_capacity = 0;
         TRY_CUDA(cudaMalloc(&device, words * sizeof(int)));
@@ -179,7 +174,7 @@ status exec_cuda_blocks_find(exec_cuda_blocks *blocks, const exec_attention *sha
                          EXEC_CUDA_TILE_VALUES);
     }
     bool is_there = false;
-    TRY(note_shape(blocks, shape, &is_there, err));
+    note_shape(blocks, shape, &is_there);
     if (!is_there) {
         const status made = make_lists(blocks, shape, stream, err);
         if (made != STATUS_OK) {

@@ -1,5 +1,6 @@
 #include "exec/cuda/cuda_handover.h"
 
+#include "base/arena.h"
 #include "exec/cuda/cuda_check.h"
 
 #include <cuda_runtime_api.h>
@@ -42,11 +43,9 @@ static status make_gift(exec_cuda_handovers *handovers, size_t bytes, exec_cuda_
                         error_message *err)
 {
     const size_t count = (size_t)handovers->gift_count + 1;
-    exec_cuda_gift **larger = realloc(handovers->gifts, count * sizeof(exec_cuda_gift *));
-    if (larger == NULL) return error_set(err, STATUS_NO_MEMORY, "no memory for a handover");
+    exec_cuda_gift **larger = memory_resize(handovers->gifts, count * sizeof(exec_cuda_gift *), 1);
     handovers->gifts = larger;
-    exec_cuda_gift *gift = calloc(1, sizeof *gift);
-    if (gift == NULL) return error_set(err, STATUS_NO_MEMORY, "no memory for a handover");
+    exec_cuda_gift *gift = memory_array(1, sizeof *gift);
     atomic_init(&gift->state, GIFT_FREE);
     const status filled = fill_gift(gift, bytes, err);
     if (filled != STATUS_OK) {

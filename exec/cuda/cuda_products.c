@@ -1,5 +1,6 @@
 #include "exec/cuda/cuda_products.h"
 
+#include "base/arena.h"
 #include "exec/cuda/cuda_check.h"
 
 #include <cublasLt.h>
@@ -55,8 +56,7 @@ typedef struct product {
 status exec_cuda_products_open(const exec_cuda_part *part, exec_cuda_products **products,
                                error_message *err)
 {
-    exec_cuda_products *opened = calloc(1, sizeof *opened);
-    if (opened == NULL) return error_set(err, STATUS_NO_MEMORY, "no memory for a handle");
+    exec_cuda_products *opened = memory_array(1, sizeof *opened);
     opened->part = part;
     const cublasStatus_t result = cublasLtCreate(&opened->handle);
     if (result != CUBLAS_STATUS_SUCCESS) {
@@ -198,7 +198,7 @@ static status pinned(cublasLtHandle_t handle, const product_key *key,
     }
     if (entry == table_count && table_count == table_capacity) {
         const int capacity = table_capacity == 0 ? 64 : 2 * table_capacity;
-        pinned_algorithm *larger = realloc(table, (size_t)capacity * sizeof *table);
+        pinned_algorithm *larger = memory_resize(table, (size_t)capacity, sizeof *table);
         if (larger == NULL) {
             result = error_set(err, STATUS_NO_MEMORY, "no memory for %d algorithms", capacity);
         } else {

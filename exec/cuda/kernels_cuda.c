@@ -1,4 +1,5 @@
 #include "exec/cuda/kernels_cuda.h"
+#include "base/arena.h"
 #include "exec/cuda/cuda_blocks.h"
 #include "exec/cuda/cuda_check.h"
 #include "exec/cuda/cuda_handover.h"
@@ -429,9 +430,7 @@ static status mark(cuda_kernels *cuda, int number, error_message *err)
 {
     while (number >= cuda->mark_count) {
         const size_t count = cuda->mark_count == 0 ? 64 : 2 * (size_t)cuda->mark_count;
-        cudaEvent_t *larger = realloc(cuda->marks, count * sizeof *larger);
-        if (larger == NULL)
-            return error_set(err, STATUS_NO_MEMORY, "no memory for %zu marks", count);
+        cudaEvent_t *larger = memory_resize(cuda->marks, count, sizeof *larger);
         cuda->marks = larger;
         for (; cuda->mark_count < (int)count; cuda->mark_count++) {
             TRY_CUDA(cudaEventCreate(&cuda->marks[cuda->mark_count]));
@@ -511,7 +510,7 @@ status exec_cuda_kernels_open(exec_cuda_kind kind, int place, int place_count,
 {
     exec_cuda_part part;
     TRY(exec_cuda_part_open(place, place_count, &part, err));
-    cuda_kernels *cuda = calloc(1, sizeof *cuda);
+    cuda_kernels *cuda = memory_array(1, sizeof *cuda);
     if (cuda == NULL) {
         exec_cuda_part_close(&part);
         return error_set(err, STATUS_NO_MEMORY, "no memory for a backend");

@@ -232,7 +232,7 @@ struct exec_kernels {
 };
 
 /// Plain C, one thread. Bits do not depend on the vector width of the machine.
-status exec_kernels_cpu_open(exec_kernels **kernels, error_message *err);
+status exec_kernels_cpu_open(exec_kernels **kernels);
 
 /// The same, with products of matrices by the BLAS that the module dynmo_blas links, one thread.
 /// @return STATUS_UNSUPPORTED where the module is missing or does not load, saying why

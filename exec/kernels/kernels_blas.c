@@ -21,7 +21,7 @@ status exec_kernels_blas_open(exec_kernels **kernels, error_message *err)
     const loadable *module;
     TRY(loadable_open("blas", &module, err));
     exec_kernels *opened;
-    TRY(exec_kernels_cpu_open(&opened, err));
+    TRY(exec_kernels_cpu_open(&opened));
     exec_cpu *cpu = (exec_cpu *)opened;
     cpu->blas = module->table;
     cpu->blas->use_one_thread();

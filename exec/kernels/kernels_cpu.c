@@ -1,4 +1,5 @@
 #include "exec/kernels/kernels_cpu.h"
+#include "base/arena.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -8,13 +9,11 @@ enum { ALIGNMENT = 64 };
 
 static status cpu_allocate(exec_kernels *kernels, size_t bytes, void **memory, error_message *err)
 {
+    (void)err;
     (void)kernels;
     const size_t rounded = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     void *taken =
         rounded < bytes ? NULL : aligned_alloc(ALIGNMENT, rounded > 0 ? rounded : ALIGNMENT);
-    if (taken == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "no memory for %zu bytes of a layer", bytes);
-    }
     memset(taken, 0, rounded);
     *memory = taken;
     return STATUS_OK;
@@ -67,7 +66,7 @@ float *exec_cpu_scratch(exec_cpu *cpu, size_t count)
 {
     if (count <= cpu->scratch_count) return cpu->scratch;
     free(cpu->scratch);
-    cpu->scratch = malloc(count * sizeof *cpu->scratch);
+    cpu->scratch = memory_array(count, sizeof *cpu->scratch);
     cpu->scratch_count = cpu->scratch == NULL ? 0 : count;
     if (cpu->scratch == NULL && cpu->failure.code == STATUS_OK) {
         error_set(&cpu->failure, STATUS_NO_MEMORY, "no memory for %zu numbers of scratch", count);
@@ -131,10 +130,9 @@ static void find_width(exec_cpu *cpu)
 #endif
 }
 
-status exec_kernels_cpu_open(exec_kernels **kernels, error_message *err)
+status exec_kernels_cpu_open(exec_kernels **kernels)
 {
     exec_cpu *cpu = aligned_alloc(_Alignof(exec_cpu), sizeof *cpu);
-    if (cpu == NULL) return error_set(err, STATUS_NO_MEMORY, "no memory for kernels");
     *cpu = (exec_cpu){.kernels = {.table = &cpu_table}};
     find_width(cpu);
     *kernels = &cpu->kernels;

@@ -1,5 +1,6 @@
 #include "exec/mechanism/hashed_attention.h"
 
+#include "base/arena.h"
 #include "base/rng.h"
 
 #include <stdlib.h>
@@ -49,8 +50,7 @@ static status put_directions(const exec_layer *layer, hashed_attention *hashed, 
     const exec_kernel_table *table = kernels->table;
     const size_t count = 6 * (size_t)layer->model->width * (size_t)bits_of(layer);
     TRY(table->allocate(kernels, count * (size_t)table->value_bytes, &hashed->directions, err));
-    float *drawn = calloc(count, sizeof *drawn);
-    if (drawn == NULL) return error_set(err, STATUS_NO_MEMORY, "no memory for random directions");
+    float *drawn = memory_array(count, sizeof *drawn);
     void *floats = NULL;
     status result = table->allocate(kernels, count * sizeof *drawn, &floats, err);
     if (result == STATUS_OK) {
@@ -71,18 +71,11 @@ status exec_hashed_attention_create(exec_layer *layer, error_message *err)
     const size_t rows = (size_t)exec_model_row_count(model);
     const size_t blocks = (size_t)sequence_blocks(model) * (size_t)model->microbatch_size;
     const int bits = bits_of(layer);
-    hashed_attention *hashed = calloc(1, sizeof *hashed);
-    if (hashed == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "no memory for hashing layer %d", layer->index);
-    }
+    hashed_attention *hashed = memory_array(1, sizeof *hashed);
     layer->mechanism = hashed;
-    hashed->projection = malloc(rows * 2 * (size_t)bits * sizeof *hashed->projection);
-    hashed->bucket = malloc(rows * 2);
-    hashed->bucket_rows = malloc((2 * blocks << bits) * sizeof *hashed->bucket_rows);
-    if (hashed->projection == NULL || hashed->bucket == NULL || hashed->bucket_rows == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "no memory for hashing %zu rows of layer %d", rows,
-                         layer->index);
-    }
+    hashed->projection = memory_array(rows * 2 * (size_t)bits, sizeof *hashed->projection);
+    hashed->bucket = memory_array(1, rows * 2);
+    hashed->bucket_rows = memory_array((2 * blocks << bits), sizeof *hashed->bucket_rows);
     return put_directions(layer, hashed, err);
 }
 
@@ -104,10 +97,11 @@ status exec_block_lists_create(const exec_layer *layer, exec_block_lists **lists
     const exec_model *model = layer->model;
     const size_t blocks = (size_t)sequence_blocks(model);
     const size_t sequences = (size_t)model->microbatch_size;
-    exec_block_lists *made = calloc(1, sizeof *made);
+    exec_block_lists *made = memory_array(1, sizeof *made);
     if (made != NULL) {
-        made->first_entry = malloc((sequences * blocks + 1) * sizeof *made->first_entry);
-        made->key_block = malloc(sequences * (blocks * (blocks + 1) / 2) * sizeof *made->key_block);
+        made->first_entry = memory_array((sequences * blocks + 1), sizeof *made->first_entry);
+        made->key_block =
+            memory_array(sequences * (blocks * (blocks + 1) / 2), sizeof *made->key_block);
     }
     if (made == NULL || made->first_entry == NULL || made->key_block == NULL) {
         exec_block_lists_destroy(made);

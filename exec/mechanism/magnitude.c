@@ -92,10 +92,7 @@ status exec_keep_by_threshold(const exec_weights *held, int held_count, int laye
     uint32_t threshold;
     int64_t tied_count;
     TRY(find_threshold(held, held_count, kept_count, group, &threshold, &tied_count, err));
-    int64_t *tied = calloc((size_t)layer_count + 1, sizeof *tied); // [layer_count]
-    if (tied == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d counts", layer_count);
-    }
+    int64_t *tied = memory_array((size_t)layer_count + 1, sizeof *tied); // [layer_count]
     for (int row = 0; row < held_count; row++) {
         tied[held[row].layer] = count_tied(&held[row], threshold);
     }
@@ -163,17 +160,14 @@ static status list_places(const exec_weights *held, int held_count, arena *memor
 ///
 /// @param sizes  [rank_count] bytes of each rank; in: sent, out: that stay
 /// @param places of all ranks, one behind the other; in: sent, out: that stay
-static status choose_at_root(const exec_group *group, arena *memory, int64_t kept_count,
-                             int64_t *sizes, place *places, error_message *err)
+static void choose_at_root(const exec_group *group, arena *memory, int64_t kept_count,
+                           int64_t *sizes, place *places)
 {
     int64_t count = 0;
     for (int rank = 0; rank < group->rank_count; rank++) {
         count += sizes[rank] / (int64_t)sizeof *places;
     }
     place *sorted = arena_array(memory, (size_t)count, sizeof *sorted);
-    if (sorted == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %" PRId64 " weights", count);
-    }
     memcpy(sorted, places, (size_t)count * sizeof *sorted);
     const int64_t stays = sort_largest(sorted, count, kept_count);
     place *to = places;
@@ -186,7 +180,6 @@ static status choose_at_root(const exec_group *group, arena *memory, int64_t kep
         }
         sizes[rank] = (to - first) * (int64_t)sizeof *places;
     }
-    return STATUS_OK;
 }
 
 static void keep_places(const exec_weights *held, int held_count, const place *places,
@@ -212,13 +205,10 @@ static status gather_and_scatter(const exec_weights *held, int held_count, int64
     TRY(list_places(held, held_count, memory, &own, &count, err));
     const int64_t sent = sort_largest(own, count, kept_count);
     int64_t *sizes = arena_array(memory, (size_t)group->rank_count, sizeof *sizes);
-    if (sizes == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d sizes", group->rank_count);
-    }
     void *all = NULL;
     TRY(exec_group_gather(group, own, sent * (int64_t)sizeof *own, memory,
                           group->self == 0 ? sizes : NULL, group->self == 0 ? &all : NULL, err));
-    if (group->self == 0) TRY(choose_at_root(group, memory, kept_count, sizes, all, err));
+    if (group->self == 0) choose_at_root(group, memory, kept_count, sizes, all);
     void *kept;
     int64_t kept_bytes = 0;
     TRY(exec_group_scatter(group, all, sizes, memory, &kept, &kept_bytes, err));
@@ -230,7 +220,6 @@ status exec_keep_by_gather(const exec_weights *held, int held_count, int64_t kep
                            const exec_group *group, error_message *err)
 {
     arena *memory = arena_create((size_t)1 << 16);
-    if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory for weights");
     const status result = gather_and_scatter(held, held_count, kept_count, group, memory, err);
     arena_destroy(memory);
     return result;

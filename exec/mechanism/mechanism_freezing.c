@@ -1,4 +1,5 @@
 /// Freezing: layers whose parameters hardly move any more stop learning, front to back.
+#include "base/arena.h"
 #include "exec/mechanism/mechanism.h"
 
 #include <inttypes.h>
@@ -28,7 +29,7 @@ static void note_reference(const exec_layer *layer, freezing_layer *freezing)
 static status make_reference(const exec_layer *layer, freezing_layer *freezing, error_message *err)
 {
     if (freezing->reference != NULL) return STATUS_OK;
-    freezing->reference = calloc(layer->parameter_count, sizeof(float));
+    freezing->reference = memory_array(layer->parameter_count, sizeof(float));
     if (freezing->reference != NULL) return STATUS_OK;
     return error_set(err, STATUS_NO_MEMORY, "no memory for the reference of layer %d",
                      layer->index);
@@ -36,10 +37,7 @@ static status make_reference(const exec_layer *layer, freezing_layer *freezing, 
 
 static status create(exec_layer *layer, error_message *err)
 {
-    freezing_layer *freezing = calloc(1, sizeof *freezing);
-    if (freezing == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "no memory for freezing layer %d", layer->index);
-    }
+    freezing_layer *freezing = memory_array(1, sizeof *freezing);
     layer->mechanism = freezing;
     return make_reference(layer, freezing, err);
 }
@@ -64,23 +62,17 @@ static status initialise(exec_layer *layer, error_message *err)
 }
 
 /// How far a live layer has moved since the decision before, on the host.
-static status observe(const exec_layer *layer, const exec_freezing_options *options,
-                      error_message *err)
+static void observe(const exec_layer *layer, const exec_freezing_options *options)
 {
     freezing_layer *freezing = layer->mechanism;
     float *before = freezing->reference;
-    float *now = malloc(parameter_bytes(layer));
-    if (now == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "no memory for the parameters of layer %d",
-                         layer->index);
-    }
+    float *now = memory_array(1, parameter_bytes(layer));
     freezing->reference = now;
     note_reference(layer, freezing);
     const double movement = exec_parameter_movement(now, before, (int64_t)layer->parameter_count);
     const bool is_first = layer->index == 0 || layer->passes_no_gradient;
     exec_plasticity_observe(&freezing->plasticity, movement, is_first, options);
     free(before);
-    return STATUS_OK;
 }
 
 static status freeze(exec_layer *layer, error_message *err)
@@ -101,7 +93,7 @@ static status decide(const exec_layer_set *set, bool may_freeze, const exec_grou
         const exec_layer *layer = set->layers[row];
         is_frozen[layer->index] = layer->is_frozen;
         if (layer->is_frozen) continue;
-        TRY(observe(layer, options, err));
+        observe(layer, options);
         const freezing_layer *freezing = layer->mechanism;
         is_calm[layer->index] = may_freeze && freezing->plasticity.calm_count >= options->patience;
     }
@@ -123,8 +115,7 @@ static status adapt(const exec_layer_set *set, int iteration, const exec_group *
     const exec_freezing_options *options = &set->model->freezing;
     if (!exec_freezing_decides(options, iteration)) return STATUS_OK;
     const size_t layers = (size_t)set->model_layer_count;
-    int64_t *counts = calloc(2 * layers, sizeof *counts);
-    if (counts == NULL) return error_set(err, STATUS_NO_MEMORY, "no memory for %zu layers", layers);
+    int64_t *counts = memory_array(2 * layers, sizeof *counts);
     const bool may_freeze = iteration + 1 >= options->start_iteration;
     const status result = decide(set, may_freeze, pipeline, counts, counts + layers, changed, err);
     free(counts);

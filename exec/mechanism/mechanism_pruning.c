@@ -16,8 +16,7 @@ static status start_dense(exec_layer *layer, error_message *err)
 }
 
 /// Weights of the caller's layers on the host.
-static status list_weights(const exec_layer_set *set, arena *memory, exec_weights *weights,
-                           error_message *err)
+static void list_weights(const exec_layer_set *set, arena *memory, exec_weights *weights)
 {
     for (int row = 0; row < set->layer_count; row++) {
         const exec_layer *layer = set->layers[row];
@@ -25,24 +24,18 @@ static status list_weights(const exec_layer_set *set, arena *memory, exec_weight
         weights[row] = (exec_weights){.layer = layer->index};
         if (pruned == NULL) continue;
         float *weight = arena_array(memory, (size_t)pruned->weight_count, sizeof *weight);
-        if (weight == NULL) {
-            return error_set(err, STATUS_NO_MEMORY, "no memory for the weights of layer %d",
-                             layer->index);
-        }
         exec_pruned_layer_weights(layer, weight);
         weights[row].weight = weight;
         weights[row].count = pruned->weight_count;
         weights[row].keep = pruned->host_keep;
     }
-    return STATUS_OK;
 }
 
 static status prune_to(const exec_layer_set *set, double sparsity, arena *memory,
                        const exec_group *pipeline, error_message *err)
 {
     exec_weights *weights = arena_array(memory, (size_t)set->layer_count + 1, sizeof *weights);
-    if (weights == NULL) return error_set(err, STATUS_NO_MEMORY, "no memory for weights");
-    TRY(list_weights(set, memory, weights, err));
+    list_weights(set, memory, weights);
     int64_t weight_count = 0;
     for (int row = 0; row < set->layer_count; row++) {
         weight_count += weights[row].count;
@@ -67,7 +60,6 @@ static status adapt(const exec_layer_set *set, int iteration, const exec_group *
     const exec_pruning_options *options = &set->model->pruning;
     if (!exec_pruning_is_step(options, iteration + 1)) return STATUS_OK;
     arena *memory = arena_create((size_t)1 << 16);
-    if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "no memory for weights");
     const double sparsity = exec_pruning_sparsity(options, iteration + 1);
     const status result = prune_to(set, sparsity, memory, pipeline, err);
     arena_destroy(memory);

@@ -65,13 +65,13 @@ status exec_moe_slot_create(const exec_layer *layer, exec_moe_slot **slot, error
     const int experts = options_of(layer)->expert_count;
     const int rows = exec_model_row_count(layer->model);
     const int entries = rows * options_of(layer)->top_k;
-    exec_moe_slot *made = calloc(1, sizeof *made);
+    exec_moe_slot *made = memory_array(1, sizeof *made);
     if (made != NULL) made->memory = arena_create(1 << 14);
     if (made == NULL || made->memory == NULL) {
         free(made);
         return error_set(err, STATUS_NO_MEMORY, "no memory for the routing of a microbatch");
     }
-    status code = exec_routing_carve(made->memory, experts, rows, entries, &made->routing, err);
+    status code = exec_routing_carve(made->memory, experts, rows, entries, &made->routing);
     made->logits = arena_array(made->memory, (size_t)rows * (size_t)experts, sizeof(float));
     made->weight_gradient = arena_array(made->memory, (size_t)entries, sizeof(float));
     if (code == STATUS_OK && (made->logits == NULL || made->weight_gradient == NULL)) {

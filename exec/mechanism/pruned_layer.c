@@ -1,5 +1,6 @@
 #include "exec/mechanism/pruned_layer.h"
 
+#include "base/arena.h"
 #include "exec/model/layer_table.h"
 
 #include <assert.h>
@@ -26,15 +27,13 @@ static void list_matrices(const exec_layer *layer, exec_pruned_layer *pruned)
 
 status exec_pruned_layer_create(exec_layer *layer, error_message *err)
 {
+    (void)err;
     if (layer->kind != EXEC_LAYER_BLOCK) return STATUS_OK;
-    exec_pruned_layer *pruned = calloc(1, sizeof *pruned);
+    exec_pruned_layer *pruned = memory_array(1, sizeof *pruned);
     layer->mechanism = pruned;
     if (pruned != NULL) {
         list_matrices(layer, pruned);
-        pruned->host_keep = malloc((size_t)pruned->weight_count);
-    }
-    if (pruned == NULL || pruned->host_keep == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "no memory for the mask of layer %d", layer->index);
+        pruned->host_keep = memory_array(1, (size_t)pruned->weight_count);
     }
     exec_pruned_layer_reset(layer);
     return STATUS_OK;
@@ -163,11 +162,7 @@ static status compress(const exec_layer *layer, exec_pruned_matrix *matrix, cons
     TRY(kernels->table->allocate(kernels, bytes, &matrix->memory, err));
     matrix->memory_bytes = (int64_t)bytes;
     const int longest = matrix->rows > matrix->columns ? matrix->rows : matrix->columns;
-    int *scratch = malloc(((size_t)longest + 1 + (size_t)kept) * sizeof *scratch);
-    if (scratch == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "no memory for %d entries of layer %d", kept,
-                         layer->index);
-    }
+    int *scratch = memory_array(((size_t)longest + 1 + (size_t)kept), sizeof *scratch);
     matrix->by_input = put_sparse(layer, matrix, keep, false, kept, scratch, matrix->memory);
     status result = kernels->table->finish(kernels, err); // scratch is free again
     if (matrix->is_multiplied && result == STATUS_OK) {
@@ -187,10 +182,7 @@ static status put_keep(const exec_layer *layer, exec_pruned_layer *pruned, error
     void *memory = pruned->keep;
     if (memory == NULL) TRY(kernels->table->allocate(kernels, count, &memory, err));
     pruned->keep = memory;
-    uint8_t *keep = malloc(count);
-    if (keep == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "no memory for the mask of layer %d", layer->index);
-    }
+    uint8_t *keep = memory_array(1, count);
     memset(keep, 1, count);
     const uint8_t *from = pruned->host_keep;
     for (int index = 0; index < pruned->matrix_count; index++) {

@@ -43,7 +43,7 @@ status exec_moe_options_check(const exec_moe_options *options, int hidden_width,
 }
 
 status exec_routing_carve(arena *memory, int expert_count, int row_max, int entry_max,
-                          exec_routing *routing, error_message *err)
+                          exec_routing *routing)
 {
     const size_t experts = (size_t)expert_count;
     const size_t rows = (size_t)row_max;
@@ -59,12 +59,6 @@ status exec_routing_carve(arena *memory, int expert_count, int row_max, int entr
         .row = arena_array(memory, entries, sizeof(int)),
         .place_weight = arena_array(memory, entries, sizeof(float)),
     };
-    if (carved.probability == NULL || carved.first_entry == NULL || carved.expert == NULL ||
-        carved.weight == NULL || carved.place == NULL || carved.first_place == NULL ||
-        carved.row == NULL || carved.place_weight == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "no memory to route %d rows to %d experts", row_max,
-                         expert_count);
-    }
     *routing = carved;
     return STATUS_OK;
 }

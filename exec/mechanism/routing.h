@@ -53,7 +53,7 @@ typedef struct exec_routing {
 ///
 /// @return STATUS_NO_MEMORY; routing is then untouched
 status exec_routing_carve(arena *memory, int expert_count, int row_max, int entry_max,
-                          exec_routing *routing, error_message *err);
+                          exec_routing *routing);
 
 /// Routes row_count rows: each to the top_k experts of largest logit, ties to the lower number; its
 /// weights are the softmax over these. Fills everything, places too. O(rows * experts * top_k).

@@ -1,4 +1,5 @@
 #include "exec/mechanism/weight_order.h"
+#include "base/arena.h"
 
 #include <stdlib.h>
 
@@ -28,9 +29,8 @@ static status check_rank(const bal_schedule *schedule, int rank, int *next, erro
 status exec_weight_order_check(const bal_schedule *schedule, error_message *err)
 {
     const size_t stage_count = (size_t)schedule->rank_count * (size_t)schedule->chunk_count;
-    int *next = calloc(stage_count, sizeof *next); // [stage] microbatch whose gradients come next
-    if (next == NULL)
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %zu stages", stage_count);
+    int *next =
+        memory_array(stage_count, sizeof *next); // [stage] microbatch whose gradients come next
     status result = STATUS_OK;
     for (int rank = 0; rank < schedule->rank_count && result == STATUS_OK; rank++) {
         result = check_rank(schedule, rank, next, err);

@@ -1,5 +1,6 @@
 #include "exec/model/block_layer.h"
 
+#include "base/arena.h"
 #include "exec/mechanism/hashed_attention.h"
 #include "exec/mechanism/moe_half.h"
 #include "exec/model/block_rows.h"
@@ -94,11 +95,7 @@ static status begin_slot(exec_layer *layer, exec_slot *slot, error_message *err)
 {
     exec_block_slot *kept = (exec_block_slot *)slot;
     const int sequences = layer->model->microbatch_size;
-    kept->first_row = calloc((size_t)sequences + 1, sizeof *kept->first_row);
-    if (kept->first_row == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "no memory for the rows of %d sequences",
-                         sequences);
-    }
+    kept->first_row = memory_array((size_t)sequences + 1, sizeof *kept->first_row);
     if (layer->model->mechanism == EXEC_MOE) TRY(exec_moe_slot_create(layer, &kept->moe, err));
     if (layer->model->mechanism == EXEC_SPARSE_ATTENTION) {
         TRY(exec_block_lists_create(layer, &kept->lists, err));

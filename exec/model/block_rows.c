@@ -1,10 +1,11 @@
 #include "exec/model/block_rows.h"
 
+#include "base/arena.h"
 #include "exec/mechanism/rows_slot.h"
 
 #include <stdlib.h>
 
-static status carve(const exec_layer *layer, exec_rows_slot *slot, error_message *err)
+static status carve(const exec_layer *layer, exec_rows_slot *slot)
 {
     const exec_model *model = layer->model;
     const size_t rows = (size_t)exec_model_row_count(model);
@@ -20,11 +21,6 @@ static status carve(const exec_layer *layer, exec_rows_slot *slot, error_message
     slot->minus = arena_array(slot->memory, rows, sizeof(float));
     slot->first_chosen = arena_array(slot->memory, rows + 1, sizeof(int));
     slot->number = arena_array(slot->memory, rows + 1, sizeof(int));
-    if (slot->choice.row == NULL || slot->choice.first_row == NULL || slot->score == NULL ||
-        slot->gate == NULL || slot->minus == NULL || slot->first_chosen == NULL ||
-        slot->number == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "no memory to choose among %zu rows", rows);
-    }
     for (size_t row = 0; row <= rows; row++) {
         slot->number[row] = (int)row;
     }
@@ -33,13 +29,13 @@ static status carve(const exec_layer *layer, exec_rows_slot *slot, error_message
 
 status exec_rows_slot_create(const exec_layer *layer, exec_rows_slot **slot, error_message *err)
 {
-    exec_rows_slot *made = calloc(1, sizeof *made);
+    exec_rows_slot *made = memory_array(1, sizeof *made);
     if (made != NULL) made->memory = arena_create(1 << 14);
     if (made == NULL || made->memory == NULL) {
         free(made);
         return error_set(err, STATUS_NO_MEMORY, "no memory for the rows of a microbatch");
     }
-    const status code = carve(layer, made, err);
+    const status code = carve(layer, made);
     if (code != STATUS_OK) {
         exec_rows_slot_destroy(made);
         return code;

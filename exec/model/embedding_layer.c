@@ -1,3 +1,4 @@
+#include "base/arena.h"
 #include "exec/model/layer_table.h"
 
 #include <math.h>
@@ -22,8 +23,7 @@ static status write_positions(embedding *self, error_message *err)
     exec_layer *layer = &self->layer;
     const int rows = exec_model_row_count(layer->model);
     const size_t bytes = (size_t)rows * sizeof(int);
-    int *position = malloc(bytes);
-    if (position == NULL) return error_set(err, STATUS_NO_MEMORY, "no memory for %d rows", rows);
+    int *position = memory_array(1, bytes);
     for (int row = 0; row < rows; row++) {
         position[row] = row % layer->model->sequence_length;
     }

@@ -1,5 +1,6 @@
 #include "exec/model/layer_table.h"
 
+#include "base/arena.h"
 #include "base/rng.h"
 #include "exec/mechanism/mechanism.h"
 
@@ -81,8 +82,7 @@ status exec_layer_create(const exec_model *model, exec_buffers *buffers, int ind
     assert(index >= 0 && index < exec_model_layer_count(model));
     const exec_layer_kind kind = kind_of(model, index);
     const exec_layer_table *table = table_of(kind);
-    exec_layer *made = calloc(1, table->layer_bytes);
-    if (made == NULL) return error_set(err, STATUS_NO_MEMORY, "no memory for layer %d", index);
+    exec_layer *made = memory_array(1, table->layer_bytes);
     made->table = table;
     made->model = model;
     made->buffers = buffers;
@@ -148,11 +148,7 @@ status exec_layer_initialise(exec_layer *layer, error_message *err)
 {
     TRY(exec_layer_set_frozen(layer, false, err));
     const size_t count = layer->parameter_count;
-    float *values = malloc(count * sizeof *values);
-    if (values == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "no memory for %zu parameters of layer %d", count,
-                         layer->index);
-    }
+    float *values = memory_array(count, sizeof *values);
     for (int index = 0; index < layer->tensor_count; index++) {
         draw_tensor(layer, index, values + layer->tensors[index].offset);
     }
@@ -183,10 +179,7 @@ void exec_layer_refresh(exec_layer *layer)
 
 status exec_slot_create(exec_layer *layer, exec_slot **slot, error_message *err)
 {
-    exec_slot *made = calloc(1, layer->table->slot_bytes);
-    if (made == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "no memory for a slot of layer %d", layer->index);
-    }
+    exec_slot *made = memory_array(1, layer->table->slot_bytes);
     if (layer->table->begin_slot != NULL) {
         const status result = layer->table->begin_slot(layer, made, err);
         if (result != STATUS_OK) {

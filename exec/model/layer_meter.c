@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-status exec_layer_meter_init(exec_layer_meter *meter, arena *memory, int layer_count,
-                             int microbatch_count, int load_columns, error_message *err)
+void exec_layer_meter_init(exec_layer_meter *meter, arena *memory, int layer_count,
+                           int microbatch_count, int load_columns)
 {
     const size_t rows = (size_t)layer_count;
     const size_t cells = rows * (size_t)microbatch_count;
@@ -23,15 +23,7 @@ status exec_layer_meter_init(exec_layer_meter *meter, arena *memory, int layer_c
         .message_bytes = arena_array(memory, rows, sizeof(int64_t)),
         .load_count = arena_array(memory, loads, sizeof(int64_t)),
     };
-    if (made.layer == NULL || made.forward_ns == NULL || made.backward_ns == NULL ||
-        made.weight_ns == NULL || made.parameters == NULL || made.state_bytes == NULL ||
-        made.activation_bytes == NULL || made.gradient_bytes == NULL ||
-        made.message_bytes == NULL || made.load_count == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d layers, %d microbatches",
-                         layer_count, microbatch_count);
-    }
     *meter = made;
-    return STATUS_OK;
 }
 
 void exec_layer_meter_clear(exec_layer_meter *meter)

@@ -29,8 +29,8 @@ typedef struct exec_layer_meter {
 } exec_layer_meter;
 
 /// All 0. STATUS_NO_MEMORY.
-status exec_layer_meter_init(exec_layer_meter *meter, arena *memory, int layer_count,
-                             int microbatch_count, int load_columns, error_message *err);
+void exec_layer_meter_init(exec_layer_meter *meter, arena *memory, int layer_count,
+                           int microbatch_count, int load_columns);
 
 /// Forgets what was measured, but not which layers they are.
 void exec_layer_meter_clear(exec_layer_meter *meter);

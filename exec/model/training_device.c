@@ -1,5 +1,6 @@
 #include "exec/model/training_device.h"
 
+#include "base/arena.h"
 #include "exec/model/layer_state.h"
 #include "exec/model/training_device_parts.h"
 
@@ -69,17 +70,10 @@ static status hold_layer(exec_learner *learner, int layer, int microbatch_count,
     return exec_slot_pool_init(&held->slots, held->layer, microbatch_count, err);
 }
 
-static status no_memory(const exec_learner *learner, error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for a plan of %d stages",
-                     learner->stage_count);
-}
-
 static status carve_plan(exec_learner *learner, const bal_placed_partition *plan, int place,
                          int microbatch_count, int held_count, error_message *err)
 {
     arena *memory = learner->memory = arena_create(1 << 14);
-    if (memory == NULL) return no_memory(learner, err);
     learner->place = place;
     learner->stage_count = bal_placed_stage_count(plan);
     learner->microbatch_count = microbatch_count;
@@ -92,23 +86,15 @@ static status carve_plan(exec_learner *learner, const bal_placed_partition *plan
     learner->drawn = arena_array(memory, 2 * columns * rows, sizeof(int));
     learner->loss = arena_array(memory, columns, sizeof(double));
     learner->square_sum = arena_array(memory, (size_t)learner->layer_count, sizeof(double));
-    if (learner->first_layer == NULL || learner->layers == NULL || learner->drawn == NULL ||
-        learner->loss == NULL || learner->square_sum == NULL) {
-        return no_memory(learner, err);
-    }
     for (int way = 0; way < 2; way++) {
         learner->input[way] = arena_array(memory, packed, 1);
         learner->output[way] = arena_array(memory, packed, 1);
-        if (learner->input[way] == NULL || learner->output[way] == NULL) {
-            return no_memory(learner, err);
-        }
     }
     memcpy(learner->first_layer, plan->first_layer, cuts * sizeof(int));
     const int load_columns = learner->mechanism->load_columns != NULL
                                  ? learner->mechanism->load_columns(&learner->model)
                                  : 0;
-    TRY(exec_layer_meter_init(&learner->meter, memory, held_count, microbatch_count, load_columns,
-                              err));
+    exec_layer_meter_init(&learner->meter, memory, held_count, microbatch_count, load_columns);
     const int op_max = PASS_COUNT * microbatch_count * plan->chunk_count;
     const int lap_max = 1 + 2 * op_max + PASS_COUNT * microbatch_count * held_count;
     return exec_stopwatch_init(&learner->watch, learner->kernels, learner->clock, lap_max, op_max,
@@ -248,14 +234,10 @@ static const exec_device_table *table_of(const exec_training_device *options)
     return options->runs_ahead ? &cuda_ahead_table : &cuda_table;
 }
 
-static status create_parts(exec_learner *learner, error_message *err)
+static status create_parts(exec_learner *learner)
 {
-    TRY(exec_buffers_create(learner->kernels, &learner->buffers, err));
-    learner->held = calloc((size_t)learner->layer_count, sizeof *learner->held);
-    if (learner->held == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d layers",
-                         learner->layer_count);
-    }
+    TRY(exec_buffers_create(learner->kernels, &learner->buffers));
+    learner->held = memory_array((size_t)learner->layer_count, sizeof *learner->held);
     return STATUS_OK;
 }
 
@@ -263,7 +245,7 @@ status exec_training_device_create_over(const exec_training_device *options, int
                                         exec_kernels *kernels, exec_device **out,
                                         error_message *err)
 {
-    exec_learner *learner = calloc(1, sizeof *learner);
+    exec_learner *learner = memory_array(1, sizeof *learner);
     if (learner == NULL) {
         kernels->table->close(kernels);
         return error_set(err, STATUS_NO_MEMORY, "out of memory for a device");
@@ -281,7 +263,7 @@ status exec_training_device_create_over(const exec_training_device *options, int
         .layer_count = exec_model_layer_count(options->model),
         .replica_count = 1,
     };
-    const status result = create_parts(learner, err);
+    const status result = create_parts(learner);
     if (result != STATUS_OK) {
         destroy(&learner->device);
         return result;
@@ -298,7 +280,7 @@ static status open_kernels(const exec_training_device *options, int world_rank,
         options->backend == EXEC_BACKEND_CUDA_BF16 ? EXEC_CUDA_BF16 : EXEC_CUDA_FP32;
     switch (options->backend) {
     case EXEC_BACKEND_CPU:
-        return exec_kernels_cpu_open(kernels, err);
+        return exec_kernels_cpu_open(kernels);
     case EXEC_BACKEND_CPU_BLAS:
         return exec_kernels_blas_open(kernels, err);
     case EXEC_BACKEND_CUDA_FP32:

@@ -1,4 +1,5 @@
 /// What a device that learns does behind the ops of an iteration: reduction, update, adaptation.
+#include "base/arena.h"
 #include "exec/model/training_device_parts.h"
 
 #include <math.h>
@@ -43,10 +44,7 @@ status exec_learner_reduce(exec_device *device, const exec_group *replicas, erro
     float *staging = NULL;
     if (!learner->kernels->table->has_host_memory) {
         const size_t count = largest_parameter_count(learner);
-        staging = malloc(count * sizeof *staging);
-        if (staging == NULL) {
-            return error_set(err, STATUS_NO_MEMORY, "out of memory for %zu gradients", count);
-        }
+        staging = memory_array(count, sizeof *staging);
     }
     status result = STATUS_OK;
     for (int row = 0; row < learner->meter.layer_count && result == STATUS_OK; row++) {

@@ -1,4 +1,5 @@
 #include "exec/probe/probe_compute.h"
+#include "base/arena.h"
 
 #include <stdlib.h>
 
@@ -49,10 +50,8 @@ static status take(operands *of, size_t bytes, void **region, error_message *err
 static status take_values(operands *of, size_t count, void **region, error_message *err)
 {
     const exec_kernel_table *table = of->kernels->table;
-    float *host = malloc((count > 0 ? count : 1) * sizeof *host);
+    float *host = memory_array((count > 0 ? count : 1), sizeof *host);
     void *floats = NULL;
-    if (host == NULL)
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %zu values", count);
     for (size_t value = 0; value < count; value++) {
         host[value] = (float)((int)(value % OPERAND_PERIOD) - OPERAND_PERIOD / 2) / OPERAND_PERIOD;
     }

@@ -1,5 +1,6 @@
 #include "exec/probe/probe_link.h"
 
+#include "base/arena.h"
 #include "exec/monotonic_clock.h"
 #include "exec/transport/group.h"
 
@@ -231,11 +232,8 @@ static status open_memory(rank_state *own, const exec_probe_links_options *optio
 {
     const bool hands_over = options->uses_cuda && own->endpoint->transport->takes_device_memory;
     const bool shares_gpu = strcmp(options->transport, "local") == 0;
-    own->samples = calloc((size_t)options->round_count, sizeof *own->samples);
-    own->trips = calloc((size_t)own->all.rank_count * SIZES_MAX, sizeof *own->trips);
-    if (own->samples == NULL || own->trips == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for messages");
-    }
+    own->samples = memory_array((size_t)options->round_count, sizeof *own->samples);
+    own->trips = memory_array((size_t)own->all.rank_count * SIZES_MAX, sizeof *own->trips);
     if (hands_over) {
         void *memory = NULL;
         TRY(exec_kernels_cuda_open(EXEC_CUDA_FP32, shares_gpu ? own->endpoint->rank : 0,
@@ -244,7 +242,7 @@ static status open_memory(rank_state *own, const exec_probe_links_options *optio
         own->bytes = memory;
         return own->kernels->table->finish(own->kernels, err);
     }
-    own->bytes = calloc(1, (size_t)options->size_max);
+    own->bytes = memory_array(1, (size_t)options->size_max);
     if (own->bytes != NULL) return STATUS_OK;
     return error_set(err, STATUS_NO_MEMORY, "out of memory for messages of %lld bytes",
                      (long long)options->size_max);

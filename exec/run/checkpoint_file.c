@@ -23,7 +23,7 @@ typedef struct layer_entry {
     uint64_t hash;
 } layer_entry;
 
-static status fill(const exec_checkpoint *checkpoint, exec_parcel *file, error_message *err)
+static status fill(const exec_checkpoint *checkpoint, exec_parcel *file)
 {
     file_head head = {
         .byte_order = BYTE_ORDER_MARK,
@@ -32,27 +32,27 @@ static status fill(const exec_checkpoint *checkpoint, exec_parcel *file, error_m
         .iteration = checkpoint->iteration,
     };
     memcpy(head.magic, magic, sizeof magic);
-    TRY(exec_parcel_put(file, &head, (int64_t)sizeof head, err));
+    TRY(exec_parcel_put(file, &head, (int64_t)sizeof head));
     for (int layer = 0; layer < checkpoint->layer_count; layer++) {
         const layer_entry entry = {
             .byte_count = checkpoint->byte_count[layer],
             .hash = file_hash(FILE_HASH_START, checkpoint->layers[layer],
                               (size_t)checkpoint->byte_count[layer]),
         };
-        TRY(exec_parcel_put(file, &entry, (int64_t)sizeof entry, err));
+        TRY(exec_parcel_put(file, &entry, (int64_t)sizeof entry));
     }
     for (int layer = 0; layer < checkpoint->layer_count; layer++) {
-        TRY(exec_parcel_put(file, checkpoint->layers[layer], checkpoint->byte_count[layer], err));
+        TRY(exec_parcel_put(file, checkpoint->layers[layer], checkpoint->byte_count[layer]));
     }
     const uint64_t hash = file_hash(FILE_HASH_START, file->bytes, (size_t)file->byte_count);
-    return exec_parcel_put(file, &hash, (int64_t)sizeof hash, err);
+    return exec_parcel_put(file, &hash, (int64_t)sizeof hash);
 }
 
 status exec_checkpoint_write(const char *path, const exec_checkpoint *checkpoint,
                              error_message *err)
 {
     exec_parcel file = {0};
-    status written = fill(checkpoint, &file, err);
+    status written = fill(checkpoint, &file);
     if (written == STATUS_OK) {
         written = file_write(path, (const char *)file.bytes, (size_t)file.byte_count, err);
     }
@@ -134,9 +134,6 @@ status exec_checkpoint_parse(const void *bytes, size_t length, const char *name,
     const layer_entry *entries = (const void *)((const unsigned char *)bytes + sizeof *head);
     const void **layers = arena_array(memory, (size_t)count, sizeof *layers);
     int64_t *byte_count = arena_array(memory, (size_t)count, sizeof *byte_count);
-    if (layers == NULL || byte_count == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "%s: out of memory for %d layers", name, count);
-    }
     const size_t end = length - sizeof hash;
     TRY(find_layers(bytes, entries_end, end, entries, count, name, layers, byte_count, err));
     memcpy(&hash, (const unsigned char *)bytes + end, sizeof hash);
@@ -160,8 +157,5 @@ status exec_checkpoint_read(const char *path, arena *memory, exec_checkpoint *ch
     void *kept = arena_array(memory, length, 1);
     if (kept != NULL) memcpy(kept, bytes, length);
     free(bytes);
-    if (kept == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "%s: out of memory for %zu bytes", path, length);
-    }
     return exec_checkpoint_parse(kept, length, path, memory, checkpoint, err);
 }

@@ -1,5 +1,6 @@
 #include "exec/run/execution.h"
 
+#include "base/arena.h"
 #include "exec/run/leader.h"
 #include "exec/run/run.h"
 
@@ -8,8 +9,7 @@
 /// What every rank but the leader does.
 static status follow(exec_endpoint *endpoint, const exec_training *training, error_message *err)
 {
-    exec_run *run = calloc(1, sizeof *run);
-    if (run == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory for a rank");
+    exec_run *run = memory_array(1, sizeof *run);
     status followed = exec_run_open(run, endpoint, training, NULL, err);
     if (followed == STATUS_OK) followed = exec_run_follow(run, err);
     exec_run_close(run);

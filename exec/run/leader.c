@@ -1,15 +1,10 @@
 #include "exec/run/leader.h"
 
 #include "balance/schedule/schedule.h"
+#include "base/arena.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static status no_memory(const exec_leader *leader, error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for %d layers on %d ranks",
-                     leader->run.terms.layer_count, leader->training.machine.rank_count);
-}
 
 bal_placed_partition exec_placed_of(const bal_plan *plan)
 {
@@ -123,7 +118,7 @@ static status take_description(exec_leader *leader, const exec_training *executi
     return check_plans(leader, err);
 }
 
-static status allocate(exec_leader *leader, error_message *err)
+static void allocate(exec_leader *leader)
 {
     const size_t ranks = (size_t)leader->training.machine.rank_count;
     const size_t replicas = (size_t)leader->training.data_parallel;
@@ -138,14 +133,6 @@ static status allocate(exec_leader *leader, error_message *err)
     leader->rank_end_ns = arena_array(memory, ranks, sizeof *leader->rank_end_ns);
     leader->peak_memory = arena_array(memory, ranks, sizeof *leader->peak_memory);
     leader->replicas = arena_array(memory, replicas, sizeof *leader->replicas);
-    if (leader->iteration_memory == NULL || leader->layer_memory == NULL ||
-        leader->profile_memory == NULL || leader->plan_memory[0] == NULL ||
-        leader->plan_memory[1] == NULL || leader->next_memory == NULL ||
-        leader->rank_time_factor == NULL || leader->rank_end_ns == NULL ||
-        leader->peak_memory == NULL || leader->replicas == NULL) {
-        return no_memory(leader, err);
-    }
-    return STATUS_OK;
 }
 
 static status leader_open(exec_leader *leader, exec_endpoint *endpoint,
@@ -169,7 +156,7 @@ static status leader_open(exec_leader *leader, exec_endpoint *endpoint,
         leader->training.sources = &leader->stand_in;
         leader->training.source_count = 1;
     }
-    TRY(allocate(leader, err));
+    allocate(leader);
     TRY(bal_training_costs_init(&leader->costs, &leader->training, memory, err));
     if (execution->distributes_decisions) TRY(exec_leader_distribute(leader, err));
     return bal_training_controller(&leader->training, execution->evaluator, &leader->controller,
@@ -208,7 +195,7 @@ static const int *kept(exec_leader *leader, const int *array, int count)
     return copy;
 }
 
-static status finish(exec_leader *leader, error_message *err)
+static void finish(exec_leader *leader)
 {
     bal_training_result *result = &leader->ledger.result;
     const bal_placed_partition *placed = &exec_run_plan_in_force(&leader->run)->placed;
@@ -220,9 +207,6 @@ static status finish(exec_leader *leader, error_message *err)
         kept(leader, placed->first_layer, bal_placed_stage_count(placed) + 1);
     result->final_machine_rank = kept(leader, placed->machine_rank, placed->rank_count);
     result->final_rank_count = placed->rank_count;
-    if (result->final_first_layer == NULL || result->final_machine_rank == NULL) {
-        return no_memory(leader, err);
-    }
     result->peak_memory_bytes = leader->peak_memory;
     result->is_memory_known =
         leader->profile.state_bytes != NULL && leader->profile.activation_bytes != NULL;
@@ -230,11 +214,10 @@ static status finish(exec_leader *leader, error_message *err)
     for (int rank = 0; rank < machine->rank_count && machine->rank_memory_bytes > 0; rank++) {
         if (leader->peak_memory[rank] > machine->rank_memory_bytes) result->fits = false;
     }
-    return STATUS_OK;
 }
 
 /// Notes the plan of the start in the result.
-static status note_start(exec_leader *leader, error_message *err)
+static void note_start(exec_leader *leader)
 {
     bal_training_result *result = &leader->ledger.result;
     const bal_placed_partition *placed = &exec_run_plan_in_force(&leader->run)->placed;
@@ -242,28 +225,26 @@ static status note_start(exec_leader *leader, error_message *err)
     result->stage_count = leader->training.machine.rank_count * placed->chunk_count;
     result->start_first_layer =
         kept(leader, placed->first_layer, bal_placed_stage_count(placed) + 1);
-    return result->start_first_layer != NULL ? STATUS_OK : no_memory(leader, err);
 }
 
 static status lead(exec_leader *leader, error_message *err)
 {
     const exec_command end = {.kind = EXEC_COMMAND_END};
     TRY(exec_leader_start(leader, err));
-    TRY(note_start(leader, err));
+    note_start(leader);
     for (int iteration = leader->first_iteration; iteration < leader->training.iteration_count;
          iteration++) {
         TRY(lead_iteration(leader, iteration, err));
     }
-    TRY(finish(leader, err));
-    TRY(exec_run_begin_command(&leader->run, &end, err));
+    finish(leader);
+    TRY(exec_run_begin_command(&leader->run, &end));
     return exec_run_give_command(&leader->run, err);
 }
 
 status exec_lead(exec_endpoint *endpoint, const exec_training *execution, arena *memory,
                  bal_training_result *result, error_message *err)
 {
-    exec_leader *leader = calloc(1, sizeof *leader);
-    if (leader == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory for the leader");
+    exec_leader *leader = memory_array(1, sizeof *leader);
     status led = leader_open(leader, endpoint, execution, memory, err);
     if (led == STATUS_OK) led = lead(leader, err);
     if (led == STATUS_OK) *result = leader->ledger.result;

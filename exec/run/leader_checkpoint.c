@@ -5,12 +5,6 @@
 #include "base/file.h"
 #include "exec/run/checkpoint_file.h"
 
-static status no_memory(const exec_leader *leader, error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for the state of %d layers",
-                     leader->run.terms.layer_count);
-}
-
 /// What was told of the layers. Arrays are in iteration_memory, states in the answers.
 typedef struct told_layers {
     const void **layers; // [layer_count], or NULLs
@@ -29,10 +23,7 @@ static status tell(exec_leader *leader, int iteration, bool wants_bytes, told_la
     told->layers = arena_array(leader->iteration_memory, layers, sizeof *told->layers);
     told->byte_count = arena_array(leader->iteration_memory, layers, sizeof *told->byte_count);
     told->hash = arena_array(leader->iteration_memory, layers, sizeof *told->hash);
-    if (told->layers == NULL || told->byte_count == NULL || told->hash == NULL) {
-        return no_memory(leader, err);
-    }
-    TRY(exec_run_begin_command(&leader->run, &command, err));
+    TRY(exec_run_begin_command(&leader->run, &command));
     TRY(exec_run_give_command(&leader->run, err));
     int64_t offset = 0;
     for (int index = 0; index < gathered->group->rank_count; index++) {
@@ -79,9 +70,9 @@ static status hand_out_layer(exec_run *run, const exec_checkpoint *checkpoint, i
 {
     const exec_layer_head head = {.byte_count = checkpoint->byte_count[layer]};
     exec_parcel parcel = {0};
-    status sent = exec_parcel_put(&parcel, &head, (int64_t)sizeof head, err);
+    status sent = exec_parcel_put(&parcel, &head, (int64_t)sizeof head);
     if (sent == STATUS_OK) {
-        sent = exec_parcel_put(&parcel, checkpoint->layers[layer], head.byte_count, err);
+        sent = exec_parcel_put(&parcel, checkpoint->layers[layer], head.byte_count);
     }
     for (int replica = 0; replica < run->ranks.replica_count && sent == STATUS_OK; replica++) {
         sent = exec_parcel_send(run->endpoint, exec_run_world_rank(&run->ranks, replica, rank),

@@ -28,12 +28,12 @@ static status give_command(exec_leader *leader, const bal_problem *problem, erro
     for (int array = 0; array < 4; array++) {
         terms.has_array[array] = arrays[array] != NULL;
     }
-    TRY(exec_run_begin_command(run, &command, err));
-    TRY(exec_parcel_put(&run->command, &terms, (int64_t)sizeof terms, err));
+    TRY(exec_run_begin_command(run, &command));
+    TRY(exec_parcel_put(&run->command, &terms, (int64_t)sizeof terms));
     for (int array = 0; array < 4; array++) {
         if (arrays[array] == NULL) continue;
         TRY(exec_parcel_put(&run->command, arrays[array],
-                            problem->stage_count * (int64_t)sizeof *arrays[array], err));
+                            problem->stage_count * (int64_t)sizeof *arrays[array]));
     }
     return exec_run_give_command(run, err);
 }

@@ -7,12 +7,6 @@
 
 #include <math.h>
 
-static status no_memory(const exec_leader *leader, error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for an iteration of %d ranks",
-                     leader->run.endpoint->rank_count);
-}
-
 static bal_batch batch_of(const exec_leader *leader)
 {
     const int microbatches = leader->microbatch_count;
@@ -50,7 +44,7 @@ static status give_command(exec_leader *leader, int iteration, error_message *er
     bool is_other = false;
     if (!leader->learns) {
         TRY(exec_run_costs_put(&run->costs, leader->costs.replicas, leader->costs.replica_count,
-                               &is_other, err));
+                               &is_other));
     }
     const exec_command command = {
         .kind = EXEC_COMMAND_ITERATE,
@@ -58,10 +52,10 @@ static status give_command(exec_leader *leader, int iteration, error_message *er
         .has_costs = !leader->learns && (is_other || !leader->costs_told),
         .is_profiled = wants_profile(leader, iteration),
     };
-    TRY(exec_run_begin_command(run, &command, err));
+    TRY(exec_run_begin_command(run, &command));
     TRY(exec_parcel_put(&run->command, leader->rank_time_factor,
-                        (int64_t)run->ranks.rank_count * (int64_t)sizeof *leader->rank_time_factor,
-                        err));
+                        (int64_t)run->ranks.rank_count *
+                            (int64_t)sizeof *leader->rank_time_factor));
     TRY(exec_run_give_command(run, err));
     leader->costs_told = true;
     leader->has_profile = command.is_profiled;
@@ -126,7 +120,6 @@ static status note_memory(exec_leader *leader, error_message *err)
     const int unlike =
         leader->learns ? leader->training.data_parallel : leader->training.source_count;
     int64_t *peak = arena_array(leader->iteration_memory, (size_t)placed->rank_count, sizeof *peak);
-    if (peak == NULL) return no_memory(leader, err);
     for (int replica = 0; replica < unlike; replica++) {
         const bal_layer_costs *layers = &leader->replicas[replica];
         bal_stage_costs stages;

@@ -7,19 +7,11 @@
 
 #include <string.h>
 
-static status no_memory(const exec_leader *leader, error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for a plan of %d layers",
-                     leader->run.terms.layer_count);
-}
-
 /// Layers of which nothing is known: all take the same time.
-static status equal_layers(const exec_leader *leader, arena *memory, bal_layer_costs *layers,
-                           error_message *err)
+static void equal_layers(const exec_leader *leader, arena *memory, bal_layer_costs *layers)
 {
     const size_t count = (size_t)leader->run.terms.layer_count;
     int64_t *times = arena_array(memory, count, sizeof *times);
-    if (times == NULL) return no_memory(leader, err);
     for (size_t layer = 0; layer < count; layer++) {
         times[layer] = 1000;
     }
@@ -33,7 +25,6 @@ static status equal_layers(const exec_leader *leader, arena *memory, bal_layer_c
         .backward_input_ns = times,
         .backward_weight_ns = times,
     };
-    return STATUS_OK;
 }
 
 /// Finds the order of a plan and proves, before anybody waits for anybody, that it can be played.
@@ -48,7 +39,7 @@ static status find_order(exec_leader *leader, const exec_next_plan *next,
         if (next->layers != NULL) {
             layers = *next->layers;
         } else {
-            TRY(equal_layers(leader, leader->next_memory, &layers, err));
+            equal_layers(leader, leader->next_memory, &layers);
         }
         TRY(bal_training_order(&leader->training, placed, &layers, next->microbatch_count,
                                leader->next_memory, order, err));
@@ -58,16 +49,14 @@ static status find_order(exec_leader *leader, const exec_next_plan *next,
 }
 
 /// Names the ranks of all places.
-static status name_ranks(exec_leader *leader, bal_placed_partition *placed, error_message *err)
+static void name_ranks(exec_leader *leader, bal_placed_partition *placed)
 {
-    if (placed->machine_rank != NULL) return STATUS_OK;
+    if (placed->machine_rank != NULL) return;
     int *ranks = arena_array(leader->next_memory, (size_t)placed->rank_count, sizeof *ranks);
-    if (ranks == NULL) return no_memory(leader, err);
     for (int place = 0; place < placed->rank_count; place++) {
         ranks[place] = place;
     }
     placed->machine_rank = ranks;
-    return STATUS_OK;
 }
 
 /// Orders the transfers of a migration.
@@ -86,7 +75,6 @@ static status find_legs(exec_leader *leader, const exec_next_plan *next, exec_mi
                             &steps, err));
     exec_migration_leg *made =
         arena_array(leader->next_memory, (size_t)steps.step_count, sizeof *made);
-    if (made == NULL) return no_memory(leader, err);
     for (int index = 0; index < steps.step_count; index++) {
         const bal_migration_step *step = &steps.step[index];
         const int64_t bytes = layers->state_bytes != NULL ? layers->state_bytes[step->layer] : 0;
@@ -105,29 +93,26 @@ static status find_legs(exec_leader *leader, const exec_next_plan *next, exec_mi
 
 /// When each rank takes part at the earliest, by its clock: only where transfers overlap the
 /// backward sweep, and only where clocks are nominal. Really they begin behind the decision.
-static status put_releases(exec_leader *leader, error_message *err)
+static status put_releases(exec_leader *leader)
 {
     const size_t ranks = (size_t)leader->training.machine.rank_count;
     int64_t *release_ns = arena_array(leader->next_memory, ranks, sizeof *release_ns);
-    if (release_ns == NULL) return no_memory(leader, err);
     if (leader->is_nominal && leader->training.migration.overlaps) {
         memcpy(release_ns, leader->rank_end_ns, ranks * sizeof *release_ns);
     }
-    return exec_parcel_put(&leader->run.command, release_ns, (int64_t)(ranks * sizeof *release_ns),
-                           err);
+    return exec_parcel_put(&leader->run.command, release_ns, (int64_t)(ranks * sizeof *release_ns));
 }
 
 /// What follows from the plan that has come into force.
-static status take_plan(exec_leader *leader, error_message *err)
+static void take_plan(exec_leader *leader)
 {
     const exec_run_plan *plan = exec_run_plan_in_force(&leader->run);
     arena *memory = leader->plan_memory[leader->run.plan_index];
     arena_reset(memory);
     int *owner = arena_array(memory, (size_t)leader->run.terms.layer_count, sizeof *owner);
-    if (owner == NULL) return no_memory(leader, err);
     bal_placed_owners(&plan->placed, owner);
     leader->rank_of_layer = owner;
-    return bal_last_backwards(&plan->schedule, memory, &leader->last_backward, err);
+    bal_last_backwards(&plan->schedule, memory, &leader->last_backward);
 }
 
 static void read_answers(exec_leader *leader, exec_move_times *times)
@@ -152,7 +137,7 @@ status exec_leader_move(exec_leader *leader, const exec_next_plan *next, int ite
     bal_schedule order;
     exec_migration_leg *legs = NULL;
     int leg_count = 0;
-    TRY(name_ranks(leader, &placed, err));
+    name_ranks(leader, &placed);
     TRY(find_order(leader, next, &placed, &order, err));
     TRY(find_legs(leader, next, &legs, &leg_count, err));
     const exec_command command = {
@@ -163,10 +148,10 @@ status exec_leader_move(exec_leader *leader, const exec_next_plan *next, int ite
         .paces = run->device->table->is_modelled && !leader->is_nominal,
         .changes_ranks = exec_run_ranks_differ(&run->ranks, &placed),
     };
-    TRY(exec_run_begin_command(run, &command, err));
-    TRY(exec_run_plan_put(&run->command, &placed, &order, err));
-    TRY(exec_parcel_put(&run->command, legs, (int64_t)leg_count * (int64_t)sizeof *legs, err));
-    TRY(put_releases(leader, err));
+    TRY(exec_run_begin_command(run, &command));
+    TRY(exec_run_plan_put(&run->command, &placed, &order));
+    TRY(exec_parcel_put(&run->command, legs, (int64_t)leg_count * (int64_t)sizeof *legs));
+    TRY(put_releases(leader));
     if (next->origin == EXEC_ORIGIN_LEADER) {
         TRY(exec_leader_hand_out(leader, next->checkpoint, &placed, err));
     }
@@ -175,7 +160,8 @@ status exec_leader_move(exec_leader *leader, const exec_next_plan *next, int ite
     leader->microbatch_count = next->microbatch_count;
     *times = (exec_move_times){.elapsed_ns = transport->now_ns(run->endpoint) - begin_ns};
     read_answers(leader, times);
-    return take_plan(leader, err);
+    take_plan(leader);
+    return STATUS_OK;
 }
 
 /// The partition that somebody would choose who knows nothing of the layers.
@@ -190,7 +176,7 @@ static status find_even(exec_leader *leader, bal_placed_partition *placed, error
     plain.repack = bal_repack_options_default();
     plain.weight = BAL_WEIGHT_TIME;
     plain.machine.rank_memory_bytes = 0;
-    TRY(equal_layers(leader, leader->next_memory, &layers, err));
+    equal_layers(leader, leader->next_memory, &layers);
     TRY(bal_training_controller(&plain, NULL, &controller, err));
     const status started = bal_controller_start(controller, &layers, &decision, err);
     if (started == STATUS_OK) {
@@ -205,7 +191,7 @@ static status find_even(exec_leader *leader, bal_placed_partition *placed, error
     }
     bal_controller_destroy(controller);
     if (started != STATUS_OK) return started;
-    return placed->first_layer != NULL ? STATUS_OK : no_memory(leader, err);
+    return STATUS_OK;
 }
 
 /// The plan of the start: what was given, or the balancer's, or where nothing is known the even

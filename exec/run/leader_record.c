@@ -40,7 +40,6 @@ static status put_record(exec_leader *leader, bal_training_iteration *record, er
     const int slowest = leader->times.slowest;
     if (sink->wants_timeline != NULL && sink->wants_timeline(sink->context, record->iteration)) {
         bal_stage_costs *stages = arena_array(leader->iteration_memory, 1, sizeof *stages);
-        if (stages == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
         TRY(bal_stage_costs_from_layers(&leader->replicas[slowest], leader->played.plan,
                                         &leader->training.machine, leader->played.rank_time_factor,
                                         leader->iteration_memory, stages, err));

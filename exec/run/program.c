@@ -12,14 +12,11 @@ static int receiver_of(const bal_schedule *schedule, bal_op op, int stage)
 }
 
 status exec_program_compile(const bal_schedule *schedule, int place, arena *memory,
-                            exec_program *program, error_message *err)
+                            exec_program *program)
 {
     const int first = schedule->first_op[place];
     const int count = schedule->first_op[place + 1] - first;
     exec_step *steps = arena_array(memory, (size_t)count, sizeof *steps);
-    if (steps == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for a program of %d ops", count);
-    }
     for (int step = 0; step < count; step++) {
         const bal_op op = schedule->ops[first + step];
         const int stage = bal_schedule_stage(schedule, place, op.chunk);

@@ -30,4 +30,4 @@ typedef struct exec_program {
 /// @param place   in [0, schedule->rank_count)
 /// @param program carved from memory. STATUS_NO_MEMORY. Time O(ops of the place).
 status exec_program_compile(const bal_schedule *schedule, int place, arena *memory,
-                            exec_program *program, error_message *err);
+                            exec_program *program);

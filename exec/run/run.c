@@ -4,11 +4,6 @@
 
 #include <string.h>
 
-static status no_memory(const exec_run *run, error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for rank %d", run->endpoint->rank);
-}
-
 status exec_run_open(exec_run *run, exec_endpoint *endpoint, const exec_training *training,
                      const exec_run_terms *terms, error_message *err)
 {
@@ -19,9 +14,7 @@ status exec_run_open(exec_run *run, exec_endpoint *endpoint, const exec_training
         .memory = arena_create(1 << 14),
         .scratch = arena_create(1 << 16),
     };
-    if (run->memory == NULL || run->scratch == NULL) return no_memory(run, err);
     run->order_count = arena_array(run->memory, (size_t)world, sizeof *run->order_count);
-    if (run->order_count == NULL) return no_memory(run, err);
     // One replica of the whole world, until it is known how many there are.
     exec_activity_set_phase(&endpoint->activity, 0, EXEC_PHASE_START);
     TRY(exec_run_ranks_init(&run->ranks, endpoint, 1, world, run->memory, err));
@@ -50,10 +43,10 @@ const exec_run_plan *exec_run_plan_in_force(const exec_run *run)
     return &run->plans[run->plan_index];
 }
 
-status exec_run_begin_command(exec_run *run, const exec_command *command, error_message *err)
+status exec_run_begin_command(exec_run *run, const exec_command *command)
 {
     exec_parcel_reset(&run->command);
-    return exec_parcel_put(&run->command, command, (int64_t)sizeof *command, err);
+    return exec_parcel_put(&run->command, command, (int64_t)sizeof *command);
 }
 
 /// Whether ranks that sleep must hear of a command, too.
@@ -92,7 +85,6 @@ static status carry_out(exec_run *run, bool *is_end, error_message *err)
     run->gathered = (exec_gathered){.group = group};
     run->gathered.sizes =
         arena_array(run->scratch, (size_t)group->rank_count, sizeof *run->gathered.sizes);
-    if (run->gathered.sizes == NULL) return no_memory(run, err);
     return exec_group_gather(group, run->answer.bytes, run->answer.byte_count, run->scratch,
                              run->gathered.sizes, &run->gathered.bytes, err);
 }

@@ -115,7 +115,7 @@ void exec_run_close(exec_run *run);
 const exec_run_plan *exec_run_plan_in_force(const exec_run *run);
 
 /// Leader: begins a command in run->command. What follows it is put there before it is given.
-status exec_run_begin_command(exec_run *run, const exec_command *command, error_message *err);
+status exec_run_begin_command(exec_run *run, const exec_command *command);
 
 /// Leader: shares the command with whom it concerns, carries it out, and gathers the answers.
 status exec_run_give_command(exec_run *run, error_message *err);

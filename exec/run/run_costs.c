@@ -13,7 +13,7 @@ typedef struct costs_head {
     bool has_array[BAL_COST_ARRAY_COUNT];
 } costs_head;
 
-static status put_source(exec_parcel *parcel, const bal_layer_costs *source, error_message *err)
+static status put_source(exec_parcel *parcel, const bal_layer_costs *source)
 {
     bal_layer_costs layers = *source;
     const int64_t **arrays[BAL_COST_ARRAY_COUNT];
@@ -28,11 +28,11 @@ static status put_source(exec_parcel *parcel, const bal_layer_costs *source, err
     for (int array = 0; array < BAL_COST_ARRAY_COUNT; array++) {
         head.has_array[array] = *arrays[array] != NULL;
     }
-    TRY(exec_parcel_put(parcel, &head, (int64_t)sizeof head, err));
+    TRY(exec_parcel_put(parcel, &head, (int64_t)sizeof head));
     for (int array = 0; array < BAL_COST_ARRAY_COUNT; array++) {
         if (*arrays[array] == NULL) continue;
         TRY(exec_parcel_put(parcel, *arrays[array],
-                            (int64_t)bal_layer_costs_array_bytes(&layers, array), err));
+                            (int64_t)bal_layer_costs_array_bytes(&layers, array)));
     }
     return STATUS_OK;
 }
@@ -44,12 +44,12 @@ static bool is_same(const exec_parcel *parcel, const exec_parcel *other)
 }
 
 status exec_run_costs_put(exec_run_costs *costs, const bal_layer_costs *sources, int source_count,
-                          bool *is_other, error_message *err)
+                          bool *is_other)
 {
     exec_parcel made = {0};
-    status put = exec_parcel_put(&made, &source_count, (int64_t)sizeof source_count, err);
+    status put = exec_parcel_put(&made, &source_count, (int64_t)sizeof source_count);
     for (int source = 0; put == STATUS_OK && source < source_count; source++) {
-        put = put_source(&made, &sources[source], err);
+        put = put_source(&made, &sources[source]);
     }
     *is_other = put == STATUS_OK && !is_same(&made, &costs->parcel);
     if (*is_other) {
@@ -109,16 +109,12 @@ status exec_run_costs_fill_sends(exec_run_costs *costs, const bal_placed_partiti
 {
     const int stages = bal_placed_stage_count(plan);
     if (costs->memory == NULL) costs->memory = arena_create(1 << 14);
-    if (costs->memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     arena_reset(costs->memory);
     bal_stage_costs made;
     TRY(bal_stage_costs_from_layers(&costs->layers, plan, machine, NULL, costs->memory, &made,
                                     err));
     int64_t *forward = arena_array(costs->memory, (size_t)stages, sizeof *forward);
     int64_t *backward = arena_array(costs->memory, (size_t)stages, sizeof *backward);
-    if (forward == NULL || backward == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d stages", stages);
-    }
     memcpy(forward, made.send_forward_ns, (size_t)stages * sizeof *forward);
     memcpy(backward, made.send_backward_ns, (size_t)stages * sizeof *backward);
     costs->send_forward_ns = stretched(forward, stages, time_scale_ppb);

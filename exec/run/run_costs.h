@@ -26,7 +26,7 @@ typedef struct exec_run_costs {
 /// @param sources   [source_count] of the same layers
 /// @param is_other  out: they are others than those that were told last
 status exec_run_costs_put(exec_run_costs *costs, const bal_layer_costs *sources, int source_count,
-                          bool *is_other, error_message *err);
+                          bool *is_other);
 
 /// The costs of a replica, as they were told last: those of source replica % source_count. Its
 /// arrays are in the parcel.

@@ -6,12 +6,6 @@
 #include "exec/transport/activity.h"
 #include "exec/transport/distributed_diffusion.h"
 
-static status no_memory(const exec_run *run, error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for a decision of rank %d",
-                     run->endpoint->rank);
-}
-
 /// Reads the rules behind the head of the command.
 static exec_diffusion_rules take_rules(exec_run *run, const exec_diffuse_terms *terms)
 {
@@ -52,8 +46,7 @@ static status weigh(exec_run *run, const exec_layer_report *report, bool by_para
         return error_set(err, STATUS_BACKEND, "layers were not profiled before a decision");
     }
     int64_t *sums = arena_array(run->scratch, (size_t)report->layer_count, sizeof *sums);
-    if (sums == NULL) return no_memory(run, err);
-    TRY(bal_layer_times_init(&times, report->layer_count, run->scratch, err));
+    bal_layer_times_init(&times, report->layer_count, run->scratch);
     TRY(bal_layer_times_fill(&times, &layers, err));
     for (int layer = 0; layer < report->layer_count; layer++) {
         sums[layer] = bal_layer_time_ns(&times, layer);
@@ -63,11 +56,10 @@ static status weigh(exec_run *run, const exec_layer_report *report, bool by_para
 }
 
 /// The ranks of the pipeline in the order of their places.
-static status group_places(exec_run *run, exec_group *group, error_message *err)
+static void group_places(exec_run *run, exec_group *group)
 {
     const exec_run_plan *plan = exec_run_plan_in_force(run);
     int *rank = arena_array(run->scratch, (size_t)plan->placed.rank_count, sizeof *rank);
-    if (rank == NULL) return no_memory(run, err);
     for (int place = 0; place < plan->placed.rank_count; place++) {
         rank[place] =
             exec_run_world_rank(&run->ranks, run->ranks.replica, plan->placed.machine_rank[place]);
@@ -75,7 +67,6 @@ static status group_places(exec_run *run, exec_group *group, error_message *err)
     *group = run->ranks.pipeline; // its channel and sequence
     group->rank = rank;
     group->self = plan->place;
-    return STATUS_OK;
 }
 
 static status decide(exec_run *run, const exec_diffuse_terms *terms, exec_diffusion_answer *decided,
@@ -93,7 +84,7 @@ static status decide(exec_run *run, const exec_diffuse_terms *terms, exec_diffus
     TRY(weigh(run, &report, terms->by_parameters, &own.weight, err));
     own.state_bytes = report.state_bytes;
     own.activation_bytes = report.activation_bytes;
-    TRY(group_places(run, &group, err));
+    group_places(run, &group);
     return exec_distributed_diffusion(&group, &rules, &own, run->scratch, decided, err);
 }
 
@@ -107,5 +98,5 @@ status exec_run_diffuse(exec_run *run, const exec_command *command, error_messag
     if (place >= 0) TRY(decide(run, &terms, &decided, err));
     const exec_diffused_answer answer = {
         .place = place, .first_layer = decided.first_layer, .end_layer = decided.end_layer};
-    return exec_parcel_put(&run->answer, &answer, (int64_t)sizeof answer, err);
+    return exec_parcel_put(&run->answer, &answer, (int64_t)sizeof answer);
 }

@@ -46,17 +46,15 @@ static const int *list_places(const exec_run *run, const exec_run_plan *plan)
 }
 
 /// How much longer messages from this rank to each place travel; NULL where no link is slow.
-static status list_delays(const exec_run *run, const exec_run_plan *plan, const int64_t **out,
-                          error_message *err)
+static void list_delays(const exec_run *run, const exec_run_plan *plan, const int64_t **out)
 {
     const exec_training *training = run->training;
     const double scale =
         run->device->table->is_modelled ? (double)run->terms.time_scale_ppb / 1e9 : 1.0;
     *out = NULL;
-    if (training->slow_link_count == 0) return STATUS_OK;
+    if (training->slow_link_count == 0) return;
     int64_t *delay_ns =
         arena_array(run->scratch, (size_t)plan->placed.rank_count, sizeof *delay_ns);
-    if (delay_ns == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     for (int place = 0; place < plan->placed.rank_count; place++) {
         const int one = run->ranks.machine_rank;
         const int other = plan->placed.machine_rank[place];
@@ -69,7 +67,6 @@ static status list_delays(const exec_run *run, const exec_run_plan *plan, const 
         }
     }
     *out = delay_ns;
-    return STATUS_OK;
 }
 
 /// Plays the ops of this rank's place.
@@ -91,11 +88,7 @@ static status play(exec_run *run, const exec_iteration *iteration, int64_t begin
     };
     times->begin_ns = arena_array(run->scratch, steps, sizeof *times->begin_ns);
     times->end_ns = arena_array(run->scratch, steps, sizeof *times->end_ns);
-    if (ops.world_rank == NULL || times->begin_ns == NULL || times->end_ns == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d ops",
-                         plan->program.step_count);
-    }
-    TRY(list_delays(run, plan, &ops.delay_ns, err));
+    list_delays(run, plan, &ops.delay_ns);
     report->step_count = plan->program.step_count;
     return exec_rank_iterate(&ops, iteration, times, err);
 }
@@ -148,5 +141,5 @@ status exec_run_iterate(exec_run *run, const exec_command *command, error_messag
         if (plan->place >= 0 && command->is_profiled) table->report(run->device, &report.layers);
     }
     exec_activity_set_phase(&run->endpoint->activity, command->iteration, EXEC_PHASE_REPORT);
-    return exec_rank_report_put(&run->answer, &report, err);
+    return exec_rank_report_put(&run->answer, &report);
 }

@@ -16,7 +16,7 @@ status exec_parcel_pack(exec_parcel *parcel, exec_device *device, int layer, err
 {
     const int64_t byte_count = device->table->packed_bytes(device, layer);
     void *room = NULL;
-    TRY(exec_parcel_room(parcel, byte_count, &room, err));
+    exec_parcel_room(parcel, byte_count, &room);
     return device->table->pack(device, layer, room, err);
 }
 
@@ -44,15 +44,14 @@ static status fill_leg(const mover *at, int layer, int64_t end_ns, exec_parcel *
     exec_layer_head head = {.end_ns = end_ns};
     if (passing->bytes == NULL) {
         head.byte_count = at->device->table->packed_bytes(at->device, layer);
-        TRY(exec_parcel_put(parcel, &head, (int64_t)sizeof head, at->err));
+        TRY(exec_parcel_put(parcel, &head, (int64_t)sizeof head));
         return exec_parcel_pack(parcel, at->device, layer, at->err);
     }
     passing->taken_bytes = 0;
     head.byte_count =
         ((const exec_layer_head *)exec_parcel_take(passing, (int64_t)sizeof head))->byte_count;
-    TRY(exec_parcel_put(parcel, &head, (int64_t)sizeof head, at->err));
-    TRY(exec_parcel_put(parcel, exec_parcel_take(passing, head.byte_count), head.byte_count,
-                        at->err));
+    TRY(exec_parcel_put(parcel, &head, (int64_t)sizeof head));
+    TRY(exec_parcel_put(parcel, exec_parcel_take(passing, head.byte_count), head.byte_count));
     exec_parcel_free(passing);
     return STATUS_OK;
 }
@@ -104,9 +103,6 @@ status exec_run_migrate(const exec_run_ranks *ranks, const exec_run_migration *m
         .err = err,
     };
     migrated->layers = arena_array(memory, (size_t)layer_count, sizeof *migrated->layers);
-    if (migrated->layers == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d layers", layer_count);
-    }
     migrated->layer_count = layer_count;
     for (int leg = 0; leg < migration->leg_count; leg++) {
         const exec_migration_leg *way = &migration->legs[leg];

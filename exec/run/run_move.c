@@ -56,7 +56,7 @@ static status move(exec_run *run, const exec_command *command, exec_migrated *mi
                    error_message *err)
 {
     exec_run_plan *plan = &run->plans[1 - run->plan_index];
-    TRY(exec_run_plan_take(plan, &run->command, run->ranks.machine_rank, err));
+    TRY(exec_run_plan_take(plan, &run->command, run->ranks.machine_rank));
     TRY(migrate(run, command, migrated, err));
     if (command->origin == EXEC_ORIGIN_LEADER) TRY(load(run, plan, migrated, err));
     const exec_move_answer answer = {.free_ns = migrated->free_ns, .bytes = migrated->bytes};
@@ -67,7 +67,7 @@ static status move(exec_run *run, const exec_command *command, exec_migrated *mi
                                  plan->schedule.microbatch_count, err));
     TRY(exec_migrated_unpack(migrated, run->device, err));
     if (command->origin == EXEC_ORIGIN_SEED) TRY(initialise(run, err));
-    return exec_parcel_put(&run->answer, &answer, (int64_t)sizeof answer, err);
+    return exec_parcel_put(&run->answer, &answer, (int64_t)sizeof answer);
 }
 
 status exec_run_move(exec_run *run, const exec_command *command, error_message *err)

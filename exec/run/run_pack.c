@@ -16,9 +16,9 @@ static status pack_layer(exec_run *run, int layer, bool wants_bytes, error_messa
             .byte_count = byte_count,
             .hash = file_hash(FILE_HASH_START, packed.bytes, (size_t)byte_count),
         };
-        done = exec_parcel_put(&run->answer, &answer, (int64_t)sizeof answer, err);
+        done = exec_parcel_put(&run->answer, &answer, (int64_t)sizeof answer);
         if (done == STATUS_OK && wants_bytes) {
-            done = exec_parcel_put(&run->answer, packed.bytes, byte_count, err);
+            done = exec_parcel_put(&run->answer, packed.bytes, byte_count);
         }
     }
     exec_parcel_free(&packed);

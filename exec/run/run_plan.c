@@ -21,7 +21,7 @@ static int64_t bytes_of(int count, size_t element_bytes)
 }
 
 status exec_run_plan_put(exec_parcel *parcel, const bal_placed_partition *placed,
-                         const bal_schedule *schedule, error_message *err)
+                         const bal_schedule *schedule)
 {
     const int ranks = placed->rank_count;
     const plan_head head = {
@@ -32,13 +32,13 @@ status exec_run_plan_put(exec_parcel *parcel, const bal_placed_partition *placed
         .placement = placed->placement,
         .has_split = schedule->has_split,
     };
-    TRY(exec_parcel_put(parcel, &head, (int64_t)sizeof head, err));
+    TRY(exec_parcel_put(parcel, &head, (int64_t)sizeof head));
     TRY(exec_parcel_put(parcel, placed->first_layer,
-                        bytes_of(bal_placed_stage_count(placed) + 1, sizeof(int)), err));
-    TRY(exec_parcel_put(parcel, placed->machine_rank, bytes_of(ranks, sizeof(int)), err));
-    TRY(exec_parcel_put(parcel, schedule->name, (int64_t)strlen(schedule->name) + 1, err));
-    TRY(exec_parcel_put(parcel, schedule->first_op, bytes_of(ranks + 1, sizeof(int)), err));
-    return exec_parcel_put(parcel, schedule->ops, bytes_of(head.op_count, sizeof(bal_op)), err);
+                        bytes_of(bal_placed_stage_count(placed) + 1, sizeof(int))));
+    TRY(exec_parcel_put(parcel, placed->machine_rank, bytes_of(ranks, sizeof(int))));
+    TRY(exec_parcel_put(parcel, schedule->name, (int64_t)strlen(schedule->name) + 1));
+    TRY(exec_parcel_put(parcel, schedule->first_op, bytes_of(ranks + 1, sizeof(int))));
+    return exec_parcel_put(parcel, schedule->ops, bytes_of(head.op_count, sizeof(bal_op)));
 }
 
 /// Copies the next array of the parcel. NULL if out of memory.
@@ -59,12 +59,11 @@ static const char *take_name(exec_parcel *parcel)
 }
 
 /// Lists the layers of this rank's stages.
-static status list_layers(exec_run_plan *plan, int machine_rank, error_message *err)
+static void list_layers(exec_run_plan *plan, int machine_rank)
 {
     const bal_placed_partition *placed = &plan->placed;
     const int stages = bal_placed_stage_count(placed);
     int *layers = arena_array(plan->memory, (size_t)placed->first_layer[stages], sizeof *layers);
-    if (layers == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory for a plan");
     plan->layer = layers;
     plan->layer_count = 0;
     for (int stage = 0; stage < stages; stage++) {
@@ -74,15 +73,12 @@ static status list_layers(exec_run_plan *plan, int machine_rank, error_message *
             layers[plan->layer_count++] = layer;
         }
     }
-    return STATUS_OK;
 }
 
-status exec_run_plan_take(exec_run_plan *plan, exec_parcel *parcel, int machine_rank,
-                          error_message *err)
+status exec_run_plan_take(exec_run_plan *plan, exec_parcel *parcel, int machine_rank)
 {
     const plan_head *head = exec_parcel_take(parcel, (int64_t)sizeof *head);
     if (plan->memory == NULL) plan->memory = arena_create(1 << 16);
-    if (plan->memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory for a plan");
     arena_reset(plan->memory);
     const int ranks = head->rank_count;
     plan->placed = (bal_placed_partition){
@@ -100,16 +96,11 @@ status exec_run_plan_take(exec_run_plan *plan, exec_parcel *parcel, int machine_
     plan->schedule.name = take_name(parcel);
     plan->schedule.first_op = take_array(parcel, plan->memory, ranks + 1, sizeof(int));
     plan->schedule.ops = take_array(parcel, plan->memory, head->op_count, sizeof(bal_op));
-    if (plan->placed.first_layer == NULL || plan->placed.machine_rank == NULL ||
-        plan->schedule.first_op == NULL || plan->schedule.ops == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for a plan of %d ops",
-                         head->op_count);
-    }
     plan->place = exec_run_place_of(&plan->placed, machine_rank);
     plan->program = (exec_program){.place = plan->place};
-    TRY(list_layers(plan, machine_rank, err));
+    list_layers(plan, machine_rank);
     if (plan->place < 0) return STATUS_OK;
-    return exec_program_compile(&plan->schedule, plan->place, plan->memory, &plan->program, err);
+    return exec_program_compile(&plan->schedule, plan->place, plan->memory, &plan->program);
 }
 
 void exec_run_plan_free(exec_run_plan *plan)

@@ -23,14 +23,13 @@ typedef struct exec_run_plan {
 ///
 /// @param schedule one that bal_schedule_check accepts
 status exec_run_plan_put(exec_parcel *parcel, const bal_placed_partition *placed,
-                         const bal_schedule *schedule, error_message *err);
+                         const bal_schedule *schedule);
 
 /// Takes it out and compiles the program of this rank.
 ///
 /// @param machine_rank of this rank
 /// @param plan         what was in it is given up
 /// @return STATUS_NO_MEMORY. Time O(ops).
-status exec_run_plan_take(exec_run_plan *plan, exec_parcel *parcel, int machine_rank,
-                          error_message *err);
+status exec_run_plan_take(exec_run_plan *plan, exec_parcel *parcel, int machine_rank);
 
 void exec_run_plan_free(exec_run_plan *plan);

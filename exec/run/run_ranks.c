@@ -74,7 +74,6 @@ status exec_run_ranks_init(exec_run_ranks *ranks, exec_endpoint *endpoint, int r
         .machine_rank = endpoint->rank % rank_count,
         .is_active = arena_array(memory, (size_t)world, sizeof *ranks->is_active),
     };
-    if (ranks->is_active == NULL) return no_memory(world, err);
     int *all = NULL;
     int *same = NULL;
     TRY(group_init(ranks, CHANNEL_WORLD, &ranks->world_sequence, memory, &ranks->world, &all, err));

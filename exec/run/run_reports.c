@@ -38,23 +38,23 @@ static int64_t numbers(int count)
     return (int64_t)count * (int64_t)sizeof(int64_t);
 }
 
-static status put_layers(exec_parcel *parcel, const exec_layer_report *layers, error_message *err)
+static status put_layers(exec_parcel *parcel, const exec_layer_report *layers)
 {
     const int count = layers->layer_count;
     const int64_t times = numbers(count) * layers->microbatch_count;
     const int64_t *values[VALUES];
     list_values(layers, values);
-    TRY(exec_parcel_put(parcel, layers->layer, (int64_t)sizeof(int) * count, err));
-    TRY(exec_parcel_put(parcel, layers->forward_ns, times, err));
-    TRY(exec_parcel_put(parcel, layers->backward_input_ns, times, err));
-    TRY(exec_parcel_put(parcel, layers->backward_weight_ns, times, err));
+    TRY(exec_parcel_put(parcel, layers->layer, (int64_t)sizeof(int) * count));
+    TRY(exec_parcel_put(parcel, layers->forward_ns, times));
+    TRY(exec_parcel_put(parcel, layers->backward_input_ns, times));
+    TRY(exec_parcel_put(parcel, layers->backward_weight_ns, times));
     for (int value = 0; value < VALUES; value++) {
-        TRY(exec_parcel_put(parcel, values[value], numbers(count), err));
+        TRY(exec_parcel_put(parcel, values[value], numbers(count)));
     }
-    return exec_parcel_put(parcel, layers->load_count, times * layers->load_columns, err);
+    return exec_parcel_put(parcel, layers->load_count, times * layers->load_columns);
 }
 
-status exec_rank_report_put(exec_parcel *parcel, const exec_rank_report *report, error_message *err)
+status exec_rank_report_put(exec_parcel *parcel, const exec_rank_report *report)
 {
     const exec_rank_times *times = &report->times;
     const exec_layer_report *layers = &report->layers;
@@ -74,10 +74,10 @@ status exec_rank_report_put(exec_parcel *parcel, const exec_rank_report *report,
         .has_loss = report->has_loss,
         .has_changed = report->has_changed,
     };
-    TRY(exec_parcel_put(parcel, &head, (int64_t)sizeof head, err));
-    TRY(exec_parcel_put(parcel, times->begin_ns, numbers(head.step_count), err));
-    TRY(exec_parcel_put(parcel, times->end_ns, numbers(head.step_count), err));
-    return layers->layer_count > 0 ? put_layers(parcel, layers, err) : STATUS_OK;
+    TRY(exec_parcel_put(parcel, &head, (int64_t)sizeof head));
+    TRY(exec_parcel_put(parcel, times->begin_ns, numbers(head.step_count)));
+    TRY(exec_parcel_put(parcel, times->end_ns, numbers(head.step_count)));
+    return layers->layer_count > 0 ? put_layers(parcel, layers) : STATUS_OK;
 }
 
 exec_parcel exec_gathered_next(const exec_gathered *gathered, int index, int64_t *offset)
@@ -109,12 +109,6 @@ typedef struct reading {
     error_message *err;
 } reading;
 
-static status no_memory(const reading *at)
-{
-    return error_set(at->err, STATUS_NO_MEMORY, "out of memory for the reports of %d ranks",
-                     at->ranks->endpoint->rank_count);
-}
-
 static status make_timelines(reading *at)
 {
     const bal_schedule *schedule = &at->plan->schedule;
@@ -122,7 +116,6 @@ static status make_timelines(reading *at)
     const size_t replicas = (size_t)at->ranks->replica_count;
     bal_timeline *timelines = arena_array(at->memory, replicas, sizeof *timelines);
     int64_t *times = arena_array(at->memory, replicas * ops * 2, sizeof *times);
-    if (timelines == NULL || times == NULL) return no_memory(at);
     for (size_t replica = 0; replica < replicas; replica++) {
         timelines[replica] = (bal_timeline){.schedule = schedule,
                                             .begin_ns = times + 2 * replica * ops,
@@ -138,7 +131,6 @@ static status make_rows(reading *at, const report_head *head, layer_rows *rows)
     const size_t cells = layers * (size_t)head->column_count;
     int64_t *times = arena_array(at->layer_memory, cells * 3, sizeof *times);
     int64_t *values = arena_array(at->layer_memory, layers * (VALUES + 1), sizeof *values);
-    if (times == NULL || values == NULL) return no_memory(at);
     rows->forward_ns = times;
     rows->backward_input_ns = times + cells;
     rows->backward_weight_ns = times + 2 * cells;
@@ -182,9 +174,6 @@ static status make_layers(reading *at, const report_head *head)
     reports->layers = arena_array(at->layer_memory, replicas, sizeof *reports->layers);
     reports->load_columns = head->load_columns;
     reports->load_count = arena_array(at->layer_memory, loads, sizeof *reports->load_count);
-    if (at->rows == NULL || reports->layers == NULL || reports->load_count == NULL) {
-        return no_memory(at);
-    }
     for (size_t replica = 0; replica < replicas; replica++) {
         TRY(make_rows(at, head, &at->rows[replica]));
         reports->layers[replica] = costs_of(at, head, &at->rows[replica]);

@@ -28,8 +28,7 @@ typedef struct exec_rank_report {
 } exec_rank_report;
 
 /// Puts the report of this rank into a parcel for the leader.
-status exec_rank_report_put(exec_parcel *parcel, const exec_rank_report *report,
-                            error_message *err);
+status exec_rank_report_put(exec_parcel *parcel, const exec_rank_report *report);
 
 /// What all ranks of the crew have told, as the leader reads it.
 typedef struct exec_run_reports {

@@ -355,9 +355,8 @@ static status decide(view *of, arena *memory, error_message *err)
     return STATUS_OK;
 }
 
-static status create_view(const exec_group *group, const exec_diffusion_rules *rules,
-                          const exec_diffusion_layers *own, arena *memory, view *of,
-                          error_message *err)
+static void create_view(const exec_group *group, const exec_diffusion_rules *rules,
+                        const exec_diffusion_layers *own, arena *memory, view *of)
 {
     const size_t layers = (size_t)rules->layer_count;
     const size_t stages = (size_t)group->rank_count;
@@ -376,10 +375,6 @@ static status create_view(const exec_group *group, const exec_diffusion_rules *r
         .sequence = (*group->sequence)++,
         .message = arena_array(memory, 1, sizeof(wave_message) + (layers + 2) * sizeof(boundary)),
     };
-    if (of->weight_before == NULL || of->state_before == NULL || of->activation_before == NULL ||
-        of->transfer_ns == NULL || of->target == NULL || of->first == NULL || of->message == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for a chain of %zu layers", layers);
-    }
     of->chain = (bal_chain){
         .layer_count = rules->layer_count,
         .stage_count = group->rank_count,
@@ -396,7 +391,6 @@ static status create_view(const exec_group *group, const exec_diffusion_rules *r
         .stage_time_factor_ppb = rules->stage_time_factor_ppb,
         .stage_fixed_ns = rules->stage_fixed_ns,
     };
-    return STATUS_OK;
 }
 
 status exec_distributed_diffusion(const exec_group *group, const exec_diffusion_rules *rules,
@@ -407,7 +401,7 @@ status exec_distributed_diffusion(const exec_group *group, const exec_diffusion_
     exec_diffusion_answer made = {0};
     assert(0 <= own->first_layer && own->first_layer <= own->end_layer &&
            own->end_layer <= rules->layer_count);
-    TRY(create_view(group, rules, own, memory, &of, err));
+    create_view(group, rules, own, memory, &of);
     of.answer = &made;
     TRY(decide(&of, memory, err));
     made.first_layer = of.first[of.stage];

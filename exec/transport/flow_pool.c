@@ -1,4 +1,5 @@
 #include "exec/transport/flow_pool.h"
+#include "base/arena.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -51,10 +52,9 @@ void exec_flow_pool_reset(exec_flow_pool *pool)
 
 static status create_buffer(exec_flow_pool *pool, exec_flow_buffer **out, error_message *err)
 {
-    exec_flow_buffer *buffer = calloc(1, sizeof *buffer);
-    if (buffer == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory for a microbatch");
+    exec_flow_buffer *buffer = memory_array(1, sizeof *buffer);
     buffer->stage = NO_STAGE;
-    buffer->is_live = malloc((size_t)pool->row_count);
+    buffer->is_live = memory_array(1, (size_t)pool->row_count);
     const size_t bytes = value_count(pool) * (size_t)pool->kernels->table->value_bytes;
     status result = STATUS_OK;
     if (buffer->is_live == NULL) {
@@ -79,10 +79,7 @@ status exec_flow_pool_take(exec_flow_pool *pool, exec_flow_buffer **buffer, erro
         }
     }
     const size_t count = (size_t)pool->buffer_count + 1;
-    exec_flow_buffer **buffers = realloc(pool->buffers, count * sizeof *buffers);
-    if (buffers == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %zu microbatches", count);
-    }
+    exec_flow_buffer **buffers = memory_resize(pool->buffers, count, sizeof *buffers);
     pool->buffers = buffers;
     TRY(create_buffer(pool, &buffers[pool->buffer_count], err));
     *buffer = buffers[pool->buffer_count++];

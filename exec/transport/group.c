@@ -1,4 +1,5 @@
 #include "exec/transport/group.h"
+#include "base/arena.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -132,10 +133,6 @@ static status gather_at_root(const exec_group *group, int sequence, const void *
         total += sizes[rank];
     }
     char *at = arena_array(memory, (size_t)total, 1);
-    if (at == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %" PRId64 " bytes of %d ranks",
-                         total, group->rank_count);
-    }
     *out = at;
     if (byte_count > 0) memcpy(at, bytes, (size_t)byte_count);
     for (int rank = 1; rank < group->rank_count; rank++) {
@@ -315,11 +312,7 @@ static status sum_elements(const exec_group *group, const element *of, void *val
     if (group->rank_count == 1 || count == 0) return STATUS_OK;
     const bool is_small = count * (int64_t)of->bytes < SMALL_SUM_BYTES;
     sum.part_count = is_small ? 1 : group->rank_count;
-    sum.scratch = malloc(2 * (size_t)part_begin(&sum, 1) * of->bytes);
-    if (sum.scratch == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for a sum of %" PRId64 " elements",
-                         count);
-    }
+    sum.scratch = memory_array(1, 2 * (size_t)part_begin(&sum, 1) * of->bytes);
     const status done = exchange_parts(&sum, err);
     free(sum.scratch);
     return done;

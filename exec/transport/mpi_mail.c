@@ -1,5 +1,6 @@
 #include "exec/transport/mpi_mail.h"
 
+#include "base/arena.h"
 #include "exec/check.h"
 
 #include <mpi.h>
@@ -90,7 +91,7 @@ static parcel *take_parcel(exec_mail *mail, int lines)
     } else {
         const int64_t bytes =
             size_class < 0 ? lines * (int64_t)LINE_BYTES : class_bytes(size_class);
-        taken = malloc(offsetof(parcel, head) + (size_t)bytes);
+        taken = memory_array(1, offsetof(parcel, head) + (size_t)bytes);
         if (taken == NULL) return NULL;
     }
     taken->next = NULL;
@@ -138,11 +139,6 @@ static status take_in(exec_mail *mail, int from, MPI_Message *message, const MPI
     int lines = 0;
     TRY_MPI(MPI_Get_count(found, mail->line, &lines));
     parcel *coming = take_parcel(mail, lines);
-    if (coming == NULL) {
-        return error_set(err, STATUS_NO_MEMORY,
-                         "out of memory for a message of %d times 64 bytes from rank %d", lines,
-                         from);
-    }
     append(mail, from, coming);
     mail->coming_count++;
     if (mail->node_index[from] >= 0) mail->taken_count++;
@@ -246,10 +242,6 @@ status exec_mail_post(exec_mail *mail, int to, const exec_message *head, const v
 {
     const int lines = lines_of(head->payload_bytes);
     parcel *sent = take_parcel(mail, lines);
-    if (sent == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for a message of %" PRId64 " bytes",
-                         head->payload_bytes);
-    }
     sent->head = *head;
     if (head->payload_bytes > 0) memcpy(sent->payload, payload, (size_t)head->payload_bytes);
     const int64_t padding = (lines - 1) * (int64_t)LINE_BYTES - head->payload_bytes;

@@ -1,4 +1,5 @@
 #include "exec/transport/parcel.h"
+#include "base/arena.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -23,37 +24,30 @@ static int64_t padded(int64_t byte_count)
 }
 
 /// Makes room for so many bytes in all; those that are in stay.
-static status reserve(exec_parcel *parcel, int64_t byte_count, error_message *err)
+static void reserve(exec_parcel *parcel, int64_t byte_count)
 {
-    if (byte_count <= parcel->capacity_bytes) return STATUS_OK;
+    if (byte_count <= parcel->capacity_bytes) return;
     const int64_t doubled = parcel->capacity_bytes * 2;
     const int64_t capacity = byte_count > doubled ? byte_count : doubled;
-    unsigned char *larger = realloc(parcel->bytes, (size_t)capacity);
-    if (larger == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for a parcel of %" PRId64 " bytes",
-                         byte_count);
-    }
+    unsigned char *larger = memory_resize(parcel->bytes, (size_t)capacity, 1);
     parcel->bytes = larger;
     parcel->capacity_bytes = capacity;
-    return STATUS_OK;
 }
 
-status exec_parcel_room(exec_parcel *parcel, int64_t byte_count, void **room, error_message *err)
+void exec_parcel_room(exec_parcel *parcel, int64_t byte_count, void **room)
 {
     const int64_t end = parcel->byte_count + padded(byte_count);
-    TRY(reserve(parcel, end, err));
+    reserve(parcel, end);
     if (end > parcel->byte_count) memset(parcel->bytes + end - 8, 0, 8);
     *room = parcel->bytes + parcel->byte_count;
     parcel->byte_count = end;
-    return STATUS_OK;
 }
 
-status exec_parcel_put(exec_parcel *parcel, const void *bytes, int64_t byte_count,
-                       error_message *err)
+status exec_parcel_put(exec_parcel *parcel, const void *bytes, int64_t byte_count)
 {
     void *room = NULL;
     if (byte_count == 0) return STATUS_OK;
-    TRY(exec_parcel_room(parcel, byte_count, &room, err));
+    exec_parcel_room(parcel, byte_count, &room);
     memcpy(room, bytes, (size_t)byte_count);
     return STATUS_OK;
 }
@@ -75,7 +69,7 @@ status exec_parcel_share(const exec_group *group, exec_parcel *parcel, error_mes
 {
     int64_t byte_count = parcel->byte_count;
     TRY(exec_group_broadcast(group, &byte_count, (int64_t)sizeof byte_count, err));
-    TRY(reserve(parcel, byte_count, err));
+    reserve(parcel, byte_count);
     parcel->byte_count = byte_count;
     parcel->taken_bytes = 0;
     return byte_count > 0 ? exec_group_broadcast(group, parcel->bytes, byte_count, err) : STATUS_OK;
@@ -102,7 +96,7 @@ status exec_parcel_receive(exec_endpoint *endpoint, int from, exec_message_kind 
     exec_message head;
     TRY(transport->receive(endpoint, from, exec_message_key(kind, sequence, 0, PART_SIZE), &head,
                            NULL, 0, err));
-    TRY(reserve(parcel, head.value[0], err));
+    reserve(parcel, head.value[0]);
     parcel->byte_count = head.value[0];
     parcel->taken_bytes = 0;
     return transport->receive(endpoint, from, exec_message_key(kind, sequence, 0, PART_BYTES),

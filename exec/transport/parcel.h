@@ -21,13 +21,12 @@ void exec_parcel_free(exec_parcel *parcel);
 void exec_parcel_reset(exec_parcel *parcel);
 
 /// Puts bytes behind those that are in. STATUS_NO_MEMORY.
-status exec_parcel_put(exec_parcel *parcel, const void *bytes, int64_t byte_count,
-                       error_message *err);
+status exec_parcel_put(exec_parcel *parcel, const void *bytes, int64_t byte_count);
 
 /// Makes room for so many bytes, which the caller fills before anything else is put in.
 ///
 /// @param room out: aligned for any number
-status exec_parcel_room(exec_parcel *parcel, int64_t byte_count, void **room, error_message *err);
+void exec_parcel_room(exec_parcel *parcel, int64_t byte_count, void **room);
 
 /// Takes the next bytes out, as many as were put in at once.
 ///

@@ -1,4 +1,5 @@
 #include "exec/transport/slot_pool.h"
+#include "base/arena.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -11,9 +12,9 @@ status exec_slot_pool_init(exec_slot_pool *pool, exec_layer *layer, int microbat
     const size_t count = (size_t)microbatch_count;
     *pool = (exec_slot_pool){.layer = layer,
                              .microbatch_count = microbatch_count,
-                             .slots = calloc(count, sizeof *pool->slots),
-                             .idle = calloc(count, sizeof *pool->idle),
-                             .slot_of = calloc(count, sizeof *pool->slot_of)};
+                             .slots = memory_array(count, sizeof *pool->slots),
+                             .idle = memory_array(count, sizeof *pool->idle),
+                             .slot_of = memory_array(count, sizeof *pool->slot_of)};
     if (pool->slots == NULL || pool->idle == NULL || pool->slot_of == NULL) {
         exec_slot_pool_reset(pool);
         return error_set(err, STATUS_NO_MEMORY, "out of memory for %d microbatches",

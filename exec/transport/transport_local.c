@@ -3,6 +3,7 @@
 ///
 /// The thread that runs the world watches it: it ends the run where it is interrupted, where all
 /// ranks wait for each other, and where nothing has moved for too long.
+#include "base/arena.h"
 #include "exec/monotonic_clock.h"
 #include "exec/punctual_thread.h"
 #include "exec/transport/transports.h"
@@ -140,11 +141,7 @@ static status local_send(exec_endpoint *endpoint, int to, const exec_message *he
     if (atomic_load_explicit(&own->of->has_failed, memory_order_relaxed)) {
         return failure_of(own->of, err);
     }
-    parcel *sent = malloc(sizeof *sent + (size_t)head->payload_bytes);
-    if (sent == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for a message of %" PRId64 " bytes",
-                         head->payload_bytes);
-    }
+    parcel *sent = memory_array(1, sizeof *sent + (size_t)head->payload_bytes);
     sent->next = NULL;
     sent->from = endpoint->rank;
     sent->head = *head;
@@ -310,8 +307,8 @@ static void *run_rank(void *argument)
 static world *create_world(const exec_transport_options *options, exec_rank_body *body,
                            void *context)
 {
-    world *all = calloc(1, sizeof *all);
-    local_rank *ranks = calloc((size_t)options->rank_count, sizeof *ranks);
+    world *all = memory_array(1, sizeof *all);
+    local_rank *ranks = memory_array((size_t)options->rank_count, sizeof *ranks);
     if (all == NULL || ranks == NULL) {
         free(all);
         free(ranks);
@@ -494,9 +491,6 @@ status exec_transport_local_run(const exec_transport_options *options, exec_rank
                                 void *context, error_message *err)
 {
     world *all = create_world(options, body, context);
-    if (all == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d ranks", options->rank_count);
-    }
     start(all);
     watch_over(all);
     pthread_mutex_lock(&all->lock);

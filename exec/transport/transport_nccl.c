@@ -1,5 +1,6 @@
 #include "exec/transport/transport_nccl.h"
 
+#include "base/arena.h"
 #include "exec/check.h"
 #include "exec/cuda/cuda_check.h"
 #include "exec/cuda/cuda_handover.h"
@@ -140,11 +141,7 @@ static status send_numbered(nccl_world *world, exec_endpoint *endpoint, int to, 
     memcpy(&described, payload, sizeof described);
     described.memory = described.ready = described.taken = NULL;
     described.state = (void *)(intptr_t)number;
-    char *copy = malloc((size_t)head->payload_bytes);
-    if (copy == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "no memory for a message of %" PRId64 " bytes",
-                         head->payload_bytes);
-    }
+    char *copy = memory_array(1, (size_t)head->payload_bytes);
     memcpy(copy, payload, (size_t)head->payload_bytes);
     memcpy(copy, &described, sizeof described);
     const status result = world->inner->send(endpoint, to, head, copy, err);
@@ -191,8 +188,7 @@ static status post(nccl_world *world, exec_endpoint *endpoint, int from, int lan
     announcement said;
     TRY(world->inner->receive(endpoint, from, announcement_key(lane_index), NULL, &said,
                               sizeof said, err));
-    arrival *posted = calloc(1, sizeof *posted);
-    if (posted == NULL) return error_set(err, STATUS_NO_MEMORY, "no memory for a message");
+    arrival *posted = memory_array(1, sizeof *posted);
     *posted = (arrival){
         .next = world->arrivals, .from = from, .lane = lane_index, .number = way->posted[from]++};
     world->arrivals = posted;
@@ -420,15 +416,11 @@ static status open_world(nccl_world *world, exec_endpoint *endpoint, error_messa
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     TRY(choose_gpu(endpoint->rank, err));
-    world->active_rank = calloc(ranks, sizeof *world->active_rank);
-    if (world->active_rank == NULL) return error_set(err, STATUS_NO_MEMORY, "no memory");
+    world->active_rank = memory_array(ranks, sizeof *world->active_rank);
     for (int index = 0; index < LANE_COUNT; index++) {
         lane *way = &world->lanes[index];
-        way->sent = calloc(ranks, sizeof *way->sent);
-        way->posted = calloc(ranks, sizeof *way->posted);
-        if (way->sent == NULL || way->posted == NULL) {
-            return error_set(err, STATUS_NO_MEMORY, "no memory for %zu ranks", ranks);
-        }
+        way->sent = memory_array(ranks, sizeof *way->sent);
+        way->posted = memory_array(ranks, sizeof *way->posted);
         TRY_CUDA(cudaStreamCreateWithFlags(&way->stream, cudaStreamNonBlocking));
     }
     void *bytes = NULL;

@@ -365,7 +365,6 @@ static status check_expert_sizes(json_value object, const model_config *config, 
                           json_count(rows), config->layer_count);
     }
     int64_t *sizes = arena_array(memory, (size_t)config->expert_count, sizeof *sizes);
-    if (sizes == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     for (int layer = 0; layer < config->layer_count; layer++) {
         const json_value row = json_element(rows, layer);
         TRY(json_int64_array(row, config->expert_count, 1, WIDTH_MAX, sizes, err));
@@ -526,9 +525,6 @@ status model_config_read(const json_document *document, arena *memory, model_con
     };
     TRY(read_sizes(object, family, &read, err));
     bool *is_moe = arena_array(memory, (size_t)read.layer_count, sizeof *is_moe);
-    if (is_moe == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d layers", read.layer_count);
-    }
     read.is_moe = is_moe;
     TRY(read_attention_heads(object, family, &read, err));
     TRY(family->moe == MOE_DEEPSEEK ? read_latent_attention(object, family, &read, err)

@@ -104,15 +104,11 @@ typedef struct cost_arrays {
     int64_t *reduction_ns;
 } cost_arrays;
 
-static status carve(int row_count, arena *memory, cost_arrays *arrays, error_message *err)
+static void carve(int row_count, arena *memory, cost_arrays *arrays)
 {
     enum { ARRAYS = (2 + MODEL_COST_PART_COUNT) * MODEL_PASS_COUNT + 6 };
     const size_t rows = (size_t)row_count;
     int64_t *all = arena_array(memory, rows * ARRAYS, sizeof *all);
-    if (all == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for the costs of %d layers",
-                         row_count);
-    }
     for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
         arrays->pass_ns[pass] = all;
         arrays->pass_flop[pass] = all + rows;
@@ -128,7 +124,6 @@ static status carve(int row_count, arena *memory, cost_arrays *arrays, error_mes
     arrays->gradient_bytes = all + rows * 3;
     arrays->message_bytes = all + rows * 4;
     arrays->reduction_ns = all + rows * 5;
-    return STATUS_OK;
 }
 
 /// What a row costs in every pass, part by part.
@@ -362,7 +357,7 @@ static status fill_costs(model_costs *costs, arena *memory, error_message *err)
 {
     const int row_count = costs->config.layer_count + 2;
     cost_arrays arrays = {0};
-    TRY(carve(row_count, memory, &arrays, err));
+    carve(row_count, memory, &arrays);
     for (int row = 0; row < row_count; row++) {
         fill_row(costs, row, &arrays);
         TRY(check_row(&arrays, row, err));
@@ -392,9 +387,6 @@ status model_costs_build(const model_config *config, const model_hardware *hardw
     model_training_choice choice;
     const char *config_text = arena_string(memory, config_origin);
     const char *hardware_text = arena_string(memory, hardware_origin);
-    if (config_text == NULL || hardware_text == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    }
     TRY(model_training_choose(training, config, config_text, hardware, &list, &choice, err));
     model_costs built = {
         .config = choice.config,
@@ -409,7 +401,7 @@ status model_costs_build(const model_config *config, const model_hardware *hardw
     model_assume(&list, "kernel launches", MODEL_ORIGIN_ASSUMED,
                  "not modelled: small layers take longer than is said here", "0 ns");
     TRY(fill_costs(&built, memory, err));
-    TRY(model_assumption_list_keep(&list, &built.assumptions, err));
+    model_assumption_list_keep(&list, &built.assumptions);
     built.assumption_count = list.count;
     *costs = built;
     return STATUS_OK;

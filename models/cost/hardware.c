@@ -96,7 +96,7 @@ static status copy_string(json_value value, arena *memory, const char **out, err
     const char *borrowed = NULL;
     TRY(json_string(value, &borrowed, err));
     *out = arena_string(memory, borrowed);
-    return *out != NULL ? STATUS_OK : error_set(err, STATUS_NO_MEMORY, "out of memory");
+    return STATUS_OK;
 }
 
 static status read_origin(json_value sources, const char *key, const char *given, arena *memory,
@@ -149,7 +149,6 @@ status model_hardware_read(const json_document *document, const char *name, aren
     TRY(json_check_keys(root, allowed, sizeof allowed / sizeof allowed[0], err));
     TRY(check_schema(json_member(root, "schema"), err));
     model_hardware read = {.name = arena_string(memory, name)};
-    if (read.name == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     const char *given = read.name;
     if (!json_is_missing(json_member(root, "name"))) {
         TRY(copy_string(json_member(root, "name"), memory, &read.name, err));

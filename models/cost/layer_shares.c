@@ -14,15 +14,11 @@ typedef struct share_arrays {
     double *weight_of_backward;
 } share_arrays;
 
-static status carve(int layer_count, arena *memory, share_arrays *arrays, error_message *err)
+static void carve(int layer_count, arena *memory, share_arrays *arrays)
 {
     const size_t layers = (size_t)layer_count;
     double *all =
         arena_array(memory, layers * (MODEL_PASS_COUNT * MODEL_PART_COUNT + 1), sizeof *all);
-    if (all == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for the shares of %d layers",
-                         layer_count);
-    }
     for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
         for (int part = 0; part < MODEL_PART_COUNT; part++) {
             arrays->share[pass][part] = all;
@@ -30,7 +26,6 @@ static status carve(int layer_count, arena *memory, share_arrays *arrays, error_
         }
     }
     arrays->weight_of_backward = all;
-    return STATUS_OK;
 }
 
 static void publish(const share_arrays *arrays, int layer_count, model_layer_shares *shares)
@@ -59,11 +54,11 @@ static int64_t pass_ns(const bal_layer_costs *layers, int layer, model_pass pass
 }
 
 status model_layer_shares_of_costs(const model_costs *costs, arena *memory,
-                                   model_layer_shares *shares, error_message *err)
+                                   model_layer_shares *shares)
 {
     const int layer_count = costs->layers.layer_count;
     share_arrays arrays = {0};
-    TRY(carve(layer_count, memory, &arrays, err));
+    carve(layer_count, memory, &arrays);
     for (int layer = 0; layer < layer_count; layer++) {
         const int64_t weight = costs->layers.backward_weight_ns[layer];
         const int64_t backward = costs->layers.backward_input_ns[layer] + weight;
@@ -111,7 +106,7 @@ status model_layer_shares_read(json_value object, int layer_count, int first, in
     }
     const json_value split = json_member(object, keys[WEIGHT_KEY]);
     if (!json_is_missing(split)) TRY(json_double(split, 0, 1, &weight, err));
-    TRY(carve(layer_count, memory, &arrays, err));
+    carve(layer_count, memory, &arrays);
     for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
         for (int part = 0; part < MODEL_PART_COUNT; part++) {
             for (int layer = first; layer < end; layer++) {

@@ -30,7 +30,7 @@ typedef struct model_layer_shares {
 ///
 /// @return STATUS_NO_MEMORY; shares is then untouched
 status model_layer_shares_of_costs(const model_costs *costs, arena *memory,
-                                   model_layer_shares *shares, error_message *err);
+                                   model_layer_shares *shares);
 
 /// Shares that somebody states, the same for every transformer layer:
 /// {"forward":{"projection":x,...},"backward_input":{...},"backward_weight":{...},

@@ -24,9 +24,6 @@ static status choose_layers(const model_training *training, arena *memory, model
     const int wanted = training->layer_count;
     if (wanted == 0 || wanted == own) return STATUS_OK;
     bool *is_moe = arena_array(memory, (size_t)wanted, sizeof *is_moe);
-    if (is_moe == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d layers", wanted);
-    }
     for (int layer = 0; layer < wanted; layer++) {
         is_moe[layer] = config->is_moe[layer < own ? layer : own - 1];
     }

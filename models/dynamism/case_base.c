@@ -8,17 +8,13 @@ status model_case_first_costs(const model_case_setup *setup, bal_layer_costs *co
     return source->costs_at(source->context, 0, costs, &changed, err);
 }
 
-status model_case_ones(arena *memory, size_t count, double **factors, error_message *err)
+void model_case_ones(arena *memory, size_t count, double **factors)
 {
     double *carved = arena_array(memory, count, sizeof *carved);
-    if (carved == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for the factors of dynamism");
-    }
     for (size_t factor = 0; factor < count; factor++) {
         carved[factor] = 1;
     }
     *factors = carved;
-    return STATUS_OK;
 }
 
 int64_t model_case_bytes_ns(const model_hardware *hardware, int64_t bytes)

@@ -11,7 +11,7 @@ status model_case_first_costs(const model_case_setup *setup, bal_layer_costs *co
 /// Carves count factors of 1.
 ///
 /// @return STATUS_NO_MEMORY; *factors is then untouched
-status model_case_ones(arena *memory, size_t count, double **factors, error_message *err);
+void model_case_ones(arena *memory, size_t count, double **factors);
 
 /// Time to read and write so many bytes of device memory, in ns, at most INT64_MAX / 4; 0 without
 /// hardware.

@@ -8,48 +8,41 @@
 
 enum { VALUE_BYTES = 160, NAME_BYTES = 96, FIRST_CAPACITY = 32 };
 
-static status out_of_memory(error_message *err)
+static void reserve_row(model_case_parameters *parameters)
 {
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for the parameters of dynamism");
-}
-
-static status reserve_row(model_case_parameters *parameters, error_message *err)
-{
-    if (parameters->count < parameters->capacity) return STATUS_OK;
+    if (parameters->count < parameters->capacity) return;
     const int capacity = parameters->capacity == 0 ? FIRST_CAPACITY : 2 * parameters->capacity;
     model_assumption *rows = arena_array(parameters->memory, (size_t)capacity, sizeof *rows);
-    if (rows == NULL) return out_of_memory(err);
     if (parameters->count > 0) {
         memcpy(rows, parameters->rows, (size_t)parameters->count * sizeof *rows);
     }
     parameters->rows = rows;
     parameters->capacity = capacity;
-    return STATUS_OK;
 }
 
-static status add_row(model_case_parameters *parameters, const char *name, const char *value,
-                      model_origin origin, error_message *err)
+static void add_row(model_case_parameters *parameters, const char *name, const char *value,
+                    model_origin origin)
 {
     char full_name[NAME_BYTES];
     snprintf(full_name, sizeof full_name, "dynamism.%s", name);
-    TRY(reserve_row(parameters, err));
+    reserve_row(parameters);
     model_assumption row = {.name = arena_string(parameters->memory, full_name),
                             .value = arena_string(parameters->memory, value),
                             .origin = origin};
-    if (row.name == NULL || row.value == NULL) return out_of_memory(err);
     parameters->rows[parameters->count++] = row;
-    return STATUS_OK;
 }
 
 status model_parameter_note(model_case_parameters *parameters, const char *name,
                             model_origin origin, error_message *err, const char *format, ...)
 {
+    (void)err;
     char value[VALUE_BYTES];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(value, sizeof value, format, arguments);
     va_end(arguments);
-    return add_row(parameters, name, value, origin, err);
+    add_row(parameters, name, value, origin);
+    return STATUS_OK;
 }
 
 static model_origin origin_of(json_value value, model_origin default_from)
@@ -123,7 +116,6 @@ status model_parameter_doubles(model_case_parameters *parameters, const char *ke
         return json_error(member, STATUS_FORMAT, err, "not an array of 1 to %d numbers", count_max);
     }
     double *read = arena_array(parameters->memory, (size_t)given, sizeof *read);
-    if (read == NULL) return out_of_memory(err);
     json_value element = json_element(member, 0);
     for (int number = 0; number < given; number++) {
         TRY(json_double(element, min, max, &read[number], err));

@@ -150,7 +150,7 @@ static status check_base(const model_dynamism *dynamism, error_message *err)
                      dynamism->row->name);
 }
 
-static status create_replicas(model_dynamism *dynamism, error_message *err)
+static void create_replicas(model_dynamism *dynamism)
 {
     if (dynamism->instance.source_count == 0) dynamism->instance.source_count = 1;
     const int count = dynamism->instance.source_count;
@@ -158,15 +158,10 @@ static status create_replicas(model_dynamism *dynamism, error_message *err)
     dynamism->replicas = arena_array(dynamism->memory, (size_t)count, sizeof *dynamism->replicas);
     dynamism->scale = arena_array(dynamism->memory, columns, sizeof(double));
     dynamism->weight_scale = arena_array(dynamism->memory, columns, sizeof(double));
-    if (dynamism->replicas == NULL || dynamism->scale == NULL || dynamism->weight_scale == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for the loads of %d replicas",
-                         count);
-    }
     for (int replica = 0; replica < count; replica++) {
         dynamism->replicas[replica] =
             (replica_costs){.owner = dynamism, .replica = replica, .iteration = -1};
     }
-    return STATUS_OK;
 }
 
 /// All of model_dynamism_open but for the memory of the object itself.
@@ -190,14 +185,14 @@ static status open_case(model_dynamism *dynamism, error_message *err)
     TRY(read_seed(parameters, &setup.seed, err));
     TRY(choose_shares(dynamism, err));
     TRY(dynamism->row->open(&setup, &dynamism->instance, err));
-    return create_replicas(dynamism, err);
+    create_replicas(dynamism);
+    return STATUS_OK;
 }
 
 status model_dynamism_open(json_value object, const model_dynamism_base *base, arena *memory,
                            model_dynamism **out, error_message *err)
 {
     model_dynamism *dynamism = arena_array(memory, 1, sizeof *dynamism);
-    if (dynamism == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory for dynamism");
     *dynamism = (model_dynamism){
         .base = *base,
         .layer_count = base->source.layer_count,
@@ -429,19 +424,14 @@ static status fill_arrays(const model_dynamism *dynamism, const bal_layer_costs 
 
 /// Makes room for rows of so many columns; what was there before stays in the arena, which happens
 /// at most once for a replica whose columns become microbatches.
-static status reserve(model_dynamism *dynamism, replica_costs *replica, int columns,
-                      error_message *err)
+static void reserve(model_dynamism *dynamism, replica_costs *replica, int columns)
 {
     const size_t layers = (size_t)dynamism->layer_count;
     enum { LAYER_ARRAYS = 6 };
-    if (columns <= replica->column_capacity) return STATUS_OK;
+    if (columns <= replica->column_capacity) return;
     int64_t *all =
         arena_array(dynamism->memory, layers * (MODEL_PASS_COUNT * (size_t)columns + LAYER_ARRAYS),
                     sizeof *all);
-    if (all == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d layers of %d microbatches",
-                         dynamism->layer_count, columns);
-    }
     for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
         replica->pass_ns[pass] = all;
         all += layers * (size_t)columns;
@@ -454,7 +444,6 @@ static status reserve(model_dynamism *dynamism, replica_costs *replica, int colu
         all += layers;
     }
     replica->column_capacity = columns;
-    return STATUS_OK;
 }
 
 static status check_columns(const model_dynamism *dynamism, const bal_layer_costs *base,
@@ -477,7 +466,7 @@ static status apply(model_dynamism *dynamism, const bal_layer_costs *base, const
     TRY(check_columns(dynamism, base, load, iteration, err));
     const int columns =
         base->microbatch_count > load->column_count ? base->microbatch_count : load->column_count;
-    TRY(reserve(dynamism, replica, columns, err));
+    reserve(dynamism, replica, columns);
     replica->layers = (bal_layer_costs){
         .layer_count = base->layer_count,
         .microbatch_count = columns,

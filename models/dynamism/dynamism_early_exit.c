@@ -66,11 +66,6 @@ typedef struct exit_state {
     double held;                         // keep of the arrays; negative: none
 } exit_state;
 
-static status out_of_memory(error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for case 'early-exit'");
-}
-
 /// "exits": the layers with an exit behind them.
 static status read_exit_list(const model_case_setup *setup, exit_state *exits, json_value list,
                              error_message *err)
@@ -253,7 +248,7 @@ static status count_classifiers(const model_case_setup *setup, exit_state *exits
         exits->classifier_ns[MODEL_PASS_BACKWARD_WEIGHT]);
 }
 
-static status carve(const model_case_setup *setup, exit_state *exits, error_message *err)
+static void carve(const model_case_setup *setup, exit_state *exits)
 {
     const size_t layers = (size_t)setup->layer_count;
     const size_t cells = layers * (size_t)exits->column_count;
@@ -262,19 +257,17 @@ static status carve(const model_case_setup *setup, exit_state *exits, error_mess
     double **const of_layers[] = {&exits->parameters, &exits->state,    &exits->reduction,
                                   &exits->activation, &exits->gradient, &exits->message};
     for (size_t array = 0; array < sizeof of_cells / sizeof of_cells[0]; array++) {
-        TRY(model_case_ones(setup->memory, cells, of_cells[array], err));
+        model_case_ones(setup->memory, cells, of_cells[array]);
     }
     for (size_t array = 0; array < sizeof of_layers / sizeof of_layers[0]; array++) {
-        TRY(model_case_ones(setup->memory, layers, of_layers[array], err));
+        model_case_ones(setup->memory, layers, of_layers[array]);
     }
-    TRY(model_case_ones(setup->memory, blocks + 1, &exits->share, err));
-    TRY(model_case_ones(setup->memory, blocks, &exits->kv_share, err));
+    model_case_ones(setup->memory, blocks + 1, &exits->share);
+    model_case_ones(setup->memory, blocks, &exits->kv_share);
     for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
         exits->added_ns[pass] = arena_array(setup->memory, cells, sizeof(int64_t));
-        if (exits->added_ns[pass] == NULL) return out_of_memory(err);
     }
     exits->head = arena_array(setup->memory, blocks, sizeof *exits->head);
-    return exits->head != NULL ? STATUS_OK : out_of_memory(err);
 }
 
 static status exit_open(const model_case_setup *setup, model_case_instance *instance,
@@ -282,20 +275,18 @@ static status exit_open(const model_case_setup *setup, model_case_instance *inst
 {
     const model_dynamism_base *base = setup->base;
     exit_state *exits = arena_array(setup->memory, 1, sizeof *exits);
-    if (exits == NULL) return out_of_memory(err);
     exits->seed = setup->seed;
     exits->layer_count = setup->layer_count;
     exits->first = base->transformer_first;
     exits->block_count = base->transformer_end - exits->first;
     exits->held = -1;
     exits->has_exit = arena_array(setup->memory, (size_t)exits->block_count + 1, sizeof(bool));
-    if (exits->has_exit == NULL) return out_of_memory(err);
     TRY(read_exits(setup, exits, err));
     TRY(read_decay(setup, exits, err));
     TRY(read_choices(setup, exits, err));
     const bool varies = exits->keep_variation > 0;
     exits->column_count = varies ? base->microbatch_count : 1;
-    TRY(carve(setup, exits, err));
+    carve(setup, exits);
     count_key_matrices(setup, exits);
     TRY(count_classifiers(setup, exits, err));
     instance->state = exits;

@@ -256,7 +256,7 @@ static status carve(const model_case_setup *setup, freezing_state *freezing, err
                                 &freezing->reduction,
                                 &freezing->whole};
     for (size_t array = 0; array < sizeof factors / sizeof factors[0]; array++) {
-        TRY(model_case_ones(setup->memory, layers, factors[array], err));
+        model_case_ones(setup->memory, layers, factors[array]);
     }
     freezing->freeze_at = arena_array(setup->memory, (size_t)freezing->block_count, sizeof(int));
     freezing->fetch_ns = arena_array(setup->memory, layers, sizeof(int64_t));
@@ -272,9 +272,6 @@ static status freezing_open(const model_case_setup *setup, model_case_instance *
 {
     bal_layer_costs costs;
     freezing_state *freezing = arena_array(setup->memory, 1, sizeof *freezing);
-    if (freezing == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for case 'freezing'");
-    }
     freezing->first = setup->base->transformer_first;
     freezing->block_count = setup->base->transformer_end - freezing->first;
     freezing->layer_count = setup->layer_count;

@@ -107,7 +107,6 @@ static status add_router(const model_case_setup *setup, mod_state *mod, error_me
     const int64_t backward_ns = bytes_ns(base->hardware, all * 4 * mod->capacity_ratio);
     const size_t cells = (size_t)setup->layer_count * (size_t)mod->column_count;
     int64_t *added = arena_array(setup->memory, 2 * cells, sizeof *added);
-    if (added == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory for routers");
     mod->added_ns[MODEL_PASS_FORWARD] = added;
     mod->added_ns[MODEL_PASS_BACKWARD_INPUT] = added + cells;
     for (size_t cell = 0; cell < cells; cell++) {
@@ -120,14 +119,11 @@ static status add_router(const model_case_setup *setup, mod_state *mod, error_me
                                 (long long)forward_ns, (long long)backward_ns);
 }
 
-static status carve(const model_case_setup *setup, mod_state *mod, error_message *err)
+static void carve(const model_case_setup *setup, mod_state *mod)
 {
     const size_t layers = (size_t)setup->layer_count;
     const size_t cells = layers * (size_t)mod->column_count;
     double *all = arena_array(setup->memory, 3 * cells + layers, sizeof *all);
-    if (all == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for case 'mod'");
-    }
     mod->linear = all;
     mod->core = all + cells;
     mod->whole = all + 2 * cells;
@@ -138,7 +134,6 @@ static status carve(const model_case_setup *setup, mod_state *mod, error_message
     for (int layer = 0; layer < setup->layer_count; layer++) {
         mod->kept[layer] = is_routed(mod, layer) ? mod->capacity_ratio : 1;
     }
-    return STATUS_OK;
 }
 
 static void set_cell(mod_state *mod, size_t cell, double share)
@@ -153,7 +148,6 @@ static status mod_open(const model_case_setup *setup, model_case_instance *insta
 {
     const model_dynamism_base *base = setup->base;
     mod_state *mod = arena_array(setup->memory, 1, sizeof *mod);
-    if (mod == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory for case 'mod'");
     mod->seed = setup->seed;
     mod->layer_count = setup->layer_count;
     mod->transformer_first = base->transformer_first;
@@ -167,7 +161,7 @@ static status mod_open(const model_case_setup *setup, model_case_instance *insta
         mod->window = base->config->sliding_window;
         mod->length = base->shape->sequence_length;
     }
-    TRY(carve(setup, mod, err));
+    carve(setup, mod);
     TRY(add_router(setup, mod, err));
     for (int layer = 0; layer < setup->layer_count; layer++) {
         if (is_routed(mod, layer) && !varies) set_cell(mod, (size_t)layer, mod->capacity_ratio);

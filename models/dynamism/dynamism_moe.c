@@ -25,11 +25,6 @@ static const char *const keys[] = {"routing",
                                    "top_k",
                                    "tokens"};
 
-static status out_of_memory(error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for case 'moe'");
-}
-
 /// Refuses members that something else settles.
 static status refuse_keys(json_value object, const char *const *names, size_t count,
                           const char *reason, error_message *err)
@@ -242,13 +237,12 @@ static model_routed_share routed_share_of(const model_dynamism_base *base, int l
 }
 
 /// A trace without a model has experts in every layer.
-static status find_layers(const model_case_setup *setup, model_expert_load *moe, error_message *err)
+static void find_layers(const model_case_setup *setup, model_expert_load *moe)
 {
     const model_dynamism_base *base = setup->base;
     const size_t layers = (size_t)setup->layer_count;
     bool *has_experts = arena_array(setup->memory, layers, sizeof *has_experts);
     model_routed_share *routed = arena_array(setup->memory, layers, sizeof *routed);
-    if (has_experts == NULL || routed == NULL) return out_of_memory(err);
     for (int layer = base->transformer_first; layer < base->transformer_end; layer++) {
         const int block = layer - base->transformer_first;
         has_experts[layer] = base->config == NULL || base->config->is_moe[block];
@@ -256,7 +250,6 @@ static status find_layers(const model_case_setup *setup, model_expert_load *moe,
     }
     moe->has_experts = has_experts;
     moe->routed = routed;
-    return STATUS_OK;
 }
 
 static status find_links(const model_case_setup *setup, model_expert_load *moe, error_message *err)
@@ -287,7 +280,7 @@ static status read_path(const model_case_setup *setup, json_value value, const c
     const char *text = NULL;
     TRY(json_string(value, &text, err));
     *path = file_path_beside(setup->base->path, text, setup->memory);
-    return *path != NULL ? STATUS_OK : out_of_memory(err);
+    return STATUS_OK;
 }
 
 /// The files of one pipeline stage: {"first_layer":n,"files":["rank0.jsonl",...]}.
@@ -305,7 +298,6 @@ static status read_count_stage(const model_case_setup *setup, json_value object,
                           MODEL_COUNT_FILES_MAX);
     }
     const char **paths = arena_array(setup->memory, (size_t)stage->path_count, sizeof *paths);
-    if (paths == NULL) return out_of_memory(err);
     json_value file = json_element(files, 0);
     for (int path = 0; path < stage->path_count; path++) {
         TRY(read_path(setup, file, &paths[path], err));
@@ -329,7 +321,6 @@ static status read_megatron(const model_case_setup *setup, json_value object,
                           COUNT_STAGES_MAX);
     }
     model_count_stage *stages = arena_array(setup->memory, (size_t)count, sizeof *stages);
-    if (stages == NULL) return out_of_memory(err);
     json_value element = json_element(array, 0);
     for (int stage = 0; stage < count; stage++) {
         TRY(read_count_stage(setup, element, &stages[stage], err));
@@ -401,14 +392,13 @@ static status moe_open(const model_case_setup *setup, model_case_instance *insta
 {
     model_expert_load *moe = arena_array(setup->memory, 1, sizeof *moe);
     int groups = 0;
-    if (moe == NULL) return out_of_memory(err);
     moe->seed = setup->seed;
     moe->routing.seed = setup->seed;
     moe->layer_count = setup->layer_count;
     moe->transformer_first = setup->base->transformer_first;
     moe->microbatch_count = setup->base->microbatch_count;
     TRY(read_model(setup, moe, err));
-    TRY(find_layers(setup, moe, err));
+    find_layers(setup, moe);
     TRY(read_groups(setup, moe, &groups, err));
     TRY(read_capacity(setup, moe, err));
     TRY(read_router(setup, moe, err));

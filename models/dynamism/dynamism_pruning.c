@@ -214,10 +214,10 @@ static status carve(const model_case_setup *setup, pruning_state *pruning, error
     double **const of_blocks[] = {&pruning->sigma, &pruning->prunable, &pruning->index_ratio,
                                   &pruning->transpose_ns, &pruning->density};
     for (size_t array = 0; array < sizeof of_layers / sizeof of_layers[0]; array++) {
-        TRY(model_case_ones(setup->memory, layers, of_layers[array], err));
+        model_case_ones(setup->memory, layers, of_layers[array]);
     }
     for (size_t array = 0; array < sizeof of_blocks / sizeof of_blocks[0]; array++) {
-        TRY(model_case_ones(setup->memory, blocks, of_blocks[array], err));
+        model_case_ones(setup->memory, blocks, of_blocks[array]);
     }
     pruning->added_ns = arena_array(setup->memory, layers, sizeof(int64_t));
     pruning->weight_count = arena_array(setup->memory, blocks, sizeof(int64_t));
@@ -243,9 +243,6 @@ static status pruning_open(const model_case_setup *setup, model_case_instance *i
                            error_message *err)
 {
     pruning_state *pruning = arena_array(setup->memory, 1, sizeof *pruning);
-    if (pruning == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for case 'pruning'");
-    }
     pruning->first = setup->base->transformer_first;
     pruning->block_count = setup->base->transformer_end - pruning->first;
     pruning->sparsity = -1;

@@ -32,11 +32,6 @@ typedef struct sparse_state {
     int64_t *added_ns[MODEL_PASS_COUNT];   // [layer_count][column_count]
 } sparse_state;
 
-static status out_of_memory(error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for case 'sparse-attention'");
-}
-
 static status read_given(const model_case_setup *setup, sparse_state *sparse, error_message *err)
 {
     model_case_parameters *parameters = setup->parameters;
@@ -96,7 +91,6 @@ static status read_hashing(const model_case_setup *setup, sparse_state *sparse, 
     const size_t blocks = (size_t)(sparse->end - sparse->first);
     sparse->popularity =
         arena_array(setup->memory, blocks * MODEL_HASH_POPULARITIES, sizeof(double));
-    if (sparse->popularity == NULL) return out_of_memory(err);
     sparse->buckets = 16;
     sparse->tile = 128;
     TRY(model_parameter_int(parameters, "buckets", 1, MODEL_HASH_BUCKETS_MAX, released,
@@ -230,18 +224,16 @@ static status add_sorting(const model_case_setup *setup, sparse_state *sparse, e
                                 pass_ns[MODEL_PASS_FORWARD], pass_ns[MODEL_PASS_BACKWARD_INPUT]);
 }
 
-static status carve(const model_case_setup *setup, sparse_state *sparse, error_message *err)
+static void carve(const model_case_setup *setup, sparse_state *sparse)
 {
     const size_t layers = (size_t)setup->layer_count;
     const size_t cells = layers * (size_t)sparse->column_count;
-    TRY(model_case_ones(setup->memory, cells, &sparse->kept, err));
-    TRY(model_case_ones(setup->memory, layers, &sparse->activation, err));
+    model_case_ones(setup->memory, cells, &sparse->kept);
+    model_case_ones(setup->memory, layers, &sparse->activation);
     for (int pass = 0; pass < MODEL_PASS_BACKWARD_WEIGHT; pass++) {
-        TRY(model_case_ones(setup->memory, cells, &sparse->core[pass], err));
+        model_case_ones(setup->memory, cells, &sparse->core[pass]);
         sparse->added_ns[pass] = arena_array(setup->memory, cells, sizeof(int64_t));
-        if (sparse->added_ns[pass] == NULL) return out_of_memory(err);
     }
-    return STATUS_OK;
 }
 
 static status sparse_open(const model_case_setup *setup, model_case_instance *instance,
@@ -249,7 +241,6 @@ static status sparse_open(const model_case_setup *setup, model_case_instance *in
 {
     const model_dynamism_base *base = setup->base;
     sparse_state *sparse = arena_array(setup->memory, 1, sizeof *sparse);
-    if (sparse == NULL) return out_of_memory(err);
     bool per_microbatch = false;
     sparse->seed = setup->seed;
     sparse->first = base->transformer_first;
@@ -258,7 +249,7 @@ static status sparse_open(const model_case_setup *setup, model_case_instance *in
                              MODEL_ASSUMED("one pattern for all microbatches and replicas"),
                              &per_microbatch, err));
     sparse->column_count = per_microbatch ? base->microbatch_count : 1;
-    TRY(carve(setup, sparse, err));
+    carve(setup, sparse);
     TRY(read_given(setup, sparse, err));
     if (sparse->given == NULL) TRY(read_hashing(setup, sparse, err));
     TRY(choose_kernel(setup, sparse, err));

@@ -3,26 +3,19 @@
 #include <inttypes.h>
 #include <string.h>
 
-static status out_of_memory(error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for tokens per expert");
-}
-
 static size_t row_index(const model_counts_shape *shape, int layer, int microbatch)
 {
     return (size_t)layer * (size_t)shape->microbatch_count + (size_t)microbatch;
 }
 
-static status reserve_sample(model_counts_builder *into, error_message *err)
+static void reserve_sample(model_counts_builder *into)
 {
-    if (into->count < into->capacity) return STATUS_OK;
+    if (into->count < into->capacity) return;
     const int capacity = into->capacity == 0 ? 64 : 2 * into->capacity;
     model_counts_sample *grown = arena_array(into->memory, (size_t)capacity, sizeof *grown);
-    if (grown == NULL) return out_of_memory(err);
     if (into->count > 0) memcpy(grown, into->samples, (size_t)into->count * sizeof *grown);
     into->samples = grown;
     into->capacity = capacity;
-    return STATUS_OK;
 }
 
 static status insert_sample(model_counts_builder *into, int at, const model_counted_row *row,
@@ -36,13 +29,12 @@ static status insert_sample(model_counts_builder *into, int at, const model_coun
                          "%s: iteration %d brings the counts above %d; take fewer iterations",
                          row->place, row->iteration, MODEL_COUNTS_MAX);
     }
-    TRY(reserve_sample(into, err));
+    reserve_sample(into);
     const model_counts_sample inserted = {
         .iteration = row->iteration,
         .tokens = arena_array(into->memory, each, sizeof *inserted.tokens),
         .has_row = arena_array(into->memory, rows, sizeof *inserted.has_row),
     };
-    if (inserted.tokens == NULL || inserted.has_row == NULL) return out_of_memory(err);
     memmove(into->samples + at + 1, into->samples + at,
             (size_t)(into->count - at) * sizeof *into->samples);
     into->samples[at] = inserted;
@@ -149,7 +141,6 @@ status model_counts_finish(const model_counts_builder *from, const char *name,
     TRY(check_complete(from, name, columns, err));
     int *iteration = arena_array(from->memory, (size_t)from->count, sizeof *iteration);
     const int32_t **tokens = arena_array(from->memory, (size_t)from->count, sizeof *tokens);
-    if (iteration == NULL || tokens == NULL) return out_of_memory(err);
     for (int at = 0; at < from->count; at++) {
         iteration[at] = from->samples[at].iteration;
         tokens[at] = from->samples[at].tokens;

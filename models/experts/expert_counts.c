@@ -87,7 +87,6 @@ static status read_csv_lines(model_line_reader *reader, model_counts_builder *in
     const model_counts_shape *shape = into->shape;
     int32_t *tokens = arena_array(into->memory, (size_t)shape->expert_count, sizeof *tokens);
     char *line = NULL;
-    if (tokens == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory for a row");
     TRY(model_lines_next(reader, &line, err));
     if (line == NULL) {
         return error_set(err, STATUS_FORMAT, "%s: empty file", model_lines_place(reader));

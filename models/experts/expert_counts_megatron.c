@@ -7,11 +7,6 @@
 #include <assert.h>
 #include <string.h>
 
-static status out_of_memory(error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for tokens per expert");
-}
-
 /// A line of one rank.
 typedef struct rank_line {
     int iteration;
@@ -30,7 +25,6 @@ static status read_rows(json_value tpe, int local_count, arena *scratch, rank_li
     }
     int32_t *rows = arena_array(scratch, (size_t)row_count * (size_t)local_count, sizeof *rows);
     int64_t *numbers = arena_array(scratch, (size_t)local_count, sizeof *numbers);
-    if (rows == NULL || numbers == NULL) return out_of_memory(err);
     json_value row = json_element(tpe, 0);
     for (int at = 0; at < row_count; at++) {
         TRY(json_int64_array(row, local_count, 0, INT32_MAX, numbers, err));
@@ -141,7 +135,6 @@ static status next_joined(const stage_files *files, int expert_count, rank_line 
             if (!has_line) continue;
             rows = arena_array(files->scratch, (size_t)line.row_count * (size_t)expert_count,
                                sizeof *rows);
-            if (rows == NULL) return out_of_memory(err);
         }
         if (has_line != *found) {
             return error_set(err, STATUS_FORMAT,
@@ -260,7 +253,6 @@ status model_expert_counts_read_megatron(const model_count_stage *stages, int st
     model_counts_builder into = {.shape = shape, .memory = memory};
     arena *scratch = arena_create(1 << 16);
     assert(stage_count >= 1);
-    if (scratch == NULL) return out_of_memory(err);
     status result = STATUS_OK;
     for (int stage = 0; result == STATUS_OK && stage < stage_count; stage++) {
         result = read_stage_files(&into, &stages[stage], scratch, err);
@@ -278,7 +270,6 @@ status model_expert_counts_megatron_bytes(const char *name, const char *bytes, s
     model_counts_builder into = {.shape = shape, .memory = memory};
     model_line_reader *reader = NULL;
     arena *scratch = arena_create(1 << 16);
-    if (scratch == NULL) return out_of_memory(err);
     status result = model_lines_open_bytes(name, bytes, length, &reader, err);
     if (result == STATUS_OK) {
         const stage_files files = {.stage = &stage,

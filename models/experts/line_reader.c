@@ -1,4 +1,5 @@
 #include "models/experts/line_reader.h"
+#include "base/arena.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -23,7 +24,7 @@ struct model_line_reader {
 
 static status create(const char *name, model_line_reader **reader, error_message *err)
 {
-    model_line_reader *created = calloc(1, sizeof *created);
+    model_line_reader *created = memory_array(1, sizeof *created);
     if (created != NULL) created->name = strdup(name);
     if (created == NULL || created->name == NULL) {
         model_lines_close(created);
@@ -81,10 +82,7 @@ static status reserve(model_line_reader *reader, size_t length, error_message *e
                          MODEL_LINE_BYTES_MAX);
     }
     const size_t capacity = reader->capacity == 0 ? FIRST_CAPACITY : 2 * reader->capacity;
-    char *grown = realloc(reader->line, capacity);
-    if (grown == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "%s: out of memory for a line", reader->place);
-    }
+    char *grown = memory_resize(reader->line, capacity, 1);
     reader->line = grown;
     reader->capacity = capacity;
     return STATUS_OK;

@@ -36,7 +36,7 @@ static ana_instance play(const setting *at)
     assert_int_equal(ana_graph_make(at->graph, at->nodes, &graph, &err), STATUS_OK);
     assert_int_equal(ana_scheme_open(at->scheme, &graph, &at->options, memory, &run, &err),
                      STATUS_OK);
-    assert_int_equal(ana_instance_scratch_make(at->nodes, memory, &scratch, &err), STATUS_OK);
+    assert_int_equal(ana_instance_scratch_make(at->nodes, memory, &scratch), STATUS_OK);
     if (ana_instance_play(&run, &question, 0, &scratch, NULL, &result, &err) != STATUS_OK) {
         fail_msg("%s", err.message);
     }

@@ -16,12 +16,9 @@ static void judge(int point_count, double equivalence, ana_choice_quality *now,
 {
     arena *memory = arena_create(1 << 16);
     const ana_losses losses = {losses_of, point_count, DRAWS};
-    error_message err = {0};
-    assert_int_equal(ana_choice_now(&losses, equivalence, memory, now, &err), STATUS_OK);
-    assert_int_equal(ana_choice_knowing(&losses, known, equivalence, memory, knowing, &err),
-                     STATUS_OK);
-    assert_int_equal(ana_choice_knowing(&losses, other, equivalence, memory, knowing_other, &err),
-                     STATUS_OK);
+    ana_choice_now(&losses, equivalence, memory, now);
+    ana_choice_knowing(&losses, known, equivalence, memory, knowing);
+    ana_choice_knowing(&losses, other, equivalence, memory, knowing_other);
     arena_destroy(memory);
 }
 

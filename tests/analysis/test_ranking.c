@@ -20,8 +20,7 @@ static void rank(const double *values, int point_count, int draw_count, double e
 {
     arena *memory = open_arena();
     const ana_losses losses = {values, point_count, draw_count};
-    error_message err = {0};
-    assert_int_equal(ana_rank(&losses, equivalence, memory, standings, &err), STATUS_OK);
+    assert_int_equal(ana_rank(&losses, equivalence, memory, standings), STATUS_OK);
     arena_destroy(memory);
 }
 

@@ -40,7 +40,7 @@ static void play(ana_timeline *timeline, arena *memory)
                                .memory_backward_weight = memory_w};
     assert_int_equal(bal_schedule_build(&request, memory, &timeline->schedule, NULL), STATUS_OK);
     assert_int_equal(sim_order_compile(&timeline->schedule, memory, &order, NULL), STATUS_OK);
-    assert_int_equal(sim_timeline_init(&timeline->schedule, memory, &timeline->timeline, NULL),
+    assert_int_equal(sim_timeline_init(&timeline->schedule, memory, &timeline->timeline),
                      STATUS_OK);
     sim_order_play(&order, &costs, NULL, &timeline->timeline);
 }
@@ -94,7 +94,7 @@ static void the_chrome_trace_is_json_with_every_op_and_message(void **state)
     play(&timeline, memory);
     const ana_timeline *const timelines[] = {&timeline, &timeline};
 
-    assert_int_equal(ana_perfetto_write(timelines, 2, memory, &out, NULL), STATUS_OK);
+    assert_int_equal(ana_perfetto_write(timelines, 2, memory, &out), STATUS_OK);
 
     assert_int_equal(json_open_bytes("t", out.bytes, out.length, &document, NULL), STATUS_OK);
     assert_int_equal(occurrences(out.bytes, "\"ph\":\"X\""), 2 * RANKS * MICROBATCHES * 3);

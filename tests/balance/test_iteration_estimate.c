@@ -77,11 +77,11 @@ static double estimate_share(const random_run *run, const char *schedule, arena 
                                           .costs = &costs};
     assert_int_equal(bal_schedule_build(&request, memory, &built, NULL), STATUS_OK);
     assert_int_equal(sim_order_compile(&built, memory, &order, NULL), STATUS_OK);
-    assert_int_equal(sim_summary_init(&order, memory, &summary, NULL), STATUS_OK);
+    assert_int_equal(sim_summary_init(&order, memory, &summary), STATUS_OK);
     sim_order_summarise(&order, &costs, NULL, &summary);
-    assert_int_equal(bal_layer_times_init(&times, run->layer_count, memory, NULL), STATUS_OK);
+    bal_layer_times_init(&times, run->layer_count, memory);
     assert_int_equal(bal_layer_times_fill(&times, &layers, NULL), STATUS_OK);
-    assert_int_equal(bal_layer_sums_init(&sums, run->layer_count, memory, NULL), STATUS_OK);
+    bal_layer_sums_init(&sums, run->layer_count, memory);
     bal_layer_sums_fill(&sums, &times);
     const int64_t estimate =
         bal_iteration_estimate_ns(&sums, &plan, family, run->microbatch_count, NULL);
@@ -140,9 +140,9 @@ static void slow_ranks_and_their_places_count(void **state)
     arena *memory = arena_create(1024);
     bal_layer_times times;
     bal_layer_sums sums;
-    assert_int_equal(bal_layer_times_init(&times, 2, memory, NULL), STATUS_OK);
+    bal_layer_times_init(&times, 2, memory);
     assert_int_equal(bal_layer_times_fill(&times, &layers, NULL), STATUS_OK);
-    assert_int_equal(bal_layer_sums_init(&sums, 2, memory, NULL), STATUS_OK);
+    bal_layer_sums_init(&sums, 2, memory);
     bal_layer_sums_fill(&sums, &times);
 
     // Four microbatches: 10 + 4 * 10; 10 + 4 * 15; with the slow rank in front max(60, 15 + 40).

@@ -51,8 +51,7 @@ static void prepare(played_case *at, const int64_t *reduction_ns, int replica_co
                                    .schedule = &at->schedule,
                                    .replicas = at->layers,
                                    .replica_count = replica_count};
-    assert_int_equal(bal_last_backwards(&at->schedule, at->memory, &at->played.last_backward, &err),
-                     STATUS_OK);
+    bal_last_backwards(&at->schedule, at->memory, &at->played.last_backward);
 }
 
 static bal_iteration_times times_of(played_case *at)

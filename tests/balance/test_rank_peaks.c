@@ -199,7 +199,7 @@ static void a_copy_outlives_its_peaks(void **state)
     const bal_rank_peaks kept = peaks_of("v-half", 4, 2, 9, memory);
     const bal_rank_peaks lost = peaks_of("v-half", 4, 2, 9, other);
 
-    assert_int_equal(bal_rank_peaks_copy(&lost, memory, &copy, NULL), STATUS_OK);
+    assert_int_equal(bal_rank_peaks_copy(&lost, memory, &copy), STATUS_OK);
     arena_destroy(other);
 
     assert_same_peaks(&copy, &kept);

@@ -1,9 +1,13 @@
-/// arena: arrays are zero, aligned and apart; reset reuses the blocks; overflow is refused.
+/// arena: arrays are zero, aligned and apart; reset reuses the blocks; a host without memory ends
+/// the process with one message.
 #include "base/arena.h"
 #include "tests/assert_close.h"
 
 #include <stdalign.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static void arrays_are_zero_aligned_and_do_not_overlap(void **state)
 {
@@ -33,21 +37,64 @@ static void arrays_are_zero_aligned_and_do_not_overlap(void **state)
     arena_destroy(memory);
 }
 
-static void a_product_that_overflows_is_refused(void **state)
+static void take_from_arena(void)
+{
+    arena_array(arena_create(64), SIZE_MAX / 2, 8);
+}
+
+static void take_from_heap(void)
+{
+    memory_array(SIZE_MAX / 2, 4);
+}
+
+static void grow(void)
+{
+    memory_resize(memory_array(1, 8), SIZE_MAX / 2, 2);
+}
+
+/// Runs act in a process of its own, checks that it ends with exit code 1 and keeps what it says.
+static void expect_end(void (*act)(void), char said[200])
+{
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        dup2(ends[1], STDERR_FILENO);
+        act();
+        _Exit(0);
+    }
+    close(ends[1]);
+    const ssize_t length = read(ends[0], said, 199);
+    close(ends[0]);
+    assert_true(length > 0);
+    said[length] = '\0';
+    int how = 0;
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_true(WIFEXITED(how));
+    assert_int_equal(WEXITSTATUS(how), 1);
+}
+
+static void more_memory_than_there_is_ends_the_process_with_its_size(void **state)
 {
     (void)state;
-    arena *memory = arena_create(64);
+    char said[200];
 
-    assert_null(arena_array(memory, SIZE_MAX / 2, 8));
+    expect_end(take_from_arena, said);
+    assert_string_equal(said, "dynmo: error: out of memory for 9223372036854775807 x 8 bytes\n");
 
-    arena_destroy(memory);
+    expect_end(take_from_heap, said);
+    assert_string_equal(said, "dynmo: error: out of memory for 9223372036854775807 x 4 bytes\n");
+
+    expect_end(grow, said);
+    assert_string_equal(said, "dynmo: error: out of memory for 9223372036854775807 x 2 bytes\n");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(arrays_are_zero_aligned_and_do_not_overlap),
-        cmocka_unit_test(a_product_that_overflows_is_refused),
+        cmocka_unit_test(more_memory_than_there_is_ends_the_process_with_its_size),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

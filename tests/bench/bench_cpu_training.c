@@ -28,7 +28,7 @@ static void create(training *made, const exec_model *model, exec_kernels *kernel
     *made = (training){.model = *model, .kernels = kernels};
     made->layer_count = exec_model_layer_count(model);
     bench_require(exec_model_check(model, &err), &err);
-    bench_require(exec_buffers_create(kernels, &made->buffers, &err), &err);
+    bench_require(exec_buffers_create(kernels, &made->buffers), &err);
     for (int layer = 0; layer < made->layer_count; layer++) {
         bench_require(
             exec_layer_create(&made->model, made->buffers, layer, &made->layers[layer], &err),
@@ -178,7 +178,7 @@ int main(int argc, char **argv)
     const bool smoke = bench_is_smoke(argc, argv);
     error_message err = {0};
     exec_kernels *kernels = NULL;
-    bench_require(exec_kernels_cpu_open(&kernels, &err), &err);
+    bench_require(exec_kernels_cpu_open(&kernels), &err);
     measure(smoke, kernels);
     if (exec_kernels_blas_open(&kernels, &err) == STATUS_OK) {
         measure(smoke, kernels);

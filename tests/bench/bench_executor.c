@@ -100,7 +100,7 @@ static status simulate(prepared *made, int64_t send_ns, int64_t *makespan_ns, er
         made->send_ns[stage] = send_ns;
     }
     status code = sim_order_compile(&made->schedule, memory, &order, err);
-    if (code == STATUS_OK) code = sim_summary_init(&order, memory, &summary, err);
+    if (code == STATUS_OK) code = sim_summary_init(&order, memory, &summary);
     if (code == STATUS_OK) {
         sim_order_summarise(&order, &made->costs, NULL, &summary);
         *makespan_ns = summary.makespan_ns;
@@ -175,7 +175,7 @@ static status play_with(exec_endpoint *endpoint, trial *at, exec_device *device,
     const bal_placed_partition plan = {
         .first_layer = made.first_layer, .rank_count = at->rank_count, .chunk_count = 1};
     TRY(device->table->hold(device, &plan, endpoint->rank, 2 * at->rank_count, err));
-    TRY(exec_program_compile(&made.schedule, endpoint->rank, memory, &program, err));
+    TRY(exec_program_compile(&made.schedule, endpoint->rank, memory, &program));
     exec_rank_play play = {.endpoint = endpoint,
                            .device = device,
                            .program = &program,

@@ -144,9 +144,8 @@ static void measure_lanes(bool smoke, int columns)
     problem_init(&made, columns, memory);
     for (int lane_count = 8; lane_count <= SIM_LANES_MAX; lane_count *= 2) {
         sim_lanes lanes;
-        bench_require(
-            sim_lanes_init(&made.order, lane_count, columns > 1, false, memory, &lanes, &err),
-            &err);
+        bench_require(sim_lanes_init(&made.order, lane_count, columns > 1, false, memory, &lanes),
+                      &err);
         for (int lane = 0; lane < lane_count; lane++) {
             sim_lanes_set(&lanes, lane, &made.costs);
         }

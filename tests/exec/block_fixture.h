@@ -66,8 +66,8 @@ static inline void open_block(block_fixture *fixture, const exec_model *model, i
     error_message err = {0};
     *fixture = (block_fixture){.model = *model};
     require(exec_model_check(&fixture->model, &err), &err);
-    require(exec_kernels_cpu_open(&fixture->kernels, &err), &err);
-    require(exec_buffers_create(fixture->kernels, &fixture->buffers, &err), &err);
+    require(exec_kernels_cpu_open(&fixture->kernels), &err);
+    require(exec_buffers_create(fixture->kernels, &fixture->buffers), &err);
     require(exec_layer_create(&fixture->model, fixture->buffers, 1 + block, &fixture->layer, &err),
             &err);
     require(exec_layer_initialise(fixture->layer, &err), &err);

@@ -52,8 +52,8 @@ static void open_model(model_fixture *fixture, exec_mechanism mechanism)
     model->mod = (exec_mod_options){.capacity_ratio = 0.5, .every = 2};
     model->early_exit = (exec_early_exit_options){.threshold = 0.7};
     require(exec_model_check(model, &err), &err);
-    require(exec_kernels_cpu_open(&fixture->kernels, &err), &err);
-    require(exec_buffers_create(fixture->kernels, &fixture->buffers, &err), &err);
+    require(exec_kernels_cpu_open(&fixture->kernels), &err);
+    require(exec_buffers_create(fixture->kernels, &fixture->buffers), &err);
     for (int layer = 0; layer < LAYERS; layer++) {
         exec_layer **made = &fixture->layers[layer];
         require(exec_layer_create(model, fixture->buffers, layer, made, &err), &err);

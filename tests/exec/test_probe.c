@@ -213,7 +213,7 @@ static void a_real_backend_is_measured(void **state)
     exec_probe_memory memory = {.value_count = 1000};
     options.budget_ns = 0;
     options.stream_bytes = 4096;
-    assert_int_equal(exec_kernels_cpu_open(&kernels, NULL), STATUS_OK);
+    assert_int_equal(exec_kernels_cpu_open(&kernels), STATUS_OK);
 
     assert_int_equal(exec_probe_products(kernels, &options, products, 2, NULL), STATUS_OK);
     assert_int_equal(exec_probe_attention_measure(kernels, &options, &attention, NULL), STATUS_OK);

@@ -49,7 +49,7 @@ static status play_with(exec_endpoint *endpoint, played *shared, exec_device *de
         world_rank[rank] = rank;
     }
     TRY(device->table->hold(device, &shared->plan, place, shared->schedule->microbatch_count, err));
-    TRY(exec_program_compile(shared->schedule, place, memory, &program, err));
+    TRY(exec_program_compile(shared->schedule, place, memory, &program));
     exec_rank_play play = {
         .endpoint = endpoint,
         .device = device,
@@ -90,8 +90,7 @@ static status play_rank(exec_endpoint *endpoint, void *context, error_message *e
 
 static void execute(played *shared, arena *memory)
 {
-    assert_int_equal(sim_timeline_init(shared->schedule, memory, &shared->timeline, NULL),
-                     STATUS_OK);
+    assert_int_equal(sim_timeline_init(shared->schedule, memory, &shared->timeline), STATUS_OK);
     run_ranks(shared->schedule->rank_count, play_rank, shared);
 }
 
@@ -103,7 +102,7 @@ static void assert_as_simulated(const played *shared, const char *what, arena *m
     if (sim_order_compile(shared->schedule, memory, &order, &err) != STATUS_OK) {
         fail_msg("%s", err.message);
     }
-    assert_int_equal(sim_timeline_init(shared->schedule, memory, &expected, NULL), STATUS_OK);
+    assert_int_equal(sim_timeline_init(shared->schedule, memory, &expected), STATUS_OK);
     sim_order_play(&order, shared->costs, NULL, &expected);
     for (int op = 0; op < shared->schedule->first_op[shared->schedule->rank_count]; op++) {
         if (expected.begin_ns[op] == shared->timeline.begin_ns[op] &&

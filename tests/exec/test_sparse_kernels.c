@@ -130,7 +130,7 @@ static void products_are_those_of_the_dense_matrix(void **state)
     static const double densities[] = {0, 0.1, 0.5, 1};
     static pruned of;
     exec_kernels *kernels;
-    assert_int_equal(exec_kernels_cpu_open(&kernels, NULL), STATUS_OK);
+    assert_int_equal(exec_kernels_cpu_open(&kernels), STATUS_OK);
     rng random = rng_init(5, 0);
     for (size_t shape = 0; shape < sizeof shapes / sizeof shapes[0]; shape++) {
         for (size_t density = 0; density < sizeof densities / sizeof densities[0]; density++) {
@@ -145,7 +145,7 @@ static void masked_values_are_zero(void **state)
 {
     (void)state;
     exec_kernels *kernels;
-    assert_int_equal(exec_kernels_cpu_open(&kernels, NULL), STATUS_OK);
+    assert_int_equal(exec_kernels_cpu_open(&kernels), STATUS_OK);
     float values[] = {1, NAN, 3, 4};
     const uint8_t keep[] = {1, 0, 0, 1};
 

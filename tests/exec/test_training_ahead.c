@@ -56,7 +56,7 @@ static exec_device *open_device(exec_training_device options)
     exec_kernels *kernels = NULL;
     exec_device *device = NULL;
     error_message err = {0};
-    if (exec_kernels_cpu_open(&kernels, &err) != STATUS_OK) fail_msg("%s", err.message);
+    if (exec_kernels_cpu_open(&kernels) != STATUS_OK) fail_msg("%s", err.message);
     marking_table = *kernels->table;
     marking_table.mark = mark;
     marking_table.mark_ns = mark_ns;

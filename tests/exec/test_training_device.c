@@ -61,7 +61,7 @@ static void open_lone(lone_device *lone, arena *memory)
     exec_kernels *kernels = NULL;
     error_message err = {0};
     lone->model = small_model();
-    if (exec_kernels_cpu_open(&kernels, &err) != STATUS_OK) fail_msg("%s", err.message);
+    if (exec_kernels_cpu_open(&kernels) != STATUS_OK) fail_msg("%s", err.message);
     counted_table = kernels->table;
     table = *kernels->table;
     table.allocate = allocate_counted;
@@ -72,8 +72,7 @@ static void open_lone(lone_device *lone, arena *memory)
                      STATUS_OK);
     const bal_schedule_request request = {.name = "zb-h1", .rank_count = 1, .microbatch_count = 3};
     assert_int_equal(bal_schedule_build(&request, memory, &lone->schedule, &err), STATUS_OK);
-    assert_int_equal(exec_program_compile(&lone->schedule, 0, memory, &lone->program, &err),
-                     STATUS_OK);
+    assert_int_equal(exec_program_compile(&lone->schedule, 0, memory, &lone->program), STATUS_OK);
 }
 
 static status hold_all(lone_device *lone, int place)
@@ -238,7 +237,7 @@ static void parts_of_ops_last_as_many_times_as_long_on_a_slow_rank(void **state)
     exec_stopwatch watch;
     error_message err = {0};
     int64_t cell = 0;
-    assert_int_equal(exec_kernels_cpu_open(&kernels, &err), STATUS_OK);
+    assert_int_equal(exec_kernels_cpu_open(&kernels), STATUS_OK);
     assert_int_equal(exec_stopwatch_init(&watch, kernels, CLOCK_THREAD_CPUTIME_ID, 8, 2, &err),
                      STATUS_OK);
     watch.time_factor = 3;
@@ -342,7 +341,7 @@ static status make_poor(void *context, int world_rank, exec_device **out, error_
     static exec_kernel_table poor_table;
     exec_kernels *kernels = NULL;
     const exec_training_device options = {.model = context, .text = &learning_text};
-    TRY(exec_kernels_cpu_open(&kernels, err));
+    TRY(exec_kernels_cpu_open(&kernels));
     if (world_rank == POOR_RANK) {
         rich_table = kernels->table;
         poor_table = *kernels->table;

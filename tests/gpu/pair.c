@@ -29,7 +29,7 @@ static exec_kernels *side(const gpu_pair *pair, int which)
 void pair_open(gpu_pair *pair, exec_cuda_kind kind)
 {
     error_message err = {.code = STATUS_OK};
-    must(exec_kernels_cpu_open(&pair->cpu, &err), &err);
+    must(exec_kernels_cpu_open(&pair->cpu), &err);
     must(gpu_open(kind, 0, 1, &pair->gpu, &err), &err);
     pair->seed = 1;
 }

@@ -20,7 +20,7 @@ static void use_mixtral(dynamism_fixture *fixture, int data, int expert)
     model_costs *costs = arena_array(fixture->memory, 1, sizeof *costs);
     if (model_costs_from_files("mixtral-8x7b", "h100-sxm", &training, fixture->memory, costs,
                                &err) != STATUS_OK ||
-        model_layer_shares_of_costs(costs, fixture->memory, &fixture->shares, &err) != STATUS_OK) {
+        model_layer_shares_of_costs(costs, fixture->memory, &fixture->shares) != STATUS_OK) {
         fail_msg("%s", err.message);
     }
     fixture->costs = costs->layers;

@@ -35,7 +35,7 @@ static bal_timeline play_static(const bal_schedule *schedule, const bal_stage_co
     bal_timeline timeline;
     error_message err = {0};
     if (sim_order_compile(schedule, memory, &order, &err) != STATUS_OK ||
-        sim_timeline_init(schedule, memory, &timeline, &err) != STATUS_OK) {
+        sim_timeline_init(schedule, memory, &timeline) != STATUS_OK) {
         fail_msg("%s", err.message);
     }
     sim_order_play(&order, costs, start_ns, &timeline);

@@ -41,8 +41,7 @@ static void draw_plays(rng *generator, const sim_lanes *lanes, int count, lone_p
             random_delays(generator, &plays[lane].costs, 20, memory);
         }
         plays[lane].start_ns = random_row(generator, schedule->rank_count, 200, memory);
-        assert_int_equal(sim_summary_init(lanes->order, memory, &plays[lane].summary, NULL),
-                         STATUS_OK);
+        assert_int_equal(sim_summary_init(lanes->order, memory, &plays[lane].summary), STATUS_OK);
     }
 }
 
@@ -62,7 +61,7 @@ static void compare(sim_order *order, sim_lanes *lanes, sim_vectors vectors, int
 {
     const int ranks = order->schedule->rank_count;
     sim_summary summary;
-    assert_int_equal(sim_summary_init(order, memory, &summary, NULL), STATUS_OK);
+    assert_int_equal(sim_summary_init(order, memory, &summary), STATUS_OK);
     for (int iteration = 0; iteration < ITERATIONS; iteration++) {
         sim_lanes_play_with(lanes, vectors);
         for (int lane = 0; lane < count; lane++) {
@@ -95,9 +94,8 @@ static void lanes_play_as_each_scenario_alone(void **state)
         const bool has_columns = rng_below(&generator, 2) == 0;
         const bool has_delays = has_columns && rng_below(&generator, 2) == 0;
         for (int vectors = 0; vectors <= (int)sim_vectors_here(); vectors++) {
-            assert_int_equal(
-                sim_lanes_init(&order, width, has_columns, has_delays, memory, &lanes, NULL),
-                STATUS_OK);
+            assert_int_equal(sim_lanes_init(&order, width, has_columns, has_delays, memory, &lanes),
+                             STATUS_OK);
             const int count = 1 + (int)rng_below(&generator, (uint64_t)width);
             draw_plays(&generator, &lanes, count, plays, memory);
             set_lanes(&lanes, count, plays);

@@ -126,7 +126,7 @@ static void without_links_a_record_is_the_static_engines_timeline(void **state)
         bal_timeline expected;
         if (!draw_problem(seed, &problem, memory)) continue;
         assert_int_equal(sim_order_compile(&problem.schedule, memory, &order, NULL), STATUS_OK);
-        assert_int_equal(sim_timeline_init(&problem.schedule, memory, &expected, NULL), STATUS_OK);
+        assert_int_equal(sim_timeline_init(&problem.schedule, memory, &expected), STATUS_OK);
         assert_int_equal(sim_recorder_create(&order, NULL, memory, &recorder, NULL), STATUS_OK);
         sim_order_play(&order, &problem.costs, NULL, &expected);
 
@@ -156,8 +156,8 @@ static void costs_beyond_cache_are_played_as_all_others(void **state)
     sim_recorder *recorder = NULL;
     bal_timeline expected;
     assert_int_equal(sim_order_compile(&schedule, memory, &order, NULL), STATUS_OK);
-    assert_int_equal(sim_timeline_init(&schedule, memory, &expected, NULL), STATUS_OK);
-    assert_int_equal(sim_summary_init(&order, memory, &summary, NULL), STATUS_OK);
+    assert_int_equal(sim_timeline_init(&schedule, memory, &expected), STATUS_OK);
+    assert_int_equal(sim_summary_init(&order, memory, &summary), STATUS_OK);
     assert_int_equal(sim_recorder_create(&order, NULL, memory, &recorder, NULL), STATUS_OK);
 
     sim_order_play(&order, &costs, NULL, &expected);

@@ -1,5 +1,6 @@
 #include "traces/import/clock_alignment.h"
 
+#include "base/arena.h"
 #include "traces/store/op_index.h"
 
 #include <inttypes.h>
@@ -75,8 +76,7 @@ static status collect_bounds(const trace_op_index *index, trace_alignment *align
         if (alignment->bound_count > capacity / 2 || capacity == 0) {
             capacity = capacity * 2 + 256;
             trace_message_bound *grown =
-                realloc(alignment->bounds, (size_t)capacity * sizeof *grown);
-            if (grown == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+                memory_resize(alignment->bounds, (size_t)capacity, sizeof *grown);
             alignment->bounds = grown;
         }
         alignment->bounds[alignment->bound_count++] = (trace_message_bound){
@@ -177,10 +177,10 @@ static status choose_offsets(trace_alignment *alignment, int64_t *upper_ns, int6
 static status align(const trace_op_index *index, trace_alignment *alignment, error_message *err)
 {
     const size_t ranks = (size_t)alignment->rank_count;
-    alignment->offset_ns = calloc(ranks, sizeof *alignment->offset_ns);
-    alignment->residual_ns = calloc(ranks, sizeof *alignment->residual_ns);
-    int64_t *upper_ns = calloc(ranks, sizeof *upper_ns);
-    int64_t *lower_ns = calloc(ranks, sizeof *lower_ns);
+    alignment->offset_ns = memory_array(ranks, sizeof *alignment->offset_ns);
+    alignment->residual_ns = memory_array(ranks, sizeof *alignment->residual_ns);
+    int64_t *upper_ns = memory_array(ranks, sizeof *upper_ns);
+    int64_t *lower_ns = memory_array(ranks, sizeof *lower_ns);
     status result = alignment->offset_ns != NULL && alignment->residual_ns != NULL &&
                             upper_ns != NULL && lower_ns != NULL
                         ? collect_bounds(index, alignment, err)

@@ -1,5 +1,6 @@
 #include "traces/import/csv.h"
 
+#include "base/arena.h"
 #include "base/text.h"
 
 #include <inttypes.h>
@@ -112,8 +113,7 @@ static status refused_here(const csv_file *file, status code, error_message *err
 status trace_csv_begin(trace_store *store, const trace_info *info, trace_csv **csv,
                        error_message *err)
 {
-    trace_csv *begun = calloc(1, sizeof *begun);
-    if (begun == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    trace_csv *begun = memory_array(1, sizeof *begun);
     begun->info = *info;
     begun->info.source = TRACE_SOURCE_CSV;
     begun->info.times = TRACE_MEASURED;
@@ -259,9 +259,6 @@ static status put_known(trace_csv *csv, csv_file *file, key known, const char *v
     }
     TRY(take_value(csv, file, known, value, err));
     csv->values[known] = strdup(value);
-    if (csv->values[known] == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "%s: out of memory", file->path);
-    }
     if (known == KEY_DEVICE) csv->info.device = csv->values[known];
     if (known == KEY_SOURCE) csv->info.recorded_by = csv->values[known];
     return STATUS_OK;
@@ -427,10 +424,7 @@ static status keep_layer(trace_csv *csv, const csv_file *file, const csv_row *ro
         while (count <= layer) {
             count *= 2;
         }
-        layer_seen *layers = realloc(csv->layers, (size_t)count * sizeof *layers);
-        if (layers == NULL) {
-            return error_set(err, STATUS_NO_MEMORY, "%s: out of memory", file->path);
-        }
+        layer_seen *layers = memory_resize(csv->layers, (size_t)count, sizeof *layers);
         for (int fresh = csv->layer_count; fresh < count; fresh++) {
             layers[fresh] = (layer_seen){TRACE_NOT_RECORDED, TRACE_NOT_RECORDED};
         }
@@ -501,8 +495,7 @@ static status read_rows(trace_csv *csv, csv_file *file, error_message *err)
 
 status trace_csv_read(trace_csv *csv, trace_stream *stream, error_message *err)
 {
-    csv_file *file = calloc(1, sizeof *file);
-    if (file == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    csv_file *file = memory_array(1, sizeof *file);
     file->stream = stream;
     file->path = trace_stream_input(stream).path;
     status result = read_head(csv, file, err);

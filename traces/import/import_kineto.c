@@ -1,4 +1,5 @@
 #include "traces/import/import_kineto.h"
+#include "base/arena.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -126,11 +127,9 @@ static status survey(trace_import *import, const place *places, size_t count, er
     return STATUS_OK;
 }
 
-static status count_layers(trace_import *import, const place *places, size_t count,
-                           error_message *err)
+static status count_layers(trace_import *import, const place *places, size_t count)
 {
-    bool *is_there = calloc((size_t)import->layer_last + 1, sizeof *is_there);
-    if (is_there == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    bool *is_there = memory_array((size_t)import->layer_last + 1, sizeof *is_there);
     for (size_t each = 0; each < count; each++) {
         import->layer_count += !is_there[places[each].layer];
         is_there[places[each].layer] = true;
@@ -146,8 +145,7 @@ static status survey_loads(trace_import *import, error_message *err)
     for (int rank = 0; rank < import->rank_count; rank++) {
         count += (size_t)import->recordings[rank].cell_count;
     }
-    place *places = calloc(count + 1, sizeof *places);
-    if (places == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    place *places = memory_array(count + 1, sizeof *places);
     for (int rank = 0; rank < import->rank_count; rank++) {
         const trace_recording *recording = &import->recordings[rank];
         for (int cell = 0; cell < recording->cell_count; cell++) {
@@ -158,7 +156,7 @@ static status survey_loads(trace_import *import, error_message *err)
     }
     qsort(places, count, sizeof *places, compare_places);
     status result = survey(import, places, count, err);
-    if (result == STATUS_OK) result = count_layers(import, places, count, err);
+    if (result == STATUS_OK) result = count_layers(import, places, count);
     free(places);
     return result;
 }
@@ -200,7 +198,7 @@ static bool op_of(const trace_recording *recording, const trace_window *window, 
 }
 
 /// The ops of all ranks, each on its own clock but with one zero. rank is the place in the list.
-static status collect_ops(trace_import *import, error_message *err)
+static void collect_ops(trace_import *import)
 {
     size_t count = 0;
     bool has_base = true;
@@ -212,8 +210,7 @@ static status collect_ops(trace_import *import, error_message *err)
         if (recording->base_ns < zero_ns) zero_ns = recording->base_ns;
     }
     import->zero_ns = has_base ? zero_ns : 0;
-    import->ops = calloc(count + 1, sizeof *import->ops);
-    if (import->ops == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    import->ops = memory_array(count + 1, sizeof *import->ops);
     for (int rank = 0; rank < import->rank_count; rank++) {
         const trace_recording *recording = &import->recordings[rank];
         const int64_t shift_ns = has_base ? recording->base_ns - zero_ns : 0;
@@ -226,7 +223,6 @@ static status collect_ops(trace_import *import, error_message *err)
             import->ops[import->op_count++] = op;
         }
     }
-    return STATUS_OK;
 }
 
 /// Puts the ops on one clock, whose zero is the earliest begin, and gives them their ranks.
@@ -255,7 +251,7 @@ static status gather(trace_import *import, error_message *err)
           compare_recordings);
     TRY(check_set(import, err));
     TRY(survey_loads(import, err));
-    TRY(collect_ops(import, err));
+    collect_ops(import);
     TRY(trace_alignment_find(import->ops, import->op_count, import->rank_count, &import->alignment,
                              err));
     apply_alignment(import);
@@ -265,8 +261,7 @@ static status gather(trace_import *import, error_message *err)
 static status read_kineto(const trace_kineto_source *sources, int count, trace_import *import,
                           error_message *err)
 {
-    import->recordings = calloc((size_t)count + 1, sizeof *import->recordings);
-    if (import->recordings == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    import->recordings = memory_array((size_t)count + 1, sizeof *import->recordings);
     for (int file = 0; file < count; file++) {
         TRY(trace_kineto_read(&sources[file], &import->recordings[file], err));
         import->rank_count++;
@@ -297,7 +292,7 @@ status trace_import_read(const trace_kineto_source *sources, int count, trace_im
 static status take_file(trace_nsys_file *file, trace_import *import, error_message *err)
 {
     const size_t count = (size_t)import->rank_count + (size_t)file->recording_count;
-    trace_recording *larger = realloc(import->recordings, count * sizeof *larger);
+    trace_recording *larger = memory_resize(import->recordings, count, sizeof *larger);
     if (larger == NULL) {
         trace_nsys_file_free(file);
         return error_set(err, STATUS_NO_MEMORY, "out of memory");

@@ -1,4 +1,5 @@
 #include "traces/import/json_stream.h"
+#include "base/arena.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -203,8 +204,8 @@ static scan_result scan_event(scan *text, trace_json_event *event)
 status trace_json_open(trace_stream *input, const char *name, trace_json_stream **json,
                        error_message *err)
 {
-    trace_json_stream *made = calloc(1, sizeof *made);
-    char *buffer = malloc(TRACE_JSON_ITEM_BYTES_MAX);
+    trace_json_stream *made = memory_array(1, sizeof *made);
+    char *buffer = memory_array(1, TRACE_JSON_ITEM_BYTES_MAX);
     if (made == NULL || buffer == NULL) {
         free(made);
         free(buffer);

@@ -1,5 +1,6 @@
 #include "traces/import/kineto.h"
 
+#include "base/arena.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "traces/import/json_stream.h"
@@ -30,11 +31,6 @@ typedef struct reader {
     bool *is_annotated;     // [thread_count]
     kineto_work *last_work; // [thread_count] the outermost operator so far, second reading
 } reader;
-
-static status no_memory(error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory");
-}
 
 static event_kind kind_of(trace_json_slice category)
 {
@@ -304,9 +300,8 @@ static status read_cpu(reader *reading, error_message *err)
                          "standard input: a trace without device activity is read twice; give its "
                          "file");
     }
-    reading->is_annotated = calloc(thread_count + 1, sizeof *reading->is_annotated);
-    reading->last_work = calloc(thread_count + 1, sizeof *reading->last_work);
-    if (reading->is_annotated == NULL || reading->last_work == NULL) return no_memory(err);
+    reading->is_annotated = memory_array(thread_count + 1, sizeof *reading->is_annotated);
+    reading->last_work = memory_array(thread_count + 1, sizeof *reading->last_work);
     for (size_t thread = 0; thread < thread_count; thread++) {
         reading->last_work[thread].begin_ns = INT64_MAX; // nothing lies within it
     }
@@ -351,8 +346,7 @@ static void reader_free(reader *reading)
 status trace_kineto_read(const trace_kineto_source *source, trace_recording *recording,
                          error_message *err)
 {
-    reader *reading = calloc(1, sizeof *reading);
-    if (reading == NULL) return no_memory(err);
+    reader *reading = memory_array(1, sizeof *reading);
     trace_recording made = {.rank = source->rank, .world_size = TRACE_NOT_RECORDED};
     reading->source = source;
     reading->recording = &made;
@@ -362,7 +356,7 @@ status trace_kineto_read(const trace_kineto_source *source, trace_recording *rec
     reading->collector.events.path = source->path;
     status result = read_and_sum(reading, err);
     made.input.path = NULL;
-    if (result == STATUS_OK) result = kineto_collect_windows(&reading->collector, err);
+    if (result == STATUS_OK) result = kineto_collect_windows(&reading->collector);
     reader_free(reading);
     if (result != STATUS_OK) {
         trace_recording_free(&made);

@@ -1,3 +1,4 @@
+#include "base/arena.h"
 #include "traces/import/kineto_events.h"
 
 #include <inttypes.h>
@@ -29,10 +30,10 @@ static status open_marks_init(const kineto_events *events, open_marks *open, err
     const size_t processes = (size_t)events->process_count + 1;
     const size_t marks = events->mark_list.count + 1;
     *open = (open_marks){.marks = events->marks};
-    open->top_of_thread = malloc(threads * sizeof *open->top_of_thread);
-    open->top_of_process = malloc(processes * sizeof *open->top_of_process);
-    open->below_in_thread = malloc(marks * sizeof *open->below_in_thread);
-    open->below_in_process = malloc(marks * sizeof *open->below_in_process);
+    open->top_of_thread = memory_array(threads, sizeof *open->top_of_thread);
+    open->top_of_process = memory_array(processes, sizeof *open->top_of_process);
+    open->below_in_thread = memory_array(marks, sizeof *open->below_in_thread);
+    open->below_in_process = memory_array(marks, sizeof *open->below_in_process);
     if (open->top_of_thread == NULL || open->top_of_process == NULL ||
         open->below_in_thread == NULL || open->below_in_process == NULL) {
         open_marks_free(open);
@@ -465,8 +466,8 @@ static void sum_cpu_cells(const kineto_events *events, trace_recording *recordin
 status trace_kineto_attribute_cpu(kineto_events *events, trace_recording *recording,
                                   error_message *err)
 {
-    size_t *first_mark = calloc(events->thread_list.count + 2, sizeof *first_mark);
-    uint32_t *marks = calloc(events->mark_list.count + 1, sizeof *marks);
+    size_t *first_mark = memory_array(events->thread_list.count + 2, sizeof *first_mark);
+    uint32_t *marks = memory_array(events->mark_list.count + 1, sizeof *marks);
     cpu_sweep sweep = {.events = events, .marks = marks};
     status result = first_mark != NULL && marks != NULL
                         ? open_marks_init(events, &sweep.open, err)

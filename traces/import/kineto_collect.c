@@ -1,5 +1,6 @@
 #include "traces/import/kineto_collect.h"
 
+#include "base/arena.h"
 #include "base/file.h"
 
 #include <stdio.h>
@@ -17,7 +18,7 @@ static void *reserve(void *items, kineto_list *list, size_t item_bytes)
     if (list->count < list->capacity) return items;
     const size_t wanted = list->capacity + list->capacity / 2 + 64;
     if (wanted > SIZE_MAX / item_bytes) return NULL;
-    void *moved = realloc(items, wanted * item_bytes);
+    void *moved = memory_resize(items, wanted * item_bytes, 1);
     if (moved != NULL) list->capacity = wanted;
     return moved;
 }
@@ -51,9 +52,9 @@ static status numbering_grow(kineto_numbering *table, error_message *err)
 {
     const size_t capacity = table->capacity == 0 ? 64 : table->capacity * 2;
     kineto_numbering grown = {.capacity = capacity, .count = table->count};
-    grown.keys = calloc(capacity, sizeof *grown.keys);
-    grown.numbers = calloc(capacity, sizeof *grown.numbers);
-    grown.is_used = calloc(capacity, sizeof *grown.is_used);
+    grown.keys = memory_array(capacity, sizeof *grown.keys);
+    grown.numbers = memory_array(capacity, sizeof *grown.numbers);
+    grown.is_used = memory_array(capacity, sizeof *grown.is_used);
     if (grown.keys == NULL || grown.numbers == NULL || grown.is_used == NULL) {
         numbering_free(&grown);
         return no_memory(err);
@@ -283,14 +284,13 @@ status kineto_collect_check(const kineto_collector *collector, error_message *er
     return has_load(&collector->events) ? STATUS_OK : nothing_known(collector, err);
 }
 
-status kineto_collect_windows(const kineto_collector *collector, error_message *err)
+status kineto_collect_windows(const kineto_collector *collector)
 {
     const kineto_events *events = &collector->events;
     trace_recording *recording = collector->recording;
     char *path = strdup(collector->path);
-    recording->windows = calloc(events->mark_list.count + 1, sizeof *recording->windows);
+    recording->windows = memory_array(events->mark_list.count + 1, sizeof *recording->windows);
     recording->input.path = path;
-    if (path == NULL || recording->windows == NULL) return no_memory(err);
     for (size_t mark = 0; mark < events->mark_list.count; mark++) {
         recording->windows[mark] = events->marks[mark].window;
     }

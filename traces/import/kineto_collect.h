@@ -88,4 +88,4 @@ status kineto_collect_work(kineto_collector *collector, const kineto_work *work,
 status kineto_collect_check(const kineto_collector *collector, error_message *err);
 
 /// Copies the windows and the path into the recording, which owns them.
-status kineto_collect_windows(const kineto_collector *collector, error_message *err);
+status kineto_collect_windows(const kineto_collector *collector);

@@ -1,3 +1,4 @@
+#include "base/arena.h"
 #include "traces/import/kineto_events.h"
 
 #include <inttypes.h>
@@ -290,8 +291,7 @@ static status number_cells(kineto_events *events, group_key *keys, trace_recordi
             (uint32_t)mark};
     }
     qsort(keys, count, sizeof *keys, compare_keys);
-    recording->cells = calloc(count + 1, sizeof *recording->cells);
-    if (recording->cells == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    recording->cells = memory_array(count + 1, sizeof *recording->cells);
     for (size_t first = 0; first < count;) {
         const size_t end = group_end(keys, count, first);
         const trace_window *window = &events->marks[keys[first].order].window;
@@ -334,8 +334,7 @@ status trace_kineto_resolve(kineto_events *events, int layers, trace_recording *
     if (events->scope_list.count > 0) {
         qsort(events->scopes, events->scope_list.count, sizeof *events->scopes, compare_stretches);
     }
-    group_key *keys = calloc(events->mark_list.count + 1, sizeof *keys);
-    if (keys == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    group_key *keys = memory_array(events->mark_list.count + 1, sizeof *keys);
     status result = number_iterations(events, keys, recording, err);
     if (result == STATUS_OK) result = place_layers(events, keys, layers, recording, err);
     if (result == STATUS_OK) {

@@ -1,5 +1,6 @@
 #include "traces/import/nsys.h"
 
+#include "base/arena.h"
 #include "base/file.h"
 #include "traces/import/kineto_collect.h"
 
@@ -66,7 +67,7 @@ static char *uri_of(const char *path)
     static const char scheme[] = "file:";
     static const char options[] = "?mode=ro&immutable=1";
     static const char digits[] = "0123456789ABCDEF";
-    char *uri = malloc(strlen(path) * 3 + sizeof scheme + sizeof options);
+    char *uri = memory_array(1, strlen(path) * 3 + sizeof scheme + sizeof options);
     if (uri == NULL) return NULL;
     memcpy(uri, scheme, sizeof scheme - 1);
     char *at = uri + sizeof scheme - 1;
@@ -89,7 +90,6 @@ static status open_bytes(reader *reading, error_message *err)
     const int code = sqlite3_open_v2(":memory:", &reading->db, SQLITE_OPEN_READWRITE, NULL);
     if (code != SQLITE_OK) return database_error(reading, code, err);
     unsigned char *copy = sqlite3_malloc64(length + 1);
-    if (copy == NULL) return no_memory(err);
     if (length > 0) memcpy(copy, reading->source->bytes, length);
     const int loaded = sqlite3_deserialize(
         reading->db, "main", copy, (sqlite3_int64)length, (sqlite3_int64)length + 1,
@@ -106,7 +106,6 @@ static status open_path(reader *reading, error_message *err)
     reading->recording->input.bytes = bytes;
     reading->recording->input.hash = hash;
     char *uri = uri_of(reading->source->path);
-    if (uri == NULL) return no_memory(err);
     const int code = sqlite3_open_v2(uri, &reading->db, flags, NULL);
     free(uri);
     return code == SQLITE_OK ? STATUS_OK : database_error(reading, code, err);
@@ -397,7 +396,7 @@ static status collect_process(reader *reading, error_message *err)
     TRY(trace_kineto_resolve(events, map != NULL ? trace_phase_map_layers(map) : 0, recording,
                              err));
     TRY(trace_kineto_attribute_device(events, recording, err));
-    return kineto_collect_windows(&reading->collector, err);
+    return kineto_collect_windows(&reading->collector);
 }
 
 static status read_process(reader *reading, const trace_recording *file, int64_t process,
@@ -488,8 +487,8 @@ static void write_process_query(const reader *reading, char sql[SQL_BYTES])
 static status append_recording(trace_nsys_file *file, trace_recording *recording,
                                error_message *err)
 {
-    trace_recording *larger =
-        realloc(file->recordings, ((size_t)file->recording_count + 1) * sizeof *file->recordings);
+    trace_recording *larger = memory_resize(file->recordings, ((size_t)file->recording_count + 1),
+                                            sizeof *file->recordings);
     if (larger == NULL) {
         trace_recording_free(recording);
         return no_memory(err);

@@ -1,5 +1,6 @@
 #include "traces/import/phase_map.h"
 
+#include "base/arena.h"
 #include "base/json.h"
 #include "base/text.h"
 
@@ -184,11 +185,8 @@ static status read_rules(json_value root, trace_phase_map *map, error_message *e
     const json_value kernels = json_member(root, "kernels");
     TRY(check_rules(annotations, err));
     if (!json_is_missing(kernels)) TRY(check_rules(kernels, err));
-    map->annotations = calloc((size_t)json_count(annotations) + 1, sizeof *map->annotations);
-    map->kernels = calloc((size_t)json_count(kernels) + 1, sizeof *map->kernels);
-    if (map->annotations == NULL || map->kernels == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    }
+    map->annotations = memory_array((size_t)json_count(annotations) + 1, sizeof *map->annotations);
+    map->kernels = memory_array((size_t)json_count(kernels) + 1, sizeof *map->kernels);
     // Counted before it is read, so that closing also frees a rule that fails half-way.
     while (map->annotation_count < json_count(annotations)) {
         const int rule = map->annotation_count++;
@@ -222,7 +220,7 @@ static status read_map(json_value root, trace_phase_map *map, error_message *err
 
 static status read_document(json_document *document, trace_phase_map **map, error_message *err)
 {
-    trace_phase_map *made = calloc(1, sizeof *made);
+    trace_phase_map *made = memory_array(1, sizeof *made);
     status result = made != NULL ? read_map(json_root(document), made, err)
                                  : error_set(err, STATUS_NO_MEMORY, "out of memory");
     json_close(document);

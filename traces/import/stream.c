@@ -1,5 +1,6 @@
 #include "traces/import/stream.h"
 
+#include "base/arena.h"
 #include "base/file.h"
 
 #include <assert.h>
@@ -39,7 +40,7 @@ static status no_memory(const char *name, error_message *err)
 
 static status stream_create(const char *name, trace_stream **stream, error_message *err)
 {
-    trace_stream *created = calloc(1, sizeof *created);
+    trace_stream *created = memory_array(1, sizeof *created);
     if (created != NULL) created->name = strdup(name);
     if (created == NULL || created->name == NULL) {
         free(created);

@@ -1,5 +1,6 @@
 #include "traces/store/catalog.h"
 
+#include "base/arena.h"
 #include "base/text.h"
 #include "traces/store/sql.h"
 
@@ -157,8 +158,7 @@ status trace_by_id(trace_store *store, int64_t trace_id, arena *memory, trace_in
 static status unknown_trace(const trace_store *store, const char *name, const trace_info *traces,
                             int count, error_message *err)
 {
-    const char **names = calloc((size_t)(count > 0 ? count : 1), sizeof *names);
-    if (names == NULL) return no_memory(store, err);
+    const char **names = memory_array((size_t)(count > 0 ? count : 1), sizeof *names);
     for (int trace = 0; trace < count; trace++) {
         names[trace] = traces[trace].name;
     }
@@ -240,7 +240,6 @@ status trace_layers(trace_store *store, const trace_info *info, arena *memory, t
                     error_message *err)
 {
     trace_layer *all = arena_array(memory, (size_t)info->layer_count, sizeof *all);
-    if (all == NULL) return no_memory(store, err);
     for (int layer = 0; layer < info->layer_count; layer++) {
         all[layer] =
             (trace_layer){layer, TRACE_NOT_RECORDED, TRACE_NOT_RECORDED, TRACE_NOT_RECORDED};
@@ -346,8 +345,7 @@ struct trace_rows {
 status trace_rows_open(trace_store *store, int64_t trace_id, int first, int last, trace_rows **rows,
                        error_message *err)
 {
-    trace_rows *opened = calloc(1, sizeof *opened);
-    if (opened == NULL) return no_memory(store, err);
+    trace_rows *opened = memory_array(1, sizeof *opened);
     opened->store = store;
     status result = sql_prepare(store,
                                 "SELECT iteration, layer, microbatch, forward_ns, backward_ns,"

@@ -1,5 +1,6 @@
 #include "traces/store/items.h"
 
+#include "base/arena.h"
 #include "traces/store/sql.h"
 
 #include <assert.h>
@@ -70,7 +71,7 @@ static status prepare(trace_items *items, error_message *err)
 
 static trace_items *items_create(trace_store *store)
 {
-    trace_items *items = calloc(1, sizeof *items);
+    trace_items *items = memory_array(1, sizeof *items);
     if (items != NULL) items->store = store;
     return items;
 }
@@ -90,7 +91,6 @@ status trace_items_begin(trace_store *store, const trace_run_info *info, const c
                          error_message *err)
 {
     trace_items *begun = items_create(store);
-    if (begun == NULL) return no_memory(store, err);
     status result = trace_run_begin(store, info, files, file_count, &begun->run, err);
     if (result == STATUS_OK) result = prepare(begun, err);
     if (result == STATUS_OK) {
@@ -107,7 +107,6 @@ status trace_items_resume(trace_store *store, int64_t run_id, trace_items **item
                           error_message *err)
 {
     trace_items *resumed = items_create(store);
-    if (resumed == NULL) return no_memory(store, err);
     status result = trace_run_resume(store, run_id, &resumed->run, err);
     if (result == STATUS_OK) result = prepare(resumed, err);
     if (result != STATUS_OK) return give_up(resumed, result, err);

@@ -1,4 +1,5 @@
 #include "traces/store/op_index.h"
+#include "base/arena.h"
 
 #include <stdlib.h>
 
@@ -38,8 +39,8 @@ static int compare_entries(const void *a, const void *b)
 status trace_op_index_create(const trace_op *ops, int64_t count, trace_op_index *index,
                              error_message *err)
 {
-    entry *entries = calloc((size_t)count + 1, sizeof *entries);
-    int64_t *order = calloc((size_t)count + 1, sizeof *order);
+    entry *entries = memory_array((size_t)count + 1, sizeof *entries);
+    int64_t *order = memory_array((size_t)count + 1, sizeof *order);
     if (entries == NULL || order == NULL) {
         free(entries);
         free(order);

@@ -118,7 +118,6 @@ static status open_reader(trace_reader *reader, int64_t trace_id, trace_columns 
     trace_store *store = reader->store;
     trace_layer *layers = NULL;
     reader->memory = arena_create(1 << 16);
-    if (reader->memory == NULL) return no_memory(reader, err);
     TRY(trace_by_id(store, trace_id, reader->memory, &reader->info, err));
     const trace_info *info = &reader->info;
     if (info->iteration_count == 0) {
@@ -148,8 +147,7 @@ static status open_reader(trace_reader *reader, int64_t trace_id, trace_columns 
 status trace_reader_open(trace_store *store, int64_t trace_id, trace_columns columns,
                          trace_reader **reader, error_message *err)
 {
-    trace_reader *opened = calloc(1, sizeof *opened);
-    if (opened == NULL) return error_set(err, STATUS_NO_MEMORY, "%s: out of memory", store->path);
+    trace_reader *opened = memory_array(1, sizeof *opened);
     opened->store = store;
     opened->sample = -1;
     const status result = open_reader(opened, trace_id, columns, err);

@@ -1,5 +1,6 @@
 #include "traces/store/recorded_timeline.h"
 
+#include "base/arena.h"
 #include "traces/store/op_index.h"
 
 #include <stdbool.h>
@@ -133,19 +134,18 @@ static int64_t run_of_iteration(const trace_op *ops, int64_t count)
 }
 
 /// The timeline of one iteration. A rank without work in it was idle: all of it is cool-down.
-static status explain_iteration(const trace_op_index *index, const trace_op *ops, int64_t count,
-                                trace_recorded_timeline *timeline, error_message *err)
+static void explain_iteration(const trace_op_index *index, const trace_op *ops, int64_t count,
+                              trace_recorded_timeline *timeline)
 {
     int64_t first_ns = 0;
     int64_t last_ns = 0;
     int rank_count = 0;
     *timeline = (trace_recorded_timeline){0};
-    if (!extent(ops, count, &first_ns, &last_ns)) return STATUS_OK;
+    if (!extent(ops, count, &first_ns, &last_ns)) return;
     for (int64_t begin = 0; begin < count; begin += run_of_rank(ops + begin, count - begin)) {
         rank_count++;
     }
-    trace_rank_time *ranks = calloc((size_t)rank_count, sizeof *ranks);
-    if (ranks == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    trace_rank_time *ranks = memory_array((size_t)rank_count, sizeof *ranks);
     int rank = 0;
     for (int64_t begin = 0; begin < count; rank++) {
         const int64_t length = run_of_rank(ops + begin, count - begin);
@@ -159,15 +159,13 @@ static status explain_iteration(const trace_op_index *index, const trace_op *ops
                                           .makespan_ns = last_ns - first_ns,
                                           .ranks = ranks};
     timeline->bubble_ratio = bubble_ratio(timeline);
-    return STATUS_OK;
 }
 
 status trace_recorded_timeline_add(trace_recorded_timeline *sum,
-                                   const trace_recorded_timeline *more, error_message *err)
+                                   const trace_recorded_timeline *more)
 {
     const size_t most = (size_t)sum->rank_count + (size_t)more->rank_count;
-    trace_rank_time *ranks = calloc(most + 1, sizeof *ranks);
-    if (ranks == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    trace_rank_time *ranks = memory_array(most + 1, sizeof *ranks);
     int left = 0;
     int right = 0;
     int count = 0;
@@ -205,15 +203,14 @@ status trace_recorded_timeline_add(trace_recorded_timeline *sum,
     return STATUS_OK;
 }
 
-static status explain_all(const trace_op_index *index, trace_recorded_timeline *sum,
-                          error_message *err)
+static status explain_all(const trace_op_index *index, trace_recorded_timeline *sum)
 {
     for (int64_t begin = 0; begin < index->count;) {
         const trace_op *ops = index->ops + begin;
         const int64_t length = run_of_iteration(ops, index->count - begin);
         trace_recorded_timeline one;
-        TRY(explain_iteration(index, ops, length, &one, err));
-        const status result = trace_recorded_timeline_add(sum, &one, err);
+        explain_iteration(index, ops, length, &one);
+        const status result = trace_recorded_timeline_add(sum, &one);
         trace_recorded_timeline_free(&one);
         if (result != STATUS_OK) return result;
         begin += length;
@@ -227,7 +224,7 @@ status trace_recorded_timeline_of(const trace_op *ops, int64_t op_count,
     trace_op_index index;
     trace_recorded_timeline sum = {0};
     TRY(trace_op_index_create(ops, op_count, &index, err));
-    const status result = explain_all(&index, &sum, err);
+    const status result = explain_all(&index, &sum);
     trace_op_index_free(&index);
     if (result != STATUS_OK) {
         trace_recorded_timeline_free(&sum);

@@ -44,6 +44,6 @@ status trace_recorded_timeline_of(const trace_op *ops, int64_t op_count,
 
 /// Adds the iterations of more, which has the same ranks or some of them.
 status trace_recorded_timeline_add(trace_recorded_timeline *sum,
-                                   const trace_recorded_timeline *more, error_message *err);
+                                   const trace_recorded_timeline *more);
 
 void trace_recorded_timeline_free(trace_recorded_timeline *timeline); ///< zeroed is allowed

@@ -1,5 +1,6 @@
 #include "traces/store/runs.h"
 
+#include "base/arena.h"
 #include "base/text.h"
 #include "traces/store/sql.h"
 
@@ -122,8 +123,7 @@ static status take_over(trace_run *run, error_message *err)
 
 status trace_run_resume(trace_store *store, int64_t run_id, trace_run **run, error_message *err)
 {
-    trace_run *resumed = calloc(1, sizeof *resumed);
-    if (resumed == NULL) return no_memory(store, err);
+    trace_run *resumed = memory_array(1, sizeof *resumed);
     resumed->store = store;
     resumed->run_id = run_id;
     status result = take_over(resumed, err);
@@ -146,8 +146,7 @@ status trace_run_begin(trace_store *store, const trace_run_info *info,
                        error_message *err)
 {
     assert(info->name != NULL && info->command_line != NULL);
-    trace_run *begun = calloc(1, sizeof *begun);
-    if (begun == NULL) return no_memory(store, err);
+    trace_run *begun = memory_array(1, sizeof *begun);
     begun->store = store;
     status result = insert_run(begun, info, files, file_count, err);
     if (result == STATUS_OK) result = prepare_inserts(begun, err);
@@ -191,7 +190,7 @@ static status find_series(trace_run *run, const char *series, error_message *err
     assert(has_row);
     free(run->series);
     run->series = strdup(series);
-    return run->series != NULL ? STATUS_OK : no_memory(store, err);
+    return STATUS_OK;
 }
 
 /// Names what was given twice, where SQLite has refused it.

@@ -1,5 +1,6 @@
 #include "traces/store/store.h"
 
+#include "base/arena.h"
 #include "traces/store/process.h"
 #include "traces/store/schema.h"
 #include "traces/store/sql.h"
@@ -130,9 +131,6 @@ static status open_connection(trace_store *store, error_message *err)
     const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_EXRESCODE |
                       (store->mode == TRACE_WRITE ? SQLITE_OPEN_CREATE : 0);
     const int code = sqlite3_open_v2(store->path, &store->db, flags, NULL);
-    if (store->db == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "%s: out of memory", store->path);
-    }
     if (code != SQLITE_OK) return sql_error(store, code, err);
     trace_store_set_patience(store, SQL_PATIENCE_MS);
     sqlite3_db_config(store->db, SQLITE_DBCONFIG_DQS_DML, 0, NULL);
@@ -178,7 +176,7 @@ status trace_store_open(const char *path, trace_mode mode, trace_store **store, 
 {
     bool created = false;
     if (strcmp(path, ":memory:") != 0) TRY(find_file(path, mode, &created, err));
-    trace_store *opened = calloc(1, sizeof *opened);
+    trace_store *opened = memory_array(1, sizeof *opened);
     if (opened != NULL) opened->path = strdup(path);
     if (opened == NULL || opened->path == NULL) {
         free(opened);

@@ -1,5 +1,6 @@
 #include "traces/store/writer.h"
 
+#include "base/arena.h"
 #include "traces/store/sql.h"
 
 #include <assert.h>
@@ -185,8 +186,7 @@ status trace_writer_begin(trace_store *store, const trace_info *info, trace_writ
     }
     TRY(check_name(info->name, err));
     TRY(check_info(info, err));
-    trace_writer *begun = calloc(1, sizeof *begun);
-    if (begun == NULL) return error_set(err, STATUS_NO_MEMORY, "%s: out of memory", store->path);
+    trace_writer *begun = memory_array(1, sizeof *begun);
     begun->store = store;
     begun->layer_last = -1;
     begun->microbatch_last = -1;
