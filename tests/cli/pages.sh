@@ -1,17 +1,17 @@
-# What the README shows under `$ dynmo ...` is what the command prints: every line of the block, in its
+# What the README and the folders' pages show under `$ dynmo ...` is what the command prints: every line of the block, in its
 # order; "..." stands for lines that are left out, and ends a run of lines that follow each other.
 # Commands whose answer depends on the machine are held by their own tests.
-# Usage: readme.sh DYNMO
+# Usage: pages.sh DYNMO
 root=$(cd .. && pwd)
 . cli/expect.sh
 ln -s "$root/analysis" "$root/models" "$root/traces" .
 
-# block COMMAND: the lines below "$ COMMAND" in the README, up to the next command or the block's end.
+# block COMMAND: the lines below "$ COMMAND" in the pages, up to the next command or the block's end.
 block() {
     awk -v command="\$ $1" '
         $0 == command { inside = 1; next }
         inside && (/^```/ || /^\$ /) { exit }
-        inside { print }' "$root/README.md"
+        inside { print }' "$root"/README.md "$root"/*/*.md "$root"/*/*/*.md
 }
 
 # follows WANTED FOUND: every wanted line is found, in this order; without "..." between them, at once.
@@ -29,9 +29,9 @@ follows() {
 # shows "dynmo WORDS": runs the command as the README has it, and compares.
 shows() {
     block "$1" >wanted
-    [ -s wanted ] || fail "README.md does not show $1"
+    [ -s wanted ] || fail "no page shows $1"
     sh -c "dynmo() { '$dynmo' \"\$@\"; }; $1" >found 2>err || fail "$1: $(cat err)"
-    follows wanted found || fail "README.md shows another answer of $1"
+    follows wanted found || fail "a page shows another answer of $1"
 }
 
 shows 'dynmo diagnose traces/recorded/cpu-early-exit.db.gz --stages 4'
@@ -40,7 +40,7 @@ shows 'dynmo calibrate analysis/calibration/example.csv --fit pp=1 --predict pp=
 shows 'dynmo converge --nodes 8:64'
 shows "echo '{\"forward_ns\": [10, 10, 20, 10, 30]}' | dynmo plan --loads - --stages 2 --balancer partition"
 shows 'dynmo schedule --schedule zb-h1 --stages 4 --microbatches 8'
-sh -c "$(sed -n "s/^\$ \(echo .*>costs.json\)$/\1/p" "$root/README.md")"
+sh -c "$(sed -n "s/^\$ \(echo .*>costs.json\)$/\1/p" "$root/balance/schedule/ITERATION.md")"
 shows 'dynmo schedule --schedule zb-h1 --stages 4 --microbatches 16 --costs costs.json --iterations 1000 --draws 200 --rank-jitter 0.05'
 shows 'dynmo schedule --schedule zb-h2 --stages 4 --microbatches 16 --costs costs.json --explain'
 "$dynmo" model --model llama-2-7b --hardware a100-sxm-80gb --json >loads.json
