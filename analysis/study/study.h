@@ -51,6 +51,9 @@ typedef struct ana_link_source {
     ana_measured_link measured;
 } ana_link_source;
 
+/// A row that keeps its plan and has the default of everything else.
+ana_balancing ana_balancing_default(const char *balancer);
+
 typedef struct ana_study {
     const char *path;
     const char *name;

@@ -1,6 +1,6 @@
 #include "analysis/whatif/axes.h"
 
-#include "analysis/whatif/study_paths.h"
+#include "analysis/study/study_keys.h"
 
 #include <stdio.h>
 #include <string.h>

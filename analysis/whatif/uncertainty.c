@@ -1,6 +1,6 @@
 #include "analysis/whatif/uncertainty.h"
 
-#include "analysis/whatif/study_paths.h"
+#include "analysis/study/study_keys.h"
 
 static status read_range(json_value value, ana_declared_range *declared, error_message *err)
 {

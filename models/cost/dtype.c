@@ -3,19 +3,19 @@
 #include <assert.h>
 #include <string.h>
 
-static const char *const names[MODEL_DTYPE_COUNT] = {"unknown", "bfloat16", "float16", "float32",
+const char *const model_dtype_names[MODEL_DTYPE_COUNT] = {"unknown", "bfloat16", "float16", "float32",
                                                      "float8"};
 
 const char *model_dtype_name(model_dtype dtype)
 {
     assert(dtype < MODEL_DTYPE_COUNT);
-    return names[dtype];
+    return model_dtype_names[dtype];
 }
 
 model_dtype model_dtype_find(const char *name)
 {
     for (int dtype = MODEL_DTYPE_UNKNOWN + 1; dtype < MODEL_DTYPE_COUNT; dtype++) {
-        if (strcmp(names[dtype], name) == 0) return (model_dtype)dtype;
+        if (strcmp(model_dtype_names[dtype], name) == 0) return (model_dtype)dtype;
     }
     return MODEL_DTYPE_UNKNOWN;
 }

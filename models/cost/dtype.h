@@ -10,6 +10,9 @@ typedef enum model_dtype {
     MODEL_DTYPE_COUNT
 } model_dtype;
 
+/// "unknown", "bfloat16", ...
+extern const char *const model_dtype_names[MODEL_DTYPE_COUNT];
+
 /// "bfloat16", as PyTorch spells it. Static storage.
 const char *model_dtype_name(model_dtype dtype);
 

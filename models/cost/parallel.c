@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const recompute_names[MODEL_RECOMPUTE_COUNT] = {"none", "selective", "full"};
-static const char *const sharding_names[MODEL_SHARDING_COUNT] = {"none", "optimizer", "gradients",
+const char *const model_recompute_names[MODEL_RECOMPUTE_COUNT] = {"none", "selective", "full"};
+const char *const model_sharding_names[MODEL_SHARDING_COUNT] = {"none", "optimizer", "gradients",
                                                                  "parameters"};
-static const char *const order_names[MODEL_RANK_ORDER_COUNT] = {"pipeline-first", "data-first"};
+const char *const model_rank_order_names[MODEL_RANK_ORDER_COUNT] = {"pipeline-first", "data-first"};
 
 static int find_name(const char *const *names, int count, const char *name)
 {
@@ -24,34 +24,34 @@ static int find_name(const char *const *names, int count, const char *name)
 const char *model_recompute_name(model_recompute recompute)
 {
     assert(recompute < MODEL_RECOMPUTE_COUNT);
-    return recompute_names[recompute];
+    return model_recompute_names[recompute];
 }
 
 const char *model_sharding_name(model_sharding sharding)
 {
     assert(sharding < MODEL_SHARDING_COUNT);
-    return sharding_names[sharding];
+    return model_sharding_names[sharding];
 }
 
 const char *model_rank_order_name(model_rank_order order)
 {
     assert(order < MODEL_RANK_ORDER_COUNT);
-    return order_names[order];
+    return model_rank_order_names[order];
 }
 
 model_recompute model_recompute_find(const char *name)
 {
-    return (model_recompute)find_name(recompute_names, MODEL_RECOMPUTE_COUNT, name);
+    return (model_recompute)find_name(model_recompute_names, MODEL_RECOMPUTE_COUNT, name);
 }
 
 model_sharding model_sharding_find(const char *name)
 {
-    return (model_sharding)find_name(sharding_names, MODEL_SHARDING_COUNT, name);
+    return (model_sharding)find_name(model_sharding_names, MODEL_SHARDING_COUNT, name);
 }
 
 model_rank_order model_rank_order_find(const char *name)
 {
-    return (model_rank_order)find_name(order_names, MODEL_RANK_ORDER_COUNT, name);
+    return (model_rank_order)find_name(model_rank_order_names, MODEL_RANK_ORDER_COUNT, name);
 }
 
 static int filled(int degree)

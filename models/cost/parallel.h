@@ -42,6 +42,12 @@ typedef enum model_rank_order {
     MODEL_RANK_ORDER_COUNT
 } model_rank_order;
 
+/// "none", "selective", "full"; "none", "optimizer", "gradients", "parameters"; "pipeline-first",
+/// "data-first".
+extern const char *const model_recompute_names[MODEL_RECOMPUTE_COUNT];
+extern const char *const model_sharding_names[MODEL_SHARDING_COUNT];
+extern const char *const model_rank_order_names[MODEL_RANK_ORDER_COUNT];
+
 /// "none", "selective", "full". Static storage.
 const char *model_recompute_name(model_recompute recompute);
 

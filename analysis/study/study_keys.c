@@ -1,0 +1,799 @@
+#include "analysis/study/study_keys.h"
+
+#include "analysis/study/study_readers.h"
+#include "balance/schedule/schedule.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { ITERATIONS_MAX = 100000000, WORDS_BYTES_MAX = 100, CHILDREN_MAX = 48, PATH_BYTES = 160 };
+
+#define NS_MAX 1e12
+#define BYTES_PER_S_MAX 1e15
+#define OFFSET(member) .offset = offsetof(ana_study, member)
+#define ROW(member) .offset = offsetof(ana_balancing, member)
+#define REPACK(member) .offset = offsetof(ana_repack, member)
+#define SLOW(member) .offset = offsetof(ana_slow_entry, member)
+#define LINK(member) .offset = offsetof(ana_link_entry, member)
+
+static const char *const fill_names[] = {"fill"};
+static const char *const attention_names[] = {"flash", "unfused"};
+static const char *const step_names[] = {"barrier", "post-validation"};
+static const char *const speed_names[] = {"assumed", "estimated"};
+static const char *const unit_names[] = {"rank", "node"};
+static const char *const microbatch_names[] = {"keep", "choose"};
+
+static const ana_study_key keys[] = {
+    {"schema", ANA_KEY_KNOWN, "\"dynmo-study/1\"", .flags = ANA_KEY_FIXED},
+    {"name", ANA_KEY_WORDS, "stands above the result", OFFSET(name),
+     .flags = ANA_KEY_FIXED | ANA_KEY_UNLISTED},
+    {"vary", ANA_KEY_OWN, "axes of `dynmo study`: {PATH: [VALUE, ...]}", .read = ana_refuse_axes,
+     .flags = ANA_KEY_FIXED},
+    {"alternatives", ANA_KEY_OWN, "axes of several paths: {AXIS: {NAME: {PATH: VALUE, ...}}}",
+     .read = ana_refuse_axes, .flags = ANA_KEY_FIXED},
+    {"sources", ANA_KEY_KNOWN, "{PATH: given|measured|fitted|preset|assumed}, of given values",
+     .flags = ANA_KEY_FIXED},
+
+    {"trace", ANA_KEY_OWN, "a store, or an object", .read = ana_read_trace},
+    {"trace.store", ANA_KEY_OWN, "path, from the study's folder", .read = ana_read_trace_store,
+     .flags = ANA_KEY_NEEDED | ANA_KEY_ALWAYS},
+    {"trace.first_iteration", ANA_KEY_INT, "those before it are left out as warm-up", NULL, 0,
+     ITERATIONS_MAX, -1, OFFSET(first_iteration)},
+    {"trace.model", ANA_KEY_OWN, "config or shipped name of the model that was traced",
+     .read = ana_read_trace_model},
+    {"trace.name", ANA_KEY_OWN, "of the trace in its store", .read = ana_read_trace_name},
+    {"model", ANA_KEY_OWN, "config.json, shipped name, or {\"base\":CONFIG, other values}",
+     .read = ana_read_model},
+    {"model.base", ANA_KEY_FOREIGN, .help = "config.json or shipped name"},
+    {"hardware", ANA_KEY_OWN, "file, shipped name, or {\"base\":FILE, other values}",
+     .read = ana_read_hardware},
+    {"hardware.base", ANA_KEY_FOREIGN, .help = "file or shipped name"},
+    {"hardware.name", ANA_KEY_FOREIGN, .help = "of the hardware"},
+    {"hardware.flop_per_s.bfloat16", ANA_KEY_FOREIGN, .help = "peak of a GPU"},
+    {"hardware.flop_per_s.float16", ANA_KEY_FOREIGN, .help = "peak of a GPU"},
+    {"hardware.flop_per_s.float32", ANA_KEY_FOREIGN, .help = "peak of a GPU"},
+    {"hardware.flop_per_s.float8", ANA_KEY_FOREIGN, .help = "peak of a GPU"},
+    {"hardware.efficiency.gemm", ANA_KEY_FOREIGN, .help = "share of the peak"},
+    {"hardware.efficiency.attention", ANA_KEY_FOREIGN, .help = "share of the peak"},
+    {"hardware.efficiency.memory", ANA_KEY_FOREIGN, .help = "share of the bandwidth"},
+    {"hardware.memory_bytes", ANA_KEY_FOREIGN, .help = "of a GPU"},
+    {"hardware.memory_bytes_per_s", ANA_KEY_FOREIGN, .help = "of a GPU"},
+    {"hardware.gpus_per_node", ANA_KEY_FOREIGN, .help = "GPUs"},
+    {"hardware.links.intra.latency_ns", ANA_KEY_FOREIGN, .help = "of a link inside a node"},
+    {"hardware.links.intra.bytes_per_s", ANA_KEY_FOREIGN, .help = "of a link inside a node"},
+    {"hardware.links.inter.latency_ns", ANA_KEY_FOREIGN, .help = "of a link between nodes"},
+    {"hardware.links.inter.bytes_per_s", ANA_KEY_FOREIGN, .help = "of a link between nodes"},
+
+    {"cluster", ANA_KEY_OBJECT, "the GPUs and their links", .read = ana_check_cluster},
+    {"cluster.nodes", ANA_KEY_INT, "nodes that there are", NULL, 1, 1 << 20, 0, OFFSET(node_count)},
+    {"cluster.gpus_per_node", ANA_KEY_INT, "else as the hardware says, or 8", NULL, 1, 1 << 16, 0,
+     OFFSET(gpus_per_node)},
+    {"cluster.gpus", ANA_KEY_INT, "GPUs that are rented", NULL, 1, MODEL_STAGE_GPUS_MAX, 0,
+     OFFSET(gpu_count)},
+    {"cluster.mtbf_hours", ANA_KEY_DOUBLE, "mean time between failures of one GPU", NULL, 1e-3,
+     1e12, 0, OFFSET(mtbf_hours)},
+    {"cluster.price_per_gpu_hour", ANA_KEY_DOUBLE, "your own price; needs price_date", NULL, 0, 1e6,
+     -1, OFFSET(price_per_gpu_hour)},
+    {"cluster.price_currency", ANA_KEY_WORDS, "of the price", OFFSET(price_currency),
+     .text = "USD"},
+    {"cluster.price_source", ANA_KEY_WORDS, "who asked for it", OFFSET(price_source)},
+    {"cluster.price_date", ANA_KEY_DATE, "the day on which it was asked for", OFFSET(price_date)},
+    {"cluster.memory_bytes", ANA_KEY_INT64, "of a GPU; 0: not limited; else as the hardware says",
+     "B", 0, (double)JSON_INTEGER_MAX, -1, OFFSET(memory_bytes)},
+    {"cluster.send", ANA_KEY_CHOICE, "who waits while a message is under way", NULL, 0,
+     BAL_SEND_COUNT - 1, BAL_SEND_ASYNC, OFFSET(send), .names = bal_send_names,
+     .flags = ANA_KEY_SIMULATED},
+    {"cluster.links", ANA_KEY_OBJECT, .help = "else as the hardware says"},
+    {"cluster.links.shared", ANA_KEY_BOOL, "the ranks of a node share one link to others",
+     OFFSET(shares_node_links), .flags = ANA_KEY_SIMULATED},
+    {"cluster.links.intra", ANA_KEY_OBJECT, "inside a node", .read = ana_check_link},
+    {"cluster.links.intra.latency_ns", ANA_KEY_INT64, "of a message of no bytes", "ns", 0, NS_MAX,
+     -1, OFFSET(intra_node.latency_ns)},
+    {"cluster.links.intra.bytes_per_s", ANA_KEY_INT64, "of a long message", "B/s", 1,
+     BYTES_PER_S_MAX, 0, OFFSET(intra_node.bytes_per_s)},
+    {"cluster.links.intra.measured", ANA_KEY_OWN,
+     "JSON of `sendrecv_perf -J`, in place of the two numbers", .read = ana_read_measured},
+    {"cluster.links.inter", ANA_KEY_OBJECT, "between nodes", .read = ana_check_link},
+    {"cluster.links.inter.latency_ns", ANA_KEY_INT64, "of a message of no bytes", "ns", 0, NS_MAX,
+     -1, OFFSET(inter_node.latency_ns)},
+    {"cluster.links.inter.bytes_per_s", ANA_KEY_INT64, "of a long message", "B/s", 1,
+     BYTES_PER_S_MAX, 0, OFFSET(inter_node.bytes_per_s)},
+    {"cluster.links.inter.measured", ANA_KEY_OWN,
+     "JSON of `sendrecv_perf -J`, in place of the two numbers", .read = ana_read_measured},
+
+    {"training", ANA_KEY_OBJECT, "the run", .read = ana_check_training},
+    {"training.iterations", ANA_KEY_INT, "else as many as the trace has", NULL, 1, ITERATIONS_MAX,
+     0, OFFSET(iteration_count)},
+    {"training.sequence_length", ANA_KEY_INT, "else the model's", "tokens", 1, 1 << 24, 0,
+     OFFSET(sequence_length)},
+    {"training.microbatch_size", ANA_KEY_INT, "1 unless given", "sequences", 1, 1 << 20, 0,
+     OFFSET(microbatch_size)},
+    {"training.microbatches", ANA_KEY_INT, "of each replica; else the trace's, or 4 per stage",
+     NULL, 1, BAL_MICROBATCHES_MAX, 0, OFFSET(microbatch_count)},
+    {"training.global_batch", ANA_KEY_INT, "of all replicas, in place of microbatches", "sequences",
+     1, 1 << 30, 0, OFFSET(global_batch)},
+    {"training.accumulation", ANA_KEY_INT, "passes of the pipeline per step of the optimizer",
+     "passes", 1, BAL_ROUNDS_MAX, 1, OFFSET(round_count), .flags = ANA_KEY_SIMULATED},
+    {"training.tokens", ANA_KEY_INT64, "of the whole training", "tokens", 1,
+     (double)JSON_INTEGER_MAX, 0, OFFSET(token_count)},
+    {"training.checkpoint_s", ANA_KEY_DOUBLE, "that writing a checkpoint stops training", NULL, 0,
+     1e6, -1, OFFSET(checkpoint_s)},
+    {"training.restart_s", ANA_KEY_DOUBLE, "from a failure to training on", NULL, 0, 1e6, -1,
+     OFFSET(restart_s)},
+    {"training.checkpoint_interval_s", ANA_KEY_DOUBLE, "of work between checkpoints", NULL, 1e-3,
+     1e9, 0, OFFSET(checkpoint_interval_s)},
+    {"training.start", ANA_KEY_DATE, "when training begins", OFFSET(start_date)},
+    {"training.data_parallel", ANA_KEY_OWN, "replicas, or \"fill\": as many as cluster.gpus make",
+     "replicas", 1, MODEL_DEGREE_MAX, 1, OFFSET(parallel.data), .names = fill_names,
+     .read = ana_read_replicas},
+    {"training.tensor_parallel", ANA_KEY_INT, "GPUs that share every layer", "GPUs", 1,
+     MODEL_DEGREE_MAX, 1, OFFSET(parallel.tensor), .flags = ANA_KEY_NOT_LEARNT},
+    {"training.expert_parallel", ANA_KEY_INT, "GPUs over which experts are spread", "GPUs", 1,
+     MODEL_DEGREE_MAX, 1, OFFSET(parallel.expert), .flags = ANA_KEY_NOT_LEARNT},
+    {"training.expert_tensor_parallel", ANA_KEY_INT, "GPUs that share an expert; else as tensor",
+     "GPUs", 1, MODEL_DEGREE_MAX, 0, OFFSET(parallel.expert_tensor), .flags = ANA_KEY_NOT_LEARNT},
+    {"training.context_parallel", ANA_KEY_INT, "GPUs that share a sequence", "GPUs", 1,
+     MODEL_DEGREE_MAX, 1, OFFSET(parallel.context), .flags = ANA_KEY_NOT_LEARNT},
+    {"training.sequence_parallel", ANA_KEY_BOOL, "tensor parallelism divides norms, too",
+     OFFSET(parallel.sequence), .flags = ANA_KEY_NOT_LEARNT},
+    {"training.recompute", ANA_KEY_CHOICE, "what is computed again; with a model", NULL, 0,
+     MODEL_RECOMPUTE_COUNT - 1, MODEL_RECOMPUTE_NONE, OFFSET(parallel.recompute),
+     .names = model_recompute_names, .flags = ANA_KEY_NOT_LEARNT},
+    {"training.sharding", ANA_KEY_CHOICE, "what replicas keep a share of; with a model", NULL, 0,
+     MODEL_SHARDING_COUNT - 1, MODEL_SHARDING_NONE, OFFSET(parallel.sharding),
+     .names = model_sharding_names, .flags = ANA_KEY_NOT_LEARNT},
+    {"training.rank_order", ANA_KEY_CHOICE, "which GPUs are neighbours", NULL, 0,
+     MODEL_RANK_ORDER_COUNT - 1, MODEL_RANK_ORDER_PIPELINE_FIRST, OFFSET(parallel.order),
+     .names = model_rank_order_names},
+    {"training.dtype", ANA_KEY_CHOICE, "of a model; else as its config says", NULL,
+     MODEL_DTYPE_UNKNOWN + 1, MODEL_DTYPE_COUNT - 1, MODEL_DTYPE_UNKNOWN, OFFSET(dtype),
+     .names = model_dtype_names, .flags = ANA_KEY_NOT_LEARNT},
+    {"training.attention", ANA_KEY_NAME, "kernels of attention; with a model", NULL, 0, 1, -1,
+     OFFSET(attention), .names = attention_names, .flags = ANA_KEY_NOT_LEARNT},
+    {"training.layers", ANA_KEY_INT, "of a model, in place of its own number", "transformer layers",
+     1, BAL_LAYERS_MAX, 0, OFFSET(transformer_layer_count)},
+    {"training.decision_ns", ANA_KEY_INT64, "time of one decision", "ns", 0, NS_MAX, 0,
+     OFFSET(decision_ns)},
+    {"training.profile_ns", ANA_KEY_INT64, "that profiling adds to an iteration", "ns", 0, NS_MAX,
+     0, OFFSET(profile_ns)},
+    {"training.optimizer_step_ns", ANA_KEY_INT64, "time of the optimizer's step", "ns", 0, NS_MAX,
+     0, OFFSET(optimizer_step_ns)},
+    {"training.state_bytes_per_parameter", ANA_KEY_INT, "weights, gradients, optimizer", "B", 1, 64,
+     0, OFFSET(state_bytes_per_parameter)},
+    {"training.gradient_bytes_per_parameter", ANA_KEY_INT, "that replicas reduce", "B", 1, 8, 0,
+     OFFSET(gradient_bytes_per_parameter)},
+    {"training.reduction_overlap", ANA_KEY_CHOICE, "what hides the reduction of gradients", NULL, 0,
+     BAL_REDUCTION_OVERLAP_COUNT - 1, BAL_REDUCTION_EXPOSED, OFFSET(reduction_overlap),
+     .names = bal_reduction_overlap_names, .flags = ANA_KEY_NOT_LEARNT},
+    {"training.step", ANA_KEY_SWITCH, "how an iteration ends; a name, or an object", NULL, 0, 1, 0,
+     OFFSET(post_validation), .names = step_names, .read = ana_check_step},
+    {"training.step.kind", ANA_KEY_SWITCH,
+     "barrier: all wait for the norm; post-validation: steps are taken back where it was too large",
+     NULL, 0, 1, 0, OFFSET(post_validation), .names = step_names, .flags = ANA_KEY_NEEDED},
+    {"training.step.norm_ns", ANA_KEY_INT64, "norm of a rank's gradients", "ns", 0, NS_MAX, 0,
+     OFFSET(validation.norm_ns)},
+    {"training.step.rollback_ns", ANA_KEY_INT64, "taking a step back", "ns", 0, NS_MAX, 0,
+     OFFSET(validation.rollback_ns)},
+    // Source: as in the released code of Qi et al. (sail-sg/zero-bubble-pipeline-parallelism).
+    {"training.step.unclipped", ANA_KEY_INT,
+     "in a row with a norm below the limit before steps no longer wait", "iterations", 0,
+     ITERATIONS_MAX, 10, OFFSET(validation.unclipped_count)},
+    {"training.step.failure_probability", ANA_KEY_DOUBLE, "that a norm is above the limit", NULL, 0,
+     1, 0, OFFSET(validation.failure_probability)},
+    {"training.step.seed", ANA_KEY_SEED, "of the draws", OFFSET(validation.seed)},
+    {"training.step.failures", ANA_KEY_OWN, "iterations whose norm is above the limit",
+     .read = ana_read_failures},
+
+    {"pipeline", ANA_KEY_OBJECT, "stages and their order", .read = ana_check_pipeline,
+     .flags = ANA_KEY_NEEDED | ANA_KEY_ALWAYS},
+    {"pipeline.stages", ANA_KEY_INT, "ranks of one replica", NULL, 1, BAL_RANKS_MAX, 0,
+     OFFSET(stage_count), .flags = ANA_KEY_NEEDED},
+    {"pipeline.chunks", ANA_KEY_INT, "per rank; else the schedule's own", NULL, 1, BAL_CHUNKS_MAX,
+     0, OFFSET(chunk_count)},
+    {"pipeline.schedule", ANA_KEY_OWN, "as `dynmo schedule` names them", OFFSET(schedule),
+     .text = "zb-h1", .read = ana_read_schedule},
+    {"pipeline.policy", ANA_KEY_OWN, "static: orders are played as compiled",
+     .read = ana_read_replay},
+
+    {"cluster.slow_ranks", ANA_KEY_RECORDS, "ranks that are slower for a while", NULL, 0,
+     ANA_SLOW_RANKS_MAX, .read = ana_add_slow_rank, .flags = ANA_KEY_LATE},
+    {"cluster.slow_ranks.rank", ANA_KEY_INT, "of the pipeline", NULL, 0, 0, -1, SLOW(rank),
+     .flags = ANA_KEY_NEEDED | ANA_KEY_RANK | ANA_KEY_FIXED},
+    {"cluster.slow_ranks.speed", ANA_KEY_DOUBLE, "its ops take 1 / speed as long", NULL, 0.001,
+     1000, 0, SLOW(speed), .flags = ANA_KEY_NEEDED | ANA_KEY_FIXED},
+    {"cluster.slow_ranks.from", ANA_KEY_INT, "first iteration", NULL, 0, ITERATIONS_MAX, 0,
+     SLOW(from), .flags = ANA_KEY_FIXED},
+    {"cluster.slow_ranks.to", ANA_KEY_INT, "last iteration", NULL, 0, ITERATIONS_MAX,
+     ITERATIONS_MAX, SLOW(to), .flags = ANA_KEY_FIXED},
+
+    {"disturbance", ANA_KEY_OBJECT, "times that are drawn", .flags = ANA_KEY_SIMULATED},
+    {"disturbance.seed", ANA_KEY_SEED, "of the draws", OFFSET(disturbance.seed)},
+    {"disturbance.op_sigma", ANA_KEY_DOUBLE, "deviation of every op's time", NULL, 0, 1, 0,
+     OFFSET(disturbance.op_sigma)},
+    {"disturbance.iteration_sigma", ANA_KEY_DOUBLE, "of a rank in an iteration", NULL, 0, 1, 0,
+     OFFSET(disturbance.iteration_sigma)},
+    {"disturbance.rank_sigma", ANA_KEY_DOUBLE, "of a rank in the run", NULL, 0, 1, 0,
+     OFFSET(disturbance.rank_sigma)},
+    {"disturbance.stragglers", ANA_KEY_OBJECT, .help = "ranks that are slow for some iterations"},
+    {"disturbance.stragglers.probability", ANA_KEY_DOUBLE, "that a rank begins to straggle", NULL,
+     0, 1, 0, OFFSET(disturbance.straggler_probability), .flags = ANA_KEY_NEEDED},
+    {"disturbance.stragglers.factor", ANA_KEY_DOUBLE, "of its times", NULL, 1, 1000, 0,
+     OFFSET(disturbance.straggler_factor), .flags = ANA_KEY_NEEDED},
+    {"disturbance.stragglers.iterations", ANA_KEY_INT, "that it does", NULL, 1,
+     BAL_STRAGGLE_ITERATIONS_MAX, 1, OFFSET(disturbance.straggler_iterations),
+     .flags = ANA_KEY_WITH_SECTION},
+    {"disturbance.messages", ANA_KEY_OBJECT, .help = "what messages take, in times of their links"},
+    {"disturbance.messages.factor", ANA_KEY_DOUBLE, "mean", NULL, 0, 1000, 0,
+     OFFSET(disturbance.message_factor), .flags = ANA_KEY_NEEDED},
+    {"disturbance.messages.sigma", ANA_KEY_DOUBLE, "deviation", NULL, 0, 1000, 0,
+     OFFSET(disturbance.message_sigma)},
+    {"disturbance.messages.factor_max", ANA_KEY_DOUBLE, "draws are put within 1 and this", NULL, 1,
+     1000, 1000, OFFSET(disturbance.message_factor_max), .flags = ANA_KEY_WITH_SECTION},
+    {"disturbance.links", ANA_KEY_RECORDS, "links that are slower for a while", NULL, 0,
+     ANA_DISTURBED_LINKS_MAX, .read = ana_add_disturbed_link},
+    {"disturbance.links.between", ANA_KEY_OWN, "[rank, rank]", LINK(ranks),
+     .read = ana_read_between, .flags = ANA_KEY_NEEDED | ANA_KEY_FIXED},
+    {"disturbance.links.factor", ANA_KEY_DOUBLE, "of the times of messages", NULL, 1, 1000, 1,
+     LINK(factor), .flags = ANA_KEY_FIXED},
+    {"disturbance.links.delay_ns", ANA_KEY_INT64, "added to every message", "ns", 0, NS_MAX, 0,
+     LINK(delay_ns), .flags = ANA_KEY_FIXED},
+    {"disturbance.links.from", ANA_KEY_INT, "first iteration", NULL, 0, ITERATIONS_MAX, 0,
+     LINK(from), .flags = ANA_KEY_FIXED},
+    {"disturbance.links.to", ANA_KEY_INT, "last iteration", NULL, 0, ITERATIONS_MAX, ITERATIONS_MAX,
+     LINK(to), .flags = ANA_KEY_FIXED},
+
+    {"dynamism", ANA_KEY_OWN, "how the model changes; each case has keys of its own",
+     .read = ana_read_dynamism},
+    {"dynamism.case", ANA_KEY_FOREIGN,
+     .help = "moe, pruning, freezing, sparse-attention, early-exit, mod"},
+    {"dynamism.load_model", ANA_KEY_FOREIGN, .help = "physical or published"},
+    {"dynamism.seed", ANA_KEY_FOREIGN, .help = "of the draws"},
+    {"dynamism.change_ratio", ANA_KEY_DOUBLE,
+     "without a case: of F + B + W of a layer since the last change, for it to be one", NULL, 0.001,
+     1000, 0.25, OFFSET(change_ratio)},
+    {"execution", ANA_KEY_OWN, "what `dynmo run` trains; not simulated", OFFSET(execution),
+     .read = ana_read_value, .flags = ANA_KEY_FIXED},
+    {"uncertainty", ANA_KEY_OWN, "ranges of inputs, of `dynmo study`", OFFSET(uncertainty),
+     .read = ana_read_value, .flags = ANA_KEY_FIXED},
+    {"foresight", ANA_KEY_BOOL, "rows are also replayed with forecasts and with foresight", NULL, 0,
+     1, 1, OFFSET(foresight), .flags = ANA_KEY_FIXED},
+
+    {"repack", ANA_KEY_OWN, "of rows with a policy that have none of their own", OFFSET(repack),
+     .read = ana_read_repack},
+    {"repack.kind", ANA_KEY_CHOICE, "who decides how many ranks are kept", NULL, 0,
+     BAL_REPACK_COUNT - 1, BAL_REPACK_NONE, REPACK(options.kind), .names = bal_repack_names,
+     .flags = ANA_KEY_NEEDED},
+    {"repack.tolerance", ANA_KEY_DOUBLE, "iterations may be longer by this share (by times)", NULL,
+     0, 10, -1, REPACK(options.tolerance_ratio)},
+    {"repack.unit", ANA_KEY_SWITCH, "what is released at once", NULL, 0, 1, 0, REPACK(by_node),
+     .names = unit_names},
+    {"repack.min_ranks", ANA_KEY_INT, "ranks that stay", NULL, 1, 0, -1,
+     REPACK(options.rank_count_min), .flags = ANA_KEY_RANKS},
+    {"repack.target", ANA_KEY_INT, "ranks at which to stop (by memory)", NULL, 1, 0, -1,
+     REPACK(options.target_rank_count), .flags = ANA_KEY_RANKS},
+    {"repack.threshold", ANA_KEY_DOUBLE, "share of the start's load below which to act (by memory)",
+     NULL, 0, 1, -1, REPACK(options.load_threshold_ratio)},
+    {"repack.grow", ANA_KEY_DOUBLE, "ranks come back beyond the tolerance and this (by times)",
+     NULL, 0, 10, -1, REPACK(options.grow_ratio)},
+    {"repack.use", ANA_KEY_CHOICE, "of released ranks", NULL, 0, BAL_RELEASED_COUNT - 1,
+     BAL_RELEASED_RELEASE, REPACK(options.use), .names = bal_released_names},
+    {"repack.microbatches", ANA_KEY_SWITCH, "keep their number, or choose it anew", NULL, 0, 1, 0,
+     REPACK(options.chooses_microbatches), .names = microbatch_names},
+    {"repack.op_fixed", ANA_KEY_DOUBLE, "share of an op's time that does not shrink with them",
+     NULL, 0, 1, -1, REPACK(options.op_fixed_ratio)},
+
+    {"balancing", ANA_KEY_OWN, "a row, or an array of them", .read = ana_read_rows,
+     .flags = ANA_KEY_ALWAYS},
+    {"balancing.balancer", ANA_KEY_OWN, "as `dynmo plan` names them", .read = ana_read_balancer,
+     .flags = ANA_KEY_NEEDED | ANA_KEY_ALWAYS},
+    {"balancing.by", ANA_KEY_CHOICE, "what a layer weighs; else the balancer's own", NULL, 0,
+     BAL_WEIGHT_COUNT - 1, -1, ROW(weight), .names = bal_weight_names, .flags = ANA_KEY_UNLISTED},
+    {"balancing.policy", ANA_KEY_OWN,
+     "when to decide again: never, on-change, every:N, every-iteration, threshold:x, shadow",
+     .read = ana_read_policy},
+    {"balancing.information", ANA_KEY_CHOICE, "what a decision looks at", NULL, 0,
+     BAL_INFORMATION_COUNT - 1, BAL_INFORMATION_PROFILE, ROW(information),
+     .names = bal_information_names},
+    {"balancing.speed", ANA_KEY_SWITCH, "estimated: slow ranks are told from heavy layers", NULL, 0,
+     1, 0, ROW(estimates_speed), .names = speed_names},
+    {"balancing.migration", ANA_KEY_OBJECT, .help = "how layers move"},
+    {"balancing.migration.slack", ANA_KEY_DOUBLE, "fewest bytes among plans this close", NULL, 0,
+     10, -1, ROW(migration.slack_ratio)},
+    {"balancing.migration.relabel", ANA_KEY_BOOL, "stages may change ranks",
+     ROW(migration.relabels)},
+    {"balancing.migration.overlap", ANA_KEY_BOOL, "a layer moves once the backward sweep left it",
+     ROW(migration.overlaps)},
+    {"balancing.migration.hysteresis", ANA_KEY_DOUBLE, "share of an iteration that must be saved",
+     NULL, 0, 0.999, -1, ROW(migration.hysteresis_ratio)},
+    {"balancing.migration.neighbour_iterations", ANA_KEY_INT,
+     "messages between neighbours that are held against transfers", NULL, 0, ITERATIONS_MAX, -1,
+     ROW(migration.neighbour_iterations)},
+    {"balancing.repack", ANA_KEY_OWN, "as repack", ROW(repack), .read = ana_read_repack},
+    {"balancing.label", ANA_KEY_WORDS, "name of the row", ROW(label), .flags = ANA_KEY_UNLISTED},
+};
+
+enum { KEY_COUNT = (int)(sizeof keys / sizeof keys[0]) };
+
+const ana_study_key *ana_study_keys(int *count)
+{
+    *count = KEY_COUNT;
+    return keys;
+}
+
+/// Keys of a row's repack stand where those of the study's do.
+static const char *canonical(const char *path)
+{
+    static const char prefix[] = "balancing.repack.";
+    return strncmp(path, prefix, sizeof prefix - 1) == 0 ? path + strlen("balancing.") : path;
+}
+
+const ana_study_key *ana_study_key_find(const char *path)
+{
+    const char *wanted = canonical(path);
+    for (int key = 0; key < KEY_COUNT; key++) {
+        if (strcmp(keys[key].path, wanted) == 0) return &keys[key];
+    }
+    return NULL;
+}
+
+/// The name of a key that is directly below section; NULL if it is not.
+static const char *name_below(const ana_study_key *key, const char *section)
+{
+    const size_t length = strlen(section);
+    const char *name = key->path;
+    if (key->type == ANA_KEY_FOREIGN) return NULL;
+    if (length > 0) {
+        if (strncmp(key->path, section, length) != 0 || key->path[length] != '.') return NULL;
+        name += length + 1;
+    }
+    return strchr(name, '.') == NULL ? name : NULL;
+}
+
+static void put_default(const ana_study_key *key, void *record)
+{
+    void *place = (char *)record + key->offset;
+    if (key->text != NULL) *(const char **)place = key->text;
+    switch (key->type) {
+    case ANA_KEY_INT:
+    case ANA_KEY_CHOICE:
+        *(int *)place = (int)key->fallback;
+        break;
+    case ANA_KEY_INT64:
+        *(int64_t *)place = (int64_t)key->fallback;
+        break;
+    case ANA_KEY_DOUBLE:
+        *(double *)place = key->fallback;
+        break;
+    case ANA_KEY_BOOL:
+    case ANA_KEY_SWITCH:
+        *(bool *)place = key->fallback != 0;
+        break;
+    case ANA_KEY_OWN:
+        if (key->max > 0) *(int *)place = (int)key->fallback;
+        break;
+    default:
+        break;
+    }
+}
+
+void ana_study_keys_init(const char *section, void *record)
+{
+    static const char *const records[] = {"cluster.slow_ranks", "disturbance.links", "repack",
+                                          "balancing"};
+    const size_t length = strlen(section);
+    for (int key = 0; key < KEY_COUNT; key++) {
+        bool is_of_record = strncmp(keys[key].path, section, length) == 0;
+        for (size_t other = 0; other < sizeof records / sizeof records[0] && length == 0; other++) {
+            const size_t prefix = strlen(records[other]);
+            if (strncmp(keys[key].path, records[other], prefix) == 0) is_of_record = false;
+        }
+        if (is_of_record && (keys[key].flags & ANA_KEY_WITH_SECTION) == 0) {
+            put_default(&keys[key], record);
+        }
+    }
+}
+
+/// The value that a record has for a key, as people read it.
+static void value_text(const ana_study_key *key, const void *record, char out[PATH_BYTES])
+{
+    const void *place = (const char *)record + key->offset;
+    const char *blank = key->unit != NULL ? " " : "";
+    const char *unit = key->unit != NULL ? key->unit : "";
+    out[0] = '\0';
+    switch (key->type) {
+    case ANA_KEY_OWN:
+    case ANA_KEY_INT:
+        snprintf(out, PATH_BYTES, "%d%s%s", *(const int *)place, blank, unit);
+        break;
+    case ANA_KEY_INT64:
+        snprintf(out, PATH_BYTES, "%" PRId64 "%s%s", *(const int64_t *)place, blank, unit);
+        break;
+    case ANA_KEY_DOUBLE:
+        snprintf(out, PATH_BYTES, "%.12g", *(const double *)place);
+        break;
+    case ANA_KEY_BOOL:
+        snprintf(out, PATH_BYTES, "%s", *(const bool *)place ? "yes" : "no");
+        break;
+    case ANA_KEY_SEED:
+        snprintf(out, PATH_BYTES, "%" PRIu64, *(const uint64_t *)place);
+        break;
+    case ANA_KEY_CHOICE:
+        snprintf(out, PATH_BYTES, "%s", key->names[*(const int *)place]);
+        break;
+    case ANA_KEY_SWITCH:
+        snprintf(out, PATH_BYTES, "%s", key->names[*(const bool *)place]);
+        break;
+    case ANA_KEY_NAME:
+    case ANA_KEY_DATE:
+    case ANA_KEY_WORDS:
+        snprintf(out, PATH_BYTES, "%s", *(const char *const *)place);
+        break;
+    default:
+        break;
+    }
+}
+
+void ana_study_list_default(ana_study *study, arena *memory, const char *path)
+{
+    char text[PATH_BYTES];
+    if (ana_inputs_have(&study->inputs, path)) return;
+    value_text(ana_study_key_find(path), study, text);
+    ana_inputs_add(&study->inputs, memory, path, MODEL_ORIGIN_ASSUMED, "%s", text);
+}
+
+static status read_choice(const ana_study_key *key, json_value value, int *choice,
+                          error_message *err)
+{
+    const char *text = NULL;
+    text_buffer known = {0};
+    TRY(json_string(value, &text, err));
+    for (int name = (int)key->min; name <= (int)key->max; name++) {
+        if (strcmp(text, key->names[name]) == 0) {
+            *choice = name;
+            text_free(&known);
+            return STATUS_OK;
+        }
+        text_format(&known, "%s%s", known.length > 0 ? ", " : "", key->names[name]);
+    }
+    const status result =
+        json_error(value, STATUS_FORMAT, err, "'%.40s' is not one of %s", text, known.bytes);
+    text_free(&known);
+    return result;
+}
+
+static bool is_date(const char *text)
+{
+    static const char form[] = "0000-00-00";
+    if (strlen(text) != sizeof form - 1) return false;
+    for (size_t at = 0; at < sizeof form - 1; at++) {
+        const bool is_digit = text[at] >= '0' && text[at] <= '9';
+        if (form[at] == '0' ? !is_digit : text[at] != form[at]) return false;
+    }
+    const int month = (text[5] - '0') * 10 + text[6] - '0';
+    const int day = (text[8] - '0') * 10 + text[9] - '0';
+    return month >= 1 && month <= 12 && day >= 1 && day <= 31;
+}
+
+static status read_date(json_value value, const char **date, error_message *err)
+{
+    const char *text = NULL;
+    TRY(json_string(value, &text, err));
+    if (!is_date(text)) {
+        return json_error(value, STATUS_FORMAT, err, "'%.40s' is no date such as 2026-11-22", text);
+    }
+    *date = text;
+    return STATUS_OK;
+}
+
+static status read_words(json_value value, const char **words, error_message *err)
+{
+    const char *text = NULL;
+    TRY(json_string(value, &text, err));
+    const size_t length = strlen(text);
+    if (length < 1 || length > WORDS_BYTES_MAX) {
+        return json_error(value, STATUS_FORMAT, err, "has %zu bytes, needs 1 to %d", length,
+                          WORDS_BYTES_MAX);
+    }
+    for (const char *c = text; *c != '\0'; c++) {
+        if ((unsigned char)*c < ' ') {
+            return json_error(value, STATUS_FORMAT, err, "holds control character %d", *c);
+        }
+    }
+    *words = text;
+    return STATUS_OK;
+}
+
+static int int_max(const ana_reading *reading, const ana_study_key *key)
+{
+    if ((key->flags & ANA_KEY_RANK) != 0) return reading->study->stage_count - 1;
+    if ((key->flags & ANA_KEY_RANKS) != 0) return reading->study->stage_count;
+    return (int)key->max;
+}
+
+/// Reads one value into its place.
+static status read_plain(const ana_reading *reading, const ana_study_key *key, json_value value,
+                         void *place)
+{
+    int64_t wide = 0;
+    int choice = 0;
+    switch (key->type) {
+    case ANA_KEY_INT:
+        return json_int(value, (int)key->min, int_max(reading, key), place, reading->err);
+    case ANA_KEY_INT64:
+        return json_int64(value, (int64_t)key->min, (int64_t)key->max, place, reading->err);
+    case ANA_KEY_DOUBLE:
+        return json_double(value, key->min, key->max, place, reading->err);
+    case ANA_KEY_BOOL:
+        return json_bool(value, place, reading->err);
+    case ANA_KEY_SEED:
+        TRY(json_int64(value, 0, JSON_INTEGER_MAX, &wide, reading->err));
+        *(uint64_t *)place = (uint64_t)wide;
+        return STATUS_OK;
+    case ANA_KEY_DATE:
+        return read_date(value, place, reading->err);
+    case ANA_KEY_WORDS:
+        return read_words(value, place, reading->err);
+    case ANA_KEY_CHOICE:
+        return read_choice(key, value, place, reading->err);
+    case ANA_KEY_SWITCH:
+        TRY(read_choice(key, value, &choice, reading->err));
+        *(bool *)place = choice == 1;
+        return STATUS_OK;
+    default:
+        TRY(read_choice(key, value, &choice, reading->err));
+        *(const char **)place = key->names[choice];
+        return STATUS_OK;
+    }
+}
+
+static status read_records(const ana_reading *reading, const ana_study_key *key, json_value values,
+                           const char *path)
+{
+    const int count = json_count(values);
+    if (!json_is_array(values) || count > (int)key->max) {
+        return json_error(values, STATUS_FORMAT, reading->err, "needs an array of at most %d",
+                          (int)key->max);
+    }
+    json_value value = json_element(values, 0);
+    for (int index = 0; index < count; index++, value = json_next(value)) {
+        char place[PATH_BYTES];
+        union {
+            ana_slow_entry slow;
+            ana_link_entry link;
+        } record;
+        memset(&record, 0, sizeof record);
+        snprintf(place, sizeof place, "%s[%d]", path, index);
+        ana_study_keys_init(key->path, &record);
+        TRY(ana_read_keys(reading, value, key->path, place, &record));
+        TRY(key->read(reading, value, place, &record));
+    }
+    return STATUS_OK;
+}
+
+static status read_object(const ana_reading *reading, const ana_study_key *key, json_value value,
+                          const char *path, void *record)
+{
+    TRY(ana_read_keys(reading, value, key->path, path, record));
+    return key->read != NULL ? key->read(reading, value, path, record) : STATUS_OK;
+}
+
+static status read_value(const ana_reading *reading, const ana_study_key *key, json_value value,
+                         const char *path, void *record)
+{
+    char text[PATH_BYTES];
+    switch (key->type) {
+    case ANA_KEY_KNOWN:
+        return STATUS_OK;
+    case ANA_KEY_OWN:
+        return key->read(reading, value, path, (char *)record + key->offset);
+    case ANA_KEY_RECORDS:
+        return read_records(reading, key, value, path);
+    case ANA_KEY_OBJECT:
+        return read_object(reading, key, value, path, record);
+    default:
+        break;
+    }
+    if (key->read != NULL && json_is_object(value)) {
+        return read_object(reading, key, value, path, record);
+    }
+    TRY(read_plain(reading, key, value, (char *)record + key->offset));
+    if ((key->flags & ANA_KEY_UNLISTED) != 0) return STATUS_OK;
+    value_text(key, record, text);
+    return ana_list_given(reading, path, text);
+}
+
+/// Refuses unknown keys, and that needed ones are missing.
+static status check_keys(const ana_reading *reading, json_value object, const char *section)
+{
+    const char *names[CHILDREN_MAX];
+    int count = 0;
+    for (int key = 0; key < KEY_COUNT; key++) {
+        const char *name = name_below(&keys[key], section);
+        if (name != NULL) names[count++] = name;
+    }
+    TRY(json_check_keys(object, names, count, reading->err));
+    for (int key = 0; key < KEY_COUNT; key++) {
+        const char *name = name_below(&keys[key], section);
+        const unsigned flags = keys[key].flags & (ANA_KEY_NEEDED | ANA_KEY_ALWAYS);
+        if (name == NULL || flags != ANA_KEY_NEEDED) continue;
+        if (!json_is_missing(json_member(object, name))) continue;
+        return json_error(object, STATUS_FORMAT, reading->err, "'%s' is missing", name);
+    }
+    return STATUS_OK;
+}
+
+status ana_read_keys(const ana_reading *reading, json_value object, const char *section,
+                     const char *path, void *record)
+{
+    TRY(check_keys(reading, object, section));
+    for (int key = 0; key < KEY_COUNT; key++) {
+        const char *name = name_below(&keys[key], section);
+        if (name == NULL || (keys[key].flags & ANA_KEY_LATE) != 0) continue;
+        if ((keys[key].flags & ANA_KEY_WITH_SECTION) != 0) put_default(&keys[key], record);
+        const json_value value = json_member(object, name);
+        char place[PATH_BYTES];
+        if (json_is_missing(value) && (keys[key].flags & ANA_KEY_ALWAYS) == 0) continue;
+        snprintf(place, sizeof place, "%s%s%s", path, path[0] != '\0' ? "." : "", name);
+        TRY(read_value(reading, &keys[key], value, place, record));
+    }
+    return STATUS_OK;
+}
+
+status ana_read_late_key(const ana_reading *reading, json_value value, const char *path)
+{
+    if (json_is_missing(value)) return STATUS_OK;
+    return read_value(reading, ana_study_key_find(path), value, path, reading->study);
+}
+
+static bool begins_with_key(const char *path, const char *key)
+{
+    const size_t length = strlen(key);
+    return strncmp(path, key, length) == 0 && (path[length] == '.' || path[length] == '\0');
+}
+
+status ana_study_path_check(const char *path, error_message *err)
+{
+    static const char *const open[] = {"dynamism.", "model."}; // of other readers
+    const char *names[KEY_COUNT];
+    int count = 0;
+    for (size_t key = 0; key < sizeof open / sizeof open[0]; key++) {
+        const size_t length = strlen(open[key]);
+        if (strncmp(path, open[key], length) == 0 && path[length] != '\0') return STATUS_OK;
+    }
+    for (int key = 0; key < KEY_COUNT; key++) {
+        if ((keys[key].flags & ANA_KEY_FIXED) != 0) continue;
+        if (path[0] != '\0' && begins_with_key(keys[key].path, canonical(path))) return STATUS_OK;
+        names[count++] = keys[key].path;
+    }
+    // Too many to list them all: without a near one the message ends after the path.
+    const char *nearest = text_nearest(path, names, count);
+    return error_set(err, STATUS_FORMAT, "'%.80s' names nothing in a study%s%s%s", path,
+                     nearest != NULL ? "; did you mean '" : "", nearest != NULL ? nearest : "",
+                     nearest != NULL ? "'?" : "");
+}
+
+/// The value that a study gives at a path of keys; missing where it gives none.
+static json_value given_at(const ana_study *study, const char *path)
+{
+    json_value value = json_root(study->document);
+    char name[PATH_BYTES];
+    for (const char *at = path; *at != '\0' && !json_is_missing(value);) {
+        const size_t length = strcspn(at, ".");
+        snprintf(name, sizeof name, "%.*s", (int)length, at);
+        value = json_member(value, name);
+        at += length + (at[length] == '.');
+    }
+    return value;
+}
+
+/// What the key, or an object around it, says of players.
+static unsigned flags_around(const ana_study_key *key)
+{
+    unsigned flags = key->flags;
+    for (int around = 0; around < KEY_COUNT; around++) {
+        if (begins_with_key(key->path, keys[around].path)) flags |= keys[around].flags;
+    }
+    return flags;
+}
+
+static bool is_default(const ana_study_key *key, const ana_study *study)
+{
+    const void *place = (const char *)study + key->offset;
+    switch (key->type) {
+    case ANA_KEY_INT:
+    case ANA_KEY_CHOICE:
+        return *(const int *)place == (int)key->fallback;
+    case ANA_KEY_INT64:
+        return *(const int64_t *)place == (int64_t)key->fallback;
+    case ANA_KEY_DOUBLE:
+        return *(const double *)place == key->fallback;
+    case ANA_KEY_BOOL:
+    case ANA_KEY_SWITCH:
+        return *(const bool *)place == (key->fallback != 0);
+    case ANA_KEY_OBJECT: // its keys are looked at
+    case ANA_KEY_SEED:
+        return true;
+    default:
+        return false;
+    }
+}
+
+status ana_study_check_player(const ana_study *study, unsigned flags, error_message *err)
+{
+    for (int key = 0; key < KEY_COUNT; key++) {
+        const unsigned unplayed = flags_around(&keys[key]) & flags;
+        if (unplayed == 0 || json_is_missing(given_at(study, keys[key].path))) continue;
+        if (is_default(&keys[key], study)) continue;
+        return error_set(err, STATUS_UNSUPPORTED, "%s: %s is simulated only; %s", study->path,
+                         keys[key].path,
+                         (unplayed & ANA_KEY_SIMULATED) != 0 ? "no device of `dynmo run` does it"
+                                                             : "this device does not train so");
+    }
+    return STATUS_OK;
+}
+
+static void print_names(const ana_study_key *key, text_buffer *out)
+{
+    for (int name = (int)key->min; name <= (int)key->max; name++) {
+        text_format(out, "%s%s", name > (int)key->min ? "|" : "", key->names[name]);
+    }
+}
+
+/// What a value may be: "integer in [1, 64], B".
+static void print_type(const ana_study_key *key, text_buffer *out)
+{
+    static const char *const words[] = {
+        [ANA_KEY_OBJECT] = "object", [ANA_KEY_RECORDS] = "array of objects",
+        [ANA_KEY_INT] = "integer",   [ANA_KEY_INT64] = "integer",
+        [ANA_KEY_DOUBLE] = "number", [ANA_KEY_BOOL] = "true|false",
+        [ANA_KEY_SEED] = "integer",  [ANA_KEY_DATE] = "date, as 2026-11-22",
+        [ANA_KEY_WORDS] = "text",    [ANA_KEY_FOREIGN] = NULL};
+    const bool is_number =
+        key->type == ANA_KEY_INT || key->type == ANA_KEY_INT64 || key->type == ANA_KEY_DOUBLE;
+    if (words[key->type] != NULL) text_append(out, words[key->type]);
+    if (key->type >= ANA_KEY_CHOICE && key->type <= ANA_KEY_NAME) print_names(key, out);
+    if ((key->flags & ANA_KEY_RANK) != 0) {
+        text_append(out, " in [0, stages - 1]");
+    } else if ((key->flags & ANA_KEY_RANKS) != 0) {
+        text_append(out, " in [1, stages]");
+    } else if (is_number) {
+        text_format(out, " in [%.12g, %.12g]", key->min, key->max);
+    }
+    if (key->unit != NULL) text_format(out, " %s", key->unit);
+}
+
+static void print_default(const ana_study_key *key, text_buffer *out)
+{
+    if ((key->flags & ANA_KEY_NEEDED) != 0) {
+        text_append(out, "; needed");
+    } else if (key->text != NULL) {
+        text_format(out, "; default %s", key->text);
+    } else if (key->fallback < key->min || key->fallback > key->max || key->type == ANA_KEY_SEED) {
+        return;
+    } else if (key->type == ANA_KEY_CHOICE || key->type == ANA_KEY_SWITCH) {
+        text_format(out, "; default %s", key->names[(int)key->fallback]);
+    } else if (key->type == ANA_KEY_BOOL) {
+        text_format(out, "; default %s", key->fallback != 0 ? "true" : "false");
+    } else if (key->max > 0 && key->type != ANA_KEY_RECORDS) {
+        text_format(out, "; default %.12g", key->fallback);
+    }
+}
+
+void ana_study_keys_print(text_buffer *out)
+{
+    for (int key = 0; key < KEY_COUNT; key++) {
+        text_buffer type = {0};
+        print_type(&keys[key], &type);
+        print_default(&keys[key], &type);
+        text_format(out, "%s%s%s\n    %s", keys[key].path, type.length > 0 ? ": " : "",
+                    type.length > 0 ? type.bytes : "", keys[key].help);
+        if ((flags_around(&keys[key]) & ANA_KEY_SIMULATED) != 0) {
+            text_append(out, " (simulated only)");
+        } else if ((keys[key].flags & ANA_KEY_NOT_LEARNT) != 0) {
+            text_append(out, " (not on devices that train)");
+        }
+        text_append(out, "\n");
+        text_free(&type);
+    }
+}

@@ -1,0 +1,428 @@
+#include "analysis/study/study_readers.h"
+
+#include "balance/schedule/schedule.h"
+#include "base/file.h"
+#include "models/shipped.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { BASE_CHANGES_MAX = 64, PATH_BYTES_MAX = 120, FAILURES_ITERATION_MAX = 100000000 };
+
+#define COUNT_OF(array) ((int)(sizeof(array) / sizeof(array)[0]))
+
+/// The origin of a value that the study gives: what "sources" says of its path or of an object
+/// around it, else given.
+static status origin_of(const ana_reading *reading, const char *path, model_origin_kind *origin)
+{
+    *origin = MODEL_ORIGIN_GIVEN;
+    char prefix[160];
+    snprintf(prefix, sizeof prefix, "%s", path);
+    json_value named = json_member(reading->sources, prefix);
+    while (json_is_missing(named)) {
+        char *dot = strrchr(prefix, '.');
+        if (dot == NULL) return STATUS_OK;
+        *dot = '\0';
+        named = json_member(reading->sources, prefix);
+    }
+    const char *text = NULL;
+    TRY(json_string(named, &text, reading->err));
+    *origin = model_origin_kind_find(text);
+    if (*origin != MODEL_ORIGIN_KIND_COUNT) return STATUS_OK;
+    return json_error(named, STATUS_FORMAT, reading->err,
+                      "'%.40s' is not one of given, measured, fitted, preset, assumed", text);
+}
+
+status ana_list_given(const ana_reading *reading, const char *path, const char *value)
+{
+    model_origin_kind origin;
+    TRY(origin_of(reading, path, &origin));
+    ana_inputs_add(&reading->study->inputs, reading->memory, path, origin, "%s", value);
+    return STATUS_OK;
+}
+
+/// Axes are for `dynmo study`, which puts a value of each in their place before it reads a point.
+ANA_READER(ana_refuse_axes)
+{
+    (void)path;
+    (void)record;
+    return json_error(value, STATUS_UNSUPPORTED, reading->err,
+                      "has many runs for one; `dynmo study` plays them");
+}
+
+/// Reads a path; one that is not absolute is meant from the study's folder.
+///
+/// @param shipped files that can be meant by their names, or NULL: there are none
+static status read_path(const ana_reading *reading, json_value value, const embedded_file *shipped,
+                        const char **path)
+{
+    const char *text = NULL;
+    TRY(json_string(value, &text, reading->err));
+    const bool is_word = strchr(text, '/') == NULL && strchr(text, '.') == NULL;
+    const bool is_name = shipped != NULL && (is_word || embedded_find(shipped, text) != NULL);
+    *path = is_name ? text : file_path_beside(reading->study->path, text, reading->memory);
+    return STATUS_OK;
+}
+
+ANA_READER(ana_read_trace)
+{
+    ana_study *study = record;
+    const json_value root = json_root(study->document);
+    if (!json_is_missing(json_member(root, "model"))) {
+        return json_error(root, STATUS_FORMAT, reading->err,
+                          "both 'trace' and 'model' are given; costs come from one of them");
+    }
+    if (json_is_string(value)) return read_path(reading, value, NULL, &study->trace_path);
+    return ana_read_keys(reading, value, "trace", path, study);
+}
+
+ANA_READER(ana_read_trace_store)
+{
+    (void)path;
+    ana_study *study = record;
+    return read_path(reading, value, NULL, &study->trace_path);
+}
+
+ANA_READER(ana_read_trace_name)
+{
+    (void)path;
+    ana_study *study = record;
+    return json_string(value, &study->trace_name, reading->err);
+}
+
+ANA_READER(ana_read_trace_model)
+{
+    (void)path;
+    ana_study *study = record;
+    return read_path(reading, value, model_shipped_configs, &study->trace_model);
+}
+
+/// Lists every leaf of the changes of a file, one "path": value after the other.
+static status list_changes(const ana_reading *reading, json_value object, const char *path,
+                           const text_buffer *changes)
+{
+    json_document *leaves = NULL;
+    TRY(json_open_bytes(path, changes->bytes, changes->length, &leaves, reading->err));
+    json_value leaf = json_element(json_root(leaves), 0);
+    status result = json_count(json_root(leaves)) <= BASE_CHANGES_MAX
+                        ? STATUS_OK
+                        : json_error(object, STATUS_FORMAT, reading->err,
+                                     "changes more than %d values", BASE_CHANGES_MAX);
+    for (; leaf.node != NULL && result == STATUS_OK; leaf = json_next(leaf)) {
+        text_buffer value = {0};
+        char place[PATH_BYTES_MAX + 40];
+        json_writer writer = json_writer_init(&value);
+        json_write_value(&writer, leaf);
+        snprintf(place, sizeof place, "%s.%s", path, json_key(leaf));
+        result = strlen(json_key(leaf)) > PATH_BYTES_MAX
+                     ? json_error(object, STATUS_FORMAT, reading->err,
+                                  "the key '%.40s...' is too long", json_key(leaf))
+                     : ana_list_given(reading, place, value.bytes);
+        text_free(&value);
+    }
+    json_close(leaves);
+    return result;
+}
+
+/// Reads a file that is named, or an object {"base": file, ...} with other values at some of the
+/// file's places, which are listed.
+///
+/// @param changes out: as json_change takes them; NULL: none
+static status read_based_file(const ana_reading *reading, json_value value, const char *path,
+                              const embedded_file *shipped, const char **file, const char **changes)
+{
+    if (!json_is_object(value)) return read_path(reading, value, shipped, file);
+    TRY(read_path(reading, json_member(value, "base"), shipped, file));
+    if (json_count(value) == 1) return STATUS_OK;
+    text_buffer text = {0};
+    json_writer writer = json_writer_init(&text);
+    json_begin_object(&writer);
+    json_value member = json_element(value, 0);
+    for (; member.node != NULL; member = json_next(member)) {
+        if (strcmp(json_key(member), "base") == 0) continue;
+        json_put_leaves(&writer, json_key(member), member);
+    }
+    json_end_object(&writer);
+    const status result = list_changes(reading, value, path, &text);
+    *changes = arena_string(reading->memory, text.bytes);
+    text_free(&text);
+    return result;
+}
+
+ANA_READER(ana_read_model)
+{
+    ana_study *study = record;
+    return read_based_file(reading, value, path, model_shipped_configs, &study->model,
+                           &study->model_changes);
+}
+
+ANA_READER(ana_read_hardware)
+{
+    ana_study *study = record;
+    return read_based_file(reading, value, path, model_shipped_hardware, &study->hardware,
+                           &study->hardware_changes);
+}
+
+/// The user's own price: none is known here, and one without its day is worth nothing.
+ANA_READER(ana_check_cluster)
+{
+    (void)path;
+    const ana_study *study = record;
+    const json_value price = json_member(value, "price_per_gpu_hour");
+    if (json_is_missing(price) || study->price_date != NULL) return STATUS_OK;
+    return json_error(price, STATUS_FORMAT, reading->err,
+                      "needs 'price_date', the day on which it was asked for");
+}
+
+static const char *const link_halves[] = {"latency_ns", "bytes_per_s"};
+
+/// A link is given by both numbers, or by the file that gives both.
+ANA_READER(ana_check_link)
+{
+    (void)path;
+    (void)record;
+    const json_value file = json_member(value, "measured");
+    for (int half = 0; half < COUNT_OF(link_halves); half++) {
+        const json_value given = json_member(value, link_halves[half]);
+        if (!json_is_missing(file) && !json_is_missing(given)) {
+            return json_error(file, STATUS_FORMAT, reading->err, "stands beside %s, which it gives",
+                              link_halves[half]);
+        }
+        if (json_is_missing(file) && json_is_missing(given)) {
+            return json_error(given, STATUS_FORMAT, reading->err,
+                              "missing; a link needs latency_ns and bytes_per_s, or measured");
+        }
+    }
+    return STATUS_OK;
+}
+
+/// Lists both halves of a measured link with their standard errors.
+static void list_measured(const ana_reading *reading, const char *path,
+                          const ana_link_source *source)
+{
+    const ana_measured_link *measured = &source->measured;
+    char name[80];
+    const int section = (int)(strrchr(path, '.') - path);
+    snprintf(name, sizeof name, "%.*s.%s", section, path, link_halves[0]);
+    ana_inputs_add(&reading->study->inputs, reading->memory, name, MODEL_ORIGIN_FITTED,
+                   "%" PRId64 " +- %.3g ns, of %d sizes in %s", measured->link.latency_ns,
+                   measured->latency_error_ns, measured->size_count, source->file);
+    snprintf(name, sizeof name, "%.*s.%s", section, path, link_halves[1]);
+    ana_inputs_add(&reading->study->inputs, reading->memory, name, MODEL_ORIGIN_FITTED,
+                   "%" PRId64 " +- %.3g B/s, of %d sizes in %s", measured->link.bytes_per_s,
+                   measured->rate_error_bytes_s, measured->size_count, source->file);
+}
+
+ANA_READER(ana_read_measured)
+{
+    ana_study *study = record;
+    const bool is_intra = strstr(path, ".intra.") != NULL;
+    ana_link_source *source = is_intra ? &study->intra_source : &study->inter_source;
+    bal_link *link = is_intra ? &study->intra_node : &study->inter_node;
+    const char *file = NULL;
+    TRY(read_path(reading, value, NULL, &file));
+    TRY(ana_measured_link_open(file, &source->measured, reading->err));
+    TRY(json_string(value, &source->file, reading->err));
+    *link = source->measured.link;
+    list_measured(reading, path, source);
+    return STATUS_OK;
+}
+
+static status check_iterations(const ana_reading *reading, json_value value, int from, int to)
+{
+    if (to >= from) return STATUS_OK;
+    return json_error(value, STATUS_FORMAT, reading->err,
+                      "ends at iteration %d, before it begins at %d", to, from);
+}
+
+ANA_READER(ana_add_slow_rank)
+{
+    (void)path;
+    const ana_slow_entry *slow = record;
+    ana_study *study = reading->study;
+    TRY(check_iterations(reading, value, slow->from, slow->to));
+    study->slow_ranks[study->slow_rank_count++] = (bal_slow_rank){
+        .rank = slow->rank,
+        .time_factor = 1 / slow->speed,
+        .first_iteration = slow->from,
+        .end_iteration = slow->to + 1,
+    };
+    return STATUS_OK;
+}
+
+/// The two ranks of {"between": [rank, rank]}.
+ANA_READER(ana_read_between)
+{
+    int *ranks = record;
+    int64_t wide[2];
+    char text[48];
+    if (!json_is_missing(value) && (!json_is_array(value) || json_count(value) != 2)) {
+        return json_error(value, STATUS_FORMAT, reading->err, "needs two ranks");
+    }
+    TRY(json_int64_array(value, 2, 0, reading->study->stage_count - 1, wide, reading->err));
+    if (wide[0] == wide[1]) {
+        return json_error(value, STATUS_FORMAT, reading->err, "rank %" PRId64 " to itself",
+                          wide[0]);
+    }
+    ranks[0] = (int)wide[0];
+    ranks[1] = (int)wide[1];
+    snprintf(text, sizeof text, "ranks %d and %d", ranks[0], ranks[1]);
+    return ana_list_given(reading, path, text);
+}
+
+ANA_READER(ana_add_disturbed_link)
+{
+    (void)path;
+    const ana_link_entry *link = record;
+    ana_study *study = reading->study;
+    TRY(check_iterations(reading, value, link->from, link->to));
+    study->disturbance.links = study->disturbed_links;
+    study->disturbed_links[study->disturbance.link_count++] = (bal_disturbed_link){
+        .rank = link->ranks[0],
+        .other_rank = link->ranks[1],
+        .time_factor = link->factor,
+        .delay_ns = link->delay_ns,
+        .first_iteration = link->from,
+        .end_iteration = link->to + 1,
+    };
+    return STATUS_OK;
+}
+
+/// The batch of an iteration is given in microbatches of each replica or in sequences of all.
+ANA_READER(ana_check_training)
+{
+    (void)path;
+    const ana_study *study = record;
+    if (study->microbatch_count == 0 || study->global_batch == 0) return STATUS_OK;
+    return json_error(json_member(value, "global_batch"), STATUS_FORMAT, reading->err,
+                      "both 'microbatches' and 'global_batch' are given; one follows from the "
+                      "other");
+}
+
+/// A number of replicas, or "fill": as many as the cluster's GPUs make.
+ANA_READER(ana_read_replicas)
+{
+    char text[48] = "fill";
+    int *replicas = record;
+    ana_study *study = reading->study;
+    const char *word = NULL;
+    if (json_is_string(value)) {
+        TRY(json_string(value, &word, reading->err));
+        if (strcmp(word, text) != 0) {
+            return json_error(value, STATUS_FORMAT, reading->err, "'%.40s' is not one of fill",
+                              word);
+        }
+        study->fills_cluster = true;
+        TRY(ana_list_given(reading, path, text));
+        if (study->gpu_count > 0) return STATUS_OK;
+        return json_error(value, STATUS_FORMAT, reading->err,
+                          "'fill' needs cluster.gpus, the GPUs that replicas are made of");
+    }
+    TRY(json_int(value, 1, MODEL_DEGREE_MAX, replicas, reading->err));
+    snprintf(text, sizeof text, "%d replicas", *replicas);
+    return ana_list_given(reading, path, text);
+}
+
+/// Iterations whose norm is above the limit.
+ANA_READER(ana_read_failures)
+{
+    ana_study *study = record;
+    const int count = json_count(value);
+    char list[64];
+    int64_t iterations[ANA_FAILURES_MAX];
+    if (!json_is_array(value) || count > ANA_FAILURES_MAX) {
+        return json_error(value, STATUS_FORMAT, reading->err, "needs an array of at most %d",
+                          ANA_FAILURES_MAX);
+    }
+    TRY(json_int64_array(value, count, 0, FAILURES_ITERATION_MAX, iterations, reading->err));
+    for (int failure = 0; failure < count; failure++) {
+        study->failures[failure] = (int)iterations[failure];
+    }
+    study->validation.failures = study->failures;
+    study->validation.failure_count = count;
+    snprintf(list, sizeof list, "%d iterations", count);
+    return ana_list_given(reading, path, list);
+}
+
+ANA_READER(ana_check_step)
+{
+    static const char *const of_validation[] = {"rollback_ns", "unclipped", "failure_probability",
+                                                "failures", "seed"};
+    (void)path;
+    const ana_study *study = record;
+    for (int key = 0; key < COUNT_OF(of_validation) && !study->post_validation; key++) {
+        const json_value member = json_member(value, of_validation[key]);
+        if (json_is_missing(member)) continue;
+        return json_error(
+            member, STATUS_FORMAT, reading->err,
+            "is of post-validation; with a barrier the norm is known before the step");
+    }
+    return STATUS_OK;
+}
+
+ANA_READER(ana_read_schedule)
+{
+    (void)path;
+    const char **schedule = record;
+    const char *text = NULL;
+    TRY(json_string(value, &text, reading->err));
+    const bal_schedule_family *family = bal_schedule_family_find(text);
+    if (family == NULL) {
+        char suggestion[TEXT_SUGGESTION_BYTES];
+        return json_error(value, STATUS_FORMAT, reading->err, "unknown schedule '%.40s'%s", text,
+                          bal_schedule_suggestion(text, suggestion));
+    }
+    if (family->placement == BAL_PLACEMENT_BIDIRECTIONAL) {
+        return json_error(value, STATUS_FORMAT, reading->err,
+                          "%s keeps two copies of the weights, which studies do not; dynmo "
+                          "schedule plays it",
+                          family->name);
+    }
+    *schedule = family->name;
+    return STATUS_OK;
+}
+
+ANA_READER(ana_read_replay)
+{
+    (void)path;
+    (void)record;
+    const char *text = NULL;
+    TRY(json_string(value, &text, reading->err));
+    if (strcmp(text, "static") == 0) return STATUS_OK;
+    return json_error(value, STATUS_UNSUPPORTED, reading->err,
+                      "a training replay plays the order as compiled ('static'), not '%.40s'",
+                      text);
+}
+
+/// The slow ranks of the cluster, now that it is known which ranks there are.
+ANA_READER(ana_check_pipeline)
+{
+    (void)value;
+    (void)path;
+    const ana_study *study = record;
+    const json_value cluster = json_member(json_root(study->document), "cluster");
+    return ana_read_late_key(reading, json_member(cluster, "slow_ranks"), "cluster.slow_ranks");
+}
+
+/// The case's own parameters are checked with the costs that it is put over.
+ANA_READER(ana_read_dynamism)
+{
+    ana_study *study = record;
+    const json_value change_ratio = json_member(value, "change_ratio");
+    if (json_is_missing(json_member(value, "case"))) {
+        return ana_read_keys(reading, value, "dynamism", path, study);
+    }
+    study->dynamism = value;
+    if (json_is_missing(change_ratio)) return STATUS_OK;
+    return json_error(change_ratio, STATUS_FORMAT, reading->err,
+                      "a case announces its changes; only those of a trace are detected");
+}
+
+ANA_READER(ana_read_value)
+{
+    (void)reading;
+    (void)path;
+    *(json_value *)record = value;
+    return STATUS_OK;
+}
