@@ -196,16 +196,6 @@ static const ana_row *baseline_row(const ana_row *rows, int row_count, const cha
     return NULL;
 }
 
-static ana_balancing baseline(const char *name)
-{
-    const bal_balancer *balancer = bal_balancer_find(name);
-    return (ana_balancing){.balancer = balancer,
-                           .weight = balancer->weight,
-                           .migration = bal_migration_options_default(),
-                           .repack = {.options = bal_repack_options_default()},
-                           .label = name};
-}
-
 static bool has_row(const ana_study *study, const char *name)
 {
     for (int row = 0; row < study->balancing_count; row++) {
@@ -248,7 +238,7 @@ static status baseline_ns(const ana_setup *setup, const ana_row *rows, const cha
     const ana_row *row = baseline_row(rows, setup->study->balancing_count, name);
     *total_ns = row != NULL ? row->result.total_ns : 0;
     if (has_row(setup->study, name) || !has_dynamic_row(setup->study)) return STATUS_OK;
-    const ana_balancing still = baseline(name);
+    const ana_balancing still = ana_balancing_default(name);
     return play_beside(setup, NULL, &still, listener, memory, total_ns, err);
 }
 
@@ -260,7 +250,7 @@ static status play_baselines(const ana_setup *setup, const ana_listener *listene
     TRY(baseline_ns(setup, comparison->rows, "tuned", listener, memory, &comparison->tuned_ns,
                     err));
     if (!has_dynamic_row(setup->study) || setup->dynamism == NULL) return STATUS_OK;
-    const ana_balancing even = baseline("even");
+    const ana_balancing even = ana_balancing_default("even");
     return play_beside(setup, &setup->still, &even, listener, memory, &comparison->still_even_ns,
                        err);
 }

@@ -1,16 +1,9 @@
 #include "analysis/study/setup_parts.h"
 
+#include "analysis/study/study_keys.h"
 #include "balance/schedule/schedule.h"
 
 #include <inttypes.h>
-
-/// Lists the value that stands where the study gives none.
-static void add_default(const ana_setup *setup, arena *memory, const char *name, const char *value)
-{
-    ana_inputs *inputs = &setup->study->inputs;
-    if (ana_inputs_have(inputs, name)) return;
-    ana_inputs_add(inputs, memory, name, MODEL_ORIGIN_ASSUMED, "%s", value);
-}
 
 /// What holds for rows that do not say otherwise.
 static void add_row_defaults(const ana_setup *setup, arena *memory)
@@ -76,24 +69,24 @@ static void fill_training(ana_setup *setup, arena *memory)
         ana_inputs_add(inputs, memory, "training.tokens_per_microbatch", source, "%" PRId64,
                        setup->tokens_per_microbatch);
     }
-    add_default(setup, memory, "training.decision_ns", "0 ns");
-    add_default(setup, memory, "training.optimizer_step_ns", "0 ns");
+    ana_study_list_default(setup->study, memory, "training.decision_ns");
+    ana_study_list_default(setup->study, memory, "training.optimizer_step_ns");
     if (study->parallel.data > 1) {
-        add_default(setup, memory, "training.reduction_overlap", "none");
+        ana_study_list_default(setup->study, memory, "training.reduction_overlap");
     }
     if (!ana_inputs_have(inputs, "training.step.kind")) {
-        add_default(setup, memory, "training.step", "barrier");
+        ana_study_list_default(setup->study, memory, "training.step");
     }
-    if (study->post_validation && !ana_inputs_have(inputs, "training.step.unclipped")) {
-        ana_inputs_add(inputs, memory, "training.step.unclipped", MODEL_ORIGIN_ASSUMED,
-                       "%d iterations", study->validation.unclipped_count);
+    if (study->post_validation) {
+        ana_study_list_default(setup->study, memory, "training.step.unclipped");
     }
     add_row_defaults(setup, memory);
     if (!json_is_missing(json_member(study->execution, "mechanism"))) {
-        add_default(setup, memory, "execution.mechanism", "not simulated: see dynamism");
+        ana_inputs_add(inputs, memory, "execution.mechanism", MODEL_ORIGIN_ASSUMED,
+                       "not simulated: see dynamism");
     }
     if (json_is_missing(study->dynamism)) {
-        add_default(setup, memory, "dynamism.change_ratio", "0.25");
+        ana_study_list_default(setup->study, memory, "dynamism.change_ratio");
     }
 }
 

@@ -51,7 +51,9 @@ typedef struct ana_link_source {
     ana_measured_link measured;
 } ana_link_source;
 
-/// A row that keeps its plan and has the default of everything else.
+/// A row that keeps its plan and has the default of everything else; labelled by its balancer.
+///
+/// @param balancer its name; "": to be filled
 ana_balancing ana_balancing_default(const char *balancer);
 
 typedef struct ana_study {

@@ -148,7 +148,10 @@ ana_balancing ana_balancing_default(const char *balancer)
     ana_balancing row = {.balancer = bal_balancer_find(balancer),
                          .migration = bal_migration_options_default(),
                          .repack = {.options = bal_repack_options_default()}};
-    if (row.balancer != NULL) row.weight = row.balancer->weight;
+    if (row.balancer != NULL) {
+        row.weight = row.balancer->weight;
+        row.label = balancer;
+    }
     return row;
 }
 
@@ -174,6 +177,7 @@ static status add_default_rows(const ana_reading *reading, json_value place)
         if (!row.balancer->is_static) {
             row.policy.kind = BAL_POLICY_ON_CHANGE;
             row.repack = reading->study->repack;
+            row.label = NULL;
         }
         TRY(add_row(reading, place, row));
     }
