@@ -3,8 +3,8 @@
 #include <assert.h>
 #include <string.h>
 
-const char *const model_dtype_names[MODEL_DTYPE_COUNT] = {"unknown", "bfloat16", "float16", "float32",
-                                                     "float8"};
+const char *const model_dtype_names[MODEL_DTYPE_COUNT] = {"unknown", "bfloat16", "float16",
+                                                          "float32", "float8"};
 
 const char *model_dtype_name(model_dtype dtype)
 {

@@ -1,5 +1,5 @@
 # The main job end to end: the shipped trace through import, simulate, report and export; what the
-# README shows of it; and every way for a study to be wrong.
+# pages show of it; and every way for a study to be wrong.
 # usage: simulate.sh DYNMO, in tests/
 root=$(cd .. && pwd)
 . cli/expect.sh
@@ -12,18 +12,18 @@ study '' && mv s.json s0.json
 "$dynmo" import csv "$root/traces/recorded/gpt-freezing-cpu.csv.gz" -o t.db >/dev/null 2>&1 ||
     fail 'import of the shipped trace'
 
-# The answer that the README shows, line by line.
+# The answer that the pages show, line by line.
 "$dynmo" simulate "$root/models/studies/freezing.json" --trace t.db --store t.db >answer 2>err ||
     fail "simulate: $(cat err)"
 [ ! -s err ] || fail "simulate says: $(cat err)"
 while IFS= read -r line; do
-    grep -qxF -- "$line" "$root/README.md" || fail "README.md does not show: $line"
+    grep -qhxF -- "$line" "$root/README.md" "$root/analysis/SIMULATING.md" || fail "no page shows: $line"
 done <answer
 
 # And its second answer, up to the inputs and without the explanation of the columns.
 "$dynmo" simulate "$root/models/studies/llama-freezing.json" >dynamic || fail 'a study of a model'
 sed '/^Inputs$/,$d; /^iteration: /d; /^imbalance: /d' dynamic | while IFS= read -r line; do
-    grep -qxF -- "$line" "$root/README.md" || { echo "README.md does not show: $line"; exit 1; }
+    grep -qhxF -- "$line" "$root/README.md" "$root/analysis/SIMULATING.md" || { echo "no page shows: $line"; exit 1; }
 done || failed=1
 
 # The trace's own store is a plain file again, which a read-only folder lets one read.
