@@ -91,8 +91,7 @@ void exec_hashed_attention_destroy(exec_layer *layer)
     layer->mechanism = NULL;
 }
 
-status exec_block_lists_create(const exec_layer *layer, exec_block_lists **lists,
-                               error_message *err)
+void exec_block_lists_create(const exec_layer *layer, exec_block_lists **lists)
 {
     const exec_model *model = layer->model;
     const size_t blocks = (size_t)sequence_blocks(model);
@@ -103,13 +102,7 @@ status exec_block_lists_create(const exec_layer *layer, exec_block_lists **lists
         made->key_block =
             memory_array(sequences * (blocks * (blocks + 1) / 2), sizeof *made->key_block);
     }
-    if (made == NULL || made->first_entry == NULL || made->key_block == NULL) {
-        exec_block_lists_destroy(made);
-        return error_set(err, STATUS_NO_MEMORY, "no memory for the lists of %zu blocks",
-                         sequences * blocks);
-    }
     *lists = made;
-    return STATUS_OK;
 }
 
 void exec_block_lists_destroy(exec_block_lists *lists)

@@ -20,8 +20,7 @@ status exec_hashed_attention_create(exec_layer *layer, error_message *err);
 void exec_hashed_attention_destroy(exec_layer *layer);
 
 /// Room for the lists of a microbatch with all rows of the model.
-status exec_block_lists_create(const exec_layer *layer, exec_block_lists **lists,
-                               error_message *err);
+void exec_block_lists_create(const exec_layer *layer, exec_block_lists **lists);
 
 /// NULL is allowed.
 void exec_block_lists_destroy(exec_block_lists *lists);

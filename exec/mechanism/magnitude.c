@@ -133,17 +133,14 @@ static int64_t sort_largest(place *places, int64_t count, int64_t kept_count)
 }
 
 /// @param places out: of the weights that may stay, carved from memory
-static status list_places(const exec_weights *held, int held_count, arena *memory, place **places,
-                          int64_t *count, error_message *err)
+static void list_places(const exec_weights *held, int held_count, arena *memory, place **places,
+                        int64_t *count)
 {
     int64_t most = 0;
     for (int row = 0; row < held_count; row++) {
         most += held[row].count;
     }
     *places = arena_array(memory, (size_t)most, sizeof **places);
-    if (*places == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %" PRId64 " weights", most);
-    }
     *count = 0;
     for (int row = 0; row < held_count; row++) {
         for (int64_t index = 0; index < held[row].count; index++) {
@@ -153,7 +150,6 @@ static status list_places(const exec_weights *held, int held_count, arena *memor
                                             .index = index};
         }
     }
-    return STATUS_OK;
 }
 
 /// What the root does with what it was sent: brings what stays into the order of ranks again.
@@ -202,7 +198,7 @@ static status gather_and_scatter(const exec_weights *held, int held_count, int64
 {
     place *own;
     int64_t count = 0;
-    TRY(list_places(held, held_count, memory, &own, &count, err));
+    list_places(held, held_count, memory, &own, &count);
     const int64_t sent = sort_largest(own, count, kept_count);
     int64_t *sizes = arena_array(memory, (size_t)group->rank_count, sizeof *sizes);
     void *all = NULL;

@@ -67,10 +67,6 @@ status exec_moe_slot_create(const exec_layer *layer, exec_moe_slot **slot, error
     const int entries = rows * options_of(layer)->top_k;
     exec_moe_slot *made = memory_array(1, sizeof *made);
     if (made != NULL) made->memory = arena_create(1 << 14);
-    if (made == NULL || made->memory == NULL) {
-        free(made);
-        return error_set(err, STATUS_NO_MEMORY, "no memory for the routing of a microbatch");
-    }
     status code = exec_routing_carve(made->memory, experts, rows, entries, &made->routing);
     made->logits = arena_array(made->memory, (size_t)rows * (size_t)experts, sizeof(float));
     made->weight_gradient = arena_array(made->memory, (size_t)entries, sizeof(float));

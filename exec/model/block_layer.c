@@ -98,10 +98,10 @@ static status begin_slot(exec_layer *layer, exec_slot *slot, error_message *err)
     kept->first_row = memory_array((size_t)sequences + 1, sizeof *kept->first_row);
     if (layer->model->mechanism == EXEC_MOE) TRY(exec_moe_slot_create(layer, &kept->moe, err));
     if (layer->model->mechanism == EXEC_SPARSE_ATTENTION) {
-        TRY(exec_block_lists_create(layer, &kept->lists, err));
+        exec_block_lists_create(layer, &kept->lists);
     }
     if (!exec_block_chooses_rows(layer)) return STATUS_OK;
-    return exec_rows_slot_create(layer, &kept->chosen_rows, err);
+    return exec_rows_slot_create(layer, &kept->chosen_rows);
 }
 
 static void end_slot(exec_layer *layer, exec_slot *slot)

@@ -27,14 +27,10 @@ static status carve(const exec_layer *layer, exec_rows_slot *slot)
     return STATUS_OK;
 }
 
-status exec_rows_slot_create(const exec_layer *layer, exec_rows_slot **slot, error_message *err)
+status exec_rows_slot_create(const exec_layer *layer, exec_rows_slot **slot)
 {
     exec_rows_slot *made = memory_array(1, sizeof *made);
     if (made != NULL) made->memory = arena_create(1 << 14);
-    if (made == NULL || made->memory == NULL) {
-        free(made);
-        return error_set(err, STATUS_NO_MEMORY, "no memory for the rows of a microbatch");
-    }
     const status code = carve(layer, made);
     if (code != STATUS_OK) {
         exec_rows_slot_destroy(made);

@@ -13,7 +13,7 @@
 typedef struct exec_rows_slot exec_rows_slot;
 
 /// @return STATUS_NO_MEMORY
-status exec_rows_slot_create(const exec_layer *layer, exec_rows_slot **slot, error_message *err);
+status exec_rows_slot_create(const exec_layer *layer, exec_rows_slot **slot);
 /// NULL is allowed.
 void exec_rows_slot_destroy(exec_rows_slot *slot);
 

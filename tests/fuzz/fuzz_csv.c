@@ -53,7 +53,7 @@ static bool import(trace_store *store, const uint8_t *bytes, size_t count)
     trace_info info = trace_info_default();
     info.name = "t";
     info.backward_split = count % 2 == 0 ? 0.5 : -1;
-    assert(trace_stream_open_bytes("fuzz", bytes, count, &stream, &err) == STATUS_OK);
+    assert(trace_stream_open_bytes("fuzz", bytes, count, &stream) == STATUS_OK);
     assert(trace_csv_begin(store, &info, &csv, &err) == STATUS_OK);
     const status result = trace_csv_read(csv, stream, &err);
     trace_stream_close(stream);

@@ -25,7 +25,7 @@ static status read_bytes(trace_csv *csv, const char *name, const void *bytes, si
                          error_message *err)
 {
     trace_stream *stream = NULL;
-    ok(trace_stream_open_bytes(name, bytes, length, &stream, err), err);
+    ok(trace_stream_open_bytes(name, bytes, length, &stream), err);
     const status result = trace_csv_read(csv, stream, err);
     trace_stream_close(stream);
     return result;

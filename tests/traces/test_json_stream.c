@@ -21,9 +21,8 @@ typedef struct opened {
 static void open_bytes(opened *trace, const char *text, size_t length)
 {
     *trace = (opened){0};
-    assert_int_equal(trace_stream_open_bytes("t.json", text, length, &trace->input, NULL),
-                     STATUS_OK);
-    assert_int_equal(trace_json_open(trace->input, "t.json", &trace->json, NULL), STATUS_OK);
+    assert_int_equal(trace_stream_open_bytes("t.json", text, length, &trace->input), STATUS_OK);
+    assert_int_equal(trace_json_open(trace->input, "t.json", &trace->json), STATUS_OK);
 }
 
 static void close_trace(opened *trace)

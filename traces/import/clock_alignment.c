@@ -196,7 +196,7 @@ status trace_alignment_find(const trace_op *ops, int64_t op_count, int rank_coun
 {
     trace_op_index index;
     trace_alignment made = {.rank_count = rank_count};
-    TRY(trace_op_index_create(ops, op_count, &index, err));
+    trace_op_index_create(ops, op_count, &index);
     const status result = align(&index, &made, err);
     trace_op_index_free(&index);
     if (result != STATUS_OK) {

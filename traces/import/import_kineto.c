@@ -289,14 +289,10 @@ status trace_import_read(const trace_kineto_source *sources, int count, trace_im
 }
 
 /// Appends the recordings of a file; they are the import's from then on.
-static status take_file(trace_nsys_file *file, trace_import *import, error_message *err)
+static void take_file(trace_nsys_file *file, trace_import *import)
 {
     const size_t count = (size_t)import->rank_count + (size_t)file->recording_count;
     trace_recording *larger = memory_resize(import->recordings, count, sizeof *larger);
-    if (larger == NULL) {
-        trace_nsys_file_free(file);
-        return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    }
     import->recordings = larger;
     for (int each = 0; each < file->recording_count; each++) {
         larger[import->rank_count] = file->recordings[each];
@@ -304,7 +300,6 @@ static status take_file(trace_nsys_file *file, trace_import *import, error_messa
         import->rank_count++;
     }
     free(file->recordings);
-    return STATUS_OK;
 }
 
 static status read_nsys(const trace_nsys_source *sources, int count, trace_import *import,
@@ -313,7 +308,7 @@ static status read_nsys(const trace_nsys_source *sources, int count, trace_impor
     for (int each = 0; each < count; each++) {
         trace_nsys_file file = {0};
         TRY(trace_nsys_read(&sources[each], &file, err));
-        TRY(take_file(&file, import, err));
+        take_file(&file, import);
     }
     return STATUS_OK;
 }

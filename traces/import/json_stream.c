@@ -201,16 +201,10 @@ static scan_result scan_event(scan *text, trace_json_event *event)
     return SCAN_OK;
 }
 
-status trace_json_open(trace_stream *input, const char *name, trace_json_stream **json,
-                       error_message *err)
+status trace_json_open(trace_stream *input, const char *name, trace_json_stream **json)
 {
     trace_json_stream *made = memory_array(1, sizeof *made);
     char *buffer = memory_array(1, TRACE_JSON_ITEM_BYTES_MAX);
-    if (made == NULL || buffer == NULL) {
-        free(made);
-        free(buffer);
-        return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    }
     made->input = input;
     made->name = name;
     made->buffer = buffer;

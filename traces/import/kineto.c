@@ -148,7 +148,7 @@ static status kernel_flags(reader *reading, const trace_json_event *event, uint3
     const uint64_t key = reading->source->map != NULL ? hash_of(FILE_HASH_START, event->name) : 0;
     uint32_t number = 0;
     bool is_new = false;
-    TRY(kineto_collect_kernel(&reading->collector, key, &number, &is_new, err));
+    kineto_collect_kernel(&reading->collector, key, &number, &is_new);
     if (is_new) {
         char name[KERNEL_NAME_BYTES];
         trace_json_text(event->name, name, sizeof name);
@@ -272,10 +272,10 @@ static status read_file(reader *reading, error_message *err)
     trace_stream *stream = NULL;
     trace_json_stream *json = NULL;
     TRY(source->bytes != NULL
-            ? trace_stream_open_bytes(source->path, source->bytes, source->length, &stream, err)
+            ? trace_stream_open_bytes(source->path, source->bytes, source->length, &stream)
             : trace_stream_open(source->path, &stream, err));
     recording->event_count = 0;
-    status result = trace_json_open(stream, source->path, &json, err);
+    status result = trace_json_open(stream, source->path, &json);
     if (result == STATUS_OK) result = read_items(reading, json, err);
     if (result == STATUS_OK) {
         recording->malformed_count = trace_json_malformed_count(json);

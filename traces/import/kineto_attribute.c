@@ -24,7 +24,7 @@ static void open_marks_free(open_marks *open)
     free(open->below_in_process);
 }
 
-static status open_marks_init(const kineto_events *events, open_marks *open, error_message *err)
+static status open_marks_init(const kineto_events *events, open_marks *open)
 {
     const size_t threads = events->thread_list.count + 1;
     const size_t processes = (size_t)events->process_count + 1;
@@ -34,11 +34,6 @@ static status open_marks_init(const kineto_events *events, open_marks *open, err
     open->top_of_process = memory_array(processes, sizeof *open->top_of_process);
     open->below_in_thread = memory_array(marks, sizeof *open->below_in_thread);
     open->below_in_process = memory_array(marks, sizeof *open->below_in_process);
-    if (open->top_of_thread == NULL || open->top_of_process == NULL ||
-        open->below_in_thread == NULL || open->below_in_process == NULL) {
-        open_marks_free(open);
-        return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    }
     for (size_t thread = 0; thread < threads; thread++) {
         open->top_of_thread[thread] = NO_MARK;
     }
@@ -120,13 +115,13 @@ static void sort_launches(kineto_launch *launches, size_t count,
 }
 
 /// Puts the mark of each launch in the place of its time, then sorts by correlation.
-static status place_launches(kineto_events *events, error_message *err)
+static status place_launches(kineto_events *events)
 {
     const size_t count = events->launch_list.count;
     open_marks open;
     uint32_t next = 0;
     if (count == 0) return STATUS_OK;
-    TRY(open_marks_init(events, &open, err));
+    TRY(open_marks_init(events, &open));
     sort_launches(events->launches, count, compare_launch_times);
     for (size_t each = 0; each < count; each++) {
         kineto_launch *launch = &events->launches[each];
@@ -317,7 +312,7 @@ static void sum_cells(kineto_events *events, trace_recording *recording)
 status trace_kineto_attribute_device(kineto_events *events, trace_recording *recording,
                                      error_message *err)
 {
-    TRY(place_launches(events, err));
+    TRY(place_launches(events));
     TRY(place_works(events, recording, err));
     if (events->work_list.count == 0) return STATUS_OK;
     qsort(events->works, events->work_list.count, sizeof *events->works, compare_works);
@@ -470,7 +465,7 @@ status trace_kineto_attribute_cpu(kineto_events *events, trace_recording *record
     uint32_t *marks = memory_array(events->mark_list.count + 1, sizeof *marks);
     cpu_sweep sweep = {.events = events, .marks = marks};
     status result = first_mark != NULL && marks != NULL
-                        ? open_marks_init(events, &sweep.open, err)
+                        ? open_marks_init(events, &sweep.open)
                         : error_set(err, STATUS_NO_MEMORY, "out of memory");
     if (result == STATUS_OK) {
         if (events->work_list.count > 0) {

@@ -48,17 +48,13 @@ static size_t numbering_slot(const kineto_numbering *table, uint64_t key)
     return slot;
 }
 
-static status numbering_grow(kineto_numbering *table, error_message *err)
+static void numbering_grow(kineto_numbering *table)
 {
     const size_t capacity = table->capacity == 0 ? 64 : table->capacity * 2;
     kineto_numbering grown = {.capacity = capacity, .count = table->count};
     grown.keys = memory_array(capacity, sizeof *grown.keys);
     grown.numbers = memory_array(capacity, sizeof *grown.numbers);
     grown.is_used = memory_array(capacity, sizeof *grown.is_used);
-    if (grown.keys == NULL || grown.numbers == NULL || grown.is_used == NULL) {
-        numbering_free(&grown);
-        return no_memory(err);
-    }
     for (size_t slot = 0; slot < table->capacity; slot++) {
         if (!table->is_used[slot]) continue;
         const size_t place = numbering_slot(&grown, table->keys[slot]);
@@ -68,13 +64,11 @@ static status numbering_grow(kineto_numbering *table, error_message *err)
     }
     numbering_free(table);
     *table = grown;
-    return STATUS_OK;
 }
 
-static status numbering_find(kineto_numbering *table, uint64_t key, uint32_t *number, bool *is_new,
-                             error_message *err)
+static void numbering_find(kineto_numbering *table, uint64_t key, uint32_t *number, bool *is_new)
 {
-    if ((size_t)table->count * 2 >= table->capacity) TRY(numbering_grow(table, err));
+    if ((size_t)table->count * 2 >= table->capacity) numbering_grow(table);
     const size_t slot = numbering_slot(table, key);
     *is_new = !table->is_used[slot];
     if (*is_new) {
@@ -83,7 +77,6 @@ static status numbering_find(kineto_numbering *table, uint64_t key, uint32_t *nu
         table->numbers[slot] = table->count++;
     }
     *number = table->numbers[slot];
-    return STATUS_OK;
 }
 
 status kineto_collect_thread(kineto_collector *collector, kineto_thread thread, uint32_t *number,
@@ -95,11 +88,11 @@ status kineto_collect_thread(kineto_collector *collector, kineto_thread thread, 
         *number = collector->last_thread;
         return STATUS_OK;
     }
-    TRY(numbering_find(&collector->threads, thread.thread, number, &is_new, err));
+    numbering_find(&collector->threads, thread.thread, number, &is_new);
     if (is_new) {
         bool is_new_process = false;
         uint32_t process = 0;
-        TRY(numbering_find(&collector->processes, thread.process, &process, &is_new_process, err));
+        numbering_find(&collector->processes, thread.process, &process, &is_new_process);
         APPEND(events->process_of, &events->thread_list, process, err);
         events->process_count = collector->processes.count;
     }
@@ -196,7 +189,7 @@ status kineto_collect_annotation(kineto_collector *collector, const char *name, 
     }
     TRY(kineto_collect_thread(collector, thread, &mark.thread, err));
     if (annotation.count != TRACE_COUNT_NONE) {
-        TRY(numbering_find(&collector->names, name_key, &mark.name, &is_new, err));
+        numbering_find(&collector->names, name_key, &mark.name, &is_new);
     }
     mark.window.begin_ns = begin_ns;
     mark.window.end_ns = end_ns;
@@ -216,13 +209,13 @@ status kineto_collect_launch(kineto_collector *collector, uint32_t correlation,
     return STATUS_OK;
 }
 
-status kineto_collect_kernel(kineto_collector *collector, uint64_t name_key, uint32_t *number,
-                             bool *is_new, error_message *err)
+void kineto_collect_kernel(kineto_collector *collector, uint64_t name_key, uint32_t *number,
+                           bool *is_new)
 {
     *number = 0;
     *is_new = false;
-    if (collector->map == NULL) return STATUS_OK;
-    return numbering_find(&collector->kernels, name_key, number, is_new, err);
+    if (collector->map == NULL) return;
+    numbering_find(&collector->kernels, name_key, number, is_new);
 }
 
 status kineto_collect_component(kineto_collector *collector, const char *name, error_message *err)

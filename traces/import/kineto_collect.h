@@ -70,8 +70,8 @@ status kineto_collect_launch(kineto_collector *collector, uint32_t correlation,
 /// once per name.
 ///
 /// @param number out: for kineto_collect_component and kineto_collect_flags
-status kineto_collect_kernel(kineto_collector *collector, uint64_t name_key, uint32_t *number,
-                             bool *is_new, error_message *err);
+void kineto_collect_kernel(kineto_collector *collector, uint64_t name_key, uint32_t *number,
+                           bool *is_new);
 
 /// Keeps what the rules say of the kernel that kineto_collect_kernel has just found to be new.
 status kineto_collect_component(kineto_collector *collector, const char *name, error_message *err);

@@ -309,7 +309,7 @@ static status flags_of(reader *reading, sqlite3_stmt *statement, uint32_t *flags
     const bool is_nccl =
         strncmp(name, "ncclDevKernel", 13) == 0 || strncmp(name, "ncclKernel", 10) == 0;
     const uint64_t key = file_hash(FILE_HASH_START, name, strlen(name));
-    TRY(kineto_collect_kernel(&reading->collector, key, &number, &is_new, err));
+    kineto_collect_kernel(&reading->collector, key, &number, &is_new);
     if (is_new) TRY(kineto_collect_component(&reading->collector, name, err));
     *flags = kineto_collect_flags(&reading->collector, number, is_nccl);
     return STATUS_OK;
@@ -484,15 +484,10 @@ static void write_process_query(const reader *reading, char sql[SQL_BYTES])
     snprintf(sql + used, SQL_BYTES - used, ") GROUP BY process ORDER BY 2, 1");
 }
 
-static status append_recording(trace_nsys_file *file, trace_recording *recording,
-                               error_message *err)
+static status append_recording(trace_nsys_file *file, trace_recording *recording)
 {
     trace_recording *larger = memory_resize(file->recordings, ((size_t)file->recording_count + 1),
                                             sizeof *file->recordings);
-    if (larger == NULL) {
-        trace_recording_free(recording);
-        return no_memory(err);
-    }
     recording->rank = file->recording_count;
     file->recordings = larger;
     file->recordings[file->recording_count++] = *recording;
@@ -519,7 +514,7 @@ static status read_processes(reader *reading, const trace_recording *common, tra
         const status read =
             read_process(reading, common, sqlite3_column_int64(statement, 0), &recording, &reason);
         if (read == STATUS_OK) {
-            result = append_recording(file, &recording, err);
+            result = append_recording(file, &recording);
         } else if (reading->is_unknown) {
             unknown = reason;
         } else {

@@ -38,14 +38,10 @@ static status no_memory(const char *name, error_message *err)
     return error_set(err, STATUS_NO_MEMORY, "%s: out of memory", name);
 }
 
-static status stream_create(const char *name, trace_stream **stream, error_message *err)
+static status stream_create(const char *name, trace_stream **stream)
 {
     trace_stream *created = memory_array(1, sizeof *created);
     if (created != NULL) created->name = strdup(name);
-    if (created == NULL || created->name == NULL) {
-        free(created);
-        return no_memory(name, err);
-    }
     created->raw_hash = FILE_HASH_START;
     *stream = created;
     return STATUS_OK;
@@ -56,7 +52,7 @@ status trace_stream_open(const char *path, trace_stream **stream, error_message 
     const bool is_standard_input = strcmp(path, "-") == 0;
     FILE *file = is_standard_input ? stdin : fopen(path, "rb");
     if (file == NULL) return error_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
-    const status result = stream_create(is_standard_input ? "standard input" : path, stream, err);
+    const status result = stream_create(is_standard_input ? "standard input" : path, stream);
     if (result != STATUS_OK) {
         if (!is_standard_input) fclose(file);
         return result;
@@ -67,9 +63,9 @@ status trace_stream_open(const char *path, trace_stream **stream, error_message 
 }
 
 status trace_stream_open_bytes(const char *name, const void *bytes, size_t length,
-                               trace_stream **stream, error_message *err)
+                               trace_stream **stream)
 {
-    TRY(stream_create(name, stream, err));
+    TRY(stream_create(name, stream));
     (*stream)->memory = bytes;
     (*stream)->memory_bytes = length;
     return STATUS_OK;

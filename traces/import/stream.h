@@ -18,7 +18,7 @@ status trace_stream_open(const char *path, trace_stream **stream, error_message 
 
 /// The same over bytes[length], borrowed until close. name stands for the path in messages.
 status trace_stream_open_bytes(const char *name, const void *bytes, size_t length,
-                               trace_stream **stream, error_message *err);
+                               trace_stream **stream);
 
 /// Reads up to capacity bytes.
 ///

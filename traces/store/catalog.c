@@ -8,16 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static status no_memory(const trace_store *store, error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "%s: out of memory", store->path);
-}
-
-static const char select_info[] =
-    "SELECT trace_id, " SQL_STATUS ", name, source, device, layer_count, microbatch_count,"
-    " tokens_per_microbatch, embedding, head, backward_split, has_split, times, split,"
-    " communication, activations, parameters, messages, recorded_by, tool_version, imported_at,"
-    " host FROM trace JOIN process USING(process_id)";
+#define SELECT_INFO                                                                                \
+    "SELECT trace_id, " SQL_STATUS ", name, source, device, layer_count, microbatch_count,"        \
+    " tokens_per_microbatch, embedding, head, backward_split, has_split, times, split,"            \
+    " communication, activations, parameters, messages, recorded_by, tool_version, imported_at,"   \
+    " host FROM trace JOIN process USING(process_id)"
 
 /// The place of the word in a column among the names of an enum; 0 if it is none of them.
 static int word_index(sqlite3_stmt *statement, int column, int count, const char *(*name)(int))
@@ -45,15 +40,15 @@ static trace_known known_of(sqlite3_stmt *statement, int column)
 }
 
 /// A row of select_info.
-static bool read_info(sqlite3_stmt *row, arena *memory, trace_info *info)
+static void read_info(sqlite3_stmt *row, arena *memory, void *item)
 {
-    bool failed = false;
+    trace_info *info = item;
     *info = (trace_info){
         .trace_id = sqlite3_column_int64(row, 0),
         .status = sql_status(row, 1),
-        .name = sql_text(row, 2, memory, &failed),
+        .name = sql_text(row, 2, memory),
         .source = (trace_source_kind)word_index(row, 3, TRACE_SOURCE_COUNT, source_name),
-        .device = sql_text(row, 4, memory, &failed),
+        .device = sql_text(row, 4, memory),
         .layer_count = sqlite3_column_int(row, 5),
         .microbatch_count = sqlite3_column_int(row, 6),
         .tokens_per_microbatch = sql_int64(row, 7),
@@ -68,12 +63,11 @@ static bool read_info(sqlite3_stmt *row, arena *memory, trace_info *info)
         .activations = known_of(row, 15),
         .parameters = known_of(row, 16),
         .messages = known_of(row, 17),
-        .recorded_by = sql_text(row, 18, memory, &failed),
-        .tool_version = sql_text(row, 19, memory, &failed),
-        .imported_at = sql_text(row, 20, memory, &failed),
-        .host = sql_text(row, 21, memory, &failed),
+        .recorded_by = sql_text(row, 18, memory),
+        .tool_version = sql_text(row, 19, memory),
+        .imported_at = sql_text(row, 20, memory),
+        .host = sql_text(row, 21, memory),
     };
-    return !failed;
 }
 
 /// Hops from iteration to iteration over the primary key instead of reading every row.
@@ -103,37 +97,23 @@ static status read_samples(trace_store *store, trace_info *info, error_message *
     return result;
 }
 
-static status list_rows(trace_store *store, sqlite3_stmt *statement, arena *memory,
-                        trace_info **traces, int *count, error_message *err)
+/// The traces that a query with the parameters finds, each with what its samples tell.
+static status list_traces(trace_store *store, const char *text, int64_t trace_id, arena *memory,
+                          trace_info **traces, int *count, error_message *err)
 {
-    void *items = NULL;
-    int filled = 0;
-    int capacity = 0;
-    for (bool has_row = true;;) {
-        TRY(sql_step(store, statement, &has_row, err));
-        if (!has_row) break;
-        if (!sql_grow(memory, &items, filled, &capacity, sizeof **traces) ||
-            !read_info(statement, memory, (trace_info *)items + filled)) {
-            return no_memory(store, err);
-        }
-        TRY(read_samples(store, (trace_info *)items + filled, err));
-        filled++;
+    const sql_select select = {text, read_info, sizeof **traces};
+    TRY(sql_rows(store, &select, memory, traces, count, err, "i", trace_id));
+    for (int trace = 0; trace < *count; trace++) {
+        TRY(read_samples(store, &(*traces)[trace], err));
     }
-    *traces = items;
-    *count = filled;
     return STATUS_OK;
 }
 
 status trace_list(trace_store *store, arena *memory, trace_info **traces, int *count,
                   error_message *err)
 {
-    char text[sizeof select_info + 32] = "";
-    sqlite3_stmt *statement = NULL;
-    strcat(strcpy(text, select_info), " ORDER BY trace_id");
-    TRY(sql_prepare(store, text, &statement, err));
-    const status result = list_rows(store, statement, memory, traces, count, err);
-    sqlite3_finalize(statement);
-    return result;
+    return list_traces(store, SELECT_INFO " WHERE trace_id>? ORDER BY trace_id", 0, memory, traces,
+                       count, err);
 }
 
 status trace_by_id(trace_store *store, int64_t trace_id, arena *memory, trace_info *info,
@@ -141,13 +121,8 @@ status trace_by_id(trace_store *store, int64_t trace_id, arena *memory, trace_in
 {
     trace_info *traces = NULL;
     int count = 0;
-    char text[sizeof select_info + 32] = "";
-    sqlite3_stmt *statement = NULL;
-    strcat(strcpy(text, select_info), " WHERE trace_id=?");
-    TRY(sql_query(store, text, trace_id, &statement, err));
-    const status result = list_rows(store, statement, memory, &traces, &count, err);
-    sqlite3_finalize(statement);
-    TRY(result);
+    TRY(list_traces(store, SELECT_INFO " WHERE trace_id=?", trace_id, memory, &traces, &count,
+                    err));
     if (count == 0) {
         return error_set(err, STATUS_INVALID, "%s: no trace %" PRId64, store->path, trace_id);
     }
@@ -209,13 +184,10 @@ status trace_find(trace_store *store, const char *name, arena *memory, trace_inf
 status trace_inputs(trace_store *store, int64_t trace_id, arena *memory, trace_input_file **files,
                     int *count, error_message *err)
 {
-    sqlite3_stmt *statement = NULL;
-    TRY(sql_query(store,
-                  "SELECT path, bytes, hash FROM trace_input WHERE trace_id=? ORDER BY place",
-                  trace_id, &statement, err));
-    const status result = sql_input_files(store, statement, memory, files, count, err);
-    sqlite3_finalize(statement);
-    return result;
+    static const sql_select select = {
+        "SELECT path, bytes, hash FROM trace_input WHERE trace_id=? ORDER BY place",
+        sql_read_input_file, sizeof(trace_input_file)};
+    return sql_rows(store, &select, memory, files, count, err, "i", trace_id);
 }
 
 static status layer_rows(trace_store *store, sqlite3_stmt *statement, int layer_count,
@@ -254,37 +226,20 @@ status trace_layers(trace_store *store, const trace_info *info, arena *memory, t
     return result;
 }
 
-static status clock_rows(trace_store *store, sqlite3_stmt *statement, arena *memory,
-                         trace_clock **clocks, int *count, error_message *err)
+static void read_clock(sqlite3_stmt *row, arena *memory, void *item)
 {
-    void *items = NULL;
-    int filled = 0;
-    int capacity = 0;
-    for (bool has_row = true;;) {
-        TRY(sql_step(store, statement, &has_row, err));
-        if (!has_row) break;
-        if (!sql_grow(memory, &items, filled, &capacity, sizeof **clocks)) {
-            return no_memory(store, err);
-        }
-        ((trace_clock *)items)[filled++] =
-            (trace_clock){sqlite3_column_int(statement, 0), sqlite3_column_int64(statement, 1),
-                          sql_int64(statement, 2)};
-    }
-    *clocks = items;
-    *count = filled;
-    return STATUS_OK;
+    (void)memory;
+    *(trace_clock *)item =
+        (trace_clock){sqlite3_column_int(row, 0), sqlite3_column_int64(row, 1), sql_int64(row, 2)};
 }
 
 status trace_clocks(trace_store *store, int64_t trace_id, arena *memory, trace_clock **clocks,
                     int *count, error_message *err)
 {
-    sqlite3_stmt *statement = NULL;
-    TRY(sql_query(store,
-                  "SELECT rank, offset_ns, residual_ns FROM clock WHERE trace_id=? ORDER BY rank",
-                  trace_id, &statement, err));
-    const status result = clock_rows(store, statement, memory, clocks, count, err);
-    sqlite3_finalize(statement);
-    return result;
+    static const sql_select select = {
+        "SELECT rank, offset_ns, residual_ns FROM clock WHERE trace_id=? ORDER BY rank", read_clock,
+        sizeof(trace_clock)};
+    return sql_rows(store, &select, memory, clocks, count, err, "i", trace_id);
 }
 
 static const char *op_name(int index)
@@ -292,49 +247,30 @@ static const char *op_name(int index)
     return trace_op_kind_name((trace_op_kind)index);
 }
 
-static status op_rows(trace_store *store, sqlite3_stmt *statement, int iteration, arena *memory,
-                      trace_op **ops, int *count, error_message *err)
+static void read_op(sqlite3_stmt *row, arena *memory, void *item)
 {
-    void *items = NULL;
-    int filled = 0;
-    int capacity = 0;
-    for (bool has_row = true;;) {
-        TRY(sql_step(store, statement, &has_row, err));
-        if (!has_row) break;
-        if (!sql_grow(memory, &items, filled, &capacity, sizeof **ops)) {
-            return no_memory(store, err);
-        }
-        ((trace_op *)items)[filled++] = (trace_op){
-            .rank = sqlite3_column_int(statement, 0),
-            .iteration = iteration,
-            .kind = (trace_op_kind)word_index(statement, 1, TRACE_OP_COUNT, op_name),
-            .stage = (int)sql_int64(statement, 2),
-            .layer = (int)sql_int64(statement, 3),
-            .microbatch = (int)sql_int64(statement, 4),
-            .begin_ns = sqlite3_column_int64(statement, 5),
-            .end_ns = sqlite3_column_int64(statement, 6),
-            .busy_ns = sql_int64(statement, 7),
-        };
-    }
-    *ops = items;
-    *count = filled;
-    return STATUS_OK;
+    (void)memory;
+    *(trace_op *)item = (trace_op){
+        .rank = sqlite3_column_int(row, 0),
+        .iteration = sqlite3_column_int(row, 8),
+        .kind = (trace_op_kind)word_index(row, 1, TRACE_OP_COUNT, op_name),
+        .stage = (int)sql_int64(row, 2),
+        .layer = (int)sql_int64(row, 3),
+        .microbatch = (int)sql_int64(row, 4),
+        .begin_ns = sqlite3_column_int64(row, 5),
+        .end_ns = sqlite3_column_int64(row, 6),
+        .busy_ns = sql_int64(row, 7),
+    };
 }
 
 status trace_ops(trace_store *store, int64_t trace_id, int iteration, arena *memory, trace_op **ops,
                  int *count, error_message *err)
 {
-    sqlite3_stmt *statement = NULL;
-    TRY(sql_prepare(store,
-                    "SELECT rank, kind, stage, layer, microbatch, begin_ns, end_ns, busy_ns FROM op"
-                    " WHERE trace_id=? AND iteration=? ORDER BY rank, begin_ns, place",
-                    &statement, err));
-    status result = sql_bind(store, statement, err, "ii", trace_id, (int64_t)iteration);
-    if (result == STATUS_OK) {
-        result = op_rows(store, statement, iteration, memory, ops, count, err);
-    }
-    sqlite3_finalize(statement);
-    return result;
+    static const sql_select select = {
+        "SELECT rank, kind, stage, layer, microbatch, begin_ns, end_ns, busy_ns, iteration FROM op"
+        " WHERE trace_id=? AND iteration=? ORDER BY rank, begin_ns, place",
+        read_op, sizeof(trace_op)};
+    return sql_rows(store, &select, memory, ops, count, err, "ii", trace_id, (int64_t)iteration);
 }
 
 struct trace_rows {

@@ -14,11 +14,6 @@ struct trace_items {
     sqlite3_stmt *insert;
 };
 
-static status no_memory(const trace_store *store, error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "%s: out of memory", store->path);
-}
-
 /// The one integer that a bound statement selects; 0 if it selects none. Finalizes it.
 static status select_one(trace_store *store, sqlite3_stmt *statement, int64_t *value,
                          error_message *err)
@@ -52,14 +47,13 @@ status trace_items_identity(trace_store *store, int64_t run_id, arena *memory,
 {
     sqlite3_stmt *statement = NULL;
     bool has_row = false;
-    bool failed = false;
     TRY(sql_query(store, "SELECT identity FROM item_run WHERE run_id=?", run_id, &statement, err));
     const status result = sql_step(store, statement, &has_row, err);
     if (result == STATUS_OK) {
-        *identity = has_row ? sql_text(statement, 0, memory, &failed) : NULL;
+        *identity = has_row ? sql_text(statement, 0, memory) : NULL;
     }
     sqlite3_finalize(statement);
-    return failed ? no_memory(store, err) : result;
+    return result;
 }
 
 static status prepare(trace_items *items, error_message *err)
@@ -72,7 +66,7 @@ static status prepare(trace_items *items, error_message *err)
 static trace_items *items_create(trace_store *store)
 {
     trace_items *items = memory_array(1, sizeof *items);
-    if (items != NULL) items->store = store;
+    items->store = store;
     return items;
 }
 
@@ -141,11 +135,11 @@ status trace_items_read(trace_store *store, int64_t run_id, int pass, void *cont
     status result = sql_bind(store, statement, err, "ii", run_id, (int64_t)pass);
     if (result == STATUS_OK) result = sql_step(store, statement, &has_row, err);
     while (result == STATUS_OK && has_row) {
-        // As text, SQLite puts a zero behind the bytes.
+        // As text, SQLite puts a zero after the bytes.
         const char *bytes = (const char *)sqlite3_column_text(statement, 1);
         const size_t length = (size_t)sqlite3_column_bytes(statement, 1);
         result = bytes == NULL
-                     ? no_memory(store, err)
+                     ? sql_error(store, SQLITE_NOMEM, err)
                      : take(context, sqlite3_column_int64(statement, 0), bytes, length, err);
         if (result == STATUS_OK) result = sql_step(store, statement, &has_row, err);
     }

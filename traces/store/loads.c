@@ -37,15 +37,9 @@ typedef struct load_sums {
     int iteration_capacity;
 } load_sums;
 
-static status no_memory(const trace_store *store, error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "%s: out of memory", store->path);
-}
-
-static status allocate(load_sums *sums, arena *memory, trace_loads *loads, error_message *err)
+static void allocate(load_sums *sums, arena *memory, trace_loads *loads)
 {
     const size_t layers = (size_t)sums->info->layer_count;
-    bool complete = true;
     int64_t **const arrays[] = {
         &sums->sums[0],
         &sums->sums[1],
@@ -61,12 +55,9 @@ static status allocate(load_sums *sums, arena *memory, trace_loads *loads, error
     };
     for (size_t array = 0; array < sizeof arrays / sizeof arrays[0]; array++) {
         *arrays[array] = arena_array(memory, layers, sizeof(int64_t));
-        complete = complete && *arrays[array] != NULL;
     }
     loads->is_full = arena_array(memory, layers, sizeof(bool));
     sums->seen = arena_array(memory, (size_t)sums->info->microbatch_columns, sizeof(bool));
-    complete = complete && loads->is_full != NULL && sums->seen != NULL;
-    return complete ? STATUS_OK : no_memory(sums->store, err);
 }
 
 /// Closes the sample that was being read.
@@ -86,18 +77,13 @@ static void end_sample(load_sums *sums, trace_loads *loads)
     memset(sums->sample_ns, 0, (size_t)loads->layer_count * sizeof *sums->sample_ns);
 }
 
-static status begin_sample(load_sums *sums, int iteration, arena *memory, trace_loads *loads,
-                           error_message *err)
+static void begin_sample(load_sums *sums, int iteration, arena *memory, trace_loads *loads)
 {
     if (loads->iteration_count > 0) end_sample(sums, loads);
     void *iterations = loads->iterations;
-    if (!sql_grow(memory, &iterations, loads->iteration_count, &sums->iteration_capacity,
-                  sizeof(int))) {
-        return no_memory(sums->store, err);
-    }
+    sql_grow(memory, &iterations, loads->iteration_count, &sums->iteration_capacity, sizeof(int));
     loads->iterations = iterations;
     loads->iterations[loads->iteration_count++] = iteration;
-    return STATUS_OK;
 }
 
 /// Sums stay below half of what fits, so that two of them can be added.
@@ -152,7 +138,7 @@ static status read_rows(load_sums *sums, trace_rows *rows, arena *memory, trace_
         if (is_end) return STATUS_OK;
         if (loads->iteration_count == 0 ||
             load.iteration != loads->iterations[loads->iteration_count - 1]) {
-            TRY(begin_sample(sums, load.iteration, memory, loads, err));
+            begin_sample(sums, load.iteration, memory, loads);
         }
         TRY(add_row(sums, &load, loads, err));
     }
@@ -183,7 +169,7 @@ status trace_loads_mean(trace_store *store, const trace_info *info, int first, i
     load_sums sums = {.store = store, .info = info};
     trace_loads found = {.layer_count = info->layer_count};
     trace_rows *rows = NULL;
-    TRY(allocate(&sums, memory, &found, err));
+    allocate(&sums, memory, &found);
     TRY(trace_rows_open(store, info->trace_id, first, last, &rows, err));
     const status result = read_rows(&sums, rows, memory, &found, err);
     trace_rows_close(rows);

@@ -36,16 +36,10 @@ static int compare_entries(const void *a, const void *b)
     return (left->place > right->place) - (left->place < right->place);
 }
 
-status trace_op_index_create(const trace_op *ops, int64_t count, trace_op_index *index,
-                             error_message *err)
+void trace_op_index_create(const trace_op *ops, int64_t count, trace_op_index *index)
 {
     entry *entries = memory_array((size_t)count + 1, sizeof *entries);
     int64_t *order = memory_array((size_t)count + 1, sizeof *order);
-    if (entries == NULL || order == NULL) {
-        free(entries);
-        free(order);
-        return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    }
     for (int64_t op = 0; op < count; op++) {
         entries[op] = (entry){ops[op].iteration,  (int32_t)ops[op].kind, ops[op].layer,
                               ops[op].microbatch, ops[op].begin_ns,      op};
@@ -56,7 +50,6 @@ status trace_op_index_create(const trace_op *ops, int64_t count, trace_op_index 
     }
     free(entries);
     *index = (trace_op_index){ops, count, order};
-    return STATUS_OK;
 }
 
 void trace_op_index_free(trace_op_index *index)

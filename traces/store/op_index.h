@@ -13,8 +13,7 @@ typedef struct trace_op_index {
 } trace_op_index;
 
 /// @param ops borrowed as long as the index. STATUS_NO_MEMORY. Time O(count log count).
-status trace_op_index_create(const trace_op *ops, int64_t count, trace_op_index *index,
-                             error_message *err);
+void trace_op_index_create(const trace_op *ops, int64_t count, trace_op_index *index);
 
 void trace_op_index_free(trace_op_index *index);
 

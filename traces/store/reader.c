@@ -36,24 +36,19 @@ struct trace_reader {
     int64_t *message_bytes;      // [layer_count] or NULL
 };
 
-static status no_memory(const trace_reader *reader, error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "%s: out of memory", reader->store->path);
-}
-
 /// One property of all layers, or NULL if a layer lacks it.
 static int64_t *property(trace_reader *reader, const trace_layer *layers, size_t offset)
 {
     const int count = reader->info.layer_count;
     int64_t *values = arena_array(reader->memory, (size_t)count, sizeof *values);
-    for (int layer = 0; layer < count && values != NULL; layer++) {
+    for (int layer = 0; layer < count; layer++) {
         values[layer] = *(const int64_t *)((const char *)&layers[layer] + offset);
         if (values[layer] < 0) return NULL;
     }
     return values;
 }
 
-static status allocate(trace_reader *reader, error_message *err)
+static void allocate(trace_reader *reader)
 {
     const size_t layers = (size_t)reader->info.layer_count;
     const size_t row_cells = layers * (size_t)reader->row_columns;
@@ -72,12 +67,6 @@ static status allocate(trace_reader *reader, error_message *err)
         reader->backward_input_ns = arena_array(memory, layers, sizeof(int64_t));
         reader->backward_weight_ns = arena_array(memory, layers, sizeof(int64_t));
     }
-    const bool complete = reader->seen != NULL && reader->row_forward_ns != NULL &&
-                          reader->row_input_ns != NULL && reader->row_weight_ns != NULL &&
-                          reader->activation_bytes != NULL && reader->activation_count != NULL &&
-                          reader->forward_ns != NULL && reader->backward_input_ns != NULL &&
-                          reader->backward_weight_ns != NULL;
-    return complete ? STATUS_OK : no_memory(reader, err);
 }
 
 static status prepare_reader(trace_reader *reader, error_message *err)
@@ -140,7 +129,7 @@ static status open_reader(trace_reader *reader, int64_t trace_id, trace_columns 
     reader->parameters = property(reader, layers, offsetof(trace_layer, parameters));
     reader->state_bytes = property(reader, layers, offsetof(trace_layer, state_bytes));
     reader->message_bytes = property(reader, layers, offsetof(trace_layer, message_bytes));
-    TRY(allocate(reader, err));
+    allocate(reader);
     return prepare_reader(reader, err);
 }
 

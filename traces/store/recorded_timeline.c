@@ -219,11 +219,11 @@ static status explain_all(const trace_op_index *index, trace_recorded_timeline *
 }
 
 status trace_recorded_timeline_of(const trace_op *ops, int64_t op_count,
-                                  trace_recorded_timeline *timeline, error_message *err)
+                                  trace_recorded_timeline *timeline)
 {
     trace_op_index index;
     trace_recorded_timeline sum = {0};
-    TRY(trace_op_index_create(ops, op_count, &index, err));
+    trace_op_index_create(ops, op_count, &index);
     const status result = explain_all(&index, &sum);
     trace_op_index_free(&index);
     if (result != STATUS_OK) {

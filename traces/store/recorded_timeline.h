@@ -40,7 +40,7 @@ typedef struct trace_recorded_timeline {
 /// @return STATUS_NO_MEMORY
 /// Time O(op_count log op_count).
 status trace_recorded_timeline_of(const trace_op *ops, int64_t op_count,
-                                  trace_recorded_timeline *timeline, error_message *err);
+                                  trace_recorded_timeline *timeline);
 
 /// Adds the iterations of more, which has the same ranks or some of them.
 status trace_recorded_timeline_add(trace_recorded_timeline *sum,

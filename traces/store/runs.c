@@ -36,11 +36,6 @@ const char *trace_run_kind_name(trace_run_kind kind)
     return names[kind];
 }
 
-static status no_memory(const trace_store *store, error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "%s: out of memory", store->path);
-}
-
 /// SQLite says which constraint failed; the caller knows what that means.
 static status refused_as(status code, trace_store *store, error_message *err, const char *message)
 {
@@ -295,26 +290,26 @@ status trace_run_finish(trace_run *run, const error_message *outcome, error_mess
     return result;
 }
 
-static const char select_run[] =
+static const char run_text[] =
     "SELECT run_id, " SQL_STATUS ", name, kind, command_line, config_json, seed, tool_version,"
     " host, started_at, finished_at, message FROM run JOIN process USING(process_id)"
     " ORDER BY run_id";
 
-static bool read_run(sqlite3_stmt *row, arena *memory, trace_run_info *info)
+static void read_run(sqlite3_stmt *row, arena *memory, void *item)
 {
-    bool failed = false;
+    trace_run_info *info = item;
     *info = (trace_run_info){
         .run_id = sqlite3_column_int64(row, 0),
         .status = sql_status(row, 1),
-        .name = sql_text(row, 2, memory, &failed),
-        .command_line = sql_text(row, 4, memory, &failed),
-        .config_json = sql_text(row, 5, memory, &failed),
+        .name = sql_text(row, 2, memory),
+        .command_line = sql_text(row, 4, memory),
+        .config_json = sql_text(row, 5, memory),
         .seed = (uint64_t)sqlite3_column_int64(row, 6),
-        .tool_version = sql_text(row, 7, memory, &failed),
-        .host = sql_text(row, 8, memory, &failed),
-        .started_at = sql_text(row, 9, memory, &failed),
-        .finished_at = sql_text(row, 10, memory, &failed),
-        .message = sql_text(row, 11, memory, &failed),
+        .tool_version = sql_text(row, 7, memory),
+        .host = sql_text(row, 8, memory),
+        .started_at = sql_text(row, 9, memory),
+        .finished_at = sql_text(row, 10, memory),
+        .message = sql_text(row, 11, memory),
     };
     const char *kind = (const char *)sqlite3_column_text(row, 3);
     for (int index = 0; index < TRACE_RUN_KIND_COUNT && kind != NULL; index++) {
@@ -322,37 +317,33 @@ static bool read_run(sqlite3_stmt *row, arena *memory, trace_run_info *info)
             info->kind = (trace_run_kind)index;
         }
     }
-    return !failed;
 }
 
-static bool read_plan(sqlite3_stmt *row, arena *memory, trace_run_plan *plan)
+static void read_plan(sqlite3_stmt *row, arena *memory, void *item)
 {
-    bool failed = false;
+    trace_run_plan *plan = item;
     *plan = (trace_run_plan){.plan_id = sqlite3_column_int64(row, 0),
-                             .series = sql_text(row, 1, memory, &failed),
+                             .series = sql_text(row, 1, memory),
                              .from_iteration = sqlite3_column_int(row, 2),
-                             .plan_json = sql_text(row, 3, memory, &failed)};
-    return !failed;
+                             .plan_json = sql_text(row, 3, memory)};
 }
 
-static bool read_result(sqlite3_stmt *row, arena *memory, trace_run_result *result)
+static void read_result(sqlite3_stmt *row, arena *memory, void *item)
 {
-    bool failed = false;
-    *result =
-        (trace_run_result){sql_text(row, 0, memory, &failed), sql_text(row, 1, memory, &failed)};
-    return !failed;
+    trace_run_result *result = item;
+    *result = (trace_run_result){sql_text(row, 0, memory), sql_text(row, 1, memory)};
 }
 
-static bool read_label(sqlite3_stmt *row, arena *memory, const char **label)
+static void read_label(sqlite3_stmt *row, arena *memory, void *item)
 {
-    bool failed = false;
-    *label = sql_text(row, 0, memory, &failed);
-    return !failed;
+    const char **label = item;
+    *label = sql_text(row, 0, memory);
 }
 
-static bool read_iteration(sqlite3_stmt *row, arena *memory, trace_run_iteration *iteration)
+static void read_iteration(sqlite3_stmt *row, arena *memory, void *item)
 {
     (void)memory;
+    trace_run_iteration *iteration = item;
     *iteration = (trace_run_iteration){
         .iteration = sqlite3_column_int(row, 0),
         .plan_id = sqlite3_column_int64(row, 1),
@@ -368,48 +359,50 @@ static bool read_iteration(sqlite3_stmt *row, arena *memory, trace_run_iteration
         .migration_ns = sqlite3_column_int64(row, 11),
         .changed = sqlite3_column_int(row, 12) != 0,
     };
-    return true;
 }
 
-static bool read_decision(sqlite3_stmt *row, arena *memory, trace_run_decision *decision)
+static void read_decision(sqlite3_stmt *row, arena *memory, void *item)
 {
-    bool failed = false;
+    trace_run_decision *decision = item;
     *decision = (trace_run_decision){
         .iteration = sqlite3_column_int(row, 0),
-        .action = sql_text(row, 1, memory, &failed),
-        .reason = sql_text(row, 2, memory, &failed),
+        .action = sql_text(row, 1, memory),
+        .reason = sql_text(row, 2, memory),
         .decision_ns = sqlite3_column_int64(row, 3),
         .moved_layer_count = sqlite3_column_int(row, 4),
         .moved_bytes = sqlite3_column_int64(row, 5),
         .migration_ns = sqlite3_column_int64(row, 6),
     };
-    return !failed;
 }
 
-static bool read_ranks(sqlite3_stmt *row, trace_run_ranks *ranks)
+static void read_ranks(sqlite3_stmt *row, arena *memory, void *item)
 {
+    (void)memory;
+    trace_run_ranks *ranks = item;
     *ranks = (trace_run_ranks){
         .from_iteration = sqlite3_column_int(row, 0),
         .rank_count = sqlite3_column_int(row, 1),
         .replica_count = sqlite3_column_int(row, 2),
         .microbatch_count = sqlite3_column_int(row, 3),
     };
-    return true;
 }
 
-static bool read_work(sqlite3_stmt *row, trace_run_work *work)
+static void read_work(sqlite3_stmt *row, arena *memory, void *item)
 {
+    (void)memory;
+    trace_run_work *work = item;
     *work = (trace_run_work){
         .iteration = sqlite3_column_int(row, 0),
         .place = sqlite3_column_int(row, 1),
         .rank = sqlite3_column_int(row, 2),
         .work_ns = sqlite3_column_int64(row, 3),
     };
-    return true;
 }
 
-static bool read_op_time(sqlite3_stmt *row, trace_run_op_time *op_time)
+static void read_op_time(sqlite3_stmt *row, arena *memory, void *item)
 {
+    (void)memory;
+    trace_run_op_time *op_time = item;
     *op_time = (trace_run_op_time){
         .iteration = sqlite3_column_int(row, 0),
         .stage = sqlite3_column_int(row, 1),
@@ -422,88 +415,13 @@ static bool read_op_time(sqlite3_stmt *row, trace_run_op_time *op_time)
     for (int kind = 0; kind < OP_KIND_COUNT && word != NULL; kind++) {
         if (strcmp(word, kind_words[kind]) == 0) op_time->kind = (bal_op_kind)kind;
     }
-    return true;
-}
-
-typedef enum row_kind {
-    ROW_RUN,
-    ROW_PLAN,
-    ROW_RESULT,
-    ROW_LABEL,
-    ROW_ITERATION,
-    ROW_DECISION,
-    ROW_RANKS,
-    ROW_WORK,
-    ROW_OP_TIME
-} row_kind;
-
-static bool read_row(row_kind kind, sqlite3_stmt *row, arena *memory, void *items, int index)
-{
-    switch (kind) {
-    case ROW_RUN:
-        return read_run(row, memory, (trace_run_info *)items + index);
-    case ROW_PLAN:
-        return read_plan(row, memory, (trace_run_plan *)items + index);
-    case ROW_RESULT:
-        return read_result(row, memory, (trace_run_result *)items + index);
-    case ROW_LABEL:
-        return read_label(row, memory, (const char **)items + index);
-    case ROW_ITERATION:
-        return read_iteration(row, memory, (trace_run_iteration *)items + index);
-    case ROW_DECISION:
-        return read_decision(row, memory, (trace_run_decision *)items + index);
-    case ROW_RANKS:
-        return read_ranks(row, (trace_run_ranks *)items + index);
-    case ROW_WORK:
-        return read_work(row, (trace_run_work *)items + index);
-    case ROW_OP_TIME:
-        return read_op_time(row, (trace_run_op_time *)items + index);
-    }
-    return false;
-}
-
-/// Reads all rows of a bound statement into an array in memory; finalizes the statement.
-static status read_rows(trace_store *store, sqlite3_stmt *statement, row_kind kind, arena *memory,
-                        void **items, int *count, error_message *err)
-{
-    static const size_t item_bytes[] = {
-        [ROW_RUN] = sizeof(trace_run_info),
-        [ROW_PLAN] = sizeof(trace_run_plan),
-        [ROW_RESULT] = sizeof(trace_run_result),
-        [ROW_LABEL] = sizeof(const char *),
-        [ROW_ITERATION] = sizeof(trace_run_iteration),
-        [ROW_DECISION] = sizeof(trace_run_decision),
-        [ROW_RANKS] = sizeof(trace_run_ranks),
-        [ROW_WORK] = sizeof(trace_run_work),
-        [ROW_OP_TIME] = sizeof(trace_run_op_time),
-    };
-    int capacity = 0;
-    bool has_row = true;
-    status result = STATUS_OK;
-    *items = NULL;
-    *count = 0;
-    while (result == STATUS_OK) {
-        result = sql_step(store, statement, &has_row, err);
-        if (result != STATUS_OK || !has_row) break;
-        if (!sql_grow(memory, items, *count, &capacity, item_bytes[kind]) ||
-            !read_row(kind, statement, memory, *items, *count)) {
-            result = no_memory(store, err);
-        }
-        ++*count;
-    }
-    sqlite3_finalize(statement);
-    return result;
 }
 
 status trace_run_list(trace_store *store, arena *memory, trace_run_info **runs, int *count,
                       error_message *err)
 {
-    sqlite3_stmt *statement = NULL;
-    void *items = NULL;
-    TRY(sql_prepare(store, select_run, &statement, err));
-    TRY(read_rows(store, statement, ROW_RUN, memory, &items, count, err));
-    *runs = items;
-    return STATUS_OK;
+    static const sql_select select = {run_text, read_run, sizeof(trace_run_info)};
+    return sql_rows(store, &select, memory, runs, count, err, "");
 }
 
 status trace_run_find(trace_store *store, const char *name, arena *memory, trace_run_info *info,
@@ -549,39 +467,18 @@ status trace_run_get(trace_store *store, int64_t run_id, arena *memory, trace_ru
 status trace_run_inputs(trace_store *store, int64_t run_id, arena *memory, trace_input_file **files,
                         int *count, error_message *err)
 {
-    sqlite3_stmt *statement = NULL;
-    TRY(sql_query(store, "SELECT path, bytes, hash FROM run_input WHERE run_id=? ORDER BY place",
-                  run_id, &statement, err));
-    const status result = sql_input_files(store, statement, memory, files, count, err);
-    sqlite3_finalize(statement);
-    return result;
+    static const sql_select select = {
+        "SELECT path, bytes, hash FROM run_input WHERE run_id=? ORDER BY place",
+        sql_read_input_file, sizeof(trace_input_file)};
+    return sql_rows(store, &select, memory, files, count, err, "i", run_id);
 }
 
 status trace_run_series(trace_store *store, int64_t run_id, arena *memory, const char ***series,
                         int *count, error_message *err)
 {
-    sqlite3_stmt *statement = NULL;
-    void *items = NULL;
-    TRY(sql_query(store, "SELECT label FROM series WHERE run_id=? ORDER BY series_id", run_id,
-                  &statement, err));
-    TRY(read_rows(store, statement, ROW_LABEL, memory, &items, count, err));
-    *series = items;
-    return STATUS_OK;
-}
-
-/// Reads what a series has, by a statement with the run and the label as its parameters.
-static status read_series_rows(trace_store *store, const char *text, int64_t run_id,
-                               const char *series, row_kind kind, arena *memory, void **items,
-                               int *count, error_message *err)
-{
-    sqlite3_stmt *statement = NULL;
-    TRY(sql_prepare(store, text, &statement, err));
-    const status bound = sql_bind(store, statement, err, "it", run_id, series);
-    if (bound != STATUS_OK) {
-        sqlite3_finalize(statement);
-        return bound;
-    }
-    return read_rows(store, statement, kind, memory, items, count, err);
+    static const sql_select select = {"SELECT label FROM series WHERE run_id=? ORDER BY series_id",
+                                      read_label, sizeof(const char *)};
+    return sql_rows(store, &select, memory, series, count, err, "i", run_id);
 }
 
 #define OF_SERIES " WHERE series_id=(SELECT series_id FROM series WHERE run_id=? AND label=?)"
@@ -589,88 +486,70 @@ static status read_series_rows(trace_store *store, const char *text, int64_t run
 status trace_run_iterations(trace_store *store, int64_t run_id, const char *series, arena *memory,
                             trace_run_iteration **iterations, int *count, error_message *err)
 {
-    void *items = NULL;
-    TRY(read_series_rows(store,
-                         "SELECT iteration, coalesce(plan_id, 0), iteration_ns, makespan_ns,"
-                         " span_ns, busy_ns, bubble_ratio, imbalance_ratio, rebalanced,"
-                         " moved_layer_count, moved_bytes, migration_ns, coalesce(changed, 0)"
-                         " FROM iteration" OF_SERIES " ORDER BY iteration",
-                         run_id, series, ROW_ITERATION, memory, &items, count, err));
-    *iterations = items;
-    return STATUS_OK;
+    static const sql_select select = {
+        "SELECT iteration, coalesce(plan_id, 0), iteration_ns, makespan_ns,"
+        " span_ns, busy_ns, bubble_ratio, imbalance_ratio, rebalanced,"
+        " moved_layer_count, moved_bytes, migration_ns, coalesce(changed, 0)"
+        " FROM iteration" OF_SERIES " ORDER BY iteration",
+        read_iteration, sizeof(trace_run_iteration)};
+    return sql_rows(store, &select, memory, iterations, count, err, "it", run_id, series);
 }
 
 status trace_run_decisions(trace_store *store, int64_t run_id, const char *series, arena *memory,
                            trace_run_decision **decisions, int *count, error_message *err)
 {
-    void *items = NULL;
-    TRY(read_series_rows(store,
-                         "SELECT iteration, action, reason, decision_ns, moved_layer_count,"
-                         " moved_bytes, migration_ns FROM decision" OF_SERIES " ORDER BY iteration",
-                         run_id, series, ROW_DECISION, memory, &items, count, err));
-    *decisions = items;
-    return STATUS_OK;
+    static const sql_select select = {
+        "SELECT iteration, action, reason, decision_ns, moved_layer_count,"
+        " moved_bytes, migration_ns FROM decision" OF_SERIES " ORDER BY iteration",
+        read_decision, sizeof(trace_run_decision)};
+    return sql_rows(store, &select, memory, decisions, count, err, "it", run_id, series);
 }
 
 status trace_run_ranks_of(trace_store *store, int64_t run_id, const char *series, arena *memory,
                           trace_run_ranks **ranks, int *count, error_message *err)
 {
-    void *items = NULL;
-    TRY(read_series_rows(store,
-                         "SELECT from_iteration, rank_count, replica_count, microbatch_count"
-                         " FROM ranks" OF_SERIES " ORDER BY from_iteration",
-                         run_id, series, ROW_RANKS, memory, &items, count, err));
-    *ranks = items;
-    return STATUS_OK;
+    static const sql_select select = {
+        "SELECT from_iteration, rank_count, replica_count, microbatch_count"
+        " FROM ranks" OF_SERIES " ORDER BY from_iteration",
+        read_ranks, sizeof(trace_run_ranks)};
+    return sql_rows(store, &select, memory, ranks, count, err, "it", run_id, series);
 }
 
 status trace_run_work_of(trace_store *store, int64_t run_id, const char *series, arena *memory,
                          trace_run_work **work, int *count, error_message *err)
 {
-    void *items = NULL;
-    TRY(read_series_rows(store,
-                         "SELECT iteration, place, rank, work_ns FROM rank_work" OF_SERIES
-                         " ORDER BY iteration, place",
-                         run_id, series, ROW_WORK, memory, &items, count, err));
-    *work = items;
-    return STATUS_OK;
+    static const sql_select select = {
+        "SELECT iteration, place, rank, work_ns FROM rank_work" OF_SERIES
+        " ORDER BY iteration, place",
+        read_work, sizeof(trace_run_work)};
+    return sql_rows(store, &select, memory, work, count, err, "it", run_id, series);
 }
 
 status trace_run_op_times_of(trace_store *store, int64_t run_id, const char *series, arena *memory,
                              trace_run_op_time **op_times, int *count, error_message *err)
 {
-    void *items = NULL;
-    TRY(read_series_rows(store,
-                         "SELECT iteration, stage, kind, op_count, median_ns, awaited_count,"
-                         " coalesce(travel_ns, -1) FROM op_time" OF_SERIES
-                         " ORDER BY iteration, stage, kind",
-                         run_id, series, ROW_OP_TIME, memory, &items, count, err));
-    *op_times = items;
-    return STATUS_OK;
+    static const sql_select select = {
+        "SELECT iteration, stage, kind, op_count, median_ns, awaited_count,"
+        " coalesce(travel_ns, -1) FROM op_time" OF_SERIES " ORDER BY iteration, stage, kind",
+        read_op_time, sizeof(trace_run_op_time)};
+    return sql_rows(store, &select, memory, op_times, count, err, "it", run_id, series);
 }
 
 status trace_run_plans(trace_store *store, int64_t run_id, arena *memory, trace_run_plan **plans,
                        int *count, error_message *err)
 {
-    sqlite3_stmt *statement = NULL;
-    void *items = NULL;
-    TRY(sql_query(store,
-                  "SELECT plan_id, series, from_iteration, plan_json FROM plan WHERE run_id=?"
-                  " ORDER BY plan_id",
-                  run_id, &statement, err));
-    TRY(read_rows(store, statement, ROW_PLAN, memory, &items, count, err));
-    *plans = items;
-    return STATUS_OK;
+    static const sql_select select = {
+        "SELECT plan_id, series, from_iteration, plan_json FROM plan WHERE run_id=?"
+        " ORDER BY plan_id",
+        read_plan, sizeof(trace_run_plan)};
+    return sql_rows(store, &select, memory, plans, count, err, "i", run_id);
 }
 
 status trace_run_results(trace_store *store, int64_t run_id, arena *memory,
                          trace_run_result **results, int *count, error_message *err)
 {
-    sqlite3_stmt *statement = NULL;
-    void *items = NULL;
-    TRY(sql_query(store, "SELECT label, result_json FROM result WHERE run_id=? ORDER BY result_id",
-                  run_id, &statement, err));
-    TRY(read_rows(store, statement, ROW_RESULT, memory, &items, count, err));
-    *results = items;
-    return STATUS_OK;
+    static const sql_select select = {
+        "SELECT label, result_json FROM result WHERE run_id=? ORDER BY result_id", read_result,
+        sizeof(trace_run_result)};
+    return sql_rows(store, &select, memory, results, count, err, "i", run_id);
 }

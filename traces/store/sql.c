@@ -71,7 +71,7 @@ status sql_error(trace_store *store, int code, error_message *err)
     default:
         return error_set(err, STATUS_FORMAT, "%s: %s", path, sqlite3_errmsg(store->db));
     }
-    return error_set(err, STATUS_NO_MEMORY, "%s: out of memory", path);
+    return error_set(err, STATUS_NO_MEMORY, "%s: SQLite is out of memory", path);
 }
 
 status sql_run(trace_store *store, const char *text, error_message *err)
@@ -236,48 +236,62 @@ trace_status sql_status(sqlite3_stmt *statement, int column)
     return TRACE_INTERRUPTED; // a CHECK keeps other words out
 }
 
-const char *sql_text(sqlite3_stmt *statement, int column, arena *memory, bool *failed)
+const char *sql_text(sqlite3_stmt *statement, int column, arena *memory)
 {
     const char *text = (const char *)sqlite3_column_text(statement, column);
-    if (text == NULL) return NULL;
-    const char *copy = arena_string(memory, text);
-    if (copy == NULL) *failed = true;
-    return copy;
+    return text != NULL ? arena_string(memory, text) : NULL;
 }
 
-bool sql_grow(arena *memory, void **items, int count, int *capacity, size_t item_bytes)
+void sql_grow(arena *memory, void **items, int count, int *capacity, size_t item_bytes)
 {
-    if (count < *capacity) return true;
-    const int larger = *capacity > 0 ? 2 * *capacity : 16;
-    void *moved = arena_array(memory, (size_t)larger, item_bytes);
-    if (moved == NULL) return false;
+    if (count < *capacity) return;
+    *capacity = *capacity > 0 ? 2 * *capacity : 16;
+    void *moved = arena_array(memory, (size_t)*capacity, item_bytes);
     if (count > 0) memcpy(moved, *items, (size_t)count * item_bytes);
     *items = moved;
-    *capacity = larger;
-    return true;
 }
 
-status sql_input_files(trace_store *store, sqlite3_stmt *statement, arena *memory,
-                       trace_input_file **files, int *count, error_message *err)
+static status read_all(trace_store *store, sqlite3_stmt *statement, const sql_select *select,
+                       arena *memory, void **items, int *count, error_message *err)
 {
-    void *items = NULL;
-    int filled = 0;
     int capacity = 0;
-    bool failed = false;
-    for (bool has_row = true;;) {
+    for (bool has_row = true;; ++*count) {
         TRY(sql_step(store, statement, &has_row, err));
-        if (!has_row) break;
-        failed = failed || !sql_grow(memory, &items, filled, &capacity, sizeof **files);
-        if (failed) return error_set(err, STATUS_NO_MEMORY, "%s: out of memory", store->path);
-        trace_input_file *file = (trace_input_file *)items + filled++;
-        file->path = sql_text(statement, 0, memory, &failed);
-        file->bytes = sqlite3_column_int64(statement, 1);
-        const char *hash = (const char *)sqlite3_column_text(statement, 2);
-        file->hash = hash != NULL ? strtoull(hash, NULL, 16) : 0;
+        if (!has_row) return STATUS_OK;
+        sql_grow(memory, items, *count, &capacity, select->item_bytes);
+        select->read(statement, memory, (char *)*items + (size_t)*count * select->item_bytes);
     }
-    *files = items;
-    *count = filled;
+}
+
+status sql_rows(trace_store *store, const sql_select *select, arena *memory, void *items,
+                int *count, error_message *err, const char *types, ...)
+{
+    sqlite3_stmt *statement = NULL;
+    void *found = NULL;
+    int found_count = 0;
+    TRY(sql_prepare(store, select->text, &statement, err));
+    va_list values;
+    va_start(values, types);
+    const int code = bind_all(statement, types, values);
+    va_end(values);
+    const status result =
+        code == SQLITE_OK ? read_all(store, statement, select, memory, &found, &found_count, err)
+                          : sql_error(store, code, err);
+    sqlite3_finalize(statement);
+    TRY(result);
+    memcpy(items, &found, sizeof found);
+    *count = found_count;
     return STATUS_OK;
+}
+
+void sql_read_input_file(sqlite3_stmt *row, arena *memory, void *item)
+{
+    const char *hash = (const char *)sqlite3_column_text(row, 2);
+    *(trace_input_file *)item = (trace_input_file){
+        .path = sql_text(row, 0, memory),
+        .bytes = sqlite3_column_int64(row, 1),
+        .hash = hash != NULL ? strtoull(hash, NULL, 16) : 0,
+    };
 }
 
 void sql_now(char out[32])

@@ -72,18 +72,30 @@ status sql_process_id(trace_store *store, int64_t *process_id, error_message *er
 /// The status that the word in a column names.
 trace_status sql_status(sqlite3_stmt *statement, int column);
 
-/// A text column copied into memory: NULL where it is NULL; *failed is set where memory ran out.
-const char *sql_text(sqlite3_stmt *statement, int column, arena *memory, bool *failed);
+/// A text column copied into memory; NULL where it is NULL.
+const char *sql_text(sqlite3_stmt *statement, int column, arena *memory);
 
 /// Doubles the capacity of an array in memory when it is full.
 ///
 /// @param items [*count] the array, possibly NULL; the new one where it moved
-/// @return false if out of memory
-bool sql_grow(arena *memory, void **items, int count, int *capacity, size_t item_bytes);
+void sql_grow(arena *memory, void **items, int count, int *capacity, size_t item_bytes);
 
-/// Reads the files of a trace or run from a bound statement: path, bytes, hash.
-status sql_input_files(trace_store *store, sqlite3_stmt *statement, arena *memory,
-                       trace_input_file **files, int *count, error_message *err);
+/// A query whose rows become the elements of an array.
+typedef struct sql_select {
+    const char *text;
+    void (*read)(sqlite3_stmt *row, arena *memory, void *item);
+    size_t item_bytes;
+} sql_select;
+
+/// Reads all rows of a query into an array.
+///
+/// @param items T **: the array [*count] of T, carved from memory
+/// @param types and what follows: the query's parameters, as sql_bind takes them
+status sql_rows(trace_store *store, const sql_select *select, arena *memory, void *items,
+                int *count, error_message *err, const char *types, ...);
+
+/// Reads a row of path, bytes, hash into a trace_input_file.
+void sql_read_input_file(sqlite3_stmt *row, arena *memory, void *item);
 
 /// Writes the current time, UTC in ISO 8601.
 void sql_now(char out[32]);
