@@ -50,7 +50,7 @@ typedef struct ana_graph_links {
     int *neighbour; // [first[node_count]]
 } ana_graph_links;
 
-/// @return STATUS_UNSUPPORTED above ANA_GRAPH_LINKS_MAX links; STATUS_NO_MEMORY
+/// @return STATUS_UNSUPPORTED above ANA_GRAPH_LINKS_MAX links
 status ana_graph_link(const ana_graph *graph, arena *memory, ana_graph_links *links,
                       error_message *err);
 

@@ -24,17 +24,12 @@ typedef struct walk {
     double good_share;
 } walk;
 
-status ana_instance_scratch_make(int node_count, arena *memory, ana_instance_scratch *scratch)
+ana_instance_scratch ana_instance_scratch_make(int node_count, arena *memory)
 {
     const size_t nodes = (size_t)node_count;
-    ana_instance_scratch made = {
-        .load = arena_array(memory, nodes, sizeof *made.load),
-        .saved = arena_array(memory, nodes, sizeof *made.saved),
-        .before = arena_array(memory, nodes, sizeof *made.before),
-        .sort = arena_array(memory, 3 * nodes, sizeof *made.sort),
-    };
-    *scratch = made;
-    return STATUS_OK;
+    return (ana_instance_scratch){.load = arena_array(memory, nodes, sizeof(double)),
+                                  .saved = arena_array(memory, nodes, sizeof(double)),
+                                  .sort = arena_array(memory, nodes, sizeof(double))};
 }
 
 static double potential_of(const walk *at, const double *load)
@@ -44,9 +39,8 @@ static double potential_of(const walk *at, const double *load)
 
 static void look(walk *at)
 {
-    const double *load = ana_scheme_settle(at->run);
-    at->potential = potential_of(at, load);
-    at->spread = ana_loads_spread(load, at->run->graph->node_count);
+    at->potential = potential_of(at, at->run->load);
+    at->spread = ana_loads_spread(at->run->load, at->run->graph->node_count);
 }
 
 static bool has_stopped(const walk *at)
@@ -68,9 +62,8 @@ static void count_drop(walk *at, double drop, double spread)
 /// What a round of gaps dropped, from the loads themselves.
 static void measure_drop(walk *at)
 {
-    double *before = at->scratch->before;
-    ana_scheme_recall(at->run, before);
-    const double drop = potential_of(at, before) - potential_of(at, ana_scheme_settle(at->run));
+    const double *before = at->run->before;
+    const double drop = potential_of(at, before) - potential_of(at, at->run->load);
     count_drop(at, drop, ana_loads_spread(before, at->run->graph->node_count));
 }
 
@@ -177,7 +170,7 @@ static status walk_in_blocks(walk *at, double limit, ana_trail *trail, error_mes
                                : grown < 1         ? 1
                                : grown < BLOCK_MAX ? grown
                                                    : BLOCK_MAX;
-        memcpy(at->scratch->saved, ana_scheme_settle(at->run), bytes);
+        memcpy(at->scratch->saved, at->run->load, bytes);
         play_block(at, length);
         if (has_stopped(at) && length > 1) {
             *at = saved;

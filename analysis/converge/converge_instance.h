@@ -42,22 +42,21 @@ typedef struct ana_trail {
 
 /// What an instance needs besides the run; one per thread.
 typedef struct ana_instance_scratch {
-    double *load;   // [node_count]
-    double *saved;  // [node_count] at the begin of the block
-    double *before; // [node_count]
-    uint64_t *sort; // [3 * node_count]
+    double *load;  // [node_count]
+    double *saved; // [node_count] at the begin of the block
+    double *sort;  // [node_count]
 } ana_instance_scratch;
 
-status ana_instance_scratch_make(int node_count, arena *memory, ana_instance_scratch *scratch);
+ana_instance_scratch ana_instance_scratch_make(int node_count, arena *memory);
 
 /// Plays instance number `instance` of a seed: its coins and, with ANA_INITIAL_RANDOM, its loads
 /// depend on these two alone. That a round is good is taken from the sum of gaps where that
 /// suffices (the potential drops by at least it, which is checked), else from the potential itself.
 ///
 /// @param trail NULL, or what to fill
-/// @return STATUS_BACKEND "interrupted"; STATUS_INFEASIBLE if gamma is not reached in 400 N^2
-/// (ln(potential) - ln(gamma) + 40)
-///         rounds, many times what any scheme here takes where doubles can tell loads apart
+/// @return STATUS_BACKEND "interrupted"; STATUS_INFEASIBLE if gamma is not reached in
+///         400 N^2 (ln(potential / gamma) + 40) rounds, many times what any scheme here takes where
+///         doubles can tell loads apart
 status ana_instance_play(ana_scheme_run *run, const ana_instance_question *question,
                          int64_t instance, const ana_instance_scratch *scratch, ana_trail *trail,
                          ana_instance *result, error_message *err);

@@ -26,13 +26,11 @@ double ana_loads_spread(const double *load, int node_count);
 
 /// The potential: sum over all pairs of nodes of the difference of their loads.
 /// @param load    [node_count] finite, not changed
-/// @param scratch [3 * node_count]
+/// @param scratch [node_count]
 ///
-/// A function of the sorted loads alone, to the last bit. Time O(node_count): one pass if the loads
-/// are sorted either way, else a radix sort.
-double ana_loads_potential(const double *load, int node_count, uint64_t *scratch);
+/// A function of the sorted loads alone, to the last bit. Time O(node_count) if they are sorted
+/// either way, else that of sorting them.
+double ana_loads_potential(const double *load, int node_count, double *scratch);
 
-/// Sorts loads ascending.
-/// @param sorted  [node_count] out; may be load itself
-/// @param scratch [2 * node_count]
-void ana_loads_sort(const double *load, int node_count, double *sorted, uint64_t *scratch);
+/// Sorts loads ascending, in place.
+void ana_loads_sort(double *load, int node_count);

@@ -1,10 +1,8 @@
 #include "analysis/converge/converge_scheme.h"
 
-#include "analysis/converge/converge_dimension_exchange.h"
+#include "analysis/converge/converge_loads.h"
 
-#include <assert.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 const char *const ana_variant_names[ANA_VARIANT_COUNT] = {"Q", "P", "Qr"};
@@ -25,23 +23,23 @@ const ana_scheme *ana_scheme_find(const char *name)
     return NULL;
 }
 
+status ana_scheme_check(const ana_scheme *scheme, const ana_graph *graph,
+                        const ana_scheme_options *options, error_message *err)
+{
+    return scheme->check == NULL ? STATUS_OK : scheme->check(graph, options, err);
+}
+
 status ana_scheme_open(const ana_scheme *scheme, const ana_graph *graph,
                        const ana_scheme_options *options, arena *memory, ana_scheme_run *run,
                        error_message *err)
 {
-    TRY(scheme->check(graph, options, err));
+    TRY(ana_scheme_check(scheme, graph, options, err));
     ana_scheme_run made = {.scheme = scheme, .graph = graph, .options = *options};
     made.load = arena_array(memory, (size_t)graph->node_count, sizeof *made.load);
+    made.before = arena_array(memory, (size_t)graph->node_count, sizeof *made.before);
     TRY(scheme->prepare(&made, memory, err));
     *run = made;
     return STATUS_OK;
-}
-
-static int ascending(const void *left, const void *right)
-{
-    const double a = *(const double *)left;
-    const double b = *(const double *)right;
-    return (a > b) - (a < b);
 }
 
 /// The path through the nodes in order of load stays the same path: an exchange between neighbours
@@ -49,11 +47,11 @@ static int ascending(const void *left, const void *right)
 void ana_scheme_begin(ana_scheme_run *run, const double *load, const ana_coins *coins,
                       int64_t round)
 {
-    const size_t nodes = (size_t)run->graph->node_count;
+    const int nodes = run->graph->node_count;
     run->coins = *coins;
     run->round = round;
-    memmove(run->load, load, nodes * sizeof *load);
-    if (run->graph->kind == ANA_GRAPH_DYNAMIC) qsort(run->load, nodes, sizeof *load, ascending);
+    memmove(run->load, load, (size_t)nodes * sizeof *load);
+    if (run->graph->kind == ANA_GRAPH_DYNAMIC) ana_loads_sort(run->load, nodes);
     if (run->scheme->begin != NULL) run->scheme->begin(run);
 }
 
@@ -62,18 +60,6 @@ double ana_scheme_play(ana_scheme_run *run)
     const double gaps = run->scheme->play(run);
     run->round++;
     return gaps;
-}
-
-const double *ana_scheme_settle(ana_scheme_run *run)
-{
-    if (run->scheme->settle != NULL) run->scheme->settle(run);
-    return run->load;
-}
-
-void ana_scheme_recall(ana_scheme_run *run, double *before)
-{
-    assert(run->scheme->is_matching);
-    run->scheme->recall(run, before);
 }
 
 int ana_scheme_compare(const double *load, int node, int a, int b)
@@ -86,6 +72,11 @@ int ana_scheme_compare(const double *load, int node, int a, int b)
     const bool b_is_below = load[b] < load[node];
     if (a_is_below != b_is_below) return a_is_below ? 1 : -1;
     return a_is_below == (load[a] < load[b]) ? 1 : -1;
+}
+
+double ana_scheme_parameter(double value)
+{
+    return nearbyint(value * 0x1p40) * 0x1p-40;
 }
 
 double ana_scheme_contraction(const ana_scheme *scheme, const ana_graph *graph,

@@ -1,5 +1,4 @@
-/// Schemes that even loads out over a graph, one round at a time. One file each:
-/// converge_<scheme>.c.
+/// Schemes that even loads out over a graph, one round at a time. Files scheme_*.c have them.
 #pragma once
 
 #include "analysis/converge/converge_coins.h"
@@ -34,16 +33,16 @@ typedef struct ana_scheme_options {
     double alpha;          // first-order: share of a difference that flows; 0: the best one
 } ana_scheme_options;
 
-/// One scheme at work on one graph. Made by ana_scheme_open; the fields are the schemes' business
-/// but for load, which is up to date after ana_scheme_settle.
+/// One scheme at work on one graph. Made by ana_scheme_open.
 typedef struct ana_scheme_run {
     const struct ana_scheme *scheme;
     const ana_graph *graph;
     ana_scheme_options options;
     ana_coins coins;
-    int64_t round; // rounds played
-    double *load;  // [node_count]
-    void *state;
+    int64_t round;  // rounds played
+    double *load;   // [node_count] now; a round may move it elsewhere
+    double *before; // [node_count] before the last round, of schemes that match
+    void *state;    // the scheme's own
 } ana_scheme_run;
 
 typedef struct ana_scheme {
@@ -51,26 +50,28 @@ typedef struct ana_scheme {
     bool is_random;   // coins are thrown
     bool is_matching; // in every round disjoint pairs of neighbours average
     bool is_monotone; // the potential and the spread never rise
+    /// NULL: it goes with every graph.
     /// @return STATUS_INVALID or STATUS_UNSUPPORTED if it means nothing on this graph
     status (*check)(const ana_graph *graph, const ana_scheme_options *options, error_message *err);
-    /// Carves what it needs; run->load is there.
+    /// Makes its state; run->load and run->before are there.
     status (*prepare)(ana_scheme_run *run, arena *memory, error_message *err);
     void (*begin)(ana_scheme_run *run); // from load; round may be any; NULL: nothing to do
     /// Plays round number run->round. @return sum of the gaps of the pairs that averaged
     double (*play)(ana_scheme_run *run);
-    void (*settle)(ana_scheme_run *run); // NULL: load always is up to date
-    void (*recall)(const ana_scheme_run *run,
-                   double *before); // if is_matching: see ana_scheme_recall
 } ana_scheme;
 
-/// The schemes, NULL behind the last.
+/// The schemes, NULL after the last.
 extern const ana_scheme *const ana_schemes[];
 
 /// @return NULL if there is none of that name
 const ana_scheme *ana_scheme_find(const char *name);
 
-/// @param run     out; everything in it is carved from memory. graph is borrowed as long as run.
-/// @return what scheme->check says; STATUS_NO_MEMORY
+/// @return what scheme->check says
+status ana_scheme_check(const ana_scheme *scheme, const ana_graph *graph,
+                        const ana_scheme_options *options, error_message *err);
+
+/// @param run out; everything in it is from memory. graph is borrowed as long as run.
+/// @return as ana_scheme_check and ana_graph_link
 status ana_scheme_open(const ana_scheme *scheme, const ana_graph *graph,
                        const ana_scheme_options *options, arena *memory, ana_scheme_run *run,
                        error_message *err);
@@ -85,14 +86,6 @@ void ana_scheme_begin(ana_scheme_run *run, const double *load, const ana_coins *
 /// @return sum of the gaps (differences of load before the round) of the pairs that averaged; 0 for
 ///         schemes that do not pair
 double ana_scheme_play(ana_scheme_run *run);
-
-/// Loads as they are now.
-/// @return [node_count] borrowed until the next call
-const double *ana_scheme_settle(ana_scheme_run *run);
-
-/// Loads as they were before the last round, of schemes that match. Between play and the next play.
-/// @param before [node_count] out
-void ana_scheme_recall(ana_scheme_run *run, double *before);
 
 /// Whom max-neighbor prefers as the other end, seen from a node: the larger difference of load; if
 /// equal, the lighter if they are on different sides, the one farther out if rounding made the
@@ -109,11 +102,21 @@ double ana_scheme_contraction(const ana_scheme *scheme, const ana_graph *graph,
                               const ana_scheme_options *options);
 
 /// The share of a difference that flows in first-order diffusion: 2 / (smallest + largest
-/// eigenvalue of the Laplacian), unless the options say otherwise.
+/// eigenvalue of the Laplacian), unless given > 0.
 double ana_first_order_alpha(const ana_graph *graph, double given);
 
 /// The largest modulus of an eigenvalue, other than 1, of the identity minus alpha times Laplacian.
 double ana_first_order_contraction(const ana_graph *graph, double alpha);
+
+/// The share of a difference that flows between partners of dimension exchange. @return NaN if not
+/// known
+/// Source: Xu and Lau, J. Parallel Distrib. Comput. 16 (1992) and 24 (1995): chains
+/// 1 / (1 + sin(pi / n)), even rings and tori 1 / (1 + sin(2 pi / n)), n the longer side;
+/// hypercubes 1/2.
+double ana_exchange_parameter(const ana_graph *graph, ana_exchange exchange);
+
+/// A parameter that came through libm, with the last digits that differ between systems cut off.
+double ana_scheme_parameter(double value);
 
 extern const ana_scheme ana_scheme_max_neighbor;
 extern const ana_scheme ana_scheme_odd_even;

@@ -1,39 +1,27 @@
 #include "analysis/converge/converge_sweep.h"
-#include "base/arena.h"
 
-#include <assert.h>
+#include "analysis/converge/converge_records.h"
+
 #include <stdlib.h>
-#include <string.h>
 
-enum { ARENA_BLOCK_BYTES = 1 << 20, BATCH_MAX = 64 };
+enum { ARENA_BLOCK_BYTES = 1 << 20 };
 
-/// What the threads share. An item is a batch of instances of one point, so that short ones are not
-/// sent one by one.
+/// What workers share.
 typedef struct sweep_context {
     const ana_sweep *sweep;
-    ana_sweep_point *points;
-    int instance_count; // played per point
-    int batch;          // instances per item
-    int batch_count;    // items per point
+    const ana_sweep_point *points;
 } sweep_context;
 
-/// A thread's own: the scheme at work at one point.
-typedef struct sweep_worker {
-    arena *memory;
-    int point; // -1: none yet
+/// The scheme at work at one point.
+typedef struct point_run {
+    int point;
     ana_scheme_run run;
     ana_instance_scratch scratch;
-} sweep_worker;
+} point_run;
 
 int ana_sweep_point_count(const ana_sweep *sweep)
 {
     return sweep->nodes_count * sweep->gamma_count;
-}
-
-double ana_sweep_gamma_min(ana_stop stop, int node_count)
-{
-    const double nodes = node_count;
-    return stop == ANA_STOP_GAP ? 1e-12 : 1e-13 * nodes * nodes;
 }
 
 bool ana_sweep_is_certain(const ana_sweep *sweep)
@@ -43,7 +31,8 @@ bool ana_sweep_is_certain(const ana_sweep *sweep)
 
 static status check_gamma(const ana_sweep *sweep, int nodes, double gamma, error_message *err)
 {
-    const double least = ana_sweep_gamma_min(sweep->instance.stop, nodes);
+    const double pairs = (double)nodes * nodes;
+    const double least = sweep->instance.stop == ANA_STOP_GAP ? 1e-12 : 1e-13 * pairs;
     if (gamma >= least) return STATUS_OK;
     return error_set(err, STATUS_INVALID,
                      "--gamma %g is below %g, where doubles cannot tell %d loads of about 1 apart",
@@ -53,119 +42,72 @@ static status check_gamma(const ana_sweep *sweep, int nodes, double gamma, error
 status ana_sweep_prepare(const ana_sweep *sweep, arena *memory, ana_sweep_point *points,
                          error_message *err)
 {
-    for (int point = 0; point < ana_sweep_point_count(sweep); point++) {
+    const int count = ana_sweep_point_count(sweep);
+    const size_t instances = (size_t)sweep->instance_count;
+    // One array: the records of all points lie one after another.
+    ana_instance *all = arena_array(memory, (size_t)count * instances, sizeof *all);
+    for (int point = 0; point < count; point++) {
         const int nodes = sweep->nodes[point / sweep->gamma_count];
-        ana_sweep_point made = {.gamma = sweep->gammas[point % sweep->gamma_count]};
-        TRY(ana_graph_make(sweep->graph, nodes, &made.graph, err));
-        TRY(sweep->scheme->check(&made.graph, &sweep->options, err));
-        TRY(check_gamma(sweep, nodes, made.gamma, err));
-        made.instances = arena_array(memory, (size_t)sweep->instance_count, sizeof *made.instances);
-        points[point] = made;
+        points[point] = (ana_sweep_point){.gamma = sweep->gammas[point % sweep->gamma_count],
+                                          .instances = all + (size_t)point * instances};
+        TRY(ana_graph_make(sweep->graph, nodes, &points[point].graph, err));
+        TRY(ana_scheme_check(sweep->scheme, &points[point].graph, &sweep->options, err));
+        TRY(check_gamma(sweep, nodes, points[point].gamma, err));
     }
     return STATUS_OK;
 }
 
-static status begin_worker(void *context, void **worker, error_message *err)
+static status open_point(const ana_sweep *sweep, const ana_sweep_point *point, arena *memory,
+                         point_run *out, error_message *err)
 {
-    (void)context;
-    arena *memory = arena_create(ARENA_BLOCK_BYTES);
-    sweep_worker *made = memory == NULL ? NULL : memory_array(1, sizeof *made);
-    if (made == NULL) {
-        arena_destroy(memory);
-        return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    }
-    made->memory = memory;
-    made->point = -1;
-    *worker = made;
+    TRY(ana_scheme_open(sweep->scheme, &point->graph, &sweep->options, memory, &out->run, err));
+    out->scratch = ana_instance_scratch_make(point->graph.node_count, memory);
     return STATUS_OK;
 }
 
-static void end_worker(void *context, void *worker)
-{
-    (void)context;
-    sweep_worker *ended = worker;
-    arena_destroy(ended->memory);
-    free(ended);
-}
-
-/// Sets the scheme to work at a point, unless it is there already.
-static status go_to_point(const sweep_context *all, sweep_worker *worker, int point,
-                          error_message *err)
-{
-    if (worker->point == point) return STATUS_OK;
-    const ana_graph *graph = &all->points[point].graph;
-    worker->point = -1;
-    arena_reset(worker->memory);
-    TRY(ana_scheme_open(all->sweep->scheme, graph, &all->sweep->options, worker->memory,
-                        &worker->run, err));
-    TRY(ana_instance_scratch_make(graph->node_count, worker->memory, &worker->scratch));
-    worker->point = point;
-    return STATUS_OK;
-}
-
-static int batch_length(const sweep_context *all, int64_t item)
-{
-    const int first = (int)(item % all->batch_count) * all->batch;
-    return all->instance_count - first < all->batch ? all->instance_count - first : all->batch;
-}
-
-static status run_item(void *context, void *worker_state, int64_t item, text_buffer *result,
-                       error_message *err)
+static status play_instance(const void *context, arena *memory, void **state, int group, int index,
+                            void *record, error_message *err)
 {
     const sweep_context *all = context;
-    sweep_worker *worker = worker_state;
-    const int point = (int)(item / all->batch_count);
-    const int64_t first = item % all->batch_count * all->batch;
-    ana_instance_question question = all->sweep->instance;
-    question.gamma = all->points[point].gamma;
-    TRY(go_to_point(all, worker, point, err));
-    for (int index = 0; index < batch_length(all, item); index++) {
-        ana_instance instance = {0};
-        TRY(ana_instance_play(&worker->run, &question, first + index, &worker->scratch, NULL,
-                              &instance, err));
-        text_append_bytes(result, (const char *)&instance, sizeof instance);
+    const ana_sweep_point *point = &all->points[group];
+    point_run *at = *state;
+    if (at == NULL || at->point != group) {
+        arena_reset(memory);
+        *state = NULL;
+        at = arena_array(memory, 1, sizeof *at);
+        at->point = group;
+        TRY(open_point(all->sweep, point, memory, at, err));
+        *state = at;
     }
-    return STATUS_OK;
+    ana_instance_question question = all->sweep->instance;
+    question.gamma = point->gamma;
+    return ana_instance_play(&at->run, &question, index, &at->scratch, NULL, record, err);
 }
 
-static status put_item(void *context, int64_t item, const text_buffer *result, error_message *err)
+/// Of points whose instances are all the same, the one that was played.
+static void repeat_first(const ana_sweep *sweep, ana_sweep_point *points, const ana_instance *first)
 {
-    sweep_context *all = context;
-    const int64_t first = item % all->batch_count * all->batch;
-    const size_t bytes = (size_t)batch_length(all, item) * sizeof(ana_instance);
-    if (result->length != bytes) {
-        return error_set(err, STATUS_BACKEND, "item %lld has %zu bytes instead of %zu",
-                         (long long)item, result->length, bytes);
+    for (int point = 0; point < ana_sweep_point_count(sweep); point++) {
+        for (int instance = 0; instance < sweep->instance_count; instance++) {
+            points[point].instances[instance] = first[point];
+        }
     }
-    memcpy(all->points[item / all->batch_count].instances + first, result->bytes, bytes);
-    return STATUS_OK;
 }
 
 status ana_sweep_play(const ana_sweep *sweep, ana_spread *spread, ana_sweep_point *points,
-                      ana_spread_report *report, error_message *err)
+                      error_message *err)
 {
-    const int played = ana_sweep_is_certain(sweep) ? 1 : sweep->instance_count;
-    const int batch = played / BATCH_MAX < 1           ? 1
-                      : played / BATCH_MAX < BATCH_MAX ? played / BATCH_MAX
-                                                       : BATCH_MAX;
-    sweep_context all = {.sweep = sweep,
-                         .points = points,
-                         .instance_count = played,
-                         .batch = batch,
-                         .batch_count = (played + batch - 1) / batch};
-    const int point_count = ana_sweep_point_count(sweep);
-    const ana_items items = {.count = (int64_t)point_count * all.batch_count,
-                             .context = &all,
-                             .begin_worker = begin_worker,
-                             .end_worker = end_worker,
-                             .run = run_item,
-                             .put = put_item};
-    TRY(ana_spread_run(spread, &items, report, err));
-    for (int point = 0; point < point_count; point++) {
-        for (int instance = played; instance < sweep->instance_count; instance++) {
-            points[point].instances[instance] = points[point].instances[0];
-        }
-    }
+    ana_instance once[ANA_SWEEP_POINTS_MAX];
+    const bool is_certain = ana_sweep_is_certain(sweep);
+    const sweep_context context = {sweep, points};
+    const ana_record_plays plays = {.group_count = ana_sweep_point_count(sweep),
+                                    .group_length = is_certain ? 1 : sweep->instance_count,
+                                    .record_bytes = sizeof(ana_instance),
+                                    .context = &context,
+                                    .play = play_instance};
+    ana_instance *records = is_certain ? once : points[0].instances;
+    TRY(ana_records_play(&plays, spread, records, err));
+    if (is_certain) repeat_first(sweep, points, once);
     return STATUS_OK;
 }
 
@@ -174,17 +116,12 @@ status ana_sweep_trail(const ana_sweep *sweep, const ana_sweep_point *point, ana
 {
     ana_instance_question question = sweep->instance;
     question.gamma = point->gamma;
-    ana_scheme_run run = {0};
-    ana_instance_scratch scratch = {0};
+    point_run at = {0};
     ana_instance instance = {0};
     arena *memory = arena_create(ARENA_BLOCK_BYTES);
-    status result =
-        ana_scheme_open(sweep->scheme, &point->graph, &sweep->options, memory, &run, err);
+    status result = open_point(sweep, point, memory, &at, err);
     if (result == STATUS_OK) {
-        result = ana_instance_scratch_make(point->graph.node_count, memory, &scratch);
-    }
-    if (result == STATUS_OK) {
-        result = ana_instance_play(&run, &question, 0, &scratch, trail, &instance, err);
+        result = ana_instance_play(&at.run, &question, 0, &at.scratch, trail, &instance, err);
     }
     arena_destroy(memory);
     return result;

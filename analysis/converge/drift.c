@@ -201,7 +201,7 @@ static void iterate(drifting *state, drift_sums *sums, int64_t iteration)
         ana_scheme_play(&state->run);
     }
     state->rounds_played += question->round_count;
-    memcpy(state->load, ana_scheme_settle(&state->run), (size_t)stages * sizeof *state->load);
+    memcpy(state->load, state->run.load, (size_t)stages * sizeof *state->load);
     extremes_of(state->load, stages, &least, &most);
     if (is_noted) sums->tracked[iteration] += most - least;
 }

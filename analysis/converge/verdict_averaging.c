@@ -172,7 +172,7 @@ static status run_graph(ana_graph_kind kind, int nodes, int runs, uint64_t seed,
     TRY(ana_graph_make(kind, nodes, &graph, err));
     TRY(ana_scheme_open(&ana_scheme_max_neighbor, &graph, &options, scratch, &run, err));
     double *start = arena_array(scratch, (size_t)nodes, sizeof *start);
-    uint64_t *sorting = arena_array(scratch, 3 * (size_t)nodes, sizeof *sorting);
+    double *sorting = arena_array(scratch, (size_t)nodes, sizeof *sorting);
     int64_t *rounds = arena_array(scratch, (size_t)runs, sizeof *rounds);
     ana_loads_fill(ANA_INITIAL_POINT, nodes, NULL, start);
     const ana_bound_question question = {.node_count = nodes,
@@ -184,7 +184,7 @@ static status run_graph(ana_graph_kind kind, int nodes, int runs, uint64_t seed,
     for (int instance = 0; instance < runs; instance++) {
         const ana_coins coins = ana_coins_make(seed, (uint64_t)instance);
         ana_scheme_begin(&run, start, &coins, 0);
-        while (ana_loads_potential(ana_scheme_settle(&run), nodes, sorting) > question.gamma) {
+        while (ana_loads_potential(run.load, nodes, sorting) > question.gamma) {
             ana_scheme_play(&run);
         }
         int place = instance;

@@ -3,32 +3,20 @@
 #include "cli/converge/converge_modes.h"
 #include "cli/interrupt.h"
 #include "cli/keep_choice.h"
+#include "cli/number_list.h"
 #include "cli/output.h"
 #include "cli/spread_choice.h"
 
-#include "analysis/converge/converge_figure.h"
-#include "analysis/converge/converge_output.h"
+#include "analysis/converge/sweep_output.h"
 #include "analysis/report/plot.h"
 #include "base/file.h"
 #include "base/json.h"
 
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum { ARENA_BLOCK_BYTES = 1 << 20, LIST_BYTES = 1024 };
+enum { ARENA_BLOCK_BYTES = 1 << 20 };
 
 static const double gamma_max = 1e12;
-
-/// The question, with the lists that it borrows, and the answer.
-typedef struct converge_run {
-    int nodes[ANA_SWEEP_POINTS_MAX];
-    double gammas[ANA_SWEEP_POINTS_MAX];
-    ana_sweep sweep;
-    ana_sweep_point points[ANA_SWEEP_POINTS_MAX];
-    ana_point_summary summaries[ANA_SWEEP_POINTS_MAX];
-    ana_sweep_fit fit;
-} converge_run;
 
 static status find_scheme(const cli_arguments *arguments, const ana_scheme **scheme,
                           error_message *err)
@@ -44,80 +32,49 @@ static status find_scheme(const cli_arguments *arguments, const ana_scheme **sch
     return STATUS_OK;
 }
 
-/// Takes a copy of a list apart at its commas.
-/// @param items [ANA_SWEEP_POINTS_MAX] out, into copy
-static status split(const char *option, const char *list, char copy[LIST_BYTES], char **items,
-                    int *count, error_message *err)
-{
-    const size_t length = strlen(list);
-    if (length >= LIST_BYTES) {
-        return error_set(err, STATUS_INVALID, "%s: the list is longer than %d bytes", option,
-                         LIST_BYTES - 1);
-    }
-    memcpy(copy, list, length + 1);
-    *count = 0;
-    for (char *at = copy; at != NULL;) {
-        if (*count == ANA_SWEEP_POINTS_MAX) {
-            return error_set(err, STATUS_INVALID, "%s: more than %d values", option,
-                             ANA_SWEEP_POINTS_MAX);
-        }
-        items[(*count)++] = at;
-        at = strchr(at, ',');
-        if (at != NULL) *at++ = '\0';
-    }
-    return STATUS_OK;
-}
-
 /// A range FIRST:LAST doubles until LAST is passed.
-static status read_range(char *range, char *colon, converge_run *run, error_message *err)
+static status read_range(const char *range, const char *colon, ana_sweep *sweep, error_message *err)
 {
     int64_t first = 0;
     int64_t last = 0;
-    *colon = '\0';
-    TRY(text_parse_int64(range, "--nodes", 2, ANA_NODES_MAX, &first, err));
+    char begin[32] = "";
+    if (colon - range < (int)sizeof begin) memcpy(begin, range, (size_t)(colon - range));
+    TRY(text_parse_int64(begin, "--nodes", 2, ANA_NODES_MAX, &first, err));
     TRY(text_parse_int64(colon + 1, "--nodes", first, ANA_NODES_MAX, &last, err));
     for (int64_t nodes = first; nodes <= last; nodes *= 2) {
-        run->nodes[run->sweep.nodes_count++] = (int)nodes;
+        sweep->nodes[sweep->nodes_count++] = (int)nodes;
     }
     return STATUS_OK;
 }
 
-static status read_nodes(const cli_arguments *arguments, converge_run *run, error_message *err)
+static status read_nodes(const cli_arguments *arguments, ana_sweep *sweep, error_message *err)
 {
-    char copy[LIST_BYTES];
-    char *items[ANA_SWEEP_POINTS_MAX];
-    int count = 0;
-    TRY(split("--nodes", cli_value(arguments, "--nodes"), copy, items, &count, err));
-    char *colon = strchr(items[0], ':');
-    if (count == 1 && colon != NULL) return read_range(items[0], colon, run, err);
-    for (int item = 0; item < count; item++) {
-        int64_t nodes = 0;
-        TRY(text_parse_int64(items[item], "--nodes", 2, ANA_NODES_MAX, &nodes, err));
-        if (item > 0 && nodes <= run->nodes[item - 1]) {
-            return error_set(err, STATUS_INVALID, "--nodes: %lld does not exceed %d before it",
-                             (long long)nodes, run->nodes[item - 1]);
-        }
-        run->nodes[item] = (int)nodes;
+    int64_t nodes[ANA_SWEEP_POINTS_MAX];
+    const char *list = cli_value(arguments, "--nodes");
+    const char *colon = strchr(list, ':');
+    if (colon != NULL && strchr(list, ',') == NULL) return read_range(list, colon, sweep, err);
+    TRY(cli_list_int64("--nodes", list, 2, ANA_NODES_MAX, nodes, ANA_SWEEP_POINTS_MAX,
+                       &sweep->nodes_count, err));
+    for (int item = 0; item < sweep->nodes_count; item++) {
+        sweep->nodes[item] = (int)nodes[item];
+        if (item == 0 || nodes[item] > nodes[item - 1]) continue;
+        return error_set(err, STATUS_INVALID, "--nodes: %lld does not exceed %lld before it",
+                         (long long)nodes[item], (long long)nodes[item - 1]);
     }
-    run->sweep.nodes_count = count;
     return STATUS_OK;
 }
 
-static status read_gammas(const cli_arguments *arguments, converge_run *run, error_message *err)
+static status read_gammas(const cli_arguments *arguments, ana_sweep *sweep, error_message *err)
 {
-    char copy[LIST_BYTES];
-    char *items[ANA_SWEEP_POINTS_MAX];
-    int count = 0;
     const char *list = cli_has(arguments, "--gamma") ? cli_value(arguments, "--gamma") : "1";
-    TRY(split("--gamma", list, copy, items, &count, err));
-    for (int item = 0; item < count; item++) {
-        TRY(text_parse_double(items[item], "--gamma", 0, gamma_max, &run->gammas[item], err));
-        if (item > 0 && run->gammas[item] >= run->gammas[item - 1]) {
-            return error_set(err, STATUS_INVALID, "--gamma: %g is not below %g before it",
-                             run->gammas[item], run->gammas[item - 1]);
-        }
+    const double *gammas = sweep->gammas;
+    TRY(cli_list_double("--gamma", list, 0, gamma_max, sweep->gammas, ANA_SWEEP_POINTS_MAX,
+                        &sweep->gamma_count, err));
+    for (int item = 1; item < sweep->gamma_count; item++) {
+        if (gammas[item] < gammas[item - 1]) continue;
+        return error_set(err, STATUS_INVALID, "--gamma: %g is not below %g before it", gammas[item],
+                         gammas[item - 1]);
     }
-    run->sweep.gamma_count = count;
     return STATUS_OK;
 }
 
@@ -163,14 +120,11 @@ static status read_scheme(const cli_arguments *arguments, ana_sweep *sweep, erro
 
 static status read_instances(const cli_arguments *arguments, ana_sweep *sweep, error_message *err)
 {
-    int64_t seed = 1;
+    uint64_t seed = 0;
     int initial = 0;
     int stop = 0;
     sweep->delta = 0.01;
-    if (cli_has(arguments, "--seed")) {
-        TRY(text_parse_int64(cli_value(arguments, "--seed"), "--seed", 0, INT64_C(1) << 53, &seed,
-                             err));
-    }
+    TRY(cli_converge_seed(arguments, &seed, err));
     TRY(cli_choice(arguments, "--initial", ana_initial_names, ANA_INITIAL_COUNT, ANA_INITIAL_STEP,
                    &initial, err));
     TRY(cli_choice(arguments, "--stop", ana_stop_names, ANA_STOP_COUNT, ANA_STOP_PHI, &stop, err));
@@ -178,39 +132,27 @@ static status read_instances(const cli_arguments *arguments, ana_sweep *sweep, e
     TRY(read_number(arguments, "--delta", 1e-12, 0.5, &sweep->delta, err));
     sweep->instance = (ana_instance_question){.initial = (ana_initial)initial,
                                               .stop = (ana_stop)stop,
-                                              .seed = (uint64_t)seed,
+                                              .seed = seed,
                                               .every_round = cli_has(arguments, "--every-round"),
                                               .interrupt = cli_interrupt_catch()};
     return STATUS_OK;
 }
 
-static status read_question(const cli_arguments *arguments, converge_run *run, error_message *err)
+static status read_question(const cli_arguments *arguments, ana_sweep *sweep, error_message *err)
 {
     int graph = 0;
     TRY(cli_require(arguments, "--nodes", err));
     TRY(cli_choice(arguments, "--graph", ana_graph_names, ANA_GRAPH_COUNT, ANA_GRAPH_PATH, &graph,
                    err));
-    TRY(read_scheme(arguments, &run->sweep, err));
-    TRY(read_instances(arguments, &run->sweep, err));
-    TRY(read_nodes(arguments, run, err));
-    TRY(read_gammas(arguments, run, err));
-    run->sweep.graph = (ana_graph_kind)graph;
-    run->sweep.nodes = run->nodes;
-    run->sweep.gammas = run->gammas;
-    if (ana_sweep_point_count(&run->sweep) > ANA_SWEEP_POINTS_MAX) {
-        return error_set(err, STATUS_INVALID, "--nodes and --gamma make %d points; %d are possible",
-                         ana_sweep_point_count(&run->sweep), ANA_SWEEP_POINTS_MAX);
-    }
-    return STATUS_OK;
-}
-
-static void summarise(converge_run *run, arena *memory)
-{
-    double *scratch = arena_array(memory, 2 * (size_t)run->sweep.instance_count, sizeof *scratch);
-    for (int point = 0; point < ana_sweep_point_count(&run->sweep); point++) {
-        run->summaries[point] = ana_point_summarise(&run->sweep, &run->points[point], scratch);
-    }
-    run->fit = ana_sweep_fit_make(&run->sweep, run->summaries);
+    sweep->graph = (ana_graph_kind)graph;
+    TRY(read_scheme(arguments, sweep, err));
+    TRY(read_instances(arguments, sweep, err));
+    TRY(read_nodes(arguments, sweep, err));
+    TRY(read_gammas(arguments, sweep, err));
+    const int points = ana_sweep_point_count(sweep);
+    if (points <= ANA_SWEEP_POINTS_MAX) return STATUS_OK;
+    return error_set(err, STATUS_INVALID, "--nodes and --gamma make %d points; %d are possible",
+                     points, ANA_SWEEP_POINTS_MAX);
 }
 
 static status draw(const char *path, const ana_sweep_answer *answer,
@@ -221,7 +163,6 @@ static status draw(const char *path, const ana_sweep_answer *answer,
     text_buffer svg = {0};
     if (path == NULL) return STATUS_OK;
     status code = drawing(answer, &svg, err);
-    if (code == STATUS_OK && svg.failed) code = error_set(err, STATUS_NO_MEMORY, "out of memory");
     if (code == STATUS_OK) code = file_write(path, svg.bytes, svg.length, err);
     text_free(&svg);
     return code;
@@ -245,19 +186,20 @@ status cli_converge_check_figures(const cli_arguments *arguments, error_message 
 }
 
 /// On the leader, once all instances are there.
-static status print_answer(const cli_arguments *arguments, arena *memory, converge_run *run,
-                           error_message *err)
+static status print_answer(const cli_arguments *arguments, const ana_sweep *sweep,
+                           const ana_sweep_point *points, arena *memory, error_message *err)
 {
     text_buffer out = {0};
-    summarise(run, memory);
-    const ana_sweep_answer answer = {
-        .sweep = &run->sweep, .points = run->points, .summaries = run->summaries, .fit = &run->fit};
-    TRY(draw(cli_value(arguments, "--figure"), &answer, ana_sweep_draw_rounds, err));
-    TRY(draw(cli_value(arguments, "--potential"), &answer, ana_sweep_draw_potential, err));
+    ana_sweep_answer *answer = arena_array(memory, 1, sizeof *answer);
+    answer->sweep = sweep;
+    answer->points = points;
+    ana_sweep_summarise(answer, arena_array(memory, (size_t)sweep->instance_count, sizeof(double)));
+    TRY(draw(cli_value(arguments, "--figure"), answer, ana_sweep_draw_rounds, err));
+    TRY(draw(cli_value(arguments, "--potential"), answer, ana_sweep_draw_potential, err));
     if (cli_has(arguments, "--json")) {
-        ana_sweep_write_json(&answer, &out);
+        ana_sweep_write_json(answer, &out);
     } else {
-        ana_sweep_write_text(&answer, &out);
+        ana_sweep_write_text(answer, &out);
     }
     const status printed = cli_print(&out, err);
     text_free(&out);
@@ -290,20 +232,18 @@ static void describe(const ana_sweep *sweep, text_buffer *out)
 }
 
 /// Plays the sweep, with its results kept if --store says so. Collective.
-static status play_kept(const cli_arguments *arguments, ana_spread *spread, converge_run *run,
-                        error_message *err)
+static status play_kept(const cli_arguments *arguments, ana_spread *spread, const ana_sweep *sweep,
+                        ana_sweep_point *points, error_message *err)
 {
     ana_kept_run *kept = NULL;
     text_buffer question = {0};
-    describe(&run->sweep, &question);
+    describe(sweep, &question);
     const ana_kept_options about = {
-        .name = "converge", .config_json = question.bytes, .seed = run->sweep.instance.seed};
-    status code = STATUS_OK;
-    code = ana_spread_agree(spread, code, err);
-    if (code == STATUS_OK) code = cli_keep_open(arguments, spread, &about, &kept, err);
+        .name = "converge", .config_json = question.bytes, .seed = sweep->instance.seed};
+    status code = cli_keep_open(arguments, spread, &about, &kept, err);
     cli_progress progress = {0};
     cli_spread_watch(spread, "batches of instances", &progress);
-    if (code == STATUS_OK) code = ana_sweep_play(&run->sweep, spread, run->points, NULL, err);
+    if (code == STATUS_OK) code = ana_sweep_play(sweep, spread, points, err);
     text_free(&question);
     return cli_keep_close(kept, code, err);
 }
@@ -311,16 +251,17 @@ static status play_kept(const cli_arguments *arguments, ana_spread *spread, conv
 static status answer_rounds(const cli_arguments *arguments, ana_spread *spread, arena *memory,
                             error_message *err)
 {
-    converge_run *run = arena_array(memory, 1, sizeof *run);
-    status code = read_question(arguments, run, err);
+    ana_sweep sweep = {0};
+    ana_sweep_point points[ANA_SWEEP_POINTS_MAX];
+    status code = read_question(arguments, &sweep, err);
     if (code == STATUS_OK && ana_spread_is_leader(spread)) {
         code = cli_converge_check_figures(arguments, err);
     }
-    if (code == STATUS_OK) code = ana_sweep_prepare(&run->sweep, memory, run->points, err);
+    if (code == STATUS_OK) code = ana_sweep_prepare(&sweep, memory, points, err);
     TRY(ana_spread_agree(spread, code, err));
-    TRY(play_kept(arguments, spread, run, err));
+    TRY(play_kept(arguments, spread, &sweep, points, err));
     if (!ana_spread_is_leader(spread)) return STATUS_OK;
-    return print_answer(arguments, memory, run, err);
+    return print_answer(arguments, &sweep, points, memory, err);
 }
 
 static status answer(const cli_arguments *arguments, ana_spread *spread, arena *memory,
@@ -345,8 +286,7 @@ static status run_command(const cli_arguments *arguments, error_message *err)
     ana_spread *spread = NULL;
     TRY(cli_spread_open(arguments, &spread, err));
     arena *memory = arena_create(ARENA_BLOCK_BYTES);
-    const status code = memory == NULL ? error_set(err, STATUS_NO_MEMORY, "out of memory")
-                                       : answer(arguments, spread, memory, err);
+    const status code = answer(arguments, spread, memory, err);
     arena_destroy(memory);
     cli_spread_close(spread, err);
     return code;

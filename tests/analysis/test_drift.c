@@ -38,7 +38,7 @@ static void play(const ana_scheme *scheme, int rounds, int64_t first_round, doub
     for (int round = 0; round < rounds; round++) {
         ana_scheme_play(&run);
     }
-    memcpy(values, ana_scheme_settle(&run), STAGES * sizeof *values);
+    memcpy(values, run.load, STAGES * sizeof *values);
     for (int node = 0; node < STAGES; node++) {
         mean += values[node] / STAGES;
     }

@@ -111,7 +111,6 @@ static void compare_games(ana_graph_kind kind, int nodes, ana_variant variant, a
     ana_graph graph = {0};
     ana_scheme_run run = {0};
     double before[NODES_MAX];
-    double recalled[NODES_MAX];
     const ana_coins coins = ana_coins_make(seed, 0);
     const ana_scheme_options options = {.variant = variant};
     rng random = rng_init(seed, 1);
@@ -127,11 +126,10 @@ static void compare_games(ana_graph_kind kind, int nodes, ana_variant variant, a
         memcpy(before, game.load, sizeof before);
         const double wanted = play_plainly(&game, &coins, round);
         const double found = ana_scheme_play(&run);
-        ana_scheme_recall(&run, recalled);
 
         const size_t bytes = (size_t)nodes * sizeof(double);
-        if (memcmp(ana_scheme_settle(&run), game.load, bytes) != 0 ||
-            memcmp(recalled, before, bytes) != 0) {
+        if (memcmp(run.load, game.load, bytes) != 0 ||
+            memcmp(run.before, before, bytes) != 0) {
             fail_msg("%s of %d, variant %s, from %s, seed %d: round %d differs",
                      ana_graph_names[kind], nodes, ana_variant_names[variant],
                      ana_initial_names[initial], (int)seed, round);
@@ -208,7 +206,7 @@ static void loads_on_the_dynamic_path_stay_in_order(void **state)
 
     for (int round = 0; round < 500; round++) {
         ana_scheme_play(&run);
-        const double *now = ana_scheme_settle(&run);
+        const double *now = run.load;
         for (int node = 1; node < 64; node++) {
             assert_true(now[node - 1] <= now[node]);
         }
@@ -239,18 +237,18 @@ static void a_run_that_is_taken_up_again_goes_on_alike(void **state)
         for (int round = 0; round < 20; round++) {
             ana_scheme_play(&run);
         }
-        memcpy(middle, ana_scheme_settle(&run), 64 * sizeof(double));
+        memcpy(middle, run.load, 64 * sizeof(double));
         for (int round = 20; round < 40; round++) {
             ana_scheme_play(&run);
         }
-        memcpy(end, ana_scheme_settle(&run), 64 * sizeof(double));
+        memcpy(end, run.load, 64 * sizeof(double));
 
         ana_scheme_begin(&run, middle, &coins, 20);
         for (int round = 20; round < 40; round++) {
             ana_scheme_play(&run);
         }
 
-        assert_memory_equal(ana_scheme_settle(&run), end, 64 * sizeof(double));
+        assert_memory_equal(run.load, end, 64 * sizeof(double));
         arena_destroy(memory);
     }
 }

@@ -33,7 +33,7 @@ static void measure(bool smoke, ana_graph_kind kind, const ana_scheme *scheme, i
     bench_require(memory == NULL ? STATUS_NO_MEMORY : STATUS_OK, &err);
     bench_require(ana_graph_make(kind, nodes, &graph, &err), &err);
     bench_require(ana_scheme_open(scheme, &graph, &options, memory, &at.run, &err), &err);
-    bench_require(ana_instance_scratch_make(nodes, memory, &at.scratch), &err);
+    at.scratch = ana_instance_scratch_make(nodes, memory);
 
     const bench_time time = bench_measure(smoke, play, &at);
     const double rounds = at.result.round_count > 0 ? (double)at.result.round_count : 1;

@@ -7,8 +7,7 @@
 #include <string.h>
 
 typedef struct scan {
-    double *
-        prefix; // [node_count] sum of the loads of the nodes up to distance 2^round before this one
+    double *prefix;  // [node_count] sum of the loads up to 2^round nodes before this one
     double *next;    // [node_count]
     double *total;   // [node_count] known to nodes that were told; 0 before
     int round_count; // of the scan
@@ -24,9 +23,9 @@ static status check(const ana_graph *graph, const ana_scheme_options *options, e
 
 static status prepare(ana_scheme_run *run, arena *memory, error_message *err)
 {
-    (void)err;
     const size_t nodes = (size_t)run->graph->node_count;
     scan *state = arena_array(memory, 1, sizeof *state);
+    (void)err;
     state->prefix = arena_array(memory, nodes, sizeof *state->prefix);
     state->next = arena_array(memory, nodes, sizeof *state->next);
     state->total = arena_array(memory, nodes, sizeof *state->total);

@@ -1,22 +1,34 @@
-/// Max-neighbor on paths and rings as passes over arrays without branches, which compilers make
-/// wide.
-///
 /// Edge e joins nodes e and e + 1. Roles are 1.0 (sends) and 0.0, truths likewise, so that
 /// everything is doubles of one width. What is no proposal has gap 0: a pair without a gap changes
 /// nothing.
-#include "analysis/converge/converge_max_neighbor.h"
-#include "analysis/converge/converge_max_neighbor_passes.h"
+#include "analysis/converge/max_neighbor_chain.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { PAD = 2 };
+/// A function that is compiled a second time for vectors of 256 bits; results are the same.
+#if defined(__x86_64__)
+#define WIDE __attribute__((target("avx2")))
+#else
+#define WIDE
+#endif
+#define INLINE static inline __attribute__((always_inline))
+
+enum { PAD = 2, LANES = 8, NIBBLE_BITS = 4, NIBBLES = 1 << NIBBLE_BITS };
+
+/// Whether this machine has vectors of 256 bits.
+static bool is_wide(void)
+{
+#if defined(__x86_64__)
+    return __builtin_cpu_supports("avx2") != 0;
+#else
+    return false;
+#endif
+}
 
 /// Arrays have PAD entries on either side of [0, node_count), which hold the other end of a ring,
 /// or copies of the end of a path: to a node of equal load there is no gap.
 typedef struct chain_player {
-    double *load; // now
-    double *next; // after this round; before: the loads before the last one
     double *role;
     double *rise;  // load[e + 1] - load[e]
     double *gap;   // its modulus, where a sender may choose that edge; else 0
@@ -24,38 +36,66 @@ typedef struct chain_player {
     double *tie;   // 1 if a node prefers the edge on its right where both gaps are equal
     double *right; // 1 if a node prefers the edge on its right
     bool is_wide;  // this machine has vectors of 256 bits
-    ana_role_table roles;
+    double nibble[NIBBLES][NIBBLE_BITS]; // four coins at once as roles
 } chain_player;
 
-static double *padded(arena *memory, int nodes)
+bool ana_chain_plays(const ana_graph *graph, const ana_scheme_options *options)
 {
-    double *array = arena_array(memory, (size_t)nodes + 2 * PAD + ANA_NIBBLE_BITS, sizeof *array);
-    return array == NULL ? NULL : array + PAD;
+    return options->variant != ANA_VARIANT_QR &&
+           (graph->kind == ANA_GRAPH_PATH || graph->kind == ANA_GRAPH_DYNAMIC ||
+            graph->kind == ANA_GRAPH_RING);
 }
 
-static status prepare(ana_scheme_run *run, arena *memory, error_message *err)
+status ana_chain_prepare(ana_scheme_run *run, arena *memory)
 {
-    const int nodes = run->graph->node_count;
+    const size_t places = (size_t)run->graph->node_count + 2 * PAD + NIBBLE_BITS;
     chain_player *player = arena_array(memory, 1, sizeof *player);
-    double **const arrays[] = {&player->load, &player->next,  &player->role, &player->rise,
-                               &player->gap,  &player->offer, &player->tie,  &player->right};
+    double **const arrays[] = {&run->load,   &run->before,   &player->role, &player->rise,
+                               &player->gap, &player->offer, &player->tie,  &player->right};
     for (size_t array = 0; array < sizeof arrays / sizeof arrays[0]; array++) {
-        *arrays[array] = padded(memory, nodes);
-        if (*arrays[array] == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+        *arrays[array] = (double *)arena_array(memory, places, sizeof(double)) + PAD;
     }
-    player->is_wide = ana_is_wide();
-    ana_role_table_init(&player->roles);
+    for (int nibble = 0; nibble < NIBBLES; nibble++) {
+        for (int bit = 0; bit < NIBBLE_BITS; bit++) {
+            player->nibble[nibble][bit] = nibble >> bit & 1;
+        }
+    }
+    player->is_wide = is_wide();
     run->state = player;
     return STATUS_OK;
 }
 
-static void begin(ana_scheme_run *run)
+/// The roles of a round.
+static void throw_roles(const ana_scheme_run *run, chain_player *player)
 {
-    chain_player *player = run->state;
-    memcpy(player->load, run->load, (size_t)run->graph->node_count * sizeof *run->load);
+    uint64_t word = 0;
+    for (int node = 0; node < run->graph->node_count; node += NIBBLE_BITS) {
+        if (node % 64 == 0) word = ana_coins_word(&run->coins, run->round, node / 64);
+        memcpy(player->role + node, player->nibble[word % NIBBLES], sizeof player->nibble[0]);
+        word >>= NIBBLE_BITS;
+    }
 }
 
-/// Fills the entries around an array.
+/// In lanes, which fix the order of the additions on every machine.
+INLINE double sum_in_lanes(const double *values, int count)
+{
+    double lane_sum[LANES] = {0};
+    int k = 0;
+    for (; k + LANES <= count; k += LANES) {
+        for (int lane = 0; lane < LANES; lane++) {
+            lane_sum[lane] += values[k + lane];
+        }
+    }
+    for (; k < count; k++) {
+        lane_sum[k % LANES] += values[k];
+    }
+    double sum = 0;
+    for (int lane = 0; lane < LANES; lane++) {
+        sum += lane_sum[lane];
+    }
+    return sum;
+}
+
 static void pad(double *array, int nodes, bool is_ring)
 {
     array[-1] = array[is_ring ? nodes - 1 : 0];
@@ -65,8 +105,8 @@ static void pad(double *array, int nodes, bool is_ring)
 }
 
 /// Edges that join a sender and a receiver; under P a sender sees the others, too.
-ANA_INLINE void find_gaps(int nodes, bool sees_roles, const double *restrict load,
-                          const double *restrict role, double *restrict rise, double *restrict gap)
+INLINE void find_gaps(int nodes, bool sees_roles, const double *restrict load,
+                      const double *restrict role, double *restrict rise, double *restrict gap)
 {
     for (int edge = -PAD; edge <= nodes; edge++) {
         rise[edge] = load[edge + 1] - load[edge];
@@ -85,7 +125,7 @@ ANA_INLINE void find_gaps(int nodes, bool sees_roles, const double *restrict loa
 /// As ana_scheme_compare has it: of neighbours on different sides the lighter, of those on one side
 /// the one farther out.
 /// @return whether lots have to break a tie: some node has two equal neighbours, unlike itself
-ANA_INLINE bool break_ties(int nodes, const double *restrict load, double *restrict tie)
+INLINE bool break_ties(int nodes, const double *restrict load, double *restrict tie)
 {
     int equal_count = 0;
     for (int node = -1; node <= nodes; node++) {
@@ -106,7 +146,7 @@ ANA_INLINE bool break_ties(int nodes, const double *restrict load, double *restr
 static void break_ties_by_lot(const ana_scheme_run *run, chain_player *player, bool of_senders)
 {
     const int nodes = run->graph->node_count;
-    const double *load = player->load;
+    const double *load = run->load;
     for (int node = 0; node < nodes; node++) {
         if (load[node - 1] != load[node + 1]) continue;
         const int left = node == 0 ? nodes - 1 : node - 1;
@@ -121,8 +161,8 @@ static void break_ties_by_lot(const ana_scheme_run *run, chain_player *player, b
 }
 
 /// Which edge a node prefers: the one with the wider gap.
-ANA_INLINE void prefer(int nodes, const double *restrict gap, const double *restrict tie,
-                       double *restrict right)
+INLINE void prefer(int nodes, const double *restrict gap, const double *restrict tie,
+                   double *restrict right)
 {
     for (int node = -1; node <= nodes; node++) {
         const double wider = gap[node] > gap[node - 1] ? 1.0 : 0.0;
@@ -132,8 +172,8 @@ ANA_INLINE void prefer(int nodes, const double *restrict gap, const double *rest
 }
 
 /// An edge is proposed if its sender prefers it and the other end receives.
-ANA_INLINE void propose(int nodes, const double *restrict gap, const double *restrict role,
-                        const double *restrict right, double *restrict offer)
+INLINE void propose(int nodes, const double *restrict gap, const double *restrict role,
+                    const double *restrict right, double *restrict offer)
 {
     for (int edge = -1; edge < nodes; edge++) {
         const double left_sends = role[edge] * right[edge];
@@ -143,8 +183,8 @@ ANA_INLINE void propose(int nodes, const double *restrict gap, const double *res
 }
 
 /// A proposed edge is matched if its receiver prefers it among the proposed ones.
-ANA_INLINE void accept(int nodes, const double *restrict role, const double *restrict right,
-                       double *restrict offer)
+INLINE void accept(int nodes, const double *restrict role, const double *restrict right,
+                   double *restrict offer)
 {
     for (int edge = -1; edge < nodes; edge++) {
         const double left_sends = role[edge] * (1 - right[edge + 1]);
@@ -153,8 +193,8 @@ ANA_INLINE void accept(int nodes, const double *restrict role, const double *res
     }
 }
 
-ANA_INLINE void average(int nodes, const double *restrict load, const double *restrict offer,
-                        double *restrict next)
+INLINE void average(int nodes, const double *restrict load, const double *restrict offer,
+                    double *restrict next)
 {
     for (int node = 0; node < nodes; node++) {
         const double with_right = (load[node] + load[node + 1]) * 0.5;
@@ -165,13 +205,13 @@ ANA_INLINE void average(int nodes, const double *restrict load, const double *re
 }
 
 /// One round of loads and roles that are padded. @return sum of the gaps of the pairs
-ANA_INLINE double pass(const ana_scheme_run *run, chain_player *player)
+INLINE double pass(const ana_scheme_run *run, chain_player *player)
 {
     const int nodes = run->graph->node_count;
     const bool is_ring = run->graph->kind == ANA_GRAPH_RING;
     const bool sees_roles = run->options.variant != ANA_VARIANT_P;
-    find_gaps(nodes, sees_roles, player->load, player->role, player->rise, player->gap);
-    const bool by_lot = break_ties(nodes, player->load, player->tie);
+    find_gaps(nodes, sees_roles, run->load, player->role, player->rise, player->gap);
+    const bool by_lot = break_ties(nodes, run->load, player->tie);
     if (by_lot) break_ties_by_lot(run, player, true);
     prefer(nodes, player->gap, player->tie, player->right);
     propose(nodes, player->gap, player->role, player->right, player->offer);
@@ -180,11 +220,11 @@ ANA_INLINE double pass(const ana_scheme_run *run, chain_player *player)
     if (by_lot) break_ties_by_lot(run, player, false);
     prefer(nodes, player->offer, player->tie, player->right);
     accept(nodes, player->role, player->right, player->offer);
-    average(nodes, player->load, player->offer, player->next);
-    return ana_sum_in_lanes(player->offer, is_ring ? nodes : nodes - 1);
+    average(nodes, run->load, player->offer, run->before);
+    return sum_in_lanes(player->offer, is_ring ? nodes : nodes - 1);
 }
 
-ANA_WIDE static double pass_wide(const ana_scheme_run *run, chain_player *player)
+WIDE static double pass_wide(const ana_scheme_run *run, chain_player *player)
 {
     return pass(run, player);
 }
@@ -194,32 +234,17 @@ static double pass_plain(const ana_scheme_run *run, chain_player *player)
     return pass(run, player);
 }
 
-static double play(ana_scheme_run *run)
+double ana_chain_play(ana_scheme_run *run)
 {
     chain_player *player = run->state;
     const int nodes = run->graph->node_count;
     const bool is_ring = run->graph->kind == ANA_GRAPH_RING;
-    ana_throw_roles(&player->roles, &run->coins, run->round, nodes, player->role);
-    pad(player->load, nodes, is_ring);
+    throw_roles(run, player);
+    pad(run->load, nodes, is_ring);
     pad(player->role, nodes, is_ring);
     const double gaps = player->is_wide ? pass_wide(run, player) : pass_plain(run, player);
-    double *const full = player->next;
-    player->next = player->load;
-    player->load = full;
+    double *const full = run->before;
+    run->before = run->load;
+    run->load = full;
     return gaps;
 }
-
-static void settle(ana_scheme_run *run)
-{
-    const chain_player *player = run->state;
-    memcpy(run->load, player->load, (size_t)run->graph->node_count * sizeof *run->load);
-}
-
-static void recall(const ana_scheme_run *run, double *before)
-{
-    const chain_player *player = run->state;
-    memcpy(before, player->next, (size_t)run->graph->node_count * sizeof *before);
-}
-
-const ana_max_neighbor_player ana_max_neighbor_chain = {
-    .prepare = prepare, .begin = begin, .play = play, .settle = settle, .recall = recall};

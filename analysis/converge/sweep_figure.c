@@ -1,4 +1,5 @@
-#include "analysis/converge/converge_figure.h"
+/// Pictures of a sweep.
+#include "analysis/converge/sweep_output.h"
 
 #include "analysis/report/plot.h"
 
@@ -13,7 +14,7 @@ static void set_title(const ana_sweep *sweep, const char *more, text_buffer *set
     text_format(&title, "%s on %s, from %s%s", sweep->scheme->name, ana_graph_names[sweep->graph],
                 ana_initial_names[sweep->instance.initial], more);
     text_append(settings, "title = ");
-    ana_plot_quote(settings, title.bytes != NULL ? title.bytes : "");
+    ana_plot_quote(settings, title.bytes);
     text_append(settings, "\n");
     text_free(&title);
 }
@@ -107,7 +108,7 @@ static status draw_trail(const ana_sweep_answer *answer, const ana_trail *trail,
     text_buffer nodes = {0};
     text_buffer settings = {0};
     text_format(&nodes, ", %d nodes", point->graph.node_count);
-    set_title(answer->sweep, nodes.bytes != NULL ? nodes.bytes : "", &settings);
+    set_title(answer->sweep, nodes.bytes, &settings);
     append_trail(answer, trail, &settings);
     const status drawn = ana_plot("potential", &settings, svg, err);
     text_free(&settings);

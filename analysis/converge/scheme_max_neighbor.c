@@ -1,38 +1,60 @@
-/// Max-neighbor, neighbour by neighbour, as it is defined.
-#include "analysis/converge/converge_max_neighbor.h"
+/// Max-neighbor averaging. In every round each node throws a coin, sender or receiver; a sender
+/// proposes to the neighbour whose load differs most from its own, a receiver accepts the proposal
+/// whose load differs most, and the two average.
+///
+/// Source: Dinitz, Fineman, Gilbert and Newport, INFOCOM 2017, for loads that can be divided, on
+/// any connected graph; variants in ana_variant. Ties: ana_scheme_compare.
+///
+/// Neighbour by neighbour, as it is defined; on the complete graph only the lightest and the
+/// heaviest nodes are ever chosen. Paths and rings have their own passes (max_neighbor_chain.h);
+/// a test plays all of them beside a second implementation.
+#include "analysis/converge/max_neighbor_chain.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <string.h>
+
+/// Nodes of one load that can be chosen on the complete graph.
+typedef struct crowd {
+    int *node; // [count] ascending
+    int count;
+    double load;
+} crowd;
 
 /// Unless said otherwise [node_count].
 typedef struct link_player {
-    ana_graph_links links;
+    ana_graph_links links; // empty for the complete graph
+    crowd light;           // of the complete graph: the lightest nodes that can be chosen
+    crowd heavy;
     uint64_t *role;   // [ceil(node_count / 64)] bit set: sender
     double *penalty;  // what is taken from the gap to a node: infinite if it cannot be chosen
-    int *accepted;    // whose proposal a receiver accepts; -1: nobody's
+    int *accepted;    // whose proposal a receiver accepts
     double *best_gap; // the gap of that proposal; below 0: none
-    double *before;   // loads before the last round
 } link_player;
 
 static status prepare(ana_scheme_run *run, arena *memory, error_message *err)
 {
+    if (ana_chain_plays(run->graph, &run->options)) return ana_chain_prepare(run, memory);
     const size_t nodes = (size_t)run->graph->node_count;
     link_player *player = arena_array(memory, 1, sizeof *player);
     player->role = arena_array(memory, nodes / 64 + 1, sizeof *player->role);
     player->accepted = arena_array(memory, nodes, sizeof *player->accepted);
-    double **const arrays[] = {&player->penalty, &player->best_gap, &player->before};
-    for (size_t array = 0; array < sizeof arrays / sizeof arrays[0]; array++) {
-        *arrays[array] = arena_array(memory, nodes, sizeof **arrays[array]);
-        if (*arrays[array] == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    }
+    player->penalty = arena_array(memory, nodes, sizeof *player->penalty);
+    player->best_gap = arena_array(memory, nodes, sizeof *player->best_gap);
+    player->light.node = arena_array(memory, nodes, sizeof *player->light.node);
+    player->heavy.node = arena_array(memory, nodes, sizeof *player->heavy.node);
     run->state = player;
+    if (run->graph->kind == ANA_GRAPH_COMPLETE) return STATUS_OK;
     return ana_graph_link(run->graph, memory, &player->links, err);
 }
 
 static bool is_sender(const link_player *player, int node)
 {
     return (player->role[node >> 6] >> (node & 63) & 1) != 0;
+}
+
+static uint64_t lot_of(const ana_scheme_run *run, int node)
+{
+    return ana_coins_lot(&run->coins, run->round, node);
 }
 
 /// What a sender has found among its neighbours.
@@ -73,12 +95,31 @@ static int break_tie(const ana_scheme_run *run, const link_player *player, int n
         if (order > 0) best = neighbour[link];
         count = order > 0 ? 1 : count + (order == 0);
     }
-    int wanted = ana_coins_pick(ana_coins_lot(&run->coins, run->round, node), count);
+    int wanted = ana_coins_pick(lot_of(run, node), count);
     for (int link = player->links.first[node];; link++) {
         if (player->penalty[neighbour[link]] > 0) continue;
         if (ana_scheme_compare(run->load, node, neighbour[link], best) != 0) continue;
         if (wanted-- == 0) return neighbour[link];
     }
+}
+
+/// On the complete graph: one of the lightest or of the heaviest, whichever are farther; equally
+/// far, the lightest. @return -1 if nobody can be chosen
+static int choose_extreme(const ana_scheme_run *run, const link_player *player, int node)
+{
+    const double here = run->load[node];
+    const bool is_up = player->heavy.load - here > here - player->light.load;
+    const crowd *farther = is_up ? &player->heavy : &player->light;
+    if (farther->count == 0) return -1;
+    return farther->node[ana_coins_pick(lot_of(run, node), farther->count)];
+}
+
+/// Whom a sender proposes to. @return -1: nobody
+static int choose(const ana_scheme_run *run, const link_player *player, int node)
+{
+    if (run->graph->kind == ANA_GRAPH_COMPLETE) return choose_extreme(run, player, node);
+    const choice found = find_widest(run, player, node);
+    return found.is_tied ? break_tie(run, player, node, found.node) : found.node;
 }
 
 static bool wins_tie(const ana_scheme_run *run, int receiver, int proposer, int accepted)
@@ -87,19 +128,16 @@ static bool wins_tie(const ana_scheme_run *run, int receiver, int proposer, int 
     if (run->options.variant != ANA_VARIANT_QR) {
         order = ana_scheme_compare(run->load, receiver, proposer, accepted);
     }
-    if (order != 0) return order > 0;
-    return ana_coins_lot(&run->coins, run->round, proposer) <
-           ana_coins_lot(&run->coins, run->round, accepted);
+    return order != 0 ? order > 0 : lot_of(run, proposer) < lot_of(run, accepted);
 }
 
 static void propose(const ana_scheme_run *run, link_player *player, int node)
 {
-    const choice found = find_widest(run, player, node);
-    if (found.node < 0) return;
-    const int target = found.is_tied ? break_tie(run, player, node, found.node) : found.node;
-    if (is_sender(player, target)) return;
+    const int target = choose(run, player, node);
+    if (target < 0 || is_sender(player, target)) return;
     // Under Qr all proposals tie.
-    const double gap = run->options.variant == ANA_VARIANT_QR ? 0 : found.gap;
+    const double gap =
+        run->options.variant == ANA_VARIANT_QR ? 0 : fabs(run->load[target] - run->load[node]);
     const double best = player->best_gap[target];
     if (gap < best) return;
     if (gap == best && !wins_tie(run, target, node, player->accepted[target])) return;
@@ -121,6 +159,29 @@ static void throw_coins(const ana_scheme_run *run, link_player *player)
     }
 }
 
+/// The nodes of a load that can be chosen.
+static void gather(const ana_scheme_run *run, const link_player *player, double load, crowd *out)
+{
+    out->load = load;
+    out->count = 0;
+    for (int node = 0; node < run->graph->node_count; node++) {
+        if (run->load[node] == load && player->penalty[node] == 0) out->node[out->count++] = node;
+    }
+}
+
+static void gather_extremes(const ana_scheme_run *run, link_player *player)
+{
+    double least = (double)INFINITY;
+    double most = -(double)INFINITY;
+    for (int node = 0; node < run->graph->node_count; node++) {
+        const double load = run->load[node];
+        least = load + player->penalty[node] < least ? load : least;
+        most = load - player->penalty[node] > most ? load : most;
+    }
+    gather(run, player, least, &player->light);
+    gather(run, player, most, &player->heavy);
+}
+
 static double average(ana_scheme_run *run, const link_player *player)
 {
     double gaps = 0;
@@ -135,10 +196,12 @@ static double average(ana_scheme_run *run, const link_player *player)
 
 static double play(ana_scheme_run *run)
 {
+    if (ana_chain_plays(run->graph, &run->options)) return ana_chain_play(run);
     link_player *player = run->state;
     const int nodes = run->graph->node_count;
-    memcpy(player->before, run->load, (size_t)nodes * sizeof *run->load);
+    memcpy(run->before, run->load, (size_t)nodes * sizeof *run->load);
     throw_coins(run, player);
+    if (run->graph->kind == ANA_GRAPH_COMPLETE) gather_extremes(run, player);
     for (int word = 0; word * 64 < nodes; word++) {
         for (uint64_t left = player->role[word]; left != 0; left &= left - 1) {
             const int node = word * 64 + __builtin_ctzll(left);
@@ -148,21 +211,11 @@ static double play(ana_scheme_run *run)
     return average(run, player);
 }
 
-static void begin(ana_scheme_run *run)
-{
-    (void)run; // the loads are all there is
-}
-
-static void settle(ana_scheme_run *run)
-{
-    (void)run; // they always are up to date
-}
-
-static void recall(const ana_scheme_run *run, double *before)
-{
-    const link_player *player = run->state;
-    memcpy(before, player->before, (size_t)run->graph->node_count * sizeof *before);
-}
-
-const ana_max_neighbor_player ana_max_neighbor_links = {
-    .prepare = prepare, .begin = begin, .play = play, .settle = settle, .recall = recall};
+const ana_scheme ana_scheme_max_neighbor = {
+    .name = "max-neighbor",
+    .is_random = true,
+    .is_matching = true,
+    .is_monotone = true,
+    .prepare = prepare,
+    .play = play,
+};
