@@ -1,6 +1,5 @@
 #include "analysis/converge/converge_loads.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,15 +33,27 @@ void ana_loads_fill(ana_initial initial, int node_count, rng *random, double *lo
     }
 }
 
+/// In lanes, so that the compiler can keep several at once.
 double ana_loads_spread(const double *load, int node_count)
 {
-    double low = load[0];
-    double high = load[0];
-    for (int node = 1; node < node_count; node++) {
-        low = load[node] < low ? load[node] : low;
-        high = load[node] > high ? load[node] : high;
+    double low[LANES];
+    double high[LANES];
+    for (int lane = 0; lane < LANES; lane++) {
+        low[lane] = high[lane] = load[0];
     }
-    return high - low;
+    for (int node = 0; node < node_count; node += LANES) {
+        const int count = node_count - node < LANES ? node_count - node : LANES;
+        for (int lane = 0; lane < count; lane++) {
+            const double value = load[node + lane];
+            low[lane] = value < low[lane] ? value : low[lane];
+            high[lane] = value > high[lane] ? value : high[lane];
+        }
+    }
+    for (int lane = 1; lane < LANES; lane++) {
+        low[0] = low[lane] < low[0] ? low[lane] : low[0];
+        high[0] = high[lane] > high[0] ? high[lane] : high[0];
+    }
+    return high[0] - low[0];
 }
 
 /// The pair sum of ascending values: the k-th smallest is subtracted node_count - 1 - k times and
@@ -53,8 +64,12 @@ static double pair_sum(const double *sorted, int node_count, int step)
 {
     double lane_sum[LANES] = {0};
     const double *at = step > 0 ? sorted : sorted + node_count - 1;
-    for (int k = 0; k < node_count; k++) {
-        lane_sum[k % LANES] += (double)(2 * k + 1 - node_count) * (at[k * step] - at[0]);
+    for (int k = 0; k < node_count; k += LANES) {
+        const int count = node_count - k < LANES ? node_count - k : LANES;
+        for (int lane = 0; lane < count; lane++) {
+            const double weight = 2 * (k + lane) + 1 - node_count;
+            lane_sum[lane] += weight * (at[(k + lane) * step] - at[0]);
+        }
     }
     double sum = 0;
     for (int lane = 0; lane < LANES; lane++) {
@@ -77,13 +92,14 @@ void ana_loads_sort(double *load, int node_count)
 
 double ana_loads_potential(const double *load, int node_count, double *scratch)
 {
-    bool ascends = true;
-    bool descends = true;
-    for (int node = 1; node < node_count && (ascends || descends); node++) {
-        ascends = ascends && load[node - 1] <= load[node];
-        descends = descends && load[node - 1] >= load[node];
+    int rises = 0;
+    int falls = 0;
+    for (int node = 1; node < node_count; node++) {
+        rises += load[node - 1] < load[node];
+        falls += load[node - 1] > load[node];
     }
-    if (ascends || descends) return pair_sum(load, node_count, ascends ? 1 : -1);
+    if (falls == 0) return pair_sum(load, node_count, 1);
+    if (rises == 0) return pair_sum(load, node_count, -1);
     memcpy(scratch, load, (size_t)node_count * sizeof *load);
     ana_loads_sort(scratch, node_count);
     return pair_sum(scratch, node_count, 1);

@@ -128,8 +128,7 @@ static void compare_games(ana_graph_kind kind, int nodes, ana_variant variant, a
         const double found = ana_scheme_play(&run);
 
         const size_t bytes = (size_t)nodes * sizeof(double);
-        if (memcmp(run.load, game.load, bytes) != 0 ||
-            memcmp(run.before, before, bytes) != 0) {
+        if (memcmp(run.load, game.load, bytes) != 0 || memcmp(run.before, before, bytes) != 0) {
             fail_msg("%s of %d, variant %s, from %s, seed %d: round %d differs",
                      ana_graph_names[kind], nodes, ana_variant_names[variant],
                      ana_initial_names[initial], (int)seed, round);
