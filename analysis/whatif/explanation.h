@@ -4,12 +4,12 @@
 
 #include "analysis/study/setup.h"
 #include "analysis/whatif/bubble_causes.h"
-#include "analysis/whatif/critical_path.h"
 #include "analysis/whatif/sensitivity.h"
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "sim/critical_path.h"
 
 #include <stdint.h>
 
@@ -40,7 +40,7 @@ typedef struct ana_explanation {
     int64_t plan_bound_ns;    // no order of ops makes this plan's pipeline shorter
     int64_t any_bound_ns;     // nor does any contiguous plan on these ranks; 0: chunks, not known
     ana_bubble_causes causes; // over ANA_EXPLAINED_ITERATIONS iterations of the run, evenly spaced
-    ana_critical_path path;
+    sim_critical_path path;
     ana_sensitivity sensitivity;
 } ana_explanation;
 

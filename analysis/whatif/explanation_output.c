@@ -67,7 +67,7 @@ static void print_causes(const ana_explanation *explanation, text_buffer *out)
     }
 }
 
-static int64_t path_stage_ns(const ana_critical_path *path, int stage)
+static int64_t path_stage_ns(const sim_critical_path *path, int stage)
 {
     int64_t sum = 0;
     for (int kind = 0; kind < OP_KIND_COUNT; kind++) {
@@ -76,7 +76,7 @@ static int64_t path_stage_ns(const ana_critical_path *path, int stage)
     return sum;
 }
 
-static int64_t path_kind_ns(const ana_critical_path *path, int kind)
+static int64_t path_kind_ns(const sim_critical_path *path, int kind)
 {
     int64_t sum = 0;
     for (int stage = 0; stage < path->stage_count; stage++) {
@@ -85,7 +85,7 @@ static int64_t path_kind_ns(const ana_critical_path *path, int kind)
     return sum;
 }
 
-static int64_t path_link_ns(const ana_critical_path *path)
+static int64_t path_link_ns(const sim_critical_path *path)
 {
     int64_t sum = 0;
     for (int stage = 0; stage < path->stage_count; stage++) {
@@ -116,7 +116,7 @@ static void print_worth(const ana_explanation *explanation, int64_t gained_ns, t
 
 static void print_stages(const ana_explanation *explanation, text_buffer *out)
 {
-    const ana_critical_path *path = &explanation->path;
+    const sim_critical_path *path = &explanation->path;
     text_format(out, "\nstage  layers      load on the critical path   1 %% faster saves\n");
     for (int stage = 0; stage < explanation->stage_count; stage++) {
         char load[32];
@@ -134,7 +134,7 @@ static void print_stages(const ana_explanation *explanation, text_buffer *out)
 
 static void print_links(const ana_explanation *explanation, text_buffer *out)
 {
-    const ana_critical_path *path = &explanation->path;
+    const sim_critical_path *path = &explanation->path;
     if (path_link_ns(path) == 0 && explanation->sensitivity.all_links_ns == 0) return;
     text_format(out, "\nlink between stages     on the critical path   1 %% faster saves\n");
     for (int stage = 0; stage + 1 < explanation->stage_count; stage++) {
@@ -206,7 +206,7 @@ void ana_explanation_print(const ana_explanation *explanation, text_buffer *out)
 
 static void write_stages(const ana_explanation *explanation, json_writer *writer)
 {
-    const ana_critical_path *path = &explanation->path;
+    const sim_critical_path *path = &explanation->path;
     json_write_key(writer, "stages");
     json_begin_array(writer);
     for (int stage = 0; stage < explanation->stage_count; stage++) {

@@ -1,10 +1,7 @@
 #include "cli/schedule/schedule_path.h"
 
-#include "balance/metrics.h"
-#include "sim/order_record.h"
-#include "sim/pipeline.h"
+#include "sim/critical_path.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -33,25 +30,27 @@ status cli_schedule_path_find(const cli_arguments *arguments, const bal_timeline
                               arena *memory, cli_schedule_path *path, error_message *err)
 {
     const bal_schedule *schedule = played->schedule;
-    sim_order order;
-    sim_recorder *recorder = NULL;
+    sim_critical_path found;
     *path = (cli_schedule_path){0};
     if (!cli_has(arguments, "--explain")) return STATUS_OK;
     const status checked = sim_network_check_serial(schedule, network, err);
     if (checked != STATUS_OK) return error_prefix(err, checked, "--explain");
-    TRY(sim_order_compile(schedule, memory, &order, err));
-    TRY(sim_recorder_create(&order, network, memory, &recorder, err));
-    const sim_record *record = sim_recorder_play(recorder, costs);
-    // Any order that a policy played gives the same times when it is replayed.
-    assert(record->makespan_ns == bal_metrics_of(played).makespan_ns);
-    const sim_critical_path *found = &record->path;
+    sim_critical_path_of(played, costs, network, memory, &found);
+    const size_t cells = (size_t)schedule->rank_count * OP_KIND_COUNT;
+    int64_t *op_ns = arena_array(memory, cells, sizeof *op_ns);
+    for (int stage = 0; stage < costs->stage_count; stage++) {
+        int64_t *of_rank = op_ns + (ptrdiff_t)bal_schedule_rank(schedule, stage) * OP_KIND_COUNT;
+        for (int kind = 0; kind < OP_KIND_COUNT; kind++) {
+            of_rank[kind] += found.op_ns[stage][kind];
+        }
+    }
     *path = (cli_schedule_path){.rank_count = schedule->rank_count,
-                                .op_count = found->op_count,
-                                .message_count = found->message_count,
-                                .op_ns = found->op_ns,
-                                .forward_ns = sum_of(found->forward_ns, costs->stage_count),
-                                .backward_ns = sum_of(found->backward_ns, costs->stage_count),
-                                .link_wait_ns = found->link_wait_ns};
+                                .op_count = found.op_count,
+                                .message_count = found.message_count,
+                                .op_ns = op_ns,
+                                .forward_ns = sum_of(found.forward_link_ns, costs->stage_count),
+                                .backward_ns = sum_of(found.backward_link_ns, costs->stage_count),
+                                .link_wait_ns = found.link_wait_ns};
     return STATUS_OK;
 }
 

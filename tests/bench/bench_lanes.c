@@ -1,11 +1,10 @@
 /// Many scenarios of one order at once, with the bare recurrence in lanes beside them as what the
-/// machine could do; draws of chained iterations; and a play of which everything is kept.
+/// machine could do; and draws of chained iterations.
 #include "balance/disturbance.h"
 #include "base/rng.h"
 #include "sim/ensemble.h"
 #include "sim/iteration_chain.h"
 #include "sim/lanes.h"
-#include "sim/order_record.h"
 #include "tests/bench/bench.h"
 
 #include <stdlib.h>
@@ -199,50 +198,11 @@ static void measure_ensemble(bool smoke)
     arena_destroy(memory);
 }
 
-typedef struct record_case {
-    sim_recorder *recorder;
-    const bal_stage_costs *costs;
-} record_case;
-
-static void run_record(void *context)
-{
-    const record_case *played = context;
-    sim_recorder_play(played->recorder, played->costs);
-}
-
-/// Each rank sends over a link of its own, which a message holds for half its time.
-static void measure_record(bool smoke)
-{
-    arena *memory = arena_create(1 << 20);
-    error_message err = {0};
-    problem made;
-    problem_init(&made, 1, memory);
-    int *link = take(memory, RANKS, sizeof *link);
-    int64_t *occupancy_ns = take(memory, RANKS, sizeof *occupancy_ns);
-    for (int rank = 0; rank < RANKS; rank++) {
-        link[rank] = rank;
-        occupancy_ns[rank] = 10000;
-    }
-    const sim_network network = {.link_count = RANKS,
-                                 .forward_link = link,
-                                 .backward_link = link,
-                                 .forward_occupancy_ns = occupancy_ns,
-                                 .backward_occupancy_ns = occupancy_ns};
-    record_case played = {.costs = &made.costs};
-    bench_require(sim_recorder_create(&made.order, &network, memory, &played.recorder, &err), &err);
-    const bench_time time = bench_measure(smoke, run_record, &played);
-    bench_print("static_engine_record_ns_per_op", time.median_ns / made.order.step_count, "ns",
-                "P=%d M=%d, links serialised, timeline, memory and critical path kept", RANKS,
-                MICROBATCHES);
-    arena_destroy(memory);
-}
-
 int main(int argc, char **argv)
 {
     const bool smoke = bench_is_smoke(argc, argv);
     measure_lanes(smoke, 1);
     measure_lanes(smoke, MICROBATCHES);
     measure_ensemble(smoke);
-    measure_record(smoke);
     return 0;
 }

@@ -2,7 +2,6 @@
 /// leads every call of malloc, calloc and realloc through here, and they are counted.
 #include "sim/dispatch.h"
 #include "sim/lanes.h"
-#include "sim/order_record.h"
 #include "sim/pipeline.h"
 #include "sim/training_replay.h"
 #include "tests/assert_close.h"
@@ -73,12 +72,10 @@ static void lanes_and_records_are_played_without_allocating(void **state)
         sim_order order;
         sim_lanes lanes;
         sim_summary summary;
-        sim_recorder *recorder = NULL;
         assert_int_equal(sim_order_compile(&problem.schedule, memory, &order, NULL), STATUS_OK);
         assert_int_equal(sim_summary_init(&order, memory, &summary), STATUS_OK);
         assert_int_equal(sim_lanes_init(&order, SIM_LANES_STEP, has_columns, false, memory, &lanes),
                          STATUS_OK);
-        assert_int_equal(sim_recorder_create(&order, NULL, memory, &recorder, NULL), STATUS_OK);
         call_count = 0;
 
         sim_lanes_rewind(&lanes);
@@ -86,7 +83,6 @@ static void lanes_and_records_are_played_without_allocating(void **state)
         sim_lanes_play(&lanes);
         sim_lanes_go_on(&lanes);
         sim_lanes_summarise(&lanes, 3, &problem.costs, &summary);
-        sim_recorder_play(recorder, &problem.costs);
 
         assert_int_equal(call_count, 0);
     }

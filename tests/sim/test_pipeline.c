@@ -1,6 +1,7 @@
 /// The static engine against the plainest player, closed forms and its own summary; what it
 /// refuses.
 #include "balance/metrics.h"
+#include "sim/dispatch.h"
 #include "sim/pipeline.h"
 #include "tests/assert_close.h"
 #include "tests/balance/reference_player.h"
@@ -263,6 +264,33 @@ static void the_longest_times_that_pass_the_check_add_up_exactly(void **state)
     arena_destroy(memory);
 }
 
+/// Costs of so many microbatches are asked for ahead of time; the event engine does not.
+static void costs_beyond_cache_are_played_as_all_others(void **state)
+{
+    (void)state;
+    enum { RANKS = 64, MICROBATCHES = 6000 };
+    arena *memory = arena_create(1 << 20);
+    rng generator = rng_init(1, 14);
+    const bal_schedule schedule = reference_build("1f1b", RANKS, MICROBATCHES, 1, memory);
+    const bal_stage_costs costs =
+        random_costs(&generator, RANKS, MICROBATCHES, 1000000, 1000, memory);
+    sim_order order = compile(&schedule, memory);
+    sim_dispatch *dispatch = NULL;
+    bal_timeline timeline;
+    bal_timeline expected;
+    assert_int_equal(sim_timeline_init(&schedule, memory, &timeline), STATUS_OK);
+    assert_int_equal(sim_dispatch_create(&schedule, SIM_STATIC, NULL, memory, &dispatch, NULL),
+                     STATUS_OK);
+
+    sim_order_play(&order, &costs, NULL, &timeline);
+
+    assert_int_equal(sim_dispatch_play(dispatch, &costs, NULL, NULL, &expected, NULL), STATUS_OK);
+    const size_t bytes = (size_t)schedule.first_op[RANKS] * sizeof(int64_t);
+    assert_memory_equal(timeline.begin_ns, expected.begin_ns, bytes);
+    assert_memory_equal(timeline.end_ns, expected.end_ns, bytes);
+    arena_destroy(memory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -272,6 +300,7 @@ int main(void)
         cmocka_unit_test(ranks_begin_no_earlier_than_their_start),
         cmocka_unit_test(an_order_that_waits_in_a_ring_is_refused_and_touches_nothing),
         cmocka_unit_test(costs_that_do_not_fit_are_refused),
+        cmocka_unit_test(costs_beyond_cache_are_played_as_all_others),
         cmocka_unit_test(the_longest_times_that_pass_the_check_add_up_exactly),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

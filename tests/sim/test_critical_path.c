@@ -1,0 +1,268 @@
+/// The critical path: by hand, and on random orders, where it has no gaps whatever the links are.
+#include "sim/critical_path.h"
+
+#include "sim/dispatch.h"
+#include "sim/pipeline.h"
+#include "tests/assert_close.h"
+#include "tests/balance/reference_player.h"
+#include "tests/sim/random_schedules.h"
+
+#include <string.h>
+
+enum { RANDOM_CASES = 500 };
+
+/// Links that each carry what one rank sends: all of it, what it sends in one direction, or a stage
+/// at a time; some messages on no link.
+static sim_network random_serial_network(rng *generator, const random_problem *problem,
+                                         arena *memory)
+{
+    const bal_schedule *schedule = &problem->schedule;
+    const int stages = schedule->rank_count * schedule->chunk_count;
+    int *links[2];
+    int64_t *occupancies[2];
+    const int64_t *send_ns[] = {problem->costs.send_forward_ns, problem->costs.send_backward_ns};
+    for (int direction = 0; direction < 2; direction++) {
+        links[direction] = arena_array(memory, (size_t)stages, sizeof(int));
+        occupancies[direction] = arena_array(memory, (size_t)stages, sizeof(int64_t));
+        for (int stage = 0; stage < stages; stage++) {
+            const int rank = bal_rank_of_stage(schedule->placement, schedule->rank_count,
+                                               schedule->chunk_count, stage, NULL);
+            const int which = (int)rng_below(generator, 4);
+            links[direction][stage] = which == 3 ? -1 : rank * 3 + (which == 2 ? direction : which);
+            occupancies[direction][stage] = rng_between(generator, 0, send_ns[direction][stage]);
+        }
+    }
+    return (sim_network){.link_count = 3 * schedule->rank_count,
+                         .forward_link = links[0],
+                         .backward_link = links[1],
+                         .forward_occupancy_ns = occupancies[0],
+                         .backward_occupancy_ns = occupancies[1]};
+}
+
+static bal_timeline play(const bal_schedule *schedule, const bal_stage_costs *costs, arena *memory)
+{
+    sim_order order;
+    bal_timeline timeline;
+    error_message err = {0};
+    if (sim_order_compile(schedule, memory, &order, &err) != STATUS_OK) fail_msg("%s", err.message);
+    assert_int_equal(sim_timeline_init(schedule, memory, &timeline), STATUS_OK);
+    sim_order_play(&order, costs, NULL, &timeline);
+    return timeline;
+}
+
+/// The parts of the path add up to the end of the iteration, all of which begin at 0.
+static void assert_path_adds_up(const sim_critical_path *path, const bal_timeline *timeline,
+                                uint64_t seed)
+{
+    const bal_schedule *schedule = timeline->schedule;
+    int64_t sum_ns = path->link_wait_ns;
+    int64_t makespan_ns = 0;
+    for (int op = 0; op < schedule->first_op[schedule->rank_count]; op++) {
+        if (timeline->end_ns[op] > makespan_ns) makespan_ns = timeline->end_ns[op];
+    }
+    for (int stage = 0; stage < path->stage_count; stage++) {
+        for (int kind = 0; kind < OP_KIND_COUNT; kind++) {
+            sum_ns += path->op_ns[stage][kind];
+        }
+        sum_ns += path->forward_link_ns[stage] + path->backward_link_ns[stage];
+    }
+    if (path->makespan_ns != makespan_ns || sum_ns != makespan_ns) {
+        fail_msg("seed %llu: the path takes %lld ns, the iteration %lld", (unsigned long long)seed,
+                 (long long)sum_ns, (long long)makespan_ns);
+    }
+}
+
+static bool draw_problem(uint64_t seed, random_problem *problem, arena *memory)
+{
+    rng generator = rng_init(seed, 11);
+    *problem = random_problem_draw(seed, memory);
+    if (seed % 3 == 0) random_delays(&generator, &problem->costs, 20, memory);
+    return seed % 2 > 0 || random_pairs(&generator, &problem->schedule);
+}
+
+/// Two stages of one microbatch: F 10, BW 20 + 5, messages 3 and 4.
+static bal_stage_costs two_stages(arena *memory)
+{
+    static const int64_t send_forward[] = {3, 1000};
+    static const int64_t send_backward[] = {1000, 4};
+    bal_stage_costs costs = reference_uniform_costs(2, 10, 20, 5, 0, (int64_t[]){1, 0, -1}, memory);
+    costs.send_forward_ns = send_forward;
+    costs.send_backward_ns = send_backward;
+    return costs;
+}
+
+static void two_stages_are_one_chain(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 16);
+    const bal_schedule schedule = reference_build("1f1b", 2, 1, 1, memory);
+    const bal_stage_costs costs = two_stages(memory);
+    const bal_timeline timeline = play(&schedule, &costs, memory);
+    sim_critical_path path;
+
+    sim_critical_path_of(&timeline, &costs, NULL, memory, &path);
+
+    assert_int_equal(path.makespan_ns, 77);
+    assert_int_equal(path.op_count, 4);
+    assert_int_equal(path.message_count, 2);
+    for (int stage = 0; stage < 2; stage++) {
+        assert_int_equal(path.op_ns[stage][OP_FORWARD], 10);
+        assert_int_equal(path.op_ns[stage][OP_BACKWARD], 25);
+    }
+    assert_int_equal(path.forward_link_ns[0], 3);
+    assert_int_equal(path.backward_link_ns[1], 4);
+    assert_int_equal(path.forward_link_ns[1] + path.backward_link_ns[0], 0);
+    arena_destroy(memory);
+}
+
+static void the_path_of_any_order_has_no_gaps(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 16);
+    for (uint64_t seed = 0; seed < 2 * RANDOM_CASES; seed++, arena_reset(memory)) {
+        random_problem problem;
+        sim_critical_path path;
+        if (!draw_problem(seed, &problem, memory)) continue;
+        const bal_timeline timeline = play(&problem.schedule, &problem.costs, memory);
+
+        sim_critical_path_of(&timeline, &problem.costs, NULL, memory, &path);
+
+        assert_path_adds_up(&path, &timeline, seed);
+        assert_int_equal(path.link_wait_ns, 0);
+    }
+    arena_destroy(memory);
+}
+
+static void where_messages_keep_ranks_busy_the_path_has_no_gaps_either(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 18);
+    int played = 0;
+    for (uint64_t seed = 0; seed < RANDOM_CASES; seed++, arena_reset(memory)) {
+        const random_problem problem = random_problem_draw(seed, memory);
+        const sim_network network = {.send =
+                                         seed % 2 == 0 ? BAL_SEND_BLOCKING : BAL_SEND_RENDEZVOUS};
+        sim_dispatch *dispatch = NULL;
+        bal_timeline timeline;
+        sim_critical_path path;
+        assert_int_equal(
+            sim_dispatch_create(&problem.schedule, SIM_STATIC, &network, memory, &dispatch, NULL),
+            STATUS_OK);
+        if (sim_dispatch_play(dispatch, &problem.costs, NULL, NULL, &timeline, NULL) != STATUS_OK) {
+            continue; // a rendezvous in this order gets stuck
+        }
+
+        sim_critical_path_of(&timeline, &problem.costs, NULL, memory, &path);
+
+        assert_path_adds_up(&path, &timeline, seed);
+        played++;
+    }
+    assert_true(played > RANDOM_CASES / 2);
+    arena_destroy(memory);
+}
+
+/// Whatever policy played, links of one rank each leave no time of messages unexplained: what they
+/// waited is told apart from what they took.
+static void waits_for_links_of_one_rank_each_are_told_apart(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 20);
+    int64_t waited_ns = 0;
+    for (uint64_t seed = 0; seed < 4 * RANDOM_CASES; seed++, arena_reset(memory)) {
+        rng generator = rng_init(seed, 12);
+        random_problem problem;
+        sim_dispatch *dispatch = NULL;
+        bal_timeline timeline;
+        sim_critical_path path;
+        if (!draw_problem(seed, &problem, memory)) continue;
+        const sim_network network = random_serial_network(&generator, &problem, memory);
+        const sim_policy policy = (sim_policy)(seed % SIM_POLICY_COUNT);
+        assert_int_equal(sim_network_check_serial(&problem.schedule, &network, NULL), STATUS_OK);
+        assert_int_equal(
+            sim_dispatch_create(&problem.schedule, policy, &network, memory, &dispatch, NULL),
+            STATUS_OK);
+        assert_int_equal(sim_dispatch_play(dispatch, &problem.costs, NULL, NULL, &timeline, NULL),
+                         STATUS_OK);
+
+        sim_critical_path_of(&timeline, &problem.costs, &network, memory, &path);
+
+        assert_path_adds_up(&path, &timeline, seed);
+        waited_ns += path.link_wait_ns;
+    }
+    assert_true(waited_ns > 0);
+    arena_destroy(memory);
+}
+
+static void a_path_through_a_held_link_by_hand(void **state)
+{
+    (void)state;
+    // F take 10, messages 30 of which they hold the link for 25: F0 leaves at 10 and F1, done at
+    // 20, at 35; it is there at 65, when rank 1 is long done with F0.
+    arena *memory = arena_create(1 << 16);
+    const bal_schedule schedule = reference_build("gpipe", 2, 2, 1, memory);
+    const bal_stage_costs costs =
+        reference_uniform_costs(2, 10, 1, 1, 30, (int64_t[]){1, 0, -1}, memory);
+    const sim_network network = {.link_count = 1,
+                                 .forward_link = (int[]){0, -1},
+                                 .backward_link = (int[]){-1, -1},
+                                 .forward_occupancy_ns = (int64_t[]){25, 0},
+                                 .backward_occupancy_ns = (int64_t[]){0, 0}};
+    sim_dispatch *dispatch = NULL;
+    bal_timeline timeline;
+    sim_critical_path path;
+    assert_int_equal(sim_dispatch_create(&schedule, SIM_STATIC, &network, memory, &dispatch, NULL),
+                     STATUS_OK);
+    assert_int_equal(sim_dispatch_play(dispatch, &costs, NULL, NULL, &timeline, NULL), STATUS_OK);
+
+    sim_critical_path_of(&timeline, &costs, &network, memory, &path);
+
+    // F0 of rank 0, its message's hold, F1's message, F1 and a BW of rank 1, a message, both BW.
+    assert_int_equal(timeline.begin_ns[schedule.first_op[1] + 1], 65);
+    assert_int_equal(path.link_wait_ns, 25);
+    assert_int_equal(path.forward_link_ns[0], 30);
+    assert_int_equal(path.backward_link_ns[1], 30);
+    assert_int_equal(path.op_ns[0][OP_FORWARD], 10);
+    assert_int_equal(path.op_ns[1][OP_FORWARD], 10);
+    assert_int_equal(path.op_ns[1][OP_BACKWARD], 2);
+    assert_int_equal(path.op_ns[0][OP_BACKWARD], 4);
+    assert_int_equal(path.message_count, 2);
+    assert_int_equal(path.makespan_ns, 10 + 25 + 30 + 10 + 2 + 30 + 4);
+    arena_destroy(memory);
+}
+
+static void links_of_several_ranks_and_other_sends_are_refused(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 16);
+    const bal_schedule schedule = reference_build("1f1b", 3, 2, 1, memory);
+    const int64_t occupancy_ns[] = {0, 0, 0};
+    const sim_network shared = {.link_count = 2,
+                                .forward_link = (int[]){1, 1, -1},
+                                .backward_link = (int[]){-1, -1, -1},
+                                .forward_occupancy_ns = occupancy_ns,
+                                .backward_occupancy_ns = occupancy_ns};
+    error_message err = {0};
+
+    assert_int_equal(sim_network_check_serial(&schedule, &shared, &err), STATUS_UNSUPPORTED);
+    assert_string_equal(err.message, "link 1 carries messages of ranks 0 and 1; a fixed order is "
+                                     "recorded with one rank per link only");
+    assert_int_equal(
+        sim_network_check_serial(&schedule, &(sim_network){.send = BAL_SEND_BLOCKING}, &err),
+        STATUS_UNSUPPORTED);
+    assert_string_equal(err.message, "sends are blocking; a fixed order is recorded with "
+                                     "asynchronous ones only");
+    arena_destroy(memory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(two_stages_are_one_chain),
+        cmocka_unit_test(the_path_of_any_order_has_no_gaps),
+        cmocka_unit_test(where_messages_keep_ranks_busy_the_path_has_no_gaps_either),
+        cmocka_unit_test(waits_for_links_of_one_rank_each_are_told_apart),
+        cmocka_unit_test(a_path_through_a_held_link_by_hand),
+        cmocka_unit_test(links_of_several_ranks_and_other_sends_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
