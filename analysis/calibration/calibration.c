@@ -1,7 +1,5 @@
 #include "analysis/calibration/calibration.h"
 
-#include "analysis/calibration/measured_runs.h"
-#include "analysis/calibration/shrinkage.h"
 #include "base/rng.h"
 
 #include <gsl/gsl_cdf.h>
@@ -14,22 +12,6 @@ enum { REFERENCE_ROUNDS = 2, GPUS_PER_NODE_DEFAULT = 8 };
 static const double residual_min = 1e-4;
 static const double factor_min = 0.01;
 static const double mean_min_ms = 1e-6;
-
-/// Runs while they are fitted.
-typedef struct fitting {
-    const ana_run_shape *shapes;
-    const double *iteration_ms;
-    int run_count;
-    double *fixed;   // [run_count][ANA_TERM_COUNT] quantities
-    double *assumed; // [run_count][ANA_ASSUMED_COUNT]
-    arena *memory;
-    ana_calibration *out;
-} fitting;
-
-static int first_part_shape(void)
-{
-    return ANA_TERM_COUNT + ANA_ASSUMED_COUNT;
-}
 
 /// Index of a part's deviation at a shape; -1 if it was not measured.
 static int find_part_shape(const ana_calibration *calibration, ana_part part,
@@ -49,217 +31,9 @@ static double reference_ms(const ana_calibration *calibration, ana_part part, co
 {
     double sum = 0;
     for (ana_term term = 0; term < ANA_TERM_COUNT; term++) {
-        if (ana_term_part(term) == part) sum += calibration->reference[term] * fixed[term];
+        if (ana_terms[term].part == part) sum += calibration->reference[term] * fixed[term];
     }
     return sum;
-}
-
-static void measure(fitting *fit)
-{
-    for (int run = 0; run < fit->run_count; run++) {
-        ana_term_quantities(&fit->shapes[run], fit->out->gpus_per_node,
-                            fit->fixed + (size_t)run * ANA_TERM_COUNT,
-                            fit->assumed + (size_t)run * ANA_ASSUMED_COUNT);
-    }
-}
-
-static status collect_shapes(fitting *fit, error_message *err)
-{
-    ana_calibration *out = fit->out;
-    for (int run = 0; run < fit->run_count; run++) {
-        const ana_run_shape *shape = &fit->shapes[run];
-        for (ana_part part = 0; part < ANA_PART_COUNT; part++) {
-            if (part == ANA_PART_REDUCTION && shape->data_degree == 1) continue;
-            if (find_part_shape(out, part, shape) >= 0) continue;
-            if (out->part_shape_count == ANA_CALIBRATION_SHAPES_MAX) {
-                return error_set(err, STATUS_INVALID,
-                                 "runs to fit have more than %d shapes of layers, heads, updates "
-                                 "and reductions: fit fewer rows",
-                                 ANA_CALIBRATION_SHAPES_MAX);
-            }
-            ana_part_shape *next = &out->part_shapes[out->part_shape_count++];
-            next->part = part;
-            ana_part_key(part, shape, next->key);
-        }
-    }
-    return STATUS_OK;
-}
-
-static void collect_ranges(fitting *fit)
-{
-    for (int field = 0; field < ANA_SHAPE_FIELDS; field++) {
-        int64_t *low = &fit->out->seen_min[field];
-        int64_t *high = &fit->out->seen_max[field];
-        *low = *high = ana_run_field(&fit->shapes[0], field);
-        for (int run = 1; run < fit->run_count; run++) {
-            const int64_t value = ana_run_field(&fit->shapes[run], field);
-            if (value < *low) *low = value;
-            if (value > *high) *high = value;
-        }
-    }
-}
-
-/// Quantity of an assumed term in ms per unit of its coefficient.
-static double assumed_ms(const ana_calibration *calibration, ana_assumed_term term,
-                         const double *assumed)
-{
-    const double scale =
-        term == ANA_ASSUMED_FRONT ? calibration->reference[ANA_TERM_MICROBATCH] : 1;
-    return scale * assumed[term];
-}
-
-/// The columns of one run beside the fixed terms, ms; random [ANA_ASSUMED_COUNT + shapes].
-static void fill_random(const fitting *fit, int run, double *random)
-{
-    const ana_calibration *out = fit->out;
-    const double *fixed = fit->fixed + (size_t)run * ANA_TERM_COUNT;
-    const double *assumed = fit->assumed + (size_t)run * ANA_ASSUMED_COUNT;
-    for (ana_assumed_term term = 0; term < ANA_ASSUMED_COUNT; term++) {
-        random[term] = assumed_ms(out, term, assumed);
-    }
-    for (ana_part part = 0; part < ANA_PART_COUNT; part++) {
-        const int index = find_part_shape(out, part, &fit->shapes[run]);
-        if (index >= 0) random[ANA_ASSUMED_COUNT + index] = reference_ms(out, part, fixed);
-    }
-}
-
-/// Standard deviation of a term that is not in use: around the middle of its range where no row has
-/// it; else around zero, as a term in use has taken its place.
-static double unused_deviation(const fitting *fit, ana_term term)
-{
-    const ana_assumption_range range = ana_term_range(term);
-    for (int run = 0; run < fit->run_count; run++) {
-        if (fit->fixed[(size_t)run * ANA_TERM_COUNT + (size_t)term] > 0) {
-            return range.high / sqrt(3);
-        }
-    }
-    return range.deviation;
-}
-
-/// Rows relative to their measured time, so that the residual is a relative error.
-static void make_problem(const fitting *fit, bool has_random, ana_shrinkage_problem *problem)
-{
-    const ana_calibration *out = fit->out;
-    const size_t runs = (size_t)fit->run_count;
-    const int random_count = has_random ? ANA_ASSUMED_COUNT + out->part_shape_count : 0;
-    double *fixed = arena_array(fit->memory, runs * ANA_TERM_COUNT, sizeof *fixed);
-    double *random = arena_array(fit->memory, runs * (size_t)random_count, sizeof *random);
-    double *target = arena_array(fit->memory, runs, sizeof *target);
-    int *class = arena_array(fit->memory, (size_t)random_count, sizeof *class);
-    double *deviation = arena_array(fit->memory, ANA_TERM_COUNT, sizeof *deviation);
-    for (ana_term term = 0; term < ANA_TERM_COUNT; term++) {
-        deviation[term] = unused_deviation(fit, term);
-    }
-    for (int run = 0; run < fit->run_count; run++) {
-        const double weight = 1 / fit->iteration_ms[run];
-        double *row = random + (size_t)run * (size_t)random_count;
-        target[run] = 1;
-        for (int term = 0; term < ANA_TERM_COUNT; term++) {
-            const size_t at = (size_t)run * ANA_TERM_COUNT + (size_t)term;
-            fixed[at] = weight * fit->fixed[at];
-        }
-        if (!has_random) continue;
-        fill_random(fit, run, row);
-        for (int column = 0; column < random_count; column++) {
-            row[column] *= weight;
-        }
-        for (ana_assumed_term term = 0; term < ANA_ASSUMED_COUNT; term++) {
-            target[run] -= ana_assumed_term_range(term).mean * row[term];
-        }
-    }
-    *problem =
-        (ana_shrinkage_problem){.row_count = fit->run_count,
-                                .fixed_count = ANA_TERM_COUNT,
-                                .random_count = random_count,
-                                .class_count = has_random ? ANA_PART_COUNT + ANA_ASSUMED_COUNT : 0,
-                                .fixed = fixed,
-                                .random = random,
-                                .target = target,
-                                .random_class = class,
-                                .fixed_deviation = deviation,
-                                .residual_min = residual_min};
-    for (int column = 0; column < random_count; column++) {
-        const int shape = column - ANA_ASSUMED_COUNT;
-        class[column] = shape < 0 ? ANA_PART_COUNT + column : (int)out->part_shapes[shape].part;
-    }
-    for (int part = 0; part < ANA_PART_COUNT; part++) {
-        problem->class_deviation[part] = -1;
-    }
-    for (ana_assumed_term term = 0; term < ANA_ASSUMED_COUNT; term++) {
-        problem->class_deviation[ANA_PART_COUNT + term] = ana_assumed_term_range(term).deviation;
-    }
-}
-
-static void take_over(ana_calibration *out, const ana_shrinkage_fit *solved)
-{
-    out->coefficients = solved->coefficients;
-    out->covariance = solved->covariance;
-    for (ana_assumed_term term = 0; term < ANA_ASSUMED_COUNT; term++) {
-        out->coefficients[ANA_TERM_COUNT + term] += ana_assumed_term_range(term).mean;
-    }
-    for (int term = 0; term < ANA_TERM_COUNT; term++) {
-        out->states[term] = solved->uses[term] == ANA_TERM_USED     ? ANA_STATE_USED
-                            : solved->uses[term] == ANA_TERM_ABSENT ? ANA_STATE_ABSENT
-                                                                    : ANA_STATE_NO_GAIN;
-    }
-    for (ana_term term = 0; term < ANA_TERM_COUNT; term++) {
-        if (out->states[term] != ANA_STATE_ABSENT) continue;
-        out->coefficients[term] = out->reference[term] = ana_term_range(term).mean;
-    }
-    memcpy(out->part_deviation, solved->class_deviation, sizeof out->part_deviation);
-    out->residual_ratio = solved->residual;
-    out->degrees = solved->degrees;
-}
-
-/// First the terms alone; then, relative to them, with deviations by shape, twice, as the terms
-/// change when they need not explain what is a shape's own.
-static status solve(fitting *fit, error_message *err)
-{
-    ana_shrinkage_problem problem;
-    ana_shrinkage_fit solved;
-    make_problem(fit, false, &problem);
-    TRY(ana_shrinkage_solve(&problem, fit->memory, &solved, err));
-    for (int round = 0; round < REFERENCE_ROUNDS; round++) {
-        memcpy(fit->out->reference, solved.coefficients, sizeof fit->out->reference);
-        make_problem(fit, true, &problem);
-        TRY(ana_shrinkage_solve(&problem, fit->memory, &solved, err));
-    }
-    take_over(fit->out, &solved);
-    return STATUS_OK;
-}
-
-status ana_calibration_fit(const ana_run_shape *shapes, const double *iteration_ms, int run_count,
-                           const ana_calibration_settings *settings, arena *memory,
-                           ana_calibration *out, error_message *err)
-{
-    if (run_count < ANA_CALIBRATION_RUNS_MIN) {
-        return error_set(err, STATUS_INVALID, "%d run%s to fit: at least %d are needed", run_count,
-                         run_count == 1 ? "" : "s", ANA_CALIBRATION_RUNS_MIN);
-    }
-    ana_calibration made = {
-        .source = arena_string(memory, settings->source != NULL ? settings->source : ""),
-        .vocabulary_size = settings->vocabulary_size,
-        .gpus_per_node =
-            settings->gpus_per_node > 0 ? settings->gpus_per_node : GPUS_PER_NODE_DEFAULT,
-        .run_count = run_count,
-        .part_shapes = arena_array(memory, ANA_CALIBRATION_SHAPES_MAX, sizeof *made.part_shapes),
-    };
-    fitting fit = {
-        .shapes = shapes,
-        .iteration_ms = iteration_ms,
-        .run_count = run_count,
-        .fixed = arena_array(memory, (size_t)run_count * ANA_TERM_COUNT, sizeof *fit.fixed),
-        .assumed = arena_array(memory, (size_t)run_count * ANA_ASSUMED_COUNT, sizeof *fit.assumed),
-        .memory = memory,
-        .out = &made,
-    };
-    measure(&fit);
-    TRY(collect_shapes(&fit, err));
-    collect_ranges(&fit);
-    TRY(solve(&fit, err));
-    made.coefficient_count = first_part_shape() + made.part_shape_count;
-    *out = made;
-    return STATUS_OK;
 }
 
 /// Whether a shape's ring of replicas is smaller or larger than any that was measured: what a
@@ -289,21 +63,190 @@ static double unknown_deviation(const ana_calibration *calibration, ana_part par
 static double fill_quantities(const ana_calibration *calibration, const ana_run_shape *shape,
                               double *quantities)
 {
-    double assumed[ANA_ASSUMED_COUNT];
     double unknown = 0;
     memset(quantities, 0, (size_t)calibration->coefficient_count * sizeof *quantities);
-    ana_term_quantities(shape, calibration->gpus_per_node, quantities, assumed);
-    for (ana_assumed_term term = 0; term < ANA_ASSUMED_COUNT; term++) {
-        quantities[ANA_TERM_COUNT + term] = assumed_ms(calibration, term, assumed);
-    }
+    ana_term_quantities(shape, calibration->gpus_per_node, quantities);
+    quantities[ANA_TERM_FRONT] *= calibration->reference[ANA_TERM_MICROBATCH];
     for (ana_part part = 0; part < ANA_PART_COUNT; part++) {
         const double ms = reference_ms(calibration, part, quantities);
         const int index = find_part_shape(calibration, part, shape);
         const double deviation = unknown_deviation(calibration, part, shape) * ms;
-        if (index >= 0) quantities[first_part_shape() + index] = ms;
+        if (index >= 0) quantities[ANA_TERM_ALL_COUNT + index] = ms;
         unknown += deviation * deviation;
     }
     return unknown;
+}
+
+/// Runs while they are fitted.
+typedef struct fitting {
+    const ana_run_shape *shapes;
+    const double *iteration_ms;
+    int run_count;
+    arena *memory;
+    ana_calibration *out;
+} fitting;
+
+static status collect_shapes(const fitting *fit, error_message *err)
+{
+    ana_calibration *out = fit->out;
+    for (int run = 0; run < fit->run_count; run++) {
+        const ana_run_shape *shape = &fit->shapes[run];
+        for (ana_part part = 0; part < ANA_PART_COUNT; part++) {
+            if (part == ANA_PART_REDUCTION && shape->data_degree == 1) continue;
+            if (find_part_shape(out, part, shape) >= 0) continue;
+            if (out->part_shape_count == ANA_CALIBRATION_SHAPES_MAX) {
+                return error_set(err, STATUS_INVALID,
+                                 "runs to fit have more than %d shapes of layers, heads, updates "
+                                 "and reductions: fit fewer rows",
+                                 ANA_CALIBRATION_SHAPES_MAX);
+            }
+            ana_part_shape *next = &out->part_shapes[out->part_shape_count++];
+            next->part = part;
+            ana_part_key(part, shape, next->key);
+        }
+    }
+    return STATUS_OK;
+}
+
+static void collect_ranges(const fitting *fit)
+{
+    for (int field = 0; field < ANA_SHAPE_FIELDS; field++) {
+        int64_t *low = &fit->out->seen_min[field];
+        int64_t *high = &fit->out->seen_max[field];
+        *low = *high = ana_run_field(&fit->shapes[0], field);
+        for (int run = 1; run < fit->run_count; run++) {
+            const int64_t value = ana_run_field(&fit->shapes[run], field);
+            if (value < *low) *low = value;
+            if (value > *high) *high = value;
+        }
+    }
+}
+
+/// Columns of the terms, and of the deviations if column_count says so, relative to the measured
+/// time, so that the residual is a relative error. Assumed terms are taken off at their mean.
+static void fill_rows(const fitting *fit, int column_count, double *values, double *target)
+{
+    const ana_calibration *out = fit->out;
+    double *quantities =
+        arena_array(fit->memory, (size_t)out->coefficient_count, sizeof *quantities);
+    for (int run = 0; run < fit->run_count; run++) {
+        const double weight = 1 / fit->iteration_ms[run];
+        double *row = values + (size_t)run * (size_t)column_count;
+        fill_quantities(out, &fit->shapes[run], quantities);
+        target[run] = 1;
+        for (int column = 0; column < column_count; column++) {
+            row[column] = weight * quantities[column];
+            if (column < ANA_TERM_COUNT || column >= ANA_TERM_ALL_COUNT) continue;
+            target[run] -= ana_term_mean((ana_term)column) * row[column];
+        }
+    }
+}
+
+/// Standard deviation of a term that is not in use: around the middle of its range where no row has
+/// it; else around zero, as a term in use has taken its place.
+static double unused_deviation(const fitting *fit, const double *values, int column_count,
+                               ana_term term)
+{
+    for (int run = 0; run < fit->run_count; run++) {
+        if (values[(size_t)run * (size_t)column_count + (size_t)term] > 0) {
+            return ana_terms[term].high / sqrt(3);
+        }
+    }
+    return ana_term_deviation(term);
+}
+
+/// @param random_count 0, or all columns beside the fitted terms
+static status solve_once(const fitting *fit, int random_count, ana_shrinkage_fit *solved,
+                         error_message *err)
+{
+    const size_t runs = (size_t)fit->run_count;
+    const int columns = ANA_TERM_COUNT + random_count;
+    double *values = arena_array(fit->memory, runs * (size_t)columns, sizeof *values);
+    double *target = arena_array(fit->memory, runs, sizeof *target);
+    int *class = arena_array(fit->memory, (size_t)random_count, sizeof *class);
+    double deviation[ANA_TERM_COUNT];
+    ana_shrinkage_problem problem = {
+        .row_count = fit->run_count,
+        .fixed_count = ANA_TERM_COUNT,
+        .random_count = random_count,
+        .class_count = random_count > 0 ? ANA_PART_COUNT + ANA_TERM_ASSUMED_COUNT : 0,
+        .values = values,
+        .target = target,
+        .random_class = class,
+        .fixed_deviation = deviation,
+        .residual_min = residual_min};
+    fill_rows(fit, columns, values, target);
+    for (ana_term term = 0; term < ANA_TERM_COUNT; term++) {
+        deviation[term] = unused_deviation(fit, values, columns, term);
+    }
+    for (int column = 0; column < random_count; column++) {
+        const int shape = column - ANA_TERM_ASSUMED_COUNT;
+        class[column] =
+            shape < 0 ? ANA_PART_COUNT + column : (int)fit->out->part_shapes[shape].part;
+    }
+    for (int part = 0; part < ANA_PART_COUNT; part++) {
+        problem.class_deviation[part] = -1;
+    }
+    for (ana_term term = ANA_TERM_COUNT; term < ANA_TERM_ALL_COUNT; term++) {
+        problem.class_deviation[ANA_PART_COUNT + term - ANA_TERM_COUNT] = ana_term_deviation(term);
+    }
+    return ana_shrinkage_solve(&problem, fit->memory, solved, err);
+}
+
+static void take_over(ana_calibration *out, const ana_shrinkage_fit *solved)
+{
+    out->coefficients = solved->coefficients;
+    out->covariance = solved->covariance;
+    memcpy(out->states, solved->states, sizeof out->states);
+    for (ana_term term = 0; term < ANA_TERM_ALL_COUNT; term++) {
+        if (term >= ANA_TERM_COUNT) {
+            out->coefficients[term] += ana_term_mean(term);
+        } else if (out->states[term] == ANA_STATE_ABSENT) {
+            out->coefficients[term] = out->reference[term] = ana_term_mean(term);
+        }
+    }
+    memcpy(out->part_deviation, solved->class_deviation, sizeof out->part_deviation);
+    out->residual_ratio = solved->residual;
+    out->degrees = solved->degrees;
+}
+
+/// First the terms alone; then, relative to them, with deviations by shape, twice, as the terms
+/// change when they need not explain what is a shape's own.
+static status solve(const fitting *fit, error_message *err)
+{
+    ana_shrinkage_fit solved;
+    TRY(solve_once(fit, 0, &solved, err));
+    for (int round = 0; round < REFERENCE_ROUNDS; round++) {
+        memcpy(fit->out->reference, solved.coefficients, sizeof fit->out->reference);
+        TRY(solve_once(fit, fit->out->coefficient_count - ANA_TERM_COUNT, &solved, err));
+    }
+    take_over(fit->out, &solved);
+    return STATUS_OK;
+}
+
+status ana_calibration_fit(const ana_run_shape *shapes, const double *iteration_ms, int run_count,
+                           const ana_calibration_settings *settings, arena *memory,
+                           ana_calibration *out, error_message *err)
+{
+    if (run_count < ANA_CALIBRATION_RUNS_MIN) {
+        return error_set(err, STATUS_INVALID, "%d run%s to fit: at least %d are needed", run_count,
+                         run_count == 1 ? "" : "s", ANA_CALIBRATION_RUNS_MIN);
+    }
+    ana_calibration made = {
+        .source = arena_string(memory, settings->source != NULL ? settings->source : ""),
+        .vocabulary_size = settings->vocabulary_size,
+        .gpus_per_node =
+            settings->gpus_per_node > 0 ? settings->gpus_per_node : GPUS_PER_NODE_DEFAULT,
+        .run_count = run_count,
+        .part_shapes = arena_array(memory, ANA_CALIBRATION_SHAPES_MAX, sizeof *made.part_shapes),
+    };
+    const fitting fit = {shapes, iteration_ms, run_count, memory, &made};
+    TRY(collect_shapes(&fit, err));
+    collect_ranges(&fit);
+    made.coefficient_count = ANA_TERM_ALL_COUNT + made.part_shape_count;
+    TRY(solve(&fit, err));
+    *out = made;
+    return STATUS_OK;
 }
 
 static double dot(const double *left, const double *right, int count)

@@ -6,7 +6,8 @@
 #pragma once
 
 #include "analysis/calibration/iteration_terms.h"
-#include "analysis/calibration/run_shape.h"
+#include "analysis/calibration/measured_runs.h"
+#include "analysis/calibration/shrinkage.h"
 #include "base/arena.h"
 #include "base/status.h"
 #include "base/text.h"
@@ -25,14 +26,11 @@
 /// protocols and numbers of channels with the size of a ring, and no run at one size tells.
 #define ANA_RING_RATIO 0.2
 
-/// A deviation of one part at one shape: its coefficient stands behind those of the terms.
+/// A deviation of one part at one shape: its coefficient comes after those of the terms.
 typedef struct ana_part_shape {
     ana_part part;
     int64_t key[ANA_PART_KEY_FIELDS];
 } ana_part_shape;
-
-/// A term that is not in use, and whether its quantity was zero in all rows.
-typedef enum ana_term_state { ANA_STATE_USED, ANA_STATE_ABSENT, ANA_STATE_NO_GAIN } ana_term_state;
 
 typedef struct ana_calibration {
     const char *source;      // what was fitted, in words
@@ -41,8 +39,8 @@ typedef struct ana_calibration {
     int run_count;
     ana_term_state states[ANA_TERM_COUNT];
     double reference[ANA_TERM_COUNT]; // coefficients that deviations are relative to
-    int coefficient_count;            // ANA_TERM_COUNT + ANA_ASSUMED_COUNT + part_shape_count
-    double *coefficients;             // [coefficient_count] terms, assumed terms, deviations
+    int coefficient_count;            // ANA_TERM_ALL_COUNT + part_shape_count
+    double *coefficients;             // [coefficient_count] terms, then deviations
     double *covariance;               // [coefficient_count]^2, row-major, symmetric
     int part_shape_count;
     ana_part_shape *part_shapes;           // [part_shape_count]
@@ -65,7 +63,7 @@ typedef struct ana_calibration_settings {
 /// @param iteration_ms [run_count] > 0
 /// @return STATUS_INVALID if there are fewer than ANA_CALIBRATION_RUNS_MIN runs or more than
 ///         ANA_CALIBRATION_SHAPES_MAX shapes of parts (time grows with their cube), or none of
-///         the terms explains them; STATUS_NO_MEMORY
+///         the terms explains them
 status ana_calibration_fit(const ana_run_shape *shapes, const double *iteration_ms, int run_count,
                            const ana_calibration_settings *settings, arena *memory,
                            ana_calibration *out, error_message *err);
@@ -109,8 +107,7 @@ unsigned ana_calibration_beyond(const ana_calibration *calibration, const ana_ru
 
 /// Reads a "dynmo-calibration/1" file; everything is carved from memory.
 ///
-/// @return STATUS_IO; STATUS_FORMAT naming path and key for anything that is not as written;
-///         STATUS_NO_MEMORY
+/// @return STATUS_IO; STATUS_FORMAT naming path and key for anything that is not as written
 status ana_calibration_open(const char *path, arena *memory, ana_calibration *out,
                             error_message *err);
 

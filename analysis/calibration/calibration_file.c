@@ -1,10 +1,8 @@
 /// The file of a calibration, "dynmo-calibration/1".
 #include "analysis/calibration/calibration.h"
 
-#include "analysis/calibration/measured_runs.h"
 #include "base/json.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { FILE_DIGITS = 12 };
@@ -15,26 +13,21 @@ static const char *const state_names[] = {"fitted", "not measured", "dropped"};
 
 static void write_terms(json_writer *writer, const ana_calibration *calibration)
 {
-    json_write_key(writer, "terms");
-    json_begin_array(writer);
-    for (int term = 0; term < ANA_TERM_COUNT; term++) {
+    for (int term = 0; term < ANA_TERM_ALL_COUNT; term++) {
+        const bool is_fitted = term < ANA_TERM_COUNT;
+        if (term == 0 || term == ANA_TERM_COUNT) {
+            if (term > 0) json_end_array(writer);
+            json_write_key(writer, is_fitted ? "terms" : "assumed");
+            json_begin_array(writer);
+        }
         json_begin_object(writer);
-        json_put_string(writer, "term", ana_term_name((ana_term)term));
-        json_put_string(writer, "unit", ana_term_unit((ana_term)term));
-        json_put_string(writer, "origin", state_names[calibration->states[term]]);
+        json_put_string(writer, "term", ana_terms[term].name);
+        json_put_string(writer, "unit", ana_terms[term].unit);
+        if (is_fitted) json_put_string(writer, "origin", state_names[calibration->states[term]]);
         json_put_rounded(writer, "coefficient", calibration->coefficients[term], FILE_DIGITS);
-        json_put_rounded(writer, "reference", calibration->reference[term], FILE_DIGITS);
-        json_end_object(writer);
-    }
-    json_end_array(writer);
-    json_write_key(writer, "assumed");
-    json_begin_array(writer);
-    for (int term = 0; term < ANA_ASSUMED_COUNT; term++) {
-        json_begin_object(writer);
-        json_put_string(writer, "term", ana_assumed_term_name((ana_assumed_term)term));
-        json_put_string(writer, "unit", ana_assumed_term_unit((ana_assumed_term)term));
-        json_put_rounded(writer, "coefficient", calibration->coefficients[ANA_TERM_COUNT + term],
-                         FILE_DIGITS);
+        if (is_fitted) {
+            json_put_rounded(writer, "reference", calibration->reference[term], FILE_DIGITS);
+        }
         json_end_object(writer);
     }
     json_end_array(writer);
@@ -46,7 +39,7 @@ static void write_parts(json_writer *writer, const ana_calibration *calibration)
     json_begin_array(writer);
     for (int part = 0; part < ANA_PART_COUNT; part++) {
         json_begin_object(writer);
-        json_put_string(writer, "part", ana_part_name((ana_part)part));
+        json_put_string(writer, "part", ana_part_names[part]);
         json_put_rounded(writer, "deviation", calibration->part_deviation[part], FILE_DIGITS);
         json_end_object(writer);
     }
@@ -55,12 +48,12 @@ static void write_parts(json_writer *writer, const ana_calibration *calibration)
     json_begin_array(writer);
     for (int shape = 0; shape < calibration->part_shape_count; shape++) {
         const ana_part_shape *each = &calibration->part_shapes[shape];
-        const int coefficient = ANA_TERM_COUNT + ANA_ASSUMED_COUNT + shape;
         json_begin_object(writer);
-        json_put_string(writer, "part", ana_part_name(each->part));
+        json_put_string(writer, "part", ana_part_names[each->part]);
         json_write_key(writer, "key");
         json_write_int64_array(writer, each->key, ANA_PART_KEY_FIELDS);
-        json_put_rounded(writer, "deviation", calibration->coefficients[coefficient], FILE_DIGITS);
+        json_put_rounded(writer, "deviation", calibration->coefficients[ANA_TERM_ALL_COUNT + shape],
+                         FILE_DIGITS);
         json_end_object(writer);
     }
     json_end_array(writer);
@@ -114,17 +107,21 @@ void ana_calibration_write(const ana_calibration *calibration, text_buffer *out)
     text_append(out, "\n");
 }
 
-/// The members of root that are arrays, of a length that is known or found.
-static status array_of(json_value root, const char *key, int count, json_value *out,
+/// An array of root, of a length that is known (-1: any), and its first element.
+static status array_of(json_value root, const char *key, int count, json_value *first,
                        error_message *err)
 {
-    *out = json_member(root, key);
-    if (!json_is_array(*out)) return json_error(*out, STATUS_FORMAT, err, "is not an array");
-    if (count < 0 || json_count(*out) == count) return STATUS_OK;
-    return json_error(*out, STATUS_FORMAT, err, "has %d elements, not %d", json_count(*out), count);
+    const json_value list = json_member(root, key);
+    if (!json_is_array(list)) return json_error(list, STATUS_FORMAT, err, "is not an array");
+    if (count >= 0 && json_count(list) != count) {
+        return json_error(list, STATUS_FORMAT, err, "has %d elements, not %d", json_count(list),
+                          count);
+    }
+    *first = json_element(list, 0);
+    return STATUS_OK;
 }
 
-/// The element must name what stands in its place in the order that is written.
+/// The member must be what stands in its place in the order that is written.
 static status check_name(json_value element, const char *key, const char *expected,
                          error_message *err)
 {
@@ -135,79 +132,62 @@ static status check_name(json_value element, const char *key, const char *expect
     return json_error(value, STATUS_FORMAT, err, "is '%.60s', not '%s'", name, expected);
 }
 
+/// Which of some names a member has.
+static status find_name(json_value element, const char *key, const char *const *names, int count,
+                        int *found, error_message *err)
+{
+    const char *name = NULL;
+    const json_value value = json_member(element, key);
+    TRY(json_string(value, &name, err));
+    for (*found = 0; *found < count; ++*found) {
+        if (strcmp(name, names[*found]) == 0) return STATUS_OK;
+    }
+    return json_error(value, STATUS_FORMAT, err, "unknown '%.60s'", name);
+}
+
 static status number(json_value object, const char *key, double min, double *out,
                      error_message *err)
 {
     return json_double(json_member(object, key), min, number_max, out, err);
 }
 
-static status read_state(json_value element, ana_term_state *out, error_message *err)
-{
-    const char *name = NULL;
-    const json_value value = json_member(element, "origin");
-    TRY(json_string(value, &name, err));
-    for (int state = 0; state < 3; state++) {
-        if (strcmp(name, state_names[state]) != 0) continue;
-        *out = (ana_term_state)state;
-        return STATUS_OK;
-    }
-    return json_error(value, STATUS_FORMAT, err,
-                      "'%.60s' is not 'fitted', 'not measured' or 'dropped'", name);
-}
-
 static status read_terms(json_value root, ana_calibration *out, error_message *err)
 {
-    json_value list;
-    TRY(array_of(root, "terms", ANA_TERM_COUNT, &list, err));
-    json_value element = json_element(list, 0);
-    for (int term = 0; term < ANA_TERM_COUNT; term++, element = json_next(element)) {
-        TRY(check_name(element, "term", ana_term_name((ana_term)term), err));
-        TRY(check_name(element, "unit", ana_term_unit((ana_term)term), err));
-        TRY(read_state(element, &out->states[term], err));
+    json_value element;
+    TRY(array_of(root, "terms", ANA_TERM_COUNT, &element, err));
+    for (int term = 0; term < ANA_TERM_ALL_COUNT; term++, element = json_next(element)) {
+        int state = 0;
+        if (term == ANA_TERM_COUNT) {
+            TRY(array_of(root, "assumed", ANA_TERM_ASSUMED_COUNT, &element, err));
+        }
+        TRY(check_name(element, "term", ana_terms[term].name, err));
+        TRY(check_name(element, "unit", ana_terms[term].unit, err));
         TRY(number(element, "coefficient", -number_max, &out->coefficients[term], err));
+        if (term >= ANA_TERM_COUNT) continue;
+        TRY(find_name(element, "origin", state_names, 3, &state, err));
         TRY(number(element, "reference", 0, &out->reference[term], err));
-    }
-    TRY(array_of(root, "assumed", ANA_ASSUMED_COUNT, &list, err));
-    element = json_element(list, 0);
-    for (int term = 0; term < ANA_ASSUMED_COUNT; term++, element = json_next(element)) {
-        TRY(check_name(element, "term", ana_assumed_term_name((ana_assumed_term)term), err));
-        TRY(check_name(element, "unit", ana_assumed_term_unit((ana_assumed_term)term), err));
-        TRY(number(element, "coefficient", -number_max, &out->coefficients[ANA_TERM_COUNT + term],
-                   err));
+        out->states[term] = (ana_term_state)state;
     }
     return STATUS_OK;
 }
 
-static status read_part(json_value element, ana_part *out, error_message *err)
-{
-    const char *name = NULL;
-    const json_value value = json_member(element, "part");
-    TRY(json_string(value, &name, err));
-    for (int part = 0; part < ANA_PART_COUNT; part++) {
-        if (strcmp(name, ana_part_name((ana_part)part)) != 0) continue;
-        *out = (ana_part)part;
-        return STATUS_OK;
-    }
-    return json_error(value, STATUS_FORMAT, err, "'%.60s' is no part of an iteration", name);
-}
-
 static status read_parts(json_value root, ana_calibration *out, error_message *err)
 {
-    json_value list;
-    TRY(array_of(root, "part_deviation", ANA_PART_COUNT, &list, err));
-    json_value element = json_element(list, 0);
+    json_value element;
+    TRY(array_of(root, "part_deviation", ANA_PART_COUNT, &element, err));
     for (int part = 0; part < ANA_PART_COUNT; part++, element = json_next(element)) {
-        TRY(check_name(element, "part", ana_part_name((ana_part)part), err));
+        TRY(check_name(element, "part", ana_part_names[part], err));
         TRY(number(element, "deviation", 0, &out->part_deviation[part], err));
     }
-    TRY(array_of(root, "shapes", out->part_shape_count, &list, err));
-    element = json_element(list, 0);
+    TRY(array_of(root, "shapes", out->part_shape_count, &element, err));
     for (int shape = 0; shape < out->part_shape_count; shape++, element = json_next(element)) {
-        const int coefficient = ANA_TERM_COUNT + ANA_ASSUMED_COUNT + shape;
-        TRY(read_part(element, &out->part_shapes[shape].part, err));
+        int part = 0;
+        TRY(find_name(element, "part", ana_part_names, ANA_PART_COUNT, &part, err));
+        out->part_shapes[shape].part = (ana_part)part;
         TRY(json_int64_array(json_member(element, "key"), ANA_PART_KEY_FIELDS, 0, JSON_INTEGER_MAX,
                              out->part_shapes[shape].key, err));
-        TRY(number(element, "deviation", -number_max, &out->coefficients[coefficient], err));
+        TRY(number(element, "deviation", -number_max,
+                   &out->coefficients[ANA_TERM_ALL_COUNT + shape], err));
     }
     return STATUS_OK;
 }
@@ -215,9 +195,8 @@ static status read_parts(json_value root, ana_calibration *out, error_message *e
 static status read_covariance(json_value root, ana_calibration *out, error_message *err)
 {
     const size_t count = (size_t)out->coefficient_count;
-    json_value list;
-    TRY(array_of(root, "covariance", (int)(count * (count + 1) / 2), &list, err));
-    json_value element = json_element(list, 0);
+    json_value element;
+    TRY(array_of(root, "covariance", (int)(count * (count + 1) / 2), &element, err));
     for (size_t row = 0; row < count; row++) {
         for (size_t column = 0; column <= row; column++, element = json_next(element)) {
             double value = 0;
@@ -231,9 +210,8 @@ static status read_covariance(json_value root, ana_calibration *out, error_messa
 
 static status read_seen(json_value root, ana_calibration *out, error_message *err)
 {
-    json_value list;
-    TRY(array_of(root, "seen", ANA_SHAPE_FIELDS, &list, err));
-    json_value element = json_element(list, 0);
+    json_value element;
+    TRY(array_of(root, "seen", ANA_SHAPE_FIELDS, &element, err));
     for (int field = 0; field < ANA_SHAPE_FIELDS; field++, element = json_next(element)) {
         TRY(check_name(element, "column", ana_run_field_name(field), err));
         TRY(json_int64(json_member(element, "min"), 1, JSON_INTEGER_MAX, &out->seen_min[field],
@@ -271,28 +249,25 @@ static status read_head(json_value root, arena *memory, ana_calibration *out, er
     TRY(number(root, "residual_ratio", 0, &out->residual_ratio, err));
     TRY(number(root, "degrees_of_freedom", 1, &out->degrees, err));
     out->source = arena_string(memory, source);
-    if (out->source != NULL) return STATUS_OK;
-    return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    return STATUS_OK;
 }
 
 static status allocate(json_value root, arena *memory, ana_calibration *out, error_message *err)
 {
-    json_value shapes;
-    TRY(array_of(root, "shapes", -1, &shapes, err));
+    json_value first;
+    const json_value shapes = json_member(root, "shapes");
+    TRY(array_of(root, "shapes", -1, &first, err));
     out->part_shape_count = json_count(shapes);
     if (out->part_shape_count > ANA_CALIBRATION_SHAPES_MAX) {
         return json_error(shapes, STATUS_FORMAT, err, "has %d elements, more than %d",
                           out->part_shape_count, ANA_CALIBRATION_SHAPES_MAX);
     }
-    out->coefficient_count = ANA_TERM_COUNT + ANA_ASSUMED_COUNT + out->part_shape_count;
+    out->coefficient_count = ANA_TERM_ALL_COUNT + out->part_shape_count;
     const size_t count = (size_t)out->coefficient_count;
     out->coefficients = arena_array(memory, count, sizeof *out->coefficients);
     out->covariance = arena_array(memory, count * count, sizeof *out->covariance);
     out->part_shapes = arena_array(memory, (size_t)out->part_shape_count, sizeof *out->part_shapes);
-    if (out->coefficients != NULL && out->covariance != NULL && out->part_shapes != NULL) {
-        return STATUS_OK;
-    }
-    return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    return STATUS_OK;
 }
 
 static status read(json_value root, arena *memory, ana_calibration *out, error_message *err)
@@ -308,14 +283,21 @@ static status read(json_value root, arena *memory, ana_calibration *out, error_m
     return STATUS_OK;
 }
 
+/// Reads a document and closes it.
+static status read_document(json_document *document, arena *memory, ana_calibration *out,
+                            error_message *err)
+{
+    const status result = read(json_root(document), memory, out, err);
+    json_close(document);
+    return result;
+}
+
 status ana_calibration_open_bytes(const char *name, const char *bytes, size_t length, arena *memory,
                                   ana_calibration *out, error_message *err)
 {
     json_document *document = NULL;
     TRY(json_open_bytes(name, bytes, length, &document, err));
-    const status result = read(json_root(document), memory, out, err);
-    json_close(document);
-    return result;
+    return read_document(document, memory, out, err);
 }
 
 status ana_calibration_open(const char *path, arena *memory, ana_calibration *out,
@@ -323,7 +305,5 @@ status ana_calibration_open(const char *path, arena *memory, ana_calibration *ou
 {
     json_document *document = NULL;
     TRY(json_open(path, &document, err));
-    const status result = read(json_root(document), memory, out, err);
-    json_close(document);
-    return result;
+    return read_document(document, memory, out, err);
 }

@@ -1,4 +1,6 @@
-#include "analysis/calibration/calibration_output.h"
+/// A calibration's score in words and as JSON; of a fit without predictions the terms and the error
+/// of the fitted rows.
+#include "analysis/calibration/calibration_score.h"
 
 #include "base/json.h"
 
@@ -7,13 +9,15 @@
 
 enum { DIGITS = 6 };
 
+static const char *const state_names[] = {"fitted", "not measured", "dropped"};
+
 static double deviation_of(const ana_calibration *calibration, int coefficient)
 {
     const size_t at = (size_t)coefficient;
     return sqrt(calibration->covariance[at * (size_t)calibration->coefficient_count + at]);
 }
 
-static void put_choice(json_writer *writer, const char *key, const ana_decision *choice)
+static void put_choice(json_writer *writer, const char *key, const ana_choice *choice)
 {
     json_write_key(writer, key);
     json_begin_object(writer);
@@ -61,26 +65,16 @@ static void put_score(json_writer *writer, const ana_calibration_score *score)
     if (score->predicted_count > 0) put_reach(writer, score);
 }
 
-static const char *state_name(ana_term_state state)
-{
-    static const char *const names[] = {"fitted", "not measured", "dropped"};
-    return names[state];
-}
-
 static void put_terms(json_writer *writer, const ana_calibration *calibration)
 {
     json_write_key(writer, "terms");
     json_begin_array(writer);
-    for (int term = 0; term < ANA_TERM_COUNT + ANA_ASSUMED_COUNT; term++) {
-        const bool is_fixed = term < ANA_TERM_COUNT;
-        const ana_assumed_term assumed = (ana_assumed_term)(term - ANA_TERM_COUNT);
+    for (int term = 0; term < ANA_TERM_ALL_COUNT; term++) {
         json_begin_object(writer);
-        json_put_string(writer, "term",
-                        is_fixed ? ana_term_name((ana_term)term) : ana_assumed_term_name(assumed));
-        json_put_string(writer, "unit",
-                        is_fixed ? ana_term_unit((ana_term)term) : ana_assumed_term_unit(assumed));
+        json_put_string(writer, "term", ana_terms[term].name);
+        json_put_string(writer, "unit", ana_terms[term].unit);
         json_put_string(writer, "origin",
-                        is_fixed ? state_name(calibration->states[term]) : "assumed");
+                        term < ANA_TERM_COUNT ? state_names[calibration->states[term]] : "assumed");
         json_put_rounded(writer, "coefficient", calibration->coefficients[term], DIGITS);
         json_put_rounded(writer, "deviation", deviation_of(calibration, term), 3);
         json_end_object(writer);
@@ -115,8 +109,7 @@ void ana_calibration_write_json(const ana_calibration_shown *shown, text_buffer 
     json_write_key(&writer, "deviation_between_shapes");
     json_begin_object(&writer);
     for (int part = 0; part < ANA_PART_COUNT; part++) {
-        json_put_rounded(&writer, ana_part_name((ana_part)part), calibration->part_deviation[part],
-                         3);
+        json_put_rounded(&writer, ana_part_names[part], calibration->part_deviation[part], 3);
     }
     json_end_object(&writer);
     json_put_rounded(&writer, "residual", calibration->residual_ratio, 3);
@@ -132,27 +125,16 @@ void ana_calibration_write_json(const ana_calibration_shown *shown, text_buffer 
     text_append(out, "\n");
 }
 
-static void write_term(text_buffer *out, const char *name, const char *unit, const char *origin,
-                       double coefficient, double deviation)
-{
-    text_format(out, "  %-24s %10.4g +- %-9.2g %-28s %s\n", name, coefficient, deviation, unit,
-                origin);
-}
-
 static void write_terms(text_buffer *out, const ana_calibration *calibration)
 {
     bool any = false;
     text_append(out, "terms of an iteration\n");
-    for (int term = 0; term < ANA_TERM_COUNT; term++) {
-        if (calibration->states[term] != ANA_STATE_USED) continue;
-        write_term(out, ana_term_name((ana_term)term), ana_term_unit((ana_term)term), "fitted",
-                   calibration->coefficients[term], deviation_of(calibration, term));
-    }
-    for (int term = 0; term < ANA_ASSUMED_COUNT; term++) {
-        const ana_assumed_term assumed = (ana_assumed_term)term;
-        const int coefficient = ANA_TERM_COUNT + term;
-        write_term(out, ana_assumed_term_name(assumed), ana_assumed_term_unit(assumed), "assumed",
-                   calibration->coefficients[coefficient], deviation_of(calibration, coefficient));
+    for (int term = 0; term < ANA_TERM_ALL_COUNT; term++) {
+        const bool is_fitted = term < ANA_TERM_COUNT;
+        if (is_fitted && calibration->states[term] != ANA_STATE_USED) continue;
+        text_format(out, "  %-24s %10.4g +- %-9.2g %-28s %s\n", ana_terms[term].name,
+                    calibration->coefficients[term], deviation_of(calibration, term),
+                    ana_terms[term].unit, is_fitted ? state_names[ANA_STATE_USED] : "assumed");
     }
     for (ana_term_state state = ANA_STATE_ABSENT; state <= ANA_STATE_NO_GAIN; state++) {
         any = false;
@@ -162,14 +144,14 @@ static void write_terms(text_buffer *out, const ana_calibration *calibration)
                         any                         ? ", "
                         : state == ANA_STATE_ABSENT ? "  in no fitted row, assumed in its range: "
                                                     : "  dropped, no gain beside the others: ",
-                        ana_term_name((ana_term)term));
+                        ana_terms[term].name);
             any = true;
         }
         if (any) text_append(out, "\n");
     }
     text_append(out, "deviation between shapes  ");
     for (int part = 0; part < ANA_PART_COUNT; part++) {
-        text_format(out, "%s %.1f %%%s", ana_part_name((ana_part)part),
+        text_format(out, "%s %.1f %%%s", ana_part_names[part],
                     100 * calibration->part_deviation[part],
                     part + 1 < ANA_PART_COUNT ? ", " : "\n");
     }
@@ -190,7 +172,7 @@ static void write_beyond(text_buffer *out, const ana_calibration_score *score)
     if (any) text_append(out, "\n");
 }
 
-static void write_choice(text_buffer *out, const char *where, const ana_decision *choice)
+static void write_choice(text_buffer *out, const char *where, const ana_choice *choice)
 {
     if (choice->group_count == 0) {
         text_format(out,
@@ -235,22 +217,6 @@ static void write_head(text_buffer *out, const ana_calibration_shown *shown)
     text_append(out, "\n");
 }
 
-static void write_errors(text_buffer *out, const ana_calibration_score *score)
-{
-    text_format(out,
-                "error                     mean %.2f %%, median %.2f %%, 90th percentile %.2f %%, "
-                "worst %.2f %%, signed %+.2f %%\n",
-                100 * score->error_mean, 100 * score->error_median, 100 * score->error_p90,
-                100 * score->error_max, 100 * score->error_signed_mean);
-}
-
-static void write_intervals(text_buffer *out, const ana_calibration_score *score)
-{
-    text_format(out, "%.0f %% intervals            cover %.1f %%, mean width %.2f %% of the time\n",
-                100 * score->level, 100 * score->interval_coverage,
-                100 * score->interval_width_mean);
-}
-
 void ana_calibration_write_text(const ana_calibration_shown *shown, text_buffer *out)
 {
     const ana_calibration_score *score = shown->score;
@@ -258,10 +224,18 @@ void ana_calibration_write_text(const ana_calibration_shown *shown, text_buffer 
     write_head(out, shown);
     write_terms(out, shown->calibration);
     write_beyond(out, score);
-    if (has_predictions) write_errors(out, score);
+    if (has_predictions) {
+        text_format(out,
+                    "error                     mean %.2f %%, median %.2f %%, 90th percentile "
+                    "%.2f %%, worst %.2f %%, signed %+.2f %%\n",
+                    100 * score->error_mean, 100 * score->error_median, 100 * score->error_p90,
+                    100 * score->error_max, 100 * score->error_signed_mean);
+    }
     text_format(out, "error of fitted rows      mean %.2f %%\n", 100 * score->fitted_error_mean);
     if (!has_predictions) return;
-    write_intervals(out, score);
+    text_format(out, "%.0f %% intervals            cover %.1f %%, mean width %.2f %% of the time\n",
+                100 * score->level, 100 * score->interval_coverage,
+                100 * score->interval_width_mean);
     write_choice(out, "among predicted", &score->predicted_choice);
     write_choice(out, "with fitted", &score->all_choice);
     if (shown->with_runs) write_runs(out, shown);

@@ -1,9 +1,31 @@
-/// How well a calibration predicts runs that were measured.
+/// How well a calibration predicts runs that were measured, and what a choice costs that follows
+/// it: for people and for programs.
 #pragma once
 
 #include "analysis/calibration/calibration.h"
-#include "analysis/calibration/decision.h"
-#include "analysis/calibration/measured_runs.h"
+#include "base/text.h"
+
+/// What following predictions costs: of the runs that train the same model with the same global
+/// batch on as many GPUs, the one predicted fastest, against the one measured fastest. Regret is
+/// the measured time of the choice over the best measured time, less 1. Groups with one run have
+/// nothing to choose and do not count; all numbers are 0 where there is no other.
+typedef struct ana_choice {
+    int group_count;
+    int run_count;      // in these groups
+    double best_share;  // of groups where the choice was the best
+    double regret_mean; // over groups
+    double regret_max;
+    double blind_mean; // regret of a choice at random, mean over groups
+} ana_choice;
+
+/// Scores the choices.
+///
+/// @param shapes       [run_count]
+/// @param measured_ms  [run_count] > 0
+/// @param predicted_ms [run_count]; of equal ones the first is chosen
+/// Time O(run_count * log(run_count)).
+void ana_choice_score(const ana_run_shape *shapes, const double *measured_ms,
+                      const double *predicted_ms, int run_count, arena *memory, ana_choice *out);
 
 /// One predicted run.
 typedef struct ana_scored_run {
@@ -27,8 +49,8 @@ typedef struct ana_calibration_score {
     double interval_coverage;           // share of runs whose measured time is within
     double interval_width_mean;         // over the predicted time
     double fitted_error_mean;           // of the rows that were fitted
-    ana_decision predicted_choice;      // among predicted runs
-    ana_decision all_choice;            // among fitted and predicted runs
+    ana_choice predicted_choice;        // among predicted runs
+    ana_choice all_choice;              // among fitted and predicted runs
     int beyond_count[ANA_SHAPE_FIELDS]; // predicted runs outside of what was fitted, by field
     ana_scored_run *runs;               // [predicted_count]
 } ana_calibration_score;
@@ -45,3 +67,14 @@ status ana_calibration_try(const ana_measured_runs *runs, const int *fit_rows, i
                            const ana_calibration_settings *settings, double level, arena *memory,
                            ana_calibration *calibration, ana_calibration_score *score,
                            error_message *err);
+
+/// Everything that is shown. Borrowed for the call.
+typedef struct ana_calibration_shown {
+    const ana_measured_runs *runs;
+    const ana_calibration *calibration;
+    const ana_calibration_score *score;
+    bool with_runs; // each predicted run too
+} ana_calibration_shown;
+
+void ana_calibration_write_json(const ana_calibration_shown *shown, text_buffer *out);
+void ana_calibration_write_text(const ana_calibration_shown *shown, text_buffer *out);

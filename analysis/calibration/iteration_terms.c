@@ -3,15 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct term_row {
-    const char *name;
-    const char *unit; // of the coefficient
-    ana_part part;
-    double low; // range of the coefficient
-    double high;
-} term_row;
-
-static const term_row terms[ANA_TERM_COUNT] = {
+const ana_term_info ana_terms[ANA_TERM_ALL_COUNT] = {
     [ANA_TERM_LAYER] = {"layer", "ms per layer and microbatch", ANA_PART_LAYERS, 0, 5},
     [ANA_TERM_PRODUCTS] = {"matrix products", "ms per TFLOP", ANA_PART_LAYERS, 0.5, 30},
     [ANA_TERM_ATTENTION] = {"attention", "ms per TFLOP", ANA_PART_LAYERS, 0.5, 60},
@@ -33,66 +25,29 @@ static const term_row terms[ANA_TERM_COUNT] = {
     [ANA_TERM_REDUCTION_BYTES] = {"reduction bytes", "ms per GB", ANA_PART_REDUCTION, 1, 50},
     [ANA_TERM_REDUCTION_NODES] = {"reduction between nodes", "ms per GB", ANA_PART_REDUCTION, 20,
                                   400},
+    // The embedding has about 8 of the 32 kernels (README.md).
+    [ANA_TERM_FRONT] = {"embedding's share", "of the microbatch term", 0, 0.125, 0.375},
+    // 300 GB/s, NVLink of an A100, to 10 GB/s, staged through PCIe 3.
+    [ANA_TERM_TRANSFER] = {"transfer", "ms per GB", 0, 1e3 / 300, 1e3 / 10},
+    // 400 Gbit/s InfiniBand to 25 Gbit/s Ethernet, less what they lose.
+    [ANA_TERM_BETWEEN] = {"transfer between nodes", "ms per GB", 0, 1e3 / 50, 1e3 / 2.5},
 };
 
-const char *ana_term_name(ana_term term)
+const char *const ana_part_names[ANA_PART_COUNT] = {"layers", "head", "update", "reduction"};
+
+double ana_term_mean(ana_term term)
 {
-    return terms[term].name;
+    return (ana_terms[term].low + ana_terms[term].high) / 2;
 }
 
-const char *ana_term_unit(ana_term term)
+double ana_term_deviation(ana_term term)
 {
-    return terms[term].unit;
-}
-
-ana_part ana_term_part(ana_term term)
-{
-    return terms[term].part;
-}
-
-const char *ana_part_name(ana_part part)
-{
-    static const char *const names[] = {"layers", "head", "update", "reduction"};
-    return names[part];
-}
-
-const char *ana_assumed_term_name(ana_assumed_term term)
-{
-    static const char *const names[] = {"embedding's share", "transfer", "transfer between nodes"};
-    return names[term];
-}
-
-const char *ana_assumed_term_unit(ana_assumed_term term)
-{
-    return term == ANA_ASSUMED_FRONT ? "of the microbatch term" : "ms per GB";
-}
-
-/// Any coefficient between two values is as likely as any other.
-static ana_assumption_range uniform(double low, double high)
-{
-    return (ana_assumption_range){low, high, (low + high) / 2, (high - low) / sqrt(12)};
-}
-
-ana_assumption_range ana_term_range(ana_term term)
-{
-    return uniform(terms[term].low, terms[term].high);
-}
-
-ana_assumption_range ana_assumed_term_range(ana_assumed_term term)
-{
-    switch (term) {
-    case ANA_ASSUMED_FRONT: // by its kernels: about 8 of 32 (README.md)
-        return uniform(0.125, 0.375);
-    case ANA_ASSUMED_TRANSFER: // 300 GB/s, NVLink of an A100, to 10 GB/s, staged through PCIe 3
-        return uniform(1e3 / 300, 1e3 / 10);
-    default: // 400 Gbit/s InfiniBand to 25 Gbit/s Ethernet, less what they lose
-        return uniform(1e3 / 50, 1e3 / 2.5);
-    }
+    return (ana_terms[term].high - ana_terms[term].low) / sqrt(12);
 }
 
 /// The terms of a layer, over all layers that the slowest stage and those before and after it work
 /// on one after another: (m + p - 1) * L / p.
-static void layer_quantities(const ana_run_shape *shape, double *fixed)
+static void layer_quantities(const ana_run_shape *shape, double *quantities)
 {
     const double pipeline = (double)shape->pipeline_degree;
     const double slots = (double)ana_run_microbatches(shape) + pipeline - 1;
@@ -101,30 +56,32 @@ static void layer_quantities(const ana_run_shape *shape, double *fixed)
     const double hidden = (double)shape->hidden_size;
     const double sequence = (double)shape->sequence_length;
     const double tensor = (double)shape->tensor_degree;
-    fixed[ANA_TERM_LAYER] = passes;
-    fixed[ANA_TERM_PRODUCTS] = passes * 72e-12 * tokens * hidden * hidden / tensor;
-    fixed[ANA_TERM_ATTENTION] = passes * 12e-12 * tokens * sequence * hidden / tensor;
-    fixed[ANA_TERM_SCORES] = passes * 5e-9 * tokens * sequence * (double)shape->head_count / tensor;
-    fixed[ANA_TERM_ACTIVATIONS] = passes * 10e-9 * tokens * hidden;
-    fixed[ANA_TERM_DIVIDED] = passes * 24e-9 * tokens * hidden / tensor;
+    quantities[ANA_TERM_LAYER] = passes;
+    quantities[ANA_TERM_PRODUCTS] = passes * 72e-12 * tokens * hidden * hidden / tensor;
+    quantities[ANA_TERM_ATTENTION] = passes * 12e-12 * tokens * sequence * hidden / tensor;
+    quantities[ANA_TERM_SCORES] =
+        passes * 5e-9 * tokens * sequence * (double)shape->head_count / tensor;
+    quantities[ANA_TERM_ACTIVATIONS] = passes * 10e-9 * tokens * hidden;
+    quantities[ANA_TERM_DIVIDED] = passes * 24e-9 * tokens * hidden / tensor;
     if (shape->tensor_degree == 1) return;
-    fixed[ANA_TERM_TENSOR_MESSAGES] = passes * 4;
-    fixed[ANA_TERM_TENSOR_STEPS] = passes * 8 * (tensor - 1);
-    fixed[ANA_TERM_TENSOR_BYTES] = passes * 8e-9 * (tensor - 1) / tensor * 2 * tokens * hidden;
+    quantities[ANA_TERM_TENSOR_MESSAGES] = passes * 4;
+    quantities[ANA_TERM_TENSOR_STEPS] = passes * 8 * (tensor - 1);
+    quantities[ANA_TERM_TENSOR_BYTES] = passes * 8e-9 * (tensor - 1) / tensor * 2 * tokens * hidden;
 }
 
 /// Embedding, head and loss: at the last stage once per microbatch, but for the embedding's part,
 /// which the last stage waits for once.
-static void head_quantities(const ana_run_shape *shape, double *fixed, double *assumed)
+static void head_quantities(const ana_run_shape *shape, double *quantities)
 {
     const double microbatches = (double)ana_run_microbatches(shape);
     const double tokens = (double)shape->microbatch_size * (double)shape->sequence_length;
     const double vocabulary = (double)shape->vocabulary_size / (double)shape->tensor_degree;
     const double beyond = shape->pipeline_degree > 1 ? microbatches - 1 : 0;
-    fixed[ANA_TERM_MICROBATCH] = microbatches;
-    fixed[ANA_TERM_HEAD] = microbatches * 6e-12 * tokens * (double)shape->hidden_size * vocabulary;
-    fixed[ANA_TERM_LOGITS] = microbatches * 4e-9 * tokens * vocabulary;
-    assumed[ANA_ASSUMED_FRONT] = -beyond;
+    quantities[ANA_TERM_MICROBATCH] = microbatches;
+    quantities[ANA_TERM_HEAD] =
+        microbatches * 6e-12 * tokens * (double)shape->hidden_size * vocabulary;
+    quantities[ANA_TERM_LOGITS] = microbatches * 4e-9 * tokens * vocabulary;
+    quantities[ANA_TERM_FRONT] = -beyond;
 }
 
 /// Billions of parameters on one GPU of the stage that has most.
@@ -139,27 +96,27 @@ static double billion_parameters(const ana_run_shape *shape)
 
 /// Gradients of two bytes over a ring of data-parallel ranks; and, as embedding and head are one
 /// matrix, of that matrix between the first stage and the last.
-static void update_quantities(const ana_run_shape *shape, int gpus_per_node, double *fixed)
+static void update_quantities(const ana_run_shape *shape, int gpus_per_node, double *quantities)
 {
     const double data = (double)shape->data_degree;
     const double parameters = billion_parameters(shape);
     const double tied = 2e-9 * (double)shape->vocabulary_size * (double)shape->hidden_size /
                         (double)shape->tensor_degree;
-    fixed[ANA_TERM_ITERATION] = 1;
-    fixed[ANA_TERM_UPDATE_LAYER] = (double)shape->layer_count / (double)shape->pipeline_degree;
-    fixed[ANA_TERM_UPDATE] = parameters;
-    fixed[ANA_TERM_REDUCTION] = shape->data_degree > 1;
-    fixed[ANA_TERM_REDUCTION_STEPS] = 2 * (data - 1);
+    quantities[ANA_TERM_ITERATION] = 1;
+    quantities[ANA_TERM_UPDATE_LAYER] = (double)shape->layer_count / (double)shape->pipeline_degree;
+    quantities[ANA_TERM_UPDATE] = parameters;
+    quantities[ANA_TERM_REDUCTION] = shape->data_degree > 1;
+    quantities[ANA_TERM_REDUCTION_STEPS] = 2 * (data - 1);
     const bool leaves = shape->tensor_degree * shape->data_degree > gpus_per_node;
     const bool tied_leaves = shape->gpu_count > gpus_per_node;
     const double reduced = 2 * (data - 1) / data * 2 * parameters;
-    fixed[leaves ? ANA_TERM_REDUCTION_NODES : ANA_TERM_REDUCTION_BYTES] += reduced;
+    quantities[leaves ? ANA_TERM_REDUCTION_NODES : ANA_TERM_REDUCTION_BYTES] += reduced;
     if (shape->pipeline_degree == 1) return;
-    fixed[tied_leaves ? ANA_TERM_REDUCTION_NODES : ANA_TERM_REDUCTION_BYTES] += tied;
+    quantities[tied_leaves ? ANA_TERM_REDUCTION_NODES : ANA_TERM_REDUCTION_BYTES] += tied;
 }
 
 /// The first microbatch on its way to the last stage, and its gradient on the way back.
-static void transfer_quantities(const ana_run_shape *shape, int gpus_per_node, double *assumed)
+static void transfer_quantities(const ana_run_shape *shape, int gpus_per_node, double *quantities)
 {
     const int64_t stage_gpus = shape->tensor_degree * shape->data_degree;
     int64_t stages_per_node = gpus_per_node / stage_gpus;
@@ -168,19 +125,17 @@ static void transfer_quantities(const ana_run_shape *shape, int gpus_per_node, d
     const int64_t inside = shape->pipeline_degree - 1 - between;
     const double gigabytes = 2e-9 * (double)shape->microbatch_size *
                              (double)shape->sequence_length * (double)shape->hidden_size;
-    assumed[ANA_ASSUMED_TRANSFER] = 2 * (double)inside * gigabytes;
-    assumed[ANA_ASSUMED_BETWEEN] = 2 * (double)between * gigabytes;
+    quantities[ANA_TERM_TRANSFER] = 2 * (double)inside * gigabytes;
+    quantities[ANA_TERM_BETWEEN] = 2 * (double)between * gigabytes;
 }
 
-void ana_term_quantities(const ana_run_shape *shape, int gpus_per_node, double *fixed,
-                         double *assumed)
+void ana_term_quantities(const ana_run_shape *shape, int gpus_per_node, double *quantities)
 {
-    memset(fixed, 0, ANA_TERM_COUNT * sizeof *fixed);
-    memset(assumed, 0, ANA_ASSUMED_COUNT * sizeof *assumed);
-    layer_quantities(shape, fixed);
-    head_quantities(shape, fixed, assumed);
-    update_quantities(shape, gpus_per_node, fixed);
-    transfer_quantities(shape, gpus_per_node, assumed);
+    memset(quantities, 0, ANA_TERM_ALL_COUNT * sizeof *quantities);
+    layer_quantities(shape, quantities);
+    head_quantities(shape, quantities);
+    update_quantities(shape, gpus_per_node, quantities);
+    transfer_quantities(shape, gpus_per_node, quantities);
 }
 
 void ana_part_key(ana_part part, const ana_run_shape *shape, int64_t *key)

@@ -1,12 +1,14 @@
 /// What an iteration's time is made of: quantities that a run's shape fixes, each times a
-/// coefficient that is fitted (README.md has their derivation and sources).
+/// coefficient (README.md has their derivation and sources).
 #pragma once
 
-#include "analysis/calibration/run_shape.h"
+#include "analysis/calibration/measured_runs.h"
 
-#include <stdbool.h>
+#include <stdint.h>
 
-/// Terms whose coefficients are fitted and never negative.
+/// Terms. Coefficients of the first ANA_TERM_COUNT are fitted and never negative. Runs without a
+/// pipeline say nothing about the assumed ones behind them: a range is assumed, and measured
+/// pipelines, where the fit has some, correct it.
 typedef enum ana_term {
     ANA_TERM_LAYER,           ///< layers passed, one microbatch each: launches and what is fixed
     ANA_TERM_PRODUCTS,        ///< TFLOP of the layers' matrix products on one GPU
@@ -27,17 +29,15 @@ typedef enum ana_term {
     ANA_TERM_REDUCTION_STEPS, ///< steps of its ring
     ANA_TERM_REDUCTION_BYTES, ///< GB over links inside a node
     ANA_TERM_REDUCTION_NODES, ///< GB over links between nodes
-    ANA_TERM_COUNT
+    ANA_TERM_COUNT,
+    ANA_TERM_FRONT = ANA_TERM_COUNT, ///< the embedding's share of what a microbatch costs besides
+                                     ///< layers
+    ANA_TERM_TRANSFER,               ///< GB sent to a stage in the same node
+    ANA_TERM_BETWEEN,                ///< GB sent to a stage in another node
+    ANA_TERM_ALL_COUNT
 } ana_term;
 
-/// Terms that runs without a pipeline say nothing about: a range is assumed, and measured
-/// pipelines, where the fit has some, correct it.
-typedef enum ana_assumed_term {
-    ANA_ASSUMED_FRONT,    ///< the embedding's share of what a microbatch costs besides layers
-    ANA_ASSUMED_TRANSFER, ///< ms per GB sent to a stage in the same node
-    ANA_ASSUMED_BETWEEN,  ///< ms per GB sent to a stage in another node
-    ANA_ASSUMED_COUNT
-} ana_assumed_term;
+enum { ANA_TERM_ASSUMED_COUNT = ANA_TERM_ALL_COUNT - ANA_TERM_COUNT };
 
 /// Parts of an iteration. What a part costs at one shape may deviate from its terms by a factor
 /// that all runs of that shape share.
@@ -51,34 +51,31 @@ typedef enum ana_part {
 
 enum { ANA_PART_KEY_FIELDS = 5 };
 
-/// What is known of an assumed term before any pipeline is measured.
-typedef struct ana_assumption_range {
+/// A term's coefficient: on hardware from a V100 over PCIe to a B200 over NVLink it is in
+/// [low, high], any value as likely as any other.
+typedef struct ana_term_info {
+    const char *name;
+    const char *unit;
+    ana_part part; // of a fitted term
     double low;
     double high;
-    double mean;
-    double deviation; // standard
-} ana_assumption_range;
+} ana_term_info;
 
-const char *ana_term_name(ana_term term);
-const char *ana_term_unit(ana_term term);
-ana_part ana_term_part(ana_term term);
-/// What the coefficient of a term is on hardware from a V100 over PCIe to a B200 over NVLink.
-ana_assumption_range ana_term_range(ana_term term);
-const char *ana_assumed_term_name(ana_assumed_term term);
-const char *ana_assumed_term_unit(ana_assumed_term term);
-ana_assumption_range ana_assumed_term_range(ana_assumed_term term);
-const char *ana_part_name(ana_part part);
+extern const ana_term_info ana_terms[ANA_TERM_ALL_COUNT];
+extern const char *const ana_part_names[ANA_PART_COUNT];
+
+/// Mean and standard deviation of a coefficient that is only known to be in its range.
+double ana_term_mean(ana_term term);
+double ana_term_deviation(ana_term term);
 
 /// Quantities of all terms for one run.
 ///
 /// @param gpus_per_node ranks are placed tensor first, then data, then pipeline
-/// @param fixed   [ANA_TERM_COUNT] out
-/// @param assumed [ANA_ASSUMED_COUNT] out; that of ANA_ASSUMED_FRONT counts microbatches, each of
-///                which costs the coefficient of ANA_TERM_MICROBATCH
-void ana_term_quantities(const ana_run_shape *shape, int gpus_per_node, double *fixed,
-                         double *assumed);
+/// @param quantities    [ANA_TERM_ALL_COUNT] out; that of ANA_TERM_FRONT counts microbatches, each
+///                      of which costs the coefficient of ANA_TERM_MICROBATCH
+void ana_term_quantities(const ana_run_shape *shape, int gpus_per_node, double *quantities);
 
 /// What runs share when they share a part's deviation.
 ///
-/// @param key [ANA_PART_KEY_FIELDS] out, 0 behind the last
+/// @param key [ANA_PART_KEY_FIELDS] out, 0 after the last
 void ana_part_key(ana_part part, const ana_run_shape *shape, int64_t *key);

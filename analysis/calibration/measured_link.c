@@ -118,60 +118,49 @@ typedef struct line {
     int degrees;
 } line;
 
-static void fit_both(const double *sizes, const double *weights, const double *us, size_t count,
+/// Both numbers; or, where the start would be negative, the slope alone, with the start's error of
+/// the line with both.
+static void fit_line(const ana_message_times *times, const double *sizes, const double *weights,
                      line *out)
 {
+    const size_t count = (size_t)times->count;
     double start_variance = 0;
     double slope_variance = 0;
     double covariance = 0;
-    gsl_fit_wlinear(sizes, 1, weights, 1, us, 1, count, &out->start_us, &out->slope_us,
+    gsl_set_error_handler_off();
+    gsl_fit_wlinear(sizes, 1, weights, 1, times->us, 1, count, &out->start_us, &out->slope_us,
                     &start_variance, &covariance, &slope_variance, &out->misfit);
-    out->degrees = (int)count - 2;
+    out->degrees = times->count - 2;
     out->start_error = sqrt(start_variance * out->misfit / out->degrees);
+    if (out->start_us < 0 && out->slope_us > 0) {
+        gsl_fit_wmul(sizes, 1, weights, 1, times->us, 1, count, &out->slope_us, &slope_variance,
+                     &out->misfit);
+        out->start_us = 0;
+        out->degrees = times->count - 1;
+    }
     out->slope_error = sqrt(slope_variance * out->misfit / out->degrees);
 }
 
-/// The error of the start stays that of the line with both.
-static void fit_slope(const double *sizes, const double *weights, const double *us, size_t count,
-                      line *out)
-{
-    double variance = 0;
-    gsl_fit_wmul(sizes, 1, weights, 1, us, 1, count, &out->slope_us, &variance, &out->misfit);
-    out->start_us = 0;
-    out->degrees = (int)count - 1;
-    out->slope_error = sqrt(variance * out->misfit / out->degrees);
-}
-
-static void fit_line(const double *sizes, const double *weights, const double *us, size_t count,
-                     line *out)
-{
-    gsl_set_error_handler_off();
-    fit_both(sizes, weights, us, count, out);
-    if (out->start_us < 0 && out->slope_us > 0) fit_slope(sizes, weights, us, count, out);
-}
-
-static status line_of(const ana_message_times *times, line *out)
+static line line_of(const ana_message_times *times)
 {
     const size_t count = (size_t)times->count;
-    arena *memory = arena_create(3 * count * sizeof(double));
+    line found;
+    arena *memory = arena_create(2 * count * sizeof(double));
     double *sizes = arena_array(memory, count, sizeof *sizes);
     double *weights = arena_array(memory, count, sizeof *weights);
-    if (sizes != NULL && weights != NULL) {
-        for (size_t row = 0; row < count; row++) {
-            sizes[row] = times->bytes[row] / times->bytes[count - 1];
-            weights[row] = 1 / (times->us[row] * times->us[row]);
-        }
-        fit_line(sizes, weights, times->us, count, out);
+    for (size_t row = 0; row < count; row++) {
+        sizes[row] = times->bytes[row] / times->bytes[count - 1];
+        weights[row] = 1 / (times->us[row] * times->us[row]);
     }
+    fit_line(times, sizes, weights, &found);
     arena_destroy(memory);
-    return sizes != NULL && STATUS_OK;
+    return found;
 }
 
 status ana_measured_link_fit(const ana_message_times *times, ana_measured_link *out,
                              error_message *err)
 {
-    line found = {0};
-    TRY(line_of(times, &found));
+    const line found = line_of(times);
     if (!(found.slope_us > 0)) {
         return error_set(err, STATUS_FORMAT,
                          "times do not grow with sizes from %.0f to %.0f bytes: no rate",
@@ -202,14 +191,12 @@ status ana_measured_link_open(const char *path, ana_measured_link *out, error_me
     TRY(json_open(path, &document, err));
     ana_message_times times = {0};
     arena *memory = arena_create(4096);
-    status result = memory != NULL
-                        ? ana_message_times_read(json_root(document), memory, &times, err)
-                        : error_set(err, STATUS_NO_MEMORY, "out of memory");
+    status result = ana_message_times_read(json_root(document), memory, &times, err);
     if (result == STATUS_OK) {
         result = ana_measured_link_fit(&times, out, &inner);
         if (result != STATUS_OK) error_set(err, result, "%s: %.180s", path, inner.message);
     }
-    if (memory != NULL) arena_destroy(memory);
+    arena_destroy(memory);
     json_close(document);
     return result;
 }

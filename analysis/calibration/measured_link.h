@@ -41,7 +41,7 @@ typedef struct ana_measured_link {
 /// @param times out: carved from memory
 /// @return STATUS_FORMAT naming the file and the place: no results, sizes that do not ascend, a
 ///         time that is no number above 0 (nccl-tests writes "nan"), wrong bytes, fewer than
-///         ANA_LINK_SIZES_MIN sizes, another program than sendrecv_perf; STATUS_NO_MEMORY
+///         ANA_LINK_SIZES_MIN sizes, another program than sendrecv_perf
 status ana_message_times_read(json_value root, arena *memory, ana_message_times *times,
                               error_message *err);
 

@@ -1,7 +1,12 @@
 #include "analysis/calibration/measured_runs.h"
 
+#include "base/text.h"
+
+#include <float.h>
 #include <inttypes.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <string.h>
 #include <strings.h>
 
 /// A column: how it is called, what else it may be called, where its number goes.
@@ -47,7 +52,8 @@ static int find_column(const table *from, const run_column *column)
     return -1;
 }
 
-int ana_runs_column(const table *from, const char *name)
+/// The column that a name or a short name stands for; -1 if the table has none.
+static int named_column(const table *from, const char *name)
 {
     const int exact = table_column(from, name);
     if (exact >= 0) return exact;
@@ -56,12 +62,6 @@ int ana_runs_column(const table *from, const char *name)
         if (is_called(&columns[field], name)) return find_column(from, &columns[field]);
     }
     return -1;
-}
-
-const char *ana_runs_suggestion(const table *from, const char *name,
-                                char out[TEXT_SUGGESTION_BYTES])
-{
-    return text_suggestion(name, from->columns, from->column_count, out);
 }
 
 const char *ana_run_field_name(int field)
@@ -85,7 +85,8 @@ static status require(const table *from, const run_column *column, int *index, e
     if (*index >= 0 || !column->is_needed) return STATUS_OK;
     char suggestion[TEXT_SUGGESTION_BYTES];
     return error_set(err, STATUS_FORMAT, "%s: no column '%s' (or '%s')%s", from->path, column->name,
-                     column->short_names[0], ana_runs_suggestion(from, column->name, suggestion));
+                     column->short_names[0],
+                     text_suggestion(column->name, from->columns, from->column_count, suggestion));
 }
 
 static status read_field(const table *from, int row, int index, int64_t *value, error_message *err)
@@ -161,5 +162,168 @@ status ana_measured_runs_read(const table *from, int64_t vocabulary_size, arena 
         TRY(table_number(from, row, time_index, 1e-6, time_max_ms, &runs.iteration_ms[row], err));
     }
     *out = runs;
+    return STATUS_OK;
+}
+
+/// Conditions while they are parsed, then applied.
+typedef struct row_filter {
+    const char *what;
+    const table *from;
+    int column; // of the piece before; -1 at the start
+    int value_count;
+    int *columns;        // [value_count]
+    const char **values; // [value_count]
+} row_filter;
+
+static char *without_blanks(char *text)
+{
+    while (*text == ' ') {
+        text++;
+    }
+    char *end = text + strlen(text);
+    while (end > text && end[-1] == ' ') {
+        end--;
+    }
+    *end = '\0';
+    return text;
+}
+
+static status add_values(row_filter *filter, char *text, error_message *err)
+{
+    for (char *at = text; at != NULL;) {
+        char *bar = strchr(at, '|');
+        if (bar != NULL) *bar = '\0';
+        filter->columns[filter->value_count] = filter->column;
+        filter->values[filter->value_count] = without_blanks(at);
+        if (filter->values[filter->value_count][0] == '\0') {
+            return error_set(err, STATUS_INVALID, "%s: no value for column '%s'", filter->what,
+                             filter->from->columns[filter->column]);
+        }
+        filter->value_count++;
+        at = bar != NULL ? bar + 1 : NULL;
+    }
+    return STATUS_OK;
+}
+
+static status add_piece(row_filter *filter, char *piece, error_message *err)
+{
+    char *sign = strchr(piece, '=');
+    if (sign == NULL) {
+        if (filter->column >= 0) return add_values(filter, piece, err);
+        return error_set(err, STATUS_INVALID, "%s: '%.60s' is not COLUMN=VALUE", filter->what,
+                         piece);
+    }
+    *sign = '\0';
+    const char *name = without_blanks(piece);
+    filter->column = named_column(filter->from, name);
+    if (filter->column >= 0) return add_values(filter, sign + 1, err);
+    char suggestion[TEXT_SUGGESTION_BYTES];
+    return error_set(
+        err, STATUS_INVALID, "%s: %s has no column '%.60s'%s", filter->what, filter->from->path,
+        name, text_suggestion(name, filter->from->columns, filter->from->column_count, suggestion));
+}
+
+static status parse_conditions(const char *conditions, arena *memory, row_filter *filter,
+                               error_message *err)
+{
+    size_t most = 1;
+    for (const char *at = conditions; *at != '\0'; at++) {
+        most += *at == ',' || *at == '|';
+    }
+    filter->columns = arena_array(memory, most, sizeof *filter->columns);
+    filter->values = arena_array(memory, most, sizeof *filter->values);
+    for (char *piece = arena_string(memory, conditions); piece != NULL;) {
+        char *comma = strchr(piece, ',');
+        if (comma != NULL) *comma = '\0';
+        TRY(add_piece(filter, piece, err));
+        piece = comma != NULL ? comma + 1 : NULL;
+    }
+    return STATUS_OK;
+}
+
+static bool is_same(const char *cell, const char *value)
+{
+    double left = 0;
+    double right = 0;
+    if (text_parse_double(cell, "", -DBL_MAX, DBL_MAX, &left, NULL) == STATUS_OK &&
+        text_parse_double(value, "", -DBL_MAX, DBL_MAX, &right, NULL) == STATUS_OK) {
+        return left >= right && left <= right;
+    }
+    return strcmp(cell, value) == 0;
+}
+
+/// Whether a row has one of the values that are named for a column.
+static bool takes_column(const row_filter *filter, int row, int column)
+{
+    for (int index = 0; index < filter->value_count; index++) {
+        if (filter->columns[index] != column) continue;
+        if (is_same(table_cell(filter->from, row, column), filter->values[index])) return true;
+    }
+    return false;
+}
+
+static bool takes(const row_filter *filter, int row)
+{
+    for (int index = 0; index < filter->value_count; index++) {
+        if (!takes_column(filter, row, filter->columns[index])) return false;
+    }
+    return true;
+}
+
+/// "; it has 1, 2, 4": the first different values of a column.
+static void list_values(const table *from, int column, char *out, size_t size)
+{
+    enum { LISTED_MAX = 8 };
+    const char *listed[LISTED_MAX];
+    int count = 0;
+    size_t length = (size_t)snprintf(out, size, "; it has");
+    for (int row = 0; row < from->row_count && count < LISTED_MAX; row++) {
+        const char *cell = table_cell(from, row, column);
+        bool is_new = true;
+        for (int index = 0; index < count; index++) {
+            if (strcmp(listed[index], cell) == 0) is_new = false;
+        }
+        if (!is_new) continue;
+        listed[count++] = cell;
+        if (length < size) {
+            length += (size_t)snprintf(out + length, size - length, "%s %.20s",
+                                       count > 1 ? "," : "", cell);
+        }
+    }
+}
+
+/// Says why no row matches: a value that does not occur, or else all of them together.
+static status refuse(const row_filter *filter, error_message *err)
+{
+    const table *from = filter->from;
+    for (int index = 0; index < filter->value_count; index++) {
+        const int column = filter->columns[index];
+        bool occurs = false;
+        for (int row = 0; row < from->row_count; row++) {
+            occurs = occurs || takes_column(filter, row, column);
+        }
+        if (occurs) continue;
+        char values[256];
+        list_values(from, column, values, sizeof values);
+        return error_set(err, STATUS_INVALID, "%s: no row has '%s' = %.60s%s", filter->what,
+                         from->columns[column], filter->values[index], values);
+    }
+    return error_set(err, STATUS_INVALID, "%s: no row fulfils all conditions at once",
+                     filter->what);
+}
+
+status ana_rows_matching(const char *what, const char *conditions, const table *from, arena *memory,
+                         int **rows, int *count, error_message *err)
+{
+    row_filter filter = {.what = what, .from = from, .column = -1};
+    int *found = arena_array(memory, (size_t)from->row_count, sizeof *found);
+    int found_count = 0;
+    TRY(parse_conditions(conditions, memory, &filter, err));
+    for (int row = 0; row < from->row_count; row++) {
+        if (takes(&filter, row)) found[found_count++] = row;
+    }
+    if (found_count == 0) return refuse(&filter, err);
+    *rows = found;
+    *count = found_count;
     return STATUS_OK;
 }

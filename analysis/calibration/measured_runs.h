@@ -1,4 +1,5 @@
-/// Measured iteration times, read from a table with one run per row.
+/// Measured iteration times of dense transformers, read from a table with one run per row, and
+/// conditions that choose among its rows.
 ///
 /// Columns, by name or by a shorter one (either in the file and on the command line):
 ///
@@ -12,11 +13,39 @@
 /// Other columns are only for conditions.
 #pragma once
 
-#include "analysis/calibration/run_shape.h"
 #include "base/arena.h"
 #include "base/status.h"
 #include "base/table.h"
-#include "base/text.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/// How a dense transformer was trained, as far as the time of an iteration depends on it.
+typedef struct ana_run_shape {
+    int64_t gpu_count; // tensor * data * pipeline
+    int64_t global_batch_count;
+    int64_t microbatch_size; // sequences of one microbatch of one replica
+    int64_t hidden_size;
+    int64_t head_count; // attention heads
+    int64_t layer_count;
+    int64_t sequence_length; // tokens
+    int64_t vocabulary_size;
+    int64_t tensor_degree;
+    int64_t data_degree;
+    int64_t pipeline_degree; // 1F1B, even split
+} ana_run_shape;
+
+enum { ANA_SHAPE_FIELDS = 11 };
+
+/// Microbatches of one replica and iteration.
+static inline int64_t ana_run_microbatches(const ana_run_shape *shape)
+{
+    return shape->global_batch_count / (shape->microbatch_size * shape->data_degree);
+}
+
+/// Name of the nth field of ana_run_shape, as the column is called, and its value.
+const char *ana_run_field_name(int field);
+int64_t ana_run_field(const ana_run_shape *shape, int field);
 
 typedef struct ana_measured_runs {
     table source;
@@ -30,17 +59,20 @@ typedef struct ana_measured_runs {
 /// @param vocabulary_size of rows that do not have it
 /// @return STATUS_FORMAT "path:line: ..." for a missing column, a number out of its limits, GPUs
 ///         that are not the product of the degrees, a batch that is not a whole number of
-///         microbatches per replica, fewer layers than stages; STATUS_NO_MEMORY
+///         microbatches per replica, fewer layers than stages
 status ana_measured_runs_read(const table *from, int64_t vocabulary_size, arena *memory,
                               ana_measured_runs *out, error_message *err);
 
-/// The column that a name or a short name stands for; -1 if the table has none.
-int ana_runs_column(const table *from, const char *name);
-
-/// As text_suggestion, of the table's columns and the short names.
-const char *ana_runs_suggestion(const table *from, const char *name,
-                                char out[TEXT_SUGGESTION_BYTES]);
-
-/// Name of the nth field of ana_run_shape, as the column is called, and its value.
-const char *ana_run_field_name(int field);
-int64_t ana_run_field(const ana_run_shape *shape, int field);
+/// Rows of a table that fulfil conditions: "pipeline parallelism=2,4,# layers=24".
+///
+/// COLUMN=V pieces with commas between them. A piece without '=' is a further value of the column
+/// before it, '|' between values does the same, and so does naming the column again: a row matches
+/// if every named column has one of its values. Numbers are compared as numbers.
+///
+/// @param what for messages, for example "--fit"
+/// @param rows out, in the order of the file; carved from memory
+/// @return STATUS_INVALID for a piece that is no condition, a column that the table has not (the
+///         nearest is named), or if no row matches, naming the first condition that no row fulfils
+///         with the values there are
+status ana_rows_matching(const char *what, const char *conditions, const table *from, arena *memory,
+                         int **rows, int *count, error_message *err);

@@ -1,3 +1,5 @@
+/// Measured throughputs of schedules: rows are read, the simulator is fitted to some and plays the
+/// others.
 #include "analysis/calibration/measured_schedules.h"
 
 #include "analysis/calibration/shrinkage.h"
@@ -20,20 +22,55 @@ static const double message_deviation = 0.28867513459481287; // 1 / sqrt(12)
 /// Throughputs are published with two or three digits, so that rows scatter at least this much.
 static const double residual_min = 1e-3;
 
+/// Columns with numbers.
+typedef enum number {
+    STAGES,
+    MICROBATCHES,
+    CHUNKS,
+    MICROBATCH_SIZE,
+    MEMORY_LIMIT,
+    FORWARD,
+    BACKWARD_INPUT,
+    BACKWARD_WEIGHT,
+    SEND,
+    THROUGHPUT,
+    HIDDEN_SIZE,
+    HEADS,
+    SEQUENCE,
+    NUMBER_COUNT
+} number;
+
+static const struct {
+    const char *name;
+    int min; // of a whole number; -1: any number from 0
+    int max;
+} columns[NUMBER_COUNT] = {
+    [STAGES] = {"stages", 1, 1024},
+    [MICROBATCHES] = {"microbatches", 1, 1 << 16},
+    [CHUNKS] = {"chunks", 1, BAL_CHUNKS_MAX},
+    [MICROBATCH_SIZE] = {"microbatch size", 1, 1 << 16},
+    [MEMORY_LIMIT] = {"memory limit", 0, 1 << 20},
+    [FORWARD] = {"forward (ms)", -1, 1000000},
+    [BACKWARD_INPUT] = {"backward input (ms)", -1, 1000000},
+    [BACKWARD_WEIGHT] = {"backward weight (ms)", -1, 1000000},
+    [SEND] = {"send (ms)", -1, 1000000},
+    [THROUGHPUT] = {"samples per GPU and s", -1, 1000000000},
+    [HIDDEN_SIZE] = {"hidden size", 1, 1 << 20},
+    [HEADS] = {"attention heads", 1, 1 << 12},
+    [SEQUENCE] = {"sequence length", 1, 1 << 24},
+};
+
 /// A row with its order, which is compiled from the profiled times.
 typedef struct measured_schedule {
     const char *schedule;
     const char *model;
+    const char *order_name;
+    double numbers[NUMBER_COUNT];
     int stages;
-    int microbatches;
     int chunks;
-    int microbatch_size;
-    int memory_limit;
-    int64_t layer_bytes;  // activations of a layer, up to a factor
-    int64_t weight_bytes; // of them kept from B to W
-    double op_ms[3];      // F, B, W of a microbatch on a rank
-    double send_ms;
-    double throughput;
+    double samples_per_gpu; // of an iteration
+    int64_t layer_bytes;    // activations of a layer, up to a factor
+    int64_t weight_bytes;   // of them kept from B to W
     bool has_barrier;
     bal_schedule order;
     sim_order compiled;
@@ -63,8 +100,8 @@ static status find(const table *from, const char *name, int *column, error_messa
                      text_suggestion(name, from->columns, from->column_count, suggestion));
 }
 
-static status word(const table *from, int row, const char *name, const char **out,
-                   error_message *err)
+static status read_word(const table *from, int row, const char *name, const char **out,
+                        error_message *err)
 {
     int column = 0;
     TRY(find(from, name, &column, err));
@@ -72,65 +109,39 @@ static status word(const table *from, int row, const char *name, const char **ou
     return STATUS_OK;
 }
 
-static status number(const table *from, int row, const char *name, double max, double *out,
-                     error_message *err)
+static status read_number(const table *from, int row, number which, double *out, error_message *err)
 {
+    const int min = columns[which].min;
     int column = 0;
-    TRY(find(from, name, &column, err));
-    return table_number(from, row, column, 0, max, out, err);
+    TRY(find(from, columns[which].name, &column, err));
+    TRY(table_number(from, row, column, 0, columns[which].max, out, err));
+    if (min < 0 || (*out >= min && *out <= floor(*out))) return STATUS_OK;
+    return error_set(err, STATUS_FORMAT, "%s:%d: %s: %g is no whole number from %d", from->path,
+                     from->lines[row], columns[which].name, *out, min);
 }
 
-static status count(const table *from, int row, const char *name, int min, int max, int *out,
-                    error_message *err)
+/// Memory of a transformer's layer is that of Qi et al., Table 1, without the factor sequence *
+/// batch, which all rows of a stage share: 34 h + 5 a s, of which 32 h are kept for W.
+static status read_row(const table *from, int row, measured_schedule *out, error_message *err)
 {
-    double value = 0;
-    TRY(number(from, row, name, max, &value, err));
-    if (value < min || value > floor(value)) {
-        return error_set(err, STATUS_FORMAT, "%s:%d: %s: %g is no whole number from %d", from->path,
-                         from->lines[row], name, value, min);
+    const double *numbers = out->numbers;
+    TRY(read_word(from, row, "schedule", &out->schedule, err));
+    TRY(read_word(from, row, "model", &out->model, err));
+    TRY(read_word(from, row, "order", &out->order_name, err));
+    for (number which = 0; which < NUMBER_COUNT; which++) {
+        TRY(read_number(from, row, which, &out->numbers[which], err));
     }
-    *out = (int)value;
-    return STATUS_OK;
-}
-
-/// Memory of a transformer's layer by Qi et al., Table 1, without the factor sequence * batch,
-/// which all rows of a stage share: 34 h + 5 a s, of which 32 h are kept for W.
-static status read_memory(const table *from, int row, measured_schedule *out, error_message *err)
-{
-    int hidden = 0;
-    int heads = 0;
-    int sequence = 0;
-    TRY(count(from, row, "hidden size", 1, 1 << 20, &hidden, err));
-    TRY(count(from, row, "attention heads", 1, 1 << 12, &heads, err));
-    TRY(count(from, row, "sequence length", 1, 1 << 24, &sequence, err));
-    out->layer_bytes = 34 * (int64_t)hidden + 5 * (int64_t)heads * sequence;
-    out->weight_bytes = 32 * (int64_t)hidden;
-    return STATUS_OK;
-}
-
-static status read_row(const table *from, int row, measured_schedule *out, const char **order,
-                       error_message *err)
-{
-    static const char *const times[] = {"forward (ms)", "backward input (ms)",
-                                        "backward weight (ms)"};
-    TRY(word(from, row, "schedule", &out->schedule, err));
-    TRY(word(from, row, "model", &out->model, err));
-    TRY(word(from, row, "order", order, err));
-    TRY(count(from, row, "stages", 1, 1024, &out->stages, err));
-    TRY(count(from, row, "microbatches", 1, 1 << 16, &out->microbatches, err));
-    TRY(count(from, row, "chunks", 1, BAL_CHUNKS_MAX, &out->chunks, err));
-    TRY(count(from, row, "microbatch size", 1, 1 << 16, &out->microbatch_size, err));
-    TRY(count(from, row, "memory limit", 0, 1 << 20, &out->memory_limit, err));
-    for (int op = 0; op < 3; op++) {
-        TRY(number(from, row, times[op], 1e6, &out->op_ms[op], err));
-    }
-    TRY(number(from, row, "send (ms)", 1e6, &out->send_ms, err));
-    TRY(number(from, row, "samples per GPU and s", 1e9, &out->throughput, err));
-    if (out->throughput <= 0 || out->op_ms[0] <= 0) {
+    if (numbers[THROUGHPUT] <= 0 || numbers[FORWARD] <= 0) {
         return error_set(err, STATUS_FORMAT, "%s:%d: throughput and forward must be above 0",
                          from->path, from->lines[row]);
     }
-    return read_memory(from, row, out, err);
+    out->stages = (int)numbers[STAGES];
+    out->chunks = (int)numbers[CHUNKS];
+    out->samples_per_gpu = numbers[MICROBATCHES] * numbers[MICROBATCH_SIZE] / numbers[STAGES];
+    out->layer_bytes =
+        34 * (int64_t)numbers[HIDDEN_SIZE] + 5 * (int64_t)(numbers[HEADS] * numbers[SEQUENCE]);
+    out->weight_bytes = 32 * (int64_t)numbers[HIDDEN_SIZE];
+    return STATUS_OK;
 }
 
 /// Times of the chunks' ops: profiled ones times compute_factor, and what messages occupy. The
@@ -146,12 +157,12 @@ static void make_costs(const measured_schedule *each, double compute_factor, dou
     }
     for (int stage = 0; stage < stages; stage++) {
         const int messages = (stage > 0) + (stage < stages - 1);
-        const double held_ms = message_factor * messages * each->send_ms;
+        const double held_ms = message_factor * messages * each->numbers[SEND];
         for (int op = 0; op < 3; op++) {
-            const double own_ms = compute_factor * each->op_ms[op] / each->chunks;
+            const double own_ms = compute_factor * each->numbers[FORWARD + op] / each->chunks;
             rows[op][stage] = llround(1e6 * (own_ms + (op < 2 ? held_ms : 0)));
         }
-        rows[3][stage] = rows[4][stage] = llround(1e6 * each->send_ms);
+        rows[3][stage] = rows[4][stage] = llround(1e6 * each->numbers[SEND]);
         rows[5][stage] = each->layer_bytes;
         rows[6][stage] = each->weight_bytes - each->layer_bytes;
         rows[7][stage] = -each->weight_bytes;
@@ -168,23 +179,23 @@ static void make_costs(const measured_schedule *each, double compute_factor, dou
                              .memory_backward_weight = rows[7]};
 }
 
-static status build(measured_schedule *each, const char *order, arena *memory, error_message *err)
+static status build(measured_schedule *each, arena *memory, error_message *err)
 {
     bal_stage_costs costs;
     make_costs(each, 1, 0, memory, &costs);
     int64_t *limits = arena_array(memory, (size_t)each->stages, sizeof *limits);
     for (int rank = 0; rank < each->stages; rank++) {
-        limits[rank] = each->memory_limit * each->layer_bytes;
+        limits[rank] = (int64_t)each->numbers[MEMORY_LIMIT] * each->layer_bytes;
     }
-    const bal_schedule_family *family = bal_schedule_family_find(order);
+    const bal_schedule_family *family = bal_schedule_family_find(each->order_name);
     each->has_barrier = family == NULL || !family->is_searched;
     const bal_schedule_request request = {
-        .name = order,
+        .name = each->order_name,
         .rank_count = each->stages,
-        .microbatch_count = each->microbatches,
+        .microbatch_count = (int)each->numbers[MICROBATCHES],
         .chunk_count = each->chunks,
         .costs = &costs,
-        .memory_limit = each->memory_limit > 0 ? limits : NULL,
+        .memory_limit = each->numbers[MEMORY_LIMIT] > 0 ? limits : NULL,
     };
     TRY(bal_schedule_build(&request, memory, &each->order, err));
     TRY(sim_costs_check(&each->order, &costs, err));
@@ -196,9 +207,8 @@ static status take(schedule_set *set, int row, error_message *err)
 {
     if (set->by_row[row] != NULL) return STATUS_OK;
     measured_schedule *each = arena_array(set->memory, 1, sizeof *each);
-    const char *order = NULL;
-    TRY(read_row(set->from, row, each, &order, err));
-    const status built = build(each, order, set->memory, err);
+    TRY(read_row(set->from, row, each, err));
+    const status built = build(each, set->memory, err);
     if (built != STATUS_OK) {
         return error_prefix(err, built, "%s:%d", set->from->path, set->from->lines[row]);
     }
@@ -207,27 +217,17 @@ static status take(schedule_set *set, int row, error_message *err)
 }
 
 /// Simulated time of an iteration, ms.
-static void play(measured_schedule *each, double compute_factor, double message_factor,
-                 arena *scratch, double *ms)
+static double play(measured_schedule *each, double compute_factor, double message_factor,
+                   arena *scratch)
 {
     bal_stage_costs costs;
     arena_reset(scratch);
     make_costs(each, compute_factor, message_factor, scratch, &costs);
     sim_order_summarise(&each->compiled, &costs, NULL, &each->summary);
-    *ms = 1e-6 * (double)(each->has_barrier ? each->summary.makespan_ns : each->summary.span_ns);
+    return 1e-6 * (double)(each->has_barrier ? each->summary.makespan_ns : each->summary.span_ns);
 }
 
-static double samples(const measured_schedule *each)
-{
-    return (double)each->microbatches * each->microbatch_size / each->stages;
-}
-
-static double measured_ms(const measured_schedule *each)
-{
-    return 1e3 * samples(each) / each->throughput;
-}
-
-static int model_of(ana_schedule_calibration *out, const char *model)
+static int model_of(const ana_schedule_calibration *out, const char *model)
 {
     for (int index = 0; index < out->model_count; index++) {
         if (strcmp(out->models[index], model) == 0) return index;
@@ -235,50 +235,33 @@ static int model_of(ana_schedule_calibration *out, const char *model)
     return -1;
 }
 
-/// One step: the simulated time is nearly linear in both factors around where they are.
-typedef struct step_arrays {
-    double *fixed;  // [fit_count] of the compute factor
-    double *random; // [fit_count][1 + model_count] of the message factor, then of the models'
-    double *target; // [fit_count]
-    int *class;     // [1 + model_count]
-} step_arrays;
-
-static void fill_step(schedule_set *set, const int *fit_rows, int fit_count,
-                      ana_schedule_calibration *out, step_arrays *arrays, arena *scratch)
+/// Fills the rows of one step: the simulated time is nearly linear in both factors around where
+/// they are.
+///
+/// @param values [fit_count][2 + model_count] out: columns of the compute factor, of the message
+///               factor, then of the models'
+/// @param target [fit_count] out
+static void fill_step(const schedule_set *set, const int *fit_rows, int fit_count,
+                      const ana_schedule_calibration *out, arena *scratch, double *values,
+                      double *target)
 {
     const double delta = 0.01;
-    const size_t random_count = 1 + (size_t)out->model_count;
-    memset(arrays->random, 0, (size_t)fit_count * random_count * sizeof *arrays->random);
+    const size_t column_count = 2 + (size_t)out->model_count;
+    memset(values, 0, (size_t)fit_count * column_count * sizeof *values);
     for (int fit = 0; fit < fit_count; fit++) {
         measured_schedule *each = set->by_row[fit_rows[fit]];
-        double base = 0;
-        double compute = 0;
-        double message = 0;
-        play(each, out->compute_factor, out->message_factor, scratch, &base);
-        play(each, out->compute_factor + delta, out->message_factor, scratch, &compute);
-        play(each, out->compute_factor, out->message_factor + delta, scratch, &message);
-        const double weight = 1 / measured_ms(each);
-        double *random = arrays->random + (size_t)fit * random_count;
-        arrays->fixed[fit] = weight * (compute - base) / delta;
-        random[0] = weight * (message - base) / delta;
-        random[1 + model_of(out, each->model)] = weight * base;
-        arrays->target[fit] = 1 - weight * base + arrays->fixed[fit] * out->compute_factor +
-                              random[0] * (out->message_factor - message_mean);
-    }
-}
-
-static void allocate(int fit_count, int model_count, arena *memory, step_arrays *out)
-{
-    const size_t rows = (size_t)fit_count;
-    const size_t random_count = 1 + (size_t)model_count;
-    *out = (step_arrays){
-        .fixed = arena_array(memory, rows, sizeof *out->fixed),
-        .random = arena_array(memory, rows * random_count, sizeof *out->random),
-        .target = arena_array(memory, rows, sizeof *out->target),
-        .class = arena_array(memory, random_count, sizeof *out->class),
-    };
-    for (int model = 0; model < model_count; model++) {
-        out->class[1 + model] = 1;
+        const double compute_factor = out->compute_factor;
+        const double message_factor = out->message_factor;
+        const double base = play(each, compute_factor, message_factor, scratch);
+        const double compute = play(each, compute_factor + delta, message_factor, scratch);
+        const double message = play(each, compute_factor, message_factor + delta, scratch);
+        const double weight = each->numbers[THROUGHPUT] / (1e3 * each->samples_per_gpu);
+        double *row = values + (size_t)fit * column_count;
+        row[0] = weight * (compute - base) / delta;
+        row[1] = weight * (message - base) / delta;
+        row[2 + model_of(out, each->model)] = weight * base;
+        target[fit] =
+            1 - weight * base + row[0] * compute_factor + row[1] * (message_factor - message_mean);
     }
 }
 
@@ -286,24 +269,29 @@ static status fit(schedule_set *set, const int *fit_rows, int fit_count, arena *
                   ana_schedule_calibration *out, error_message *err)
 {
     static const double unused_deviation[] = {1};
-    step_arrays arrays;
-    allocate(fit_count, out->model_count, set->memory, &arrays);
+    const size_t rows = (size_t)fit_count;
+    const size_t models = (size_t)out->model_count;
+    double *values = arena_array(set->memory, rows * (2 + models), sizeof *values);
+    double *target = arena_array(set->memory, rows, sizeof *target);
+    int *class = arena_array(set->memory, 1 + models, sizeof *class);
     const ana_shrinkage_problem problem = {.row_count = fit_count,
                                            .fixed_count = 1,
                                            .random_count = 1 + out->model_count,
                                            .class_count = 2,
-                                           .fixed = arrays.fixed,
-                                           .random = arrays.random,
-                                           .target = arrays.target,
-                                           .random_class = arrays.class,
+                                           .values = values,
+                                           .target = target,
+                                           .random_class = class,
                                            .class_deviation = {message_deviation, -1},
                                            .fixed_deviation = unused_deviation,
                                            .residual_min = residual_min};
+    for (size_t model = 0; model < models; model++) {
+        class[1 + model] = 1;
+    }
     out->compute_factor = 1;
     out->message_factor = message_mean;
     for (int step = 0; step < GAUSS_NEWTON_STEPS; step++) {
         ana_shrinkage_fit solved;
-        fill_step(set, fit_rows, fit_count, out, &arrays, scratch);
+        fill_step(set, fit_rows, fit_count, out, scratch, values, target);
         TRY(ana_shrinkage_solve(&problem, set->memory, &solved, err));
         out->compute_factor = solved.coefficients[0];
         out->message_factor = fmax(0, message_mean + solved.coefficients[1]);
@@ -353,14 +341,13 @@ static void predict(schedule_set *set, const int *predict_rows, arena *scratch,
     out->scores = arena_array(set->memory, count + 1, sizeof *out->scores);
     for (int row = 0; row < out->predicted_count; row++) {
         measured_schedule *each = set->by_row[predict_rows[row]];
-        double ms = 0;
-        play(each, out->compute_factor, out->message_factor, scratch, &ms);
+        double ms = play(each, out->compute_factor, out->message_factor, scratch);
         const int model = model_of(out, each->model);
         if (model >= 0) ms *= out->model_factors[model];
         out->rows[row] = (ana_schedule_row){.row = predict_rows[row],
-                                            .predicted = 1e3 * samples(each) / ms,
-                                            .measured = each->throughput};
-        const double error = out->rows[row].predicted / each->throughput - 1;
+                                            .predicted = 1e3 * each->samples_per_gpu / ms,
+                                            .measured = each->numbers[THROUGHPUT]};
+        const double error = out->rows[row].predicted / out->rows[row].measured - 1;
         add_error(score_of(out, each->schedule), error);
         add_error(&all, error);
     }
@@ -399,13 +386,17 @@ status ana_schedule_calibrate(const table *from, const int *fit_rows, int fit_co
                         .by_row = arena_array(memory, (size_t)from->row_count, sizeof *set.by_row),
                         .memory = memory};
     arena *scratch = arena_create(1 << 16);
-    status result = set.by_row != NULL && STATUS_OK;
-    if (result == STATUS_OK) {
-        result = calibrate(&set, fit_rows, predict_rows, scratch, &made, err);
-    }
+    const status result = calibrate(&set, fit_rows, predict_rows, scratch, &made, err);
     arena_destroy(scratch);
     if (result == STATUS_OK) *out = made;
     return result;
+}
+
+static void put_errors(json_writer *writer, const ana_schedule_score *score)
+{
+    json_put_rounded(writer, "mape", score->error_mean, DIGITS);
+    json_put_rounded(writer, "bias", score->error_signed_mean, DIGITS);
+    json_put_rounded(writer, "max", score->error_max, DIGITS);
 }
 
 void ana_schedule_calibration_write_json(const ana_schedule_calibration *found, text_buffer *out)
@@ -415,9 +406,7 @@ void ana_schedule_calibration_write_json(const ana_schedule_calibration *found, 
     json_begin_object(&writer);
     json_put_int64(&writer, "fitted", found->fitted_count);
     json_put_int64(&writer, "predicted", found->predicted_count);
-    json_put_rounded(&writer, "mape", all->error_mean, DIGITS);
-    json_put_rounded(&writer, "bias", all->error_signed_mean, DIGITS);
-    json_put_rounded(&writer, "max", all->error_max, DIGITS);
+    put_errors(&writer, all);
     json_write_key(&writer, "schedules");
     json_begin_array(&writer);
     for (int index = 0; index + 1 < found->score_count; index++) {
@@ -425,9 +414,7 @@ void ana_schedule_calibration_write_json(const ana_schedule_calibration *found, 
         json_begin_object(&writer);
         json_put_string(&writer, "schedule", score->schedule);
         json_put_int64(&writer, "rows", score->count);
-        json_put_rounded(&writer, "mape", score->error_mean, DIGITS);
-        json_put_rounded(&writer, "bias", score->error_signed_mean, DIGITS);
-        json_put_rounded(&writer, "max", score->error_max, DIGITS);
+        put_errors(&writer, score);
         json_end_object(&writer);
     }
     json_end_array(&writer);

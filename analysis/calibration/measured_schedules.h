@@ -63,7 +63,7 @@ typedef struct ana_schedule_calibration {
 ///
 /// @return STATUS_FORMAT "path:line: ..." for a row that is malformed; STATUS_INVALID for orders
 ///         that cannot be built or fewer than four rows to fit; STATUS_INFEASIBLE for a memory
-///         limit that no order fits; STATUS_NO_MEMORY
+///         limit that no order fits
 status ana_schedule_calibrate(const table *from, const int *fit_rows, int fit_count,
                               const int *predict_rows, int predict_count, arena *memory,
                               ana_schedule_calibration *out, error_message *err);

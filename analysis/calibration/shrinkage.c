@@ -1,12 +1,15 @@
 #include "analysis/calibration/shrinkage.h"
 
+#include <assert.h>
 #include <gsl/gsl_blas.h>
 #include <gsl/gsl_errno.h>
 #include <gsl/gsl_linalg.h>
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
-enum { FIXED_MAX = 64, ROUNDS = 3, SWEEPS = 2, GOLDEN_STEPS = 12, NODES_MAX = 40 };
+enum { FIXED_MAX = ANA_SHRINKAGE_FIXED_MAX, ROUNDS = 3, SWEEPS = 2, GOLDEN_STEPS = 12 };
+enum { GRID = 8, NODES_MAX = 40 };
 
 /// A pivot below this share of its column's own square is taken for rounding: the column cannot be
 /// told apart from those before it.
@@ -26,76 +29,85 @@ static const double node_ratio = 1.35;
 /// Nodes that are less likely are left out.
 static const double share_min = 1e-4;
 
-/// The problem as inner products, and what follows from the present variances.
+/// The problem as inner products, and what follows from the present variances. Columns of the inner
+/// products are the fixed ones, the target, then the random ones.
 typedef struct solver {
     const ana_shrinkage_problem *problem;
     int fixed_count;
     int random_count;
-    int column_count;
-    double *gram;   // [column_count][column_count] inner products; fixed columns have length 1
-    double *moment; // [column_count] with the target
-    double square;  // of the target
-    double *length; // [fixed_count] that fixed columns had
+    int column_count;          // without the target
+    gsl_matrix_view gram_view; // [column_count + 1]^2; fixed columns have length 1
+    double length[FIXED_MAX];  // that fixed columns had
     double residual;
     double deviation[ANA_SHRINKAGE_CLASSES_MAX];
     bool used[FIXED_MAX];
     // With the deviations eliminated, for the present variances:
-    gsl_matrix *inner;      // [random][random] Cholesky factor of I + D Z'Z D / residual^2
-    gsl_matrix *outer;      // [random][fixed + 1]
-    gsl_matrix *reduced;    // [fixed][fixed]
-    double *reduced_moment; // [fixed]
-    double misfit;          // weighted square of the target, with no fixed term
-    double log_volume;      // logarithm of the determinant of the covariance of the target
+    gsl_matrix_view inner_view;   // [random]^2 Cholesky factor of I + D Z'Z D / residual^2
+    gsl_matrix_view outer_view;   // [random][fixed + 1]
+    gsl_matrix_view reduced_view; // [fixed + 1]^2 lower half; the last row is the target's
+    double log_volume;            // logarithm of the determinant of the covariance of the target
 } solver;
+
+static gsl_matrix_view make_matrix(int rows, int columns, arena *memory)
+{
+    const size_t cells = (size_t)rows * (size_t)columns;
+    return gsl_matrix_view_array(arena_array(memory, cells, sizeof(double)), (size_t)rows,
+                                 (size_t)columns);
+}
+
+/// Where the inner products have a column of the problem.
+static size_t gram_index(const solver *s, int column)
+{
+    return (size_t)(column < s->fixed_count ? column : column + 1);
+}
 
 static double gram_at(const solver *s, int row, int column)
 {
-    return s->gram[(size_t)row * (size_t)s->column_count + (size_t)column];
+    return gsl_matrix_get(&s->gram_view.matrix, gram_index(s, row), gram_index(s, column));
 }
 
-static double value_at(const ana_shrinkage_problem *problem, int row, int column)
+/// The inner product of a column with the target.
+static double moment_at(const solver *s, int column)
 {
-    if (column < problem->fixed_count) {
-        return problem->fixed[(size_t)row * (size_t)problem->fixed_count + (size_t)column];
-    }
-    const size_t at = (size_t)row * (size_t)problem->random_count;
-    return problem->random[at + (size_t)(column - problem->fixed_count)];
+    return gsl_matrix_get(&s->gram_view.matrix, (size_t)s->fixed_count, gram_index(s, column));
 }
 
 /// Most columns of a row are zero: it belongs to one shape of each part.
-static void multiply(solver *s, double *values, int *filled)
+static void multiply(solver *s, arena *memory)
 {
     const ana_shrinkage_problem *problem = s->problem;
+    const size_t columns = (size_t)s->column_count;
+    double *filled_value = arena_array(memory, columns + 1, sizeof *filled_value);
+    size_t *filled = arena_array(memory, columns + 1, sizeof *filled);
     for (int row = 0; row < problem->row_count; row++) {
-        int count = 0;
+        const double *values = problem->values + (size_t)row * columns;
+        int count = 1;
+        filled[0] = (size_t)s->fixed_count;
+        filled_value[0] = problem->target[row];
         for (int column = 0; column < s->column_count; column++) {
-            values[column] = value_at(problem, row, column);
-            if (values[column] < 0 || values[column] > 0) filled[count++] = column;
+            if (values[column] == 0.0) continue;
+            filled[count] = gram_index(s, column);
+            filled_value[count++] = values[column];
         }
         for (int left = 0; left < count; left++) {
-            const double value = values[filled[left]];
-            double *line = s->gram + (size_t)filled[left] * (size_t)s->column_count;
             for (int right = 0; right < count; right++) {
-                line[filled[right]] += value * values[filled[right]];
+                *gsl_matrix_ptr(&s->gram_view.matrix, filled[left], filled[right]) +=
+                    filled_value[left] * filled_value[right];
             }
-            s->moment[filled[left]] += value * problem->target[row];
         }
-        s->square += problem->target[row] * problem->target[row];
     }
 }
 
 /// Gives fixed columns the length 1; those that are zero keep 0.
 static void normalise(solver *s)
 {
-    for (int column = 0; column < s->fixed_count; column++) {
-        s->length[column] = sqrt(gram_at(s, column, column));
+    for (size_t column = 0; column < (size_t)s->fixed_count; column++) {
+        gsl_vector_view of_row = gsl_matrix_row(&s->gram_view.matrix, column);
+        gsl_vector_view of_column = gsl_matrix_column(&s->gram_view.matrix, column);
+        s->length[column] = sqrt(gsl_vector_get(&of_row.vector, column));
         if (s->length[column] <= 0) continue;
-        const double factor = 1 / s->length[column];
-        for (int other = 0; other < s->column_count; other++) {
-            s->gram[(size_t)column * (size_t)s->column_count + (size_t)other] *= factor;
-            s->gram[(size_t)other * (size_t)s->column_count + (size_t)column] *= factor;
-        }
-        s->moment[column] *= factor;
+        gsl_vector_scale(&of_row.vector, 1 / s->length[column]);
+        gsl_vector_scale(&of_column.vector, 1 / s->length[column]);
     }
 }
 
@@ -107,51 +119,50 @@ static double deviation_of(const solver *s, int random)
 /// Eliminates the deviations under the present variances.
 static void reduce(solver *s)
 {
-    const int fixed = s->fixed_count;
-    const int random = s->random_count;
+    const size_t known = (size_t)s->fixed_count + 1;
     const double weight = 1 / (s->residual * s->residual);
+    gsl_matrix *inner = &s->inner_view.matrix;
+    gsl_matrix *outer = &s->outer_view.matrix;
+    gsl_matrix *reduced = &s->reduced_view.matrix;
+    const gsl_matrix_view own = gsl_matrix_submatrix(&s->gram_view.matrix, 0, 0, known, known);
+    gsl_matrix_memcpy(reduced, &own.matrix);
+    gsl_matrix_scale(reduced, weight);
     s->log_volume = -s->problem->row_count * log(weight);
-    for (int left = 0; left < random; left++) {
+    if (s->random_count == 0) return;
+    for (int left = 0; left < s->random_count; left++) {
         const double scale = deviation_of(s, left);
-        for (int right = 0; right < random; right++) {
+        for (int right = 0; right < s->random_count; right++) {
             const double product = scale * deviation_of(s, right) * weight;
-            gsl_matrix_set(s->inner, (size_t)left, (size_t)right,
-                           (left == right) + product * gram_at(s, fixed + left, fixed + right));
+            gsl_matrix_set(inner, (size_t)left, (size_t)right,
+                           (left == right) +
+                               product * gram_at(s, s->fixed_count + left, s->fixed_count + right));
         }
-        for (int right = 0; right < fixed; right++) {
-            gsl_matrix_set(s->outer, (size_t)left, (size_t)right,
-                           scale * weight * gram_at(s, fixed + left, right));
-        }
-        gsl_matrix_set(s->outer, (size_t)left, (size_t)fixed,
-                       scale * weight * s->moment[fixed + left]);
-    }
-    if (random > 0) {
-        // Positive definite by its form: the identity plus a square.
-        gsl_linalg_cholesky_decomp1(s->inner);
-        gsl_blas_dtrsm(CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, 1, s->inner, s->outer);
-    }
-    for (int index = 0; index < random; index++) {
-        s->log_volume += 2 * log(gsl_matrix_get(s->inner, (size_t)index, (size_t)index));
-    }
-    s->misfit = weight * s->square;
-    for (int left = 0; left <= fixed; left++) {
-        for (int right = 0; right <= left; right++) {
-            double removed = 0;
-            for (int index = 0; index < random; index++) {
-                removed += gsl_matrix_get(s->outer, (size_t)index, (size_t)left) *
-                           gsl_matrix_get(s->outer, (size_t)index, (size_t)right);
-            }
-            if (left < fixed) {
-                const double value = weight * gram_at(s, left, right) - removed;
-                gsl_matrix_set(s->reduced, (size_t)left, (size_t)right, value);
-                gsl_matrix_set(s->reduced, (size_t)right, (size_t)left, value);
-            } else if (right < fixed) {
-                s->reduced_moment[right] = weight * s->moment[right] - removed;
-            } else {
-                s->misfit -= removed;
-            }
+        for (size_t right = 0; right < known; right++) {
+            gsl_matrix_set(outer, (size_t)left, right,
+                           scale * weight *
+                               gsl_matrix_get(&s->gram_view.matrix, known + (size_t)left, right));
         }
     }
+    // Positive definite by its form: the identity plus a square.
+    gsl_linalg_cholesky_decomp1(inner);
+    gsl_blas_dtrsm(CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, 1, inner, outer);
+    gsl_blas_dsyrk(CblasLower, CblasTrans, -1, outer, 1, reduced);
+    for (size_t index = 0; index < (size_t)s->random_count; index++) {
+        s->log_volume += 2 * log(gsl_matrix_get(inner, index, index));
+    }
+}
+
+static double reduced_at(const solver *s, int row, int column)
+{
+    const gsl_matrix *reduced = &s->reduced_view.matrix;
+    return row > column ? gsl_matrix_get(reduced, (size_t)row, (size_t)column)
+                        : gsl_matrix_get(reduced, (size_t)column, (size_t)row);
+}
+
+/// Weighted square of the target with no fixed term.
+static double misfit_without_terms(const solver *s)
+{
+    return reduced_at(s, s->fixed_count, s->fixed_count);
 }
 
 /// Least squares over some of the fixed terms, deviations eliminated.
@@ -165,45 +176,76 @@ typedef struct subset_answer {
 static subset_answer solve_subset(const solver *s, const bool *taken)
 {
     subset_answer answer = {0};
-    double factor[FIXED_MAX][FIXED_MAX];
-    double moment[FIXED_MAX];
+    double cells[FIXED_MAX * FIXED_MAX];
+    double moments[FIXED_MAX];
     int members[FIXED_MAX];
     int count = 0;
     for (int column = 0; column < s->fixed_count; column++) {
         if (taken[column]) members[count++] = column;
     }
+    if (count == 0) return answer;
+    gsl_matrix_view factor = gsl_matrix_view_array(cells, (size_t)count, (size_t)count);
+    gsl_vector_view moment = gsl_vector_view_array(moments, (size_t)count);
     for (int row = 0; row < count; row++) {
-        moment[row] = s->reduced_moment[members[row]];
-        for (int column = 0; column <= row; column++) {
-            double value =
-                gsl_matrix_get(s->reduced, (size_t)members[row], (size_t)members[column]);
-            for (int index = 0; index < column; index++) {
-                value -= factor[row][index] * factor[column][index];
-            }
-            if (column < row) {
-                factor[row][column] = value / factor[column][column];
-                continue;
-            }
-            const double own =
-                gsl_matrix_get(s->reduced, (size_t)members[row], (size_t)members[row]);
-            if (!(value > pivot_min * own)) return (subset_answer){.is_singular = true};
-            factor[row][row] = sqrt(value);
-            answer.log_volume += log(value);
+        moments[row] = reduced_at(s, s->fixed_count, members[row]);
+        for (int column = 0; column < count; column++) {
+            cells[row * count + column] = reduced_at(s, members[row], members[column]);
         }
-        for (int index = 0; index < row; index++) {
-            moment[row] -= factor[row][index] * moment[index];
-        }
-        moment[row] /= factor[row][row];
-        answer.gain += moment[row] * moment[row];
     }
-    for (int row = count - 1; row >= 0; row--) {
-        for (int below = row + 1; below < count; below++) {
-            moment[row] -= factor[below][row] * moment[below];
-        }
-        moment[row] /= factor[row][row];
-        answer.values[members[row]] = moment[row];
+    answer.is_singular = gsl_linalg_cholesky_decomp1(&factor.matrix) != GSL_SUCCESS;
+    for (int row = 0; row < count && !answer.is_singular; row++) {
+        const double pivot = cells[row * count + row] * cells[row * count + row];
+        answer.is_singular = !(pivot > pivot_min * reduced_at(s, members[row], members[row]));
+        answer.log_volume += log(pivot);
+    }
+    if (answer.is_singular) return answer;
+    gsl_blas_dtrsv(CblasLower, CblasNoTrans, CblasNonUnit, &factor.matrix, &moment.vector);
+    gsl_blas_ddot(&moment.vector, &moment.vector, &answer.gain);
+    gsl_blas_dtrsv(CblasLower, CblasTrans, CblasNonUnit, &factor.matrix, &moment.vector);
+    for (int row = 0; row < count; row++) {
+        answer.values[members[row]] = moments[row];
     }
     return answer;
+}
+
+/// The column that would lessen the misfit most if it grew from zero; -1: none.
+static int steepest(const solver *s, const bool *allowed, const bool *taken, const bool *barred,
+                    const double *values)
+{
+    int best = -1;
+    double best_slope = 1e-9;
+    for (int column = 0; column < s->fixed_count; column++) {
+        if (!allowed[column] || taken[column] || barred[column]) continue;
+        double slope = reduced_at(s, s->fixed_count, column);
+        for (int other = 0; other < s->fixed_count; other++) {
+            slope -= reduced_at(s, column, other) * values[other];
+        }
+        slope /= sqrt(reduced_at(s, column, column));
+        if (slope <= best_slope) continue;
+        best_slope = slope;
+        best = column;
+    }
+    return best;
+}
+
+/// Moves values towards an answer until the first of them is zero; that column is given up.
+///
+/// @return whether the answer was reached
+static bool approach(const solver *s, const subset_answer *answer, bool *taken, double *values)
+{
+    double share = 1;
+    for (int column = 0; column < s->fixed_count; column++) {
+        if (!taken[column] || answer->values[column] > 0) continue;
+        share = fmin(share, values[column] / (values[column] - answer->values[column]));
+    }
+    for (int column = 0; column < s->fixed_count; column++) {
+        if (!taken[column]) continue;
+        values[column] += share * (answer->values[column] - values[column]);
+        if (share >= 1 || answer->values[column] > 0 || values[column] > 1e-12) continue;
+        values[column] = 0;
+        taken[column] = false;
+    }
+    return share >= 1;
 }
 
 /// Least squares over the allowed terms with none of them negative (Lawson & Hanson): taken says
@@ -215,20 +257,7 @@ static subset_answer solve_positive(const solver *s, const bool *allowed, bool *
     subset_answer answer = {0};
     memset(taken, 0, FIXED_MAX * sizeof *taken);
     for (int step = 0; step < 4 * FIXED_MAX; step++) {
-        int best = -1;
-        double best_slope = 1e-9;
-        for (int column = 0; column < s->fixed_count; column++) {
-            if (!allowed[column] || taken[column] || barred[column]) continue;
-            double slope = s->reduced_moment[column];
-            for (int other = 0; other < s->fixed_count; other++) {
-                slope -= gsl_matrix_get(s->reduced, (size_t)column, (size_t)other) * values[other];
-            }
-            slope /= sqrt(gsl_matrix_get(s->reduced, (size_t)column, (size_t)column));
-            if (slope > best_slope) {
-                best_slope = slope;
-                best = column;
-            }
-        }
+        const int best = steepest(s, allowed, taken, barred, values);
         if (best < 0) break;
         taken[best] = true;
         subset_answer next = solve_subset(s, taken);
@@ -237,24 +266,7 @@ static subset_answer solve_positive(const solver *s, const bool *allowed, bool *
             barred[best] = true;
             continue;
         }
-        for (;;) {
-            double share = 1;
-            for (int column = 0; column < s->fixed_count; column++) {
-                if (!taken[column] || next.values[column] > 0) continue;
-                const double reach = values[column] / (values[column] - next.values[column]);
-                if (reach < share) share = reach;
-            }
-            const bool is_inside = share >= 1;
-            for (int column = 0; column < s->fixed_count; column++) {
-                if (!taken[column]) continue;
-                const bool falls = next.values[column] <= 0;
-                values[column] += share * (next.values[column] - values[column]);
-                if (!is_inside && falls && values[column] <= 1e-12) {
-                    values[column] = 0;
-                    taken[column] = false;
-                }
-            }
-            if (is_inside) break;
+        while (!approach(s, &next, taken, values)) {
             next = solve_subset(s, taken);
             if (next.is_singular) break;
         }
@@ -263,11 +275,11 @@ static subset_answer solve_positive(const solver *s, const bool *allowed, bool *
     return answer;
 }
 
-static int count_used(const solver *s)
+static int count_of(const solver *s, const bool *columns)
 {
     int count = 0;
     for (int column = 0; column < s->fixed_count; column++) {
-        count += s->used[column];
+        count += columns[column];
     }
     return count;
 }
@@ -292,10 +304,7 @@ static void select_terms(solver *s)
             memcpy(best_set, taken, sizeof best_set);
         }
         if (best_gain <= 0) break;
-        double count = 1; // the residual's own variance
-        for (int column = 0; column < s->fixed_count; column++) {
-            count += best_set[column];
-        }
+        const double count = 1 + count_of(s, best_set); // with the residual's own variance
         const double left = s->problem->row_count - count - 1;
         if (left <= 0) break;
         const double best_score = 2 * count + 2 * count * (count + 1) / left - best_gain;
@@ -312,7 +321,7 @@ static double restricted_misfit(solver *s)
     reduce(s);
     const subset_answer answer = solve_subset(s, s->used);
     if (answer.is_singular) return INFINITY;
-    return s->log_volume + s->misfit - answer.gain + answer.log_volume;
+    return s->log_volume + misfit_without_terms(s) - answer.gain + answer.log_volume;
 }
 
 /// The misfit with one standard deviation at low * exp(place).
@@ -353,7 +362,6 @@ static double search_place(solver *s, double *deviation, double low, double left
 static void search_deviation(solver *s, double *deviation, double low, double high,
                              bool may_be_zero)
 {
-    enum { GRID = 8 };
     const double step = log(high / low) / GRID;
     double best = INFINITY;
     double best_place = 0;
@@ -396,11 +404,11 @@ static void begin(solver *s)
     s->residual = 1;
     reduce(s);
     const subset_answer answer = solve_positive(s, allowed, s->used);
-    const double degrees = fmax(1, s->problem->row_count - count_used(s));
-    s->residual = fmax(s->problem->residual_min, sqrt(fmax(0, s->misfit - answer.gain) / degrees));
+    const double degrees = fmax(1, s->problem->row_count - count_of(s, s->used));
+    s->residual = fmax(s->problem->residual_min,
+                       sqrt(fmax(0, misfit_without_terms(s) - answer.gain) / degrees));
     for (int class = 0; class < s->problem->class_count; class ++) {
-        const double given = s->problem->class_deviation[class];
-        s->deviation[class] = given >= 0 ? given : 0;
+        s->deviation[class] = fmax(0, s->problem->class_deviation[class]);
     }
     reduce(s);
     select_terms(s);
@@ -411,9 +419,11 @@ static void begin(solver *s)
 /// column, what has a standard deviation beforehand by that.
 typedef struct members {
     int count;
-    int *columns;      // [count] of the inner products
-    double *units;     // [count] of the caller's coefficient
-    bool *is_expected; // [count] it has a standard deviation beforehand
+    int *columns;        // [count]
+    double *units;       // [count] of the caller's coefficient
+    double *inner_units; // [count] of the inner products, where fixed columns have the length 1
+    bool *is_expected;   // [count] it has a standard deviation beforehand
+    gsl_matrix *inverse; // [count]^2 their covariance
 } members;
 
 /// @param takes_all with the terms that rows show, but that are not in use; those that no row shows
@@ -423,132 +433,94 @@ static void list_members(const solver *s, bool takes_all, arena *memory, members
     const size_t most = (size_t)s->column_count;
     *out = (members){.columns = arena_array(memory, most, sizeof *out->columns),
                      .units = arena_array(memory, most, sizeof *out->units),
+                     .inner_units = arena_array(memory, most, sizeof *out->inner_units),
                      .is_expected = arena_array(memory, most, sizeof *out->is_expected)};
     for (int column = 0; column < s->column_count; column++) {
         const bool is_fixed = column < s->fixed_count;
-        const bool is_shown = is_fixed && !s->used[column] && s->length[column] > 0;
-        if (is_shown && !takes_all) continue;
+        const bool is_used = is_fixed && s->used[column];
+        if (is_fixed && !is_used && s->length[column] > 0 && !takes_all) continue;
         const int member = out->count++;
         out->columns[member] = column;
-        out->is_expected[member] = !is_fixed || !s->used[column];
-        out->units[member] = !is_fixed         ? deviation_of(s, column - s->fixed_count)
-                             : s->used[column] ? 1 / s->length[column]
-                                               : s->problem->fixed_deviation[column];
+        out->is_expected[member] = !is_used;
+        out->units[member] = !is_fixed ? deviation_of(s, column - s->fixed_count)
+                             : is_used ? 1 / s->length[column]
+                                       : s->problem->fixed_deviation[column];
+        out->inner_units[member] = out->units[member] * (is_fixed ? s->length[column] : 1);
     }
 }
 
-/// From a member's unit to that of the inner products, where fixed columns have the length 1.
-static double inner_unit(const solver *s, const members *of, int member)
-{
-    const int column = of->columns[member];
-    if (column >= s->fixed_count) return of->units[member];
-    return of->units[member] * s->length[column];
-}
-
-/// Inner products of the members; inverted it is their covariance.
-static gsl_matrix *joint_matrix(const solver *s, const members *of)
+/// Lists the members and inverts their inner products. Release of->inverse with gsl_matrix_free.
+static status invert(const solver *s, bool takes_all, arena *memory, members *of,
+                     error_message *err)
 {
     const double weight = 1 / (s->residual * s->residual);
-    gsl_matrix *joint = gsl_matrix_alloc((size_t)of->count, (size_t)of->count);
-    if (joint == NULL) return NULL;
+    list_members(s, takes_all, memory, of);
+    of->inverse = gsl_matrix_alloc((size_t)of->count, (size_t)of->count);
     for (int left = 0; left < of->count; left++) {
-        const double left_unit = inner_unit(s, of, left);
         for (int right = 0; right < of->count; right++) {
-            const double value = weight * left_unit * inner_unit(s, of, right) *
+            const double value = weight * of->inner_units[left] * of->inner_units[right] *
                                  gram_at(s, of->columns[left], of->columns[right]);
-            gsl_matrix_set(joint, (size_t)left, (size_t)right,
+            gsl_matrix_set(of->inverse, (size_t)left, (size_t)right,
                            value + (left == right && of->is_expected[left]));
         }
     }
-    return joint;
-}
-
-/// The inverse of the members' joint matrix. Release with gsl_matrix_free.
-static status invert(const solver *s, const members *of, gsl_matrix **inverse, error_message *err)
-{
-    gsl_matrix *joint = joint_matrix(s, of);
-    int code = gsl_linalg_cholesky_decomp1(joint);
-    if (code == GSL_SUCCESS) code = gsl_linalg_cholesky_invert(joint);
-    if (code == GSL_SUCCESS) {
-        *inverse = joint;
-        return STATUS_OK;
-    }
-    gsl_matrix_free(joint);
+    int code = gsl_linalg_cholesky_decomp1(of->inverse);
+    if (code == GSL_SUCCESS) code = gsl_linalg_cholesky_invert(of->inverse);
+    if (code == GSL_SUCCESS) return STATUS_OK;
+    gsl_matrix_free(of->inverse);
     return error_set(err, STATUS_INVALID, "the fit's terms cannot be told apart: %s",
                      gsl_strerror(code));
 }
 
-/// Rows less the coefficients that the data determine: 1 for each term in use, and less for what is
-/// drawn to what was expected.
-static double degrees_left(const solver *s, const members *of, const gsl_matrix *inverse)
-{
-    double determined = 0;
-    for (int member = 0; member < of->count; member++) {
-        const double left = gsl_matrix_get(inverse, (size_t)member, (size_t)member);
-        determined += of->is_expected[member] ? 1 - left : 1;
-    }
-    return fmax(1, s->problem->row_count - determined);
-}
-
 /// Adds the members' covariance in the caller's units, times a share.
-static void add_covariance(const solver *s, const members *of, const gsl_matrix *inverse,
-                           double share, ana_shrinkage_fit *fit)
+static void add_covariance(const solver *s, const members *of, double share, ana_shrinkage_fit *fit)
 {
     for (int left = 0; left < of->count; left++) {
         const size_t at = (size_t)of->columns[left] * (size_t)s->column_count;
         for (int right = 0; right < of->count; right++) {
             fit->covariance[at + (size_t)of->columns[right]] +=
                 share * of->units[left] * of->units[right] *
-                gsl_matrix_get(inverse, (size_t)left, (size_t)right);
+                gsl_matrix_get(of->inverse, (size_t)left, (size_t)right);
         }
     }
 }
 
-/// What the members' coefficients are, in the caller's units.
-///
-/// @param values [column_count] out; 0 for what is no member
-static void solve_members(const solver *s, const members *of, const gsl_matrix *inverse,
-                          double *values)
+/// The members' coefficients in the caller's units, and the degrees of freedom: rows less the
+/// coefficients that the data determine, 1 for each term in use and less for what is drawn to what
+/// was expected.
+static void solve_members(const solver *s, const members *of, ana_shrinkage_fit *fit)
 {
     const double weight = 1 / (s->residual * s->residual);
+    double determined = 0;
     for (int left = 0; left < of->count; left++) {
         double value = 0;
         for (int right = 0; right < of->count; right++) {
-            value += gsl_matrix_get(inverse, (size_t)left, (size_t)right) * weight *
-                     inner_unit(s, of, right) * s->moment[of->columns[right]];
+            value += gsl_matrix_get(of->inverse, (size_t)left, (size_t)right) * weight *
+                     of->inner_units[right] * moment_at(s, of->columns[right]);
         }
-        values[of->columns[left]] = value * of->units[left];
+        fit->coefficients[of->columns[left]] = value * of->units[left];
+        const double open = gsl_matrix_get(of->inverse, (size_t)left, (size_t)left);
+        determined += of->is_expected[left] ? 1 - open : 1;
     }
+    fit->degrees = fmax(1, s->problem->row_count - determined);
 }
 
-/// Coefficients of the terms in use and of the deviations.
+/// Coefficients of the terms in use and of the deviations, and their covariance with what the terms
+/// that are not in use leave open.
 static status find_coefficients(const solver *s, arena *memory, ana_shrinkage_fit *fit,
                                 error_message *err)
 {
-    members used;
-    gsl_matrix *inverse = NULL;
-    list_members(s, false, memory, &used);
-    if (count_used(s) == 0) {
+    members of;
+    if (count_of(s, s->used) == 0) {
         return error_set(err, STATUS_INVALID, "no term explains the measured times");
     }
-    TRY(invert(s, &used, &inverse, err));
-    solve_members(s, &used, inverse, fit->coefficients);
-    fit->degrees = degrees_left(s, &used, inverse);
-    add_covariance(s, &used, inverse, 1 - unused_share, fit);
-    gsl_matrix_free(inverse);
-    return STATUS_OK;
-}
-
-/// What the terms that are not in use leave open.
-static status widen_covariance(const solver *s, arena *memory, ana_shrinkage_fit *fit,
-                               error_message *err)
-{
-    members all;
-    gsl_matrix *inverse = NULL;
-    list_members(s, true, memory, &all);
-    TRY(invert(s, &all, &inverse, err));
-    add_covariance(s, &all, inverse, unused_share, fit);
-    gsl_matrix_free(inverse);
+    TRY(invert(s, false, memory, &of, err));
+    solve_members(s, &of, fit);
+    add_covariance(s, &of, 1 - unused_share, fit);
+    gsl_matrix_free(of.inverse);
+    TRY(invert(s, true, memory, &of, err));
+    add_covariance(s, &of, unused_share, fit);
+    gsl_matrix_free(of.inverse);
     return STATUS_OK;
 }
 
@@ -571,8 +543,7 @@ static deviation_nodes list_nodes(solver *s, int class)
 {
     deviation_nodes nodes = {0};
     double misfits[NODES_MAX];
-    double *deviation = &s->deviation[class];
-    const double estimate = *deviation;
+    const double estimate = s->deviation[class];
     double value = fmax(estimate, deviation_min);
     double sum = 0;
     double best = INFINITY;
@@ -580,7 +551,7 @@ static deviation_nodes list_nodes(solver *s, int class)
         value /= node_ratio;
     }
     for (; value <= deviation_max && nodes.count < NODES_MAX; value *= node_ratio) {
-        *deviation = nodes.values[nodes.count] = value;
+        s->deviation[class] = nodes.values[nodes.count] = value;
         misfits[nodes.count] = restricted_misfit(s);
         best = fmin(best, misfits[nodes.count++]);
     }
@@ -591,7 +562,7 @@ static deviation_nodes list_nodes(solver *s, int class)
     for (int node = 0; node < nodes.count; node++) {
         nodes.shares[node] /= sum;
     }
-    *deviation = estimate;
+    s->deviation[class] = estimate;
     return nodes;
 }
 
@@ -606,9 +577,8 @@ static void add_node(const ana_shrinkage_fit *at, const ana_shrinkage_fit *estim
             const size_t cell = left * count + right;
             added[cell] +=
                 share * moved * (at->coefficients[right] - estimate->coefficients[right]);
-            if (is_wider) {
-                added[cell] += share * (at->covariance[cell] - estimate->covariance[cell]);
-            }
+            if (!is_wider) continue;
+            added[cell] += share * (at->covariance[cell] - estimate->covariance[cell]);
         }
     }
 }
@@ -623,21 +593,18 @@ static status widen_class(solver *s, int class, const ana_shrinkage_fit *estimat
     ana_shrinkage_fit at = {.coefficients = arena_array(memory, count, sizeof *at.coefficients),
                             .covariance = arena_array(memory, count * count, sizeof(double))};
     double square = known * known;
-    status result = STATUS_OK;
-    for (int node = 0; node < nodes.count && result == STATUS_OK; node++) {
+    for (int node = 0; node < nodes.count; node++) {
         const double value = nodes.values[node];
         if (nodes.shares[node] < share_min) continue;
         s->deviation[class] = value;
         memset(at.covariance, 0, count * count * sizeof *at.covariance);
-        result = find_coefficients(s, memory, &at, err);
-        if (result == STATUS_OK) result = widen_covariance(s, memory, &at, err);
-        if (result != STATUS_OK) break;
+        TRY(find_coefficients(s, memory, &at, err));
         add_node(&at, estimate, value > known, nodes.shares[node], count, added);
         if (value > known) square += nodes.shares[node] * (value * value - known * known);
     }
     s->deviation[class] = known;
     fit->class_deviation[class] = sqrt(square);
-    return result;
+    return STATUS_OK;
 }
 
 /// Intervals that took the estimated standard deviations for the true ones would be too narrow.
@@ -658,77 +625,45 @@ static status widen_deviations(solver *s, arena *memory, ana_shrinkage_fit *fit,
 
 static status finish(solver *s, arena *memory, ana_shrinkage_fit *fit, error_message *err)
 {
+    const size_t columns = (size_t)s->column_count;
+    *fit = (ana_shrinkage_fit){
+        .coefficients = arena_array(memory, columns, sizeof *fit->coefficients),
+        .covariance = arena_array(memory, columns * columns, sizeof *fit->covariance),
+        .states = arena_array(memory, (size_t)s->fixed_count, sizeof *fit->states),
+        .residual = s->residual,
+    };
     for (int column = 0; column < s->fixed_count; column++) {
-        fit->uses[column] = s->used[column]          ? ANA_TERM_USED
-                            : s->length[column] <= 0 ? ANA_TERM_ABSENT
-                                                     : ANA_TERM_NO_GAIN;
+        fit->states[column] = s->used[column]          ? ANA_STATE_USED
+                              : s->length[column] <= 0 ? ANA_STATE_ABSENT
+                                                       : ANA_STATE_NO_GAIN;
     }
     TRY(find_coefficients(s, memory, fit, err));
-    TRY(widen_covariance(s, memory, fit, err));
-    fit->residual = s->residual;
     memcpy(fit->class_deviation, s->deviation, sizeof fit->class_deviation);
     return widen_deviations(s, memory, fit, err);
-}
-
-static status allocate(solver *s, arena *memory, ana_shrinkage_fit *fit, error_message *err)
-{
-    const size_t columns = (size_t)s->column_count;
-    const size_t random = (size_t)(s->random_count > 0 ? s->random_count : 1);
-    const size_t fixed = (size_t)s->fixed_count;
-    s->gram = arena_array(memory, columns * columns, sizeof *s->gram);
-    s->moment = arena_array(memory, columns, sizeof *s->moment);
-    s->length = arena_array(memory, fixed, sizeof *s->length);
-    s->reduced_moment = arena_array(memory, fixed, sizeof *s->reduced_moment);
-    s->inner = gsl_matrix_calloc(random, random);
-    s->outer = gsl_matrix_calloc(random, fixed + 1);
-    s->reduced = gsl_matrix_calloc(fixed, fixed);
-    fit->coefficients = arena_array(memory, columns, sizeof *fit->coefficients);
-    fit->covariance = arena_array(memory, columns * columns, sizeof *fit->covariance);
-    fit->uses = arena_array(memory, fixed, sizeof *fit->uses);
-    if (s->gram != NULL && s->moment != NULL && s->length != NULL && s->reduced_moment != NULL &&
-        s->inner != NULL && s->outer != NULL && s->reduced != NULL && fit->coefficients != NULL &&
-        fit->covariance != NULL && fit->uses != NULL) {
-        return STATUS_OK;
-    }
-    return error_set(err, STATUS_NO_MEMORY, "out of memory");
-}
-
-static void release(solver *s)
-{
-    gsl_matrix_free(s->inner);
-    gsl_matrix_free(s->outer);
-    gsl_matrix_free(s->reduced);
-}
-
-static status search(solver *s, arena *memory, ana_shrinkage_fit *fit, error_message *err)
-{
-    double *values = arena_array(memory, (size_t)s->column_count, sizeof *values);
-    int *filled = arena_array(memory, (size_t)s->column_count, sizeof *filled);
-    multiply(s, values, filled);
-    normalise(s);
-    begin(s);
-    for (int round = 0; round < ROUNDS && count_used(s) > 0; round++) {
-        search_variances(s);
-        reduce(s);
-        select_terms(s);
-    }
-    return finish(s, memory, fit, err);
 }
 
 status ana_shrinkage_solve(const ana_shrinkage_problem *problem, arena *memory,
                            ana_shrinkage_fit *fit, error_message *err)
 {
+    const int fixed = problem->fixed_count;
+    const int random = problem->random_count > 0 ? problem->random_count : 1;
+    assert(fixed <= FIXED_MAX);
     gsl_set_error_handler_off();
-    if (problem->fixed_count > FIXED_MAX) {
-        return error_set(err, STATUS_INVALID, "%d terms are more than %d", problem->fixed_count,
-                         FIXED_MAX);
-    }
     solver s = {.problem = problem,
-                .fixed_count = problem->fixed_count,
+                .fixed_count = fixed,
                 .random_count = problem->random_count,
-                .column_count = problem->fixed_count + problem->random_count};
-    status result = allocate(&s, memory, fit, err);
-    if (result == STATUS_OK) result = search(&s, memory, fit, err);
-    release(&s);
-    return result;
+                .column_count = fixed + problem->random_count,
+                .inner_view = make_matrix(random, random, memory),
+                .outer_view = make_matrix(random, fixed + 1, memory),
+                .reduced_view = make_matrix(fixed + 1, fixed + 1, memory)};
+    s.gram_view = make_matrix(s.column_count + 1, s.column_count + 1, memory);
+    multiply(&s, memory);
+    normalise(&s);
+    begin(&s);
+    for (int round = 0; round < ROUNDS && count_of(&s, s.used) > 0; round++) {
+        search_variances(&s);
+        reduce(&s);
+        select_terms(&s);
+    }
+    return finish(&s, memory, fit, err);
 }

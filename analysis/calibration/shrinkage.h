@@ -21,17 +21,14 @@
 #include "base/arena.h"
 #include "base/status.h"
 
-#include <stdbool.h>
-
-enum { ANA_SHRINKAGE_CLASSES_MAX = 8 };
+enum { ANA_SHRINKAGE_FIXED_MAX = 64, ANA_SHRINKAGE_CLASSES_MAX = 8 };
 
 typedef struct ana_shrinkage_problem {
     int row_count;
-    int fixed_count;
+    int fixed_count; // at most ANA_SHRINKAGE_FIXED_MAX
     int random_count;
     int class_count;
-    const double *fixed;     // [row_count][fixed_count]
-    const double *random;    // [row_count][random_count]
+    const double *values;    // [row_count][fixed_count + random_count] fixed columns first
     const double *target;    // [row_count]
     const int *random_class; // [random_count]
     // [class_count] standard deviation that is known beforehand; < 0: to be estimated
@@ -42,18 +39,18 @@ typedef struct ana_shrinkage_problem {
     double residual_min; // floor of the residual's standard deviation, > 0
 } ana_shrinkage_problem;
 
-/// Why a fixed coefficient is zero.
-typedef enum ana_term_use {
-    ANA_TERM_USED,
-    ANA_TERM_ABSENT,  ///< its quantity is zero in all rows
-    ANA_TERM_NO_GAIN, ///< the fit is not better with it by more than its own count is worth, or
-                      ///< it would be negative, or cannot be told apart from terms in use
-} ana_term_use;
+/// Whether a fixed coefficient is in use; where it is not, why it is zero.
+typedef enum ana_term_state {
+    ANA_STATE_USED,
+    ANA_STATE_ABSENT,  ///< its quantity is zero in all rows
+    ANA_STATE_NO_GAIN, ///< the fit is not better with it by more than its own count is worth, or
+                       ///< it would be negative, or cannot be told apart from terms in use
+} ana_term_state;
 
 typedef struct ana_shrinkage_fit {
-    double *coefficients; // [fixed_count + random_count] fixed first
-    double *covariance;   // [fixed_count + random_count]^2, symmetric
-    ana_term_use *uses;   // [fixed_count]
+    double *coefficients;   // [fixed_count + random_count] fixed first
+    double *covariance;     // [fixed_count + random_count]^2, symmetric
+    ana_term_state *states; // [fixed_count]
     // as given; or estimated, and widened by what the estimate leaves open
     double class_deviation[ANA_SHRINKAGE_CLASSES_MAX];
     double residual; // standard deviation
@@ -63,7 +60,7 @@ typedef struct ana_shrinkage_fit {
 /// Fits. Terms are taken in one by one, the best first, as long as the corrected information
 /// criterion falls; variances and terms in turn.
 ///
-/// @return STATUS_INVALID if no fixed term is of use; STATUS_NO_MEMORY
+/// @return STATUS_INVALID if no fixed term is of use
 /// Time O(rows * (fixed + random) + 1000 * random^3), memory O((fixed + random)^2).
 status ana_shrinkage_solve(const ana_shrinkage_problem *problem, arena *memory,
                            ana_shrinkage_fit *fit, error_message *err);

@@ -2,9 +2,8 @@
 #include "cli/commands.h"
 #include "cli/output.h"
 
-#include "analysis/calibration/calibration_output.h"
+#include "analysis/calibration/calibration_score.h"
 #include "analysis/calibration/measured_schedules.h"
-#include "analysis/calibration/run_filter.h"
 #include "base/file.h"
 #include "base/text.h"
 
@@ -22,17 +21,15 @@ typedef struct calibrate_request {
 } calibrate_request;
 
 /// All values of an option that may repeat, with commas between them.
-static status join(const cli_arguments *arguments, const char *name, arena *memory,
-                   const char **joined, error_message *err)
+static void join(const cli_arguments *arguments, const char *name, arena *memory,
+                 const char **joined)
 {
     text_buffer text = {0};
     for (int index = 0; cli_value_at(arguments, name, index) != NULL; index++) {
         text_format(&text, "%s%s", index > 0 ? "," : "", cli_value_at(arguments, name, index));
     }
-    *joined = text.bytes != NULL ? arena_string(memory, text.bytes) : arena_string(memory, "");
-    const bool failed = text.failed || *joined == NULL;
+    *joined = arena_string(memory, text.bytes != NULL ? text.bytes : "");
     text_free(&text);
-    return failed ? error_set(err, STATUS_NO_MEMORY, "out of memory") : STATUS_OK;
 }
 
 /// Rows that an option's conditions choose; without the option all rows, or those not in others.
@@ -40,10 +37,8 @@ static status choose(const cli_arguments *arguments, const char *name, const tab
                      arena *memory, int **rows, int *count, error_message *err)
 {
     const char *text = NULL;
-    ana_run_filter filter;
-    TRY(join(arguments, name, memory, &text, err));
-    TRY(ana_run_filter_parse(name, text, from, memory, &filter, err));
-    return ana_run_filter_rows(name, &filter, from, memory, rows, count, err);
+    join(arguments, name, memory, &text);
+    return ana_rows_matching(name, text, from, memory, rows, count, err);
 }
 
 static status read_settings(const cli_arguments *arguments, calibrate_request *request,
@@ -90,9 +85,7 @@ static status write_file(const ana_calibration *calibration, const char *path, e
 {
     text_buffer text = {0};
     ana_calibration_write(calibration, &text);
-    const status result = text.failed
-                              ? error_set(err, STATUS_NO_MEMORY, "out of memory for %s", path)
-                              : file_write(path, text.bytes, text.length, err);
+    const status result = file_write(path, text.bytes, text.length, err);
     text_free(&text);
     return result;
 }

@@ -2,7 +2,7 @@
 /// under 1F1B, with seeded noise. What a calibration should find is therefore known.
 #pragma once
 
-#include "analysis/calibration/run_shape.h"
+#include "analysis/calibration/measured_runs.h"
 #include "balance/schedule/schedule.h"
 #include "base/rng.h"
 #include "sim/pipeline.h"

@@ -1,7 +1,6 @@
 /// Runs measured elsewhere, for which DYNMO_REFERENCE_DATA names the folder: dense GPT training on
 /// one node of 8 A100, published with vTrain (Bang et al., MICRO 2024).
 #include "analysis/calibration/calibration_score.h"
-#include "analysis/calibration/run_filter.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +15,6 @@ static ana_calibration_score score_of(const char *fit, const char *predict, aren
     snprintf(path, sizeof path, "%s/vtrain_8xA100_hidden1024.csv", getenv("DYNMO_REFERENCE_DATA"));
     table from;
     ana_measured_runs runs;
-    ana_run_filter filters[2];
     int *rows[2];
     int counts[2];
     ana_calibration calibration;
@@ -25,11 +23,8 @@ static ana_calibration_score score_of(const char *fit, const char *predict, aren
     const ana_calibration_settings settings = {.vocabulary_size = 51200, .source = "vTrain"};
     if (table_open(path, memory, &from, &err) != STATUS_OK ||
         ana_measured_runs_read(&from, 51200, memory, &runs, &err) != STATUS_OK ||
-        ana_run_filter_parse("fit", fit, &from, memory, &filters[0], &err) != STATUS_OK ||
-        ana_run_filter_parse("predict", predict, &from, memory, &filters[1], &err) != STATUS_OK ||
-        ana_run_filter_rows("fit", &filters[0], &from, memory, &rows[0], &counts[0], &err) !=
-            STATUS_OK ||
-        ana_run_filter_rows("predict", &filters[1], &from, memory, &rows[1], &counts[1], &err) !=
+        ana_rows_matching("fit", fit, &from, memory, &rows[0], &counts[0], &err) != STATUS_OK ||
+        ana_rows_matching("predict", predict, &from, memory, &rows[1], &counts[1], &err) !=
             STATUS_OK ||
         ana_calibration_try(&runs, rows[0], counts[0], rows[1], counts[1], &settings, 0.9, memory,
                             &calibration, &score, &err) != STATUS_OK) {

@@ -1,5 +1,5 @@
 /// The regret of choices, by hand.
-#include "analysis/calibration/decision.h"
+#include "analysis/calibration/calibration_score.h"
 #include "tests/assert_close.h"
 
 static void regret_is_what_the_chosen_run_takes_beyond_the_best(void **state)
@@ -16,9 +16,9 @@ static void regret_is_what_the_chosen_run_takes_beyond_the_best(void **state)
     // - 1. large: the best is chosen; at random (50 + 60) / 2 / 50 - 1.
     const double measured[] = {100, 50, 80, 60, 120, 7};
     const double predicted[] = {70, 51, 90, 52, 110, 9};
-    ana_decision found;
+    ana_choice found;
 
-    ana_decision_score(shapes, measured, predicted, 6, memory, &found);
+    ana_choice_score(shapes, measured, predicted, 6, memory, &found);
 
     assert_int_equal(found.group_count, 2);
     assert_int_equal(found.run_count, 5);
@@ -34,9 +34,9 @@ static void runs_without_an_alternative_do_not_count(void **state)
     (void)state;
     arena *memory = arena_create(4096);
     const ana_run_shape shape = {2, 8, 1, 64, 1, 4, 64, 1000, 1, 2, 1};
-    ana_decision found;
+    ana_choice found;
 
-    ana_decision_score(&shape, (double[]){1}, (double[]){1}, 1, memory, &found);
+    ana_choice_score(&shape, (double[]){1}, (double[]){1}, 1, memory, &found);
 
     assert_int_equal(found.group_count, 0);
     assert_true(found.regret_mean <= 0 && found.best_share <= 0);
