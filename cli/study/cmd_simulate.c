@@ -7,7 +7,7 @@
 #include "analysis/compare/compare.h"
 #include "analysis/report/recording.h"
 #include "analysis/study/setup.h"
-#include "analysis/study/study.h"
+#include "analysis/study/study_keys.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -101,8 +101,23 @@ static status simulate(const cli_arguments *arguments, ana_study *study, arena *
     return result;
 }
 
+static status print_keys(error_message *err)
+{
+    text_buffer out = {0};
+    ana_study_keys_print(&out);
+    const status result = cli_print(&out, err);
+    text_free(&out);
+    return result;
+}
+
 static status run(const cli_arguments *arguments, error_message *err)
 {
+    if (cli_has(arguments, "--keys")) return print_keys(err);
+    if (cli_operand_count(arguments) == 0) {
+        return error_set(err, STATUS_INVALID,
+                         "dynmo simulate: needs a study; --keys lists what may "
+                         "stand in it");
+    }
     if (cli_has(arguments, "--trace") && cli_has(arguments, "--model")) {
         return error_set(err, STATUS_INVALID,
                          "dynmo simulate: both --trace and --model are given; costs come from one "
@@ -123,8 +138,9 @@ static status run(const cli_arguments *arguments, error_message *err)
 
 const cli_command cli_command_simulate = {
     .name = "simulate",
-    .synopsis = "STUDY.json [--trace TRACE.db | --model CONFIG --hardware NAME] [--store RUN.db] "
-                "[--decisions ROW] [--json]",
+    .synopsis =
+        "STUDY.json|--keys [--trace TRACE.db | --model CONFIG --hardware NAME] [--store RUN.db] "
+        "[--decisions ROW] [--json]",
     .summary = "replays a training run under several balancers and compares them",
     .description =
         "Replays every iteration of the run that the study describes, once for each entry of its "
@@ -146,89 +162,25 @@ const cli_command cli_command_simulate = {
         "(foresight, which no run has). Rows with profile are replayed with the other two beside "
         "them, unless \"foresight\" is false."
         "\n\n"
-        "The study file: {\"schema\":\"dynmo-study/1\", \"name\":text, \"trace\":STORE or "
-        "{\"store\":STORE, \"name\":text, \"first_iteration\":n, \"model\":CONFIG}, "
-        "\"model\":CONFIG, \"hardware\":NAME, \"pipeline\":{\"stages\":P, \"chunks\":V, "
-        "\"schedule\":NAME}, \"training\":{...}, \"cluster\":{\"nodes\":n, "
-        "\"gpus_per_node\":n, \"memory_bytes\":n, \"links\":{\"intra\":LINK, "
-        "\"inter\":LINK, \"shared\":bool}, \"send\":async|blocking|rendezvous, "
-        "\"slow_ranks\":[{\"rank\":n, \"speed\":x, \"from\":n, \"to\":n}]}, "
-        "\"dynamism\":{...}, \"balancing\":[ROW], \"repack\":REPACK, \"foresight\":bool, "
-        "\"disturbance\":{...}, \"sources\":{PATH:ORIGIN}, \"execution\":{...} (what `dynmo run` "
-        "trains; not simulated)}, "
-        "where LINK is {\"latency_ns\":n, \"bytes_per_s\":n} or {\"measured\":FILE}, the JSON of "
-        "nccl-tests' `sendrecv_perf -J FILE`, to which both are fitted. Needed "
-        "are schema, stages, and a trace or a model with hardware; what stands in for the rest is "
-        "listed with the result. Paths are relative to the study's folder. A slow rank, one of the "
-        "pipeline and counted from 0, takes 1 / speed as long in iterations from to to, both "
-        "included; several entries of a rank multiply."
+        "A study is JSON with the schema \"dynmo-study/1\"; --keys lists every key, what it may "
+        "be, "
+        "its default and what it does. Needed are schema, pipeline.stages, and a trace or a model "
+        "with hardware; what stands in for the rest is listed with the result. Paths are relative "
+        "to the study's folder; a link is two numbers, or the JSON of nccl-tests' "
+        "`sendrecv_perf -J FILE`, to which both are fitted."
         "\n\n"
-        "training: {\"iterations\":n, \"microbatches\":M, \"sequence_length\":n, "
-        "\"microbatch_size\":n, \"data_parallel\":n, \"tensor_parallel\":n, "
-        "\"expert_parallel\":n, \"expert_tensor_parallel\":n, \"context_parallel\":n, "
-        "\"sequence_parallel\":bool, "
-        "\"rank_order\":pipeline-first|data-first, \"sharding\":none|optimizer|gradients|"
-        "parameters, \"reduction_overlap\":none|stage|backward|regrouped, "
-        "\"state_bytes_per_parameter\":n, "
-        "\"gradient_bytes_per_parameter\":n, \"decision_ns\":n, \"profile_ns\":n, "
-        "\"optimizer_step_ns\":n, \"accumulation\":n, \"step\":STEP}; with a model also "
-        "\"dtype\", \"attention\":flash|unfused, \"layers\":n, \"recompute\":none|selective|full. "
         "A stage is data x tensor x context GPUs; expert x expert_tensor of them hold the experts "
-        "of "
-        "a layer. "
-        "accumulation: the pipeline is passed n times, each with M microbatches, before gradients "
-        "are reduced and the optimizer steps.",
-    .details =
-        "STEP is barrier, post-validation, or {\"kind\":NAME, \"norm_ns\":n, "
-        "\"rollback_ns\":n, \"unclipped\":n, \"failure_probability\":x, "
-        "\"failures\":[ITERATION], \"seed\":n}. barrier: all ranks wait for the norm of all "
-        "gradients, and an iteration lasts the makespan. post-validation: ranks step on the norm "
-        "of "
-        "the ranks before them, after unclipped (10) iterations in a row whose norm was not above "
-        "the limit; an iteration lasts its period if it is repeated, the span for most plans. "
-        "Where the norm turns out to be above the limit, the step is taken back."
-        "\n\n"
-        "disturbance: {\"seed\":n, \"op_sigma\":x, \"iteration_sigma\":x, "
-        "\"rank_sigma\":x, \"stragglers\":{\"probability\":x, \"factor\":x, "
-        "\"iterations\":n}, \"messages\":{\"factor\":x, \"sigma\":x, "
-        "\"factor_max\":x}, \"links\":[{\"between\":[RANK,RANK], \"factor\":x, "
-        "\"delay_ns\":n, \"from\":n, \"to\":n}]}. Times of ops are drawn, normal, with that "
-        "deviation: of every op, of a rank in an iteration, of a rank in the run. A rank begins to "
-        "straggle with that probability. A message takes factor times as long as its link says, "
-        "normal with deviation sigma within 1 and factor_max; links are slower from from to to. "
-        "P5, P50 and P95 of the iterations are then printed, too."
-        "\n\n"
-        "dynamism: {\"case\":moe|pruning|freezing|sparse-attention|early-exit|mod, "
-        "\"load_model\":physical|published, \"seed\":n, ...} over the model or the trace; the "
-        "parameters of each case are listed with the result and told in models/DYNAMISM.md. A case "
+        "of a layer. With post-validation ranks step on the norm of the ranks before them; an "
+        "iteration lasts its period if it is repeated, the span for most plans. A case of dynamism "
         "that touches parts of a layer needs to know them: trace.model names the model that was "
-        "traced, or \"shares\" says them. Without a case a trace's changes are detected: a layer's "
-        "F + B + W differs by more than \"change_ratio\" (0.25) from what it was at the last "
-        "change, or its F, B or W begins or ceases to cost anything."
+        "traced, or \"shares\" says them; models/DYNAMISM.md tells the parameters of each case. "
+        "Without a case a trace's changes are detected. Without balancing: even, tuned, and "
+        "diffusion, partition and makespan on-change."
         "\n\n"
-        "ROW is {\"balancer\":NAME, \"policy\":NAME, \"by\":WEIGHT, \"label\":text, "
-        "\"information\":profile|forecast|foresight, \"speed\":assumed|estimated, "
-        "\"migration\":{\"slack\":x, \"relabel\":bool, \"overlap\":bool, \"hysteresis\":x, "
-        "\"neighbour_iterations\":n}, \"repack\":REPACK}. speed estimated tells slow ranks from "
-        "heavy layers. slack takes the fewest bytes among plans within x of the decided one; "
-        "relabel lets stages change ranks; overlap moves a layer as soon as the backward sweep has "
-        "left it; hysteresis keeps the plan unless x of the iteration is saved. Without balancing: "
-        "even, tuned, and diffusion, partition and makespan on-change."
-        "\n\n"
-        "REPACK is {\"kind\":NAME, \"unit\":rank|node, \"min_ranks\":n, "
-        "\"use\":release|replicate|lend, \"microbatches\":keep|choose, \"op_fixed\":x}. "
-        "throughput keeps the fewest ranks whose iteration is within \"tolerance\" of that of all, "
-        "gpu-time the least ranks x time within it; ranks come back when it is missed by more than "
-        "\"grow\". published, coded, first-fit, best-fit, round-robin and halving look at memory, "
-        "stop at \"target\" ranks and begin when all layers together are below \"threshold\" of "
-        "the start. The study's repack holds for rows with a policy that have none. replicate: "
-        "further replicas share the global batch. choose: the number of microbatches is chosen "
-        "anew, op_fixed being the share of an op's time that does not shrink with them."
-        "\n\n"
-        "Iterations of the trace before first_iteration are left out. schedule and by are named "
-        "as in `dynmo schedule` and `dynmo plan`; default: zb-h1, and the balancer's own. "
-        "memory_bytes 0: no limit. sources says of a value, by its path, that it is not given but "
-        "measured, fitted, preset or assumed.",
+        "Re-packing: throughput keeps the fewest ranks whose iteration is within the tolerance of "
+        "that of all, gpu-time the least ranks x time within it. published, coded, first-fit, "
+        "best-fit, round-robin and halving look at memory. replicate: further replicas share the "
+        "global batch.",
     .options =
         {
             {.name = "--trace",
@@ -251,9 +203,10 @@ const cli_command cli_command_simulate = {
              .argument = "ROW",
              .help = "Lists every decision of the row with this label, or of all, behind the "
                      "inputs; --json has those that moved layers in any case."},
+            {.name = "--keys", .help = "Lists every key of a study instead."},
             {.name = "--json", .help = "Prints one line of JSON."},
         },
-    .operand_min = 1,
+    .operand_min = 0,
     .operand_max = 1,
     .run = run,
 };

@@ -37,6 +37,11 @@ done || failed=1
     fail 'two runs differ'
 grep -q '"schema":"dynmo-simulation/1"' one.json || fail 'JSON without its schema'
 
+# Every key of a study with its default, which is the one that a result lists as assumed.
+"$dynmo" simulate --keys >keys || fail 'the list of keys'
+grep -qx 'dynamism.change_ratio: number in \[0.001, 1000\]; default 0.25' keys || fail 'a key that is not listed'
+"$dynmo" simulate s0.json --json | grep -q '"name":"dynamism.change_ratio","value":"0.25","origin":"assumed"' || fail 'another default'
+
 # Report and export of what was recorded.
 "$dynmo" report t.db -o report.html || fail 'report'
 grep -q '<h1>freezing GPT, 4 stages</h1>' report.html || fail 'report without its title'

@@ -1,0 +1,324 @@
+/// Reads a study by the table of its keys: each object's keys, each value into its place.
+#include "analysis/study/study_keys.h"
+#include "analysis/study/study_readers.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { WORDS_BYTES_MAX = 100, CHILDREN_MAX = 48, PATH_BYTES = 160 };
+
+/// The name of a key that is directly below section; NULL if it is not.
+static const char *name_below(const ana_study_key *key, const char *section)
+{
+    const size_t length = strlen(section);
+    const char *name = key->path;
+    if (key->type == ANA_KEY_FOREIGN) return NULL;
+    if (length > 0) {
+        if (strncmp(key->path, section, length) != 0 || key->path[length] != '.') return NULL;
+        name += length + 1;
+    }
+    return strchr(name, '.') == NULL ? name : NULL;
+}
+
+static void put_default(const ana_study_key *key, void *record)
+{
+    void *place = (char *)record + key->offset;
+    if (key->text != NULL) *(const char **)place = key->text;
+    switch (key->type) {
+    case ANA_KEY_INT:
+    case ANA_KEY_CHOICE:
+        *(int *)place = (int)key->fallback;
+        break;
+    case ANA_KEY_INT64:
+        *(int64_t *)place = (int64_t)key->fallback;
+        break;
+    case ANA_KEY_DOUBLE:
+        *(double *)place = key->fallback;
+        break;
+    case ANA_KEY_BOOL:
+    case ANA_KEY_SWITCH:
+        *(bool *)place = key->fallback != 0;
+        break;
+    case ANA_KEY_OWN:
+        if (key->max > 0) *(int *)place = (int)key->fallback;
+        break;
+    default:
+        break;
+    }
+}
+
+void ana_study_keys_init(const char *section, void *record)
+{
+    int count = 0;
+    const ana_study_key *keys = ana_study_keys(&count);
+    static const char *const records[] = {"cluster.slow_ranks", "disturbance.links", "repack",
+                                          "balancing"};
+    const size_t length = strlen(section);
+    for (int key = 0; key < count; key++) {
+        bool is_of_record = strncmp(keys[key].path, section, length) == 0;
+        for (size_t other = 0; other < sizeof records / sizeof records[0] && length == 0; other++) {
+            const size_t prefix = strlen(records[other]);
+            if (strncmp(keys[key].path, records[other], prefix) == 0) is_of_record = false;
+        }
+        if (is_of_record && (keys[key].flags & ANA_KEY_WITH_SECTION) == 0) {
+            put_default(&keys[key], record);
+        }
+    }
+}
+
+/// The value that a record has for a key, as people read it.
+static void value_text(const ana_study_key *key, const void *record, char out[PATH_BYTES])
+{
+    const void *place = (const char *)record + key->offset;
+    const char *blank = key->unit != NULL ? " " : "";
+    const char *unit = key->unit != NULL ? key->unit : "";
+    out[0] = '\0';
+    switch (key->type) {
+    case ANA_KEY_OWN:
+    case ANA_KEY_INT:
+        snprintf(out, PATH_BYTES, "%d%s%s", *(const int *)place, blank, unit);
+        break;
+    case ANA_KEY_INT64:
+        snprintf(out, PATH_BYTES, "%" PRId64 "%s%s", *(const int64_t *)place, blank, unit);
+        break;
+    case ANA_KEY_DOUBLE:
+        snprintf(out, PATH_BYTES, "%.12g", *(const double *)place);
+        break;
+    case ANA_KEY_BOOL:
+        snprintf(out, PATH_BYTES, "%s", *(const bool *)place ? "yes" : "no");
+        break;
+    case ANA_KEY_SEED:
+        snprintf(out, PATH_BYTES, "%" PRIu64, *(const uint64_t *)place);
+        break;
+    case ANA_KEY_CHOICE:
+        snprintf(out, PATH_BYTES, "%s", key->names[*(const int *)place]);
+        break;
+    case ANA_KEY_SWITCH:
+        snprintf(out, PATH_BYTES, "%s", key->names[*(const bool *)place]);
+        break;
+    case ANA_KEY_NAME:
+    case ANA_KEY_DATE:
+    case ANA_KEY_WORDS:
+        snprintf(out, PATH_BYTES, "%s", *(const char *const *)place);
+        break;
+    default:
+        break;
+    }
+}
+
+void ana_study_list_default(ana_study *study, arena *memory, const char *path)
+{
+    char text[PATH_BYTES];
+    if (ana_inputs_have(&study->inputs, path)) return;
+    value_text(ana_study_key_find(path), study, text);
+    ana_inputs_add(&study->inputs, memory, path, MODEL_ORIGIN_ASSUMED, "%s", text);
+}
+
+static status read_choice(const ana_study_key *key, json_value value, int *choice,
+                          error_message *err)
+{
+    const char *text = NULL;
+    text_buffer known = {0};
+    TRY(json_string(value, &text, err));
+    for (int name = (int)key->min; name <= (int)key->max; name++) {
+        if (strcmp(text, key->names[name]) == 0) {
+            *choice = name;
+            text_free(&known);
+            return STATUS_OK;
+        }
+        text_format(&known, "%s%s", known.length > 0 ? ", " : "", key->names[name]);
+    }
+    const status result =
+        json_error(value, STATUS_FORMAT, err, "'%.40s' is not one of %s", text, known.bytes);
+    text_free(&known);
+    return result;
+}
+
+static bool is_date(const char *text)
+{
+    static const char form[] = "0000-00-00";
+    if (strlen(text) != sizeof form - 1) return false;
+    for (size_t at = 0; at < sizeof form - 1; at++) {
+        const bool is_digit = text[at] >= '0' && text[at] <= '9';
+        if (form[at] == '0' ? !is_digit : text[at] != form[at]) return false;
+    }
+    const int month = (text[5] - '0') * 10 + text[6] - '0';
+    const int day = (text[8] - '0') * 10 + text[9] - '0';
+    return month >= 1 && month <= 12 && day >= 1 && day <= 31;
+}
+
+static status read_date(json_value value, const char **date, error_message *err)
+{
+    const char *text = NULL;
+    TRY(json_string(value, &text, err));
+    if (!is_date(text)) {
+        return json_error(value, STATUS_FORMAT, err, "'%.40s' is no date such as 2026-11-22", text);
+    }
+    *date = text;
+    return STATUS_OK;
+}
+
+static status read_words(json_value value, const char **words, error_message *err)
+{
+    const char *text = NULL;
+    TRY(json_string(value, &text, err));
+    const size_t length = strlen(text);
+    if (length < 1 || length > WORDS_BYTES_MAX) {
+        return json_error(value, STATUS_FORMAT, err, "has %zu bytes, needs 1 to %d", length,
+                          WORDS_BYTES_MAX);
+    }
+    for (const char *c = text; *c != '\0'; c++) {
+        if ((unsigned char)*c < ' ') {
+            return json_error(value, STATUS_FORMAT, err, "holds control character %d", *c);
+        }
+    }
+    *words = text;
+    return STATUS_OK;
+}
+
+static int int_max(const ana_reading *reading, const ana_study_key *key)
+{
+    if ((key->flags & ANA_KEY_RANK) != 0) return reading->study->stage_count - 1;
+    if ((key->flags & ANA_KEY_RANKS) != 0) return reading->study->stage_count;
+    return (int)key->max;
+}
+
+/// Reads one value into its place.
+static status read_plain(const ana_reading *reading, const ana_study_key *key, json_value value,
+                         void *place)
+{
+    int64_t wide = 0;
+    int choice = 0;
+    switch (key->type) {
+    case ANA_KEY_INT:
+        return json_int(value, (int)key->min, int_max(reading, key), place, reading->err);
+    case ANA_KEY_INT64:
+        return json_int64(value, (int64_t)key->min, (int64_t)key->max, place, reading->err);
+    case ANA_KEY_DOUBLE:
+        return json_double(value, key->min, key->max, place, reading->err);
+    case ANA_KEY_BOOL:
+        return json_bool(value, place, reading->err);
+    case ANA_KEY_SEED:
+        TRY(json_int64(value, 0, JSON_INTEGER_MAX, &wide, reading->err));
+        *(uint64_t *)place = (uint64_t)wide;
+        return STATUS_OK;
+    case ANA_KEY_DATE:
+        return read_date(value, place, reading->err);
+    case ANA_KEY_WORDS:
+        return read_words(value, place, reading->err);
+    case ANA_KEY_CHOICE:
+        return read_choice(key, value, place, reading->err);
+    case ANA_KEY_SWITCH:
+        TRY(read_choice(key, value, &choice, reading->err));
+        *(bool *)place = choice == 1;
+        return STATUS_OK;
+    default:
+        TRY(read_choice(key, value, &choice, reading->err));
+        *(const char **)place = key->names[choice];
+        return STATUS_OK;
+    }
+}
+
+static status read_records(const ana_reading *reading, const ana_study_key *key, json_value values,
+                           const char *path)
+{
+    const int count = json_count(values);
+    if (!json_is_array(values) || count > (int)key->max) {
+        return json_error(values, STATUS_FORMAT, reading->err, "needs an array of at most %d",
+                          (int)key->max);
+    }
+    json_value value = json_element(values, 0);
+    for (int index = 0; index < count; index++, value = json_next(value)) {
+        char place[PATH_BYTES];
+        union {
+            ana_slow_entry slow;
+            ana_link_entry link;
+        } record;
+        memset(&record, 0, sizeof record);
+        snprintf(place, sizeof place, "%s[%d]", path, index);
+        ana_study_keys_init(key->path, &record);
+        TRY(ana_read_keys(reading, value, key->path, place, &record));
+        TRY(key->read(reading, value, place, &record));
+    }
+    return STATUS_OK;
+}
+
+static status read_object(const ana_reading *reading, const ana_study_key *key, json_value value,
+                          const char *path, void *record)
+{
+    TRY(ana_read_keys(reading, value, key->path, path, record));
+    return key->read != NULL ? key->read(reading, value, path, record) : STATUS_OK;
+}
+
+static status read_value(const ana_reading *reading, const ana_study_key *key, json_value value,
+                         const char *path, void *record)
+{
+    char text[PATH_BYTES];
+    switch (key->type) {
+    case ANA_KEY_KNOWN:
+        return STATUS_OK;
+    case ANA_KEY_OWN:
+        return key->read(reading, value, path, (char *)record + key->offset);
+    case ANA_KEY_RECORDS:
+        return read_records(reading, key, value, path);
+    case ANA_KEY_OBJECT:
+        return read_object(reading, key, value, path, record);
+    default:
+        break;
+    }
+    if (key->read != NULL && json_is_object(value)) {
+        return read_object(reading, key, value, path, record);
+    }
+    TRY(read_plain(reading, key, value, (char *)record + key->offset));
+    if ((key->flags & ANA_KEY_UNLISTED) != 0) return STATUS_OK;
+    value_text(key, record, text);
+    return ana_list_given(reading, path, text);
+}
+
+/// Refuses unknown keys, and that needed ones are missing.
+static status check_keys(const ana_reading *reading, json_value object, const char *section)
+{
+    const char *names[CHILDREN_MAX];
+    int name_count = 0;
+    int count = 0;
+    const ana_study_key *keys = ana_study_keys(&count);
+    for (int key = 0; key < count; key++) {
+        const char *name = name_below(&keys[key], section);
+        if (name != NULL) names[name_count++] = name;
+    }
+    TRY(json_check_keys(object, names, name_count, reading->err));
+    for (int key = 0; key < count; key++) {
+        const char *name = name_below(&keys[key], section);
+        const unsigned flags = keys[key].flags & (ANA_KEY_NEEDED | ANA_KEY_ALWAYS);
+        if (name == NULL || flags != ANA_KEY_NEEDED) continue;
+        if (!json_is_missing(json_member(object, name))) continue;
+        return json_error(object, STATUS_FORMAT, reading->err, "'%s' is missing", name);
+    }
+    return STATUS_OK;
+}
+
+status ana_read_keys(const ana_reading *reading, json_value object, const char *section,
+                     const char *path, void *record)
+{
+    int count = 0;
+    const ana_study_key *keys = ana_study_keys(&count);
+    TRY(check_keys(reading, object, section));
+    for (int key = 0; key < count; key++) {
+        const char *name = name_below(&keys[key], section);
+        if (name == NULL || (keys[key].flags & ANA_KEY_LATE) != 0) continue;
+        if ((keys[key].flags & ANA_KEY_WITH_SECTION) != 0) put_default(&keys[key], record);
+        const json_value value = json_member(object, name);
+        char place[PATH_BYTES];
+        if (json_is_missing(value) && (keys[key].flags & ANA_KEY_ALWAYS) == 0) continue;
+        snprintf(place, sizeof place, "%s%s%s", path, path[0] != '\0' ? "." : "", name);
+        TRY(read_value(reading, &keys[key], value, place, record));
+    }
+    return STATUS_OK;
+}
+
+status ana_read_late_key(const ana_reading *reading, json_value value, const char *path)
+{
+    if (json_is_missing(value)) return STATUS_OK;
+    return read_value(reading, ana_study_key_find(path), value, path, reading->study);
+}
