@@ -22,12 +22,7 @@ static const cli_command *const commands[] = {
     &cli_command_reproduce,
     &cli_command_show,
     &cli_command_report,
-    &cli_command_export_perfetto,
-    &cli_command_export_pytorch,
-    &cli_command_export_megatron,
-    &cli_command_export_deepspeed,
-    &cli_command_export_torchtitan,
-    &cli_command_export_slurm_shrink,
+    &cli_command_export,
     &cli_command_manual,
 };
 _Static_assert(sizeof commands / sizeof commands[0] <= CLI_COMMANDS_MAX, "raise CLI_COMMANDS_MAX");

@@ -1,8 +1,11 @@
 #include "analysis/export/slurm_shrink.h"
 
+#include "base/embedded.h"
 #include "base/json.h"
 
 #include <string.h>
+
+extern const embedded_file ana_export_templates[];
 
 /// Where the GPUs of the run are, and how long each node is needed.
 typedef struct node_use {
@@ -22,11 +25,6 @@ typedef struct job_step {
     int *new_rank; // [rank_count] number of the rank in the job step; -1: not in it
     int rank_count;
 } job_step;
-
-static status no_memory(error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for the recipe");
-}
 
 static status check_steps(const ana_slurm_shrink *shrink, error_message *err)
 {
@@ -102,8 +100,7 @@ static void find_last_steps(node_use *use, int *new_rank)
     use->last_step[0] = use->shrink->step_count - 1;
 }
 
-static status allocate(const ana_slurm_shrink *shrink, arena *memory, node_use *use, int **new_rank,
-                       error_message *err)
+static void allocate(const ana_slurm_shrink *shrink, arena *memory, node_use *use, int **new_rank)
 {
     const bal_plan *start = &shrink->steps[0].plan;
     const int64_t gpus = (int64_t)start->rank_count * start->data_parallel * shrink->gpus_per_rank;
@@ -118,10 +115,6 @@ static status allocate(const ana_slurm_shrink *shrink, arena *memory, node_use *
         .last_step = arena_array(memory, (size_t)nodes, sizeof *use->last_step),
     };
     *new_rank = arena_array(memory, (size_t)start->rank_count, sizeof **new_rank);
-    if (use->used_gpus == NULL || use->last_step == NULL || *new_rank == NULL) {
-        return no_memory(err);
-    }
-    return STATUS_OK;
 }
 
 /// Whether a node is given back where a plan comes into force.
@@ -262,47 +255,25 @@ static void append_table(const node_use *use, int *new_rank, text_buffer *out)
     }
 }
 
-static const char head_text[] =
-    "#\n"
-    "# In the batch script: bash THIS_FILE COMMAND [ARGUMENT]...\n"
-    "# COMMAND is run once per line above, as one job step with a task per GPU, because Slurm ends "
-    "every\n"
-    "# job step on a node that it takes back. It trains from iteration DYNMO_FIRST_ITERATION up "
-    "to, not\n"
-    "# with, DYNMO_END_ITERATION, begins with the plan in the file DYNMO_PLAN and where there is "
-    "one with\n"
-    "# the last checkpoint, and leaves a checkpoint behind. Nodes count from 0 as the job lists "
-    "them; node 0\n"
-    "# runs this script and stays. What is idle for a while and needed again stays, too: a running "
-    "job\n"
-    "# cannot grow. Sites may forbid jobs to shrink (disable_job_shrink).\n"
-    "set -eu\n"
-    "if [ $# -eq 0 ]; then\n"
-    "    echo \"usage: $0 COMMAND [ARGUMENT]...\" >&2\n"
-    "    exit 2\n"
-    "fi\n";
-
-static const char functions_text[] =
-    "names() { # RANGE...: the names of nodes, with commas\n"
-    "    local range node list=\n"
-    "    for range; do\n"
-    "        for ((node = ${range%-*}; node <= ${range#*-}; node++)); do\n"
-    "            list+=${list:+,}${nodes[node]}\n"
-    "        done\n"
-    "    done\n"
-    "    printf '%s' \"$list\"\n"
-    "}\n"
-    "\n"
-    "keep() { # RANGE...: shrinks the job to these nodes\n"
-    "    scontrol update JobId=\"$SLURM_JOB_ID\" NodeList=\"$(names \"$@\")\"\n"
-    "    # shellcheck disable=SC1090 # written by scontrol: the job's new size, for srun\n"
-    "    . \"./slurm_job_${SLURM_JOB_ID}_resize.sh\"\n"
-    "    rm -f \"./slurm_job_${SLURM_JOB_ID}_resize.\"*\n"
-    "}\n"
-    "\n"
-    "train() { # FIRST END NODE_COUNT NODES TASK_COUNT COMMAND...; the plan comes from stdin\n"
-    "    export DYNMO_FIRST_ITERATION=$1 DYNMO_END_ITERATION=$2 DYNMO_PLAN=$PWD/plan-$1.json\n"
-    "    cat >\"$DYNMO_PLAN\"\n";
+/// Appends the template with the numbers of the run in their places.
+static void append_template(const node_use *use, text_buffer *out)
+{
+    static const char *const names[] = {"@NODES@", "@GPUS@"};
+    const int values[] = {use->node_count, use->shrink->gpus_per_node};
+    const char *rest = embedded_find(ana_export_templates, "slurm-shrink");
+    for (const char *at = rest; (at = strchr(at, '@')) != NULL; at++) {
+        for (int name = 0; name < 2; name++) {
+            const size_t length = strlen(names[name]);
+            if (strncmp(at, names[name], length) != 0) continue;
+            text_append_bytes(out, rest, (size_t)(at - rest));
+            text_format(out, "%d", values[name]);
+            rest = at + length;
+            at = rest - 1;
+            break;
+        }
+    }
+    text_append(out, rest);
+}
 
 static void append_head(const node_use *use, int *new_rank, text_buffer *out)
 {
@@ -315,24 +286,7 @@ static void append_head(const node_use *use, int *new_rank, text_buffer *out)
                 shrink->origin, use->replica_count, use->rank_count, shrink->gpus_per_rank,
                 shrink->gpus_per_rank == 1 ? "" : "s", use->node_count, shrink->gpus_per_node);
     append_table(use, new_rank, out);
-    text_append(out, head_text);
-    text_format(out,
-                "mapfile -t nodes < <(scontrol show hostnames \"$SLURM_JOB_NODELIST\")\n"
-                "if [ ${#nodes[@]} -ne %d ] || [ \"${SLURMD_NODENAME:-${nodes[0]}}\" != "
-                "\"${nodes[0]}\" ]; then\n"
-                "    echo \"$0: for a job of %d nodes, on the first of them; this is "
-                "${SLURMD_NODENAME:-one} of ${#nodes[@]}\" >&2\n"
-                "    exit 1\n"
-                "fi\n\n",
-                use->node_count, use->node_count);
-    text_append(out, functions_text);
-    text_format(
-        out,
-        "    srun --nodes=\"$3\" --nodelist=\"$4\" --ntasks=\"$5\" --ntasks-per-node=%d \\\n"
-        "        --gpus-per-node=%d --distribution=block --kill-on-bad-exit=1 \"${@:6}\" "
-        "</dev/null\n"
-        "}\n",
-        shrink->gpus_per_node, shrink->gpus_per_node);
+    append_template(use, out);
 }
 
 /// Appends a plan with the ranks of the job step.
@@ -374,7 +328,7 @@ status ana_slurm_shrink_write(const ana_slurm_shrink *shrink, arena *memory, tex
     node_use use;
     int *new_rank = NULL;
     TRY(check_steps(shrink, err));
-    TRY(allocate(shrink, memory, &use, &new_rank, err));
+    allocate(shrink, memory, &use, &new_rank);
     find_last_steps(&use, new_rank);
     TRY(check_nodes(&use, err));
     for (int step = 0; step < shrink->step_count;) {

@@ -1,10 +1,8 @@
 /// What training frameworks are given of a plan: layouts of Megatron-LM, read back by a parser
 /// written here from the grammar; parts of DeepSpeed; the order of PyTorch. The exact files are
 /// tested in tests/cli/export.sh, the frameworks' own readers in tests/exchange.
-#include "analysis/export/export_deepspeed.h"
-#include "analysis/export/export_megatron.h"
-#include "analysis/export/export_pytorch.h"
-#include "analysis/export/exported_stages.h"
+#include "analysis/export/frameworks.h"
+#include "base/json.h"
 #include "base/rng.h"
 #include "tests/assert_close.h"
 
@@ -87,24 +85,36 @@ static void a_layout_gives_every_stage_the_blocks_of_the_plan(void **state)
         int first_layer[STAGES_MAX + 1];
         parsed_stage stages[STAGES_MAX];
         arena *memory = arena_create(1 << 12);
-        ana_megatron_layout layout;
+        json_document *document = NULL;
+        const char *layout = NULL;
+        int block_count = 0;
+        text_buffer out = {0};
         error_message err = {0};
         const bal_plan plan = drawn_plan(&random, first_layer);
         const int stage_count = plan.rank_count * plan.chunk_count;
 
-        if (ana_megatron_layout_of(&plan, memory, &layout, &err) != STATUS_OK) {
+        if (ana_export_megatron(&plan, true, memory, &out, &err) != STATUS_OK) {
             fail_msg("case %d: %s", number, err.message);
         }
 
         int total = 0;
-        assert_int_equal(parse_layout(layout.text, stages), stage_count);
+        assert_int_equal(json_open_bytes("m", out.bytes, out.length, &document, &err), STATUS_OK);
+        const json_value root = json_root(document);
+        assert_int_equal(
+            json_string(json_member(root, "pipeline_model_parallel_layout"), &layout, &err),
+            STATUS_OK);
+        assert_int_equal(json_int(json_member(root, "num_layers"), 1, 1000, &block_count, &err),
+                         STATUS_OK);
+        assert_int_equal(parse_layout(layout, stages), stage_count);
         for (int stage = 0; stage < stage_count; stage++) {
             assert_int_equal(stages[stage].blocks, count_blocks(&plan, stage));
             assert_int_equal(stages[stage].embeddings, stage == 0);
             assert_int_equal(stages[stage].losses, stage == stage_count - 1);
             total += stages[stage].blocks;
         }
-        assert_int_equal(layout.block_count, total);
+        assert_int_equal(block_count, total);
+        json_close(document);
+        text_free(&out);
         arena_destroy(memory);
     }
 }
@@ -123,7 +133,8 @@ static void options_of_older_megatron_are_given_where_the_middle_is_even(void **
     };
     for (size_t each = 0; each < sizeof cases / sizeof cases[0]; each++) {
         arena *memory = arena_create(1 << 12);
-        ana_megatron_layout layout;
+        text_buffer out = {0};
+        char wanted[120];
         const bal_plan plan = {.first_layer = cases[each].first_layer,
                                .rank_count = cases[each].stage_count,
                                .chunk_count = 1,
@@ -132,34 +143,16 @@ static void options_of_older_megatron_are_given_where_the_middle_is_even(void **
                                .stage_ranks = own_ranks,
                                .data_parallel = 1};
 
-        assert_int_equal(ana_megatron_layout_of(&plan, memory, &layout, NULL), STATUS_OK);
+        assert_int_equal(ana_export_megatron(&plan, false, memory, &out, NULL), STATUS_OK);
 
-        assert_int_equal(layout.first_blocks, cases[each].first);
-        assert_int_equal(layout.last_blocks, cases[each].last);
+        snprintf(wanted, sizeof wanted,
+                 "--decoder-first-pipeline-num-layers %d --decoder-last-pipeline-num-layers %d\n",
+                 cases[each].first, cases[each].last);
+        assert_int_equal(strstr(out.bytes, wanted) != NULL, cases[each].first >= 0);
+        assert_int_equal(strstr(out.bytes, "Before core 0.13") != NULL, cases[each].first >= 0);
+        text_free(&out);
         arena_destroy(memory);
     }
-}
-
-static void parts_cover_the_specs_around_the_plan(void **state)
-{
-    (void)state;
-    arena *memory = arena_create(1 << 12);
-    const int first_layer[] = {0, 2, 5, 6};
-    const int wanted[] = {0, 5, 8, 11};
-    ana_deepspeed_parts parts;
-    const bal_plan plan = {.first_layer = first_layer,
-                           .rank_count = 3,
-                           .chunk_count = 1,
-                           .schedule = "1f1b",
-                           .microbatch_count = 4,
-                           .stage_ranks = own_ranks,
-                           .data_parallel = 1};
-
-    assert_int_equal(ana_deepspeed_parts_of(&plan, 3, 2, memory, &parts, NULL), STATUS_OK);
-
-    assert_int_equal(parts.stage_count, 3);
-    assert_memory_equal(parts.parts, wanted, sizeof wanted);
-    arena_destroy(memory);
 }
 
 static void more_specs_than_an_index_holds_are_refused(void **state)
@@ -168,7 +161,7 @@ static void more_specs_than_an_index_holds_are_refused(void **state)
     arena *memory = arena_create(1 << 12);
     const int first_layer[] = {0, 2147483000};
     error_message err = {0};
-    ana_deepspeed_parts parts = {.stage_count = -7};
+    text_buffer out = {0};
     const bal_plan plan = {.first_layer = first_layer,
                            .rank_count = 1,
                            .chunk_count = 1,
@@ -177,10 +170,11 @@ static void more_specs_than_an_index_holds_are_refused(void **state)
                            .stage_ranks = own_ranks,
                            .data_parallel = 1};
 
-    assert_int_equal(ana_deepspeed_parts_of(&plan, 1000, 0, memory, &parts, &err), STATUS_INVALID);
+    assert_int_equal(ana_export_deepspeed(&plan, 1000, 0, false, memory, &out, &err),
+                     STATUS_INVALID);
 
     assert_string_equal(err.message, "2147484000 LayerSpecs exceed 2147483647");
-    assert_int_equal(parts.stage_count, -7);
+    assert_int_equal(out.length, 0);
     arena_destroy(memory);
 }
 
@@ -220,7 +214,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_layout_gives_every_stage_the_blocks_of_the_plan),
         cmocka_unit_test(options_of_older_megatron_are_given_where_the_middle_is_even),
-        cmocka_unit_test(parts_cover_the_specs_around_the_plan),
         cmocka_unit_test(more_specs_than_an_index_holds_are_refused),
         cmocka_unit_test(an_order_names_stages_in_model_order),
     };

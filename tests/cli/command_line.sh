@@ -18,7 +18,8 @@ known='; dynmo --help lists them'
 refuse 2 "unknown command 'zzzzzzzzzz'$known" zzzzzzzzzz
 refuse 2 "unknown command ''$known" ''
 refuse 2 "'import' is not a whole command; there is 'import csv', 'import kineto', 'import nsys'" import
-refuse 2 "'export' is not a whole command; there is 'export perfetto', 'export pytorch', 'export megatron', 'export deepspeed', 'export torchtitan', 'export slurm-shrink'" export --help
+refuse 2 "dynmo export: unknown format 'megatro'; did you mean 'megatron'?" export megatro p.json
+refuse 2 'dynmo export pytorch: takes no --json' export pytorch p.json --json
 refuse 2 "unknown command 'a?b'$known" "$(printf 'a\nb')"
 refuse 2 "dynmo manual: unknown option '--all'" manual --all
 refuse 2 "dynmo manual: unknown option '-x'" manual -x

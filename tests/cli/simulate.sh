@@ -69,7 +69,7 @@ refuse 2 "--decisions: no row 'tuned' decides; known: all, 'diffusion on-change'
 
 # A wrong question has one answer.
 refuse 1 'none.json: No such file or directory' simulate none.json
-refuse 2 'usage: dynmo simulate STUDY.json [--trace TRACE.db | --model CONFIG --hardware NAME] [--store RUN.db] [--decisions ROW] [--json]' \
+refuse 2 'dynmo simulate: needs a study; --keys lists what may stand in it' \
     simulate
 refuse 2 'dynmo simulate: both --trace and --model are given; costs come from one of them' \
     simulate s.json --trace t.db --model gpt2 --hardware h100-sxm

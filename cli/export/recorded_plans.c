@@ -1,9 +1,6 @@
-/// `dynmo export slurm-shrink`: the recipe that gives whole nodes back to Slurm as re-packing
-/// releases them.
-#include "cli/commands.h"
+#include "cli/export/recorded_plans.h"
 
 #include "analysis/export/slurm_shrink.h"
-#include "base/file.h"
 #include "traces/store/runs.h"
 #include "traces/store/store.h"
 
@@ -170,8 +167,8 @@ static status fill_layout(const cli_arguments *arguments, trace_store *store, in
                      run_id);
 }
 
-static status write_recipe(const cli_arguments *arguments, trace_store *store, arena *memory,
-                           text_buffer *out, error_message *err)
+status cli_write_recipe(const cli_arguments *arguments, trace_store *store, arena *memory,
+                        text_buffer *out, error_message *err)
 {
     recorded_plans found;
     ana_slurm_shrink shrink = {0};
@@ -187,63 +184,3 @@ static status write_recipe(const cli_arguments *arguments, trace_store *store, a
     shrink.steps = steps;
     return ana_slurm_shrink_write(&shrink, memory, out, err);
 }
-
-static status run(const cli_arguments *arguments, error_message *err)
-{
-    const char *output = cli_value(arguments, "--output");
-    trace_store *store = NULL;
-    text_buffer out = {0};
-    arena *memory = arena_create(1 << 16);
-    status result = trace_store_open(cli_operand(arguments, 0), TRACE_READ, &store, err);
-    if (result == STATUS_OK) result = write_recipe(arguments, store, memory, &out, err);
-    if (result == STATUS_OK) {
-        result = file_write(output != NULL ? output : "-", out.bytes, out.length, err);
-    }
-    text_free(&out);
-    trace_store_close(store);
-    arena_destroy(memory);
-    return result;
-}
-
-const cli_command cli_command_export_slurm_shrink = {
-    .name = "export slurm-shrink",
-    .synopsis = "RUN.db [--run NAME] [--row LABEL] [--gpus-per-node N] [--gpus-per-rank G] "
-                "[-o RECIPE.sh]",
-    .summary = "writes the recipe that gives released nodes back to Slurm",
-    .description =
-        "Writes a shell script that gives nodes of a running Slurm job back as re-packing "
-        "releases them: the plans of a recorded row tell which nodes no later iteration needs. "
-        "Slurm shrinks a running job by whole nodes, cannot make it larger again, keeps the node "
-        "that runs the batch script, and ends every job step on a node that it takes back. So "
-        "the script runs the training command once per size of the job, from checkpoint to "
-        "checkpoint, and between two of them shrinks the job with scontrol and takes the new "
-        "environment over."
-        "\n\n"
-        "In the batch script: bash RECIPE.sh COMMAND [ARGUMENT]... The command finds the "
-        "iterations that it trains in DYNMO_FIRST_ITERATION and DYNMO_END_ITERATION (the first "
-        "that it does not) and the plan to begin with, numbered by the ranks of its job step, in "
-        "the file that DYNMO_PLAN names. A study whose re-packing has \"unit\": \"node\" "
-        "releases whole nodes.",
-    .options =
-        {
-            {.name = "--run",
-             .argument = "NAME",
-             .help = "The run by its name or number. Default: the newest complete one."},
-            {.name = "--row",
-             .argument = "LABEL",
-             .help = "The row of the comparison. Default: the only one that releases ranks."},
-            {.name = "--gpus-per-node",
-             .argument = "N",
-             .help = "GPUs of a node. Default: as the run was simulated."},
-            {.name = "--gpus-per-rank",
-             .argument = "G",
-             .help = "GPUs of a rank of the pipeline. Default: as the run was simulated, else 1."},
-            {.name = "--output",
-             .letter = 'o',
-             .argument = "FILE",
-             .help = "Where to write. Default: standard output."},
-        },
-    .operand_min = 1,
-    .operand_max = 1,
-    .run = run,
-};

@@ -1,4 +1,4 @@
-#include "cli/export/exported_plan.h"
+#include "cli/export/exported_order.h"
 
 #include "base/file.h"
 #include "base/json.h"
@@ -8,16 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ARENA_BLOCK_BYTES = 1 << 20, ORDER_BYTES_MAX = 256 << 20 };
-
-status cli_exported_plan_read(const char *path, arena *memory, bal_plan *plan, error_message *err)
-{
-    json_document *document = NULL;
-    TRY(json_open(path, &document, err));
-    const status result = bal_plan_read(json_root(document), memory, plan, err);
-    json_close(document);
-    return result;
-}
+enum { ORDER_BYTES_MAX = 256 << 20 };
 
 /// Reads the costs that a searched schedule of the plan is searched on.
 static status read_costs(const bal_plan *plan, const char *path, arena *memory,
@@ -110,22 +101,5 @@ status cli_exported_order_read(const char *path, const char *costs_path, arena *
     TRY(file_read(path, ORDER_BYTES_MAX, &bytes, &length, err));
     const status result = parse_order(path, bytes, length, costs_path, memory, schedule, err);
     free(bytes);
-    return result;
-}
-
-status cli_run_exporter(const cli_arguments *arguments, cli_exporter export, error_message *err)
-{
-    const char *output = cli_value(arguments, "--output");
-    text_buffer out = {0};
-    arena *memory = arena_create(ARENA_BLOCK_BYTES);
-    status result = export(arguments, memory, &out, err);
-    if (result == STATUS_OK && out.failed) {
-        result = error_set(err, STATUS_NO_MEMORY, "out of memory");
-    }
-    if (result == STATUS_OK) {
-        result = file_write(output != NULL ? output : "-", out.bytes, out.length, err);
-    }
-    text_free(&out);
-    arena_destroy(memory);
     return result;
 }

@@ -1,0 +1,441 @@
+#include "analysis/export/frameworks.h"
+
+#include "base/json.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+/// What a stage holds as frameworks name it: transformer blocks, and apart from them the embedding
+/// of the first stage and the head of the last, whether or not the plan counts them as layers.
+typedef struct exported_stage {
+    bool has_embedding;
+    bool has_head;
+    int first_block;
+    int block_count;
+} exported_stage;
+
+static status check_ends(const bal_plan *plan, int layer_count, error_message *err)
+{
+    const int stage_count = plan->rank_count * plan->chunk_count;
+    if (plan->embedding && plan->first_layer[1] == 0) {
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "stage 0 is empty: frameworks keep the embedding, layer 0, on the first "
+                         "stage");
+    }
+    if (plan->head && plan->first_layer[stage_count - 1] == layer_count) {
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "stage %d is empty: frameworks keep the head, layer %d, on the last stage",
+                         stage_count - 1, layer_count - 1);
+    }
+    return STATUS_OK;
+}
+
+/// The number of blocks among the first layers.
+static int blocks_before(const bal_plan *plan, int layer, int block_count)
+{
+    const int block = layer - (plan->embedding ? 1 : 0);
+    if (block < 0) return 0;
+    return block < block_count ? block : block_count;
+}
+
+/// @param stages out, from memory: [rank_count * chunk_count] in model order
+static status find_stages(const bal_plan *plan, arena *memory, exported_stage **stages,
+                          int *block_count, error_message *err)
+{
+    const int stage_count = plan->rank_count * plan->chunk_count;
+    const int layer_count = plan->first_layer[stage_count];
+    const int blocks = layer_count - (plan->embedding ? 1 : 0) - (plan->head ? 1 : 0);
+    if (blocks < 1) {
+        return error_set(err, STATUS_INVALID,
+                         "the plan's %d layers hold no block between embedding and head",
+                         layer_count);
+    }
+    TRY(check_ends(plan, layer_count, err));
+    exported_stage *made = arena_array(memory, (size_t)stage_count, sizeof *made);
+    for (int stage = 0; stage < stage_count; stage++) {
+        const int first = blocks_before(plan, plan->first_layer[stage], blocks);
+        made[stage] = (exported_stage){
+            .has_embedding = stage == 0,
+            .has_head = stage == stage_count - 1,
+            .first_block = first,
+            .block_count = blocks_before(plan, plan->first_layer[stage + 1], blocks) - first,
+        };
+    }
+    *stages = made;
+    *block_count = blocks;
+    return STATUS_OK;
+}
+
+static bool has_own_ranks(const bal_plan *plan)
+{
+    for (int rank = 0; rank < plan->rank_count; rank++) {
+        if (plan->stage_ranks[rank] != rank) return true;
+    }
+    return false;
+}
+
+/// Comment lines that say what the plan is, and what of it the file cannot say.
+///
+/// @param runs the schedule that the framework runs with this file; NULL: the plan's own
+static void write_head(const bal_plan *plan, const char *runs, text_buffer *out)
+{
+    text_format(out, "# %s on %d ranks, %d chunk%s per rank, %d microbatches.\n", plan->schedule,
+                plan->rank_count, plan->chunk_count, plan->chunk_count > 1 ? "s" : "",
+                plan->microbatch_count);
+    if (runs != NULL && strcmp(runs, plan->schedule) != 0) {
+        text_format(out, "# The split alone is of the plan: this runs %s.\n", runs);
+    }
+    if (plan->data_parallel > 1) {
+        text_format(out, "# %d replicas of the pipeline.\n", plan->data_parallel);
+    }
+    if (!has_own_ranks(plan)) return;
+    text_append(out, "# Ranks of the cluster, by rank of the pipeline:");
+    for (int rank = 0; rank < plan->rank_count; rank++) {
+        text_format(out, " %d", plan->stage_ranks[rank]);
+    }
+    text_append(out, "\n");
+}
+
+/// "Et*6|t*9|t*9|t*8L"
+static void append_layout(const exported_stage *stages, int stage_count, text_buffer *out)
+{
+    for (int stage = 0; stage < stage_count; stage++) {
+        if (stage > 0) text_append(out, "|");
+        if (stages[stage].has_embedding) text_append(out, "E");
+        if (stages[stage].block_count == 1) text_append(out, "t");
+        if (stages[stage].block_count > 1) text_format(out, "t*%d", stages[stage].block_count);
+        if (stages[stage].has_head) text_append(out, "L");
+    }
+}
+
+/// Whether the stages but the first and the last hold equally many blocks, and each has one.
+static bool is_flat_between(const exported_stage *stages, int stage_count)
+{
+    for (int stage = 0; stage < stage_count; stage++) {
+        if (stages[stage].block_count < 1) return false;
+    }
+    for (int stage = 2; stage < stage_count - 1; stage++) {
+        if (stages[stage].block_count != stages[1].block_count) return false;
+    }
+    return true;
+}
+
+static void write_megatron(const bal_plan *plan, const exported_stage *stages, int block_count,
+                           const char *layout, text_buffer *out)
+{
+    const int stage_count = plan->rank_count * plan->chunk_count;
+    text_append(out, "# Options of Megatron-LM, for bash: \"${PIPELINE_ARGS[@]}\" behind the "
+                     "training script.\n");
+    write_head(plan, plan->chunk_count > 1 ? "interleaved-1f1b" : "1f1b", out);
+    text_format(out,
+                "# --global-batch-size is %d * --micro-batch-size * replicas.\n"
+                "PIPELINE_ARGS=(\n"
+                "    --num-layers %d\n"
+                "    --pipeline-model-parallel-size %d\n"
+                "    --pipeline-model-parallel-layout '%s'\n"
+                ")\n",
+                plan->microbatch_count, block_count, plan->rank_count, layout);
+    if (plan->chunk_count > 1 || stage_count == 1 || !is_flat_between(stages, stage_count)) return;
+    text_format(out,
+                "# Before core 0.13, in place of the layout: "
+                "--decoder-first-pipeline-num-layers %d --decoder-last-pipeline-num-layers %d\n",
+                stages[0].block_count, stages[stage_count - 1].block_count);
+}
+
+static void write_megatron_json(const bal_plan *plan, int block_count, const char *layout,
+                                text_buffer *out)
+{
+    json_writer writer = json_writer_init(out);
+    json_begin_object(&writer);
+    json_put_int64(&writer, "num_layers", block_count);
+    json_put_int64(&writer, "pipeline_model_parallel_size", plan->rank_count);
+    json_write_key(&writer, "virtual_pipeline_model_parallel_size");
+    if (plan->chunk_count > 1) {
+        json_write_int64(&writer, plan->chunk_count);
+    } else {
+        json_write_null(&writer);
+    }
+    json_put_string(&writer, "pipeline_model_parallel_layout", layout);
+    json_end_object(&writer);
+    text_append(out, "\n");
+}
+
+status ana_export_megatron(const bal_plan *plan, bool as_json, arena *memory, text_buffer *out,
+                           error_message *err)
+{
+    exported_stage *stages = NULL;
+    int block_count = 0;
+    text_buffer layout = {0};
+    if (plan->chunk_count > 1 && plan->placement != BAL_PLACEMENT_LOOP) {
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "placement %s: a layout of Megatron places chunks interleaved only: stage "
+                         "i on rank i mod %d",
+                         bal_placement_name(plan->placement), plan->rank_count);
+    }
+    TRY(find_stages(plan, memory, &stages, &block_count, err));
+    append_layout(stages, plan->rank_count * plan->chunk_count, &layout);
+    if (as_json) {
+        write_megatron_json(plan, block_count, layout.bytes, out);
+    } else {
+        write_megatron(plan, stages, block_count, layout.bytes, out);
+    }
+    text_free(&layout);
+    return STATUS_OK;
+}
+
+static const char deepspeed_class[] =
+    "\n    def _partition_layers(self, method=\"uniform\"):\n"
+    "        if len(self._layer_specs) != self.PARTS[-1]:\n"
+    "            raise ValueError(f\"{len(self._layer_specs)} layers, the plan has "
+    "{self.PARTS[-1]}\")\n"
+    "        if self.num_stages != len(self.PARTS) - 1:\n"
+    "            raise ValueError(f\"{self.num_stages} stages, the plan has "
+    "{len(self.PARTS) - 1}\")\n"
+    "        self.parts = list(self.PARTS)\n"
+    "        stage = self._topo.get_coord(self.global_rank).pipe\n"
+    "        self._set_bounds(start=self.parts[stage], stop=self.parts[stage + 1])\n";
+
+static void write_deepspeed(const bal_plan *plan, const int *parts, text_buffer *out)
+{
+    write_head(plan, "1f1b", out);
+    text_format(out,
+                "# gradient_accumulation_steps is %d.\n"
+                "from deepspeed.pipe import PipelineModule\n\n\n"
+                "class PlannedPipelineModule(PipelineModule):\n"
+                "    \"\"\"A PipelineModule whose stages are PARTS of its layers.\"\"\"\n\n"
+                "    PARTS = [",
+                plan->microbatch_count);
+    for (int stage = 0; stage <= plan->rank_count; stage++) {
+        text_format(out, "%s%d", stage > 0 ? ", " : "", parts[stage]);
+    }
+    text_append(out, "]\n");
+    text_append(out, deepspeed_class);
+}
+
+static void write_deepspeed_json(const int *parts, int stage_count, text_buffer *out)
+{
+    json_writer writer = json_writer_init(out);
+    json_begin_object(&writer);
+    json_put_int64(&writer, "num_stages", stage_count);
+    json_write_key(&writer, "parts");
+    json_write_int_array(&writer, parts, stage_count + 1);
+    json_end_object(&writer);
+    text_append(out, "\n");
+}
+
+status ana_export_deepspeed(const bal_plan *plan, int before, int after, bool as_json,
+                            arena *memory, text_buffer *out, error_message *err)
+{
+    const int stage_count = plan->rank_count;
+    if (plan->chunk_count > 1) {
+        return error_set(err, STATUS_UNSUPPORTED, "chunks %d: DeepSpeed has one stage per rank",
+                         plan->chunk_count);
+    }
+    const int64_t total = (int64_t)before + plan->first_layer[stage_count] + after;
+    if (total > INT_MAX) {
+        return error_set(err, STATUS_INVALID, "%" PRId64 " LayerSpecs exceed %d", total, INT_MAX);
+    }
+    int *parts = arena_array(memory, (size_t)stage_count + 1, sizeof *parts);
+    for (int stage = 1; stage < stage_count; stage++) {
+        parts[stage] = before + plan->first_layer[stage];
+    }
+    parts[stage_count] = (int)total;
+    for (int stage = 0; stage < stage_count; stage++) {
+        if (parts[stage] < parts[stage + 1]) continue;
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "stage %d owns no layer: DeepSpeed trains no stage without parameters",
+                         stage);
+    }
+    if (as_json) {
+        write_deepspeed_json(parts, stage_count, out);
+    } else {
+        write_deepspeed(plan, parts, out);
+    }
+    return STATUS_OK;
+}
+
+enum { MODULE_BYTES = 256 };
+
+static status check_name(const char *what, const char *name, error_message *err)
+{
+    for (const char *at = name; *at != '\0'; at++) {
+        if ((unsigned char)*at >= ' ' && *at != '"' && *at != '\\' && *at != 0x7f) continue;
+        return error_set(err, STATUS_INVALID,
+                         "%s '%.80s' has a quote, a backslash or a control character", what, name);
+    }
+    if (strlen(name) < MODULE_BYTES - 16) return STATUS_OK;
+    return error_set(err, STATUS_INVALID, "%s '%.40s...' is longer than %d bytes", what, name,
+                     MODULE_BYTES - 17);
+}
+
+static status check_names(const ana_torchtitan_names *names, error_message *err)
+{
+    for (int name = 0; name < names->embedding_count; name++) {
+        TRY(check_name("embedding", names->embeddings[name], err));
+    }
+    TRY(check_name("block", names->block, err));
+    TRY(check_name("norm", names->norm, err));
+    TRY(check_name("head", names->head, err));
+    TRY(check_name("path", names->schedule_csv, err));
+    const char *place = strstr(names->block, "{}");
+    if (place != NULL && strstr(place + 2, "{}") == NULL) return STATUS_OK;
+    return error_set(err, STATUS_INVALID,
+                     "block '%s' needs {} once, where the number of the block stands",
+                     names->block);
+}
+
+/// The modules of a stage, one after another: counts up to the end, where NULL comes back.
+static const char *module_at(const exported_stage *stage, const ana_torchtitan_names *names,
+                             int index, char scratch[MODULE_BYTES])
+{
+    const char *place = strstr(names->block, "{}");
+    if (stage->has_embedding) {
+        if (index < names->embedding_count) return names->embeddings[index];
+        index -= names->embedding_count;
+    }
+    if (index < stage->block_count) {
+        snprintf(scratch, MODULE_BYTES, "%.*s%d%s", (int)(place - names->block), names->block,
+                 stage->first_block + index, place + 2);
+        return scratch;
+    }
+    index -= stage->block_count;
+    if (!stage->has_head) return NULL;
+    const char *const ends[] = {names->norm, names->head};
+    for (size_t end = 0; end < sizeof ends / sizeof ends[0]; end++) {
+        if (ends[end][0] == '\0') continue;
+        if (index-- == 0) return ends[end];
+    }
+    return NULL;
+}
+
+/// The name from which torchtitan takes where stages are.
+static const char *torchtitan_schedule(const bal_plan *plan)
+{
+    if (plan->chunk_count == 1) return "1F1B";
+    return plan->placement == BAL_PLACEMENT_V ? "ZBVZeroBubble" : "Interleaved1F1B";
+}
+
+static void write_torchtitan(const bal_plan *plan, const exported_stage *stages,
+                             const ana_torchtitan_names *names, text_buffer *out)
+{
+    char scratch[MODULE_BYTES];
+    text_append(out, "# Settings of torchtitan's ParallelismConfig.\n");
+    write_head(plan, NULL, out);
+    text_format(out,
+                "# The order is in the CSV; of the schedule's name only the placement counts.\n"
+                "# training.local_batch_size is %d * parallelism.pipeline_parallel_microbatch_size."
+                "\n"
+                "parallelism = dict(\n"
+                "    pipeline_parallel_degree=%d,\n"
+                "    pipeline_parallel_schedule=\"%s\",\n"
+                "    pipeline_parallel_schedule_csv=\"%s\",\n"
+                "    module_fqns_per_model_part=[\n",
+                plan->microbatch_count, plan->rank_count, torchtitan_schedule(plan),
+                names->schedule_csv);
+    for (int stage = 0; stage < plan->rank_count * plan->chunk_count; stage++) {
+        text_append(out, "        [");
+        const char *module = NULL;
+        for (int index = 0; (module = module_at(&stages[stage], names, index, scratch)) != NULL;
+             index++) {
+            text_format(out, "%s\"%s\"", index > 0 ? ", " : "", module);
+        }
+        text_append(out, "],\n");
+    }
+    text_append(out, "    ],\n)\n");
+}
+
+static void write_torchtitan_json(const bal_plan *plan, const exported_stage *stages,
+                                  const ana_torchtitan_names *names, text_buffer *out)
+{
+    char scratch[MODULE_BYTES];
+    json_writer writer = json_writer_init(out);
+    json_begin_object(&writer);
+    json_put_int64(&writer, "pipeline_parallel_degree", plan->rank_count);
+    json_put_string(&writer, "pipeline_parallel_schedule", torchtitan_schedule(plan));
+    json_put_string(&writer, "pipeline_parallel_schedule_csv", names->schedule_csv);
+    json_write_key(&writer, "module_fqns_per_model_part");
+    json_begin_array(&writer);
+    for (int stage = 0; stage < plan->rank_count * plan->chunk_count; stage++) {
+        const char *module = NULL;
+        json_begin_array(&writer);
+        for (int index = 0; (module = module_at(&stages[stage], names, index, scratch)) != NULL;
+             index++) {
+            json_write_string(&writer, module);
+        }
+        json_end_array(&writer);
+    }
+    json_end_array(&writer);
+    json_end_object(&writer);
+    text_append(out, "\n");
+}
+
+status ana_export_torchtitan(const bal_plan *plan, const ana_torchtitan_names *names, bool as_json,
+                             arena *memory, text_buffer *out, error_message *err)
+{
+    char scratch[MODULE_BYTES];
+    exported_stage *stages = NULL;
+    int block_count = 0;
+    TRY(find_stages(plan, memory, &stages, &block_count, err));
+    if (plan->placement != BAL_PLACEMENT_LOOP && plan->placement != BAL_PLACEMENT_V) {
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "placement %s has every stage on two ranks; torchtitan has each on one",
+                         bal_placement_name(plan->placement));
+    }
+    TRY(check_names(names, err));
+    for (int stage = 0; stage < plan->rank_count * plan->chunk_count; stage++) {
+        if (module_at(&stages[stage], names, 0, scratch) != NULL) continue;
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "stage %d owns no module: torchtitan's optimizer takes no part without "
+                         "parameters",
+                         stage);
+    }
+    if (as_json) {
+        write_torchtitan_json(plan, stages, names, out);
+    } else {
+        write_torchtitan(plan, stages, names, out);
+    }
+    return STATUS_OK;
+}
+
+static void write_op(const bal_schedule *schedule, int rank, bal_op op, text_buffer *out)
+{
+    static const char *const letters[OP_KIND_COUNT] = {
+        [OP_FORWARD] = "F",
+        [OP_BACKWARD_INPUT] = "I",
+        [OP_BACKWARD_WEIGHT] = "W",
+        [OP_BACKWARD] = "B",
+    };
+    text_format(out, "%d%s%d", bal_schedule_stage(schedule, rank, op.chunk), letters[op.kind],
+                (int)op.microbatch);
+}
+
+static void write_rank(const bal_schedule *schedule, int rank, text_buffer *out)
+{
+    const int end = schedule->first_op[rank + 1];
+    for (int op = schedule->first_op[rank]; op < end; op++) {
+        const bool is_pair = schedule->ops[op].overlaps_next != 0;
+        if (op > schedule->first_op[rank]) text_append(out, ",");
+        if (is_pair) text_append(out, "(");
+        write_op(schedule, rank, schedule->ops[op], out);
+        if (!is_pair) continue;
+        text_append(out, ";");
+        write_op(schedule, rank, schedule->ops[++op], out);
+        text_append(out, ")OVERLAP_F_B");
+    }
+    text_append(out, "\n");
+}
+
+status ana_export_pytorch(const bal_schedule *schedule, text_buffer *out, error_message *err)
+{
+    if (schedule->placement != BAL_PLACEMENT_LOOP && schedule->placement != BAL_PLACEMENT_V) {
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "%s places every stage on two ranks; torch has each on one",
+                         schedule->name);
+    }
+    for (int rank = 0; rank < schedule->rank_count; rank++) {
+        write_rank(schedule, rank, out);
+    }
+    return STATUS_OK;
+}

@@ -1,0 +1,334 @@
+/// `dynmo export`: plans, orders of ops, timelines and recorded runs for other programs.
+#include "cli/commands.h"
+#include "cli/export/exported_order.h"
+#include "cli/export/recorded_plans.h"
+
+#include "analysis/export/frameworks.h"
+#include "analysis/report/perfetto.h"
+#include "analysis/study/recorded.h"
+#include "base/file.h"
+
+#include <string.h>
+
+enum { SPECS_MAX = 1 << 20, EMBEDDINGS_MAX = 16, ROWS_MAX = 64, FORMAT_OPTIONS_MAX = 8 };
+
+/// Appends what the file of the format holds.
+typedef status (*exporter)(const cli_arguments *arguments, arena *memory, text_buffer *out,
+                           error_message *err);
+
+static const char *path_of(const cli_arguments *arguments)
+{
+    return cli_operand(arguments, 1);
+}
+
+static status read_plan(const cli_arguments *arguments, arena *memory, bal_plan *plan,
+                        error_message *err)
+{
+    json_document *document = NULL;
+    TRY(json_open(path_of(arguments), &document, err));
+    const status result = bal_plan_read(json_root(document), memory, plan, err);
+    json_close(document);
+    return result;
+}
+
+/// What is refused in a plan is refused with its path in front.
+static status in_plan(const cli_arguments *arguments, status made, error_message *err)
+{
+    return made == STATUS_OK ? STATUS_OK : error_prefix(err, made, "%s", path_of(arguments));
+}
+
+static status export_pytorch(const cli_arguments *arguments, arena *memory, text_buffer *out,
+                             error_message *err)
+{
+    bal_schedule schedule;
+    TRY(cli_exported_order_read(path_of(arguments), cli_value(arguments, "--costs"), memory,
+                                &schedule, err));
+    return ana_export_pytorch(&schedule, out, err);
+}
+
+static status export_megatron(const cli_arguments *arguments, arena *memory, text_buffer *out,
+                              error_message *err)
+{
+    bal_plan plan;
+    TRY(read_plan(arguments, memory, &plan, err));
+    const bool as_json = cli_has(arguments, "--json");
+    return in_plan(arguments, ana_export_megatron(&plan, as_json, memory, out, err), err);
+}
+
+static status export_deepspeed(const cli_arguments *arguments, arena *memory, text_buffer *out,
+                               error_message *err)
+{
+    int before = 0;
+    int after = 0;
+    bal_plan plan;
+    TRY(cli_int(arguments, "--specs-before", 0, SPECS_MAX, 0, &before, err));
+    TRY(cli_int(arguments, "--specs-behind", 0, SPECS_MAX, 0, &after, err));
+    TRY(read_plan(arguments, memory, &plan, err));
+    const bool as_json = cli_has(arguments, "--json");
+    return in_plan(arguments, ana_export_deepspeed(&plan, before, after, as_json, memory, out, err),
+                   err);
+}
+
+static const char *value_or(const cli_arguments *arguments, const char *name, const char *fallback)
+{
+    return cli_has(arguments, name) ? cli_value(arguments, name) : fallback;
+}
+
+static status export_torchtitan(const cli_arguments *arguments, arena *memory, text_buffer *out,
+                                error_message *err)
+{
+    const char *embeddings[EMBEDDINGS_MAX];
+    const char *name = NULL;
+    bal_plan plan;
+    ana_torchtitan_names names = {
+        .embeddings = embeddings,
+        .block = value_or(arguments, "--fqn-block", "layers.{}"),
+        .norm = value_or(arguments, "--fqn-norm", "norm"),
+        .head = value_or(arguments, "--fqn-head", "lm_head"),
+        .schedule_csv = value_or(arguments, "--csv", "schedule.csv"),
+    };
+    while ((name = cli_value_at(arguments, "--fqn-embedding", names.embedding_count)) != NULL) {
+        if (names.embedding_count == EMBEDDINGS_MAX) {
+            return error_set(err, STATUS_INVALID, "--fqn-embedding: more than %d", EMBEDDINGS_MAX);
+        }
+        embeddings[names.embedding_count++] = name;
+    }
+    if (names.embedding_count == 0) embeddings[names.embedding_count++] = "tok_embeddings";
+    TRY(read_plan(arguments, memory, &plan, err));
+    const bool as_json = cli_has(arguments, "--json");
+    return in_plan(arguments, ana_export_torchtitan(&plan, &names, as_json, memory, out, err), err);
+}
+
+/// The rows that the options name; else before and after.
+static int choose_rows(const cli_arguments *arguments, const ana_recorded *recorded,
+                       const char *labels[ROWS_MAX])
+{
+    int count = 0;
+    for (const char *label; count < ROWS_MAX; count++) {
+        label = cli_value_at(arguments, "--row", count);
+        if (label == NULL) break;
+        labels[count] = label;
+    }
+    if (count > 0) return count;
+    const char *before = NULL;
+    const char *after = NULL;
+    ana_recorded_before_after(recorded, &before, &after);
+    if (before != NULL) labels[count++] = before;
+    if (after != NULL) labels[count++] = after;
+    return count;
+}
+
+static status write_timelines(const cli_arguments *arguments, trace_store *store,
+                              const ana_recorded *recorded, arena *memory, text_buffer *out,
+                              error_message *err)
+{
+    const char *labels[ROWS_MAX];
+    const ana_timeline *chosen[ROWS_MAX];
+    int iteration = -1;
+    TRY(cli_int(arguments, "--iteration", 0, INT32_MAX, -1, &iteration, err));
+    const int count = choose_rows(arguments, recorded, labels);
+    ana_timeline *timelines = arena_array(memory, ROWS_MAX, sizeof *timelines);
+    if (count == 0) return error_set(err, STATUS_INVALID, "the run holds no timeline");
+    for (int row = 0; row < count; row++) {
+        TRY(ana_recorded_timeline(store, recorded, labels[row], iteration, memory, &timelines[row],
+                                  err));
+        chosen[row] = &timelines[row];
+    }
+    ana_perfetto_write(chosen, count, memory, out);
+    return STATUS_OK;
+}
+
+static status export_perfetto(const cli_arguments *arguments, arena *memory, text_buffer *out,
+                              error_message *err)
+{
+    trace_store *store = NULL;
+    ana_recorded recorded = {.comparison = NULL};
+    status result = trace_store_open(path_of(arguments), TRACE_READ, &store, err);
+    if (result == STATUS_OK) {
+        result = ana_recorded_open(store, cli_value(arguments, "--run"), memory, &recorded, err);
+    }
+    if (result == STATUS_OK) {
+        result = write_timelines(arguments, store, &recorded, memory, out, err);
+        ana_recorded_close(&recorded);
+    }
+    trace_store_close(store);
+    return result;
+}
+
+static status export_slurm_shrink(const cli_arguments *arguments, arena *memory, text_buffer *out,
+                                  error_message *err)
+{
+    trace_store *store = NULL;
+    status result = trace_store_open(path_of(arguments), TRACE_READ, &store, err);
+    if (result == STATUS_OK) result = cli_write_recipe(arguments, store, memory, out, err);
+    trace_store_close(store);
+    return result;
+}
+
+static const struct {
+    const char *name;
+    exporter write;
+    const char *options[FORMAT_OPTIONS_MAX]; // that it takes besides --output
+} formats[] = {
+    {"perfetto", export_perfetto, {"--run", "--row", "--iteration"}},
+    {"pytorch", export_pytorch, {"--costs"}},
+    {"megatron", export_megatron, {"--json"}},
+    {"deepspeed", export_deepspeed, {"--specs-before", "--specs-behind", "--json"}},
+    {"torchtitan",
+     export_torchtitan,
+     {"--csv", "--fqn-embedding", "--fqn-block", "--fqn-norm", "--fqn-head", "--json"}},
+    {"slurm-shrink", export_slurm_shrink, {"--run", "--row", "--gpus-per-node", "--gpus-per-rank"}},
+};
+enum { FORMAT_COUNT = (int)(sizeof formats / sizeof formats[0]) };
+
+static bool takes(int format, const char *option)
+{
+    if (strcmp(option, "--output") == 0) return true;
+    for (int known = 0; known < FORMAT_OPTIONS_MAX; known++) {
+        const char *name = formats[format].options[known];
+        if (name != NULL && strcmp(name, option) == 0) return true;
+    }
+    return false;
+}
+
+static status find_format(const cli_arguments *arguments, int *format, error_message *err)
+{
+    const char *wanted = cli_operand(arguments, 0);
+    const char *names[FORMAT_COUNT];
+    *format = -1;
+    for (int index = 0; index < FORMAT_COUNT; index++) {
+        names[index] = formats[index].name;
+        if (strcmp(wanted, names[index]) == 0) *format = index;
+    }
+    if (*format < 0) {
+        char suggestion[TEXT_SUGGESTION_BYTES];
+        return error_set(err, STATUS_INVALID, "dynmo export: unknown format '%.40s'%s", wanted,
+                         text_suggestion(wanted, names, FORMAT_COUNT, suggestion));
+    }
+    for (const cli_option *option = cli_command_export.options; option->name != NULL; option++) {
+        if (!cli_has(arguments, option->name) || takes(*format, option->name)) continue;
+        return error_set(err, STATUS_INVALID, "dynmo export %s: takes no %s", wanted, option->name);
+    }
+    return STATUS_OK;
+}
+
+static status run(const cli_arguments *arguments, error_message *err)
+{
+    const char *output = cli_value(arguments, "--output");
+    int format = 0;
+    TRY(find_format(arguments, &format, err));
+    text_buffer out = {0};
+    arena *memory = arena_create(1 << 20);
+    status result = formats[format].write(arguments, memory, &out, err);
+    if (result == STATUS_OK) {
+        result = file_write(output != NULL ? output : "-", out.bytes, out.length, err);
+    }
+    text_free(&out);
+    arena_destroy(memory);
+    return result;
+}
+
+const cli_command cli_command_export = {
+    .name = "export",
+    .synopsis = "FORMAT PLAN.json|ORDER|RUN.db [OPTION]... [-o FILE]",
+    .summary = "writes plans, schedules and recorded runs for other programs",
+    .description =
+        "megatron: --num-layers, --pipeline-model-parallel-size and "
+        "--pipeline-model-parallel-layout (Megatron core since 0.13) of a plan, as an array of "
+        "bash: E is the embedding, t*<n> are n transformer layers, L is the loss, | stands between "
+        "stages, which are in model order. Megatron runs 1f1b, with chunks interleaved-1f1b, "
+        "whatever the plan's schedule, and places chunks interleaved: placement v is refused."
+        "\n\n"
+        "deepspeed: a subclass of deepspeed.pipe.PipelineModule with the plan's stages, to be "
+        "imported in its place. DeepSpeed counts every LayerSpec, also those that are no layer of "
+        "the plan: say how many. It runs 1f1b with one stage per rank, none of them empty."
+        "\n\n"
+        "torchtitan: module_fqns_per_model_part and what belongs to it, in Python: a list of "
+        "module "
+        "names per stage, in model order, the name of a schedule that places the stages as the "
+        "plan does, and the path of the CSV with the order of the ops."
+        "\n\n"
+        "pytorch: that CSV, which torch.distributed.pipelining loads (format compute_only): a row "
+        "per rank, a cell per op, as 0F3: the stage in model order, F, I (input gradient), W "
+        "(weight gradient) or B (both), and the microbatch; overlapped pairs as "
+        "(0F7;7B3)OVERLAP_F_B. Reads a plan, or an order alone: what `dynmo schedule --json` "
+        "prints, or anything else that `dynmo schedule --order` plays."
+        "\n\n"
+        "perfetto: timelines of a run that `dynmo simulate --store` or `dynmo run --store` "
+        "recorded, as a Chrome trace: a process per row of the comparison, a thread per rank with "
+        "its layers, a slice per op, an arrow per message and a counter of activation bytes.",
+    .details =
+        "slurm-shrink: a shell script that gives nodes of a running Slurm job back as re-packing "
+        "releases them: the plans of a recorded row tell which nodes no later iteration needs. "
+        "Slurm shrinks a running job by whole nodes, cannot make it larger again, keeps the node "
+        "that runs the batch script, and ends every job step on a node that it takes back. So "
+        "the script runs the training command once per size of the job, from checkpoint to "
+        "checkpoint, and between two of them shrinks the job. In the batch script: bash RECIPE.sh "
+        "COMMAND [ARGUMENT]... The command finds the iterations that it trains in "
+        "DYNMO_FIRST_ITERATION and DYNMO_END_ITERATION (the first that it does not) and the plan "
+        "to begin with in the file that DYNMO_PLAN names. A study whose re-packing has \"unit\": "
+        "\"node\" releases whole nodes.",
+    .options =
+        {
+            {.name = "--json",
+             .help = "megatron, deepspeed, torchtitan: writes the settings as an object instead."},
+            {.name = "--costs",
+             .argument = "FILE",
+             .help = "pytorch: costs as of `dynmo schedule`, for a plan with a searched schedule "
+                     "and no order."},
+            {.name = "--specs-before",
+             .argument = "N",
+             .help = "deepspeed: LayerSpecs in front of the plan's first layer; they go to stage "
+                     "0. Default: 0."},
+            {.name = "--specs-behind",
+             .argument = "N",
+             .help = "deepspeed: LayerSpecs after the plan's last layer; they go to the last "
+                     "stage. Default: 0."},
+            {.name = "--csv",
+             .argument = "PATH",
+             .help = "torchtitan: where the training finds the CSV. Default: schedule.csv."},
+            {.name = "--fqn-embedding",
+             .argument = "NAME",
+             .help = "torchtitan: module of the embedding; several for more than one. Default: "
+                     "tok_embeddings.",
+             .may_repeat = true},
+            {.name = "--fqn-block",
+             .argument = "NAME",
+             .help = "torchtitan: modules of the blocks, {} in place of the number. Default: "
+                     "layers.{}."},
+            {.name = "--fqn-norm",
+             .argument = "NAME",
+             .help = "torchtitan: module of the last norm; '' where there is none. Default: norm."},
+            {.name = "--fqn-head",
+             .argument = "NAME",
+             .help = "torchtitan: module of the head; '' where there is none. Default: lm_head; "
+                     "output until April 2026."},
+            {.name = "--run",
+             .argument = "NAME",
+             .help = "perfetto, slurm-shrink: the run by its name or number. Default: the newest "
+                     "complete one."},
+            {.name = "--row",
+             .argument = "LABEL",
+             .help = "A row of the comparison. perfetto: may be given several times; default: "
+                     "'even' and the fastest. slurm-shrink: default: the only one that releases "
+                     "ranks.",
+             .may_repeat = true},
+            {.name = "--iteration",
+             .argument = "N",
+             .help = "perfetto: the iteration. Default: the last recorded."},
+            {.name = "--gpus-per-node",
+             .argument = "N",
+             .help = "slurm-shrink: GPUs of a node. Default: as the run was simulated."},
+            {.name = "--gpus-per-rank",
+             .argument = "G",
+             .help = "slurm-shrink: GPUs of a rank of the pipeline. Default: as the run was "
+                     "simulated, else 1."},
+            {.name = "--output",
+             .letter = 'o',
+             .argument = "FILE",
+             .help = "Where to write. Default: standard output."},
+        },
+    .operand_min = 2,
+    .operand_max = 2,
+    .run = run,
+};
