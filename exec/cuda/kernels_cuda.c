@@ -389,35 +389,6 @@ static void cuda_adamw(exec_kernels *kernels, const exec_adamw *options, float *
 
 // Pruned matrices
 
-static void cuda_sparse_fill(exec_kernels *kernels, const exec_sparse *matrix, bool is_transposed,
-                             const void *dense)
-{
-    cuda_kernels *cuda = of(kernels);
-    note(cuda, exec_cuda_sparse_fill(cuda->part.stream, cuda->kind, matrix, is_transposed, dense),
-         "sparse_fill");
-}
-
-static void cuda_sparse_matmul(exec_kernels *kernels, const exec_sparse *matrix, const void *input,
-                               int rows, bool accumulates, void *output)
-{
-    cuda_kernels *cuda = of(kernels);
-    note(cuda,
-         exec_cuda_sparse_matmul(cuda->part.stream, cuda->kind, matrix, input, rows, accumulates,
-                                 output),
-         "sparse_matmul");
-}
-
-static void cuda_sparse_gradient(exec_kernels *kernels, const exec_sparse *matrix,
-                                 const void *input, const void *output_gradient, int rows,
-                                 float *gradient)
-{
-    cuda_kernels *cuda = of(kernels);
-    note(cuda,
-         exec_cuda_sparse_gradient(cuda->part.stream, cuda->kind, matrix, input, output_gradient,
-                                   rows, gradient),
-         "sparse_gradient");
-}
-
 static void cuda_mask(exec_kernels *kernels, float *values, const uint8_t *keep, size_t count)
 {
     cuda_kernels *cuda = of(kernels);
@@ -479,8 +450,7 @@ static status cuda_take(exec_kernels *kernels, const exec_handover *described, v
     return exec_cuda_take_end(stream, described, err);
 }
 
-/// The densities of sparse products stay 0, which means never: at which they pay is not measured
-/// yet.
+/// Without sparse products: pruned matrices stay dense here.
 #define CUDA_TABLE(backend, bytes)                                                                 \
     {                                                                                              \
         .name = backend, .value_bytes = bytes, .has_host_memory = false,                           \
@@ -497,9 +467,8 @@ static status cuda_take(exec_kernels *kernels, const exec_handover *described, v
         .gather_rows = cuda_gather_rows, .scatter_rows = cuda_scatter_rows,                        \
         .combine_rows = cuda_combine_rows, .scale_rows = cuda_scale_rows,                          \
         .row_dots = cuda_row_dots, .sum_of_squares = cuda_sum_of_squares, .adamw = cuda_adamw,     \
-        .sparse_fill = cuda_sparse_fill, .sparse_matmul = cuda_sparse_matmul,                      \
-        .sparse_gradient = cuda_sparse_gradient, .mask = cuda_mask, .mark = cuda_mark,             \
-        .mark_ns = cuda_mark_ns, .offer = cuda_offer, .take = cuda_take                            \
+        .mask = cuda_mask, .mark = cuda_mark, .mark_ns = cuda_mark_ns, .offer = cuda_offer,        \
+        .take = cuda_take                                                                          \
     }
 
 static const exec_kernel_table fp32_table = CUDA_TABLE("cuda fp32", 4);

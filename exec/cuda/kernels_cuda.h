@@ -78,15 +78,8 @@ int exec_cuda_layer_norm_weight(void *stream, exec_cuda_kind kind, const void *o
 int exec_cuda_add_rows_by_index(void *stream, exec_cuda_kind kind, const void *from,
                                 const int *index, int rows, int width, int count, float *to);
 
-// Matrices of few entries: kernels_cuda_sparse.cu. The arrays of a matrix are device memory
+// Pruned parameters: kernels_cuda_elements.cu
 
-int exec_cuda_sparse_fill(void *stream, exec_cuda_kind kind, const exec_sparse *matrix,
-                          bool is_transposed, const void *dense);
-int exec_cuda_sparse_matmul(void *stream, exec_cuda_kind kind, const exec_sparse *matrix,
-                            const void *input, int rows, bool accumulates, void *output);
-int exec_cuda_sparse_gradient(void *stream, exec_cuda_kind kind, const exec_sparse *matrix,
-                              const void *input, const void *output_gradient, int rows,
-                              float *gradient);
 int exec_cuda_mask(void *stream, float *values, const uint8_t *keep, size_t count);
 
 // Attention: kernels_cuda_attention.cu (any shape in the limits), kernels_cuda_attention_mma.cu

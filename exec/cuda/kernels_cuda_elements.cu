@@ -197,3 +197,16 @@ int exec_cuda_square_parts(void *stream, const float *values, size_t count, doub
     return launch(square_parts, EXEC_CUDA_SQUARE_PARTS, BLOCK_LANES, 0, stream, values, count,
                   partial);
 }
+
+__global__ void mask(float *values, const uint8_t *keep, size_t count)
+{
+    const size_t stride = (size_t)gridDim.x * blockDim.x;
+    for (size_t at = (size_t)blockIdx.x * blockDim.x + threadIdx.x; at < count; at += stride) {
+        if (keep[at] == 0) values[at] = 0.0f;
+    }
+}
+
+int exec_cuda_mask(void *stream, float *values, const uint8_t *keep, size_t count)
+{
+    return launch(mask, grid_for(count), BLOCK_LANES, 0, stream, values, keep, count);
+}

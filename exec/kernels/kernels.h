@@ -188,7 +188,7 @@ typedef struct exec_kernel_table {
     // Pruned matrices.
 
     /// Shares of kept entries at and below which sparse_matmul and sparse_gradient take less time
-    /// than matmul, as far as was measured; 0: never.
+    /// than matmul, as far as was measured; 0: never. Backends may lack the three operations: NULL.
     double sparse_matmul_density, sparse_gradient_density;
 
     /// value[e] = dense[i][column[e]] for the entries e of row i.

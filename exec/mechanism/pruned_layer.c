@@ -31,10 +31,8 @@ status exec_pruned_layer_create(exec_layer *layer, error_message *err)
     if (layer->kind != EXEC_LAYER_BLOCK) return STATUS_OK;
     exec_pruned_layer *pruned = memory_array(1, sizeof *pruned);
     layer->mechanism = pruned;
-    if (pruned != NULL) {
-        list_matrices(layer, pruned);
-        pruned->host_keep = memory_array(1, (size_t)pruned->weight_count);
-    }
+    list_matrices(layer, pruned);
+    pruned->host_keep = memory_array(1, (size_t)pruned->weight_count);
     exec_pruned_layer_reset(layer);
     return STATUS_OK;
 }
@@ -57,7 +55,7 @@ void exec_pruned_layer_reset(exec_layer *layer)
     pruned->keep = NULL;
     pruned->is_pruned = false;
     pruned->kept_count = pruned->weight_count;
-    if (pruned->host_keep != NULL) memset(pruned->host_keep, 1, (size_t)pruned->weight_count);
+    memset(pruned->host_keep, 1, (size_t)pruned->weight_count);
 }
 
 void exec_pruned_layer_destroy(exec_layer *layer)
@@ -141,6 +139,7 @@ static int count_kept(const uint8_t *keep, size_t count)
 /// Whether an operation is done in compressed rows at this density.
 static bool is_compressed(const exec_layer *layer, double density, double faster_below)
 {
+    if (layer->kernels->table->sparse_matmul == NULL) return false;
     const double stated = layer->model->pruning.compress_density;
     return density <= (stated >= 0 ? stated : faster_below);
 }

@@ -23,7 +23,6 @@ typedef struct operation {
     exec_kernels *kernels;
     exec_matmul shape;
     exec_attention attention;
-    exec_sparse sparse;
     void *a, *b, *c, *d;
     float *floats;
 } operation;
@@ -250,71 +249,6 @@ static void measure_rows(exec_kernels *kernels, const setup *of)
     }
 }
 
-static void enqueue_sparse(const operation *one)
-{
-    exec_kernels *kernels = one->kernels;
-    kernels->table->sparse_matmul(kernels, &one->sparse, one->a, one->shape.rows, false, one->c);
-}
-
-static void enqueue_sparse_gradient(const operation *one)
-{
-    exec_kernels *kernels = one->kernels;
-    kernels->table->sparse_gradient(kernels, &one->sparse, one->c, one->a, one->shape.rows,
-                                    one->floats);
-}
-
-/// How much longer a product takes with a share of the weights than the dense one with all.
-static void measure_pruned(exec_kernels *kernels, const setup *of)
-{
-    const int n = of->rows, d = of->width, matrix_rows = 4 * d;
-    const size_t all = (size_t)matrix_rows * (size_t)d;
-    int *first = malloc(((size_t)matrix_rows + 1) * sizeof *first);
-    int *column = malloc(all * sizeof *column);
-    if (first == NULL || column == NULL) abort();
-    operation product = {.kernels = kernels,
-                         .shape = {.rows = n, .columns = matrix_rows, .inner = d},
-                         .a = random_values(kernels, (size_t)n * (size_t)d),
-                         .b = random_values(kernels, all),
-                         .c = random_values(kernels, (size_t)n * (size_t)matrix_rows),
-                         .floats = random_values(kernels, all),
-                         .enqueue = enqueue_matmul};
-    const double dense_ns = measure(&product, 3);
-    void *device_first = random_values(kernels, (size_t)matrix_rows + 1);
-    void *device_column = random_values(kernels, all);
-    for (int step = 5; step <= 80; step *= 2) {
-        int entries = 0;
-        first[0] = 0;
-        for (int row = 0; row < matrix_rows; row++) {
-            for (int at = row % step; at < d; at += step) {
-                column[entries++] = at;
-            }
-            first[row + 1] = entries;
-        }
-        kernels->table->to_device(kernels, device_first, first,
-                                  ((size_t)matrix_rows + 1) * sizeof *first);
-        kernels->table->to_device(kernels, device_column, column, (size_t)entries * sizeof *column);
-        product.sparse = (exec_sparse){.rows = matrix_rows,
-                                       .columns = d,
-                                       .entry_count = entries,
-                                       .first_entry = device_first,
-                                       .column = device_column,
-                                       .value = product.b};
-        product.enqueue = enqueue_sparse;
-        bench_print("sparse_product_to_dense_ratio", measure(&product, 3) / dense_ns, "",
-                    "%s n=%d d=%d one of %d kept", backend_name(kernels), n, d, step);
-        product.enqueue = enqueue_sparse_gradient;
-        bench_print("sparse_gradient_to_dense_ratio", measure(&product, 3) / dense_ns, "",
-                    "%s n=%d d=%d one of %d kept", backend_name(kernels), n, d, step);
-    }
-    void *const memory[] = {product.a,      product.b,    product.c,
-                            product.floats, device_first, device_column};
-    for (int index = 0; index < 6; index++) {
-        kernels->table->release(kernels, memory[index]);
-    }
-    free(first);
-    free(column);
-}
-
 /// The same product on one part alone, and on all parts at once; times of one part relative to the
 /// whole GPU's times the number of parts, 1 where a part is a smaller GPU and nothing worse.
 static void measure_parts(const setup *of, int part_count, double whole_ns)
@@ -411,7 +345,6 @@ int main(int argc, char **argv)
             whole_ns = whole_product_ns(kernels, &of);
         }
         measure_rows(kernels, &of);
-        measure_pruned(kernels, &of);
         kernels->table->close(kernels);
     }
     for (int part_count = 2; part_count <= PARTS_MAX; part_count *= 2) {
