@@ -190,41 +190,38 @@ static void cuda_column_sums(exec_kernels *kernels, const void *values, int rows
          "column_sums");
 }
 
-static void cuda_layer_norm(exec_kernels *kernels, const void *input, const void *gain,
-                            const void *shift, int rows, int width, void *output, float *mean,
-                            float *inverse_deviation)
+static void cuda_layer_norm(exec_kernels *kernels, const void *input, const void *weight,
+                            const void *bias, int rows, int width, void *output, float *mean,
+                            float *rstd)
 {
     cuda_kernels *cuda = of(kernels);
     note(cuda,
-         exec_cuda_layer_norm(cuda->part.stream, cuda->kind, input, gain, shift, rows, width,
-                              output, mean, inverse_deviation),
+         exec_cuda_layer_norm(cuda->part.stream, cuda->kind, input, weight, bias, rows, width,
+                              output, mean, rstd),
          "layer_norm");
 }
 
 static void cuda_layer_norm_input(exec_kernels *kernels, const void *output_gradient,
-                                  const void *input, const void *gain, const float *mean,
-                                  const float *inverse_deviation, int rows, int width,
-                                  void *input_gradient)
+                                  const void *input, const void *weight, const float *mean,
+                                  const float *rstd, int rows, int width, void *input_gradient)
 {
     cuda_kernels *cuda = of(kernels);
     note(cuda,
-         exec_cuda_layer_norm_input(cuda->part.stream, cuda->kind, output_gradient, input, gain,
-                                    mean, inverse_deviation, rows, width, input_gradient),
+         exec_cuda_layer_norm_input(cuda->part.stream, cuda->kind, output_gradient, input, weight,
+                                    mean, rstd, rows, width, input_gradient),
          "layer_norm_input");
 }
 
 static void cuda_layer_norm_weight(exec_kernels *kernels, const void *output_gradient,
-                                   const void *input, const float *mean,
-                                   const float *inverse_deviation, int rows, int width,
-                                   float *gain_gradient, float *shift_gradient)
+                                   const void *input, const float *mean, const float *rstd,
+                                   int rows, int width, float *dweight, float *dbias)
 {
     cuda_kernels *cuda = of(kernels);
     float *partial = scratch(cuda, exec_cuda_column_scratch(rows, width) * sizeof(float));
     if (partial == NULL || rows == 0) return;
     note(cuda,
          exec_cuda_layer_norm_weight(cuda->part.stream, cuda->kind, output_gradient, input, mean,
-                                     inverse_deviation, rows, width, partial, gain_gradient,
-                                     shift_gradient),
+                                     rstd, rows, width, partial, dweight, dbias),
          "layer_norm_weight");
 }
 

@@ -40,13 +40,12 @@ int exec_cuda_square_parts(void *stream, const float *values, size_t count, doub
 
 int exec_cuda_add_bias(void *stream, exec_cuda_kind kind, void *values, const void *bias, int rows,
                        int columns);
-int exec_cuda_layer_norm(void *stream, exec_cuda_kind kind, const void *input, const void *gain,
-                         const void *shift, int rows, int width, void *output, float *mean,
-                         float *inverse_deviation);
+int exec_cuda_layer_norm(void *stream, exec_cuda_kind kind, const void *input, const void *weight,
+                         const void *bias, int rows, int width, void *output, float *mean,
+                         float *rstd);
 int exec_cuda_layer_norm_input(void *stream, exec_cuda_kind kind, const void *output_gradient,
-                               const void *input, const void *gain, const float *mean,
-                               const float *inverse_deviation, int rows, int width,
-                               void *input_gradient);
+                               const void *input, const void *weight, const float *mean,
+                               const float *rstd, int rows, int width, void *input_gradient);
 int exec_cuda_cross_entropy(void *stream, exec_cuda_kind kind, const void *logits,
                             const int *target, int rows, int classes, float scale, float *loss,
                             void *logits_gradient);
@@ -71,9 +70,8 @@ size_t exec_cuda_column_scratch(int rows, int columns);
 int exec_cuda_column_sums(void *stream, exec_cuda_kind kind, const void *values, int rows,
                           int columns, float *scratch, float *sum);
 int exec_cuda_layer_norm_weight(void *stream, exec_cuda_kind kind, const void *output_gradient,
-                                const void *input, const float *mean,
-                                const float *inverse_deviation, int rows, int width, float *scratch,
-                                float *gain_gradient, float *shift_gradient);
+                                const void *input, const float *mean, const float *rstd, int rows,
+                                int width, float *scratch, float *dweight, float *dbias);
 /// to[k] += sum over r with index[r] = k, ascending, of from[r]; k in [0, count).
 int exec_cuda_add_rows_by_index(void *stream, exec_cuda_kind kind, const void *from,
                                 const int *index, int rows, int width, int count, float *to);

@@ -29,18 +29,18 @@ template <typename Value> struct plain_values {
     }
 };
 
-/// Gradients of gain and shift.
+/// Gradients of weight and bias.
 template <typename Value> struct norm_gradients {
     static constexpr int SUMS = 2;
     const Value *output_gradient, *input;
-    const float *mean, *inverse_deviation;
+    const float *mean, *rstd;
     int columns;
 
     __device__ void add(int row, int column, float *sum) const
     {
         const size_t at = (size_t)row * columns + column;
         const float gradient = to_float(output_gradient[at]);
-        sum[0] += gradient * ((to_float(input[at]) - mean[row]) * inverse_deviation[row]);
+        sum[0] += gradient * ((to_float(input[at]) - mean[row]) * rstd[row]);
         sum[1] += gradient;
     }
 };
@@ -121,17 +121,17 @@ int exec_cuda_column_sums(void *stream, exec_cuda_kind kind, const void *values,
 
 int exec_cuda_layer_norm_weight(void *stream, exec_cuda_kind kind, const void *output_gradient,
                                 const void *input, const float *mean,
-                                const float *inverse_deviation, int rows, int width, float *scratch,
-                                float *gain_gradient, float *shift_gradient)
+                                const float *rstd, int rows, int width, float *scratch,
+                                float *dweight, float *dbias)
 {
     if (kind == EXEC_CUDA_BF16) {
         const norm_gradients<bf16> source = {(const bf16 *)output_gradient, (const bf16 *)input,
-                                             mean, inverse_deviation, width};
-        return sum_columns(stream, source, rows, scratch, gain_gradient, shift_gradient);
+                                             mean, rstd, width};
+        return sum_columns(stream, source, rows, scratch, dweight, dbias);
     }
     const norm_gradients<float> source = {(const float *)output_gradient, (const float *)input,
-                                          mean, inverse_deviation, width};
-    return sum_columns(stream, source, rows, scratch, gain_gradient, shift_gradient);
+                                          mean, rstd, width};
+    return sum_columns(stream, source, rows, scratch, dweight, dbias);
 }
 
 /// Block (k, part of the columns) looks for k among all indices, a tile at a time.

@@ -39,8 +39,8 @@ int exec_cuda_add_bias(void *stream, exec_cuda_kind kind, void *values, const vo
 }
 
 template <typename Value>
-__global__ void layer_norm(const Value *input, const Value *gain, const Value *shift, int width,
-                           Value *output, float *mean, float *inverse_deviation)
+__global__ void layer_norm(const Value *input, const Value *weight, const Value *bias, int width,
+                           Value *output, float *mean, float *rstd)
 {
     const size_t begin = (size_t)blockIdx.x * width;
     float sum = 0.0f;
@@ -57,47 +57,47 @@ __global__ void layer_norm(const Value *input, const Value *gain, const Value *s
     for (int column = threadIdx.x; column < width; column += BLOCK_LANES) {
         const float normal = (to_float(input[begin + column]) - center) * inverse;
         output[begin + column] =
-            from_float<Value>(normal * to_float(gain[column]) + to_float(shift[column]));
+            from_float<Value>(normal * to_float(weight[column]) + to_float(bias[column]));
     }
     if (threadIdx.x == 0) {
         mean[blockIdx.x] = center;
-        inverse_deviation[blockIdx.x] = inverse;
+        rstd[blockIdx.x] = inverse;
     }
 }
 
-int exec_cuda_layer_norm(void *stream, exec_cuda_kind kind, const void *input, const void *gain,
-                         const void *shift, int rows, int width, void *output, float *mean,
-                         float *inverse_deviation)
+int exec_cuda_layer_norm(void *stream, exec_cuda_kind kind, const void *input, const void *weight,
+                         const void *bias, int rows, int width, void *output, float *mean,
+                         float *rstd)
 {
     if (kind == EXEC_CUDA_BF16) {
         return launch(layer_norm<bf16>, rows, BLOCK_LANES, 0, stream, (const bf16 *)input,
-                      (const bf16 *)gain, (const bf16 *)shift, width, (bf16 *)output, mean,
-                      inverse_deviation);
+                      (const bf16 *)weight, (const bf16 *)bias, width, (bf16 *)output, mean,
+                      rstd);
     }
     return launch(layer_norm<float>, rows, BLOCK_LANES, 0, stream, (const float *)input,
-                  (const float *)gain, (const float *)shift, width, (float *)output, mean,
-                  inverse_deviation);
+                  (const float *)weight, (const float *)bias, width, (float *)output, mean,
+                  rstd);
 }
 
 /// The gradient that comes in may lie in the same memory as the one that goes out: all of a row is
 /// read for the two sums before any of it is written, and then each lane reads before it writes.
 template <typename Value>
 __global__ void layer_norm_input(const Value *output_gradient, const Value *input,
-                                 const Value *gain, const float *mean,
-                                 const float *inverse_deviation, int width, Value *input_gradient)
+                                 const Value *weight, const float *mean,
+                                 const float *rstd, int width, Value *input_gradient)
 {
     const size_t begin = (size_t)blockIdx.x * width;
-    const float center = mean[blockIdx.x], inverse = inverse_deviation[blockIdx.x];
+    const float center = mean[blockIdx.x], inverse = rstd[blockIdx.x];
     float sum = 0.0f, sum_with_normal = 0.0f;
     for (int column = threadIdx.x; column < width; column += BLOCK_LANES) {
-        const float slope = to_float(output_gradient[begin + column]) * to_float(gain[column]);
+        const float slope = to_float(output_gradient[begin + column]) * to_float(weight[column]);
         sum += slope;
         sum_with_normal += slope * (to_float(input[begin + column]) - center) * inverse;
     }
     const float slope_mean = block_sum(sum) / (float)width;
     const float normal_mean = block_sum(sum_with_normal) / (float)width;
     for (int column = threadIdx.x; column < width; column += BLOCK_LANES) {
-        const float slope = to_float(output_gradient[begin + column]) * to_float(gain[column]);
+        const float slope = to_float(output_gradient[begin + column]) * to_float(weight[column]);
         const float normal = (to_float(input[begin + column]) - center) * inverse;
         const float gradient = inverse * (slope - slope_mean - normal * normal_mean);
         input_gradient[begin + column] =
@@ -106,18 +106,18 @@ __global__ void layer_norm_input(const Value *output_gradient, const Value *inpu
 }
 
 int exec_cuda_layer_norm_input(void *stream, exec_cuda_kind kind, const void *output_gradient,
-                               const void *input, const void *gain, const float *mean,
-                               const float *inverse_deviation, int rows, int width,
+                               const void *input, const void *weight, const float *mean,
+                               const float *rstd, int rows, int width,
                                void *input_gradient)
 {
     if (kind == EXEC_CUDA_BF16) {
         return launch(layer_norm_input<bf16>, rows, BLOCK_LANES, 0, stream,
-                      (const bf16 *)output_gradient, (const bf16 *)input, (const bf16 *)gain, mean,
-                      inverse_deviation, width, (bf16 *)input_gradient);
+                      (const bf16 *)output_gradient, (const bf16 *)input, (const bf16 *)weight, mean,
+                      rstd, width, (bf16 *)input_gradient);
     }
     return launch(layer_norm_input<float>, rows, BLOCK_LANES, 0, stream,
-                  (const float *)output_gradient, (const float *)input, (const float *)gain, mean,
-                  inverse_deviation, width, (float *)input_gradient);
+                  (const float *)output_gradient, (const float *)input, (const float *)weight, mean,
+                  rstd, width, (float *)input_gradient);
 }
 
 /// One warp per row. Logits and their gradient may share memory: the warp has read all of a row

@@ -111,19 +111,19 @@ typedef struct exec_kernel_table {
     void (*column_sums)(exec_kernels *kernels, const void *values, int rows, int columns,
                         float *sum);
 
-    /// output = (input - mean) * inverse_deviation * gain + shift, per row of [rows][width].
-    /// @param mean, inverse_deviation [rows] out: of the row; the variance is over width, + 1e-5
-    void (*layer_norm)(exec_kernels *kernels, const void *input, const void *gain,
-                       const void *shift, int rows, int width, void *output, float *mean,
-                       float *inverse_deviation);
+    /// output = (input - mean) * rstd * weight + bias, per row of [rows][width].
+    /// @param mean, rstd [rows] out: of the row; the variance is over width, + 1e-5
+    void (*layer_norm)(exec_kernels *kernels, const void *input, const void *weight,
+                       const void *bias, int rows, int width, void *output, float *mean,
+                       float *rstd);
     /// input_gradient += the gradient of the input: the residual path's is already in there.
     void (*layer_norm_input)(exec_kernels *kernels, const void *output_gradient, const void *input,
-                             const void *gain, const float *mean, const float *inverse_deviation,
-                             int rows, int width, void *input_gradient);
-    /// gain_gradient, shift_gradient [width] +=
+                             const void *weight, const float *mean, const float *rstd, int rows,
+                             int width, void *input_gradient);
+    /// dweight, dbias [width] +=
     void (*layer_norm_weight)(exec_kernels *kernels, const void *output_gradient, const void *input,
-                              const float *mean, const float *inverse_deviation, int rows,
-                              int width, float *gain_gradient, float *shift_gradient);
+                              const float *mean, const float *rstd, int rows, int width,
+                              float *dweight, float *dbias);
 
     /// The tanh form, Hendrycks & Gimpel, arXiv 1606.08415. output may be input.
     void (*gelu)(exec_kernels *kernels, const void *input, void *output, size_t count);

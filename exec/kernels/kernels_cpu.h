@@ -60,17 +60,15 @@ void exec_cpu_multiply(exec_cpu *cpu, const exec_cpu_product *product);
 void exec_cpu_matmul(exec_kernels *kernels, const exec_matmul *shape, const void *a, const void *b,
                      void *c);
 
-void exec_cpu_layer_norm(exec_kernels *kernels, const void *input, const void *gain,
-                         const void *shift, int rows, int width, void *output, float *mean,
-                         float *inverse_deviation);
+void exec_cpu_layer_norm(exec_kernels *kernels, const void *input, const void *weight,
+                         const void *bias, int rows, int width, void *output, float *mean,
+                         float *rstd);
 void exec_cpu_layer_norm_input(exec_kernels *kernels, const void *output_gradient,
-                               const void *input, const void *gain, const float *mean,
-                               const float *inverse_deviation, int rows, int width,
-                               void *input_gradient);
+                               const void *input, const void *weight, const float *mean,
+                               const float *rstd, int rows, int width, void *input_gradient);
 void exec_cpu_layer_norm_weight(exec_kernels *kernels, const void *output_gradient,
-                                const void *input, const float *mean,
-                                const float *inverse_deviation, int rows, int width,
-                                float *gain_gradient, float *shift_gradient);
+                                const void *input, const float *mean, const float *rstd, int rows,
+                                int width, float *dweight, float *dbias);
 
 void exec_cpu_attention(exec_kernels *kernels, const exec_attention *shape, const void *qkv,
                         void *output, float *log_sum);

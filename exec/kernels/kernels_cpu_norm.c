@@ -21,73 +21,71 @@ static float squared_deviations(const float *row, float mean, int width)
     return exec_cpu_lanes_sum(sum);
 }
 
-void exec_cpu_layer_norm(exec_kernels *kernels, const void *input, const void *gain,
-                         const void *shift, int rows, int width, void *output, float *mean,
-                         float *inverse_deviation)
+void exec_cpu_layer_norm(exec_kernels *kernels, const void *input, const void *weight,
+                         const void *bias, int rows, int width, void *output, float *mean,
+                         float *rstd)
 {
     (void)kernels;
-    const float *restrict gains = gain;
-    const float *restrict shifts = shift;
+    const float *restrict weights = weight;
+    const float *restrict biases = bias;
     for (int row = 0; row < rows; row++) {
         const float *restrict from = (const float *)input + (ptrdiff_t)row * width;
         float *restrict to = (float *)output + (ptrdiff_t)row * width;
-        const float middle = exec_cpu_sum(from, width) / (float)width;
-        const float variance = squared_deviations(from, middle, width) / (float)width;
-        const float inverse = 1.0F / sqrtf(variance + variance_floor);
+        const float row_mean = exec_cpu_sum(from, width) / (float)width;
+        const float variance = squared_deviations(from, row_mean, width) / (float)width;
+        const float row_rstd = 1.0F / sqrtf(variance + variance_floor);
         for (int column = 0; column < width; column++) {
-            to[column] = (from[column] - middle) * inverse * gains[column] + shifts[column];
+            to[column] = (from[column] - row_mean) * row_rstd * weights[column] + biases[column];
         }
-        mean[row] = middle;
-        inverse_deviation[row] = inverse;
+        mean[row] = row_mean;
+        rstd[row] = row_rstd;
     }
 }
 
-/// With n = (x - mean) * inverse and g = output gradient * gain, the gradient of x is
-/// inverse * (g - mean(g) - n * mean(g * n)).
+/// With n = (x - mean) * row_rstd and g = output gradient * weight, the gradient of x is
+/// row_rstd * (g - mean(g) - n * mean(g * n)).
 void exec_cpu_layer_norm_input(exec_kernels *kernels, const void *output_gradient,
-                               const void *input, const void *gain, const float *mean,
-                               const float *inverse_deviation, int rows, int width,
-                               void *input_gradient)
+                               const void *input, const void *weight, const float *mean,
+                               const float *rstd, int rows, int width, void *input_gradient)
 {
     float *scratch = exec_cpu_scratch((exec_cpu *)kernels, 2 * (size_t)width);
     if (scratch == NULL) return;
     float *restrict normal = scratch;
     float *restrict scaled = scratch + width;
-    const float *restrict gains = gain;
+    const float *restrict weights = weight;
     for (int row = 0; row < rows; row++) {
         const float *restrict from = (const float *)input + (ptrdiff_t)row * width;
         const float *restrict given = (const float *)output_gradient + (ptrdiff_t)row * width;
         float *restrict to = (float *)input_gradient + (ptrdiff_t)row * width;
-        const float middle = mean[row];
-        const float inverse = inverse_deviation[row];
+        const float row_mean = mean[row];
+        const float row_rstd = rstd[row];
         for (int column = 0; column < width; column++) {
-            normal[column] = (from[column] - middle) * inverse;
-            scaled[column] = given[column] * gains[column];
+            normal[column] = (from[column] - row_mean) * row_rstd;
+            scaled[column] = given[column] * weights[column];
         }
         const float scaled_mean = exec_cpu_sum(scaled, width) / (float)width;
         const float product_mean = exec_cpu_dot(scaled, normal, width) / (float)width;
         for (int column = 0; column < width; column++) {
-            to[column] += inverse * (scaled[column] - scaled_mean - normal[column] * product_mean);
+            to[column] += row_rstd * (scaled[column] - scaled_mean - normal[column] * product_mean);
         }
     }
 }
 
 void exec_cpu_layer_norm_weight(exec_kernels *kernels, const void *output_gradient,
-                                const void *input, const float *mean,
-                                const float *inverse_deviation, int rows, int width,
-                                float *gain_gradient, float *shift_gradient)
+                                const void *input, const float *mean, const float *rstd, int rows,
+                                int width, float *dweight, float *dbias)
 {
     (void)kernels;
-    float *restrict gains = gain_gradient;
-    float *restrict shifts = shift_gradient;
+    float *restrict weights = dweight;
+    float *restrict biases = dbias;
     for (int row = 0; row < rows; row++) {
         const float *restrict from = (const float *)input + (ptrdiff_t)row * width;
         const float *restrict given = (const float *)output_gradient + (ptrdiff_t)row * width;
-        const float middle = mean[row];
-        const float inverse = inverse_deviation[row];
+        const float row_mean = mean[row];
+        const float row_rstd = rstd[row];
         for (int column = 0; column < width; column++) {
-            gains[column] += given[column] * ((from[column] - middle) * inverse);
-            shifts[column] += given[column];
+            weights[column] += given[column] * ((from[column] - row_mean) * row_rstd);
+            biases[column] += given[column];
         }
     }
 }

@@ -1,4 +1,9 @@
+// The tables of the mechanisms, and what is too short for a file of its own.
 #include "exec/mechanism/mechanism.h"
+
+#include "exec/mechanism/hashed_attention.h"
+#include "exec/mechanism/moe_half.h"
+#include "exec/model/block_layer.h"
 
 #include <assert.h>
 
@@ -19,3 +24,86 @@ const exec_mechanism_table *exec_mechanism_find(exec_mechanism mechanism)
     assert(mechanism >= 0 && mechanism < EXEC_MECHANISM_COUNT);
     return tables[mechanism];
 }
+
+static int one_column(const exec_model *model)
+{
+    (void)model;
+    return 1;
+}
+
+static void count_rows(const exec_layer *layer, const exec_slot *slot, int64_t *count)
+{
+    if (layer->kind != EXEC_LAYER_BLOCK) return;
+    count[0] = ((const exec_block_slot *)slot)->rows.row_count;
+}
+
+/// Tokens leave sooner as the threshold comes down. What learning does to them beside is not
+/// announced.
+static status adapt_threshold(const exec_layer_set *set, int iteration, const exec_group *pipeline,
+                              bool *changed, error_message *err)
+{
+    (void)pipeline;
+    (void)err;
+    *changed = exec_exit_threshold_settles(&set->model->early_exit, iteration);
+    return STATUS_OK;
+}
+
+const exec_mechanism_table exec_mechanism_mod = {
+    .load_columns = one_column,
+    .load = count_rows,
+};
+
+const exec_mechanism_table exec_mechanism_early_exit = {
+    .adapt = adapt_threshold,
+    .load_columns = one_column,
+    .load = count_rows,
+};
+
+static int column_per_expert(const exec_model *model)
+{
+    return model->moe.expert_count;
+}
+
+static void count_tokens(const exec_layer *layer, const exec_slot *slot, int64_t *count)
+{
+    if (layer->kind != EXEC_LAYER_BLOCK) return;
+    const exec_routing *routing = exec_moe_slot_routing(((const exec_block_slot *)slot)->moe);
+    for (int expert = 0; expert < routing->expert_count; expert++) {
+        count[expert] = exec_routing_count(routing, expert);
+    }
+}
+
+const exec_mechanism_table exec_mechanism_moe = {
+    .load_columns = column_per_expert,
+    .load = count_tokens,
+};
+
+static int64_t state_bytes(const exec_layer *layer)
+{
+    if (layer->mechanism == NULL) return 0;
+    const int64_t directions = 6 * (int64_t)layer->model->width;
+    return directions * layer->model->sparse_attention.bit_count *
+           layer->kernels->table->value_bytes;
+}
+
+static int two_columns(const exec_model *model)
+{
+    (void)model;
+    return 2;
+}
+
+static void count_blocks(const exec_layer *layer, const exec_slot *slot, int64_t *count)
+{
+    if (layer->kind != EXEC_LAYER_BLOCK) return;
+    const exec_block_slot *kept = (const exec_block_slot *)slot;
+    count[0] = kept->lists->live_count;
+    count[1] = exec_dense_block_count(&kept->rows.attention);
+}
+
+const exec_mechanism_table exec_mechanism_sparse_attention = {
+    .create = exec_hashed_attention_create,
+    .destroy = exec_hashed_attention_destroy,
+    .state_bytes = state_bytes,
+    .load_columns = two_columns,
+    .load = count_blocks,
+};

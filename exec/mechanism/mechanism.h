@@ -74,7 +74,7 @@ const exec_mechanism_table *exec_mechanism_find(exec_mechanism mechanism);
 
 /// The rows of the list.
 extern const exec_mechanism_table exec_mechanism_moe;
-extern const exec_mechanism_table exec_mechanism_mod; // in mechanism_rows.c, as the next
+extern const exec_mechanism_table exec_mechanism_mod;
 extern const exec_mechanism_table exec_mechanism_early_exit;
 extern const exec_mechanism_table exec_mechanism_pruning;
 extern const exec_mechanism_table exec_mechanism_freezing;

@@ -66,12 +66,12 @@ static status describe(exec_layer *layer, error_message *err)
     const int hidden = exec_model_hidden_width(model);
     const float deviation = 0.5F / sqrtf((float)width);
     const float residual = sqrtf(2.0F * (float)model->block_count);
-    block->norm1 = exec_norm_add(layer, (const char *const[]){"norm1 gain", "norm1 shift"});
+    block->norm1 = exec_norm_add(layer, (const char *const[]){"norm1 weight", "norm1 bias"});
     block->query_key_value =
         add_linear(layer, width, 3 * width, deviation, "query-key-value", "query-key-value bias");
     block->attention_output = add_linear(layer, width, width, deviation / residual,
                                          "attention output", "attention output bias");
-    block->norm2 = exec_norm_add(layer, (const char *const[]){"norm2 gain", "norm2 shift"});
+    block->norm2 = exec_norm_add(layer, (const char *const[]){"norm2 weight", "norm2 bias"});
     if (model->mechanism == EXEC_MOE) {
         const int inner = exec_moe_expert_width(&model->moe, hidden);
         block->experts = exec_experts_add(layer, deviation, 0.5F / sqrtf((float)inner) / residual);
@@ -221,3 +221,140 @@ const exec_layer_table exec_block_layer = {
     .backward_input = backward_input,
     .backward_weight = backward_weight,
 };
+
+/// The shape of attention with the key blocks that F has chosen.
+static exec_attention shape_of(const exec_block_rows *rows)
+{
+    exec_attention shape = rows->attention;
+    if (rows->lists == NULL) return shape;
+    shape.first_entry = rows->lists->first_entry;
+    shape.key_block = rows->lists->key_block;
+    return shape;
+}
+
+status exec_attention_half_forward(exec_block *block, exec_half_slot *half,
+                                   const exec_block_rows *rows, void *values, error_message *err)
+{
+    const exec_layer *layer = &block->layer;
+    exec_kernels *kernels = layer->kernels;
+    const int count = rows->row_count;
+    const int width = layer->model->width;
+    exec_holding passing = {0}; // what W needs is not kept of a frozen layer
+    exec_holding *for_weight = layer->is_frozen ? &passing : &half->until_weight;
+    TRY(exec_norm_forward(layer, &block->norm1, values, count, &half->norm, &half->until_input,
+                          for_weight, err));
+    TRY(exec_holding_take(&half->until_input, layer->buffers,
+                          exec_layer_bytes(layer, count, 3 * width), &half->inner, err));
+    void *log_sum;
+    TRY(exec_holding_take(&half->until_input, layer->buffers,
+                          (size_t)count * (size_t)layer->model->head_count * sizeof(float),
+                          &log_sum, err));
+    half->log_sum = log_sum;
+    TRY(exec_holding_take(layer->is_frozen ? &half->until_input : &half->until_weight,
+                          layer->buffers, exec_layer_bytes(layer, count, width), &half->outer,
+                          err));
+    exec_linear_forward(layer, &block->query_key_value, half->norm.output, count, half->inner);
+    if (rows->lists != NULL) {
+        TRY(exec_block_lists_choose(layer, &rows->attention, half->inner, count, rows->lists, err));
+    }
+    const exec_attention shape = shape_of(rows);
+    kernels->table->attention(kernels, &shape, half->inner, half->outer, half->log_sum);
+    exec_linear_forward_add(layer, &block->attention_output, half->outer, count, values);
+    exec_holding_give(&passing, layer->buffers);
+    return STATUS_OK;
+}
+
+status exec_attention_half_backward_input(exec_block *block, exec_half_slot *half,
+                                          const exec_block_rows *rows, void *gradient,
+                                          error_message *err)
+{
+    const exec_layer *layer = &block->layer;
+    exec_kernels *kernels = layer->kernels;
+    const int count = rows->row_count;
+    const int width = layer->model->width;
+    exec_holding scratch = {0};
+    void *dout; // gradient of attention's output, then of the norm's
+    TRY(exec_half_keep_gradient(block, half, count, gradient, err));
+    TRY(exec_holding_take(&scratch, layer->buffers, exec_layer_bytes(layer, count, width), &dout,
+                          err));
+    TRY(exec_holding_take(layer->is_frozen ? &scratch : &half->until_weight, layer->buffers,
+                          exec_layer_bytes(layer, count, 3 * width), &half->inner_gradient, err));
+    exec_linear_backward_input(layer, &block->attention_output, half->output_gradient, count, dout);
+    const exec_attention shape = shape_of(rows);
+    kernels->table->attention_input(kernels, &shape, half->inner, half->outer, half->log_sum, dout,
+                                    half->inner_gradient);
+    exec_linear_backward_input(layer, &block->query_key_value, half->inner_gradient, count, dout);
+    TRY(exec_norm_backward_input(layer, &block->norm1, dout, &half->norm, &half->until_weight,
+                                 layer->passes_no_gradient ? NULL : gradient, err));
+    exec_holding_give(&scratch, layer->buffers);
+    exec_holding_give(&half->until_input, layer->buffers);
+    return STATUS_OK;
+}
+
+void exec_attention_half_backward_weight(exec_block *block, exec_half_slot *half)
+{
+    const exec_layer *layer = &block->layer;
+    const int count = half->norm.row_count;
+    exec_linear_backward_weight(layer, &block->query_key_value, half->norm.output,
+                                half->inner_gradient, count);
+    exec_linear_backward_weight(layer, &block->attention_output, half->outer, half->output_gradient,
+                                count);
+    exec_norm_backward_weight(layer, &block->norm1, &half->norm);
+    exec_holding_give(&half->until_weight, layer->buffers);
+}
+
+status exec_mlp_half_forward(exec_block *block, exec_half_slot *half, int row_count, void *values,
+                             error_message *err)
+{
+    const exec_layer *layer = &block->layer;
+    exec_kernels *kernels = layer->kernels;
+    const int hidden = exec_model_hidden_width(layer->model);
+    const size_t bytes = exec_layer_bytes(layer, row_count, hidden);
+    exec_holding passing = {0}; // what W needs is not kept of a frozen layer
+    exec_holding *for_weight = layer->is_frozen ? &passing : &half->until_weight;
+    TRY(exec_norm_forward(layer, &block->norm2, values, row_count, &half->norm, &half->until_input,
+                          for_weight, err));
+    TRY(exec_holding_take(&half->until_input, layer->buffers, bytes, &half->inner, err));
+    TRY(exec_holding_take(for_weight, layer->buffers, bytes, &half->outer, err));
+    exec_linear_forward(layer, &block->up, half->norm.output, row_count, half->inner);
+    kernels->table->gelu(kernels, half->inner, half->outer, (size_t)row_count * (size_t)hidden);
+    exec_linear_forward_add(layer, &block->down, half->outer, row_count, values);
+    exec_holding_give(&passing, layer->buffers);
+    return STATUS_OK;
+}
+
+status exec_mlp_half_backward_input(exec_block *block, exec_half_slot *half, void *gradient,
+                                    error_message *err)
+{
+    const exec_layer *layer = &block->layer;
+    exec_kernels *kernels = layer->kernels;
+    const int rows = half->norm.row_count;
+    const int hidden = exec_model_hidden_width(layer->model);
+    exec_holding scratch = {0};
+    void *norm_gradient;
+    TRY(exec_half_keep_gradient(block, half, rows, gradient, err));
+    TRY(exec_holding_take(&scratch, layer->buffers,
+                          exec_layer_bytes(layer, rows, layer->model->width), &norm_gradient, err));
+    TRY(exec_holding_take(layer->is_frozen ? &scratch : &half->until_weight, layer->buffers,
+                          exec_layer_bytes(layer, rows, hidden), &half->inner_gradient, err));
+    exec_linear_backward_input(layer, &block->down, half->output_gradient, rows,
+                               half->inner_gradient);
+    kernels->table->gelu_input(kernels, half->inner, half->inner_gradient,
+                               (size_t)rows * (size_t)hidden);
+    exec_linear_backward_input(layer, &block->up, half->inner_gradient, rows, norm_gradient);
+    TRY(exec_norm_backward_input(layer, &block->norm2, norm_gradient, &half->norm,
+                                 &half->until_weight, gradient, err));
+    exec_holding_give(&scratch, layer->buffers);
+    exec_holding_give(&half->until_input, layer->buffers);
+    return STATUS_OK;
+}
+
+void exec_mlp_half_backward_weight(exec_block *block, exec_half_slot *half)
+{
+    const exec_layer *layer = &block->layer;
+    const int rows = half->norm.row_count;
+    exec_linear_backward_weight(layer, &block->up, half->norm.output, half->inner_gradient, rows);
+    exec_linear_backward_weight(layer, &block->down, half->outer, half->output_gradient, rows);
+    exec_norm_backward_weight(layer, &block->norm2, &half->norm);
+    exec_holding_give(&half->until_weight, layer->buffers);
+}

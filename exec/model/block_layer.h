@@ -25,7 +25,6 @@
 
 #include "exec/model/layer_table.h"
 #include "exec/model/linear.h"
-#include "exec/model/norm.h"
 
 /// What a half of a block keeps of one microbatch.
 typedef struct exec_half_slot {

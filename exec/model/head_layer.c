@@ -1,6 +1,5 @@
 #include "exec/model/layer_table.h"
 #include "exec/model/linear.h"
-#include "exec/model/norm.h"
 
 #include <assert.h>
 #include <math.h>
@@ -25,7 +24,7 @@ static status describe(exec_layer *layer, error_message *err)
     (void)err;
     head *self = (head *)layer;
     const exec_model *model = layer->model;
-    self->norm = exec_norm_add(layer, (const char *const[]){"norm gain", "norm shift"});
+    self->norm = exec_norm_add(layer, (const char *const[]){"norm weight", "norm bias"});
     self->logits =
         exec_linear_add(layer, model->width, model->vocabulary, 0.5F / sqrtf((float)model->width),
                         (const char *const[]){"logits", NULL});

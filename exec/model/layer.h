@@ -34,7 +34,7 @@ typedef struct exec_flow {
 
 /// One tensor of a layer: part of its parameters.
 typedef struct exec_tensor {
-    const char *name; // "query-key-value", "norm1 gain", ...
+    const char *name; // "query-key-value", "norm1 weight", ...
     size_t offset;    // first of its parameters
     int rows;         // of a matrix [rows][columns], its input width; 1: a vector
     int columns;
@@ -133,3 +133,20 @@ double exec_layer_square_norm(exec_layer *layer);
 /// @param gradient_scale the gradient counts times this
 /// @param keep           [parameter_count] device memory, or NULL: 0 where a parameter is pruned
 void exec_layer_update(exec_layer *layer, float gradient_scale, const uint8_t *keep);
+
+// A layer's state as bytes: how it travels when it migrates and stands in checkpoints. Parameters
+// and moments in fp32, flags, and what the mechanism keeps. Gradients, which are nothing between
+// two iterations, stay behind.
+
+/// Bytes of the packed state.
+int64_t exec_layer_state_bytes(const exec_layer *layer);
+
+/// @param bytes [exec_layer_state_bytes] out
+void exec_layer_state_pack(const exec_layer *layer, void *bytes);
+
+/// Fills a layer of the same model. The bits are those of the layer that was packed.
+///
+/// @return STATUS_FORMAT if the bytes are cut off, or of another layer or model, naming both;
+///         nothing has been changed then, unless it was the mechanism that refused its part
+status exec_layer_state_unpack(exec_layer *layer, const void *bytes, int64_t byte_count,
+                               error_message *err);

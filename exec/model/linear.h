@@ -30,3 +30,39 @@ void exec_linear_backward_input(const exec_layer *layer, const exec_linear *line
 /// Adds input^T output_gradient and the column sums of output_gradient to the layer's gradient.
 void exec_linear_backward_weight(const exec_layer *layer, const exec_linear *linear,
                                  const void *input, const void *output_gradient, int rows);
+
+/// A LayerNorm of a layer, in front of what it feeds. Internal to the layers.
+///
+/// The gradient of weight and bias needs the gradient of the norm's output, which nothing else
+/// keeps until W. So B sums it over the rows into two vectors of the microbatch, and W adds those.
+
+typedef struct exec_norm {
+    int width;
+    size_t weight, bias; // offsets in the layer's parameters
+} exec_norm;
+
+/// What one microbatch leaves.
+typedef struct exec_norm_slot {
+    int row_count;
+    void *input;               // [row_count][width] F to B
+    float *mean, *rstd;        // [row_count] F to B
+    void *output;              // [row_count][width] F to W
+    float *parameter_gradient; // [2 * width] B to W: weight, bias
+} exec_norm_slot;
+
+/// @param names of weight and bias, static storage
+exec_norm exec_norm_add(exec_layer *layer, const char *const names[2]);
+
+/// Copies the rows of values and normalises them into slot->output.
+status exec_norm_forward(const exec_layer *layer, const exec_norm *norm, const void *values,
+                         int rows, exec_norm_slot *slot, exec_holding *until_input,
+                         exec_holding *until_weight, error_message *err);
+
+/// gradient [row_count][width] += what comes back through the norm; NULL: nobody needs it. Sums the
+/// gradient of weight and bias for W, unless the layer is frozen.
+status exec_norm_backward_input(const exec_layer *layer, const exec_norm *norm,
+                                const void *output_gradient, exec_norm_slot *slot,
+                                exec_holding *until_weight, void *gradient, error_message *err);
+
+void exec_norm_backward_weight(const exec_layer *layer, const exec_norm *norm,
+                               const exec_norm_slot *slot);

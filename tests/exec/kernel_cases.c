@@ -175,15 +175,15 @@ static double sums_error(exec_kernels *kernels)
     return finish(kernels, worst);
 }
 
-/// y = n * gain + shift with n = (x - mean) / deviation.
+/// y = n * weight + bias with n = (x - mean) / deviation.
 static void layer_norm_once(exec_kernels *kernels, int rows, int width, double *worst)
 {
     const size_t count = (size_t)(rows * width);
-    operand x = values(kernels, count, 1), gain = values(kernels, (size_t)width, 2);
-    operand shift = values(kernels, (size_t)width, 3), y = values(kernels, count, 4);
-    operand mean = floats(kernels, (size_t)rows, 5), inverse = floats(kernels, (size_t)rows, 6);
+    operand x = values(kernels, count, 1), weight = values(kernels, (size_t)width, 2);
+    operand bias = values(kernels, (size_t)width, 3), y = values(kernels, count, 4);
+    operand mean = floats(kernels, (size_t)rows, 5), rstd = floats(kernels, (size_t)rows, 6);
     operand dy = values(kernels, count, 7), dx = values(kernels, count, 8);
-    operand dgain = floats(kernels, (size_t)width, 9), dshift = floats(kernels, (size_t)width, 10);
+    operand dweight = floats(kernels, (size_t)width, 9), dbias = floats(kernels, (size_t)width, 10);
     for (int row = 0; row < rows; row++) {
         const double *from = x.exact + row * width, *given = dy.exact + row * width;
         double sum = 0, square = 0, given_mean = 0, product_mean = 0;
@@ -194,30 +194,30 @@ static void layer_norm_once(exec_kernels *kernels, int rows, int width, double *
             square += (from[column] - sum) * (from[column] - sum) / width;
         }
         mean.exact[row] = sum;
-        inverse.exact[row] = 1 / sqrt(square + 1e-5);
+        rstd.exact[row] = 1 / sqrt(square + 1e-5);
         for (int column = 0; column < width; column++) {
-            const double normal = (from[column] - sum) * inverse.exact[row];
-            y.exact[row * width + column] = normal * gain.exact[column] + shift.exact[column];
-            given_mean += given[column] * gain.exact[column] / width;
-            product_mean += given[column] * gain.exact[column] * normal / width;
-            dgain.exact[column] += given[column] * normal;
-            dshift.exact[column] += given[column];
+            const double normal = (from[column] - sum) * rstd.exact[row];
+            y.exact[row * width + column] = normal * weight.exact[column] + bias.exact[column];
+            given_mean += given[column] * weight.exact[column] / width;
+            product_mean += given[column] * weight.exact[column] * normal / width;
+            dweight.exact[column] += given[column] * normal;
+            dbias.exact[column] += given[column];
         }
         for (int column = 0; column < width; column++) {
-            const double normal = (from[column] - sum) * inverse.exact[row];
+            const double normal = (from[column] - sum) * rstd.exact[row];
             dx.exact[row * width + column] +=
-                inverse.exact[row] *
-                (given[column] * gain.exact[column] - given_mean - normal * product_mean);
+                rstd.exact[row] *
+                (given[column] * weight.exact[column] - given_mean - normal * product_mean);
         }
     }
     const exec_kernel_table *table = kernels->table;
-    table->layer_norm(kernels, x.device, gain.device, shift.device, rows, width, y.device,
-                      mean.device, inverse.device);
-    table->layer_norm_input(kernels, dy.device, x.device, gain.device, mean.device, inverse.device,
+    table->layer_norm(kernels, x.device, weight.device, bias.device, rows, width, y.device,
+                      mean.device, rstd.device);
+    table->layer_norm_input(kernels, dy.device, x.device, weight.device, mean.device, rstd.device,
                             rows, width, dx.device);
-    table->layer_norm_weight(kernels, dy.device, x.device, mean.device, inverse.device, rows, width,
-                             dgain.device, dshift.device);
-    operand *results[] = {&y, &mean, &inverse, &dx, &dgain, &dshift, &x, &gain, &shift, &dy};
+    table->layer_norm_weight(kernels, dy.device, x.device, mean.device, rstd.device, rows, width,
+                             dweight.device, dbias.device);
+    operand *results[] = {&y, &mean, &rstd, &dx, &dweight, &dbias, &x, &weight, &bias, &dy};
     for (size_t index = 0; index < sizeof results / sizeof *results; index++) {
         compare(results[index], worst);
         drop(results[index]);

@@ -113,19 +113,19 @@ static double normalise(const double *x, int width, double *normal)
     return inverse;
 }
 
-static void norm(const double *x, int rows, int width, tensor gain, tensor shift, double *y)
+static void norm(const double *x, int rows, int width, tensor weight, tensor bias, double *y)
 {
     for (int row = 0; row < rows; row++) {
         double *out = y + row * width;
         normalise(x + row * width, width, out);
         for (int column = 0; column < width; column++) {
-            out[column] = out[column] * gain.value[column] + shift.value[column];
+            out[column] = out[column] * weight.value[column] + bias.value[column];
         }
     }
 }
 
 /// dx [rows][width] += what comes back.
-static void norm_gradient(const double *x, int rows, int width, tensor gain, tensor shift,
+static void norm_gradient(const double *x, int rows, int width, tensor weight, tensor bias,
                           const double *dy, double *dx)
 {
     double *normal = zeros((size_t)width);
@@ -134,14 +134,14 @@ static void norm_gradient(const double *x, int rows, int width, tensor gain, ten
         const double inverse = normalise(x + row * width, width, normal);
         double mean = 0, product = 0;
         for (int column = 0; column < width; column++) {
-            mean += given[column] * gain.value[column] / width;
-            product += given[column] * gain.value[column] * normal[column] / width;
-            gain.gradient[column] += given[column] * normal[column];
-            shift.gradient[column] += given[column];
+            mean += given[column] * weight.value[column] / width;
+            product += given[column] * weight.value[column] * normal[column] / width;
+            weight.gradient[column] += given[column] * normal[column];
+            bias.gradient[column] += given[column];
         }
         for (int column = 0; column < width; column++) {
             dx[row * width + column] +=
-                inverse * (given[column] * gain.value[column] - mean - normal[column] * product);
+                inverse * (given[column] * weight.value[column] - mean - normal[column] * product);
         }
     }
     free(normal);
@@ -242,7 +242,7 @@ static void block_forward(const exec_model *model, reference_layer *layer, passa
 {
     const int rows = exec_model_row_count(model), width = model->width;
     const int hidden = exec_model_hidden_width(model);
-    norm(at->input, rows, width, find(layer, "norm1 gain"), find(layer, "norm1 shift"),
+    norm(at->input, rows, width, find(layer, "norm1 weight"), find(layer, "norm1 bias"),
          at->normed1);
     linear(at->normed1, rows, width, find(layer, "query-key-value"),
            find(layer, "query-key-value bias"), 3 * width, at->qkv);
@@ -250,7 +250,7 @@ static void block_forward(const exec_model *model, reference_layer *layer, passa
     memcpy(at->middle, at->input, (size_t)(rows * width) * sizeof(double));
     linear(at->attended, rows, width, find(layer, "attention output"),
            find(layer, "attention output bias"), width, at->middle);
-    norm(at->middle, rows, width, find(layer, "norm2 gain"), find(layer, "norm2 shift"),
+    norm(at->middle, rows, width, find(layer, "norm2 weight"), find(layer, "norm2 bias"),
          at->normed2);
     linear(at->normed2, rows, width, find(layer, "up"), find(layer, "up bias"), hidden, at->hidden);
     for (int index = 0; index < rows * hidden; index++) {
@@ -276,14 +276,14 @@ static void block_backward(const exec_model *model, reference_layer *layer, cons
     }
     linear_gradient(at->normed2, rows, width, find(layer, "up"), find(layer, "up bias"), hidden,
                     dhidden, dnormed);
-    norm_gradient(at->middle, rows, width, find(layer, "norm2 gain"), find(layer, "norm2 shift"),
+    norm_gradient(at->middle, rows, width, find(layer, "norm2 weight"), find(layer, "norm2 bias"),
                   dnormed, gradient);
     linear_gradient(at->attended, rows, width, find(layer, "attention output"),
                     find(layer, "attention output bias"), width, gradient, dnormed);
     attention(model, at->qkv, NULL, dnormed, dqkv);
     linear_gradient(at->normed1, rows, width, find(layer, "query-key-value"),
                     find(layer, "query-key-value bias"), 3 * width, dqkv, dnormed);
-    norm_gradient(at->input, rows, width, find(layer, "norm1 gain"), find(layer, "norm1 shift"),
+    norm_gradient(at->input, rows, width, find(layer, "norm1 weight"), find(layer, "norm1 bias"),
                   dnormed, gradient);
     free(dhidden);
     free(dnormed);
@@ -295,7 +295,7 @@ static double head_forward(const exec_model *model, reference_layer *layer, cons
                            const int *target, double *normed, double *logits_gradient)
 {
     const int rows = exec_model_row_count(model), classes = model->vocabulary;
-    norm(input, rows, model->width, find(layer, "norm gain"), find(layer, "norm shift"), normed);
+    norm(input, rows, model->width, find(layer, "norm weight"), find(layer, "norm bias"), normed);
     linear(normed, rows, model->width, find(layer, "logits"), (tensor){0}, classes,
            logits_gradient);
     double loss = 0;
@@ -359,7 +359,7 @@ double reference_loss(reference_transformer *reference, int first_layer, const i
         linear_gradient(normed, rows, width, find(head, "logits"), (tensor){0}, model->vocabulary,
                         logits_gradient, dnormed);
         memset(gradient, 0, count * sizeof *gradient);
-        norm_gradient(values, rows, width, find(head, "norm gain"), find(head, "norm shift"),
+        norm_gradient(values, rows, width, find(head, "norm weight"), find(head, "norm bias"),
                       dnormed, gradient);
         free(dnormed);
         for (int block = model->block_count - 1; block >= 0; block--) {

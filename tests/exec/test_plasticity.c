@@ -1,7 +1,7 @@
 /// When layers freeze: movement, calm and the order front to back, by numbers worked out by hand;
 /// and what a frozen layer still has, computes and sends.
 #include "exec/mechanism/plasticity.h"
-#include "exec/model/layer_state.h"
+#include "exec/model/layer.h"
 #include "tests/exec/block_fixture.h"
 
 static void movement_is_relative_to_the_size(void **state)

@@ -317,13 +317,12 @@ enum { POOR_RANK = 1 };
 static const exec_kernel_table *rich_table;
 static bool is_computing; // the poor rank has begun with its first op
 
-static void norm_poorly(exec_kernels *kernels, const void *input, const void *gain,
-                        const void *shift, int rows, int width, void *output, float *mean,
-                        float *inverse_deviation)
+static void norm_poorly(exec_kernels *kernels, const void *input, const void *weight,
+                        const void *bias, int rows, int width, void *output, float *mean,
+                        float *rstd)
 {
     is_computing = true;
-    rich_table->layer_norm(kernels, input, gain, shift, rows, width, output, mean,
-                           inverse_deviation);
+    rich_table->layer_norm(kernels, input, weight, bias, rows, width, output, mean, rstd);
 }
 
 /// Memory runs out within the first op.

@@ -120,33 +120,33 @@ static void check_norm(gpu_pair *pair, int rows, int width)
 {
     const size_t count = (size_t)rows * (size_t)width;
     const pair_array *input = pair_random(pair, PAIR_VALUES, count, 2.0F);
-    const pair_array *gain = pair_random(pair, PAIR_VALUES, (size_t)width, 1.0F);
-    const pair_array *shift = pair_random(pair, PAIR_VALUES, (size_t)width, 1.0F);
+    const pair_array *weight = pair_random(pair, PAIR_VALUES, (size_t)width, 1.0F);
+    const pair_array *bias = pair_random(pair, PAIR_VALUES, (size_t)width, 1.0F);
     const pair_array *output = pair_random(pair, PAIR_VALUES, count, 1.0F);
     const pair_array *mean = pair_random(pair, PAIR_FLOATS, (size_t)rows, 1.0F);
     const pair_array *inverse = pair_random(pair, PAIR_FLOATS, (size_t)rows, 1.0F);
     const pair_array *slope = pair_random(pair, PAIR_VALUES, count, 1.0F);
     const pair_array *gradient = pair_random(pair, PAIR_VALUES, count, 1.0F);
-    const pair_array *of_gain = pair_random(pair, PAIR_FLOATS, (size_t)width, 1.0F);
-    const pair_array *of_shift = pair_random(pair, PAIR_FLOATS, (size_t)width, 1.0F);
+    const pair_array *of_weight = pair_random(pair, PAIR_FLOATS, (size_t)width, 1.0F);
+    const pair_array *of_bias = pair_random(pair, PAIR_FLOATS, (size_t)width, 1.0F);
     const double tolerance = pair_value_tolerance(pair);
     pair->what = "norm";
-    ON_BOTH(pair, layer_norm, A(input), A(gain), A(shift), rows, width, A(output), A(mean),
+    ON_BOTH(pair, layer_norm, A(input), A(weight), A(bias), rows, width, A(output), A(mean),
             A(inverse));
     pair_check(pair, "output", output, tolerance);
     pair_check(pair, "mean", mean, 1e-4); // sums near zero
     pair_check(pair, "inverse deviation", inverse, fp32_tolerance);
-    ON_BOTH(pair, layer_norm_input, A(slope), A(input), A(gain), A(mean), A(inverse), rows, width,
+    ON_BOTH(pair, layer_norm_input, A(slope), A(input), A(weight), A(mean), A(inverse), rows, width,
             A(gradient));
     pair_check(pair, "input gradient", gradient, tolerance);
     ON_BOTH(pair, layer_norm_weight, A(slope), A(input), A(mean), A(inverse), rows, width,
-            A(of_gain), A(of_shift));
-    pair_check(pair, "gain gradient", of_gain, 2e-5);
-    pair_check(pair, "shift gradient", of_shift, 2e-5);
-    ON_BOTH(pair, add_bias, A(output), A(gain), rows, width);
+            A(of_weight), A(of_bias));
+    pair_check(pair, "weight gradient", of_weight, 2e-5);
+    pair_check(pair, "bias gradient", of_bias, 2e-5);
+    ON_BOTH(pair, add_bias, A(output), A(weight), rows, width);
     pair_check(pair, "add_bias", output, tolerance);
-    ON_BOTH(pair, column_sums, A(slope), rows, width, A(of_gain));
-    pair_check(pair, "column_sums", of_gain, 2e-5);
+    ON_BOTH(pair, column_sums, A(slope), rows, width, A(of_weight));
+    pair_check(pair, "column_sums", of_weight, 2e-5);
 }
 
 static void check_rows(gpu_pair *pair, int rows, int width)
