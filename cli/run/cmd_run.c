@@ -263,7 +263,7 @@ const cli_command cli_command_run = {
         "\"execution\" in the study says what is trained: {\"text\":FILE, \"seed\":n, "
         "\"learning_rate\":x, \"beta1\":x, \"beta2\":x, \"epsilon\":x, \"weight_decay\":x, "
         "\"clip_norm\":x, \"mechanism\":{\"name\":NAME, ...}} with one of moe, mod, early-exit, "
-        "pruning, freezing, sparse-attention; exec/MECHANISMS.md has their parameters."
+        "pruning, freezing, sparse-attention; exec/mechanism/README.md has their parameters."
         "\n\n"
         "A rank that fails, dies or hangs ends the run within seconds, with one message that "
         "names it and what it did; what --record has got until then stays. So does SIGINT (exit "
