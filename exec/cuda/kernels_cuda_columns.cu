@@ -120,9 +120,8 @@ int exec_cuda_column_sums(void *stream, exec_cuda_kind kind, const void *values,
 }
 
 int exec_cuda_layer_norm_weight(void *stream, exec_cuda_kind kind, const void *output_gradient,
-                                const void *input, const float *mean,
-                                const float *rstd, int rows, int width, float *scratch,
-                                float *dweight, float *dbias)
+                                const void *input, const float *mean, const float *rstd, int rows,
+                                int width, float *scratch, float *dweight, float *dbias)
 {
     if (kind == EXEC_CUDA_BF16) {
         const norm_gradients<bf16> source = {(const bf16 *)output_gradient, (const bf16 *)input,

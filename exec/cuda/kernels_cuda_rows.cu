@@ -71,20 +71,18 @@ int exec_cuda_layer_norm(void *stream, exec_cuda_kind kind, const void *input, c
 {
     if (kind == EXEC_CUDA_BF16) {
         return launch(layer_norm<bf16>, rows, BLOCK_LANES, 0, stream, (const bf16 *)input,
-                      (const bf16 *)weight, (const bf16 *)bias, width, (bf16 *)output, mean,
-                      rstd);
+                      (const bf16 *)weight, (const bf16 *)bias, width, (bf16 *)output, mean, rstd);
     }
     return launch(layer_norm<float>, rows, BLOCK_LANES, 0, stream, (const float *)input,
-                  (const float *)weight, (const float *)bias, width, (float *)output, mean,
-                  rstd);
+                  (const float *)weight, (const float *)bias, width, (float *)output, mean, rstd);
 }
 
 /// The gradient that comes in may lie in the same memory as the one that goes out: all of a row is
 /// read for the two sums before any of it is written, and then each lane reads before it writes.
 template <typename Value>
 __global__ void layer_norm_input(const Value *output_gradient, const Value *input,
-                                 const Value *weight, const float *mean,
-                                 const float *rstd, int width, Value *input_gradient)
+                                 const Value *weight, const float *mean, const float *rstd,
+                                 int width, Value *input_gradient)
 {
     const size_t begin = (size_t)blockIdx.x * width;
     const float center = mean[blockIdx.x], inverse = rstd[blockIdx.x];
@@ -107,13 +105,12 @@ __global__ void layer_norm_input(const Value *output_gradient, const Value *inpu
 
 int exec_cuda_layer_norm_input(void *stream, exec_cuda_kind kind, const void *output_gradient,
                                const void *input, const void *weight, const float *mean,
-                               const float *rstd, int rows, int width,
-                               void *input_gradient)
+                               const float *rstd, int rows, int width, void *input_gradient)
 {
     if (kind == EXEC_CUDA_BF16) {
         return launch(layer_norm_input<bf16>, rows, BLOCK_LANES, 0, stream,
-                      (const bf16 *)output_gradient, (const bf16 *)input, (const bf16 *)weight, mean,
-                      rstd, width, (bf16 *)input_gradient);
+                      (const bf16 *)output_gradient, (const bf16 *)input, (const bf16 *)weight,
+                      mean, rstd, width, (bf16 *)input_gradient);
     }
     return launch(layer_norm_input<float>, rows, BLOCK_LANES, 0, stream,
                   (const float *)output_gradient, (const float *)input, (const float *)weight, mean,

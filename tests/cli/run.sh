@@ -8,12 +8,12 @@ root=$(cd .. && pwd)
     fail 'import of the shipped trace'
 subject=run
 
-# The run that the README shows.
+# The run that exec/RUNNING.md shows.
 "$dynmo" run "$root/models/studies/freezing.json" --trace trace.db --iterations 30 \
     --row 'partition on-change' >answer 2>err || fail "run: $(cat err)"
 [ ! -s err ] || fail "run says: $(cat err)"
 while IFS= read -r line; do
-    grep -qxF -- "$line" "$root/README.md" || fail "README.md does not show: $line"
+    grep -qxF -- "$line" "$root/exec/RUNNING.md" || fail "exec/RUNNING.md does not show: $line"
 done <answer
 grep -q '^iterations: 30 of 30 ' answer || fail 'an executed run is not the simulated one'
 
