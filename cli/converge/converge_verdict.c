@@ -1,8 +1,8 @@
 /// `dynmo converge --verdict`: what holds and what does not, in general or for given layers.
 #include "cli/converge/converge_modes.h"
 
-#include "analysis/converge/load_verdict.h"
-#include "analysis/converge/verdict.h"
+#include "analysis/converge/verdict/load_verdict.h"
+#include "analysis/converge/verdict/verdict.h"
 #include "balance/schedule/schedule.h"
 #include "base/json.h"
 #include "base/text.h"
@@ -25,22 +25,23 @@ static bool is_asked(const cli_arguments *arguments, const char *name)
     }
 }
 
-static status check_claims(const cli_arguments *arguments, const ana_claim *claims, int count,
-                           error_message *err)
+static status check_claims(const cli_arguments *arguments, error_message *err)
 {
     const char *names[CLAIMS_MAX];
-    for (int claim = 0; claim < count; claim++) {
-        names[claim] = claims[claim].name;
+    int count = 0;
+    while (ana_claim_at(count) != NULL) {
+        names[count] = ana_claim_at(count)->name;
+        count++;
     }
     for (int index = 0;; index++) {
         const char *asked = cli_value_at(arguments, "--claim", index);
         if (asked == NULL) return STATUS_OK;
-        bool is_known = false;
-        for (int claim = 0; claim < count; claim++) {
-            is_known = is_known || strcmp(asked, names[claim]) == 0;
+        int claim = 0;
+        while (claim < count && strcmp(asked, names[claim]) != 0) {
+            claim++;
         }
         char suggestion[TEXT_SUGGESTION_BYTES];
-        if (is_known) continue;
+        if (claim < count) continue;
         return error_set(err, STATUS_INVALID, "--claim: unknown '%.40s'%s", asked,
                          text_suggestion(asked, names, count, suggestion));
     }
@@ -49,16 +50,14 @@ static status check_claims(const cli_arguments *arguments, const ana_claim *clai
 static status judge_claims(const cli_arguments *arguments, const ana_verdict_options *options,
                            arena *memory, text_buffer *out, error_message *err)
 {
-    int count = 0;
     const bool is_json = cli_has(arguments, "--json");
-    const ana_claim *claims = ana_claims(&count);
     json_writer writer = json_writer_init(out);
-    TRY(check_claims(arguments, claims, count, err));
+    TRY(check_claims(arguments, err));
     if (is_json) json_begin_array(&writer);
-    for (int claim = 0; claim < count; claim++) {
-        if (!is_asked(arguments, claims[claim].name)) continue;
+    for (int index = 0; ana_claim_at(index) != NULL; index++) {
+        if (!is_asked(arguments, ana_claim_at(index)->name)) continue;
         ana_verdict verdict;
-        TRY(ana_claim_try(&claims[claim], options, memory, &verdict, err));
+        TRY(ana_claim_try(ana_claim_at(index), options, memory, &verdict, err));
         if (is_json) {
             ana_verdict_write(&verdict, &writer);
         } else {

@@ -1,5 +1,5 @@
 /// The verdict about layers of the user's own: loads worked out by hand, and every way to be wrong.
-#include "analysis/converge/load_verdict.h"
+#include "analysis/converge/verdict/load_verdict.h"
 #include "tests/assert_close.h"
 
 #include <string.h>

@@ -1,0 +1,458 @@
+/// Claims about whole layers: Lemma 1 and 2 of the DynMo paper, what its Algorithm 3 and its
+/// released code end with, and what diffusion that keeps stages contiguous ends with.
+#include "analysis/converge/converge_bounds.h"
+#include "analysis/converge/verdict/optimum.h"
+#include "analysis/converge/verdict/verdict.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+enum { NODES_MAX = 200000 }; // of a search for the best assignment of one small instance
+
+static const char algorithm_3[] = "diffusion-published";
+static const int sizes[] = {2, 3, 4, 8, 16, 32, 64}; // stages of families that grow
+enum { SIZE_COUNT = sizeof sizes / sizeof sizes[0] };
+
+static int64_t total_of(const ana_layer_instance *instance)
+{
+    int64_t total = 0;
+    for (int layer = 0; layer < instance->layer_count; layer++) {
+        total += instance->weight[layer];
+    }
+    return total;
+}
+
+/// Layers of weight 1 to a power of two that is drawn, too.
+static void draw_weights(rng *random, int layer_min, int layer_max, int stage_max, int power_max,
+                         int64_t *weight, ana_layer_instance *drawn)
+{
+    drawn->layer_count = (int)rng_between(random, layer_min, layer_max);
+    drawn->stage_count = (int)rng_between(random, 2, stage_max);
+    const int64_t range = INT64_C(1) << rng_between(random, 1, power_max);
+    for (int layer = 0; layer < drawn->layer_count; layer++) {
+        weight[layer] = rng_between(random, 1, range);
+    }
+}
+
+/// A family of instances, one for each number of stages.
+typedef struct family {
+    int heavy_count; // layers of heavy_weight that start on rank 0
+    int64_t heavy_weight;
+    int light_count; // layers of weight 1 that start on each other rank
+    bool has_zero;   // a layer without weight in front, on rank 0
+    bool has_cap;    // every rank has a first layer of weight 1 and 2 bytes; caps are 3
+} family;
+
+static ana_layer_instance family_instance(const family *shape, int stages, arena *memory)
+{
+    const int fronts = (shape->has_zero ? 1 : 0) + (shape->has_cap ? 1 : 0);
+    const int others = shape->light_count + (shape->has_cap ? 1 : 0);
+    const int layers = fronts + shape->heavy_count + (stages - 1) * others;
+    int64_t *weight = arena_array(memory, (size_t)layers, sizeof *weight);
+    int64_t *bytes = arena_array(memory, (size_t)layers, sizeof *bytes);
+    int64_t *cap = arena_array(memory, (size_t)stages, sizeof *cap);
+    int *first = arena_array(memory, (size_t)stages + 1, sizeof *first);
+    int layer = 0;
+    for (int stage = 0; stage < stages; stage++) {
+        first[stage] = layer;
+        cap[stage] = 3;
+        if (stage == 0 && shape->has_zero) weight[layer++] = 0;
+        if (shape->has_cap) {
+            bytes[layer] = 2;
+            weight[layer++] = 1;
+        }
+        const int count = stage == 0 ? shape->heavy_count : shape->light_count;
+        for (int index = 0; index < count; index++) {
+            weight[layer++] = stage == 0 ? shape->heavy_weight : 1;
+        }
+    }
+    first[stages] = layers;
+    return (ana_layer_instance){.layer_count = layers,
+                                .stage_count = stages,
+                                .weight = weight,
+                                .bytes = shape->has_cap ? bytes : NULL,
+                                .cap_bytes = shape->has_cap ? cap : NULL,
+                                .first_layer = first};
+}
+
+/// [P P | 1 x P | ... | 1 x P]: no transfer lowers the variance.
+static family stuck_family(int stages)
+{
+    return (family){.heavy_count = 2, .heavy_weight = stages, .light_count = stages};
+}
+
+static status test_range(ana_trying *at, const ana_layer_instance *instance)
+{
+    int first[ANA_SEARCH_STAGES_MAX + 1];
+    const ana_range_plans plans =
+        ana_range_enumerate(instance->weight, instance->layer_count, instance->stage_count, first);
+    ana_case_measure(at->tried, (double)plans.range_load_min / (double)plans.optimum);
+    if (plans.range_load_min == plans.optimum) return STATUS_OK;
+    ana_layer_instance shown = *instance;
+    shown.first_layer = first;
+    ana_case_violate(at, &shown,
+                     "the smallest difference is %" PRId64
+                     ", and every plan that has it has a stage of %" PRId64
+                     " or more; the smallest possible is %" PRId64 ", at a difference of %" PRId64,
+                     plans.range, plans.range_load_min, plans.optimum, plans.optimum_range);
+    return STATUS_OK;
+}
+
+/// What a search of small numbers misses: weights of wide range.
+static void draw_wide(rng *random, int64_t *weight, int *first, ana_layer_instance *drawn)
+{
+    (void)first;
+    drawn->layer_count = (int)rng_between(random, 5, 10);
+    drawn->stage_count = (int)rng_between(random, 3, 5);
+    for (int layer = 0; layer < drawn->layer_count; layer++) {
+        weight[layer] = rng_between(random, 1, 40);
+    }
+}
+
+/// phi at the end against S / P, where some assignment is within it.
+static status test_potential(ana_trying *at, const ana_layer_instance *instance)
+{
+    ana_settled settled;
+    const double gamma = (double)total_of(instance) / instance->stage_count;
+    if (at->is_new) at->best = ana_assignment_phi_min(instance);
+    if (at->best > gamma) return STATUS_OK;
+    TRY(ana_instance_settle(algorithm_3, instance, at->scratch, &settled, at->err));
+    ana_case_measure(at->tried, settled.phi / gamma);
+    if (settled.phi <= gamma) return STATUS_OK;
+    ana_case_violate(at, instance,
+                     "ends after %d transfers at phi %g, above gamma = S/P = %g; an "
+                     "assignment with phi %g exists",
+                     settled.transfer_count, settled.phi, gamma, at->best);
+    return STATUS_OK;
+}
+
+static status grow_potential(ana_trying *at, int row, double *value)
+{
+    ana_settled settled;
+    const family shape = stuck_family(sizes[row]);
+    const ana_layer_instance instance = family_instance(&shape, sizes[row], at->scratch);
+    TRY(ana_instance_settle(algorithm_3, &instance, at->scratch, &settled, at->err));
+    const double gamma = (double)total_of(&instance) / sizes[row];
+    value[0] = sizes[row];
+    value[1] = settled.transfer_count;
+    value[2] = settled.phi;
+    value[3] = gamma;
+    value[4] = settled.phi / gamma;
+    return STATUS_OK;
+}
+
+/// The fewest even layers with more iterations than the bound, which grows slower: found by
+/// bisection on n / 2, then measured.
+static int crossing(void)
+{
+    int low = 2;
+    int high = 1 << 20;
+    while (high - low > 2) {
+        const int middle = low + (high - low) / 4 * 2;
+        if (middle / 2.0 > ana_paper_good_rounds(2, middle, 1)) {
+            high = middle;
+        } else {
+            low = middle;
+        }
+    }
+    return high;
+}
+
+/// Iterations that moved something, of n unit layers on the first of two ranks, to phi <= 1.
+static status grow_rounds(ana_trying *at, int row, double *value)
+{
+    const int least = crossing();
+    const int counts[] = {10, 100, 1000, least - 2, least, 10000};
+    const family point = {.heavy_count = counts[row], .heavy_weight = 1};
+    const ana_layer_instance instance = family_instance(&point, 2, at->scratch);
+    ana_settled settled;
+    at->tried = &at->verdict->cases[counts[row] < least ? 0 : 1];
+    TRY(ana_instance_settle(algorithm_3, &instance, at->scratch, &settled, at->err));
+    value[0] = counts[row];
+    value[1] = settled.iteration_count - 1; // the last one moves nothing
+    value[2] = ana_paper_good_rounds(2, counts[row], 1);
+    value[3] = value[1] / value[2];
+    ana_case_measure(at->tried, value[3]);
+    if (value[1] <= value[2]) return STATUS_OK;
+    ana_case_violate(at, &instance, "%g iterations until phi <= 1, the bound is %g", value[1],
+                     value[2]);
+    return STATUS_OK;
+}
+
+/// Whether every transfer lowers the sum of squared loads, replayed from the start.
+static bool is_falling(const ana_layer_instance *instance, const ana_settled *settled)
+{
+    int64_t load[ANA_SEARCH_STAGES_MAX];
+    ana_instance_sum(instance, instance->weight, load);
+    for (int move = 0; move < settled->transfer_count; move++) {
+        const bal_transfer *moved = &settled->transfers[move];
+        const int64_t weight = instance->weight[moved->layer];
+        if (weight <= 0 || weight >= load[moved->from] - load[moved->to]) return false;
+        load[moved->from] -= weight;
+        load[moved->to] += weight;
+    }
+    return true;
+}
+
+static status test_end(ana_trying *at, const ana_layer_instance *instance)
+{
+    ana_settled settled;
+    bal_answer again;
+    bal_problem problem = ana_instance_problem(instance);
+    TRY(ana_instance_settle(algorithm_3, instance, at->scratch, &settled, at->err));
+    problem.current_first_layer = NULL; // once more, from where it ended
+    problem.current_owner = settled.owner;
+    TRY(bal_balance(bal_balancer_find(algorithm_3), &problem, at->scratch, &again, at->err));
+    ana_case_measure(at->tried, (double)settled.transfer_count / instance->layer_count);
+    const bool is_settled = again.transfer_count == 0;
+    if (is_settled && is_falling(instance, &settled)) return STATUS_OK;
+    ana_case_violate(at, instance, "%s after %d transfers",
+                     is_settled ? "the variance rose" : "has not ended", settled.transfer_count);
+    return STATUS_OK;
+}
+
+/// Layers of widely differing weights, all on the first rank: the order lightest first is slowest.
+static void draw_pile(rng *random, int64_t *weight, int *first, ana_layer_instance *drawn)
+{
+    draw_weights(random, 8, 48, 8, 16, weight, drawn);
+    for (int stage = 1; stage <= drawn->stage_count; stage++) {
+        first[stage] = drawn->layer_count;
+    }
+}
+
+/// 2 - 2 / (P + 1)
+static double guarantee(int stages)
+{
+    return 2 - 2.0 / (stages + 1);
+}
+
+/// The best assignment in at->best, NaN if none keeps the caps or the search was too long.
+/// Algorithm 3 takes a layer only where memory stays below the cap: a byte of every cap is never
+/// used.
+static void find_best(ana_trying *at, const ana_layer_instance *instance, const int64_t *caps)
+{
+    ana_assignment_optimum optimum = {0};
+    ana_layer_instance usable = *instance;
+    if (instance->cap_bytes != NULL) usable.cap_bytes = caps;
+    const status found = ana_assignment_search(&usable, NODES_MAX, at->scratch, &optimum, NULL);
+    at->best = found == STATUS_OK && optimum.is_exact ? (double)optimum.low : (double)NAN;
+}
+
+/// Compares what Algorithm 3 ends with with the best assignment, from starts that keep the caps.
+static status test_guarantee(ana_trying *at, const ana_layer_instance *instance)
+{
+    ana_settled settled;
+    int64_t caps[ANA_SEARCH_STAGES_MAX];
+    int64_t bytes[ANA_SEARCH_STAGES_MAX];
+    const int stages = instance->stage_count;
+    const bool has_caps = instance->cap_bytes != NULL;
+    for (int stage = 0; stage < stages && has_caps; stage++) {
+        caps[stage] = instance->cap_bytes[stage] - 1;
+    }
+    if (at->is_new) find_best(at, instance, caps);
+    if (isnan(at->best)) return STATUS_OK;
+    if (has_caps) ana_instance_sum(instance, instance->bytes, bytes);
+    for (int stage = 0; stage < stages && has_caps; stage++) {
+        if (bytes[stage] > caps[stage]) return STATUS_OK;
+    }
+    const int64_t best = (int64_t)at->best;
+    TRY(ana_instance_settle(algorithm_3, instance, at->scratch, &settled, at->err));
+    const double ratio = best > 0 ? (double)settled.load_max / (double)best : 1;
+    ana_case_measure(at->tried, ratio / guarantee(stages));
+    if ((bal_wide)settled.load_max * (stages + 1) <= (bal_wide)best * 2 * stages) return STATUS_OK;
+    ana_case_violate(at, instance,
+                     "ends after %d transfers with a largest load of %" PRId64
+                     "; an assignment with %" PRId64 " exists: %.4g times, above %.4g",
+                     settled.transfer_count, settled.load_max, best, ratio, guarantee(stages));
+    return STATUS_OK;
+}
+
+static void draw_starts(rng *random, int64_t *weight, int *first, ana_layer_instance *drawn)
+{
+    draw_weights(random, 4, 14, 5, 12, weight, drawn);
+    for (int stage = 1; stage < drawn->stage_count; stage++) {
+        first[stage] = (int)rng_between(random, first[stage - 1], drawn->layer_count);
+    }
+    first[drawn->stage_count] = drawn->layer_count;
+}
+
+/// Largest load over the best assignment's; without caps the best is known where longest processing
+/// time first reaches the lower bound, as it does for these families.
+static status measure_family(ana_trying *at, const family *shape, int stages, double *ratio)
+{
+    ana_settled settled;
+    ana_assignment_optimum optimum;
+    arena_reset(at->scratch);
+    const ana_layer_instance instance = family_instance(shape, stages, at->scratch);
+    TRY(ana_instance_settle(algorithm_3, &instance, at->scratch, &settled, at->err));
+    TRY(ana_assignment_search(&instance, NODES_MAX, at->scratch, &optimum, at->err));
+    *ratio = optimum.is_exact ? (double)settled.load_max / (double)optimum.low : (double)NAN;
+    return STATUS_OK;
+}
+
+static status grow_guarantee(ana_trying *at, int row, double *value)
+{
+    const int stages = sizes[row];
+    const family stuck = stuck_family(stages);
+    const family zero = {.heavy_count = stages, .heavy_weight = 1, .has_zero = true};
+    const family capped = {.heavy_count = 32 * stages, .heavy_weight = 2, .has_cap = true};
+    value[0] = stages;
+    value[1] = guarantee(stages);
+    TRY(measure_family(at, &stuck, stages, &value[2]));
+    TRY(measure_family(at, &zero, stages, &value[3]));
+    return measure_family(at, &capped, stages, &value[4]);
+}
+
+static status test_released(ana_trying *at, const ana_layer_instance *instance)
+{
+    ana_settled settled;
+    int64_t load[ANA_SEARCH_STAGES_MAX];
+    ana_instance_sum(instance, instance->weight, load);
+    ana_phi(load, instance->stage_count); // sorts
+    const int64_t start_max = load[instance->stage_count - 1];
+    TRY(ana_instance_settle("diffusion-coded", instance, at->scratch, &settled, at->err));
+    ana_case_measure(at->tried, (double)settled.load_max / (double)start_max);
+    if (settled.load_max <= start_max) return STATUS_OK;
+    ana_case_violate(at, instance,
+                     "the largest load rises from %" PRId64 " to %" PRId64 " in %d "
+                     "transfers",
+                     start_max, settled.load_max, settled.transfer_count);
+    return STATUS_OK;
+}
+
+static status test_cuts(ana_trying *at, const ana_layer_instance *instance)
+{
+    bal_answer answer;
+    bal_problem problem = ana_instance_problem(instance);
+    problem.allow_empty_stages = false;
+    TRY(bal_balance(bal_balancer_find("diffusion"), &problem, at->scratch, &answer, at->err));
+    ana_case_measure(at->tried,
+                     (double)answer.bottleneck_ns / (double)answer.bottleneck_lower_bound_ns);
+    if (answer.optimal) return STATUS_OK;
+    ana_layer_instance shown = *instance;
+    shown.first_layer = answer.first_layer;
+    ana_case_violate(at, &shown,
+                     "no single layer over one cut helps; largest load %" PRId64
+                     ", contiguous optimum %" PRId64,
+                     answer.bottleneck_ns, answer.bottleneck_lower_bound_ns);
+    return STATUS_OK;
+}
+
+static const char of_range[] = "largest stage / the smallest possible";
+static const char of_phi[] = "phi / gamma at the end";
+static const char of_point[] = "n unit layers on one of 2 ranks, gamma 1";
+static const char of_best[] = "(load / best) / (2 - 2/(P+1))";
+static const char of_start[] = "largest load after / before";
+static const char of_cuts[] = "largest stage / contiguous optimum";
+
+const ana_claim ana_layer_claims[ANA_LAYER_CLAIMS] = {
+    {
+        .name = "lemma-1",
+        .claim = "Among the contiguous plans of a pipeline, one with the smallest (max - min) "
+                 "of the stage loads has the smallest largest stage, and so the smallest bubble.",
+        .source = "DynMo, Lemma 1",
+        .reason = "A saturated pipeline idles 1 - mean/max whatever the smallest stage does. On "
+                  "two stages max - min = 2 max - total, so both are one; on three a plan can "
+                  "raise its smallest stage by raising its largest.",
+        .cases = {{"2 stages", of_range, .box = {2, 2, 2, 7, 1, 6}, .test = test_range},
+                  {"3 stages", of_range, .box = {3, 3, 3, 6, 1, 6}, .test = test_range},
+                  {"4 stages", of_range, .box = {4, 4, 4, 6, 1, 6}, .test = test_range},
+                  {"3 to 5 stages, random layers", of_range,
+                   "5 to 10 layers of weight 1 to 40, drawn evenly", .draw = draw_wide,
+                   .purpose = 101, .test = test_range}},
+    },
+    {
+        .name = "lemma-2-potential",
+        .claim = "Algorithm 3 comes to phi <= gamma = S/P, phi the sum of the differences of all "
+                 "pairs of loads, where the layers can be assigned so that phi <= gamma.",
+        .source = "DynMo, Lemma 2",
+        .reason = "Only the lightest layer of an overloaded rank is offered, and refused where it "
+                  "outweighs the difference to the least loaded rank. On two ranks that leaves "
+                  "phi = max - min below the lightest layer, which is at most S/2.",
+        .cases = {{"2 ranks", of_phi, .box = {2, 2, 1, 7, 1, 4, true}, .test = test_potential},
+                  {"3 ranks", of_phi, .box = {3, 3, 1, 6, 1, 4, true}, .test = test_potential},
+                  {"4 ranks", of_phi, .box = {4, 4, 1, 6, 1, 3, true}, .test = test_potential}},
+        .growth = {.family = "layers [P P | 1 x P | ... | 1 x P], gamma = S/P:",
+                   .column = {"stages", "transfers", "phi", "gamma", "phi / gamma"},
+                   .row_count = SIZE_COUNT,
+                   .measure = grow_potential},
+    },
+    {
+        .name = "lemma-2-rounds",
+        .claim = "Algorithm 3 comes to phi <= gamma within 60 N^2 ln(2N) ln(S N^2/gamma) "
+                 "iterations.",
+        .source = "DynMo, Lemma 2, with the constants of its proof",
+        .reason = "An iteration moves at most one layer per overloaded rank: n unit layers on one "
+                  "of two ranks take n/2, and the bound grows as ln n.",
+        .cases = {{"fewer than the crossing", "iterations / bound", of_point},
+                  {"from the crossing on", "iterations / bound", of_point}},
+        .growth = {.family = "n layers of weight 1 on rank 0 of 2, gamma = 1:",
+                   .column = {"n", "iterations", "bound", "iterations / bound"},
+                   .row_count = 6,
+                   .measure = grow_rounds},
+    },
+    {
+        .name = "termination",
+        .claim = "Algorithm 3 ends, and every transfer lowers the variance of the loads.",
+        .source = "derived here; the paper leaves the number of iterations to the user",
+        .reason = "Moving weight w from load A to load B changes the sum of squares by "
+                  "2 w (w - (A - B)), and is made exactly if 0 < w < A - B: no assignment comes "
+                  "twice, and there are finitely many.",
+        .cases = {{"small layers, zeros among them", "transfers per layer",
+                   .box = {2, 4, 1, 5, 0, 4, true}, .test = test_end},
+                  {"random layers", "transfers per layer",
+                   "8 to 48 layers of weight 1 to 2^1 up to 2^16 on 2 to 8 ranks, all on one",
+                   .draw = draw_pile, .purpose = 102, .test = test_end}},
+    },
+    {
+        .name = "guarantee",
+        .claim = "Where Algorithm 3 ends, the largest load is at most 2 - 2/(P+1) times that of "
+                 "the best assignment.",
+        .source = "derived here",
+        .reason = "A rank with two layers that gives none away has its lightest >= max - min and "
+                  "<= max/2, so every rank carries max/2 or more. A lightest layer that weighs "
+                  "nothing lowers no variance, one that fits nowhere is offered again and again: "
+                  "either blocks its rank for good, and the ratio then comes as close to P as one "
+                  "likes: without a bound.",
+        .cases = {{"weights > 0, no caps", of_best, .box = {2, 4, 1, 6, 1, 4, true},
+                   .test = test_guarantee},
+                  {"weights > 0, no caps, random layers", of_best,
+                   "4 to 14 layers of weight 1 to 2^1 up to 2^12 on 2 to 5 ranks, any start; those "
+                   "whose best assignment was found",
+                   .draw = draw_starts, .purpose = 103, .test = test_guarantee},
+                  {"layers without weight", of_best, .box = {2, 3, 1, 5, 0, 3, true},
+                   .test = test_guarantee},
+                  {"memory caps", of_best,
+                   .box = {2, 3, 1, 5, 1, 2, true, false, true, .bytes_max = 2, .cap_max = 4},
+                   .test = test_guarantee}},
+        .growth = {.family = "largest load / best assignment, with weights > 0 of [P P | 1 x P | "
+                             "...]; with [0, 1 x P | | ...]; with caps of 3 bytes and [1:2, 2:0 x "
+                             "32P | 1:2 | ...]:",
+                   .column = {"stages", "2 - 2/(P+1)", "weights > 0", "a zero weight",
+                              "memory caps"},
+                   .row_count = SIZE_COUNT,
+                   .measure = grow_guarantee},
+    },
+    {
+        .name = "released-code",
+        .claim = "The released code never leaves a larger largest load than it found.",
+        .source = "what a balancer promises; github.com/wahibium/DynMo at 7faf19e",
+        .reason = "It compares a move with the best variance so far, which starts at infinity: "
+                  "the first move is made whatever it does, and all overloaded ranks send to the "
+                  "rank that was the least loaded before.",
+        .cases = {{"2 ranks", of_start, .box = {2, 2, 2, 6, 1, 4, true}, .test = test_released},
+                  {"3 ranks", of_start, .box = {3, 3, 3, 6, 1, 4, true}, .test = test_released},
+                  {"4 ranks", of_start, .box = {4, 4, 4, 6, 1, 4, true}, .test = test_released}},
+    },
+    {
+        .name = "cut-diffusion",
+        .claim = "Diffusion that keeps stages contiguous (`diffusion`: prefix sums, rounded, then "
+                 "single layers over cuts) ends at the contiguous optimum.",
+        .source = "what a replacement of exact partitioning would need",
+        .reason = "It sees neighbours only: a chain of stages of which each is balanced with the "
+                  "next can still be a staircase. `partition` is exact and costs no more.",
+        .cases = {{"2 stages", of_cuts, .box = {2, 2, 2, 8, 1, 4}, .test = test_cuts},
+                  {"3 stages", of_cuts, .box = {3, 3, 3, 7, 1, 4}, .test = test_cuts},
+                  {"4 stages", of_cuts, .box = {4, 4, 4, 7, 1, 4}, .test = test_cuts}},
+    },
+};

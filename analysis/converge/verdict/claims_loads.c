@@ -1,0 +1,434 @@
+/// Claims about loads that pairs of nodes exchange: the model that the DynMo paper's proof is about
+/// (divisible load, coins, pairs that average; derivation in the folder's pages), sorted folding on
+/// the complete graph, and whole tokens on a path.
+#include "analysis/converge/converge_bounds.h"
+#include "analysis/converge/converge_loads.h"
+#include "analysis/converge/converge_scheme.h"
+#include "analysis/converge/verdict/verdict.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NODES_MAX = 5, TOKENS_PURPOSE = 105, TOKEN_NODES_MAX = 64 };
+
+/// A small graph: edge_mask has a bit per pair, in the order (0,1), (0,2), (1,2), (0,3), ...
+typedef struct small_graph {
+    int node_count;
+    int edge_mask;
+    bool beside[NODES_MAX][NODES_MAX];
+} small_graph;
+
+static small_graph graph_of(int node_count, int edge_mask)
+{
+    small_graph graph = {.node_count = node_count, .edge_mask = edge_mask};
+    int edge = 0;
+    for (int high = 1; high < node_count; high++) {
+        for (int low = 0; low < high; low++, edge++) {
+            graph.beside[low][high] = graph.beside[high][low] = (edge_mask >> edge & 1) != 0;
+        }
+    }
+    return graph;
+}
+
+static bool is_connected(const small_graph *graph)
+{
+    int reached = 1;
+    for (int step = 0; step < graph->node_count; step++) {
+        for (int node = 0; node < graph->node_count; node++) {
+            for (int other = 0; other < graph->node_count; other++) {
+                if (reached >> node & 1 && graph->beside[node][other]) reached |= 1 << other;
+            }
+        }
+    }
+    return reached == (1 << graph->node_count) - 1;
+}
+
+/// The neighbour of a node with the other role, or with any of givers, that differs most; the first
+/// of equal ones; -1 if there is none.
+static int farthest(const small_graph *graph, const int64_t *load, int node, int among)
+{
+    int best = -1;
+    for (int other = 0; other < graph->node_count; other++) {
+        if (!graph->beside[node][other] || !(among >> other & 1)) continue;
+        const int64_t gap = llabs(load[other] - load[node]);
+        if (best < 0 || gap > llabs(load[best] - load[node])) best = other;
+    }
+    return best;
+}
+
+/// One round with given roles, a bit per sender. @param doubled twice the loads after it.
+/// @return sum of the gaps of the pairs that averaged
+static int64_t play(const small_graph *graph, const int64_t *load, int senders, int64_t *doubled)
+{
+    const int receivers = ~senders;
+    int proposal[NODES_MAX];
+    int64_t gaps = 0;
+    for (int node = 0; node < graph->node_count; node++) {
+        doubled[node] = 2 * load[node];
+        proposal[node] = senders >> node & 1 ? farthest(graph, load, node, receivers) : -1;
+    }
+    for (int node = 0; node < graph->node_count; node++) {
+        int proposers = 0;
+        for (int other = 0; other < graph->node_count; other++) {
+            if (proposal[other] == node) proposers |= 1 << other;
+        }
+        const int partner = farthest(graph, load, node, proposers);
+        if (partner < 0) continue;
+        gaps += llabs(load[partner] - load[node]);
+        doubled[node] = doubled[partner] = load[node] + load[partner];
+    }
+    return gaps;
+}
+
+static int64_t potential(const int64_t *load, int count)
+{
+    int64_t phi = 0;
+    for (int high = 1; high < count; high++) {
+        for (int low = 0; low < high; low++) {
+            phi += llabs(load[high] - load[low]);
+        }
+    }
+    return phi;
+}
+
+/// All roles of one graph and load: the drop of every round against its gaps, their mean, how often
+/// they are large.
+static void test_roles(ana_trying *at, const small_graph *graph, const int64_t *load)
+{
+    const int nodes = graph->node_count;
+    const int roles = 1 << nodes;
+    const int64_t phi = potential(load, nodes);
+    const int64_t spread = ana_verdict_spread(load, nodes);
+    const unsigned edges = (unsigned)graph->edge_mask;
+    ana_verdict_case *cases = at->verdict->cases;
+    int64_t all_gaps = 0;
+    int large = 0;
+    at->tried = &cases[0];
+    for (int senders = 0; senders < roles; senders++) {
+        int64_t doubled[NODES_MAX];
+        const int64_t gaps = play(graph, load, senders, doubled);
+        all_gaps += gaps;
+        large += 16 * gaps >= spread ? 1 : 0;
+        cases[0].examined++;
+        if (2 * phi - potential(doubled, nodes) >= 2 * gaps) continue;
+        ana_case_violate(at, NULL, "%d nodes, edges %#x, senders %#x", nodes, edges,
+                         (unsigned)senders);
+    }
+    at->tried = &cases[1];
+    ana_case_measure(at->tried, (double)spread * roles / (16.0 * (double)all_gaps));
+    if (16 * all_gaps < spread * roles) {
+        ana_case_violate(at, NULL, "%d nodes, edges %#x", nodes, edges);
+    }
+    at->tried = &cases[2];
+    ana_case_measure(at->tried, roles / (2.0 * large));
+    if (2 * large < roles) ana_case_violate(at, NULL, "%d nodes, edges %#x", nodes, edges);
+}
+
+/// Every load of 0 to load_max on the nodes, some difference among them.
+static void test_loads(ana_trying *at, const small_graph *graph, int load_max)
+{
+    const int nodes = graph->node_count;
+    const ana_search_box box = {.stage_min = 1,
+                                .stage_max = 1,
+                                .layer_min = nodes,
+                                .layer_max = nodes,
+                                .weight_max = load_max};
+    ana_search search;
+    ana_search_begin(&search, &box);
+    while (ana_search_next(&search)) {
+        if (ana_verdict_spread(search.weight, nodes) > 0) test_roles(at, graph, search.weight);
+    }
+}
+
+static status search_graphs(ana_trying *at)
+{
+    static const int load_max[NODES_MAX + 1] = {0, 0, 4, 4, 4, 2};
+    for (int nodes = 2; nodes <= NODES_MAX; nodes++) {
+        const int masks = 1 << nodes * (nodes - 1) / 2;
+        for (int mask = 0; mask < masks; mask++) {
+            const small_graph graph = graph_of(nodes, mask);
+            if (is_connected(&graph)) test_loads(at, &graph, load_max[nodes]);
+        }
+    }
+    return STATUS_OK;
+}
+
+static int ascending(const void *left, const void *right)
+{
+    const int64_t a = *(const int64_t *)left;
+    const int64_t b = *(const int64_t *)right;
+    return (a > b) - (a < b);
+}
+
+/// Runs of one graph from a point load to phi <= 1.
+static status run_graph(ana_trying *at, ana_graph_kind kind, int nodes, double *median)
+{
+    static const ana_scheme_options options = {.variant = ANA_VARIANT_Q};
+    const int runs = at->options.instance_count / 50 > 0 ? at->options.instance_count / 50 : 1;
+    ana_graph graph;
+    ana_scheme_run run;
+    arena_reset(at->scratch);
+    TRY(ana_graph_make(kind, nodes, &graph, at->err));
+    TRY(ana_scheme_open(&ana_scheme_max_neighbor, &graph, &options, at->scratch, &run, at->err));
+    double *start = arena_array(at->scratch, (size_t)nodes, sizeof *start);
+    double *sorting = arena_array(at->scratch, (size_t)nodes, sizeof *sorting);
+    int64_t *rounds = arena_array(at->scratch, (size_t)runs, sizeof *rounds);
+    ana_loads_fill(ANA_INITIAL_POINT, nodes, NULL, start);
+    const ana_bound_question question = {.node_count = nodes,
+                                         .potential = ana_loads_potential(start, nodes, sorting),
+                                         .stop = ANA_STOP_PHI,
+                                         .gamma = 1,
+                                         .delta = 0.01};
+    const int64_t bound = ana_bound_repaired(&question);
+    for (int instance = 0; instance < runs; instance++) {
+        const ana_coins coins = ana_coins_make(at->options.seed, (uint64_t)instance);
+        ana_scheme_begin(&run, start, &coins, 0);
+        while (ana_loads_potential(run.load, nodes, sorting) > question.gamma) {
+            ana_scheme_play(&run);
+        }
+        rounds[instance] = run.round;
+        ana_case_measure(at->tried, (double)run.round / (double)bound);
+        if (run.round <= bound) continue;
+        ana_case_violate(at, NULL, "%s of %d nodes: %lld rounds, bound %lld", ana_graph_names[kind],
+                         nodes, (long long)run.round, (long long)bound);
+    }
+    qsort(rounds, (size_t)runs, sizeof *rounds, ascending);
+    *median = (double)rounds[runs / 2];
+    return STATUS_OK;
+}
+
+static status grow_graphs(ana_trying *at, int row, double *value)
+{
+    static const ana_graph_kind kinds[] = {ANA_GRAPH_PATH, ANA_GRAPH_RING, ANA_GRAPH_STAR,
+                                           ANA_GRAPH_COMPLETE, ANA_GRAPH_DYNAMIC};
+    static const int sizes[] = {8, 16, 32};
+    at->tried = &at->verdict->cases[3];
+    value[0] = sizes[row];
+    for (int kind = 0; kind < 5; kind++) {
+        TRY(run_graph(at, kinds[kind], sizes[row], &value[kind + 1]));
+    }
+    return STATUS_OK;
+}
+
+/// count times the sum of squared deviations from the mean.
+static bal_wide deviation(const int64_t *load, int count)
+{
+    bal_wide sum = 0;
+    bal_wide squares = 0;
+    for (int node = 0; node < count; node++) {
+        sum += load[node];
+        squares += (bal_wide)load[node] * load[node];
+    }
+    return squares * count - sum * sum;
+}
+
+/// Writes twice the loads after the k-th lightest has averaged with the k-th heaviest.
+static void fold_doubled(const int64_t *sorted, int count, int64_t *doubled)
+{
+    for (int node = 0; node < count; node++) {
+        doubled[node] = sorted[node] + sorted[count - 1 - node];
+    }
+}
+
+static status test_fold(ana_trying *at, const ana_layer_instance *instance)
+{
+    int64_t doubled[ANA_DRAWN_LAYERS_MAX];
+    const int count = instance->layer_count;
+    fold_doubled(instance->weight, count, doubled);
+    const bal_wide before = deviation(instance->weight, count);
+    const bal_wide after = deviation(doubled, count); // of doubled loads: four times too large
+    const double ratio = before > 0 ? (double)after / (4.0 * (double)before) : 0;
+    ana_case_measure(at->tried, ratio);
+    if (after > 2 * before) {
+        ana_case_violate(at, NULL, "%d nodes, Phi2 falls to %.4g of it only", count, ratio);
+    }
+    return STATUS_OK;
+}
+
+static void draw_nodes(rng *random, int64_t *weight, int *first, ana_layer_instance *drawn)
+{
+    (void)first;
+    drawn->layer_count = (int)rng_between(random, 2, ANA_DRAWN_LAYERS_MAX);
+    for (int node = 0; node < drawn->layer_count; node++) {
+        weight[node] = rng_between(random, 0, INT64_C(1) << 30);
+    }
+    qsort(weight, (size_t)drawn->layer_count, sizeof *weight, ascending);
+}
+
+/// Rounds of folding until (max - min) / mean is at most 0.1 %, from a load that one node has.
+static status grow_fold(ana_trying *at, int row, double *value)
+{
+    static const int sizes[] = {8, 64, 256, 1024};
+    double load[ANA_DRAWN_LAYERS_MAX] = {0};
+    double folded[ANA_DRAWN_LAYERS_MAX];
+    (void)at;
+    const int count = sizes[row];
+    load[count - 1] = count; // the mean is 1
+    value[0] = count;
+    for (value[1] = 0; load[count - 1] - load[0] > 1e-3; value[1]++) {
+        for (int node = 0; node < count; node++) {
+            folded[node] = (load[node] + load[count - 1 - node]) / 2;
+        }
+        ana_loads_sort(folded, count);
+        memcpy(load, folded, (size_t)count * sizeof *load);
+    }
+    return STATUS_OK;
+}
+
+/// One round of whole tokens over alternate edges of a path: a pair shares evenly; the odd token
+/// stays where it is, or with a generator goes to either with probability 1/2. True if any moved.
+static bool exchange_tokens(int64_t *load, int count, int parity, rng *generator)
+{
+    bool moved = false;
+    for (int node = parity; node + 1 < count; node += 2) {
+        const int64_t sum = load[node] + load[node + 1];
+        const int64_t before = load[node];
+        int64_t share = sum / 2;
+        if (generator != NULL) {
+            if (sum % 2 != 0 && rng_below(generator, 2) == 1) share++;
+        } else if (sum % 2 != 0 && load[node] > load[node + 1]) {
+            share++; // floor of half the difference moves
+        }
+        load[node] = share;
+        load[node + 1] = sum - share;
+        moved = moved || share != before;
+    }
+    return moved;
+}
+
+/// Rounds of floor exchange until two in a row move nothing.
+static int settle_tokens(int64_t *load, int count)
+{
+    int rounds = 0;
+    for (int still = 0; still < 2; rounds++) {
+        still = exchange_tokens(load, count, rounds % 2, NULL) ? 0 : still + 1;
+    }
+    return rounds - 2;
+}
+
+static status test_tokens(ana_trying *at, const ana_layer_instance *instance)
+{
+    int64_t load[ANA_SEARCH_LAYERS_MAX];
+    const int nodes = instance->layer_count;
+    memcpy(load, instance->weight, (size_t)nodes * sizeof *load);
+    const int rounds = settle_tokens(load, nodes);
+    const int64_t left = ana_verdict_spread(load, nodes);
+    ana_case_measure(at->tried, (double)left);
+    if (left <= 1) return STATUS_OK;
+    text_buffer start = {0};
+    for (int node = 0; node < nodes; node++) {
+        text_format(&start, "%s%" PRId64, node > 0 ? " " : "", instance->weight[node]);
+    }
+    ana_case_violate(at, NULL, "tokens (%s) freeze after %d rounds with max - min %" PRId64,
+                     start.bytes, rounds, left);
+    text_free(&start);
+    return STATUS_OK;
+}
+
+/// Rounds of random rounding until max - min <= 3, the median of some runs, and what is left after
+/// as many rounds again.
+static void measure_rounding(const ana_trying *at, int nodes, int64_t tokens, double *rounds_median,
+                             double *left)
+{
+    enum { RUNS = 9 };
+    int64_t rounds[RUNS];
+    *left = 0;
+    for (int run = 0; run < RUNS; run++) {
+        int64_t load[TOKEN_NODES_MAX] = {tokens};
+        rng random = rng_init(at->options.seed, TOKENS_PURPOSE + ((uint64_t)run << 32));
+        int64_t round = 0;
+        while (ana_verdict_spread(load, nodes) > 3) {
+            exchange_tokens(load, nodes, (int)(round % 2), &random);
+            round++;
+        }
+        rounds[run] = round;
+        for (int64_t more = 0; more < 4 * round; more++) {
+            exchange_tokens(load, nodes, (int)((round + more) % 2), &random);
+        }
+        *left = fmax(*left, (double)ana_verdict_spread(load, nodes));
+    }
+    qsort(rounds, RUNS, sizeof *rounds, ascending);
+    *rounds_median = (double)rounds[RUNS / 2];
+}
+
+static status grow_tokens(ana_trying *at, int row, double *value)
+{
+    const int nodes = 8 << row;
+    const int64_t tokens = 16 * nodes;
+    int64_t load[TOKEN_NODES_MAX] = {tokens};
+    value[0] = nodes;
+    value[1] = settle_tokens(load, nodes);
+    value[2] = (double)ana_verdict_spread(load, nodes);
+    measure_rounding(at, nodes, tokens, &value[3], &value[4]);
+    return STATUS_OK;
+}
+
+static const char every_role[] = "every connected graph on 2 to 5 nodes, every load of 0 to 4 (5 "
+                                 "nodes: 0 to 2), every role of every node";
+static const char of_squares[] = "Phi2 after / before";
+static const char of_end[] = "max - min at the end";
+
+const ana_claim ana_pair_claims[ANA_PAIR_CLAIMS] = {
+    {
+        .name = "theorem-r",
+        .claim = "Divisible load: if receivers accept the proposal that differs most, phi <= "
+                 "gamma after 4 N^2 ln(phi0 / (gamma delta)) rounds with chance 1 - delta, on any "
+                 "graphs that are connected.",
+        .source = "Theorem R, derived here; it repairs the proof of DynMo's Lemma 2, whose "
+                  "printed steps give N^3 log N",
+        .reason = "In expectation the gaps that are averaged are a 16th of max - min or more, and "
+                  "phi falls by at least them; phi is at most N^2/4 of max - min.",
+        .cases = {{"phi falls by the gaps averaged", NULL, every_role},
+                  {"expected gaps >= (max - min)/16", "that 16th / expected gaps", every_role},
+                  {"gaps >= that in half of the rounds", "1/2 / chance", every_role},
+                  {"rounds within the bound, delta 0.01", "rounds / bound",
+                   "max-neighbor, variant Q, from a point load, 8 to 32 nodes"}},
+        .also = search_graphs,
+        .growth = {.family = "rounds from all load on one node to phi <= S/N, medians:",
+                   .column = {"nodes", "path", "ring", "star", "complete", "adversary"},
+                   .row_count = 3,
+                   .measure = grow_graphs},
+    },
+    {
+        .name = "fold-matching",
+        .claim = "Where any rank may exchange with any, and load is divisible, pairing the k-th "
+                 "heaviest with the k-th lightest halves Phi2 = sum of (load - mean)^2 in every "
+                 "round.",
+        .source = "derived here; Algorithm 3 has this graph",
+        .reason = "The pairs are nested: Phi2 is at most the sum of the squared differences of "
+                  "the pairs, and a round takes half of that sum away.",
+        .cases = {{"small loads", of_squares,
+                   "2 to 8 nodes with every load of 0 to 8, in whole numbers",
+                   .box = {1, 1, 2, 8, 0, 8, .is_sorted = true}, .test = test_fold},
+                  {"random loads", of_squares, "2 to 1,024 nodes with loads of 0 to 2^30",
+                   .draw = draw_nodes, .purpose = 104, .test = test_fold}},
+        .growth = {.family = "all load on one node, until (max - min) / mean <= 0.1 %:",
+                   .column = {"nodes", "rounds"},
+                   .row_count = 4,
+                   .measure = grow_fold},
+    },
+    {
+        .name = "whole-tokens",
+        .claim = "Neighbours on a path who share whole tokens, half of the difference rounded "
+                 "down, come to max - min <= 1.",
+        .source = "what averaging would give if load were divisible",
+        .reason = "Half of a difference of 1, rounded down, is nothing: a staircase of N - 1 steps "
+                  "moves no more. The odd token to either side by chance ends that; layers are no "
+                  "unit tokens, their floor is about the largest layer.",
+        .cases = {{"2 nodes", of_end, "every load of 0 to 12 tokens", .box = {1, 1, 2, 2, 0, 12},
+                   .test = test_tokens},
+                  {"3 nodes", of_end, "every load of 0 to 12 tokens", .box = {1, 1, 3, 3, 0, 12},
+                   .test = test_tokens},
+                  {"5 nodes", of_end, "every load of 0 to 6 tokens", .box = {1, 1, 5, 5, 0, 6},
+                   .test = test_tokens}},
+        .growth = {.family = "16 tokens per node, all on node 0 of a path; left: max - min where "
+                             "it freezes; with the odd token to either side by chance: rounds to "
+                             "max - min <= 3 (median of 9), and max - min after four times as many "
+                             "more (worst of 9):",
+                   .column = {"nodes", "rounds", "left", "random: rounds", "random: left"},
+                   .row_count = 4,
+                   .measure = grow_tokens},
+    },
+};

@@ -1,0 +1,123 @@
+/// What holds of what is said about balancing by diffusion, and what does not: claims, each put to
+/// a search that the program makes when asked, in a fixed order, so that the first violation is the
+/// smallest.
+#pragma once
+
+#include "analysis/converge/verdict/layer_instance.h"
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/rng.h"
+#include "base/status.h"
+#include "base/text.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { ANA_GROWTH_COLUMNS_MAX = 6, ANA_VERDICT_CASES_MAX = 4, ANA_DRAWN_LAYERS_MAX = 1024 };
+
+/// What the cases together say.
+typedef enum ana_answer {
+    ANA_ANSWER_HOLDS,      ///< no case has a violation
+    ANA_ANSWER_CONDITIONS, ///< some cases have none: under those conditions it holds
+    ANA_ANSWER_FAILS,      ///< every case has one
+} ana_answer;
+
+/// One condition under which the claim was tried. Texts are static or from the arena.
+typedef struct ana_verdict_case {
+    const char *searched;        // what was tried, in words
+    int64_t examined;            // how many
+    int64_t violation_count;     // how many of them break the claim
+    double worst;                // largest measure over all that were tried, violations or not
+    const char *first_violation; // the smallest, with its numbers; NULL: none was found
+    ana_layer_instance example;  // the same as an instance; layer_count 0: it is none of layers
+} ana_verdict_case;
+
+typedef struct ana_verdict {
+    const struct ana_claim *claim;
+    int case_count;
+    ana_verdict_case cases[ANA_VERDICT_CASES_MAX];
+    int column_count;
+    double *growth; // [claim->growth.row_count][column_count]
+} ana_verdict;
+
+typedef struct ana_verdict_options {
+    uint64_t seed;
+    int instance_count; // random instances per case that draws them
+} ana_verdict_options;
+
+/// A claim that is being tried.
+typedef struct ana_trying {
+    ana_verdict_options options;
+    arena *memory;  // of the verdict
+    arena *scratch; // empty before every instance and every row
+    ana_verdict *verdict;
+    ana_verdict_case *tried; // the case at hand
+    bool is_new;             // layers, stages or memory differ from the instance before
+    double best;             // what a test has found where is_new, for the instances that follow
+    error_message *err;
+} ana_trying;
+
+/// A condition, and how it is tried.
+typedef struct ana_case_plan {
+    const char *condition;  // "2 stages"
+    const char *worst_name; // what is measured, or NULL
+    const char *searched;   // NULL: the box in words
+    ana_search_box box;     // searched, unless draw is there
+    /// Draws an instance into arrays [ANA_DRAWN_LAYERS_MAX] and [ANA_SEARCH_STAGES_MAX + 1].
+    void (*draw)(rng *random, int64_t *weight, int *first, ana_layer_instance *drawn);
+    uint64_t purpose; // of the random numbers
+    /// Measures an instance and says if it breaks the claim; NULL: `also` or the growth does.
+    status (*test)(ana_trying *at, const ana_layer_instance *instance);
+} ana_case_plan;
+
+/// How a family of instances behaves as it grows. Every number is measured on the instance.
+typedef struct ana_growth_plan {
+    const char *family;                         // what its instances are; NULL: there is none
+    const char *column[ANA_GROWTH_COLUMNS_MAX]; // the first is the size
+    int row_count;
+    status (*measure)(ana_trying *at, int row, double *value); // [column_count]
+} ana_growth_plan;
+
+typedef struct ana_claim {
+    const char *name;                           // as --claim spells it
+    const char *claim;                          // one sentence
+    const char *source;                         // who says so
+    const char *reason;                         // why it is so, in a few words
+    ana_case_plan cases[ANA_VERDICT_CASES_MAX]; // ends at condition == NULL
+    status (*also)(ana_trying *at);             // tries what is no instance of layers; may be NULL
+    ana_growth_plan growth;
+} ana_claim;
+
+/// The claims in the order in which they are shown; NULL after the last.
+const ana_claim *ana_claim_at(int index);
+
+ana_verdict_options ana_verdict_options_default(void);
+
+/// Tries a claim. Arrays of the verdict are from memory.
+status ana_claim_try(const ana_claim *claim, const ana_verdict_options *options, arena *memory,
+                     ana_verdict *verdict, error_message *err);
+
+ana_answer ana_verdict_answer(const ana_verdict *verdict);
+
+/// "holds", "holds under conditions", "fails".
+const char *ana_answer_name(ana_answer answer);
+
+void ana_verdict_append(const ana_verdict *verdict, text_buffer *out);
+void ana_verdict_write(const ana_verdict *verdict, json_writer *writer);
+
+/// Counts one that was tried, and keeps the largest measure as the worst.
+void ana_case_measure(ana_verdict_case *tried, double value);
+
+/// Counts a violation; of the first it keeps the instance (NULL: none) and the text.
+///
+/// @param format what was seen, with numbers
+void ana_case_violate(ana_trying *at, const ana_layer_instance *instance, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/// Largest minus smallest of load[count], count >= 1.
+int64_t ana_verdict_spread(const int64_t *load, int count);
+
+/// The claims about whole layers, and those about divisible loads and tokens.
+enum { ANA_LAYER_CLAIMS = 7, ANA_PAIR_CLAIMS = 3 };
+extern const ana_claim ana_layer_claims[ANA_LAYER_CLAIMS];
+extern const ana_claim ana_pair_claims[ANA_PAIR_CLAIMS];
