@@ -3,6 +3,7 @@
 #include "exec/transport/transports.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <string.h>
 
 static bool local_is_leader(void)
@@ -71,6 +72,33 @@ status exec_transport_check(const char *name, error_message *err)
     }
     return error_set(err, STATUS_INVALID, "unknown transport '%.60s'%s", name,
                      text_suggestion(name, names, TRANSPORT_COUNT, suggestion));
+}
+
+status exec_transport_meet(exec_endpoint *endpoint, uint64_t key, error_message *err)
+{
+    const exec_transport *transport = endpoint->transport;
+    const exec_message empty = {.key = key};
+    if (endpoint->rank != 0) {
+        TRY(transport->send(endpoint, 0, &empty, NULL, err));
+        return transport->receive(endpoint, 0, key, NULL, NULL, 0, err);
+    }
+    for (int rank = 1; rank < endpoint->rank_count; rank++) {
+        TRY(transport->receive(endpoint, rank, key, NULL, NULL, 0, err));
+    }
+    for (int rank = 1; rank < endpoint->rank_count; rank++) {
+        TRY(transport->send(endpoint, rank, &empty, NULL, err));
+    }
+    return STATUS_OK;
+}
+
+status exec_transport_check_length(int from, int64_t bytes, int64_t capacity_bytes,
+                                   error_message *err)
+{
+    if (bytes <= capacity_bytes) return STATUS_OK;
+    return error_set(err, STATUS_BACKEND,
+                     "a message of %" PRId64 " bytes from rank %d, where at most %" PRId64
+                     " are expected",
+                     bytes, from, capacity_bytes);
 }
 
 status exec_transport_run(const char *name, const exec_transport_options *options,

@@ -32,7 +32,6 @@ _Static_assert(sizeof(exec_message) == 64, "the head of a message is one cache l
 typedef enum exec_message_kind {
     EXEC_MESSAGE_FORWARD,  ///< activations to the next stage
     EXEC_MESSAGE_BACKWARD, ///< gradients to the stage before
-    EXEC_MESSAGE_REDUCE,   ///< gradients between replicas
     EXEC_MESSAGE_MIGRATE,  ///< state of a layer
     EXEC_MESSAGE_REPORT,   ///< of a rank to the leader
     EXEC_MESSAGE_ORDER,    ///< of the leader to a rank

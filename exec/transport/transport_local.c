@@ -7,12 +7,10 @@
 #include "exec/monotonic_clock.h"
 #include "exec/punctual_thread.h"
 #include "exec/transport/transports.h"
+#include "exec/transport/watch.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <inttypes.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -32,18 +30,13 @@ typedef struct world world;
 
 /// A rank and its box. What stands below lock is read and written under it.
 typedef struct local_rank {
-    exec_endpoint endpoint;
+    exec_watched *watched; // with its endpoint
     world *of;
     pthread_t thread;
-    _Atomic int64_t move_count;  // messages and sleeps: grows as long as the rank gets on
-    _Atomic int64_t sleep_until; // absolute ns; 0: it does not sleep
     pthread_cond_t wake;
     pthread_mutex_t lock;
     parcel *buckets[BUCKETS];
-    bool is_waiting; // for this message
-    int wait_from;
-    uint64_t wait_key;
-    bool has_ended;
+    uint64_t wait_key; // with watched->waits_for: the message that it waits for
 } local_rank;
 
 struct world {
@@ -51,7 +44,8 @@ struct world {
     exec_rank_body *body;
     void *context;
     int started_count;
-    local_rank *ranks; // [rank_count]
+    local_rank *ranks;     // [rank_count]
+    exec_watched *watched; // [rank_count]
     atomic_bool has_failed;
     pthread_mutex_t lock; // of what is below
     pthread_cond_t ended;
@@ -98,7 +92,7 @@ static status failure_of(world *all, error_message *err)
 
 static void note_move(local_rank *own)
 {
-    atomic_fetch_add_explicit(&own->move_count, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&own->watched->move_count, 1, memory_order_relaxed);
 }
 
 static parcel **bucket_of(local_rank *own, int from, uint64_t key)
@@ -127,8 +121,8 @@ static void put(local_rank *to, parcel *sent)
     }
     *end = sent;
     const bool is_awaited =
-        to->is_waiting && to->wait_from == sent->from && to->wait_key == sent->head.key;
-    if (is_awaited) to->is_waiting = false;
+        atomic_load(&to->watched->waits_for) == sent->from + 1 && to->wait_key == sent->head.key;
+    if (is_awaited) atomic_store(&to->watched->waits_for, 0);
     pthread_mutex_unlock(&to->lock);
     if (is_awaited) pthread_cond_signal(&to->wake);
 }
@@ -158,13 +152,12 @@ static parcel *take(local_rank *own, int from, uint64_t key)
     pthread_mutex_lock(&own->lock);
     parcel **at = find(own, from, key);
     while (*at == NULL && !atomic_load(&own->of->has_failed)) {
-        own->is_waiting = true;
-        own->wait_from = from;
         own->wait_key = key;
+        atomic_store(&own->watched->waits_for, from + 1);
         pthread_cond_wait(&own->wake, &own->lock);
         at = find(own, from, key);
     }
-    own->is_waiting = false;
+    atomic_store(&own->watched->waits_for, 0);
     parcel *taken = *at;
     if (taken != NULL) *at = taken->next;
     pthread_mutex_unlock(&own->lock);
@@ -183,11 +176,7 @@ static status local_receive(exec_endpoint *endpoint, int from, uint64_t key, exe
     if (head != NULL) *head = taken->head;
     if (bytes > 0 && bytes <= capacity_bytes) memcpy(payload, taken->payload, (size_t)bytes);
     free(taken);
-    if (bytes <= capacity_bytes) return STATUS_OK;
-    return error_set(err, STATUS_BACKEND,
-                     "a message of %" PRId64 " bytes from rank %d, where at most %" PRId64
-                     " are expected",
-                     bytes, from, capacity_bytes);
+    return exec_transport_check_length(from, bytes, capacity_bytes, err);
 }
 
 static bool local_is_there(exec_endpoint *endpoint, int from, uint64_t key, exec_message *head)
@@ -204,7 +193,7 @@ static status local_sleep_until(exec_endpoint *endpoint, int64_t until_ns, error
 {
     local_rank *own = endpoint->state;
     const struct timespec until = exec_timespec_of(until_ns);
-    atomic_store_explicit(&own->sleep_until, until_ns, memory_order_relaxed);
+    atomic_store_explicit(&own->watched->sleep_until_ns, until_ns, memory_order_relaxed);
     pthread_mutex_lock(&own->lock);
     int woken = 0;
     while (woken == 0 && exec_monotonic_ns() < until_ns && !atomic_load(&own->of->has_failed)) {
@@ -212,7 +201,7 @@ static status local_sleep_until(exec_endpoint *endpoint, int64_t until_ns, error
     }
     pthread_mutex_unlock(&own->lock);
     note_move(own);
-    atomic_store_explicit(&own->sleep_until, 0, memory_order_relaxed);
+    atomic_store_explicit(&own->watched->sleep_until_ns, 0, memory_order_relaxed);
     return atomic_load(&own->of->has_failed) ? failure_of(own->of, err) : STATUS_OK;
 }
 
@@ -227,19 +216,8 @@ static int64_t local_now_ns(const exec_endpoint *endpoint)
 static status local_regroup(exec_endpoint *endpoint, const bool *is_active, error_message *err)
 {
     (void)is_active;
-    const exec_message empty = {
-        .key = exec_message_key(EXEC_MESSAGE_GROUP, 0, EXEC_STAGE_OF_TRANSPORT, 0)};
-    if (endpoint->rank != 0) {
-        TRY(local_send(endpoint, 0, &empty, NULL, err));
-        return local_receive(endpoint, 0, empty.key, NULL, NULL, 0, err);
-    }
-    for (int rank = 1; rank < endpoint->rank_count; rank++) {
-        TRY(local_receive(endpoint, rank, empty.key, NULL, NULL, 0, err));
-    }
-    for (int rank = 1; rank < endpoint->rank_count; rank++) {
-        TRY(local_send(endpoint, rank, &empty, NULL, err));
-    }
-    return STATUS_OK;
+    const uint64_t key = exec_message_key(EXEC_MESSAGE_GROUP, 0, EXEC_STAGE_OF_TRANSPORT, 0);
+    return exec_transport_meet(endpoint, key, err);
 }
 
 static const exec_transport transport_local = {
@@ -278,6 +256,7 @@ static void leave(world *all)
     }
     pthread_cond_destroy(&all->ended);
     pthread_mutex_destroy(&all->lock);
+    free(all->watched);
     free(all->ranks);
     free(all);
 }
@@ -287,15 +266,14 @@ static void *run_rank(void *argument)
     local_rank *own = argument;
     world *all = own->of;
     error_message err = {0};
+    exec_endpoint *endpoint = &own->watched->endpoint;
     exec_thread_make_punctual(all->options.real_time);
-    const status code = all->body(&own->endpoint, all->context, &err);
+    const status code = all->body(endpoint, all->context, &err);
     if (code != STATUS_OK) {
-        err.code = exec_activity_blame(&own->endpoint.activity, own->endpoint.rank, code, &err);
+        err.code = exec_activity_blame(&endpoint->activity, endpoint->rank, code, &err);
         fail(all, &err);
     }
-    pthread_mutex_lock(&own->lock);
-    own->has_ended = true;
-    pthread_mutex_unlock(&own->lock);
+    atomic_store(&own->watched->has_ended, true);
     pthread_mutex_lock(&all->lock);
     all->running_count--;
     pthread_cond_signal(&all->ended);
@@ -308,26 +286,22 @@ static world *create_world(const exec_transport_options *options, exec_rank_body
                            void *context)
 {
     world *all = memory_array(1, sizeof *all);
-    local_rank *ranks = memory_array((size_t)options->rank_count, sizeof *ranks);
-    if (all == NULL || ranks == NULL) {
-        free(all);
-        free(ranks);
-        return NULL;
-    }
     all->options = *options;
     all->body = body;
     all->context = context;
-    all->ranks = ranks;
+    all->ranks = memory_array((size_t)options->rank_count, sizeof *all->ranks);
+    all->watched = memory_array((size_t)options->rank_count, sizeof *all->watched);
     all->user_count = 1;
     pthread_mutex_init(&all->lock, NULL);
     cond_init(&all->ended);
     for (int rank = 0; rank < options->rank_count; rank++) {
-        local_rank *own = &ranks[rank];
+        local_rank *own = &all->ranks[rank];
         own->of = all;
-        own->endpoint.transport = &transport_local;
-        own->endpoint.rank = rank;
-        own->endpoint.rank_count = options->rank_count;
-        own->endpoint.state = own;
+        own->watched = &all->watched[rank];
+        own->watched->endpoint = (exec_endpoint){.transport = &transport_local,
+                                                 .rank = rank,
+                                                 .rank_count = options->rank_count,
+                                                 .state = own};
         pthread_mutex_init(&own->lock, NULL);
         cond_init(&own->wake);
     }
@@ -362,115 +336,24 @@ static void start(world *all)
     pthread_attr_destroy(&attributes);
 }
 
-/// What the watch has seen of the world.
-typedef struct watch {
-    int64_t move_count; // of all ranks
-    int64_t moved_ns;   // when it last grew
-    bool all_waited;    // at the last look
-} watch;
-
-static int64_t moves_of(world *all, int64_t now_ns)
+/// Whether the run has failed, or is interrupted.
+static bool look(world *all, exec_watch *watch, error_message *why)
 {
-    int64_t sum = 0;
-    for (int rank = 0; rank < all->options.rank_count; rank++) {
-        local_rank *own = &all->ranks[rank];
-        sum += atomic_load_explicit(&own->move_count, memory_order_relaxed);
-        // Who sleeps with reason gets on.
-        if (atomic_load_explicit(&own->sleep_until, memory_order_relaxed) > now_ns) return -1;
-    }
-    return sum;
-}
-
-/// The rank that a rank waits for, or -1.
-static int waits_for(local_rank *own)
-{
-    pthread_mutex_lock(&own->lock);
-    const int from = own->is_waiting ? own->wait_from : -1;
-    pthread_mutex_unlock(&own->lock);
-    return from;
-}
-
-static bool has_ended(local_rank *own)
-{
-    pthread_mutex_lock(&own->lock);
-    const bool ended = own->has_ended;
-    pthread_mutex_unlock(&own->lock);
-    return ended;
-}
-
-/// The first rank that neither waits nor has ended, or -1.
-static int first_busy(world *all)
-{
-    for (int rank = 0; rank < all->options.rank_count; rank++) {
-        if (waits_for(&all->ranks[rank]) < 0 && !has_ended(&all->ranks[rank])) return rank;
-    }
-    return -1;
-}
-
-/// Tells who waits for whom, where no rank can go on: a circle of waits, or one for a rank that has
-/// ended.
-static void describe_waits(world *all, error_message *why)
-{
-    char text[EXEC_ACTIVITY_BYTES];
-    char chain[sizeof why->message] = "";
-    int first = 0;
-    while (waits_for(&all->ranks[first]) < 0) {
-        first++; // some rank waits, or the world would not be stuck
-    }
-    // Behind as many steps as there are ranks one is in the circle, or at the rank that has ended.
-    for (int step = 0; step < all->options.rank_count; step++) {
-        const int next = waits_for(&all->ranks[first]);
-        if (next < 0 || waits_for(&all->ranks[next]) < 0) break;
-        first = next;
-    }
-    size_t length = 0;
-    int rank = first;
-    do {
-        const exec_activity *activity = &all->ranks[rank].endpoint.activity;
-        length += (size_t)snprintf(chain + length, sizeof chain - length, "%s waits for ",
-                                   exec_activity_text(activity, rank, text));
-        rank = waits_for(&all->ranks[rank]);
-    } while (rank != first && waits_for(&all->ranks[rank]) >= 0 &&
-             length < sizeof chain - 2 * EXEC_ACTIVITY_BYTES);
-    const char *end = rank == first                      ? ""
-                      : waits_for(&all->ranks[rank]) < 0 ? ", which has ended"
-                                                         : ", and so on";
-    error_set(why, STATUS_BACKEND, "%srank %d%s", chain, rank, end);
-}
-
-/// Looks at the world once. True, and why filled, if the run has failed.
-static bool look(world *all, watch *seen, error_message *why)
-{
-    char text[EXEC_ACTIVITY_BYTES];
     if (all->options.interrupt != NULL && atomic_load(all->options.interrupt)) {
         error_set(why, STATUS_BACKEND, "interrupted");
         return true;
     }
-    const int64_t now_ns = exec_monotonic_ns();
-    const int64_t moves = moves_of(all, now_ns);
-    const int busy = first_busy(all);
-    const bool has_moved = moves < 0 || moves != seen->move_count;
-    // Who waits is woken by a message only, whose sender has moved: if all waited at two looks and
-    // none has moved between, all waited at one moment, and will for ever.
-    const bool is_stuck = !has_moved && busy < 0 && seen->all_waited;
-    seen->move_count = moves;
-    seen->all_waited = busy < 0;
-    if (has_moved) seen->moved_ns = now_ns;
-    if (is_stuck) {
-        describe_waits(all, why);
-        return true;
-    }
-    if (busy < 0 || now_ns - seen->moved_ns < all->options.watchdog_ns) return false;
-    exec_activity_text(&all->ranks[busy].endpoint.activity, busy, text);
-    error_set(why, STATUS_BACKEND, "%s: hangs: no rank has moved for %.3g s", text,
-              (double)all->options.watchdog_ns / 1e9);
-    return true;
+    return exec_watch_look(watch, why) != STATUS_OK;
 }
 
 /// Returns when all threads have ended, or once the grace behind a failure is over.
 static void watch_over(world *all)
 {
-    watch seen = {.moved_ns = exec_monotonic_ns()};
+    // Who waits is woken by a message only, whose sender has moved: if all waited at two looks and
+    // none has moved between, all waited at one moment, and will for ever.
+    exec_watch watch = {.ranks = all->watched,
+                        .rank_count = all->options.rank_count,
+                        .watchdog_ns = all->options.watchdog_ns};
     int64_t patience_end_ns = INT64_MAX;
     pthread_mutex_lock(&all->lock);
     while (all->running_count > 0 && exec_monotonic_ns() < patience_end_ns) {
@@ -478,7 +361,7 @@ static void watch_over(world *all)
         if (pthread_cond_timedwait(&all->ended, &all->lock, &until) == 0) continue;
         pthread_mutex_unlock(&all->lock);
         error_message why;
-        if (!atomic_load(&all->has_failed) && look(all, &seen, &why)) fail(all, &why);
+        if (!atomic_load(&all->has_failed) && look(all, &watch, &why)) fail(all, &why);
         if (atomic_load(&all->has_failed) && patience_end_ns == INT64_MAX) {
             patience_end_ns = exec_monotonic_ns() + all->options.grace_ns;
         }

@@ -1,63 +1,89 @@
 /// The transport between processes that a launcher has started, in the module dynmo_mpi.so.
 ///
-/// Messages are MPI's (mpi_mail.h). MPI says by polling only that one has come, so on one machine
-/// the sender also rings the receiver's bell (node.h), and who waits sleeps until then. Between
+/// A message is one MPI message: its head and after it its payload, in lines of 64 bytes. Those of
+/// ops take a communicator of the active ranks, which is split from the world's.
+///
+/// MPI says by polling only that a message has come. So on one machine the sender also rings the
+/// receiver's bell, in memory that the processes share, and who waits sleeps until then. Between
 /// machines, who waits looks every so often.
 ///
-/// After a failure MPI_Finalize would wait for the lost rank for ever, so nobody calls it: the
-/// processes end with the status of the run, and the launcher, which sees that, ends what is left.
+/// A rank that fails tells all others, and rank 0 says what it was. What the launcher sees, a rank
+/// that is killed, it ends and tells itself. After a failure MPI_Finalize would wait for the lost
+/// rank for ever, so nobody calls it.
 #include "base/arena.h"
 #include "base/loadable.h"
 #include "exec/check.h"
 #include "exec/monotonic_clock.h"
 #include "exec/punctual_thread.h"
-#include "exec/transport/mpi_mail.h"
-#include "exec/transport/node.h"
 #include "exec/transport/transports.h"
+#include "exec/transport/watch.h"
 
 #include <mpi.h>
 
 #include <assert.h>
-#include <inttypes.h>
-#include <stdio.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
-enum { NODE_ALIGNMENT = 64 };
-static const int64_t look_after_others_every_ns = 100000000;
-static const int64_t beat_every_ns = 1000000000;
-static const int64_t others_first_ns = 300000000;
-static const int64_t nap_min_ns = 50000;   // between looks where no bell is rung
-static const int64_t nap_max_ns = 2000000; // and after many in vain
+enum { LINE_BYTES = sizeof(exec_message), TAG = 0, LOOKS_IN_VAIN = 20, NODE_WAITS_FACTOR = 4 };
+static const int64_t tend_every_ns = 100000000;
+static const int64_t nap_min_ns = 50000;
+static const int64_t nap_max_ns = 2000000;        // where no bell is rung, or messages move
+static const int64_t nap_alone_max_ns = 50000000; // where each message rings
+static const int64_t failure_leaves_ns = 1000000000;
 
 /// What the transport tells its own; the last part of a key.
-typedef enum note {
-    NOTE_FAILURE, // to every rank of other nodes: an exec_node_failure
-    NOTE_BEAT,    // to one rank of every other node: something has moved here
-    NOTE_DONE,    // to rank 0: the body has ended well
-    NOTE_END,     // of rank 0: all have
-    NOTE_SENT,    // to rank 0: how many messages of ops went to each rank
-    NOTE_EXPECT,  // of rank 0: how many come from all
-} note;
+typedef enum note { NOTE_FAILURE, NOTE_MEETING } note;
+
+/// A failure as its rank tells it to all others.
+typedef struct failure_note {
+    error_message failure;
+    int lost_rank; // that cannot speak; -1: all can
+} failure_note;
+
+/// A message that comes, or goes. In the list of its kind until it has been taken, or has gone.
+typedef struct mpi_parcel {
+    struct mpi_parcel *next;
+    MPI_Request request; // MPI_REQUEST_NULL: it is there
+    int from;
+    exec_message head; // its first line
+    char payload[];
+} mpi_parcel;
+_Static_assert(offsetof(mpi_parcel, payload) == offsetof(mpi_parcel, head) + sizeof(exec_message),
+               "the payload follows the head, as in the message");
+
+typedef struct parcel_list {
+    mpi_parcel *first; // oldest
+    mpi_parcel **end;  // where the next is hung
+} parcel_list;
 
 typedef struct mpi_world {
     const exec_transport_options *options;
     exec_endpoint *endpoint; // in the node's memory
     MPI_Comm node_comm;
-    MPI_Win window; // the node's memory
-    exec_node node;
-    int *node_index; // [rank_count] -1: on another node
-    int *node_first; // [rank_count] first world rank of that rank's node
-    bool is_alone;   // no other node
-    exec_mail *mail;
-    int regroup_count;
-    int64_t *counts; // [2][rank_count] scratch
-    int64_t watched_ns;
-    int64_t beat_ns;
-    uint64_t beat_moves;
-    int64_t interrupted_ns; // when it was seen first; 0: not yet
-    bool failure_told;      // to the other nodes
+    MPI_Win window;
+    exec_watched *node; // ranks of this machine
+    exec_watched *own;  // among them
+    exec_watch watch;
+    int *node_index;  // [rank_count] -1: on another machine
+    bool is_alone;    // there is no other machine
+    MPI_Comm world;   // a duplicate of the launcher's
+    MPI_Comm active;  // that messages of ops take: world until it is split; or NULL
+    int *active_rank; // [rank_count] of ranks of the world; -1: released
+    int *world_rank;  // [rank_count] of active ranks
+    MPI_Datatype line;
+    uint32_t taken_count; // messages from this machine
+    parcel_list arrivals;
+    int coming_count; // arrivals that are not there yet
+    parcel_list leaving;
+    int64_t tended_ns;
+    bool has_failed;
+    failure_note failed; // then
 } mpi_world;
 
 /// MPI is opened once in a process, and so this is the process's.
@@ -68,147 +94,256 @@ static struct {
     int speaker; // the rank that prints
 } process;
 
-static void sleep_to(int64_t until_ns)
+static void append(parcel_list *list, mpi_parcel *last)
 {
-    const struct timespec until = exec_timespec_of(until_ns);
-    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
+    last->next = NULL;
+    *list->end = last;
+    list->end = &last->next;
 }
 
-static uint64_t note_key(note what, int sequence)
+static mpi_parcel *take_out(parcel_list *list, mpi_parcel **at)
 {
-    return exec_message_key(EXEC_MESSAGE_GROUP, sequence, EXEC_STAGE_OF_TRANSPORT, (int)what);
+    mpi_parcel *taken = *at;
+    *at = taken->next;
+    if (taken->next == NULL) list->end = at;
+    return taken;
 }
 
-static status post_note(mpi_world *all, int to, note what, const void *payload,
-                        int64_t payload_bytes, error_message *err)
+static mpi_parcel *make_parcel(int lines)
 {
-    const exec_message head = {
-        .key = note_key(what, 0), .sent_ns = exec_monotonic_ns(), .payload_bytes = payload_bytes};
-    return exec_mail_post(all->mail, to, &head, payload, err);
+    const size_t bytes = offsetof(mpi_parcel, head) + (size_t)lines * LINE_BYTES;
+    mpi_parcel *made = memory_resize(NULL, bytes, 1);
+    made->request = MPI_REQUEST_NULL;
+    return made;
+}
+
+/// Whether it is an op's, and so takes the communicator of the active ranks.
+static bool is_of_op(uint64_t key)
+{
+    const uint64_t kind = key >> 60;
+    return kind == EXEC_MESSAGE_FORWARD || kind == EXEC_MESSAGE_BACKWARD;
+}
+
+// What comes
+
+/// Whether a bell has rung for a message that was not taken in yet. One may be taken before its
+/// bell.
+static bool is_rung(const mpi_world *all)
+{
+    return (int32_t)(atomic_load(&all->own->bell) - all->taken_count) > 0;
+}
+
+/// Lets MPI get on with messages that are under way. Of those that leave the oldest is asked after:
+/// they are done about in their order, and nobody waits for the others.
+static status push_on(mpi_world *all, error_message *err)
+{
+    int is_done = 0;
+    mpi_parcel *next = all->coming_count > 0 ? all->arrivals.first : NULL;
+    for (; next != NULL; next = next->next) {
+        if (next->request == MPI_REQUEST_NULL) continue;
+        TRY_MPI(MPI_Test(&next->request, &is_done, MPI_STATUS_IGNORE));
+        all->coming_count -= is_done != 0;
+    }
+    while (all->leaving.first != NULL) {
+        TRY_MPI(MPI_Test(&all->leaving.first->request, &is_done, MPI_STATUS_IGNORE));
+        if (is_done == 0) break;
+        free(take_out(&all->leaving, &all->leaving.first));
+    }
+    return STATUS_OK;
+}
+
+/// Takes in all that has come through a communicator.
+static status look_at(mpi_world *all, MPI_Comm comm, bool *has_found, error_message *err)
+{
+    for (;;) {
+        int is_there = 0;
+        int lines = 0;
+        MPI_Message message;
+        MPI_Status found;
+        if (comm == MPI_COMM_NULL) return STATUS_OK;
+        TRY_MPI(MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &is_there, &message, &found));
+        if (is_there == 0) return STATUS_OK;
+        TRY_MPI(MPI_Get_count(&found, all->line, &lines));
+        mpi_parcel *coming = make_parcel(lines);
+        coming->from = comm == all->world ? found.MPI_SOURCE : all->world_rank[found.MPI_SOURCE];
+        append(&all->arrivals, coming);
+        all->coming_count++;
+        if (all->node_index[coming->from] >= 0) all->taken_count++;
+        *has_found = true;
+        TRY_MPI(MPI_Imrecv(&coming->head, lines, all->line, &message, &coming->request));
+    }
+}
+
+/// Takes in all that has come. MPI is not asked in vain where bells tell how many there are: when
+/// it has nothing it lets others run first, which on a busy machine takes long. What is rung for
+/// comes at once, but for what MPI itself holds back: hence the limit.
+static status look(mpi_world *all, error_message *err)
+{
+    bool has_found = !all->is_alone;
+    for (int vain = 0; vain < LOOKS_IN_VAIN && (has_found || is_rung(all)); vain++) {
+        has_found = false;
+        TRY(look_at(all, all->active, &has_found, err));
+        if (all->active != all->world) TRY(look_at(all, all->world, &has_found, err));
+        if (has_found) vain = 0;
+    }
+    // What MPI moves in steps needs some before it is there.
+    for (int steps = 0; steps < 8 && all->coming_count > 0; steps++) {
+        TRY(push_on(all, err));
+    }
+    return all->leaving.first != NULL ? push_on(all, err) : STATUS_OK;
+}
+
+/// Where the first message with this key stands; NULL if it is not there. Messages of one sender
+/// keep their order, so one that is still coming hides those after it.
+static mpi_parcel **find(mpi_world *all, int from, uint64_t key)
+{
+    for (mpi_parcel **at = &all->arrivals.first; *at != NULL; at = &(*at)->next) {
+        if ((*at)->from != from) continue;
+        if ((*at)->request != MPI_REQUEST_NULL) return NULL;
+        if ((*at)->head.key == key) return at;
+    }
+    return NULL;
+}
+
+// What goes
+
+static void ring(exec_watched *rank)
+{
+    atomic_fetch_add(&rank->bell, 1);
+    if (atomic_load(&rank->is_asleep) != 0) {
+        syscall(SYS_futex, &rank->bell, FUTEX_WAKE, 1, NULL, NULL, 0);
+    }
+}
+
+static status post(mpi_world *all, int to, const exec_message *head, const void *payload,
+                   error_message *err)
+{
+    const int64_t bytes = head->payload_bytes;
+    const int64_t lines = 1 + (bytes + LINE_BYTES - 1) / LINE_BYTES;
+    const bool of_op = is_of_op(head->key);
+    MPI_Comm comm = of_op ? all->active : all->world;
+    const int rank = of_op ? all->active_rank[to] : to;
+    assert(bytes >= 0 && lines <= INT_MAX);
+    assert(comm != MPI_COMM_NULL && rank >= 0); // released ranks exchange no messages of ops
+    mpi_parcel *sent = make_parcel((int)lines);
+    sent->head = *head;
+    sent->head.sent_ns = exec_monotonic_ns();
+    if (bytes > 0) memcpy(sent->payload, payload, (size_t)bytes);
+    memset(sent->payload + bytes, 0, (size_t)((lines - 1) * LINE_BYTES - bytes));
+    append(&all->leaving, sent);
+    TRY_MPI(MPI_Isend(&sent->head, (int)lines, all->line, rank, TAG, comm, &sent->request));
+    if (all->node_index[to] >= 0) ring(&all->node[all->node_index[to]]);
+    return push_on(all, err);
 }
 
 // Failure
 
-/// Tells the other nodes. What cannot be sent any more is not: their launcher ends them.
-static void tell_failure(mpi_world *all)
+static uint64_t note_key(note what)
 {
-    if (all->failure_told) return;
-    all->failure_told = true;
-    const exec_node_failure *failure = exec_node_first_failure(&all->node);
-    for (int rank = 0; rank < all->endpoint->rank_count; rank++) {
-        if (all->node_index[rank] >= 0) continue;
-        (void)post_note(all, rank, NOTE_FAILURE, failure, sizeof *failure, NULL);
+    return exec_message_key(EXEC_MESSAGE_GROUP, 0, EXEC_STAGE_OF_TRANSPORT, (int)what);
+}
+
+/// Makes this the failure of the run on this rank, and tells the others unless they have told it.
+/// What cannot be sent any more is not: the launcher ends those.
+static void fail(mpi_world *all, const failure_note *failed, bool tells)
+{
+    const exec_message head = {.key = note_key(NOTE_FAILURE), .payload_bytes = sizeof *failed};
+    if (all->has_failed) return;
+    all->has_failed = true;
+    all->failed = *failed;
+    for (int rank = 0; tells && rank < all->endpoint->rank_count; rank++) {
+        if (rank != all->endpoint->rank) (void)post(all, rank, &head, failed, NULL);
     }
 }
 
-/// Reads what the other nodes tell.
-static void read_notes(mpi_world *all)
+static void hear_failures(mpi_world *all)
 {
-    exec_message head;
-    const uint64_t beat_key = note_key(NOTE_BEAT, 0);
-    const uint64_t failure_key = note_key(NOTE_FAILURE, 0);
-    for (int rank = 0; rank < all->endpoint->rank_count; rank++) {
-        exec_node_failure failure;
-        while (all->node_index[rank] < 0 && exec_mail_has(all->mail, rank, beat_key, NULL)) {
-            exec_mail_take(all->mail, rank, beat_key, &head, NULL, 0);
-            exec_node_note_beat(&all->node);
-        }
-        if (all->node_index[rank] >= 0 || !exec_mail_has(all->mail, rank, failure_key, NULL)) {
-            continue;
-        }
-        exec_mail_take(all->mail, rank, failure_key, &head, &failure, sizeof failure);
-        all->failure_told = true;
-        exec_node_fail(&all->node, &failure);
+    failure_note failed;
+    for (int rank = 0; rank < all->endpoint->rank_count && !all->has_failed; rank++) {
+        mpi_parcel **at = find(all, rank, note_key(NOTE_FAILURE));
+        if (at == NULL) continue;
+        memcpy(&failed, (*at)->payload, sizeof failed);
+        fail(all, &failed, false);
     }
 }
 
-/// Makes an interruption the failure of the run. A launcher that sees a rank die interrupts the
-/// others: so a lost rank is looked for first, and other nodes are given a moment to tell of
-/// theirs.
-static void heed_interrupt(mpi_world *all)
-{
-    static const exec_node_failure interrupted = {
-        .code = STATUS_BACKEND, .lost_rank = -1, .message = "interrupted"};
-    exec_node_watch(&all->node, all->is_alone);
-    if (all->interrupted_ns == 0) all->interrupted_ns = exec_monotonic_ns();
-    if (!all->is_alone && exec_monotonic_ns() - all->interrupted_ns < others_first_ns) return;
-    exec_node_fail(&all->node, &interrupted);
-}
-
-/// STATUS_BACKEND if the run has failed or is interrupted.
-static status check(mpi_world *all, error_message *err)
+/// Looks after the others and heeds an interruption. A rank that hangs cannot speak for the run.
+static void look_after(mpi_world *all)
 {
     const atomic_bool *interrupt = all->options->interrupt;
-    if (!all->is_alone) read_notes(all);
-    if (interrupt != NULL && atomic_load(interrupt)) heed_interrupt(all);
-    if (!exec_node_has_failed(&all->node)) return STATUS_OK;
-    tell_failure(all);
-    return error_set(err, STATUS_BACKEND, "%s", exec_node_first_failure(&all->node)->message);
+    failure_note failed = {.lost_rank = -1};
+    if (exec_watch_look(&all->watch, &failed.failure) != STATUS_OK) {
+        failed.lost_rank = all->watch.hung_rank;
+        fail(all, &failed, true);
+    } else if (interrupt != NULL && atomic_load(interrupt)) {
+        error_set(&failed.failure, STATUS_BACKEND, "interrupted");
+        fail(all, &failed, true);
+    }
 }
 
-/// Tells the other nodes, once in a while, that something has moved on this one.
-static status beat(mpi_world *all, int64_t now_ns, error_message *err)
+/// What a wait does now and then, whatever it waits for. STATUS_BACKEND if the run has failed.
+static status tend(mpi_world *all, error_message *err)
 {
-    const uint64_t moves = exec_node_move_count(&all->node);
-    if (all->is_alone || now_ns - all->beat_ns < beat_every_ns) return STATUS_OK;
-    all->beat_ns = now_ns;
-    if (moves == all->beat_moves) return STATUS_OK;
-    all->beat_moves = moves;
-    for (int rank = 0; rank < all->endpoint->rank_count; rank++) {
-        if (all->node_index[rank] >= 0 || all->node_first[rank] != rank) continue;
-        TRY(post_note(all, rank, NOTE_BEAT, NULL, 0, err));
+    const int64_t now_ns = exec_monotonic_ns();
+    const atomic_bool *interrupt = all->options->interrupt;
+    hear_failures(all);
+    if (now_ns - all->tended_ns >= tend_every_ns || (interrupt != NULL && atomic_load(interrupt))) {
+        all->tended_ns = now_ns;
+        look_after(all);
     }
-    return STATUS_OK;
+    if (!all->has_failed) return STATUS_OK;
+    return error_set(err, STATUS_BACKEND, "%s", all->failed.failure.message);
 }
 
 // Waiting
 
-/// What a wait does now and then, whatever it waits for.
-static status tend(mpi_world *all, error_message *err)
-{
-    const int64_t now_ns = exec_monotonic_ns();
-    if (now_ns - all->watched_ns >= look_after_others_every_ns) {
-        all->watched_ns = now_ns;
-        exec_node_watch(&all->node, all->is_alone);
-        TRY(beat(all, now_ns, err));
-    }
-    return check(all, err);
-}
-
 /// Sleeps until something may have come, given the bell from before the last look.
-static void nap(const mpi_world *all, uint32_t bell, int64_t *nap_ns)
+static void nap(mpi_world *all, uint32_t bell, int64_t *nap_ns)
 {
-    int64_t limit_ns = look_after_others_every_ns;
-    if (exec_mail_is_under_way(all->mail) || exec_mail_is_rung(all->mail))
-        limit_ns = nap_max_ns / 2;
-    if (!all->is_alone && limit_ns > *nap_ns) limit_ns = *nap_ns;
+    const bool is_moving = all->coming_count > 0 || all->leaving.first != NULL || is_rung(all);
+    const int64_t limit_ns = all->is_alone && !is_moving ? nap_alone_max_ns : *nap_ns;
+    const struct timespec until = exec_timespec_of(exec_monotonic_ns() + limit_ns);
     if (*nap_ns < nap_max_ns) *nap_ns *= 2;
-    exec_node_sleep(&all->node, bell, exec_monotonic_ns() + limit_ns);
-}
-
-/// Looks whether a message is there.
-static status look_for(mpi_world *all, int from, uint64_t key, bool *is_there, error_message *err)
-{
-    TRY(exec_mail_look(all->mail, err));
-    *is_there = exec_mail_has(all->mail, from, key, NULL);
-    return STATUS_OK;
+    // Who rings either sees that this rank is asleep, or has changed the bell before the kernel
+    // compares it: no ring is lost.
+    atomic_store(&all->own->is_asleep, 1);
+    syscall(SYS_futex, &all->own->bell, FUTEX_WAIT_BITSET, bell, &until, NULL,
+            FUTEX_BITSET_MATCH_ANY);
+    atomic_store(&all->own->is_asleep, 0);
 }
 
 /// Waits until a message is there.
-static status await(mpi_world *all, int from, uint64_t key, error_message *err)
+static status await(mpi_world *all, int from, uint64_t key, mpi_parcel ***at, error_message *err)
 {
     int64_t nap_ns = nap_min_ns;
-    bool is_there = false;
-    TRY(look_for(all, from, key, &is_there, err));
-    while (!is_there) {
-        exec_node_note_wait(&all->node, from, key, 0);
-        const uint32_t bell = exec_node_bell(&all->node);
-        TRY(look_for(all, from, key, &is_there, err));
-        if (is_there) break;
+    for (;;) {
+        const uint32_t bell = atomic_load(&all->own->bell);
+        TRY(look(all, err));
+        *at = find(all, from, key);
+        if (*at != NULL) return STATUS_OK;
         TRY(tend(all, err));
+        atomic_store(&all->own->waits_for, from + 1);
         nap(all, bell, &nap_ns);
     }
+}
+
+/// Waits until MPI needs no memory of this rank's messages any more.
+static status settle(mpi_world *all, error_message *err)
+{
+    int64_t nap_ns = nap_min_ns;
+    while (all->leaving.first != NULL) {
+        const uint32_t bell = atomic_load(&all->own->bell);
+        TRY(look(all, err));
+        TRY(tend(all, err));
+        if (all->leaving.first != NULL) nap(all, bell, &nap_ns);
+    }
     return STATUS_OK;
+}
+
+static void note_move(mpi_world *all)
+{
+    atomic_store(&all->own->waits_for, 0);
+    atomic_fetch_add_explicit(&all->own->move_count, 1, memory_order_relaxed);
 }
 
 // The table
@@ -218,11 +353,9 @@ static status mpi_send(exec_endpoint *endpoint, int to, const exec_message *head
 {
     mpi_world *all = endpoint->state;
     assert(to >= 0 && to < endpoint->rank_count);
-    exec_message stamped = *head;
-    if (exec_node_has_failed(&all->node)) return check(all, err);
-    stamped.sent_ns = exec_monotonic_ns();
-    TRY(exec_mail_post(all->mail, to, &stamped, payload, err));
-    exec_node_note_move(&all->node);
+    if (all->has_failed) return tend(all, err);
+    TRY(post(all, to, head, payload, err));
+    note_move(all);
     return STATUS_OK;
 }
 
@@ -230,28 +363,26 @@ static status mpi_receive(exec_endpoint *endpoint, int from, uint64_t key, exec_
                           void *payload, int64_t capacity_bytes, error_message *err)
 {
     mpi_world *all = endpoint->state;
-    exec_message taken;
+    mpi_parcel **at = NULL;
     assert(from >= 0 && from < endpoint->rank_count);
-    const status code = await(all, from, key, err);
-    exec_node_note_wait(&all->node, -1, 0, 0);
-    exec_node_note_move(&all->node);
+    const status code = await(all, from, key, &at, err);
+    note_move(all);
     if (code != STATUS_OK) return code;
-    exec_mail_take(all->mail, from, key, &taken, payload, capacity_bytes);
-    if (head != NULL) *head = taken;
-    const int64_t bytes = taken.payload_bytes;
-    if (bytes <= capacity_bytes) return STATUS_OK;
-    return error_set(err, STATUS_BACKEND,
-                     "a message of %" PRId64 " bytes from rank %d, where at most %" PRId64
-                     " are expected",
-                     bytes, from, capacity_bytes);
+    mpi_parcel *taken = take_out(&all->arrivals, at);
+    const int64_t bytes = taken->head.payload_bytes;
+    if (head != NULL) *head = taken->head;
+    if (bytes > 0 && bytes <= capacity_bytes) memcpy(payload, taken->payload, (size_t)bytes);
+    free(taken);
+    return exec_transport_check_length(from, bytes, capacity_bytes, err);
 }
 
 /// What MPI refuses here it refuses the next receive too, which can say so.
 static bool mpi_is_there(exec_endpoint *endpoint, int from, uint64_t key, exec_message *head)
 {
     mpi_world *all = endpoint->state;
-    return exec_mail_look(all->mail, NULL) == STATUS_OK &&
-           exec_mail_has(all->mail, from, key, head);
+    mpi_parcel **at = look(all, NULL) == STATUS_OK ? find(all, from, key) : NULL;
+    if (at != NULL && head != NULL) *head = (*at)->head;
+    return at != NULL;
 }
 
 /// Messages do not wake it, so that it wakes when it wants to. But MPI gets on with what it has to
@@ -260,17 +391,20 @@ static status mpi_sleep_until(exec_endpoint *endpoint, int64_t until_ns, error_m
 {
     mpi_world *all = endpoint->state;
     status code = tend(all, err);
+    atomic_store(&all->own->sleep_until_ns, until_ns);
     for (int64_t now_ns = exec_monotonic_ns(); code == STATUS_OK && now_ns < until_ns;
          now_ns = exec_monotonic_ns()) {
-        const bool is_moving = exec_mail_is_under_way(all->mail);
-        const int64_t step_ns = is_moving ? nap_max_ns / 2 : look_after_others_every_ns;
-        exec_node_note_wait(&all->node, -1, 0, until_ns);
-        sleep_to(until_ns - now_ns > step_ns ? now_ns + step_ns : until_ns);
-        if (is_moving) code = exec_mail_push_on(all->mail, err);
+        const bool is_moving = all->coming_count > 0 || all->leaving.first != NULL;
+        const int64_t step_ns = is_moving ? nap_max_ns / 2 : tend_every_ns;
+        const struct timespec until =
+            exec_timespec_of(until_ns - now_ns > step_ns ? now_ns + step_ns : until_ns);
+        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
+        if (is_moving) code = push_on(all, err);
+        if (code == STATUS_OK && exec_monotonic_ns() < until_ns) code = look(all, err);
         if (code == STATUS_OK) code = tend(all, err);
     }
-    exec_node_note_wait(&all->node, -1, 0, 0);
-    exec_node_note_move(&all->node);
+    atomic_store(&all->own->sleep_until_ns, 0);
+    note_move(all);
     return code;
 }
 
@@ -280,69 +414,25 @@ static int64_t mpi_now_ns(const exec_endpoint *endpoint)
     return exec_monotonic_ns();
 }
 
-/// Waits until MPI needs no memory of this rank's messages any more, and as many messages of ops
-/// have come.
-static status settle(mpi_world *all, int64_t received_count, error_message *err)
-{
-    int64_t nap_ns = nap_min_ns;
-    for (;;) {
-        exec_node_note_wait(&all->node, all->endpoint->rank, 0, 0);
-        const uint32_t bell = exec_node_bell(&all->node);
-        TRY(exec_mail_look(all->mail, err));
-        if (!exec_mail_is_leaving(all->mail) &&
-            exec_mail_received_count(all->mail) >= received_count) {
-            break;
-        }
-        TRY(tend(all, err));
-        nap(all, bell, &nap_ns);
-    }
-    exec_node_note_wait(&all->node, -1, 0, 0);
-    return STATUS_OK;
-}
-
-/// How many messages of ops are to come to this rank in all, since the last regroup: the sum of
-/// what the others have sent, by way of rank 0.
-static status exchange_counts(mpi_world *all, int64_t *expected, error_message *err)
-{
-    exec_endpoint *endpoint = all->endpoint;
-    const int rank_count = endpoint->rank_count;
-    const int64_t *own = exec_mail_sent_counts(all->mail);
-    const int64_t row_bytes = rank_count * (int64_t)sizeof *own;
-    const exec_message sent = {.key = note_key(NOTE_SENT, all->regroup_count),
-                               .payload_bytes = row_bytes};
-    const exec_message expect = {.key = note_key(NOTE_EXPECT, all->regroup_count),
-                                 .payload_bytes = sizeof *expected};
-    if (endpoint->rank != 0) {
-        TRY(mpi_send(endpoint, 0, &sent, own, err));
-        return mpi_receive(endpoint, 0, expect.key, NULL, expected, sizeof *expected, err);
-    }
-    int64_t *sums = all->counts;
-    int64_t *row = all->counts + rank_count;
-    memcpy(sums, own, (size_t)row_bytes);
-    for (int from = 1; from < rank_count; from++) {
-        TRY(mpi_receive(endpoint, from, sent.key, NULL, row, row_bytes, err));
-        for (int to = 0; to < rank_count; to++) {
-            sums[to] += row[to];
-        }
-    }
-    for (int to = 1; to < rank_count; to++) {
-        TRY(mpi_send(endpoint, to, &expect, &sums[to], err));
-    }
-    *expected = sums[0];
-    return STATUS_OK;
-}
-
-/// First every message is taken that the old group has sent: a communicator that is given up would
-/// lose it. So all ranks have come before the first blocks in MPI's collective, which does not see
-/// failures.
+/// All ranks come before the first blocks in MPI's collective, which does not see failures.
 static status mpi_regroup(exec_endpoint *endpoint, const bool *is_active, error_message *err)
 {
     mpi_world *all = endpoint->state;
-    int64_t expected = 0;
-    TRY(exchange_counts(all, &expected, err));
-    TRY(settle(all, expected, err));
-    all->regroup_count++;
-    return exec_mail_regroup(all->mail, is_active, err);
+    int active_count = 0;
+    TRY(settle(all, err));
+    TRY(exec_transport_meet(endpoint, note_key(NOTE_MEETING), err));
+    for (int rank = 0; rank < endpoint->rank_count; rank++) {
+        all->active_rank[rank] = is_active[rank] ? active_count : -1;
+        if (is_active[rank]) all->world_rank[active_count++] = rank;
+    }
+    if (all->active != all->world && all->active != MPI_COMM_NULL) {
+        TRY_MPI(MPI_Comm_free(&all->active));
+    }
+    TRY_MPI(MPI_Comm_split(all->world, is_active[endpoint->rank] ? 0 : MPI_UNDEFINED,
+                           endpoint->rank, &all->active));
+    if (all->active == MPI_COMM_NULL) return STATUS_OK;
+    TRY_MPI(MPI_Comm_set_errhandler(all->active, MPI_ERRORS_RETURN));
+    return STATUS_OK;
 }
 
 static const exec_transport transport_mpi = {
@@ -371,7 +461,7 @@ static status open_mpi(error_message *err)
     setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
     TRY_MPI(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &threads));
     process.is_open = true;
-    if (atexit(close_mpi) != 0) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    (void)atexit(close_mpi);
     TRY_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
     TRY_MPI(MPI_Comm_rank(MPI_COMM_WORLD, &process.rank));
     return STATUS_OK;
@@ -393,14 +483,13 @@ static status check_rank_count(const exec_transport_options *options, error_mess
 static status find_node(mpi_world *all, error_message *err)
 {
     int index = 0;
-    TRY_MPI(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, process.rank, MPI_INFO_NULL,
-                                &all->node_comm));
-    TRY_MPI(MPI_Comm_rank(all->node_comm, &index));
     const char *text = getenv("DYNMO_NODE_RANKS");
     const int node_ranks = text != NULL ? atoi(text) : 0;
-    if (node_ranks < 1) return STATUS_OK;
-    MPI_Comm whole = all->node_comm;
-    TRY_MPI(MPI_Comm_split(whole, index / node_ranks, index, &all->node_comm));
+    MPI_Comm whole = MPI_COMM_NULL;
+    TRY_MPI(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, process.rank, MPI_INFO_NULL,
+                                &whole));
+    TRY_MPI(MPI_Comm_rank(whole, &index));
+    TRY_MPI(MPI_Comm_split(whole, node_ranks > 0 ? index / node_ranks : 0, index, &all->node_comm));
     TRY_MPI(MPI_Comm_free(&whole));
     return STATUS_OK;
 }
@@ -408,143 +497,103 @@ static status find_node(mpi_world *all, error_message *err)
 /// Shares the node's memory, clear, and finds out who else is on it.
 static status join_node(mpi_world *all, error_message *err)
 {
-    int self = 0;
+    int own[2] = {process.rank, 0}; // first rank of the node, and the index on it
     int count = 0;
-    TRY_MPI(MPI_Comm_rank(all->node_comm, &self));
-    TRY_MPI(MPI_Comm_size(all->node_comm, &count));
-    // Memory begins where it likes; nodes begin at a cache line.
-    const MPI_Aint bytes = self == 0 ? (MPI_Aint)exec_node_bytes(count) + NODE_ALIGNMENT : 0;
-    MPI_Aint there = 0;
     int unit = 0;
-    char *memory = NULL;
+    MPI_Aint bytes = 0;
+    TRY_MPI(MPI_Bcast(&own[0], 1, MPI_INT, 0, all->node_comm));
+    TRY_MPI(MPI_Comm_rank(all->node_comm, &own[1]));
+    TRY_MPI(MPI_Comm_size(all->node_comm, &count));
+    if (own[1] == 0) bytes = (MPI_Aint)((size_t)count * sizeof *all->node);
     TRY_MPI(
-        MPI_Win_allocate_shared(bytes, 1, MPI_INFO_NULL, all->node_comm, &memory, &all->window));
-    TRY_MPI(MPI_Win_shared_query(all->window, 0, &there, &unit, &memory));
-    if (self == 0) memset(memory, 0, (size_t)there);
+        MPI_Win_allocate_shared(bytes, 1, MPI_INFO_NULL, all->node_comm, &all->node, &all->window));
+    TRY_MPI(MPI_Win_shared_query(all->window, 0, &bytes, &unit, &all->node));
+    if (own[1] == 0) memset((void *)all->node, 0, (size_t)bytes);
     TRY_MPI(MPI_Barrier(all->node_comm));
-    memory += (NODE_ALIGNMENT - (uintptr_t)memory % NODE_ALIGNMENT) % NODE_ALIGNMENT;
-    exec_node_join(&all->node, memory, self, count, process.rank, all->options->watchdog_ns);
-    all->endpoint = exec_node_endpoint(&all->node);
-    TRY_MPI(MPI_Barrier(all->node_comm));
-    exec_node_watch(&all->node, true);
-
-    int first = process.rank;
-    TRY_MPI(MPI_Bcast(&first, 1, MPI_INT, 0, all->node_comm));
-    TRY_MPI(MPI_Allgather(&first, 1, MPI_INT, all->node_first, 1, MPI_INT, MPI_COMM_WORLD));
-    TRY_MPI(MPI_Allgather(&self, 1, MPI_INT, all->node_index, 1, MPI_INT, MPI_COMM_WORLD));
-    for (int rank = 0; rank < all->options->rank_count; rank++) {
-        if (all->node_first[rank] != first) all->node_index[rank] = -1;
-    }
+    all->own = &all->node[own[1]];
+    all->endpoint = &all->own->endpoint;
     all->is_alone = count == all->options->rank_count;
+    all->watch = (exec_watch){
+        .ranks = all->node,
+        .rank_count = count,
+        .watchdog_ns = all->options->watchdog_ns,
+        .waiting_ns = all->options->watchdog_ns * (all->is_alone ? 1 : NODE_WAITS_FACTOR),
+    };
+    int *pairs = memory_array((size_t)all->options->rank_count, sizeof own);
+    const int gathered = MPI_Allgather(own, 2, MPI_INT, pairs, 2, MPI_INT, MPI_COMM_WORLD);
+    for (int rank = 0; rank < all->options->rank_count; rank++) {
+        all->node_index[rank] = pairs[2 * rank] == own[0] ? pairs[2 * rank + 1] : -1;
+    }
+    free(pairs);
+    TRY_MPI(gathered);
     return STATUS_OK;
-}
-
-/// All arrays of the world; false if out of memory.
-static bool take_arrays(mpi_world *all, arena *memory, size_t rank_count)
-{
-    if (memory == NULL) return false;
-    all->node_index = arena_array(memory, rank_count, sizeof *all->node_index);
-    all->node_first = arena_array(memory, rank_count, sizeof *all->node_first);
-    all->counts = arena_array(memory, 2 * rank_count, sizeof *all->counts);
-    return all->node_index != NULL && all->node_first != NULL && all->counts != NULL;
 }
 
 static status create_world(mpi_world *all, arena *memory, error_message *err)
 {
     const int rank_count = all->options->rank_count;
-    int has_memory = take_arrays(all, memory, (size_t)rank_count);
-    TRY_MPI(MPI_Allreduce(MPI_IN_PLACE, &has_memory, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD));
-    if (has_memory == 0) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d ranks", rank_count);
-    }
+    all->node_index = arena_array(memory, (size_t)rank_count, sizeof *all->node_index);
+    all->active_rank = arena_array(memory, (size_t)rank_count, sizeof *all->active_rank);
+    all->world_rank = arena_array(memory, (size_t)rank_count, sizeof *all->world_rank);
+    all->arrivals.end = &all->arrivals.first;
+    all->leaving.end = &all->leaving.first;
     TRY(find_node(all, err));
     TRY(join_node(all, err));
-    TRY(exec_mail_open(&all->node, all->node_index, process.rank, rank_count, memory, &all->mail,
-                       err));
+    for (int rank = 0; rank < rank_count; rank++) {
+        all->active_rank[rank] = all->world_rank[rank] = rank;
+    }
+    TRY_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &all->world));
+    TRY_MPI(MPI_Comm_set_errhandler(all->world, MPI_ERRORS_RETURN));
+    TRY_MPI(MPI_Type_contiguous(LINE_BYTES, MPI_BYTE, &all->line));
+    TRY_MPI(MPI_Type_commit(&all->line));
+    all->active = all->world;
     all->endpoint->transport = &transport_mpi;
     all->endpoint->rank = process.rank;
     all->endpoint->rank_count = rank_count;
     all->endpoint->state = all;
+    TRY_MPI(MPI_Barrier(all->world)); // all know their names before anybody looks after others
     return STATUS_OK;
 }
 
-/// All ranks have ended well.
+/// Waits until all ranks have ended well, and gives up the world. Messages that nobody took are
+/// lost.
 static status close_world(mpi_world *all, error_message *err)
 {
-    TRY(exec_mail_close(all->mail, err));
+    exec_activity_set_phase(&all->endpoint->activity, 0, EXEC_PHASE_NONE);
+    TRY(settle(all, err));
+    TRY(exec_transport_meet(all->endpoint, note_key(NOTE_MEETING), err));
+    TRY(settle(all, err));
+    while (all->arrivals.first != NULL) {
+        free(take_out(&all->arrivals, &all->arrivals.first));
+    }
+    if (all->active != all->world && all->active != MPI_COMM_NULL) {
+        TRY_MPI(MPI_Comm_free(&all->active));
+    }
+    TRY_MPI(MPI_Comm_free(&all->world));
+    TRY_MPI(MPI_Type_free(&all->line));
     TRY_MPI(MPI_Win_free(&all->window));
     TRY_MPI(MPI_Comm_free(&all->node_comm));
     return STATUS_OK;
 }
 
-/// Waits until all ranks have ended well.
-static status meet_at_the_end(mpi_world *all, error_message *err)
+/// Ends a failed run on this rank: what it has told the others shall leave.
+static status leave_failed(mpi_world *all, error_message *err)
 {
-    exec_endpoint *endpoint = all->endpoint;
-    const exec_message done = {.key = note_key(NOTE_DONE, 0)};
-    const exec_message end = {.key = note_key(NOTE_END, 0)};
-    exec_activity_set_phase(&endpoint->activity, 0, EXEC_PHASE_NONE);
-    TRY(settle(all, 0, err));
-    if (endpoint->rank != 0) {
-        TRY(mpi_send(endpoint, 0, &done, NULL, err));
-        return mpi_receive(endpoint, 0, end.key, NULL, NULL, 0, err);
-    }
-    for (int rank = 1; rank < endpoint->rank_count; rank++) {
-        TRY(mpi_receive(endpoint, rank, done.key, NULL, NULL, 0, err));
-    }
-    for (int rank = 1; rank < endpoint->rank_count; rank++) {
-        TRY(mpi_send(endpoint, rank, &end, NULL, err));
-    }
-    return settle(all, 0, err);
-}
-
-/// Makes the failure of this rank's body that of the run, unless it is already.
-static void raise_failure(mpi_world *all, status code, error_message *own)
-{
-    exec_node_failure failure = {.lost_rank = -1};
-    failure.code = exec_activity_blame(&all->endpoint->activity, process.rank, code, own);
-    snprintf(failure.message, sizeof failure.message, "%s", own->message);
-    exec_node_fail(&all->node, &failure);
-    tell_failure(all);
-}
-
-/// Ends a failed run on this rank. The process that ends first has the launcher end all others, so
-/// that they wait until the one that prints is gone.
-static void leave_failed(mpi_world *all, const exec_node_failure *failure)
-{
-    const int64_t begin_ns = exec_monotonic_ns();
+    const int64_t end_ns = exec_monotonic_ns() + failure_leaves_ns;
     process.has_failed = true;
-    process.speaker = failure->lost_rank == 0 && all->endpoint->rank_count > 1 ? 1 : 0;
-    const int64_t notes_end_ns = begin_ns + beat_every_ns;
-    while (exec_mail_is_leaving(all->mail) && !all->is_alone &&
-           exec_monotonic_ns() < notes_end_ns) {
-        if (exec_mail_push_on(all->mail, NULL) != STATUS_OK) break;
-        sleep_to(exec_monotonic_ns() + nap_max_ns);
+    process.speaker = all->failed.lost_rank == 0 && all->endpoint->rank_count > 1 ? 1 : 0;
+    while (all->leaving.first != NULL && exec_monotonic_ns() < end_ns) {
+        const struct timespec step = exec_timespec_of(nap_max_ns);
+        if (push_on(all, NULL) != STATUS_OK) break;
+        nanosleep(&step, NULL);
     }
-    const int speaker_index = all->node_index[process.speaker];
-    while (process.rank != process.speaker &&
-           exec_monotonic_ns() < begin_ns + all->options->grace_ns) {
-        if (speaker_index >= 0 && exec_node_is_gone(&all->node, speaker_index)) break;
-        sleep_to(exec_monotonic_ns() + 10 * nap_max_ns);
-    }
-}
-
-/// Runs the body in a world that is there, and ends the world.
-static status run_in(mpi_world *all, exec_rank_body *body, void *context, error_message *err)
-{
-    error_message own = {0};
-    status code = body(all->endpoint, context, &own);
-    if (code == STATUS_OK) code = meet_at_the_end(all, &own);
-    if (code == STATUS_OK) return close_world(all, err);
-    if (!exec_node_has_failed(&all->node)) raise_failure(all, code, &own);
-    const exec_node_failure failure = *exec_node_first_failure(&all->node);
-    leave_failed(all, &failure);
-    return error_set(err, failure.code, "%s", failure.message);
+    return error_set(err, all->failed.failure.code, "%s", all->failed.failure.message);
 }
 
 static status run(const exec_transport_options *options, exec_rank_body *body, void *context,
                   error_message *err)
 {
+    failure_note own = {.lost_rank = -1};
     if (process.has_failed) {
         return error_set(err, STATUS_BACKEND,
                          "transport 'mpi': an earlier run has failed, and "
@@ -559,7 +608,16 @@ static status run(const exec_transport_options *options, exec_rank_body *body, v
     mpi_world all = {.options = options};
     arena *memory = arena_create(4096);
     status code = create_world(&all, memory, err);
-    if (code == STATUS_OK) code = run_in(&all, body, context, err);
+    if (code == STATUS_OK) {
+        code = body(all.endpoint, context, &own.failure);
+        if (code == STATUS_OK) code = close_world(&all, &own.failure);
+        if (code != STATUS_OK) {
+            own.failure.code =
+                exec_activity_blame(&all.endpoint->activity, process.rank, code, &own.failure);
+            fail(&all, &own, true);
+            code = leave_failed(&all, err);
+        }
+    }
     arena_destroy(memory);
     return code;
 }

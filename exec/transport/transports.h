@@ -12,6 +12,14 @@ exec_transport_runner exec_transport_local_run;
 exec_transport_runner exec_transport_mpi_run;
 exec_transport_runner exec_transport_nccl_run;
 
+/// Collective over the world: returns when all ranks have come, by messages with this key to rank 0
+/// and back.
+status exec_transport_meet(exec_endpoint *endpoint, uint64_t key, error_message *err);
+
+/// STATUS_BACKEND for a message that is longer than expected, naming both lengths.
+status exec_transport_check_length(int from, int64_t bytes, int64_t capacity_bytes,
+                                   error_message *err);
+
 /// Whether this process is that of rank 0 of the launcher. After a failure exactly one process says
 /// so that lives: that of rank 1 where rank 0 is lost.
 bool exec_transport_mpi_is_leader(void);

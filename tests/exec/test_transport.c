@@ -260,9 +260,9 @@ static void ranks_that_wait_for_each_other_are_named_at_once(void **state)
     assert_int_equal(exec_transport_run("local", &options, wait_in_a_circle, NULL, &err),
                      STATUS_BACKEND);
 
-    const char *expected[] = {"rank 1, iteration 0, B1 of stage 1 waits for "
+    const char *expected[] = {"rank 1, iteration 0, B1 of stage 1 waits for rank 2; "
                               "rank 2, iteration 0, B2 of stage 2 waits for rank 1",
-                              "rank 2, iteration 0, B2 of stage 2 waits for "
+                              "rank 2, iteration 0, B2 of stage 2 waits for rank 1; "
                               "rank 1, iteration 0, B1 of stage 1 waits for rank 2"};
     if (strcmp(err.message, expected[0]) != 0) assert_string_equal(err.message, expected[1]);
 }

@@ -90,6 +90,10 @@ int main(int argc, char **argv)
     const status code = exec_transport_run("mpi", &options, play, &met, &err);
     if (code == STATUS_UNSUPPORTED) return 77;
     if (code == STATUS_OK) return 0;
-    if (exec_transport_is_leader("mpi")) fprintf(stderr, "mpi_faults: %s\n", err.message);
+    if (exec_transport_is_leader("mpi")) {
+        fprintf(stderr, "mpi_faults: %s\n", err.message);
+    } else {
+        exec_transport_let_leader_end("mpi");
+    }
     return 1;
 }

@@ -1,0 +1,133 @@
+/// watch: who hangs and who waits in vain is named; who moves, sleeps or has ended is not.
+#include "exec/transport/watch.h"
+#include "tests/assert_close.h"
+
+#include <string.h>
+
+enum { RANKS = 2, FIRST_RANK = 8 };
+static const int64_t watchdog_ns = 60 * 1000000000LL;
+
+/// World ranks 8 and 9, both at F5 of iteration 12.
+typedef struct table {
+    exec_watched ranks[RANKS];
+    exec_watch watch;
+} table;
+
+static void fill(table *of)
+{
+    const bal_op op = {.kind = OP_FORWARD, .microbatch = 5};
+    memset(of, 0, sizeof *of);
+    of->watch = (exec_watch){.ranks = of->ranks,
+                             .rank_count = RANKS,
+                             .watchdog_ns = watchdog_ns,
+                             .waiting_ns = 2 * watchdog_ns};
+    for (int index = 0; index < RANKS; index++) {
+        of->ranks[index].endpoint.rank = FIRST_RANK + index;
+        exec_activity_set_op(&of->ranks[index].endpoint.activity, 12, index, op);
+    }
+}
+
+static void wait_for(table *of, int index, int rank)
+{
+    atomic_store(&of->ranks[index].waits_for, rank + 1);
+}
+
+/// As if nothing had moved for so long when somebody looks.
+static status look_after(table *of, int64_t quiet_ns, error_message *err)
+{
+    assert_int_equal(exec_watch_look(&of->watch, err), STATUS_OK);
+    of->watch.quiet_ns = quiet_ns;
+    return exec_watch_look(&of->watch, err);
+}
+
+static void a_busy_rank_hangs_when_nothing_moves_for_too_long(void **state)
+{
+    (void)state;
+    table of;
+    error_message err = {0};
+    fill(&of);
+    wait_for(&of, 0, 9);
+
+    assert_int_equal(look_after(&of, watchdog_ns / 2, &err), STATUS_OK);
+    assert_int_equal(look_after(&of, watchdog_ns, &err), STATUS_BACKEND);
+
+    assert_string_equal(err.message,
+                        "rank 9, iteration 12, F5 of stage 1: hangs: no rank has moved for 60 s");
+    assert_int_equal(of.watch.hung_rank, 9);
+}
+
+static void ranks_that_all_wait_are_told_after_a_time_of_their_own(void **state)
+{
+    (void)state;
+    table of;
+    error_message err = {0};
+    fill(&of);
+    wait_for(&of, 0, 9);
+    wait_for(&of, 1, 8);
+
+    assert_int_equal(look_after(&of, watchdog_ns, &err), STATUS_OK);
+    assert_int_equal(look_after(&of, 2 * watchdog_ns, &err), STATUS_BACKEND);
+
+    assert_string_equal(err.message, "rank 8, iteration 12, F5 of stage 0 waits for rank 9; "
+                                     "rank 9, iteration 12, F5 of stage 1 waits for rank 8");
+    assert_int_equal(of.watch.hung_rank, -1);
+}
+
+static void a_wait_for_a_rank_elsewhere_is_told_too(void **state)
+{
+    (void)state;
+    table of;
+    error_message err = {0};
+    fill(&of);
+    wait_for(&of, 0, 3);
+    atomic_store(&of.ranks[1].has_ended, true);
+
+    assert_int_equal(look_after(&of, 2 * watchdog_ns, &err), STATUS_BACKEND);
+
+    assert_string_equal(err.message, "rank 8, iteration 12, F5 of stage 0 waits for rank 3");
+}
+
+static void a_rank_that_moves_or_sleeps_to_an_end_is_no_hang(void **state)
+{
+    (void)state;
+    table of;
+    error_message err = {0};
+    fill(&of);
+
+    assert_int_equal(exec_watch_look(&of.watch, &err), STATUS_OK);
+    of.watch.quiet_ns = watchdog_ns;
+    atomic_fetch_add(&of.ranks[0].move_count, 1);
+    assert_int_equal(exec_watch_look(&of.watch, &err), STATUS_OK);
+    assert_int_equal(of.watch.quiet_ns, 0);
+
+    atomic_store(&of.ranks[1].sleep_until_ns, INT64_MAX);
+    assert_int_equal(look_after(&of, watchdog_ns, &err), STATUS_OK);
+    atomic_store(&of.ranks[1].sleep_until_ns, 1);
+    assert_int_equal(look_after(&of, watchdog_ns, &err), STATUS_BACKEND);
+}
+
+static void a_machine_that_stood_still_is_not_a_quiet_run(void **state)
+{
+    (void)state;
+    table of;
+    error_message err = {0};
+    fill(&of);
+
+    assert_int_equal(exec_watch_look(&of.watch, &err), STATUS_OK);
+    of.watch.looked_ns = 1; // long ago
+    assert_int_equal(exec_watch_look(&of.watch, &err), STATUS_OK);
+
+    assert_true(of.watch.quiet_ns <= 1000000000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_busy_rank_hangs_when_nothing_moves_for_too_long),
+        cmocka_unit_test(ranks_that_all_wait_are_told_after_a_time_of_their_own),
+        cmocka_unit_test(a_wait_for_a_rank_elsewhere_is_told_too),
+        cmocka_unit_test(a_rank_that_moves_or_sleeps_to_an_end_is_no_hang),
+        cmocka_unit_test(a_machine_that_stood_still_is_not_a_quiet_run),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
