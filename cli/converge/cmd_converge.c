@@ -3,7 +3,7 @@
 #include "cli/converge/converge_modes.h"
 #include "cli/interrupt.h"
 #include "cli/keep_choice.h"
-#include "cli/number_list.h"
+#include "cli/option_values.h"
 #include "cli/output.h"
 #include "cli/spread_choice.h"
 

@@ -6,8 +6,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "cli/iteration_range.h"
-#include "cli/number_list.h"
+#include "cli/option_values.h"
 #include "cli/output.h"
 #include "traces/store/writer.h"
 

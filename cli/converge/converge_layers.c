@@ -5,7 +5,7 @@
 #include "balance/schedule/schedule.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "cli/number_list.h"
+#include "cli/option_values.h"
 #include "cli/output.h"
 #include "cli/spread_choice.h"
 

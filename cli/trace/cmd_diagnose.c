@@ -1,9 +1,9 @@
 /// `dynmo diagnose`: whether dynamic balancing is worth anything for the run in a trace.
 #include "cli/commands.h"
+#include "cli/option_values.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/trace/diagnose_input.h"
-#include "cli/trace_name.h"
 
 #include "analysis/diagnosis/diagnosis.h"
 #include "analysis/diagnosis/diagnosis_study.h"

@@ -1,6 +1,6 @@
 /// `dynmo show`: what is in a store.
 #include "cli/commands.h"
-#include "cli/iteration_range.h"
+#include "cli/option_values.h"
 #include "cli/output.h"
 #include "cli/schedule/timeline_causes.h"
 #include "cli/trace/show_imbalance.h"

@@ -1,6 +1,6 @@
 #include "cli/trace/diagnose_input.h"
 
-#include "cli/trace_name.h"
+#include "cli/option_values.h"
 #include "cli/version.h"
 #include "traces/import/csv.h"
 

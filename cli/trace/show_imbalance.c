@@ -3,7 +3,7 @@
 #include "analysis/report/imbalance.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "cli/iteration_range.h"
+#include "cli/option_values.h"
 #include "cli/output.h"
 #include "traces/store/catalog.h"
 #include "traces/store/reader.h"

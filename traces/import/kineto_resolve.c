@@ -1,5 +1,5 @@
 #include "base/arena.h"
-#include "traces/import/kineto_events.h"
+#include "traces/import/kineto_collect.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,7 +1,9 @@
-#include "cli/number_list.h"
+#include "cli/option_values.h"
 
 #include "base/text.h"
+#include "traces/store/writer.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { NUMBER_BYTES = 64 };
@@ -51,4 +53,42 @@ status cli_list_double(const char *option, const char *text, double min, double 
     }
     *count = found;
     return STATUS_OK;
+}
+
+status cli_iteration_range(const char *text, int *first, int *last, error_message *err)
+{
+    const char *colon = strchr(text, ':');
+    int64_t begin = 0;
+    int64_t end = 0;
+    char head[32];
+    if (colon != NULL && (size_t)(colon - text) >= sizeof head) {
+        return error_set(err, STATUS_INVALID, "--iterations: '%.60s' is not A:B", text);
+    }
+    snprintf(head, sizeof head, "%.*s", colon != NULL ? (int)(colon - text) : 31, text);
+    TRY(text_parse_int64(head, "--iterations", 0, TRACE_ITERATIONS_MAX, &begin, err));
+    end = begin;
+    if (colon != NULL) {
+        TRY(text_parse_int64(colon + 1, "--iterations", 0, TRACE_ITERATIONS_MAX, &end, err));
+    }
+    if (end < begin) {
+        return error_set(err, STATUS_INVALID, "--iterations: %.60s ends before it begins", text);
+    }
+    *first = (int)begin;
+    *last = (int)end;
+    return STATUS_OK;
+}
+
+void cli_trace_name(const char *path, const char *const *endings, int ending_count,
+                    char name[CLI_TRACE_NAME_BYTES])
+{
+    const char *slash = strrchr(path, '/');
+    const char *base = slash != NULL ? slash + 1 : path;
+    snprintf(name, CLI_TRACE_NAME_BYTES, "%s", strcmp(base, "-") == 0 ? "stdin" : base);
+    for (int ending = 0; ending < ending_count; ending++) {
+        const size_t length = strlen(name);
+        const size_t cut = strlen(endings[ending]);
+        if (length > cut && strcmp(name + length - cut, endings[ending]) == 0) {
+            name[length - cut] = '\0';
+        }
+    }
 }

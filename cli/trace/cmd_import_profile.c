@@ -1,14 +1,23 @@
-#include "cli/trace/import_report.h"
-
+/// `dynmo import kineto` and `import nsys`: profiles, into a store.
+#include "base/arena.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "cli/option_values.h"
 #include "cli/output.h"
 #include "cli/schedule/timeline_causes.h"
-#include "cli/trace_name.h"
 #include "cli/version.h"
+#include "traces/import/import_kineto.h"
 #include "traces/store/catalog.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
+
+/// Reads the profiles that the operands name.
+///
+/// @param map of --phase-map, or NULL
+/// @param import out: the caller's, who frees it on success and on failure
+typedef status (*profile_reader)(const cli_arguments *arguments, const trace_phase_map *map,
+                                 trace_import *import, error_message *err);
 
 static status read_split(const cli_arguments *arguments, trace_info *info, error_message *err)
 {
@@ -232,8 +241,14 @@ static status store_import(const cli_arguments *arguments, const trace_import *i
     return result;
 }
 
-status cli_run_importer(const cli_arguments *arguments, cli_import_reader read,
-                        const char *const *endings, int ending_count, error_message *err)
+/// Runs a command that imports profiles: reads its options and, by read, the operands, adds the
+/// import to the store that --output names, and prints what it is, with --json as one line of JSON.
+/// A failure leaves nothing in the store. Without --name the trace is called as the first file.
+///
+/// @param endings [ending_count] of file names that the name of a trace goes without
+/// @return what read and the store say
+static status run_importer(const cli_arguments *arguments, profile_reader read,
+                           const char *const *endings, int ending_count, error_message *err)
 {
     char name[CLI_TRACE_NAME_BYTES];
     trace_info info = trace_info_default();
@@ -253,3 +268,120 @@ status cli_run_importer(const cli_arguments *arguments, cli_import_reader read,
     trace_phase_map_close(map);
     return result;
 }
+
+static status read_kineto(const cli_arguments *arguments, const trace_phase_map *map,
+                          trace_import *import, error_message *err)
+{
+    const int count = cli_operand_count(arguments);
+    trace_kineto_source *sources = memory_array((size_t)count, sizeof *sources);
+    for (int file = 0; file < count; file++) {
+        sources[file] =
+            (trace_kineto_source){.path = cli_operand(arguments, file), .map = map, .rank = file};
+    }
+    const status result = trace_import_read(sources, count, import, err);
+    free(sources);
+    return result;
+}
+
+static status run_kineto(const cli_arguments *arguments, error_message *err)
+{
+    static const char *const endings[] = {".gz", ".json", ".trace", ".pt"};
+    return run_importer(arguments, read_kineto, endings, 4, err);
+}
+
+const cli_command cli_command_import_kineto = {
+    .name = "import kineto",
+    .synopsis = "FILE[.gz]... -o TRACE.db [--phase-map FILE.json] [--backward-split X] "
+                "[--name NAME] [--json]",
+    .summary = "imports traces of the PyTorch profiler",
+    .description =
+        "Reads Chrome traces as torch.profiler exports them (plain or gzip), one file per rank of "
+        "one pipeline, of any size, and adds one trace with loads and timeline to a store. Kernels "
+        "are counted for the annotation in which they were launched, by any thread.\n\n"
+        "It knows the names of torch.distributed.pipelining (PP:<stage><F|I|W|B><microbatch>; "
+        "Forward <microbatch>), for which a layer is a stage, those of dynmo's recorder, and "
+        "ProfilerStep#<n> as iterations. Other names are said by a phase map.\n\n"
+        "Clocks of several ranks are aligned by their messages. Without device activity, CPU "
+        "operators are counted. Malformed input leaves nothing in the store.",
+    .options =
+        {
+            {.name = "--output",
+             .letter = 'o',
+             .argument = "TRACE.db",
+             .help = "The store. Needed."},
+            {.name = "--phase-map",
+             .argument = "FILE.json",
+             .help = "Which annotations are which layer and phase, and which kernels communicate."},
+            {.name = "--backward-split",
+             .argument = "X",
+             .help = "Share of a full backward (BW) that replays take for the input gradient, "
+                     "between 0 and 1. Default: a full backward stays one."},
+            {.name = "--name",
+             .argument = "NAME",
+             .help = "Name of the trace. Default: the first file's, without its endings."},
+            {.name = "--json", .help = "Prints what was imported as one line of JSON."},
+        },
+    .operand_min = 1,
+    .operand_max = CLI_OPERANDS_MAX,
+    .run = run_kineto,
+};
+
+static status read_nsys(const cli_arguments *arguments, const trace_phase_map *map,
+                        trace_import *import, error_message *err)
+{
+    const int count = cli_operand_count(arguments);
+    trace_nsys_source *sources = memory_array((size_t)count, sizeof *sources);
+    for (int file = 0; file < count; file++) {
+        sources[file] = (trace_nsys_source){.path = cli_operand(arguments, file), .map = map};
+    }
+    const status result = trace_import_read_nsys(sources, count, import, err);
+    free(sources);
+    return result;
+}
+
+static status run_nsys(const cli_arguments *arguments, error_message *err)
+{
+    static const char *const endings[] = {".sqlite", ".db", ".sqlite3", ".nsys-rep"};
+    return run_importer(arguments, read_nsys, endings, 4, err);
+}
+
+const cli_command cli_command_import_nsys = {
+    .name = "import nsys",
+    .synopsis = "FILE.sqlite... -o TRACE.db [--phase-map FILE.json] [--backward-split X] "
+                "[--name NAME] [--json]",
+    .summary = "imports profiles of Nsight Systems",
+    .description =
+        "Reads what `nsys export --type sqlite` makes of a profile (`nsys profile -t cuda,nvtx`), "
+        "and adds one trace with loads and timeline to a store. A process with NVTX ranges that "
+        "are known is a rank: in the order of the files, within one in the order of devices, then "
+        "of process numbers. The files are only read.\n\n"
+        "Kernels, copies, fills and CUDA graphs are counted for the innermost range in which they "
+        "were launched, or, where the launching thread had none, for that of any thread of its "
+        "process; NCCL's kernels apart. Names are those of `dynmo import kineto`: of dynmo's "
+        "recorder, of torch.distributed.pipelining under torch.autograd.profiler.emit_nvtx, "
+        "ProfilerStep#<n> as iterations; others are said by a phase map. To see the kernels of "
+        "CUDA graphs, record with --cuda-graph-trace=node.\n\n"
+        "Clocks of several ranks are aligned by their messages. Malformed input leaves nothing in "
+        "the store.",
+    .options =
+        {
+            {.name = "--output",
+             .letter = 'o',
+             .argument = "TRACE.db",
+             .help = "The store. Needed."},
+            {.name = "--phase-map",
+             .argument = "FILE.json",
+             .help = "Which ranges are which layer and phase, and which kernels communicate."},
+            {.name = "--backward-split",
+             .argument = "X",
+             .help = "Share of a full backward (BW) that replays take for the input gradient, "
+                     "between 0 and 1. Default: a full backward stays one."},
+            {.name = "--name",
+             .argument = "NAME",
+             .help = "Name of the trace. Default: the first file's, without its ending."},
+            {.name = "--json", .help = "Prints what was imported as one line of JSON."},
+        },
+    .operand_min = 1,
+    .operand_max = CLI_OPERANDS_MAX,
+    .run = run_nsys,
+};

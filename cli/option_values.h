@@ -1,0 +1,37 @@
+/// What options spell: lists of numbers (8,16,32), ranges of iterations (A:B), names of traces.
+#pragma once
+
+#include "base/status.h"
+
+#include <stdint.h>
+
+/// Parses numbers with commas between them.
+///
+/// @param option names the option in messages
+/// @param values [max_count] out
+/// @param count  out: 1 .. max_count
+/// @return STATUS_INVALID naming option, text and limits
+status cli_list_int64(const char *option, const char *text, int64_t min, int64_t max,
+                      int64_t *values, int max_count, int *count, error_message *err);
+
+/// The same for numbers with a fraction.
+status cli_list_double(const char *option, const char *text, double min, double max, double *values,
+                       int max_count, int *count, error_message *err);
+
+/// The option --iterations A:B.
+
+/// Parses "A:B", both included, or one iteration.
+///
+/// @return STATUS_INVALID naming the text
+status cli_iteration_range(const char *text, int *first, int *last, error_message *err);
+
+/// The name that an imported trace has where none is given.
+
+enum { CLI_TRACE_NAME_BYTES = 256 };
+
+/// Writes the file's name without its folder and without those endings that it has, each removed
+/// once, in this order. "-" is "stdin".
+///
+/// @param endings [ending_count] for example ".gz", ".csv"
+void cli_trace_name(const char *path, const char *const *endings, int ending_count,
+                    char name[CLI_TRACE_NAME_BYTES]);
