@@ -136,12 +136,11 @@ static void run_lanes(void *context)
 
 static void measure_lanes(bool smoke, int columns)
 {
-    static const char *const vectors[SIM_VECTORS_COUNT] = {"any", "AVX2", "AVX-512"};
     arena *memory = arena_create(1 << 20);
     error_message err = {0};
     problem made;
     problem_init(&made, columns, memory);
-    for (int lane_count = 8; lane_count <= SIM_LANES_MAX; lane_count *= 2) {
+    for (int lane_count = SIM_LANES_MIN; lane_count <= SIM_LANES_MAX; lane_count *= 2) {
         sim_lanes lanes;
         bench_require(sim_lanes_init(&made.order, lane_count, columns > 1, false, memory, &lanes),
                       &err);
@@ -152,8 +151,8 @@ static void measure_lanes(bool smoke, int columns)
         const bench_time time = bench_measure(smoke, run_lanes, &lanes);
         bench_print("static_engine_lanes_ns_per_op",
                     time.median_ns / made.order.step_count / lane_count, "ns",
-                    "P=%d M=%d, %d lanes, vectors %s, costs per %s", RANKS, MICROBATCHES,
-                    lane_count, vectors[sim_vectors_here()], columns == 1 ? "stage" : "microbatch");
+                    "P=%d M=%d, %d lanes, costs per %s", RANKS, MICROBATCHES, lane_count,
+                    columns == 1 ? "stage" : "microbatch");
     }
     arena_destroy(memory);
 }
