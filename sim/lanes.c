@@ -123,7 +123,12 @@ static inline __attribute__((always_inline)) void play_rows(const sim_lanes *lan
         const int64_t *restrict message_ns = lanes->message_ns + message_row * width;
         const int64_t *arrival_ns = lanes->arrival_ns + sim_step_wait(step) * width;
         int64_t *sent_ns = lanes->arrival_ns + sim_step_send(step) * width;
-#pragma GCC ivdep // arrival_ns and sent_ns are different rows, or the same one
+        // arrival_ns and sent_ns are different rows, or the same one: lanes do not meet.
+#if defined(__clang__)
+#pragma clang loop vectorize(assume_safety)
+#else
+#pragma GCC ivdep
+#endif
         for (size_t lane = 0; lane < width; lane++) {
             const bool is_late = arrival_ns[lane] > clock_ns[lane];
             clock_ns[lane] = (is_late ? arrival_ns[lane] : clock_ns[lane]) + op_ns[lane];
