@@ -37,7 +37,6 @@ typedef struct sim_cost_table {
 } sim_cost_table;
 
 /// @param table carved from memory; schedule is borrowed for its life
-/// @return STATUS_NO_MEMORY
 void sim_cost_table_init(const bal_schedule *schedule, arena *memory, sim_cost_table *table);
 
 /// Points the rows at costs, which are borrowed for the plays that follow. Time O(stages), with BW

@@ -105,7 +105,7 @@ static void read_schedule(sim_dispatch *dispatch)
     }
 }
 
-static status take_arrays(sim_dispatch *dispatch, arena *memory, error_message *err)
+static void take_arrays(sim_dispatch *dispatch, arena *memory)
 {
     const bal_schedule *schedule = dispatch->schedule;
     const bool is_greedy = dispatch->policy == SIM_GREEDY;
@@ -131,17 +131,6 @@ static status take_arrays(sim_dispatch *dispatch, arena *memory, error_message *
     dispatch->claims = arena_array(memory, stages, sizeof *dispatch->claims);
     dispatch->need = arena_array(memory, ranks, sizeof *dispatch->need);
     dispatch->played_ops = arena_array(memory, ops, sizeof *dispatch->played_ops);
-    const void *const arrays[] = {
-        dispatch->rows,       dispatch->ranks,    dispatch->steps, dispatch->weights,
-        dispatch->arrival_ns, dispatch->arrived,  dispatch->place, dispatch->inboxes,
-        dispatch->stages,     dispatch->runnable, dispatch->round, dispatch->again,
-        dispatch->senders,    dispatch->claims,   dispatch->need,  dispatch->played_ops,
-    };
-    for (size_t array = 0; array < sizeof arrays / sizeof arrays[0]; array++) {
-        if (arrays[array] != NULL) continue;
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for a play of %zu ops", ops);
-    }
-    return STATUS_OK;
 }
 
 void sim_dispatch_set_network(sim_dispatch *dispatch, const sim_network *network)
@@ -174,7 +163,7 @@ status sim_dispatch_create(const bal_schedule *schedule, sim_policy policy,
     sim_cost_table_init(schedule, memory, &created->costs);
     created->has_places =
         schedule->chunk_count > 1 || (schedule->has_split && created->costs.has_full_backward);
-    TRY(take_arrays(created, memory, err));
+    take_arrays(created, memory);
     TRY(sim_timeline_init(schedule, memory, &created->timeline));
     for (int rank = 0; rank < schedule->rank_count; rank++) {
         for (int chunk = 0; chunk < schedule->chunk_count; chunk++) {

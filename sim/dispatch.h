@@ -27,7 +27,7 @@ typedef struct sim_dispatch sim_dispatch;
 ///                 messages, each with its own way
 /// @param memory   also what sim_dispatch_set_network takes from
 /// @param dispatch out: carved from memory
-/// @return what bal_schedule_check refuses; STATUS_NO_MEMORY. Time O(ops).
+/// @return what bal_schedule_check refuses. Time O(ops).
 status sim_dispatch_create(const bal_schedule *schedule, sim_policy policy,
                            const sim_network *network, arena *memory, sim_dispatch **dispatch,
                            error_message *err);
@@ -35,8 +35,6 @@ status sim_dispatch_create(const bal_schedule *schedule, sim_policy policy,
 /// Gives the plays that follow another network.
 ///
 /// @param network as in sim_dispatch_create
-/// @return STATUS_NO_MEMORY where it has more links than all before, the network then stays as it
-///         was
 void sim_dispatch_set_network(sim_dispatch *dispatch, const sim_network *network);
 
 /// Plays one iteration.

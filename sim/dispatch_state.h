@@ -3,10 +3,10 @@
 /// they wait for a link or for their receiver.
 #pragma once
 
-#include "sim/claims.h"
 #include "sim/costs.h"
 #include "sim/dispatch.h"
 #include "sim/engine.h"
+#include "sim/policy.h"
 
 #include <stdbool.h>
 

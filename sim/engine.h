@@ -25,7 +25,7 @@ typedef struct sim_engine {
 
 /// @param subject_count in [1, 2^30]
 /// @param engine        out: carved from memory, no event
-/// @return STATUS_INVALID if subject_count is outside its limits; STATUS_NO_MEMORY
+/// @return STATUS_INVALID if subject_count is outside its limits
 status sim_engine_init(int subject_count, arena *memory, sim_engine *engine, error_message *err);
 
 /// Forgets all events. O(subjects).

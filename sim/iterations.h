@@ -25,11 +25,15 @@
 /// how its released optimizer orders the messages.
 #pragma once
 
+#include "balance/machine.h"
+#include "balance/run/iteration_times.h"
+#include "balance/run/training.h"
 #include "balance/schedule/schedule.h"
 #include "balance/stage_costs.h"
 #include "balance/timeline.h"
 #include "base/arena.h"
 #include "base/status.h"
+#include "sim/order_book.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -74,7 +78,7 @@ typedef struct sim_iterations sim_iterations;
 ///
 /// @param schedule borrowed for the life of iterations
 /// @param out      carved from memory; serves one play at a time
-/// @return what bal_schedule_check refuses; STATUS_NO_MEMORY. Time O(ops).
+/// @return what bal_schedule_check refuses. Time O(ops).
 status sim_iterations_create(const bal_schedule *schedule, arena *memory, sim_iterations **out,
                              error_message *err);
 
@@ -86,12 +90,12 @@ void sim_iterations_prepare(const bal_schedule *schedule, arena *memory, sim_ite
 /// @param memory scratch
 /// @return STATUS_INVALID where the full norm could never travel back, as a rank waits for it
 ///         before a forward that the next rank needs before passing it on, naming the rank and its
-///         op; STATUS_NO_MEMORY. Time O(ops).
+///         op. Time O(ops).
 status sim_iterations_check_validation(sim_iterations *iterations, arena *memory,
                                        error_message *err);
 
 /// Carves the arrays of an iteration, and of the state between iterations, from memory.
-/// STATUS_NO_MEMORY.
+///
 void sim_iteration_init(const bal_schedule *schedule, arena *memory, sim_iteration *iteration,
                         sim_iteration_state *state);
 
@@ -132,7 +136,31 @@ int64_t sim_iterations_period_ns(const int64_t *begin_ns, const int64_t *before_
 /// @param costs     as in sim_iterations_play
 /// @param memory    scratch
 /// @param period_ns out: how much later an iteration begins than the one before
-/// @return STATUS_INVALID if that takes longer than SIM_ITERATIONS_NS_MAX; STATUS_NO_MEMORY
+/// @return STATUS_INVALID if that takes longer than SIM_ITERATIONS_NS_MAX
 status sim_iterations_find_period(sim_iterations *iterations, const bal_stage_costs *costs,
                                   const sim_update *update, arena *memory, int64_t *period_ns,
                                   error_message *err);
+
+typedef struct sim_period_request {
+    const bal_machine *machine;    // norms travel over its links
+    const bal_played_plan *played; // its replicas
+    const bal_stage_costs *stages; // [round_count][played->replica_count]
+    int round_count;               // >= 1
+    const int64_t *reduction_ns;   // [layer_count] of bal_reduction_merge; NULL: none
+    const bal_validation *validation;
+    int64_t optimizer_step_ns;
+    bool fails; // the validation of the iteration
+} sim_period_request;
+
+typedef struct sim_period {
+    int64_t period_ns; // the step and the norm among it
+    int64_t lost_ns;   // if it fails: how much later the next iteration begins
+} sim_period;
+
+/// @param memory scratch
+/// @return STATUS_INVALID as sim_iterations_check_validation
+///
+/// Time O(ops * rounds * replicas), times the iterations until the period has settled: 2 or 3 for
+/// most plans.
+status sim_validated_period(const sim_period_request *request, arena *memory, sim_period *period,
+                            error_message *err);

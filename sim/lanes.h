@@ -45,7 +45,6 @@ int64_t sim_lanes_lane_bytes(const sim_order *order, bool has_columns, bool has_
 /// @param lane_count SIM_LANES_MIN or SIM_LANES_MAX
 /// @param has_columns costs differ by microbatch
 /// @param has_delays  messages have delays of their own
-/// @return STATUS_NO_MEMORY
 status sim_lanes_init(const sim_order *order, int lane_count, bool has_columns, bool has_delays,
                       arena *memory, sim_lanes *lanes);
 

@@ -71,3 +71,41 @@ int64_t sim_network_delay_ns(const bal_schedule *schedule, const bal_stage_costs
     const int column = costs->microbatch_count > 1 ? microbatch : 0;
     return costs->message_delay_ns[row * costs->microbatch_count + column];
 }
+
+/// The node of a stage's rank.
+static int node_of(const bal_machine *machine, const bal_schedule *schedule,
+                   const int *machine_rank, int stage)
+{
+    const int place = bal_rank_of_stage(schedule->placement, schedule->rank_count,
+                                        schedule->chunk_count, stage, NULL);
+    return (machine_rank != NULL ? machine_rank[place] : place) / machine->ranks_per_node;
+}
+
+void sim_network_of_machine(const bal_machine *machine, const bal_schedule *schedule,
+                            const int *machine_rank, const bal_stage_costs *costs, arena *memory,
+                            sim_network *network)
+{
+    const int stages = costs->stage_count;
+    const int nodes = (machine->rank_count + machine->ranks_per_node - 1) / machine->ranks_per_node;
+    *network = (sim_network){.send = machine->send};
+    if (!machine->shares_node_links || nodes == 1) return;
+    int *links = arena_array(memory, 2 * (size_t)stages, sizeof *links);
+    int64_t *occupancy_ns = arena_array(memory, 2 * (size_t)stages, sizeof *occupancy_ns);
+    for (int way = 0; way < 2; way++) {
+        const int64_t *send_ns = way == 0 ? costs->send_forward_ns : costs->send_backward_ns;
+        for (int stage = 0; stage < stages; stage++) {
+            const int receiver = way == 0 ? stage + 1 : stage - 1;
+            const int node = node_of(machine, schedule, machine_rank, stage);
+            const bool is_sent = receiver >= 0 && receiver < stages &&
+                                 node_of(machine, schedule, machine_rank, receiver) != node;
+            links[way * stages + stage] = is_sent ? node : -1;
+            if (!is_sent) continue;
+            occupancy_ns[way * stages + stage] = send_ns[stage] - machine->inter_node.latency_ns;
+        }
+    }
+    network->link_count = nodes;
+    network->forward_link = links;
+    network->backward_link = links + stages;
+    network->forward_occupancy_ns = occupancy_ns;
+    network->backward_occupancy_ns = occupancy_ns + stages;
+}

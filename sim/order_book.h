@@ -24,7 +24,7 @@ typedef struct sim_compiled_order {
 ///
 /// @param out arrays are carved from memory; must stay where it is, as its parts point to each
 /// other
-/// @return what bal_schedule_build refuses; STATUS_NO_MEMORY. Time O(ops).
+/// @return what bal_schedule_build refuses. Time O(ops).
 status sim_compiled_order_build(const bal_schedule_request *request, arena *memory,
                                 sim_compiled_order *out, error_message *err);
 
@@ -33,7 +33,7 @@ status sim_compiled_order_build(const bal_schedule_request *request, arena *memo
 ///
 /// @param network  as in sim_dispatch_set_network
 /// @param dispatch out: lives as long as the order; the network is its until the next call
-/// @return STATUS_NO_MEMORY. Time O(ops) at the first call, then O(1).
+/// Time O(ops) at the first call, then O(1).
 status sim_compiled_order_dispatch(sim_compiled_order *order, const sim_network *network,
                                    sim_dispatch **dispatch, error_message *err);
 

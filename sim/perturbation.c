@@ -16,7 +16,6 @@ typedef struct perturbing {
     const sim_perturbed_play *play;
     const bal_stage_costs *costs;
     arena *memory;
-    error_message *err;
 } perturbing;
 
 /// The stream of a row: ops of one kind of a stage, or its messages in one direction.
@@ -33,8 +32,8 @@ static int64_t scaled_ns(int64_t ns, double factor)
     return scaled >= (double)(INT64_MAX / 4) ? INT64_MAX / 4 : (int64_t)scaled;
 }
 
-static status perturb_ops(const perturbing *of, bal_op_kind kind, const int64_t *op_ns,
-                          const int64_t **out)
+static void perturb_ops(const perturbing *of, bal_op_kind kind, const int64_t *op_ns,
+                        const int64_t **out)
 {
     const bal_stage_costs *costs = of->costs;
     const int microbatches = of->schedule->microbatch_count;
@@ -51,18 +50,16 @@ static status perturb_ops(const perturbing *of, bal_op_kind kind, const int64_t 
             drawn[(int64_t)stage * microbatches + microbatch] = scaled_ns(ns, factor);
         }
     }
-    return STATUS_OK;
 }
 
 /// Repeats a column for every microbatch, where the times of ops are drawn and another array's not.
-static status repeat(const perturbing *of, const int64_t *values, int row_count,
-                     const int64_t **out)
+static void repeat(const perturbing *of, const int64_t *values, int row_count, const int64_t **out)
 {
     const int columns = of->costs->microbatch_count;
     const int microbatches = of->schedule->microbatch_count;
     if (columns == microbatches) {
         *out = values;
-        return STATUS_OK;
+        return;
     }
     int64_t *repeated =
         arena_array(of->memory, (size_t)row_count * (size_t)microbatches, sizeof *repeated);
@@ -70,7 +67,6 @@ static status repeat(const perturbing *of, const int64_t *values, int row_count,
         repeated[cell] = values[cell / microbatches];
     }
     *out = repeated;
-    return STATUS_OK;
 }
 
 static int machine_rank(const perturbing *of, int stage)
@@ -98,8 +94,8 @@ static int64_t link_ns(const perturbing *of, int rank, int other_rank, int64_t n
     return ns;
 }
 
-static status perturb_links(const perturbing *of, bal_op_kind kind, const int64_t *send_ns,
-                            const int64_t **out)
+static void perturb_links(const perturbing *of, bal_op_kind kind, const int64_t *send_ns,
+                          const int64_t **out)
 {
     const int stages = of->costs->stage_count;
     int64_t *slower = arena_array(of->memory, (size_t)stages, sizeof *slower);
@@ -110,7 +106,6 @@ static status perturb_links(const perturbing *of, bal_op_kind kind, const int64_
                                                machine_rank(of, receiver), send_ns[stage]);
     }
     *out = slower;
-    return STATUS_OK;
 }
 
 /// Adds what messages take longer by their own factors.
@@ -139,7 +134,7 @@ static void draw_delays(const perturbing *of, const int64_t *const sends[2], int
     }
 }
 
-static status perturb_messages(const perturbing *of, bal_stage_costs *out)
+static void perturb_messages(const perturbing *of, bal_stage_costs *out)
 {
     const int stages = of->costs->stage_count;
     const size_t cells = 2 * (size_t)stages * (size_t)of->schedule->microbatch_count;
@@ -147,53 +142,51 @@ static status perturb_messages(const perturbing *of, bal_stage_costs *out)
     const int64_t *repeated = NULL;
     int64_t *delays = arena_array(of->memory, cells, sizeof *delays);
     if (of->costs->message_delay_ns != NULL) {
-        TRY(repeat(of, of->costs->message_delay_ns, 2 * stages, &repeated));
+        repeat(of, of->costs->message_delay_ns, 2 * stages, &repeated);
         for (size_t cell = 0; cell < cells; cell++) {
             delays[cell] = repeated[cell];
         }
     }
     draw_delays(of, sends, delays);
     out->message_delay_ns = delays;
-    return STATUS_OK;
 }
 
 /// Draws the times of all ops, or gives them the columns of what else is drawn.
-static status perturb_all_ops(const perturbing *of, bal_stage_costs *out)
+static void perturb_all_ops(const perturbing *of, bal_stage_costs *out)
 {
     const bal_stage_costs *costs = of->costs;
     const int stages = costs->stage_count;
     out->microbatch_count = of->schedule->microbatch_count;
     if (of->disturbance->op_sigma <= 0) {
-        TRY(repeat(of, costs->forward_ns, stages, &out->forward_ns));
-        TRY(repeat(of, costs->backward_input_ns, stages, &out->backward_input_ns));
-        return repeat(of, costs->backward_weight_ns, stages, &out->backward_weight_ns);
+        repeat(of, costs->forward_ns, stages, &out->forward_ns);
+        repeat(of, costs->backward_input_ns, stages, &out->backward_input_ns);
+        repeat(of, costs->backward_weight_ns, stages, &out->backward_weight_ns);
+        return;
     }
-    TRY(perturb_ops(of, OP_FORWARD, costs->forward_ns, &out->forward_ns));
-    TRY(perturb_ops(of, OP_BACKWARD_INPUT, costs->backward_input_ns, &out->backward_input_ns));
-    return perturb_ops(of, OP_BACKWARD_WEIGHT, costs->backward_weight_ns, &out->backward_weight_ns);
+    perturb_ops(of, OP_FORWARD, costs->forward_ns, &out->forward_ns);
+    perturb_ops(of, OP_BACKWARD_INPUT, costs->backward_input_ns, &out->backward_input_ns);
+    perturb_ops(of, OP_BACKWARD_WEIGHT, costs->backward_weight_ns, &out->backward_weight_ns);
 }
 
-status sim_perturb(const bal_disturbance *disturbance, const bal_schedule *schedule,
-                   const sim_perturbed_play *play, const bal_stage_costs *costs, arena *memory,
-                   bal_stage_costs *out, error_message *err)
+void sim_perturb(const bal_disturbance *disturbance, const bal_schedule *schedule,
+                 const sim_perturbed_play *play, const bal_stage_costs *costs, arena *memory,
+                 bal_stage_costs *out)
 {
-    const perturbing of = {disturbance, schedule, play, costs, memory, err};
+    const perturbing of = {disturbance, schedule, play, costs, memory};
     bal_stage_costs made = *costs;
     assert(play->round >= 0 && play->round < 1 << ROUND_BITS);
     assert(play->replica >= 0 && play->replica < 1 << REPLICA_BITS);
     if (disturbance->link_count > 0) {
-        TRY(perturb_links(&of, OP_FORWARD, costs->send_forward_ns, &made.send_forward_ns));
-        TRY(perturb_links(&of, OP_BACKWARD_INPUT, costs->send_backward_ns, &made.send_backward_ns));
+        perturb_links(&of, OP_FORWARD, costs->send_forward_ns, &made.send_forward_ns);
+        perturb_links(&of, OP_BACKWARD_INPUT, costs->send_backward_ns, &made.send_backward_ns);
     }
     if (bal_disturbance_is_drawn_per_op(disturbance)) {
-        TRY(perturb_all_ops(&of, &made));
+        perturb_all_ops(&of, &made);
         if (disturbance->message_factor_max > 1) {
-            TRY(perturb_messages(&of, &made));
+            perturb_messages(&of, &made);
         } else if (costs->message_delay_ns != NULL) {
-            TRY(repeat(&of, costs->message_delay_ns, 2 * costs->stage_count,
-                       &made.message_delay_ns));
+            repeat(&of, costs->message_delay_ns, 2 * costs->stage_count, &made.message_delay_ns);
         }
     }
     *out = made;
-    return STATUS_OK;
 }

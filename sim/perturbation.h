@@ -33,9 +33,7 @@ typedef struct sim_perturbed_play {
 /// @param costs       ones that sim_costs_check accepts
 /// @param out         arrays are those of costs where nothing disturbs them, else carved from
 ///                    memory; columns are M where times are drawn. To be checked again.
-/// @return STATUS_NO_MEMORY
-///
 /// Time O(stages * microbatches), no random numbers where nothing is drawn.
-status sim_perturb(const bal_disturbance *disturbance, const bal_schedule *schedule,
-                   const sim_perturbed_play *play, const bal_stage_costs *costs, arena *memory,
-                   bal_stage_costs *out, error_message *err);
+void sim_perturb(const bal_disturbance *disturbance, const bal_schedule *schedule,
+                 const sim_perturbed_play *play, const bal_stage_costs *costs, arena *memory,
+                 bal_stage_costs *out);

@@ -98,7 +98,7 @@ typedef struct sim_order {
 /// @param schedule borrowed for the life of the order
 /// @param order    out: arrays are carved from memory, 12 bytes per op; untouched on failure
 /// @return what bal_schedule_check refuses; STATUS_UNSUPPORTED where more messages are on their
-///         way at once than a slot has bits for; STATUS_NO_MEMORY. Time O(ops).
+///         way at once than a slot has bits for. Time O(ops).
 status sim_order_compile(const bal_schedule *schedule, arena *memory, sim_order *order,
                          error_message *err);
 
@@ -114,7 +114,7 @@ typedef struct sim_summary {
 /// Sum of the times of all ops of a rank; no order changes it.
 int64_t sim_rank_busy_ns(const bal_schedule *schedule, const bal_stage_costs *costs, int rank);
 
-/// Carves the arrays of a summary or of a timeline for order from memory. STATUS_NO_MEMORY.
+/// Carves the arrays of a summary or of a timeline for order from memory.
 status sim_summary_init(const sim_order *order, arena *memory, sim_summary *summary);
 status sim_timeline_init(const bal_schedule *schedule, arena *memory, bal_timeline *timeline);
 

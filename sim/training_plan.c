@@ -1,12 +1,13 @@
 #include "sim/training_plan.h"
 
 #include "balance/run/training_order.h"
+#include "base/arena.h"
 #include "sim/training_play.h"
 
 #include <string.h>
 
-status sim_training_plan_init(sim_training_plan *plan, const bal_training *training,
-                              sim_order_book *orders, arena *memory)
+void sim_training_plan_init(sim_training_plan *plan, const bal_training *training,
+                            sim_order_book *orders, arena *memory)
 {
     const bal_schedule_family *family = bal_schedule_family_find(training->schedule);
     const int chunks = bal_schedule_chunk_count(family, training->chunk_count);
@@ -23,7 +24,6 @@ status sim_training_plan_init(sim_training_plan *plan, const bal_training *train
         .searched_memory = arena_create(1 << 18),
         .trial_memory = arena_create(1 << 18),
     };
-    return STATUS_OK;
 }
 
 void sim_training_plan_free(sim_training_plan *plan)
@@ -173,4 +173,95 @@ static status predict(void *context, const bal_layer_costs *layers,
 bal_evaluator sim_training_plan_evaluator(sim_training_plan *plan)
 {
     return (bal_evaluator){.context = plan, .iteration_ns = predict, .iteration_ns_of = predict_of};
+}
+
+/// Makes further replicas, as many as there are ranks and microbatches for.
+static status replicate(const bal_gpu_layout *layout, const bal_placed_partition *plan,
+                        int microbatch_count, sim_gpu_use *out, error_message *err)
+{
+    const int64_t ranks = (int64_t)layout->replica_count * layout->rank_count;
+    const int64_t batch = (int64_t)layout->replica_count * microbatch_count;
+    int64_t idle = ranks - batch * plan->rank_count;
+    if (ranks / plan->rank_count > batch) {
+        out->replica_count = (int)batch;
+        out->played_count = 1;
+    } else {
+        bal_replication made;
+        TRY(bal_replication_of(layout->rank_count, plan->rank_count, layout->replica_count,
+                               microbatch_count, &made, err));
+        out->replica_count += made.further_replica_count;
+        out->played_count = made.microbatch_count + (made.larger_replica_count > 0 ? 1 : 0);
+        idle = made.idle_rank_count;
+    }
+    out->account.idle_gpu_count = idle * layout->gpus_per_rank;
+    out->account.released_rank_count = idle;
+    out->account.released_node_count = 0;
+    return STATUS_OK;
+}
+
+status sim_gpu_use_of(const bal_gpu_layout *layout, bal_released_use use,
+                      const bal_placed_partition *plan, int microbatch_count, arena *scratch,
+                      sim_gpu_use *out, error_message *err)
+{
+    sim_gpu_use made = {.replica_count = layout->replica_count, .played_count = microbatch_count};
+    TRY(bal_gpu_account_of(layout, plan->machine_rank, plan->rank_count, scratch, &made.account,
+                           err));
+    if (use == BAL_RELEASED_REPLICATE) TRY(replicate(layout, plan, microbatch_count, &made, err));
+    *out = made;
+    return STATUS_OK;
+}
+
+int64_t sim_replication_ns(const bal_machine *machine, const bal_layer_costs *layers,
+                           const bal_placed_partition *plan, int replica_count, int further)
+{
+    const int64_t ns_max = INT64_MAX / 4;
+    int64_t longest_ns = 0;
+    const int64_t rounds = (further + replica_count - 1) / replica_count;
+    for (int place = 0; place < plan->rank_count && rounds > 0; place++) {
+        int64_t ns = 0;
+        for (int chunk = 0; chunk < plan->chunk_count; chunk++) {
+            const int stage =
+                bal_stage_of(plan->placement, plan->rank_count, plan->chunk_count, place, chunk);
+            for (int layer = plan->first_layer[stage]; layer < plan->first_layer[stage + 1];
+                 layer++) {
+                const int64_t bytes = layers->state_bytes != NULL ? layers->state_bytes[layer] : 0;
+                const int64_t layer_ns = bal_link_transfer_ns(machine->inter_node, bytes);
+                ns = layer_ns > ns_max - ns ? ns_max : ns + layer_ns;
+            }
+        }
+        if (ns > longest_ns) longest_ns = ns;
+    }
+    return longest_ns > ns_max / (rounds > 0 ? rounds : 1) ? ns_max : longest_ns * rounds;
+}
+
+struct sim_predictor {
+    arena *memory; // of the predictor itself, too
+    sim_training_plan plan;
+    bal_evaluator evaluator;
+};
+
+status sim_predictor_create(const bal_training *training, sim_predictor **predictor,
+                            error_message *err)
+{
+    *predictor = NULL;
+    TRY(bal_training_check(training, err));
+    arena *memory = arena_create(1 << 12);
+    sim_predictor *made = arena_array(memory, 1, sizeof *made);
+    made->memory = memory;
+    sim_training_plan_init(&made->plan, training, NULL, memory);
+    made->evaluator = sim_training_plan_evaluator(&made->plan);
+    *predictor = made;
+    return STATUS_OK;
+}
+
+void sim_predictor_destroy(sim_predictor *predictor)
+{
+    if (predictor == NULL) return;
+    sim_training_plan_free(&predictor->plan);
+    arena_destroy(predictor->memory);
+}
+
+const bal_evaluator *sim_predictor_evaluator(const sim_predictor *predictor)
+{
+    return &predictor->evaluator;
 }

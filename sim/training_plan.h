@@ -1,20 +1,45 @@
 /// The plans of a training run as it plays them: the one in force, and those that a decision tries
-/// out.
+/// out; what becomes of the ranks that a re-packed pipeline releases; and predictions for a player
+/// that is not the simulator.
 #pragma once
 
 #include "balance/control/controller.h"
 #include "balance/layer_costs.h"
+#include "balance/machine.h"
 #include "balance/partition/placed_partition.h"
 #include "balance/ports.h"
+#include "balance/repack/repack.h"
 #include "balance/run/training.h"
 #include "balance/run/training_costs.h"
 #include "balance/schedule/schedule.h"
 #include "base/arena.h"
 #include "base/status.h"
 #include "sim/order_book.h"
-#include "sim/released_ranks.h"
 
 #include <stdint.h>
+
+/// The GPUs of a run under one plan.
+typedef struct sim_gpu_use {
+    bal_gpu_account account;
+    int replica_count; // D, and the further ones that released ranks make
+    int played_count;  // microbatches of the replica with the most
+} sim_gpu_use;
+
+/// Counts them. Under `replicate` what is left over counts as idle, and no node as free: the ranks
+/// of further replicas may be anywhere.
+///
+/// @param layout           of the start
+/// @param microbatch_count of each of the layout's replicas
+/// @return what bal_gpu_account_of and bal_replication_of refuse
+status sim_gpu_use_of(const bal_gpu_layout *layout, bal_released_use use,
+                      const bal_placed_partition *plan, int microbatch_count, arena *scratch,
+                      sim_gpu_use *out, error_message *err);
+
+/// Time to make `further` replicas of `replica_count`: each sends all state of its layers, place by
+/// place and layer by layer, over links between nodes to one new replica at a time. Saturates at
+/// INT64_MAX / 4.
+int64_t sim_replication_ns(const bal_machine *machine, const bal_layer_costs *layers,
+                           const bal_placed_partition *plan, int replica_count, int further);
 
 /// Filled by sim_training_plan_init; release with sim_training_plan_free.
 typedef struct sim_training_plan {
@@ -38,8 +63,8 @@ typedef struct sim_training_plan {
 /// @param orders borrowed for the life of the plan and used by nobody else meanwhile; what it has
 ///               compiled stays there for the next. NULL: the plan has its own
 /// @param memory for arrays that live as long as the run
-status sim_training_plan_init(sim_training_plan *plan, const bal_training *training,
-                              sim_order_book *orders, arena *memory);
+void sim_training_plan_init(sim_training_plan *plan, const bal_training *training,
+                            sim_order_book *orders, arena *memory);
 void sim_training_plan_free(sim_training_plan *plan);
 
 /// Takes a decision's plan into force; a searched schedule is searched for these costs.
@@ -66,3 +91,26 @@ status sim_training_plan_order(sim_training_plan *plan, sim_compiled_order **ord
 ///
 /// @param plan must stay where it is
 bal_evaluator sim_training_plan_evaluator(sim_training_plan *plan);
+
+/// Keeps the orders that it has compiled. One prediction at a time.
+typedef struct sim_predictor sim_predictor;
+
+/// @param training  borrowed until the predictor is destroyed; schedule, chunks, machine, barrier
+///                  and overlap count, and of the sources layer_count alone: costs come with the
+///                  question
+/// @param predictor out: owned by the caller, who releases it with sim_predictor_destroy; NULL on
+///                  failure
+/// @return what bal_training_check refuses
+status sim_predictor_create(const bal_training *training, sim_predictor **predictor,
+                            error_message *err);
+
+/// NULL is allowed.
+void sim_predictor_destroy(sim_predictor *predictor);
+
+/// The evaluator for bal_training_controller: plays one replica of D, as if there were no further
+/// ones, and answers with the pipeline and the exposed reduction. Balancers and re-packing name the
+/// number of microbatches in their question, so that nobody has to tell the predictor which plan is
+/// in force; asked without it, it takes the number of the start.
+///
+/// @return borrowed until the predictor is destroyed
+const bal_evaluator *sim_predictor_evaluator(const sim_predictor *predictor);

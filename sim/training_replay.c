@@ -354,7 +354,7 @@ static status prepare(replay *state)
     state->drawn =
         arena_array(state->run_memory, (size_t)training->data_parallel, sizeof *state->drawn);
     TRY(bal_training_costs_init(&state->costs, training, state->run_memory, state->err));
-    TRY(sim_training_plan_init(&state->plan, training, state->orders, state->run_memory));
+    sim_training_plan_init(&state->plan, training, state->orders, state->run_memory);
     state->evaluator = sim_training_plan_evaluator(&state->plan);
     return bal_training_controller(training, &state->evaluator, &state->controller, state->err);
 }

@@ -5,7 +5,7 @@
 #include "balance/run/training_costs.h"
 #include "balance/run/training_ledger.h"
 #include "balance/run/training_order.h"
-#include "sim/plan_replay.h"
+#include "sim/training_play.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 #include "analysis/compare/agreement.h"
 
-#include "sim/plan_replay.h"
+#include "sim/training_play.h"
 
 static int64_t distance_ns(int64_t one, int64_t other)
 {

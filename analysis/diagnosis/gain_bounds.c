@@ -3,7 +3,7 @@
 #include "analysis/compare/contiguous_bound.h"
 #include "balance/partition/balancer.h"
 #include "balance/schedule/schedule.h"
-#include "sim/predictor.h"
+#include "sim/training_plan.h"
 
 /// The costs as the schedule plays them: one backward op where it does not split it.
 static void costs_as_played(const bal_layer_costs *costs, bool has_split, arena *memory,

@@ -14,7 +14,7 @@
 #include "base/arena.h"
 #include "base/file.h"
 #include "exec/run/execution.h"
-#include "sim/predictor.h"
+#include "sim/training_plan.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

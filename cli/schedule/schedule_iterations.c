@@ -3,7 +3,7 @@
 #include "balance/disturbance.h"
 #include "cli/interrupt.h"
 #include "cli/progress.h"
-#include "sim/ensemble.h"
+#include "sim/iteration_chain.h"
 #include "sim/pipeline.h"
 
 #include <inttypes.h>

@@ -2,7 +2,6 @@
 /// machine could do; and draws of chained iterations.
 #include "balance/disturbance.h"
 #include "base/rng.h"
-#include "sim/ensemble.h"
 #include "sim/iteration_chain.h"
 #include "sim/lanes.h"
 #include "tests/bench/bench.h"

@@ -1,6 +1,6 @@
 /// A controller over ranks that learn: it sees what was measured, moves layers and releases ranks,
 /// and what is learnt has the bits of a lone rank all the same.
-#include "sim/predictor.h"
+#include "sim/training_plan.h"
 #include "tests/exec/learning_run.h"
 
 enum { ITERATIONS = 6, RANKS = 3 };

@@ -6,8 +6,8 @@
 /// that is free decides. Ops that take no time end at the same moment, all that over again.
 #pragma once
 
-#include "sim/claims.h"
 #include "sim/dispatch.h"
+#include "sim/policy.h"
 #include "tests/balance/reference_player.h"
 
 enum { NONE = -1 };

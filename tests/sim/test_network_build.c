@@ -1,7 +1,7 @@
 /// Tests of sim/network_build.h: which links the messages of a schedule cross on a machine, and
 /// what training replays make of it, against iterations that are worked out by hand or played
 /// apart.
-#include "sim/network_build.h"
+#include "sim/network.h"
 
 #include "balance/partition/placed_partition.h"
 #include "sim/training_replay.h"

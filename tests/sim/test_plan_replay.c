@@ -4,7 +4,7 @@
 #include "balance/run/gradient_reduction.h"
 #include "balance/run/training_order.h"
 #include "base/rng.h"
-#include "sim/plan_replay.h"
+#include "sim/training_play.h"
 #include "sim/training_replay.h"
 #include "tests/assert_close.h"
 #include "tests/sim/table_source.h"

@@ -2,8 +2,8 @@
 /// what the replay's own controller decides, through rebalancing, re-packing and a change of the
 /// number of microbatches.
 #include "balance/run/training_order.h"
-#include "sim/plan_replay.h"
-#include "sim/predictor.h"
+#include "sim/training_plan.h"
+#include "sim/training_play.h"
 #include "sim/training_replay.h"
 #include "tests/assert_close.h"
 #include "tests/sim/table_source.h"

@@ -1,5 +1,5 @@
 /// What released ranks become: idle GPUs and nodes, or further replicas and the time to make them.
-#include "sim/released_ranks.h"
+#include "sim/training_plan.h"
 #include "tests/assert_close.h"
 
 /// Two replicas of 4 ranks of 2 GPUs, 4 GPUs per node.
