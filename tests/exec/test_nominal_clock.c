@@ -2,8 +2,8 @@
 /// every replica, every part of every iteration, every plan. Ranks are threads.
 #include "balance/migration/migration.h"
 #include "exec/run/execution.h"
-#include "sim/training_play.h"
 #include "sim/training_plan.h"
+#include "sim/training_play.h"
 #include "sim/training_replay.h"
 #include "tests/assert_close.h"
 #include "tests/exec/drawn_run.h"
