@@ -1,8 +1,7 @@
 /// `dynmo converge --trace` and `--drift`: loads that drift while a scheme balances them.
 #include "cli/converge/converge_modes.h"
 
-#include "analysis/converge/drift_study.h"
-#include "analysis/converge/layer_course.h"
+#include "analysis/converge/drift/drift_study.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/text.h"

@@ -1,7 +1,7 @@
 /// `dynmo converge --layers`: discrete balancers on layers drawn at random.
 #include "cli/converge/converge_modes.h"
 
-#include "analysis/converge/discrete_trials.h"
+#include "analysis/converge/trials/discrete_trials.h"
 #include "balance/schedule/schedule.h"
 #include "base/json.h"
 #include "base/text.h"
@@ -81,7 +81,7 @@ status cli_converge_layers(const cli_arguments *arguments, ana_spread *spread, a
     TRY(ana_spread_agree(spread, read_question(arguments, &question, err), err));
     cli_progress progress = {0};
     cli_spread_watch(spread, "batches of instances", &progress);
-    status result = ana_trials_run(&question, spread, memory, &trials, NULL, err);
+    status result = ana_trials_run(&question, spread, memory, &trials, err);
     if (result == STATUS_OK && ana_spread_is_leader(spread)) {
         result = print_trials(arguments, &trials, err);
     }

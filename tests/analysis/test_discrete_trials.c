@@ -1,6 +1,6 @@
 /// Discrete balancers on drawn layers: what the statistics are of, bounds that no instance breaks,
 /// and that threads and other cells change nothing.
-#include "analysis/converge/discrete_trials.h"
+#include "analysis/converge/trials/discrete_trials.h"
 #include "tests/assert_close.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static ana_trials trials_of(const ana_trial_question *question, int threads, are
     ana_trials trials = {0};
     error_message err = {0};
     ana_spread *spread = spread_of(threads);
-    if (ana_trials_run(question, spread, memory, &trials, NULL, &err) != STATUS_OK) {
+    if (ana_trials_run(question, spread, memory, &trials, &err) != STATUS_OK) {
         fail_msg("%s", err.message);
     }
     ana_spread_close(spread);
@@ -194,10 +194,10 @@ static void questions_without_a_cell_or_with_too_many_instances_are_refused(void
     ana_trials trials = {.row_count = -7};
     error_message err = {0};
 
-    assert_int_equal(ana_trials_run(&wide, spread, memory, &trials, NULL, &err), STATUS_INVALID);
+    assert_int_equal(ana_trials_run(&wide, spread, memory, &trials, &err), STATUS_INVALID);
     assert_string_equal(
         err.message, "every number of stages exceeds every number of layers: 64 stages, 8 layers");
-    assert_int_equal(ana_trials_run(&many, spread, memory, &trials, NULL, &err), STATUS_INVALID);
+    assert_int_equal(ana_trials_run(&many, spread, memory, &trials, &err), STATUS_INVALID);
     assert_non_null(strstr(err.message, "more than 2000000"));
     assert_int_equal(trials.row_count, -7);
     ana_spread_close(spread);

@@ -1,9 +1,7 @@
 /// Loads that drift: the bounds against the norms of the maps they are of, and against every run;
 /// steady states worked out by hand; courses of layers.
-#include "analysis/converge/drift.h"
-#include "analysis/converge/drift_bound.h"
-#include "analysis/converge/drift_floor.h"
-#include "analysis/converge/drift_study.h"
+#include "analysis/converge/drift/drift.h"
+#include "analysis/converge/drift/drift_study.h"
 #include "base/rng.h"
 #include "tests/assert_close.h"
 

@@ -6,7 +6,6 @@
 #pragma once
 
 #include "analysis/converge/converge_scheme.h"
-#include "analysis/spread/spread.h"
 #include "base/arena.h"
 #include "base/status.h"
 
@@ -68,18 +67,11 @@ enum {
 
 /// @return STATUS_UNSUPPORTED for a scheme of which no bound is known; what the scheme says of a
 ///         path; STATUS_INVALID if the course has fewer layers than there are stages, or more
-///         iterations than ANA_DRIFT_ITERATIONS_MAX; STATUS_NO_MEMORY
+///         iterations than ANA_DRIFT_ITERATIONS_MAX
 ///
 /// Time O(iterations * (layers + rounds * stages)).
 status ana_drift_measure(const ana_drift_question *question, ana_drift_point *point,
                          error_message *err);
-
-/// Measures questions, spread over workers. Collective; complete on the leader.
-///
-/// @param points [count] out
-/// @return as ana_drift_measure and ana_spread_run
-status ana_drift_measure_all(const ana_drift_question *questions, int count, ana_spread *spread,
-                             ana_drift_point *points, error_message *err);
 
 /// The fewest rounds per iteration, up to ANA_DRIFT_ROUNDS_MAX, whose tracked_max is within a
 /// tolerance: doubling, then bisection.
@@ -88,3 +80,14 @@ status ana_drift_measure_all(const ana_drift_question *questions, int count, ana
 /// @param is_found out: false if none is; point is then of the largest number that was tried
 status ana_drift_budget(const ana_drift_question *question, double tolerance,
                         ana_drift_point *point, bool *is_found, error_message *err);
+
+/// Sum over the iterations of what the rounds leave of their drift: the deviation after the rounds
+/// is at most d times this, the one before them at most d times 1 more, where an iteration changes
+/// the deviation by at most d: in l2; of max-neighbor in the potential (sum over pairs), and in
+/// expectation. VERDICTS.md has the proofs.
+///
+/// @param graph a path
+/// @return INFINITY where the rounds promise nothing, as a scan that is cut short; NaN for a scheme
+///         of which no bound is known
+double ana_drift_sum(const ana_scheme *scheme, const ana_graph *graph,
+                     const ana_scheme_options *options, int64_t round_count);

@@ -1,39 +1,65 @@
 /// Drift against rounds as a table, as JSON and as a figure.
-#include "analysis/converge/drift_study.h"
+#include "analysis/converge/drift/drift_study.h"
 
 #include "analysis/report/plot.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <stddef.h>
+#include <string.h>
 
 enum { DIGITS = 9 };
 
-static void append_number(double value, text_buffer *out)
+/// The numbers of a point: in JSON by key, in tables those that have a heading.
+static const struct {
+    const char *key;
+    const char *heading;
+    size_t offset;
+} columns[] = {
+    {"drift_mean", NULL, offsetof(ana_drift_point, drift_mean)},
+    {"drift_max", "drift", offsetof(ana_drift_point, drift_max)},
+    {"gap_after_mean", "mean", offsetof(ana_drift_point, tracked_mean)},
+    {"gap_after_max", "max", offsetof(ana_drift_point, tracked_max)},
+    {"gap_after_bound", "bound", offsetof(ana_drift_point, tracked_bound)},
+    {"gap_executed_mean", "mean", offsetof(ana_drift_point, executed_mean)},
+    {"gap_executed_max", "max", offsetof(ana_drift_point, executed_max)},
+    {"gap_executed_bound", "bound", offsetof(ana_drift_point, executed_bound)},
+    {"imbalance_ratio_mean", "mean", offsetof(ana_drift_point, imbalance_mean)},
+    {"imbalance_ratio_max", NULL, offsetof(ana_drift_point, imbalance_max)},
+};
+enum { COLUMN_COUNT = sizeof columns / sizeof columns[0] };
+
+static double value_of(const ana_drift_point *point, int column)
 {
-    if (isfinite(value)) {
-        text_format(out, "  %9.4g", value);
-    } else {
-        text_format(out, "  %9s", "none");
-    }
+    double value = 0;
+    memcpy(&value, (const char *)point + columns[column].offset, sizeof value);
+    return value;
 }
 
 static void append_point(const ana_drift_point *point, text_buffer *out)
 {
-    const double numbers[] = {point->drift_max,      point->tracked_mean,  point->tracked_max,
-                              point->tracked_bound,  point->executed_mean, point->executed_max,
-                              point->executed_bound, point->imbalance_mean};
-    for (size_t index = 0; index < sizeof numbers / sizeof numbers[0]; index++) {
-        append_number(numbers[index], out);
+    for (int column = 0; column < COLUMN_COUNT; column++) {
+        const double value = value_of(point, column);
+        if (columns[column].heading == NULL) continue;
+        if (isfinite(value)) {
+            text_format(out, "  %9.4g", value);
+        } else {
+            text_format(out, "  %9s", "none");
+        }
     }
     text_append(out, "\n");
 }
 
-static void append_head(const char *first, const char *second, text_buffer *out)
+/// @param drift heading of the first column
+static void append_head(const char *drift, text_buffer *out)
 {
-    text_format(out, "  %10s  %9s  %31s  %31s  %9s\n", "", "", "gap after the rounds",
-                "gap as executed", "max load");
-    text_format(out, "  %10s  %9s  %9s  %9s  %9s  %9s  %9s  %9s  %9s\n", first, second, "mean",
-                "max", "bound", "mean", "max", "bound", "mean");
+    text_format(out, "  %10s  %9s  %31s  %31s  %9s\n  %10s", "", "", "gap after the rounds",
+                "gap as executed", "max load", "rounds");
+    for (int column = 0; column < COLUMN_COUNT; column++) {
+        if (columns[column].heading == NULL) continue;
+        text_format(out, "  %9s", column == 1 ? drift : columns[column].heading);
+    }
+    text_append(out, "\n");
 }
 
 static void append_course(const ana_drift_study *study, const ana_drift_result *result,
@@ -46,7 +72,7 @@ static void append_course(const ana_drift_study *study, const ana_drift_result *
                 study->trace, course->layer_count, study->question.stage_count,
                 course->sample_count, course->iteration[0],
                 course->iteration[course->sample_count - 1], study->question.scheme->name);
-    append_head("rounds", "drift max", out);
+    append_head("drift max", out);
     for (int point = 0; point < result->point_count; point++) {
         text_format(out, "  %10" PRId64, result->points[point].round_count);
         append_point(&result->points[point], out);
@@ -90,7 +116,7 @@ static void append_shapes(const ana_drift_study *study, const ana_drift_result *
             text_append(out, at->shape == ANA_DRIFT_SLOW
                                  ? "\nsteady drift, along the slowest mode\n"
                                  : "\nrandom drift\n");
-            append_head("rounds", "drift", out);
+            append_head("drift", out);
         }
         text_format(out, "  %10" PRId64, at->round_count);
         append_point(at, out);
@@ -117,16 +143,9 @@ static void write_point(const ana_drift_study *study, const ana_drift_point *poi
     }
     json_put_int64(writer, "rounds_per_iteration", point->round_count);
     json_put_int64(writer, "iterations", point->iteration_count);
-    json_put_rounded(writer, "drift_mean", point->drift_mean, DIGITS);
-    json_put_rounded(writer, "drift_max", point->drift_max, DIGITS);
-    json_put_rounded(writer, "gap_after_mean", point->tracked_mean, DIGITS);
-    json_put_rounded(writer, "gap_after_max", point->tracked_max, DIGITS);
-    json_put_rounded(writer, "gap_after_bound", point->tracked_bound, DIGITS);
-    json_put_rounded(writer, "gap_executed_mean", point->executed_mean, DIGITS);
-    json_put_rounded(writer, "gap_executed_max", point->executed_max, DIGITS);
-    json_put_rounded(writer, "gap_executed_bound", point->executed_bound, DIGITS);
-    json_put_rounded(writer, "imbalance_ratio_mean", point->imbalance_mean, DIGITS);
-    json_put_rounded(writer, "imbalance_ratio_max", point->imbalance_max, DIGITS);
+    for (int column = 0; column < COLUMN_COUNT; column++) {
+        json_put_rounded(writer, columns[column].key, value_of(point, column), DIGITS);
+    }
     json_end_object(writer);
 }
 

@@ -1,4 +1,4 @@
-#include "analysis/converge/sample_statistics.h"
+#include "analysis/converge/trials/sample_statistics.h"
 
 #include <gsl/gsl_cdf.h>
 #include <gsl/gsl_errno.h>

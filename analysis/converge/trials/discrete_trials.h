@@ -2,8 +2,8 @@
 /// after how many transfers.
 #pragma once
 
-#include "analysis/converge/layer_family.h"
-#include "analysis/converge/sample_statistics.h"
+#include "analysis/converge/trials/layer_family.h"
+#include "analysis/converge/trials/sample_statistics.h"
 #include "analysis/spread/spread.h"
 #include "base/arena.h"
 #include "base/json.h"
@@ -61,7 +61,7 @@ typedef struct ana_trials {
 /// @return STATUS_INVALID if no cell has as many layers as chunks, or there are more instances than
 ///         ANA_TRIAL_INSTANCES_MAX; STATUS_NO_MEMORY; as ana_spread_run
 status ana_trials_run(const ana_trial_question *question, ana_spread *spread, arena *memory,
-                      ana_trials *trials, ana_spread_report *report, error_message *err);
+                      ana_trials *trials, error_message *err);
 
 void ana_trials_append(const ana_trials *trials, text_buffer *out);
 void ana_trials_write(const ana_trials *trials, json_writer *writer);
