@@ -9,6 +9,7 @@
 #include "analysis/study/factors.h"
 #include "base/arena.h"
 #include "base/embedded.h"
+#include "base/json.h"
 #include "base/status.h"
 #include "base/text.h"
 
@@ -25,9 +26,6 @@ typedef enum ana_agreement {
     ANA_AGREEMENT_UNREACHABLE, ///< no plan and no schedule gets there: the bound is below
     ANA_AGREEMENT_COUNT
 } ana_agreement;
-
-/// "predicted", "consistent", "calibrated", "unreachable". Static storage.
-const char *ana_agreement_name(ana_agreement agreement);
 
 /// The same dynamic run against each static split; NAN: that split was not played.
 typedef struct ana_over_statics {
@@ -70,53 +68,44 @@ typedef struct ana_reproduced {
     const char *bar; // its name there
 } ana_reproduced;
 
-/// An input of an experiment, as it was fixed before anything was played.
-typedef struct ana_experiment_input {
-    const char *name;
-    const char *value;
-    const char *source;
-} ana_experiment_input;
+/// "idleness", "speed-up", ...; ANA_FIGURE_NONE if no figure has this name.
+ana_figure ana_figure_find(const char *name);
 
-enum { ANA_EXPERIMENT_INPUTS_MAX = 16 };
+enum { ANA_EXPERIMENTS_MAX = 16 };
 
-typedef struct ana_rows ana_rows; // reproduction_rows.h
-
-typedef struct ana_experiment {
-    const char *name;
-    const char *summary;
-    ana_experiment_input inputs[ANA_EXPERIMENT_INPUTS_MAX]; // ends at name NULL
-    status (*play)(ana_rows *rows, error_message *err);
-} ana_experiment;
-
-/// The table, in the order in which it is shown.
-const ana_experiment *ana_experiments(int *count);
-
-/// @return STATUS_INVALID naming the nearest known name, or all of them, if there is none of this
-///         name.
-status ana_experiment_find(const char *name, const ana_experiment **experiment, error_message *err);
-
+/// Experiments of experiments.json, each with its inputs, as they were fixed before anything was
+/// played, and what it plays.
 typedef struct ana_reproduction {
-    const ana_experiment *const *experiments; // [experiment_count] as played
+    json_document *document;
+    json_value experiments[ANA_EXPERIMENTS_MAX]; // [experiment_count] in the file's order
     int experiment_count;
     const ana_reproduced *rows; // [row_count], by experiment
     int row_count;
 } ana_reproduction;
 
-/// Told before an experiment is played. NULL: nobody.
+/// Chooses experiments. Release with ana_reproduction_close.
+///
+/// @param names [name_count]; none: all of them. A name that comes twice is played once.
+/// @return STATUS_INVALID naming the nearest known name, or all of them, if there is none of a name
+status ana_reproduction_open(const char *const *names, int name_count,
+                             ana_reproduction *reproduction, error_message *err);
+
+void ana_reproduction_close(ana_reproduction *reproduction);
+
+/// Told before an experiment is played.
 typedef struct ana_reproduction_listener {
     void *context;
-    void (*begin)(void *context, const char *experiment);
+    void (*begin)(void *context);
 } ana_reproduction_listener;
 
-/// Plays experiments.
+/// Plays the chosen experiments.
 ///
-/// @param names        [name_count]; none: all of the table. A name that comes twice is played
-/// once.
-/// @param reproduction arrays are carved from memory
-/// @return as ana_experiment_find, and what the studies and their replays return.
-status ana_reproduce(const char *const *names, int name_count,
-                     const ana_reproduction_listener *listener, arena *memory,
-                     ana_reproduction *reproduction, error_message *err);
+/// @param listener NULL: nobody
+/// @param memory   of the rows
+/// @return what the studies and their replays return
+status ana_reproduction_play(ana_reproduction *reproduction,
+                             const ana_reproduction_listener *listener, arena *memory,
+                             error_message *err);
 
 /// Appends the rows as tables for people, each experiment with its inputs and their sources.
 void ana_reproduction_print(const ana_reproduction *reproduction, text_buffer *out);

@@ -6,10 +6,28 @@
 #include "analysis/paper/reproduction.h"
 #include "analysis/report/figures.h"
 
-static void begin_experiment(void *context, const char *experiment)
+static void begin_experiment(void *context)
 {
-    (void)experiment;
     cli_progress_step(context);
+}
+
+static status play(const cli_arguments *arguments, ana_reproduction *reproduction, arena *memory,
+                   text_buffer *out, error_message *err)
+{
+    const char *folder = cli_value(arguments, "--figures");
+    if (folder != NULL) TRY(ana_figures_check(folder, err));
+    cli_progress progress = cli_progress_begin("experiments", reproduction->experiment_count);
+    const ana_reproduction_listener listener = {&progress, begin_experiment};
+    const status played = ana_reproduction_play(reproduction, &listener, memory, err);
+    cli_progress_end(&progress);
+    TRY(played);
+    if (folder != NULL) TRY(ana_figures_write(reproduction, folder, err));
+    if (cli_has(arguments, "--json")) {
+        ana_reproduction_write(reproduction, out);
+    } else {
+        ana_reproduction_print(reproduction, out);
+    }
+    return STATUS_OK;
 }
 
 static status reproduce(const cli_arguments *arguments, arena *memory, text_buffer *out,
@@ -18,27 +36,13 @@ static status reproduce(const cli_arguments *arguments, arena *memory, text_buff
     const int name_count = cli_operand_count(arguments);
     const char **names = arena_array(memory, (size_t)name_count, sizeof *names);
     for (int name = 0; name < name_count; name++) {
-        const ana_experiment *experiment = NULL;
         names[name] = cli_operand(arguments, name);
-        TRY(ana_experiment_find(names[name], &experiment, err));
     }
-    const char *folder = cli_value(arguments, "--figures");
-    if (folder != NULL) TRY(ana_figures_check(folder, err));
-    int all = 0;
-    ana_experiments(&all);
-    cli_progress progress = cli_progress_begin("experiments", name_count > 0 ? name_count : all);
-    const ana_reproduction_listener listener = {&progress, begin_experiment};
     ana_reproduction reproduction;
-    const status played = ana_reproduce(names, name_count, &listener, memory, &reproduction, err);
-    cli_progress_end(&progress);
-    TRY(played);
-    if (folder != NULL) TRY(ana_figures_write(&reproduction, folder, err));
-    if (cli_has(arguments, "--json")) {
-        ana_reproduction_write(&reproduction, out);
-    } else {
-        ana_reproduction_print(&reproduction, out);
-    }
-    return STATUS_OK;
+    TRY(ana_reproduction_open(names, name_count, &reproduction, err));
+    const status result = play(arguments, &reproduction, memory, out, err);
+    ana_reproduction_close(&reproduction);
+    return result;
 }
 
 static status run(const cli_arguments *arguments, error_message *err)

@@ -1,4 +1,4 @@
-#include "analysis/paper/reproduction_rows.h"
+#include "analysis/paper/rows.h"
 
 #include "analysis/paper/published.h"
 
@@ -15,9 +15,7 @@ const char *ana_rows_text(ana_rows *rows, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    const char *copy = arena_string(rows->memory, text);
-    rows->failed = rows->failed || copy == NULL;
-    return copy != NULL ? copy : "";
+    return arena_string(rows->memory, text);
 }
 
 const char *ana_rows_join(ana_rows *rows, const char *first, const char *second)
@@ -229,14 +227,6 @@ void ana_rows_add_speed_up(ana_rows *rows, const char *quantity, ana_baseline ba
     row->factors = result->factors;
     row->over = result->over;
     if (result->bound.high < row->published) row->agreement = ANA_AGREEMENT_UNREACHABLE;
-}
-
-status ana_rows_play_speed_up(ana_rows *rows, const char *quantity, const ana_speed_up_case *what,
-                              const char *note, ana_speed_up *result, error_message *err)
-{
-    TRY(ana_speed_up_play(what, result, err));
-    ana_rows_add_speed_up(rows, quantity, what->baseline, result, note);
-    return STATUS_OK;
 }
 
 void ana_rows_publish(ana_rows *rows, double published)

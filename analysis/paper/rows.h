@@ -1,20 +1,20 @@
 /// What experiments make their rows with.
 #pragma once
 
-#include "analysis/compare/trial.h"
 #include "analysis/paper/reproduction.h"
+#include "analysis/paper/trial.h"
 #include "base/arena.h"
+#include "base/json.h"
 #include "base/status.h"
 
 enum { ANA_ROWS_MAX = 256, ANA_CHANGE_BYTES = 128 };
 
-struct ana_rows {
+typedef struct ana_rows {
     arena *memory;          // of what the rows point to
     const char *experiment; // being played
     ana_reproduced rows[ANA_ROWS_MAX];
     int count;
-    bool failed; // out of memory once
-};
+} ana_rows;
 
 /// A text that lives as long as the rows.
 const char *ana_rows_text(ana_rows *rows, const char *format, ...)
@@ -119,12 +119,14 @@ void ana_rows_add_number(ana_rows *rows, const char *quantity, const ana_interva
 void ana_rows_add_speed_up(ana_rows *rows, const char *quantity, ana_baseline baseline,
                            const ana_speed_up *result, const char *note);
 
-/// Plays a speed-up and adds its row.
-status ana_rows_play_speed_up(ana_rows *rows, const char *quantity, const ana_speed_up_case *what,
-                              const char *note, ana_speed_up *result, error_message *err);
-
 /// Sets the published number of the row added last, where it stands in Table 1.
 void ana_rows_publish(ana_rows *rows, double published);
 
 /// Makes the row added last a bar of a figure.
 void ana_rows_draw(ana_rows *rows, ana_figure figure, const char *bar);
+
+/// Plays an experiment of experiments.json.
+status ana_experiment_play(json_value experiment, ana_rows *rows, error_message *err);
+
+/// Table 1, all of it.
+status ana_play_table1(ana_rows *rows, error_message *err);

@@ -1,4 +1,4 @@
-#include "analysis/compare/trial.h"
+#include "analysis/paper/trial.h"
 
 #include "analysis/compare/compare.h"
 #include "analysis/compare/contiguous_bound.h"

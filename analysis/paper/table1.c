@@ -3,7 +3,7 @@
 /// Which layers keep how much attention is not published. Two numbers are set: how unequal layers
 /// are, by the row of 24 layers (Partition over Megatron, mean over 2, 4 and 8 GPUs), and how fast
 /// a GPU is, by the column of Megatron on 8 GPUs. All other cells are predicted.
-#include "analysis/paper/experiments.h"
+#include "analysis/paper/rows.h"
 
 #include "analysis/paper/published.h"
 #include "base/rng.h"

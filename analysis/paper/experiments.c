@@ -1,0 +1,450 @@
+/// Plays the experiments of experiments.json: each row says which numbers it is made of.
+#include "analysis/paper/published.h"
+#include "analysis/paper/rows.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { RANGES_MAX = 8, CHANGES_MAX = 4 };
+
+/// A speed-up without what decisions and migrations cost, over the ranges of a setting.
+typedef struct bare_speed_up {
+    double of_range[RANGES_MAX];
+    ana_interval total;
+    ana_interval bound; // the largest that any plan could reach
+} bare_speed_up;
+
+/// An experiment while it is played.
+typedef struct playing {
+    ana_rows *rows;
+    json_value row; // to be made
+    const char *study;
+    ana_baseline baseline;
+    const char *change; // of the row, for every trial, or NULL
+    const char
+        *ranges[RANGES_MAX]; // [range_count] further changes; the first are the stated inputs
+    int range_count;
+    ana_speed_up speed_up; // played last
+    bare_speed_up first;   // bare speed-ups of the rows before
+    bare_speed_up last;
+    bare_speed_up most;
+} playing;
+
+static const char *const even_only = "{\"balancing\":[{\"balancer\":\"even\"}]}";
+
+/// A text of the row, or of its experiment; the file is part of the program, and complete.
+static const char *text_of(json_value object, const char *key)
+{
+    const char *text = "";
+    (void)json_string(json_member(object, key), &text, NULL);
+    return text;
+}
+
+static double number_of(json_value object, const char *key)
+{
+    double number = NAN;
+    (void)json_double(json_member(object, key), -1e300, 1e300, &number, NULL);
+    return number;
+}
+
+/// A change as ana_trial_play takes it; NULL: nothing.
+static const char *change_of(ana_rows *rows, json_value object)
+{
+    text_buffer text = {0};
+    if (json_is_missing(object)) return NULL;
+    json_writer writer = json_writer_init(&text);
+    json_write_value(&writer, object);
+    const char *kept = arena_string(rows->memory, text.bytes);
+    text_free(&text);
+    return kept;
+}
+
+/// Plays the row's study in a range, with further changes.
+static status play(const playing *at, int range, const char *further, ana_trial *trial,
+                   error_message *err)
+{
+    const char *const changes[] = {at->change, at->ranges[range], further};
+    return ana_trial_play(at->study, changes, 3, trial, err);
+}
+
+/// Makes the row added last a bar, where it is one.
+static void draw(const playing *at, const char *format)
+{
+    const char *bar = text_of(at->row, "bar");
+    const ana_figure figure = ana_figure_find(text_of(at->row, "figure"));
+    if (figure == ANA_FIGURE_NONE) return;
+    ana_rows_draw(at->rows, figure, ana_rows_text(at->rows, format, bar));
+}
+
+static void add_number(playing *at, const ana_interval *number, double bound)
+{
+    ana_rows_add_number(at->rows, text_of(at->row, "quantity"), number, bound,
+                        ANA_AGREEMENT_PREDICTED, text_of(at->row, "baseline"),
+                        text_of(at->row, "note"));
+    draw(at, "%s");
+}
+
+static status make_speed_up(playing *at, error_message *err)
+{
+    const ana_speed_up_case what = {
+        .study = at->study,
+        .baseline = at->baseline,
+        .common = at->change,
+        .ranges = at->ranges,
+        .range_count = at->range_count,
+        .repacks = !json_is_missing(json_member(at->row, "repacks")),
+    };
+    TRY(ana_speed_up_play(&what, &at->speed_up, err));
+    ana_rows_add_speed_up(at->rows, text_of(at->row, "quantity"), at->baseline, &at->speed_up,
+                          text_of(at->row, "note"));
+    draw(at, "%s");
+    return STATUS_OK;
+}
+
+static const char *idle_of(playing *at, const char *label)
+{
+    return ana_rows_text(at->rows, "%s, idle over total", label);
+}
+
+static status make_bubble_before(playing *at, error_message *err)
+{
+    (void)err;
+    ana_rows_add_number(at->rows, text_of(at->row, "quantity"), &at->speed_up.before, NAN,
+                        ANA_AGREEMENT_PREDICTED, idle_of(at, at->speed_up.still), "");
+    draw(at, "%s");
+    return STATUS_OK;
+}
+
+static status make_bubble_after(playing *at, error_message *err)
+{
+    (void)err;
+    ana_rows_add_number(at->rows, text_of(at->row, "quantity"), &at->speed_up.after,
+                        at->speed_up.after_bound.low, ANA_AGREEMENT_PREDICTED,
+                        idle_of(at, at->speed_up.dynamic), "");
+    draw(at, "%s");
+    return STATUS_OK;
+}
+
+/// What follows from published numbers alone.
+static status make_identity(playing *at, error_message *err)
+{
+    (void)err;
+    const ana_interval value = ana_interval_of(number_of(at->row, "value"));
+    ana_rows_add_number(at->rows, text_of(at->row, "quantity"), &value, number_of(at->row, "bound"),
+                        ANA_AGREEMENT_CONSISTENT, text_of(at->row, "baseline"),
+                        text_of(at->row, "note"));
+    draw(at, "%s");
+    return STATUS_OK;
+}
+
+static status make_first_bubble(playing *at, error_message *err)
+{
+    ana_trial trial;
+    TRY(play(at, 0, even_only, &trial, err));
+    const ana_interval bubble = ana_interval_of(trial.rows[0].first_bubble_ratio);
+    add_number(at, &bubble, NAN);
+    return STATUS_OK;
+}
+
+static status make_last_bubble(playing *at, error_message *err)
+{
+    ana_trial trial;
+    TRY(play(at, 0, even_only, &trial, err));
+    const ana_interval bubble = ana_interval_of(trial.rows[0].last_bubble_ratio);
+    add_number(at, &bubble, NAN);
+    return STATUS_OK;
+}
+
+/// Idle share at the end over that at the start, under the even split.
+static status make_bubble_growth(playing *at, error_message *err)
+{
+    ana_interval ratio = {0};
+    for (int range = 0; range < at->range_count; range++) {
+        ana_trial trial;
+        TRY(play(at, range, even_only, &trial, err));
+        ana_interval_add(&ratio,
+                         trial.rows[0].last_bubble_ratio / trial.rows[0].first_bubble_ratio);
+    }
+    add_number(at, &ratio, NAN);
+    return STATUS_OK;
+}
+
+/// Idle share over that of the study with the changes of "over", both under the even split.
+static status make_bubble_over(playing *at, error_message *err)
+{
+    ana_interval ratio = {0};
+    const char *over = change_of(at->rows, json_member(at->row, "over"));
+    for (int range = 0; range < at->range_count; range++) {
+        const char *const changes[] = {at->change, at->ranges[range], over, even_only};
+        ana_trial trial;
+        ana_trial other;
+        TRY(play(at, range, even_only, &trial, err));
+        TRY(ana_trial_play(at->study, changes, CHANGES_MAX, &other, err));
+        ana_interval_add(&ratio, trial.rows[0].bubble_ratio / other.rows[0].bubble_ratio);
+    }
+    add_number(at, &ratio, NAN);
+    return STATUS_OK;
+}
+
+static status make_static_bubble(playing *at, error_message *err)
+{
+    ana_trial trial;
+    TRY(ana_trial_play(at->study, &at->change, 1, &trial, err));
+    const ana_interval bubble = ana_interval_of(ana_measure_static_bubble(&trial));
+    add_number(at, &bubble, NAN);
+    return STATUS_OK;
+}
+
+/// The ranges, each joined with the calibration that belongs to it.
+static status calibrate_ranges(const playing *at, double wanted, const char **ranges,
+                               ana_interval *value, error_message *err)
+{
+    for (int range = 0; range < at->range_count; range++) {
+        const ana_calibration calibration = {
+            .study = at->study,
+            .common = at->ranges[range],
+            .rows = ANA_STATIC_ROWS,
+            .path = text_of(at->row, "path"),
+            .low = number_of(at->row, "low"),
+            .high = number_of(at->row, "high"),
+            .wanted = wanted,
+            .measure = ana_measure_static_bubble,
+        };
+        ana_calibrated calibrated;
+        TRY(ana_calibrate(&calibration, &calibrated, err));
+        ana_interval_add(value, calibrated.value);
+        ranges[range] = ana_rows_join(at->rows, calibration.common,
+                                      ana_rows_text(at->rows, "%s", calibrated.change));
+    }
+    return STATUS_OK;
+}
+
+/// The bubbles before and after, of which the first is the calibration.
+static void add_bubbles(playing *at, const char *before, const char *after, double wanted,
+                        const ana_interval *value)
+{
+    ana_rows *rows = at->rows;
+    const ana_speed_up *result = &at->speed_up;
+    const bool is_reached = fabs(result->before.value - wanted) < 0.005;
+    ana_rows_add_number(
+        rows, before, &result->before, NAN, ANA_AGREEMENT_CALIBRATED, idle_of(at, result->still),
+        ana_rows_text(rows, "By %s %.3g (%.3g to %.3g)%s.", text_of(at->row, "what"), value->value,
+                      value->low, value->high, is_reached ? "" : ": the nearest that it reaches"));
+    draw(at, "%s, static");
+    ana_rows_add_number(rows, after, &result->after, result->after_bound.low,
+                        ANA_AGREEMENT_PREDICTED, idle_of(at, result->dynamic), "");
+    ana_reproduced *row = &rows->rows[rows->count - 1];
+    if (result->after_bound.low > row->published) row->agreement = ANA_AGREEMENT_UNREACHABLE;
+    row->note = ana_rows_text(rows,
+                              "%.3f above the published number; no contiguous plan leaves less "
+                              "than %.3f, were it chosen anew in every iteration for nothing.",
+                              row->simulated - row->published, result->after_bound.value);
+    draw(at, "%s, balanced");
+}
+
+/// One input is set so that the bubble under the best static split is the published one; what
+/// balancing leaves of it is predicted; and what the two published bubbles are as a speed-up.
+static status make_calibrated_bubbles(playing *at, error_message *err)
+{
+    ana_rows *rows = at->rows;
+    const char *prefix = text_of(at->row, "prefix");
+    const char *before = ana_rows_text(rows, "%sbubble before", prefix);
+    const char *after = ana_rows_text(rows, "%sbubble after", prefix);
+    const double wanted = ana_published_find(rows->experiment, before)->value;
+    const double left = ana_published_find(rows->experiment, after)->value;
+    const char *ranges[RANGES_MAX];
+    ana_interval value = {0};
+    TRY(calibrate_ranges(at, wanted, ranges, &value, err));
+    const ana_speed_up_case calibrated = {.study = at->study,
+                                          .baseline = at->baseline,
+                                          .ranges = ranges,
+                                          .range_count = at->range_count};
+    TRY(ana_speed_up_play(&calibrated, &at->speed_up, err));
+    add_bubbles(at, before, after, wanted, &value);
+    ana_rows_add_speed_up(rows, ana_rows_text(rows, "%sspeed-up over static", prefix), at->baseline,
+                          &at->speed_up, text_of(at->row, "note"));
+    ana_rows_draw(rows, ANA_FIGURE_SPEED_UP, text_of(at->row, "bar"));
+    const ana_interval identity = ana_interval_of((1 - left) / (1 - wanted));
+    ana_rows_add_number(
+        rows, ana_rows_text(rows, "%sspeed-up over static, of the published bubbles", prefix),
+        &identity, NAN, ANA_AGREEMENT_CONSISTENT, "the published bubble before",
+        "(1 - after) / (1 - before).");
+    return STATUS_OK;
+}
+
+static double speed(int64_t before_ns, int64_t after_ns)
+{
+    return (double)before_ns / (double)after_ns;
+}
+
+/// Pruning on pipelines of eight GPUs, of which those that are no longer needed are released, or
+/// make further replicas: three rows.
+static status make_repacking(playing *at, error_message *err)
+{
+    ana_rows *rows = at->rows;
+    ana_interval ranks = {0};
+    ana_interval kept = {0};  // throughput with over that without, GPUs released
+    ana_interval share = {0}; // of the gain, released GPUs making further replicas
+    const char *which = text_of(at->row, "quantity");
+    for (int range = 0; range < at->range_count; range++) {
+        ana_trial trial;
+        TRY(play(at, range, NULL, &trial, err));
+        const ana_trial_row *packed = ana_trial_find(&trial, "re-packed");
+        const ana_trial_row *replicated = ana_trial_find(&trial, "replicated");
+        const ana_trial_row *even = ana_trial_find(&trial, "even");
+        if (packed == NULL || replicated == NULL || even == NULL) {
+            return error_set(err, STATUS_INFEASIBLE, "repack: no plan fits");
+        }
+        const double replicas = speed(replicated->unpacked_ns, replicated->total_ns);
+        const double total = speed(even->total_ns, replicated->total_ns);
+        ana_interval_add(&ranks, packed->rank_count_mean);
+        ana_interval_add(&kept, speed(packed->unpacked_ns, packed->total_ns));
+        ana_interval_add(&share, total > 1 ? log(replicas) / log(total) : 0);
+    }
+    ana_rows_add_number(rows, ana_rows_text(rows, "mean GPUs of 8%s", which), &ranks, NAN,
+                        ANA_AGREEMENT_PREDICTED, "8 GPUs a pipeline, mean over time",
+                        text_of(at->row, "note"));
+    ana_rows_draw(rows, ANA_FIGURE_REPACKING, text_of(at->row, "bar"));
+    ana_rows_add_number(rows, ana_rows_text(rows, "throughput kept%s", which), &kept, NAN,
+                        ANA_AGREEMENT_PREDICTED, "the same without re-packing", "");
+    ana_rows_add_number(
+        rows, ana_rows_text(rows, "share of the gain, most%s", which), &share, NAN,
+        ANA_AGREEMENT_PREDICTED, "the gain over even (Megatron)",
+        "Released GPUs make further replicas, the global batch held: log of the factor of "
+        "re-packing over log of the whole speed-up. The paper says 0.04 to 0.11.");
+    return STATUS_OK;
+}
+
+/// Time of a row without what its decisions and migrations cost, as the paper's scaling excludes
+/// them.
+static double bare_ns(const ana_trial_row *row)
+{
+    return (double)(row->total_ns - row->overhead_ns);
+}
+
+/// Partition by time over `even`.
+static status make_bare_speed_up(playing *at, error_message *err)
+{
+    bare_speed_up *last = &at->last;
+    *last = (bare_speed_up){.total = {.count = 0}};
+    for (int range = 0; range < at->range_count; range++) {
+        ana_trial trial;
+        TRY(play(at, range, NULL, &trial, err));
+        const ana_trial_row *even = ana_trial_find(&trial, "even");
+        const ana_trial_row *partition = ana_trial_find(&trial, "partition on-change");
+        if (even == NULL || partition == NULL) {
+            return error_set(err, STATUS_INFEASIBLE, "%s: no plan fits with %s", at->study,
+                             at->change);
+        }
+        last->of_range[range] = bare_ns(even) / bare_ns(partition);
+        ana_interval_add(&last->total, last->of_range[range]);
+        ana_interval_add(&last->bound, bare_ns(even) / (double)trial.bound_ns);
+    }
+    if (at->first.total.count == 0) at->first = *last;
+    if (last->total.value > at->most.total.value) at->most = *last;
+    ana_rows_add_number(at->rows, text_of(at->row, "quantity"), &last->total, last->bound.high,
+                        ANA_AGREEMENT_PREDICTED, "even (Megatron), the same model",
+                        text_of(at->row, "note"));
+    draw(at, "%s");
+    return STATUS_OK;
+}
+
+/// The largest of the bare speed-ups.
+static status make_most(playing *at, error_message *err)
+{
+    (void)err;
+    ana_rows *rows = at->rows;
+    ana_rows_add_number(rows, text_of(at->row, "quantity"), &at->most.total, at->most.bound.high,
+                        ANA_AGREEMENT_PREDICTED, "even (Megatron), the same model",
+                        text_of(at->row, "note"));
+    ana_reproduced *row = &rows->rows[rows->count - 1];
+    if (row->bound < row->published) row->agreement = ANA_AGREEMENT_UNREACHABLE;
+    return STATUS_OK;
+}
+
+/// The last of the bare speed-ups over the first.
+static status make_change(playing *at, error_message *err)
+{
+    (void)err;
+    ana_interval change = {0};
+    for (int range = 0; range < at->range_count; range++) {
+        ana_interval_add(&change, at->last.of_range[range] / at->first.of_range[range]);
+    }
+    add_number(at, &change, NAN);
+    return STATUS_OK;
+}
+
+static status make_overhead(playing *at, error_message *err)
+{
+    const char *label = text_of(at->row, "row");
+    ana_interval share = {0};
+    for (int range = 0; range < at->range_count; range++) {
+        ana_trial trial;
+        TRY(play(at, range, NULL, &trial, err));
+        const ana_trial_row *row = ana_trial_find(&trial, label);
+        if (row == NULL) return error_set(err, STATUS_INFEASIBLE, "%s: no plan fits", at->study);
+        ana_interval_add(&share, (double)row->overhead_ns / (double)row->total_ns);
+    }
+    ana_rows_add_number(at->rows, text_of(at->row, "quantity"), &share, NAN,
+                        ANA_AGREEMENT_PREDICTED,
+                        ana_rows_text(at->rows, "%s, share of the time", label), "");
+    draw(at, "%s");
+    return STATUS_OK;
+}
+
+static status make_table1(playing *at, error_message *err)
+{
+    return ana_play_table1(at->rows, err);
+}
+
+/// What "make" of a row may be.
+static const struct {
+    const char *name;
+    status (*make)(playing *at, error_message *err);
+} makers[] = {
+    {"speed-up", make_speed_up},
+    {"bubble-before", make_bubble_before},
+    {"bubble-after", make_bubble_after},
+    {"identity", make_identity},
+    {"first-bubble", make_first_bubble},
+    {"last-bubble", make_last_bubble},
+    {"bubble-growth", make_bubble_growth},
+    {"bubble-over", make_bubble_over},
+    {"static-bubble", make_static_bubble},
+    {"calibrated-bubbles", make_calibrated_bubbles},
+    {"repacking", make_repacking},
+    {"bare-speed-up", make_bare_speed_up},
+    {"most", make_most},
+    {"change", make_change},
+    {"overhead", make_overhead},
+    {"table1", make_table1},
+};
+
+static status make_row(playing *at, json_value experiment, error_message *err)
+{
+    const char *made = text_of(at->row, "make");
+    const char *study = text_of(at->row, "study");
+    at->study = study[0] != '\0' ? study : text_of(experiment, "study");
+    at->change = change_of(at->rows, json_member(at->row, "change"));
+    for (size_t maker = 0; maker < sizeof makers / sizeof makers[0]; maker++) {
+        if (strcmp(makers[maker].name, made) == 0) return makers[maker].make(at, err);
+    }
+    return json_error(at->row, STATUS_FORMAT, err, "nothing makes '%.40s'", made);
+}
+
+status ana_experiment_play(json_value experiment, ana_rows *rows, error_message *err)
+{
+    const json_value ranges = json_member(experiment, "ranges");
+    playing at = {.rows = rows, .range_count = json_count(ranges)};
+    const bool is_static = strcmp(text_of(experiment, "baseline"), "static") == 0;
+    at.baseline = is_static ? ANA_BASELINE_STATIC : ANA_BASELINE_STILL;
+    rows->experiment = text_of(experiment, "name");
+    for (int range = 0; range < at.range_count && range < RANGES_MAX; range++) {
+        at.ranges[range] = change_of(rows, json_element(ranges, range));
+    }
+    at.row = json_element(json_member(experiment, "rows"), 0);
+    for (; at.row.node != NULL; at.row = json_next(at.row)) {
+        TRY(make_row(&at, experiment, err));
+    }
+    return STATUS_OK;
+}
