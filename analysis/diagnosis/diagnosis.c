@@ -13,7 +13,7 @@
 /// plans.
 enum { HINDSIGHT_OPS_MAX = 200000000, HINDSIGHT_COUNT_MIN = 24 };
 
-/// Iterations behind the first one that it is compared with.
+/// Iterations after the first one that it is compared with.
 enum { WARM_COUNT = 9 };
 
 const char ana_diagnosis_rows[] = "[{\"balancer\":\"even\"},{\"balancer\":\"tuned\"},"
@@ -73,6 +73,15 @@ static const int64_t *row_ns(const played *of, int row)
     return of->ns + (size_t)row * (size_t)of->count;
 }
 
+static int64_t total_ns(const played *of, int row)
+{
+    int64_t total = 0;
+    for (int index = 0; index < of->count; index++) {
+        total += row_ns(of, row)[index];
+    }
+    return total;
+}
+
 static status play_rows(const ana_setup *setup, const ana_listener *steps, played *of,
                         arena *memory, ana_comparison *comparison, error_message *err)
 {
@@ -86,32 +95,32 @@ static status play_rows(const ana_setup *setup, const ana_listener *steps, playe
     return ana_compare(setup, &listener, memory, comparison, err);
 }
 
-/// Whether a row keeps its plan and needs no more than one iteration's profile.
-static bool is_static_row(const ana_row *row)
-{
-    return row->outcome == STATUS_OK && !ana_balancing_is_dynamic(row->balancing);
-}
-
-/// The better of `even` and `tuned`, which all gains are over: what anybody can have without moving
-/// a layer.
+/// The better of the rows that keep their plan, which all gains are over: what anybody can have
+/// without moving a layer.
 static status find_baseline(const played *of, const ana_comparison *comparison, int *baseline,
                             error_message *err)
 {
     int64_t least_ns = INT64_MAX;
     *baseline = -1;
     for (int row = 0; row < of->row_count; row++) {
-        int64_t total_ns = 0;
-        if (!is_static_row(&comparison->rows[row])) continue;
-        for (int index = 0; index < of->count; index++) {
-            total_ns += row_ns(of, row)[index];
-        }
-        if (total_ns > least_ns) continue;
-        least_ns = total_ns;
+        const ana_row *each = &comparison->rows[row];
+        if (each->outcome != STATUS_OK || ana_balancing_is_dynamic(each->balancing)) continue;
+        if (total_ns(of, row) > least_ns) continue;
+        least_ns = total_ns(of, row);
         *baseline = row;
     }
     if (*baseline >= 0) return STATUS_OK;
     return error_set(err, STATUS_INFEASIBLE, "%s: %.*s", comparison->rows[0].balancing->label, 400,
                      comparison->rows[0].message);
+}
+
+/// The gain of one run over another, with its interval.
+static ana_gain_interval gain_over(const ana_diagnosis *made, const int64_t *from_ns,
+                                   const int64_t *to_ns, int count, double tail, arena *memory)
+{
+    ana_gain_interval interval;
+    ana_gain_interval_of(from_ns, to_ns, count, tail, made->options.seed, memory, &interval);
+    return interval;
 }
 
 /// Several rows compete to be the best; the interval of each is so wide that all hold together.
@@ -124,7 +133,7 @@ static double tail_of_rows(const ana_diagnosis *made, int row_count)
     return made->options.tail_probability / (dynamic > 0 ? dynamic : 1);
 }
 
-static void weigh_rows(const played *of, int baseline, arena *memory, ana_diagnosis *made)
+static void weigh_rows(const played *of, arena *memory, ana_diagnosis *made)
 {
     ana_row_gain *rows = arena_array(memory, (size_t)of->row_count, sizeof *rows);
     const double tail = tail_of_rows(made, of->row_count);
@@ -133,53 +142,39 @@ static void weigh_rows(const played *of, int baseline, arena *memory, ana_diagno
         ana_row_gain *gain = &rows[row];
         gain->row = &made->comparison.rows[row];
         if (gain->row->outcome != STATUS_OK) continue;
-        for (int index = 0; index < of->count; index++) {
-            gain->total_ns += row_ns(of, row)[index];
-        }
+        gain->total_ns = total_ns(of, row);
         gain->overhead_ns = of->overhead_ns[row];
-        ana_gain_interval_of(row_ns(of, baseline), row_ns(of, row), of->count, tail,
-                             made->options.seed, memory, &gain->interval);
+        gain->interval =
+            gain_over(made, row_ns(of, made->baseline), row_ns(of, row), of->count, tail, memory);
         if (!ana_balancing_is_dynamic(gain->row->balancing)) continue;
         if (made->best < 0 || gain->total_ns < rows[made->best].total_ns) made->best = row;
     }
     made->rows = rows;
+    if (made->best >= 0) made->evidence.best = rows[made->best].interval;
 }
 
-static status weigh_bounds(const played *of, int baseline, arena *memory, ana_diagnosis *made,
-                           error_message *err)
+/// What is proven; and plans of the split, played: the best one that is kept, and those that follow
+/// the drift.
+static status weigh_plans(const played *of, arena *memory, ana_diagnosis *made, error_message *err)
 {
     const size_t count = (size_t)of->count;
-    const ana_diagnosis_options *options = &made->options;
-    int64_t *contiguous = arena_array(memory, count, sizeof *contiguous);
-    int64_t *any_owner = arena_array(memory, count, sizeof *any_owner);
-    TRY(ana_gain_bounds_of(made->setup, made->series, contiguous, any_owner, err));
-    ana_gain_interval_of(row_ns(of, baseline), contiguous, of->count, options->tail_probability,
-                         options->seed, memory, &made->evidence.bound);
-    ana_gain_interval_of(row_ns(of, baseline), any_owner, of->count, options->tail_probability,
-                         options->seed, memory, &made->any_owner);
-    return STATUS_OK;
-}
-
-/// Plans of the split, played: the best one that is kept, and those that follow the drift.
-static status weigh_split(const played *of, int baseline, arena *memory, ana_diagnosis *made,
-                          error_message *err)
-{
+    const double tail = made->options.tail_probability;
+    const int64_t *baseline = row_ns(of, made->baseline);
     const ana_imbalance_split *split = &made->split;
-    const ana_diagnosis_options *options = &made->options;
-    const double tail = options->tail_probability;
-    int64_t *kept = arena_array(memory, (size_t)of->count, sizeof *kept);
-    int64_t *following = arena_array(memory, (size_t)of->count, sizeof *following);
-    TRY(ana_plans_take(made->setup, made->series, split->static_first_layer, true, kept, err));
-    TRY(ana_plans_take(made->setup, made->series, split->drift_first_layer, false, following, err));
-    ana_gain_interval_of(row_ns(of, baseline), kept, of->count, tail, options->seed, memory,
-                         &made->kept);
-    ana_gain_interval_of(row_ns(of, baseline), following, of->count, tail, options->seed, memory,
-                         &made->evidence.drift);
-    ana_gain_interval_of(kept, following, of->count, tail, options->seed, memory,
-                         &made->evidence.drift_over_kept);
+    ana_evidence *evidence = &made->evidence;
+    int64_t *one = arena_array(memory, count, sizeof *one);
+    int64_t *other = arena_array(memory, count, sizeof *other);
+    TRY(ana_gain_bounds_of(made->setup, made->series, one, other, err));
+    evidence->bound = gain_over(made, baseline, one, of->count, tail, memory);
+    made->any_owner = gain_over(made, baseline, other, of->count, tail, memory);
+    TRY(ana_plans_take(made->setup, made->series, split->static_first_layer, true, one, err));
+    TRY(ana_plans_take(made->setup, made->series, split->drift_first_layer, false, other, err));
+    made->kept = gain_over(made, baseline, one, of->count, tail, memory);
+    evidence->drift = gain_over(made, baseline, other, of->count, tail, memory);
+    evidence->drift_over_kept = gain_over(made, one, other, of->count, tail, memory);
     if (made->best < 0) return STATUS_OK;
-    ana_gain_interval_of(kept, row_ns(of, made->best), of->count, tail_of_rows(made, of->row_count),
-                         options->seed, memory, &made->evidence.best_over_kept);
+    evidence->best_over_kept = gain_over(made, one, row_ns(of, made->best), of->count,
+                                         tail_of_rows(made, of->row_count), memory);
     return STATUS_OK;
 }
 
@@ -192,20 +187,8 @@ static int hindsight_count(const ana_setup *setup, int count)
     return wanted < count ? (int)wanted : count;
 }
 
-/// Of the plan that hindsight chose, and those that the rows had: what is shortest.
-static void take_shortest(const played *of, const ana_comparison *comparison, const int *indices,
-                          int count, int64_t *shortest_ns)
-{
-    for (int at = 0; at < count; at++) {
-        for (int row = 0; row < of->row_count; row++) {
-            const int64_t taken = row_ns(of, row)[indices[at]];
-            if (comparison->rows[row].outcome != STATUS_OK || taken >= shortest_ns[at]) continue;
-            shortest_ns[at] = taken;
-        }
-    }
-}
-
-static status weigh_hindsight(const played *of, int baseline, arena *memory, ana_diagnosis *made,
+/// The shortest of the plan that hindsight chose, and those that the rows had.
+static status weigh_hindsight(const played *of, arena *memory, ana_diagnosis *made,
                               error_message *err)
 {
     const int count = hindsight_count(made->setup, of->count);
@@ -214,13 +197,19 @@ static status weigh_hindsight(const played *of, int baseline, arena *memory, ana
     int64_t *shortest = arena_array(memory, (size_t)count, sizeof *shortest);
     for (int at = 0; at < count; at++) {
         indices[at] = (int)((int64_t)at * of->count / count);
-        kept[at] = row_ns(of, baseline)[indices[at]];
+        kept[at] = row_ns(of, made->baseline)[indices[at]];
     }
     TRY(ana_clairvoyant_of(made->setup, made->series, indices, count, shortest, err));
-    take_shortest(of, &made->comparison, indices, count, shortest);
+    for (int row = 0; row < of->row_count; row++) {
+        if (made->comparison.rows[row].outcome != STATUS_OK) continue;
+        for (int at = 0; at < count; at++) {
+            const int64_t taken = row_ns(of, row)[indices[at]];
+            if (taken < shortest[at]) shortest[at] = taken;
+        }
+    }
     made->clairvoyant_count = count;
-    ana_gain_interval_of(kept, shortest, count, made->options.tail_probability, made->options.seed,
-                         memory, &made->evidence.clairvoyant);
+    made->evidence.clairvoyant =
+        gain_over(made, kept, shortest, count, made->options.tail_probability, memory);
     return STATUS_OK;
 }
 
@@ -318,29 +307,6 @@ static status read_series(const ana_setup *setup, arena *memory, ana_diagnosis *
     return STATUS_OK;
 }
 
-static status diagnose(const ana_listener *steps, arena *memory, ana_diagnosis *made,
-                       error_message *err)
-{
-    const int rows = made->setup->study->balancing_count;
-    played of = {.row_count = rows, .count = made->series->count, .spacing = made->spacing};
-    int baseline = 0;
-    TRY(ana_imbalance_split_of(made->series, made->setup->stage_count, memory, &made->split, err));
-    TRY(ana_forecastability_of(made->series, memory, &made->forecast, err));
-    TRY(play_rows(made->setup, steps, &of, memory, &made->comparison, err));
-    TRY(find_baseline(&of, &made->comparison, &baseline, err));
-    made->baseline = baseline;
-    weigh_rows(&of, baseline, memory, made);
-    TRY(weigh_bounds(&of, baseline, memory, made, err));
-    TRY(weigh_split(&of, baseline, memory, made, err));
-    TRY(weigh_hindsight(&of, baseline, memory, made, err));
-    if (made->best >= 0) made->evidence.best = made->rows[made->best].interval;
-    made->evidence.threshold_ratio = made->options.threshold_ratio;
-    made->evidence.is_uniform = made->is_uniform;
-    made->evidence.knows_state = made->knows_state;
-    made->judgement = ana_judge(&made->evidence);
-    return STATUS_OK;
-}
-
 status ana_diagnose(ana_setup *setup, const ana_diagnosis_options *options,
                     void (*step)(void *context), void *step_context, arena *memory,
                     ana_diagnosis *diagnosis, error_message *err)
@@ -349,7 +315,20 @@ status ana_diagnose(ana_setup *setup, const ana_diagnosis_options *options,
     const ana_listener steps = {.step = step, .step_context = step_context};
     TRY(check_setup(setup, err));
     TRY(read_series(setup, memory, &made, err));
-    TRY(diagnose(&steps, memory, &made, err));
+    played of = {.row_count = setup->study->balancing_count,
+                 .count = made.series->count,
+                 .spacing = made.spacing};
+    made.evidence = (ana_evidence){.threshold_ratio = options->threshold_ratio,
+                                   .is_uniform = made.is_uniform,
+                                   .knows_state = made.knows_state};
+    TRY(ana_imbalance_split_of(made.series, setup->stage_count, memory, &made.split, err));
+    ana_forecastability_of(made.series, memory, &made.forecast);
+    TRY(play_rows(made.setup, &steps, &of, memory, &made.comparison, err));
+    TRY(find_baseline(&of, &made.comparison, &made.baseline, err));
+    weigh_rows(&of, memory, &made);
+    TRY(weigh_plans(&of, memory, &made, err));
+    TRY(weigh_hindsight(&of, memory, &made, err));
+    made.judgement = ana_judge(&made.evidence);
     *diagnosis = made;
     return STATUS_OK;
 }

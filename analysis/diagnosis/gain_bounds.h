@@ -14,7 +14,7 @@
 /// the optimizer step does; where the schedule does not split the backward, B and W are one op.
 ///
 /// @param contiguous_ns, any_owner_ns [series->count] out
-/// @return what ana_bound_contiguous returns; STATUS_NO_MEMORY
+/// @return what ana_bound_contiguous returns
 ///
 /// Time of ana_bound_contiguous, for every iteration.
 status ana_gain_bounds_of(const ana_setup *setup, const ana_series *series, int64_t *contiguous_ns,

@@ -1,10 +1,197 @@
 #include "analysis/diagnosis/imbalance_split.h"
 
-#include "analysis/diagnosis/static_plan.h"
 #include "balance/partition/balancer.h"
+#include "balance/partition/chain.h"
 #include "balance/partition/partition.h"
 
 #include <string.h>
+
+/// The largest stage load of an iteration under a plan.
+static int64_t bottleneck_of(const ana_series *series, int index, const int *first_layer,
+                             int stage_count)
+{
+    const int64_t *before = ana_series_before(series, index);
+    int64_t bottleneck = 0;
+    for (int stage = 0; stage < stage_count; stage++) {
+        const int64_t load = before[first_layer[stage + 1]] - before[first_layer[stage]];
+        if (load > bottleneck) bottleneck = load;
+    }
+    return bottleneck;
+}
+
+/// The same, added up over the series.
+static int64_t bottleneck_sum(const ana_series *series, const int *first_layer, int stage_count)
+{
+    int64_t sum = 0;
+    for (int index = 0; index < series->count; index++) {
+        sum += bottleneck_of(series, index, first_layer, stage_count);
+    }
+    return sum;
+}
+
+/// Additions that trying all plans may take, and those of the search.
+enum { ENUMERATION_MAX = 20000000, SEARCH_MAX = 400000000 };
+
+/// Plans of layer_count layers in stage_count stages, none empty; at most limit.
+static int64_t plan_count(int layer_count, int stage_count, int64_t limit)
+{
+    const int chosen =
+        stage_count - 1 < layer_count - stage_count ? stage_count - 1 : layer_count - stage_count;
+    int64_t plans = 1;
+    for (int cut = 1; cut <= chosen; cut++) {
+        plans = plans * (layer_count - 1 - chosen + cut) / cut; // C(layers - 1 - chosen + cut, cut)
+        if (plans >= limit) return limit;
+    }
+    return plans;
+}
+
+/// The next plan in lexical order of the cuts; false after the last.
+static bool next_plan(int *first_layer, int stage_count)
+{
+    const int layers = first_layer[stage_count];
+    for (int cut = stage_count - 1; cut >= 1; cut--) {
+        if (first_layer[cut] + 1 > layers - (stage_count - cut)) continue;
+        first_layer[cut]++;
+        for (int next = cut + 1; next < stage_count; next++) {
+            first_layer[next] = first_layer[next - 1] + 1;
+        }
+        return true;
+    }
+    return false;
+}
+
+static void try_all(const ana_series *series, int stage_count, int *plan, int *best,
+                    int64_t *sum_ns)
+{
+    for (int stage = 0; stage < stage_count; stage++) {
+        plan[stage] = stage;
+    }
+    plan[stage_count] = series->layer_count;
+    do {
+        const int64_t sum = bottleneck_sum(series, plan, stage_count);
+        if (sum >= *sum_ns) continue;
+        *sum_ns = sum;
+        memcpy(best, plan, ((size_t)stage_count + 1) * sizeof *best);
+    } while (next_plan(plan, stage_count));
+}
+
+/// What the sum would be with one cut moved by one layer.
+typedef struct neighbours {
+    int64_t *sum_ns[2];   // [stage_count] of cut c moved to the front by one layer, and to the back
+    bal_wide *squares[2]; // [stage_count] what the sum of the squared loads then grows by
+    int64_t *before_ns;   // [stage_count + 1] largest load of the stages before s
+    int64_t *after_ns;    // [stage_count + 2] largest load of stages s and after
+} neighbours;
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static int64_t load_of(const int64_t *before, const int *first_layer, int stage)
+{
+    return before[first_layer[stage + 1]] - before[first_layer[stage]];
+}
+
+/// Squared loads of the two stages at a cut, if it were where the loads before it are at_ns.
+static bal_wide squares_at(const int64_t *before, const int *first_layer, int cut, int64_t at_ns)
+{
+    const bal_wide front = at_ns - before[first_layer[cut - 1]];
+    const bal_wide after = before[first_layer[cut + 1]] - at_ns;
+    return front * front + after * after;
+}
+
+/// Adds one iteration to the sums of all neighbours.
+static void add_iteration(const int64_t *before, const int *first_layer, int stage_count,
+                          neighbours *near)
+{
+    near->before_ns[0] = 0;
+    for (int stage = 0; stage < stage_count; stage++) {
+        near->before_ns[stage + 1] =
+            larger(near->before_ns[stage], load_of(before, first_layer, stage));
+    }
+    near->after_ns[stage_count] = 0;
+    for (int stage = stage_count - 1; stage >= 0; stage--) {
+        near->after_ns[stage] =
+            larger(near->after_ns[stage + 1], load_of(before, first_layer, stage));
+    }
+    for (int cut = 1; cut < stage_count; cut++) {
+        const int64_t others = larger(near->before_ns[cut - 1], near->after_ns[cut + 1]);
+        const bal_wide now = squares_at(before, first_layer, cut, before[first_layer[cut]]);
+        for (int way = 0; way < 2; way++) {
+            const int64_t at = before[first_layer[cut] + (way == 0 ? -1 : 1)];
+            const int64_t pair =
+                larger(at - before[first_layer[cut - 1]], before[first_layer[cut + 1]] - at);
+            near->sum_ns[way][cut] += larger(others, pair);
+            near->squares[way][cut] += squares_at(before, first_layer, cut, at) - now;
+        }
+    }
+}
+
+/// Moves the cut that gains most; among those, and where none gains, the one that makes the squared
+/// loads smallest: otherwise two stages that are equally slow would hold each other.
+///
+/// @return false if none gains
+static bool step(const ana_series *series, int stage_count, neighbours *near, int *first_layer,
+                 int64_t *sum_ns)
+{
+    int best_cut = 0;
+    int best_way = 0;
+    bal_wide best_squares = 0;
+    for (int way = 0; way < 2; way++) {
+        memset(near->sum_ns[way], 0, (size_t)stage_count * sizeof(int64_t));
+        memset(near->squares[way], 0, (size_t)stage_count * sizeof(bal_wide));
+    }
+    for (int index = 0; index < series->count; index++) {
+        add_iteration(ana_series_before(series, index), first_layer, stage_count, near);
+    }
+    for (int cut = 1; cut < stage_count; cut++) {
+        for (int way = 0; way < 2; way++) {
+            const int moved = first_layer[cut] + (way == 0 ? -1 : 1);
+            const int64_t sum = near->sum_ns[way][cut];
+            const bal_wide squares = near->squares[way][cut];
+            if (moved <= first_layer[cut - 1] || moved >= first_layer[cut + 1]) continue;
+            if (sum > *sum_ns || (sum == *sum_ns && squares >= best_squares)) continue;
+            *sum_ns = sum;
+            best_squares = squares;
+            best_cut = cut;
+            best_way = way;
+        }
+    }
+    if (best_cut > 0) first_layer[best_cut] += best_way == 0 ? -1 : 1;
+    return best_cut > 0;
+}
+
+static void search(const ana_series *series, int stage_count, arena *memory, int *first_layer,
+                   int64_t *sum_ns)
+{
+    const size_t entries = (size_t)stage_count + 2;
+    int64_t *numbers = arena_array(memory, 4 * entries, sizeof *numbers);
+    bal_wide *squares = arena_array(memory, 2 * entries, sizeof *squares);
+    neighbours near = {{numbers, numbers + entries},
+                       {squares, squares + entries},
+                       numbers + 2 * entries,
+                       numbers + 3 * entries};
+    const int64_t step_cost = (int64_t)series->count * stage_count;
+    for (int64_t spent = 0; spent < SEARCH_MAX; spent += step_cost) {
+        if (!step(series, stage_count, &near, first_layer, sum_ns)) break;
+    }
+}
+
+void ana_static_plan_improve(const ana_series *series, int stage_count, arena *memory,
+                             int *first_layer, int64_t *sum_ns, bool *is_optimal)
+{
+    const int64_t plan_cost = (int64_t)series->count * stage_count;
+    const int64_t limit = ENUMERATION_MAX / plan_cost + 1;
+    *sum_ns = bottleneck_sum(series, first_layer, stage_count);
+    *is_optimal = plan_count(series->layer_count, stage_count, limit) < limit;
+    if (!*is_optimal) {
+        search(series, stage_count, memory, first_layer, sum_ns);
+        return;
+    }
+    int *plan = arena_array(memory, (size_t)stage_count + 1, sizeof *plan);
+    try_all(series, stage_count, plan, first_layer, sum_ns);
+}
 
 /// What the steps of a split share.
 typedef struct splitting {
@@ -16,33 +203,6 @@ typedef struct splitting {
     int64_t *window; // [layer_count + 1] sums of the prefix sums of the samples in the window
     int *plan;       // [stage_count + 1]
 } splitting;
-
-static status out_of_memory(error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for the split of the imbalance");
-}
-
-int64_t ana_series_bottleneck_ns(const ana_series *series, int index, const int *first_layer,
-                                 int stage_count)
-{
-    const int64_t *before = ana_series_before(series, index);
-    int64_t bottleneck = 0;
-    for (int stage = 0; stage < stage_count; stage++) {
-        const int64_t load = before[first_layer[stage + 1]] - before[first_layer[stage]];
-        if (load > bottleneck) bottleneck = load;
-    }
-    return bottleneck;
-}
-
-int64_t ana_series_bottleneck_sum_ns(const ana_series *series, const int *first_layer,
-                                     int stage_count)
-{
-    int64_t sum = 0;
-    for (int index = 0; index < series->count; index++) {
-        sum += ana_series_bottleneck_ns(series, index, first_layer, stage_count);
-    }
-    return sum;
-}
 
 /// The exact contiguous optimum of layers whose prefix sums are given.
 static status cut(splitting *split, const int64_t *before, int *first_layer, int64_t *bottleneck_ns,
@@ -177,7 +337,7 @@ static status sum_windowed(splitting *split, int width, bool is_trailing, const 
             plan = split->plan;
         }
         if (!is_trailing) add_row(split, index, 1);
-        *sum_ns += ana_series_bottleneck_ns(series, index, plan, split->stage_count);
+        *sum_ns += bottleneck_of(series, index, plan, split->stage_count);
         if (plans != NULL) copy_plan(split, plan, plans, index);
     }
     return STATUS_OK;
@@ -253,31 +413,26 @@ static status find_levels(splitting *split, ana_imbalance_split *made, error_mes
     TRY(plan_of(split, "even", &made->even_first_layer, err));
     TRY(plan_of(split, "tuned", &made->tuned_first_layer, err));
     made->level_ns[ANA_LEVEL_EVEN] =
-        ana_series_bottleneck_sum_ns(split->series, made->even_first_layer, split->stage_count);
+        bottleneck_sum(split->series, made->even_first_layer, split->stage_count);
     made->level_ns[ANA_LEVEL_TUNED] =
-        ana_series_bottleneck_sum_ns(split->series, made->tuned_first_layer, split->stage_count);
+        bottleneck_sum(split->series, made->tuned_first_layer, split->stage_count);
     TRY(find_static(split, made, err));
     TRY(find_drift(split, made, err));
     return find_bounds(split, made, err);
 }
 
-static status carve(splitting *split, error_message *err)
-{
-    const size_t entries = (size_t)split->series->layer_count + 1;
-    split->zeros = arena_array(split->memory, entries, sizeof *split->zeros);
-    split->window = arena_array(split->memory, entries, sizeof *split->window);
-    split->plan = arena_array(split->memory, (size_t)split->stage_count + 1, sizeof *split->plan);
-    if (split->zeros != NULL && split->window != NULL && split->plan != NULL) return STATUS_OK;
-    return out_of_memory(err);
-}
-
 status ana_imbalance_split_of(const ana_series *series, int stage_count, arena *memory,
                               ana_imbalance_split *split, error_message *err)
 {
+    const size_t entries = (size_t)series->layer_count + 1;
     ana_imbalance_split made = {.stage_count = stage_count};
-    splitting work = {.series = series, .stage_count = stage_count, .memory = memory};
-    TRY(carve(&work, err));
-    work.scratch = arena_create(1 << 16);
+    splitting work = {.series = series,
+                      .stage_count = stage_count,
+                      .memory = memory,
+                      .scratch = arena_create(1 << 16),
+                      .zeros = arena_array(memory, entries, sizeof *work.zeros),
+                      .window = arena_array(memory, entries, sizeof *work.window),
+                      .plan = arena_array(memory, (size_t)stage_count + 1, sizeof *work.plan)};
     const status result = find_levels(&work, &made, err);
     arena_destroy(work.scratch);
     if (result == STATUS_OK) *split = made;

@@ -59,7 +59,7 @@ typedef struct ana_imbalance_split {
 /// @param stage_count in [1, layer_count of the series]
 /// @param memory      the plans are carved from it
 /// @return STATUS_INVALID if `even` cannot have so many stages, or the times of all iterations do
-///         not fit int64; STATUS_NO_MEMORY
+///         not fit int64
 ///
 /// Time O(iterations x log(iterations) x one exact partition), plus the search for the static
 /// plan: O(iterations x stages) for each of its steps.
@@ -69,12 +69,14 @@ status ana_imbalance_split_of(const ana_series *series, int stage_count, arena *
 /// What lies between a level and the next, in ns over the series.
 int64_t ana_imbalance_part_ns(const ana_imbalance_split *split, ana_part part);
 
-/// The largest stage load of an iteration of the series under a plan.
+/// Improves a plan that is kept over a whole run, until moving no single cut by one layer makes it
+/// better, or flatter; where there are few plans, all of them are tried. Unlike one iteration's
+/// plan it is no chain to be cut: which stage is slowest changes.
 ///
-/// @param first_layer [stage_count + 1]
-int64_t ana_series_bottleneck_ns(const ana_series *series, int index, const int *first_layer,
-                                 int stage_count);
-
-/// The same, added up over the series.
-int64_t ana_series_bottleneck_sum_ns(const ana_series *series, const int *first_layer,
-                                     int stage_count);
+/// @param first_layer [stage_count + 1] in: a plan without empty stages; out: the best one found
+/// @param sum_ns      out: its bottleneck, added up over the series
+/// @param is_optimal  out: all plans were tried
+///
+/// Time O(iterations x stages) for each step.
+void ana_static_plan_improve(const ana_series *series, int stage_count, arena *memory,
+                             int *first_layer, int64_t *sum_ns, bool *is_optimal);

@@ -1,4 +1,4 @@
-/// The sampled iterations of a run, held in memory one behind the other: read once, then looked at
+/// The sampled iterations of a run, held in memory one after the other: read once, then looked at
 /// by every part of a diagnosis and played by every row.
 ///
 /// Between two samples nothing is known. A player that held the last sample would see noise that
@@ -31,7 +31,7 @@ typedef struct ana_series {
     bool announces_changes;
     int *iteration;         // [count] of the run
     bal_layer_costs *costs; // [count] as the source gave them
-    int64_t *before_ns;     // [count][layer_count + 1] F + B + W of the layers in front, the mean
+    int64_t *before_ns;     // [count][layer_count + 1] F + B + W of the layers before, the mean
                             // over the microbatches
 } ana_series;
 
@@ -45,7 +45,7 @@ ana_series_limits ana_series_limits_default(void);
 ///
 /// @param series untouched on failure
 /// @return what the source returns; STATUS_INVALID if the times of an iteration are negative or do
-///         not fit int64 / 4, or iterations differ in their layers; STATUS_NO_MEMORY
+///         not fit int64 / 4, or iterations differ in their layers
 ///
 /// Time O(iteration_count + samples x layers x columns).
 status ana_series_read(const bal_cost_source *source, int iteration_count, ana_series_limits limits,

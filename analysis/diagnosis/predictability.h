@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-enum { ANA_LAGS_MAX = 40 };
+enum { ANA_LAGS_MAX = 40, ANA_CHANGE_POINTS_MAX = 64, ANA_SEGMENT_MIN = 4 };
 
 /// Of one layer, or of all of them with their variances added up. Lags are in samples of the
 /// series. Where nothing varies, ratios are NAN and half_life is -1.
@@ -47,8 +47,19 @@ typedef struct ana_forecastability {
 /// freedom, Bonferroni over the places). Steady drift shows as many of them.
 ///
 /// @param forecast arrays are carved from memory
-/// @return STATUS_NO_MEMORY
 ///
 /// Time O(count x layers x (lags + change points)).
-status ana_forecastability_of(const ana_series *series, arena *memory,
-                              ana_forecastability *forecast, error_message *err);
+void ana_forecastability_of(const ana_series *series, arena *memory, ana_forecastability *forecast);
+
+/// Finds jumps of many noisy series at once, by binary segmentation: the places at which the mean
+/// of the columns changes. The largest jump is cut first, then its two sides, as long as a jump
+/// stands out of the noise; see ana_forecastability_of.
+///
+/// @param values       [row_count][column_count]
+/// @param points       [ANA_CHANGE_POINTS_MAX] out: first rows after the jumps, in the order in
+///                     which they were found
+/// @param point_count  out
+/// @param is_capped    out: there are more than ANA_CHANGE_POINTS_MAX
+/// Time O(rows x columns x points).
+void ana_change_points_find(const double *values, int row_count, int column_count, arena *memory,
+                            int points[ANA_CHANGE_POINTS_MAX], int *point_count, bool *is_capped);

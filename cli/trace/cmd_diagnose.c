@@ -5,8 +5,9 @@
 #include "cli/progress.h"
 #include "cli/trace/diagnose_input.h"
 
+#include "analysis/diagnosis/counts_run.h"
 #include "analysis/diagnosis/diagnosis.h"
-#include "analysis/diagnosis/diagnosis_study.h"
+#include "base/json.h"
 #include "models/cost/config.h"
 #include "traces/store/catalog.h"
 
@@ -14,6 +15,117 @@
 #include <string.h>
 
 enum { ITERATION_MAX = 2000000000, STAGES_MAX = BAL_RANKS_MAX };
+
+/// Where the run is and what it is split into.
+typedef struct diagnose_request {
+    const char *name;       // of the run
+    const char *store_path; // of a trace, or NULL: counts over a model
+    const char *trace_name; // in the store; NULL: the only or the newest
+    int first_iteration;    // -1: the trace's first
+
+    const ana_counted_run *counts; // NULL: a trace
+    const char *model;             // with counts
+    int64_t sequence_length;       // with counts; 0: the model's
+
+    const char *hardware; // NULL: none is named
+    const char *schedule;
+    int stage_count;
+    int microbatch_count; // 0: the trace's own
+    int64_t decision_ns;
+} diagnose_request;
+
+static void write_trace(json_writer *writer, const diagnose_request *request)
+{
+    json_write_key(writer, "trace");
+    json_begin_object(writer);
+    json_put_string(writer, "store", request->store_path);
+    if (request->trace_name != NULL) json_put_string(writer, "name", request->trace_name);
+    if (request->first_iteration >= 0) {
+        json_put_int64(writer, "first_iteration", request->first_iteration);
+    }
+    json_end_object(writer);
+}
+
+static void write_files(json_writer *writer, const ana_counted_run *counts)
+{
+    json_begin_object(writer);
+    json_write_key(writer, "megatron");
+    json_begin_array(writer);
+    for (int stage = 0; stage < counts->stage_count; stage++) {
+        json_begin_object(writer);
+        json_put_int64(writer, "first_layer", counts->first_layer[stage]);
+        json_write_key(writer, "files");
+        json_begin_array(writer);
+        for (int rank = 0; rank < counts->expert_parallel; rank++) {
+            json_write_string(writer, counts->files[stage * counts->expert_parallel + rank]);
+        }
+        json_end_array(writer);
+        json_end_object(writer);
+    }
+    json_end_array(writer);
+    json_end_object(writer);
+}
+
+static void write_dynamism(json_writer *writer, const ana_counted_run *counts)
+{
+    json_write_key(writer, "dynamism");
+    json_begin_object(writer);
+    json_put_string(writer, "case", "moe");
+    json_write_key(writer, "counts");
+    if (counts->csv != NULL) {
+        json_write_string(writer, counts->csv);
+    } else {
+        write_files(writer, counts);
+    }
+    json_end_object(writer);
+}
+
+static void write_training(json_writer *writer, const diagnose_request *request)
+{
+    const ana_counted_run *counts = request->counts;
+    json_write_key(writer, "training");
+    json_begin_object(writer);
+    if (counts != NULL) {
+        json_put_int64(writer, "iterations", (int64_t)counts->last_iteration + 1);
+        json_put_int64(writer, "data_parallel", counts->expert_parallel);
+        json_put_int64(writer, "expert_parallel", counts->expert_parallel);
+    }
+    if (request->sequence_length > 0) {
+        json_put_int64(writer, "sequence_length", request->sequence_length);
+    }
+    const int microbatches = request->microbatch_count > 0 ? request->microbatch_count
+                             : counts != NULL              ? counts->microbatch_count
+                                                           : 0;
+    if (microbatches > 0) json_put_int64(writer, "microbatches", microbatches);
+    if (request->decision_ns > 0) json_put_int64(writer, "decision_ns", request->decision_ns);
+    json_end_object(writer);
+}
+
+/// The study that the diagnosis is made of, on one line. The rows are JSON already; they take the
+/// place of the closing brace.
+static void write_study(const diagnose_request *request, text_buffer *out)
+{
+    json_writer of_study = json_writer_init(out);
+    json_writer *writer = &of_study;
+    json_begin_object(writer);
+    json_put_string(writer, "schema", "dynmo-study/1");
+    json_put_string(writer, "name", request->name);
+    if (request->counts != NULL) {
+        json_put_string(writer, "model", request->model);
+        write_dynamism(writer, request->counts);
+    } else {
+        write_trace(writer, request);
+    }
+    if (request->hardware != NULL) json_put_string(writer, "hardware", request->hardware);
+    write_training(writer, request);
+    json_write_key(writer, "pipeline");
+    json_begin_object(writer);
+    json_put_int64(writer, "stages", request->stage_count);
+    json_put_string(writer, "schedule", request->schedule);
+    json_end_object(writer);
+    json_put_bool(writer, "foresight", false);
+    text_format(out, ",\"balancing\":%s}", ana_diagnosis_rows);
+}
 
 static void show_step(void *context)
 {
@@ -92,7 +204,7 @@ static status find_counts(const cli_arguments *arguments, arena *memory, ana_cou
 }
 
 static status read_request(const cli_arguments *arguments, const cli_diagnose_input *input,
-                           arena *memory, ana_diagnosis_request *request, error_message *err)
+                           arena *memory, diagnose_request *request, error_message *err)
 {
     int length = 0;
     int decision_ns = 0;
@@ -181,7 +293,7 @@ static status diagnose_input(const cli_arguments *arguments, const cli_diagnose_
     static const char *const endings[] = {".gz", ".csv", ".db", ".jsonl"};
     char name[CLI_TRACE_NAME_BYTES];
     ana_counted_run counts;
-    ana_diagnosis_request request = {.name = name};
+    diagnose_request request = {.name = name};
     text_buffer study = {0};
     cli_trace_name(cli_operand(arguments, 0), endings, 4, name);
     TRY(check_options(arguments, input, err));
@@ -190,8 +302,8 @@ static status diagnose_input(const cli_arguments *arguments, const cli_diagnose_
         request.counts = &counts;
     }
     TRY(read_request(arguments, input, memory, &request, err));
-    status result = ana_diagnosis_study(&request, &study);
-    if (result == STATUS_OK) result = diagnose_study(arguments, study.bytes, memory, out, err);
+    write_study(&request, &study);
+    const status result = diagnose_study(arguments, study.bytes, memory, out, err);
     text_free(&study);
     return result;
 }

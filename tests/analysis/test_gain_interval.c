@@ -1,5 +1,4 @@
 /// Intervals of a gain, and the verdict that follows from them.
-#include "analysis/diagnosis/gain_interval.h"
 #include "analysis/diagnosis/verdict.h"
 #include "base/rng.h"
 #include "tests/assert_close.h"

@@ -1,7 +1,6 @@
 /// The split of the imbalance: against every plan tried as plainly as the definitions say, and on
 /// runs whose truth is known because it was put in.
 #include "analysis/diagnosis/imbalance_split.h"
-#include "analysis/diagnosis/static_plan.h"
 #include "tests/assert_close.h"
 #include "tests/series_of_loads.h"
 

@@ -1,6 +1,6 @@
 /// Any bytes as a file of counts whose run is not known yet, in both formats: refused with a
 /// message, or an outline with microbatches and an iteration.
-#include "analysis/diagnosis/counts_outline.h"
+#include "analysis/diagnosis/counts_run.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <assert.h>
@@ -9,12 +9,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
 {
     static const ana_counts_format formats[] = {ANA_COUNTS_CSV, ANA_COUNTS_MEGATRON};
     arena *memory = arena_create(1 << 12);
-    assert(memory != NULL);
     for (int format = 0; format < 2; format++) {
         ana_counts_outline outline = {.row_count = -7};
         error_message err = {0};
-        const status result = ana_counts_outline_bytes("fuzz", (const char *)bytes, count,
-                                                       formats[format], memory, &outline, &err);
+        model_line_reader *reader = NULL;
+        status result = model_lines_open_bytes("fuzz", (const char *)bytes, count, &reader, &err);
+        if (result == STATUS_OK) {
+            result =
+                ana_counts_outline_read(reader, "fuzz", formats[format], memory, &outline, &err);
+            model_lines_close(reader);
+        }
         if (result == STATUS_OK) {
             assert(outline.row_count >= 1 && outline.last_iteration >= 0);
             assert(outline.local_count >= 1 || formats[format] == ANA_COUNTS_CSV);

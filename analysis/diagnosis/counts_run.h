@@ -4,6 +4,9 @@
 
 #include "base/arena.h"
 #include "base/status.h"
+#include "models/experts/line_reader.h"
+
+#include <stdbool.h>
 
 /// What is known of the run beside its files.
 typedef struct ana_counted_layout {
@@ -33,8 +36,31 @@ typedef struct ana_counted_run {
 ///
 /// @return STATUS_IO; STATUS_FORMAT naming file and line, or the folder: no files, a rank missing,
 ///         files that stages and experts do not divide; STATUS_INVALID: a CSV without
-///         expert_parallel, or stages that do not divide the layers; STATUS_NO_MEMORY
+///         expert_parallel, or stages that do not divide the layers
 ///
 /// Time: reads the first file, or the CSV, once.
 status ana_counted_run_find(const char *path, const ana_counted_layout *layout, arena *memory,
                             ana_counted_run *run, error_message *err);
+
+typedef enum ana_counts_format {
+    ANA_COUNTS_CSV,      ///< the project's own
+    ANA_COUNTS_MEGATRON, ///< JSON lines of one rank
+} ana_counts_format;
+
+/// What a file shows of its run.
+typedef struct ana_counts_outline {
+    int row_count;      // microbatches of the first line; of a CSV the largest microbatch + 1
+    int local_count;    // experts of the first line; of a CSV 0
+    bool is_repeated;   // the first line's rows come in pairs, as recomputation leaves them
+    int last_iteration; // of any line
+} ana_counts_outline;
+
+/// Reads all that a reader has. Of Megatron's only the blocks `decoder` count.
+///
+/// @param name   of the file, for messages
+/// @param memory for scratch
+/// @return STATUS_FORMAT naming file and line: no JSON, no number, nothing of a decoder layer;
+///         STATUS_IO. outline is then untouched.
+status ana_counts_outline_read(model_line_reader *reader, const char *name,
+                               ana_counts_format format, arena *memory, ana_counts_outline *outline,
+                               error_message *err);
