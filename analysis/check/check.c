@@ -1,3 +1,5 @@
+/// A check: which iterations are compared, plans, orders and decisions, and what follows from all
+/// quantities.
 #include "analysis/check/check.h"
 
 #include "analysis/check/check_parts.h"
@@ -110,6 +112,55 @@ static status check_shapes(const ana_observed *plan, const ana_observed *measure
                      plan->schedule, plan->source, measured->schedule, measured->source);
 }
 
+/// The sample of each row, or -1.
+static int *samples_by_row(const ana_observed *observed, arena *memory)
+{
+    const size_t count = (size_t)observed->iteration_count;
+    int *sample = arena_array(memory, count, sizeof *sample);
+    for (size_t row = 0; row < count; row++) {
+        sample[row] = -1;
+    }
+    for (int each = 0; each < observed->sample_count; each++) {
+        sample[observed->sample_row[each]] = each;
+    }
+    return sample;
+}
+
+/// Finds the iterations that both have.
+static void find_pairs(const ana_observed *plan, const ana_observed *measured, arena *memory,
+                       ana_check_pairs *pairs)
+{
+    const size_t most =
+        (size_t)(plan->iteration_count < measured->iteration_count ? plan->iteration_count
+                                                                   : measured->iteration_count);
+    int *rows = arena_array(memory, most * 4, sizeof *rows);
+    bool *same_plan = arena_array(memory, most, sizeof *same_plan);
+    const int *plan_samples = samples_by_row(plan, memory);
+    const int *measured_samples = samples_by_row(measured, memory);
+    int *plan_row = rows;
+    int *measured_row = rows + most;
+    int *plan_sample = rows + 2 * most;
+    int *measured_sample = rows + 3 * most;
+    int count = 0;
+    for (int one = 0, other = 0;
+         one < plan->iteration_count && other < measured->iteration_count;) {
+        const int planned = plan->iterations[one].iteration;
+        const int found = measured->iterations[other].iteration;
+        if (planned == found) {
+            plan_row[count] = one;
+            measured_row[count] = other;
+            plan_sample[count] = plan_samples[one];
+            measured_sample[count] = measured_samples[other];
+            same_plan[count++] = ana_observed_is_same_plan(
+                &plan->plans[plan->plan_of[one]], &measured->plans[measured->plan_of[other]]);
+        }
+        one += planned <= found;
+        other += found <= planned;
+    }
+    *pairs =
+        (ana_check_pairs){count, plan_row, measured_row, plan_sample, measured_sample, same_plan};
+}
+
 static void note_status(ana_check *check, const ana_observed *observed)
 {
     if (observed->info.status == TRACE_COMPLETE) return;
@@ -142,6 +193,203 @@ static void note_op_times(ana_check *check, const ana_observed *observed)
                    observed->source);
 }
 
+enum { CUTS_BYTES = 120, DECISION_BYTES = 80 };
+
+static ana_check_quantity *add_difference(ana_check *check, ana_check_group group, const char *name)
+{
+    ana_check_quantity *quantity = &check->quantities[check->quantity_count++];
+    *quantity = (ana_check_quantity){
+        .group = group, .rank = -1, .stage = -1, .since = -1, .verdict = ANA_CHECK_AGREES};
+    snprintf(quantity->name, sizeof quantity->name, "%s", name);
+    return quantity;
+}
+
+static void depart(const ana_check *check, ana_check_quantity *quantity, int since)
+{
+    quantity->verdict =
+        check->options.ignores[quantity->group] ? ANA_CHECK_IGNORED : ANA_CHECK_DEPARTS;
+    quantity->since = since;
+}
+
+/// "0,4,8,12,16" as far as it fits; with the ranks where they are not in order.
+static void write_cuts(const bal_plan *plan, char out[CUTS_BYTES])
+{
+    const int bounds = plan->rank_count * plan->chunk_count + 1;
+    size_t used = 0;
+    bool in_order = true;
+    out[0] = '\0';
+    for (int bound = 0; bound < bounds && used + 16 < CUTS_BYTES; bound++) {
+        used += (size_t)snprintf(out + used, CUTS_BYTES - used, "%s%d", bound > 0 ? "," : "",
+                                 plan->first_layer[bound]);
+    }
+    for (int place = 0; place < plan->rank_count; place++) {
+        in_order = in_order && plan->stage_ranks[place] == place;
+    }
+    for (int place = 0; !in_order && place < plan->rank_count && used + 24 < CUTS_BYTES; place++) {
+        used += (size_t)snprintf(out + used, CUTS_BYTES - used, "%s%d",
+                                 place > 0 ? "," : " on ranks ", plan->stage_ranks[place]);
+    }
+}
+
+static const bal_plan *plan_of_pair(const ana_observed *observed, int row)
+{
+    return &observed->plans[observed->plan_of[row]];
+}
+
+static void describe_plans(const ana_check *check, int pair, ana_check_quantity *quantity)
+{
+    char planned[CUTS_BYTES];
+    char measured[CUTS_BYTES];
+    write_cuts(plan_of_pair(check->plan, check->pairs.plan_row[pair]), planned);
+    write_cuts(plan_of_pair(check->measured, check->pairs.measured_row[pair]), measured);
+    snprintf(quantity->detail, sizeof quantity->detail, "layers %s instead of %s", measured,
+             planned);
+}
+
+static int iteration_of(const ana_check *check, int pair)
+{
+    return check->plan->iterations[check->pairs.plan_row[pair]].iteration;
+}
+
+static void compare_start(ana_check *check)
+{
+    ana_check_quantity *quantity =
+        add_difference(check, ANA_CHECK_PLAN, "plan of the first iteration");
+    quantity->count = 1;
+    if (check->pairs.same_plan[0]) return;
+    depart(check, quantity, iteration_of(check, 0));
+    describe_plans(check, 0, quantity);
+}
+
+/// The first op that is another than planned on any rank. @return false: none is
+static bool find_other_op(const bal_schedule *planned, const bal_schedule *measured, int *rank,
+                          bal_op *plan_op, bal_op *measured_op)
+{
+    for (*rank = 0; *rank < planned->rank_count; ++*rank) {
+        const int first = planned->first_op[*rank];
+        const int other = measured->first_op[*rank];
+        const int count = planned->first_op[*rank + 1] - first;
+        const int found = measured->first_op[*rank + 1] - other;
+        for (int op = 0; op < count && op < found; op++) {
+            *plan_op = planned->ops[first + op];
+            *measured_op = measured->ops[other + op];
+            if (memcmp(plan_op, measured_op, sizeof *plan_op) != 0) return true;
+        }
+    }
+    return false;
+}
+
+static bool compare_order(const ana_check *check, const ana_timeline *planned,
+                          const ana_timeline *measured, ana_check_quantity *quantity)
+{
+    int rank = 0;
+    bal_op plan_op = {0};
+    bal_op measured_op = {0};
+    char names[2][32];
+    if (planned == NULL || measured == NULL || planned->iteration != measured->iteration) {
+        return false;
+    }
+    const bal_schedule *schedule = &planned->schedule;
+    const size_t bounds = (size_t)schedule->rank_count * (size_t)schedule->chunk_count + 1;
+    if (schedule->rank_count != measured->schedule.rank_count ||
+        schedule->chunk_count != measured->schedule.chunk_count ||
+        memcmp(planned->first_layer, measured->first_layer,
+               bounds * sizeof *planned->first_layer) != 0) {
+        return false;
+    }
+    quantity->count++;
+    if (!find_other_op(schedule, &measured->schedule, &rank, &plan_op, &measured_op)) return true;
+    bal_op_name(plan_op, names[0]);
+    bal_op_name(measured_op, names[1]);
+    depart(check, quantity, planned->iteration);
+    quantity->rank = rank;
+    snprintf(quantity->detail, sizeof quantity->detail,
+             "place %d of the pipeline runs %s where the plan has %s", rank, names[1], names[0]);
+    return true;
+}
+
+static void compare_orders(ana_check *check)
+{
+    const ana_observed *plan = check->plan;
+    const ana_observed *measured = check->measured;
+    ana_check_quantity *quantity = add_difference(check, ANA_CHECK_ORDER, "order of ops");
+    const bool has_first = compare_order(check, plan->first, measured->first, quantity);
+    if (quantity->verdict == ANA_CHECK_AGREES) {
+        compare_order(check, plan->last, measured->last, quantity);
+    }
+    if (has_first || quantity->count > 0) return;
+    check->quantity_count--;
+    ana_check_note(check, "the order of ops is not compared: no iteration's ops are recorded on "
+                          "both sides under one plan");
+}
+
+static void write_decision(const ana_observed *observed, int iteration, char out[DECISION_BYTES])
+{
+    snprintf(out, DECISION_BYTES, "nothing");
+    for (int index = 0; index < observed->decision_count; index++) {
+        const trace_run_decision *decision = &observed->decisions[index];
+        if (decision->iteration != iteration) continue;
+        snprintf(out, DECISION_BYTES, "%.20s (%.40s)", decision->action, decision->reason);
+        return;
+    }
+}
+
+/// The first iteration that is under another plan, after they had begun with the same.
+static void compare_decisions(ana_check *check)
+{
+    ana_check_quantity *quantity =
+        add_difference(check, ANA_CHECK_DECISIONS, "rebalancing decisions");
+    const ana_check_pairs *pairs = &check->pairs;
+    char planned[DECISION_BYTES];
+    char measured[DECISION_BYTES];
+    quantity->count = pairs->count;
+    for (int pair = 1; pair < pairs->count && pairs->same_plan[0]; pair++) {
+        if (pairs->same_plan[pair]) continue;
+        const int iteration = iteration_of(check, pair);
+        const int behind = check->plan->iterations[pairs->plan_row[pair - 1]].iteration;
+        depart(check, quantity, iteration);
+        describe_plans(check, pair, quantity);
+        write_decision(check->plan, behind, planned);
+        write_decision(check->measured, behind, measured);
+        const size_t used = strlen(quantity->detail);
+        snprintf(quantity->detail + used, sizeof quantity->detail - used,
+                 "; behind iteration %d the run decided %s, the plan %s", behind, measured,
+                 planned);
+        return;
+    }
+}
+
+static void compare_final(ana_check *check)
+{
+    const int last = check->pairs.count - 1;
+    ana_check_quantity *quantity = add_difference(check, ANA_CHECK_FINAL, "final plan");
+    quantity->count = 1;
+    if (check->pairs.same_plan[last]) return;
+    depart(check, quantity, iteration_of(check, last));
+    describe_plans(check, last, quantity);
+}
+
+/// Adds plans, orders and decisions.
+static void add_plans(ana_check *check)
+{
+    const ana_observed *plan = check->plan;
+    const ana_observed *measured = check->measured;
+    if (check->pairs.count == 0) {
+        ana_check_note(check,
+                       "no iteration is on both sides (%d to %d, and %d to %d): they are compared "
+                       "as two samples, and plans not at all",
+                       plan->iterations[0].iteration,
+                       plan->iterations[plan->iteration_count - 1].iteration,
+                       measured->iterations[0].iteration,
+                       measured->iterations[measured->iteration_count - 1].iteration);
+        return;
+    }
+    compare_start(check);
+    compare_orders(check);
+    compare_decisions(check);
+    compare_final(check);
+}
+
 /// Whether a departure counts before another: earlier, with some iterations of grace, then by the
 /// order of the groups.
 static bool is_before(const ana_check_quantity *one, const ana_check_quantity *other, int grace)
@@ -151,7 +399,7 @@ static bool is_before(const ana_check_quantity *one, const ana_check_quantity *o
     return one->group < other->group;
 }
 
-/// Finds what departed first: within the grace behind the earliest, causes before effects.
+/// Finds what departed first: within the grace after the earliest, causes before effects.
 static void decide_all(ana_check *check)
 {
     const int grace = check->pairs.count / 20 + 1;
@@ -168,17 +416,6 @@ static void decide_all(ana_check *check)
     }
 }
 
-/// Room for every quantity that there can be.
-static status make_room(ana_check *check, arena *memory, error_message *err)
-{
-    const size_t stages = (size_t)check->plan->stage_count;
-    const size_t ranks = (size_t)check->plan->rank_count + (size_t)check->measured->rank_count;
-    const size_t count = 6 + stages * OP_KIND_COUNT * 2 + ranks * 3;
-    check->quantities = arena_array(memory, count, sizeof *check->quantities);
-    if (check->quantities != NULL) return STATUS_OK;
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for %zu quantities", count);
-}
-
 status ana_check_compare(const ana_observed *plan, const ana_observed *measured,
                          const ana_check_options *options, arena *memory, ana_check *check,
                          error_message *err)
@@ -189,16 +426,21 @@ status ana_check_compare(const ana_observed *plan, const ana_observed *measured,
                          .measured = measured,
                          .options = *options,
                          .is_exact = plan->is_predicted && measured->is_predicted};
-    TRY(make_room(check, memory, err));
-    ana_check_pairs_find(plan, measured, memory, &check->pairs);
+    // Room for every quantity that there can be.
+    const size_t stages = (size_t)plan->stage_count;
+    const size_t ranks = (size_t)plan->rank_count + (size_t)measured->rank_count;
+    check->quantities =
+        arena_array(memory, 6 + stages * OP_KIND_COUNT * 2 + ranks * 3, sizeof *check->quantities);
+    find_pairs(plan, measured, memory, &check->pairs);
     note_status(check, plan);
     note_status(check, measured);
     note_iterations(check, plan, "other");
     note_iterations(check, measured, "plan");
     note_op_times(check, plan);
     note_op_times(check, measured);
-    TRY(ana_check_add_plans(check, err));
-    TRY(ana_check_add_numbers(check, memory, err));
+    add_plans(check);
+    TRY(ana_check_add_numbers(check, err));
     decide_all(check);
-    return ana_check_find_cause(check, memory, err);
+    ana_check_find_cause(check, memory);
+    return STATUS_OK;
 }

@@ -124,7 +124,7 @@ typedef struct ana_check {
     const ana_observed *measured;
     ana_check_options options;
     ana_check_pairs pairs;
-    int warmup; // iterations dropped at the begin of what is compared
+    int warmup; // iterations dropped at the start of what is compared
     bool is_paired;
     bool is_exact;                  // both are predictions
     ana_check_quantity *quantities; // [quantity_count] in the order of the groups
@@ -143,7 +143,7 @@ typedef struct ana_check {
 /// @param memory         of the arrays of the check
 /// @return STATUS_INVALID for options outside their limits; for runs of different layers,
 ///         microbatches, stages, replicas or schedules, naming both; for runs that share no
-///         iteration and are too short to be compared without. STATUS_NO_MEMORY
+///         iteration and are too short to be compared without
 status ana_check_compare(const ana_observed *plan, const ana_observed *measured,
                          const ana_check_options *options, arena *memory, ana_check *check,
                          error_message *err);

@@ -1,45 +1,600 @@
-/// The most likely cause of what departs.
-#include "analysis/check/check_effects.h"
+/// The most likely cause of what departs: which ops are not as planned (all, one kind, one rank,
+/// some stages, or some layers wherever they are), a link, the order, or what lies outside the
+/// pipeline. Of several the one that would change the plan's pipeline most.
 #include "analysis/check/check_parts.h"
-#include "analysis/check/check_slow_cells.h"
+#include "sim/costs.h"
+#include "sim/pipeline.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+enum { PLANS_SHOWN = 8 };
+
 /// A change explains that of the iterations if it makes up at least this part of it.
 static const double explaining_share = 0.4;
+
+static bool has_op_times(const ana_check *check)
+{
+    return check->plan->has_op_times && check->measured->has_op_times;
+}
 
 static bool is_said(const ana_check_quantity *quantity)
 {
     return quantity->verdict == ANA_CHECK_DEPARTS || quantity->verdict == ANA_CHECK_IGNORED;
 }
 
-/// The quantity of a group that departs most, by its change; NULL: none departs.
-static const ana_check_quantity *worst_of(const ana_check *check, ana_check_group group)
+static void add_evidence(ana_check_cause *cause, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/// Adds a line of evidence.
+static void add_evidence(ana_check_cause *cause, const char *format, ...)
 {
-    const ana_check_quantity *worst = NULL;
-    for (int index = 0; index < check->quantity_count; index++) {
-        const ana_check_quantity *quantity = &check->quantities[index];
-        if (quantity->group != group || !is_said(quantity)) continue;
-        if (worst == NULL || fabs(quantity->change) > fabs(worst->change)) worst = quantity;
-    }
-    return worst;
+    va_list arguments;
+    if (cause->evidence_count == ANA_CHECK_EVIDENCE_MAX) return;
+    va_start(arguments, format);
+    vsnprintf(cause->evidence[cause->evidence_count++], ANA_CHECK_LINE_BYTES, format, arguments);
+    va_end(arguments);
 }
 
-/// The largest change of a group, whether or not it departs; NULL: none is compared.
-static const ana_check_quantity *largest_of(const ana_check *check, ana_check_group group)
+/// What the plan's pipeline would take if one thing alone were as measured: relative changes of the
+/// makespan. All 0 where the plan's order or op times are not known.
+typedef struct pipeline_effects {
+    bool is_known;
+    double ops;
+    double messages;
+    double order;
+} pipeline_effects;
+
+/// Where one time of a stage is kept, and where the time that stands for it in the check is.
+typedef struct times {
+    int64_t *forward_ns; // [stage_count] each
+    int64_t *backward_input_ns;
+    int64_t *backward_weight_ns;
+    int64_t *send_forward_ns;
+    int64_t *send_backward_ns;
+    int64_t *zero;
+} times;
+
+/// A microbatch's share of the planned iteration, ns.
+static double share_ns(const ana_check *check)
+{
+    return check->quantities[check->length].planned / check->plan->microbatch_count;
+}
+
+/// A time as planned or, by its change, as measured; never negative.
+static int64_t time_of(const ana_check_quantity *quantity, bool is_measured, double share)
+{
+    double ns = quantity->planned;
+    if (is_measured) {
+        ns += quantity->change * (quantity->group == ANA_CHECK_OP
+                                      ? fmax(quantity->planned, share / ANA_CHECK_SCALE_PART)
+                                      : share);
+    }
+    return ns > 0 ? llround(ns) : 0;
+}
+
+static void put_op(const ana_check_quantity *quantity, int64_t ns, times *out)
+{
+    if (quantity->op == OP_FORWARD) {
+        out->forward_ns[quantity->stage] = ns;
+    } else if (quantity->op == OP_BACKWARD_WEIGHT) {
+        out->backward_weight_ns[quantity->stage] = ns;
+    } else {
+        out->backward_input_ns[quantity->stage] = ns;
+    }
+}
+
+/// A message is the sender's in the costs, the receiver's in the check.
+static void put_message(const ana_check_quantity *quantity, int64_t ns, int stage_count, times *out)
+{
+    if (quantity->op == OP_FORWARD) {
+        if (quantity->stage > 0) out->send_forward_ns[quantity->stage - 1] = ns;
+    } else if (quantity->stage + 1 < stage_count) {
+        out->send_backward_ns[quantity->stage + 1] = ns;
+    }
+}
+
+static times make_times(const ana_check *check, bool measured_ops, bool measured_messages,
+                        int stage_count, arena *memory)
+{
+    const size_t stages = (size_t)stage_count;
+    const double share = share_ns(check);
+    int64_t *all = arena_array(memory, stages * 6, sizeof *all);
+    times made = {
+        all, all + stages, all + 2 * stages, all + 3 * stages, all + 4 * stages, all + 5 * stages};
+    for (int index = 0; index < check->quantity_count; index++) {
+        const ana_check_quantity *quantity = &check->quantities[index];
+        if (quantity->count == 0 || quantity->stage >= stage_count) continue;
+        if (quantity->group == ANA_CHECK_OP) {
+            put_op(quantity, time_of(quantity, measured_ops, share), &made);
+        } else if (quantity->group == ANA_CHECK_MESSAGE) {
+            put_message(quantity, time_of(quantity, measured_messages, share), stage_count, &made);
+        }
+    }
+    return made;
+}
+
+/// Makespan of an order; -1: it cannot be played.
+static int64_t play(const bal_schedule *schedule, const times *with, arena *memory)
+{
+    const bal_stage_costs costs = {
+        .stage_count = schedule->rank_count * schedule->chunk_count,
+        .microbatch_count = 1,
+        .forward_ns = with->forward_ns,
+        .backward_input_ns = with->backward_input_ns,
+        .backward_weight_ns = with->backward_weight_ns,
+        .send_forward_ns = with->send_forward_ns,
+        .send_backward_ns = with->send_backward_ns,
+        .memory_forward = with->zero,
+        .memory_backward_input = with->zero,
+        .memory_backward_weight = with->zero,
+    };
+    sim_order order;
+    sim_summary summary;
+    if (sim_order_compile(schedule, memory, &order, NULL) != STATUS_OK ||
+        sim_costs_check(schedule, &costs, NULL) != STATUS_OK ||
+        sim_summary_init(&order, memory, &summary) != STATUS_OK) {
+        return -1;
+    }
+    sim_order_summarise(&order, &costs, NULL, &summary);
+    return summary.makespan_ns;
+}
+
+static double effect(int64_t base_ns, int64_t changed_ns)
+{
+    return changed_ns >= 0 ? (double)changed_ns / (double)base_ns - 1 : 0;
+}
+
+/// Plays the plan's order with the plan's op times and messages (medians over what was compared),
+/// then with each of the three replaced.
+static void find_effects(const ana_check *check, arena *memory, pipeline_effects *effects)
+{
+    *effects = (pipeline_effects){0};
+    if (check->plan->first == NULL || !has_op_times(check) || check->pairs.count == 0) return;
+    const bal_schedule *schedule = &check->plan->first->schedule;
+    const int stages = schedule->rank_count * schedule->chunk_count;
+    const times planned = make_times(check, false, false, stages, memory);
+    const times ops = make_times(check, true, false, stages, memory);
+    const times messages = make_times(check, false, true, stages, memory);
+    const int64_t base_ns = play(schedule, &planned, memory);
+    if (base_ns <= 0) return;
+    *effects = (pipeline_effects){.is_known = true,
+                                  .ops = effect(base_ns, play(schedule, &ops, memory)),
+                                  .messages = effect(base_ns, play(schedule, &messages, memory))};
+    const ana_timeline *other = check->measured->first;
+    if (other == NULL || other->schedule.rank_count != schedule->rank_count ||
+        other->schedule.chunk_count != schedule->chunk_count) {
+        return;
+    }
+    effects->order = effect(base_ns, play(&other->schedule, &planned, memory));
+}
+
+/// The range of changes among some ops. Zero-initialise.
+typedef struct range {
+    int count;
+    int departing_count;
+    double smallest;
+    double largest;
+} range;
+
+static void widen(range *over, double change, bool departs)
+{
+    over->smallest = over->count == 0 ? change : fmin(over->smallest, change);
+    over->largest = over->count == 0 ? change : fmax(over->largest, change);
+    over->count++;
+    over->departing_count += departs;
+}
+
+static bool departs_together(const range *over, double tolerance)
+{
+    return over->count > 0 && over->departing_count == over->count &&
+           (1 + over->largest) <= (1 + tolerance) * (1 + over->smallest);
+}
+
+/// The quantities that tell how fast ranks are: op times, or their sums where these are missing.
+static ana_check_group speed_group(const ana_check *check)
+{
+    return has_op_times(check) ? ANA_CHECK_OP : ANA_CHECK_BUSY;
+}
+
+static bool is_beyond(const ana_check *check, double change)
+{
+    return fabs(change) > check->options.tolerance;
+}
+
+/// Whether a quantity is one of them, and long enough to tell anything.
+static bool counts(const ana_check *check, const ana_check_quantity *quantity)
+{
+    if (quantity->group != speed_group(check) || quantity->count == 0) return false;
+    return quantity->group == ANA_CHECK_BUSY ||
+           quantity->planned >= share_ns(check) / ANA_CHECK_SCALE_PART;
+}
+
+static bool departs(const ana_check *check, const ana_check_quantity *quantity)
+{
+    return is_said(quantity) && is_beyond(check, quantity->change);
+}
+
+/// The range of those on a rank, or of a kind; -1: any. The others go into others.
+static range range_of(const ana_check *check, int rank, int kind, range *others)
+{
+    range found = {0};
+    range rest = {0};
+    for (int index = 0; index < check->quantity_count; index++) {
+        const ana_check_quantity *quantity = &check->quantities[index];
+        if (!counts(check, quantity)) continue;
+        const bool is_meant =
+            (rank < 0 || quantity->rank == rank) && (kind < 0 || (int)quantity->op == kind);
+        widen(is_meant ? &found : &rest, quantity->change, departs(check, quantity));
+    }
+    if (others != NULL) *others = rest;
+    return found;
+}
+
+static void write_range(const range *over, char out[ANA_CHECK_RANGE_BYTES])
+{
+    char smallest[32];
+    char largest[32];
+    ana_check_percent(over->smallest, smallest);
+    ana_check_percent(over->largest, largest);
+    if (strcmp(smallest, largest) == 0) {
+        snprintf(out, ANA_CHECK_RANGE_BYTES, "%s", smallest);
+    } else {
+        snprintf(out, ANA_CHECK_RANGE_BYTES, "%s to %s", smallest, largest);
+    }
+}
+
+static void tell_ranges(const char *who, const range *these, const range *others,
+                        ana_check_cause *cause)
+{
+    char text[ANA_CHECK_RANGE_BYTES];
+    char other_text[ANA_CHECK_RANGE_BYTES];
+    write_range(these, text);
+    if (others->count == 0) {
+        add_evidence(cause, "times of %s against the plan: %s", who, text);
+        return;
+    }
+    write_range(others, other_text);
+    add_evidence(cause, "times of %s against the plan: %s; of all others %s", who, text,
+                 other_text);
+}
+
+static const char *slower_or_faster(double change)
+{
+    return change > 0 ? "slower" : "faster";
+}
+
+static bool explain_all(const ana_check *check, ana_check_cause *cause)
+{
+    range none;
+    const range all = range_of(check, -1, -1, &none);
+    if (!departs_together(&all, check->options.tolerance)) return false;
+    const int ranks = check->plan->rank_count;
+    if (ranks < 2) return false; // then one rank is all
+    cause->kind = ANA_CAUSE_ALL_OPS;
+    cause->factor = 1 + (all.smallest + all.largest) / 2;
+    snprintf(cause->summary, sizeof cause->summary,
+             "op times changed on all stages alike, by a factor of %.2f: machine or kernels are %s",
+             cause->factor, slower_or_faster(all.smallest));
+    tell_ranges("all ops", &all, &none, cause);
+    return true;
+}
+
+static bool explain_kind(const ana_check *check, ana_check_cause *cause)
+{
+    if (speed_group(check) != ANA_CHECK_OP) return false;
+    for (int kind = 0; kind < OP_KIND_COUNT; kind++) {
+        range others;
+        char who[32];
+        const range these = range_of(check, -1, kind, &others);
+        if (!departs_together(&these, check->options.tolerance)) continue;
+        if (others.departing_count > 0 || these.count < 2) continue;
+        cause->kind = ANA_CAUSE_KIND;
+        cause->factor = 1 + (these.smallest + these.largest) / 2;
+        snprintf(cause->summary, sizeof cause->summary,
+                 "op times changed: %s of all stages alike, by a factor of %.2f, and no other "
+                 "kind: the kernels of that pass are %s",
+                 ana_check_op_word((bal_op_kind)kind), cause->factor,
+                 slower_or_faster(these.smallest));
+        snprintf(who, sizeof who, "%s of all stages", ana_check_op_word((bal_op_kind)kind));
+        tell_ranges(who, &these, &others, cause);
+        return true;
+    }
+    return false;
+}
+
+/// What the ops of a rank took against the plan while one plan held on both sides.
+typedef struct epoch {
+    int plan;        // index into the plans of the plan's side
+    int slow_rank;   // the only one beyond the tolerance; -1: none or several
+    int first_layer; // that it had
+    int end_layer;
+} epoch;
+
+/// Adds the changes of a rank's ops in one iteration. @return how many there are then
+static int add_changes(const ana_check *check, int pair, const bal_plan *placed, int rank,
+                       double *changes, int count)
+{
+    const ana_observed *one = check->plan;
+    const ana_observed *other = check->measured;
+    const int64_t planned_row = (int64_t)check->pairs.plan_sample[pair] * one->stage_count;
+    const int64_t measured_row = (int64_t)check->pairs.measured_sample[pair] * other->stage_count;
+    for (int stage = 0; stage < placed->rank_count * placed->chunk_count; stage++) {
+        if (ana_observed_rank_of(placed, stage) != rank) continue;
+        for (int kind = 0; kind < OP_KIND_COUNT; kind++) {
+            const int64_t planned = one->op_ns[(planned_row + stage) * OP_KIND_COUNT + kind];
+            const int64_t measured = other->op_ns[(measured_row + stage) * OP_KIND_COUNT + kind];
+            if (planned <= 0 || measured < 0) continue;
+            changes[count++] = (double)measured / (double)planned - 1;
+        }
+    }
+    return count;
+}
+
+/// The first iteration from which on any of the ops departs.
+static int departing_since(const ana_check *check)
+{
+    int since = INT32_MAX;
+    for (int index = 0; index < check->quantity_count; index++) {
+        const ana_check_quantity *quantity = &check->quantities[index];
+        if (!counts(check, quantity) || !departs(check, quantity)) continue;
+        if (quantity->since < since) since = quantity->since;
+    }
+    return since;
+}
+
+/// The median change of the ops of a rank under a plan of the plan's side, since ops depart.
+///
+/// @param is_known out: false: none was compared
+static void rank_change(const ana_check *check, int plan, int rank, int since, arena *scratch,
+                        double *change, bool *is_known)
+{
+    const ana_check_pairs *pairs = &check->pairs;
+    const bal_plan *placed = &check->plan->plans[plan];
+    const size_t most = (size_t)pairs->count * (size_t)placed->chunk_count * OP_KIND_COUNT;
+    double *changes = arena_array(scratch, most, sizeof *changes);
+    int count = 0;
+    for (int pair = check->warmup; pair < pairs->count; pair++) {
+        const bool is_sampled = pairs->plan_sample[pair] >= 0 && pairs->measured_sample[pair] >= 0;
+        if (!pairs->same_plan[pair] || !is_sampled) continue;
+        if (check->plan->plan_of[pairs->plan_row[pair]] != plan) continue;
+        if (check->plan->iterations[pairs->plan_row[pair]].iteration < since) continue;
+        count = add_changes(check, pair, placed, rank, changes, count);
+    }
+    ana_shift_sort(changes, count);
+    *change = ana_shift_median(changes, count);
+    *is_known = count > 0;
+}
+
+static void note_layers(const bal_plan *placed, int rank, epoch *at)
+{
+    at->first_layer = -1;
+    for (int stage = 0; stage < placed->rank_count * placed->chunk_count; stage++) {
+        if (ana_observed_rank_of(placed, stage) != rank) continue;
+        if (at->first_layer < 0) at->first_layer = placed->first_layer[stage];
+        at->end_layer = placed->first_layer[stage + 1];
+    }
+}
+
+/// Finds the ranks that are slow under a plan, in the iterations from since on.
+///
+/// @param is_known out: false: there are none of these iterations
+static void find_slow_rank(const ana_check *check, int since, arena *scratch, epoch *at,
+                           int *slow_count, bool *is_known)
+{
+    *slow_count = 0;
+    *is_known = false;
+    for (int rank = 0; rank < check->plan->rank_count; rank++) {
+        double change = 0;
+        bool has_ops = false;
+        arena_reset(scratch);
+        rank_change(check, at->plan, rank, since, scratch, &change, &has_ops);
+        *is_known = *is_known || has_ops;
+        if (!has_ops || !is_beyond(check, change)) continue;
+        ++*slow_count;
+        at->slow_rank = rank;
+    }
+    if (*slow_count != 1) at->slow_rank = -1;
+}
+
+/// Finds the slow rank under each plan that was compared. A plan that was over before any op
+/// departed counts only if somebody was slow under it. @param epochs [plan_count]
+static void find_epochs(const ana_check *check, arena *scratch, epoch *epochs, int *count)
+{
+    const int since = departing_since(check);
+    *count = 0;
+    for (int plan = 0; plan < check->plan->plan_count; plan++) {
+        epoch at = {.plan = plan};
+        int slow_count = 0;
+        bool is_known = false;
+        find_slow_rank(check, since, scratch, &at, &slow_count, &is_known);
+        if (!is_known) {
+            find_slow_rank(check, 0, scratch, &at, &slow_count, &is_known);
+            is_known = is_known && slow_count > 0;
+        }
+        if (!is_known) continue;
+        if (at.slow_rank >= 0) note_layers(&check->plan->plans[plan], at.slow_rank, &at);
+        epochs[(*count)++] = at;
+    }
+}
+
+/// Whether layers that the rank has under one plan are elsewhere under another.
+static bool has_moved(const epoch *epochs, int count)
+{
+    for (int each = 1; each < count; each++) {
+        if (epochs[each].first_layer != epochs[0].first_layer ||
+            epochs[each].end_layer != epochs[0].end_layer) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_slow_everywhere(const epoch *epochs, int count, int rank)
+{
+    for (int each = 0; each < count; each++) {
+        if (epochs[each].slow_rank != rank) return false;
+    }
+    return count > 0;
+}
+
+static void tell_moves(const epoch *epochs, int count, ana_check_cause *cause)
+{
+    char text[240] = "";
+    for (int each = 0; each < count && each < PLANS_SHOWN; each++) {
+        const size_t used = strlen(text);
+        snprintf(text + used, sizeof text - used, "%s%d to %d", each > 0 ? ", then " : "",
+                 epochs[each].first_layer, epochs[each].end_layer - 1);
+    }
+    if (has_moved(epochs, count)) {
+        add_evidence(cause,
+                     "it is slow with whatever layers it has (%s), and they are not slow "
+                     "elsewhere: it is the rank, not its layers",
+                     text);
+        return;
+    }
+    add_evidence(cause,
+                 "its layers (%s) stayed with it, so that slower layers of this very "
+                 "stage are not excluded; that all kinds of ops are slower by one factor "
+                 "speaks for the rank",
+                 text);
+}
+
+/// The only rank that is beyond the tolerance with all its ops; -1: none or several.
+static int find_straggler(const ana_check *check, range *these, range *others)
+{
+    for (int rank = 0; rank < check->plan->rank_count; rank++) {
+        *these = range_of(check, rank, -1, others);
+        if (!departs_together(these, check->options.tolerance)) continue;
+        if (others->departing_count == 0 && others->count > 0) return rank;
+    }
+    return -1;
+}
+
+static bool explain_straggler(const ana_check *check, const epoch *epochs, int epoch_count,
+                              ana_check_cause *cause)
+{
+    range these;
+    range others;
+    char who[32];
+    const int rank = find_straggler(check, &these, &others);
+    if (rank < 0) return false;
+    if (epoch_count > 1 && !is_slow_everywhere(epochs, epoch_count, rank)) return false;
+    cause->kind = ANA_CAUSE_STRAGGLER;
+    cause->rank = rank;
+    cause->factor = 1 + (these.smallest + these.largest) / 2;
+    snprintf(cause->summary, sizeof cause->summary,
+             "rank %d is a straggler: all its ops are %s by one factor, %.2f", rank,
+             slower_or_faster(these.smallest), cause->factor);
+    snprintf(who, sizeof who, "rank %d", rank);
+    tell_ranges(who, &these, &others, cause);
+    if (epoch_count > 0) tell_moves(epochs, epoch_count, cause);
+    return true;
+}
+
+/// Layers that every slow rank had, where another is slow under another plan.
+static bool explain_layers(const epoch *epochs, int count, ana_check_cause *cause)
+{
+    int first = 0;
+    int end = INT32_MAX;
+    bool has_others = false;
+    for (int each = 0; each < count; each++) {
+        if (epochs[each].slow_rank < 0) return false;
+        has_others = has_others || epochs[each].slow_rank != epochs[0].slow_rank;
+        if (epochs[each].first_layer > first) first = epochs[each].first_layer;
+        if (epochs[each].end_layer < end) end = epochs[each].end_layer;
+    }
+    if (!has_others || first >= end) return false;
+    cause->kind = ANA_CAUSE_STAGES;
+    snprintf(cause->summary, sizeof cause->summary,
+             "op times changed: of layers among %d to %d, on whatever rank they are", first,
+             end - 1);
+    for (int each = 0; each < count && each < 3; each++) {
+        add_evidence(cause, "under plan %d rank %d alone is off, with layers %d to %d",
+                     epochs[each].plan, epochs[each].slow_rank, epochs[each].first_layer,
+                     epochs[each].end_layer - 1);
+    }
+    return true;
+}
+
+static void explain_stages(const ana_check *check, ana_check_cause *cause)
+{
+    char list[240] = "";
+    int count = 0;
+    range these = {0};
+    range others = {0};
+    for (int index = 0; index < check->quantity_count; index++) {
+        const ana_check_quantity *quantity = &check->quantities[index];
+        if (quantity->group != speed_group(check) || quantity->count == 0) continue;
+        widen(departs(check, quantity) ? &these : &others, quantity->change, true);
+        if (!departs(check, quantity)) continue;
+        const size_t used = strlen(list);
+        if (used + 48 < sizeof list) {
+            snprintf(list + used, sizeof list - used, "%s%s", count > 0 ? ", " : "",
+                     quantity->name);
+        }
+        count++;
+    }
+    cause->kind = ANA_CAUSE_STAGES;
+    if (count == 0) {
+        snprintf(cause->summary, sizeof cause->summary,
+                 "op times changed a little on many stages; none is beyond the tolerance alone");
+        tell_ranges("ops", &others, &these, cause);
+        return;
+    }
+    snprintf(cause->summary, sizeof cause->summary, "op times changed on some stages: %s%s", list,
+             strlen(list) + 48 >= sizeof list ? ", ..." : "");
+    tell_ranges("these", &these, &others, cause);
+}
+
+/// Names the cause among those of ops, with its evidence. At least one op (or, where op times are
+/// not recorded, one rank's work) departs.
+///
+/// The rules, of ops that are long enough to count (planned at least a twentieth of a microbatch's
+/// share of the iteration); "one factor": the largest is at most 1 + tolerance times the smallest:
+/// - all beyond the tolerance, by one factor: machine or kernels
+/// - all of one kind on all stages by one factor, and no others: that kind
+/// - all of one rank by one factor, and no others: a straggler; where layers moved, only if the
+///   rank is slow under every plan
+/// - where layers moved and another rank is slow under each plan, with some layers in common: those
+///   layers
+/// - else the stages that are beyond it
+static void explain_ops(const ana_check *check, arena *memory, ana_check_cause *cause)
+{
+    arena *scratch = arena_create(1 << 16);
+    epoch *epochs = arena_array(memory, (size_t)check->plan->plan_count, sizeof *epochs);
+    int epoch_count = 0;
+    if (speed_group(check) == ANA_CHECK_OP) find_epochs(check, scratch, epochs, &epoch_count);
+    if (!explain_all(check, cause) && !explain_kind(check, cause) &&
+        !explain_straggler(check, epochs, epoch_count, cause) &&
+        !explain_layers(epochs, epoch_count, cause)) {
+        explain_stages(check, cause);
+    }
+    arena_destroy(scratch);
+}
+
+/// The largest change of a group, or of those of it that depart; NULL: there is none.
+static const ana_check_quantity *largest_of(const ana_check *check, ana_check_group group,
+                                            bool only_departing)
 {
     const ana_check_quantity *largest = NULL;
     for (int index = 0; index < check->quantity_count; index++) {
         const ana_check_quantity *quantity = &check->quantities[index];
-        if (quantity->group != group || quantity->count == 0) continue;
+        const bool counted = only_departing ? is_said(quantity) : quantity->count > 0;
+        if (quantity->group != group || !counted) continue;
         if (largest == NULL || fabs(quantity->change) > fabs(largest->change)) largest = quantity;
     }
     return largest;
 }
 
-static void tell_effects(const ana_check *check, const ana_check_effects *effects,
+static const ana_check_quantity *worst_of(const ana_check *check, ana_check_group group)
+{
+    return largest_of(check, group, true);
+}
+
+static void tell_effects(const ana_check *check, const pipeline_effects *effects,
                          ana_check_cause *cause)
 {
     char texts[4][32];
@@ -49,12 +604,11 @@ static void tell_effects(const ana_check *check, const ana_check_effects *effect
     ana_check_percent(effects->messages, texts[1]);
     ana_check_percent(effects->order, texts[2]);
     ana_check_percent(length->change, texts[3]);
-    ana_check_evidence(
-        cause,
-        "the plan's pipeline with the measured op times alone takes %s, with the "
-        "measured messages alone %s, in the measured order alone %s; iterations took "
-        "%s",
-        texts[0], texts[1], texts[2], texts[3]);
+    add_evidence(cause,
+                 "the plan's pipeline with the measured op times alone takes %s, with the "
+                 "measured messages alone %s, in the measured order alone %s; iterations took "
+                 "%s",
+                 texts[0], texts[1], texts[2], texts[3]);
 }
 
 /// The ranks that a message goes between.
@@ -98,16 +652,16 @@ static void tell_messages(const ana_check *check, ana_check_cause *cause)
         if (told++ == SHOWN) break;
         text_duration(llround(message->planned), planned);
         text_duration(llround(message->measured), measured);
-        ana_check_evidence(cause,
-                           "%s: %s instead of %s from the sender's end to the receiver's "
-                           "begin, while the receiver idled",
-                           message->name, measured, planned);
+        add_evidence(cause,
+                     "%s: %s instead of %s from the sender's end to the receiver's "
+                     "begin, while the receiver idled",
+                     message->name, measured, planned);
     }
 }
 
 static void explain_link(const ana_check *check, ana_check_cause *cause)
 {
-    const ana_check_quantity *slow = largest_of(check, ANA_CHECK_MESSAGE);
+    const ana_check_quantity *slow = largest_of(check, ANA_CHECK_MESSAGE, false);
     const char *how = slow->change > 0 ? "slower" : "faster";
     int all = 0;
     int departing = 0;
@@ -140,7 +694,7 @@ static void explain_words(const ana_check_quantity *quantity, ana_check_cause_ki
     cause->kind = kind;
     cause->rank = quantity->rank;
     snprintf(cause->summary, sizeof cause->summary, "%s", words);
-    if (quantity->detail[0] != '\0') ana_check_evidence(cause, "%s", quantity->detail);
+    if (quantity->detail[0] != '\0') add_evidence(cause, "%s", quantity->detail);
 }
 
 /// What can lengthen a pipeline, with what it makes of the plan's.
@@ -188,14 +742,12 @@ static void explain_rest(const ana_check *check, ana_check_cause *cause)
     }
 }
 
-static status explain_pipeline(const ana_check *check, arena *memory, ana_check_cause *cause,
-                               error_message *err)
+static void explain_pipeline(const ana_check *check, arena *memory, ana_check_cause *cause)
 {
-    ana_check_effects effects;
-    TRY(ana_check_effects_find(check, memory, &effects));
-    const bool has_ops = check->plan->has_op_times && check->measured->has_op_times;
+    pipeline_effects effects;
+    find_effects(check, memory, &effects);
     const candidate candidates[] = {
-        {ANA_CHECK_OP, effects.ops, worst_of(check, has_ops ? ANA_CHECK_OP : ANA_CHECK_BUSY)},
+        {ANA_CHECK_OP, effects.ops, worst_of(check, speed_group(check))},
         {ANA_CHECK_MESSAGE, effects.messages, worst_of(check, ANA_CHECK_MESSAGE)},
         {ANA_CHECK_ORDER, effects.order, worst_of(check, ANA_CHECK_ORDER)},
     };
@@ -203,25 +755,24 @@ static status explain_pipeline(const ana_check *check, arena *memory, ana_check_
     if (chosen == NULL) {
         explain_rest(check, cause);
     } else if (chosen->group == ANA_CHECK_OP) {
-        TRY(ana_check_explain_ops(check, cause, err));
+        explain_ops(check, memory, cause);
     } else if (chosen->group == ANA_CHECK_MESSAGE) {
         explain_link(check, cause);
     } else {
         explain_words(chosen->departing, ANA_CAUSE_ORDER, "ops run in another order", cause);
     }
     tell_effects(check, &effects, cause);
-    return STATUS_OK;
 }
 
-status ana_check_find_cause(ana_check *check, arena *memory, error_message *err)
+void ana_check_find_cause(ana_check *check, arena *memory)
 {
     ana_check_cause *cause = &check->cause;
     *cause = (ana_check_cause){.rank = -1};
-    if (check->verdict != ANA_CHECK_DEPARTS) return STATUS_OK;
+    if (check->verdict != ANA_CHECK_DEPARTS) return;
     const ana_check_quantity *start = worst_of(check, ANA_CHECK_PLAN);
     if (start != NULL) {
         explain_words(start, ANA_CAUSE_PLAN, "another plan was played from the start", cause);
-        return STATUS_OK;
+    } else {
+        explain_pipeline(check, memory, cause);
     }
-    return explain_pipeline(check, memory, cause, err);
 }

@@ -96,30 +96,37 @@ static const char *base_of(const ana_check_quantity *quantity)
     }
 }
 
-/// A line of evidence, wrapped behind its dash.
+static void describe_number(const ana_check_quantity *quantity, char out[ANA_CHECK_LINE_BYTES])
+{
+    char planned[32];
+    char measured[32];
+    char change[32];
+    char interval[ANA_CHECK_RANGE_BYTES];
+    write_value(quantity, quantity->planned, planned);
+    write_value(quantity, quantity->measured, measured);
+    ana_check_percent(quantity->change, change);
+    write_interval(quantity, interval);
+    snprintf(out, ANA_CHECK_LINE_BYTES, "%s instead of %s, %s%s %s", measured, planned, change,
+             base_of(quantity), interval);
+}
+
+/// A line of evidence, wrapped after its dash.
 static void print_evidence(const char *words, text_buffer *out)
 {
     enum { INDENT = 4, COLUMNS = 110 };
     const size_t begin = out->length;
     text_append_wrapped(out, words, INDENT, COLUMNS);
-    if (!out->failed) out->bytes[begin + INDENT - 2] = '-';
+    out->bytes[begin + INDENT - 2] = '-';
 }
 
 static void print_first(const ana_check *check, text_buffer *out)
 {
     const ana_check_quantity *first = &check->quantities[check->first];
-    char planned[32];
-    char measured[32];
-    char change[32];
-    char interval[ANA_CHECK_RANGE_BYTES];
+    char words[ANA_CHECK_LINE_BYTES];
     text_format(out, "DEPARTS, first the %s from iteration %d on: ", first->name, first->since);
     if (first->is_number) {
-        write_value(first, first->planned, planned);
-        write_value(first, first->measured, measured);
-        ana_check_percent(first->change, change);
-        write_interval(first, interval);
-        text_format(out, "%s instead of %s, %s%s %s", measured, planned, change, base_of(first),
-                    interval);
+        describe_number(first, words);
+        text_append(out, words);
         if (first->detail[0] != '\0') text_format(out, "; %s", first->detail);
     } else {
         text_append(out, first->detail);
@@ -242,6 +249,17 @@ static void write_quantity(const ana_check_quantity *quantity, json_writer *writ
     json_end_object(writer);
 }
 
+static void write_lines(json_writer *writer, const char *key,
+                        const char (*lines)[ANA_CHECK_LINE_BYTES], int count)
+{
+    json_write_key(writer, key);
+    json_begin_array(writer);
+    for (int line = 0; line < count; line++) {
+        json_write_string(writer, lines[line]);
+    }
+    json_end_array(writer);
+}
+
 static void write_cause(const ana_check_cause *cause, json_writer *writer)
 {
     json_write_key(writer, "cause");
@@ -250,12 +268,7 @@ static void write_cause(const ana_check_cause *cause, json_writer *writer)
     write_index(writer, "rank", cause->rank);
     if (cause->factor > 0) json_put_rounded(writer, "factor", cause->factor, RATIO_DIGITS);
     json_put_string(writer, "summary", cause->summary);
-    json_write_key(writer, "evidence");
-    json_begin_array(writer);
-    for (int line = 0; line < cause->evidence_count; line++) {
-        json_write_string(writer, cause->evidence[line]);
-    }
-    json_end_array(writer);
+    write_lines(writer, "evidence", cause->evidence, cause->evidence_count);
     json_end_object(writer);
 }
 
@@ -279,12 +292,7 @@ void ana_check_write(const ana_check *check, text_buffer *out)
         json_write_null(&writer);
     }
     write_cause(&check->cause, &writer);
-    json_write_key(&writer, "notes");
-    json_begin_array(&writer);
-    for (int note = 0; note < check->note_count; note++) {
-        json_write_string(&writer, check->notes[note]);
-    }
-    json_end_array(&writer);
+    write_lines(&writer, "notes", check->notes, check->note_count);
     json_write_key(&writer, "quantities");
     json_begin_array(&writer);
     for (int index = 0; index < check->quantity_count; index++) {
@@ -306,25 +314,6 @@ static void append_xml(const char *text, text_buffer *out)
     }
 }
 
-static void describe(const ana_check_quantity *quantity, char out[ANA_CHECK_LINE_BYTES])
-{
-    char planned[32];
-    char measured[32];
-    char change[32];
-    char interval[ANA_CHECK_RANGE_BYTES];
-    if (!quantity->is_number) {
-        snprintf(out, ANA_CHECK_LINE_BYTES, "%s, from iteration %d on", quantity->detail,
-                 quantity->since);
-        return;
-    }
-    write_value(quantity, quantity->planned, planned);
-    write_value(quantity, quantity->measured, measured);
-    ana_check_percent(quantity->change, change);
-    write_interval(quantity, interval);
-    snprintf(out, ANA_CHECK_LINE_BYTES, "%s instead of %s, %s%s %s", measured, planned, change,
-             base_of(quantity), interval);
-}
-
 static void append_attribute(const char *name, const char *value, text_buffer *out)
 {
     text_format(out, " %s=\"", name);
@@ -341,7 +330,12 @@ static void write_case(const ana_check *check, const ana_check_quantity *quantit
     append_attribute("classname", group, out);
     append_attribute("name", quantity->name, out);
     text_append(out, " time=\"0\"");
-    describe(quantity, message);
+    if (quantity->is_number) {
+        describe_number(quantity, message);
+    } else {
+        snprintf(message, sizeof message, "%s, from iteration %d on", quantity->detail,
+                 quantity->since);
+    }
     if (quantity->verdict == ANA_CHECK_AGREES) {
         text_append(out, "/>\n");
     } else if (quantity->verdict == ANA_CHECK_DEPARTS) {

@@ -1,4 +1,4 @@
-/// The parts of a check, for check.c and their tests.
+/// The steps of a check, for check.c and their tests.
 #pragma once
 
 #include "analysis/check/check.h"
@@ -6,10 +6,6 @@
 /// Adds a line to what a reader has to know.
 void ana_check_note(ana_check *check, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-
-/// Finds the iterations that both have. @return STATUS_NO_MEMORY
-void ana_check_pairs_find(const ana_observed *plan, const ana_observed *measured, arena *memory,
-                          ana_check_pairs *pairs);
 
 /// How many iterations to drop: as long as the median of the next five is above that of the rest by
 /// more than three of its median absolute deviations and by a hundredth; at most a third.
@@ -24,26 +20,22 @@ enum { ANA_CHECK_SCALE_PART = 20 };
 
 /// Adds the numbers: ops, messages, time outside, busy, idle, iteration, memory, with verdicts.
 ///
-/// @return STATUS_NO_MEMORY
-status ana_check_add_numbers(ana_check *check, arena *memory, error_message *err);
+/// @return STATUS_INVALID if the warm-up leaves no iteration
+status ana_check_add_numbers(ana_check *check, error_message *err);
 
 /// Decides about one quantity.
 ///
 /// @param changes   [count] in the order of iterations
 /// @param iteration [count] numbers
 /// @param alpha     how often it may be said to depart wrongly
-/// @return STATUS_NO_MEMORY
 void ana_check_decide(const ana_check *check, const double *changes, const int *iteration,
                       int count, double alpha, arena *scratch, ana_check_quantity *quantity);
 
-/// The first of the values behind which more are beyond the tolerance than are not; -1: none.
+/// The first of the values from which on more are beyond the tolerance than are not; -1: none.
 int ana_check_since(const double *changes, int count, double tolerance);
 
-/// Adds plans, orders and decisions.
-status ana_check_add_plans(ana_check *check, error_message *err);
-
-/// Finds the most likely cause of what departs. @return STATUS_NO_MEMORY
-status ana_check_find_cause(ana_check *check, arena *memory, error_message *err);
+/// Finds the most likely cause of what departs.
+void ana_check_find_cause(ana_check *check, arena *memory);
 
 /// "F", "B", "W", "BW".
 const char *ana_check_op_word(bal_op_kind kind);

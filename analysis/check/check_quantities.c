@@ -4,7 +4,8 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
+
+enum { WARMUP_STEP = 5, LEFT_AT_LEAST = 10, SHARE_MAX = 3 };
 
 /// One iteration of one side.
 typedef struct moment {
@@ -91,25 +92,16 @@ static bool is_of_any_plan(ana_check_group group)
     return group == ANA_CHECK_ITERATION || group == ANA_CHECK_OUTSIDE;
 }
 
-static moment plan_moment(const ana_check *check, int pair)
-{
-    return (moment){check->plan, check->pairs.plan_row[pair], check->pairs.plan_sample[pair]};
-}
-
-static moment measured_moment(const ana_check *check, int pair)
-{
-    return (moment){check->measured, check->pairs.measured_row[pair],
-                    check->pairs.measured_sample[pair]};
-}
-
 static void gather_pairs(const ana_check *check, const ana_check_quantity *quantity, gathered *out)
 {
     for (int pair = check->warmup; pair < check->pairs.count; pair++) {
-        const moment one = plan_moment(check, pair);
-        const moment other = measured_moment(check, pair);
+        const ana_check_pairs *pairs = &check->pairs;
+        const moment one = {check->plan, pairs->plan_row[pair], pairs->plan_sample[pair]};
+        const moment other = {check->measured, pairs->measured_row[pair],
+                              pairs->measured_sample[pair]};
         double planned = 0;
         double measured = 0;
-        if (!is_of_any_plan(quantity->group) && !check->pairs.same_plan[pair]) continue;
+        if (!is_of_any_plan(quantity->group) && !pairs->same_plan[pair]) continue;
         if (!value_at(quantity, &one, &planned) || !value_at(quantity, &other, &measured)) continue;
         const double scale = scale_of(quantity, planned, (double)iteration_ns(&one),
                                       plan_at(&one)->microbatch_count);
@@ -145,21 +137,15 @@ static int gather_side(const ana_check *check, const ana_observed *observed,
     return count;
 }
 
-static status make_gathered(const ana_check *check, arena *memory, gathered *out,
-                            error_message *err)
+static gathered make_gathered(const ana_check *check, arena *memory)
 {
     const size_t pairs = (size_t)check->pairs.count;
     const size_t planned = (size_t)check->plan->iteration_count;
     const size_t measured = (size_t)check->measured->iteration_count;
-    *out = (gathered){.change = arena_array(memory, pairs, sizeof(double)),
+    return (gathered){.change = arena_array(memory, pairs, sizeof(double)),
                       .iteration = arena_array(memory, pairs, sizeof(int)),
                       .planned = arena_array(memory, planned, sizeof(double)),
                       .measured = arena_array(memory, measured, sizeof(double))};
-    if (out->change != NULL && out->iteration != NULL && out->planned != NULL &&
-        out->measured != NULL) {
-        return STATUS_OK;
-    }
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for %zu iterations", planned + measured);
 }
 
 int ana_check_since(const double *changes, int count, double tolerance)
@@ -240,7 +226,7 @@ void ana_check_decide(const ana_check *check, const double *changes, const int *
         quantity->verdict == ANA_CHECK_DEPARTS ? iteration[since < 0 ? 0 : since] : -1;
 }
 
-static double median_of(double *values, int count)
+static double sort_to_median(double *values, int count)
 {
     ana_shift_sort(values, count);
     return ana_shift_median(values, count);
@@ -267,11 +253,10 @@ static void decide_between(const ana_check *check, gathered *values, double alph
                           : -1;
 }
 
-static status compare(const ana_check *check, double alpha, arena *scratch,
-                      ana_check_quantity *quantity, error_message *err)
+static void compare(const ana_check *check, double alpha, arena *scratch,
+                    ana_check_quantity *quantity)
 {
-    gathered values;
-    TRY(make_gathered(check, scratch, &values, err));
+    gathered values = make_gathered(check, scratch);
     if (check->is_paired) {
         gather_pairs(check, quantity, &values);
         ana_check_decide(check, values.change, values.iteration, values.count, alpha, scratch,
@@ -282,11 +267,9 @@ static status compare(const ana_check *check, double alpha, arena *scratch,
     }
     // Of a departure that begins later, what departs.
     const int skipped = check->is_paired ? values.count - quantity->count : 0;
-    quantity->planned = median_of(values.planned + skipped, values.planned_count - skipped);
-    quantity->measured = median_of(values.measured + skipped, values.measured_count - skipped);
-    if (check->is_paired) return STATUS_OK;
-    decide_between(check, &values, alpha, scratch, quantity);
-    return STATUS_OK;
+    quantity->planned = sort_to_median(values.planned + skipped, values.planned_count - skipped);
+    quantity->measured = sort_to_median(values.measured + skipped, values.measured_count - skipped);
+    if (!check->is_paired) decide_between(check, &values, alpha, scratch, quantity);
 }
 
 static ana_check_quantity *add(ana_check *check, ana_check_group group, int rank, int stage,
@@ -296,25 +279,17 @@ static ana_check_quantity *add(ana_check *check, ana_check_group group, int rank
     *quantity = (ana_check_quantity){
         .group = group, .rank = rank, .stage = stage, .op = op, .is_number = true, .since = -1};
     char *name = quantity->name;
-    switch (group) {
-    case ANA_CHECK_OP:
-        snprintf(name, sizeof quantity->name, "%s of stage %d (rank %d)", ana_check_op_word(op),
-                 stage, rank);
-        break;
-    case ANA_CHECK_MESSAGE:
-        snprintf(name, sizeof quantity->name, "message to %s of stage %d (rank %d)",
-                 ana_check_op_word(op), stage, rank);
-        break;
-    case ANA_CHECK_BUSY:
-    case ANA_CHECK_IDLE:
-    case ANA_CHECK_MEMORY:
-        snprintf(name, sizeof quantity->name, "%s of rank %d",
+    const size_t size = sizeof quantity->name;
+    if (stage >= 0) {
+        snprintf(name, size, "%s%s of stage %d (rank %d)",
+                 group == ANA_CHECK_MESSAGE ? "message to " : "", ana_check_op_word(op), stage,
+                 rank);
+    } else if (rank >= 0) {
+        snprintf(name, size, "%s of rank %d",
                  group == ANA_CHECK_MEMORY ? "peak memory" : ana_check_group_names[group], rank);
-        break;
-    default:
-        snprintf(name, sizeof quantity->name, "%s",
+    } else {
+        snprintf(name, size, "%s",
                  group == ANA_CHECK_OUTSIDE ? "outside the pipeline" : "iteration");
-        break;
     }
     return quantity;
 }
@@ -391,16 +366,50 @@ static void add_memory(ana_check *check)
     }
 }
 
+/// Median of values, and of their distances from it.
+static void measure_spread(const double *values, int count, arena *scratch, double *median,
+                           double *spread)
+{
+    double *sorted = arena_array(scratch, (size_t)count, sizeof *sorted);
+    for (int index = 0; index < count; index++) {
+        sorted[index] = values[index];
+    }
+    ana_shift_sort(sorted, count);
+    *median = ana_shift_median(sorted, count);
+    for (int index = 0; index < count; index++) {
+        sorted[index] = fabs(values[index] - *median);
+    }
+    ana_shift_sort(sorted, count);
+    *spread = ana_shift_median(sorted, count);
+}
+
+int ana_check_warmup_of(const double *values, int count, arena *scratch)
+{
+    int dropped = 0;
+    while (count - dropped >= WARMUP_STEP + LEFT_AT_LEAST && dropped < count / SHARE_MAX) {
+        double next = 0;
+        double rest = 0;
+        double spread = 0;
+        double ignored = 0;
+        const int after = dropped + WARMUP_STEP;
+        measure_spread(values + dropped, WARMUP_STEP, scratch, &next, &ignored);
+        measure_spread(values + after, count - after, scratch, &rest, &spread);
+        const double hundredth = 0.01 * (1 + fabs(rest));
+        if (next - rest <= 3 * spread || next - rest <= hundredth) break;
+        dropped++;
+    }
+    return dropped;
+}
+
 /// The warm-up that was asked for, or that the lengths of the iterations show.
 static status find_warmup(ana_check *check, arena *scratch, error_message *err)
 {
     const int count = check->is_paired ? check->pairs.count : check->measured->iteration_count;
     const ana_check_quantity length = {.group = ANA_CHECK_ITERATION, .stage = -1, .rank = -1};
-    gathered values;
     if (check->options.warmup >= 0) {
         check->warmup = check->options.warmup;
     } else if (!check->measured->is_predicted || !check->plan->is_predicted) {
-        TRY(make_gathered(check, scratch, &values, err));
+        gathered values = make_gathered(check, scratch);
         check->warmup = 0;
         if (check->is_paired) {
             gather_pairs(check, &length, &values);
@@ -418,23 +427,12 @@ static status find_warmup(ana_check *check, arena *scratch, error_message *err)
                      check->warmup, count);
 }
 
-static void ignore_some(ana_check *check)
-{
-    for (int index = 0; index < check->quantity_count; index++) {
-        ana_check_quantity *quantity = &check->quantities[index];
-        if (check->options.ignores[quantity->group] && quantity->verdict == ANA_CHECK_DEPARTS) {
-            quantity->verdict = ANA_CHECK_IGNORED;
-        }
-    }
-}
-
-status ana_check_add_numbers(ana_check *check, arena *memory, error_message *err)
+status ana_check_add_numbers(ana_check *check, error_message *err)
 {
     const int first = check->quantity_count;
-    (void)memory;
     arena *scratch = arena_create(1 << 16);
     check->is_paired = check->pairs.count > 0;
-    status result = find_warmup(check, scratch, err);
+    const status result = find_warmup(check, scratch, err);
     list_ops(check, ANA_CHECK_OP);
     list_ops(check, ANA_CHECK_MESSAGE);
     add(check, ANA_CHECK_OUTSIDE, -1, -1, OP_FORWARD);
@@ -447,11 +445,16 @@ status ana_check_add_numbers(ana_check *check, arena *memory, error_message *err
     const double alpha = (1 - check->options.confidence) / tests;
     for (int index = first; index < check->quantity_count && result == STATUS_OK; index++) {
         arena_reset(scratch);
-        result = compare(check, alpha, scratch, &check->quantities[index], err);
+        compare(check, alpha, scratch, &check->quantities[index]);
     }
     arena_destroy(scratch);
     TRY(result);
     add_memory(check);
-    ignore_some(check);
+    for (int index = 0; index < check->quantity_count; index++) {
+        ana_check_quantity *quantity = &check->quantities[index];
+        if (check->options.ignores[quantity->group] && quantity->verdict == ANA_CHECK_DEPARTS) {
+            quantity->verdict = ANA_CHECK_IGNORED;
+        }
+    }
     return STATUS_OK;
 }

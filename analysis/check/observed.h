@@ -51,7 +51,7 @@ typedef struct ana_observed {
 /// @param name  number or name of the run; NULL: the newest complete one, else the newest
 /// @param label the row; NULL: the only one
 /// @return STATUS_INVALID for a store without runs, an unknown run or row, several rows and no
-///         label, a run without iterations or without stages; STATUS_FORMAT; STATUS_NO_MEMORY
+///         label, a run without iterations or without stages; STATUS_FORMAT
 status ana_observed_read(trace_store *store, const char *name, const char *label, arena *memory,
                          ana_observed *observed, error_message *err);
 

@@ -30,7 +30,6 @@ double ana_shift_median(const double *sorted, int count)
 static double *sorted_copy(const double *values, int count, arena *scratch)
 {
     double *sorted = arena_array(scratch, (size_t)count, sizeof *sorted);
-    if (sorted == NULL) return NULL;
     memcpy(sorted, values, (size_t)count * sizeof *sorted);
     ana_shift_sort(sorted, count);
     return sorted;
@@ -95,12 +94,11 @@ void ana_shift_of_pairs(const double *values, int count, double alpha, arena *sc
 /// The chances that so many of the from_count x to_count differences are negative, if the samples
 /// are of one distribution: p(m, n, u) = (m p(m - 1, n, u - n) + n p(m, n - 1, u)) / (m + n).
 ///
-/// @return [from_count * to_count + 1]; NULL if out of memory
+/// @return [from_count * to_count + 1]
 static const double *negative_chances(int from_count, int to_count, arena *scratch)
 {
     const size_t width = (size_t)from_count * (size_t)to_count + 1;
     double *rows = arena_array(scratch, width * ((size_t)to_count + 1), sizeof *rows);
-    if (rows == NULL) return NULL;
     for (int n = 0; n <= to_count; n++) {
         rows[(size_t)n * width] = 1; // m = 0
     }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "base/arena.h"
-#include "base/status.h"
 
 #include <stdbool.h>
 
@@ -23,7 +22,6 @@ typedef struct ana_shift {
 ///
 /// @param values [count] differences in the order in which they came
 /// @param alpha  in (0, 1): how often the interval may miss the median
-/// @return STATUS_NO_MEMORY
 void ana_shift_of_pairs(const double *values, int count, double alpha, arena *scratch,
                         ana_shift *shift);
 
@@ -32,7 +30,6 @@ void ana_shift_of_pairs(const double *values, int count, double alpha, arena *sc
 /// Supposes that both have one shape.
 ///
 /// @param from, to [from_count], [to_count] the shift is that of to against from
-/// @return STATUS_NO_MEMORY
 ///
 /// Time O(n log n) of n = from_count x to_count differences.
 /// Source: Hollander, Wolfe & Chicken, Nonparametric Statistical Methods, 3rd edition, 4.1 to 4.3.
