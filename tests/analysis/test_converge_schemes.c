@@ -44,18 +44,6 @@ static ana_instance play(const setting *at)
     return result;
 }
 
-static int64_t rounds_of(ana_graph_kind graph, const ana_scheme *scheme, int nodes,
-                         ana_initial initial)
-{
-    return play(&(setting){.graph = graph, .scheme = scheme, .nodes = nodes, .initial = initial})
-        .round_count;
-}
-
-static int64_t rounds_from_point(const ana_scheme *scheme, int nodes)
-{
-    return rounds_of(ANA_GRAPH_PATH, scheme, nodes, ANA_INITIAL_POINT);
-}
-
 static void the_potential_is_the_sum_over_all_pairs(void **state)
 {
     (void)state;
@@ -84,148 +72,48 @@ static void the_potential_is_the_sum_over_all_pairs(void **state)
     }
 }
 
-static void the_potential_does_not_depend_on_the_order_of_the_loads(void **state)
+/// Rounds measured with a prototype in another language until phi <= 1, from a point load; odd-even
+/// from a step.
+static void schemes_take_the_rounds_of_the_prototypes(void **state)
 {
     (void)state;
-    double load[99];
-    double scratch[99];
-    rng random = rng_init(2, 1);
-    ana_loads_fill(ANA_INITIAL_RANDOM, 99, &random, load);
-    double sorted[99];
-    double descending[99];
-    memcpy(sorted, load, sizeof sorted);
-    ana_loads_sort(sorted, 99);
-    for (int node = 0; node < 99; node++) {
-        descending[98 - node] = sorted[node];
-        assert_true(node == 0 || sorted[node - 1] <= sorted[node]);
-    }
-
-    const double potential = ana_loads_potential(load, 99, scratch);
-
-    assert_true(ana_loads_potential(sorted, 99, scratch) == potential);
-    assert_true(ana_loads_potential(descending, 99, scratch) == potential);
-}
-
-static void initial_loads_add_up_to_the_nodes(void **state)
-{
-    (void)state;
-    for (int initial = 0; initial < ANA_INITIAL_COUNT; initial++) {
-        for (int nodes = 2; nodes < 40; nodes++) {
-            double load[40];
-            double sum = 0;
-            rng random = rng_init(1, 1);
-            ana_loads_fill((ana_initial)initial, nodes, &random, load);
-            for (int node = 0; node < nodes; node++) {
-                assert_true(load[node] >= 0);
-                sum += load[node];
-            }
-            assert_close(sum, nodes, 1e-14);
+    const ana_scheme *const odd_even = &ana_scheme_odd_even;
+    const ana_scheme *const first = &ana_scheme_first_order;
+    const ana_scheme *const second = &ana_scheme_second_order;
+    const ana_scheme *const chebyshev = &ana_scheme_chebyshev;
+    const ana_scheme *const exchange = &ana_scheme_dimension_exchange;
+    const ana_scheme_options none = {0};
+    const ana_scheme_options fifth = {.alpha = 0.2};
+    const ana_scheme_options optimal = {.exchange = ANA_EXCHANGE_OPTIMAL};
+    const struct {
+        ana_graph_kind graph;
+        const ana_scheme *scheme;
+        ana_scheme_options options;
+        int nodes[3]; // 0: no more
+        int rounds[3];
+    } measured[] = {
+        {ANA_GRAPH_PATH, first, none, {16, 64}, {275, 6727}},
+        {ANA_GRAPH_PATH, second, none, {16, 64, 128}, {38, 216, 494}},
+        {ANA_GRAPH_PATH, chebyshev, none, {16, 64, 128}, {31, 202, 464}},
+        {ANA_GRAPH_PATH, exchange, none, {16, 64}, {275, 6727}},
+        {ANA_GRAPH_PATH, exchange, optimal, {16, 64, 128}, {40, 223, 507}},
+        {ANA_GRAPH_PATH, odd_even, none, {32, 64, 128}, {1299, 6353, 30019}},
+        {ANA_GRAPH_HYPERCUBE, first, none, {256}, {46}},
+        {ANA_GRAPH_HYPERCUBE, exchange, none, {1024}, {10}},
+        {ANA_GRAPH_COMPLETE, first, none, {256}, {1}},
+        {ANA_GRAPH_TORUS, first, none, {256}, {298}},
+        {ANA_GRAPH_TORUS, first, fifth, {256}, {364}},
+    };
+    for (size_t index = 0; index < sizeof measured / sizeof measured[0]; index++) {
+        for (int size = 0; size < 3 && measured[index].nodes[size] > 0; size++) {
+            const setting at = {.graph = measured[index].graph,
+                                .scheme = measured[index].scheme,
+                                .nodes = measured[index].nodes[size],
+                                .initial = measured[index].scheme == odd_even ? ANA_INITIAL_STEP
+                                                                              : ANA_INITIAL_POINT,
+                                .options = measured[index].options};
+            assert_int_equal(play(&at).round_count, measured[index].rounds[size]);
         }
-    }
-}
-
-/// Rounds measured with a prototype in another language, from a point load until phi <= 1.
-static void linear_schemes_take_the_rounds_of_the_prototypes(void **state)
-{
-    (void)state;
-    assert_int_equal(rounds_from_point(&ana_scheme_first_order, 16), 275);
-    assert_int_equal(rounds_from_point(&ana_scheme_first_order, 64), 6727);
-    assert_int_equal(rounds_from_point(&ana_scheme_second_order, 16), 38);
-    assert_int_equal(rounds_from_point(&ana_scheme_second_order, 64), 216);
-    assert_int_equal(rounds_from_point(&ana_scheme_second_order, 128), 494);
-    assert_int_equal(rounds_from_point(&ana_scheme_chebyshev, 16), 31);
-    assert_int_equal(rounds_from_point(&ana_scheme_chebyshev, 64), 202);
-    assert_int_equal(rounds_from_point(&ana_scheme_chebyshev, 128), 464);
-    assert_int_equal(rounds_from_point(&ana_scheme_dimension_exchange, 16), 275);
-    assert_int_equal(rounds_from_point(&ana_scheme_dimension_exchange, 64), 6727);
-    assert_int_equal(
-        rounds_of(ANA_GRAPH_HYPERCUBE, &ana_scheme_first_order, 256, ANA_INITIAL_POINT), 46);
-    assert_int_equal(rounds_of(ANA_GRAPH_COMPLETE, &ana_scheme_first_order, 256, ANA_INITIAL_POINT),
-                     1);
-}
-
-/// 364 with alpha = 1 / 5, which the prototype took; 298 with the best alpha.
-static void first_order_on_a_torus_depends_on_alpha(void **state)
-{
-    (void)state;
-    setting at = {.graph = ANA_GRAPH_TORUS,
-                  .scheme = &ana_scheme_first_order,
-                  .nodes = 256,
-                  .initial = ANA_INITIAL_POINT};
-
-    assert_int_equal(play(&at).round_count, 298);
-    at.options.alpha = 0.2;
-    assert_int_equal(play(&at).round_count, 364);
-}
-
-static void optimal_exchange_takes_the_rounds_of_the_prototypes(void **state)
-{
-    (void)state;
-    const int nodes[] = {16, 64, 128};
-    const int rounds[] = {40, 223, 507};
-    for (int index = 0; index < 3; index++) {
-        const setting at = {.scheme = &ana_scheme_dimension_exchange,
-                            .nodes = nodes[index],
-                            .initial = ANA_INITIAL_POINT,
-                            .options = {.exchange = ANA_EXCHANGE_OPTIMAL}};
-        assert_int_equal(play(&at).round_count, rounds[index]);
-    }
-}
-
-static void dimension_exchange_is_exact_on_a_hypercube_after_its_dimensions(void **state)
-{
-    (void)state;
-    const setting at = {.graph = ANA_GRAPH_HYPERCUBE,
-                        .scheme = &ana_scheme_dimension_exchange,
-                        .nodes = 1024,
-                        .initial = ANA_INITIAL_POINT};
-
-    const ana_instance found = play(&at);
-
-    assert_int_equal(found.round_count, 10);
-    assert_true(found.potential_last == 0);
-}
-
-static void odd_even_needs_two_over_pi_squared(void **state)
-{
-    (void)state;
-    const int rounds[] = {1299, 6353, 30019}; // of the prototype
-    for (int index = 0; index < 3; index++) {
-        const int nodes = 32 << index;
-        const int64_t found =
-            rounds_of(ANA_GRAPH_PATH, &ana_scheme_odd_even, nodes, ANA_INITIAL_STEP);
-        assert_int_equal(found, rounds[index]);
-        assert_close((double)found / (nodes * nodes * log(0.5 * nodes * nodes)), 0.2026, 0.01);
-    }
-}
-
-static void first_order_takes_what_the_spectrum_says(void **state)
-{
-    (void)state;
-    for (int nodes = 16; nodes <= 128; nodes *= 2) {
-        const double folds = log(nodes * (nodes - 1.0));
-        const double predicted = 2 * nodes * nodes * folds / (M_PI * M_PI);
-        assert_close((double)rounds_from_point(&ana_scheme_first_order, nodes), predicted, 0.05);
-    }
-}
-
-static void max_neighbor_on_a_path_has_its_constant(void **state)
-{
-    (void)state;
-    for (int nodes = 32; nodes <= 64; nodes *= 2) {
-        double sum = 0;
-        for (uint64_t seed = 1; seed <= 8; seed++) {
-            const setting at = {.scheme = &ana_scheme_max_neighbor,
-                                .nodes = nodes,
-                                .initial = ANA_INITIAL_STEP,
-                                .seed = seed};
-            const ana_instance found = play(&at);
-            assert_int_equal(found.drop_check_count, found.round_count);
-            assert_int_equal(found.drop_violation_count, 0);
-            assert_true(2 * found.good_round_count >= found.round_count);
-            sum += (double)found.round_count / (nodes * nodes * log(found.potential_first));
-        }
-        assert_close(sum / 8, 0.456, 0.03);
     }
 }
 
@@ -270,46 +158,6 @@ static void the_fold_halves_the_squares_in_every_round(void **state)
         }
         arena_destroy(memory);
     }
-}
-
-/// Greedy matching by gap over all edges, round by round.
-static void the_fold_is_the_greedy_matching_of_the_complete_graph(void **state)
-{
-    (void)state;
-    enum { NODES = 9 };
-    ana_graph graph = {0};
-    ana_scheme_run run = {0};
-    double load[NODES];
-    const ana_scheme_options options = {0};
-    const ana_coins coins = {0};
-    rng random = rng_init(8, 1);
-    arena *memory = arena_create(1 << 20);
-    assert_int_equal(ana_graph_make(ANA_GRAPH_COMPLETE, NODES, &graph, NULL), STATUS_OK);
-    assert_int_equal(ana_scheme_open(&ana_scheme_odd_even, &graph, &options, memory, &run, NULL),
-                     STATUS_OK);
-    ana_loads_fill(ANA_INITIAL_RANDOM, NODES, &random, load);
-    ana_scheme_begin(&run, load, &coins, 0);
-
-    double greedy = 0;
-    bool taken[NODES] = {0};
-    for (int pair = 0; pair < NODES / 2; pair++) {
-        int left = -1;
-        int right = -1;
-        for (int a = 0; a < NODES; a++) {
-            for (int b = 0; b < a; b++) {
-                if (taken[a] || taken[b]) continue;
-                if (left >= 0 && fabs(load[a] - load[b]) <= fabs(load[left] - load[right]))
-                    continue;
-                left = a;
-                right = b;
-            }
-        }
-        taken[left] = taken[right] = true;
-        greedy += fabs(load[left] - load[right]);
-    }
-
-    assert_close(ana_scheme_play(&run), greedy, 1e-14);
-    arena_destroy(memory);
 }
 
 static void a_scan_is_exact_in_twice_the_binary_logarithm(void **state)
@@ -416,17 +264,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_potential_is_the_sum_over_all_pairs),
-        cmocka_unit_test(the_potential_does_not_depend_on_the_order_of_the_loads),
-        cmocka_unit_test(initial_loads_add_up_to_the_nodes),
-        cmocka_unit_test(linear_schemes_take_the_rounds_of_the_prototypes),
-        cmocka_unit_test(first_order_on_a_torus_depends_on_alpha),
-        cmocka_unit_test(optimal_exchange_takes_the_rounds_of_the_prototypes),
-        cmocka_unit_test(dimension_exchange_is_exact_on_a_hypercube_after_its_dimensions),
-        cmocka_unit_test(odd_even_needs_two_over_pi_squared),
-        cmocka_unit_test(first_order_takes_what_the_spectrum_says),
-        cmocka_unit_test(max_neighbor_on_a_path_has_its_constant),
+        cmocka_unit_test(schemes_take_the_rounds_of_the_prototypes),
         cmocka_unit_test(the_fold_halves_the_squares_in_every_round),
-        cmocka_unit_test(the_fold_is_the_greedy_matching_of_the_complete_graph),
         cmocka_unit_test(a_scan_is_exact_in_twice_the_binary_logarithm),
         cmocka_unit_test(blocks_find_what_single_rounds_find),
         cmocka_unit_test(combinations_that_mean_nothing_are_refused),

@@ -33,23 +33,6 @@ static const ana_trial_question small = {.layer_counts = {8, 20},
                                          .instance_count = 70,
                                          .seed = 5};
 
-static void cells_are_all_families_and_sizes_that_fit(void **state)
-{
-    (void)state;
-    int families = 0;
-    ana_layer_families(&families);
-    arena *memory = arena_create(1 << 16);
-
-    const ana_trials trials = trials_of(&small, 1, memory);
-
-    assert_int_equal(trials.cell_count, families * 5); // 16 stages of 8 layers do not exist
-    assert_int_equal(trials.row_count % (trials.cell_count + 1), 0);
-    assert_null(trials.rows[0].family);
-    assert_int_equal(trials.rows[0].assignment_ratio.count, (int64_t)trials.cell_count * 70);
-    assert_int_equal(trials.rows[trials.row_count - 1].assignment_ratio.count, 70);
-    arena_destroy(memory);
-}
-
 static void no_instance_beats_a_bound_and_the_exact_balancer_is_never_worse(void **state)
 {
     (void)state;
@@ -158,29 +141,6 @@ static void chunks_add_rows_and_change_no_other(void **state)
     arena_destroy(memory);
 }
 
-static void layers_are_positive_and_a_function_of_seed_and_family(void **state)
-{
-    (void)state;
-    enum { LAYERS = 300 };
-    int count = 0;
-    const ana_layer_family *families = ana_layer_families(&count);
-    for (int family = 0; family < count; family++) {
-        int64_t first[LAYERS];
-        int64_t again[LAYERS];
-        for (uint64_t seed = 0; seed < 20; seed++) {
-            rng one = rng_init(seed, 1);
-            rng two = rng_init(seed, 1);
-            families[family].draw(&one, LAYERS, first);
-            families[family].draw(&two, LAYERS, again);
-            assert_memory_equal(first, again, sizeof first);
-            for (int layer = 0; layer < LAYERS; layer++) {
-                assert_true(first[layer] > 0 && first[layer] < INT64_C(100000000));
-            }
-        }
-    }
-    assert_null(ana_layer_family_find("unheard-of"));
-}
-
 static void questions_without_a_cell_or_with_too_many_instances_are_refused(void **state)
 {
     (void)state;
@@ -275,38 +235,17 @@ static void large_samples_have_intervals_that_go_on_from_small_ones(void **state
     free(values);
 }
 
-/// The interval of the tail holds it as often as it says, or more often.
-static void the_interval_of_the_tail_covers_it(void **state)
-{
-    (void)state;
-    enum { RUNS = 2000, COUNT = 400 };
-    rng generator = rng_init(3, 0);
-    int held = 0;
-    for (int run = 0; run < RUNS; run++) {
-        double values[COUNT];
-        for (int index = 0; index < COUNT; index++) {
-            values[index] = rng_unit(&generator);
-        }
-        const ana_sample sample = ana_sample_of(values, COUNT, 0.95);
-        held += sample.p95_low <= 0.95 && 0.95 <= sample.p95_high ? 1 : 0;
-    }
-    assert_true(held >= RUNS * 0.94 && held <= RUNS * 0.98);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cells_are_all_families_and_sizes_that_fit),
         cmocka_unit_test(no_instance_beats_a_bound_and_the_exact_balancer_is_never_worse),
         cmocka_unit_test(threads_change_no_byte),
         cmocka_unit_test(a_cell_is_the_same_whatever_else_is_asked),
         cmocka_unit_test(chunks_add_rows_and_change_no_other),
-        cmocka_unit_test(layers_are_positive_and_a_function_of_seed_and_family),
         cmocka_unit_test(questions_without_a_cell_or_with_too_many_instances_are_refused),
         cmocka_unit_test(a_sample_says_mean_and_intervals_as_tables_have_them),
         cmocka_unit_test(shares_have_exact_intervals),
         cmocka_unit_test(large_samples_have_intervals_that_go_on_from_small_ones),
-        cmocka_unit_test(the_interval_of_the_tail_covers_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -213,45 +213,6 @@ static void loads_on_the_dynamic_path_stay_in_order(void **state)
     arena_destroy(memory);
 }
 
-static void a_run_that_is_taken_up_again_goes_on_alike(void **state)
-{
-    (void)state;
-    const ana_graph_kind kinds[] = {ANA_GRAPH_RING, ANA_GRAPH_TORUS, ANA_GRAPH_COMPLETE};
-    for (int kind = 0; kind < 3; kind++) {
-        ana_graph graph = {0};
-        ana_scheme_run run = {0};
-        double load[NODES_MAX];
-        double middle[NODES_MAX];
-        double end[NODES_MAX];
-        rng random = rng_init(5, 1);
-        const ana_coins coins = ana_coins_make(5, 0);
-        const ana_scheme_options options = {0};
-        arena *memory = arena_create(1 << 20);
-        assert_int_equal(ana_graph_make(kinds[kind], 64, &graph, NULL), STATUS_OK);
-        assert_int_equal(
-            ana_scheme_open(&ana_scheme_max_neighbor, &graph, &options, memory, &run, NULL),
-            STATUS_OK);
-        ana_loads_fill(ANA_INITIAL_RANDOM, 64, &random, load);
-        ana_scheme_begin(&run, load, &coins, 0);
-        for (int round = 0; round < 20; round++) {
-            ana_scheme_play(&run);
-        }
-        memcpy(middle, run.load, 64 * sizeof(double));
-        for (int round = 20; round < 40; round++) {
-            ana_scheme_play(&run);
-        }
-        memcpy(end, run.load, 64 * sizeof(double));
-
-        ana_scheme_begin(&run, middle, &coins, 20);
-        for (int round = 20; round < 40; round++) {
-            ana_scheme_play(&run);
-        }
-
-        assert_memory_equal(run.load, end, 64 * sizeof(double));
-        arena_destroy(memory);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -259,7 +220,6 @@ int main(void)
         cmocka_unit_test(star_and_complete_play_as_defined),
         cmocka_unit_test(other_graphs_play_as_defined),
         cmocka_unit_test(loads_on_the_dynamic_path_stay_in_order),
-        cmocka_unit_test(a_run_that_is_taken_up_again_goes_on_alike),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
