@@ -1,8 +1,9 @@
 #include "balance/schedule/closed_form.h"
 
+#include "balance/schedule/schedule_families.h"
+
 #include <math.h>
 #include <stdbool.h>
-#include <string.h>
 
 static bal_closed_ns holds(int64_t ns)
 {
@@ -34,7 +35,7 @@ static int64_t work_ns(const bal_equal_stages *stages)
     return stages->forward_ns + stages->backward_input_ns + stages->backward_weight_ns;
 }
 
-static bal_closed_form gpipe(const bal_equal_stages *stages)
+bal_closed_form bal_schedule_length_gpipe(const bal_equal_stages *stages)
 {
     const int64_t ahead = stages->rank_count - 1;
     return same(
@@ -43,7 +44,7 @@ static bal_closed_form gpipe(const bal_equal_stages *stages)
 
 /// A message comes in the way of all but every P-th of the M + P - 2 turns between rank 0's first
 /// forward and its last backward.
-static bal_closed_form one_f_one_b(const bal_equal_stages *stages)
+bal_closed_form bal_schedule_length_1f1b(const bal_equal_stages *stages)
 {
     const int64_t ahead = stages->rank_count - 1;
     const int64_t turns = stages->microbatch_count + ahead - 1;
@@ -51,7 +52,7 @@ static bal_closed_form one_f_one_b(const bal_equal_stages *stages)
                       2 * (turns - turns / stages->rank_count) * stages->send_ns));
 }
 
-static bal_closed_form interleaved_1f1b(const bal_equal_stages *stages)
+bal_closed_form bal_schedule_length_interleaved_1f1b(const bal_equal_stages *stages)
 {
     const int64_t ahead = stages->rank_count - 1;
     const int64_t chunks = stages->chunk_count;
@@ -68,7 +69,7 @@ static bal_closed_form interleaved_1f1b(const bal_equal_stages *stages)
                       2 * (stages->rank_count * chunks - 1) * stages->send_ns));
 }
 
-static bal_closed_form zb_h1(const bal_equal_stages *stages)
+bal_closed_form bal_schedule_length_zb_h1(const bal_equal_stages *stages)
 {
     const int64_t ahead = stages->rank_count - 1;
     const int64_t forward_ns = stages->forward_ns;
@@ -95,7 +96,7 @@ static bal_closed_form zb_h1(const bal_equal_stages *stages)
                              .span = holds(base_ns + ahead * turn_ns)};
 }
 
-static bal_closed_form zb_h2(const bal_equal_stages *stages)
+bal_closed_form bal_schedule_length_zb_h2(const bal_equal_stages *stages)
 {
     const int64_t ahead = stages->rank_count - 1;
     bal_closed_form form = {.makespan =
@@ -149,7 +150,7 @@ static bal_closed_form block(const bal_equal_stages *stages, int64_t bubble, con
     return same(holds(work + bubble * op_ns));
 }
 
-static bal_closed_form one_f_one_b_v(const bal_equal_stages *stages)
+bal_closed_form bal_schedule_length_1f1b_v(const bal_equal_stages *stages)
 {
     const int64_t ranks = stages->rank_count;
     const char *reason = NULL;
@@ -158,14 +159,14 @@ static bal_closed_form one_f_one_b_v(const bal_equal_stages *stages)
     return block(stages, one_f_one_b_v_bubble(ranks), reason);
 }
 
-static bal_closed_form v_half(const bal_equal_stages *stages)
+bal_closed_form bal_schedule_length_v_half(const bal_equal_stages *stages)
 {
     const bool is_short = stages->microbatch_count < stages->rank_count + 2;
     return block(stages, v_half_bubble(stages->rank_count),
                  is_short ? "there are fewer than P+2 microbatches" : NULL);
 }
 
-static bal_closed_form v_min(const bal_equal_stages *stages)
+bal_closed_form bal_schedule_length_v_min(const bal_equal_stages *stages)
 {
     const bool is_short = stages->microbatch_count < stages->rank_count + 1;
     return block(stages, v_min_bubble(stages->rank_count),
@@ -185,7 +186,7 @@ static const char *not_in_chunks(const bal_equal_stages *stages)
 }
 
 /// zb-h1 with the turns of a chunk.
-static bal_closed_form interleaved_zb(const bal_equal_stages *stages)
+bal_closed_form bal_schedule_length_interleaved_zb(const bal_equal_stages *stages)
 {
     const char *because = not_in_chunks(stages);
     if (because == NULL && stages->microbatch_count < stages->rank_count) {
@@ -202,7 +203,7 @@ static bal_closed_form interleaved_zb(const bal_equal_stages *stages)
                              .span = holds(base_ns + ahead * turn_ns)};
 }
 
-static bal_closed_form zb_v_hand(const bal_equal_stages *stages)
+bal_closed_form bal_schedule_length_zb_v_hand(const bal_equal_stages *stages)
 {
     const char *because = not_in_chunks(stages);
     if (because == NULL && stages->microbatch_count < 2 * stages->rank_count - 1) {
@@ -221,7 +222,7 @@ static bal_closed_form zb_v_hand(const bal_equal_stages *stages)
                              .span = holds(base_ns + ahead * turn_ns)};
 }
 
-static bal_closed_form dualpipe_v(const bal_equal_stages *stages)
+bal_closed_form bal_schedule_length_dualpipe_v(const bal_equal_stages *stages)
 {
     const char *because = not_in_chunks(stages);
     if (because == NULL && (stages->forward_ns != stages->backward_input_ns ||
@@ -235,7 +236,7 @@ static bal_closed_form dualpipe_v(const bal_equal_stages *stages)
 
 /// The ends cost (P-2) forwards or backwards, whichever take longer; every further unit of P
 /// microbatches begins where the other kind leaves too little room.
-static bal_closed_form chimera(const bal_equal_stages *stages)
+bal_closed_form bal_schedule_length_chimera(const bal_equal_stages *stages)
 {
     const int64_t ranks = stages->rank_count;
     const int64_t microbatches = stages->microbatch_count;
@@ -257,59 +258,103 @@ static bal_closed_form chimera(const bal_equal_stages *stages)
 
 bal_closed_form bal_closed_form_of(const char *schedule, const bal_equal_stages *stages)
 {
-    if (strcmp(schedule, "gpipe") == 0) return gpipe(stages);
-    if (strcmp(schedule, "1f1b") == 0) return one_f_one_b(stages);
-    if (strcmp(schedule, "interleaved-1f1b") == 0) return interleaved_1f1b(stages);
-    if (strcmp(schedule, "zb-h1") == 0) return zb_h1(stages);
-    if (strcmp(schedule, "zb-h2") == 0) return zb_h2(stages);
-    if (strcmp(schedule, "chimera") == 0) return chimera(stages);
-    if (strcmp(schedule, "1f1b-v") == 0) return one_f_one_b_v(stages);
-    if (strcmp(schedule, "v-half") == 0) return v_half(stages);
-    if (strcmp(schedule, "v-min") == 0) return v_min(stages);
-    if (strcmp(schedule, "interleaved-zb") == 0) return interleaved_zb(stages);
-    if (strcmp(schedule, "zb-v-hand") == 0) return zb_v_hand(stages);
-    if (strcmp(schedule, "dualpipe-v") == 0) return dualpipe_v(stages);
-    return same(fails("no formula is known"));
+    const bal_schedule_family *family = bal_schedule_family_find(schedule);
+    if (family == NULL || family->length == NULL) return same(fails("no formula is known"));
+    return family->length(stages);
 }
 
-/// What a rank holds of a building block, once there are as many microbatches as it can hold;
-/// -1 while there are not.
-static int64_t block_memory(const char *schedule, const bal_equal_stages *stages, int rank)
+static int64_t all_chunks(const bal_equal_stages *stages)
+{
+    return (int64_t)stages->microbatch_count * stages->chunk_count;
+}
+
+int64_t bal_schedule_peak_gpipe(const bal_equal_stages *stages, int rank)
+{
+    (void)rank;
+    return all_chunks(stages);
+}
+
+int64_t bal_schedule_peak_1f1b(const bal_equal_stages *stages, int rank)
+{
+    return smaller(all_chunks(stages), stages->rank_count - rank);
+}
+
+int64_t bal_schedule_peak_interleaved_1f1b(const bal_equal_stages *stages, int rank)
 {
     const int64_t ranks = stages->rank_count;
-    int64_t most = -1;
-    if (strcmp(schedule, "1f1b-v") == 0) most = 2 * (2 * ranks / 3 + 1);
-    if (strcmp(schedule, "v-half") == 0) most = 2 * ((ranks + 2) / 2);
-    if (strcmp(schedule, "v-min") == 0) most = 2 * ((ranks + 4) / 3);
-    if (stages->microbatch_count + 1 < most) return -1;
-    const bool is_early = strcmp(schedule, "v-min") == 0 && rank == 0 && ranks % 3 == 2;
-    return is_early ? most - 1 : most;
+    return smaller(all_chunks(stages),
+                   2 * (ranks - 1 - rank) + (stages->chunk_count - 1) * ranks + 1);
+}
+
+int64_t bal_schedule_peak_zb_h1(const bal_equal_stages *stages, int rank)
+{
+    (void)rank;
+    return smaller(all_chunks(stages), stages->rank_count);
+}
+
+int64_t bal_schedule_peak_zb_h2(const bal_equal_stages *stages, int rank)
+{
+    (void)rank;
+    return smaller(all_chunks(stages), 2 * (int64_t)stages->rank_count - 1);
+}
+
+int64_t bal_schedule_peak_interleaved_zb(const bal_equal_stages *stages, int rank)
+{
+    (void)rank;
+    const int64_t ranks = stages->rank_count;
+    const int64_t round = stages->microbatch_count / larger(1, stages->microbatch_count / ranks);
+    return smaller(all_chunks(stages), (stages->chunk_count - 1) * round + ranks);
+}
+
+int64_t bal_schedule_peak_zb_v_hand(const bal_equal_stages *stages, int rank)
+{
+    (void)rank;
+    const int64_t ranks = stages->rank_count;
+    if (stages->microbatch_count < 2 * ranks - 1) return -1;
+    return smaller(all_chunks(stages), 2 * ranks);
+}
+
+int64_t bal_schedule_peak_dualpipe_v(const bal_equal_stages *stages, int rank)
+{
+    (void)rank;
+    return smaller(all_chunks(stages), 2 * (int64_t)stages->rank_count + 1);
+}
+
+int64_t bal_schedule_peak_chimera(const bal_equal_stages *stages, int rank)
+{
+    const int64_t unit = smaller(stages->microbatch_count, stages->rank_count);
+    return smaller(unit, unit / 2 + 1 + smaller(rank, stages->rank_count - 1 - rank));
+}
+
+/// What a rank holds of a building block, once there are as many microbatches as it can hold.
+static int64_t block_peak(const bal_equal_stages *stages, int64_t most)
+{
+    return stages->microbatch_count + 1 < most ? -1 : most;
+}
+
+int64_t bal_schedule_peak_1f1b_v(const bal_equal_stages *stages, int rank)
+{
+    (void)rank;
+    return block_peak(stages, 2 * (2 * (int64_t)stages->rank_count / 3 + 1));
+}
+
+int64_t bal_schedule_peak_v_half(const bal_equal_stages *stages, int rank)
+{
+    (void)rank;
+    return block_peak(stages, 2 * (((int64_t)stages->rank_count + 2) / 2));
+}
+
+int64_t bal_schedule_peak_v_min(const bal_equal_stages *stages, int rank)
+{
+    const int64_t ranks = stages->rank_count;
+    const int64_t peak = block_peak(stages, 2 * ((ranks + 4) / 3));
+    return peak > 0 && rank == 0 && ranks % 3 == 2 ? peak - 1 : peak;
 }
 
 int64_t bal_closed_memory(const char *schedule, const bal_equal_stages *stages, int rank)
 {
-    const int64_t ranks = stages->rank_count;
-    const int64_t all = (int64_t)stages->microbatch_count * stages->chunk_count;
-    if (strcmp(schedule, "chimera") == 0) {
-        const int64_t unit = smaller(stages->microbatch_count, ranks);
-        return smaller(unit, unit / 2 + 1 + smaller(rank, ranks - 1 - rank));
-    }
-    if (strcmp(schedule, "gpipe") == 0) return all;
-    if (strcmp(schedule, "1f1b") == 0) return smaller(all, ranks - rank);
-    if (strcmp(schedule, "interleaved-1f1b") == 0) {
-        return smaller(all, 2 * (ranks - 1 - rank) + (stages->chunk_count - 1) * ranks + 1);
-    }
-    if (strcmp(schedule, "zb-h1") == 0) return smaller(all, ranks);
-    if (strcmp(schedule, "zb-h2") == 0) return smaller(all, 2 * ranks - 1);
-    if (strcmp(schedule, "interleaved-zb") == 0) {
-        const int64_t rounds = larger(1, stages->microbatch_count / ranks);
-        const int64_t round = stages->microbatch_count / rounds;
-        return smaller(all, (stages->chunk_count - 1) * round + ranks);
-    }
-    const bool is_long = stages->microbatch_count >= 2 * ranks - 1;
-    if (strcmp(schedule, "zb-v-hand") == 0) return is_long ? smaller(all, 2 * ranks) : -1;
-    if (strcmp(schedule, "dualpipe-v") == 0) return smaller(all, 2 * ranks + 1);
-    return block_memory(schedule, stages, rank);
+    const bal_schedule_family *family = bal_schedule_family_find(schedule);
+    return family == NULL || family->peak == NULL ? -1 : family->peak(stages, rank);
 }
 
 /// P * makespan of Chimera's critical path (P forwards, 2P-2 backwards, 3P-2 messages), and the

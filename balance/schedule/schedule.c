@@ -7,65 +7,105 @@
 #include <string.h>
 
 static const bal_schedule_family families[] = {
-    {.name = "gpipe", .chunk_count = 1, .placement = BAL_PLACEMENT_LOOP},
-    {.name = "1f1b", .chunk_count = 1, .placement = BAL_PLACEMENT_LOOP},
-    {.name = "interleaved-1f1b", .chunk_count_min = 2, .placement = BAL_PLACEMENT_LOOP},
-    {.name = "zb-h1", .has_split = true, .chunk_count = 1, .placement = BAL_PLACEMENT_LOOP},
-    {.name = "zb-h2", .has_split = true, .chunk_count = 1, .placement = BAL_PLACEMENT_LOOP},
+    {.name = "gpipe",
+     .chunk_count = 1,
+     .fill = bal_schedule_fill_gpipe,
+     .length = bal_schedule_length_gpipe,
+     .peak = bal_schedule_peak_gpipe},
+    {.name = "1f1b",
+     .chunk_count = 1,
+     .fill = bal_schedule_fill_1f1b,
+     .length = bal_schedule_length_1f1b,
+     .peak = bal_schedule_peak_1f1b},
+    {.name = "interleaved-1f1b",
+     .chunk_count_min = 2,
+     .fill = bal_schedule_fill_interleaved_1f1b,
+     .rule = bal_schedule_rule_interleaved_1f1b,
+     .length = bal_schedule_length_interleaved_1f1b,
+     .peak = bal_schedule_peak_interleaved_1f1b},
+    {.name = "zb-h1",
+     .has_split = true,
+     .chunk_count = 1,
+     .fill = bal_schedule_fill_zb_h1,
+     .length = bal_schedule_length_zb_h1,
+     .peak = bal_schedule_peak_zb_h1},
+    {.name = "zb-h2",
+     .has_split = true,
+     .chunk_count = 1,
+     .fill = bal_schedule_fill_zb_h2,
+     .length = bal_schedule_length_zb_h2,
+     .peak = bal_schedule_peak_zb_h2},
     {.name = "zb-auto",
      .has_split = true,
      .is_searched = true,
      .counted_as = "1f1b",
      .chunk_count = 1,
-     .placement = BAL_PLACEMENT_LOOP},
+     .write = bal_schedule_search_zb_auto},
     {.name = "zb-v",
      .has_split = true,
      .is_searched = true,
      .counted_as = "zb-v-hand",
      .chunk_count = 2,
-     .placement = BAL_PLACEMENT_V},
+     .placement = BAL_PLACEMENT_V,
+     .write = bal_schedule_search_zb_v},
     {.name = "interleaved-zb",
      .has_split = true,
      .chunk_count_min = 1,
-     .placement = BAL_PLACEMENT_LOOP},
-    {.name = "zb-v-hand", .has_split = true, .chunk_count = 2, .placement = BAL_PLACEMENT_V},
-    {.name = "1f1b-v", .chunk_count = 2, .placement = BAL_PLACEMENT_V},
-    {.name = "v-half", .has_split = true, .chunk_count = 2, .placement = BAL_PLACEMENT_V},
-    {.name = "v-min", .has_split = true, .chunk_count = 2, .placement = BAL_PLACEMENT_V},
-    {.name = "dualpipe-v", .has_split = true, .chunk_count = 2, .placement = BAL_PLACEMENT_V},
+     .fill = bal_schedule_fill_interleaved_zb,
+     .rule = bal_schedule_rule_interleaved_zb,
+     .length = bal_schedule_length_interleaved_zb,
+     .peak = bal_schedule_peak_interleaved_zb},
+    {.name = "zb-v-hand",
+     .has_split = true,
+     .chunk_count = 2,
+     .placement = BAL_PLACEMENT_V,
+     .fill = bal_schedule_fill_zb_v_hand,
+     .length = bal_schedule_length_zb_v_hand,
+     .peak = bal_schedule_peak_zb_v_hand},
+    {.name = "1f1b-v",
+     .chunk_count = 2,
+     .placement = BAL_PLACEMENT_V,
+     .write = bal_schedule_order_1f1b_v,
+     .length = bal_schedule_length_1f1b_v,
+     .peak = bal_schedule_peak_1f1b_v},
+    {.name = "v-half",
+     .has_split = true,
+     .chunk_count = 2,
+     .placement = BAL_PLACEMENT_V,
+     .write = bal_schedule_order_v_half,
+     .length = bal_schedule_length_v_half,
+     .peak = bal_schedule_peak_v_half},
+    {.name = "v-min",
+     .has_split = true,
+     .chunk_count = 2,
+     .placement = BAL_PLACEMENT_V,
+     .write = bal_schedule_order_v_min,
+     .length = bal_schedule_length_v_min,
+     .peak = bal_schedule_peak_v_min},
+    {.name = "dualpipe-v",
+     .has_split = true,
+     .chunk_count = 2,
+     .placement = BAL_PLACEMENT_V,
+     .fill = bal_schedule_fill_dualpipe_v,
+     .rule = bal_schedule_rule_dualpipe_v,
+     .length = bal_schedule_length_dualpipe_v,
+     .peak = bal_schedule_peak_dualpipe_v},
     {.name = "v-adaptive",
      .has_split = true,
      .is_searched = true,
      .counted_as = "v-min",
      .chunk_count = 2,
-     .placement = BAL_PLACEMENT_V},
-    {.name = "chimera", .chunk_count = 2, .placement = BAL_PLACEMENT_BIDIRECTIONAL},
+     .placement = BAL_PLACEMENT_V,
+     .write = bal_schedule_search_v_adaptive},
+    {.name = "chimera",
+     .chunk_count = 2,
+     .placement = BAL_PLACEMENT_BIDIRECTIONAL,
+     .fill = bal_schedule_fill_chimera,
+     .rule = bal_schedule_rule_chimera,
+     .length = bal_schedule_length_chimera,
+     .peak = bal_schedule_peak_chimera},
 };
 enum { FAMILY_COUNT = sizeof families / sizeof families[0] };
-
-/// Parallel to families: who writes the order, one of the two, and the rule that its counts keep.
-static const struct {
-    bal_schedule_fill *fill;
-    bal_schedule_writer *write;
-    bal_schedule_rule *rule; // NULL: none
-} writers[] = {
-    {.fill = bal_schedule_fill_gpipe},
-    {.fill = bal_schedule_fill_1f1b},
-    {.fill = bal_schedule_fill_interleaved_1f1b, .rule = bal_schedule_rule_interleaved_1f1b},
-    {.fill = bal_schedule_fill_zb_h1},
-    {.fill = bal_schedule_fill_zb_h2},
-    {.write = bal_schedule_search_zb_auto},
-    {.write = bal_schedule_search_zb_v},
-    {.fill = bal_schedule_fill_interleaved_zb, .rule = bal_schedule_rule_interleaved_zb},
-    {.fill = bal_schedule_fill_zb_v_hand},
-    {.write = bal_schedule_order_1f1b_v},
-    {.write = bal_schedule_order_v_half},
-    {.write = bal_schedule_order_v_min},
-    {.fill = bal_schedule_fill_dualpipe_v, .rule = bal_schedule_rule_dualpipe_v},
-    {.write = bal_schedule_search_v_adaptive},
-    {.fill = bal_schedule_fill_chimera, .rule = bal_schedule_rule_chimera},
-};
-_Static_assert(sizeof writers / sizeof writers[0] == FAMILY_COUNT, "every family has its writer");
 
 const bal_schedule_family *bal_schedule_families(int *count)
 {
@@ -131,20 +171,18 @@ static status check_costs(const bal_schedule_request *request, const bal_schedul
 int bal_schedule_microbatch_count(const bal_schedule_family *family, int rank_count,
                                   int microbatch_count)
 {
-    bal_schedule_rule *const rule = writers[family - families].rule;
     // A rule that no count keeps is one of the ranks; the rules of all families repeat within 2P.
     const int64_t last = (int64_t)microbatch_count + 2 * (int64_t)rank_count;
     for (int64_t count = microbatch_count; count <= last && count <= BAL_MICROBATCHES_MAX;
          count++) {
-        if (rule == NULL || rule(rank_count, (int)count, NULL) == STATUS_OK) return (int)count;
+        if (bal_schedule_takes(family, rank_count, (int)count)) return (int)count;
     }
     return -1;
 }
 
 bool bal_schedule_takes(const bal_schedule_family *family, int rank_count, int microbatch_count)
 {
-    bal_schedule_rule *const rule = writers[family - families].rule;
-    return rule == NULL || rule(rank_count, microbatch_count, NULL) == STATUS_OK;
+    return family->rule == NULL || family->rule(rank_count, microbatch_count, NULL) == STATUS_OK;
 }
 
 /// @param chunk_count out: the family's own where the request leaves it open
@@ -170,8 +208,8 @@ static status check_request(const bal_schedule_request *request, const bal_sched
                          request->rank_count, request->microbatch_count, chunks, (long long)ops,
                          BAL_OPS_MAX);
     }
-    bal_schedule_rule *const rule = writers[family - families].rule;
-    if (rule != NULL) TRY(rule(request->rank_count, request->microbatch_count, err));
+    if (family->rule != NULL)
+        TRY(family->rule(request->rank_count, request->microbatch_count, err));
     *chunk_count = chunks;
     return family->is_searched ? check_costs(request, family, chunks, err) : STATUS_OK;
 }
@@ -203,11 +241,10 @@ status bal_schedule_build(const bal_schedule_request *request, arena *memory,
     for (int rank = 0; rank <= rank_count; rank++) {
         first_op[rank] = rank * rank_op_count;
     }
-    bal_schedule_fill *const fill = writers[family - families].fill;
-    if (fill == NULL) TRY(writers[family - families].write(request, memory, ops, err));
-    for (int rank = 0; fill != NULL && rank < rank_count; rank++) {
-        const bal_op *end =
-            fill(rank_count, chunk_count, microbatch_count, rank, ops + first_op[rank]);
+    const bal_schedule_counts counts = {rank_count, chunk_count, microbatch_count};
+    if (family->fill == NULL) TRY(family->write(request, memory, ops, err));
+    for (int rank = 0; family->fill != NULL && rank < rank_count; rank++) {
+        const bal_op *end = family->fill(counts, rank, ops + first_op[rank]);
         first_op[rank + 1] = (int)(end - ops);
     }
     *schedule = (bal_schedule){

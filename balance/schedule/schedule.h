@@ -1,6 +1,7 @@
 /// Who runs what when: the op order of every rank, compiled before the iteration and replayed.
 #pragma once
 
+#include "balance/schedule/closed_form.h"
 #include "balance/stage_costs.h"
 #include "balance/stage_placement.h"
 #include "base/arena.h"
@@ -90,7 +91,14 @@ status bal_schedule_build(const bal_schedule_request *request, arena *memory,
 /// The microbatches of the iteration that a schedule plays.
 int bal_iteration_microbatch_count(const bal_schedule *schedule);
 
-/// A row of the table of schedule names.
+/// The counts that an order is written for; with two pipelines, microbatches of each.
+typedef struct bal_schedule_counts {
+    int rank_count;
+    int chunk_count;
+    int microbatch_count;
+} bal_schedule_counts;
+
+/// A row of the table of schedules. What the functions promise is in schedule_families.h.
 typedef struct bal_schedule_family {
     const char *name;
     bool has_split;
@@ -100,6 +108,13 @@ typedef struct bal_schedule_family {
     int chunk_count;        // 0: the caller chooses; else the only one allowed
     int chunk_count_min;    // where the caller chooses
     bal_placement placement;
+    // Who writes the order: of one rank, or of all together; one of the two is NULL.
+    bal_op *(*fill)(bal_schedule_counts counts, int rank, bal_op *ops);
+    status (*write)(const bal_schedule_request *request, arena *memory, bal_op *ops,
+                    error_message *err);
+    status (*rule)(int rank_count, int microbatch_count, error_message *err); // NULL: none
+    bal_closed_form (*length)(const bal_equal_stages *stages); // NULL: no formula is known
+    int64_t (*peak)(const bal_equal_stages *stages, int rank); // likewise
 } bal_schedule_family;
 
 /// The table, in the order in which it is shown.

@@ -1,10 +1,12 @@
-/// v-half and v-min: fixed orders of V-placed chunks that hold half and a third of 1F1B's
-/// activations.
+/// The fixed orders of V-placed chunks that repeat a building block: 1f1b-v, v-half and v-min, with
+/// two thirds, half and a third of 1F1B's activations.
 ///
 /// Source: Qi et al., Pipeline parallelism with controllable memory, NeurIPS 2024, section 3 and
 /// appendix; equal to the orders of its authors' code.
 #include "balance/schedule/schedule_block_grid.h"
 #include "balance/schedule/schedule_families.h"
+
+#include <string.h>
 
 /// The block of a rank. Where ranks are even (v-half) or threes (v-min), a gap before the backwards
 /// keeps two ops out of one slot.
@@ -52,5 +54,159 @@ status bal_schedule_order_v_min(const bal_schedule_request *request, arena *memo
 {
     (void)err;
     order(request, v_min_block, memory, ops);
+    return STATUS_OK;
+}
+
+// 1f1b-v: every BW of the block takes two slots; then every op, slot by slot, moves to the first
+// empty slot at which what it waits for is done, forwards only as far as no rank holds more
+// activations than the fullest did.
+
+/// Writes the slots of one kind of backward, up or down the ranks. Three BW fill a period, and the
+/// fourth waits for the forwards of the next.
+static void place_backwards(building_block *block, int rank_count, block_kind kind, int *slot,
+                            int *in_period)
+{
+    for (int step = 0; step < rank_count; step++) {
+        const int rank = kind == BLOCK_B1 ? step : rank_count - 1 - step;
+        block[rank].slot[kind] = *slot;
+        *slot += 2;
+        if (++*in_period < 3) continue;
+        *in_period = 0;
+        *slot += 3;
+    }
+}
+
+static void fill_1f1b_block(building_block *block, int rank_count)
+{
+    for (int rank = 0; rank < rank_count; rank++) {
+        block[rank].slot[BLOCK_F0] = rank;
+        block[rank].slot[BLOCK_F1] = 2 * rank_count - 1 - rank;
+    }
+    int slot = 2 * rank_count + (rank_count % 3 == 0 ? 3 : 0);
+    int in_period = (3 - (rank_count + 2) % 3) % 3;
+    place_backwards(block, rank_count, BLOCK_B1, &slot, &in_period);
+    place_backwards(block, rank_count, BLOCK_B0, &slot, &in_period);
+}
+
+/// Puts the second slot of every BW behind its first.
+static void place_second_slots(block_grid *grid)
+{
+    for (int rank = 0; rank < grid->rank_count; rank++) {
+        for (int kind = BLOCK_B1; kind <= BLOCK_B0; kind++) {
+            const int *first = bal_block_slots(grid, rank, (block_kind)kind);
+            for (int index = 0; index < grid->microbatch_count; index++) {
+                bal_block_place(grid, rank, (block_kind)(kind + 2), index, first[index] + 1);
+                if (first[index] + 2 > grid->used) grid->used = first[index] + 2;
+            }
+        }
+    }
+}
+
+/// The slot behind everything that an op waits for. A backward waits for second slots.
+static int earliest_slot(const block_grid *grid, int rank, block_kind kind, int index)
+{
+    const int last = grid->rank_count - 1;
+    int awaited = -1;
+    switch (kind) {
+    case BLOCK_F0:
+        if (rank > 0) awaited = bal_block_slots(grid, rank - 1, kind)[index];
+        break;
+    case BLOCK_F1:
+        awaited = rank < last ? bal_block_slots(grid, rank + 1, kind)[index]
+                              : bal_block_slots(grid, rank, BLOCK_F0)[index];
+        break;
+    case BLOCK_B1:
+        awaited = rank > 0 ? bal_block_slots(grid, rank - 1, BLOCK_W1)[index]
+                           : bal_block_slots(grid, rank, BLOCK_F1)[index];
+        break;
+    case BLOCK_B0:
+        awaited = rank < last ? bal_block_slots(grid, rank + 1, BLOCK_W0)[index]
+                              : bal_block_slots(grid, rank, BLOCK_W1)[index];
+        break;
+    default:
+        awaited = bal_block_slots(grid, rank, (block_kind)(kind - 2))[index];
+        break;
+    }
+    const int before = index > 0 ? bal_block_slots(grid, rank, kind)[index - 1] : -1;
+    return (awaited > before ? awaited : before) + 1;
+}
+
+/// The first place between earliest and slot that is empty, for a backward with the one behind it.
+static int free_slot(const uint8_t *row, block_kind kind, int earliest, int slot)
+{
+    const bool is_first_of_two = kind == BLOCK_B1 || kind == BLOCK_B0;
+    int to = earliest;
+    while (to < slot &&
+           (row[to] != BLOCK_EMPTY || (is_first_of_two && row[to + 1] != BLOCK_EMPTY))) {
+        to++;
+    }
+    return to;
+}
+
+static void pull_op(block_grid *grid, int rank, int slot, int held_max)
+{
+    uint8_t *row = bal_block_row(grid, rank);
+    int *held = grid->held + (size_t)rank * (size_t)grid->width;
+    const block_kind kind = (block_kind)row[slot];
+    const int index = grid->next[rank * BLOCK_KIND_COUNT + (int)kind]++;
+    int earliest = earliest_slot(grid, rank, kind, index);
+    if (kind <= BLOCK_F1) {
+        int roomy = slot;
+        while (roomy > earliest && held[roomy - 1] < held_max) {
+            roomy--;
+        }
+        earliest = roomy;
+    }
+    const int to = free_slot(row, kind, earliest, slot);
+    if (to >= slot) return;
+    const int change = kind <= BLOCK_F1 ? 1 : kind >= BLOCK_W1 ? -1 : 0;
+    for (int between = to; change != 0 && between < slot; between++) {
+        held[between] += change;
+    }
+    row[slot] = BLOCK_EMPTY;
+    bal_block_place(grid, rank, kind, index, to);
+}
+
+static void pull(block_grid *grid)
+{
+    const int held_max = bal_block_grid_memory(grid, true);
+    memset(grid->next, 0, (size_t)grid->rank_count * BLOCK_KIND_COUNT * sizeof *grid->next);
+    for (int slot = 0; slot < grid->used; slot++) {
+        for (int rank = 0; rank < grid->rank_count; rank++) {
+            if (bal_block_row(grid, rank)[slot] != BLOCK_EMPTY) {
+                pull_op(grid, rank, slot, held_max);
+            }
+        }
+    }
+}
+
+/// Second slots are no ops.
+static void write(const block_grid *grid, bal_op *ops)
+{
+    for (int rank = 0; rank < grid->rank_count; rank++) {
+        int microbatch[BLOCK_W1] = {0};
+        const uint8_t *row = bal_block_row(grid, rank);
+        for (int slot = 0; slot < grid->used; slot++) {
+            const uint8_t kind = row[slot];
+            if (kind >= BLOCK_W1) continue;
+            ops = bal_op_put(ops, kind <= BLOCK_F1 ? OP_FORWARD : OP_BACKWARD,
+                             kind == BLOCK_F1 || kind == BLOCK_B1, microbatch[kind]++);
+        }
+    }
+}
+
+status bal_schedule_order_1f1b_v(const bal_schedule_request *request, arena *memory, bal_op *ops,
+                                 error_message *err)
+{
+    (void)err;
+    const int ranks = request->rank_count;
+    building_block *block = arena_array(memory, (size_t)ranks, sizeof *block);
+    fill_1f1b_block(block, ranks);
+    block_grid grid;
+    bal_block_grid_init(&grid, ranks, request->microbatch_count, block[0].slot[BLOCK_B0], memory);
+    bal_block_grid_repeat(&grid, block);
+    place_second_slots(&grid);
+    pull(&grid);
+    write(&grid, ops);
     return STATUS_OK;
 }

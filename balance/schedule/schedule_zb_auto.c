@@ -3,15 +3,14 @@
 /// A pass builds a whole order in rounds. Round i lets forwards run down the ranks, then sends the
 /// gradient of microbatch i up from the last rank; W fill the gaps in front of both. What a pass
 /// decides by rules of thumb is named by a `plan`; plans are tried until a count of ops is spent,
-/// and beside them dispatch as it comes (order_greedy.h), which wins where memory is short. The
+/// and beside them dispatch as it comes (order_pass.h), which wins where memory is short. The
 /// smallest span wins, then the smallest makespan, then the order that holds fewest microbatches,
 /// then the first.
 ///
 /// Source: Qi et al., Zero bubble pipeline parallelism, ICLR 2024, section 3.1: warmup, priority of
 /// B over F, and the rule for W in a gap, two variants each. Theirs are eight of the plans here;
 /// further warmups and the hand orders, cut to the memory limit, are ours.
-#include "balance/schedule/order_greedy.h"
-#include "balance/schedule/order_improve.h"
+#include "balance/schedule/order_pass.h"
 #include "balance/schedule/order_search.h"
 #include "balance/schedule/schedule_families.h"
 

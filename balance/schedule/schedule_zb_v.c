@@ -3,15 +3,13 @@
 /// A pass builds a whole order in rounds: after a warmup in which forwards fill the memory, every
 /// round lets each rank run one B, then one F, of the chunk that is ready; W fill the gaps. What a
 /// pass decides by rules of thumb is named by a `plan`; all plans are tried, and beside them fixed
-/// orders, and dispatch as it comes (order_greedy.h), which wins where memory is short or stages
+/// orders, and dispatch as it comes (order_pass.h), which wins where memory is short or stages
 /// differ.
 ///
 /// Source: Qi et al., Zero bubble pipeline parallelism, arXiv 2401.10241, section 6 (ZB-V), and the
 /// rule for W of section 3.1, also applied with the slack that the pass before has left. Their
 /// search knows one cost for all stages; here every chunk has its own, and so has every rank its
 /// memory.
-#include "balance/schedule/order_greedy.h"
-#include "balance/schedule/order_improve.h"
 #include "balance/schedule/order_pass.h"
 #include "balance/schedule/order_search.h"
 #include "balance/schedule/schedule_families.h"
@@ -305,10 +303,10 @@ static status offer_fixed(bal_order_search *find, const bal_schedule_request *re
                           arena *memory, bal_op *ops, error_message *err)
 {
     const int rank_count = request->rank_count;
+    const bal_schedule_counts counts = {rank_count, CHUNKS, request->microbatch_count};
     bal_op *next = ops;
     for (int rank = 0; rank < rank_count; rank++) {
-        next =
-            bal_schedule_fill_zb_v_hand(rank_count, CHUNKS, request->microbatch_count, rank, next);
+        next = bal_schedule_fill_zb_v_hand(counts, rank, next);
     }
     bal_order_search_offer_ops(find, ops);
     if (find->best_span_ns < INT64_MAX) return STATUS_OK;
