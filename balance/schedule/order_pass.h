@@ -35,7 +35,7 @@ typedef struct bal_order_pass {
     int64_t held;         // likewise: sum of chunks_max
 } bal_order_pass;
 
-/// Carves a pass from memory. STATUS_NO_MEMORY.
+/// Carves a pass from memory.
 void bal_order_pass_init(bal_order_search *find, arena *memory, bal_order_pass *pass);
 
 /// Begins a new order in the codes of the search. Rank 0 has its inputs at 0.
@@ -124,6 +124,6 @@ typedef struct bal_greedy_plan {
 /// takes room for both, so the oldest microbatch can always go on.
 ///
 /// @param memory for scratch
-/// @return STATUS_NO_MEMORY. Time O(plan_count * ops * log ranks).
+/// Time O(plan_count * ops * log ranks).
 void bal_order_search_greedy(bal_order_search *find, const bal_greedy_plan *plans, int plan_count,
                              arena *memory);

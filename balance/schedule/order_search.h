@@ -69,7 +69,7 @@ typedef struct bal_order_search {
 ///
 /// @param chunks_held_max 0: any number
 /// @return STATUS_INVALID: times or memory outside their limits; STATUS_INFEASIBLE naming rank,
-///         need and limit; STATUS_NO_MEMORY.
+///         need and limit.
 status bal_order_search_begin(const bal_schedule_request *request, int chunk_count,
                               int64_t chunks_held_max, arena *memory, bal_order_search *find,
                               error_message *err);

@@ -16,7 +16,7 @@ static int64_t *spread(const int64_t *times, int row_count, int columns, int mic
 {
     const size_t width = (size_t)microbatch_count;
     int64_t *cells = arena_array(memory, (size_t)row_count * width, sizeof *cells);
-    for (size_t row = 0; cells != NULL && row < (size_t)row_count; row++) {
+    for (size_t row = 0; row < (size_t)row_count; row++) {
         for (size_t column = 0; column < width; column++) {
             cells[row * width + column] = times[columns > 1 ? row * width + column : row];
         }
@@ -58,18 +58,11 @@ status bal_overlap_costs(const bal_schedule *schedule, const bal_stage_costs *co
     };
     int64_t *times[OP_BACKWARD] = {NULL};
     const int64_t *delays = costs->message_delay_ns;
-    bool is_whole = true;
     for (int kind = 0; kind < OP_BACKWARD; kind++) {
         times[kind] = spread(given[kind], stages, columns, microbatches, memory);
-        is_whole = is_whole && times[kind] != NULL;
     }
     if (delays != NULL) {
         delays = spread(delays, 2 * stages, columns, microbatches, memory);
-        is_whole = is_whole && delays != NULL;
-    }
-    if (!is_whole) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for the costs of %d microbatches",
-                         microbatches);
     }
     for (int rank = 0; rank < schedule->rank_count; rank++) {
         for (int op = schedule->first_op[rank]; op < schedule->first_op[rank + 1]; op++) {

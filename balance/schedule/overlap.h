@@ -18,6 +18,6 @@ bool bal_schedule_overlaps(const bal_schedule *schedule);
 ///              PyTorch's runtime does, which runs them one after the other; DualPipe's kernels
 ///              hide the messages between experts of one op behind the work of the other
 /// @param out   times are carved from memory; what else costs has is borrowed
-/// @return STATUS_INVALID for another ratio; STATUS_NO_MEMORY. Time O(stages * microbatches + ops).
+/// @return STATUS_INVALID for another ratio. Time O(stages * microbatches + ops).
 status bal_overlap_costs(const bal_schedule *schedule, const bal_stage_costs *costs, double ratio,
                          arena *memory, bal_stage_costs *out, error_message *err);

@@ -84,7 +84,7 @@ typedef struct bal_schedule_request {
 /// @param schedule carved from memory
 /// @return STATUS_INVALID: unknown name (the nearest is named), a count outside its limits, a
 ///         rule of the family broken (named); STATUS_INFEASIBLE: memory_limit is below what any
-///         order needs, naming rank, need and limit; STATUS_NO_MEMORY.
+///         order needs, naming rank, need and limit.
 status bal_schedule_build(const bal_schedule_request *request, arena *memory,
                           bal_schedule *schedule, error_message *err);
 
@@ -154,7 +154,7 @@ int bal_schedule_microbatch_count(const bal_schedule_family *family, int rank_co
 ///                    neighbours in this order are independent where the schedule allows.
 ///                    Unspecified on failure.
 /// @return STATUS_INVALID naming rank and op that is missing, repeated or too early; or the
-///         cycle, op by op: "rank 0 F1 waits for rank 1 B0 waits for ... "; STATUS_NO_MEMORY.
+///         cycle, op by op: "rank 0 F1 waits for rank 1 B0 waits for ... ".
 /// Time and memory O(stages * microbatches).
 status bal_schedule_check(const bal_schedule *schedule, int *topological, error_message *err);
 

@@ -74,7 +74,6 @@ static inline void bal_block_place(block_grid *grid, int rank, block_kind kind, 
 /// Carves a grid that has room for every order of a block, whatever the block.
 ///
 /// @param last_slot the largest slot of the block on any rank
-/// @return STATUS_NO_MEMORY
 void bal_block_grid_init(block_grid *grid, int rank_count, int microbatch_count, int last_slot,
                          arena *memory);
 

@@ -390,14 +390,8 @@ status bal_schedule_check(const bal_schedule *schedule, int *topological, error_
         .turn = memory_array(rank_count, sizeof *state.turn),
         .is_done = memory_array((size_t)op_count + 1, sizeof *state.is_done),
     };
-    status result = STATUS_OK;
-    if (state.place == NULL || state.next_op == NULL || state.turn == NULL ||
-        state.is_done == NULL) {
-        result = error_set(err, STATUS_NO_MEMORY, "out of memory for %d ops", op_count);
-    } else {
-        memset(state.place, 0xff, places * sizeof *state.place); // NOWHERE in every byte
-        result = check_in(&state, topological, err);
-    }
+    memset(state.place, 0xff, places * sizeof *state.place); // NOWHERE in every byte
+    const status result = check_in(&state, topological, err);
     free(state.place);
     free(state.next_op);
     free(state.turn);
