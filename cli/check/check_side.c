@@ -1,6 +1,10 @@
 #include "cli/check/check_side.h"
 
-#include "cli/check/check_prediction.h"
+#include "analysis/check/plan_prediction.h"
+#include "analysis/report/recording.h"
+#include "cli/run/run_study.h"
+#include "cli/version.h"
+#include "sim/training_replay.h"
 
 #include <inttypes.h>
 #include <stdbool.h>
@@ -80,6 +84,87 @@ static status read_store(const cli_check_side *side, const place *at, const char
     return result;
 }
 
+/// As `dynmo run` would open it on the device that is told how long ops take.
+static cli_run_request request_of(const cli_check_side *side, const char *row)
+{
+    return (cli_run_request){
+        .path = side->path,
+        .device = "timed",
+        .transport = "local",
+        .row = row,
+        .trace = side->trace,
+        .model = side->model,
+        .hardware = side->hardware,
+        .iteration_count = side->iteration_count,
+        .time_scale_ppb = 1000000000,
+    };
+}
+
+/// Simulates the study with its decisions. @param peak_bytes [machine.rank_count] out
+static status play_study(const cli_run_study *opened, bal_record_sink sink, arena *memory,
+                         int64_t *peak_bytes, error_message *err)
+{
+    const bal_training training = ana_setup_training(&opened->setup, opened->row, sink);
+    bal_training_result result;
+    if (opened->has_plan) {
+        return ana_plan_predict(&training, &opened->plan, memory, peak_bytes, err);
+    }
+    TRY(sim_training_replay(&training, memory, &result, err));
+    memcpy(peak_bytes, result.peak_memory_bytes,
+           (size_t)training.machine.rank_count * sizeof *peak_bytes);
+    return STATUS_OK;
+}
+
+/// Plays it into a store.
+static status record(const cli_run_study *opened, trace_store *store, arena *memory,
+                     int64_t *peak_bytes, error_message *err)
+{
+    ana_recording *recording = NULL;
+    error_message later = {0};
+    TRY(ana_recording_begin(store, TRACE_RUN_SIM, &opened->setup, "dynmo check", DYNMO_VERSION,
+                            &recording, err));
+    const ana_listener listener = ana_recording_listener(recording);
+    status played = listener.begin_row(listener.sink.context, opened->row, err);
+    if (played == STATUS_OK) played = play_study(opened, listener.sink, memory, peak_bytes, err);
+    const status finished =
+        ana_recording_finish(recording, NULL, played == STATUS_OK ? NULL : err, &later);
+    if (played != STATUS_OK || finished == STATUS_OK) return played;
+    return error_set(err, finished, "%s", later.message);
+}
+
+static status predict_opened(const cli_check_side *side, const cli_run_study *opened, arena *memory,
+                             ana_observed *observed, error_message *err)
+{
+    trace_store *store = NULL;
+    char source[400];
+    int64_t *peak_bytes =
+        arena_array(memory, (size_t)opened->setup.machine.rank_count, sizeof *peak_bytes);
+    TRY(trace_store_open(":memory:", TRACE_WRITE, &store, err));
+    status result = record(opened, store, memory, peak_bytes, err);
+    if (result == STATUS_OK) result = ana_observed_read(store, NULL, NULL, memory, observed, err);
+    trace_store_close(store);
+    TRY(result);
+    observed->peak_bytes = peak_bytes;
+    snprintf(source, sizeof source, "%.250s, predicted, row '%.80s'", side->path, observed->label);
+    observed->source = arena_string(memory, source);
+    return STATUS_OK;
+}
+
+/// Simulates a plan or a study: of a study the row that is named (else the one that the other side
+/// has, else what `dynmo run` would execute) with its decisions; of a plan every iteration under
+/// that plan.
+static status predict_side(const cli_check_side *side, const char *const *other, int other_count,
+                           arena *memory, ana_observed *observed, error_message *err)
+{
+    const cli_run_request request =
+        request_of(side, side->row != NULL || other_count != 1 ? side->row : other[0]);
+    cli_run_study *opened = arena_array(memory, 1, sizeof *opened);
+    status result = cli_run_study_open(&request, memory, opened, err);
+    if (result == STATUS_OK) result = predict_opened(side, opened, memory, observed, err);
+    cli_run_study_close(opened);
+    return result;
+}
+
 status cli_check_side_labels(const cli_check_side *side, arena *memory, const char ***labels,
                              int *count, error_message *err)
 {
@@ -101,5 +186,5 @@ status cli_check_side_read(const cli_check_side *side, const char *const *other,
     place at;
     TRY(find_place(side, memory, &at, err));
     if (at.is_store) return read_store(side, &at, other, other_count, memory, observed, err);
-    return cli_check_predict(side, other, other_count, memory, observed, err);
+    return predict_side(side, other, other_count, memory, observed, err);
 }
