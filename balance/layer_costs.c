@@ -1,5 +1,11 @@
 #include "balance/layer_costs.h"
 
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
 _Static_assert((sizeof(bal_layer_costs) - offsetof(bal_layer_costs, forward_ns)) /
                        sizeof(int64_t *) ==
                    BAL_COST_ARRAY_COUNT,
@@ -22,4 +28,157 @@ size_t bal_layer_costs_array_bytes(const bal_layer_costs *costs, int array)
 {
     const size_t columns = array < BAL_COST_TIMES_COUNT ? (size_t)costs->microbatch_count : 1;
     return (size_t)costs->layer_count * columns * sizeof(int64_t);
+}
+
+void bal_layer_times_init(bal_layer_times *times, int layer_count, arena *memory)
+{
+    const size_t count = (size_t)layer_count;
+    int64_t *all = arena_array(memory, 3 * count, sizeof *all);
+    *times = (bal_layer_times){.layer_count = layer_count,
+                               .forward_ns = all,
+                               .backward_input_ns = all + count,
+                               .backward_weight_ns = all + 2 * count};
+}
+
+static status check_row(const int64_t *row, int columns, const char *what, int layer,
+                        error_message *err)
+{
+    const int64_t limit = INT64_MAX / 4 / columns;
+    for (int column = 0; column < columns; column++) {
+        if (row[column] >= 0 && row[column] <= limit) continue;
+        return error_set(err, STATUS_INVALID,
+                         "%s of layer %d: %" PRId64 " ns is outside [0, %" PRId64 "]", what, layer,
+                         row[column], limit);
+    }
+    return STATUS_OK;
+}
+
+/// Means of the rows of one pass, added to *total.
+static status fill_pass(const int64_t *from, int layer_count, int columns, const char *what,
+                        int64_t *mean, int64_t *total, error_message *err)
+{
+    for (int layer = 0; layer < layer_count; layer++) {
+        const int64_t *row = from + (int64_t)layer * columns;
+        uint64_t sum = 0;
+        int64_t bits = 0; // of all times: within the limit, so is each, and none is looked at
+        for (int column = 0; column < columns; column++) {
+            sum += (uint64_t)row[column];
+            bits |= row[column];
+        }
+        if (bits < 0 || bits > INT64_MAX / 4 / columns) {
+            TRY(check_row(row, columns, what, layer, err));
+        }
+        mean[layer] = ((int64_t)sum + columns / 2) / columns;
+        if (mean[layer] > INT64_MAX / 4 - *total) {
+            return error_set(err, STATUS_INVALID,
+                             "the times of all layers up to %s of layer %d exceed %" PRId64 " ns",
+                             what, layer, INT64_MAX / 4);
+        }
+        *total += mean[layer];
+    }
+    return STATUS_OK;
+}
+
+status bal_layer_times_fill(bal_layer_times *times, const bal_layer_costs *layers,
+                            error_message *err)
+{
+    const int count = times->layer_count;
+    const int columns = layers->microbatch_count;
+    int64_t total = 0;
+    TRY(fill_pass(layers->forward_ns, count, columns, "forward_ns", times->forward_ns, &total,
+                  err));
+    TRY(fill_pass(layers->backward_input_ns, count, columns, "backward_input_ns",
+                  times->backward_input_ns, &total, err));
+    return fill_pass(layers->backward_weight_ns, count, columns, "backward_weight_ns",
+                     times->backward_weight_ns, &total, err);
+}
+
+int64_t bal_layer_time_ns(const bal_layer_times *times, int layer)
+{
+    return times->forward_ns[layer] + times->backward_input_ns[layer] +
+           times->backward_weight_ns[layer];
+}
+
+void bal_layer_times_split(const double *whole_ns, const bal_layer_times *like,
+                           bal_layer_times *out)
+{
+    for (int layer = 0; layer < like->layer_count; layer++) {
+        const int64_t time = bal_layer_time_ns(like, layer);
+        const int64_t whole = (int64_t)(whole_ns[layer] + 0.5);
+        const double scale = time > 0 ? whole_ns[layer] / (double)time : 0;
+        const bool has_weight = like->backward_weight_ns[layer] > 0;
+        const bool has_input = like->backward_input_ns[layer] > 0;
+        // The last pass that there is takes what rounding down leaves.
+        int64_t weight = 0;
+        int64_t input = 0;
+        int64_t forward = (int64_t)((double)like->forward_ns[layer] * scale);
+        if (forward > whole || (!has_weight && !has_input)) forward = whole;
+        if (has_weight) {
+            input = (int64_t)((double)like->backward_input_ns[layer] * scale);
+            if (input > whole - forward) input = whole - forward;
+            weight = whole - forward - input;
+        } else {
+            input = whole - forward;
+        }
+        out->forward_ns[layer] = forward;
+        out->backward_input_ns[layer] = input;
+        out->backward_weight_ns[layer] = weight;
+    }
+}
+
+bal_layer_costs bal_layer_times_costs(const bal_layer_times *times, const bal_layer_costs *like)
+{
+    bal_layer_costs costs = *like;
+    costs.microbatch_count = 1;
+    costs.forward_ns = times->forward_ns;
+    costs.backward_input_ns = times->backward_input_ns;
+    costs.backward_weight_ns = times->backward_weight_ns;
+    return costs;
+}
+
+status bal_costs_copy_take(bal_costs_copy *copy, const bal_layer_costs *layers)
+{
+    bal_layer_costs made = *layers;
+    const int64_t **arrays[BAL_COST_ARRAY_COUNT];
+    bal_layer_costs_list(&made, arrays);
+    if (copy->memory == NULL) copy->memory = arena_create(1 << 16);
+    copy->is_taken = false;
+    arena_reset(copy->memory);
+    for (int array = 0; array < BAL_COST_ARRAY_COUNT; array++) {
+        if (*arrays[array] == NULL) continue;
+        const size_t bytes = bal_layer_costs_array_bytes(layers, array);
+        int64_t *own = arena_array(copy->memory, bytes, 1);
+        *arrays[array] = memcpy(own, *arrays[array], bytes);
+    }
+    copy->layers = made;
+    copy->is_taken = true;
+    return STATUS_OK;
+}
+
+bool bal_costs_copy_equals(const bal_costs_copy *copy, const bal_layer_costs *layers)
+{
+    bal_layer_costs own = copy->layers;
+    bal_layer_costs other = *layers;
+    const int64_t **own_arrays[BAL_COST_ARRAY_COUNT];
+    const int64_t **other_arrays[BAL_COST_ARRAY_COUNT];
+    if (!copy->is_taken || own.layer_count != other.layer_count ||
+        own.microbatch_count != other.microbatch_count || own.has_split != other.has_split) {
+        return false;
+    }
+    bal_layer_costs_list(&own, own_arrays);
+    bal_layer_costs_list(&other, other_arrays);
+    for (int array = 0; array < BAL_COST_ARRAY_COUNT; array++) {
+        const int64_t *mine = *own_arrays[array];
+        const int64_t *theirs = *other_arrays[array];
+        if ((mine == NULL) != (theirs == NULL)) return false;
+        const size_t bytes = mine != NULL ? bal_layer_costs_array_bytes(layers, array) : 0;
+        if (bytes > 0 && memcmp(mine, theirs, bytes) != 0) return false;
+    }
+    return true;
+}
+
+void bal_costs_copy_free(bal_costs_copy *copy)
+{
+    arena_destroy(copy->memory);
+    *copy = (bal_costs_copy){0};
 }

@@ -1,6 +1,9 @@
 /// What the layers of a model cost in one iteration: the input of every decision and every replay.
 #pragma once
 
+#include "base/arena.h"
+#include "base/status.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -38,3 +41,57 @@ void bal_layer_costs_list(bal_layer_costs *costs, const int64_t **arrays[BAL_COS
 
 /// Bytes of the array with this number in the list, whether it is there or not.
 size_t bal_layer_costs_array_bytes(const bal_layer_costs *costs, int array);
+
+// The times of layers without their microbatches: what the controller keeps of an iteration.
+
+/// F, B and W of each layer, means over the microbatches of one iteration.
+typedef struct bal_layer_times {
+    int layer_count;
+    int64_t *forward_ns;         // [layer_count]
+    int64_t *backward_input_ns;  // [layer_count]
+    int64_t *backward_weight_ns; // [layer_count]
+} bal_layer_times;
+
+/// Carves the arrays from memory, all 0. STATUS_NO_MEMORY.
+void bal_layer_times_init(bal_layer_times *times, int layer_count, arena *memory);
+
+/// Fills the means of costs, each rounded half up.
+///
+/// @param layers layer_count as at init
+/// @return STATUS_INVALID if a time is negative or all of them together do not fit int64 / 4,
+///         naming the layer; times are then unspecified.
+/// Time O(layers x microbatches).
+status bal_layer_times_fill(bal_layer_times *times, const bal_layer_costs *layers,
+                            error_message *err);
+
+/// F + B + W of a layer.
+int64_t bal_layer_time_ns(const bal_layer_times *times, int layer);
+
+/// Fills out with F, B and W in the proportions of like, so that each layer takes whole_ns. All of
+/// a layer is forward where like has none of it.
+///
+/// @param whole_ns [layer_count], >= 0, rounded to the nearest ns; together within int64
+/// @param out      like itself is allowed
+void bal_layer_times_split(const double *whole_ns, const bal_layer_times *like,
+                           bal_layer_times *out);
+
+/// The costs of like with these times, the same for every microbatch. Bytes and parameters are
+/// borrowed from like, times from times.
+bal_layer_costs bal_layer_times_costs(const bal_layer_times *times, const bal_layer_costs *like);
+
+// A copy of what layers cost, to tell whether they still cost the same.
+
+/// Zero-initialise; release with bal_costs_copy_free.
+typedef struct bal_costs_copy {
+    arena *memory;
+    bool is_taken;
+    bal_layer_costs layers; // its arrays are the copy's own
+} bal_costs_copy;
+
+/// Copies all arrays. STATUS_NO_MEMORY.
+status bal_costs_copy_take(bal_costs_copy *copy, const bal_layer_costs *layers);
+
+/// Whether a copy is taken and all its numbers are those of layers.
+bool bal_costs_copy_equals(const bal_costs_copy *copy, const bal_layer_costs *layers);
+
+void bal_costs_copy_free(bal_costs_copy *copy);

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "balance/layer_costs.h"
-#include "balance/partition/placed_partition.h"
+#include "balance/placement.h"
 #include "base/status.h"
 
 #include <stdbool.h>

@@ -3,6 +3,7 @@
 /// nearly twice what the rank ever holds.
 #pragma once
 
+#include "balance/placement.h"
 #include "base/arena.h"
 #include "base/status.h"
 
@@ -50,3 +51,11 @@ status bal_rank_peaks_of(const char *schedule, int rank_count, int chunk_count,
 
 /// Copies peaks into memory of their own. STATUS_NO_MEMORY.
 status bal_rank_peaks_copy(const bal_rank_peaks *peaks, arena *memory, bal_rank_peaks *out);
+
+// How many microbatches' activations a stage holds at most: what the caps of stages are counted
+// with. With several chunks per rank the rank's own peaks say more (rank_peaks.h).
+
+/// The largest number of microbatches that each stage holds at any of its rank's peaks.
+///
+/// @param inflight [rank_count * chunk_count] out
+void bal_stage_inflight_of(const bal_rank_peaks *peaks, bal_placement placement, int64_t *inflight);

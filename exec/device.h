@@ -6,7 +6,7 @@
 #pragma once
 
 #include "balance/layer_costs.h"
-#include "balance/partition/placed_partition.h"
+#include "balance/placement.h"
 #include "base/status.h"
 #include "exec/run/program.h"
 #include "exec/transport/group.h"

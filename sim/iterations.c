@@ -1,6 +1,6 @@
 #include "sim/iterations.h"
 
-#include "balance/run/gradient_reduction.h"
+#include "balance/run/iteration_times.h"
 #include "sim/network.h"
 
 #include <assert.h>

@@ -1,6 +1,6 @@
 #include "sim/order_book.h"
 
-#include "balance/run/gradient_reduction.h"
+#include "balance/run/iteration_times.h"
 
 status sim_compiled_order_build(const bal_schedule_request *request, arena *memory,
                                 sim_compiled_order *out, error_message *err)

@@ -1,6 +1,6 @@
 #include "sim/training_plan.h"
 
-#include "balance/run/training_order.h"
+#include "balance/run/training.h"
 #include "base/arena.h"
 #include "sim/training_play.h"
 

@@ -6,7 +6,7 @@
 #include "balance/control/controller.h"
 #include "balance/layer_costs.h"
 #include "balance/machine.h"
-#include "balance/partition/placed_partition.h"
+#include "balance/placement.h"
 #include "balance/ports.h"
 #include "balance/repack/repack.h"
 #include "balance/run/training.h"

@@ -1,6 +1,6 @@
 #include "sim/training_play.h"
 
-#include "balance/run/gradient_reduction.h"
+#include "balance/run/iteration_times.h"
 #include "sim/costs.h"
 #include "sim/iterations.h"
 #include "sim/network.h"

@@ -5,7 +5,7 @@
 
 #include "balance/layer_costs.h"
 #include "balance/machine.h"
-#include "balance/partition/placed_partition.h"
+#include "balance/placement.h"
 #include "balance/run/iteration_times.h"
 #include "balance/run/training.h"
 #include "balance/stage_costs.h"

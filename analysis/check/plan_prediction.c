@@ -2,9 +2,9 @@
 
 #include "balance/metrics.h"
 #include "balance/run/iteration_times.h"
+#include "balance/run/training.h"
 #include "balance/run/training_costs.h"
 #include "balance/run/training_ledger.h"
-#include "balance/run/training_order.h"
 #include "sim/training_play.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 #include "analysis/diagnosis/iteration_series.h"
 
-#include "balance/layer_times.h"
+#include "balance/layer_costs.h"
 
 #include <string.h>
 

@@ -11,7 +11,7 @@
 #include "balance/migration/migration.h"
 #include "balance/migration/migration_plan.h"
 #include "balance/partition/balancer.h"
-#include "balance/partition/placed_partition.h"
+#include "balance/placement.h"
 #include "balance/repack/repack.h"
 #include "base/status.h"
 

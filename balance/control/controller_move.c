@@ -1,6 +1,6 @@
 /// How the controller goes from the plan in force to the next one.
 #include "balance/control/controller_parts.h"
-#include "balance/stage_inflight.h"
+#include "balance/rank_peaks.h"
 
 #include <string.h>
 

@@ -1,13 +1,12 @@
 /// What the files of the controller share; nobody else includes this.
 #pragma once
 
-#include "balance/control/change_detector.h"
 #include "balance/control/controller.h"
 #include "balance/control/forecast.h"
+#include "balance/control/policy.h"
 #include "balance/control/rank_speed.h"
 #include "balance/control/shadow.h"
-#include "balance/control/speed_evaluator.h"
-#include "balance/layer_times.h"
+#include "balance/layer_costs.h"
 #include "balance/run/iteration_estimate.h"
 #include "balance/schedule/schedule.h"
 #include "base/arena.h"

@@ -17,10 +17,10 @@
 /// measured ratios to an offline optimum.
 #pragma once
 
-#include "balance/layer_times.h"
+#include "balance/layer_costs.h"
 #include "balance/machine.h"
 #include "balance/partition/balancer.h"
-#include "balance/partition/placed_partition.h"
+#include "balance/placement.h"
 #include "balance/run/iteration_estimate.h"
 #include "base/arena.h"
 #include "base/status.h"

@@ -8,7 +8,7 @@
 
 #include "balance/layer_costs.h"
 #include "balance/machine.h"
-#include "balance/partition/placed_partition.h"
+#include "balance/placement.h"
 #include "base/arena.h"
 #include "base/status.h"
 

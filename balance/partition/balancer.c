@@ -4,7 +4,7 @@
 #include "balance/metrics.h"
 #include "balance/partition/balancers.h"
 #include "balance/partition/partition.h"
-#include "balance/partition/partition_chunks.h"
+#include "balance/partition/partition_pairs.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -22,7 +22,10 @@ static const bal_balancer table[] = {
     {.name = "parameters-legacy",
      .weight = BAL_WEIGHT_PARAMETERS,
      .balance = bal_balance_parameters_legacy},
-    {.name = "tuned", .is_static = true, .weight = BAL_WEIGHT_TIME, .balance = bal_balance_tuned},
+    {.name = "tuned",
+     .is_static = true,
+     .weight = BAL_WEIGHT_TIME,
+     .balance = bal_balance_partition},
     {.name = "partition", .weight = BAL_WEIGHT_TIME, .balance = bal_balance_partition},
     {.name = "diffusion-published",
      .owns_freely = true,
@@ -41,11 +44,11 @@ static const bal_balancer table[] = {
      .needs_chunks = true,
      .placement = BAL_PLACEMENT_V,
      .weight = BAL_WEIGHT_TIME,
-     .balance = bal_balance_v_partition},
+     .balance = bal_balance_partition},
     {.name = "interleaved-partition",
      .needs_chunks = true,
      .weight = BAL_WEIGHT_TIME,
-     .balance = bal_balance_interleaved_partition},
+     .balance = bal_balance_partition},
 };
 enum { BALANCER_COUNT = sizeof table / sizeof table[0] };
 
@@ -72,7 +75,7 @@ const char *bal_balancer_suggestion(const char *name, char out[TEXT_SUGGESTION_B
     return text_suggestion(name, names, BALANCER_COUNT, out);
 }
 
-static int current_stages(const bal_problem *problem)
+int bal_current_stages(const bal_problem *problem)
 {
     return problem->current_stage_count > 0 ? problem->current_stage_count : problem->stage_count;
 }
@@ -137,25 +140,21 @@ static status bound_of(const bal_problem *problem, const bal_chain *chain, arena
     return STATUS_OK;
 }
 
-status bal_current_owners(const bal_problem *problem, const bal_chain *chain, arena *memory,
-                          int **owner, int **place_rank, error_message *err)
+void bal_current_owners(const bal_problem *problem, const bal_chain *chain, arena *memory,
+                        int **owner, int **place_rank)
 {
     const int ranks = bal_chain_rank_count(chain);
-    *owner = arena_array(memory, (size_t)chain->layer_count, sizeof **owner);
-    *place_rank = arena_array(memory, (size_t)ranks, sizeof **place_rank);
-    if (*owner == NULL || *place_rank == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d layers", chain->layer_count);
-    }
     const bal_placed_partition current = {.first_layer = problem->current_first_layer,
                                           .rank_count =
-                                              current_stages(problem) / chain->chunk_count,
+                                              bal_current_stages(problem) / chain->chunk_count,
                                           .chunk_count = chain->chunk_count,
                                           .placement = chain->placement};
+    *owner = arena_array(memory, (size_t)chain->layer_count, sizeof **owner);
+    *place_rank = arena_array(memory, (size_t)ranks, sizeof **place_rank);
     bal_placed_owners(&current, *owner);
     for (int place = 0; place < ranks; place++) {
         (*place_rank)[place] = place;
     }
-    return STATUS_OK;
 }
 
 static int64_t largest_of(const int64_t *values, int count)
@@ -169,20 +168,20 @@ static int64_t largest_of(const int64_t *values, int count)
 
 /// State of the layers that change their rank; with several chunks per rank a layer may change its
 /// stage and stay.
-static status count_moved(const bal_problem *problem, const bal_chain *chain, arena *memory,
-                          bal_answer *answer, error_message *err)
+static void count_moved(const bal_problem *problem, const bal_chain *chain, arena *memory,
+                        bal_answer *answer)
 {
-    if (problem->current_first_layer == NULL) return STATUS_OK;
+    if (problem->current_first_layer == NULL) return;
     if (chain->chunk_count == 1) {
         answer->moved_bytes =
             bal_moved_bytes(chain->state_before, problem->current_first_layer,
-                            current_stages(problem), answer->first_layer, chain->stage_count);
-        return STATUS_OK;
+                            bal_current_stages(problem), answer->first_layer, chain->stage_count);
+        return;
     }
     int *owner = NULL;
     int *place_rank = NULL;
     int *next = arena_array(memory, (size_t)chain->layer_count, sizeof *next);
-    TRY(bal_current_owners(problem, chain, memory, &owner, &place_rank, err));
+    bal_current_owners(problem, chain, memory, &owner, &place_rank);
     bal_placed_partition plan = bal_problem_placed(problem, answer->first_layer);
     plan.machine_rank = NULL;
     bal_placed_owners(&plan, next);
@@ -190,7 +189,6 @@ static status count_moved(const bal_problem *problem, const bal_chain *chain, ar
         if (owner[layer] == next[layer]) continue;
         answer->moved_bytes += chain->state_before[layer + 1] - chain->state_before[layer];
     }
-    return STATUS_OK;
 }
 
 /// Whether the plan moves as few bytes as any within load_cap_ns.
@@ -208,7 +206,7 @@ static status complete_moved(const bal_problem *problem, const bal_chain *chain,
     if (chain->chunk_count > 1) {
         int *owner = NULL;
         int *place_rank = NULL;
-        TRY(bal_current_owners(problem, chain, memory, &owner, &place_rank, err));
+        bal_current_owners(problem, chain, memory, &owner, &place_rank);
         const status compared =
             bal_partition_pairs_moved_bytes(chain, owner, place_rank, problem->load_cap_ns,
                                             BAL_ANY_MIDDLE, memory, first, &fewest, err);
@@ -216,7 +214,7 @@ static status complete_moved(const bal_problem *problem, const bal_chain *chain,
         answer->optimal = compared == STATUS_OK && answer->moved_bytes == fewest;
         return compared;
     }
-    TRY(bal_partition_moved_bytes(chain, problem->current_first_layer, current_stages(problem),
+    TRY(bal_partition_moved_bytes(chain, problem->current_first_layer, bal_current_stages(problem),
                                   problem->load_cap_ns, memory, first, &fewest, err));
     assert(answer->moved_bytes >= fewest);
     answer->optimal = answer->moved_bytes == fewest;
@@ -237,7 +235,7 @@ static status complete_partition(const bal_problem *problem, const bal_chain *ch
             ? bal_1f1b_bound_ns(answer->stage_load, chain->stage_count, problem->microbatch_count)
             : largest_of(answer->rank_load, bal_chain_rank_count(chain));
     answer->executable = true;
-    TRY(count_moved(problem, chain, memory, answer, err));
+    count_moved(problem, chain, memory, answer);
     if (problem->objective == BAL_OBJECTIVE_MOVED_BYTES) {
         return complete_moved(problem, chain, memory, answer, err);
     }
@@ -268,7 +266,7 @@ static int64_t owner_moved_bytes(const bal_problem *problem, const bal_chain *ch
 {
     if (problem->current_first_layer == NULL) return 0;
     int64_t moved = 0;
-    for (int stage = 0; stage < current_stages(problem); stage++) {
+    for (int stage = 0; stage < bal_current_stages(problem); stage++) {
         for (int layer = problem->current_first_layer[stage];
              layer < problem->current_first_layer[stage + 1]; layer++) {
             if (owner[layer] == stage) continue;
@@ -317,11 +315,28 @@ static status without_chunks(const bal_problem *problem, arena *memory, bal_prob
     int *owner = NULL;
     int *place_rank = NULL;
     TRY(bal_chain_of(problem, memory, &chain, err));
-    TRY(bal_current_owners(problem, &chain, memory, &owner, &place_rank, err));
+    bal_current_owners(problem, &chain, memory, &owner, &place_rank);
     out->current_first_layer = NULL;
     out->current_stage_count = 0;
     out->current_owner = owner;
     return STATUS_OK;
+}
+
+/// Refuses chunks that a balancer of several chunks per rank does not know.
+static status check_chunks(const bal_balancer *balancer, const bal_chain *chain, error_message *err)
+{
+    const int chunks = chain->chunk_count;
+    if (!balancer->needs_chunks) return STATUS_OK;
+    if (balancer->placement == BAL_PLACEMENT_V) {
+        if (chunks == 2 && chain->placement == BAL_PLACEMENT_V) return STATUS_OK;
+        return error_set(
+            err, STATUS_INVALID, "%s is for two chunks per rank in V placement, not for %d %s",
+            balancer->name, chunks, chunks == 1 ? "alone" : "in interleaved placement");
+    }
+    if (chunks >= 2 && chain->placement == BAL_PLACEMENT_LOOP) return STATUS_OK;
+    return error_set(err, STATUS_INVALID,
+                     "%s is for several chunks per rank in interleaved placement, not for %d %s",
+                     balancer->name, chunks, chunks == 1 ? "alone" : "in V placement");
 }
 
 static status answer_problem(const bal_balancer *balancer, const bal_problem *problem,
@@ -334,6 +349,7 @@ static status answer_problem(const bal_balancer *balancer, const bal_problem *pr
     made.stage_load = arena_array(memory, (size_t)chain.stage_count, sizeof *made.stage_load);
     made.rank_count = bal_chain_rank_count(&chain);
     made.rank_load = arena_array(memory, (size_t)made.rank_count, sizeof *made.rank_load);
+    TRY(check_chunks(balancer, &chain, err));
     TRY(balancer->balance(problem, &chain, memory, &made, err));
     if (made.first_layer != NULL) {
         const status completed = complete_partition(problem, &chain, memory, &made, err);

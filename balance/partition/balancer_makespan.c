@@ -13,7 +13,7 @@
 #include "balance/joint/joint_bound.h"
 #include "balance/partition/balancers.h"
 #include "balance/partition/partition.h"
-#include "balance/partition/partition_chunks.h"
+#include "balance/partition/partition_pairs.h"
 
 #include <assert.h>
 #include <string.h>

@@ -1,36 +1,25 @@
-/// The exact contiguous optimum of the problem's objective. Of the plans with the smallest
-/// bottleneck it takes the flattest: where the head alone makes it, the rest is still shared
-/// evenly. With several chunks per rank the bottleneck is that of ranks; partition_chunks.h says
-/// where it is exact.
+/// The exact contiguous optimum of the problem's objective, and Megatron-LM's even split beside it.
+///
+/// Of the plans with the smallest bottleneck it takes the flattest: where the head alone makes it,
+/// the rest is still shared evenly. With several chunks per rank the bottleneck is that of ranks;
+/// partition_pairs.h says where it is exact.
 #include "balance/partition/balancers.h"
 #include "balance/partition/partition.h"
-#include "balance/partition/partition_chunks.h"
-
-/// Of the plans with the smallest bottleneck, what several chunks per rank allow.
-static status partition_chunks(const bal_chain *chain, arena *memory, bal_answer *answer,
-                               error_message *err)
-{
-    bal_pairs_plan plan;
-    TRY(bal_partition_chunks(chain, memory, &plan, err));
-    answer->first_layer = plan.first_layer;
-    answer->bottleneck_lower_bound_ns = plan.lower_bound;
-    return STATUS_OK;
-}
+#include "balance/partition/partition_pairs.h"
 
 /// The fewest bytes that change their rank within load_cap_ns.
 static status partition_moved(const bal_problem *problem, const bal_chain *chain, arena *memory,
                               int *first, error_message *err)
 {
-    const int current_stages =
-        problem->current_stage_count > 0 ? problem->current_stage_count : chain->stage_count;
     int64_t moved = 0;
     if (chain->chunk_count == 1) {
-        return bal_partition_moved_bytes(chain, problem->current_first_layer, current_stages,
-                                         problem->load_cap_ns, memory, first, &moved, err);
+        return bal_partition_moved_bytes(chain, problem->current_first_layer,
+                                         bal_current_stages(problem), problem->load_cap_ns, memory,
+                                         first, &moved, err);
     }
     int *owner = NULL;
     int *place_rank = NULL;
-    TRY(bal_current_owners(problem, chain, memory, &owner, &place_rank, err));
+    bal_current_owners(problem, chain, memory, &owner, &place_rank);
     return bal_partition_pairs_moved_bytes(chain, owner, place_rank, problem->load_cap_ns,
                                            BAL_ANY_MIDDLE, memory, first, &moved, err);
 }
@@ -38,21 +27,49 @@ static status partition_moved(const bal_problem *problem, const bal_chain *chain
 status bal_balance_partition(const bal_problem *problem, const bal_chain *chain, arena *memory,
                              bal_answer *answer, error_message *err)
 {
-    const int stages = chain->stage_count;
-    int *first = arena_array(memory, (size_t)stages + 1, sizeof *first);
-    int64_t value = 0;
-    switch (problem->objective) {
-    case BAL_OBJECTIVE_1F1B_BOUND:
-        TRY(bal_partition_1f1b(chain, problem->microbatch_count, memory, first, &value, err));
-        answer->bottleneck_lower_bound_ns = value;
-        break;
-    case BAL_OBJECTIVE_MOVED_BYTES:
+    int *first = arena_array(memory, (size_t)chain->stage_count + 1, sizeof *first);
+    if (problem->objective == BAL_OBJECTIVE_BOTTLENECK) {
+        bal_pairs_plan plan;
+        TRY(bal_partition_chunks(chain, memory, &plan, err));
+        answer->first_layer = plan.first_layer;
+        answer->bottleneck_lower_bound_ns = plan.lower_bound;
+        return STATUS_OK;
+    }
+    if (problem->objective == BAL_OBJECTIVE_1F1B_BOUND) {
+        TRY(bal_partition_1f1b(chain, problem->microbatch_count, memory, first,
+                               &answer->bottleneck_lower_bound_ns, err));
+    } else {
         TRY(partition_moved(problem, chain, memory, first, err));
         answer->optimal = true;
-        break;
-    default:
-        return partition_chunks(chain, memory, answer, err);
     }
+    answer->first_layer = first;
+    return STATUS_OK;
+}
+
+void bal_even_cuts(const bal_chain *chain, int *first_layer)
+{
+    const int stages = chain->stage_count;
+    const int embedding = chain->embedding ? 1 : 0;
+    const int transformer_layers = chain->layer_count - embedding - (chain->head ? 1 : 0);
+    const int share = transformer_layers / stages;
+    const int remainder = transformer_layers % stages;
+    first_layer[0] = 0;
+    for (int stage = 1; stage < stages; stage++) {
+        first_layer[stage] = embedding + stage * share + (stage < remainder ? stage : remainder);
+    }
+    first_layer[stages] = chain->layer_count;
+}
+
+/// Megatron-LM counts transformer layers only; the embedding comes on top on the first stage and
+/// the head on the last. It refuses counts that the stages do not divide; here the first stages
+/// take one layer more each.
+status bal_balance_even(const bal_problem *problem, const bal_chain *chain, arena *memory,
+                        bal_answer *answer, error_message *err)
+{
+    (void)err;
+    (void)problem;
+    int *first = arena_array(memory, (size_t)chain->stage_count + 1, sizeof *first);
+    bal_even_cuts(chain, first);
     answer->first_layer = first;
     return STATUS_OK;
 }

@@ -2,7 +2,7 @@
 
 #include "balance/bounds.h"
 #include "balance/partition/pair_rows.h"
-#include "balance/partition/pair_table.h"
+#include "balance/partition/partition.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -22,16 +22,10 @@ typedef struct probe {
     int *right;      // [rank_count + 1]
 } probe;
 
-static status no_memory(const bal_chain *chain, error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for %d stages of %d layers",
-                     chain->stage_count, chain->layer_count);
-}
-
-static status probe_init(const bal_chain *chain, arena *memory, probe *ask, error_message *err)
+static void probe_init(const bal_chain *chain, arena *memory, probe *ask)
 {
     *ask = (probe){.width = chain->layer_count + 1};
-    TRY(bal_pair_rows_init(chain, memory, &ask->rows, err));
+    bal_pair_rows_init(chain, memory, &ask->rows);
     const size_t ends = (size_t)ask->rows.rank_count + 1;
     ask->best = arena_array(memory, ends * (size_t)ask->width, sizeof *ask->best);
     ask->from = arena_array(memory, ends * (size_t)ask->width, sizeof *ask->from);
@@ -39,9 +33,6 @@ static status probe_init(const bal_chain *chain, arena *memory, probe *ask, erro
     ask->behind = arena_array(memory, ends, sizeof *ask->behind);
     ask->left = arena_array(memory, ends, sizeof *ask->left);
     ask->right = arena_array(memory, ends, sizeof *ask->right);
-    const bool has_all = ask->best != NULL && ask->from != NULL && ask->front != NULL &&
-                         ask->behind != NULL && ask->left != NULL && ask->right != NULL;
-    return has_all ? STATUS_OK : no_memory(chain, err);
 }
 
 /// The furthest place in [begin, last] that a run can end at which weighs at most `most`.
@@ -143,16 +134,22 @@ static bool finds(probe *ask, int64_t load)
     return false;
 }
 
-/// The largest load of a partition's ranks.
+/// The load of a rank of a partition, all its chunks together.
+static int64_t rank_load(const bal_chain *chain, const int *first_layer, int rank)
+{
+    int64_t load = 0;
+    for (int chunk = 0; chunk < chain->chunk_count; chunk++) {
+        const int stage = bal_chain_stage_of(chain, rank, chunk);
+        load += bal_chain_load(chain, stage, first_layer[stage], first_layer[stage + 1]);
+    }
+    return load;
+}
+
 static int64_t largest_load(const bal_chain *chain, const int *first_layer)
 {
     int64_t largest = 0;
     for (int rank = 0; rank < bal_chain_rank_count(chain); rank++) {
-        int64_t load = 0;
-        for (int chunk = 0; chunk < chain->chunk_count; chunk++) {
-            const int stage = bal_chain_stage_of(chain, rank, chunk);
-            load += bal_chain_load(chain, stage, first_layer[stage], first_layer[stage + 1]);
-        }
+        const int64_t load = rank_load(chain, first_layer, rank);
         if (load > largest) largest = load;
     }
     return largest;
@@ -177,6 +174,12 @@ static bool improves(probe *ask, int64_t load, best_plan *best)
     best->bottleneck = largest_load(ask->rows.chain, best->first_layer);
     assert(best->bottleneck <= load);
     return true;
+}
+
+/// The largest load that is an improvement.
+static int64_t load_to_beat(const bal_chain *chain, const best_plan *best)
+{
+    return best->is_found ? best->bottleneck - 1 : chain->load_sum_max;
 }
 
 /// Bisection between a load that no plan is below and the best plan's, with the middle at hand.
@@ -219,46 +222,29 @@ static void order_middles(const bal_chain *chain, int from, int *order)
     }
 }
 
-/// Whether a middle of a loop has a plan at the bound, from one where plans may be and outwards.
-static bool meets(probe *ask, int64_t lower_bound, int from, best_plan *best)
-{
-    const int layers = ask->rows.chain->layer_count;
-    for (int distance = 0; distance <= layers; distance++) {
-        for (int side = -1; side <= 1; side += 2) {
-            const int middle = from + side * distance;
-            if (middle < 0 || middle > layers || (distance == 0 && side > 0)) continue;
-            bal_pair_rows_split(&ask->rows, middle);
-            if (improves(ask, lower_bound, best)) return true;
-        }
-    }
-    return false;
-}
-
 /// The best plan that probes find.
 ///
 /// Of a loop each middle is asked once whether it meets the bound where best has a middle already,
 /// then whether it beats the best so far, and searched only if so.
-static status search(const bal_chain *chain, int64_t lower_bound, arena *scratch, best_plan *best,
-                     error_message *err)
+static void search(const bal_chain *chain, int64_t lower_bound, arena *scratch, best_plan *best)
 {
     probe ask;
-    TRY(probe_init(chain, scratch, &ask, err));
-    const bool has_middle = best->is_found;
-    best->is_found = false;
-    if (ask.rows.is_v) {
-        if (improves(&ask, chain->load_sum_max, best)) bisect(&ask, lower_bound, best);
-        return STATUS_OK;
-    }
-    if (has_middle && meets(&ask, lower_bound, best->middle, best)) return STATUS_OK;
+    probe_init(chain, scratch, &ask);
+    const int count = ask.rows.is_v ? 1 : chain->layer_count + 1;
+    const bool had_middle = best->is_found && !ask.rows.is_v;
     int *order = arena_array(scratch, (size_t)chain->layer_count + 1, sizeof *order);
-    order_middles(chain, middle_of(chain), order);
-    for (int index = 0; index <= chain->layer_count; index++) {
-        if (best->is_found && best->bottleneck == lower_bound) break;
-        const int64_t load = best->is_found ? best->bottleneck - 1 : chain->load_sum_max;
+    order_middles(chain, had_middle ? best->middle : middle_of(chain), order);
+    best->is_found = false;
+    for (int index = 0; had_middle && index < count; index++) {
         bal_pair_rows_split(&ask.rows, order[index]);
-        if (improves(&ask, load, best)) bisect(&ask, lower_bound, best);
+        if (improves(&ask, lower_bound, best)) return;
     }
-    return STATUS_OK;
+    order_middles(chain, middle_of(chain), order);
+    for (int index = 0; index < count; index++) {
+        if (best->is_found && best->bottleneck == lower_bound) return;
+        bal_pair_rows_split(&ask.rows, order[index]);
+        if (improves(&ask, load_to_beat(chain, best), best)) bisect(&ask, lower_bound, best);
+    }
 }
 
 /// Asks the table about one middle after another, in memory that is used again.
@@ -271,17 +257,15 @@ typedef struct table_asker {
     int64_t step_count; // of all questions, which share one limit
 } table_asker;
 
-/// Release with asker_reset, whatever it returns. Not to be moved: the gate points into it.
-static status asker_init(const bal_chain *chain, arena *scratch, table_asker *at,
-                         error_message *err)
+/// Release with asker_reset. Not to be moved: the gate points into it.
+static void asker_init(const bal_chain *chain, arena *scratch, table_asker *at)
 {
     *at = (table_asker){.relaxed = *chain};
     at->relaxed.allow_empty_stages = true;
-    TRY(bal_pair_rows_init(chain, scratch, &at->rows, err));
-    TRY(probe_init(&at->relaxed, scratch, &at->gate, err));
+    bal_pair_rows_init(chain, scratch, &at->rows);
+    probe_init(&at->relaxed, scratch, &at->gate);
     at->cuts = arena_array(scratch, (size_t)chain->stage_count + 1, sizeof *at->cuts);
     at->memory = arena_create(SCRATCH_BLOCK_BYTES);
-    return at->cuts != NULL && STATUS_OK;
 }
 
 static void asker_reset(table_asker *at)
@@ -296,10 +280,8 @@ static void ask_middle(table_asker *at, bal_pair_question *ask, int middle, bal_
     ask->rows = &at->rows;
     ask->step_count = &at->step_count;
     *outcome = BAL_PAIR_NONE;
-    if (!at->rows.is_v) {
-        bal_pair_rows_split(&at->rows, middle);
-        bal_pair_rows_split(&at->gate.rows, middle);
-    }
+    bal_pair_rows_split(&at->rows, middle);
+    bal_pair_rows_split(&at->gate.rows, middle);
     if (!finds(&at->gate, ask->load_max)) return;
     arena_reset(at->memory);
     bal_pair_table_answer(ask, at->memory, at->cuts, least, outcome);
@@ -308,8 +290,8 @@ static void ask_middle(table_asker *at, bal_pair_question *ask, int middle, bal_
 /// The least of all middles of a loop.
 ///
 /// @param middle a loop's only one, or BAL_ANY_MIDDLE
-static status ask_table(table_asker *at, bal_pair_question *ask, int middle, int *first_layer,
-                        bal_wide *least, bal_pair_outcome *outcome)
+static void ask_table(table_asker *at, bal_pair_question *ask, int middle, int *first_layer,
+                      bal_wide *least, bal_pair_outcome *outcome)
 {
     const bal_chain *chain = at->rows.chain;
     const bool is_one = at->rows.is_v || middle != BAL_ANY_MIDDLE;
@@ -327,13 +309,6 @@ static status ask_table(table_asker *at, bal_pair_question *ask, int middle, int
         *least = value;
         memcpy(first_layer, at->cuts, ((size_t)chain->stage_count + 1) * sizeof *at->cuts);
     }
-    return STATUS_OK;
-}
-
-/// The largest load that is an improvement.
-static int64_t load_to_beat(const bal_chain *chain, const best_plan *best)
-{
-    return best->is_found ? best->bottleneck - 1 : chain->load_sum_max;
 }
 
 /// Asks whether a middle has a plan within load, and keeps it.
@@ -394,13 +369,13 @@ static void close_gap(table_asker *at, const int *order, int order_count, int64_
 }
 
 /// Replaces a plan by the flattest with its load and its middle, if the table can tell.
-static status flatten(table_asker *at, best_plan *best)
+static void flatten(table_asker *at, best_plan *best)
 {
     bal_pair_outcome outcome = BAL_PAIR_NONE;
     bal_wide least = 0;
     bal_pair_question ask = {.value = BAL_PAIR_SQUARES, .load_max = best->bottleneck};
     at->step_count = 0; // a limit of its own, so that a hard optimum may still be a flat one
-    return ask_table(at, &ask, best->middle, best->first_layer, &least, &outcome);
+    ask_table(at, &ask, best->middle, best->first_layer, &least, &outcome);
 }
 
 static status say_infeasible(const bal_chain *chain, bool is_proven, error_message *err)
@@ -418,24 +393,23 @@ static status fill_stages(table_asker *at, arena *scratch, best_plan *best, int6
                           error_message *err)
 {
     const bal_chain *chain = at->rows.chain;
-    TRY(search(chain, *lower_bound, scratch, best, err));
+    search(chain, *lower_bound, scratch, best);
     if (best->is_found && best->bottleneck == *lower_bound) return STATUS_OK;
     int *order = arena_array(scratch, (size_t)chain->layer_count + 1, sizeof *order);
     order_middles(chain, best->is_found ? best->middle : middle_of(chain), order);
-    const int count = at->rows.is_v ? 1 : chain->layer_count + 1;
-    close_gap(at, order, count, lower_bound, best);
+    close_gap(at, order, at->rows.is_v ? 1 : chain->layer_count + 1, lower_bound, best);
     return best->is_found ? STATUS_OK : say_infeasible(chain, best->is_none, err);
 }
 
-static status solve(table_asker *at, arena *scratch, best_plan *best, int64_t *lower_bound,
-                    error_message *err)
+static status solve(const bal_chain *chain, table_asker *at, arena *scratch, best_plan *best,
+                    int64_t *lower_bound, error_message *err)
 {
-    const bal_chain *chain = at->rows.chain;
-    TRY(search(&at->relaxed, bal_assignment_lower_bound(chain), scratch, best, err));
+    search(&at->relaxed, bal_assignment_lower_bound(chain), scratch, best);
     if (!best->is_found) return say_infeasible(chain, true, err);
     *lower_bound = best->bottleneck;
     if (!chain->allow_empty_stages) TRY(fill_stages(at, scratch, best, lower_bound, err));
-    return flatten(at, best);
+    flatten(at, best);
+    return STATUS_OK;
 }
 
 status bal_partition_pairs(const bal_chain *chain, arena *memory, bal_pairs_plan *plan,
@@ -445,14 +419,13 @@ status bal_partition_pairs(const bal_chain *chain, arena *memory, bal_pairs_plan
     const size_t cuts = (size_t)chain->stage_count + 1;
     best_plan best = {.first_layer = arena_array(memory, cuts, sizeof *best.first_layer)};
     arena *scratch = arena_create(SCRATCH_BLOCK_BYTES);
-    table_asker asker = {0};
+    table_asker asker;
     int64_t lower_bound = 0;
-    status solved = best.first_layer != NULL && STATUS_OK;
-    if (solved == STATUS_OK) solved = asker_init(chain, scratch, &asker, err);
-    if (solved == STATUS_OK) solved = solve(&asker, scratch, &best, &lower_bound, err);
+    asker_init(chain, scratch, &asker);
+    const status solved = solve(chain, &asker, scratch, &best, &lower_bound, err);
     asker_reset(&asker);
     arena_destroy(scratch);
-    if (solved != STATUS_OK) return solved;
+    TRY(solved);
     *plan = (bal_pairs_plan){
         .first_layer = best.first_layer, .bottleneck = best.bottleneck, .lower_bound = lower_bound};
     return STATUS_OK;
@@ -470,12 +443,9 @@ status bal_partition_pairs_moved_bytes(const bal_chain *chain, const int *owner,
                              .load_max = load_cap,
                              .owner = owner,
                              .place_rank = place_rank};
-    status asked = asker_init(chain, memory, &asker, err);
-    if (asked == STATUS_OK) {
-        asked = ask_table(&asker, &ask, middle, first_layer, &least, &outcome);
-    }
+    asker_init(chain, memory, &asker);
+    ask_table(&asker, &ask, middle, first_layer, &least, &outcome);
     asker_reset(&asker);
-    TRY(asked);
     if (outcome == BAL_PAIR_NONE) {
         return error_set(err, STATUS_INFEASIBLE,
                          "no plan of %d ranks of 2 chunks keeps every load within %" PRId64,
@@ -489,4 +459,145 @@ status bal_partition_pairs_moved_bytes(const bal_chain *chain, const int *owner,
     }
     *moved_bytes = (int64_t)least;
     return STATUS_OK;
+}
+
+/// How good a plan is; smaller is better, in the order of the fields.
+typedef struct merit {
+    bal_wide excess_bytes; // what ranks hold above their caps
+    int64_t bottleneck;    // the largest load of a rank
+    bal_wide squares;      // sum of the ranks' squared loads
+} merit;
+
+static bool is_better(const merit *one, const merit *other)
+{
+    if (one->excess_bytes != other->excess_bytes) return one->excess_bytes < other->excess_bytes;
+    if (one->bottleneck != other->bottleneck) return one->bottleneck < other->bottleneck;
+    return one->squares < other->squares;
+}
+
+/// The plan that is improved, and what its ranks have of it.
+typedef struct improving {
+    const bal_chain *chain;
+    int *first_layer;      // [stage_count + 1]
+    int64_t *load;         // [rank_count]
+    int64_t *excess_bytes; // [rank_count] above its cap
+    merit merit;
+} improving;
+
+static int64_t excess_of(const improving *at, int rank)
+{
+    if (at->chain->rank_memory_bytes == NULL) return 0;
+    const int64_t bytes = bal_chain_rank_memory_bytes(at->chain, rank, at->first_layer);
+    const int64_t cap = at->chain->rank_memory_bytes[rank];
+    return bytes > cap ? bytes - cap : 0;
+}
+
+/// Measures a rank anew whose runs have changed; the bottleneck is left to find_bottleneck.
+static void measure_rank(improving *at, int rank)
+{
+    const int64_t before = at->load[rank];
+    const int64_t load = rank_load(at->chain, at->first_layer, rank);
+    const int64_t excess_bytes = excess_of(at, rank);
+    at->merit.squares += (bal_wide)load * load - (bal_wide)before * before;
+    at->merit.excess_bytes += excess_bytes - at->excess_bytes[rank];
+    at->load[rank] = load;
+    at->excess_bytes[rank] = excess_bytes;
+}
+
+static void find_bottleneck(improving *at)
+{
+    at->merit.bottleneck = 0;
+    for (int rank = 0; rank < bal_chain_rank_count(at->chain); rank++) {
+        if (at->load[rank] > at->merit.bottleneck) at->merit.bottleneck = at->load[rank];
+    }
+}
+
+/// Moves a cut and measures the two ranks that it parts.
+static void move_cut(improving *at, int cut, int by)
+{
+    const bal_chain *chain = at->chain;
+    at->first_layer[cut] += by;
+    for (int stage = cut - 1; stage <= cut; stage++) {
+        measure_rank(at, bal_rank_of_stage(chain->placement, bal_chain_rank_count(chain),
+                                           chain->chunk_count, stage, NULL));
+    }
+    find_bottleneck(at);
+}
+
+/// Whether the stages on both sides of a cut keep the rules of stages.
+static bool is_allowed(const bal_chain *chain, const int *first_layer, int cut)
+{
+    for (int stage = cut - 1; stage <= cut; stage++) {
+        const int begin = first_layer[stage];
+        const int end = first_layer[stage + 1];
+        if (end < begin || (end == begin && !bal_chain_may_be_empty(chain, stage))) return false;
+        if (!bal_chain_fits(chain, stage, begin, end)) return false;
+    }
+    return true;
+}
+
+/// Moves a cut by a layer if that is better.
+static bool steps(improving *at, int cut, int by)
+{
+    const merit before = at->merit;
+    at->first_layer[cut] += by;
+    const bool may_move = is_allowed(at->chain, at->first_layer, cut);
+    at->first_layer[cut] -= by;
+    if (!may_move) return false;
+    move_cut(at, cut, by);
+    if (is_better(&at->merit, &before)) return true;
+    move_cut(at, cut, -by);
+    return false;
+}
+
+static void improve(improving *at)
+{
+    int step_count = 0;
+    for (bool has_moved = true; has_moved;) {
+        has_moved = false;
+        for (int cut = 1; cut < at->chain->stage_count; cut++) {
+            for (int by = -1; by <= 1; by += 2) {
+                while (step_count < BAL_CHUNK_STEPS_MAX && steps(at, cut, by)) {
+                    step_count++;
+                    has_moved = true;
+                }
+            }
+        }
+    }
+}
+
+static status by_stages(const bal_chain *chain, arena *memory, bal_pairs_plan *plan,
+                        error_message *err)
+{
+    const size_t ranks = (size_t)bal_chain_rank_count(chain);
+    int *first = arena_array(memory, (size_t)chain->stage_count + 1, sizeof *first);
+    improving at = {.chain = chain,
+                    .first_layer = first,
+                    .load = arena_array(memory, ranks, sizeof *at.load),
+                    .excess_bytes = arena_array(memory, ranks, sizeof *at.excess_bytes)};
+    int64_t bottleneck = 0;
+    TRY(bal_partition_bottleneck(chain, memory, first, &bottleneck, err));
+    TRY(bal_partition_flattest(chain, bottleneck, memory, first, err));
+    for (int rank = 0; rank < (int)ranks; rank++) {
+        measure_rank(&at, rank);
+    }
+    find_bottleneck(&at);
+    if (chain->chunk_count > 1) {
+        improve(&at);
+        TRY(bal_chain_check(chain, first, err));
+    }
+    *plan = (bal_pairs_plan){
+        .first_layer = first,
+        .bottleneck = at.merit.bottleneck,
+        .lower_bound = chain->chunk_count > 1 ? bal_assignment_lower_bound(chain) : bottleneck};
+    return STATUS_OK;
+}
+
+status bal_partition_chunks(const bal_chain *chain, arena *memory, bal_pairs_plan *plan,
+                            error_message *err)
+{
+    if (chain->chunk_count == 2 && chain->transfer_ns == NULL) {
+        return bal_partition_pairs(chain, memory, plan, err);
+    }
+    return by_stages(chain, memory, plan, err);
 }

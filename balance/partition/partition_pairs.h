@@ -32,7 +32,7 @@ typedef struct bal_pairs_plan {
 /// takes more than the limits, the cuts of the first row as far in front as the load allows.
 ///
 /// @return STATUS_INFEASIBLE if no plan keeps the rules, or none was found within the limits, and
-///         the message says which; STATUS_NO_MEMORY.
+///         the message says which.
 /// Source: bisection over a frontier of pairs of cuts, derived in BALANCERS.md; the flat
 /// plan and stages that must not be empty by the table of pair_table.h.
 status bal_partition_pairs(const bal_chain *chain, arena *memory, bal_pairs_plan *plan,
@@ -50,9 +50,32 @@ enum { BAL_ANY_MIDDLE = -1 };
 ///                    BAL_ANY_MIDDLE: all
 /// @param first_layer [stage_count + 1] out, untouched on failure
 /// @return STATUS_INFEASIBLE if no plan keeps within load_cap; STATUS_UNSUPPORTED where that takes
-///         more than the limits of pair_table.h, all middles together; STATUS_NO_MEMORY. Ties:
+///         more than the limits of pair_table.h, all middles together. Ties:
 ///         under a loop the first middle, then as bal_pair_table_answer.
 status bal_partition_pairs_moved_bytes(const bal_chain *chain, const int *owner,
                                        const int *place_rank, int64_t load_cap, int middle,
                                        arena *memory, int *first_layer, int64_t *moved_bytes,
                                        error_message *err);
+
+// Cuts a chain for ranks of any number of chunks. Exact for two where messages cost nothing
+// (partition_pairs.h); else a search with a proven bound beside it.
+
+enum { BAL_CHUNK_STEPS_MAX = 1 << 12 };
+
+/// Lowers the largest load of a rank under the rules of the chain.
+///
+/// Two chunks without transfer_ns: as bal_partition_pairs, optimal. One chunk: as
+/// bal_partition_bottleneck and bal_partition_flattest, optimal. Otherwise: from the plan with the
+/// smallest largest stage, whose ranks cannot take more than chunk_count times that, single cuts
+/// are moved by single layers as long as that lowers, in this order, what ranks hold above their
+/// caps, the largest load of a rank, and the sum of squared loads. lower_bound is then that of
+/// bal_assignment_lower_bound, and the plan is proven optimal only where it meets it.
+///
+/// @return STATUS_INFEASIBLE if no plan keeps the rules, or with more than two chunks none was
+///         found whose ranks keep within their caps.
+///
+/// Time of the search: rounds over all cuts, each try O(chunk_count), or O(rank_count) where it
+/// takes load from the busiest rank. At most BAL_CHUNK_STEPS_MAX cuts are moved, and every round
+/// but the last moves one.
+status bal_partition_chunks(const bal_chain *chain, arena *memory, bal_pairs_plan *plan,
+                            error_message *err);

@@ -7,7 +7,7 @@
 
 #include "balance/machine.h"
 #include "balance/partition/balancer.h"
-#include "balance/partition/placed_partition.h"
+#include "balance/placement.h"
 #include "balance/problem.h"
 #include "base/arena.h"
 #include "base/status.h"

@@ -62,10 +62,10 @@ static status check(const bal_pack_question *question, error_message *err)
 }
 
 /// Makes room for more entries of an array in the arena.
-static status grow(packer *at, void **entries, int count, int *capacity, int wanted,
-                   size_t entry_bytes)
+static void grow(packer *at, void **entries, int count, int *capacity, int wanted,
+                 size_t entry_bytes)
 {
-    if (wanted <= *capacity) return STATUS_OK;
+    if (wanted <= *capacity) return;
     int larger = *capacity > 0 ? *capacity : 8;
     while (larger < wanted) {
         larger *= 2;
@@ -74,10 +74,9 @@ static status grow(packer *at, void **entries, int count, int *capacity, int wan
     if (count > 0) memcpy(copy, *entries, (size_t)count * entry_bytes);
     *entries = copy;
     *capacity = larger;
-    return STATUS_OK;
 }
 
-static status packer_init(packer *at)
+static void packer_init(packer *at)
 {
     const bal_pack_question *question = at->question;
     bal_pack_result *result = at->result;
@@ -89,7 +88,7 @@ static status packer_init(packer *at)
         layer_list *list = &at->lists[rank];
         const int count = question->first_layer[rank + 1] - question->first_layer[rank];
         void *layers = NULL;
-        TRY(grow(at, &layers, 0, &list->capacity, count, sizeof *list->layers));
+        grow(at, &layers, 0, &list->capacity, count, sizeof *list->layers);
         list->layers = layers;
         for (int index = 0; index < count; index++) {
             list->layers[list->count++] = question->first_layer[rank] + index;
@@ -99,7 +98,6 @@ static status packer_init(packer *at)
         result->memory_bytes[rank] = question->memory_bytes[rank];
     }
     at->receiver = NONE;
-    return STATUS_OK;
 }
 
 /// Sends every layer of src to the back of dst.
@@ -117,9 +115,9 @@ static status merge(packer *at, int src, int dst, bool keeps)
     }
     void *transfers = at->transfers;
     void *layers = to->layers;
-    TRY(grow(at, &transfers, result->transfer_count, &at->transfer_capacity,
-             result->transfer_count + from->count, sizeof *at->transfers));
-    TRY(grow(at, &layers, to->count, &to->capacity, to->count + from->count, sizeof *to->layers));
+    grow(at, &transfers, result->transfer_count, &at->transfer_capacity,
+         result->transfer_count + from->count, sizeof *at->transfers);
+    grow(at, &layers, to->count, &to->capacity, to->count + from->count, sizeof *to->layers);
     at->transfers = transfers;
     to->layers = layers;
     for (int index = 0; index < from->count; index++) {
@@ -194,7 +192,7 @@ static status run_bins(packer *at)
 }
 
 /// Writes what the ranks hold, and what is wrong with it.
-static status finish(packer *at)
+static void finish(packer *at)
 {
     bal_pack_result *result = at->result;
     const int ranks = at->question->rank_count;
@@ -231,7 +229,6 @@ static status finish(packer *at)
         result->keeps_order = false;
     }
     result->transfers = at->transfers;
-    return STATUS_OK;
 }
 
 status bal_repack_published(const bal_pack_question *question, arena *memory,
@@ -240,13 +237,13 @@ status bal_repack_published(const bal_pack_question *question, arena *memory,
     bal_pack_result made = {0};
     packer at = {.question = question, .memory = memory, .err = err, .result = &made};
     TRY(check(question, err));
-    TRY(packer_init(&at));
+    packer_init(&at);
     if (question->kind == BAL_REPACK_PUBLISHED || question->kind == BAL_REPACK_CODED) {
         TRY(run_algorithm_4(&at, question->kind == BAL_REPACK_PUBLISHED));
     } else {
         TRY(run_bins(&at));
     }
-    TRY(finish(&at));
+    finish(&at);
     *result = made;
     return STATUS_OK;
 }

@@ -14,8 +14,8 @@
 /// empties behind it, and its own work, none of which overlaps.
 #pragma once
 
-#include "balance/layer_times.h"
-#include "balance/partition/placed_partition.h"
+#include "balance/layer_costs.h"
+#include "balance/placement.h"
 #include "balance/schedule/schedule.h"
 #include "base/arena.h"
 #include "base/status.h"

@@ -1,6 +1,252 @@
 #include "balance/run/iteration_times.h"
 
-#include "balance/run/gradient_reduction.h"
+#include "balance/repack/repack.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+void bal_last_backwards(const bal_schedule *schedule, arena *memory, const int **last_backward)
+{
+    const int stages = schedule->rank_count * schedule->chunk_count;
+    int *last = arena_array(memory, (size_t)stages, sizeof *last);
+    for (int rank = 0; rank < schedule->rank_count; rank++) {
+        for (int op = schedule->first_op[rank]; op < schedule->first_op[rank + 1]; op++) {
+            const bal_op_kind kind = (bal_op_kind)schedule->ops[op].kind;
+            if (kind != OP_BACKWARD_WEIGHT && kind != OP_BACKWARD) continue;
+            last[bal_stage_of(schedule->placement, schedule->rank_count, schedule->chunk_count,
+                              rank, schedule->ops[op].chunk)] = op;
+        }
+    }
+    *last_backward = last;
+}
+
+static bool has_reduction(const bal_layer_costs *replicas, int replica_count)
+{
+    for (int replica = 0; replica < replica_count; replica++) {
+        if (replicas[replica].reduction_ns != NULL) return true;
+    }
+    return false;
+}
+
+status bal_reduction_merge(const bal_layer_costs *replicas, int replica_count, int from, int to,
+                           arena *memory, const int64_t **reduction_ns, error_message *err)
+{
+    const int layer_count = replicas[0].layer_count;
+    *reduction_ns = NULL;
+    if (!has_reduction(replicas, replica_count)) return STATUS_OK;
+    int64_t *largest = arena_array(memory, (size_t)layer_count, sizeof *largest);
+    for (int replica = 0; replica < replica_count; replica++) {
+        const int64_t *own = replicas[replica].reduction_ns;
+        for (int layer = 0; own != NULL && layer < layer_count; layer++) {
+            if (own[layer] > largest[layer]) largest[layer] = own[layer];
+        }
+    }
+    int64_t sum = 0;
+    for (int layer = 0; layer < layer_count; layer++) {
+        largest[layer] = bal_repack_reduction_ns(largest[layer], from, to);
+        if (largest[layer] > INT64_MAX / 4 - sum) {
+            return error_set(err, STATUS_INVALID, "the reduction of gradients takes too long");
+        }
+        sum += largest[layer];
+    }
+    *reduction_ns = largest;
+    return STATUS_OK;
+}
+
+/// The last op of a stage that makes gradients, as its layers share it.
+typedef struct last_op {
+    const int64_t *weight_ns; // [layer_count][columns]
+    const int64_t *input_ns;  // [layer_count][columns] if the op is a BW, else NULL
+    int columns;
+    int column;
+} last_op;
+
+static last_op last_op_of(bal_op op, const bal_layer_costs *layers)
+{
+    return (last_op){
+        .weight_ns = layers->backward_weight_ns,
+        .input_ns = op.kind == OP_BACKWARD ? layers->backward_input_ns : NULL,
+        .columns = layers->microbatch_count,
+        .column = layers->microbatch_count > 1 ? op.microbatch : 0,
+    };
+}
+
+static int64_t layer_share_ns(const last_op *op, int layer)
+{
+    const int64_t at = (int64_t)layer * op->columns + op->column;
+    return op->weight_ns[at] + (op->input_ns != NULL ? op->input_ns[at] : 0);
+}
+
+/// The W of a rank that stand together with the last gradients of one of its stages, regrouped.
+typedef struct weight_run {
+    const bal_schedule *schedule;
+    const bal_layer_costs *layers;
+    const bal_placed_partition *plan;
+    double time_factor;
+    int rank;
+    int begin; // ops [begin, end)
+    int end;
+} weight_run;
+
+static bool is_weight(const bal_schedule *schedule, int op)
+{
+    return schedule->ops[op].kind == OP_BACKWARD_WEIGHT;
+}
+
+static weight_run weight_run_of(const bal_schedule *schedule, const bal_placed_partition *plan,
+                                const bal_layer_costs *layers, double time_factor, int rank,
+                                int last)
+{
+    weight_run run = {.schedule = schedule,
+                      .layers = layers,
+                      .plan = plan,
+                      .time_factor = time_factor,
+                      .rank = rank,
+                      .begin = last,
+                      .end = last + 1};
+    if (!is_weight(schedule, last)) return run;
+    while (run.begin > schedule->first_op[rank] && is_weight(schedule, run.begin - 1)) {
+        run.begin--;
+    }
+    while (run.end < schedule->first_op[rank + 1] && is_weight(schedule, run.end)) {
+        run.end++;
+    }
+    return run;
+}
+
+/// The W of a microbatch, summed over layers [first, end).
+static int64_t layers_ns(const weight_run *run, bal_op op, int first, int end)
+{
+    const last_op shares = last_op_of(op, run->layers);
+    int64_t sum = 0;
+    for (int layer = first; layer < end; layer++) {
+        sum += layer_share_ns(&shares, layer);
+    }
+    return sum;
+}
+
+static int64_t slowed_ns(const weight_run *run, int64_t ns)
+{
+    return run->time_factor == 1.0 ? ns : (int64_t)round((double)ns * run->time_factor);
+}
+
+static int64_t run_op_ns(const weight_run *run, int index)
+{
+    const bal_op op = run->schedule->ops[index];
+    const int stage = bal_stage_of(run->plan->placement, run->plan->rank_count,
+                                   run->plan->chunk_count, run->rank, op.chunk);
+    return slowed_ns(
+        run, layers_ns(run, op, run->plan->first_layer[stage], run->plan->first_layer[stage + 1]));
+}
+
+/// When the block of a chunk ends, blocks following each other in the order of their chunks' last
+/// W: the run's end less the blocks behind.
+static int64_t block_end_ns(const weight_run *run, const int *last_backward, int last,
+                            int64_t last_end_ns)
+{
+    int64_t end_ns = last_end_ns;
+    for (int op = last + 1; op < run->end; op++) {
+        end_ns += run_op_ns(run, op);
+    }
+    for (int op = run->begin; op < run->end; op++) {
+        const int stage =
+            bal_stage_of(run->plan->placement, run->plan->rank_count, run->plan->chunk_count,
+                         run->rank, run->schedule->ops[op].chunk);
+        if (last_backward[stage] > last) end_ns -= run_op_ns(run, op);
+    }
+    return end_ns;
+}
+
+/// What the W of a chunk in the run take for layers [first, end).
+static int64_t block_ns(const weight_run *run, int chunk, int first, int end)
+{
+    int64_t sum = 0;
+    for (int op = run->begin; op < run->end; op++) {
+        if (run->schedule->ops[op].chunk != chunk) continue;
+        sum += layers_ns(run, run->schedule->ops[op], first, end);
+    }
+    return sum;
+}
+
+/// The times of one stage whose W are regrouped.
+static void note_regrouped(const bal_schedule *schedule, const int *last_backward,
+                           const bal_placed_partition *plan, const bal_layer_costs *layers,
+                           int stage, int64_t stage_end_ns, double time_factor, int64_t *ready_ns)
+{
+    const int last = last_backward[stage];
+    const int rank =
+        bal_rank_of_stage(plan->placement, plan->rank_count, plan->chunk_count, stage, NULL);
+    const weight_run run = weight_run_of(schedule, plan, layers, time_factor, rank, last);
+    const int64_t end_ns = block_end_ns(&run, last_backward, last, stage_end_ns);
+    int64_t before_ns = 0;
+    for (int layer = plan->first_layer[stage]; layer < plan->first_layer[stage + 1]; layer++) {
+        const int64_t ready = end_ns - slowed_ns(&run, before_ns);
+        if (ready > ready_ns[layer]) ready_ns[layer] = ready;
+        before_ns += block_ns(&run, schedule->ops[last].chunk, layer, layer + 1);
+    }
+}
+
+void bal_reduction_note_ready(bal_reduction_overlap overlap, const bal_schedule *schedule,
+                              const int *last_backward, const bal_placed_partition *plan,
+                              const bal_layer_costs *layers, const int64_t *stage_end_ns,
+                              const double *rank_time_factor, int64_t *ready_ns)
+{
+    for (int stage = 0; stage < bal_placed_stage_count(plan); stage++) {
+        const double factor =
+            rank_time_factor != NULL ? rank_time_factor[bal_placed_machine_rank(plan, stage)] : 1.0;
+        if (overlap == BAL_REDUCTION_REGROUPED) {
+            note_regrouped(schedule, last_backward, plan, layers, stage, stage_end_ns[stage],
+                           factor, ready_ns);
+            continue;
+        }
+        const last_op op = last_op_of(schedule->ops[last_backward[stage]], layers);
+        int64_t before_ns = 0; // what the op still has to do for the layers before
+        for (int layer = plan->first_layer[stage]; layer < plan->first_layer[stage + 1]; layer++) {
+            const int64_t left_ns =
+                factor == 1.0 ? before_ns : (int64_t)round((double)before_ns * factor);
+            const int64_t ready = stage_end_ns[stage] - left_ns;
+            if (ready > ready_ns[layer]) ready_ns[layer] = ready;
+            if (overlap == BAL_REDUCTION_BACKWARD) before_ns += layer_share_ns(&op, layer);
+        }
+    }
+}
+
+/// The chunk of a place whose last gradients come next after those of the op `behind`; -1: none.
+static int next_chunk(const int *last_backward, const bal_placed_partition *plan, int place,
+                      int behind)
+{
+    int found = -1;
+    int found_op = 0;
+    for (int chunk = 0; chunk < plan->chunk_count; chunk++) {
+        const int stage =
+            bal_stage_of(plan->placement, plan->rank_count, plan->chunk_count, place, chunk);
+        const int op = last_backward[stage];
+        if (op <= behind || (found >= 0 && op > found_op)) continue;
+        found = chunk;
+        found_op = op;
+    }
+    return found;
+}
+
+int64_t bal_reduction_end_ns(const int *last_backward, const bal_placed_partition *plan, int place,
+                             const int64_t *reduction_ns, const int64_t *ready_ns)
+{
+    int64_t end_ns = 0;
+    int behind = -1;
+    for (int count = 0; count < plan->chunk_count; count++) {
+        const int chunk = next_chunk(last_backward, plan, place, behind);
+        const int stage =
+            bal_stage_of(plan->placement, plan->rank_count, plan->chunk_count, place, chunk);
+        behind = last_backward[stage];
+        for (int layer = plan->first_layer[stage + 1] - 1; layer >= plan->first_layer[stage];
+             layer--) {
+            if (ready_ns != NULL && ready_ns[layer] > end_ns) end_ns = ready_ns[layer];
+            end_ns += reduction_ns[layer];
+        }
+    }
+    return end_ns;
+}
 
 status bal_iteration_begin(const bal_played_plan *played, arena *memory, bal_iteration_times *times,
                            error_message *err)

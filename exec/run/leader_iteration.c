@@ -3,7 +3,7 @@
 
 #include "balance/layer_costs.h"
 #include "balance/metrics.h"
-#include "balance/run/replica_costs.h"
+#include "balance/run/training_costs.h"
 
 #include <math.h>
 

@@ -1,8 +1,8 @@
 /// How a plan comes into force: the order of its ops, the layers' ways, and what that took.
 #include "exec/run/leader.h"
 
-#include "balance/run/gradient_reduction.h"
-#include "balance/run/training_order.h"
+#include "balance/run/iteration_times.h"
+#include "balance/run/training.h"
 #include "exec/mechanism/weight_order.h"
 
 #include <string.h>

@@ -4,7 +4,7 @@
 
 #include "balance/layer_costs.h"
 #include "balance/machine.h"
-#include "balance/partition/placed_partition.h"
+#include "balance/placement.h"
 #include "balance/stage_costs.h"
 #include "base/arena.h"
 #include "base/status.h"

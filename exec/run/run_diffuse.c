@@ -2,7 +2,7 @@
 /// has measured of its own layers.
 #include "exec/run/run_carry_out.h"
 
-#include "balance/layer_times.h"
+#include "balance/layer_costs.h"
 #include "exec/transport/activity.h"
 #include "exec/transport/distributed_diffusion.h"
 

@@ -1,7 +1,7 @@
 /// The plan of an execution as every rank has it: stages, order, and the rank's own program.
 #pragma once
 
-#include "balance/partition/placed_partition.h"
+#include "balance/placement.h"
 #include "balance/schedule/schedule.h"
 #include "base/arena.h"
 #include "base/status.h"

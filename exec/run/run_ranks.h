@@ -5,7 +5,7 @@
 /// sleep. The leader, rank 0 of the world, is in the crew even while its own rank is released.
 #pragma once
 
-#include "balance/partition/placed_partition.h"
+#include "balance/placement.h"
 #include "base/arena.h"
 #include "base/status.h"
 #include "exec/transport/group.h"

@@ -4,7 +4,7 @@
 /// Source: Rajbhandari, Rasley, Ruwase & He, ZeRO, arXiv 1910.02054, sections 3 and 5.
 #pragma once
 
-#include "balance/collective.h"
+#include "balance/machine.h"
 #include "models/cost/parallel.h"
 
 #include <stdint.h>

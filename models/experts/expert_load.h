@@ -2,7 +2,7 @@
 /// tokens, per layer and microbatch; drawn (expert_routing.h) or recorded (expert_counts.h).
 #pragma once
 
-#include "balance/collective.h"
+#include "balance/machine.h"
 #include "base/arena.h"
 #include "models/dynamism/dynamism.h"
 #include "models/experts/expert_counts.h"

@@ -1,6 +1,6 @@
 /// The assignment problem: equal to an exhaustive search on thousands of small matrices, with ties,
 /// forbidden pairs and more columns than rows.
-#include "balance/partition/assignment.h"
+#include "balance/migration/assignment.h"
 #include "base/rng.h"
 #include "tests/assert_close.h"
 

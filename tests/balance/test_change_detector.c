@@ -1,5 +1,5 @@
 /// What counts as a change of the model in a noisy trace.
-#include "balance/control/change_detector.h"
+#include "balance/control/policy.h"
 #include "tests/assert_close.h"
 
 /// Two layers of two microbatches each.

@@ -1,5 +1,5 @@
 /// A copy of layer costs: equal until one number is another, whatever becomes of the original.
-#include "balance/costs_copy.h"
+#include "balance/layer_costs.h"
 #include "tests/assert_close.h"
 
 enum { LAYERS = 3, COLUMNS = 2 };

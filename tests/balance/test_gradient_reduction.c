@@ -1,7 +1,7 @@
 /// Tests of balance/run/gradient_reduction.h: what a reduction of gradients exposes when the W of a
 /// rank are regrouped by layer, against the closed form of the zero-bubble paper's appendix and by
 /// hand.
-#include "balance/run/gradient_reduction.h"
+#include "balance/run/iteration_times.h"
 
 #include "tests/assert_close.h"
 

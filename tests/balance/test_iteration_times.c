@@ -1,6 +1,5 @@
 /// The parts of an iteration from what ran when: two ranks with a layer each under GPipe, two
 /// microbatches, two replicas whose ops are written down, so that times can be added by hand.
-#include "balance/run/gradient_reduction.h"
 #include "balance/run/iteration_times.h"
 #include "tests/assert_close.h"
 

@@ -3,9 +3,9 @@
 /// than two chunks is no proof; and what larger chains must keep.
 #include "balance/bounds.h"
 #include "balance/partition/balancer.h"
-#include "balance/partition/pair_table.h"
+#include "balance/partition/pair_rows.h"
 #include "balance/partition/partition.h"
-#include "balance/partition/partition_chunks.h"
+#include "balance/partition/partition_pairs.h"
 #include "base/rng.h"
 #include "tests/assert_close.h"
 
@@ -602,7 +602,7 @@ static void questions_to_the_table_share_one_limit_of_steps(void **state)
     int first_layer[9] = {-7};
     bal_pair_outcome outcome = BAL_PAIR_NONE;
     assert_int_equal(bal_chain_of(&problem, memory, &chain, NULL), STATUS_OK);
-    assert_int_equal(bal_pair_rows_init(&chain, memory, &rows, NULL), STATUS_OK);
+    bal_pair_rows_init(&chain, memory, &rows);
     const bal_pair_question ask = {
         .rows = &rows, .value = BAL_PAIR_SQUARES, .load_max = 11, .step_count = &step_count};
 

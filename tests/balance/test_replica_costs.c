@@ -1,6 +1,6 @@
 /// What the controller sees of several replicas: the largest of the means, at the speed of the rank
 /// that held the layer.
-#include "balance/run/replica_costs.h"
+#include "balance/run/training_costs.h"
 #include "tests/assert_close.h"
 
 enum { LAYERS = 2 };

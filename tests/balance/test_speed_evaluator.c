@@ -1,5 +1,5 @@
 /// Layers as an evaluator is shown them where ranks differ in speed.
-#include "balance/control/speed_evaluator.h"
+#include "balance/control/rank_speed.h"
 #include "tests/assert_close.h"
 
 typedef struct shown {

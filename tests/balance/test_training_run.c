@@ -1,7 +1,6 @@
 /// What a training run says of itself: checks, speeds of ranks, profiled iterations, GPUs, and the
 /// order under a plan.
 #include "balance/run/training.h"
-#include "balance/run/training_order.h"
 #include "tests/assert_close.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /// How long it takes to plan a migration and to choose a number of ranks: from the even plan of a
 /// model whose front became lighter, as layers that freeze make it.
+#include "balance/migration/assignment.h"
 #include "balance/migration/migration_plan.h"
-#include "balance/partition/assignment.h"
 #include "balance/partition/balancer.h"
 #include "balance/repack/repack.h"
 #include "base/rng.h"

@@ -1,8 +1,8 @@
 /// One iteration on its own, op by op: what sim_training_replay records of an iteration, the replay
 /// of its plan finds again, for every schedule, overlap and barrier, with replicas and slow ranks;
 /// and what it refuses.
-#include "balance/run/gradient_reduction.h"
-#include "balance/run/training_order.h"
+#include "balance/run/iteration_times.h"
+#include "balance/run/training.h"
 #include "base/rng.h"
 #include "sim/training_play.h"
 #include "sim/training_replay.h"

@@ -1,7 +1,7 @@
 /// Predictions on their own: a controller that asks the predictor decides, iteration by iteration,
 /// what the replay's own controller decides, through rebalancing, re-packing and a change of the
 /// number of microbatches.
-#include "balance/run/training_order.h"
+#include "balance/run/training.h"
 #include "sim/training_plan.h"
 #include "sim/training_play.h"
 #include "sim/training_replay.h"

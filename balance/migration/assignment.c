@@ -1,4 +1,4 @@
-#include "balance/partition/assignment.h"
+#include "balance/migration/assignment.h"
 
 #include <assert.h>
 #include <inttypes.h>
