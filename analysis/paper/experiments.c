@@ -67,21 +67,11 @@ static status play(const playing *at, int range, const char *further, ana_trial 
     return ana_trial_play(at->study, changes, 3, trial, err);
 }
 
-/// Makes the row added last a bar, where it is one.
-static void draw(const playing *at, const char *format)
-{
-    const char *bar = text_of(at->row, "bar");
-    const ana_figure figure = ana_figure_find(text_of(at->row, "figure"));
-    if (figure == ANA_FIGURE_NONE) return;
-    ana_rows_draw(at->rows, figure, ana_rows_text(at->rows, format, bar));
-}
-
 static void add_number(playing *at, const ana_interval *number, double bound)
 {
     ana_rows_add_number(at->rows, text_of(at->row, "quantity"), number, bound,
                         ANA_AGREEMENT_PREDICTED, text_of(at->row, "baseline"),
                         text_of(at->row, "note"));
-    draw(at, "%s");
 }
 
 static status make_speed_up(playing *at, error_message *err)
@@ -97,7 +87,6 @@ static status make_speed_up(playing *at, error_message *err)
     TRY(ana_speed_up_play(&what, &at->speed_up, err));
     ana_rows_add_speed_up(at->rows, text_of(at->row, "quantity"), at->baseline, &at->speed_up,
                           text_of(at->row, "note"));
-    draw(at, "%s");
     return STATUS_OK;
 }
 
@@ -111,7 +100,6 @@ static status make_bubble_before(playing *at, error_message *err)
     (void)err;
     ana_rows_add_number(at->rows, text_of(at->row, "quantity"), &at->speed_up.before, NAN,
                         ANA_AGREEMENT_PREDICTED, idle_of(at, at->speed_up.still), "");
-    draw(at, "%s");
     return STATUS_OK;
 }
 
@@ -121,7 +109,6 @@ static status make_bubble_after(playing *at, error_message *err)
     ana_rows_add_number(at->rows, text_of(at->row, "quantity"), &at->speed_up.after,
                         at->speed_up.after_bound.low, ANA_AGREEMENT_PREDICTED,
                         idle_of(at, at->speed_up.dynamic), "");
-    draw(at, "%s");
     return STATUS_OK;
 }
 
@@ -133,24 +120,17 @@ static status make_identity(playing *at, error_message *err)
     ana_rows_add_number(at->rows, text_of(at->row, "quantity"), &value, number_of(at->row, "bound"),
                         ANA_AGREEMENT_CONSISTENT, text_of(at->row, "baseline"),
                         text_of(at->row, "note"));
-    draw(at, "%s");
     return STATUS_OK;
 }
 
-static status make_first_bubble(playing *at, error_message *err)
+/// Of the first iteration, or with "last" of the last, under the even split.
+static status make_even_bubble(playing *at, error_message *err)
 {
     ana_trial trial;
     TRY(play(at, 0, even_only, &trial, err));
-    const ana_interval bubble = ana_interval_of(trial.rows[0].first_bubble_ratio);
-    add_number(at, &bubble, NAN);
-    return STATUS_OK;
-}
-
-static status make_last_bubble(playing *at, error_message *err)
-{
-    ana_trial trial;
-    TRY(play(at, 0, even_only, &trial, err));
-    const ana_interval bubble = ana_interval_of(trial.rows[0].last_bubble_ratio);
+    const bool is_last = !json_is_missing(json_member(at->row, "last"));
+    const ana_interval bubble = ana_interval_of(is_last ? trial.rows[0].last_bubble_ratio
+                                                        : trial.rows[0].first_bubble_ratio);
     add_number(at, &bubble, NAN);
     return STATUS_OK;
 }
@@ -230,7 +210,6 @@ static void add_bubbles(playing *at, const char *before, const char *after, doub
         rows, before, &result->before, NAN, ANA_AGREEMENT_CALIBRATED, idle_of(at, result->still),
         ana_rows_text(rows, "By %s %.3g (%.3g to %.3g)%s.", text_of(at->row, "what"), value->value,
                       value->low, value->high, is_reached ? "" : ": the nearest that it reaches"));
-    draw(at, "%s, static");
     ana_rows_add_number(rows, after, &result->after, result->after_bound.low,
                         ANA_AGREEMENT_PREDICTED, idle_of(at, result->dynamic), "");
     ana_reproduced *row = &rows->rows[rows->count - 1];
@@ -239,7 +218,6 @@ static void add_bubbles(playing *at, const char *before, const char *after, doub
                               "%.3f above the published number; no contiguous plan leaves less "
                               "than %.3f, were it chosen anew in every iteration for nothing.",
                               row->simulated - row->published, result->after_bound.value);
-    draw(at, "%s, balanced");
 }
 
 /// One input is set so that the bubble under the best static split is the published one; what
@@ -263,7 +241,6 @@ static status make_calibrated_bubbles(playing *at, error_message *err)
     add_bubbles(at, before, after, wanted, &value);
     ana_rows_add_speed_up(rows, ana_rows_text(rows, "%sspeed-up over static", prefix), at->baseline,
                           &at->speed_up, text_of(at->row, "note"));
-    ana_rows_draw(rows, ANA_FIGURE_SPEED_UP, text_of(at->row, "bar"));
     const ana_interval identity = ana_interval_of((1 - left) / (1 - wanted));
     ana_rows_add_number(
         rows, ana_rows_text(rows, "%sspeed-up over static, of the published bubbles", prefix),
@@ -304,7 +281,6 @@ static status make_repacking(playing *at, error_message *err)
     ana_rows_add_number(rows, ana_rows_text(rows, "mean GPUs of 8%s", which), &ranks, NAN,
                         ANA_AGREEMENT_PREDICTED, "8 GPUs a pipeline, mean over time",
                         text_of(at->row, "note"));
-    ana_rows_draw(rows, ANA_FIGURE_REPACKING, text_of(at->row, "bar"));
     ana_rows_add_number(rows, ana_rows_text(rows, "throughput kept%s", which), &kept, NAN,
                         ANA_AGREEMENT_PREDICTED, "the same without re-packing", "");
     ana_rows_add_number(
@@ -345,7 +321,6 @@ static status make_bare_speed_up(playing *at, error_message *err)
     ana_rows_add_number(at->rows, text_of(at->row, "quantity"), &last->total, last->bound.high,
                         ANA_AGREEMENT_PREDICTED, "even (Megatron), the same model",
                         text_of(at->row, "note"));
-    draw(at, "%s");
     return STATUS_OK;
 }
 
@@ -388,7 +363,6 @@ static status make_overhead(playing *at, error_message *err)
     ana_rows_add_number(at->rows, text_of(at->row, "quantity"), &share, NAN,
                         ANA_AGREEMENT_PREDICTED,
                         ana_rows_text(at->rows, "%s, share of the time", label), "");
-    draw(at, "%s");
     return STATUS_OK;
 }
 
@@ -406,8 +380,7 @@ static const struct {
     {"bubble-before", make_bubble_before},
     {"bubble-after", make_bubble_after},
     {"identity", make_identity},
-    {"first-bubble", make_first_bubble},
-    {"last-bubble", make_last_bubble},
+    {"even-bubble", make_even_bubble},
     {"bubble-growth", make_bubble_growth},
     {"bubble-over", make_bubble_over},
     {"static-bubble", make_static_bubble},

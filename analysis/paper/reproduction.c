@@ -11,25 +11,6 @@ extern const embedded_file ana_paper_experiments[];
 static const char *const agreement_names[ANA_AGREEMENT_COUNT] = {"predicted", "consistent",
                                                                  "calibrated", "unreachable"};
 
-ana_figure ana_figure_find(const char *name)
-{
-    static const char *const names[ANA_FIGURE_COUNT] = {
-        [ANA_FIGURE_NONE] = "",
-        [ANA_FIGURE_IDLENESS] = "idleness",
-        [ANA_FIGURE_SPEED_UP] = "speed-up",
-        [ANA_FIGURE_OVERHEAD] = "overhead",
-        [ANA_FIGURE_REPACKING] = "repacking",
-        [ANA_FIGURE_WEAK_SCALING] = "weak-scaling",
-        [ANA_FIGURE_NETWORK_DELAY] = "network-delay",
-        [ANA_FIGURE_TABLE1] = "table1",
-    };
-    int figure = ANA_FIGURE_COUNT - 1;
-    while (figure > ANA_FIGURE_NONE && strcmp(names[figure], name) != 0) {
-        figure--;
-    }
-    return (ana_figure)figure;
-}
-
 /// The text of the file, which is part of the program and complete.
 static const char *text_of(json_value value)
 {

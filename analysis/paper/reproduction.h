@@ -35,19 +35,6 @@ typedef struct ana_over_statics {
     double tuned;
 } ana_over_statics;
 
-/// The paper's figure that a row is a bar of.
-typedef enum ana_figure {
-    ANA_FIGURE_NONE,
-    ANA_FIGURE_IDLENESS,      ///< 1
-    ANA_FIGURE_SPEED_UP,      ///< 3
-    ANA_FIGURE_OVERHEAD,      ///< 4
-    ANA_FIGURE_REPACKING,     ///< 5
-    ANA_FIGURE_WEAK_SCALING,  ///< 7
-    ANA_FIGURE_NETWORK_DELAY, ///< 8
-    ANA_FIGURE_TABLE1,
-    ANA_FIGURE_COUNT
-} ana_figure;
-
 /// One number. Unknown numbers are NAN.
 typedef struct ana_reproduced {
     const char *experiment;
@@ -64,12 +51,7 @@ typedef struct ana_reproduced {
     ana_over_statics over; // with factors
     const char *baseline;  // what the number is relative to
     const char *note;
-    ana_figure figure;
-    const char *bar; // its name there
 } ana_reproduced;
-
-/// "idleness", "speed-up", ...; ANA_FIGURE_NONE if no figure has this name.
-ana_figure ana_figure_find(const char *name);
 
 enum { ANA_EXPERIMENTS_MAX = 16 };
 

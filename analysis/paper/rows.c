@@ -234,10 +234,3 @@ void ana_rows_publish(ana_rows *rows, double published)
     assert(rows->count > 0);
     rows->rows[rows->count - 1].published = published;
 }
-
-void ana_rows_draw(ana_rows *rows, ana_figure figure, const char *bar)
-{
-    assert(rows->count > 0);
-    rows->rows[rows->count - 1].figure = figure;
-    rows->rows[rows->count - 1].bar = bar;
-}

@@ -122,9 +122,6 @@ void ana_rows_add_speed_up(ana_rows *rows, const char *quantity, ana_baseline ba
 /// Sets the published number of the row added last, where it stands in Table 1.
 void ana_rows_publish(ana_rows *rows, double published);
 
-/// Makes the row added last a bar of a figure.
-void ana_rows_draw(ana_rows *rows, ana_figure figure, const char *bar);
-
 /// Plays an experiment of experiments.json.
 status ana_experiment_play(json_value experiment, ana_rows *rows, error_message *err);
 

@@ -216,7 +216,6 @@ static void add_cells(ana_rows *rows, const simulated_table tables[PROFILE_COUNT
                             is_fixed ? ANA_AGREEMENT_CALIBRATED : ANA_AGREEMENT_PREDICTED,
                             "samples per second", "");
         ana_rows_publish(rows, cell->samples_per_s[method]);
-        if (method == ANA_TABLE1_PARTITION) ana_rows_draw(rows, ANA_FIGURE_TABLE1, place);
         if (!is_fixed) add_error(rate_errors, rate.value, cell->samples_per_s[method]);
     }
     ana_interval speed_up = {0};

@@ -4,7 +4,6 @@
 #include "cli/progress.h"
 
 #include "analysis/paper/reproduction.h"
-#include "analysis/report/figures.h"
 
 static void begin_experiment(void *context)
 {
@@ -14,14 +13,11 @@ static void begin_experiment(void *context)
 static status play(const cli_arguments *arguments, ana_reproduction *reproduction, arena *memory,
                    text_buffer *out, error_message *err)
 {
-    const char *folder = cli_value(arguments, "--figures");
-    if (folder != NULL) TRY(ana_figures_check(folder, err));
     cli_progress progress = cli_progress_begin("experiments", reproduction->experiment_count);
     const ana_reproduction_listener listener = {&progress, begin_experiment};
     const status played = ana_reproduction_play(reproduction, &listener, memory, err);
     cli_progress_end(&progress);
     TRY(played);
-    if (folder != NULL) TRY(ana_figures_write(reproduction, folder, err));
     if (cli_has(arguments, "--json")) {
         ana_reproduction_write(reproduction, out);
     } else {
@@ -52,7 +48,7 @@ static status run(const cli_arguments *arguments, error_message *err)
 
 const cli_command cli_command_reproduce = {
     .name = "reproduce",
-    .synopsis = "[EXPERIMENT...] [--json] [--figures DIR]",
+    .synopsis = "[EXPERIMENT...] [--json]",
     .summary = "plays the DynMo paper's experiments, published beside simulated",
     .description =
         "Plays the experiments of the DynMo paper (SC'25, arXiv 2505.14864) as studies, and prints "
@@ -79,11 +75,6 @@ const cli_command cli_command_reproduce = {
         "that is not known is null.",
     .options =
         {
-            {.name = "--figures",
-             .argument = "DIR",
-             .help = "Also draws figures 1, 3, 4, 5, 7 and 8 and Table 1 of the paper with the "
-                     "simulated numbers, as SVG in this folder; needs gnuplot. Bars whose heights "
-                     "the paper's text does not give are marked."},
             {.name = "--json", .help = "Prints one line of JSON."},
         },
     .operand_min = 0,

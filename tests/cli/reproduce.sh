@@ -82,30 +82,13 @@ done
 refuse 2 "unknown experiment 'prunin'; did you mean 'pruning'?" reproduce prunin
 "$dynmo" reproduce nothing 2>err
 grep -q "^dynmo: unknown experiment 'nothing'; known: .*pruning" err || fail 'experiments are not named'
-refuse 2 "unknown experiment 'prunin'; did you mean 'pruning'?" reproduce mod prunin --figures none
-[ ! -e none ] || fail 'a folder for figures that are not drawn'
-refuse 2 "dynmo reproduce: unknown option '--figure'; did you mean '--figures'?" reproduce --figure d
+refuse 2 "unknown experiment 'prunin'; did you mean 'pruning'?" reproduce mod prunin
 
-# Tables, which the page shows, and figures.
-if command -v gnuplot >/dev/null; then
-    "$dynmo" reproduce --figures figures >table || fail 'reproduce --figures'
-    for figure in figure-1 figure-3 figure-4 figure-5 figure-7 figure-8 table-1; do
-        head -n 1 "figures/$figure.svg" | grep -q '^<svg' || fail "$figure"
-    done
-    grep -q 'not published in text' figures/figure-4.svg || fail 'bars without a published height'
-    : >file
-    refuse 1 'file: Not a directory' reproduce pruning --figures file
-    refuse 1 'none/figures: No such file or directory' reproduce pruning --figures none/figures
-else
-    "$dynmo" reproduce >table || fail 'reproduce'
-fi
+# Tables, which the page shows.
+"$dynmo" reproduce >table || fail 'reproduce'
 # The page shows rows of the tables as they are.
 rows_of table "$root/analysis/PAPER.md" | cmp -s - "$root/analysis/PAPER.md" ||
     fail 'analysis/PAPER.md shows other numbers: sh cli/reproduce.sh DYNMO new, in tests/, brings them up to date'
 [ "$(grep -cxFf table "$root/analysis/PAPER.md")" -gt 30 ] || fail 'analysis/PAPER.md shows no rows'
 grep -q '^low, high: ' table || fail 'no explanation below the tables'
-PATH=/nonexistent "$dynmo" reproduce pruning --figures other 2>err
-[ $? -eq 2 ] || fail 'no gnuplot: exit status'
-echo 'dynmo: no gnuplot on PATH, so no pictures' | cmp -s - err || fail 'no gnuplot: message'
-[ ! -e other ] || fail 'a folder without figures is left behind'
 exit "$failed"
