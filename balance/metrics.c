@@ -90,6 +90,11 @@ static bal_metrics totals_finish(const rank_totals *totals)
     return metrics;
 }
 
+double bal_bubble_ratio(double busy_ns, double total_ns)
+{
+    return total_ns > 0 ? 1 - busy_ns / total_ns : 0;
+}
+
 bal_metrics bal_metrics_of(const bal_timeline *timeline)
 {
     const bal_schedule *schedule = timeline->schedule;

@@ -31,6 +31,9 @@ bal_metrics bal_metrics_of(const bal_timeline *timeline);
 bal_metrics bal_metrics_of_ranks(const int64_t *begin_ns, const int64_t *end_ns,
                                  const int64_t *work_ns, int rank_count);
 
+/// 1 - busy / total of sums over many iterations or ranks; 0 where total is 0.
+double bal_bubble_ratio(double busy_ns, double total_ns);
+
 /// Imbalance of loads alone.
 ///
 /// @param load_ns [count], >= 0

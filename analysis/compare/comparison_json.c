@@ -1,6 +1,4 @@
-#include "analysis/compare/comparison.h"
-
-#include "base/json.h"
+#include "analysis/compare/columns.h"
 
 static void write_metrics(json_writer *writer, const char *key, const bal_metrics *metrics)
 {
@@ -35,35 +33,25 @@ static void write_spread(const ana_row *row, json_writer *writer)
         json_put_int64(writer, names[share], row->iteration_quantile_ns[share]);
     }
     json_end_object(writer);
-    json_put_int64(writer, "validation_failures", row->result.validation_failure_count);
-    json_put_int64(writer, "validation_ns", row->result.validation_ns);
+    ana_columns_write(ANA_COLUMNS_SPREAD, row, writer);
 }
 
 static void write_times(const ana_setup *setup, const ana_row *row, json_writer *writer)
 {
     const bal_training_result *result = &row->result;
+    const int chunks = result->stage_count / setup->machine.rank_count;
     json_put_double(writer,
                     setup->tokens_per_microbatch > 0 ? "tokens_per_s" : "microbatches_per_s",
                     row->per_second);
-    write_ratio(writer, "relative_to_even", row->relative_to_even);
-    write_ratio(writer, "relative_to_tuned", row->relative_to_tuned);
-    json_put_int64(writer, "total_ns", result->total_ns);
-    json_put_int64(writer, "iteration_mean_ns", row->iteration_mean_ns);
-    json_put_int64(writer, "pipeline_ns", result->pipeline_ns);
-    json_put_int64(writer, "reduction_ns", result->reduction_ns);
-    json_put_int64(writer, "profile_ns", result->profile_ns);
-    json_put_int64(writer, "decision_ns", result->decision_ns);
-    json_put_int64(writer, "migration_ns", result->migration_ns);
+    ana_columns_write(ANA_COLUMNS_TIMES, row, writer);
     if (ana_study_is_disturbed(setup->study)) write_spread(row, writer);
-    json_put_double(writer, "bubble_ratio", result->bubble_ratio);
+    ana_columns_write(ANA_COLUMNS_BUBBLE, row, writer);
     write_metrics(writer, "first", &result->first);
     write_metrics(writer, "last", &result->last);
     json_write_key(writer, "start_first_layer");
     json_write_int_array(writer, result->start_first_layer, result->stage_count + 1);
     json_write_key(writer, "final_first_layer");
-    json_write_int_array(
-        writer, result->final_first_layer,
-        result->final_rank_count * (result->stage_count / setup->machine.rank_count) + 1);
+    json_write_int_array(writer, result->final_first_layer, result->final_rank_count * chunks + 1);
     json_write_key(writer, "peak_memory_bytes");
     json_write_int64_array(writer, result->peak_memory_bytes, setup->machine.rank_count);
     if (result->fits && !result->is_memory_known) {
@@ -124,22 +112,6 @@ static void write_course(const ana_course *course, json_writer *writer)
     json_end_array(writer);
 }
 
-/// GPU times of large runs exceed the integers that JSON holds, so they are seconds.
-static void write_gpus(const bal_training_result *result, json_writer *writer)
-{
-    json_write_key(writer, "gpus");
-    json_begin_object(writer);
-    json_put_int64(writer, "count", result->gpu_count);
-    json_put_double(writer, "rank_count_mean", result->rank_count_mean);
-    json_put_int64(writer, "final_rank_count", result->final_rank_count);
-    json_put_int64(writer, "repacks", result->repack_count);
-    json_put_double(writer, "gpu_s", (double)result->gpu_ns / 1e9);
-    json_put_double(writer, "idle_gpu_s", (double)result->idle_gpu_ns / 1e9);
-    json_put_double(writer, "released_rank_s", (double)result->released_rank_ns / 1e9);
-    json_put_double(writer, "released_node_s", (double)result->released_node_ns / 1e9);
-    json_end_object(writer);
-}
-
 /// What only rows have whose plan may change.
 static void write_dynamics(const ana_row *row, json_writer *writer)
 {
@@ -154,7 +126,10 @@ static void write_dynamics(const ana_row *row, json_writer *writer)
     }
     json_end_object(writer);
     write_known(writer, "total_ns_without_repacking", row->unpacked_ns);
-    write_gpus(&row->result, writer);
+    json_write_key(writer, "gpus");
+    json_begin_object(writer);
+    ana_columns_write(ANA_COLUMNS_GPUS, row, writer);
+    json_end_object(writer);
     json_write_key(writer, "factors");
     json_begin_object(writer);
     for (int factor = 0; factor < ANA_FACTOR_COUNT; factor++) {
@@ -180,14 +155,7 @@ static void write_row(const ana_setup *setup, const ana_row *row, json_writer *w
     }
     json_put_bool(writer, "executable", result->executable);
     if (result->executable) write_times(setup, row, writer);
-    json_put_double(writer, "imbalance_ratio", result->imbalance_ratio);
-    json_put_int64(writer, "changes", result->change_count);
-    json_put_int64(writer, "decisions", result->decision_count);
-    json_put_int64(writer, "rebalances", result->rebalance_count);
-    json_put_int64(writer, "moved_layers", result->moved_layer_count);
-    json_put_int64(writer, "moved_bytes", result->moved_bytes);
-    json_put_int64(writer, "bottleneck_ns", result->bottleneck_ns);
-    json_put_int64(writer, "bottleneck_lower_bound_ns", result->bottleneck_lower_bound_ns);
+    ana_columns_write(ANA_COLUMNS_LOADS, row, writer);
     if (ana_balancing_is_dynamic(row->balancing)) write_dynamics(row, writer);
     json_end_object(writer);
 }

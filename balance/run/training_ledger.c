@@ -100,7 +100,8 @@ void bal_training_ledger_finish(bal_training_ledger *ledger)
 {
     bal_training_result *result = &ledger->result;
     if (ledger->busy_ns > 0) { // as of one iteration: 0 where nothing was computed
-        result->bubble_ratio = 1.0 - (double)ledger->busy_ns / (double)ledger->rank_time_ns;
+        result->bubble_ratio =
+            bal_bubble_ratio((double)ledger->busy_ns, (double)ledger->rank_time_ns);
     }
     if (result->total_ns > 0) {
         result->rank_count_mean = (double)ledger->place_time_ns / (double)result->total_ns;

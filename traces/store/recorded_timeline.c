@@ -1,5 +1,6 @@
 #include "traces/store/recorded_timeline.h"
 
+#include "balance/metrics.h"
 #include "base/arena.h"
 #include "traces/store/op_index.h"
 
@@ -99,7 +100,7 @@ static double bubble_ratio(const trace_recorded_timeline *timeline)
     for (int rank = 0; rank < timeline->rank_count; rank++) {
         busy_ns += (double)timeline->ranks[rank].op_ns;
     }
-    return total_ns > 0 ? 1 - busy_ns / total_ns : 0;
+    return bal_bubble_ratio(busy_ns, total_ns);
 }
 
 /// First begin and last end of the work among ops. @return false if there is none

@@ -1,29 +1,31 @@
-#include "analysis/compare/comparison_sections.h"
+/// The comparison as a table for people, and below it what the table cannot show: each section is
+/// left out where nothing of it happened.
+#include "analysis/compare/columns.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { SHOWN_FIRST = 3, SHOWN_LAST = 2 };
+enum {
+    SHOWN_FIRST = 3,
+    SHOWN_LAST = 2,
+    SECTION_WIDTH = 29, // of the longest title of a section
+};
 
-void ana_print_spread(const ana_comparison *comparison, int label_width, text_buffer *out)
+/// How long iterations are, where something disturbs them, and steps that were taken back.
+static void print_spread(const ana_comparison *comparison, int label_width, text_buffer *out)
 {
     const ana_study *study = comparison->setup->study;
     if (!ana_study_is_disturbed(study)) return;
-    text_format(out, "\n%-*s %10s %10s %10s %10s %11s %10s\n", label_width, "Spread of iterations",
-                "P5", "P50", "P95", "longest", "taken back", "lost");
+    text_format(out, "\n%-*s", label_width, "Spread of iterations");
+    ana_columns_title(ANA_COLUMNS_SPREAD, out);
+    text_append(out, "\n");
     for (int index = 0; index < study->balancing_count; index++) {
         const ana_row *row = &comparison->rows[index];
-        char quantile[ANA_QUANTILE_COUNT][32];
-        char lost[32];
         if (row->outcome != STATUS_OK || !row->result.executable) continue;
-        for (int share = 0; share < ANA_QUANTILE_COUNT; share++) {
-            text_duration(row->iteration_quantile_ns[share], quantile[share]);
-        }
-        text_duration(row->result.validation_ns, lost);
-        text_format(out, "%-*s %10s %10s %10s %10s %11d %10s\n", label_width, row->balancing->label,
-                    quantile[0], quantile[1], quantile[2], quantile[3],
-                    row->result.validation_failure_count, lost);
+        text_format(out, "%-*s", label_width, row->balancing->label);
+        ana_columns_print(ANA_COLUMNS_SPREAD, row, out);
+        text_append(out, "\n");
     }
 }
 
@@ -114,7 +116,8 @@ static int reasons_width_of(const ana_comparison *comparison)
     return width;
 }
 
-void ana_print_decisions(const ana_comparison *comparison, int label_width, text_buffer *out)
+/// How many decisions, why, after which iterations, at what cost.
+static void print_decisions(const ana_comparison *comparison, int label_width, text_buffer *out)
 {
     const int row_count = comparison->setup->study->balancing_count;
     const int reasons_width = reasons_width_of(comparison);
@@ -174,7 +177,8 @@ static void gain_text(int64_t baseline_ns, int64_t total_ns, char out[16])
     }
 }
 
-void ana_print_knowing_ahead(const ana_comparison *comparison, int label_width, text_buffer *out)
+/// The same policy with a forecast and with perfect foresight.
+static void print_knowing_ahead(const ana_comparison *comparison, int label_width, text_buffer *out)
 {
     const int row_count = comparison->setup->study->balancing_count;
     bool has_header = false;
@@ -224,36 +228,27 @@ static void steps_text(const ana_course *course, char *text, size_t size)
     }
 }
 
-static void print_gpu_row(const ana_row *row, int label_width, text_buffer *out)
+/// How many GPUs are in use, and what the others are released as.
+static void print_gpus(const ana_comparison *comparison, int label_width, text_buffer *out)
 {
-    const bal_training_result *result = &row->result;
-    const double hour_ns = 3.6e12;
-    char steps[160];
-    steps_text(&row->course, steps, sizeof steps);
-    text_format(out, "%-*s %6.2f %10.4g %10.4g %10.4g %10.4g  %-9s  %s\n", label_width,
-                row->balancing->label, result->rank_count_mean, (double)result->gpu_ns / hour_ns,
-                (double)result->idle_gpu_ns / hour_ns, (double)result->released_rank_ns / hour_ns,
-                (double)result->released_node_ns / hour_ns,
-                bal_released_names[row->balancing->repack.options.use], steps);
-}
-
-void ana_print_gpus(const ana_comparison *comparison, int label_width, text_buffer *out)
-{
-    const int row_count = comparison->setup->study->balancing_count;
     bool has_header = false;
     if (!has_decisions(comparison)) return;
-    for (int index = 0; index < row_count; index++) {
+    for (int index = 0; index < comparison->setup->study->balancing_count; index++) {
         const ana_row *row = &comparison->rows[index];
-        if (!was_played(row) || row->balancing->repack.options.kind == BAL_REPACK_NONE) continue;
+        const bal_repack_options *repack = &row->balancing->repack.options;
+        char steps[160];
+        if (!was_played(row) || repack->kind == BAL_REPACK_NONE) continue;
         if (!has_header) {
-            text_format(out, "\n%*s %6s %10s %10s %10s %10s\n", label_width, "", "mean", "GPU",
-                        "idle GPU", "released", "whole");
-            text_format(out, "%-*s %6s %10s %10s %10s %10s  %-9s  %s\n", label_width, "GPUs",
-                        "ranks", "hours", "hours", "rank hours", "node hours", "use",
-                        "ranks of the pipeline over the iterations");
+            text_format(out, "\n%*s %6s %10s %10s %10s %10s\n%-*s", label_width, "", "mean", "GPU",
+                        "idle GPU", "released", "whole", label_width, "GPUs");
+            ana_columns_title(ANA_COLUMNS_GPUS, out);
+            text_format(out, "  %-9s  %s\n", "use", "ranks of the pipeline over the iterations");
         }
         has_header = true;
-        print_gpu_row(row, label_width, out);
+        steps_text(&row->course, steps, sizeof steps);
+        text_format(out, "%-*s", label_width, row->balancing->label);
+        ana_columns_print(ANA_COLUMNS_GPUS, row, out);
+        text_format(out, "  %-9s  %s\n", bal_released_names[repack->use], steps);
     }
 }
 
@@ -267,7 +262,8 @@ static void factor_text(int64_t factor_e4, char out[32])
     }
 }
 
-void ana_print_factors(const ana_comparison *comparison, int label_width, text_buffer *out)
+/// The factors of each dynamic row.
+static void print_factors(const ana_comparison *comparison, int label_width, text_buffer *out)
 {
     const int row_count = comparison->setup->study->balancing_count;
     bool has_header = false;
@@ -293,4 +289,102 @@ void ana_print_factors(const ana_comparison *comparison, int label_width, text_b
                     factors[ANA_FACTOR_REPACK], printed.total_e3 / 1000,
                     (int)(printed.total_e3 % 1000));
     }
+}
+
+int64_t ana_row_peak_bytes(const ana_row *row, const ana_setup *setup)
+{
+    int64_t peak = 0;
+    for (int rank = 0; rank < setup->machine.rank_count; rank++) {
+        const int64_t bytes = row->result.peak_memory_bytes[rank];
+        if (bytes > peak) peak = bytes;
+    }
+    return peak;
+}
+
+static const char *fits_text(const bal_training_result *result, int64_t rank_memory_bytes)
+{
+    if (rank_memory_bytes == 0) return "no limit";
+    if (!result->fits) return "NO";
+    return result->is_memory_known ? "yes" : "unknown";
+}
+
+static void print_row(const ana_setup *setup, const ana_row *row, int label_width, text_buffer *out)
+{
+    const bal_training_result *result = &row->result;
+    const ana_row *timed = result->executable ? row : NULL;
+    char memory[32] = "-";
+    text_format(out, "%-*s", label_width, row->balancing->label);
+    if (row->outcome != STATUS_OK) {
+        text_format(out, "  infeasible: %s\n", row->message);
+        return;
+    }
+    ana_columns_print(ANA_COLUMNS_RATE, timed, out);
+    ana_columns_print(ANA_COLUMNS_TIMES, timed, out);
+    ana_columns_print(ANA_COLUMNS_BUBBLE, timed, out);
+    ana_columns_print(ANA_COLUMNS_LOADS, row, out);
+    if (timed != NULL && ana_row_peak_bytes(row, setup) > 0) {
+        text_size(ana_row_peak_bytes(row, setup), memory);
+    }
+    text_format(out, " %9s  %s\n", memory,
+                timed != NULL ? fits_text(result, setup->machine.rank_memory_bytes)
+                              : "loads only, not executable");
+}
+
+static void print_header(int label_width, bool tokens, text_buffer *out)
+{
+    text_format(out, "%*s %20s %9s %15s\n", label_width + 41, "mean", "bubble_ratio    ", "mean",
+                "moved");
+    text_format(out, "%-*s %12s", label_width, "balancer", tokens ? "tokens/s" : "microbatch/s");
+    ana_columns_title(ANA_COLUMNS_TIMES, out);
+    ana_columns_title(ANA_COLUMNS_BUBBLE, out);
+    ana_columns_title(ANA_COLUMNS_LOADS, out);
+    text_format(out, " %9s  %s\n", "peak mem", "fits");
+}
+
+/// A case that begins behind the end of a short run makes every row alike: better said.
+static void print_stillness(const ana_comparison *comparison, text_buffer *out)
+{
+    const ana_setup *setup = comparison->setup;
+    if (setup->dynamism == NULL) return;
+    for (int row = 0; row < setup->study->balancing_count; row++) {
+        if (comparison->rows[row].result.change_count > 0) return;
+    }
+    text_format(out, "The case %s did not change the model in these %d iterations.\n",
+                model_dynamism_name(setup->dynamism), setup->iteration_count);
+}
+
+void ana_comparison_print(const ana_comparison *comparison, text_buffer *out)
+{
+    const ana_setup *setup = comparison->setup;
+    const ana_study *study = setup->study;
+    const bool tokens = setup->tokens_per_microbatch > 0;
+    int label_width = 8;
+    for (int row = 0; row < study->balancing_count; row++) {
+        const int length = (int)strlen(study->balancings[row].label);
+        if (length > label_width) label_width = length;
+    }
+    char passes[32] = "";
+    if (study->round_count > 1) snprintf(passes, sizeof passes, " x %d passes", study->round_count);
+    text_format(out, "%s: %d iterations, %d layers on %d stages, %d microbatches%s, %s%s\n\n",
+                study->name, setup->iteration_count, setup->source.layer_count,
+                setup->machine.rank_count, setup->microbatch_count, passes, study->schedule,
+                study->post_validation ? ", post-validation" : "");
+    print_header(label_width, tokens, out);
+    for (int row = 0; row < study->balancing_count; row++) {
+        print_row(setup, &comparison->rows[row], label_width, out);
+    }
+    text_append(out,
+                "\niteration: decisions and migration included. bubble_ratio: idle / total, in "
+                "the first and last iteration and over the run.\nimbalance: max / mean load of "
+                "the ranks. rebal.: decisions that moved layers. peak mem: of the fullest "
+                "rank.\n");
+    print_stillness(comparison, out);
+    const int section_width = label_width > SECTION_WIDTH ? label_width : SECTION_WIDTH;
+    print_spread(comparison, section_width, out);
+    print_decisions(comparison, section_width, out);
+    print_knowing_ahead(comparison, section_width, out);
+    print_gpus(comparison, section_width, out);
+    print_factors(comparison, section_width, out);
+    text_append(out, "\n");
+    ana_inputs_print(&study->inputs, out);
 }
