@@ -11,6 +11,7 @@ typedef enum status {
     STATUS_UNSUPPORTED, ///< understood, but this build or this version cannot do it
     STATUS_BACKEND,     ///< a device, a transport or another rank failed
     STATUS_EXCEEDED,    ///< a check found more than its tolerance; what it found has been told
+    STATUS_UNDECIDED,   ///< a check found too few or too varied iterations to tell
     STATUS_COUNT
 } status;
 

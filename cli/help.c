@@ -24,8 +24,8 @@ void cli_help_overview(text_buffer *out)
     }
     text_append(out, "\n`dynmo COMMAND --help` tells the options of a command.\n"
                      "Exit status: 0 ok; 1 failed (I/O, memory); 2 usage, malformed or\n"
-                     "unsupported input; 3 infeasible; 4 a check is exceeded; 130\n"
-                     "interrupted.\n");
+                     "unsupported input; 3 infeasible; 4 a check is exceeded, 5 undecided;\n"
+                     "130 interrupted.\n");
 }
 
 void cli_help_command(const cli_command *command, text_buffer *out)

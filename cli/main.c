@@ -26,6 +26,8 @@ static int exit_code_of(status code)
         return 3;
     case STATUS_EXCEEDED:
         return 4;
+    case STATUS_UNDECIDED:
+        return 5;
     default:
         return 1;
     }

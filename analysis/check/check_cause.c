@@ -363,7 +363,6 @@ static void rank_change(const ana_check *check, int plan, int rank, int since, a
         if (check->plan->iterations[pairs->plan_row[pair]].iteration < since) continue;
         count = add_changes(check, pair, placed, rank, changes, count);
     }
-    ana_shift_sort(changes, count);
     *change = ana_shift_median(changes, count);
     *is_known = count > 0;
 }

@@ -226,12 +226,6 @@ void ana_check_decide(const ana_check *check, const double *changes, const int *
         quantity->verdict == ANA_CHECK_DEPARTS ? iteration[since < 0 ? 0 : since] : -1;
 }
 
-static double sort_to_median(double *values, int count)
-{
-    ana_shift_sort(values, count);
-    return ana_shift_median(values, count);
-}
-
 /// Decides without pairs: the shift of one sample against the other.
 static void decide_between(const ana_check *check, gathered *values, double alpha, arena *scratch,
                            ana_check_quantity *quantity)
@@ -267,8 +261,9 @@ static void compare(const ana_check *check, double alpha, arena *scratch,
     }
     // Of a departure that begins later, what departs.
     const int skipped = check->is_paired ? values.count - quantity->count : 0;
-    quantity->planned = sort_to_median(values.planned + skipped, values.planned_count - skipped);
-    quantity->measured = sort_to_median(values.measured + skipped, values.measured_count - skipped);
+    quantity->planned = ana_shift_median(values.planned + skipped, values.planned_count - skipped);
+    quantity->measured =
+        ana_shift_median(values.measured + skipped, values.measured_count - skipped);
     if (!check->is_paired) decide_between(check, &values, alpha, scratch, quantity);
 }
 
@@ -374,12 +369,10 @@ static void measure_spread(const double *values, int count, arena *scratch, doub
     for (int index = 0; index < count; index++) {
         sorted[index] = values[index];
     }
-    ana_shift_sort(sorted, count);
     *median = ana_shift_median(sorted, count);
     for (int index = 0; index < count; index++) {
         sorted[index] = fabs(values[index] - *median);
     }
-    ana_shift_sort(sorted, count);
     *spread = ana_shift_median(sorted, count);
 }
 

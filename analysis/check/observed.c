@@ -292,18 +292,17 @@ static status read_results(const reading *at)
     return STATUS_OK;
 }
 
-static status name_source(const reading *at)
+static void name_source(const reading *at)
 {
-    ana_observed *observed = at->observed;
-    char text[600];
     static const char *const kinds[TRACE_RUN_KIND_COUNT] = {[TRACE_RUN_SIM] = "simulated",
                                                             [TRACE_RUN_EXEC] = "executed",
                                                             [TRACE_RUN_IMPORT] = "import"};
+    ana_observed *observed = at->observed;
+    char text[600];
     snprintf(text, sizeof text, "%.250s, run %" PRId64 " (%.80s, %s), row '%.80s'",
              trace_store_path(at->store), observed->info.run_id, observed->info.name,
              kinds[observed->info.kind], observed->label);
     observed->source = arena_string(at->memory, text);
-    return STATUS_OK;
 }
 
 status ana_observed_read(trace_store *store, const char *name, const char *label, arena *memory,
@@ -315,7 +314,7 @@ status ana_observed_read(trace_store *store, const char *name, const char *label
     TRY(find_run(store, name, memory, &observed->info, err));
     observed->is_predicted = observed->info.kind == TRACE_RUN_SIM;
     TRY(choose_row(&at, label));
-    TRY(name_source(&at));
+    name_source(&at);
     TRY(read_iterations(&at));
     TRY(take_shape(&at));
     TRY(trace_run_decisions(store, observed->info.run_id, observed->label, memory, &decisions,

@@ -2,36 +2,19 @@
 
 #include <gsl/gsl_cdf.h>
 #include <gsl/gsl_errno.h>
+#include <gsl/gsl_sort_double.h>
+#include <gsl/gsl_statistics_double.h>
 #include <math.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { EXACT_DIFFERENCES_MAX = 2500 };
-
-static int ascending(const void *one, const void *other)
-{
-    const double first = *(const double *)one;
-    const double second = *(const double *)other;
-    return (first > second) - (first < second);
-}
-
-void ana_shift_sort(double *values, int count)
-{
-    qsort(values, (size_t)count, sizeof *values, ascending);
-}
-
-double ana_shift_median(const double *sorted, int count)
-{
-    if (count == 0) return 0;
-    return (sorted[(count - 1) / 2] + sorted[count / 2]) / 2;
-}
 
 static double *sorted_copy(const double *values, int count, arena *scratch)
 {
     double *sorted = arena_array(scratch, (size_t)count, sizeof *sorted);
     memcpy(sorted, values, (size_t)count * sizeof *sorted);
-    ana_shift_sort(sorted, count);
+    gsl_sort(sorted, 1, (size_t)count);
     return sorted;
 }
 
@@ -75,12 +58,18 @@ static int sign_test_needs(double alpha)
     return count;
 }
 
+double ana_shift_median(double *values, int count)
+{
+    gsl_sort(values, 1, (size_t)count);
+    return gsl_stats_median_from_sorted_data(values, 1, (size_t)count);
+}
+
 void ana_shift_of_pairs(const double *values, int count, double alpha, arena *scratch,
                         ana_shift *shift)
 {
     gsl_set_error_handler_off(); // chances of these counts have no failures to handle
     const double *sorted = sorted_copy(values, count, scratch);
-    *shift = (ana_shift){.estimate = ana_shift_median(sorted, count),
+    *shift = (ana_shift){.estimate = gsl_stats_median_from_sorted_data(sorted, 1, (size_t)count),
                          .needed_count = sign_test_needs(alpha)};
     if (count < shift->needed_count) return;
     const int independent = independent_count(values, count, shift->estimate);
@@ -159,8 +148,8 @@ void ana_shift_between(const double *from, int from_count, const double *to, int
                 to[second] - from[first];
         }
     }
-    ana_shift_sort(differences, (int)count);
-    *shift = (ana_shift){.estimate = ana_shift_median(differences, (int)count),
+    gsl_sort(differences, 1, count);
+    *shift = (ana_shift){.estimate = gsl_stats_median_from_sorted_data(differences, 1, count),
                          .needed_count = between_needs(alpha)};
     between_rank(from_count, to_count, alpha, scratch, &rank);
     if (rank < 1) return;

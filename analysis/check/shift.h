@@ -36,10 +36,5 @@ void ana_shift_of_pairs(const double *values, int count, double alpha, arena *sc
 void ana_shift_between(const double *from, int from_count, const double *to, int to_count,
                        double alpha, arena *scratch, ana_shift *shift);
 
-/// The median; the mean of the two in the middle where there are two. 0 of none.
-///
-/// @param sorted ascending
-double ana_shift_median(const double *sorted, int count);
-
-/// Sorts in place, ascending.
-void ana_shift_sort(double *values, int count);
+/// Sorts in place, ascending. @return the median; 0 of none
+double ana_shift_median(double *values, int count);

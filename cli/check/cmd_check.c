@@ -131,7 +131,7 @@ static status outcome_of(const ana_check *check, error_message *err)
 {
     if (check->verdict == ANA_CHECK_AGREES) return STATUS_OK;
     if (check->verdict == ANA_CHECK_UNDECIDED) {
-        return error_set(err, STATUS_INVALID,
+        return error_set(err, STATUS_UNDECIDED,
                          "undecided: these iterations do not tell whether the run departs");
     }
     if (err != NULL) err->message[0] = '\0';
@@ -207,8 +207,8 @@ const cli_command cli_command_check = {
         "plan, op times (of all stages, one kind, some stages or layers), a straggler rank, a slow "
         "link, another order, another decision, what lies outside the pipeline, or memory."
         "\n\n"
-        "Exit code 0: nothing departs; 4: something does; 2: undecided, with too few iterations or "
-        "too much noise, or wrong input. Runs of different layers, microbatches, stages, replicas "
+        "Exit code 0: nothing departs; 4: something does; 5: undecided, with too few iterations or "
+        "too much noise; 2: wrong input. Runs of different layers, microbatches, stages, replicas "
         "or schedules are refused.",
     .options =
         {
