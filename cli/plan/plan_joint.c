@@ -3,8 +3,6 @@
 #include "balance/joint/joint.h"
 #include "balance/metrics.h"
 #include "balance/migration/migration.h"
-#include "balance/plan.h"
-#include "base/file.h"
 #include "base/json.h"
 #include "cli/interrupt.h"
 #include "cli/progress.h"
@@ -244,49 +242,36 @@ static void write_text(const joint_run *run, text_buffer *out)
     }
 }
 
-static status write_plan(const joint_run *run, const char *path, arena *memory, error_message *err)
+static bal_plan plan_of(const joint_run *run)
 {
     const bal_problem *problem = run->problem;
-    int *ranks = arena_array(memory, (size_t)problem->stage_count, sizeof *ranks);
-    for (int rank = 0; rank < problem->stage_count; rank++) {
-        ranks[rank] = rank;
-    }
-    const bal_plan plan = {.first_layer = run->answer.first_layer,
-                           .rank_count = problem->stage_count,
-                           .chunk_count = run->answer.shape.chunk_count,
-                           .placement = run->answer.shape.placement,
-                           .schedule = run->answer.order.name,
-                           .microbatch_count = problem->microbatch_count,
-                           .stage_ranks = ranks,
-                           .data_parallel = 1,
-                           .embedding = problem->layers.embedding,
-                           .head = problem->layers.head,
-                           .order = &run->answer.order};
-    text_buffer out = {0};
-    json_writer writer = json_writer_init(&out);
-    bal_plan_write(&plan, &writer);
-    text_append(&out, "\n");
-    const status result = out.failed ? error_set(err, STATUS_NO_MEMORY, "out of memory")
-                                     : file_write(path, out.bytes, out.length, err);
-    text_free(&out);
-    return result;
+    return (bal_plan){.first_layer = run->answer.first_layer,
+                      .rank_count = problem->stage_count,
+                      .chunk_count = run->answer.shape.chunk_count,
+                      .placement = run->answer.shape.placement,
+                      .schedule = run->answer.order.name,
+                      .microbatch_count = problem->microbatch_count,
+                      .data_parallel = 1,
+                      .embedding = problem->layers.embedding,
+                      .head = problem->layers.head,
+                      .order = &run->answer.order};
 }
 
 status cli_plan_joint(const cli_arguments *arguments, const bal_problem *problem, int chunks,
-                      arena *memory, text_buffer *out, error_message *err)
+                      arena *memory, text_buffer *out, bal_plan *plan, error_message *err)
 {
-    joint_run run = {.problem = problem, .question = {.chunk_count = chunks}};
-    TRY(read_question(arguments, &run, err));
-    TRY(find_plan(&run, memory, err));
-    TRY(play(&run, memory, err));
-    find_loads(&run, memory);
-    TRY(find_moves(&run, memory, err));
-    const char *path = cli_value(arguments, "--output");
-    if (path != NULL) TRY(write_plan(&run, path, memory, err));
+    joint_run *run = arena_array(memory, 1, sizeof *run);
+    *run = (joint_run){.problem = problem, .question = {.chunk_count = chunks}};
+    TRY(read_question(arguments, run, err));
+    TRY(find_plan(run, memory, err));
+    TRY(play(run, memory, err));
+    find_loads(run, memory);
+    TRY(find_moves(run, memory, err));
+    *plan = plan_of(run);
     if (cli_has(arguments, "--json")) {
-        write_json(&run, out);
+        write_json(run, out);
     } else {
-        write_text(&run, out);
+        write_text(run, out);
     }
     return STATUS_OK;
 }
