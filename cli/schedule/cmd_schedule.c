@@ -16,7 +16,6 @@
 #include "cli/schedule/schedule_iterations.h"
 #include "cli/schedule/schedule_order.h"
 #include "cli/schedule/schedule_path.h"
-#include "cli/schedule/schedule_step.h"
 #include "sim/dispatch.h"
 #include "sim/pipeline.h"
 
@@ -311,9 +310,6 @@ static status write_timeline(const schedule_run *run, const char *path, arena *m
     const ana_timeline *const timelines[] = {&shown};
     text_buffer out = {0};
     status result = ana_perfetto_write(timelines, 1, memory, &out);
-    if (result == STATUS_OK && out.failed) {
-        result = error_set(err, STATUS_NO_MEMORY, "out of memory for %s", path);
-    }
     if (result == STATUS_OK) result = file_write(path, out.bytes, out.length, err);
     text_free(&out);
     return result;

@@ -30,12 +30,13 @@ typedef struct cli_schedule_shape {
 /// Reads {"forward_ns":[P],"backward_input_ns":[P],"backward_weight_ns":[P],"send_ns":n,
 /// "memory_fbw":[f,b,w],"memory_limit":n|null,"links":[...]}. Times are of a rank and one
 /// microbatch, [P] or [P][M]; a chunk takes 1 / chunk_count of them. The last four keys may be left
-/// out: 0, [1,0,-1], null, and no shared link (see cli/schedule/schedule_links.h).
+/// out: 0, [1,0,-1], null, and no shared link. A link is
+/// {"pairs":[[from,to],...],"occupancy_ns":n}.
 ///
 /// @param path  NULL: F, B and W of a chunk take 1 ns each, messages 0
 /// @param costs arrays are carved from memory
 /// @return STATUS_IO, STATUS_FORMAT naming file and key; STATUS_INVALID where a time does not
-///         divide into the chunks; STATUS_NO_MEMORY.
+///         divide into the chunks.
 status cli_schedule_costs_read(const char *path, const cli_schedule_shape *shape, arena *memory,
                                cli_schedule_costs *costs, error_message *err);
 

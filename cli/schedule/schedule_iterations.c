@@ -4,11 +4,13 @@
 #include "cli/interrupt.h"
 #include "cli/progress.h"
 #include "sim/iteration_chain.h"
+#include "sim/iterations.h"
 #include "sim/pipeline.h"
 
 #include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { DRAWS_MAX = 1000000, DRAWS_DEFAULT = 100 };
 
@@ -201,4 +203,44 @@ void cli_schedule_iterations_text(const cli_schedule_iterations *iterations, tex
                 mean_ns(iterations), iterations->draw_count, slowdown(iterations));
     text_format(out, "%-18s %14" PRId64 " ns   to %" PRId64 ": 5 %% to 95 %% of the draws\n", "",
                 percentile_ns(iterations, 5), percentile_ns(iterations, 95));
+}
+
+/// How long a norm travels between neighbouring ranks: as the output of the first chunk.
+static void find_hops(const bal_schedule *schedule, const bal_stage_costs *costs, arena *memory,
+                      sim_update *update)
+{
+    const int ranks = schedule->rank_count;
+    int64_t *hop_ns = arena_array(memory, (size_t)ranks, sizeof *hop_ns);
+    for (int rank = 1; rank < ranks; rank++) {
+        hop_ns[rank] = costs->send_forward_ns[bal_stage_of(schedule->placement, ranks,
+                                                           schedule->chunk_count, rank - 1, 0)];
+    }
+    update->hop_ns = hop_ns;
+}
+
+status cli_schedule_step_play(const cli_arguments *arguments, const cli_iterated_schedule *iterated,
+                              arena *memory, cli_schedule_step *step, error_message *err)
+{
+    static const char *const names[] = {"barrier", "post-validation"};
+    const char *given = cli_value(arguments, "--step");
+    sim_iterations *iterations = NULL;
+    sim_update update = {0};
+    *step = (cli_schedule_step){0};
+    if (given == NULL) return STATUS_OK;
+    if (iterated->policy != SIM_STATIC || !sim_network_is_free(iterated->network)) {
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "--step goes with the static policy and asynchronous messages");
+    }
+    update.post_validation = strcmp(given, names[1]) == 0;
+    if (!update.post_validation && strcmp(given, names[0]) != 0) {
+        return error_set(err, STATUS_INVALID, "--step: '%.40s' is not one of %s, %s", given,
+                         names[0], names[1]);
+    }
+    find_hops(iterated->schedule, iterated->costs, memory, &update);
+    sim_iterations_prepare(iterated->schedule, memory, &iterations);
+    if (update.post_validation) TRY(sim_iterations_check_validation(iterations, memory, err));
+    step->name = names[update.post_validation];
+    const status found = sim_iterations_find_period(iterations, iterated->costs, &update, memory,
+                                                    &step->period_ns, err);
+    return found == STATUS_OK ? STATUS_OK : error_prefix(err, found, "--step");
 }

@@ -1,4 +1,6 @@
-/// `dynmo schedule --iterations`: one schedule many times, undisturbed and under many draws.
+/// `dynmo schedule --iterations` and `--step`: one schedule many times, undisturbed and under many
+/// draws; and how often it can begin anew, with a barrier at the optimizer's step or with
+/// post-validation.
 #pragma once
 
 #include "balance/schedule/schedule.h"
@@ -36,7 +38,7 @@ typedef struct cli_schedule_iterations {
 /// @param memory of total_ns, too
 /// @return STATUS_INVALID for an option outside its limits or without the one that it belongs to,
 ///         or iterations that take too long; STATUS_UNSUPPORTED under another policy than static,
-///         or where messages delay others; STATUS_NO_MEMORY
+///         or where messages delay others
 status cli_schedule_iterations_play(const cli_arguments *arguments,
                                     const cli_iterated_schedule *iterated, arena *memory,
                                     cli_schedule_iterations *iterations, error_message *err);
@@ -46,3 +48,19 @@ void cli_schedule_iterations_json(const cli_schedule_iterations *iterations, jso
 
 /// Adds the lines; none if iterations were not asked for.
 void cli_schedule_iterations_text(const cli_schedule_iterations *iterations, text_buffer *out);
+
+/// How often an iteration can begin anew.
+typedef struct cli_schedule_step {
+    const char *name; // NULL: not asked
+    int64_t period_ns;
+} cli_schedule_step;
+
+/// Plays iterations back to back (sim_iterations_find_period): the step itself takes no time, and a
+/// norm as long as a message. Nothing where --step is not given.
+///
+/// @param iterated costs are ones that sim_costs_check accepts
+/// @return STATUS_UNSUPPORTED for another policy than static and for messages that keep ranks busy
+///         or share links; STATUS_INVALID for an unknown name, an order that cannot validate behind
+///         the step, or more ns than SIM_ITERATIONS_NS_MAX
+status cli_schedule_step_play(const cli_arguments *arguments, const cli_iterated_schedule *iterated,
+                              arena *memory, cli_schedule_step *step, error_message *err);

@@ -33,12 +33,9 @@ static status append(reading *order, bal_op op, int stage, error_message *err)
             return error_set(err, STATUS_FORMAT, "%s: more than %d ops", order->path, BAL_OPS_MAX);
         }
         const size_t larger = order->capacity * 2 + 1024;
-        bal_op *ops = memory_resize(order->ops, larger, sizeof *ops);
-        if (ops != NULL) order->ops = ops;
-        int *stages = memory_resize(order->stages, larger, sizeof *stages);
-        if (stages != NULL) order->stages = stages;
-        int *cells = memory_resize(order->cells, larger, sizeof *cells);
-        if (cells != NULL) order->cells = cells;
+        order->ops = memory_resize(order->ops, larger, sizeof *order->ops);
+        order->stages = memory_resize(order->stages, larger, sizeof *order->stages);
+        order->cells = memory_resize(order->cells, larger, sizeof *order->cells);
         order->capacity = larger;
     }
     order->ops[order->op_count] = op;

@@ -29,8 +29,7 @@ typedef struct cli_schedule_path {
 /// @param network that it was played on
 /// @param costs   that it was played with
 /// @param memory  of op_ns, too
-/// @return STATUS_UNSUPPORTED where sends are not asynchronous or ranks share a link;
-///         STATUS_NO_MEMORY
+/// @return STATUS_UNSUPPORTED where sends are not asynchronous or ranks share a link
 status cli_schedule_path_find(const cli_arguments *arguments, const bal_timeline *played,
                               const sim_network *network, const bal_stage_costs *costs,
                               arena *memory, cli_schedule_path *path, error_message *err);
