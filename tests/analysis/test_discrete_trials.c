@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static arena *memory; // of all tests
+
 static ana_spread *spread_of(int threads)
 {
     const ana_spread_options options = {.thread_count = threads};
@@ -14,7 +16,7 @@ static ana_spread *spread_of(int threads)
     return spread;
 }
 
-static ana_trials trials_of(const ana_trial_question *question, int threads, arena *memory)
+static ana_trials trials_of(const ana_trial_question *question, int threads)
 {
     ana_trials trials = {0};
     error_message err = {0};
@@ -36,8 +38,7 @@ static const ana_trial_question small = {.layer_counts = {8, 20},
 static void no_instance_beats_a_bound_and_the_exact_balancer_is_never_worse(void **state)
 {
     (void)state;
-    arena *memory = arena_create(1 << 16);
-    const ana_trials trials = trials_of(&small, 1, memory);
+    const ana_trials trials = trials_of(&small, 1);
 
     for (int index = 0; index < trials.row_count; index++) {
         const ana_trial_row *row = &trials.rows[index];
@@ -56,7 +57,6 @@ static void no_instance_beats_a_bound_and_the_exact_balancer_is_never_worse(void
             assert_int_equal(row->above_guarantee_count, 0);
         }
     }
-    arena_destroy(memory);
 }
 
 static void threads_change_no_byte(void **state)
@@ -64,9 +64,8 @@ static void threads_change_no_byte(void **state)
     (void)state;
     text_buffer one = {0};
     text_buffer three = {0};
-    arena *memory = arena_create(1 << 16);
-    const ana_trials alone = trials_of(&small, 1, memory);
-    const ana_trials together = trials_of(&small, 3, memory);
+    const ana_trials alone = trials_of(&small, 1);
+    const ana_trials together = trials_of(&small, 3);
     json_writer first = json_writer_init(&one);
     json_writer second = json_writer_init(&three);
 
@@ -76,7 +75,6 @@ static void threads_change_no_byte(void **state)
     assert_string_equal(one.bytes, three.bytes);
     text_free(&one);
     text_free(&three);
-    arena_destroy(memory);
 }
 
 static void a_cell_is_the_same_whatever_else_is_asked(void **state)
@@ -88,10 +86,9 @@ static void a_cell_is_the_same_whatever_else_is_asked(void **state)
     alone.layer_count_count = 1;
     alone.stage_counts[0] = 5;
     alone.stage_count_count = 1;
-    arena *memory = arena_create(1 << 16);
 
-    const ana_trials all = trials_of(&small, 1, memory);
-    const ana_trials one = trials_of(&alone, 1, memory);
+    const ana_trials all = trials_of(&small, 1);
+    const ana_trials one = trials_of(&alone, 1);
 
     int found = 0;
     for (int index = 0; index < all.row_count; index++) {
@@ -105,7 +102,6 @@ static void a_cell_is_the_same_whatever_else_is_asked(void **state)
         found++;
     }
     assert_int_equal(found, one.row_count / 2);
-    arena_destroy(memory);
 }
 
 static void chunks_add_rows_and_change_no_other(void **state)
@@ -117,10 +113,9 @@ static void chunks_add_rows_and_change_no_other(void **state)
     folded.stage_count_count = 2; // 16 stages of 2 chunks need 32 layers
     ana_trial_question plain = folded;
     folded.chunk_count = 2;
-    arena *memory = arena_create(1 << 16);
 
-    const ana_trials one = trials_of(&plain, 1, memory);
-    const ana_trials two = trials_of(&folded, 3, memory);
+    const ana_trials one = trials_of(&plain, 1);
+    const ana_trials two = trials_of(&folded, 3);
 
     const int few = one.row_count / (one.cell_count + 1);
     const int many = two.row_count / (two.cell_count + 1);
@@ -138,7 +133,6 @@ static void chunks_add_rows_and_change_no_other(void **state)
         assert_true(row->assignment_ratio.mean == same->assignment_ratio.mean);
         assert_true(row->contiguous_ratio.max == same->contiguous_ratio.max);
     }
-    arena_destroy(memory);
 }
 
 static void questions_without_a_cell_or_with_too_many_instances_are_refused(void **state)
@@ -149,7 +143,6 @@ static void questions_without_a_cell_or_with_too_many_instances_are_refused(void
     wide.stage_count_count = 1;
     ana_trial_question many = small;
     many.instance_count = ANA_TRIAL_INSTANCES_MAX;
-    arena *memory = arena_create(1 << 16);
     ana_spread *spread = spread_of(1);
     ana_trials trials = {.row_count = -7};
     error_message err = {0};
@@ -161,7 +154,6 @@ static void questions_without_a_cell_or_with_too_many_instances_are_refused(void
     assert_non_null(strstr(err.message, "more than 2000000"));
     assert_int_equal(trials.row_count, -7);
     ana_spread_close(spread);
-    arena_destroy(memory);
 }
 
 static void a_sample_says_mean_and_intervals_as_tables_have_them(void **state)
@@ -247,5 +239,8 @@ int main(void)
         cmocka_unit_test(shares_have_exact_intervals),
         cmocka_unit_test(large_samples_have_intervals_that_go_on_from_small_ones),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    memory = arena_create(1 << 16);
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    arena_destroy(memory);
+    return failed;
 }

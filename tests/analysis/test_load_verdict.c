@@ -5,6 +5,7 @@
 #include <string.h>
 
 static const int64_t nothing[64];
+static arena *memory; // of all tests
 
 static bal_problem problem_of(const int64_t *weight, int layer_count, int stage_count)
 {
@@ -16,7 +17,7 @@ static bal_problem problem_of(const int64_t *weight, int layer_count, int stage_
                          .stage_count = stage_count};
 }
 
-static ana_load_verdict verdict_of(const bal_problem *problem, arena *memory)
+static ana_load_verdict verdict_of(const bal_problem *problem)
 {
     ana_load_verdict verdict = {0};
     error_message err = {0};
@@ -51,9 +52,8 @@ static void the_tight_family_meets_its_guarantee_and_breaks_lemma_2(void **state
     const int start[] = {0, 2, 5, 8};
     bal_problem problem = problem_of(weight, 8, 3);
     problem.current_first_layer = start;
-    arena *memory = arena_create(1 << 16);
 
-    const ana_load_verdict verdict = verdict_of(&problem, memory);
+    const ana_load_verdict verdict = verdict_of(&problem);
 
     const ana_load_row *published = row_of(&verdict, "diffusion-published");
     assert_int_equal(published->load_max_ns, 6);
@@ -70,7 +70,6 @@ static void the_tight_family_meets_its_guarantee_and_breaks_lemma_2(void **state
     assert_int_equal(answer_to(&verdict, "termination"), ANA_LOAD_HOLDS);
     assert_int_equal(answer_to(&verdict, "guarantee"), ANA_LOAD_HOLDS);
     assert_false(verdict.starts_even);
-    arena_destroy(memory);
 }
 
 static void lemma_1_is_judged_on_the_layers_given(void **state)
@@ -78,12 +77,11 @@ static void lemma_1_is_judged_on_the_layers_given(void **state)
     (void)state;
     const int64_t breaks[] = {1, 6, 3, 3};
     const int64_t keeps[] = {2, 2, 2, 2, 2, 2};
-    arena *memory = arena_create(1 << 16);
     const bal_problem breaking = problem_of(breaks, 4, 3);
     const bal_problem keeping = problem_of(keeps, 6, 3);
 
-    const ana_load_verdict broken = verdict_of(&breaking, memory);
-    const ana_load_verdict kept = verdict_of(&keeping, memory);
+    const ana_load_verdict broken = verdict_of(&breaking);
+    const ana_load_verdict kept = verdict_of(&keeping);
 
     assert_int_equal(answer_to(&broken, "lemma-1"), ANA_LOAD_FAILS);
     assert_string_equal(broken.claims[0].text,
@@ -91,7 +89,6 @@ static void lemma_1_is_judged_on_the_layers_given(void **state)
                         "stage of 7 ns; the smallest largest stage is 6 ns");
     assert_int_equal(answer_to(&kept, "lemma-1"), ANA_LOAD_HOLDS);
     assert_int_equal(answer_to(&kept, "lemma-2"), ANA_LOAD_HOLDS);
-    arena_destroy(memory);
 }
 
 static void a_layer_without_weight_takes_the_guarantee_away(void **state)
@@ -101,9 +98,8 @@ static void a_layer_without_weight_takes_the_guarantee_away(void **state)
     const int start[] = {0, 7, 8, 9};
     bal_problem problem = problem_of(weight, 9, 3);
     problem.current_first_layer = start;
-    arena *memory = arena_create(1 << 16);
 
-    const ana_load_verdict verdict = verdict_of(&problem, memory);
+    const ana_load_verdict verdict = verdict_of(&problem);
 
     assert_int_equal(verdict.zero_layer_count, 3);
     assert_int_equal(row_of(&verdict, "diffusion-published")->load_max_ns, 6);
@@ -112,7 +108,6 @@ static void a_layer_without_weight_takes_the_guarantee_away(void **state)
     assert_string_equal(verdict.claims[3].text,
                         "largest load 3 times the lower bound of any assignment, 2 - 2/(P+1) = "
                         "1.5; not promised: 3 layers without weight, no caps, ranks equal");
-    arena_destroy(memory);
 }
 
 static void caps_and_slow_ranks_leave_open_what_they_leave_open(void **state)
@@ -123,7 +118,6 @@ static void caps_and_slow_ranks_leave_open_what_they_leave_open(void **state)
     const int64_t caps[] = {3, 3, 3};
     const int64_t factors[] = {1000000000, 1000000000, 2000000000};
     const int start[] = {0, 4, 5, 6};
-    arena *memory = arena_create(1 << 16);
     bal_problem capped = problem_of(weight, 6, 3);
     capped.current_first_layer = start;
     capped.layers.state_bytes = bytes;
@@ -131,8 +125,8 @@ static void caps_and_slow_ranks_leave_open_what_they_leave_open(void **state)
     bal_problem slow = problem_of(weight, 6, 3);
     slow.stage_time_factor_ppb = factors;
 
-    const ana_load_verdict under_caps = verdict_of(&capped, memory);
-    const ana_load_verdict unequal = verdict_of(&slow, memory);
+    const ana_load_verdict under_caps = verdict_of(&capped);
+    const ana_load_verdict unequal = verdict_of(&slow);
 
     assert_true(under_caps.has_caps);
     assert_int_equal(row_of(&under_caps, "diffusion-published")->load_max_ns, 7);
@@ -141,7 +135,6 @@ static void caps_and_slow_ranks_leave_open_what_they_leave_open(void **state)
     assert_false(unequal.has_equal_ranks);
     assert_int_equal(unequal.assignment_high_ns, -1);
     assert_int_equal(answer_to(&unequal, "lemma-1"), ANA_LOAD_UNDECIDED);
-    arena_destroy(memory);
 }
 
 static void balancers_that_refuse_say_why_and_the_others_are_judged_by_time(void **state)
@@ -149,27 +142,24 @@ static void balancers_that_refuse_say_why_and_the_others_are_judged_by_time(void
     (void)state;
     const int64_t weight[] = {9, 1, 1, 1};
     const int64_t parameters[] = {1, 1, 1, 1};
-    arena *memory = arena_create(1 << 16);
     const bal_problem without = problem_of(weight, 4, 2);
     bal_problem with = without;
     with.layers.parameters = parameters;
 
-    const ana_load_verdict refused = verdict_of(&without, memory);
-    const ana_load_verdict judged = verdict_of(&with, memory);
+    const ana_load_verdict refused = verdict_of(&without);
+    const ana_load_verdict judged = verdict_of(&with);
 
     assert_string_equal(row_of(&refused, "makespan")->refusal, "needs a schedule to play");
     assert_non_null(row_of(&refused, "parameters")->refusal);
     assert_null(row_of(&judged, "parameters")->refusal);
     assert_int_equal(row_of(&judged, "parameters")->load_max_ns, 10);
     assert_int_equal(row_of(&judged, "partition")->load_max_ns, 9);
-    arena_destroy(memory);
 }
 
 static void layers_that_cannot_be_split_or_take_no_time_are_refused(void **state)
 {
     (void)state;
     const int64_t weight[] = {1, 2};
-    arena *memory = arena_create(1 << 16);
     ana_load_verdict verdict = {.layer_count = -7};
     error_message err = {0};
     const bal_problem narrow = problem_of(weight, 2, 3);
@@ -180,7 +170,6 @@ static void layers_that_cannot_be_split_or_take_no_time_are_refused(void **state
     assert_int_equal(ana_load_verdict_of(&idle, 0, memory, &verdict, &err), STATUS_INVALID);
     assert_string_equal(err.message, "the layers take no time at all: nothing to balance");
     assert_int_equal(verdict.layer_count, -7);
-    arena_destroy(memory);
 }
 
 int main(void)
@@ -193,5 +182,8 @@ int main(void)
         cmocka_unit_test(balancers_that_refuse_say_why_and_the_others_are_judged_by_time),
         cmocka_unit_test(layers_that_cannot_be_split_or_take_no_time_are_refused),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    memory = arena_create(1 << 16);
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    arena_destroy(memory);
+    return failed;
 }

@@ -82,52 +82,29 @@ grep -q 'Good rounds are frequent: [0-9.]* % of the rounds at the worst point' w
 # Wrong words and numbers.
 refuse 2 'dynmo converge: --nodes is needed' --graph ring
 refuse 2 "--graph: unknown 'rign'; known: path, ring, torus, star, complete, hypercube, dumbbell, dynamic" --graph rign --nodes 8
-refuse 2 "--scheme: unknown 'x'; known: max-neighbor, odd-even, first-order, second-order, chebyshev, dimension-exchange, scan" \
-    --scheme x --nodes 8
+refuse 2 "--scheme: unknown 'x'; known: max-neighbor, odd-even, first-order, second-order, chebyshev, dimension-exchange, scan" --scheme x --nodes 8
 refuse 2 '--nodes: 16 does not exceed 16 before it' --nodes 16,16
 refuse 2 "--nodes: 1 is outside [2, 65536]" --nodes 1
-refuse 2 "--nodes: 0 is outside [2, 65536]" --nodes 0
 refuse 2 "--nodes: -8 is outside [2, 65536]" --nodes -8
-refuse 2 "--nodes: 10000000000000000000 is outside [2, 65536]" --nodes 10000000000000000000
 refuse 2 "--nodes: '8.5' is not an integer" --nodes 8.5
 refuse 2 "--nodes: '' is not an integer" --nodes 8,
 refuse 2 "--nodes: 16 is outside [32, 65536]" --nodes 32:16
 refuse 2 '--gamma: 2 is not below 1 before it' --nodes 8 --gamma 1,2
 refuse 2 "--gamma: 'nan' is not a number" --nodes 8 --gamma nan
 refuse 2 '--gamma: -1 is outside [0, 1e+12]' --nodes 8 --gamma -1
-refuse 2 '--gamma: 1e400 is outside [0, 1e+12]' --nodes 8 --gamma 1e400
-refuse 2 '--gamma 0 is below 6.4e-12, where doubles cannot tell 8 loads of about 1 apart' --nodes 8 --gamma 0
 refuse 2 '--instances: 0 is outside [1, 1000000]' --nodes 8 --instances 0
-refuse 2 '--instances: 1000000000000 is outside [1, 1000000]' --nodes 8 --instances 1000000000000
 refuse 2 '--delta: 0 is outside [1e-12, 0.5]' --nodes 8 --delta 0
-refuse 2 "--delta: 'nan' is not a number" --nodes 8 --delta nan
 refuse 2 '--seed: -1 is outside [0, 9007199254740992]' --nodes 8 --seed -1
-refuse 2 "--graph: unknown 'rin'; known: path, ring, torus, star, complete, hypercube, dumbbell, dynamic" --nodes 8 --graph rin
-refuse 2 "--scheme: unknown 'max-neighbour'; known: max-neighbor, odd-even, first-order, second-order, chebyshev, dimension-exchange, scan" \
-    --nodes 8 --scheme max-neighbour
 refuse 2 "--initial: unknown 'stop'; known: step, point, ramp, random" --nodes 8 --initial stop
 refuse 2 "--stop: unknown 'ga'; known: phi, gap" --nodes 8 --stop ga
 refuse 2 "--variant: unknown 'q'; known: Q, P, Qr" --nodes 8 --variant q
-refuse 2 "--exchange: unknown 'hal'; known: half, optimal" \
-    --nodes 8 --scheme dimension-exchange --exchange hal
-refuse 2 '--gamma 1e-20 is below 6.4e-12, where doubles cannot tell 8 loads of about 1 apart' \
-    --nodes 8 --gamma 1e-20
-refuse 2 '--variant belongs to --scheme max-neighbor, not to odd-even' \
-    --nodes 8 --scheme odd-even --variant P
-refuse 2 '--exchange belongs to --scheme dimension-exchange, not to max-neighbor' \
-    --nodes 8 --exchange optimal
+refuse 2 '--gamma 1e-20 is below 6.4e-12, where doubles cannot tell 8 loads of about 1 apart' --nodes 8 --gamma 1e-20
+refuse 2 '--variant belongs to --scheme max-neighbor, not to odd-even' --nodes 8 --scheme odd-even --variant P
+refuse 2 '--exchange belongs to --scheme dimension-exchange, not to max-neighbor' --nodes 8 --exchange optimal
 refuse 2 '--alpha belongs to --scheme first-order, not to max-neighbor' --nodes 8 --alpha 0.1
-refuse 2 'alpha 0.6: first-order diverges on this path of 8 nodes from 0.519783 on' \
-    --nodes 8 --scheme first-order --alpha 0.6
-refuse 2 'scan sums along a chain; graph star has none: use path' \
-    --nodes 8 --scheme scan --graph star
-refuse 2 'second-order and chebyshev take their weights from the spectrum of one graph; dynamic is another one in every round' \
-    --nodes 8 --scheme chebyshev --graph dynamic
-refuse 2 'torus: 7 nodes make no rows and columns; it needs a product of two' --nodes 7 --graph torus
-refuse 2 'ring: 2 nodes; it needs 3' --nodes 2 --graph ring
-refuse 2 'dumbbell: 7 nodes; it needs two halves of at least 2' --nodes 7 --graph dumbbell
-refuse 2 'hypercube: 12 nodes are no power of two' --nodes 12 --graph hypercube
-refuse 2 '--nodes and --gamma make 72 points; 64 are possible' \
-    --nodes 2,3,4,5,6,7,8,9,10 --gamma 8,7,6,5,4,3,2,1
+refuse 2 'alpha 0.6: first-order diverges on this path of 8 nodes from 0.519783 on' --nodes 8 --scheme first-order --alpha 0.6
+refuse 2 'scan sums along a chain; graph star has none: use path' --nodes 8 --scheme scan --graph star
+refuse 2 'second-order and chebyshev take their weights from the spectrum of one graph; dynamic is another one in every round' --nodes 8 --scheme chebyshev --graph dynamic
+refuse 2 '--nodes and --gamma make 72 points; 64 are possible' --nodes 2,3,4,5,6,7,8,9,10 --gamma 8,7,6,5,4,3,2,1
 
 exit $failed

@@ -185,95 +185,43 @@ if command -v gnuplot >/dev/null 2>&1; then
 fi
 
 # Wrong words, numbers and files.
-refuse 2 '--nodes does not belong to --verdict' \
-    --verdict --nodes 4
-refuse 2 '--claim: unknown '\''lemma'\''; known: lemma-1, lemma-2-potential, lemma-2-rounds, termination, guarantee, released-code, cut-diffusion, theorem-r, fold-matching, whole-tokens' \
-    --verdict --claim lemma
-refuse 2 '--verdict: --stages needs --loads' \
-    --verdict --stages 3
-refuse 2 'dynmo converge: --stages is needed' \
-    --verdict --loads loads.json
-refuse 2 '--verdict --loads draws nothing: --claim does not belong' \
-    --verdict --loads loads.json --stages 3 --claim lemma-1
-refuse 2 'stage_count 5 exceeds layer_count 4 and empty stages are not allowed' \
-    --verdict --loads loads.json --stages 5
-refuse 2 '--stages: 0 is outside [1, 4096]' \
-    --verdict --loads loads.json --stages 0
-refuse 2 '--stages: 10000000000000000000 is outside [1, 4096]' \
-    --verdict --loads loads.json --stages 10000000000000000000
-refuse 2 'bad.json: forward_ns[1]: -2 is outside [0, 9007199254740992]' \
-    --verdict --loads bad.json --stages 2
-refuse 2 'the layers take no time at all: nothing to balance' \
-    --verdict --loads idle.json --stages 2
-refuse 2 '--gamma: 0 is outside [1, 1e+18]' \
-    --verdict --loads loads.json --stages 2 --gamma 0
-refuse 2 '--instances: 0 is outside [1, 1000000]' \
-    --verdict --instances 0
-refuse 2 '--loads needs --verdict' \
-    --loads loads.json
-refuse 2 '--claim needs --verdict' \
-    --claim lemma-1
-refuse 2 '--stages needs --verdict or --layers or --trace or --drift' \
-    --stages 4
-refuse 2 'dynmo converge: --stages is needed' \
-    --layers 24
-refuse 2 'every number of stages exceeds every number of layers: 8 stages, 4 layers' \
-    --layers 4,5 --stages 8
-refuse 2 '2 chunks on each of 8 stages exceed every number of layers: 12' \
-    --layers 12 --stages 8 --chunks 2
-refuse 2 '--chunks: 1 is outside [2, 64]' \
-    --layers 12 --stages 2 --chunks 1
-refuse 2 '--chunks does not belong to --verdict' \
-    --verdict --chunks 2
-refuse 2 '--layers: 0 is outside [1, 4096]' \
-    --layers 0 --stages 1
-refuse 2 '--stages: 10000000000000000000 is outside [1, 512]' \
-    --layers 24 --stages 10000000000000000000
-refuse 2 '--stages: '\'''\'' is not an integer' \
-    --layers 24 --stages 4,
-refuse 2 '--layers: more than 16 numbers' \
-    --layers 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17 --stages 1
-refuse 2 '--family: unknown '\''dense'\''; known: uniform, lognormal, freezing, early-exit, pruning, moe, mod, heavy-ends' \
-    --layers 24 --stages 4 --family dense
-refuse 2 '8 families and sizes with 2000000 instances each make 16000000, more than 2000000' \
-    --layers 24 --stages 4 --instances 2000000
-refuse 2 '--scheme does not belong to --layers' \
-    --layers 24 --stages 4 --scheme scan
-refuse 2 'dynmo converge: --stages is needed' \
-    --trace drift.db
-refuse 2 '--stages: 0 is outside [2, 512]' \
-    --trace drift.db --stages 0
-refuse 2 '4 layers do not make 5 stages' \
-    --trace drift.db --stages 5
-refuse 2 'drift.db: no trace '\''other'\''; known: drift' \
-    --trace drift.db --stages 2 --trace-name other
-refuse 2 'drift.db: trace '\''drift'\'': drift needs two samples in iterations 3:3, not 1; it has them from 0 to 5' \
-    --trace drift.db --stages 2 --iterations 3:3
-refuse 2 '--drift does not belong to --trace, which drifts' \
-    --trace drift.db --stages 2 --drift 1
-refuse 2 '--rounds-per-iteration: 0 is outside [1, 1048576]' \
-    --trace drift.db --stages 2 --rounds-per-iteration 0
-refuse 2 '--tolerance: -1 is outside [0, 1000]' \
-    --trace drift.db --stages 2 --tolerance -1
-refuse 2 'loads.json: not a SQLite file' \
-    --trace loads.json --stages 2
-refuse 2 'dynmo converge: --stages is needed' \
-    --drift 0.1
-refuse 2 '--drift: '\''nan'\'' is not a number' \
-    --drift nan --stages 4
-refuse 2 '--drift: '\'''\'' is not a number' \
-    --drift 1,,2 --stages 4
-refuse 2 '--tolerance needs --trace' \
-    --drift 0.1 --stages 4 --tolerance 1
-refuse 2 'no bound on drift is known for dimension-exchange' \
-    --drift 0.1 --stages 4 --scheme dimension-exchange
-refuse 2 '--scheme: unknown '\''odd'\''; known: max-neighbor, odd-even, first-order, second-order, chebyshev, dimension-exchange, scan' \
-    --drift 0.1 --stages 4 --scheme odd
-refuse 2 '--stages: 1 is outside [2, 512]' \
-    --drift 0.1 --stages 1
-refuse 1 'nowhere.db: No such file or directory' \
-    --trace nowhere.db --stages 2
-refuse 1 'nowhere.json: No such file or directory' \
-    --verdict --loads nowhere.json --stages 2
+refuse 2 '--nodes does not belong to --verdict' --verdict --nodes 4
+refuse 2 '--claim: unknown '\''lemma'\''; known: lemma-1, lemma-2-potential, lemma-2-rounds, termination, guarantee, released-code, cut-diffusion, theorem-r, fold-matching, whole-tokens' --verdict --claim lemma
+refuse 2 '--verdict: --stages needs --loads' --verdict --stages 3
+refuse 2 'dynmo converge: --stages is needed' --verdict --loads loads.json
+refuse 2 '--verdict --loads draws nothing: --claim does not belong' --verdict --loads loads.json --stages 3 --claim lemma-1
+refuse 2 'stage_count 5 exceeds layer_count 4 and empty stages are not allowed' --verdict --loads loads.json --stages 5
+refuse 2 '--stages: 0 is outside [1, 4096]' --verdict --loads loads.json --stages 0
+refuse 2 'bad.json: forward_ns[1]: -2 is outside [0, 9007199254740992]' --verdict --loads bad.json --stages 2
+refuse 2 'the layers take no time at all: nothing to balance' --verdict --loads idle.json --stages 2
+refuse 2 '--gamma: 0 is outside [1, 1e+18]' --verdict --loads loads.json --stages 2 --gamma 0
+refuse 2 '--instances: 0 is outside [1, 1000000]' --verdict --instances 0
+refuse 2 '--loads needs --verdict' --loads loads.json
+refuse 2 '--claim needs --verdict' --claim lemma-1
+refuse 2 '--stages needs --verdict or --layers or --trace or --drift' --stages 4
+refuse 2 'every number of stages exceeds every number of layers: 8 stages, 4 layers' --layers 4,5 --stages 8
+refuse 2 '2 chunks on each of 8 stages exceed every number of layers: 12' --layers 12 --stages 8 --chunks 2
+refuse 2 '--chunks: 1 is outside [2, 64]' --layers 12 --stages 2 --chunks 1
+refuse 2 '--stages: '\'''\'' is not an integer' --layers 24 --stages 4,
+refuse 2 '--layers: more than 16 numbers' --layers 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17 --stages 1
+refuse 2 '--family: unknown '\''dense'\''; known: uniform, lognormal, freezing, early-exit, pruning, moe, mod, heavy-ends' --layers 24 --stages 4 --family dense
+refuse 2 '8 families and sizes with 2000000 instances each make 16000000, more than 2000000' --layers 24 --stages 4 --instances 2000000
+refuse 2 '--scheme does not belong to --layers' --layers 24 --stages 4 --scheme scan
+refuse 2 'dynmo converge: --stages is needed' --trace drift.db
+refuse 2 '--stages: 0 is outside [2, 512]' --trace drift.db --stages 0
+refuse 2 '4 layers do not make 5 stages' --trace drift.db --stages 5
+refuse 2 'drift.db: no trace '\''other'\''; known: drift' --trace drift.db --stages 2 --trace-name other
+refuse 2 'drift.db: trace '\''drift'\'': drift needs two samples in iterations 3:3, not 1; it has them from 0 to 5' --trace drift.db --stages 2 --iterations 3:3
+refuse 2 '--drift does not belong to --trace, which drifts' --trace drift.db --stages 2 --drift 1
+refuse 2 '--rounds-per-iteration: 0 is outside [1, 1048576]' --trace drift.db --stages 2 --rounds-per-iteration 0
+refuse 2 '--tolerance: -1 is outside [0, 1000]' --trace drift.db --stages 2 --tolerance -1
+refuse 2 'loads.json: not a SQLite file' --trace loads.json --stages 2
+refuse 2 '--drift: '\''nan'\'' is not a number' --drift nan --stages 4
+refuse 2 '--drift: '\'''\'' is not a number' --drift 1,,2 --stages 4
+refuse 2 '--tolerance needs --trace' --drift 0.1 --stages 4 --tolerance 1
+refuse 2 'no bound on drift is known for dimension-exchange' --drift 0.1 --stages 4 --scheme dimension-exchange
+refuse 2 '--scheme: unknown '\''odd'\''; known: max-neighbor, odd-even, first-order, second-order, chebyshev, dimension-exchange, scan' --drift 0.1 --stages 4 --scheme odd
+refuse 1 'nowhere.db: No such file or directory' --trace nowhere.db --stages 2
+refuse 1 'nowhere.json: No such file or directory' --verdict --loads nowhere.json --stages 2
 
 exit $failed
