@@ -30,8 +30,7 @@ static bool is_wide(void)
 /// or copies of the end of a path: to a node of equal load there is no gap.
 typedef struct chain_player {
     double *role;
-    double *rise;  // load[e + 1] - load[e]
-    double *gap;   // its modulus, where a sender may choose that edge; else 0
+    double *gap;   // of edge e, where a sender may choose it; else 0
     double *offer; // the gap of the edges that were proposed; else 0
     double *tie;   // 1 if a node prefers the edge on its right where both gaps are equal
     double *right; // 1 if a node prefers the edge on its right
@@ -50,8 +49,8 @@ status ana_chain_prepare(ana_scheme_run *run, arena *memory)
 {
     const size_t places = (size_t)run->graph->node_count + 2 * PAD + NIBBLE_BITS;
     chain_player *player = arena_array(memory, 1, sizeof *player);
-    double **const arrays[] = {&run->load,   &run->before,   &player->role, &player->rise,
-                               &player->gap, &player->offer, &player->tie,  &player->right};
+    double **const arrays[] = {&run->load,     &run->before, &player->role, &player->gap,
+                               &player->offer, &player->tie, &player->right};
     for (size_t array = 0; array < sizeof arrays / sizeof arrays[0]; array++) {
         *arrays[array] = (double *)arena_array(memory, places, sizeof(double)) + PAD;
     }
@@ -79,21 +78,17 @@ static void throw_roles(const ana_scheme_run *run, chain_player *player)
 /// In lanes, which fix the order of the additions on every machine.
 INLINE double sum_in_lanes(const double *values, int count)
 {
-    double lane_sum[LANES] = {0};
-    int k = 0;
-    for (; k + LANES <= count; k += LANES) {
-        for (int lane = 0; lane < LANES; lane++) {
-            lane_sum[lane] += values[k + lane];
+    double sum[LANES] = {0};
+    for (int k = 0; k < count; k += LANES) {
+        const int lanes = count - k < LANES ? count - k : LANES;
+        for (int lane = 0; lane < lanes; lane++) {
+            sum[lane] += values[k + lane];
         }
     }
-    for (; k < count; k++) {
-        lane_sum[k % LANES] += values[k];
+    for (int lane = 1; lane < LANES; lane++) {
+        sum[0] += sum[lane];
     }
-    double sum = 0;
-    for (int lane = 0; lane < LANES; lane++) {
-        sum += lane_sum[lane];
-    }
-    return sum;
+    return sum[0];
 }
 
 static void pad(double *array, int nodes, bool is_ring)
@@ -106,19 +101,12 @@ static void pad(double *array, int nodes, bool is_ring)
 
 /// Edges that join a sender and a receiver; under P a sender sees the others, too.
 INLINE void find_gaps(int nodes, bool sees_roles, const double *restrict load,
-                      const double *restrict role, double *restrict rise, double *restrict gap)
+                      const double *restrict role, double *restrict gap)
 {
+    const double always = sees_roles ? 0 : 1;
     for (int edge = -PAD; edge <= nodes; edge++) {
-        rise[edge] = load[edge + 1] - load[edge];
-    }
-    if (!sees_roles) {
-        for (int edge = -PAD; edge <= nodes; edge++) {
-            gap[edge] = fabs(rise[edge]);
-        }
-        return;
-    }
-    for (int edge = -PAD; edge <= nodes; edge++) {
-        gap[edge] = fabs(rise[edge]) * fabs(role[edge + 1] - role[edge]);
+        const double joins = fabs(role[edge + 1] - role[edge]);
+        gap[edge] = fabs(load[edge + 1] - load[edge]) * (joins > always ? joins : always);
     }
 }
 
@@ -210,7 +198,7 @@ INLINE double pass(const ana_scheme_run *run, chain_player *player)
     const int nodes = run->graph->node_count;
     const bool is_ring = run->graph->kind == ANA_GRAPH_RING;
     const bool sees_roles = run->options.variant != ANA_VARIANT_P;
-    find_gaps(nodes, sees_roles, run->load, player->role, player->rise, player->gap);
+    find_gaps(nodes, sees_roles, run->load, player->role, player->gap);
     const bool by_lot = break_ties(nodes, run->load, player->tie);
     if (by_lot) break_ties_by_lot(run, player, true);
     prefer(nodes, player->gap, player->tie, player->right);
