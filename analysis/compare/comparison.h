@@ -2,7 +2,7 @@
 #pragma once
 
 #include "analysis/compare/course.h"
-#include "analysis/study/factors.h"
+#include "analysis/compare/factors.h"
 #include "analysis/study/setup.h"
 #include "balance/run/training.h"
 #include "base/status.h"

@@ -6,7 +6,7 @@
 /// that is then compared with it, except where a row says that it is the calibration.
 #pragma once
 
-#include "analysis/study/factors.h"
+#include "analysis/compare/factors.h"
 #include "base/arena.h"
 #include "base/embedded.h"
 #include "base/json.h"

@@ -1,6 +1,6 @@
 #include "analysis/report/report_parts.h"
 
-#include "analysis/study/factors.h"
+#include "analysis/compare/factors.h"
 
 #include <stdio.h>
 #include <string.h>

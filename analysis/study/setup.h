@@ -2,7 +2,7 @@
 /// in, and the origin of each.
 #pragma once
 
-#include "analysis/compare/completion.h"
+#include "analysis/study/completion.h"
 #include "analysis/study/study.h"
 #include "analysis/study/trace_shelf.h"
 #include "balance/machine.h"
@@ -97,3 +97,11 @@ void ana_setup_close(ana_setup *setup);
 /// The run that a row of the study describes, as both players take it. Borrows from setup.
 bal_training ana_setup_training(const ana_setup *setup, const ana_balancing *balancing,
                                 bal_record_sink sink);
+
+// Steps of opening, in setup_costs.c.
+
+/// Opens the trace, or the model, as setup->base.
+status ana_setup_open_base(ana_setup *setup, arena *memory, error_message *err);
+
+/// Puts the study's case over the base; without one the sources are the base.
+status ana_setup_open_dynamism(ana_setup *setup, arena *memory, error_message *err);

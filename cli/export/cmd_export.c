@@ -5,9 +5,10 @@
 
 #include "analysis/export/frameworks.h"
 #include "analysis/report/perfetto.h"
-#include "analysis/study/recorded.h"
+#include "analysis/report/recorded.h"
 #include "base/file.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 enum { SPECS_MAX = 1 << 20, EMBEDDINGS_MAX = 16, ROWS_MAX = 64, FORMAT_OPTIONS_MAX = 8 };
@@ -126,6 +127,10 @@ static status write_timelines(const cli_arguments *arguments, trace_store *store
     const ana_timeline *chosen[ROWS_MAX];
     int iteration = -1;
     TRY(cli_int(arguments, "--iteration", 0, INT32_MAX, -1, &iteration, err));
+    if (recorded->comparison == NULL) {
+        return error_set(err, STATUS_INVALID, "%s: run %" PRId64 " holds no comparison",
+                         trace_store_path(store), recorded->info.run_id);
+    }
     const int count = choose_rows(arguments, recorded, labels);
     ana_timeline *timelines = arena_array(memory, ROWS_MAX, sizeof *timelines);
     if (count == 0) return error_set(err, STATUS_INVALID, "the run holds no timeline");

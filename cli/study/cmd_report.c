@@ -1,7 +1,7 @@
 /// `dynmo report`: a recorded run as one HTML page, or its timelines as SVG.
 #include "cli/commands.h"
-#include "cli/trace/recorded_run.h"
 
+#include "analysis/report/recorded.h"
 #include "analysis/report/report.h"
 #include "analysis/whatif/study_report.h"
 #include "base/file.h"
@@ -99,54 +99,45 @@ static status write_page(const cli_arguments *arguments, trace_store *store,
                                    : ana_report_write(&report, out, err);
 }
 
-/// The page of a what-if study, if the run is one.
-static status append_study(const cli_arguments *arguments, trace_store *store, arena *memory,
-                           bool *is_study, text_buffer *out, error_message *err)
+/// The page of a what-if study.
+static status write_study(const cli_arguments *arguments, const ana_recorded *recorded,
+                          text_buffer *out, error_message *err)
+{
+    const ana_study_report report = {.answer = recorded->answer,
+                                     .words = recorded->words,
+                                     .provenance = recorded->provenance,
+                                     .provenance_count = recorded->provenance_count};
+    if (!wants_figure(arguments)) return ana_study_report_write(&report, out, err);
+    return error_set(err, STATUS_INVALID, "of a what-if study there is only the whole page");
+}
+
+static status write_report(const cli_arguments *arguments, trace_store *store, arena *memory,
+                           text_buffer *out, error_message *err)
 {
     ana_recorded recorded;
-    json_document *answer = NULL;
-    const char *words = NULL;
-    TRY(ana_recorded_study_open(store, cli_value(arguments, "--run"), memory, &recorded, &answer,
-                                &words, err));
-    *is_study = answer != NULL;
-    if (answer == NULL) return STATUS_OK;
-    const ana_study_report report = {.answer = answer,
-                                     .words = words,
-                                     .provenance = recorded.provenance,
-                                     .provenance_count = recorded.provenance_count};
-    const status result =
-        wants_figure(arguments)
-            ? error_set(err, STATUS_INVALID, "of a what-if study there is only the whole page")
-            : ana_study_report_write(&report, out, err);
-    json_close(answer);
+    TRY(ana_recorded_open(store, cli_value(arguments, "--run"), memory, &recorded, err));
+    const status result = recorded.answer != NULL
+                              ? write_study(arguments, &recorded, out, err)
+                              : write_page(arguments, store, &recorded, memory, out, err);
+    ana_recorded_close(&recorded);
     return result;
 }
 
-static status write_study(const cli_arguments *arguments, bool *is_study, error_message *err)
+static status run(const cli_arguments *arguments, error_message *err)
 {
     const char *output = cli_value(arguments, "--output");
     trace_store *store = NULL;
     text_buffer out = {0};
     arena *memory = arena_create(1 << 20);
     status result = trace_store_open(cli_operand(arguments, 0), TRACE_READ, &store, err);
+    if (result == STATUS_OK) result = write_report(arguments, store, memory, &out, err);
     if (result == STATUS_OK) {
-        result = append_study(arguments, store, memory, is_study, &out, err);
-    }
-    if (result == STATUS_OK && *is_study) {
         result = file_write(output != NULL ? output : "-", out.bytes, out.length, err);
     }
     text_free(&out);
     trace_store_close(store);
     arena_destroy(memory);
     return result;
-}
-
-static status run(const cli_arguments *arguments, error_message *err)
-{
-    bool is_study = false;
-    TRY(write_study(arguments, &is_study, err));
-    if (is_study) return STATUS_OK;
-    return cli_write_recorded(arguments, write_page, err);
 }
 
 const cli_command cli_command_report = {

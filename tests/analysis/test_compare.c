@@ -1,8 +1,8 @@
 /// The comparison: who is compared with whom, what an infeasible row becomes, and that the record
 /// in the store holds what was played. Costs come from a shipped model, which needs no file.
 #include "analysis/compare/compare.h"
+#include "analysis/report/recorded.h"
 #include "analysis/report/recording.h"
-#include "analysis/study/recorded.h"
 #include "analysis/study/setup.h"
 #include "balance/plan.h"
 #include "tests/assert_close.h"

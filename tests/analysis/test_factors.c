@@ -1,5 +1,5 @@
 /// The factors of a speed-up: what divides what, and that they multiply to the total as printed.
-#include "analysis/study/factors.h"
+#include "analysis/compare/factors.h"
 #include "base/rng.h"
 #include "tests/assert_close.h"
 

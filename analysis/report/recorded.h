@@ -13,7 +13,9 @@
 /// Everything that a report shows. Arrays and strings are from the arena.
 typedef struct ana_recorded {
     trace_run_info info;
-    json_document *comparison;
+    json_document *comparison; // what ana_comparison_write wrote; NULL: the run is a what-if study
+    json_document *answer;     // what ana_result_write wrote; NULL: it is none
+    const char *words;         // what ana_result_print wrote, or NULL
     const ana_report_series *series; // [series_count]
     int series_count;
     const ana_report_fact *provenance;
@@ -28,18 +30,6 @@ status ana_recorded_open(trace_store *store, const char *name, arena *memory,
                          ana_recorded *recorded, error_message *err);
 
 void ana_recorded_close(ana_recorded *recorded);
-
-/// Reads the answer of a what-if study.
-///
-/// @param name     as above, but of runs that are complete
-/// @param recorded out: info and provenance
-/// @param answer   out: what ana_result_write wrote, released with json_close; NULL if the run is
-///                 no study, or keeps no answer
-/// @param words    out: what ana_result_print wrote, or NULL
-/// @return as ana_recorded_open
-status ana_recorded_study_open(trace_store *store, const char *name, arena *memory,
-                               ana_recorded *recorded, json_document **answer, const char **words,
-                               error_message *err);
 
 /// The timeline of a row at a recorded iteration.
 ///

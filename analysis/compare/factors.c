@@ -1,4 +1,4 @@
-#include "analysis/study/factors.h"
+#include "analysis/compare/factors.h"
 
 #include <math.h>
 

@@ -1,4 +1,4 @@
-#include "analysis/compare/completion.h"
+#include "analysis/study/completion.h"
 
 #include <inttypes.h>
 

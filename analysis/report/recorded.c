@@ -1,21 +1,45 @@
-#include "analysis/study/recorded.h"
+#include "analysis/report/recorded.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static status read_comparison(trace_store *store, ana_recorded *recorded, arena *memory,
-                              error_message *err)
+/// The text that a JSON string is.
+static status read_words(const char *json, arena *memory, const char **words, error_message *err)
+{
+    json_document *document = NULL;
+    const char *text = NULL;
+    TRY(json_open_bytes("words", json, strlen(json), &document, err));
+    status code = json_string(json_member(json_root(document), "text"), &text, err);
+    if (code == STATUS_OK) *words = arena_string(memory, text);
+    if (code == STATUS_OK && *words == NULL) {
+        code = error_set(err, STATUS_NO_MEMORY, "out of memory");
+    }
+    json_close(document);
+    return code;
+}
+
+/// Reads what came out: the comparison of a run, or the answer of a what-if study.
+static status read_results(trace_store *store, ana_recorded *recorded, arena *memory,
+                           error_message *err)
 {
     trace_run_result *results = NULL;
     int count = 0;
     TRY(trace_run_results(store, recorded->info.run_id, memory, &results, &count, err));
     for (int result = 0; result < count; result++) {
-        if (strcmp(results[result].label, "comparison") != 0) continue;
+        const char *label = results[result].label;
         const char *json = results[result].result_json;
-        return json_open_bytes("comparison", json, strlen(json), &recorded->comparison, err);
+        const size_t length = strlen(json);
+        if (strcmp(label, "words") == 0) TRY(read_words(json, memory, &recorded->words, err));
+        if (strcmp(label, "study") == 0 && recorded->answer == NULL) {
+            TRY(json_open_bytes("study", json, length, &recorded->answer, err));
+        }
+        if (strcmp(label, "comparison") == 0 && recorded->comparison == NULL) {
+            TRY(json_open_bytes("comparison", json, length, &recorded->comparison, err));
+        }
     }
+    if (recorded->answer != NULL || recorded->comparison != NULL) return STATUS_OK;
     return error_set(err, STATUS_INVALID, "%s: run %" PRId64 " (%s) holds no comparison",
                      trace_store_path(store), recorded->info.run_id,
                      trace_status_name(recorded->info.status));
@@ -151,43 +175,12 @@ static status find_run(trace_store *store, const char *name, arena *memory, trac
                      trace_store_path(store), info->run_id, trace_run_kind_name(info->kind));
 }
 
-/// The text that a JSON string is.
-static status read_words(const char *json, arena *memory, const char **words, error_message *err)
+static status read_run(trace_store *store, arena *memory, ana_recorded *recorded,
+                       error_message *err)
 {
-    json_document *document = NULL;
-    const char *text = NULL;
-    TRY(json_open_bytes("words", json, strlen(json), &document, err));
-    status code = json_string(json_member(json_root(document), "text"), &text, err);
-    if (code == STATUS_OK) *words = arena_string(memory, text);
-    if (code == STATUS_OK && *words == NULL) {
-        code = error_set(err, STATUS_NO_MEMORY, "out of memory");
-    }
-    json_close(document);
-    return code;
-}
-
-status ana_recorded_study_open(trace_store *store, const char *name, arena *memory,
-                               ana_recorded *recorded, json_document **answer, const char **words,
-                               error_message *err)
-{
-    trace_run_result *results = NULL;
-    int count = 0;
-    *recorded = (ana_recorded){0};
-    *answer = NULL;
-    *words = NULL;
-    TRY(find_run(store, name, memory, &recorded->info, err));
-    TRY(read_provenance(store, recorded, memory, err));
-    TRY(trace_run_results(store, recorded->info.run_id, memory, &results, &count, err));
-    for (int result = 0; result < count; result++) {
-        const char *json = results[result].result_json;
-        if (strcmp(results[result].label, "words") == 0) TRY(read_words(json, memory, words, err));
-    }
-    for (int result = 0; result < count; result++) {
-        const char *json = results[result].result_json;
-        if (strcmp(results[result].label, "study") != 0) continue;
-        return json_open_bytes("study", json, strlen(json), answer, err);
-    }
-    return STATUS_OK;
+    TRY(read_results(store, recorded, memory, err));
+    if (recorded->comparison != NULL) TRY(read_series(store, recorded, memory, err));
+    return read_provenance(store, recorded, memory, err);
 }
 
 status ana_recorded_open(trace_store *store, const char *name, arena *memory,
@@ -195,9 +188,7 @@ status ana_recorded_open(trace_store *store, const char *name, arena *memory,
 {
     *recorded = (ana_recorded){0};
     TRY(find_run(store, name, memory, &recorded->info, err));
-    TRY(read_comparison(store, recorded, memory, err));
-    status result = read_series(store, recorded, memory, err);
-    if (result == STATUS_OK) result = read_provenance(store, recorded, memory, err);
+    const status result = read_run(store, memory, recorded, err);
     if (result != STATUS_OK) ana_recorded_close(recorded);
     return result;
 }
@@ -205,7 +196,9 @@ status ana_recorded_open(trace_store *store, const char *name, arena *memory,
 void ana_recorded_close(ana_recorded *recorded)
 {
     json_close(recorded->comparison);
+    json_close(recorded->answer);
     recorded->comparison = NULL;
+    recorded->answer = NULL;
 }
 
 /// "timeline/239/partition on-change": the iteration, and where the label begins; -1 if it is none.
