@@ -2,7 +2,7 @@
 
 #include "analysis/check/plan_prediction.h"
 #include "analysis/report/recording.h"
-#include "cli/run/run_study.h"
+#include "cli/run/run.h"
 #include "cli/version.h"
 #include "sim/training_replay.h"
 

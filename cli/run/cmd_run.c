@@ -1,46 +1,237 @@
 /// `dynmo run`: executes a plan or a study on real ranks.
 #include "cli/commands.h"
 #include "cli/interrupt.h"
+#include "cli/launcher.h"
 #include "cli/output.h"
 #include "cli/progress.h"
-#include "cli/run/run_counts.h"
-#include "cli/run/run_device.h"
-#include "cli/run/run_outcome.h"
-#include "cli/run/run_record.h"
-#include "cli/run/run_request.h"
-#include "cli/run/run_store.h"
-#include "cli/run/run_study.h"
+#include "cli/run/run.h"
 
-#include "base/arena.h"
 #include "base/file.h"
-#include "exec/run/execution.h"
 #include "sim/training_plan.h"
 
+#include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { ARENA_BLOCK_BYTES = 1 << 20 };
+enum { PPB = 1000000000, WATCHDOG_SECONDS_DEFAULT = 60, WATCHDOG_SECONDS_MAX = 86400 };
+
+static const char *const devices[] = {"timed", "cpu", "cuda"};
+static const char *const transports[] = {"local", "mpi", "nccl"};
+static const char *const precisions[] = {"fp32", "bf16"};
+
+static status read_time_scale(const cli_arguments *arguments, cli_run_request *request,
+                              error_message *err)
+{
+    double scale = 1;
+    const char *value = cli_value(arguments, "--time-scale");
+    if (value != NULL) TRY(text_parse_double(value, "--time-scale", 1e-6, 1e3, &scale, err));
+    request->time_scale_ppb = llround(scale * PPB);
+    return STATUS_OK;
+}
+
+static status read_choices(const cli_arguments *arguments, cli_run_request *request,
+                           error_message *err)
+{
+    int device = 0;
+    int transport = 0;
+    int precision = 0;
+    int clock = 0;
+    TRY(cli_choice(arguments, "--device", devices, 3, 0, &device, err));
+    TRY(cli_choice(arguments, "--transport", transports, 3, 0, &transport, err));
+    TRY(cli_choice(arguments, "--precision", precisions, 2, 0, &precision, err));
+    request->device = devices[device];
+    request->transport = transports[transport];
+    request->learns = device != 0;
+    request->is_bf16 = precision == 1;
+    TRY(cli_choice(arguments, "--clock", exec_clock_names, EXEC_CLOCK_COUNT,
+                   request->learns ? EXEC_CLOCK_REAL : EXEC_CLOCK_NOMINAL, &clock, err));
+    request->clock = (exec_clock)clock;
+    return STATUS_OK;
+}
+
+/// Options that mean nothing with the device that was chosen.
+static status check_device(const cli_arguments *arguments, const cli_run_request *request,
+                           error_message *err)
+{
+    static const char *const learning[] = {"--text",    "--counts", "--checkpoint",
+                                           "--restart", "--blas",   "--checkpoint-every"};
+    for (size_t option = 0; option < sizeof learning / sizeof learning[0]; option++) {
+        if (request->learns || !cli_has(arguments, learning[option])) continue;
+        return error_set(err, STATUS_INVALID, "%s: device timed trains nothing; cpu and cuda do",
+                         learning[option]);
+    }
+    if (request->learns && cli_has(arguments, "--time-scale")) {
+        return error_set(err, STATUS_INVALID,
+                         "--time-scale: device %s takes its own time; only timed can be scaled",
+                         request->device);
+    }
+    if (request->learns && cli_has(arguments, "--trace")) {
+        return error_set(err, STATUS_INVALID,
+                         "--trace: device %s measures its ops; only timed is told how long they "
+                         "take",
+                         request->device);
+    }
+    if (strcmp(request->device, "cuda") != 0 && cli_has(arguments, "--precision")) {
+        return error_set(err, STATUS_INVALID, "--precision: only device cuda has a choice");
+    }
+    if (strcmp(request->transport, "nccl") == 0 && strcmp(request->device, "cuda") != 0) {
+        return error_set(err, STATUS_INVALID,
+                         "--transport nccl: moves the memory of GPUs; device %s has none",
+                         request->device);
+    }
+    return STATUS_OK;
+}
+
+/// Splits "1-2=5" at its separators into numbers. @return false if it does not look like that
+static status read_parts(const char *option, const char *given, char *parts, size_t size,
+                         const char **number, error_message *err)
+{
+    const char *equals = strchr(given, '=');
+    const size_t length = equals != NULL ? (size_t)(equals - given) : 0;
+    if (length == 0 || length >= size) {
+        return error_set(err, STATUS_INVALID, "%s: '%.40s' is not %s", option, given,
+                         strcmp(option, "--slow") == 0 ? "RANK=X" : "A-B=US");
+    }
+    memcpy(parts, given, length);
+    parts[length] = '\0';
+    *number = equals + 1;
+    return STATUS_OK;
+}
+
+static status read_rank(const char *option, const char *text, int *rank, error_message *err)
+{
+    int64_t value = 0;
+    TRY(text_parse_int64(text, option, 0, BAL_RANKS_MAX - 1, &value, err));
+    *rank = (int)value;
+    return STATUS_OK;
+}
+
+static status read_slow_rank(const char *given, bal_slow_rank *slow, error_message *err)
+{
+    char rank[32];
+    const char *factor = NULL;
+    *slow = (bal_slow_rank){.end_iteration = INT32_MAX};
+    TRY(read_parts("--slow", given, rank, sizeof rank, &factor, err));
+    TRY(read_rank("--slow", rank, &slow->rank, err));
+    return text_parse_double(factor, "--slow", 1, 1000, &slow->time_factor, err);
+}
+
+static status read_slow_link(const char *given, exec_slow_link *slow, error_message *err)
+{
+    char ranks[32];
+    const char *number = NULL;
+    double delay_us = 0;
+    TRY(read_parts("--slow-link", given, ranks, sizeof ranks, &number, err));
+    char *dash = strchr(ranks, '-');
+    if (dash == NULL) {
+        return error_set(err, STATUS_INVALID, "--slow-link: '%.40s' is not A-B=US", given);
+    }
+    *dash = '\0';
+    TRY(read_rank("--slow-link", ranks, &slow->rank, err));
+    TRY(read_rank("--slow-link", dash + 1, &slow->other_rank, err));
+    TRY(text_parse_double(number, "--slow-link", 0, 1e9, &delay_us, err));
+    slow->delay_ns = llround(delay_us * 1000);
+    if (slow->rank != slow->other_rank) return STATUS_OK;
+    return error_set(err, STATUS_INVALID, "--slow-link: %d-%d is no link: one rank", slow->rank,
+                     slow->other_rank);
+}
+
+/// What is made slow on purpose.
+static status read_slow(const cli_arguments *arguments, cli_run_request *request,
+                        error_message *err)
+{
+    const char *given = NULL;
+    for (int index = 0; (given = cli_value_at(arguments, "--slow", index)) != NULL; index++) {
+        if (index == CLI_RUN_SLOW_MAX) {
+            return error_set(err, STATUS_INVALID, "--slow: more than %d", CLI_RUN_SLOW_MAX);
+        }
+        TRY(read_slow_rank(given, &request->slow_ranks[request->slow_rank_count++], err));
+    }
+    for (int index = 0; (given = cli_value_at(arguments, "--slow-link", index)) != NULL; index++) {
+        if (index == CLI_RUN_SLOW_MAX) {
+            return error_set(err, STATUS_INVALID, "--slow-link: more than %d", CLI_RUN_SLOW_MAX);
+        }
+        TRY(read_slow_link(given, &request->slow_links[request->slow_link_count++], err));
+    }
+    if (strcmp(request->device, "cuda") != 0 ||
+        request->slow_rank_count + request->slow_link_count == 0) {
+        return STATUS_OK;
+    }
+    return error_set(err, STATUS_UNSUPPORTED,
+                     "%s: device cuda cannot be slowed down; timed and cpu can",
+                     request->slow_rank_count > 0 ? "--slow" : "--slow-link");
+}
+
+/// A trace and a run are written at the same time, by two writers.
+static status check_files(const cli_run_request *request, error_message *err)
+{
+    if (request->record == NULL || request->store == NULL ||
+        strcmp(request->record, request->store) != 0) {
+        return STATUS_OK;
+    }
+    return error_set(err, STATUS_INVALID, "--record and --store both name %s; they need two files",
+                     request->record);
+}
+
+static status read_request(const cli_arguments *arguments, cli_run_request *request,
+                           error_message *err)
+{
+    int seconds = WATCHDOG_SECONDS_DEFAULT;
+    *request = (cli_run_request){
+        .path = cli_operand(arguments, 0),
+        .command_line = cli_command_line(arguments),
+        .uses_blas = cli_has(arguments, "--blas"),
+        .row = cli_value(arguments, "--row"),
+        .trace = cli_value(arguments, "--trace"),
+        .model = cli_value(arguments, "--model"),
+        .hardware = cli_value(arguments, "--hardware"),
+        .text = cli_value(arguments, "--text"),
+        .record = cli_value(arguments, "--record"),
+        .store = cli_value(arguments, "--store"),
+        .counts = cli_value(arguments, "--counts"),
+        .checkpoint = cli_value(arguments, "--checkpoint"),
+        .restart = cli_value(arguments, "--restart"),
+        .is_real_time = cli_has(arguments, "--real-time"),
+        .is_distributed = cli_has(arguments, "--distributed"),
+    };
+    TRY(read_choices(arguments, request, err));
+    TRY(check_device(arguments, request, err));
+    TRY(cli_launcher_check(request->transport, err));
+    TRY(check_files(request, err));
+    TRY(read_slow(arguments, request, err));
+    TRY(read_time_scale(arguments, request, err));
+    TRY(cli_int(arguments, "--iterations", 1, 100000000, 0, &request->iteration_count, err));
+    TRY(cli_int(arguments, "--data-parallel", 1, 4096, 0, &request->data_parallel, err));
+    TRY(cli_int(arguments, "--checkpoint-every", 1, 100000000, 0, &request->checkpoint_every, err));
+    TRY(cli_int(arguments, "--watchdog", 1, WATCHDOG_SECONDS_MAX, seconds, &seconds, err));
+    request->watchdog_ns = (int64_t)seconds * PPB;
+    if (request->checkpoint_every > 0 && request->checkpoint == NULL) {
+        return error_set(err, STATUS_INVALID, "--checkpoint-every needs --checkpoint FILE");
+    }
+    return STATUS_OK;
+}
 
 /// A run, as the ranks of this process see it. Ranks that do not come back go on using it.
 typedef struct run_state {
-    cli_run_request requested;
-    const cli_run_request *request; // the same
-    int abandoned_rank_count;       // that have not come back
-    atomic_bool leader_is_back;     // the rank that uses the record, the counts and the outcome
-    const char *command_line;
+    cli_run_request request;
+    int abandoned_rank_count;   // that have not come back
+    atomic_bool leader_is_back; // the rank that uses the files and the outcome
     cli_run_study opened;
-    cli_run_device device;
+    int layer_count;
+    exec_model model; // the rest of a device that trains
+    exec_training_text text;
+    exec_training_device device;
     bal_training training;
     bal_training predicted;  // the same for the predictor, which needs a source at any rate
-    bal_cost_source unknown; // of a device that learns
+    bal_cost_source unknown; // of a device that trains
     exec_training execution;
     exec_training_listener listener;
     arena *memory; // the leader's
     bool leads;    // this process does: it alone writes and prints
     sim_predictor *predictor;
-    cli_run_record *record; // NULL: none
-    cli_run_store *store;   // NULL: none
-    cli_run_counts *counts; // NULL: none
+    cli_run_files *files; // NULL: none yet
     cli_run_outcome outcome;
     cli_progress progress;
 } run_state;
@@ -50,8 +241,7 @@ static status put_iteration(void *context, const exec_measured *measured, error_
     run_state *state = context;
     cli_progress_step(&state->progress);
     TRY(cli_run_outcome_add(&state->outcome, measured, err));
-    if (state->counts != NULL) TRY(cli_run_counts_put(state->counts, measured, err));
-    return state->record != NULL ? cli_run_record_put(state->record, measured, err) : STATUS_OK;
+    return cli_run_files_put(state->files, measured, err);
 }
 
 static status run_rank(exec_endpoint *endpoint, void *context, error_message *err)
@@ -64,14 +254,55 @@ static status run_rank(exec_endpoint *endpoint, void *context, error_message *er
     return ended;
 }
 
+static exec_backend backend_of(const cli_run_request *request)
+{
+    if (strcmp(request->device, "cuda") == 0) {
+        return request->is_bf16 ? EXEC_BACKEND_CUDA_BF16 : EXEC_BACKEND_CUDA_FP32;
+    }
+    return request->uses_blas ? EXEC_BACKEND_CPU_BLAS : EXEC_BACKEND_CPU;
+}
+
+/// Reads what devices that train share in this process: model and text.
+static status prepare_device(run_state *state, error_message *err)
+{
+    const cli_run_request *request = &state->request;
+    const ana_setup *setup = &state->opened.setup;
+    const char *text = NULL;
+    state->layer_count = setup->source.layer_count;
+    if (!request->learns) return STATUS_OK;
+    TRY(cli_run_model_read(request, &state->opened, state->memory, &state->model, &text, err));
+    TRY(exec_training_text_read(text, state->model.sequence_length, &state->text, err));
+    const bool shares_gpu = strcmp(request->transport, "local") == 0;
+    const int ranks = setup->machine.rank_count * state->opened.study.parallel.data;
+    state->layer_count = exec_model_layer_count(&state->model);
+    state->device = (exec_training_device){
+        .model = &state->model,
+        .text = &state->text,
+        .backend = backend_of(request),
+        .replica_rank_count = setup->machine.rank_count,
+        .gpu_place_count = shares_gpu ? ranks : 1,
+        .hands_over_memory = strcmp(request->transport, "mpi") != 0,
+        .runs_ahead = request->clock != EXEC_CLOCK_NOMINAL,
+        .counts_cpu_time = request->clock == EXEC_CLOCK_NOMINAL,
+    };
+    return STATUS_OK;
+}
+
+static status create_device(void *context, int world_rank, exec_device **out, error_message *err)
+{
+    const run_state *state = context;
+    if (!state->request.learns) return exec_device_timed_create(state->layer_count, out, err);
+    return exec_training_device_create(&state->device, world_rank, out, err);
+}
+
 /// What all ranks of this process need. Nothing is written yet.
 static status prepare(run_state *state, error_message *err)
 {
-    const cli_run_request *request = state->request;
-    TRY(cli_run_study_open(request, state->memory, &state->opened, err));
+    const cli_run_request *request = &state->request;
     const bal_record_sink none = {0};
+    TRY(cli_run_study_open(request, state->memory, &state->opened, err));
     state->training = ana_setup_training(&state->opened.setup, state->opened.row, none);
-    TRY(cli_run_device_init(&state->device, request, &state->opened, state->memory, err));
+    TRY(prepare_device(state, err));
     if (request->learns) {
         state->training.sources = NULL;
         state->training.source_count = 0;
@@ -80,8 +311,8 @@ static status prepare(run_state *state, error_message *err)
     state->execution = (exec_training){
         .training = &state->training,
         .plan = state->opened.has_plan ? &state->opened.plan : NULL,
-        .layer_count = state->device.layer_count,
-        .devices = cli_run_device_maker(&state->device),
+        .layer_count = state->layer_count,
+        .devices = {.context = state, .create = create_device},
         .clock = request->clock,
         .slow_links = request->slow_links,
         .slow_link_count = request->slow_link_count,
@@ -96,13 +327,13 @@ static status prepare(run_state *state, error_message *err)
     return STATUS_OK;
 }
 
-/// What only the leading process needs: the predictor, the record, the outcome.
+/// What only the leading process needs: the predictor, the files, the outcome.
 static status prepare_leader(run_state *state, error_message *err)
 {
-    const cli_run_request *request = state->request;
+    const cli_run_request *request = &state->request;
     state->predicted = state->training;
     if (request->learns) {
-        state->unknown = (bal_cost_source){.layer_count = state->device.layer_count};
+        state->unknown = (bal_cost_source){.layer_count = state->layer_count};
         state->predicted.sources = &state->unknown;
         state->predicted.source_count = 1;
     }
@@ -110,23 +341,15 @@ static status prepare_leader(run_state *state, error_message *err)
     state->execution.evaluator = sim_predictor_evaluator(state->predictor);
     cli_run_outcome_init(&state->outcome, request, &state->opened, state->memory);
     if (request->checkpoint != NULL) TRY(file_check_writable(request->checkpoint, err));
-    if (request->record != NULL) {
-        TRY(cli_run_record_begin(request, &state->opened, state->command_line, &state->record,
-                                 err));
-    }
-    if (request->store != NULL) {
-        TRY(cli_run_store_begin(request, &state->opened, state->command_line, state->memory,
-                                &state->store, err));
-        state->training.sink = cli_run_store_sink(state->store);
-    }
-    return request->counts != NULL
-               ? cli_run_counts_open(request, &state->device.model, &state->counts, err)
-               : STATUS_OK;
+    TRY(cli_run_files_begin(request, &state->opened, &state->model, state->memory, &state->files,
+                            err));
+    state->training.sink = cli_run_files_sink(state->files);
+    return STATUS_OK;
 }
 
 static status execute(run_state *state, error_message *err)
 {
-    const cli_run_request *request = state->request;
+    const cli_run_request *request = &state->request;
     exec_transport_options options = exec_transport_options_default();
     options.rank_count = state->training.machine.rank_count * state->training.data_parallel;
     options.watchdog_ns = request->watchdog_ns;
@@ -145,26 +368,10 @@ static status finish_files(run_state *state, status ended, error_message *err)
 {
     error_message outcome = {0};
     error_message finish_err = {0};
+    if (state->files == NULL) return ended;
     if (ended != STATUS_OK && err != NULL) outcome = *err;
-    status finished = STATUS_OK;
-    if (state->record != NULL) {
-        finished =
-            cli_run_record_finish(state->record, ended != STATUS_OK ? &outcome : NULL, &finish_err);
-        state->record = NULL;
-    }
-    if (state->store != NULL) {
-        const bool is_ok = ended == STATUS_OK;
-        const status stored =
-            cli_run_store_finish(state->store, is_ok ? &state->outcome.result : NULL,
-                                 is_ok ? NULL : &outcome, &finish_err);
-        if (finished == STATUS_OK) finished = stored;
-        state->store = NULL;
-    }
-    if (state->counts != NULL) {
-        const status closed = cli_run_counts_close(state->counts, &finish_err);
-        if (finished == STATUS_OK) finished = closed;
-        state->counts = NULL;
-    }
+    const status finished = cli_run_files_finish(state->files, &state->outcome.result,
+                                                 ended != STATUS_OK ? &outcome : NULL, &finish_err);
     if (ended != STATUS_OK || finished == STATUS_OK) return ended;
     return error_set(err, finished, "%s", finish_err.message);
 }
@@ -172,7 +379,7 @@ static status finish_files(run_state *state, status ended, error_message *err)
 static status report(const cli_arguments *arguments, run_state *state, error_message *err)
 {
     text_buffer out = {0};
-    if (!state->request->learns && !state->opened.has_plan) {
+    if (!state->request.learns && !state->opened.has_plan) {
         TRY(cli_run_outcome_replay(&state->outcome, &state->training, state->memory, err));
     }
     if (cli_has(arguments, "--json")) {
@@ -188,7 +395,7 @@ static status report(const cli_arguments *arguments, run_state *state, error_mes
 static status run_prepared(const cli_arguments *arguments, run_state *state, error_message *err)
 {
     TRY(prepare(state, err));
-    state->leads = exec_transport_is_leader(state->request->transport);
+    state->leads = exec_transport_is_leader(state->request.transport);
     status ended = state->leads ? prepare_leader(state, err) : STATUS_OK;
     if (ended == STATUS_OK) ended = execute(state, err);
     const bool has_run = state->abandoned_rank_count == 0 || atomic_load(&state->leader_is_back);
@@ -197,32 +404,21 @@ static status run_prepared(const cli_arguments *arguments, run_state *state, err
     return ended;
 }
 
-static status run_and_free(const cli_arguments *arguments, run_state *state, error_message *err)
+static status run_and_free(const cli_arguments *arguments, const cli_run_request *request,
+                           error_message *err)
 {
+    run_state *state = memory_array(1, sizeof *state);
+    state->request = *request;
+    state->memory = arena_create(ARENA_BLOCK_BYTES);
     const status ended = run_prepared(arguments, state, err);
     if (state->abandoned_rank_count > 0) return ended; // they end with the process
     cli_run_outcome_free(&state->outcome);
     sim_predictor_destroy(state->predictor);
-    cli_run_device_free(&state->device);
+    exec_training_text_free(&state->text);
     cli_run_study_close(&state->opened);
     arena_destroy(state->memory);
     free(state);
     return ended;
-}
-
-static status run_requested(const cli_arguments *arguments, const cli_run_request *request,
-                            error_message *err)
-{
-    run_state *state = memory_array(1, sizeof *state);
-    state->requested = *request;
-    state->request = &state->requested;
-    state->command_line = cli_command_line(arguments);
-    state->memory = arena_create(ARENA_BLOCK_BYTES);
-    if (state->memory == NULL) {
-        free(state);
-        return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    }
-    return run_and_free(arguments, state, err);
 }
 
 /// One process of a run speaks for all, also of what went wrong.
@@ -230,10 +426,10 @@ static status run(const cli_arguments *arguments, error_message *err)
 {
     cli_run_request request;
     const char *transport = "mpi"; // as long as it is not known: as if a launcher had started it
-    status ended = cli_run_request_read(arguments, &request, err);
+    status ended = read_request(arguments, &request, err);
     if (ended == STATUS_OK) {
         transport = request.transport;
-        ended = run_requested(arguments, &request, err);
+        ended = run_and_free(arguments, &request, err);
     }
     if (ended == STATUS_OK || exec_transport_is_leader(transport)) return ended;
     if (err != NULL) err->message[0] = '\0';
@@ -268,7 +464,82 @@ const cli_command cli_command_run = {
         "A rank that fails, dies or hangs ends the run within seconds, with one message that "
         "names it and what it did; what --record has got until then stays. So does SIGINT (exit "
         "code 130) or SIGTERM (143).",
-    .options = {CLI_RUN_OPTIONS},
+    .options =
+        {
+            {.name = "--device",
+             .argument = "D",
+             .help = "timed, cpu or cuda: what an op does; default timed"},
+            {.name = "--transport",
+             .argument = "T",
+             .help =
+                 "local (threads of one process), mpi (under mpirun or srun) or nccl (a rank per "
+                 "GPU); default local"},
+            {.name = "--clock",
+             .argument = "C",
+             .help = "nominal (deadlines travel with the messages, nobody waits), queue (an op "
+                     "begins at the deadline of the one before, as in a GPU's queue) or real; "
+                     "default nominal for timed, real else"},
+            {.name = "--row",
+             .argument = "LABEL",
+             .help = "the entry of the study's balancing to run; default the first that decides"},
+            {.name = "--trace",
+             .argument = "TRACE.db",
+             .help = "the trace that says how long ops take (timed)"},
+            {.name = "--model",
+             .argument = "CONFIG",
+             .help = "config.json or shipped name: what is trained (cpu, cuda), or what says how "
+                     "long ops take (timed, with --hardware)"},
+            {.name = "--hardware",
+             .argument = "NAME",
+             .help = "hardware file or preset, with --model"},
+            {.name = "--text",
+             .argument = "FILE",
+             .help = "text to train on, as bytes (cpu, cuda)"},
+            {.name = "--iterations", .argument = "N", .help = "instead of the study's number"},
+            {.name = "--data-parallel",
+             .argument = "D",
+             .help = "replicas of the pipeline, instead of the study's number"},
+            {.name = "--time-scale",
+             .argument = "X",
+             .help = "durations times X, in [0.000001, 1000]; default 1 (timed)"},
+            {.name = "--slow",
+             .argument = "RANK=X",
+             .help = "makes all ops of a rank take X times as long, X in [1, 1000], to see what "
+                     "follows (timed, cpu); may be given several times",
+             .may_repeat = true},
+            {.name = "--slow-link",
+             .argument = "A-B=US",
+             .help = "makes messages between ranks A and B travel so many microseconds longer "
+                     "(timed, cpu); may be given several times",
+             .may_repeat = true},
+            {.name = "--precision", .argument = "P", .help = "fp32 or bf16 (cuda); default fp32"},
+            {.name = "--blas", .help = "products of matrices by OpenBLAS (cpu)"},
+            {.name = "--record",
+             .argument = "TRACE.db",
+             .help = "records what layers took, as a trace that simulate reads"},
+            {.name = "--store",
+             .argument = "RUN.db",
+             .help = "records the run as simulate --store does, for report and export"},
+            {.name = "--counts",
+             .argument = "FILE.csv",
+             .help = "writes the tokens of every expert (mechanism moe)"},
+            {.name = "--checkpoint",
+             .argument = "FILE",
+             .help = "writes all state behind the last iteration"},
+            {.name = "--checkpoint-every", .argument = "N", .help = "and behind every N-th"},
+            {.name = "--restart",
+             .argument = "FILE",
+             .help = "goes on from a checkpoint, on any number of ranks"},
+            {.name = "--watchdog",
+             .argument = "SECONDS",
+             .help = "no rank has moved for so long: the run fails; default 60"},
+            {.name = "--distributed",
+             .help = "the balancer diffusion runs on the ranks, with messages between neighbours"},
+            {.name = "--real-time",
+             .help = "asks the system for real-time priority, where it is allowed"},
+            {.name = "--json", .help = "prints one JSON object"},
+
+        },
     .operand_min = 1,
     .operand_max = 1,
     .run = run,

@@ -1,4 +1,5 @@
-#include "cli/run/run_model.h"
+/// What `dynmo run` trains.
+#include "cli/run/run.h"
 
 #include "base/file.h"
 #include "base/json.h"
@@ -153,7 +154,7 @@ static status read_sizes(const cli_run_request *request, const cli_run_study *op
                          "%s: device %s trains a model; the study needs \"model\", or --model",
                          request->path, request->device);
     }
-    TRY(model_config_open(study->model, memory, &config, err));
+    TRY(model_config_open_changed(study->model, study->model_changes, memory, &config, err));
     if (strcmp(config.model_type, "gpt2") != 0 || config.expert_count > 0) {
         return error_set(err, STATUS_UNSUPPORTED,
                          "%s: device %s trains models of type gpt2 only, not %s", study->model,
@@ -190,7 +191,6 @@ status cli_run_model_read(const cli_run_request *request, const cli_run_study *o
         *text = request->text;
     } else if (named != NULL) {
         *text = file_path_beside(request->path, named, memory);
-        if (*text == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     } else {
         return error_set(err, STATUS_INVALID,
                          "%s: device %s needs a text to train on: --text FILE, or "

@@ -1,4 +1,5 @@
-#include "cli/run/run_outcome.h"
+/// What came of `dynmo run`, and how it is told.
+#include "cli/run/run.h"
 
 #include "base/file.h"
 #include "base/json.h"

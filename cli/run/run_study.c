@@ -1,6 +1,8 @@
-#include "cli/run/run_study.h"
+/// The study that `dynmo run` executes, and what of a study is not executed.
+#include "cli/run/run.h"
 
 #include "analysis/compare/comparison.h"
+#include "analysis/study/study_keys.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/text.h"
@@ -174,9 +176,7 @@ static status open_text(const cli_run_request *request, const text_buffer *text,
     text_buffer changes = {0};
     text_buffer changed = {0};
     write_changes(request, lacks_hardware, &changes);
-    status result = text->failed || changes.failed
-                        ? error_set(err, STATUS_NO_MEMORY, "out of memory")
-                        : json_change(request->path, text->bytes, changes.bytes, &changed, err);
+    status result = json_change(request->path, text->bytes, changes.bytes, &changed, err);
     if (result == STATUS_OK) {
         result = ana_study_open_text(request->path, changed.bytes, memory, &opened->study, err);
     }
@@ -207,28 +207,58 @@ static status add_slow(const cli_run_request *request, cli_run_study *opened, er
     return STATUS_OK;
 }
 
-/// Refuses what only the simulator plays.
-static status refuse_unplayed(const ana_study *study, error_message *err)
+static status refuse(const ana_study *study, const char *key, const char *why, error_message *err)
 {
-    const bal_disturbance *disturbance = &study->disturbance;
-    const bool is_disturbed = bal_disturbance_is_drawn_per_op(disturbance) ||
-                              bal_disturbance_has_rank_factors(disturbance) ||
-                              disturbance->link_count > 0;
-    if (study->round_count > 1) {
-        return error_set(err, STATUS_UNSUPPORTED,
-                         "%s: training.accumulation %d is simulated only; `dynmo run` passes the "
-                         "pipeline once",
-                         study->path, study->round_count);
+    return error_set(err, STATUS_UNSUPPORTED, "%s: %s is simulated only; %s", study->path, key,
+                     why);
+}
+
+/// Refuses what a study says of devices that are told how long things take.
+static status refuse_told(const cli_run_request *request, const cli_run_study *opened,
+                          error_message *err)
+{
+    const ana_study *study = &opened->study;
+    const char *dtype = model_dtype_names[study->dtype];
+    const char *trained =
+        model_dtype_names[request->is_bf16 ? MODEL_DTYPE_BFLOAT16 : MODEL_DTYPE_FLOAT32];
+    const char *name = NULL;
+    const char *mechanism = "no mechanism";
+    TRY(ana_study_check_player(study, ANA_KEY_SIMULATED | ANA_KEY_NOT_LEARNT, err));
+    if (study->dtype != MODEL_DTYPE_UNKNOWN && strcmp(dtype, trained) != 0) {
+        return error_set(err, STATUS_UNSUPPORTED, "%s: training.dtype %s: device %s trains in %s",
+                         study->path, dtype, request->device, trained);
     }
-    if (study->send != BAL_SEND_ASYNC || study->shares_node_links) {
-        return error_set(err, STATUS_UNSUPPORTED,
-                         "%s: cluster.%s is simulated only; a run has the network that it is on",
-                         study->path, study->shares_node_links ? "links.shared" : "send");
+    if (opened->row->information == BAL_INFORMATION_FORESIGHT) {
+        return refuse(study, "balancing.information foresight",
+                      "nobody knows what a device that trains will measure next", err);
     }
-    if (!is_disturbed) return STATUS_OK;
+    if (json_is_missing(study->dynamism)) return STATUS_OK;
+    TRY(json_string(json_member(study->dynamism, "case"), &name, err));
+    const json_value trains = json_member(study->execution, "mechanism");
+    if (!json_is_missing(trains)) TRY(json_string(json_member(trains, "name"), &mechanism, err));
+    if (strcmp(name, mechanism) == 0) return STATUS_OK;
     return error_set(err, STATUS_UNSUPPORTED,
-                     "%s: disturbance is simulated only; `dynmo run` has --slow and --slow-link",
-                     study->path);
+                     "%s: dynamism.case %s, but execution trains %s: a device does what "
+                     "execution.mechanism says",
+                     study->path, name, mechanism);
+}
+
+/// Refuses what the study says and this run would not do.
+static status refuse_unplayed(const cli_run_request *request, const cli_run_study *opened,
+                              error_message *err)
+{
+    const ana_study *study = &opened->study;
+    if (request->learns) {
+        TRY(refuse_told(request, opened, err));
+    } else {
+        TRY(ana_study_check_player(study, ANA_KEY_SIMULATED, err));
+    }
+    const bool is_nominal = !request->learns && request->clock == EXEC_CLOCK_NOMINAL;
+    if (opened->row->migration.overlaps && !is_nominal) {
+        return refuse(study, "balancing.migration.overlap",
+                      "under a clock that measures layers move after the decision", err);
+    }
+    return STATUS_OK;
 }
 
 status cli_run_study_open(const cli_run_request *request, arena *memory, cli_run_study *opened,
@@ -244,8 +274,8 @@ status cli_run_study_open(const cli_run_request *request, arena *memory, cli_run
     if (result == STATUS_OK) result = open_text(request, &text, memory, opened, err);
     text_free(&text);
     TRY(result);
-    TRY(refuse_unplayed(&opened->study, err));
     TRY(choose_row(request, opened, err));
+    TRY(refuse_unplayed(request, opened, err));
     take_row(opened);
     TRY(add_slow(request, opened, err));
     TRY(ana_setup_open(&opened->study, memory, &opened->setup, err));

@@ -109,6 +109,48 @@ sed 's/"model":"tiny.json","hardware":"cpu-core"/"trace":"run.db"/; s/"dtype":"f
     train.json >replay.json
 "$dynmo" simulate replay.json >replayed 2>err || fail "simulate of what was recorded: $(cat err)"
 
+# Other values of a model's file are trained.
+sed 's/"model":"tiny.json"/"model":{"base":"tiny.json","n_layer":6}/' train.json >changed.json
+sed 's/"n_layer":4/"n_layer":6/' tiny.json >tall.json
+"$dynmo" run changed.json --device cpu --json >changed || fail 'another number of layers'
+"$dynmo" run train.json --device cpu --model tall.json --hardware cpu-core --json >tall || fail 'six layers'
+[ "$(value changed state_hash)" = "$(value tall state_hash)" ] || fail 'a base is trained as it is'
+
+# What a study says is done, or refused by name. unplayed KEY: under the sed script and the options.
+unplayed() {
+    key=$1 script=$2
+    shift 2
+    sed "$script" train.json >unplayed.json
+    "$dynmo" run unplayed.json "$@" >out 2>err
+    code=$?
+    [ $code -eq 2 ] || fail "$key: exit status $code"
+    grep -q "^dynmo: unplayed.json: $key.*\(simulated only\|trains\)" err || fail "$key: $(cat err)"
+}
+while read -r key value; do
+    unplayed "training.$key" "s/\"training\":{/&\"$key\":$value,/" --device cpu
+done <<'END'
+accumulation 2
+tensor_parallel 2
+context_parallel 2
+recompute "full"
+sharding "optimizer"
+attention "unfused"
+reduction_overlap "stage"
+state_bytes_per_parameter 12
+gradient_bytes_per_parameter 2
+step "post-validation"
+END
+unplayed training.dtype 's/"float32"/"bfloat16"/' --device cpu
+unplayed training.accumulation 's/"training":{/&"accumulation":2,/'
+unplayed training.step.norm_ns 's/"training":{/&"step":{"kind":"post-validation","norm_ns":5},/'
+unplayed cluster.send 's/"training":{/"cluster":{"send":"blocking"},&/'
+unplayed cluster.links.shared 's/"training":{/"cluster":{"links":{"shared":true}},&/'
+unplayed disturbance.op_sigma 's/"training":{/"disturbance":{"op_sigma":0.1},&/'
+unplayed balancing.information 's/"policy":"every:2"/&,"information":"foresight"/' --device cpu
+unplayed balancing.migration.overlap 's/"policy":"every:2"/&,"migration":{"overlap":true}/' --device cpu
+unplayed balancing.migration.overlap 's/"policy":"every:2"/&,"migration":{"overlap":true}/' --clock real
+unplayed dynamism.case 's/"training":{/"dynamism":{"case":"freezing"},&/' --device cpu
+
 # What is wrong is said before anything runs.
 refuse 2 "--device: unknown 'gpu'; known: timed, cpu, cuda" train.json --device gpu
 refuse 2 "--transport: unknown 'tcp'; known: local, mpi, nccl" train.json --transport tcp

@@ -1,0 +1,158 @@
+/// `dynmo run` in parts: what is asked for, the study, what is trained, what came of it, and the
+/// files that are written on the way.
+#pragma once
+
+#include "analysis/compare/agreement.h"
+#include "analysis/study/setup.h"
+#include "balance/plan.h"
+#include "balance/run/training.h"
+#include "base/arena.h"
+#include "base/status.h"
+#include "base/text.h"
+#include "exec/clock.h"
+#include "exec/model/training_device.h"
+#include "exec/run/execution.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { CLI_RUN_SLOW_MAX = 16 };
+
+/// The command line, checked. Strings are borrowed from it; NULL or 0: not given.
+typedef struct cli_run_request {
+    const char *path;         // a study or a plan
+    const char *command_line; // all of it
+    const char *device;       // "timed", "cpu", "cuda"
+    const char *transport;    // "local", "mpi", "nccl"
+    exec_clock clock;
+    bool learns;    // the device trains: not timed
+    bool uses_blas; // cpu: products by OpenBLAS
+    bool is_bf16;   // cuda
+    const char *row;
+    const char *trace;
+    const char *model;
+    const char *hardware;
+    const char *text;
+    int iteration_count;
+    int data_parallel;
+    int64_t time_scale_ppb; // 10^9: durations as they are
+    const char *record;
+    const char *store;
+    const char *counts;
+    const char *checkpoint;
+    int checkpoint_every; // iterations
+    const char *restart;
+    int64_t watchdog_ns;
+    bal_slow_rank slow_ranks[CLI_RUN_SLOW_MAX];
+    int slow_rank_count;
+    exec_slow_link slow_links[CLI_RUN_SLOW_MAX];
+    int slow_link_count;
+    bool is_real_time;
+    bool is_distributed; // ranks decide among themselves
+} cli_run_request;
+
+/// The study that is executed: read from a study file, or made around a plan file.
+typedef struct cli_run_study {
+    ana_study study; // of one row
+    ana_setup setup;
+    const ana_balancing *row;
+    bal_plan plan; // of a plan file; rank_count 0: the balancer makes it
+    bool has_plan;
+    bool is_set_up; // setup is open
+} cli_run_study;
+
+/// Opens it. A plan file needs --trace, or --model with --hardware where the device is told how
+/// long ops take; it is then a study of these costs with the plan's schedule, whose plan stays.
+/// With a device that trains, --model alone will do.
+///
+/// @param memory for strings, the plan and the study
+/// @param opened must stay where it is; release with cli_run_study_close, also on failure
+/// @return STATUS_IO, STATUS_FORMAT as the file's reader; STATUS_INVALID naming the option that is
+///         missing, the row that is not there, or the plan's number of layers and that of the
+///         costs; STATUS_UNSUPPORTED naming a key of the study that the device does not do
+status cli_run_study_open(const cli_run_request *request, arena *memory, cli_run_study *opened,
+                          error_message *err);
+void cli_run_study_close(cli_run_study *opened);
+
+/// Reads what is trained: the transformer that the study's model describes, and the mechanism that
+/// its "execution" names.
+///
+/// @param text out: path of the text to train on, borrowed from the request or carved from memory
+/// @return STATUS_UNSUPPORTED for a model that is no gpt2 of 256 bytes; STATUS_FORMAT naming key,
+///         value and limits; STATUS_INVALID where no text is named
+status cli_run_model_read(const cli_run_request *request, const cli_run_study *opened,
+                          arena *memory, exec_model *model, const char **text, error_message *err);
+
+/// What came of the run, iteration by iteration. Filled by the leader while it goes on.
+typedef struct cli_run_outcome {
+    const cli_run_request *request;
+    const cli_run_study *opened;
+    arena *scratch;
+    int first_iteration; // of the run, after a restart not 0
+    int iteration_count; // told so far
+    int iteration_max;
+    double *loss;          // [iteration_max] nats per byte
+    double *gradient_norm; // [iteration_max]
+    int64_t *iteration_ns; // [iteration_max]
+    uint64_t *plan_hash;   // [iteration_max] of the plan in force
+    uint64_t loss_hash;    // FNV-1a over the bits of losses and norms
+    uint64_t state_hash;   // of the last iteration
+    int64_t overhead_ns;   // sums over ranks and iterations
+    int64_t wake_ns;
+    int64_t latency_ns;
+    int64_t op_count;
+    int64_t message_count;
+    ana_agreement agreement;
+    int64_t replay_ns; // timed: of the whole run, as simulated by itself; -1: not simulated
+    int replay_difference_count; // iterations whose length or plan is another
+    int plan_difference_count;   // iterations whose plan is another
+    bal_training_result result;
+} cli_run_outcome;
+
+/// @param memory of its arrays
+void cli_run_outcome_init(cli_run_outcome *outcome, const cli_run_request *request,
+                          const cli_run_study *opened, arena *memory);
+void cli_run_outcome_free(cli_run_outcome *outcome);
+
+/// Takes an iteration in.
+status cli_run_outcome_add(cli_run_outcome *outcome, const exec_measured *iteration,
+                           error_message *err);
+
+/// Simulates the whole run by itself, decisions and all, and compares: for a device that was told
+/// how long ops take.
+status cli_run_outcome_replay(cli_run_outcome *outcome, const bal_training *training, arena *memory,
+                              error_message *err);
+
+/// Appends one JSON object and a line end, or words for people.
+void cli_run_outcome_write(const cli_run_outcome *outcome, text_buffer *out);
+void cli_run_outcome_print(const cli_run_outcome *outcome, text_buffer *out);
+
+/// The files that a run writes while it goes on: a trace of what every layer took (--record), the
+/// run as `dynmo simulate --store` puts a simulated one (--store), the tokens of every expert as
+/// a study's case `moe` reads them (--counts).
+typedef struct cli_run_files cli_run_files;
+
+/// Begins those that the request names.
+///
+/// @param model that is trained; NULL: none
+/// @param files owned by the caller; ends with cli_run_files_finish, also on failure
+/// @return what the stores refuse: a name that is taken, one that cannot be written; STATUS_INVALID
+///         for --counts where the model has no experts
+status cli_run_files_begin(const cli_run_request *request, const cli_run_study *opened,
+                           const exec_model *model, arena *memory, cli_run_files **files,
+                           error_message *err);
+
+/// Where the records of the iterations go: all zero without --store.
+bal_record_sink cli_run_files_sink(cli_run_files *files);
+
+/// Takes an iteration in: layer times of the first replica, a column per microbatch, of the first
+/// and the last iteration also every op; tokens of the experts.
+status cli_run_files_put(cli_run_files *files, const exec_measured *measured, error_message *err);
+
+/// Ends the files; they are gone afterwards, also on failure.
+///
+/// @param result  of the run, or NULL
+/// @param outcome NULL, or why it failed: what was recorded until then stays and says so; nothing
+///                stays where there was no iteration
+status cli_run_files_finish(cli_run_files *files, const bal_training_result *result,
+                            const error_message *outcome, error_message *err);

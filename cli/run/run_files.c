@@ -1,0 +1,334 @@
+/// The files that a run writes while it goes on: trace, run in a store, tokens of experts.
+#include "cli/run/run.h"
+
+#include "analysis/compare/comparison.h"
+#include "analysis/report/recording.h"
+#include "cli/version.h"
+#include "traces/store/store.h"
+#include "traces/store/writer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { RESERVE_BYTES = 256 * 1024 }; // ending a record takes some pages of 4 KiB
+
+/// Members of what is not asked for are NULL.
+struct cli_run_files {
+    const cli_run_request *request;
+    const cli_run_study *opened;
+    trace_store *record_store;
+    trace_writer *writer;
+    int reserve; // file that takes space until the record ends; -1: none
+    int put_count;
+    trace_store *run_store;
+    ana_recording *recording;
+    ana_course course;
+    FILE *counts;
+    int expert_count;
+};
+
+static trace_info describe(const cli_run_request *request, const cli_run_study *opened)
+{
+    const ana_setup *setup = &opened->setup;
+    const trace_known known = request->learns ? TRACE_MEASURED : TRACE_ASSUMED;
+    trace_info info = trace_info_default();
+    info.name = opened->study.name;
+    info.source = TRACE_SOURCE_EXEC;
+    info.device = request->device;
+    info.layer_count = setup->source.layer_count;
+    info.tokens_per_microbatch =
+        setup->tokens_per_microbatch > 0 ? setup->tokens_per_microbatch : TRACE_NOT_RECORDED;
+    info.embedding = setup->embedding;
+    info.head = setup->head;
+    info.times = known;
+    info.split = known;
+    info.activations = known;
+    info.parameters = known;
+    info.messages = known;
+    info.recorded_by = request->command_line;
+    info.tool_version = DYNMO_VERSION;
+    return info;
+}
+
+/// Takes space beside path, in a file without a name, so that a record can also be ended on a disk
+/// that is full.
+///
+/// @return the open file; -1: there is no such space
+static int take_reserve(const char *path)
+{
+    char name[4096];
+    const int length = snprintf(name, sizeof name, "%s.XXXXXX", path);
+    if (length < 0 || (size_t)length >= sizeof name) return -1;
+    const int file = mkstemp(name);
+    if (file < 0) return -1;
+    unlink(name);
+    if (posix_fallocate(file, 0, RESERVE_BYTES) == 0) return file;
+    close(file);
+    return -1;
+}
+
+static status begin_record(cli_run_files *files, error_message *err)
+{
+    const char *path = files->request->record;
+    const trace_info info = describe(files->request, files->opened);
+    TRY(trace_store_open(path, TRACE_WRITE, &files->record_store, err));
+    TRY(trace_writer_begin(files->record_store, &info, &files->writer, err));
+    files->reserve = take_reserve(path);
+    return STATUS_OK;
+}
+
+static status begin_run(cli_run_files *files, arena *memory, error_message *err)
+{
+    ana_course_init(&files->course, memory);
+    TRY(trace_store_open(files->request->store, TRACE_WRITE, &files->run_store, err));
+    TRY(ana_recording_begin(files->run_store, TRACE_RUN_EXEC, &files->opened->setup,
+                            files->request->command_line, DYNMO_VERSION, &files->recording, err));
+    const ana_listener listener = ana_recording_listener(files->recording);
+    return listener.begin_row(listener.sink.context, files->opened->row, err);
+}
+
+static status begin_counts(cli_run_files *files, const exec_model *model, error_message *err)
+{
+    const char *path = files->request->counts;
+    if (model->mechanism != EXEC_MOE) {
+        return error_set(err, STATUS_INVALID,
+                         "--counts: only mechanism moe has experts; the study trains with '%s'",
+                         exec_mechanism_names[model->mechanism]);
+    }
+    files->expert_count = model->moe.expert_count;
+    files->counts = fopen(path, "w");
+    if (files->counts == NULL) {
+        return error_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
+    }
+    fprintf(files->counts, "iteration,layer,microbatch");
+    for (int expert = 0; expert < files->expert_count; expert++) {
+        fprintf(files->counts, ",expert_%d", expert);
+    }
+    fprintf(files->counts, "\n");
+    return STATUS_OK;
+}
+
+status cli_run_files_begin(const cli_run_request *request, const cli_run_study *opened,
+                           const exec_model *model, arena *memory, cli_run_files **files,
+                           error_message *err)
+{
+    cli_run_files *made = arena_array(memory, 1, sizeof *made);
+    *made = (cli_run_files){.request = request, .opened = opened, .reserve = -1};
+    *files = made;
+    if (request->record != NULL) TRY(begin_record(made, err));
+    if (request->store != NULL) TRY(begin_run(made, memory, err));
+    return request->counts != NULL ? begin_counts(made, model, err) : STATUS_OK;
+}
+
+static bool wants_timeline(void *context, int iteration)
+{
+    cli_run_files *files = context;
+    const bal_record_sink sink = ana_recording_listener(files->recording).sink;
+    return sink.wants_timeline(sink.context, iteration);
+}
+
+static status put_run(void *context, const bal_training_iteration *iteration, error_message *err)
+{
+    cli_run_files *files = context;
+    const bal_record_sink sink = ana_recording_listener(files->recording).sink;
+    TRY(ana_course_add(&files->course, iteration, err));
+    return sink.put(sink.context, iteration, err);
+}
+
+bal_record_sink cli_run_files_sink(cli_run_files *files)
+{
+    if (files->recording == NULL) return (bal_record_sink){0};
+    return (bal_record_sink){.context = files, .wants_timeline = wants_timeline, .put = put_run};
+}
+
+static int64_t value_or_none(const int64_t *values, int64_t index)
+{
+    return values != NULL ? values[index] : TRACE_NOT_RECORDED;
+}
+
+static status put_layers(cli_run_files *files, const bal_layer_costs *layers, error_message *err)
+{
+    for (int layer = 0; layer < layers->layer_count; layer++) {
+        const trace_layer row = {
+            .layer = layer,
+            .parameters = value_or_none(layers->parameters, layer),
+            .state_bytes = value_or_none(layers->state_bytes, layer),
+            .message_bytes = value_or_none(layers->message_bytes, layer),
+        };
+        TRY(trace_writer_put_layer(files->writer, &row, err));
+    }
+    return STATUS_OK;
+}
+
+static status put_loads(cli_run_files *files, int iteration, const bal_layer_costs *layers,
+                        error_message *err)
+{
+    const int columns = layers->microbatch_count;
+    for (int layer = 0; layer < layers->layer_count; layer++) {
+        for (int column = 0; column < columns; column++) {
+            const int64_t cell = (int64_t)layer * columns + column;
+            trace_load load = trace_load_init(iteration, layer, columns > 1 ? column : TRACE_MEAN);
+            load.forward_ns = layers->forward_ns[cell];
+            if (layers->has_split) {
+                load.backward_input_ns = layers->backward_input_ns[cell];
+                load.backward_weight_ns = layers->backward_weight_ns[cell];
+            } else {
+                load.backward_ns = layers->backward_input_ns[cell];
+            }
+            load.activation_bytes = value_or_none(layers->activation_bytes, layer);
+            TRY(trace_writer_put_load(files->writer, &load, err));
+        }
+    }
+    return STATUS_OK;
+}
+
+static trace_op_kind kind_of(const bal_op *op)
+{
+    static const trace_op_kind kinds[OP_KIND_COUNT] = {
+        [OP_FORWARD] = TRACE_OP_FORWARD,
+        [OP_BACKWARD_INPUT] = TRACE_OP_BACKWARD_INPUT,
+        [OP_BACKWARD_WEIGHT] = TRACE_OP_BACKWARD_WEIGHT,
+        [OP_BACKWARD] = TRACE_OP_BACKWARD,
+    };
+    return kinds[op->kind];
+}
+
+/// The ops of the first replica.
+static status put_ops(cli_run_files *files, const exec_measured *measured, error_message *err)
+{
+    const bal_timeline *timeline = &measured->timelines[0];
+    const bal_schedule *schedule = timeline->schedule;
+    for (int rank = 0; rank < schedule->rank_count; rank++) {
+        for (int op = schedule->first_op[rank]; op < schedule->first_op[rank + 1]; op++) {
+            const bal_op *ran = &schedule->ops[op];
+            const trace_op row = {
+                .rank = rank,
+                .iteration = measured->record->iteration,
+                .kind = kind_of(ran),
+                .stage = bal_stage_of(schedule->placement, schedule->rank_count,
+                                      schedule->chunk_count, rank, ran->chunk),
+                .layer = TRACE_NOT_RECORDED,
+                .microbatch = ran->microbatch,
+                .begin_ns = timeline->begin_ns[op],
+                .end_ns = timeline->end_ns[op],
+                .busy_ns = timeline->end_ns[op] - timeline->begin_ns[op],
+            };
+            TRY(trace_writer_put_op(files->writer, &row, err));
+        }
+    }
+    return STATUS_OK;
+}
+
+static status put_record(cli_run_files *files, const exec_measured *measured, error_message *err)
+{
+    const int iteration = measured->record->iteration;
+    const bal_layer_costs *layers = &measured->played->replicas[0];
+    const bool is_first = files->put_count++ == 0;
+    if (is_first) TRY(put_layers(files, layers, err));
+    TRY(put_loads(files, iteration, layers, err));
+    const bool is_last = iteration == files->opened->setup.iteration_count - 1;
+    return is_first || is_last ? put_ops(files, measured, err) : STATUS_OK;
+}
+
+/// One row. False if the layer has no experts: embedding and head.
+static bool put_tokens(const cli_run_files *files, int iteration, int block, int microbatch,
+                       const int64_t *tokens)
+{
+    int64_t sum = 0;
+    for (int expert = 0; expert < files->expert_count; expert++) {
+        sum += tokens[expert];
+    }
+    if (sum == 0) return false;
+    fprintf(files->counts, "%d,%d,%d", iteration, block, microbatch);
+    for (int expert = 0; expert < files->expert_count; expert++) {
+        fprintf(files->counts, ",%" PRId64, tokens[expert]);
+    }
+    fprintf(files->counts, "\n");
+    return true;
+}
+
+static status put_counts(cli_run_files *files, const exec_measured *measured, error_message *err)
+{
+    const bal_layer_costs *layers = &measured->played->replicas[0];
+    const int microbatches = measured->played->schedule->microbatch_count;
+    const int64_t *tokens = measured->load_count;
+    int block = 0;
+    for (int layer = 0; tokens != NULL && layer < layers->layer_count; layer++) {
+        bool has_experts = false;
+        for (int microbatch = 0; microbatch < microbatches; microbatch++) {
+            const int64_t row = (int64_t)layer * microbatches + microbatch;
+            has_experts |= put_tokens(files, measured->record->iteration, block, microbatch,
+                                      tokens + row * measured->load_columns);
+        }
+        block += has_experts;
+    }
+    if (!ferror(files->counts)) return STATUS_OK;
+    return error_set(err, STATUS_IO, "%s: cannot write: %s", files->request->counts,
+                     strerror(errno));
+}
+
+status cli_run_files_put(cli_run_files *files, const exec_measured *measured, error_message *err)
+{
+    if (files->counts != NULL) TRY(put_counts(files, measured, err));
+    return files->writer != NULL ? put_record(files, measured, err) : STATUS_OK;
+}
+
+static status finish_record(cli_run_files *files, const error_message *outcome, error_message *err)
+{
+    status result = STATUS_OK;
+    if (files->reserve >= 0) close(files->reserve);
+    if (files->put_count == 0) {
+        trace_writer_abort(files->writer);
+    } else if (outcome == NULL) {
+        result = trace_writer_finish(files->writer, err);
+    } else {
+        trace_writer_put_note(files->writer, "ended by", outcome->message, NULL);
+        result = trace_writer_keep(files->writer, err);
+    }
+    return result;
+}
+
+static status finish_run(cli_run_files *files, const bal_training_result *result,
+                         const error_message *outcome, error_message *err)
+{
+    const ana_setup *setup = &files->opened->setup;
+    ana_row row = {.balancing = files->opened->row, .course = files->course};
+    const ana_comparison comparison = {.setup = setup, .rows = &row};
+    if (result != NULL) {
+        row.result = *result;
+        ana_row_rate(&row, setup);
+    }
+    return ana_recording_finish(files->recording, result != NULL ? &comparison : NULL, outcome,
+                                err);
+}
+
+static status finish_counts(cli_run_files *files, error_message *err)
+{
+    const bool failed = ferror(files->counts) != 0;
+    if (fclose(files->counts) == 0 && !failed) return STATUS_OK;
+    return error_set(err, STATUS_IO, "%s: cannot write all of it: %s", files->request->counts,
+                     strerror(errno));
+}
+
+status cli_run_files_finish(cli_run_files *files, const bal_training_result *result,
+                            const error_message *outcome, error_message *err)
+{
+    status finished = STATUS_OK;
+    if (files->writer != NULL) finished = finish_record(files, outcome, err);
+    if (files->record_store != NULL) trace_store_close(files->record_store);
+    if (files->recording != NULL) {
+        const status stored = finish_run(files, outcome == NULL ? result : NULL, outcome, err);
+        if (finished == STATUS_OK) finished = stored;
+    }
+    if (files->run_store != NULL) trace_store_close(files->run_store);
+    if (files->counts != NULL) {
+        const status closed = finish_counts(files, err);
+        if (finished == STATUS_OK) finished = closed;
+    }
+    return finished;
+}
