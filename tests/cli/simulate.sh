@@ -115,13 +115,13 @@ grep -q '^  assumed   training.step.unclipped  *10 iterations$' one || fail 'unc
 study "$(echo "$disturbed" | sed s/SEED/2/)"
 "$dynmo" simulate s.json | cmp -s - one && fail 'another seed, the same bytes'
 # shellcheck disable=SC2016 # the backticks are part of the message
-refuse 2 's.json: training.accumulation 2 is simulated only; `dynmo run` passes the pipeline once' \
+refuse 2 's.json: training.accumulation is simulated only; no device of `dynmo run` does it' \
     run s.json
 study ',"disturbance":{"op_sigma":0.1}'
 # shellcheck disable=SC2016
-refuse 2 's.json: disturbance is simulated only; `dynmo run` has --slow and --slow-link' run s.json
+refuse 2 's.json: disturbance.op_sigma is simulated only; no device of `dynmo run` does it' run s.json
 study ',"cluster":{"send":"blocking"}'
-refuse 2 's.json: cluster.send is simulated only; a run has the network that it is on' run s.json
+refuse 2 's.json: cluster.send is simulated only; no device of `dynmo run` does it' run s.json
 study ',"cluster":{"send":"rendezvous","links":{"shared":true}},"balancing":[{"balancer":"even"}]'
 "$dynmo" simulate s.json | grep -q '^  given     cluster.send  *rendezvous$' || fail 'sends by rendezvous'
 printf '{"schema":"dynmo-study/1","trace":"t.db","training":{"microbatches":8},"pipeline":{"stages":4,"schedule":"zb-h2"},"cluster":{"send":"rendezvous"},"balancing":[{"balancer":"even"}]}' >s.json
