@@ -52,7 +52,7 @@ typedef struct bal_layer_times {
     int64_t *backward_weight_ns; // [layer_count]
 } bal_layer_times;
 
-/// Carves the arrays from memory, all 0. STATUS_NO_MEMORY.
+/// Carves the arrays from memory, all 0.
 void bal_layer_times_init(bal_layer_times *times, int layer_count, arena *memory);
 
 /// Fills the means of costs, each rounded half up.

@@ -14,12 +14,6 @@ typedef struct peak_list {
     arena *memory;
 } peak_list;
 
-static status no_memory(int ranks, int chunks, error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for %d ranks of %d chunks", ranks,
-                     chunks);
-}
-
 /// Whether one moment holds no more than the other in any chunk.
 static bool is_within(const int64_t *one, const int64_t *other, int chunk_count)
 {
@@ -30,14 +24,14 @@ static bool is_within(const int64_t *one, const int64_t *other, int chunk_count)
 }
 
 /// Notes a moment of the rank whose peaks begin at `first`, unless another one exceeds it; drops
-/// those that it exceeds. False without memory.
-static bool note(peak_list *list, int first, const int64_t *held)
+/// those that it exceeds.
+static void note(peak_list *list, int first, const int64_t *held)
 {
     const size_t width = (size_t)list->chunk_count;
     int kept = first;
     for (int peak = first; peak < list->count; peak++) {
         const int64_t *known = list->held + (size_t)peak * width;
-        if (is_within(held, known, list->chunk_count)) return true; // then nothing was dropped
+        if (is_within(held, known, list->chunk_count)) return; // then nothing was dropped
         if (is_within(known, held, list->chunk_count)) continue;
         if (kept < peak) memcpy(list->held + (size_t)kept * width, known, width * sizeof *known);
         kept++;
@@ -46,7 +40,6 @@ static bool note(peak_list *list, int first, const int64_t *held)
     if (list->count == list->capacity) {
         const int capacity = 2 * list->capacity + 16;
         int64_t *grown = arena_array(list->memory, (size_t)capacity * width, sizeof *grown);
-        if (grown == NULL) return false;
         if (list->count > 0) {
             memcpy(grown, list->held, (size_t)list->count * width * sizeof *grown);
         }
@@ -55,11 +48,10 @@ static bool note(peak_list *list, int first, const int64_t *held)
     }
     memcpy(list->held + (size_t)list->count * width, held, width * sizeof *held);
     list->count++;
-    return true;
 }
 
 /// Walks the order of a rank. Only the moments before something is released can be peaks.
-static bool walk(const bal_schedule *schedule, int rank, int64_t *held, peak_list *list)
+static void walk(const bal_schedule *schedule, int rank, int64_t *held, peak_list *list)
 {
     const int first = list->count;
     bool has_grown = false;
@@ -70,12 +62,11 @@ static bool walk(const bal_schedule *schedule, int rank, int64_t *held, peak_lis
             held[op.chunk]++;
             has_grown = true;
         } else if (op.kind != OP_BACKWARD_INPUT) {
-            if (has_grown && !note(list, first, held)) return false;
+            if (has_grown) note(list, first, held);
             held[op.chunk]--;
             has_grown = false;
         }
     }
-    return true;
 }
 
 /// How much the fullest rank holds, over its chunks.
@@ -99,7 +90,7 @@ static status of_fixed(const bal_schedule_request *request, arena *memory, bal_r
     int64_t *held = arena_array(memory, (size_t)built.chunk_count, sizeof *held);
     peak_list list = {.chunk_count = built.chunk_count, .memory = memory};
     for (int rank = 0; rank < ranks; rank++) {
-        if (!walk(&built, rank, held, &list)) return no_memory(ranks, built.chunk_count, err);
+        walk(&built, rank, held, &list);
         first[rank + 1] = list.count;
     }
     *peaks = (bal_rank_peaks){.rank_count = ranks,
@@ -110,8 +101,8 @@ static status of_fixed(const bal_schedule_request *request, arena *memory, bal_r
 }
 
 /// The same of every rank: each chunk as many microbatches as there are ranks.
-static status of_ranks(const bal_schedule_request *request, int chunk_count, arena *memory,
-                       bal_rank_peaks *peaks)
+static void of_ranks(const bal_schedule_request *request, int chunk_count, arena *memory,
+                     bal_rank_peaks *peaks)
 {
     const int ranks = request->rank_count;
     const size_t cells = (size_t)ranks * (size_t)chunk_count;
@@ -125,7 +116,6 @@ static status of_ranks(const bal_schedule_request *request, int chunk_count, are
     }
     *peaks = (bal_rank_peaks){
         .rank_count = ranks, .chunk_count = chunk_count, .first_peak = first, .held = held};
-    return STATUS_OK;
 }
 
 /// Of the fixed orders without a split that could stand for a searched one, that which holds least.
@@ -160,7 +150,22 @@ static status of_searched(const bal_schedule_request *request, const bal_schedul
         is_found = true;
         *peaks = tried;
     }
-    return is_found ? STATUS_OK : of_ranks(request, chunks, memory, peaks);
+    if (!is_found) of_ranks(request, chunks, memory, peaks);
+    return STATUS_OK;
+}
+
+/// Copies peaks out of what the orders leave behind, which is large.
+static void copy_peaks(const bal_rank_peaks *peaks, arena *memory, bal_rank_peaks *out)
+{
+    const size_t ends = (size_t)peaks->rank_count + 1;
+    const size_t cells = (size_t)peaks->first_peak[peaks->rank_count] * (size_t)peaks->chunk_count;
+    int *first = arena_array(memory, ends, sizeof *first);
+    int64_t *held = arena_array(memory, cells, sizeof *held);
+    memcpy(first, peaks->first_peak, ends * sizeof *first);
+    if (cells > 0) memcpy(held, peaks->held, cells * sizeof *held);
+    *out = *peaks;
+    out->first_peak = first;
+    out->held = held;
 }
 
 status bal_rank_peaks_of(const char *schedule, int rank_count, int chunk_count,
@@ -172,23 +177,14 @@ status bal_rank_peaks_of(const char *schedule, int rank_count, int chunk_count,
                                           .rank_count = rank_count,
                                           .microbatch_count = microbatch_count,
                                           .chunk_count = chunk_count};
-    if (family == NULL || !family->is_searched) return of_fixed(&request, memory, peaks, err);
-    return of_searched(&request, family, memory, peaks, err);
-}
-
-status bal_rank_peaks_copy(const bal_rank_peaks *peaks, arena *memory, bal_rank_peaks *out)
-{
-    const size_t ends = (size_t)peaks->rank_count + 1;
-    const size_t cells = (size_t)peaks->first_peak[peaks->rank_count] * (size_t)peaks->chunk_count;
-    int *first = arena_array(memory, ends, sizeof *first);
-    int64_t *held = arena_array(memory, cells, sizeof *held);
-    memcpy(first, peaks->first_peak, ends * sizeof *first);
-    memcpy(held, peaks->held, cells * sizeof *held);
-    *out = (bal_rank_peaks){.rank_count = peaks->rank_count,
-                            .chunk_count = peaks->chunk_count,
-                            .first_peak = first,
-                            .held = held};
-    return STATUS_OK;
+    const bool is_fixed = family == NULL || !family->is_searched;
+    arena *scratch = arena_create(1 << 16);
+    bal_rank_peaks made;
+    const status found = is_fixed ? of_fixed(&request, scratch, &made, err)
+                                  : of_searched(&request, family, scratch, &made, err);
+    if (found == STATUS_OK) copy_peaks(&made, memory, peaks);
+    arena_destroy(scratch);
+    return found;
 }
 
 void bal_stage_inflight_of(const bal_rank_peaks *peaks, bal_placement placement, int64_t *inflight)

@@ -43,14 +43,11 @@ static inline int64_t bal_rank_peak_sum(const bal_rank_peaks *peaks, int peak)
 /// still find orders, but slow ones. Where there is no such order for these counts, every chunk
 /// counts min(rank_count, microbatch_count).
 ///
-/// @param memory for scratch and the arrays of peaks
+/// @param memory where the arrays of peaks are carved
 /// @return what bal_schedule_build refuses. Time O(ops * peaks of a rank), which are few.
 status bal_rank_peaks_of(const char *schedule, int rank_count, int chunk_count,
                          int microbatch_count, arena *memory, bal_rank_peaks *peaks,
                          error_message *err);
-
-/// Copies peaks into memory of their own. STATUS_NO_MEMORY.
-status bal_rank_peaks_copy(const bal_rank_peaks *peaks, arena *memory, bal_rank_peaks *out);
 
 // How many microbatches' activations a stage holds at most: what the caps of stages are counted
 // with. With several chunks per rank the rank's own peaks say more (rank_peaks.h).

@@ -353,7 +353,7 @@ static status prepare(replay *state)
     state->peak_memory = arena_array(state->run_memory, ranks, sizeof *state->peak_memory);
     state->drawn =
         arena_array(state->run_memory, (size_t)training->data_parallel, sizeof *state->drawn);
-    TRY(bal_training_costs_init(&state->costs, training, state->run_memory, state->err));
+    bal_training_costs_init(&state->costs, training, state->run_memory);
     sim_training_plan_init(&state->plan, training, state->orders, state->run_memory);
     state->evaluator = sim_training_plan_evaluator(&state->plan);
     return bal_training_controller(training, &state->evaluator, &state->controller, state->err);

@@ -24,8 +24,8 @@ typedef struct predicting {
     arena *play_memory; // of the replay
 } predicting;
 
-static status start(const bal_training *training, const bal_plan *plan, arena *memory,
-                    int64_t *peak_bytes, predicting *at, error_message *err)
+static void start(const bal_training *training, const bal_plan *plan, arena *memory,
+                  int64_t *peak_bytes, predicting *at)
 {
     *at = (predicting){
         .training = training,
@@ -41,7 +41,7 @@ static status start(const bal_training *training, const bal_plan *plan, arena *m
         .play_memory = arena_create(1 << 18),
     };
     memset(peak_bytes, 0, (size_t)training->machine.rank_count * sizeof *peak_bytes);
-    return bal_training_costs_init(&at->costs, training, memory, err);
+    bal_training_costs_init(&at->costs, training, memory);
 }
 
 static void stop(predicting *at)
@@ -139,8 +139,8 @@ status ana_plan_predict(const bal_training *training, const bal_plan *plan, aren
                         int64_t *peak_bytes, error_message *err)
 {
     predicting at;
-    status result = start(training, plan, memory, peak_bytes, &at, err);
-    if (result == STATUS_OK) result = predict(&at, err);
+    start(training, plan, memory, peak_bytes, &at);
+    const status result = predict(&at, err);
     stop(&at);
     return result;
 }

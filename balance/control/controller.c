@@ -1,6 +1,6 @@
 #include "balance/control/controller.h"
 
-#include "balance/control/controller_parts.h"
+#include "balance/control/controller_state.h"
 #include "base/arena.h"
 
 #include <assert.h>
@@ -67,7 +67,7 @@ static status check_options(const bal_controller_options *options, error_message
     return check_balancer(options, err);
 }
 
-static status allocate(bal_controller *made)
+static void allocate(bal_controller *made)
 {
     const bal_controller_options *options = &made->options;
     const size_t layers = (size_t)options->layer_count;
@@ -106,7 +106,6 @@ static status allocate(bal_controller *made)
     bal_shadow_init(&made->shadow, &shadow, made->memory);
     bal_change_detector_init(&made->detector, options->layer_count, options->change_ratio,
                              made->memory);
-    return STATUS_OK;
 }
 
 /// The places of the start: place p is rank p of the machine.
@@ -129,8 +128,8 @@ status bal_controller_create(const bal_controller_options *options, bal_controll
     made->options = *options;
     made->family = bal_schedule_family_find(options->schedule);
     made->chunk_count = bal_schedule_chunk_count(made->family, options->chunk_count);
-    status created = allocate(made);
-    if (created == STATUS_OK) created = take_places(made, err);
+    allocate(made);
+    const status created = take_places(made, err);
     if (created != STATUS_OK) {
         bal_controller_destroy(made);
         return created;
@@ -196,6 +195,297 @@ status bal_controller_start(bal_controller *controller, const bal_layer_costs *l
     return STATUS_OK;
 }
 
+/// Whether the model has changed before the iteration. The plan of the start was made for the
+/// first.
+///
+/// @param layers as far as ranks are told from layers, at the speed of a rank of factor 1
+static bool has_changed(bal_controller *controller, const bal_profile *profile,
+                        const bal_layer_costs *layers)
+{
+    // What was learned of the ranks may have changed the layers where the source has not.
+    const bool differs = profile->changed || bal_controller_estimates_speed(controller);
+    if (profile->iteration == 0 || !differs) return false;
+    if (controller->options.announces_changes) return profile->changed;
+    return bal_change_detector_observe(&controller->detector, layers);
+}
+
+/// Shadows keep means of their own and judge plans by what was measured.
+static bool has_forecast(const bal_controller *controller)
+{
+    return controller->options.information == BAL_INFORMATION_FORECAST &&
+           controller->options.policy.kind != BAL_POLICY_SHADOW;
+}
+
+/// Fills times with a profile, without the speeds of the ranks that measured it.
+static status fill_times(bal_controller *controller, const bal_layer_costs *layers,
+                         error_message *err)
+{
+    TRY(bal_layer_times_fill(&controller->times, layers, err));
+    if (bal_controller_estimates_speed(controller)) {
+        bal_rank_speed_correct(&controller->speed, controller->rank_of_layer, &controller->times);
+    }
+    return STATUS_OK;
+}
+
+/// Learns from an iteration what later decisions need, and fills times with it.
+static status learn(bal_controller *controller, const bal_profile *profile, error_message *err)
+{
+    if (bal_controller_estimates_speed(controller)) {
+        TRY(bal_layer_times_fill(&controller->times, profile->layers, err));
+        bal_rank_speed_observe(&controller->speed, &controller->times, controller->rank_of_layer);
+    }
+    TRY(fill_times(controller, profile->layers, err));
+    if (has_forecast(controller)) {
+        bal_forecast_observe(&controller->forecast, &controller->times);
+    }
+    return STATUS_OK;
+}
+
+/// Fills times and sums of the loads that a decision looks at, and the costs for the balancer.
+/// Needs times as learn leaves them.
+static status look(bal_controller *controller, const bal_profile *profile, bal_layer_costs *layers,
+                   error_message *err)
+{
+    const bal_information information = controller->options.information;
+    const bool looks_ahead = information == BAL_INFORMATION_FORESIGHT && profile->next != NULL;
+    const bal_layer_costs *seen = looks_ahead ? profile->next : profile->layers;
+    if (looks_ahead) TRY(fill_times(controller, seen, err));
+    if (has_forecast(controller)) {
+        bal_forecast_fill(&controller->forecast, &controller->times, &controller->times);
+    }
+    bal_layer_sums_fill(&controller->sums, &controller->times);
+    // An evaluator plays every microbatch as it was seen; all others weigh means, and those are at
+    // hand.
+    const bool plays = controller->options.balancer->evaluates && !has_forecast(controller) &&
+                       bal_controller_rank_factors(controller) == NULL;
+    *layers = plays ? *seen : bal_layer_times_costs(&controller->times, seen);
+    return STATUS_OK;
+}
+
+/// The share of an iteration that a move must save.
+static double least_gain(const bal_controller_options *options)
+{
+    const double hysteresis = options->migration.hysteresis_ratio;
+    if (options->policy.kind != BAL_POLICY_THRESHOLD) return hysteresis;
+    const double any = 1e-12; // threshold:0: some gain, however small
+    const double threshold =
+        options->policy.threshold_ratio > any ? options->policy.threshold_ratio : any;
+    return threshold > hysteresis ? threshold : hysteresis;
+}
+
+static bal_reason reason_of(bal_policy_kind kind)
+{
+    switch (kind) {
+    case BAL_POLICY_EVERY:
+        return BAL_REASON_PERIOD;
+    case BAL_POLICY_THRESHOLD:
+        return BAL_REASON_THRESHOLD;
+    case BAL_POLICY_SHADOW:
+        return BAL_REASON_REGRET;
+    default:
+        return BAL_REASON_CHANGE;
+    }
+}
+
+static void note_bottleneck(bal_controller *controller, const bal_answer *answer)
+{
+    controller->bottleneck_ns = answer->bottleneck_ns;
+    controller->bottleneck_lower_bound_ns = answer->bottleneck_lower_bound_ns;
+}
+
+/// Asks the balancer for the ranks in force.
+static status ask(bal_controller *controller, const bal_problem *problem, bal_answer *answer,
+                  error_message *err)
+{
+    TRY(bal_balance(controller->options.balancer, problem, controller->decision_memory, answer,
+                    err));
+    note_bottleneck(controller, answer);
+    return STATUS_OK;
+}
+
+/// The prediction for the plan in force after a decision: the balancer's own where it is its plan.
+static void predict(const bal_controller *controller, const bal_answer *answer,
+                    bal_decision *decision)
+{
+    const bool is_answer = decision->action != BAL_ACTION_KEEP && answer->iteration_ns >= 0;
+    decision->predicted_ns =
+        is_answer ? answer->iteration_ns : bal_controller_estimate_ns(controller, &decision->plan);
+}
+
+/// Asks a balancer that has stages, and takes its answer where it moves a layer for enough gain.
+static status rebalance(bal_controller *controller, const bal_profile *profile,
+                        const bal_layer_costs *layers, bal_decision *decision, error_message *err)
+{
+    bal_answer answer;
+    const bal_problem problem = bal_controller_problem(controller, layers);
+    TRY(ask(controller, &problem, &answer, err));
+    const bal_controller_target target = {
+        .problem = &problem,
+        .first_layer = answer.first_layer,
+        .reason = reason_of(controller->options.policy.kind),
+        .gain_ratio = least_gain(&controller->options),
+    };
+    TRY(bal_controller_move(controller, profile, &target, decision, err));
+    predict(controller, &answer, decision);
+    return STATUS_OK;
+}
+
+/// Asks how many ranks to go on with, and for their plan. With the present number it is a
+/// rebalance like any other, but for shadows, which have their own reasons to move.
+static status repack(bal_controller *controller, const bal_profile *profile,
+                     const bal_layer_costs *layers, bal_decision *decision, error_message *err)
+{
+    const bal_controller_options *options = &controller->options;
+    const bal_placed_partition before = bal_controller_placed(controller, controller->first_layer);
+    const bal_problem problem = bal_controller_problem(controller, layers);
+    const bal_repack_question question = {
+        .problem = &problem,
+        .machine = &options->machine,
+        .schedule = options->schedule,
+        .balancer = options->balancer,
+        .before = &before,
+        .rank_time_factor_ppb = bal_controller_rank_factors(controller),
+        .replica_count = options->replica_count,
+        .start_load_ns = controller->start_load_ns,
+        .start_rank_state_bytes = controller->start_rank_state_bytes,
+    };
+    bal_repack_choice choice;
+    controller->packed_load_ns = controller->sums.time_before[layers->layer_count];
+    TRY(bal_repack_choose(&question, &options->repack, controller->decision_memory, &choice, err));
+    note_bottleneck(controller, &choice.answer);
+    const bool stays = choice.rank_count == controller->rank_count &&
+                       choice.microbatch_count == controller->microbatch_count;
+    if (stays && options->policy.kind == BAL_POLICY_SHADOW) return STATUS_OK;
+    const bal_controller_target target = {
+        .problem = &choice.problem,
+        .first_layer = choice.answer.first_layer,
+        .is_available = choice.is_available,
+        .reason = reason_of(options->policy.kind),
+        .gain_ratio = stays ? least_gain(options) : 0,
+    };
+    TRY(bal_controller_move(controller, profile, &target, decision, err));
+    decision->predicted_ns = decision->action != BAL_ACTION_KEEP
+                                 ? choice.iteration_ns
+                                 : bal_controller_estimate_ns(controller, &decision->plan);
+    return STATUS_OK;
+}
+
+/// Layers that change their owner, and their bytes. Owners are not executed, so no time is charged.
+static bal_migration owner_moves(const bal_controller *controller, const bal_layer_costs *layers,
+                                 const int *owner)
+{
+    bal_migration migration = {0};
+    for (int layer = 0; layer < layers->layer_count; layer++) {
+        if (owner[layer] == controller->owner[layer]) continue;
+        migration.layer_count++;
+        if (layers->state_bytes != NULL) migration.bytes += layers->state_bytes[layer];
+    }
+    return migration;
+}
+
+/// Asks a balancer without stages.
+static status reassign(bal_controller *controller, const bal_layer_costs *layers,
+                       bal_decision *decision, error_message *err)
+{
+    bal_answer answer;
+    const bal_problem problem = bal_controller_problem(controller, layers);
+    TRY(ask(controller, &problem, &answer, err));
+    const bal_migration migration = owner_moves(controller, layers, answer.owner);
+    const bool moves = migration.layer_count > 0;
+    bal_controller_adopt_owners(controller, answer.owner);
+    *decision = bal_controller_as_is(controller);
+    decision->was_asked = true;
+    decision->migration = migration;
+    decision->action = moves ? BAL_ACTION_REBALANCE : BAL_ACTION_KEEP;
+    decision->reason = moves ? reason_of(controller->options.policy.kind) : BAL_REASON_SAME;
+    return STATUS_OK;
+}
+
+/// Whether all layers together have become so much lighter or heavier that another number of ranks
+/// could do.
+static bool has_other_load(const bal_controller *controller)
+{
+    const double load = (double)controller->sums.time_before[controller->options.layer_count];
+    const double packed = (double)controller->packed_load_ns;
+    const double share = 0.02; // of all loads; one rank of 50
+    return load < packed * (1 - share) || load > packed * (1 + share);
+}
+
+/// Lets the shadows look on, and takes the plan of one that is due. They keep to the number of
+/// ranks in force: re-packing is thought about when the load is another.
+static status follow_shadows(bal_controller *controller, const bal_profile *profile,
+                             const bal_layer_costs *layers, bal_decision *decision,
+                             error_message *err)
+{
+    if (controller->options.repack.kind != BAL_REPACK_NONE && has_other_load(controller)) {
+        TRY(repack(controller, profile, layers, decision, err));
+        if (decision->was_asked) return STATUS_OK;
+    }
+    const bal_problem problem = bal_controller_problem(controller, layers);
+    const bal_shadow_view view = {.times = &controller->times,
+                                  .sums = &controller->sums,
+                                  .rank_factor_ppb = bal_controller_rank_factors(controller),
+                                  .problem = &problem};
+    bal_controller_target target = {.problem = &problem, .reason = BAL_REASON_REGRET};
+    TRY(bal_shadow_observe(&controller->shadow, &view, controller->decision_memory,
+                           &target.first_layer, err));
+    if (target.first_layer == NULL) return STATUS_OK;
+    TRY(bal_controller_move(controller, profile, &target, decision, err));
+    decision->predicted_ns = bal_controller_estimate_ns(controller, &decision->plan);
+    return STATUS_OK;
+}
+
+/// Whether every iteration is learned from, not only those that a decision looks at.
+static bool learns_always(const bal_controller *controller)
+{
+    const bal_controller_options *options = &controller->options;
+    if (options->policy.kind == BAL_POLICY_NEVER) return false;
+    return options->policy.kind == BAL_POLICY_SHADOW ||
+           options->information == BAL_INFORMATION_FORECAST ||
+           bal_controller_estimates_speed(controller);
+}
+
+/// The decision itself, by the loads that times hold.
+static status decide(bal_controller *controller, const bal_profile *profile, bal_decision *decision,
+                     error_message *err)
+{
+    const bal_controller_options *options = &controller->options;
+    bal_layer_costs layers;
+    TRY(look(controller, profile, &layers, err));
+    if (options->balancer->owns_freely) return reassign(controller, &layers, decision, err);
+    if (options->policy.kind == BAL_POLICY_SHADOW) {
+        return follow_shadows(controller, profile, &layers, decision, err);
+    }
+    if (options->repack.kind != BAL_REPACK_NONE) {
+        return repack(controller, profile, &layers, decision, err);
+    }
+    return rebalance(controller, profile, &layers, decision, err);
+}
+
+/// The decision at the end of an iteration; decision is bal_controller_as_is and is left so where
+/// nobody is asked.
+static status choose_action(bal_controller *controller, const bal_profile *profile,
+                            bal_decision *decision, error_message *err)
+{
+    const bal_policy policy = controller->options.policy;
+    bal_layer_costs layers = *profile->layers;
+    const bool learns = !controller->options.balancer->is_static && learns_always(controller);
+    if (learns) {
+        TRY(learn(controller, profile, err));
+        layers = bal_layer_times_costs(&controller->times, profile->layers);
+    }
+    const bool changed = has_changed(controller, profile, &layers);
+    decision->changed = changed;
+    if (controller->options.balancer->is_static) return STATUS_OK;
+    if (policy.kind != BAL_POLICY_SHADOW && !bal_policy_asks(policy, profile->iteration, changed)) {
+        return STATUS_OK;
+    }
+    if (!learns) TRY(fill_times(controller, profile->layers, err));
+    TRY(decide(controller, profile, decision, err));
+    decision->changed = changed;
+    return STATUS_OK;
+}
+
 status bal_controller_observe(bal_controller *controller, const bal_profile *profile,
                               bal_decision *decision, error_message *err)
 {
@@ -203,7 +493,7 @@ status bal_controller_observe(bal_controller *controller, const bal_profile *pro
     assert(profile->layers->layer_count == controller->options.layer_count);
     arena_reset(controller->decision_memory);
     bal_decision made = bal_controller_as_is(controller);
-    const status decided = bal_controller_decide(controller, profile, &made, err);
+    const status decided = choose_action(controller, profile, &made, err);
     if (decided != STATUS_OK) {
         return error_prefix(err, decided, "iteration %d", profile->iteration);
     }

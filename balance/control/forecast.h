@@ -31,7 +31,7 @@ typedef struct bal_forecast {
     double *whole_ns;           // [layer_count] scratch
 } bal_forecast;
 
-/// Carves the arrays from memory. STATUS_NO_MEMORY.
+/// Carves the arrays from memory.
 void bal_forecast_init(bal_forecast *forecast, int layer_count, arena *memory);
 
 /// Learns from an iteration. Call for every one, in order. Time O(layers).

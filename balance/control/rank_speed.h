@@ -59,7 +59,7 @@ typedef struct bal_rank_speed {
     bool is_uniform;     // all factors are 1
 } bal_rank_speed;
 
-/// Carves the arrays from memory. STATUS_NO_MEMORY.
+/// Carves the arrays from memory.
 void bal_rank_speed_init(bal_rank_speed *speed, int rank_count, int layer_count, arena *memory);
 
 /// Learns from an iteration. Call for every one, in order.

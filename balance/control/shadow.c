@@ -1,7 +1,7 @@
 #include "balance/control/shadow.h"
 
 #include "balance/migration/migration.h"
-#include "balance/migration/move_table.h"
+#include "balance/partition/move_table.h"
 #include "balance/partition/partition_pairs.h"
 
 #include <string.h>
@@ -30,12 +30,6 @@ void bal_shadow_restart(bal_shadow *shadow)
 {
     forget_plans(shadow);
     shadow->has_left = false;
-}
-
-static status no_memory(const bal_shadow_options *options, error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for %d layers on %d stages",
-                     options->layer_count, options->stage_count_max);
 }
 
 void bal_shadow_init(bal_shadow *shadow, const bal_shadow_options *options, arena *memory)
@@ -241,7 +235,6 @@ static status consider_fewest_bytes(bal_shadow *shadow, choice *best, const bal_
             const int middle = decided->first_layer[decided->rank_count];
             const status found = bal_partition_pairs_moved_bytes(
                 &chain, owner, stage_rank, load, middle, memory, first, &moved, NULL);
-            if (found == STATUS_NO_MEMORY) return no_memory(&shadow->options, err);
             if (found == STATUS_OK) TRY(consider(shadow, best, first, memory, err));
             continue;
         }

@@ -72,7 +72,7 @@ typedef struct bal_shadow {
     bal_layer_sums mean_sums;   // scratch: of mean_times
 } bal_shadow;
 
-/// Carves the arrays from memory. STATUS_NO_MEMORY.
+/// Carves the arrays from memory.
 void bal_shadow_init(bal_shadow *shadow, const bal_shadow_options *options, arena *memory);
 
 /// What the shadows are shown of an iteration. Borrowed for the call.

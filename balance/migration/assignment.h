@@ -17,7 +17,7 @@
 /// @param total         out: sum of the chosen costs; may be NULL
 /// @return STATUS_INVALID if row_count is outside [0, column_count], a cost is negative, or a cost
 ///         times row_count + 1 exceeds a quarter of int64; STATUS_INFEASIBLE if every way chooses a
-///         forbidden pair, naming the row at which that showed; STATUS_NO_MEMORY.
+///         forbidden pair, naming the row at which that showed.
 ///
 /// Time O(row_count^2 * column_count). Of several best ways it returns always the same one.
 /// Source: Kuhn, Naval Research Logistics Quarterly 2 (1955), by shortest augmenting paths as in

@@ -34,7 +34,7 @@ typedef struct bal_migration {
 ///
 /// @param machine at least as many ranks as either plan has; NULL: time_ns is 0
 /// @return STATUS_INVALID if the plans end at different layers, a plan has more ranks than the
-///         machine, or a sum does not fit int64; STATUS_NO_MEMORY.
+///         machine, or a sum does not fit int64.
 ///
 /// Time O(layers + ranks).
 status bal_migration_between(const bal_placed_partition *from, const bal_placed_partition *to,
@@ -92,7 +92,7 @@ status bal_migration_order(const bal_placed_partition *from, const bal_migration
 ///                   activations and computes; NULL: 0, all at once, and the result is how long
 ///                   training stands still
 /// @param finish_ns  out: 0 if there are no steps
-/// @return STATUS_INVALID if the time does not fit int64; STATUS_NO_MEMORY. Time O(steps + ranks).
+/// @return STATUS_INVALID if the time does not fit int64. Time O(steps + ranks).
 status bal_migration_finish_ns(const bal_migration_steps *steps, const bal_layer_costs *layers,
                                const bal_machine *machine, const int64_t *release_ns, arena *memory,
                                int64_t *finish_ns, error_message *err);

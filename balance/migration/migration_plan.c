@@ -1,8 +1,8 @@
 #include "balance/migration/migration_plan.h"
 
 #include "balance/migration/assignment.h"
-#include "balance/migration/move_table.h"
 #include "balance/partition/chain.h"
+#include "balance/partition/move_table.h"
 #include "balance/partition/partition_pairs.h"
 
 #include <assert.h>
@@ -10,13 +10,10 @@
 #include <string.h>
 
 /// Rounds of ranks and cuts in turn, and what they and the rest can find.
-enum {
-    BAL_MIGRATION_ROUNDS_MAX = 4,
-    BAL_MIGRATION_CANDIDATES_MAX = 1 + 3 * (1 + 2 * BAL_MIGRATION_ROUNDS_MAX)
-};
+enum { ROUNDS_MAX = 4, CANDIDATES_MAX = 1 + 3 * (1 + 2 * ROUNDS_MAX) };
 
 /// One plan that could be moved to.
-typedef struct bal_migration_candidate {
+typedef struct candidate {
     int *first_layer;        // [stage_count + 1]
     int *machine_rank;       // [place_count]
     bal_migration migration; // from the plan in force
@@ -27,10 +24,10 @@ typedef struct bal_migration_candidate {
     int neighbour_node_count;
     bool is_decided; // its cuts are the balancer's: beyond the evaluator's doubt
     bool is_rejected;
-} bal_migration_candidate;
+} candidate;
 
 /// The search. The first four are the caller's, who zeroes the rest; arrays are carved from memory.
-typedef struct bal_migration_search {
+typedef struct search {
     const bal_migration_question *question;
     const bal_migration_options *options;
     arena *memory;
@@ -49,45 +46,38 @@ typedef struct bal_migration_search {
     bal_move_table table; // cuts within load_max, or the balancer's alone
     bool is_pinned;       // the latter
     int *stage_rank;      // [stage_count] scratch
-    bal_migration_candidate candidates[BAL_MIGRATION_CANDIDATES_MAX];
+    candidate candidates[CANDIDATES_MAX];
     int candidate_count;
-} bal_migration_search;
+} search;
 
 enum { NOWHERE = -1 };
 
-static status no_memory(const bal_migration_search *at)
-{
-    return error_set(at->err, STATUS_NO_MEMORY, "out of memory for %d stages of %d layers",
-                     at->stage_count, at->question->problem->layers.layer_count);
-}
-
-static bool is_available(const bal_migration_search *at, int rank)
+static bool is_available(const search *at, int rank)
 {
     return at->question->is_available == NULL || at->question->is_available[rank];
 }
 
-static bal_placed_partition bal_migration_placed(const bal_migration_search *at,
-                                                 const bal_migration_candidate *plan)
+static bal_placed_partition placed(const search *at, const candidate *plan)
 {
     bal_placed_partition out = bal_problem_placed(at->question->problem, plan->first_layer);
     out.machine_rank = plan->machine_rank;
     return out;
 }
 
-static int place_of(const bal_migration_search *at, int stage)
+static int place_of(const search *at, int stage)
 {
     return bal_rank_of_stage(at->question->problem->placement, at->place_count, at->chunk_count,
                              stage, NULL);
 }
 
-static void fill_stage_ranks(const bal_migration_search *at, const int *machine_rank)
+static void fill_stage_ranks(const search *at, const int *machine_rank)
 {
     for (int stage = 0; stage < at->stage_count; stage++) {
         at->stage_rank[stage] = machine_rank[place_of(at, stage)];
     }
 }
 
-static status check_counts(const bal_migration_search *at)
+static status check_counts(const search *at)
 {
     const bal_machine *machine = at->question->machine;
     if (at->stage_count % at->chunk_count != 0) {
@@ -109,7 +99,7 @@ static status check_counts(const bal_migration_search *at)
 }
 
 /// Puts a group of ranks behind those that places try, if all of it is available and it is new.
-static void add_group(bal_migration_search *at, int group, bool *is_listed)
+static void add_group(search *at, int group, bool *is_listed)
 {
     if (is_listed[group]) return;
     for (int index = 0; index < at->group_size; index++) {
@@ -132,7 +122,7 @@ static bool is_rising(const bal_placed_partition *plan)
 
 /// The order in which places try ranks: by number; where ranks may have any order and those in
 /// force have another one, first these in theirs.
-static status list_groups(bal_migration_search *at)
+static status list_groups(search *at)
 {
     const int ranks = at->question->machine->rank_count;
     const bal_placed_partition *before = at->question->before;
@@ -152,7 +142,7 @@ static status list_groups(bal_migration_search *at)
 }
 
 /// What each layer's transfer costs inside a node and between nodes.
-static status fill_costs(bal_migration_search *at)
+static status fill_costs(search *at)
 {
     const bal_layer_costs *layers = &at->question->problem->layers;
     const bal_machine *machine = at->question->machine;
@@ -181,14 +171,14 @@ static status fill_costs(bal_migration_search *at)
 }
 
 /// The largest value that the slack allows: value * (1 + slack_ratio), at most INT64_MAX.
-static int64_t bal_migration_within(int64_t value, double slack_ratio)
+static int64_t within_slack(int64_t value, double slack_ratio)
 {
     const double slack = slack_ratio * (double)value;
     if (slack >= (double)(INT64_MAX - value)) return INT64_MAX;
     return value + (int64_t)slack;
 }
 
-static status search_init(bal_migration_search *at)
+static status search_init(search *at)
 {
     const bal_problem *problem = at->question->problem;
     bal_problem plain = *problem; // what is compared here has no use for the plan in force
@@ -217,12 +207,12 @@ static status search_init(bal_migration_search *at)
         }
         if (load > bottleneck) bottleneck = load;
     }
-    at->load_max = bal_migration_within(bottleneck, at->options->slack_ratio);
+    at->load_max = within_slack(bottleneck, at->options->slack_ratio);
     return STATUS_OK;
 }
 
 /// Makes the table for these cuts alone, or where they are NULL for all within the slack.
-static status take_table(bal_migration_search *at, const int *first_layer)
+static status take_table(search *at, const int *first_layer)
 {
     at->is_pinned = first_layer != NULL;
     return bal_move_table_init(&at->chain, at->owner, at->question->rank_time_factor_ppb,
@@ -231,7 +221,7 @@ static status take_table(bal_migration_search *at, const int *first_layer)
 }
 
 /// What messages between neighbours of the pipeline take: one each way over every cut.
-static void add_neighbours(const bal_migration_search *at, bal_migration_candidate *plan)
+static void add_neighbours(const search *at, candidate *plan)
 {
     const bal_machine *machine = at->question->machine;
     const int64_t *message = at->question->problem->layers.message_bytes;
@@ -252,8 +242,7 @@ static void add_neighbours(const bal_migration_search *at, bal_migration_candida
     }
 }
 
-static bool is_same(const bal_migration_search *at, const bal_migration_candidate *one,
-                    const bal_migration_candidate *other)
+static bool is_same(const search *at, const candidate *one, const candidate *other)
 {
     return memcmp(one->first_layer, other->first_layer,
                   ((size_t)at->stage_count + 1) * sizeof *one->first_layer) == 0 &&
@@ -262,7 +251,7 @@ static bool is_same(const bal_migration_search *at, const bal_migration_candidat
 }
 
 /// Load of a place, all its chunks together, if it is on a rank of the machine.
-static int64_t place_load(bal_migration_search *at, const int *first_layer, int place, int rank)
+static int64_t place_load(search *at, const int *first_layer, int place, int rank)
 {
     int64_t load = 0;
     for (int chunk = 0; chunk < at->chunk_count; chunk++) {
@@ -275,7 +264,7 @@ static int64_t place_load(bal_migration_search *at, const int *first_layer, int 
 
 /// Fills what a plan's cuts and ranks cost, from them and its migration. False if a load exceeds
 /// load_max.
-static bool bal_migration_measure(bal_migration_search *at, bal_migration_candidate *plan)
+static bool measure(search *at, candidate *plan)
 {
     bool is_within = true;
     plan->bottleneck_ns = 0;
@@ -294,9 +283,9 @@ static bool bal_migration_measure(bal_migration_search *at, bal_migration_candid
 /// Adds a plan to the candidates, unless it is known or a stage's load does not suit its rank.
 ///
 /// @param plan with first_layer and machine_rank, which are copied, method and is_decided
-static status consider(bal_migration_search *at, bal_migration_candidate plan)
+static status consider(search *at, candidate plan)
 {
-    assert(at->candidate_count < BAL_MIGRATION_CANDIDATES_MAX);
+    assert(at->candidate_count < CANDIDATES_MAX);
     for (int index = 0; index < at->candidate_count; index++) {
         if (is_same(at, &plan, &at->candidates[index])) return STATUS_OK;
     }
@@ -308,16 +297,16 @@ static status consider(bal_migration_search *at, bal_migration_candidate plan)
     memcpy(machine_rank, plan.machine_rank, places * sizeof *machine_rank);
     plan.first_layer = first_layer;
     plan.machine_rank = machine_rank;
-    const bal_placed_partition to = bal_migration_placed(at, &plan);
+    const bal_placed_partition to = placed(at, &plan);
     TRY(bal_migration_between(at->question->before, &to, &at->question->problem->layers,
                               at->question->machine, at->memory, &plan.migration, at->err));
-    if (!bal_migration_measure(at, &plan)) return STATUS_OK;
+    if (!measure(at, &plan)) return STATUS_OK;
     at->candidates[at->candidate_count++] = plan;
     return STATUS_OK;
 }
 
 /// Whether the ranks are available and make up whole groups.
-static bool bal_migration_may_use(const bal_migration_search *at, const int *machine_rank)
+static bool may_use_ranks(const search *at, const int *machine_rank)
 {
     for (int place = 0; place < at->place_count; place++) {
         if (!is_available(at, machine_rank[place])) return false;
@@ -331,7 +320,7 @@ static bool bal_migration_may_use(const bal_migration_search *at, const int *mac
 }
 
 /// The ranks that the balancer had in mind, with its cuts, if they may be used.
-static status consider_decided(bal_migration_search *at)
+static status consider_decided(search *at)
 {
     const int *first_layer = at->question->first_layer;
     int *machine_rank = arena_array(at->memory, (size_t)at->place_count, sizeof *machine_rank);
@@ -344,20 +333,19 @@ static status consider_decided(bal_migration_search *at)
                              place, machine_rank[place], at->question->machine->rank_count);
         }
     }
-    if (!bal_migration_may_use(at, machine_rank)) return STATUS_OK;
+    if (!may_use_ranks(at, machine_rank)) return STATUS_OK;
     memcpy(cuts, first_layer, ((size_t)at->stage_count + 1) * sizeof *cuts);
-    return consider(at, (bal_migration_candidate){.first_layer = cuts,
-                                                  .machine_rank = machine_rank,
-                                                  .method = BAL_MIGRATION_IN_ORDER,
-                                                  .is_decided = true});
+    return consider(at, (candidate){.first_layer = cuts,
+                                    .machine_rank = machine_rank,
+                                    .method = BAL_MIGRATION_IN_ORDER,
+                                    .is_decided = true});
 }
 
 /// Bytes that stay where they are if a group of places is on a group of ranks, both in order, with
 /// the balancer's cuts.
 ///
 /// @param stay [group_count][wanted] out, 0 at first
-static void fill_staying(const bal_migration_search *at, const int *group_of_rank, int wanted,
-                         int64_t *stay)
+static void fill_staying(const search *at, const int *group_of_rank, int wanted, int64_t *stay)
 {
     const int *first_layer = at->question->first_layer;
     const int64_t *state = at->chain.state_before;
@@ -376,7 +364,7 @@ static void fill_staying(const bal_migration_search *at, const int *group_of_ran
 /// Chooses groups of ranks, in order, so that the most bytes stay under the balancer's cuts.
 ///
 /// @param machine_rank [place_count] out
-static void keep_groups(bal_migration_search *at, int *machine_rank)
+static void keep_groups(search *at, int *machine_rank)
 {
     const int wanted = at->place_count / at->group_size;
     const int groups = at->group_count;
@@ -417,8 +405,7 @@ static void keep_groups(bal_migration_search *at, int *machine_rank)
 
 /// The fewest bytes with two chunks on each of the ranks that are chosen. Of a loop only the
 /// balancer's middle is looked at.
-static status fewest_of_pairs(bal_migration_search *at, bal_migration_candidate *plan,
-                              bool *is_found)
+static void fewest_of_pairs(search *at, candidate *plan, bool *is_found)
 {
     bal_chain chain = at->chain;
     int64_t *factor = arena_array(at->memory, (size_t)at->stage_count, sizeof *factor);
@@ -433,29 +420,27 @@ static status fewest_of_pairs(bal_migration_search *at, bal_migration_candidate 
         &chain, at->owner, plan->machine_rank, at->load_max,
         at->question->first_layer[at->place_count], at->memory, plan->first_layer, &bytes, &why);
     *is_found = found == STATUS_OK;
-    if (found == STATUS_NO_MEMORY) return no_memory(at);
-    return STATUS_OK; // none, or too many to compare: the balancer's cuts remain
+    return; // none, or too many to compare: the balancer's cuts remain
 }
 
 /// The fewest bytes with the ranks that are chosen.
 ///
 /// @param plan machine_rank; first_layer is filled
-static status fewest_bytes(bal_migration_search *at, bal_migration_candidate *plan, bool *is_found)
+static void fewest_bytes(search *at, candidate *plan, bool *is_found)
 {
     if (at->chunk_count == 2 && !at->is_pinned && at->chain.transfer_ns == NULL) {
-        return fewest_of_pairs(at, plan, is_found);
+        fewest_of_pairs(at, plan, is_found);
+        return;
     }
     int64_t bytes = 0;
     fill_stage_ranks(at, plan->machine_rank);
     *is_found = bal_move_table_fixed(&at->table, at->stage_rank, plan->first_layer, &bytes);
-    return STATUS_OK;
 }
 
 /// The fewest bytes with ranks in order.
 ///
 /// @param plan first_layer and machine_rank are filled
-static status search_in_order(bal_migration_search *at, bal_migration_candidate *plan,
-                              bool *is_found)
+static void search_in_order(search *at, candidate *plan, bool *is_found)
 {
     int64_t bytes = 0;
     const bool needs_all = at->group_count * at->group_size == at->place_count;
@@ -463,14 +448,14 @@ static status search_in_order(bal_migration_search *at, bal_migration_candidate 
         bal_move_table_allows_subset(&at->table, at->group_count)) {
         bal_move_table_subset(&at->table, at->group_rank, at->group_count, at->group_size,
                               at->memory, plan->machine_rank, plan->first_layer, &bytes, is_found);
-        return STATUS_OK;
+        return;
     }
     keep_groups(at, plan->machine_rank);
-    return fewest_bytes(at, plan, is_found);
+    fewest_bytes(at, plan, is_found);
 }
 
 /// Takes back what a layer does not cost on its own rank and on the ranks of its node.
-static void credit_node(const bal_migration_search *at, int layer, int64_t *row)
+static void credit_node(const search *at, int layer, int64_t *row)
 {
     const bal_machine *machine = at->question->machine;
     const int owner = at->owner[layer];
@@ -484,8 +469,7 @@ static void credit_node(const bal_migration_search *at, int layer, int64_t *row)
 /// What it costs to have the layers of every place on every rank.
 ///
 /// @param cost [place_count][rank_count] out, 0 at first
-static void fill_assignment(bal_migration_search *at, const bal_migration_candidate *plan,
-                            const bool *may_use, int64_t *cost)
+static void fill_assignment(search *at, const candidate *plan, const bool *may_use, int64_t *cost)
 {
     const int ranks = at->question->machine->rank_count;
     for (int stage = 0; stage < at->stage_count; stage++) {
@@ -511,7 +495,7 @@ static void fill_assignment(bal_migration_search *at, const bal_migration_candid
 
 /// Gives the places of a plan the ranks that are cheapest to get to. Groups of several ranks stay
 /// the ones that the plan has.
-static status relabel(bal_migration_search *at, bal_migration_candidate *plan, bool *is_found)
+static status relabel(search *at, candidate *plan, bool *is_found)
 {
     const int ranks = at->question->machine->rank_count;
     bool *may_use = arena_array(at->memory, (size_t)ranks, sizeof *may_use);
@@ -535,17 +519,17 @@ static status relabel(bal_migration_search *at, bal_migration_candidate *plan, b
 /// Improves ranks and cuts in turn, each time as well as the other allows.
 ///
 /// @param plan where it begins; its arrays are scratch afterwards
-static status improve(bal_migration_search *at, bal_migration_candidate *plan)
+static status improve(search *at, candidate *plan)
 {
     plan->method = BAL_MIGRATION_RELABELLED;
-    for (int round = 0; round < BAL_MIGRATION_ROUNDS_MAX; round++) {
+    for (int round = 0; round < ROUNDS_MAX; round++) {
         const int known = at->candidate_count;
         bool is_found = false;
         TRY(relabel(at, plan, &is_found));
         if (!is_found) return STATUS_OK;
         TRY(consider(at, *plan));
         if (plan->is_decided) return STATUS_OK;
-        TRY(fewest_bytes(at, plan, &is_found));
+        fewest_bytes(at, plan, &is_found);
         if (!is_found) return STATUS_OK;
         TRY(consider(at, *plan));
         if (at->candidate_count == known) return STATUS_OK;
@@ -553,7 +537,7 @@ static status improve(bal_migration_search *at, bal_migration_candidate *plan)
     return STATUS_OK;
 }
 
-static bool is_cheaper(const bal_migration_candidate *one, const bal_migration_candidate *other)
+static bool is_cheaper(const candidate *one, const candidate *other)
 {
     if (one->cost_ns != other->cost_ns) return one->cost_ns < other->cost_ns;
     return one->migration.bytes < other->migration.bytes;
@@ -561,12 +545,11 @@ static bool is_cheaper(const bal_migration_candidate *one, const bal_migration_c
 
 /// The cheapest candidate that is not rejected, or NULL: the smallest cost, then the fewest bytes,
 /// then the first.
-static bal_migration_candidate *bal_migration_cheapest(bal_migration_search *at,
-                                                       bool is_decided_only)
+static candidate *cheapest(search *at, bool is_decided_only)
 {
-    bal_migration_candidate *best = NULL;
+    candidate *best = NULL;
     for (int index = 0; index < at->candidate_count; index++) {
-        bal_migration_candidate *plan = &at->candidates[index];
+        candidate *plan = &at->candidates[index];
         if (plan->is_rejected || (is_decided_only && !plan->is_decided)) continue;
         if (best == NULL || is_cheaper(plan, best)) best = plan;
     }
@@ -574,7 +557,7 @@ static bal_migration_candidate *bal_migration_cheapest(bal_migration_search *at,
 }
 
 /// Carves the arrays of a candidate.
-static void bal_migration_carve(bal_migration_search *at, bal_migration_candidate *plan)
+static void carve_candidate(search *at, candidate *plan)
 {
     plan->first_layer =
         arena_array(at->memory, (size_t)at->stage_count + 1, sizeof *plan->first_layer);
@@ -583,31 +566,31 @@ static void bal_migration_carve(bal_migration_search *at, bal_migration_candidat
 }
 
 /// Considers the best that the table at hand gives with ranks in their order, and what comes of it.
-static status consider_in_order(bal_migration_search *at, bal_migration_candidate *plan)
+static status consider_in_order(search *at, candidate *plan)
 {
     bool is_found = false;
-    bal_migration_carve(at, plan);
-    TRY(search_in_order(at, plan, &is_found));
+    carve_candidate(at, plan);
+    search_in_order(at, plan, &is_found);
     if (!is_found) return STATUS_OK;
     TRY(consider(at, *plan));
     return at->options->relabels ? improve(at, plan) : STATUS_OK;
 }
 
-static status search_decided(bal_migration_search *at)
+static status search_decided(search *at)
 {
-    bal_migration_candidate plan = {.method = BAL_MIGRATION_IN_ORDER, .is_decided = true};
+    candidate plan = {.method = BAL_MIGRATION_IN_ORDER, .is_decided = true};
     TRY(take_table(at, at->question->first_layer));
     TRY(consider_decided(at));
     return consider_in_order(at, &plan);
 }
 
 /// Starts from the cuts that move least, and from the balancer's on the ranks found for them.
-static status search_within_slack(bal_migration_search *at)
+static status search_within_slack(search *at)
 {
-    bal_migration_candidate plan = {.method = BAL_MIGRATION_IN_ORDER};
+    candidate plan = {.method = BAL_MIGRATION_IN_ORDER};
     TRY(take_table(at, NULL));
     TRY(consider_in_order(at, &plan));
-    const bal_migration_candidate *decided = bal_migration_cheapest(at, true);
+    const candidate *decided = cheapest(at, true);
     if (decided == NULL || !at->options->relabels) return STATUS_OK;
     memcpy(plan.first_layer, decided->first_layer,
            ((size_t)at->stage_count + 1) * sizeof *plan.first_layer);
@@ -617,7 +600,7 @@ static status search_within_slack(bal_migration_search *at)
 }
 
 /// Checks the question and fills candidates.
-static status bal_migration_search_all(bal_migration_search *at)
+static status search_all(search *at)
 {
     TRY(search_init(at));
     TRY(search_decided(at));
@@ -644,19 +627,18 @@ status bal_migration_options_check(const bal_migration_options *options, error_m
                      options->neighbour_iterations);
 }
 
-static status predict(const bal_migration_search *at, const bal_placed_partition *plan,
-                      int64_t *iteration_ns)
+static status predict(const search *at, const bal_placed_partition *plan, int64_t *iteration_ns)
 {
     return bal_problem_predict(at->question->problem, plan, iteration_ns, at->err);
 }
 
 /// The cheapest candidate whose predicted iteration is within the slack of the decided cuts'.
-static status pick(bal_migration_search *at, const bal_migration_candidate **picked)
+static status pick(search *at, const candidate **picked)
 {
-    bal_migration_candidate *decided = bal_migration_cheapest(at, true);
+    candidate *decided = cheapest(at, true);
     int64_t decided_ns = -1;
     for (;;) {
-        bal_migration_candidate *best = bal_migration_cheapest(at, false);
+        candidate *best = cheapest(at, false);
         if (best == NULL) {
             return error_set(at->err, STATUS_INFEASIBLE,
                              "no available ranks carry the plan's stages within its largest load");
@@ -666,11 +648,11 @@ static status pick(bal_migration_search *at, const bal_migration_candidate **pic
             return STATUS_OK;
         }
         int64_t best_ns = 0;
-        const bal_placed_partition reference = bal_migration_placed(at, decided);
-        const bal_placed_partition plan = bal_migration_placed(at, best);
+        const bal_placed_partition reference = placed(at, decided);
+        const bal_placed_partition plan = placed(at, best);
         if (decided_ns < 0) TRY(predict(at, &reference, &decided_ns));
         TRY(predict(at, &plan, &best_ns));
-        if (best_ns <= bal_migration_within(decided_ns, at->options->slack_ratio)) return STATUS_OK;
+        if (best_ns <= within_slack(decided_ns, at->options->slack_ratio)) return STATUS_OK;
         best->is_rejected = true;
     }
 }
@@ -678,7 +660,7 @@ static status pick(bal_migration_search *at, const bal_migration_candidate **pic
 /// Whether the plan in force could be kept as far as rules go.
 ///
 /// @param machine_rank [place_count] out: its ranks
-static bool may_keep(const bal_migration_search *at, int *machine_rank)
+static bool may_keep(const search *at, int *machine_rank)
 {
     const bal_placed_partition *before = at->question->before;
     if (before->rank_count != at->place_count || before->chunk_count != at->chunk_count ||
@@ -688,23 +670,23 @@ static bool may_keep(const bal_migration_search *at, int *machine_rank)
     for (int place = 0; place < at->place_count; place++) {
         machine_rank[place] = before->machine_rank != NULL ? before->machine_rank[place] : place;
     }
-    return bal_migration_may_use(at, machine_rank) &&
+    return may_use_ranks(at, machine_rank) &&
            bal_chain_check(&at->chain, before->first_layer, NULL) == STATUS_OK;
 }
 
 /// Replaces the picked plan by the one in force if it does not gain enough.
-static status keep_by_hysteresis(bal_migration_search *at, bal_migration_candidate *picked)
+static status keep_by_hysteresis(search *at, candidate *picked)
 {
-    bal_migration_candidate kept = {.method = BAL_MIGRATION_KEPT};
-    bal_migration_carve(at, &kept);
+    candidate kept = {.method = BAL_MIGRATION_KEPT};
+    carve_candidate(at, &kept);
     if (!may_keep(at, kept.machine_rank)) return STATUS_OK;
     memcpy(kept.first_layer, at->question->before->first_layer,
            ((size_t)at->stage_count + 1) * sizeof *kept.first_layer);
-    (void)bal_migration_measure(at, &kept); // its loads may exceed those of the new one
+    (void)measure(at, &kept); // its loads may exceed those of the new one
     int64_t before_ns = kept.bottleneck_ns;
     int64_t after_ns = picked->bottleneck_ns;
     if (at->question->problem->evaluator != NULL) {
-        const bal_placed_partition plan = bal_migration_placed(at, picked);
+        const bal_placed_partition plan = placed(at, picked);
         TRY(predict(at, at->question->before, &before_ns));
         TRY(predict(at, &plan, &after_ns));
     }
@@ -719,16 +701,15 @@ status bal_migration_plan(const bal_migration_question *question,
                           const bal_migration_options *options, arena *memory,
                           bal_migration_choice *choice, error_message *err)
 {
-    bal_migration_search *at = arena_array(memory, 1, sizeof *at);
-    *at = (bal_migration_search){
-        .question = question, .options = options, .memory = memory, .err = err};
-    TRY(bal_migration_search_all(at));
-    const bal_migration_candidate *picked = NULL;
+    search *at = arena_array(memory, 1, sizeof *at);
+    *at = (search){.question = question, .options = options, .memory = memory, .err = err};
+    TRY(search_all(at));
+    const candidate *picked = NULL;
     TRY(pick(at, &picked));
-    bal_migration_candidate chosen = *picked;
+    candidate chosen = *picked;
     if (options->hysteresis_ratio > 0) TRY(keep_by_hysteresis(at, &chosen));
     *choice = (bal_migration_choice){
-        .plan = bal_migration_placed(at, &chosen),
+        .plan = placed(at, &chosen),
         .migration = chosen.migration,
         .method = chosen.method,
         .bottleneck_ns = chosen.bottleneck_ns,

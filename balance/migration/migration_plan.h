@@ -80,7 +80,7 @@ typedef struct bal_migration_choice {
 /// places.
 ///
 /// @return STATUS_INVALID if a count, an option, the cuts or the plan in force do not fit together,
-///         naming them; STATUS_INFEASIBLE if no ranks carry the plan; STATUS_NO_MEMORY; what the
+///         naming them; STATUS_INFEASIBLE if no ranks carry the plan; what the
 ///         evaluator returns. choice is then untouched.
 ///
 /// Time O(U * B * w * chunks) for U groups of ranks available, B groups wanted and w places that

@@ -3,6 +3,7 @@
 #include "balance/bounds.h"
 #include "balance/metrics.h"
 #include "balance/partition/balancers.h"
+#include "balance/partition/move_table.h"
 #include "balance/partition/partition.h"
 #include "balance/partition/partition_pairs.h"
 

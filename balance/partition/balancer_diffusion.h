@@ -35,6 +35,6 @@ int bal_diffusion_sweep_max(const bal_chain *chain);
 /// Takes all steps.
 ///
 /// @param first_layer [stage_count + 1] out
-/// @return STATUS_INFEASIBLE as bal_partition_latest; STATUS_NO_MEMORY
+/// @return STATUS_INFEASIBLE as bal_partition_latest
 status bal_diffusion_cuts(const bal_chain *chain, arena *memory, int *first_layer,
                           error_message *err);

@@ -99,14 +99,12 @@ static status consider_shares(search *state, int *first, arena *memory, error_me
                                .stage_fixed_ns = problem->stage_fixed_ns};
     bal_joint_layers layers;
     const status summed = bal_joint_layers_of(&eased, memory, &layers, NULL);
-    if (summed == STATUS_NO_MEMORY) return error_set(err, summed, "out of memory for partitions");
     if (summed != STATUS_OK) return STATUS_OK; // too long for a bound
     const bal_joint_shape shape = {.chunk_count = 2, .placement = problem->placement};
     const int least[][2] = {{1, 1}, {1, mean}, {mean, mean}};
     for (size_t index = 0; index < sizeof least / sizeof least[0]; index++) {
         const status found = bal_joint_near_partition(&layers, shape, least[index][0],
                                                       least[index][1], memory, first, err);
-        if (found == STATUS_NO_MEMORY) return found;
         if (found == STATUS_OK) TRY(consider(state, first, err));
     }
     return STATUS_OK;

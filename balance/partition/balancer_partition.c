@@ -4,6 +4,7 @@
 /// the rest is still shared evenly. With several chunks per rank the bottleneck is that of ranks;
 /// partition_pairs.h says where it is exact.
 #include "balance/partition/balancers.h"
+#include "balance/partition/move_table.h"
 #include "balance/partition/partition.h"
 #include "balance/partition/partition_pairs.h"
 

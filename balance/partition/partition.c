@@ -10,149 +10,6 @@
 #include <stdint.h>
 #include <string.h>
 
-typedef enum bal_cut_value {
-    BAL_CUT_LARGEST_LOAD, ///< the largest load of the stages so far
-    BAL_CUT_LOAD_SUM,     ///< their sum, with (sum before + microbatch_count * load) <= bound
-    BAL_CUT_MOVED_BYTES,  ///< state bytes of their layers that are on another stage now
-} bal_cut_value;
-
-/// What is minimised over the partitions with every load within load_max.
-typedef struct bal_cut_question {
-    const bal_chain *chain;
-    bal_cut_value value;
-    int64_t load_max;
-    int64_t microbatch_count;       // load sum only
-    int64_t bound;                  // load sum only
-    const int *current_first_layer; // [current_stage_count + 1] moved bytes only
-    int current_stage_count;
-    const int *earliest; // [stage_count + 1] or NULL: no plan within load_max has a cut before
-    const int *latest;   // [stage_count + 1] with earliest: nor behind
-} bal_cut_question;
-
-/// The rows. Made once, filled by every answer.
-typedef struct bal_cut_table {
-    int64_t *value;    // [layer_count + 1] by number of layers: the least of the stages so far
-    int64_t *previous; // [layer_count + 1] of the stages before
-    int *choice;       // [stage_count][layer_count + 1] begin of the stage that ends here
-} bal_cut_table;
-
-enum { UNREACHED = -1 };
-
-/// Carves the rows from memory: 4 bytes per stage and layer. STATUS_NO_MEMORY.
-static void bal_cut_table_init(const bal_chain *chain, arena *memory, bal_cut_table *table)
-{
-    const size_t width = (size_t)chain->layer_count + 1;
-    table->value = arena_array(memory, width, sizeof *table->value);
-    table->previous = arena_array(memory, width, sizeof *table->previous);
-    table->choice = arena_array(memory, width * (size_t)chain->stage_count, sizeof *table->choice);
-}
-
-/// Bytes of layers [begin, end) that are not on the stage now.
-static int64_t moved_bytes(const bal_cut_question *ask, int stage, int begin, int end)
-{
-    const int64_t *state = ask->chain->state_before;
-    const int64_t all = state[end] - state[begin];
-    if (stage >= ask->current_stage_count) return all;
-    const int home_begin = ask->current_first_layer[stage];
-    const int home_end = ask->current_first_layer[stage + 1];
-    const int from = begin > home_begin ? begin : home_begin;
-    const int to = end < home_end ? end : home_end;
-    return from < to ? all - (state[to] - state[from]) : all;
-}
-
-/// Value of the stages up to and with one that owns [begin, end); UNREACHED if that is not allowed.
-static int64_t value_behind(const bal_cut_question *ask, int stage, int begin, int end,
-                            int64_t previous)
-{
-    const int64_t load = bal_chain_load(ask->chain, stage, begin, end);
-    if (load > ask->load_max) return UNREACHED;
-    switch (ask->value) {
-    case BAL_CUT_LOAD_SUM:
-        if (previous + ask->microbatch_count * load > ask->bound) return UNREACHED;
-        return previous + load;
-    case BAL_CUT_MOVED_BYTES:
-        return previous + moved_bytes(ask, stage, begin, end);
-    default:
-        return load > previous ? load : previous;
-    }
-}
-
-/// The places [first, last] of the cut behind a stage's predecessors, before a stage.
-typedef struct place_range {
-    int first;
-    int last;
-} place_range;
-
-static place_range range_of(const bal_cut_question *ask, int cut)
-{
-    if (ask->earliest == NULL) return (place_range){0, ask->chain->layer_count};
-    return (place_range){ask->earliest[cut], ask->latest[cut]};
-}
-
-/// The best begin of a stage that ends at end.
-static int64_t best_begin(const bal_cut_question *ask, const int64_t *previous, int stage, int end,
-                          place_range begins, int *choice)
-{
-    const bal_chain *chain = ask->chain;
-    const bool may_be_empty = end <= begins.last && bal_chain_may_be_empty(chain, stage);
-    int64_t best = may_be_empty ? previous[end] : UNREACHED;
-    *choice = end;
-    for (int begin = end - 1 < begins.last ? end - 1 : begins.last; begin >= begins.first;
-         begin--) {
-        // Longer runs need more memory and more time of their own: none of them fits either.
-        if (!bal_chain_fits(chain, stage, begin, end)) break;
-        if (bal_chain_own_load(chain, stage, begin, end) > ask->load_max) break;
-        if (previous[begin] == UNREACHED) continue;
-        const int64_t value = value_behind(ask, stage, begin, end, previous[begin]);
-        if (value == UNREACHED || (best != UNREACHED && value >= best)) continue;
-        best = value;
-        *choice = begin;
-    }
-    return best;
-}
-
-/// Fills the row of a stage from that of the stages before.
-/// @param begins where the stage may begin; out: where the next one may
-static void fill_row(const bal_cut_question *ask, bal_cut_table *table, int stage,
-                     place_range *begins)
-{
-    int *choice = table->choice + (size_t)stage * ((size_t)ask->chain->layer_count + 1);
-    const place_range ends = range_of(ask, stage + 1);
-    place_range reached = {ends.last + 1, ends.last};
-    for (int end = ends.first; end <= ends.last; end++) {
-        table->value[end] = UNREACHED;
-        if (end < begins->first) continue;
-        table->value[end] = best_begin(ask, table->previous, stage, end, *begins, &choice[end]);
-        if (table->value[end] != UNREACHED && end < reached.first) reached.first = end;
-    }
-    *begins = reached;
-}
-
-/// Finds the least value and a partition that has it. Ties: the latest cut, seen from the last
-/// stage.
-static bool bal_cut_table_answer(const bal_cut_question *ask, bal_cut_table *table,
-                                 int *first_layer, int64_t *least)
-{
-    const bal_chain *chain = ask->chain;
-    const int layers = chain->layer_count;
-    const size_t width = (size_t)layers + 1;
-    table->value[0] = 0;
-    place_range begins = {0, 0};
-    for (int stage = 0; stage < chain->stage_count; stage++) {
-        int64_t *swap = table->previous;
-        table->previous = table->value;
-        table->value = swap;
-        fill_row(ask, table, stage, &begins);
-    }
-    if (table->value[layers] == UNREACHED) return false;
-    *least = table->value[layers];
-    first_layer[chain->stage_count] = layers;
-    for (int stage = chain->stage_count - 1; stage >= 0; stage--) {
-        first_layer[stage] = table->choice[(size_t)stage * width + (size_t)first_layer[stage + 1]];
-    }
-    return true;
-}
-
 /// What a probe asks: is there a plan whose value is within bound?
 typedef struct probe {
     const bal_chain *chain;
@@ -406,22 +263,144 @@ static int64_t largest_load(const bal_chain *chain, const int *first_layer)
     return largest;
 }
 
+/// What a table of cuts minimises.
+typedef enum cut_value {
+    CUT_LARGEST_LOAD, ///< the largest load of the stages so far
+    CUT_LOAD_SUM,     ///< their sum, with (sum before + microbatch_count * load) <= bound
+    CUT_SQUARES,      ///< the sum of their squares
+} cut_value;
+
+/// A dynamic program with one row per stage, for values that depend on more than a stage's own
+/// layers: on the messages over its cuts, or on what the stages before it cost. Ties: the latest
+/// cut, seen from the last stage.
+typedef struct cut_table {
+    const bal_chain *chain;
+    cut_value value;
+    int64_t load_max;         // of every stage
+    int64_t microbatch_count; // load sum only
+    int64_t bound;            // load sum only
+    int *earliest;            // [stage_count + 1] no plan within load_max has a cut before
+    int *latest;              // [stage_count + 1] nor after
+    size_t *row;              // [stage_count + 2] where the places of a cut begin in choice
+    int *choice;              // by row and place: the cut before
+    bal_wide *least;          // [layer_count + 1] of the stages up to a place, or UNREACHED
+    bal_wide *before;         // [layer_count + 1] likewise, without the last of them
+} cut_table;
+
+enum { UNREACHED = -1 };
+
+/// Allows every cut every place.
+static void cut_table_init(const bal_chain *chain, arena *memory, cut_table *table)
+{
+    const size_t cuts = (size_t)chain->stage_count + 1;
+    table->chain = chain;
+    table->earliest = arena_array(memory, cuts, sizeof *table->earliest);
+    table->latest = arena_array(memory, cuts, sizeof *table->latest);
+    for (int cut = 1; cut <= chain->stage_count; cut++) {
+        table->latest[cut] = chain->layer_count;
+    }
+}
+
+/// Carves the rows.
+///
+/// @return how many places they have
+static size_t cut_table_carve(arena *memory, cut_table *table)
+{
+    const size_t cuts = (size_t)table->chain->stage_count + 1;
+    const size_t width = (size_t)table->chain->layer_count + 1;
+    table->row = arena_array(memory, cuts + 1, sizeof *table->row);
+    for (size_t cut = 0; cut < cuts; cut++) {
+        const int places = table->latest[cut] - table->earliest[cut] + 1;
+        table->row[cut + 1] = table->row[cut] + (size_t)places;
+    }
+    if (table->row[cuts] > BAL_FLATTEST_CUTS_MAX && table->value == CUT_SQUARES) {
+        return table->row[cuts];
+    }
+    table->choice = arena_array(memory, table->row[cuts], sizeof *table->choice);
+    table->least = arena_array(memory, width, sizeof *table->least);
+    table->before = arena_array(memory, width, sizeof *table->before);
+    return table->row[cuts];
+}
+
+/// Value of the stages up to and with one that owns [begin, end); UNREACHED if that is not allowed.
+static bal_wide value_after(const cut_table *at, int stage, int begin, int end)
+{
+    const bal_wide before = at->before[begin];
+    const bal_wide load = bal_chain_load(at->chain, stage, begin, end);
+    if (before == UNREACHED || load > at->load_max) return UNREACHED;
+    switch (at->value) {
+    case CUT_LOAD_SUM:
+        return before + at->microbatch_count * load > at->bound ? UNREACHED : before + load;
+    case CUT_SQUARES:
+        return before + load * load;
+    default:
+        return load > before ? load : before;
+    }
+}
+
+/// The best begin of a stage that ends at end.
+static void fill_place(cut_table *at, int stage, int end)
+{
+    const bal_chain *chain = at->chain;
+    int *choice = &at->choice[at->row[stage + 1] + (size_t)(end - at->earliest[stage + 1])];
+    bal_wide best = UNREACHED;
+    int begin = bal_chain_may_be_empty(chain, stage) ? end : end - 1;
+    if (begin > at->latest[stage]) begin = at->latest[stage];
+    for (; begin >= at->earliest[stage]; begin--) {
+        // Longer runs need more memory and more time of their own: none of them fits either.
+        if (!bal_chain_fits(chain, stage, begin, end)) break;
+        if (bal_chain_own_load(chain, stage, begin, end) > at->load_max) break;
+        const bal_wide value = value_after(at, stage, begin, end);
+        if (value == UNREACHED || (best != UNREACHED && value >= best)) continue;
+        best = value;
+        *choice = begin;
+    }
+    at->least[end] = best;
+}
+
+/// Finds a partition with the least value.
+///
+/// @param first_layer [stage_count + 1] out, untouched if there is none
+/// @return false if no partition keeps the rules. Time O(places of all cuts * layers that fit
+///         load_max).
+static bool cut_table_answer(cut_table *at, int *first_layer)
+{
+    const int stages = at->chain->stage_count;
+    const int layers = at->chain->layer_count;
+    at->least[0] = 0;
+    for (int stage = 0; stage < stages; stage++) {
+        bal_wide *swap = at->before;
+        at->before = at->least;
+        at->least = swap;
+        for (int end = at->earliest[stage + 1]; end <= at->latest[stage + 1]; end++) {
+            fill_place(at, stage, end);
+        }
+    }
+    if (at->least[layers] == UNREACHED) return false;
+    first_layer[stages] = layers;
+    for (int cut = stages; cut > 0; cut--) {
+        const int place = first_layer[cut] - at->earliest[cut];
+        first_layer[cut - 1] = at->choice[at->row[cut] + (size_t)place];
+    }
+    return true;
+}
+
 status bal_partition_bottleneck(const bal_chain *chain, arena *memory, int *first_layer,
                                 int64_t *bottleneck, error_message *err)
 {
     if (chain->transfer_ns == NULL) {
         return probe_bottleneck(chain, memory, first_layer, bottleneck, err);
     }
-    bal_cut_table table;
     int64_t without_transfer = 0;
     int *first = arena_array(memory, (size_t)chain->stage_count + 1, sizeof *first);
     TRY(probe_bottleneck(chain, memory, first, &without_transfer, err));
-    bal_cut_table_init(chain, memory, &table);
-    const bal_cut_question ask = {
-        .chain = chain, .value = BAL_CUT_LARGEST_LOAD, .load_max = largest_load(chain, first)};
-    const bool found = bal_cut_table_answer(&ask, &table, first_layer, bottleneck);
+    cut_table table = {.value = CUT_LARGEST_LOAD, .load_max = largest_load(chain, first)};
+    cut_table_init(chain, memory, &table);
+    cut_table_carve(memory, &table);
+    const bool found = cut_table_answer(&table, first_layer);
     assert(found); // the plan that load_max is of
     (void)found;
+    *bottleneck = largest_load(chain, first_layer);
     return STATUS_OK;
 }
 
@@ -474,30 +453,29 @@ static int64_t bound_of_plan(const bal_chain *chain, const int *first_layer, int
 static status bound_by_table(const bal_chain *chain, int microbatch_count, arena *memory,
                              int *first_layer, int64_t *bound_ns, error_message *err)
 {
-    bal_cut_table table;
+    cut_table table = {.value = CUT_LOAD_SUM, .microbatch_count = microbatch_count};
     const size_t stages = (size_t)chain->stage_count;
     int *first = arena_array(memory, stages + 1, sizeof *first);
     int64_t *load = arena_array(memory, stages, sizeof *load);
-    int64_t sum = 0;
-    TRY(probe_bottleneck(chain, memory, first, &sum, err));
-    bal_cut_table_init(chain, memory, &table);
-    bal_cut_question ask = {
-        .chain = chain, .value = BAL_CUT_LOAD_SUM, .microbatch_count = microbatch_count};
+    int64_t bottleneck = 0;
+    TRY(probe_bottleneck(chain, memory, first, &bottleneck, err));
+    cut_table_init(chain, memory, &table);
+    cut_table_carve(memory, &table);
     int64_t low = search_begin(chain, microbatch_count);
     int64_t high = bound_of_plan(chain, first, microbatch_count, load);
     while (low < high) {
-        ask.bound = low + (high - low) / 2;
-        ask.load_max = ask.bound / microbatch_count;
-        if (bal_cut_table_answer(&ask, &table, first, &sum)) {
+        table.bound = low + (high - low) / 2;
+        table.load_max = table.bound / microbatch_count;
+        if (cut_table_answer(&table, first)) {
             high = bound_of_plan(chain, first, microbatch_count, load);
         } else {
-            low = ask.bound + 1;
+            low = table.bound + 1;
         }
     }
     // Once more: of the plans within the optimum, the one whose loads have the least sum.
-    ask.bound = high;
-    ask.load_max = high / microbatch_count;
-    const bool found = bal_cut_table_answer(&ask, &table, first_layer, &sum);
+    table.bound = high;
+    table.load_max = high / microbatch_count;
+    const bool found = cut_table_answer(&table, first_layer);
     assert(found);
     (void)found;
     *bound_ns = high;
@@ -546,139 +524,27 @@ int64_t bal_moved_bytes(const int64_t *state_before, const int *from_first_layer
     return state_before[to_first_layer[to_stages]] - stay;
 }
 
-status bal_partition_moved_bytes(const bal_chain *chain, const int *current_first_layer,
-                                 int current_stage_count, int64_t load_cap, arena *memory,
-                                 int *first_layer, int64_t *moved_bytes, error_message *err)
-{
-    bal_cut_table table;
-    bal_chain without_transfer = *chain; // messages only narrow the places of the cuts
-    without_transfer.transfer_ns = NULL;
-    const size_t cuts = (size_t)chain->stage_count + 1;
-    int *earliest = arena_array(memory, cuts, sizeof *earliest);
-    int *latest = arena_array(memory, cuts, sizeof *latest);
-    bal_cut_table_init(chain, memory, &table);
-    const bal_cut_question ask = {.chain = chain,
-                                  .value = BAL_CUT_MOVED_BYTES,
-                                  .load_max = load_cap,
-                                  .current_first_layer = current_first_layer,
-                                  .current_stage_count = current_stage_count,
-                                  .earliest = earliest,
-                                  .latest = latest};
-    if (bal_partition_latest(&without_transfer, load_cap, NULL, latest, NULL) == STATUS_OK) {
-        TRY(bal_partition_earliest(&without_transfer, load_cap, memory, earliest, err));
-        if (bal_cut_table_answer(&ask, &table, first_layer, moved_bytes)) return STATUS_OK;
-    }
-    int *best = arena_array(memory, (size_t)chain->stage_count + 1, sizeof *best);
-    int64_t bottleneck = 0;
-    TRY(bal_partition_bottleneck(chain, memory, best, &bottleneck, err));
-    return error_set(err, STATUS_INFEASIBLE,
-                     "no plan keeps every load within load_cap_ns %" PRId64
-                     "; the smallest bottleneck is %" PRId64,
-                     load_cap, bottleneck);
-}
-
-/// The places that plans within a load leave for each cut, and the least sums up to each.
-typedef struct places {
-    const bal_chain *chain;
-    int64_t load;
-    int *earliest;     // [stage_count + 1]
-    int *latest;       // [stage_count + 1]
-    size_t *row;       // [stage_count + 1] where the places of a cut begin in choice
-    int *choice;       // by row and place: the cut before
-    bal_wide *squares; // [layer_count + 1] sum of squared loads up to a place, -1: not reached
-    bal_wide *previous;
-} places;
-
-static status no_memory(const bal_chain *chain, error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for %d stages of %d layers",
-                     chain->stage_count, chain->layer_count);
-}
-
-/// Finds the first and the last place of every cut. Transfers only narrow them.
-static status find_places(const bal_chain *chain, int64_t load, arena *memory, places *out,
-                          error_message *err)
-{
-    bal_chain without_transfer = *chain;
-    without_transfer.transfer_ns = NULL;
-    const size_t cuts = (size_t)chain->stage_count + 1;
-    out->earliest = arena_array(memory, cuts, sizeof *out->earliest);
-    out->latest = arena_array(memory, cuts, sizeof *out->latest);
-    out->row = arena_array(memory, cuts + 1, sizeof *out->row);
-    TRY(bal_partition_latest(&without_transfer, load, NULL, out->latest, err));
-    TRY(bal_partition_earliest(&without_transfer, load, memory, out->earliest, err));
-    out->chain = chain;
-    out->load = load;
-    for (size_t cut = 0; cut < cuts; cut++) {
-        const int width = out->latest[cut] - out->earliest[cut] + 1;
-        out->row[cut + 1] = out->row[cut] + (size_t)width;
-    }
-    return STATUS_OK;
-}
-
-/// The best cut before a stage that ends at end.
-static void fill_place(const places *at, int stage, int end)
-{
-    const bal_chain *chain = at->chain;
-    const bool may_be_empty = bal_chain_may_be_empty(chain, stage);
-    int *choice = &at->choice[at->row[stage + 1] + (size_t)(end - at->earliest[stage + 1])];
-    bal_wide best = -1;
-    int begin = may_be_empty ? end : end - 1;
-    if (begin > at->latest[stage]) begin = at->latest[stage];
-    for (; begin >= at->earliest[stage]; begin--) {
-        if (!bal_chain_fits(chain, stage, begin, end)) break;
-        if (bal_chain_own_load(chain, stage, begin, end) > at->load) break;
-        const bal_wide load = bal_chain_load(chain, stage, begin, end);
-        if (load > at->load || at->previous[begin] < 0) continue;
-        const bal_wide squares = at->previous[begin] + load * load;
-        if (best >= 0 && squares >= best) continue;
-        best = squares;
-        *choice = begin;
-    }
-    at->squares[end] = best;
-}
-
-/// False if transfers leave no plan within load.
-static bool fill(places *at)
-{
-    const int stages = at->chain->stage_count;
-    at->squares[0] = 0;
-    for (int stage = 0; stage < stages; stage++) {
-        bal_wide *swap = at->previous;
-        at->previous = at->squares;
-        at->squares = swap;
-        for (int end = at->earliest[stage + 1]; end <= at->latest[stage + 1]; end++) {
-            fill_place(at, stage, end);
-        }
-    }
-    return at->squares[at->chain->layer_count] >= 0;
-}
-
 status bal_partition_flattest(const bal_chain *chain, int64_t load, arena *memory, int *first_layer,
                               error_message *err)
 {
-    places at = {0};
-    const int stages = chain->stage_count;
-    const size_t width = (size_t)chain->layer_count + 1;
-    TRY(find_places(chain, load, memory, &at, err));
-    const size_t place_count = at.row[stages + 1];
-    const bool too_many = place_count > BAL_FLATTEST_CUTS_MAX;
-    if (too_many && chain->transfer_ns != NULL) return no_memory(chain, err);
-    if (too_many || (place_count == (size_t)stages + 1 && chain->transfer_ns == NULL)) {
-        memcpy(first_layer, at.latest, ((size_t)stages + 1) * sizeof *first_layer);
+    cut_table table = {.value = CUT_SQUARES, .load_max = load};
+    bal_chain without_transfer = *chain; // transfers only narrow the places
+    without_transfer.transfer_ns = NULL;
+    const size_t cuts = (size_t)chain->stage_count + 1;
+    cut_table_init(chain, memory, &table);
+    TRY(bal_partition_latest(&without_transfer, load, NULL, table.latest, err));
+    TRY(bal_partition_earliest(&without_transfer, load, memory, table.earliest, err));
+    const size_t places = cut_table_carve(memory, &table);
+    if (places > BAL_FLATTEST_CUTS_MAX && chain->transfer_ns != NULL) {
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "%d layers leave too many places to the cuts of %d stages",
+                         chain->layer_count, chain->stage_count);
+    }
+    if (places > BAL_FLATTEST_CUTS_MAX || (places == cuts && chain->transfer_ns == NULL)) {
+        memcpy(first_layer, table.latest, cuts * sizeof *first_layer);
         return STATUS_OK;
     }
-    at.choice = arena_array(memory, place_count, sizeof *at.choice);
-    at.squares = arena_array(memory, width, sizeof *at.squares);
-    at.previous = arena_array(memory, width, sizeof *at.previous);
-    if (!fill(&at)) {
-        return error_set(err, STATUS_INFEASIBLE,
-                         "no plan keeps every load, messages included, within %" PRId64, load);
-    }
-    first_layer[stages] = chain->layer_count;
-    for (int cut = stages; cut > 0; cut--) {
-        first_layer[cut - 1] =
-            at.choice[at.row[cut] + (size_t)(first_layer[cut] - at.earliest[cut])];
-    }
-    return STATUS_OK;
+    if (cut_table_answer(&table, first_layer)) return STATUS_OK;
+    return error_set(err, STATUS_INFEASIBLE,
+                     "no plan keeps every load, messages included, within %" PRId64, load);
 }

@@ -14,8 +14,7 @@
 /// @param first_layer [stage_count + 1] out: stage s owns [first_layer[s], first_layer[s + 1]).
 ///                    Untouched on failure.
 /// @param bottleneck  out: the largest load
-/// @return STATUS_INFEASIBLE if no plan keeps the rules, saying how far the stages reach;
-///         STATUS_NO_MEMORY.
+/// @return STATUS_INFEASIBLE if no plan keeps the rules, saying how far the stages reach.
 ///
 /// Without transfer_ns: about log2(largest load) probes at the very most, typically 10 to 20, each
 /// O(stage_count * log(layers per stage)). With transfer_ns: O(stage_count * layer_count * layers
@@ -36,20 +35,6 @@ status bal_partition_bottleneck(const bal_chain *chain, arena *memory, int *firs
 status bal_partition_1f1b(const bal_chain *chain, int microbatch_count, arena *memory,
                           int *first_layer, int64_t *bound_ns, error_message *err);
 
-/// Minimises the bytes of the layers that change their stage among the plans with every load within
-/// load_cap.
-///
-/// @param current_first_layer [current_stage_count + 1] the plan in force; another number of stages
-///                            than the chain's is allowed
-/// @param moved_bytes         out: state_bytes of the layers whose stage differs
-/// @return STATUS_INFEASIBLE also if no plan keeps within load_cap, naming the smallest bottleneck.
-///
-/// O(places that load_cap leaves to the cuts * layers that fit load_cap). Ties: the latest cut,
-/// seen from the last stage.
-status bal_partition_moved_bytes(const bal_chain *chain, const int *current_first_layer,
-                                 int current_stage_count, int64_t load_cap, arena *memory,
-                                 int *first_layer, int64_t *moved_bytes, error_message *err);
-
 /// The plan with every cut as far behind as any plan whose largest load is within load, or with no
 /// cut behind those of at_most (NULL: no such limit).
 ///
@@ -69,7 +54,7 @@ status bal_partition_earliest(const bal_chain *chain, int64_t load, arena *memor
 /// the latest cut, seen from the last stage.
 ///
 /// Where the plans within load leave more than BAL_FLATTEST_CUTS_MAX places for the cuts, it is the
-/// plan with the latest cuts (with transfer_ns: STATUS_NO_MEMORY).
+/// plan with the latest cuts (with transfer_ns: STATUS_UNSUPPORTED).
 ///
 /// @return STATUS_INFEASIBLE if no plan is within load. first_layer is then untouched.
 ///

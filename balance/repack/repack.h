@@ -142,7 +142,7 @@ typedef struct bal_repack_choice {
 ///
 /// @return STATUS_INVALID for options as above, a problem without evaluator, or another M where the
 ///         evaluator plays one only; STATUS_INFEASIBLE if no number of ranks allowed
-///         has a plan; STATUS_NO_MEMORY; what balancer and evaluator return. choice is then
+///         has a plan; what balancer and evaluator return. choice is then
 ///         untouched.
 ///
 /// Time: one bisection per number of ranks, and the balancer and the evaluator for those that the
@@ -155,7 +155,7 @@ status bal_repack_choose(const bal_repack_question *question, const bal_repack_o
 ///
 /// @param layers           costs with from_count microbatches: as many columns, or 1
 /// @param scaled           out: its arrays are carved from memory or shared with layers
-/// @return STATUS_INVALID if a count is below 1 or a cost does not fit int64; STATUS_NO_MEMORY.
+/// @return STATUS_INVALID if a count is below 1 or a cost does not fit int64.
 status bal_repack_scale_layers(const bal_layer_costs *layers, int from_count, int to_count,
                                double op_fixed_ratio, arena *memory, bal_layer_costs *scaled,
                                error_message *err);

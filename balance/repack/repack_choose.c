@@ -10,18 +10,18 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { BAL_REPACK_UNKNOWN = -1 };
+enum { UNKNOWN = -1 };
 
 /// A number of ranks and of microbatches.
-typedef struct bal_repack_trial {
+typedef struct repack_trial {
     int rank_count;
     int microbatch_count;
     int64_t iteration_ns;
     bool has_plan; // some cuts keep the rules, and the bounds did not rule it out
-} bal_repack_trial;
+} repack_trial;
 
 /// What is tried. Arrays are carved from memory, those of a single trial from scratch.
-typedef struct bal_repack_search {
+typedef struct repack_search {
     const bal_repack_question *question;
     const bal_repack_options *options;
     arena *memory;
@@ -36,10 +36,10 @@ typedef struct bal_repack_search {
     int most;                // ranks that there are layers for
     int *unit_order;         // [rank_count / unit] units, those to be kept first
     bal_repack_point *curve; // [rank_count / unit + 1] by units; rank_count 0: not looked at
-} bal_repack_search;
+} repack_search;
 
 /// The largest time factor of a unit's ranks.
-static int64_t slowness(const bal_repack_search *at, int group)
+static int64_t slowness(const repack_search *at, int group)
 {
     const int64_t *factor = at->question->rank_time_factor_ppb;
     int64_t largest = 0;
@@ -51,7 +51,7 @@ static int64_t slowness(const bal_repack_search *at, int group)
 }
 
 /// Ranks of a unit that the plan in force does not use.
-static int idle_ranks(const bal_repack_search *at, int group)
+static int idle_ranks(const repack_search *at, int group)
 {
     const bal_placed_partition *before = at->question->before;
     int idle = at->unit;
@@ -63,7 +63,7 @@ static int idle_ranks(const bal_repack_search *at, int group)
 }
 
 /// Orders the units by the wish to keep them: fast ones, then those in use, then by number.
-static void bal_repack_order_units(bal_repack_search *at)
+static void order_units(repack_search *at)
 {
     const int groups = at->question->machine->rank_count / at->unit;
     at->unit_order = arena_array(at->memory, (size_t)groups, sizeof *at->unit_order);
@@ -86,8 +86,7 @@ static void bal_repack_order_units(bal_repack_search *at)
 
 /// Marks the ranks that a plan of so many may be on: with time factors all that are as fast as the
 /// slowest of the first units in that order, else all.
-static void bal_repack_mark_available(const bal_repack_search *at, int rank_count,
-                                      bool *is_available)
+static void mark_available(const repack_search *at, int rank_count, bool *is_available)
 {
     const int unit = at->unit;
     const int ranks = at->question->machine->rank_count;
@@ -107,7 +106,7 @@ static void bal_repack_mark_available(const bal_repack_search *at, int rank_coun
 
 /// The ranks that a plan of so many is tried on: those in force where the number is the same and
 /// all are alike, else the first units, by number.
-static void tried_ranks(const bal_repack_search *at, int rank_count, arena *memory, const int **out)
+static void tried_ranks(const repack_search *at, int rank_count, arena *memory, const int **out)
 {
     const bal_placed_partition *before = at->question->before;
     if (rank_count == before->rank_count && at->question->rank_time_factor_ppb == NULL) {
@@ -128,7 +127,7 @@ static void tried_ranks(const bal_repack_search *at, int rank_count, arena *memo
     *out = rank;
 }
 
-static void fill_stage_factors(const bal_repack_search *at, arena *memory, bal_problem *problem)
+static void fill_stage_factors(const repack_search *at, arena *memory, bal_problem *problem)
 {
     const int64_t *rank_factor = at->question->rank_time_factor_ppb;
     if (rank_factor == NULL) return;
@@ -143,7 +142,7 @@ static void fill_stage_factors(const bal_repack_search *at, arena *memory, bal_p
 }
 
 /// The caps of the ranks, and what their stages hold.
-static status fill_memory(const bal_repack_search *at, arena *memory, bal_problem *problem)
+static status fill_memory(const repack_search *at, arena *memory, bal_problem *problem)
 {
     const int64_t cap_bytes = at->question->machine->rank_memory_bytes;
     if (cap_bytes == 0) return STATUS_OK;
@@ -151,10 +150,8 @@ static status fill_memory(const bal_repack_search *at, arena *memory, bal_proble
     int64_t *inflight = arena_array(memory, (size_t)problem->stage_count, sizeof *inflight);
     int64_t *cap = arena_array(memory, (size_t)ranks, sizeof *cap);
     bal_rank_peaks *peaks = arena_array(memory, 1, sizeof *peaks);
-    bal_rank_peaks found;
     TRY(bal_rank_peaks_of(at->question->schedule, ranks, at->chunk_count, problem->microbatch_count,
-                          at->scratch, &found, at->err));
-    TRY(bal_rank_peaks_copy(&found, memory, peaks));
+                          memory, peaks, at->err));
     bal_stage_inflight_of(peaks, problem->placement, inflight);
     for (int rank = 0; rank < ranks; rank++) {
         cap[rank] = cap_bytes;
@@ -168,7 +165,7 @@ static status fill_memory(const bal_repack_search *at, arena *memory, bal_proble
 
 /// The replicas that there are if all keep so many ranks, and the microbatches of the one that has
 /// most of them.
-static void share_batch(const bal_repack_search *at, int rank_count, int microbatch_count,
+static void share_batch(const repack_search *at, int rank_count, int microbatch_count,
                         int *replicas, int *played)
 {
     const int64_t ranks = (int64_t)at->question->machine->rank_count * at->question->replica_count;
@@ -179,7 +176,7 @@ static void share_batch(const bal_repack_search *at, int rank_count, int microba
 }
 
 /// Reductions among more replicas.
-static void scale_reductions(const bal_repack_search *at, int replicas, arena *memory,
+static void scale_reductions(const repack_search *at, int replicas, arena *memory,
                              bal_layer_costs *layers)
 {
     if (layers->reduction_ns == NULL) return;
@@ -192,7 +189,7 @@ static void scale_reductions(const bal_repack_search *at, int replicas, arena *m
 }
 
 /// The question that the balancer is asked for a number of ranks and microbatches, less the caps.
-static status make_problem(const bal_repack_search *at, int rank_count, int microbatch_count,
+static status make_problem(const repack_search *at, int rank_count, int microbatch_count,
                            arena *memory, bal_problem *problem)
 {
     const bal_placed_partition *before = at->question->before;
@@ -226,7 +223,7 @@ static status make_problem(const bal_repack_search *at, int rank_count, int micr
 
 /// M times the smallest bottleneck: what the busiest rank alone takes. False if no cuts fit the
 /// memory.
-static status bound_of(const bal_repack_search *at, const bal_problem *problem, int64_t *bound,
+static status bound_of(const repack_search *at, const bal_problem *problem, int64_t *bound,
                        bool *has_plan)
 {
     bal_problem by_time = *problem;
@@ -256,16 +253,16 @@ static status bound_of(const bal_repack_search *at, const bal_problem *problem, 
 }
 
 /// The question that the balancer is asked for a number of ranks and microbatches, caps included.
-static status bal_repack_problem_of(const bal_repack_search *at, int rank_count,
-                                    int microbatch_count, arena *memory, bal_problem *problem)
+static status problem_of(const repack_search *at, int rank_count, int microbatch_count,
+                         arena *memory, bal_problem *problem)
 {
     TRY(make_problem(at, rank_count, microbatch_count, memory, problem));
     return fill_memory(at, memory, problem);
 }
 
 /// Lets the balancer cut.
-static status bal_repack_cut(const bal_repack_search *at, const bal_problem *problem, arena *memory,
-                             bal_answer *answer, bool *has_plan)
+static status cut_layers(const repack_search *at, const bal_problem *problem, arena *memory,
+                         bal_answer *answer, bool *has_plan)
 {
     error_message why = {0};
     const status balanced = bal_balance(at->question->balancer, problem, memory, answer, &why);
@@ -276,10 +273,10 @@ static status bal_repack_cut(const bal_repack_search *at, const bal_problem *pro
     return STATUS_OK;
 }
 
-static status play(const bal_repack_search *at, const bal_problem *problem, bal_repack_trial *out)
+static status play(const repack_search *at, const bal_problem *problem, repack_trial *out)
 {
     bal_answer answer;
-    TRY(bal_repack_cut(at, problem, at->scratch, &answer, &out->has_plan));
+    TRY(cut_layers(at, problem, at->scratch, &answer, &out->has_plan));
     if (!out->has_plan) return STATUS_OK;
     const bal_placed_partition plan = bal_problem_placed(problem, answer.first_layer);
     return bal_problem_predict(problem, &plan, &out->iteration_ns, at->err);
@@ -287,8 +284,8 @@ static status play(const bal_repack_search *at, const bal_problem *problem, bal_
 
 /// Plays a trial unless its bound exceeds limit_ns, and keeps it if it is the best. What the
 /// schedule has no order for has no plan.
-static status bal_repack_try(const bal_repack_search *at, bal_repack_trial tried, int64_t limit_ns,
-                             bal_repack_point *point, bal_repack_trial *best)
+static status try_trial(const repack_search *at, repack_trial tried, int64_t limit_ns,
+                        bal_repack_point *point, repack_trial *best)
 {
     bal_problem problem;
     int64_t bound = 0;
@@ -306,7 +303,7 @@ static status bal_repack_try(const bal_repack_search *at, bal_repack_trial tried
         TRY(bound_of(at, &problem, &bound, &may_have_plan));
     }
     if (!may_have_plan) return STATUS_OK;
-    if (point->lower_bound_ns == BAL_REPACK_UNKNOWN || bound < point->lower_bound_ns) {
+    if (point->lower_bound_ns == UNKNOWN || bound < point->lower_bound_ns) {
         point->lower_bound_ns = bound;
     }
     if (bound > limit_ns) return STATUS_OK;
@@ -320,35 +317,34 @@ static status bal_repack_try(const bal_repack_search *at, bal_repack_trial tried
 
 /// Tries a number of ranks with every number of microbatches that the options allow, which is held
 /// for the ranks in force, and enters it in the curve.
-static status bal_repack_try_ranks(bal_repack_search *at, int rank_count, int64_t limit_ns,
-                                   bal_repack_trial *best)
+static status try_ranks(repack_search *at, int rank_count, int64_t limit_ns, repack_trial *best)
 {
     const int held = at->question->problem->microbatch_count;
     bal_repack_point *point = &at->curve[rank_count / at->unit];
-    *point = (bal_repack_point){rank_count, BAL_REPACK_UNKNOWN, BAL_REPACK_UNKNOWN};
-    *best = (bal_repack_trial){.rank_count = rank_count, .microbatch_count = held};
-    TRY(bal_repack_try(at, *best, limit_ns, point, best));
+    *point = (bal_repack_point){rank_count, UNKNOWN, UNKNOWN};
+    *best = (repack_trial){.rank_count = rank_count, .microbatch_count = held};
+    TRY(try_trial(at, *best, limit_ns, point, best));
     if (!at->options->chooses_microbatches || rank_count == at->now) return STATUS_OK;
     const int choices = at->options->microbatch_choice_count;
     for (int index = 0; index < (choices > 0 ? choices : held - 1); index++) {
         const int count = choices > 0 ? at->options->microbatch_counts[index] : index + 1;
-        const bal_repack_trial tried = {.rank_count = rank_count, .microbatch_count = count};
+        const repack_trial tried = {.rank_count = rank_count, .microbatch_count = count};
         if (count == held || (choices == 0 && held % count != 0)) continue;
-        TRY(bal_repack_try(at, tried, limit_ns, point, best));
+        TRY(try_trial(at, tried, limit_ns, point, best));
     }
     return STATUS_OK;
 }
 
 /// All ranks with the M in force, or as many as have a plan.
-static status find_reference(bal_repack_search *at, bal_repack_trial *reference)
+static status find_reference(repack_search *at, repack_trial *reference)
 {
     const int unit = at->unit;
     const int held = at->question->problem->microbatch_count;
     reference->has_plan = false;
     for (int ranks = at->most; ranks >= at->least && !reference->has_plan; ranks -= unit) {
-        bal_repack_point point = {ranks, BAL_REPACK_UNKNOWN, BAL_REPACK_UNKNOWN};
-        *reference = (bal_repack_trial){.rank_count = ranks, .microbatch_count = held};
-        TRY(bal_repack_try(at, *reference, INT64_MAX, &point, reference));
+        bal_repack_point point = {ranks, UNKNOWN, UNKNOWN};
+        *reference = (repack_trial){.rank_count = ranks, .microbatch_count = held};
+        TRY(try_trial(at, *reference, INT64_MAX, &point, reference));
         at->curve[ranks / unit] = point;
         at->most = ranks;
     }
@@ -368,7 +364,7 @@ static int64_t grown(int64_t value, double ratio)
 }
 
 /// The largest time at which so many ranks still cost less than the best so far.
-static int64_t cheaper_limit(const bal_repack_trial *best, int rank_count)
+static int64_t cheaper_limit(const repack_trial *best, int rank_count)
 {
     if (!best->has_plan) return INT64_MAX;
     const bal_wide gpu_time = (bal_wide)best->iteration_ns * best->rank_count - 1;
@@ -377,7 +373,7 @@ static int64_t cheaper_limit(const bal_repack_trial *best, int rank_count)
 }
 
 /// The best number of ranks up to most within the deadline; best->has_plan false: none.
-static status search(bal_repack_search *at, int most, int64_t deadline_ns, bal_repack_trial *best)
+static status search(repack_search *at, int most, int64_t deadline_ns, repack_trial *best)
 {
     best->has_plan = false;
     for (int ranks = at->least; ranks <= most; ranks += at->unit) {
@@ -386,8 +382,8 @@ static status search(bal_repack_search *at, int most, int64_t deadline_ns, bal_r
             const int64_t cheaper = cheaper_limit(best, ranks);
             if (cheaper < limit) limit = cheaper;
         }
-        bal_repack_trial tried;
-        TRY(bal_repack_try_ranks(at, ranks, limit, &tried));
+        repack_trial tried;
+        TRY(try_ranks(at, ranks, limit, &tried));
         if (!tried.has_plan || tried.iteration_ns > limit) continue;
         *best = tried;
         if (at->options->kind == BAL_REPACK_THROUGHPUT) return STATUS_OK;
@@ -397,16 +393,16 @@ static status search(bal_repack_search *at, int most, int64_t deadline_ns, bal_r
 
 /// Chooses the shortest iteration of all replicas, those included that released ranks make. The
 /// ranks in force stay if they miss it by no more than the tolerance.
-static status choose_replicated(bal_repack_search *at, bal_repack_trial *best)
+static status choose_replicated(repack_search *at, repack_trial *best)
 {
-    bal_repack_trial now = {0};
-    TRY(bal_repack_try_ranks(at, at->now, INT64_MAX, &now));
+    repack_trial now = {0};
+    TRY(try_ranks(at, at->now, INT64_MAX, &now));
     *best = now;
     for (int ranks = at->least; ranks <= at->most; ranks += at->unit) {
         const int64_t limit = best->has_plan ? best->iteration_ns - 1 : INT64_MAX;
-        bal_repack_trial tried;
+        repack_trial tried;
         if (ranks == at->now) continue;
-        TRY(bal_repack_try_ranks(at, ranks, limit, &tried));
+        TRY(try_ranks(at, ranks, limit, &tried));
         if (tried.has_plan && tried.iteration_ns <= limit) *best = tried;
     }
     const int64_t patience = grown(best->iteration_ns, at->options->tolerance_ratio);
@@ -415,14 +411,13 @@ static status choose_replicated(bal_repack_search *at, bal_repack_trial *best)
 }
 
 /// Chooses by what the evaluator predicts.
-static status choose_predicted(bal_repack_search *at, const bal_repack_trial *reference,
-                               bal_repack_trial *best)
+static status choose_predicted(repack_search *at, const repack_trial *reference, repack_trial *best)
 {
     const int64_t deadline = grown(reference->iteration_ns, at->options->tolerance_ratio);
     const int64_t patience =
         grown(deadline, at->options->grow_ratio / (1 + at->options->tolerance_ratio));
-    bal_repack_trial now = *reference;
-    if (at->now != reference->rank_count) TRY(bal_repack_try_ranks(at, at->now, INT64_MAX, &now));
+    repack_trial now = *reference;
+    if (at->now != reference->rank_count) TRY(try_ranks(at, at->now, INT64_MAX, &now));
     const bool may_stay = now.has_plan && now.iteration_ns <= patience;
     TRY(search(at, may_stay ? at->now : at->most, deadline, best));
     if (!best->has_plan) *best = may_stay ? now : *reference;
@@ -430,7 +425,7 @@ static status choose_predicted(bal_repack_search *at, const bal_repack_trial *re
 }
 
 /// Bytes that the places of the plan in force hold.
-static void fill_place_memory(const bal_repack_search *at, const bal_chain *chain, int64_t *bytes)
+static void fill_place_memory(const repack_search *at, const bal_chain *chain, int64_t *bytes)
 {
     const bal_placed_partition *before = at->question->before;
     for (int place = 0; place < before->rank_count; place++) {
@@ -440,7 +435,7 @@ static void fill_place_memory(const bal_repack_search *at, const bal_chain *chai
 }
 
 /// As many ranks as a historical algorithm would keep of those in force.
-static status count_historical(bal_repack_search *at, int64_t cap_bytes, int *rank_count)
+static status count_historical(repack_search *at, int64_t cap_bytes, int *rank_count)
 {
     const bal_repack_question *question = at->question;
     const bal_repack_options *options = at->options;
@@ -449,8 +444,7 @@ static status count_historical(bal_repack_search *at, int64_t cap_bytes, int *ra
     bal_chain chain;
     *rank_count = at->now;
     arena_reset(at->scratch);
-    TRY(bal_repack_problem_of(at, at->now, question->problem->microbatch_count, at->scratch,
-                              &problem));
+    TRY(problem_of(at, at->now, question->problem->microbatch_count, at->scratch, &problem));
     problem.weight = BAL_WEIGHT_TIME;
     problem.transfer_ns = NULL;
     problem.current_first_layer = NULL;
@@ -485,7 +479,7 @@ static status count_historical(bal_repack_search *at, int64_t cap_bytes, int *ra
 }
 
 /// Chooses the number that a historical algorithm would keep, or the next that has a plan.
-static status choose_historical(bal_repack_search *at, bal_repack_trial *best)
+static status choose_historical(repack_search *at, repack_trial *best)
 {
     const int64_t cap = at->question->machine->rank_memory_bytes;
     int ranks = 0;
@@ -495,13 +489,13 @@ static status choose_historical(bal_repack_search *at, bal_repack_trial *best)
     if (ranks > at->most) ranks = at->most;
     best->has_plan = false;
     for (; !best->has_plan && ranks <= at->most; ranks += at->unit) {
-        TRY(bal_repack_try_ranks(at, ranks, INT64_MAX, best));
+        TRY(try_ranks(at, ranks, INT64_MAX, best));
     }
     assert(best->has_plan); // that of the reference
     return STATUS_OK;
 }
 
-static status check_question(const bal_repack_search *at)
+static status check_question(const repack_search *at)
 {
     const bal_repack_question *question = at->question;
     const bal_evaluator *evaluator = question->problem->evaluator;
@@ -546,7 +540,7 @@ static status check_question(const bal_repack_search *at)
 }
 
 /// Costs of one column: replicas that share a batch have other microbatches each.
-static status take_means(bal_repack_search *at)
+static status take_means(repack_search *at)
 {
     bal_layer_times times;
     const bal_layer_costs *layers = &at->question->problem->layers;
@@ -557,7 +551,7 @@ static status take_means(bal_repack_search *at)
     return STATUS_OK;
 }
 
-static status search_init(bal_repack_search *at)
+static status search_init(repack_search *at)
 {
     const bal_repack_question *question = at->question;
     const bal_problem *problem = question->problem;
@@ -578,13 +572,13 @@ static status search_init(bal_repack_search *at)
     TRY(check_question(at));
     if (at->replicates) TRY(take_means(at));
     at->curve = arena_array(at->memory, (size_t)(ranks / unit) + 1, sizeof *at->curve);
-    bal_repack_order_units(at);
+    order_units(at);
     return STATUS_OK;
 }
 
 /// Writes the choice: its problem and its answer are made once more, to stay.
-static status finish(bal_repack_search *at, const bal_repack_trial *reference,
-                     const bal_repack_trial *best, bal_repack_choice *choice)
+static status finish(repack_search *at, const repack_trial *reference, const repack_trial *best,
+                     bal_repack_choice *choice)
 {
     const int ranks = at->question->machine->rank_count;
     bal_repack_choice made = {.rank_count = best->rank_count,
@@ -593,13 +587,12 @@ static status finish(bal_repack_search *at, const bal_repack_trial *reference,
                               .reference_ns = reference->iteration_ns};
     bool has_plan = false;
     arena_reset(at->scratch);
-    TRY(bal_repack_problem_of(at, best->rank_count, best->microbatch_count, at->memory,
-                              &made.problem));
-    TRY(bal_repack_cut(at, &made.problem, at->memory, &made.answer, &has_plan));
+    TRY(problem_of(at, best->rank_count, best->microbatch_count, at->memory, &made.problem));
+    TRY(cut_layers(at, &made.problem, at->memory, &made.answer, &has_plan));
     assert(has_plan);
     made.problem.microbatch_count = best->microbatch_count; // shared or not
     bool *is_available = arena_array(at->memory, (size_t)ranks, sizeof *is_available);
-    bal_repack_mark_available(at, best->rank_count, is_available);
+    mark_available(at, best->rank_count, is_available);
     made.is_available = is_available;
     for (int group = 0; group <= ranks / at->unit; group++) {
         if (at->curve[group].rank_count == 0) continue;
@@ -610,10 +603,10 @@ static status finish(bal_repack_search *at, const bal_repack_trial *reference,
     return STATUS_OK;
 }
 
-static status choose(bal_repack_search *at, bal_repack_choice *choice)
+static status choose(repack_search *at, bal_repack_choice *choice)
 {
-    bal_repack_trial reference = {0};
-    bal_repack_trial best = {0};
+    repack_trial reference = {0};
+    repack_trial best = {0};
     const bool is_predicted = at->options->kind <= BAL_REPACK_GPU_TIME;
     TRY(search_init(at));
     TRY(find_reference(at, &reference));
@@ -630,7 +623,7 @@ static status choose(bal_repack_search *at, bal_repack_choice *choice)
 status bal_repack_choose(const bal_repack_question *question, const bal_repack_options *options,
                          arena *memory, bal_repack_choice *choice, error_message *err)
 {
-    bal_repack_search at = {.question = question, .options = options, .memory = memory, .err = err};
+    repack_search at = {.question = question, .options = options, .memory = memory, .err = err};
     at.scratch = arena_create(1 << 16);
     const status chosen = choose(&at, choice);
     arena_destroy(at.scratch);

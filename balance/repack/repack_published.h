@@ -59,7 +59,7 @@ typedef struct bal_pack_result {
 /// @return STATUS_INVALID if a count, a cut, a memory or the kind is not as above;
 /// STATUS_INFEASIBLE
 ///         if `published` makes more than BAL_PACK_TRANSFERS_MAX transfers (copies of copies double
-///         with every rank); STATUS_NO_MEMORY.
+///         with every rank).
 ///
 /// Time O(rank_count^2 + transfers).
 /// Source: DynMo (SC'25), Algorithm 4; github.com/wahibium/DynMo at 7faf19e,
@@ -84,7 +84,7 @@ bool bal_repack_published_triggers(int64_t load_ns, int64_t start_load_ns,
 /// @param rank_count           in force, >= 1
 /// @param start_rank_bytes_max of the largest rank at the start
 /// @param kept_rank_count      out
-/// @return STATUS_INVALID for wrong counts or bytes; STATUS_NO_MEMORY.
+/// @return STATUS_INVALID for wrong counts or bytes.
 /// Source: He et al., ICML 2021, section 3.3; github.com/Distributed-AI/PipeTransformer,
 /// pipe/auto_pipe.py.
 status bal_repack_halving(const int64_t *state_bytes, int layer_count, int rank_count,

@@ -29,7 +29,7 @@ typedef struct bal_layer_sums {
     int64_t *time_before;    // [layer_count + 1] F + B + W of the layers in front
 } bal_layer_sums;
 
-/// Carves the arrays from memory. STATUS_NO_MEMORY.
+/// Carves the arrays from memory.
 void bal_layer_sums_init(bal_layer_sums *sums, int layer_count, arena *memory);
 
 /// Sums up. times must have the same layer_count and be as bal_layer_times_fill leaves them: the

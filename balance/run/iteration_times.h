@@ -26,7 +26,7 @@ void bal_last_backwards(const bal_schedule *schedule, arena *memory, const int *
 /// @param from, to     replicas that the costs' reductions are among, and those that there are, as
 ///                     in bal_repack_reduction_ns; both 0: as they are
 /// @param reduction_ns out: [layer_count] carved from memory; NULL where no replica has any
-/// @return STATUS_INVALID if their sum exceeds INT64_MAX / 4; STATUS_NO_MEMORY
+/// @return STATUS_INVALID if their sum exceeds INT64_MAX / 4
 status bal_reduction_merge(const bal_layer_costs *replicas, int replica_count, int from, int to,
                            arena *memory, const int64_t **reduction_ns, error_message *err);
 
@@ -99,7 +99,7 @@ typedef struct bal_replica_times {
 } bal_replica_times;
 
 /// @param times out: arrays are carved from memory
-/// @return what bal_reduction_merge refuses; STATUS_NO_MEMORY
+/// @return what bal_reduction_merge refuses
 status bal_iteration_begin(const bal_played_plan *played, arena *memory, bal_iteration_times *times,
                            error_message *err);
 

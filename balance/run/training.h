@@ -240,7 +240,7 @@ bal_gpu_layout bal_training_gpu_layout(const bal_training *training);
 ///                         are neither 1 nor microbatch_count, the means over them count
 /// @param microbatch_count that one replica plays
 /// @param request          out: arrays are carved from memory
-/// @return STATUS_INVALID for times that do not fit; STATUS_NO_MEMORY
+/// @return STATUS_INVALID for times that do not fit
 status bal_training_order_request(const bal_training *training, const bal_placed_partition *placed,
                                   const bal_layer_costs *layers, int microbatch_count,
                                   arena *memory, bal_schedule_request *request, error_message *err);

@@ -112,14 +112,7 @@ status bal_replica_costs_merge(const bal_replica_costs *costs, arena *memory,
     return STATUS_OK;
 }
 
-static status no_memory(const bal_training_costs *costs, error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for the costs of %d layers",
-                     costs->layer_count);
-}
-
-status bal_training_costs_init(bal_training_costs *costs, const bal_training *training,
-                               arena *memory, error_message *err)
+void bal_training_costs_init(bal_training_costs *costs, const bal_training *training, arena *memory)
 {
     const size_t replicas = (size_t)training->source_count;
     const size_t ranks = (size_t)training->machine.rank_count;
@@ -143,16 +136,9 @@ status bal_training_costs_init(bal_training_costs *costs, const bal_training *tr
         made.time_factor_before = arena_array(memory, ranks, sizeof *made.time_factor_before);
     }
     *costs = made;
-    if (made.replicas == NULL || made.fetched == NULL || made.copies == NULL ||
-        made.differing == NULL || made.seen_bytes == NULL || made.column_memory == NULL ||
-        made.measured_memory[0] == NULL || made.measured_memory[1] == NULL ||
-        (has_slow && (made.rank_time_factor == NULL || made.time_factor_before == NULL))) {
-        return no_memory(costs, err);
-    }
     for (int rank = 0; rank < training->machine.rank_count && made.rank_time_factor; rank++) {
         made.rank_time_factor[rank] = 1.0;
     }
-    return STATUS_OK;
 }
 
 void bal_training_costs_free(bal_training_costs *costs)

@@ -71,8 +71,8 @@ typedef struct bal_training_costs {
 } bal_training_costs;
 
 /// @param memory for arrays that live as long as the run
-status bal_training_costs_init(bal_training_costs *costs, const bal_training *training,
-                               arena *memory, error_message *err);
+void bal_training_costs_init(bal_training_costs *costs, const bal_training *training,
+                             arena *memory);
 void bal_training_costs_free(bal_training_costs *costs);
 
 /// Fetches the costs of an iteration from every source. May be called again for the same iteration,
@@ -98,6 +98,6 @@ bool bal_training_costs_borrow(const bal_training_costs *costs);
 /// @param measured      out: of the sources until the next fetch where they are borrowed,
 ///                      else until the call after the next
 /// @return STATUS_INVALID if a time is negative or the times of a layer do not fit int64, where
-///         they are not borrowed; STATUS_NO_MEMORY
+///         they are not borrowed
 status bal_training_costs_measure(bal_training_costs *costs, const int *rank_of_layer,
                                   bal_layer_costs *measured, error_message *err);

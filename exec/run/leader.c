@@ -157,7 +157,7 @@ static status leader_open(exec_leader *leader, exec_endpoint *endpoint,
         leader->training.source_count = 1;
     }
     allocate(leader);
-    TRY(bal_training_costs_init(&leader->costs, &leader->training, memory, err));
+    bal_training_costs_init(&leader->costs, &leader->training, memory);
     if (execution->distributes_decisions) TRY(exec_leader_distribute(leader, err));
     return bal_training_controller(&leader->training, execution->evaluator, &leader->controller,
                                    err);

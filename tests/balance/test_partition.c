@@ -1,5 +1,6 @@
 /// Exact partitioning: equal to an exhaustive search that is written as plainly as the definitions,
 /// on thousands of small random chains; and the cases that have names.
+#include "balance/partition/move_table.h"
 #include "balance/partition/partition.h"
 #include "base/rng.h"
 #include "tests/assert_close.h"

@@ -190,22 +190,6 @@ static void a_searched_schedule_counts_as_the_order_of_its_row(void **state)
     }
 }
 
-static void a_copy_outlives_its_peaks(void **state)
-{
-    (void)state;
-    arena *memory = arena_create(1 << 14);
-    arena *other = arena_create(1 << 14);
-    bal_rank_peaks copy = {0};
-    const bal_rank_peaks kept = peaks_of("v-half", 4, 2, 9, memory);
-    const bal_rank_peaks lost = peaks_of("v-half", 4, 2, 9, other);
-
-    assert_int_equal(bal_rank_peaks_copy(&lost, memory, &copy), STATUS_OK);
-    arena_destroy(other);
-
-    assert_same_peaks(&copy, &kept);
-    arena_destroy(memory);
-}
-
 static void other_counts_are_refused_in_the_name_of_the_schedule(void **state)
 {
     (void)state;
@@ -230,7 +214,6 @@ int main(void)
         cmocka_unit_test(folded_chunks_peak_one_after_the_other),
         cmocka_unit_test(whatever_activations_weigh_a_rank_is_fullest_at_a_peak),
         cmocka_unit_test(a_searched_schedule_counts_as_the_order_of_its_row),
-        cmocka_unit_test(a_copy_outlives_its_peaks),
         cmocka_unit_test(other_counts_are_refused_in_the_name_of_the_schedule),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

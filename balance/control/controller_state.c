@@ -1,8 +1,118 @@
-/// How the controller goes from the plan in force to the next one.
-#include "balance/control/controller_parts.h"
-#include "balance/rank_peaks.h"
+/// The plan in force, what is asked about it, and the way to another one.
+#include "balance/control/controller_state.h"
 
 #include <string.h>
+
+/// Time to move a layer's output to another rank, for weights that count it: the slowest link that
+/// two neighbouring ranks of this machine use.
+static void fill_transfers(bal_controller *controller, const bal_layer_costs *layers)
+{
+    const bal_machine *machine = &controller->options.machine;
+    const bool crosses = machine->rank_count > machine->ranks_per_node;
+    const bal_link link = crosses ? machine->inter_node : machine->intra_node;
+    for (int layer = 0; layer < layers->layer_count; layer++) {
+        const int64_t bytes = layers->message_bytes != NULL ? layers->message_bytes[layer] : 0;
+        controller->transfer_ns[layer] = bal_link_transfer_ns(link, bytes);
+    }
+}
+
+bal_placed_partition bal_controller_placed(const bal_controller *controller, const int *first_layer)
+{
+    return (bal_placed_partition){
+        .first_layer = first_layer,
+        .rank_count = controller->rank_count,
+        .chunk_count = controller->chunk_count,
+        .placement = controller->family->placement,
+        .machine_rank = controller->machine_rank,
+    };
+}
+
+bal_decision bal_controller_as_is(const bal_controller *controller)
+{
+    const bool owns_freely = controller->options.balancer->owns_freely;
+    bal_decision decision = {
+        .owner = owns_freely ? controller->owner : NULL,
+        .predicted_ns = -1,
+        .bottleneck_ns = controller->bottleneck_ns,
+        .bottleneck_lower_bound_ns = controller->bottleneck_lower_bound_ns,
+        .microbatch_count = controller->microbatch_count,
+    };
+    if (!owns_freely) {
+        decision.plan = bal_controller_placed(controller, controller->first_layer);
+    }
+    return decision;
+}
+
+bool bal_controller_estimates_speed(const bal_controller *controller)
+{
+    // Balancers without stages weigh layers alone, whatever the ranks do.
+    return controller->options.estimates_speed && !controller->options.balancer->owns_freely;
+}
+
+const int64_t *bal_controller_rank_factors(const bal_controller *controller)
+{
+    return bal_controller_estimates_speed(controller)
+               ? bal_rank_speed_factors_ppb(&controller->speed)
+               : NULL;
+}
+
+static void fill_stage_factors(bal_controller *controller, const int64_t *rank_factor_ppb)
+{
+    const bal_placed_partition plan = bal_controller_placed(controller, controller->first_layer);
+    for (int stage = 0; stage < bal_placed_stage_count(&plan); stage++) {
+        controller->stage_factor_ppb[stage] =
+            rank_factor_ppb[bal_placed_machine_rank(&plan, stage)];
+    }
+}
+
+/// The evaluator for problems of ranks with these factors, or the options' own.
+static const bal_evaluator *evaluator_at(bal_controller *controller, const int64_t *rank_factor_ppb)
+{
+    const bal_evaluator *inner = controller->options.evaluator;
+    if (inner == NULL || rank_factor_ppb == NULL) return inner;
+    controller->slowed = (bal_speed_evaluator){
+        .inner = inner, .rank_factor_ppb = rank_factor_ppb, .memory = controller->trial_memory};
+    controller->evaluator = bal_speed_evaluator_of(&controller->slowed);
+    return &controller->evaluator;
+}
+
+bal_problem bal_controller_problem(bal_controller *controller, const bal_layer_costs *layers)
+{
+    const bal_controller_options *options = &controller->options;
+    const bool owns_freely = options->balancer->owns_freely;
+    const int64_t *rank_factor_ppb = bal_controller_rank_factors(controller);
+    if (rank_factor_ppb != NULL) fill_stage_factors(controller, rank_factor_ppb);
+    if (options->weight == BAL_WEIGHT_TIME_TRANSFER) fill_transfers(controller, layers);
+    return (bal_problem){
+        .layers = *layers,
+        .stage_count = controller->rank_count * controller->chunk_count,
+        .chunk_count = controller->chunk_count,
+        .placement = controller->family->placement,
+        .machine_rank = controller->machine_rank,
+        .weight = options->weight,
+        .objective = BAL_OBJECTIVE_BOTTLENECK,
+        .microbatch_count = controller->microbatch_count,
+        .transfer_ns = controller->transfer_ns,
+        .stage_memory_bytes = controller->chunk_count == 1 ? controller->memory_cap : NULL,
+        .stage_inflight = controller->inflight,
+        .rank_memory_bytes = controller->chunk_count > 1 ? controller->memory_cap : NULL,
+        .rank_peaks = &controller->peaks,
+        .stage_time_factor_ppb = rank_factor_ppb != NULL ? controller->stage_factor_ppb : NULL,
+        .current_first_layer =
+            controller->is_started && !owns_freely ? controller->first_layer : NULL,
+        .current_owner = controller->is_started && owns_freely ? controller->owner : NULL,
+        .evaluator = evaluator_at(controller, rank_factor_ppb),
+        .diffuser = options->diffuser,
+    };
+}
+
+int64_t bal_controller_estimate_ns(const bal_controller *controller,
+                                   const bal_placed_partition *plan)
+{
+    return bal_iteration_estimate_ns(&controller->sums, plan, controller->family,
+                                     controller->microbatch_count,
+                                     bal_controller_rank_factors(controller));
+}
 
 void bal_controller_adopt_cuts(bal_controller *controller, const int *first_layer)
 {
@@ -26,18 +136,9 @@ void bal_controller_adopt_owners(bal_controller *controller, const int *owner)
 status bal_controller_count_peaks(bal_controller *controller, int rank_count, int microbatch_count,
                                   error_message *err)
 {
-    // Orders are large and peaks are few: these are copied out of what the orders leave behind.
-    arena *scratch = arena_create(1 << 16);
-    bal_rank_peaks found;
-    status result =
-        bal_rank_peaks_of(controller->options.schedule, rank_count, controller->chunk_count,
-                          microbatch_count, scratch, &found, err);
     arena_reset(controller->peak_memory);
-    if (result == STATUS_OK) {
-        result = bal_rank_peaks_copy(&found, controller->peak_memory, &controller->peaks);
-    }
-    arena_destroy(scratch);
-    if (result != STATUS_OK) return result;
+    TRY(bal_rank_peaks_of(controller->options.schedule, rank_count, controller->chunk_count,
+                          microbatch_count, controller->peak_memory, &controller->peaks, err));
     bal_stage_inflight_of(&controller->peaks, controller->family->placement, controller->inflight);
     return STATUS_OK;
 }

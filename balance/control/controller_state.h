@@ -1,4 +1,4 @@
-/// What the files of the controller share; nobody else includes this.
+/// The plan in force of a controller, and how it is replaced. Only the controller includes this.
 #pragma once
 
 #include "balance/control/controller.h"
@@ -68,11 +68,6 @@ const int64_t *bal_controller_rank_factors(const bal_controller *controller);
 /// The estimate for places and cuts, by the loads that the decision looks at.
 int64_t bal_controller_estimate_ns(const bal_controller *controller,
                                    const bal_placed_partition *plan);
-
-/// The decision at the end of an iteration; decision is bal_controller_as_is and is left so where
-/// nobody is asked.
-status bal_controller_decide(bal_controller *controller, const bal_profile *profile,
-                             bal_decision *decision, error_message *err);
 
 /// Where a decision would go.
 typedef struct bal_controller_target {

@@ -1,8 +1,9 @@
-#include "balance/migration/move_table.h"
+#include "balance/partition/move_table.h"
 
 #include "balance/partition/partition.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <string.h>
 
 enum { UNREACHED = -1 };
@@ -282,4 +283,34 @@ void bal_move_table_subset(bal_move_table *table, const int *rank, int group_cou
     if (!*is_found) return;
     *moved_bytes = least;
     trace_back(&at, stage_rank, first_layer);
+}
+
+status bal_partition_moved_bytes(const bal_chain *chain, const int *current_first_layer,
+                                 int current_stage_count, int64_t load_cap, arena *memory,
+                                 int *first_layer, int64_t *moved_bytes, error_message *err)
+{
+    bal_move_table table;
+    int *owner = arena_array(memory, (size_t)chain->layer_count, sizeof *owner);
+    int *stage_rank = arena_array(memory, (size_t)chain->stage_count, sizeof *stage_rank);
+    for (int stage = 0; stage < current_stage_count; stage++) {
+        for (int layer = current_first_layer[stage]; layer < current_first_layer[stage + 1];
+             layer++) {
+            owner[layer] = stage;
+        }
+    }
+    for (int stage = 0; stage < chain->stage_count; stage++) {
+        stage_rank[stage] = stage;
+    }
+    if (bal_move_table_init(chain, owner, NULL, 0, load_cap, NULL, memory, &table, NULL) ==
+            STATUS_OK &&
+        bal_move_table_fixed(&table, stage_rank, first_layer, moved_bytes)) {
+        return STATUS_OK;
+    }
+    int *best = arena_array(memory, (size_t)chain->stage_count + 1, sizeof *best);
+    int64_t bottleneck = 0;
+    TRY(bal_partition_bottleneck(chain, memory, best, &bottleneck, err));
+    return error_set(err, STATUS_INFEASIBLE,
+                     "no plan keeps every load within load_cap_ns %" PRId64
+                     "; the smallest bottleneck is %" PRId64,
+                     load_cap, bottleneck);
 }

@@ -30,7 +30,7 @@ typedef struct bal_move_table {
 ///
 /// @param pinned [stage_count + 1] a partition that is to be the only one, or NULL
 /// @param rank_time_factor_ppb [rank_count] or NULL: the chain's own factors hold on every rank
-/// @return STATUS_INFEASIBLE if no plan keeps within load_max on any ranks; STATUS_NO_MEMORY.
+/// @return STATUS_INFEASIBLE if no plan keeps within load_max on any ranks.
 status bal_move_table_init(const bal_chain *chain, const int *owner,
                            const int64_t *rank_time_factor_ppb, int rank_count, int64_t load_max,
                            const int *pinned, arena *memory, bal_move_table *table,
@@ -61,8 +61,22 @@ bool bal_move_table_allows_subset(const bal_move_table *table, int group_count);
 /// @param stage_rank  [stage_count] out; stage_count is a multiple of group_size (asserted)
 /// @param first_layer [stage_count + 1] out
 /// @param is_found    out: false if no ranks and cuts keep the rules; the outputs then mean nothing
-/// @return STATUS_NO_MEMORY. Time O(group_count * places of all cuts). Ties: groups in front, then
+/// Time O(group_count * places of all cuts). Ties: groups in front, then
 ///         as bal_move_table_fixed.
 void bal_move_table_subset(bal_move_table *table, const int *rank, int group_count, int group_size,
                            arena *memory, int *stage_rank, int *first_layer, int64_t *moved_bytes,
                            bool *is_found);
+
+/// Minimises the bytes of the layers that change their stage among the plans with every load within
+/// load_cap.
+///
+/// @param current_first_layer [current_stage_count + 1] the plan in force; another number of stages
+///                            than the chain's is allowed
+/// @param moved_bytes         out: state_bytes of the layers whose stage differs
+/// @return STATUS_INFEASIBLE also if no plan keeps within load_cap, naming the smallest bottleneck.
+///
+/// O(places that load_cap leaves to the cuts). Ties: the latest cut,
+/// seen from the last stage.
+status bal_partition_moved_bytes(const bal_chain *chain, const int *current_first_layer,
+                                 int current_stage_count, int64_t load_cap, arena *memory,
+                                 int *first_layer, int64_t *moved_bytes, error_message *err);
