@@ -1,5 +1,10 @@
-/// Where a number that stands in for a measurement comes from.
+/// Where a number that stands in for a measurement comes from, and the list of all of them that is
+/// printed beside a result.
 #pragma once
+
+#include "base/arena.h"
+
+#include <stdarg.h>
 
 typedef enum model_origin_kind {
     MODEL_ORIGIN_GIVEN,    ///< said by the user: a file, an option
@@ -27,3 +32,23 @@ const char *model_origin_kind_name(model_origin_kind kind);
 
 /// MODEL_ORIGIN_KIND_COUNT if no kind has this name.
 model_origin_kind model_origin_kind_find(const char *name);
+
+/// The inputs while they are collected. Zero-initialise all but memory.
+typedef struct model_assumption_list {
+    arena *memory;
+    model_assumption *rows; // [capacity] of which count are used; carved from memory
+    int count;
+    int capacity;
+} model_assumption_list;
+
+/// Adds an input.
+///
+/// @param name, source live as long as the list's rows
+/// @param format value with its unit; the text is carved from the list's memory
+void model_assume(model_assumption_list *list, const char *name, model_origin_kind kind,
+                  const char *source, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+
+/// The same with the arguments of format in a list.
+void model_assume_list(model_assumption_list *list, const char *name, model_origin origin,
+                       const char *format, va_list arguments);

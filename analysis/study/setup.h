@@ -10,7 +10,7 @@
 #include "balance/run/training.h"
 #include "base/arena.h"
 #include "base/status.h"
-#include "models/cost/model_source.h"
+#include "models/cost/cost_model.h"
 #include "models/dynamism/dynamism.h"
 #include "traces/store/reader.h"
 #include "traces/store/store.h"

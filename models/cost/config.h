@@ -61,7 +61,7 @@ typedef struct model_config {
 /// @param config is_moe is carved from memory; untouched on failure
 /// @return STATUS_FORMAT naming key and value: missing though needed, outside its limits, or
 ///         contradicting another; STATUS_UNSUPPORTED naming a model_type or a feature that is not
-///         modelled; STATUS_IO; STATUS_NO_MEMORY.
+///         modelled; STATUS_IO.
 status model_config_open(const char *name_or_path, arena *memory, model_config *config,
                          error_message *err);
 

@@ -401,7 +401,7 @@ status model_costs_build(const model_config *config, const model_hardware *hardw
     model_assume(&list, "kernel launches", MODEL_ORIGIN_ASSUMED,
                  "not modelled: small layers take longer than is said here", "0 ns");
     TRY(fill_costs(&built, memory, err));
-    model_assumption_list_keep(&list, &built.assumptions);
+    built.assumptions = list.rows;
     built.assumption_count = list.count;
     *costs = built;
     return STATUS_OK;
@@ -417,4 +417,27 @@ status model_costs_from_files(const char *config_name_or_path, const char *hardw
     TRY(model_hardware_open(hardware_name_or_path, memory, &hardware, err));
     return model_costs_build(&config, &hardware, training, config_name_or_path,
                              hardware_name_or_path, memory, costs, err);
+}
+
+static status costs_at(void *context, int iteration, bal_layer_costs *costs, bool *changed,
+                       error_message *err)
+{
+    (void)iteration;
+    (void)err;
+    model_source *source = context;
+    *costs = source->costs->layers;
+    *changed = !source->was_asked;
+    source->was_asked = true;
+    return STATUS_OK;
+}
+
+bal_cost_source model_source_init(model_source *source, const model_costs *costs)
+{
+    *source = (model_source){.costs = costs};
+    return (bal_cost_source){
+        .context = source,
+        .layer_count = costs->layers.layer_count,
+        .iteration_count = 1,
+        .costs_at = costs_at,
+    };
 }

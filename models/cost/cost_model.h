@@ -2,6 +2,7 @@
 #pragma once
 
 #include "balance/layer_costs.h"
+#include "balance/ports.h"
 #include "base/arena.h"
 #include "base/status.h"
 #include "models/assumption.h"
@@ -9,9 +10,9 @@
 #include "models/cost/hardware.h"
 #include "models/cost/layer_work.h"
 #include "models/cost/parallel.h"
-#include "models/cost/replica_state.h"
 #include "models/cost/training_settings.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /// What a pass is made of. The first four are the work of model_layer_work; what is recomputed is
@@ -69,8 +70,8 @@ int64_t model_roofline_ns(model_work work, double flop_per_s, double bytes_per_s
 ///
 /// @param config_origin, hardware_origin where both were read; named among the assumptions
 /// @param costs arrays are carved from memory; strings of config and hardware are shared
-/// @return as model_training_choose; STATUS_INVALID if a cost of a layer exceeds INT64_MAX / 4;
-///         STATUS_NO_MEMORY. costs is then untouched.
+/// @return as model_training_choose; STATUS_INVALID if a cost of a layer exceeds INT64_MAX / 4.
+/// costs is then untouched.
 status model_costs_build(const model_config *config, const model_hardware *hardware,
                          const model_training *training, const char *config_origin,
                          const char *hardware_origin, arena *memory, model_costs *costs,
@@ -82,3 +83,14 @@ status model_costs_build(const model_config *config, const model_hardware *hardw
 status model_costs_from_files(const char *config_name_or_path, const char *hardware_name_or_path,
                               const model_training *training, arena *memory, model_costs *costs,
                               error_message *err);
+
+/// Plain state in the caller's memory, filled by model_source_init.
+typedef struct model_source {
+    const model_costs *costs;
+    bool was_asked;
+} model_source;
+
+/// Makes source answer with costs.
+///
+/// @param source borrowed as long as the result is used, as are costs
+bal_cost_source model_source_init(model_source *source, const model_costs *costs);

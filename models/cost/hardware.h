@@ -40,8 +40,7 @@ typedef struct model_hardware {
 ///
 /// @param hardware untouched on failure
 /// @return STATUS_FORMAT naming key, value and limit; STATUS_INVALID if a rate of 16 or 8 bits is
-///         the figure that a vendor prints for sparse matrices, naming the dense one; STATUS_IO;
-///         STATUS_NO_MEMORY.
+///         the figure that a vendor prints for sparse matrices, naming the dense one; STATUS_IO.
 status model_hardware_open(const char *name_or_path, arena *memory, model_hardware *hardware,
                            error_message *err);
 

@@ -28,7 +28,6 @@ typedef struct model_layer_shares {
 
 /// Shares of modelled costs: time of a part over time of the pass.
 ///
-/// @return STATUS_NO_MEMORY; shares is then untouched
 status model_layer_shares_of_costs(const model_costs *costs, arena *memory,
                                    model_layer_shares *shares);
 
@@ -38,6 +37,6 @@ status model_layer_shares_of_costs(const model_costs *costs, arena *memory,
 ///
 /// @param first, end the transformer layers out of layer_count
 /// @return STATUS_FORMAT naming the key: unknown, outside [0, 1], or parts of a pass that sum to
-///         more than 1; STATUS_NO_MEMORY. shares is then untouched.
+///         more than 1. shares is then untouched.
 status model_layer_shares_read(json_value object, int layer_count, int first, int end,
                                arena *memory, model_layer_shares *shares, error_message *err);

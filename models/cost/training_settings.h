@@ -1,12 +1,11 @@
 /// How a model is trained: what the cost model is told, and the defaults where it is not.
 #pragma once
 
-#include "models/assumption_list.h"
+#include "models/assumption.h"
 #include "models/cost/config.h"
 #include "models/cost/hardware.h"
 #include "models/cost/layer_work.h"
 #include "models/cost/parallel.h"
-#include "models/cost/replica_state.h"
 
 /// Zero-initialise, then fill by name what is known; a zero takes the default, and the costs say so
 /// among their assumptions.
@@ -37,7 +36,7 @@ typedef struct model_training_choice {
 /// @return STATUS_INVALID: a field outside its limits, degrees that divide neither the model nor
 ///         the sequence, a sequence that exceeds what the model can take, no rate of the hardware
 ///         for the dtype, or state bytes that have no room for weight and gradient although they
-///         are sharded; STATUS_NO_MEMORY
+///         are sharded
 status model_training_choose(const model_training *training, const model_config *config,
                              const char *origin, const model_hardware *hardware,
                              model_assumption_list *list, model_training_choice *choice,

@@ -56,17 +56,6 @@ struct model_dynamism {
     double *weight_scale;    // [microbatch_count]
 };
 
-rng model_case_stream(uint64_t seed, int purpose, int layer, int iteration, int replica)
-{
-    const int parts[] = {layer, iteration, replica};
-    uint64_t mixed = (uint64_t)purpose;
-    for (int part = 0; part < 3; part++) {
-        mixed = (mixed + (uint64_t)parts[part]) * UINT64_C(0x9fb21c651e98df25);
-        mixed ^= mixed >> 32;
-    }
-    return rng_init(seed, mixed);
-}
-
 static status find_case(json_value object, const model_dynamism_case **row, error_message *err)
 {
     const json_value member = json_member(object, "case");
@@ -99,9 +88,10 @@ static status read_seed(model_case_parameters *parameters, uint64_t *seed, error
     int64_t given = 1;
     if (!json_is_missing(member)) TRY(json_int64(member, 0, JSON_INTEGER_MAX, &given, err));
     *seed = (uint64_t)given;
-    const model_origin origin =
-        json_is_missing(member) ? MODEL_ASSUMED("default") : (model_origin){MODEL_ORIGIN_GIVEN, ""};
-    return model_parameter_note(parameters, "seed", origin, err, "%" PRId64, given);
+    model_parameter_note(parameters, "seed",
+                         json_is_missing(member) ? MODEL_ASSUMED("default") : model_given,
+                         "%" PRId64, given);
+    return STATUS_OK;
 }
 
 /// Stated shares go before those of the model, which the user can see and correct this way.
@@ -115,8 +105,8 @@ static status choose_shares(model_dynamism *dynamism, error_message *err)
                                     base->transformer_end, dynamism->memory, &dynamism->shares,
                                     err));
         dynamism->base.shares = &dynamism->shares;
-        return model_parameter_note(parameters, "shares", (model_origin){MODEL_ORIGIN_GIVEN, ""},
-                                    err, "stated");
+        model_parameter_note(parameters, "shares", model_given, "stated");
+        return STATUS_OK;
     }
     if (base->shares != NULL) {
         if (base->shares->layer_count != dynamism->layer_count) {
@@ -127,8 +117,9 @@ static status choose_shares(model_dynamism *dynamism, error_message *err)
         }
         dynamism->shares = *base->shares;
         dynamism->base.shares = &dynamism->shares;
-        return model_parameter_note(parameters, "shares", MODEL_ASSUMED("the cost model"), err,
-                                    "of the model: each part timed alone, over the whole layer");
+        model_parameter_note(parameters, "shares", MODEL_ASSUMED("the cost model"),
+                             "of the model: each part timed alone, over the whole layer");
+        return STATUS_OK;
     }
     if (!dynamism->row->needs_shares || dynamism->load_model == MODEL_LOAD_PUBLISHED) {
         return STATUS_OK;
@@ -176,8 +167,7 @@ static status open_case(model_dynamism *dynamism, error_message *err)
     TRY(find_case(parameters->object, &dynamism->row, err));
     TRY(check_keys(parameters->object, dynamism->row, err));
     TRY(check_base(dynamism, err));
-    TRY(model_parameter_note(parameters, "case", (model_origin){MODEL_ORIGIN_GIVEN, ""}, err, "%s",
-                             dynamism->row->name));
+    model_parameter_note(parameters, "case", model_given, "%s", dynamism->row->name);
     TRY(model_parameter_name(parameters, "load_model", load_model_names, MODEL_LOAD_COUNT,
                              MODEL_ASSUMED("default"), &load_model, err));
     dynamism->load_model = (model_load_model)load_model;
@@ -197,7 +187,7 @@ status model_dynamism_open(json_value object, const model_dynamism_base *base, a
         .base = *base,
         .layer_count = base->source.layer_count,
         .memory = memory,
-        .parameters = {.object = object, .memory = memory},
+        .parameters = {.object = object, .list.memory = memory},
     };
     TRY(open_case(dynamism, err));
     *out = dynamism;
@@ -216,8 +206,8 @@ int model_dynamism_source_count(const model_dynamism *dynamism)
 
 const model_assumption *model_dynamism_assumptions(const model_dynamism *dynamism, int *count)
 {
-    *count = dynamism->parameters.count;
-    return dynamism->parameters.rows;
+    *count = dynamism->parameters.list.count;
+    return dynamism->parameters.list.rows;
 }
 
 static const int64_t *pass_of(const bal_layer_costs *layers, int pass)

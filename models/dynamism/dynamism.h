@@ -49,8 +49,8 @@ typedef struct model_dynamism model_dynamism;
 /// @param memory where everything is carved, strings of the object included
 /// @return STATUS_FORMAT naming the key: unknown (with the nearest), missing, of the wrong type or
 ///         outside its limits; STATUS_INVALID: the case does not fit the model, the parallelism or
-///         the number of layers; what reading a file that the object names returns;
-///         STATUS_NO_MEMORY. out is then untouched.
+///         the number of layers; what reading a file that the object names returns. out is then
+///         untouched.
 status model_dynamism_open(json_value object, const model_dynamism_base *base, arena *memory,
                            model_dynamism **out, error_message *err);
 

@@ -2,8 +2,11 @@
 /// dynamism.c.
 #pragma once
 
+#include "base/arena.h"
+#include "base/json.h"
 #include "base/rng.h"
-#include "models/dynamism/case_parameters.h"
+#include "base/status.h"
+#include "models/assumption.h"
 #include "models/dynamism/dynamism.h"
 
 /// What an iteration does to the layers of the base. A NULL array changes nothing, so cases fill
@@ -25,6 +28,17 @@ typedef struct model_load {
     const double *message;                     // [layer_count]
     const double *reduction;                   // [layer_count]
 } model_load;
+
+/// Parameters of a case: each is given by the user or takes a default whose origin is said; either
+/// way it is listed. Zero-initialise all but object and list.memory.
+typedef struct model_case_parameters {
+    json_value object;
+    model_assumption_list list;
+} model_case_parameters;
+
+/// Where a default comes from: a published figure of the case, or nobody has said it.
+#define MODEL_PUBLISHED(text) ((model_origin){MODEL_ORIGIN_PRESET, (text)})
+#define MODEL_ASSUMED(text) ((model_origin){MODEL_ORIGIN_ASSUMED, (text)})
 
 /// What a case is opened with.
 typedef struct model_case_setup {
@@ -79,3 +93,60 @@ extern const model_dynamism_case model_dynamism_sparse_attention;
 extern const model_dynamism_case model_dynamism_early_exit;
 extern const model_dynamism_case model_dynamism_mod;
 extern const model_dynamism_case model_dynamism_moe;
+
+/// Costs of the base's iteration 0, borrowed until it is asked again: while a case opens only, as
+/// later the costs that its load is put on would be gone.
+status model_case_first_costs(const model_case_setup *setup, bal_layer_costs *costs,
+                              error_message *err);
+
+/// Carves count factors of 1.
+double *model_case_ones(arena *memory, size_t count);
+
+/// Time to read and write so many bytes of device memory, in ns, at most INT64_MAX / 4; 0 without
+/// hardware.
+int64_t model_case_bytes_ns(const model_hardware *hardware, int64_t bytes);
+
+/// Bytes per parameter of a base's weights: of its model's dtype, or 2, which is then noted among
+/// the parameters as assumed.
+int model_case_weight_bytes(const model_case_setup *setup);
+
+/// A parameter that is one number or a yes or no: key, limits and default, each said once.
+typedef struct model_parameter {
+    const char *key;
+    double *real; // where it goes; one of these three
+    int *whole;
+    bool *flag;
+    double fallback; // of a flag: 0 or 1
+    double min;
+    double max;
+    model_origin from; // origin of fallback; its text has static storage
+} model_parameter;
+
+/// Reads parameters in their order, and lists each as "dynamism.<key>".
+///
+/// @return STATUS_FORMAT naming the key: of the wrong type, or outside its limits
+status model_parameters_read(model_case_parameters *parameters, const model_parameter *rows,
+                             size_t count, error_message *err);
+
+/// Reads one of names.
+///
+/// @param index in: the default; out: what holds
+/// @return STATUS_FORMAT if it is none of them, with the nearest
+status model_parameter_name(model_case_parameters *parameters, const char *key,
+                            const char *const *names, int name_count, model_origin default_from,
+                            int *index, error_message *err);
+
+/// Reads an array of numbers, each in [min, max].
+///
+/// @param values out: carved from the parameters' memory; NULL where the key is missing
+/// @return STATUS_FORMAT if it is empty, no array or longer than count_max
+status model_parameter_doubles(model_case_parameters *parameters, const char *key, double min,
+                               double max, int count_max, const double **values, int *count,
+                               error_message *err);
+
+/// Lists something that is no member of the object, as a number taken from the model.
+void model_parameter_note(model_case_parameters *parameters, const char *name, model_origin origin,
+                          const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+/// The same for what the user gave.
+extern const model_origin model_given;

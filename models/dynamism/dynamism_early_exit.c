@@ -1,7 +1,7 @@
 /// Early exit: tokens whose prediction is sure leave behind an exit, so that later layers see
 /// fewer.
 #include "models/cost/parameters.h"
-#include "models/dynamism/case_base.h"
+#include "models/dynamism/dynamism_case.h"
 #include "models/dynamism/random_draw.h"
 #include "models/dynamism/token_survival.h"
 
@@ -46,9 +46,9 @@ typedef struct exit_state {
     bool keeps_all_keys;
     bool is_compact;
     exit_classifier classifier;
-    bool *has_exit;   // [block_count + 1]
-    double *kv_share; // [block_count] of keys' and values' matrices among attention's
-    head_ratio *head; // [block_count]
+    bool *has_exit;                          // [block_count + 1]
+    double kv_share;                         // of keys' and values' matrices among attention's
+    head_ratio *head;                        // [block_count]
     int64_t classifier_ns[MODEL_PASS_COUNT]; // of all tokens
     double *share;      // [block_count + 1] of a microbatch's tokens, of which [block_count] reach
                         // the head
@@ -93,8 +93,9 @@ static status read_exit_list(const model_case_setup *setup, exit_state *exits, j
         exits->has_exit[block] = true;
         before = block;
     }
-    return model_parameter_note(setup->parameters, "exits", (model_origin){MODEL_ORIGIN_GIVEN, ""},
-                                err, "%d, the last behind layer %d", count, before);
+    model_parameter_note(setup->parameters, "exits", model_given, "%d, the last behind layer %d",
+                         count, before);
+    return STATUS_OK;
 }
 
 static status read_exits(const model_case_setup *setup, exit_state *exits, error_message *err)
@@ -102,14 +103,16 @@ static status read_exits(const model_case_setup *setup, exit_state *exits, error
     model_case_parameters *parameters = setup->parameters;
     const json_value list = json_member(parameters->object, "exits");
     if (!json_is_missing(list)) return read_exit_list(setup, exits, list, err);
-    int first = exits->block_count / 4;
-    int every = 1;
-    TRY(model_parameter_int(parameters, "first_exit", 0, exits->block_count - 1,
-                            MODEL_ASSUMED("not published; a quarter of the depth, as EE-LLM's"),
-                            &first, err));
-    TRY(model_parameter_int(parameters, "exit_every", 1, INT32_MAX,
-                            MODEL_PUBLISHED("CALM, arXiv 2207.07061: behind every layer"), &every,
-                            err));
+    int first = 0;
+    int every = 0;
+    const model_parameter rows[] = {
+        {"first_exit", .whole = &first, .fallback = exits->block_count / 4,
+         .max = exits->block_count - 1,
+         .from = MODEL_ASSUMED("not published; a quarter of the depth, as EE-LLM's")},
+        {"exit_every", .whole = &every, .fallback = 1, .min = 1, .max = INT32_MAX,
+         .from = MODEL_PUBLISHED("CALM, arXiv 2207.07061: behind every layer")},
+    };
+    TRY(model_parameters_read(parameters, rows, sizeof rows / sizeof rows[0], err));
     for (int block = first; block < exits->block_count; block += every) {
         exits->has_exit[block] = true;
         if (every >= exits->block_count - block) break;
@@ -120,22 +123,17 @@ static status read_exits(const model_case_setup *setup, exit_state *exits, error
 static status read_decay(const model_case_setup *setup, exit_state *exits, error_message *err)
 {
     const model_origin unknown = MODEL_ASSUMED("no decay of tokens is published");
-    model_case_parameters *parameters = setup->parameters;
-    exits->keep_initial = 1;
-    exits->keep_final = 0.9;
-    exits->confidence_iterations = setup->base->iteration_count / 4.0;
-    exits->interval = 500;
-    TRY(model_parameter_double(parameters, "keep_initial", 0, 1, unknown, &exits->keep_initial,
-                               err));
-    TRY(model_parameter_double(parameters, "keep_final", 0, 1, unknown, &exits->keep_final, err));
-    TRY(model_parameter_double(parameters, "confidence_iterations", 1e-3, 1e9, unknown,
-                               &exits->confidence_iterations, err));
-    TRY(model_parameter_int(parameters, "interval", 1, INT32_MAX,
-                            MODEL_PUBLISHED("DynMo: every 100s to 1000s of iterations"),
-                            &exits->interval, err));
-    TRY(model_parameter_double(parameters, "keep_variation", 0, 1,
-                               MODEL_ASSUMED("all microbatches alike"), &exits->keep_variation,
-                               err));
+    const model_parameter rows[] = {
+        {"keep_initial", .real = &exits->keep_initial, .fallback = 1, .max = 1, .from = unknown},
+        {"keep_final", .real = &exits->keep_final, .fallback = 0.9, .max = 1, .from = unknown},
+        {"confidence_iterations", .real = &exits->confidence_iterations,
+         .fallback = setup->base->iteration_count / 4.0, .min = 1e-3, .max = 1e9, .from = unknown},
+        {"interval", .whole = &exits->interval, .fallback = 500, .min = 1, .max = INT32_MAX,
+         .from = MODEL_PUBLISHED("DynMo: every 100s to 1000s of iterations")},
+        {"keep_variation", .real = &exits->keep_variation, .max = 1,
+         .from = MODEL_ASSUMED("all microbatches alike")},
+    };
+    TRY(model_parameters_read(setup->parameters, rows, sizeof rows / sizeof rows[0], err));
     if (exits->keep_final > exits->keep_initial) {
         return error_set(err, STATUS_INVALID,
                          "case 'early-exit': keep_final %g exceeds keep_initial %g: a model "
@@ -180,18 +178,12 @@ static status read_choices(const model_case_setup *setup, exit_state *exits, err
 
 /// Keys and values of every token are computed in every layer where tokens that have left are
 /// attended to.
-static void count_key_matrices(const model_case_setup *setup, exit_state *exits)
+static double key_matrix_share(const model_config *config)
 {
-    const model_config *config = setup->base->config;
-    double share = 0.5; // of four matrices alike
-    if (config != NULL && config->kv_rank == 0) {
-        const double keys_and_values = (double)config->hidden_size * config->kv_head_count *
-                                       (config->query_key_dim + config->value_dim);
-        share = keys_and_values / (double)model_attention_weight_count(config);
-    }
-    for (int block = 0; block < exits->block_count; block++) {
-        exits->kv_share[block] = share;
-    }
+    if (config == NULL || config->kv_rank > 0) return 0.5; // of four matrices alike
+    const double keys_and_values = (double)config->hidden_size * config->kv_head_count *
+                                   (config->query_key_dim + config->value_dim);
+    return keys_and_values / (double)model_attention_weight_count(config);
 }
 
 /// a of one layer over a of another, 0 where it is not known.
@@ -241,11 +233,12 @@ static status count_classifiers(const model_case_setup *setup, exit_state *exits
         exits->classifier_ns[MODEL_PASS_FORWARD] = read_ns;
         exits->classifier_ns[MODEL_PASS_BACKWARD_INPUT] = 2 * read_ns;
     }
-    return model_parameter_note(
-        setup->parameters, "classifier_time", origin, err,
-        "%" PRId64 ", %" PRId64 ", %" PRId64 " ns in F, B, W for all tokens",
-        exits->classifier_ns[MODEL_PASS_FORWARD], exits->classifier_ns[MODEL_PASS_BACKWARD_INPUT],
-        exits->classifier_ns[MODEL_PASS_BACKWARD_WEIGHT]);
+    model_parameter_note(setup->parameters, "classifier_time", origin,
+                         "%" PRId64 ", %" PRId64 ", %" PRId64 " ns in F, B, W for all tokens",
+                         exits->classifier_ns[MODEL_PASS_FORWARD],
+                         exits->classifier_ns[MODEL_PASS_BACKWARD_INPUT],
+                         exits->classifier_ns[MODEL_PASS_BACKWARD_WEIGHT]);
+    return STATUS_OK;
 }
 
 static void carve(const model_case_setup *setup, exit_state *exits)
@@ -257,13 +250,12 @@ static void carve(const model_case_setup *setup, exit_state *exits)
     double **const of_layers[] = {&exits->parameters, &exits->state,    &exits->reduction,
                                   &exits->activation, &exits->gradient, &exits->message};
     for (size_t array = 0; array < sizeof of_cells / sizeof of_cells[0]; array++) {
-        model_case_ones(setup->memory, cells, of_cells[array]);
+        *of_cells[array] = model_case_ones(setup->memory, cells);
     }
     for (size_t array = 0; array < sizeof of_layers / sizeof of_layers[0]; array++) {
-        model_case_ones(setup->memory, layers, of_layers[array]);
+        *of_layers[array] = model_case_ones(setup->memory, layers);
     }
-    model_case_ones(setup->memory, blocks + 1, &exits->share);
-    model_case_ones(setup->memory, blocks, &exits->kv_share);
+    exits->share = model_case_ones(setup->memory, blocks + 1);
     for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
         exits->added_ns[pass] = arena_array(setup->memory, cells, sizeof(int64_t));
     }
@@ -287,7 +279,7 @@ static status exit_open(const model_case_setup *setup, model_case_instance *inst
     const bool varies = exits->keep_variation > 0;
     exits->column_count = varies ? base->microbatch_count : 1;
     carve(setup, exits);
-    count_key_matrices(setup, exits);
+    exits->kv_share = key_matrix_share(base->config);
     TRY(count_classifiers(setup, exits, err));
     instance->state = exits;
     instance->varies = varies;
@@ -302,7 +294,7 @@ static void set_column(exit_state *exits, int column)
     for (int block = 0; block < exits->block_count; block++) {
         const size_t cell = (size_t)(exits->first + block) * columns + (size_t)column;
         const double share = exits->share[block];
-        const double whole = exits->keeps_all_keys ? exits->kv_share[block] : 0;
+        const double whole = exits->keeps_all_keys ? exits->kv_share : 0;
         exits->linear[cell] = share;
         exits->projection[cell] = whole + (1 - whole) * share;
         exits->core[cell] = exits->keeps_all_keys ? share : share * share;

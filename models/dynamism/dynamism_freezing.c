@@ -1,5 +1,5 @@
 /// Layer freezing: layers stop learning front to back, and what they no longer need falls away.
-#include "models/dynamism/case_base.h"
+#include "models/dynamism/dynamism_case.h"
 #include "models/dynamism/freezing.h"
 
 #include <string.h>
@@ -86,26 +86,26 @@ static status read_list(const model_case_setup *setup, freezing_state *freezing,
                               *at, at[-1]);
         }
     }
-    return model_parameter_note(setup->parameters, "freeze_at",
-                                (model_origin){MODEL_ORIGIN_GIVEN, ""}, err,
-                                "%d layers, from iteration %d to %d", given, freezing->freeze_at[0],
-                                freezing->freeze_at[given - 1]);
+    model_parameter_note(setup->parameters, "freeze_at", model_given,
+                         "%d layers, from iteration %d to %d", given, freezing->freeze_at[0],
+                         freezing->freeze_at[given - 1]);
+    return STATUS_OK;
 }
 
 /// Fills freeze_at by plasticity.
 static status read_plasticity(const model_case_setup *setup, int start, int max_frozen,
                               freezing_state *freezing, error_message *err)
 {
-    model_case_parameters *parameters = setup->parameters;
     model_plasticity plasticity = {.first_iteration = start > 0 ? start : 1,
-                                   .last_iteration = setup->base->iteration_count,
-                                   .evaluation_interval = freezing->interval,
-                                   .jitter = 0.1};
-    TRY(model_parameter_int(parameters, "last_iteration", 0, INT32_MAX - 1,
-                            MODEL_ASSUMED("no trace of freezing is published; the end of training"),
-                            &plasticity.last_iteration, err));
-    TRY(model_parameter_double(parameters, "jitter", 0, 0.99, MODEL_ASSUMED("not published"),
-                               &plasticity.jitter, err));
+                                   .evaluation_interval = freezing->interval};
+    const model_parameter rows[] = {
+        {"last_iteration", .whole = &plasticity.last_iteration,
+         .fallback = setup->base->iteration_count, .max = INT32_MAX - 1,
+         .from = MODEL_ASSUMED("no trace of freezing is published; the end of training")},
+        {"jitter", .real = &plasticity.jitter, .fallback = 0.1, .max = 0.99,
+         .from = MODEL_ASSUMED("not published")},
+    };
+    TRY(model_parameters_read(setup->parameters, rows, sizeof rows / sizeof rows[0], err));
     if (plasticity.last_iteration < plasticity.first_iteration) {
         return error_set(err, STATUS_INVALID,
                          "case 'freezing': the schedule ends before it starts: last_iteration "
@@ -122,34 +122,40 @@ static status read_schedule(const model_case_setup *setup, freezing_state *freez
                             error_message *err)
 {
     model_case_parameters *parameters = setup->parameters;
+    const int blocks = freezing->block_count;
     int kind = SCHEDULE_PLASTICITY;
-    int start = setup->base->iteration_count / 10;
-    int max_frozen = freezing->block_count - 1;
-    double share = 0.5;
-    freezing->interval = 50;
+    int start = 0;
+    int max_frozen = 0;
+    double share = 0;
+    const model_parameter interval = {
+        "interval",           .whole = &freezing->interval,
+        .fallback = 50,       .min = 1,
+        .max = INT32_MAX - 1, .from = MODEL_PUBLISHED("DynMo: as often as every 50 iterations")};
+    const model_parameter rows[] = {
+        {"start_iteration", .whole = &start, .fallback = setup->base->iteration_count / 10,
+         .max = INT32_MAX - 1, .from = MODEL_ASSUMED("not published; a tenth of the training")},
+        {"max_frozen", .whole = &max_frozen, .fallback = blocks - 1, .max = blocks,
+         .from = MODEL_ASSUMED("one transformer layer goes on learning")},
+    };
+    const model_parameter share_row = {
+        "share",      .real = &share, .fallback = 0.5,
+        .min = 0.001, .max = 0.999,   .from = MODEL_PUBLISHED("PipeTransformer's default alpha")};
     TRY(model_parameter_name(
         parameters, "schedule", schedule_names, SCHEDULE_COUNT,
         MODEL_ASSUMED("loss-change rates that fall front to back, as Egeria's"), &kind, err));
-    TRY(model_parameter_int(parameters, "interval", 1, INT32_MAX - 1,
-                            MODEL_PUBLISHED("DynMo: as often as every 50 iterations"),
-                            &freezing->interval, err));
+    TRY(model_parameters_read(parameters, &interval, 1, err));
     if (kind == SCHEDULE_LIST) return read_list(setup, freezing, err);
-    TRY(model_parameter_int(parameters, "start_iteration", 0, INT32_MAX - 1,
-                            MODEL_ASSUMED("not published; a tenth of the training"), &start, err));
-    TRY(model_parameter_int(parameters, "max_frozen", 0, freezing->block_count,
-                            MODEL_ASSUMED("one transformer layer goes on learning"), &max_frozen,
-                            err));
+    TRY(model_parameters_read(parameters, rows, sizeof rows / sizeof rows[0], err));
     if (kind == SCHEDULE_PLASTICITY) {
         return read_plasticity(setup, start, max_frozen, freezing, err);
     }
     if (kind == SCHEDULE_INTERVAL) {
-        model_freeze_by_interval(start, freezing->interval, max_frozen, freezing->block_count,
+        model_freeze_by_interval(start, freezing->interval, max_frozen, blocks,
                                  freezing->freeze_at);
         return STATUS_OK;
     }
-    TRY(model_parameter_double(parameters, "share", 0.001, 0.999,
-                               MODEL_PUBLISHED("PipeTransformer's default alpha"), &share, err));
-    model_freeze_by_share(share, start, freezing->interval, max_frozen, freezing->block_count,
+    TRY(model_parameters_read(parameters, &share_row, 1, err));
+    model_freeze_by_share(share, start, freezing->interval, max_frozen, blocks,
                           freezing->freeze_at);
     return STATUS_OK;
 }
@@ -182,34 +188,34 @@ static status read_embedding(const model_case_setup *setup, freezing_state *free
 {
     const model_config *config = setup->base->config;
     const bool is_tied = config != NULL && config->has_tied_embeddings;
+    const model_parameter row = {
+        "freeze_embedding", .flag = &freezing->freezes_embedding, .fallback = 1,
+        .from = is_tied
+                    ? MODEL_ASSUMED("with the first layer; its copy in the head goes on learning")
+                    : MODEL_ASSUMED("with the first layer")};
     freezing->freezes_embedding = true;
-    if (freezing->first == 0) return STATUS_OK;
-    return model_parameter_bool(
-        setup->parameters, "freeze_embedding",
-        is_tied ? MODEL_ASSUMED("with the first layer; its copy in the head goes on learning")
-                : MODEL_ASSUMED("with the first layer"),
-        &freezing->freezes_embedding, err);
+    return freezing->first == 0 ? STATUS_OK
+                                : model_parameters_read(setup->parameters, &row, 1, err);
 }
 
 /// What reading the outputs of the cached prefix takes.
 static status read_cache(const model_case_setup *setup, const bal_layer_costs *costs,
                          freezing_state *freezing, error_message *err)
 {
-    model_case_parameters *parameters = setup->parameters;
-    double bytes_per_s = 25e9;
-    TRY(model_parameter_bool(parameters, "cached_prefix",
-                             MODEL_ASSUMED("the prefix is computed again; Egeria caches it"),
-                             &freezing->caches, err));
+    double bytes_per_s = 0;
+    const model_parameter rows[] = {
+        {"cached_prefix", .flag = &freezing->caches,
+         .from = MODEL_ASSUMED("the prefix is computed again; Egeria caches it")},
+        {"cache_bytes_per_s", .real = &bytes_per_s, .fallback = 25e9, .min = 1, .max = 1e15,
+         .from = MODEL_ASSUMED("host memory over PCIe 4.0 x16, fetched one microbatch "
+                               "after the other")},
+        {"cache_delay", .whole = &freezing->cache_delay, .max = INT32_MAX - 1,
+         .from = MODEL_ASSUMED("iterations until every sample has been seen since its "
+                               "layer froze: an epoch")},
+    };
+    TRY(model_parameters_read(setup->parameters, rows, 1, err));
     if (!freezing->caches) return STATUS_OK;
-    TRY(model_parameter_double(
-        parameters, "cache_bytes_per_s", 1, 1e15,
-        MODEL_ASSUMED("host memory over PCIe 4.0 x16, fetched one microbatch "
-                      "after the other"),
-        &bytes_per_s, err));
-    TRY(model_parameter_int(parameters, "cache_delay", 0, INT32_MAX - 1,
-                            MODEL_ASSUMED("iterations until every sample has been seen since its "
-                                          "layer froze: an epoch"),
-                            &freezing->cache_delay, err));
+    TRY(model_parameters_read(setup->parameters, rows + 1, 2, err));
     if (!freezing->freezes_embedding) {
         return error_set(err, STATUS_INVALID,
                          "case 'freezing': cached_prefix needs freeze_embedding, as a prefix "
@@ -228,21 +234,19 @@ static status read_cache(const model_case_setup *setup, const bal_layer_costs *c
 }
 
 /// A frozen layer keeps its weights: gradients, moments and 32-bit copies go.
-static status count_state(const model_case_setup *setup, const bal_layer_costs *costs,
-                          freezing_state *freezing, error_message *err)
+static void count_state(const model_case_setup *setup, const bal_layer_costs *costs,
+                        freezing_state *freezing)
 {
-    int weight_bytes = 0;
-    TRY(model_case_weight_bytes(setup, &weight_bytes, err));
-    if (costs->parameters == NULL || costs->state_bytes == NULL) return STATUS_OK;
+    const int weight_bytes = model_case_weight_bytes(setup);
+    if (costs->parameters == NULL || costs->state_bytes == NULL) return;
     for (int layer = 0; layer < freezing->layer_count; layer++) {
         const double weights = (double)costs->parameters[layer] * weight_bytes;
         const double state = (double)costs->state_bytes[layer];
         freezing->frozen_state[layer] = state > weights ? weights / state : 1;
     }
-    return STATUS_OK;
 }
 
-static status carve(const model_case_setup *setup, freezing_state *freezing, error_message *err)
+static void carve(const model_case_setup *setup, freezing_state *freezing)
 {
     const size_t layers = (size_t)setup->layer_count;
     double **const factors[] = {&freezing->pass[MODEL_PASS_FORWARD],
@@ -256,15 +260,11 @@ static status carve(const model_case_setup *setup, freezing_state *freezing, err
                                 &freezing->reduction,
                                 &freezing->whole};
     for (size_t array = 0; array < sizeof factors / sizeof factors[0]; array++) {
-        model_case_ones(setup->memory, layers, factors[array]);
+        *factors[array] = model_case_ones(setup->memory, layers);
     }
     freezing->freeze_at = arena_array(setup->memory, (size_t)freezing->block_count, sizeof(int));
     freezing->fetch_ns = arena_array(setup->memory, layers, sizeof(int64_t));
     freezing->added_ns = arena_array(setup->memory, layers, sizeof(int64_t));
-    if (freezing->freeze_at != NULL && freezing->fetch_ns != NULL && freezing->added_ns != NULL) {
-        return STATUS_OK;
-    }
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for case 'freezing'");
 }
 
 static status freezing_open(const model_case_setup *setup, model_case_instance *instance,
@@ -272,20 +272,21 @@ static status freezing_open(const model_case_setup *setup, model_case_instance *
 {
     bal_layer_costs costs;
     freezing_state *freezing = arena_array(setup->memory, 1, sizeof *freezing);
+    const model_parameter reference = {
+        "reference_time_ratio", .real = &freezing->reference_ratio, .max = 100,
+        .from = MODEL_ASSUMED("no reference model; Egeria runs one to decide")};
     freezing->first = setup->base->transformer_first;
     freezing->block_count = setup->base->transformer_end - freezing->first;
     freezing->layer_count = setup->layer_count;
     freezing->held.frozen = -1;
-    TRY(carve(setup, freezing, err));
+    carve(setup, freezing);
     TRY(check_keys_of_schedule(setup, err));
     TRY(read_schedule(setup, freezing, err));
     TRY(read_embedding(setup, freezing, err));
     TRY(model_case_first_costs(setup, &costs, err));
     TRY(read_cache(setup, &costs, freezing, err));
-    TRY(count_state(setup, &costs, freezing, err));
-    TRY(model_parameter_double(setup->parameters, "reference_time_ratio", 0, 100,
-                               MODEL_ASSUMED("no reference model; Egeria runs one to decide"),
-                               &freezing->reference_ratio, err));
+    count_state(setup, &costs, freezing);
+    TRY(model_parameters_read(setup->parameters, &reference, 1, err));
     instance->state = freezing;
     instance->varies = freezing->reference_ratio > 0;
     return STATUS_OK;

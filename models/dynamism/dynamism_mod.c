@@ -53,26 +53,20 @@ static double pair_ratio(const mod_state *mod, double share)
 
 static status read_parameters(const model_case_setup *setup, mod_state *mod, error_message *err)
 {
-    static const char raposo[] = "Raposo et al., Mixture-of-Depths (2024): 12.5 % of the tokens, "
-                                 "in every other block";
-    model_case_parameters *parameters = setup->parameters;
-    mod->capacity_ratio = 0.125;
-    mod->every = 2;
-    mod->first_routed = 1;
-    mod->routing_weight = 1;
-    TRY(model_parameter_double(parameters, "capacity_ratio", 0, 1, MODEL_PUBLISHED(raposo),
-                               &mod->capacity_ratio, err));
-    TRY(model_parameter_int(parameters, "every", 1, BLOCKS_MAX, MODEL_PUBLISHED(raposo),
-                            &mod->every, err));
-    TRY(model_parameter_int(parameters, "first_routed", 0, BLOCKS_MAX,
-                            MODEL_ASSUMED("the first block takes all tokens"), &mod->first_routed,
-                            err));
-    TRY(model_parameter_double(parameters, "predictor_error_ratio", 0, 1,
-                               MODEL_ASSUMED("top-k over the sequence, exact in training"),
-                               &mod->predictor_error_ratio, err));
-    return model_parameter_double(parameters, "routing_weight", 0, 1,
-                                  MODEL_ASSUMED("no published value; load model published only"),
-                                  &mod->routing_weight, err);
+    const model_origin raposo = MODEL_PUBLISHED("Raposo et al., Mixture-of-Depths (2024): 12.5 % "
+                                                "of the tokens, in every other block");
+    const model_parameter rows[] = {
+        {"capacity_ratio", .real = &mod->capacity_ratio, .fallback = 0.125, .max = 1,
+         .from = raposo},
+        {"every", .whole = &mod->every, .fallback = 2, .min = 1, .max = BLOCKS_MAX, .from = raposo},
+        {"first_routed", .whole = &mod->first_routed, .fallback = 1, .max = BLOCKS_MAX,
+         .from = MODEL_ASSUMED("the first block takes all tokens")},
+        {"predictor_error_ratio", .real = &mod->predictor_error_ratio, .max = 1,
+         .from = MODEL_ASSUMED("top-k over the sequence, exact in training")},
+        {"routing_weight", .real = &mod->routing_weight, .fallback = 1, .max = 1,
+         .from = MODEL_ASSUMED("no published value; load model published only")},
+    };
+    return model_parameters_read(setup->parameters, rows, sizeof rows / sizeof rows[0], err);
 }
 
 static status check_fit(const mod_state *mod, error_message *err)
@@ -92,15 +86,16 @@ static int64_t bytes_ns(const model_hardware *hardware, double bytes)
 }
 
 /// The router reads every token in F; the chosen ones are gathered and added back, in F and in B.
-static status add_router(const model_case_setup *setup, mod_state *mod, error_message *err)
+static void add_router(const model_case_setup *setup, mod_state *mod)
 {
     const model_dynamism_base *base = setup->base;
     static const model_origin from = {MODEL_ORIGIN_ASSUMED,
                                       "bytes over the bandwidth: all tokens read once, the chosen "
                                       "ones gathered and scattered"};
     if (base->config == NULL || base->hardware == NULL) {
-        return model_parameter_note(setup->parameters, "router", from, err,
-                                    "0 ns: no model or no hardware beside the costs");
+        model_parameter_note(setup->parameters, "router", from,
+                             "0 ns: no model or no hardware beside the costs");
+        return;
     }
     const double all = (double)model_message_bytes(base->config, base->shape);
     const int64_t forward_ns = bytes_ns(base->hardware, all * (1 + 4 * mod->capacity_ratio));
@@ -114,25 +109,21 @@ static status add_router(const model_case_setup *setup, mod_state *mod, error_me
         added[cell] = routed ? forward_ns : 0;
         added[cells + cell] = routed ? backward_ns : 0;
     }
-    return model_parameter_note(setup->parameters, "router", from, err,
-                                "%lld ns in F, %lld ns in B of a routed block",
-                                (long long)forward_ns, (long long)backward_ns);
+    model_parameter_note(setup->parameters, "router", from,
+                         "%lld ns in F, %lld ns in B of a routed block", (long long)forward_ns,
+                         (long long)backward_ns);
 }
 
 static void carve(const model_case_setup *setup, mod_state *mod)
 {
     const size_t layers = (size_t)setup->layer_count;
     const size_t cells = layers * (size_t)mod->column_count;
-    double *all = arena_array(setup->memory, 3 * cells + layers, sizeof *all);
-    mod->linear = all;
-    mod->core = all + cells;
-    mod->whole = all + 2 * cells;
-    mod->kept = all + 3 * cells;
-    for (size_t cell = 0; cell < 3 * cells; cell++) {
-        all[cell] = 1;
-    }
+    mod->linear = model_case_ones(setup->memory, cells);
+    mod->core = model_case_ones(setup->memory, cells);
+    mod->whole = model_case_ones(setup->memory, cells);
+    mod->kept = model_case_ones(setup->memory, layers);
     for (int layer = 0; layer < setup->layer_count; layer++) {
-        mod->kept[layer] = is_routed(mod, layer) ? mod->capacity_ratio : 1;
+        if (is_routed(mod, layer)) mod->kept[layer] = mod->capacity_ratio;
     }
 }
 
@@ -162,7 +153,7 @@ static status mod_open(const model_case_setup *setup, model_case_instance *insta
         mod->length = base->shape->sequence_length;
     }
     carve(setup, mod);
-    TRY(add_router(setup, mod, err));
+    add_router(setup, mod);
     for (int layer = 0; layer < setup->layer_count; layer++) {
         if (is_routed(mod, layer) && !varies) set_cell(mod, (size_t)layer, mod->capacity_ratio);
     }

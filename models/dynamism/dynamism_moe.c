@@ -45,18 +45,20 @@ static status read_model(const model_case_setup *setup, model_expert_load *moe, 
     static const char *const stated[] = {"experts", "top_k", "tokens"};
     if (config == NULL) {
         int tokens = 0;
-        const model_origin none = MODEL_ASSUMED("");
         for (int key = 0; key < 3; key++) {
             if (!json_is_missing(json_member(parameters->object, stated[key]))) continue;
             return json_error(parameters->object, STATUS_INVALID, err,
                               "case 'moe' over a trace needs '%s', or the model named beside it",
                               stated[key]);
         }
-        TRY(model_parameter_int(parameters, "experts", 1, MODEL_EXPERTS_MAX, none,
-                                &moe->routing.expert_count, err));
-        TRY(model_parameter_int(parameters, "top_k", 1, moe->routing.expert_count, none,
-                                &moe->routing.top_k, err));
-        TRY(model_parameter_int(parameters, "tokens", 1, TOKENS_MAX, none, &tokens, err));
+        const model_parameter experts = {"experts", .whole = &moe->routing.expert_count, .min = 1,
+                                         .max = MODEL_EXPERTS_MAX};
+        TRY(model_parameters_read(parameters, &experts, 1, err));
+        const model_parameter rest[] = {
+            {"top_k", .whole = &moe->routing.top_k, .min = 1, .max = moe->routing.expert_count},
+            {"tokens", .whole = &tokens, .min = 1, .max = TOKENS_MAX},
+        };
+        TRY(model_parameters_read(parameters, rest, sizeof rest / sizeof rest[0], err));
         moe->routing.tokens = tokens;
         return STATUS_OK;
     }
@@ -76,9 +78,10 @@ static status read_model(const model_case_setup *setup, model_expert_load *moe, 
     moe->routing.top_k = config->expert_top_k;
     moe->routing.tokens = (int64_t)setup->base->shape->sequence_length / context *
                           setup->base->shape->microbatch_size;
-    return model_parameter_note(parameters, "experts", from_model, err,
-                                "%d of %d per token, %" PRId64 " tokens of a GPU and microbatch",
-                                config->expert_top_k, config->expert_count, moe->routing.tokens);
+    model_parameter_note(parameters, "experts", from_model,
+                         "%d of %d per token, %" PRId64 " tokens of a GPU and microbatch",
+                         config->expert_top_k, config->expert_count, moe->routing.tokens);
+    return STATUS_OK;
 }
 
 /// The groups of GPUs that hold the experts of a layer together.
@@ -112,11 +115,11 @@ static status read_groups(const model_case_setup *setup, model_expert_load *moe,
                          "case 'moe': %" PRId64 " tokens of a group x top_k %d exceed %d",
                          moe->routing.tokens, moe->routing.top_k, INT32_MAX);
     }
-    return model_parameter_note(setup->parameters, "expert parallelism",
-                                (model_origin){MODEL_ORIGIN_GIVEN, ""}, err,
-                                "%d ranks share experts and wait for the busiest of them; %d "
-                                "group%s of replicas with loads of their own",
-                                moe->rank_count, *groups, *groups == 1 ? "" : "s");
+    model_parameter_note(setup->parameters, "expert parallelism", model_given,
+                         "%d ranks share experts and wait for the busiest of them; %d "
+                         "group%s of replicas with loads of their own",
+                         moe->rank_count, *groups, *groups == 1 ? "" : "s");
+    return STATUS_OK;
 }
 
 /// Numbers that only routing without a balancing assignment has.
@@ -133,28 +136,24 @@ static status read_skew(const model_case_setup *setup, model_expert_load *moe, e
                                : "this routing gives every expert as many tokens as the others",
                            err);
     }
-    double spread = 0.4;
-    double noise = 0.05;
-    moe->routing.persistent = 0.8;
-    moe->routing.drift_period = 1000;
-    moe->routing.correlation = 1.5;
-    TRY(model_parameter_double(
-        parameters, "spread_ratio", 0, 100,
-        MODEL_PUBLISHED("DynMo paper: busiest and least busy expert of Mixtral up to 40 % apart"),
-        &spread, err));
-    TRY(model_parameter_double(parameters, "persistent_ratio", 0, 1,
-                               MODEL_ASSUMED("most of a layer's skew stays"),
-                               &moe->routing.persistent, err));
-    TRY(model_parameter_int(parameters, "drift_iterations", 0, INT32_MAX / 2,
-                            MODEL_ASSUMED("routers change slowly in continual training"),
-                            &moe->routing.drift_period, err));
-    TRY(model_parameter_double(parameters, "microbatch_noise_ratio", 0, 10,
-                               MODEL_ASSUMED("documents differ"), &noise, err));
-    TRY(model_parameter_double(
-        parameters, "token_correlation", 0, 1e6,
-        MODEL_ASSUMED("above 1: neighbouring tokens repeat their expert more often than chance "
-                      "(Jiang et al., Mixtral of Experts, section 5)"),
-        &moe->routing.correlation, err));
+    double spread = 0;
+    double noise = 0;
+    const model_parameter rows[] = {
+        {"spread_ratio", .real = &spread, .fallback = 0.4, .max = 100,
+         .from = MODEL_PUBLISHED(
+             "DynMo paper: busiest and least busy expert of Mixtral up to 40 % apart")},
+        {"persistent_ratio", .real = &moe->routing.persistent, .fallback = 0.8, .max = 1,
+         .from = MODEL_ASSUMED("most of a layer's skew stays")},
+        {"drift_iterations", .whole = &moe->routing.drift_period, .fallback = 1000,
+         .max = INT32_MAX / 2,
+         .from = MODEL_ASSUMED("routers change slowly in continual training")},
+        {"microbatch_noise_ratio", .real = &noise, .fallback = 0.05, .max = 10,
+         .from = MODEL_ASSUMED("documents differ")},
+        {"token_correlation", .real = &moe->routing.correlation, .fallback = 1.5, .max = 1e6,
+         .from = MODEL_ASSUMED("above 1: neighbouring tokens repeat their expert more often than "
+                               "chance (Jiang et al., Mixtral of Experts, section 5)")},
+    };
+    TRY(model_parameters_read(parameters, rows, sizeof rows / sizeof rows[0], err));
     const int samples = model_parallel_expert_span(&setup->base->parallel).replica_count;
     moe->routing.noise = noise / sqrt(samples);
     moe->routing.sigma = model_routing_sigma(moe->routing.expert_count, spread);
@@ -167,8 +166,9 @@ static status read_capacity(const model_case_setup *setup, model_expert_load *mo
                             error_message *err)
 {
     double factor = 0;
-    TRY(model_parameter_double(setup->parameters, "capacity_factor", 0, 1e6,
-                               MODEL_ASSUMED("0: no token is dropped"), &factor, err));
+    const model_parameter row = {"capacity_factor", .real = &factor, .max = 1e6,
+                                 .from = MODEL_ASSUMED("0: no token is dropped")};
+    TRY(model_parameters_read(setup->parameters, &row, 1, err));
     moe->capacity = INT64_MAX;
     if (factor == 0) return STATUS_OK;
     const double tokens =
@@ -252,25 +252,25 @@ static void find_layers(const model_case_setup *setup, model_expert_load *moe)
     moe->routed = routed;
 }
 
-static status find_links(const model_case_setup *setup, model_expert_load *moe, error_message *err)
+static void find_links(const model_case_setup *setup, model_expert_load *moe)
 {
     const model_dynamism_base *base = setup->base;
     const model_origin from = {MODEL_ORIGIN_ASSUMED,
                                "the base holds the balanced all-to-alls; what the busiest rank "
                                "receives and sends beyond them is added, twice in F and in B"};
-    if (moe->rank_count == 1) return STATUS_OK;
+    if (moe->rank_count == 1) return;
     if (base->config == NULL || base->hardware == NULL) {
-        return model_parameter_note(setup->parameters, "all_to_all", from, err,
-                                    "0 ns: no model or no hardware beside the costs");
+        model_parameter_note(setup->parameters, "all_to_all", from,
+                             "0 ns: no model or no hardware beside the costs");
+        return;
     }
     moe->group = model_parallel_groups(&base->parallel, base->hardware).expert;
     moe->backward_exchanges = recomputes(base) ? 2 : 1;
     moe->exchange_bytes = saturating_multiply(model_message_bytes(base->config, base->shape),
                                               base->config->expert_top_k);
-    return model_parameter_note(setup->parameters, "all_to_all", from, err,
-                                "%" PRId64 " bytes of a GPU each, %d GPUs, %d on a node",
-                                moe->exchange_bytes, moe->group.rank_count,
-                                moe->group.node_rank_count);
+    model_parameter_note(setup->parameters, "all_to_all", from,
+                         "%" PRId64 " bytes of a GPU each, %d GPUs, %d on a node",
+                         moe->exchange_bytes, moe->group.rank_count, moe->group.node_rank_count);
 }
 
 /// A path in the object, meant from the folder of its file.
@@ -341,9 +341,10 @@ static status read_counts(const model_case_setup *setup, model_expert_load *moe,
     }
     TRY(refuse_keys(parameters->object, instead, 1, "the file of counts says it", err));
     int tokens = 0;
-    TRY(model_parameter_int(parameters, "counted_tokens", 0, TOKENS_MAX,
-                            MODEL_ASSUMED("0: what experts have together is what was routed"),
-                            &tokens, err));
+    const model_parameter row = {
+        "counted_tokens", .whole = &tokens, .max = TOKENS_MAX,
+        .from = MODEL_ASSUMED("0: what experts have together is what was routed")};
+    TRY(model_parameters_read(parameters, &row, 1, err));
     moe->router = MODEL_ROUTER_RECORDED;
     moe->counted_tokens = (int64_t)tokens * moe->routing.top_k;
     const model_counts_shape shape = {
@@ -361,10 +362,11 @@ static status read_counts(const model_case_setup *setup, model_expert_load *moe,
     } else {
         TRY(read_megatron(setup, member, &shape, &moe->recorded, err));
     }
-    return model_parameter_note(parameters, "counts", (model_origin){MODEL_ORIGIN_MEASURED, ""},
-                                err, "%d iterations from %d to %d, each holds until the next",
-                                moe->recorded.sample_count, moe->recorded.iteration[0],
-                                moe->recorded.iteration[moe->recorded.sample_count - 1]);
+    model_parameter_note(parameters, "counts", (model_origin){MODEL_ORIGIN_MEASURED, ""},
+                         "%d iterations from %d to %d, each holds until the next",
+                         moe->recorded.sample_count, moe->recorded.iteration[0],
+                         moe->recorded.iteration[moe->recorded.sample_count - 1]);
+    return STATUS_OK;
 }
 
 static status read_router(const model_case_setup *setup, model_expert_load *moe, error_message *err)
@@ -403,8 +405,8 @@ static status moe_open(const model_case_setup *setup, model_case_instance *insta
     TRY(read_capacity(setup, moe, err));
     TRY(read_router(setup, moe, err));
     TRY(read_skew(setup, moe, err));
-    TRY(find_links(setup, moe, err));
-    TRY(model_expert_load_carve(moe, setup->memory, err));
+    find_links(setup, moe);
+    model_expert_load_carve(moe, setup->memory);
     instance->source_count = source_count_of(moe, setup->load_model, groups);
     instance->state = moe;
     return STATUS_OK;

@@ -1,6 +1,6 @@
 /// Gradual pruning: matrices lose their smallest weights step by step, over all layers at once.
 #include "models/cost/parameters.h"
-#include "models/dynamism/case_base.h"
+#include "models/dynamism/dynamism_case.h"
 #include "models/dynamism/pruning.h"
 
 #include <assert.h>
@@ -62,21 +62,19 @@ static status read_schedule(const model_case_setup *setup, pruning_state *prunin
     int kind = 0;
     TRY(model_parameter_name(parameters, "schedule", schedule_names, 2,
                              MODEL_PUBLISHED("Zhu and Gupta, arXiv 1710.01878"), &kind, err));
-    *schedule = (model_pruning_schedule){.start_iteration = kind == 1 ? 2999 : 3000,
-                                         .end_iteration = 7000,
-                                         .interval = 1000,
-                                         .final_sparsity = 0.9,
-                                         .as_released = kind == 1};
-    TRY(model_parameter_int(parameters, "start_iteration", 0, INT32_MAX, published,
-                            &schedule->start_iteration, err));
-    TRY(model_parameter_int(parameters, "end_iteration", 0, INT32_MAX, published,
-                            &schedule->end_iteration, err));
-    TRY(model_parameter_int(parameters, "interval", 1, INT32_MAX, published, &schedule->interval,
-                            err));
-    TRY(model_parameter_double(parameters, "initial_sparsity", 0, 1, published,
-                               &schedule->initial_sparsity, err));
-    TRY(model_parameter_double(parameters, "final_sparsity", 0, 1, published,
-                               &schedule->final_sparsity, err));
+    schedule->as_released = kind == 1;
+    const model_parameter rows[] = {
+        {"start_iteration", .whole = &schedule->start_iteration,
+         .fallback = kind == 1 ? 2999 : 3000, .max = INT32_MAX, .from = published},
+        {"end_iteration", .whole = &schedule->end_iteration, .fallback = 7000, .max = INT32_MAX,
+         .from = published},
+        {"interval", .whole = &schedule->interval, .fallback = 1000, .min = 1, .max = INT32_MAX,
+         .from = published},
+        {"initial_sparsity", .real = &schedule->initial_sparsity, .max = 1, .from = published},
+        {"final_sparsity", .real = &schedule->final_sparsity, .fallback = 0.9, .max = 1,
+         .from = published},
+    };
+    TRY(model_parameters_read(parameters, rows, sizeof rows / sizeof rows[0], err));
     return model_pruning_schedule_check(schedule, err) == STATUS_OK ? STATUS_OK : prefix(err);
 }
 
@@ -85,18 +83,19 @@ static status read_sigma(const model_case_setup *setup, pruning_state *pruning, 
 {
     const double *given = NULL;
     int count = 0;
-    double spread = 0.2;
+    double spread = 0;
     model_case_parameters *parameters = setup->parameters;
+    const model_parameter spread_row = {
+        "sigma_spread", .real = &spread, .fallback = 0.2, .max = 0.99,
+        .from = MODEL_ASSUMED("no sparsities of layers are published; standard "
+                              "deviations uniform within this share of their mean")};
     TRY(model_parameter_doubles(parameters, "sigma", 1e-9, 1e9, pruning->block_count, &given,
                                 &count, err));
     if (given != NULL && count != pruning->block_count) {
         return json_error(json_member(parameters->object, "sigma"), STATUS_INVALID, err,
                           "%d numbers for %d transformer layers", count, pruning->block_count);
     }
-    TRY(model_parameter_double(parameters, "sigma_spread", 0, 0.99,
-                               MODEL_ASSUMED("no sparsities of layers are published; standard "
-                                             "deviations uniform within this share of their mean"),
-                               &spread, err));
+    TRY(model_parameters_read(parameters, &spread_row, 1, err));
     for (int block = 0; block < pruning->block_count; block++) {
         rng random = model_case_stream(setup->seed, STREAM_SIGMA, block, 0, 0);
         const double drawn = 1 + spread * (2 * rng_unit(&random) - 1);
@@ -125,27 +124,27 @@ static status read_curve(const model_case_setup *setup, const char *key, const d
 
 /// Where nothing was measured, sparse kernels are taken to be as fast as dense ones and no faster:
 /// tensor cores have no use for zeros that stand anywhere.
-static status choose_curve(const model_case_setup *setup, pruning_state *pruning,
-                           error_message *err)
+static void choose_curve(const model_case_setup *setup, pruning_state *pruning)
 {
     static const double one = 1;
     const model_shape *shape = setup->base->shape;
-    if (shape != NULL && shape->dtype == MODEL_DTYPE_FLOAT32) {
-        pruning->product = model_kernel_speed_sputnik_a100;
-        pruning->gradient = model_kernel_speed_sputnik_a100;
-        return model_parameter_note(
+    const bool is_measured = shape != NULL && shape->dtype == MODEL_DTYPE_FLOAT32;
+    pruning->product =
+        is_measured ? model_kernel_speed_sputnik_a100 : (model_kernel_speed){&one, &one, 1};
+    pruning->gradient = pruning->product;
+    if (is_measured) {
+        model_parameter_note(
             setup->parameters, "kernel_time_ratio",
             MODEL_PUBLISHED("Sputnik against cuBLAS, float32, A100, 4096^3 (Torch-Sputnik); its "
                             "sparse-dense product stands for the sampled one of W too"),
-            err, "%d points, %g at density 0.05 to %g at 0.5", pruning->product.count,
+            "%d points, %g at density 0.05 to %g at 0.5", pruning->product.count,
             pruning->product.ratio[0], pruning->product.ratio[pruning->product.count - 1]);
+    } else {
+        model_parameter_note(setup->parameters, "kernel_time_ratio",
+                             MODEL_ASSUMED("nobody has measured sparse kernels that beat dense "
+                                           "tensor cores; 32-bit models have a curve"),
+                             "1 at every density");
     }
-    pruning->product = (model_kernel_speed){&one, &one, 1};
-    pruning->gradient = pruning->product;
-    return model_parameter_note(setup->parameters, "kernel_time_ratio",
-                                MODEL_ASSUMED("nobody has measured sparse kernels that beat dense "
-                                              "tensor cores; 32-bit models have a curve"),
-                                err, "1 at every density");
 }
 
 static status read_kernels(const model_case_setup *setup, pruning_state *pruning,
@@ -167,7 +166,10 @@ static status read_kernels(const model_case_setup *setup, pruning_state *pruning
         return json_error(parameters->object, STATUS_INVALID, err,
                           "a curve needs kernel_density and kernel_time_ratio");
     }
-    if (json_is_missing(ratios)) return choose_curve(setup, pruning, err);
+    if (json_is_missing(ratios)) {
+        choose_curve(setup, pruning);
+        return STATUS_OK;
+    }
     TRY(read_curve(setup, "kernel_time_ratio", density, count, &pruning->product, err));
     pruning->gradient = pruning->product;
     return read_curve(setup, "weight_kernel_time_ratio", density, count, &pruning->gradient, err);
@@ -204,7 +206,7 @@ static void count_indices(const model_case_setup *setup, const bal_layer_costs *
         pruning->prunable[block] * (double)model_case_bytes_ns(setup->base->hardware, bytes);
 }
 
-static status carve(const model_case_setup *setup, pruning_state *pruning, error_message *err)
+static void carve(const model_case_setup *setup, pruning_state *pruning)
 {
     const size_t layers = (size_t)setup->layer_count;
     const size_t blocks = (size_t)pruning->block_count;
@@ -214,23 +216,20 @@ static status carve(const model_case_setup *setup, pruning_state *pruning, error
     double **const of_blocks[] = {&pruning->sigma, &pruning->prunable, &pruning->index_ratio,
                                   &pruning->transpose_ns, &pruning->density};
     for (size_t array = 0; array < sizeof of_layers / sizeof of_layers[0]; array++) {
-        model_case_ones(setup->memory, layers, of_layers[array]);
+        *of_layers[array] = model_case_ones(setup->memory, layers);
     }
     for (size_t array = 0; array < sizeof of_blocks / sizeof of_blocks[0]; array++) {
-        model_case_ones(setup->memory, blocks, of_blocks[array]);
+        *of_blocks[array] = model_case_ones(setup->memory, blocks);
     }
     pruning->added_ns = arena_array(setup->memory, layers, sizeof(int64_t));
     pruning->weight_count = arena_array(setup->memory, blocks, sizeof(int64_t));
-    if (pruning->added_ns != NULL && pruning->weight_count != NULL) return STATUS_OK;
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for case 'pruning'");
 }
 
 static status count_layers(const model_case_setup *setup, pruning_state *pruning,
                            error_message *err)
 {
     bal_layer_costs costs;
-    int weight_bytes = 0;
-    TRY(model_case_weight_bytes(setup, &weight_bytes, err));
+    const int weight_bytes = model_case_weight_bytes(setup);
     TRY(model_case_first_costs(setup, &costs, err));
     for (int block = 0; block < pruning->block_count; block++) {
         count_weights(setup, &costs, pruning, block);
@@ -246,7 +245,7 @@ static status pruning_open(const model_case_setup *setup, model_case_instance *i
     pruning->first = setup->base->transformer_first;
     pruning->block_count = setup->base->transformer_end - pruning->first;
     pruning->sparsity = -1;
-    TRY(carve(setup, pruning, err));
+    carve(setup, pruning);
     TRY(read_schedule(setup, pruning, err));
     TRY(read_sigma(setup, pruning, err));
     TRY(read_kernels(setup, pruning, err));

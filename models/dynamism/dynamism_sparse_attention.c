@@ -1,7 +1,7 @@
 /// Dynamic sparse attention: queries meet only keys of their hash bucket, and what that leaves of
 /// the core differs from layer to layer and from iteration to iteration.
 #include "models/cost/saturating.h"
-#include "models/dynamism/case_base.h"
+#include "models/dynamism/dynamism_case.h"
 #include "models/dynamism/hash_attention.h"
 #include "models/dynamism/random_draw.h"
 
@@ -37,6 +37,8 @@ static status read_given(const model_case_setup *setup, sparse_state *sparse, er
     model_case_parameters *parameters = setup->parameters;
     const json_value object = parameters->object;
     const int blocks = sparse->end - sparse->first;
+    const model_parameter noise_row = {"kept_noise", .real = &sparse->noise, .max = 1,
+                                       .from = MODEL_ASSUMED("as stated")};
     TRY(model_parameter_doubles(parameters, "kept", 0, 1, blocks, &sparse->given,
                                 &sparse->given_count, err));
     const json_value noise = json_member(object, "kept_noise");
@@ -55,8 +57,7 @@ static status read_given(const model_case_setup *setup, sparse_state *sparse, er
         return json_error(member, STATUS_INVALID, err,
                           "makes no difference beside \"kept\", which states what hashing leaves");
     }
-    return model_parameter_double(parameters, "kept_noise", 0, 1, MODEL_ASSUMED("as stated"),
-                                  &sparse->noise, err);
+    return model_parameters_read(parameters, &noise_row, 1, err);
 }
 
 static status check_hashable(const model_case_setup *setup, sparse_state *sparse,
@@ -84,27 +85,24 @@ static status read_hashing(const model_case_setup *setup, sparse_state *sparse, 
 {
     const model_origin released =
         MODEL_PUBLISHED("Pagliardini et al., arXiv 2306.01160, and its code");
-    model_case_parameters *parameters = setup->parameters;
-    double skew = 0.5;
-    double spread = 1;
+    double skew = 0;
+    double spread = 0;
+    const model_parameter rows[] = {
+        {"buckets", .whole = &sparse->buckets, .fallback = 16, .min = 1,
+         .max = MODEL_HASH_BUCKETS_MAX, .from = released},
+        {"tile", .whole = &sparse->tile, .fallback = 128, .min = 16, .max = 1 << 20,
+         .from = released},
+        {"skew", .real = &skew, .fallback = 0.5, .max = 5,
+         .from = MODEL_ASSUMED("not published: deviation of the logarithm of a bucket's "
+                               "popularity, one draw for all heads and samples")},
+        {"skew_spread", .real = &spread, .fallback = 1, .max = 1,
+         .from = MODEL_ASSUMED("not published: skews of layers uniform within this share of it")},
+    };
     TRY(check_hashable(setup, sparse, err));
     const size_t blocks = (size_t)(sparse->end - sparse->first);
     sparse->popularity =
         arena_array(setup->memory, blocks * MODEL_HASH_POPULARITIES, sizeof(double));
-    sparse->buckets = 16;
-    sparse->tile = 128;
-    TRY(model_parameter_int(parameters, "buckets", 1, MODEL_HASH_BUCKETS_MAX, released,
-                            &sparse->buckets, err));
-    TRY(model_parameter_int(parameters, "tile", 16, 1 << 20, released, &sparse->tile, err));
-    TRY(model_parameter_double(parameters, "skew", 0, 5,
-                               MODEL_ASSUMED("not published: deviation of the logarithm of a "
-                                             "bucket's popularity, one draw for all heads and "
-                                             "samples"),
-                               &skew, err));
-    TRY(model_parameter_double(parameters, "skew_spread", 0, 1,
-                               MODEL_ASSUMED("not published: skews of layers uniform within this "
-                                             "share of it"),
-                               &spread, err));
+    TRY(model_parameters_read(setup->parameters, rows, sizeof rows / sizeof rows[0], err));
     for (int block = 0; block < sparse->end - sparse->first; block++) {
         rng random = model_case_stream(setup->seed, STREAM_SKEW, block, 0, 0);
         const double own = skew * (1 + spread * (2 * rng_unit(&random) - 1));
@@ -140,7 +138,7 @@ static void compare_kernels(const model_case_setup *setup, sparse_state *sparse,
     sparse->least_kept[pass] = (double)vectors_ns / (double)dense_ns;
 }
 
-static status choose_kernel(const model_case_setup *setup, sparse_state *sparse, error_message *err)
+static void choose_kernel(const model_case_setup *setup, sparse_state *sparse)
 {
     const model_dynamism_base *base = setup->base;
     for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
@@ -148,9 +146,10 @@ static status choose_kernel(const model_case_setup *setup, sparse_state *sparse,
     }
     if (base->config == NULL || base->hardware == NULL ||
         base->hardware->flop_per_s[model_dtype_wide(base->shape->dtype)] == 0) {
-        return model_parameter_note(setup->parameters, "kernel",
-                                    MODEL_ASSUMED("no model or no rates beside the costs"), err,
-                                    "as fast as the base's, in proportion to the kept tiles");
+        model_parameter_note(setup->parameters, "kernel",
+                             MODEL_ASSUMED("no model or no rates beside the costs"),
+                             "as fast as the base's, in proportion to the kept tiles");
+        return;
     }
     for (int pass = 0; pass < MODEL_PASS_BACKWARD_WEIGHT; pass++) {
         compare_kernels(setup, sparse, pass);
@@ -165,11 +164,11 @@ static status choose_kernel(const model_case_setup *setup, sparse_state *sparse,
                 (double)fused.activation_bytes / (double)now.activation_bytes;
         }
     }
-    return model_parameter_note(
+    model_parameter_note(
         setup->parameters, "kernel",
         MODEL_ASSUMED("a flash kernel by the cost model, in proportion to the kept tiles, no "
                       "faster than its vectors can be read and written"),
-        err, "with all tiles %.3g x the core in F, %.3g x in B",
+        "with all tiles %.3g x the core in F, %.3g x in B",
         sparse->kernel_ratio[MODEL_PASS_FORWARD], sparse->kernel_ratio[MODEL_PASS_BACKWARD_INPUT]);
 }
 
@@ -198,14 +197,14 @@ static status add_sorting(const model_case_setup *setup, sparse_state *sparse, e
 {
     const model_dynamism_base *base = setup->base;
     bool is_counted = true;
-    TRY(model_parameter_bool(setup->parameters, "sorting",
-                             MODEL_ASSUMED("hashing, sorting and gathering take time"), &is_counted,
-                             err));
+    const model_parameter row = {"sorting", .flag = &is_counted, .fallback = 1,
+                                 .from = MODEL_ASSUMED("hashing, sorting and gathering take time")};
+    TRY(model_parameters_read(setup->parameters, &row, 1, err));
     if (!is_counted) return STATUS_OK;
     if (base->config == NULL || base->hardware == NULL) {
-        return model_parameter_note(setup->parameters, "sorting_time",
-                                    MODEL_ASSUMED("no model or no hardware beside the costs"), err,
-                                    "0 ns");
+        model_parameter_note(setup->parameters, "sorting_time",
+                             MODEL_ASSUMED("no model or no hardware beside the costs"), "0 ns");
+        return STATUS_OK;
     }
     int64_t pass_ns[MODEL_PASS_BACKWARD_WEIGHT];
     for (int pass = 0; pass < MODEL_PASS_BACKWARD_WEIGHT; pass++) {
@@ -217,21 +216,22 @@ static status add_sorting(const model_case_setup *setup, sparse_state *sparse, e
             sparse->added_ns[pass][cell] = pass_ns[pass];
         }
     }
-    return model_parameter_note(setup->parameters, "sorting_time",
-                                MODEL_ASSUMED("bytes that the released code moves, over the "
-                                              "bandwidth; kernel launches not counted"),
-                                err, "%" PRId64 " ns in F, %" PRId64 " ns in B of a layer",
-                                pass_ns[MODEL_PASS_FORWARD], pass_ns[MODEL_PASS_BACKWARD_INPUT]);
+    model_parameter_note(setup->parameters, "sorting_time",
+                         MODEL_ASSUMED("bytes that the released code moves, over the "
+                                       "bandwidth; kernel launches not counted"),
+                         "%" PRId64 " ns in F, %" PRId64 " ns in B of a layer",
+                         pass_ns[MODEL_PASS_FORWARD], pass_ns[MODEL_PASS_BACKWARD_INPUT]);
+    return STATUS_OK;
 }
 
 static void carve(const model_case_setup *setup, sparse_state *sparse)
 {
     const size_t layers = (size_t)setup->layer_count;
     const size_t cells = layers * (size_t)sparse->column_count;
-    model_case_ones(setup->memory, cells, &sparse->kept);
-    model_case_ones(setup->memory, layers, &sparse->activation);
+    sparse->kept = model_case_ones(setup->memory, cells);
+    sparse->activation = model_case_ones(setup->memory, layers);
     for (int pass = 0; pass < MODEL_PASS_BACKWARD_WEIGHT; pass++) {
-        model_case_ones(setup->memory, cells, &sparse->core[pass]);
+        sparse->core[pass] = model_case_ones(setup->memory, cells);
         sparse->added_ns[pass] = arena_array(setup->memory, cells, sizeof(int64_t));
     }
 }
@@ -242,17 +242,18 @@ static status sparse_open(const model_case_setup *setup, model_case_instance *in
     const model_dynamism_base *base = setup->base;
     sparse_state *sparse = arena_array(setup->memory, 1, sizeof *sparse);
     bool per_microbatch = false;
+    const model_parameter row = {
+        "per_microbatch", .flag = &per_microbatch,
+        .from = MODEL_ASSUMED("one pattern for all microbatches and replicas")};
     sparse->seed = setup->seed;
     sparse->first = base->transformer_first;
     sparse->end = base->transformer_end;
-    TRY(model_parameter_bool(setup->parameters, "per_microbatch",
-                             MODEL_ASSUMED("one pattern for all microbatches and replicas"),
-                             &per_microbatch, err));
+    TRY(model_parameters_read(setup->parameters, &row, 1, err));
     sparse->column_count = per_microbatch ? base->microbatch_count : 1;
     carve(setup, sparse);
     TRY(read_given(setup, sparse, err));
     if (sparse->given == NULL) TRY(read_hashing(setup, sparse, err));
-    TRY(choose_kernel(setup, sparse, err));
+    choose_kernel(setup, sparse);
     TRY(add_sorting(setup, sparse, err));
     instance->state = sparse;
     instance->varies = sparse->noise > 0;

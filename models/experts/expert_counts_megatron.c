@@ -1,6 +1,5 @@
 /// Megatron-LM's tokens per expert: JSON lines of several ranks, side by side.
 #include "base/json.h"
-#include "models/experts/counts_builder.h"
 #include "models/experts/expert_counts.h"
 #include "models/experts/line_reader.h"
 
@@ -268,19 +267,15 @@ status model_expert_counts_megatron_bytes(const char *name, const char *bytes, s
 {
     const model_count_stage stage = {.paths = &name, .path_count = 1};
     model_counts_builder into = {.shape = shape, .memory = memory};
-    model_line_reader *reader = NULL;
-    arena *scratch = arena_create(1 << 16);
-    status result = model_lines_open_bytes(name, bytes, length, &reader, err);
-    if (result == STATUS_OK) {
-        const stage_files files = {.stage = &stage,
-                                   .readers = &reader,
-                                   .reader_count = 1,
-                                   .local_count = shape->expert_count,
-                                   .scratch = scratch};
-        result = read_stage(&into, &files, err);
-    }
+    model_line_reader *reader = model_lines_open_bytes(name, bytes, length);
+    const stage_files files = {.stage = &stage,
+                               .readers = &reader,
+                               .reader_count = 1,
+                               .local_count = shape->expert_count,
+                               .scratch = arena_create(1 << 16)};
+    const status result = read_stage(&into, &files, err);
     model_lines_close(reader);
-    arena_destroy(scratch);
+    arena_destroy(files.scratch);
     TRY(result);
     return model_counts_finish(&into, name, counts, err);
 }

@@ -20,28 +20,7 @@ static bool is_skewed(const model_expert_load *load)
     return is_recorded(load) || load->router == MODEL_ROUTER_TOKEN_CHOICE;
 }
 
-/// Arrays of factors: all 1, as they stay in layers without experts.
-static bool carve_factors(model_expert_load *load, arena *memory)
-{
-    const size_t layers = (size_t)load->layer_count;
-    const size_t cells = layers * (size_t)load->column_count;
-    const size_t count = (MODEL_PASS_COUNT + 1) * cells + 2 * layers;
-    double *factors = arena_array(memory, count, sizeof *factors);
-    if (factors == NULL) return false;
-    for (size_t number = 0; number < count; number++) {
-        factors[number] = 1;
-    }
-    for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
-        load->pass[pass] = factors;
-        factors += cells;
-    }
-    load->whole = factors;
-    load->activation = factors + cells;
-    load->gradient = factors + cells + layers;
-    return true;
-}
-
-status model_expert_load_carve(model_expert_load *load, arena *memory, error_message *err)
+void model_expert_load_carve(model_expert_load *load, arena *memory)
 {
     load->column_count =
         is_recorded(load) ? load->recorded.microbatch_count : load->microbatch_count;
@@ -50,22 +29,22 @@ status model_expert_load_carve(model_expert_load *load, arena *memory, error_mes
     const size_t layers = (size_t)load->layer_count;
     const size_t experts = (size_t)load->routing.expert_count;
     const size_t outcomes = layers * (size_t)load->outcome_count;
+    const size_t cells = layers * (size_t)load->column_count;
     const bool is_drawn = load->router == MODEL_ROUTER_TOKEN_CHOICE;
     load->outcomes = arena_array(memory, outcomes, sizeof *load->outcomes);
     load->counts = arena_array(memory, is_drawn ? outcomes * experts : 0, sizeof *load->counts);
     load->group_counts = arena_array(memory, experts, sizeof *load->group_counts);
     load->share = arena_array(memory, experts, sizeof *load->share);
     load->choice = arena_array(memory, (size_t)load->column_count, sizeof *load->choice);
-    const size_t cells = layers * (size_t)load->column_count;
-    load->forward_excess_ns = arena_array(memory, 2 * cells, sizeof *load->forward_excess_ns);
+    load->forward_excess_ns = arena_array(memory, cells, sizeof *load->forward_excess_ns);
+    load->backward_excess_ns = arena_array(memory, cells, sizeof *load->backward_excess_ns);
     load->tokens = arena_array(memory, layers * experts, sizeof *load->tokens);
-    if (!carve_factors(load, memory) || load->outcomes == NULL || load->counts == NULL ||
-        load->group_counts == NULL || load->share == NULL || load->choice == NULL ||
-        load->forward_excess_ns == NULL || load->tokens == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for the loads of experts");
+    for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
+        load->pass[pass] = model_case_ones(memory, cells);
     }
-    load->backward_excess_ns = load->forward_excess_ns + cells;
-    return STATUS_OK;
+    load->whole = model_case_ones(memory, cells);
+    load->activation = model_case_ones(memory, layers);
+    load->gradient = model_case_ones(memory, layers);
 }
 
 bool model_expert_load_is_varied(const model_expert_load *load, model_load_model load_model)

@@ -76,7 +76,7 @@ typedef struct model_expert_load {
 } model_expert_load;
 
 /// Makes room for the results.
-status model_expert_load_carve(model_expert_load *load, arena *memory, error_message *err);
+void model_expert_load_carve(model_expert_load *load, arena *memory);
 
 /// Whether microbatches or layers differ at all: without expert parallelism and without dropping
 /// every layer computes as many tokens as the others, though experts differ.

@@ -14,7 +14,7 @@ struct model_line_reader {
     FILE *file;        // NULL: bytes
     const char *bytes; // [length] not yet taken
     size_t length;
-    char *name;
+    const char *name;
     char *line; // [capacity]
     size_t capacity;
     int64_t number;
@@ -22,45 +22,26 @@ struct model_line_reader {
     char place[PLACE_BYTES];
 };
 
-static status create(const char *name, model_line_reader **reader, error_message *err)
-{
-    model_line_reader *created = memory_array(1, sizeof *created);
-    if (created != NULL) created->name = strdup(name);
-    if (created == NULL || created->name == NULL) {
-        model_lines_close(created);
-        return error_set(err, STATUS_NO_MEMORY, "%s: out of memory", name);
-    }
-    *reader = created;
-    return STATUS_OK;
-}
-
 status model_lines_open(const char *path, model_line_reader **reader, error_message *err)
 {
-    model_line_reader *opened = NULL;
-    TRY(create(path, &opened, err));
-    opened->file = fopen(path, "rb");
-    if (opened->file == NULL) {
-        model_lines_close(opened);
-        return error_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
-    }
-    *reader = opened;
+    FILE *file = fopen(path, "rb");
+    if (file == NULL) return error_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
+    *reader = model_lines_open_bytes(path, NULL, 0);
+    (*reader)->file = file;
     return STATUS_OK;
 }
 
-status model_lines_open_bytes(const char *name, const char *bytes, size_t length,
-                              model_line_reader **reader, error_message *err)
+model_line_reader *model_lines_open_bytes(const char *name, const char *bytes, size_t length)
 {
-    TRY(create(name, reader, err));
-    (*reader)->bytes = bytes;
-    (*reader)->length = length;
-    return STATUS_OK;
+    model_line_reader *opened = memory_array(1, sizeof *opened);
+    *opened = (model_line_reader){.name = name, .bytes = bytes, .length = length};
+    return opened;
 }
 
 void model_lines_close(model_line_reader *reader)
 {
     if (reader == NULL) return;
     if (reader->file != NULL) fclose(reader->file);
-    free(reader->name);
     free(reader->line);
     free(reader);
 }

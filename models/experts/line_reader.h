@@ -10,13 +10,14 @@ enum { MODEL_LINE_BYTES_MAX = 1 << 26 };
 
 typedef struct model_line_reader model_line_reader;
 
+/// @param path   borrowed until close
 /// @param reader release with model_lines_close
-/// @return STATUS_IO naming path and reason; STATUS_NO_MEMORY
+/// @return STATUS_IO naming path and reason
 status model_lines_open(const char *path, model_line_reader **reader, error_message *err);
 
-/// The same over bytes[length], borrowed until close; name stands for the path in messages.
-status model_lines_open_bytes(const char *name, const char *bytes, size_t length,
-                              model_line_reader **reader, error_message *err);
+/// The same over bytes[length], borrowed until close as is name, which stands for the path in
+/// messages.
+model_line_reader *model_lines_open_bytes(const char *name, const char *bytes, size_t length);
 
 void model_lines_close(model_line_reader *reader); ///< NULL is allowed
 

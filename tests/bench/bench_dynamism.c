@@ -1,6 +1,6 @@
 /// What a case of dynamism costs: nanoseconds per layer, microbatch and iteration, over a base of
 /// constant costs, asked in order.
-#include "models/cost/model_source.h"
+#include "models/cost/cost_model.h"
 #include "models/dynamism/dynamism.h"
 #include "tests/bench/bench.h"
 

@@ -1,7 +1,7 @@
 /// Any bytes as the "dynamism" of a study, over a trace of six layers and over a model: refused
 /// with a message, or a case whose costs are within their limits and the same when asked again.
 #include "base/file.h"
-#include "models/cost/model_source.h"
+#include "models/cost/cost_model.h"
 #include "models/dynamism/dynamism.h"
 #include "tests/fuzz/fuzz.h"
 

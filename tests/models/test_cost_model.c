@@ -2,7 +2,6 @@
 /// the list of assumptions.
 #include "base/rng.h"
 #include "models/cost/cost_model.h"
-#include "models/cost/model_source.h"
 #include "models/cost/parameters.h"
 #include "tests/assert_close.h"
 

@@ -1,6 +1,6 @@
 /// dynamism, case early-exit: what tokens that have left take with them, by hand over a base of
 /// round numbers, and what is refused.
-#include "models/cost/model_source.h"
+#include "models/cost/cost_model.h"
 #include "tests/models/dynamism_fixture.h"
 
 // From the start half of the tokens go on behind the exits of transformer layers 0 and 2.

@@ -1,6 +1,6 @@
 /// dynamism, case pruning: times and bytes worked out by hand over a base of round numbers, what
 /// real dtypes gain, and what is refused.
-#include "models/cost/model_source.h"
+#include "models/cost/cost_model.h"
 #include "tests/models/dynamism_fixture.h"
 
 // Sparsities 0.7875 from iteration 12 and 0.9 from 14 on; all layers alike.

@@ -1,6 +1,6 @@
 /// The most that each case can save over the paper's GPT, by the cost model: the table "What the
 /// cases can save" of models/DYNAMISM.md.
-#include "models/cost/model_source.h"
+#include "models/cost/cost_model.h"
 #include "tests/models/dynamism_fixture.h"
 
 enum { BLOCKS = 24, LAST = 9999 };

@@ -1,6 +1,6 @@
 /// dynamism, case sparse-attention: what stated and hashed shares do to the core, by hand over a
 /// base of round numbers and over the paper's GPT, and what is refused.
-#include "models/cost/model_source.h"
+#include "models/cost/cost_model.h"
 #include "tests/models/dynamism_fixture.h"
 
 static void only_the_core_shrinks(void **state)

@@ -1,5 +1,5 @@
 /// replica_state: memory of sharded optimizers as published, and what replicas exchange when.
-#include "models/cost/replica_state.h"
+#include "models/cost/parallel.h"
 #include "tests/assert_close.h"
 
 /// Adam in mixed precision as the ZeRO paper counts it: 16-bit weights and gradients, K = 12.

@@ -1,0 +1,152 @@
+/// What all cases of dynamism share: streams of random numbers, what they read, and what they ask
+/// of their base.
+#include "models/dynamism/dynamism_case.h"
+
+#include "base/text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+rng model_case_stream(uint64_t seed, int purpose, int layer, int iteration, int replica)
+{
+    const int parts[] = {layer, iteration, replica};
+    uint64_t mixed = (uint64_t)purpose;
+    for (int part = 0; part < 3; part++) {
+        mixed = (mixed + (uint64_t)parts[part]) * UINT64_C(0x9fb21c651e98df25);
+        mixed ^= mixed >> 32;
+    }
+    return rng_init(seed, mixed);
+}
+
+status model_case_first_costs(const model_case_setup *setup, bal_layer_costs *costs,
+                              error_message *err)
+{
+    const bal_cost_source *source = &setup->base->source;
+    bool changed = false;
+    return source->costs_at(source->context, 0, costs, &changed, err);
+}
+
+double *model_case_ones(arena *memory, size_t count)
+{
+    double *factors = arena_array(memory, count, sizeof *factors);
+    for (size_t factor = 0; factor < count; factor++) {
+        factors[factor] = 1;
+    }
+    return factors;
+}
+
+int64_t model_case_bytes_ns(const model_hardware *hardware, int64_t bytes)
+{
+    if (hardware == NULL) return 0;
+    const double bytes_per_s = (double)hardware->memory_bytes_per_s * hardware->memory_efficiency;
+    return model_roofline_ns((model_work){.bytes = bytes}, 1, bytes_per_s);
+}
+
+int model_case_weight_bytes(const model_case_setup *setup)
+{
+    enum { ASSUMED_BYTES = 2 };
+    const model_shape *shape = setup->base->shape;
+    if (shape != NULL) return model_dtype_bytes(model_dtype_wide(shape->dtype));
+    model_parameter_note(setup->parameters, "weight_bytes",
+                         MODEL_ASSUMED("no model beside the trace: 16-bit weights"), "%d",
+                         ASSUMED_BYTES);
+    return ASSUMED_BYTES;
+}
+
+const model_origin model_given = {MODEL_ORIGIN_GIVEN, ""};
+
+void model_parameter_note(model_case_parameters *parameters, const char *name, model_origin origin,
+                          const char *format, ...)
+{
+    enum { NAME_BYTES = 96 };
+    char full_name[NAME_BYTES];
+    model_assumption_list *list = &parameters->list;
+    va_list arguments;
+    snprintf(full_name, sizeof full_name, "dynamism.%s", name);
+    va_start(arguments, format);
+    model_assume_list(list, arena_string(list->memory, full_name), origin, format, arguments);
+    va_end(arguments);
+}
+
+static status read_parameter(model_case_parameters *parameters, const model_parameter *row,
+                             error_message *err)
+{
+    const json_value member = json_member(parameters->object, row->key);
+    const bool is_given = !json_is_missing(member);
+    const model_origin origin = is_given ? model_given : row->from;
+    if (row->real != NULL) {
+        *row->real = row->fallback;
+        if (is_given) TRY(json_double(member, row->min, row->max, row->real, err));
+        model_parameter_note(parameters, row->key, origin, "%g", *row->real);
+    } else if (row->whole != NULL) {
+        *row->whole = (int)row->fallback;
+        if (is_given) TRY(json_int(member, (int)row->min, (int)row->max, row->whole, err));
+        model_parameter_note(parameters, row->key, origin, "%d", *row->whole);
+    } else {
+        *row->flag = row->fallback != 0;
+        if (is_given) TRY(json_bool(member, row->flag, err));
+        model_parameter_note(parameters, row->key, origin, "%s", *row->flag ? "true" : "false");
+    }
+    return STATUS_OK;
+}
+
+status model_parameters_read(model_case_parameters *parameters, const model_parameter *rows,
+                             size_t count, error_message *err)
+{
+    for (size_t row = 0; row < count; row++) {
+        TRY(read_parameter(parameters, &rows[row], err));
+    }
+    return STATUS_OK;
+}
+
+status model_parameter_name(model_case_parameters *parameters, const char *key,
+                            const char *const *names, int name_count, model_origin default_from,
+                            int *index, error_message *err)
+{
+    const json_value member = json_member(parameters->object, key);
+    if (!json_is_missing(member)) {
+        const char *word = NULL;
+        int found = 0;
+        TRY(json_string(member, &word, err));
+        while (found < name_count && strcmp(names[found], word) != 0) {
+            found++;
+        }
+        if (found == name_count) {
+            char suggestion[TEXT_SUGGESTION_BYTES];
+            return json_error(member, STATUS_FORMAT, err, "unknown %s '%.60s'%s", key, word,
+                              text_suggestion(word, names, name_count, suggestion));
+        }
+        *index = found;
+    }
+    model_parameter_note(parameters, key, json_is_missing(member) ? default_from : model_given,
+                         "%s", names[*index]);
+    return STATUS_OK;
+}
+
+status model_parameter_doubles(model_case_parameters *parameters, const char *key, double min,
+                               double max, int count_max, const double **values, int *count,
+                               error_message *err)
+{
+    const json_value member = json_member(parameters->object, key);
+    if (json_is_missing(member)) {
+        *values = NULL;
+        *count = 0;
+        return STATUS_OK;
+    }
+    const int given = json_count(member);
+    if (!json_is_array(member) || given < 1 || given > count_max) {
+        return json_error(member, STATUS_FORMAT, err, "not an array of 1 to %d numbers", count_max);
+    }
+    double *read = arena_array(parameters->list.memory, (size_t)given, sizeof *read);
+    json_value element = json_element(member, 0);
+    for (int number = 0; number < given; number++) {
+        TRY(json_double(element, min, max, &read[number], err));
+        element = json_next(element);
+    }
+    *values = read;
+    *count = given;
+    model_parameter_note(parameters, key, model_given, "%d numbers, %g to %g", given, read[0],
+                         read[given - 1]);
+    return STATUS_OK;
+}
