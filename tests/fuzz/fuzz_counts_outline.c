@@ -12,13 +12,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     for (int format = 0; format < 2; format++) {
         ana_counts_outline outline = {.row_count = -7};
         error_message err = {0};
-        model_line_reader *reader = NULL;
-        status result = model_lines_open_bytes("fuzz", (const char *)bytes, count, &reader, &err);
-        if (result == STATUS_OK) {
-            result =
-                ana_counts_outline_read(reader, "fuzz", formats[format], memory, &outline, &err);
-            model_lines_close(reader);
-        }
+        model_line_reader *reader = model_lines_open_bytes("fuzz", (const char *)bytes, count);
+        const status result =
+            ana_counts_outline_read(reader, "fuzz", formats[format], memory, &outline, &err);
+        model_lines_close(reader);
         if (result == STATUS_OK) {
             assert(outline.row_count >= 1 && outline.last_iteration >= 0);
             assert(outline.local_count >= 1 || formats[format] == ANA_COUNTS_CSV);
