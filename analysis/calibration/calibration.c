@@ -1,3 +1,4 @@
+/// The fit of the cost model to runs, predictions with their deviation, and draws for studies.
 #include "analysis/calibration/calibration.h"
 
 #include "base/rng.h"

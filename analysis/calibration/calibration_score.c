@@ -1,3 +1,4 @@
+/// Errors of predictions, and the regret of choices that follow them.
 #include "analysis/calibration/calibration_score.h"
 
 #include <gsl/gsl_sort_double.h>

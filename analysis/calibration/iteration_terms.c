@@ -1,3 +1,4 @@
+/// Names, ranges and quantities of the terms of an iteration.
 #include "analysis/calibration/iteration_terms.h"
 
 #include <math.h>

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 /// Terms. Coefficients of the first ANA_TERM_COUNT are fitted and never negative. Runs without a
-/// pipeline say nothing about the assumed ones behind them: a range is assumed, and measured
+/// pipeline say nothing about the assumed ones after them: a range is assumed, and measured
 /// pipelines, where the fit has some, correct it.
 typedef enum ana_term {
     ANA_TERM_LAYER,           ///< layers passed, one microbatch each: launches and what is fixed

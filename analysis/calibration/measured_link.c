@@ -1,3 +1,4 @@
+/// Latency and rate of a link out of the JSON of nccl-tests.
 #include "analysis/calibration/measured_link.h"
 
 #include "base/text.h"

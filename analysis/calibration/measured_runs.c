@@ -1,3 +1,4 @@
+/// Reads runs from a table, and chooses rows by conditions.
 #include "analysis/calibration/measured_runs.h"
 
 #include "base/text.h"

@@ -1,3 +1,5 @@
+/// A linear mixed model with coefficients that are not negative: inner products once, then
+/// variances and terms in turn.
 #include "analysis/calibration/shrinkage.h"
 
 #include <assert.h>

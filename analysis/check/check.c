@@ -346,14 +346,14 @@ static void compare_decisions(ana_check *check)
     for (int pair = 1; pair < pairs->count && pairs->same_plan[0]; pair++) {
         if (pairs->same_plan[pair]) continue;
         const int iteration = iteration_of(check, pair);
-        const int behind = check->plan->iterations[pairs->plan_row[pair - 1]].iteration;
+        const int before = check->plan->iterations[pairs->plan_row[pair - 1]].iteration;
         depart(check, quantity, iteration);
         describe_plans(check, pair, quantity);
-        write_decision(check->plan, behind, planned);
-        write_decision(check->measured, behind, measured);
+        write_decision(check->plan, before, planned);
+        write_decision(check->measured, before, measured);
         const size_t used = strlen(quantity->detail);
         snprintf(quantity->detail + used, sizeof quantity->detail - used,
-                 "; behind iteration %d the run decided %s, the plan %s", behind, measured,
+                 "; behind iteration %d the run decided %s, the plan %s", before, measured,
                  planned);
         return;
     }

@@ -399,7 +399,7 @@ static void find_slow_rank(const ana_check *check, int since, arena *scratch, ep
 }
 
 /// Finds the slow rank under each plan that was compared. A plan that was over before any op
-/// departed counts only if somebody was slow under it. @param epochs [plan_count]
+/// departed counts only if a rank was slow under it. @param epochs [plan_count]
 static void find_epochs(const ana_check *check, arena *scratch, epoch *epochs, int *count)
 {
     const int since = departing_since(check);

@@ -1,3 +1,4 @@
+/// Reads a run out of a store: iterations, plans, decisions, work of ranks, op times, timelines.
 #include "analysis/check/observed.h"
 
 #include <inttypes.h>

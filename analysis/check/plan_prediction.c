@@ -1,3 +1,4 @@
+/// Simulates a run under one plan that stays.
 #include "analysis/check/plan_prediction.h"
 
 #include "balance/metrics.h"

@@ -1,3 +1,4 @@
+/// The sign test of pairs, and the test of Mann and Whitney of two samples.
 #include "analysis/check/shift.h"
 
 #include <gsl/gsl_cdf.h>

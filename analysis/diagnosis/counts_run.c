@@ -1,3 +1,4 @@
+/// Files of tokens per expert: what they are of, before they are read as counts.
 #include "analysis/diagnosis/counts_run.h"
 
 #include "base/json.h"

@@ -1,3 +1,4 @@
+/// Plays the rows of a diagnosis and weighs them against bounds, splits and hindsight.
 #include "analysis/diagnosis/diagnosis.h"
 
 #include "analysis/diagnosis/gain_bounds.h"

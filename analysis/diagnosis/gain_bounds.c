@@ -1,3 +1,5 @@
+/// Proven bounds of the iterations of a series, and what plans take that are given or chosen with
+/// hindsight.
 #include "analysis/diagnosis/gain_bounds.h"
 
 #include "analysis/compare/contiguous_bound.h"
@@ -132,11 +134,11 @@ static status play_all(const ana_setup *setup, const ana_series *series, const i
                        int count, const int *first_layer, size_t entries, int64_t *taken_ns,
                        error_message *err)
 {
-    const ana_balancing nobody = {.balancer = bal_balancer_find("makespan"),
-                                  .migration = bal_migration_options_default(),
-                                  .repack = {.options = bal_repack_options_default()}};
+    const ana_balancing no_balancing = {.balancer = bal_balancer_find("makespan"),
+                                        .migration = bal_migration_options_default(),
+                                        .repack = {.options = bal_repack_options_default()}};
     playing of = {.setup = setup,
-                  .training = ana_setup_training(setup, &nobody, (bal_record_sink){0}),
+                  .training = ana_setup_training(setup, &no_balancing, (bal_record_sink){0}),
                   .scratch = arena_create(1 << 16)};
     status result = sim_predictor_create(&of.training, &of.predictor, err);
     for (int at = 0; at < count && result == STATUS_OK; at++) {

@@ -31,7 +31,7 @@ status ana_plans_take(const ana_setup *setup, const ana_series *series, const in
 
 /// With hindsight: what iterations take under the plan that `makespan` chooses for their own costs
 /// by playing up to 256 of them, without memory limits and with moves for nothing. Better plans may
-/// exist; nobody can know even these beforehand.
+/// exist; even these cannot be known beforehand.
 ///
 /// @param indices         [index_count] of the series
 /// @param clairvoyant_ns  [index_count] out

@@ -1,3 +1,4 @@
+/// The levels of the slowest stage's time, and the search for the plan that is best kept.
 #include "analysis/diagnosis/imbalance_split.h"
 
 #include "balance/partition/balancer.h"
@@ -218,7 +219,8 @@ static status cut(splitting *split, const int64_t *before, int *first_layer, int
     return bal_partition_bottleneck(&chain, split->scratch, first_layer, bottleneck_ns, err);
 }
 
-/// The plan that a balancer begins with, as somebody would who profiled the first iteration.
+/// The plan that a balancer begins with, as one would that is set after profiling the first
+/// iteration.
 static status plan_of(splitting *split, const char *name, const int **first_layer,
                       error_message *err)
 {

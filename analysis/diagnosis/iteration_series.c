@@ -1,3 +1,4 @@
+/// Reads the samples of a source, thinned out where they do not fit.
 #include "analysis/diagnosis/iteration_series.h"
 
 #include "balance/layer_costs.h"

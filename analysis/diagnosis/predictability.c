@@ -1,3 +1,4 @@
+/// Correlation, noise and jumps of the layers' shares.
 #include "analysis/diagnosis/predictability.h"
 
 #include <gsl/gsl_cdf.h>

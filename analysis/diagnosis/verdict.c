@@ -1,3 +1,4 @@
+/// The bootstrap of a gain, and the rules of the verdict.
 #include "analysis/diagnosis/verdict.h"
 
 #include "base/rng.h"

@@ -1,3 +1,4 @@
+/// Finds, reads or predicts the run of one side of a check.
 #include "cli/check/check_side.h"
 
 #include "analysis/check/plan_prediction.h"

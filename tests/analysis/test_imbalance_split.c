@@ -8,34 +8,7 @@
 
 enum { SMALL_LAYERS = 7, SMALL_STAGES = 3, SMALL_ITERATIONS = 9 };
 
-typedef struct fixture {
-    loads_source source;
-    ana_series series;
-    arena *memory;
-} fixture;
-
-/// @param loads [iterations][layers], borrowed
-static fixture *open_series(const int64_t *loads, int layers, int iterations)
-{
-    fixture *opened = calloc(1, sizeof *opened);
-    assert_non_null(opened);
-    opened->memory = arena_create(1 << 16);
-    opened->source =
-        (loads_source){.layer_count = layers, .iteration_count = iterations, .load_ns = loads};
-    const bal_cost_source port = loads_port(&opened->source);
-    assert_int_equal(ana_series_read(&port, iterations, ana_series_limits_default(), opened->memory,
-                                     &opened->series, NULL),
-                     STATUS_OK);
-    return opened;
-}
-
-static void close_series(fixture *opened)
-{
-    arena_destroy(opened->memory);
-    free(opened);
-}
-
-static ana_imbalance_split split_of(fixture *opened, int stages)
+static ana_imbalance_split split_of(loads_series *opened, int stages)
 {
     ana_imbalance_split split;
     error_message err = {0};
@@ -123,7 +96,7 @@ static void every_level_is_what_trying_all_plans_finds(void **state)
         for (int entry = 0; entry < SMALL_ITERATIONS * SMALL_LAYERS; entry++) {
             loads[entry] = rng_between(&generator, 0, 1000);
         }
-        fixture *given = open_series(loads, SMALL_LAYERS, SMALL_ITERATIONS);
+        loads_series *given = loads_open(loads, SMALL_LAYERS, SMALL_ITERATIONS);
 
         const ana_imbalance_split split = split_of(given, SMALL_STAGES);
 
@@ -135,7 +108,7 @@ static void every_level_is_what_trying_all_plans_finds(void **state)
         assert_true(split.static_lower_bound_ns <= split.level_ns[ANA_LEVEL_STATIC]);
         assert_int_equal(slowest(loads, split.tuned_first_layer[1], split.tuned_first_layer[2]),
                          best_plan(loads));
-        close_series(given);
+        loads_close(given);
     }
 }
 
@@ -149,7 +122,7 @@ static void levels_are_ordered_and_parts_add_up(void **state)
         for (int entry = 0; entry < ITERATIONS * LAYERS; entry++) {
             loads[entry] = rng_between(&generator, 0, 100000);
         }
-        fixture *given = open_series(loads, LAYERS, ITERATIONS);
+        loads_series *given = loads_open(loads, LAYERS, ITERATIONS);
 
         const ana_imbalance_split split = split_of(given, 2 + (int)seed);
 
@@ -162,7 +135,7 @@ static void levels_are_ordered_and_parts_add_up(void **state)
         assert_int_equal(sum, split.level_ns[ANA_LEVEL_EVEN] - split.level_ns[ANA_LEVEL_DIVISIBLE]);
         assert_true(split.level_ns[ANA_LEVEL_STATIC] <= split.level_ns[ANA_LEVEL_EVEN]);
         assert_true(split.static_lower_bound_ns <= split.level_ns[ANA_LEVEL_STATIC]);
-        close_series(given);
+        loads_close(given);
     }
 }
 
@@ -203,7 +176,7 @@ static void drift_leaves_the_iteration_itself_out(void **state)
         for (int entry = 0; entry < SMALL_ITERATIONS * SMALL_LAYERS; entry++) {
             loads[entry] = rng_between(&generator, 1, 1000000007);
         }
-        fixture *given = open_series(loads, SMALL_LAYERS, SMALL_ITERATIONS);
+        loads_series *given = loads_open(loads, SMALL_LAYERS, SMALL_ITERATIONS);
 
         const ana_imbalance_split split = split_of(given, SMALL_STAGES);
 
@@ -213,7 +186,7 @@ static void drift_leaves_the_iteration_itself_out(void **state)
             best = sum < best ? sum : best;
         }
         assert_int_equal(split.level_ns[ANA_LEVEL_DRIFT], best);
-        close_series(given);
+        loads_close(given);
     }
 }
 
@@ -239,10 +212,10 @@ enum { TRUTH_LAYERS = 24, TRUTH_ITERATIONS = 400, TRUTH_STAGES = 4 };
 
 static shares split_truth(const int64_t *loads)
 {
-    fixture *given = open_series(loads, TRUTH_LAYERS, TRUTH_ITERATIONS);
+    loads_series *given = loads_open(loads, TRUTH_LAYERS, TRUTH_ITERATIONS);
     const ana_imbalance_split split = split_of(given, TRUTH_STAGES);
     const shares result = shares_of(&split);
-    close_series(given);
+    loads_close(given);
     return result;
 }
 
@@ -312,14 +285,14 @@ static void more_stages_than_layers_are_invalid(void **state)
 {
     (void)state;
     const int64_t loads[] = {1, 2, 3};
-    fixture *given = open_series(loads, 3, 1);
+    loads_series *given = loads_open(loads, 3, 1);
     ana_imbalance_split split = {.stage_count = -7};
 
     assert_int_not_equal(ana_imbalance_split_of(&given->series, 4, given->memory, &split, NULL),
                          STATUS_OK);
 
     assert_int_equal(split.stage_count, -7);
-    close_series(given);
+    loads_close(given);
 }
 
 static void times_that_do_not_fit_are_invalid(void **state)
@@ -327,20 +300,20 @@ static void times_that_do_not_fit_are_invalid(void **state)
     (void)state;
     const int64_t huge = INT64_MAX / 20;
     const int64_t loads[] = {huge, huge, huge, huge};
-    fixture *given = open_series(loads, 2, 2);
+    loads_series *given = loads_open(loads, 2, 2);
     ana_imbalance_split split;
     error_message err = {0};
 
     assert_int_equal(ana_imbalance_split_of(&given->series, 2, given->memory, &split, &err),
                      STATUS_OK);
-    close_series(given);
+    loads_close(given);
     const int64_t larger = INT64_MAX / 9;
     const int64_t too_many[] = {larger, larger, larger, larger};
-    given = open_series(too_many, 2, 2);
+    given = loads_open(too_many, 2, 2);
     assert_int_equal(ana_imbalance_split_of(&given->series, 2, given->memory, &split, &err),
                      STATUS_INVALID);
     assert_non_null(strstr(err.message, "2 such iterations do not fit 64 bits"));
-    close_series(given);
+    loads_close(given);
 }
 
 static void searching_finds_what_enumerating_does_where_one_cut_is_off(void **state)
@@ -357,14 +330,14 @@ static void searching_finds_what_enumerating_does_where_one_cut_is_off(void **st
     for (int stage = 0; stage <= STAGES; stage++) {
         plan[stage] = stage * LAYERS / STAGES + (stage == 5 ? 2 : 0);
     }
-    fixture *given = open_series(loads, LAYERS, ITERATIONS);
+    loads_series *given = loads_open(loads, LAYERS, ITERATIONS);
 
     ana_static_plan_improve(&given->series, STAGES, given->memory, plan, &sum, &is_optimal);
 
     assert_false(is_optimal);
     assert_int_equal(sum, INT64_C(1000) * (LAYERS / STAGES) * ITERATIONS);
     assert_int_equal(plan[5], 25);
-    close_series(given);
+    loads_close(given);
 }
 
 int main(void)

@@ -5,32 +5,11 @@
 
 enum { LAYERS = 8, ITERATIONS = 400 };
 
-typedef struct fixture {
-    loads_source source;
-    ana_series series;
-    arena *memory;
+static ana_forecastability forecast_of(const loads_series *given)
+{
     ana_forecastability forecast;
-} fixture;
-
-static fixture *measure(const int64_t *loads, int iterations)
-{
-    fixture *opened = calloc(1, sizeof *opened);
-    assert_non_null(opened);
-    opened->memory = arena_create(1 << 16);
-    opened->source =
-        (loads_source){.layer_count = LAYERS, .iteration_count = iterations, .load_ns = loads};
-    const bal_cost_source port = loads_port(&opened->source);
-    assert_int_equal(ana_series_read(&port, iterations, ana_series_limits_default(), opened->memory,
-                                     &opened->series, NULL),
-                     STATUS_OK);
-    ana_forecastability_of(&opened->series, opened->memory, &opened->forecast);
-    return opened;
-}
-
-static void close_fixture(fixture *opened)
-{
-    arena_destroy(opened->memory);
-    free(opened);
+    ana_forecastability_of(&given->series, given->memory, &forecast);
+    return forecast;
 }
 
 static void noise_is_not_forecast(void **state)
@@ -42,15 +21,15 @@ static void noise_is_not_forecast(void **state)
         loads[entry] = rng_between(&generator, 900, 1100);
     }
 
-    fixture *given = measure(loads, ITERATIONS);
+    loads_series *given = loads_open(loads, LAYERS, ITERATIONS);
+    const ana_forecastability forecast = forecast_of(given);
 
-    const ana_forecastability *forecast = &given->forecast;
-    assert_true(fabs(forecast->lags[0].correlation) < 0.1);
-    assert_close(forecast->lags[0].persistence_r2, -1, 0.2);
-    assert_true(forecast->overall.noise_ratio > 0.9);
-    assert_int_equal(forecast->overall.half_life, 0);
-    assert_int_equal(forecast->change_point_count, 0);
-    close_fixture(given);
+    assert_true(fabs(forecast.lags[0].correlation) < 0.1);
+    assert_close(forecast.lags[0].persistence_r2, -1, 0.2);
+    assert_true(forecast.overall.noise_ratio > 0.9);
+    assert_int_equal(forecast.overall.half_life, 0);
+    assert_int_equal(forecast.change_point_count, 0);
+    loads_close(given);
 }
 
 static void a_slow_ramp_is_forecast_by_what_it_is_now(void **state)
@@ -61,14 +40,15 @@ static void a_slow_ramp_is_forecast_by_what_it_is_now(void **state)
         loads[entry] = 100000 + (entry % LAYERS == 0 ? 1000 * (entry / LAYERS) : 0);
     }
 
-    fixture *given = measure(loads, ITERATIONS);
+    loads_series *given = loads_open(loads, LAYERS, ITERATIONS);
+    const ana_forecastability forecast = forecast_of(given);
 
-    assert_true(given->forecast.lags[0].persistence_r2 > 0.99);
-    assert_true(given->forecast.lags[0].correlation > 0.98);
-    assert_true(given->forecast.overall.noise_ratio < 0.01);
-    assert_true(given->forecast.overall.half_life > 50);
-    assert_true(given->forecast.layers[0].share_mean > given->forecast.layers[1].share_mean);
-    close_fixture(given);
+    assert_true(forecast.lags[0].persistence_r2 > 0.99);
+    assert_true(forecast.lags[0].correlation > 0.98);
+    assert_true(forecast.overall.noise_ratio < 0.01);
+    assert_true(forecast.overall.half_life > 50);
+    assert_true(forecast.layers[0].share_mean > forecast.layers[1].share_mean);
+    loads_close(given);
 }
 
 /// x follows itself with factor 0.9: correlation 0.9^k at lag k, half of lag 1's after 6.6 more.
@@ -86,14 +66,16 @@ static void the_half_life_is_that_of_what_persists(void **state)
         loads[entry] = 1000000 + (int64_t)wander[layer];
     }
 
-    fixture *given = measure(loads, LONG); // thinned to every second sample: factor 0.81
+    loads_series *given =
+        loads_open(loads, LAYERS, LONG); // thinned to every second sample: factor 0.81
+    const ana_forecastability forecast = forecast_of(given);
 
     assert_int_equal(given->series.stride, 2);
-    assert_close(given->forecast.lags[0].correlation, 0.81, 0.03);
-    assert_close(given->forecast.lags[1].correlation, 0.81 * 0.81, 0.04);
-    assert_int_equal(given->forecast.overall.half_life,
+    assert_close(forecast.lags[0].correlation, 0.81, 0.03);
+    assert_close(forecast.lags[1].correlation, 0.81 * 0.81, 0.04);
+    assert_int_equal(forecast.overall.half_life,
                      6); // 0.81^5 is below half, lag 5 not looked at
-    close_fixture(given);
+    loads_close(given);
     free(loads);
 }
 
@@ -105,14 +87,15 @@ static void what_does_not_vary_has_no_ratios(void **state)
         loads[entry] = 1024;
     }
 
-    fixture *given = measure(loads, ITERATIONS);
+    loads_series *given = loads_open(loads, LAYERS, ITERATIONS);
+    const ana_forecastability forecast = forecast_of(given);
 
-    assert_true(isnan(given->forecast.lags[0].correlation));
-    assert_true(isnan(given->forecast.overall.noise_ratio));
-    assert_int_equal(given->forecast.overall.half_life, -1);
-    assert_true(given->forecast.overall.variation_ratio == 0);
-    assert_int_equal(given->forecast.change_point_count, 0);
-    close_fixture(given);
+    assert_true(isnan(forecast.lags[0].correlation));
+    assert_true(isnan(forecast.overall.noise_ratio));
+    assert_int_equal(forecast.overall.half_life, -1);
+    assert_true(forecast.overall.variation_ratio == 0);
+    assert_int_equal(forecast.change_point_count, 0);
+    loads_close(given);
 }
 
 static void jumps_are_found_where_they_are(void **state)
@@ -194,11 +177,12 @@ static void a_few_samples_have_no_lags_to_speak_of(void **state)
     (void)state;
     const int64_t loads[LAYERS] = {1, 2, 3, 4, 5, 6, 7, 8};
 
-    fixture *given = measure(loads, 1);
+    loads_series *given = loads_open(loads, LAYERS, 1);
+    const ana_forecastability forecast = forecast_of(given);
 
-    assert_int_equal(given->forecast.lag_count, 0);
-    assert_int_equal(given->forecast.change_point_count, 0);
-    close_fixture(given);
+    assert_int_equal(forecast.lag_count, 0);
+    assert_int_equal(forecast.change_point_count, 0);
+    loads_close(given);
 }
 
 int main(void)
