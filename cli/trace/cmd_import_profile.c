@@ -209,7 +209,7 @@ static status print_report(const trace_import *import, const trace_info *info, c
 {
     text_buffer out = {0};
     trace_recorded_timeline timeline;
-    TRY(trace_recorded_timeline_of(import->ops, import->op_count, &timeline));
+    timeline = trace_recorded_timeline_of(import->ops, import->op_count);
     if (as_json) {
         write_json(import, info, &timeline, &out);
     } else {

@@ -330,12 +330,13 @@ static status add_iteration(shown *show, int64_t trace_id, int iteration,
     int op_count = 0;
     trace_recorded_timeline one;
     arena *memory = arena_create(1 << 16);
-    status result = trace_ops(show->store, trace_id, iteration, memory, &ops, &op_count, err);
-    if (result == STATUS_OK) result = trace_recorded_timeline_of(ops, op_count, &one);
+    const status result = trace_ops(show->store, trace_id, iteration, memory, &ops, &op_count, err);
+    if (result == STATUS_OK) {
+        one = trace_recorded_timeline_of(ops, op_count);
+        trace_recorded_timeline_add(sum, &one);
+        trace_recorded_timeline_free(&one);
+    }
     arena_destroy(memory);
-    if (result != STATUS_OK) return result;
-    result = trace_recorded_timeline_add(sum, &one);
-    trace_recorded_timeline_free(&one);
     return result;
 }
 

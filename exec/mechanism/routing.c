@@ -42,13 +42,12 @@ status exec_moe_options_check(const exec_moe_options *options, int hidden_width,
     return STATUS_OK;
 }
 
-status exec_routing_carve(arena *memory, int expert_count, int row_max, int entry_max,
-                          exec_routing *routing)
+exec_routing exec_routing_carve(arena *memory, int expert_count, int row_max, int entry_max)
 {
     const size_t experts = (size_t)expert_count;
     const size_t rows = (size_t)row_max;
     const size_t entries = (size_t)entry_max;
-    const exec_routing carved = {
+    return (exec_routing){
         .expert_count = expert_count,
         .probability = arena_array(memory, rows * experts, sizeof(float)),
         .first_entry = arena_array(memory, rows + 1, sizeof(int)),
@@ -59,8 +58,6 @@ status exec_routing_carve(arena *memory, int expert_count, int row_max, int entr
         .row = arena_array(memory, entries, sizeof(int)),
         .place_weight = arena_array(memory, entries, sizeof(float)),
     };
-    *routing = carved;
-    return STATUS_OK;
 }
 
 /// out = softmax(logits), with the largest logit taken off so that nothing overflows.

@@ -51,9 +51,7 @@ typedef struct exec_routing {
 
 /// Carves the arrays for at most row_max rows and entry_max entries.
 ///
-/// @return STATUS_NO_MEMORY; routing is then untouched
-status exec_routing_carve(arena *memory, int expert_count, int row_max, int entry_max,
-                          exec_routing *routing);
+exec_routing exec_routing_carve(arena *memory, int expert_count, int row_max, int entry_max);
 
 /// Routes row_count rows: each to the top_k experts of largest logit, ties to the lower number; its
 /// weights are the softmax over these. Fills everything, places too. O(rows * experts * top_k).

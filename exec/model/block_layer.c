@@ -1,9 +1,9 @@
 #include "exec/model/block_layer.h"
 
 #include "base/arena.h"
-#include "exec/mechanism/hashed_attention.h"
-#include "exec/mechanism/moe_half.h"
 #include "exec/model/block_rows.h"
+#include "exec/model/hashed_attention.h"
+#include "exec/model/moe_half.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -93,15 +93,16 @@ static status describe(exec_layer *layer, error_message *err)
 
 static status begin_slot(exec_layer *layer, exec_slot *slot, error_message *err)
 {
+    (void)err;
     exec_block_slot *kept = (exec_block_slot *)slot;
     const int sequences = layer->model->microbatch_size;
     kept->first_row = memory_array((size_t)sequences + 1, sizeof *kept->first_row);
-    if (layer->model->mechanism == EXEC_MOE) TRY(exec_moe_slot_create(layer, &kept->moe, err));
+    if (layer->model->mechanism == EXEC_MOE) kept->moe = exec_moe_slot_create(layer);
     if (layer->model->mechanism == EXEC_SPARSE_ATTENTION) {
         exec_block_lists_create(layer, &kept->lists);
     }
-    if (!exec_block_chooses_rows(layer)) return STATUS_OK;
-    return exec_rows_slot_create(layer, &kept->chosen_rows);
+    if (exec_block_chooses_rows(layer)) kept->chosen_rows = exec_rows_slot_create(layer);
+    return STATUS_OK;
 }
 
 static void end_slot(exec_layer *layer, exec_slot *slot)

@@ -1,11 +1,28 @@
 #include "exec/model/block_rows.h"
 
 #include "base/arena.h"
-#include "exec/mechanism/rows_slot.h"
 
 #include <stdlib.h>
 
-static status carve(const exec_layer *layer, exec_rows_slot *slot)
+struct exec_rows_slot {
+    arena *memory; // of the host arrays
+    exec_row_choice choice;
+    int chosen_count;
+    float *score;      // [row_max] host: of all rows; scratch of 3 [row_max] in all
+    float *gate;       // [row_max] host: of chosen rows
+    float *minus;      // [row_max] host: scratch
+    int *first_chosen; // [row_max + 1] host: chosen rows in front of a row
+    int *number;       // [row_max + 1] host: 0, 1, 2, ...
+
+    exec_holding until_input, until_weight;
+    // Device memory, until W: as on the host.
+    void *device_row, *device_first_chosen, *device_number, *device_gate;
+    void *device_score_gradient; // [chosen_count] B to W
+    void *input;                 // [chosen_count][width] F to W: chosen rows in front of the block
+    void *change; // [chosen_count][width] F to B: what the block made of them, less input
+};
+
+static void carve_choice(const exec_layer *layer, exec_rows_slot *slot)
 {
     const exec_model *model = layer->model;
     const size_t rows = (size_t)exec_model_row_count(model);
@@ -24,20 +41,14 @@ static status carve(const exec_layer *layer, exec_rows_slot *slot)
     for (size_t row = 0; row <= rows; row++) {
         slot->number[row] = (int)row;
     }
-    return STATUS_OK;
 }
 
-status exec_rows_slot_create(const exec_layer *layer, exec_rows_slot **slot)
+exec_rows_slot *exec_rows_slot_create(const exec_layer *layer)
 {
     exec_rows_slot *made = memory_array(1, sizeof *made);
-    if (made != NULL) made->memory = arena_create(1 << 14);
-    const status code = carve(layer, made);
-    if (code != STATUS_OK) {
-        exec_rows_slot_destroy(made);
-        return code;
-    }
-    *slot = made;
-    return STATUS_OK;
+    made->memory = arena_create(1 << 14);
+    carve_choice(layer, made);
+    return made;
 }
 
 void exec_rows_slot_destroy(exec_rows_slot *slot)
@@ -74,7 +85,8 @@ static void count_chosen(exec_rows_slot *slot)
     slot->first_chosen[rows] = chosen;
 }
 
-status exec_rows_slot_upload(exec_layer *layer, exec_block_slot *slot, error_message *err)
+/// Copies the choice to the device, and sets the rows that the halves of the block work on.
+static status upload_choice(exec_layer *layer, exec_block_slot *slot, error_message *err)
 {
     exec_rows_slot *rows = slot->chosen_rows;
     exec_holding *holding = &rows->until_weight;
@@ -161,7 +173,7 @@ status exec_block_mod_forward(exec_block *block, exec_block_slot *slot, exec_flo
     TRY(score_rows(block, flow->values, flow->row_count, rows, err));
     exec_choose_top_rows(&rows->choice, rows->score,
                          exec_mod_row_count(options, layer->model->sequence_length));
-    TRY(exec_rows_slot_upload(layer, slot, err));
+    TRY(upload_choice(layer, slot, err));
     TRY(upload_gates(layer, rows, &minus, err));
     const size_t bytes = exec_layer_bytes(layer, rows->chosen_count, width);
     TRY(exec_holding_take(&rows->until_weight, layer->buffers, bytes, &rows->input, err));
@@ -287,7 +299,7 @@ status exec_block_early_exit_forward(exec_block *block, exec_block_slot *slot, e
     void *before = NULL;
     void *after = NULL;
     exec_choose_live_rows(&rows->choice, flow->is_live);
-    TRY(exec_rows_slot_upload(layer, slot, err));
+    TRY(upload_choice(layer, slot, err));
     if (rows->chosen_count == 0) return STATUS_OK;
     const size_t bytes = exec_layer_bytes(layer, rows->chosen_count, width);
     TRY(exec_holding_take(&rows->until_input, layer->buffers, bytes, &before, err));

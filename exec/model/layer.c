@@ -2,8 +2,8 @@
 
 #include "base/arena.h"
 #include "base/rng.h"
-#include "exec/mechanism/mechanism.h"
 #include "exec/model/layer_table.h"
+#include "exec/model/mechanism.h"
 
 #include <assert.h>
 #include <inttypes.h>

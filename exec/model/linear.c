@@ -1,7 +1,7 @@
 #include "exec/model/linear.h"
 
-#include "exec/mechanism/pruned_layer.h"
 #include "exec/model/layer_table.h"
+#include "exec/model/pruned_layer.h"
 
 exec_linear exec_linear_add(exec_layer *layer, int input_width, int output_width,
                             float initial_deviation, const char *const names[2])

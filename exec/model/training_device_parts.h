@@ -2,8 +2,8 @@
 #pragma once
 
 #include "base/arena.h"
-#include "exec/mechanism/mechanism.h"
 #include "exec/model/layer_meter.h"
+#include "exec/model/mechanism.h"
 #include "exec/model/training_device.h"
 #include "exec/stopwatch.h"
 #include "exec/transport/flow_pool.h"

@@ -2,8 +2,8 @@
 /// microbatch, the parts that they are made of, and what is held between them.
 #pragma once
 
-#include "exec/mechanism/mechanism.h"
 #include "exec/model/layer.h"
+#include "exec/model/mechanism.h"
 
 #include <stdbool.h>
 #include <stdint.h>

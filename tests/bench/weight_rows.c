@@ -1,6 +1,6 @@
 // Pruning, freezing and sparse attention of bench_mechanisms.
 #include "base/rng.h"
-#include "exec/mechanism/pruned_layer.h"
+#include "exec/model/pruned_layer.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/mechanism_row.h"
 

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "base/rng.h"
-#include "exec/mechanism/mechanism.h"
-#include "exec/mechanism/moe_half.h"
+#include "exec/model/mechanism.h"
+#include "exec/model/moe_half.h"
 #include "tests/assert_close.h"
 
 #include <stdlib.h>

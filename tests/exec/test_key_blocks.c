@@ -1,7 +1,7 @@
 /// Block-sparse attention by hashing: buckets and lists by numbers worked out by hand and against
 /// the definition; a block with such lists against finite differences and against the dense block.
 #define BLOCK_FIXTURE_LENGTH 72 // 4 blocks of 16 rows and one of 8
-#include "exec/mechanism/hashed_attention.h"
+#include "exec/model/hashed_attention.h"
 #include "tests/exec/block_fixture.h"
 
 static void buckets_are_the_signs_of_projections(void **state)

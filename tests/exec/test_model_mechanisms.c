@@ -1,7 +1,7 @@
 /// A whole model, embedding to head, with experts, mixture of depths or early exit: the gradient of
 /// every layer against finite differences of the loss, with every choice as it is.
-#include "exec/mechanism/moe_half.h"
 #include "exec/model/block_layer.h"
+#include "exec/model/moe_half.h"
 
 #include "base/rng.h"
 #include "tests/assert_close.h"

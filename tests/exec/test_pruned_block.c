@@ -1,6 +1,6 @@
 /// A pruned block over plain C: gradients against finite differences with the mask as it is, both
 /// ways of computing against each other, and the mask on its way to another rank.
-#include "exec/mechanism/pruned_layer.h"
+#include "exec/model/pruned_layer.h"
 #include "tests/exec/block_fixture.h"
 
 /// Opens a block of which about every third weight of the matrices is left.

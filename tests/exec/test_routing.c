@@ -12,7 +12,7 @@ enum { ROWS = 24, EXPERTS = 6, TOP_K = 2 };
 static exec_routing carve(arena *memory, int experts, int rows, int entries)
 {
     exec_routing routing;
-    assert_int_equal(exec_routing_carve(memory, experts, rows, entries, &routing), STATUS_OK);
+    routing = exec_routing_carve(memory, experts, rows, entries);
     return routing;
 }
 

@@ -29,7 +29,7 @@ static void check_recording(const trace_recording *recording)
 static void check_timeline(const trace_import *import)
 {
     trace_recorded_timeline timeline;
-    assert(trace_recorded_timeline_of(import->ops, import->op_count, &timeline) == STATUS_OK);
+    timeline = trace_recorded_timeline_of(import->ops, import->op_count);
     for (int rank = 0; rank < timeline.rank_count; rank++) {
         const trace_rank_time *each = &timeline.ranks[rank];
         assert(each->op_ns + each->warmup_ns + each->cooldown_ns + each->wait_forward_ns +

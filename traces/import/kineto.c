@@ -129,7 +129,8 @@ static status read_launch(reader *reading, const trace_json_event *event, error_
     const uint32_t correlation = correlation_of(event);
     if (correlation == KINETO_NO_CORRELATION) return STATUS_OK;
     TRY(read_time(reading, event, "ts", event->ts, &begin_ns, err));
-    return kineto_collect_launch(&reading->collector, correlation, thread_of(event), begin_ns, err);
+    kineto_collect_launch(&reading->collector, correlation, thread_of(event), begin_ns);
+    return STATUS_OK;
 }
 
 static bool begins_with(trace_json_slice name, const char *prefix)
@@ -140,8 +141,7 @@ static bool begins_with(trace_json_slice name, const char *prefix)
 }
 
 /// Rules are regular expressions and kernel names are long: each name is tried once.
-static status kernel_flags(reader *reading, const trace_json_event *event, uint32_t *flags,
-                           error_message *err)
+static void kernel_flags(reader *reading, const trace_json_event *event, uint32_t *flags)
 {
     const bool is_nccl =
         begins_with(event->name, "ncclDevKernel") || begins_with(event->name, "ncclKernel");
@@ -152,25 +152,25 @@ static status kernel_flags(reader *reading, const trace_json_event *event, uint3
     if (is_new) {
         char name[KERNEL_NAME_BYTES];
         trace_json_text(event->name, name, sizeof name);
-        TRY(kineto_collect_component(&reading->collector, name, err));
+        kineto_collect_component(&reading->collector, name);
     }
     *flags = kineto_collect_flags(&reading->collector, number, is_nccl);
-    return STATUS_OK;
 }
 
 static status read_device_op(reader *reading, const trace_json_event *event, error_message *err)
 {
     kineto_work work = {.key = correlation_of(event)};
     TRY(read_interval(reading, event, &work.begin_ns, &work.end_ns, err));
-    TRY(kernel_flags(reading, event, &work.flags, err));
-    return kineto_collect_work(&reading->collector, &work, err);
+    kernel_flags(reading, event, &work.flags);
+    kineto_collect_work(&reading->collector, &work);
+    return STATUS_OK;
 }
 
 /// An operator that lies within the last outermost one of its thread adds nothing.
 static status read_cpu_op(reader *reading, const trace_json_event *event, error_message *err)
 {
     kineto_work work = {0};
-    TRY(kineto_collect_thread(&reading->collector, thread_of(event), &work.key, err));
+    kineto_collect_thread(&reading->collector, thread_of(event), &work.key);
     if (work.key >= reading->thread_count || !reading->is_annotated[work.key]) return STATUS_OK;
     TRY(read_interval(reading, event, &work.begin_ns, &work.end_ns, err));
     kineto_work *last = &reading->last_work[work.key];
@@ -182,7 +182,8 @@ static status read_cpu_op(reader *reading, const trace_json_event *event, error_
                begins_with(event->name, "mpi:") || begins_with(event->name, "nccl:")) {
         work.flags = KINETO_COMMUNICATION;
     }
-    return kineto_collect_work(&reading->collector, &work, err);
+    kineto_collect_work(&reading->collector, &work);
+    return STATUS_OK;
 }
 
 static status read_event(reader *reading, const trace_json_event *event, error_message *err)

@@ -7,28 +7,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-static status no_memory(error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory");
-}
-
-/// Room for one more item behind list->count. NULL: out of memory, items as they were.
+/// Makes room for one more item after list->count.
 static void *reserve(void *items, kineto_list *list, size_t item_bytes)
 {
     if (list->count < list->capacity) return items;
-    const size_t wanted = list->capacity + list->capacity / 2 + 64;
-    if (wanted > SIZE_MAX / item_bytes) return NULL;
-    void *moved = memory_resize(items, wanted * item_bytes, 1);
-    if (moved != NULL) list->capacity = wanted;
-    return moved;
+    list->capacity += list->capacity / 2 + 64;
+    return memory_resize(items, list->capacity, item_bytes);
 }
 
 /// Appends a value to an array and its list. A macro, as arrays differ in type.
-#define APPEND(items, list, value, err)                                                            \
+#define APPEND(items, list, value)                                                                 \
     do {                                                                                           \
-        void *moved = reserve(items, list, sizeof *(items));                                       \
-        if (moved == NULL) return no_memory(err);                                                  \
-        (items) = moved;                                                                           \
+        (items) = reserve(items, list, sizeof *(items));                                           \
         (items)[(list)->count++] = (value);                                                        \
     } while (0)
 
@@ -79,26 +69,24 @@ static void numbering_find(kineto_numbering *table, uint64_t key, uint32_t *numb
     *number = table->numbers[slot];
 }
 
-status kineto_collect_thread(kineto_collector *collector, kineto_thread thread, uint32_t *number,
-                             error_message *err)
+void kineto_collect_thread(kineto_collector *collector, kineto_thread thread, uint32_t *number)
 {
     kineto_events *events = &collector->events;
     bool is_new = false;
     if (thread.thread == collector->last_thread_key && events->thread_list.count > 0) {
         *number = collector->last_thread;
-        return STATUS_OK;
+        return;
     }
     numbering_find(&collector->threads, thread.thread, number, &is_new);
     if (is_new) {
         bool is_new_process = false;
         uint32_t process = 0;
         numbering_find(&collector->processes, thread.process, &process, &is_new_process);
-        APPEND(events->process_of, &events->thread_list, process, err);
+        APPEND(events->process_of, &events->thread_list, process);
         events->process_count = collector->processes.count;
     }
     collector->last_thread_key = thread.thread;
     collector->last_thread = *number;
-    return STATUS_OK;
 }
 
 static status append_mark(kineto_collector *collector, const kineto_mark *mark, error_message *err)
@@ -110,7 +98,7 @@ static status append_mark(kineto_collector *collector, const kineto_mark *mark, 
     }
     kineto_mark kept = *mark;
     kept.order = (uint32_t)events->mark_list.count;
-    APPEND(events->marks, &events->mark_list, kept, err);
+    APPEND(events->marks, &events->mark_list, kept);
     return STATUS_OK;
 }
 
@@ -171,12 +159,12 @@ status kineto_collect_annotation(kineto_collector *collector, const char *name, 
     kineto_mark mark = {0};
     if (trace_annotation_is_step(name, &step)) {
         const kineto_stretch stretch = {begin_ns, end_ns, step};
-        APPEND(events->steps, &events->step_list, stretch, err);
+        APPEND(events->steps, &events->step_list, stretch);
         return STATUS_OK;
     }
     if (collector->map != NULL && trace_phase_map_is_scope(collector->map, name)) {
         const kineto_stretch stretch = {begin_ns, end_ns, 0};
-        APPEND(events->scopes, &events->scope_list, stretch, err);
+        APPEND(events->scopes, &events->scope_list, stretch);
         return STATUS_OK;
     }
     if (collector->map != NULL) {
@@ -187,7 +175,7 @@ status kineto_collect_annotation(kineto_collector *collector, const char *name, 
         note_unknown(collector, name);
         return STATUS_OK;
     }
-    TRY(kineto_collect_thread(collector, thread, &mark.thread, err));
+    kineto_collect_thread(collector, thread, &mark.thread);
     if (annotation.count != TRACE_COUNT_NONE) {
         numbering_find(&collector->names, name_key, &mark.name, &is_new);
     }
@@ -199,14 +187,13 @@ status kineto_collect_annotation(kineto_collector *collector, const char *name, 
     return append_annotation(collector, &annotation, mark, err);
 }
 
-status kineto_collect_launch(kineto_collector *collector, uint32_t correlation,
-                             kineto_thread thread, int64_t begin_ns, error_message *err)
+void kineto_collect_launch(kineto_collector *collector, uint32_t correlation, kineto_thread thread,
+                           int64_t begin_ns)
 {
     kineto_events *events = &collector->events;
     kineto_launch launch = {.ts_ns = begin_ns, .correlation = correlation};
-    TRY(kineto_collect_thread(collector, thread, &launch.thread, err));
-    APPEND(events->launches, &events->launch_list, launch, err);
-    return STATUS_OK;
+    kineto_collect_thread(collector, thread, &launch.thread);
+    APPEND(events->launches, &events->launch_list, launch);
 }
 
 void kineto_collect_kernel(kineto_collector *collector, uint64_t name_key, uint32_t *number,
@@ -218,11 +205,10 @@ void kineto_collect_kernel(kineto_collector *collector, uint64_t name_key, uint3
     numbering_find(&collector->kernels, name_key, number, is_new);
 }
 
-status kineto_collect_component(kineto_collector *collector, const char *name, error_message *err)
+void kineto_collect_component(kineto_collector *collector, const char *name)
 {
     const uint8_t found = (uint8_t)trace_phase_map_kernel(collector->map, name);
-    APPEND(collector->component_of, &collector->component_list, found, err);
-    return STATUS_OK;
+    APPEND(collector->component_of, &collector->component_list, found);
 }
 
 uint32_t kineto_collect_flags(const kineto_collector *collector, uint32_t number, bool is_nccl)
@@ -235,11 +221,10 @@ uint32_t kineto_collect_flags(const kineto_collector *collector, uint32_t number
     return is_nccl ? KINETO_COMMUNICATION : 0;
 }
 
-status kineto_collect_work(kineto_collector *collector, const kineto_work *work, error_message *err)
+void kineto_collect_work(kineto_collector *collector, const kineto_work *work)
 {
     kineto_events *events = &collector->events;
-    APPEND(events->works, &events->work_list, *work, err);
-    return STATUS_OK;
+    APPEND(events->works, &events->work_list, *work);
 }
 
 static status nothing_known(const kineto_collector *collector, error_message *err)

@@ -133,8 +133,7 @@ typedef struct kineto_thread {
 void kineto_collector_free(kineto_collector *collector);
 
 /// The number of a thread, and with it its process.
-status kineto_collect_thread(kineto_collector *collector, kineto_thread thread, uint32_t *number,
-                             error_message *err);
+void kineto_collect_thread(kineto_collector *collector, kineto_thread thread, uint32_t *number);
 
 /// An annotation, a step or a scope. A name that nobody knows is counted and left out.
 ///
@@ -146,8 +145,8 @@ status kineto_collect_annotation(kineto_collector *collector, const char *name, 
                                  kineto_thread thread, int64_t begin_ns, int64_t end_ns,
                                  error_message *err);
 
-status kineto_collect_launch(kineto_collector *collector, uint32_t correlation,
-                             kineto_thread thread, int64_t begin_ns, error_message *err);
+void kineto_collect_launch(kineto_collector *collector, uint32_t correlation, kineto_thread thread,
+                           int64_t begin_ns);
 
 /// Whether a rule of the phase map for a kernel's name has to be looked up: not without a map, and
 /// once per name.
@@ -157,13 +156,12 @@ void kineto_collect_kernel(kineto_collector *collector, uint64_t name_key, uint3
                            bool *is_new);
 
 /// Keeps what the rules say of the kernel that kineto_collect_kernel has just found to be new.
-status kineto_collect_component(kineto_collector *collector, const char *name, error_message *err);
+void kineto_collect_component(kineto_collector *collector, const char *name);
 
 /// Flags of a kernel by the rules; is_nccl where they say nothing.
 uint32_t kineto_collect_flags(const kineto_collector *collector, uint32_t number, bool is_nccl);
 
-status kineto_collect_work(kineto_collector *collector, const kineto_work *work,
-                           error_message *err);
+void kineto_collect_work(kineto_collector *collector, const kineto_work *work);
 
 /// Fails unless an annotation of a load was collected.
 ///

@@ -293,26 +293,24 @@ static status read_launch(reader *reading, sqlite3_stmt *statement, error_messag
     if (sqlite3_column_type(statement, 1) != SQLITE_INTEGER || begin_ns < 0) {
         return malformed(reading, launches_table.name, statement, "start is no time", err);
     }
-    return kineto_collect_launch(&reading->collector, correlation, thread_of(statement, 3),
-                                 begin_ns, err);
+    kineto_collect_launch(&reading->collector, correlation, thread_of(statement, 3), begin_ns);
+    return STATUS_OK;
 }
 
 /// Flags of a kernel by its name; copies and fills have none.
-static status flags_of(reader *reading, sqlite3_stmt *statement, uint32_t *flags,
-                       error_message *err)
+static void flags_of(reader *reading, sqlite3_stmt *statement, uint32_t *flags)
 {
     const char *name = (const char *)sqlite3_column_text(statement, 4);
     uint32_t number = 0;
     bool is_new = false;
     *flags = 0;
-    if (name == NULL) return STATUS_OK;
+    if (name == NULL) return;
     const bool is_nccl =
         strncmp(name, "ncclDevKernel", 13) == 0 || strncmp(name, "ncclKernel", 10) == 0;
     const uint64_t key = file_hash(FILE_HASH_START, name, strlen(name));
     kineto_collect_kernel(&reading->collector, key, &number, &is_new);
-    if (is_new) TRY(kineto_collect_component(&reading->collector, name, err));
+    if (is_new) kineto_collect_component(&reading->collector, name);
     *flags = kineto_collect_flags(&reading->collector, number, is_nccl);
-    return STATUS_OK;
 }
 
 static status read_work(reader *reading, const char *table, sqlite3_stmt *statement,
@@ -321,8 +319,9 @@ static status read_work(reader *reading, const char *table, sqlite3_stmt *statem
     kineto_work work = {.key = correlation_of(statement, 3)};
     reading->recording->event_count++;
     TRY(read_interval(reading, table, statement, &work.begin_ns, &work.end_ns, err));
-    TRY(flags_of(reading, statement, &work.flags, err));
-    return kineto_collect_work(&reading->collector, &work, err);
+    flags_of(reading, statement, &work.flags);
+    kineto_collect_work(&reading->collector, &work);
+    return STATUS_OK;
 }
 
 /// The rows of one table that are of the process.

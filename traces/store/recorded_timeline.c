@@ -162,8 +162,7 @@ static void explain_iteration(const trace_op_index *index, const trace_op *ops, 
     timeline->bubble_ratio = bubble_ratio(timeline);
 }
 
-status trace_recorded_timeline_add(trace_recorded_timeline *sum,
-                                   const trace_recorded_timeline *more)
+void trace_recorded_timeline_add(trace_recorded_timeline *sum, const trace_recorded_timeline *more)
 {
     const size_t most = (size_t)sum->rank_count + (size_t)more->rank_count;
     trace_rank_time *ranks = memory_array(most + 1, sizeof *ranks);
@@ -201,38 +200,23 @@ status trace_recorded_timeline_add(trace_recorded_timeline *sum,
     sum->iteration_count += more->iteration_count;
     sum->makespan_ns += more->makespan_ns;
     sum->bubble_ratio = bubble_ratio(sum);
-    return STATUS_OK;
 }
 
-static status explain_all(const trace_op_index *index, trace_recorded_timeline *sum)
-{
-    for (int64_t begin = 0; begin < index->count;) {
-        const trace_op *ops = index->ops + begin;
-        const int64_t length = run_of_iteration(ops, index->count - begin);
-        trace_recorded_timeline one;
-        explain_iteration(index, ops, length, &one);
-        const status result = trace_recorded_timeline_add(sum, &one);
-        trace_recorded_timeline_free(&one);
-        if (result != STATUS_OK) return result;
-        begin += length;
-    }
-    return STATUS_OK;
-}
-
-status trace_recorded_timeline_of(const trace_op *ops, int64_t op_count,
-                                  trace_recorded_timeline *timeline)
+trace_recorded_timeline trace_recorded_timeline_of(const trace_op *ops, int64_t op_count)
 {
     trace_op_index index;
     trace_recorded_timeline sum = {0};
     trace_op_index_create(ops, op_count, &index);
-    const status result = explain_all(&index, &sum);
-    trace_op_index_free(&index);
-    if (result != STATUS_OK) {
-        trace_recorded_timeline_free(&sum);
-        return result;
+    for (int64_t begin = 0; begin < op_count;) {
+        const int64_t length = run_of_iteration(ops + begin, op_count - begin);
+        trace_recorded_timeline one;
+        explain_iteration(&index, ops + begin, length, &one);
+        trace_recorded_timeline_add(&sum, &one);
+        trace_recorded_timeline_free(&one);
+        begin += length;
     }
-    *timeline = sum;
-    return STATUS_OK;
+    trace_op_index_free(&index);
+    return sum;
 }
 
 void trace_recorded_timeline_free(trace_recorded_timeline *timeline)

@@ -35,15 +35,11 @@ typedef struct trace_recorded_timeline {
 /// rank (SEND, RECV) lasts, and other where none does.
 ///
 /// @param ops      [op_count] by iteration, rank, begin
-/// @param timeline out, release with trace_recorded_timeline_free; without ops of layers it has
-///                 no rank
-/// @return STATUS_NO_MEMORY
+/// @return release with trace_recorded_timeline_free; without ops of layers it has no rank
 /// Time O(op_count log op_count).
-status trace_recorded_timeline_of(const trace_op *ops, int64_t op_count,
-                                  trace_recorded_timeline *timeline);
+trace_recorded_timeline trace_recorded_timeline_of(const trace_op *ops, int64_t op_count);
 
 /// Adds the iterations of more, which has the same ranks or some of them.
-status trace_recorded_timeline_add(trace_recorded_timeline *sum,
-                                   const trace_recorded_timeline *more);
+void trace_recorded_timeline_add(trace_recorded_timeline *sum, const trace_recorded_timeline *more);
 
 void trace_recorded_timeline_free(trace_recorded_timeline *timeline); ///< zeroed is allowed

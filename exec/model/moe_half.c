@@ -1,4 +1,4 @@
-#include "exec/mechanism/moe_half.h"
+#include "exec/model/moe_half.h"
 
 #include "base/arena.h"
 
@@ -60,25 +60,17 @@ exec_experts exec_experts_add(exec_layer *layer, float up_deviation, float down_
     return experts;
 }
 
-status exec_moe_slot_create(const exec_layer *layer, exec_moe_slot **slot, error_message *err)
+exec_moe_slot *exec_moe_slot_create(const exec_layer *layer)
 {
     const int experts = options_of(layer)->expert_count;
     const int rows = exec_model_row_count(layer->model);
     const int entries = rows * options_of(layer)->top_k;
     exec_moe_slot *made = memory_array(1, sizeof *made);
-    if (made != NULL) made->memory = arena_create(1 << 14);
-    status code = exec_routing_carve(made->memory, experts, rows, entries, &made->routing);
+    made->memory = arena_create(1 << 14);
+    made->routing = exec_routing_carve(made->memory, experts, rows, entries);
     made->logits = arena_array(made->memory, (size_t)rows * (size_t)experts, sizeof(float));
     made->weight_gradient = arena_array(made->memory, (size_t)entries, sizeof(float));
-    if (code == STATUS_OK && (made->logits == NULL || made->weight_gradient == NULL)) {
-        code = error_set(err, STATUS_NO_MEMORY, "no memory for the routing of a microbatch");
-    }
-    if (code != STATUS_OK) {
-        exec_moe_slot_destroy(made);
-        return code;
-    }
-    *slot = made;
-    return STATUS_OK;
+    return made;
 }
 
 void exec_moe_slot_destroy(exec_moe_slot *slot)

@@ -1,4 +1,4 @@
-#include "exec/mechanism/pruned_layer.h"
+#include "exec/model/pruned_layer.h"
 
 #include "base/arena.h"
 #include "exec/model/layer_table.h"

@@ -16,8 +16,7 @@ typedef struct exec_moe_slot exec_moe_slot;
 /// @param up_deviation, down_deviation of the matrices' initial values; the router's is up's
 exec_experts exec_experts_add(exec_layer *layer, float up_deviation, float down_deviation);
 
-/// @return STATUS_NO_MEMORY
-status exec_moe_slot_create(const exec_layer *layer, exec_moe_slot **slot, error_message *err);
+exec_moe_slot *exec_moe_slot_create(const exec_layer *layer);
 /// NULL is allowed.
 void exec_moe_slot_destroy(exec_moe_slot *slot);
 

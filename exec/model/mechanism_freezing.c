@@ -1,6 +1,6 @@
 /// Freezing: layers whose parameters hardly move any more stop learning, front to back.
 #include "base/arena.h"
-#include "exec/mechanism/mechanism.h"
+#include "exec/model/mechanism.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

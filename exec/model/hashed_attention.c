@@ -1,4 +1,4 @@
-#include "exec/mechanism/hashed_attention.h"
+#include "exec/model/hashed_attention.h"
 
 #include "base/arena.h"
 #include "base/rng.h"

@@ -2,8 +2,8 @@
 /// good.
 #include "base/arena.h"
 #include "exec/mechanism/magnitude.h"
-#include "exec/mechanism/mechanism.h"
-#include "exec/mechanism/pruned_layer.h"
+#include "exec/model/mechanism.h"
+#include "exec/model/pruned_layer.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 // The tables of the mechanisms, and what is too short for a file of its own.
-#include "exec/mechanism/mechanism.h"
+#include "exec/model/mechanism.h"
 
-#include "exec/mechanism/hashed_attention.h"
-#include "exec/mechanism/moe_half.h"
 #include "exec/model/block_layer.h"
+#include "exec/model/hashed_attention.h"
+#include "exec/model/moe_half.h"
 
 #include <assert.h>
 
