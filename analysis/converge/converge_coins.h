@@ -4,7 +4,6 @@
 
 #include "base/rng.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 
 /// Source: the generator of Steele, Lea and Flood, OOPSLA 2014 (SplittableRandom), read at any
@@ -22,19 +21,14 @@ static inline ana_coins ana_coins_make(uint64_t seed, uint64_t instance)
     return (ana_coins){.start = start, .step = rng_next(&random) | 1};
 }
 
-/// 64 coins; word < 2^12 counts them within a round.
+/// 64 coins, of which bit n is the role of a node: 1, it sends. word < 2^12 counts them within a
+/// round.
 static inline uint64_t ana_coins_word(const ana_coins *coins, int64_t round, int word)
 {
     uint64_t z = coins->start + (((uint64_t)round << 12) + (uint64_t)word) * coins->step;
     z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
     return z ^ (z >> 31);
-}
-
-/// The role of a node in a round: true, it sends.
-static inline bool ana_coins_is_sender(const ana_coins *coins, int64_t round, int node)
-{
-    return (ana_coins_word(coins, round, node >> 6) >> (node & 63) & 1) != 0;
 }
 
 /// A node's lot in a round, by which ties are broken. The words of a round behind those of the

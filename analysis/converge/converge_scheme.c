@@ -15,14 +15,6 @@ const ana_scheme *const ana_schemes[] = {
     &ana_scheme_scan,         NULL,
 };
 
-const ana_scheme *ana_scheme_find(const char *name)
-{
-    for (const ana_scheme *const *scheme = ana_schemes; *scheme != NULL; scheme++) {
-        if (strcmp((*scheme)->name, name) == 0) return *scheme;
-    }
-    return NULL;
-}
-
 status ana_scheme_check(const ana_scheme *scheme, const ana_graph *graph,
                         const ana_scheme_options *options, error_message *err)
 {

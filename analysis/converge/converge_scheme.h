@@ -63,9 +63,6 @@ typedef struct ana_scheme {
 /// The schemes, NULL after the last.
 extern const ana_scheme *const ana_schemes[];
 
-/// @return NULL if there is none of that name
-const ana_scheme *ana_scheme_find(const char *name);
-
 /// @return what scheme->check says
 status ana_scheme_check(const ana_scheme *scheme, const ana_graph *graph,
                         const ana_scheme_options *options, error_message *err);

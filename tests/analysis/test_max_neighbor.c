@@ -87,7 +87,7 @@ static double play_plainly(plain_game *game, const ana_coins *coins, int64_t rou
     double after[NODES_MAX];
     double gaps = 0;
     for (int node = 0; node < game->node_count; node++) {
-        game->sends[node] = ana_coins_is_sender(coins, round, node);
+        game->sends[node] = (ana_coins_word(coins, round, node / 64) >> node % 64 & 1) != 0;
         game->lot[node] = ana_coins_lot(coins, round, node);
     }
     for (int node = 0; node < game->node_count; node++) {

@@ -253,19 +253,19 @@ static void algorithm_3_keeps_its_guarantee_with_equality_on_the_tight_family(vo
         }
         const ana_layer_instance instance = {
             .layer_count = layers, .stage_count = stages, .weight = weight, .first_layer = first};
-        ana_settled settled = {0};
+        bal_answer settled = {0};
         ana_assignment_optimum optimum = {0};
         assert_int_equal(
-            ana_instance_settle("diffusion-published", &instance, memory, &settled, NULL),
+            ana_instance_balance("diffusion-published", &instance, memory, &settled, NULL),
             STATUS_OK);
         assert_int_equal(ana_assignment_search(&instance, 1 << 20, memory, &optimum, NULL),
                          STATUS_OK);
 
         assert_true(optimum.is_exact);
         assert_int_equal(optimum.low, stages + 1);
-        assert_int_equal(settled.load_max * (stages + 1), optimum.low * 2 * stages);
+        assert_int_equal(settled.bottleneck_ns * (stages + 1), optimum.low * 2 * stages);
         assert_int_equal(settled.transfer_count, 0);
-        assert_int_equal((int64_t)settled.phi, stages * (stages - 1));
+        assert_int_equal((int64_t)ana_phi(settled.stage_load, stages), stages * (stages - 1));
         arena_destroy(memory);
     }
 }
@@ -310,12 +310,13 @@ static void the_counterexamples_to_the_guarantee_break_it(void **state)
 
     for (int tried = 2; tried < 4; tried++) {
         const ana_layer_instance *example = &verdict.cases[tried].example;
-        ana_settled settled = {0};
+        bal_answer settled = {0};
         assert_int_equal(
-            ana_instance_settle("diffusion-published", example, memory, &settled, NULL), STATUS_OK);
+            ana_instance_balance("diffusion-published", example, memory, &settled, NULL),
+            STATUS_OK);
         const int64_t best = best_of_all(example);
         const int64_t stages = example->stage_count;
-        assert_true(settled.load_max * (stages + 1) > best * 2 * stages);
+        assert_true(settled.bottleneck_ns * (stages + 1) > best * 2 * stages);
     }
     // Each family grows without a bound: as the number of stages without weight, as 0.98 of it
     // under caps.

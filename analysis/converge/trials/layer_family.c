@@ -4,8 +4,6 @@
 
 #include "models/dynamism/random_draw.h"
 
-#include <string.h>
-
 static const double dense_ns = 1e6;
 
 /// Rounded, and at least 1 ns.
@@ -107,12 +105,4 @@ const ana_layer_family *ana_layer_families(int *count)
 {
     *count = FAMILY_COUNT;
     return families;
-}
-
-const ana_layer_family *ana_layer_family_find(const char *name)
-{
-    for (int family = 0; family < FAMILY_COUNT; family++) {
-        if (strcmp(families[family].name, name) == 0) return &families[family];
-    }
-    return NULL;
 }

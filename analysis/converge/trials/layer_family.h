@@ -15,6 +15,3 @@ typedef struct ana_layer_family {
 
 /// The table, in the order in which it is shown.
 const ana_layer_family *ana_layer_families(int *count);
-
-/// The row of a name, or NULL.
-const ana_layer_family *ana_layer_family_find(const char *name);

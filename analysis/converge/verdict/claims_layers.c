@@ -112,32 +112,33 @@ static void draw_wide(rng *random, int64_t *weight, int *first, ana_layer_instan
 /// phi at the end against S / P, where some assignment is within it.
 static status test_potential(ana_trying *at, const ana_layer_instance *instance)
 {
-    ana_settled settled;
+    bal_answer answer;
     const double gamma = (double)total_of(instance) / instance->stage_count;
     if (at->is_new) at->best = ana_assignment_phi_min(instance);
     if (at->best > gamma) return STATUS_OK;
-    TRY(ana_instance_settle(algorithm_3, instance, at->scratch, &settled, at->err));
-    ana_case_measure(at->tried, settled.phi / gamma);
-    if (settled.phi <= gamma) return STATUS_OK;
+    TRY(ana_instance_balance(algorithm_3, instance, at->scratch, &answer, at->err));
+    const double phi = ana_phi(answer.stage_load, instance->stage_count);
+    ana_case_measure(at->tried, phi / gamma);
+    if (phi <= gamma) return STATUS_OK;
     ana_case_violate(at, instance,
                      "ends after %d transfers at phi %g, above gamma = S/P = %g; an "
                      "assignment with phi %g exists",
-                     settled.transfer_count, settled.phi, gamma, at->best);
+                     answer.transfer_count, phi, gamma, at->best);
     return STATUS_OK;
 }
 
 static status grow_potential(ana_trying *at, int row, double *value)
 {
-    ana_settled settled;
+    bal_answer answer;
     const family shape = stuck_family(sizes[row]);
     const ana_layer_instance instance = family_instance(&shape, sizes[row], at->scratch);
-    TRY(ana_instance_settle(algorithm_3, &instance, at->scratch, &settled, at->err));
+    TRY(ana_instance_balance(algorithm_3, &instance, at->scratch, &answer, at->err));
     const double gamma = (double)total_of(&instance) / sizes[row];
     value[0] = sizes[row];
-    value[1] = settled.transfer_count;
-    value[2] = settled.phi;
+    value[1] = answer.transfer_count;
+    value[2] = ana_phi(answer.stage_load, sizes[row]);
     value[3] = gamma;
-    value[4] = settled.phi / gamma;
+    value[4] = value[2] / gamma;
     return STATUS_OK;
 }
 
@@ -165,11 +166,11 @@ static status grow_rounds(ana_trying *at, int row, double *value)
     const int counts[] = {10, 100, 1000, least - 2, least, 10000};
     const family point = {.heavy_count = counts[row], .heavy_weight = 1};
     const ana_layer_instance instance = family_instance(&point, 2, at->scratch);
-    ana_settled settled;
+    bal_answer answer;
     at->tried = &at->verdict->cases[counts[row] < least ? 0 : 1];
-    TRY(ana_instance_settle(algorithm_3, &instance, at->scratch, &settled, at->err));
+    TRY(ana_instance_balance(algorithm_3, &instance, at->scratch, &answer, at->err));
     value[0] = counts[row];
-    value[1] = settled.iteration_count - 1; // the last one moves nothing
+    value[1] = answer.iteration_count - 1; // the last one moves nothing
     value[2] = ana_paper_good_rounds(2, counts[row], 1);
     value[3] = value[1] / value[2];
     ana_case_measure(at->tried, value[3]);
@@ -180,12 +181,12 @@ static status grow_rounds(ana_trying *at, int row, double *value)
 }
 
 /// Whether every transfer lowers the sum of squared loads, replayed from the start.
-static bool is_falling(const ana_layer_instance *instance, const ana_settled *settled)
+static bool is_falling(const ana_layer_instance *instance, const bal_answer *answer)
 {
     int64_t load[ANA_SEARCH_STAGES_MAX];
     ana_instance_sum(instance, instance->weight, load);
-    for (int move = 0; move < settled->transfer_count; move++) {
-        const bal_transfer *moved = &settled->transfers[move];
+    for (int move = 0; move < answer->transfer_count; move++) {
+        const bal_transfer *moved = &answer->transfers[move];
         const int64_t weight = instance->weight[moved->layer];
         if (weight <= 0 || weight >= load[moved->from] - load[moved->to]) return false;
         load[moved->from] -= weight;
@@ -196,18 +197,18 @@ static bool is_falling(const ana_layer_instance *instance, const ana_settled *se
 
 static status test_end(ana_trying *at, const ana_layer_instance *instance)
 {
-    ana_settled settled;
+    bal_answer answer;
     bal_answer again;
     bal_problem problem = ana_instance_problem(instance);
-    TRY(ana_instance_settle(algorithm_3, instance, at->scratch, &settled, at->err));
+    TRY(ana_instance_balance(algorithm_3, instance, at->scratch, &answer, at->err));
     problem.current_first_layer = NULL; // once more, from where it ended
-    problem.current_owner = settled.owner;
+    problem.current_owner = answer.owner;
     TRY(bal_balance(bal_balancer_find(algorithm_3), &problem, at->scratch, &again, at->err));
-    ana_case_measure(at->tried, (double)settled.transfer_count / instance->layer_count);
+    ana_case_measure(at->tried, (double)answer.transfer_count / instance->layer_count);
     const bool is_settled = again.transfer_count == 0;
-    if (is_settled && is_falling(instance, &settled)) return STATUS_OK;
+    if (is_settled && is_falling(instance, &answer)) return STATUS_OK;
     ana_case_violate(at, instance, "%s after %d transfers",
-                     is_settled ? "the variance rose" : "has not ended", settled.transfer_count);
+                     is_settled ? "the variance rose" : "has not ended", answer.transfer_count);
     return STATUS_OK;
 }
 
@@ -241,7 +242,7 @@ static void find_best(ana_trying *at, const ana_layer_instance *instance, const 
 /// Compares what Algorithm 3 ends with with the best assignment, from starts that keep the caps.
 static status test_guarantee(ana_trying *at, const ana_layer_instance *instance)
 {
-    ana_settled settled;
+    bal_answer answer;
     int64_t caps[ANA_SEARCH_STAGES_MAX];
     int64_t bytes[ANA_SEARCH_STAGES_MAX];
     const int stages = instance->stage_count;
@@ -256,14 +257,15 @@ static status test_guarantee(ana_trying *at, const ana_layer_instance *instance)
         if (bytes[stage] > caps[stage]) return STATUS_OK;
     }
     const int64_t best = (int64_t)at->best;
-    TRY(ana_instance_settle(algorithm_3, instance, at->scratch, &settled, at->err));
-    const double ratio = best > 0 ? (double)settled.load_max / (double)best : 1;
+    TRY(ana_instance_balance(algorithm_3, instance, at->scratch, &answer, at->err));
+    const double ratio = best > 0 ? (double)answer.bottleneck_ns / (double)best : 1;
     ana_case_measure(at->tried, ratio / guarantee(stages));
-    if ((bal_wide)settled.load_max * (stages + 1) <= (bal_wide)best * 2 * stages) return STATUS_OK;
+    if ((bal_wide)answer.bottleneck_ns * (stages + 1) <= (bal_wide)best * 2 * stages)
+        return STATUS_OK;
     ana_case_violate(at, instance,
                      "ends after %d transfers with a largest load of %" PRId64
                      "; an assignment with %" PRId64 " exists: %.4g times, above %.4g",
-                     settled.transfer_count, settled.load_max, best, ratio, guarantee(stages));
+                     answer.transfer_count, answer.bottleneck_ns, best, ratio, guarantee(stages));
     return STATUS_OK;
 }
 
@@ -280,13 +282,13 @@ static void draw_starts(rng *random, int64_t *weight, int *first, ana_layer_inst
 /// time first reaches the lower bound, as it does for these families.
 static status measure_family(ana_trying *at, const family *shape, int stages, double *ratio)
 {
-    ana_settled settled;
+    bal_answer answer;
     ana_assignment_optimum optimum;
     arena_reset(at->scratch);
     const ana_layer_instance instance = family_instance(shape, stages, at->scratch);
-    TRY(ana_instance_settle(algorithm_3, &instance, at->scratch, &settled, at->err));
+    TRY(ana_instance_balance(algorithm_3, &instance, at->scratch, &answer, at->err));
     TRY(ana_assignment_search(&instance, NODES_MAX, at->scratch, &optimum, at->err));
-    *ratio = optimum.is_exact ? (double)settled.load_max / (double)optimum.low : (double)NAN;
+    *ratio = optimum.is_exact ? (double)answer.bottleneck_ns / (double)optimum.low : (double)NAN;
     return STATUS_OK;
 }
 
@@ -305,18 +307,18 @@ static status grow_guarantee(ana_trying *at, int row, double *value)
 
 static status test_released(ana_trying *at, const ana_layer_instance *instance)
 {
-    ana_settled settled;
+    bal_answer answer;
     int64_t load[ANA_SEARCH_STAGES_MAX];
     ana_instance_sum(instance, instance->weight, load);
-    ana_phi(load, instance->stage_count); // sorts
+    ana_sort_loads(load, (size_t)instance->stage_count);
     const int64_t start_max = load[instance->stage_count - 1];
-    TRY(ana_instance_settle("diffusion-coded", instance, at->scratch, &settled, at->err));
-    ana_case_measure(at->tried, (double)settled.load_max / (double)start_max);
-    if (settled.load_max <= start_max) return STATUS_OK;
+    TRY(ana_instance_balance("diffusion-coded", instance, at->scratch, &answer, at->err));
+    ana_case_measure(at->tried, (double)answer.bottleneck_ns / (double)start_max);
+    if (answer.bottleneck_ns <= start_max) return STATUS_OK;
     ana_case_violate(at, instance,
                      "the largest load rises from %" PRId64 " to %" PRId64 " in %d "
                      "transfers",
-                     start_max, settled.load_max, settled.transfer_count);
+                     start_max, answer.bottleneck_ns, answer.transfer_count);
     return STATUS_OK;
 }
 

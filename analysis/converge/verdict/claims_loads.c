@@ -155,13 +155,6 @@ static status search_graphs(ana_trying *at)
     return STATUS_OK;
 }
 
-static int ascending(const void *left, const void *right)
-{
-    const int64_t a = *(const int64_t *)left;
-    const int64_t b = *(const int64_t *)right;
-    return (a > b) - (a < b);
-}
-
 /// Runs of one graph from a point load to phi <= 1.
 static status run_graph(ana_trying *at, ana_graph_kind kind, int nodes, double *median)
 {
@@ -194,7 +187,7 @@ static status run_graph(ana_trying *at, ana_graph_kind kind, int nodes, double *
         ana_case_violate(at, NULL, "%s of %d nodes: %lld rounds, bound %lld", ana_graph_names[kind],
                          nodes, (long long)run.round, (long long)bound);
     }
-    qsort(rounds, (size_t)runs, sizeof *rounds, ascending);
+    ana_sort_loads(rounds, (size_t)runs);
     *median = (double)rounds[runs / 2];
     return STATUS_OK;
 }
@@ -254,7 +247,7 @@ static void draw_nodes(rng *random, int64_t *weight, int *first, ana_layer_insta
     for (int node = 0; node < drawn->layer_count; node++) {
         weight[node] = rng_between(random, 0, INT64_C(1) << 30);
     }
-    qsort(weight, (size_t)drawn->layer_count, sizeof *weight, ascending);
+    ana_sort_loads(weight, (size_t)drawn->layer_count);
 }
 
 /// Rounds of folding until (max - min) / mean is at most 0.1 %, from a load that one node has.
@@ -349,7 +342,7 @@ static void measure_rounding(const ana_trying *at, int nodes, int64_t tokens, do
         }
         *left = fmax(*left, (double)ana_verdict_spread(load, nodes));
     }
-    qsort(rounds, RUNS, sizeof *rounds, ascending);
+    ana_sort_loads(rounds, RUNS);
     *rounds_median = (double)rounds[RUNS / 2];
 }
 

@@ -14,9 +14,14 @@ static int compare_loads(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
+void ana_sort_loads(int64_t *load, size_t count)
+{
+    qsort(load, count, sizeof *load, compare_loads);
+}
+
 double ana_phi(int64_t *load, int count)
 {
-    qsort(load, (size_t)count, sizeof *load, compare_loads);
+    ana_sort_loads(load, (size_t)count);
     bal_wide phi = 0; // load k is the larger one in k pairs, the smaller one in count - 1 - k
     for (int rank = 0; rank < count; rank++) {
         phi += (bal_wide)(2 * rank - count + 1) * load[rank];
@@ -52,23 +57,11 @@ void ana_instance_sum(const ana_layer_instance *instance, const int64_t *values,
     }
 }
 
-status ana_instance_settle(const char *balancer, const ana_layer_instance *instance, arena *memory,
-                           ana_settled *settled, error_message *err)
+status ana_instance_balance(const char *balancer, const ana_layer_instance *instance, arena *memory,
+                            bal_answer *answer, error_message *err)
 {
     const bal_problem problem = ana_instance_problem(instance);
-    const size_t ranks = (size_t)instance->stage_count;
-    bal_answer answer;
-    TRY(bal_balance(bal_balancer_find(balancer), &problem, memory, &answer, err));
-    int64_t *sorted = arena_array(memory, ranks, sizeof *sorted);
-    memcpy(sorted, answer.stage_load, ranks * sizeof *sorted);
-    const double phi = ana_phi(sorted, instance->stage_count);
-    *settled = (ana_settled){.load_max = sorted[ranks - 1],
-                             .phi = phi,
-                             .owner = answer.owner,
-                             .transfers = answer.transfers,
-                             .transfer_count = answer.transfer_count,
-                             .iteration_count = answer.iteration_count};
-    return STATUS_OK;
+    return bal_balance(bal_balancer_find(balancer), &problem, memory, answer, err);
 }
 
 /// A copy of an array; NULL stays NULL.

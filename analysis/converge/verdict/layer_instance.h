@@ -25,21 +25,13 @@ typedef struct ana_layer_instance {
     const int *first_layer;   // [stage_count + 1] where the layers start; stages may be empty
 } ana_layer_instance;
 
-/// Where a balancer that owns freely (diffusion-published, -coded) leaves an instance. Arrays are
-/// from the arena of the call.
-typedef struct ana_settled {
-    int64_t load_max;
-    double phi;       // ana_phi of the loads
-    const int *owner; // [layer_count]
-    const bal_transfer *transfers;
-    int transfer_count;
-    int iteration_count;
-} ana_settled;
+/// Ascending, in place.
+void ana_sort_loads(int64_t *load, size_t count);
 
 /// Sum over unordered pairs of ranks of the difference of their loads: the potential of the
 /// DynMo paper's Lemma 2. Exact below 2^53.
 ///
-/// @param load [count], sorted by the call
+/// @param load [count], sorted ascending by the call
 double ana_phi(int64_t *load, int count);
 
 /// The question as the balancers take it. Borrows what the instance borrows.
@@ -48,11 +40,11 @@ bal_problem ana_instance_problem(const ana_layer_instance *instance);
 /// Loads of the stages where the layers start, or their bytes. @param sum [stage_count] out
 void ana_instance_sum(const ana_layer_instance *instance, const int64_t *values, int64_t *sum);
 
-/// Runs a balancer that owns freely, by name, from the start of the instance.
+/// Runs a balancer, by name, from the start of the instance. The bottleneck is the largest load.
 ///
 /// @return as bal_balance
-status ana_instance_settle(const char *balancer, const ana_layer_instance *instance, arena *memory,
-                           ana_settled *settled, error_message *err);
+status ana_instance_balance(const char *balancer, const ana_layer_instance *instance, arena *memory,
+                            bal_answer *answer, error_message *err);
 
 /// A copy whose arrays are from memory.
 ana_layer_instance ana_instance_copy(const ana_layer_instance *instance, arena *memory);

@@ -166,7 +166,7 @@ static void say(const judging *work, ana_load_claim *claim, ana_load_answer answ
 static int64_t optimum_range(judging *work)
 {
     bal_chain_loads(&work->chain, work->optimum_cuts, work->load);
-    ana_phi(work->load, work->chain.stage_count); // sorts
+    ana_sort_loads(work->load, (size_t)work->chain.stage_count);
     return work->load[work->chain.stage_count - 1] - work->load[0];
 }
 
@@ -287,12 +287,8 @@ status ana_load_verdict_of(const bal_problem *problem, double gamma_ns, arena *m
     return STATUS_OK;
 }
 
-const char *ana_load_answer_name(ana_load_answer answer)
-{
-    static const char *const names[] = {"holds", "fails", "fails, and is not promised",
-                                        "undecided"};
-    return names[answer];
-}
+static const char *const answer_names[] = {"holds", "fails", "fails, and is not promised",
+                                           "undecided"};
 
 static void append_row(const ana_load_row *row, double gamma_ns, text_buffer *out)
 {
@@ -338,7 +334,7 @@ void ana_load_verdict_append(const ana_load_verdict *verdict, text_buffer *out)
     text_append(out, "\n");
     for (int claim = 0; claim < ANA_LOAD_CLAIMS; claim++) {
         text_format(out, "%s: %s\n", verdict->claims[claim].name,
-                    ana_load_answer_name(verdict->claims[claim].answer));
+                    answer_names[verdict->claims[claim].answer]);
         text_append_wrapped(out, verdict->claims[claim].text, 2, 100);
     }
 }
@@ -398,7 +394,7 @@ void ana_load_verdict_write(const ana_load_verdict *verdict, json_writer *writer
     for (int claim = 0; claim < ANA_LOAD_CLAIMS; claim++) {
         json_begin_object(writer);
         json_put_string(writer, "name", verdict->claims[claim].name);
-        json_put_string(writer, "answer", ana_load_answer_name(verdict->claims[claim].answer));
+        json_put_string(writer, "answer", answer_names[verdict->claims[claim].answer]);
         json_put_string(writer, "text", verdict->claims[claim].text);
         json_end_object(writer);
     }

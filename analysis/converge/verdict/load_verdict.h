@@ -65,8 +65,5 @@ typedef struct ana_load_verdict {
 status ana_load_verdict_of(const bal_problem *problem, double gamma_ns, arena *memory,
                            ana_load_verdict *verdict, error_message *err);
 
-/// "holds", "fails", "fails, and is not promised", "undecided".
-const char *ana_load_answer_name(ana_load_answer answer);
-
 void ana_load_verdict_append(const ana_load_verdict *verdict, text_buffer *out);
 void ana_load_verdict_write(const ana_load_verdict *verdict, json_writer *writer);

@@ -243,10 +243,8 @@ static bool take_plan(ana_range_plans *plans, int64_t range, int64_t load)
     if (range < plans->range) {
         plans->range = range;
         plans->range_load_min = load;
-        plans->range_load_max = load;
         return true;
     }
-    if (load > plans->range_load_max) plans->range_load_max = load;
     if (load >= plans->range_load_min) return false;
     plans->range_load_min = load;
     return true;
@@ -284,13 +282,6 @@ typedef struct range_search {
     int *next_reached; // [layer_count + 2]
 } range_search;
 
-static int compare_sums(const void *left, const void *right)
-{
-    const int64_t a = *(const int64_t *)left;
-    const int64_t b = *(const int64_t *)right;
-    return (a > b) - (a < b);
-}
-
 /// Sums of runs of layers from low to high; how many there are where sum is NULL.
 static int64_t list_sums(const int64_t *before, int layer_count, int64_t low, int64_t high,
                          int64_t *sum)
@@ -326,7 +317,7 @@ static void range_search_init(const int64_t *weight, int layer_count, int stage_
     const int64_t count = list_sums(made.before, layer_count, low, high, NULL);
     made.sum = arena_array(memory, (size_t)count, sizeof *made.sum);
     list_sums(made.before, layer_count, low, high, made.sum);
-    qsort(made.sum, (size_t)count, sizeof *made.sum, compare_sums);
+    ana_sort_loads(made.sum, (size_t)count);
     for (int64_t index = 0; index < count; index++) {
         if (index > 0 && made.sum[index] == made.sum[index - 1]) continue;
         made.sum[made.sum_count++] = made.sum[index];

@@ -40,10 +40,9 @@ double ana_assignment_phi_min(const ana_layer_instance *instance);
 /// pinned and memory has no part.
 typedef struct ana_range_plans {
     int64_t range;          // smallest (largest - smallest load)
-    int64_t range_load_min; // smallest and largest "largest load" of the plans with that range
-    int64_t range_load_max;
-    int64_t optimum;       // smallest largest load of any plan
-    int64_t optimum_range; // largest range of a plan with that largest load
+    int64_t range_load_min; // smallest "largest load" of the plans with that range
+    int64_t optimum;        // smallest largest load of any plan
+    int64_t optimum_range;  // largest range of a plan with that largest load
 } ana_range_plans;
 
 /// Tries every plan.
