@@ -19,9 +19,6 @@ enum {
     RUN_STEPS = 256,       // of a walk in the first round; the listener is asked as often
     LAST_RUN_STEPS = 8192, // of the walks that are left at the end
     SOURCES_EXTRA = 2,     // dispatch and local search
-    CUT_STEPS = 1000,      // of the walk through the partitions of a shape
-    CUT_HISTORY = 20,
-    CUT_PURPOSE = 1 << 20, // of its random numbers
     REFINE_STEPS = 10000,  // of a walk to a partition of a small bound
     REFINE_PURPOSE = 1 << 21,
     BUDGET_OPS = 1000000000, // of the default budget
@@ -44,9 +41,6 @@ typedef struct shape_state {
     int *partitions[PARTITIONS_MAX]; // [stages + 1] each
     bal_joint_place scratch;
     candidate kept[WALKS_MAX]; // the best of different partitions
-    int best_rule;             // of dispatching; -1: none yet
-    int64_t best_of_rules_ns;
-    int *here_first_layer; // [stages + 1] of the walk through partitions
 } shape_state;
 
 typedef struct search {
@@ -234,8 +228,6 @@ static status add_shape(search *state, bal_joint_shape shape, error_message *err
     TRY(bal_joint_ground_init(&state->layers, shape, state->memory, &made->ground, err));
     TRY(bal_joint_place_init(&made->ground, state->memory, &made->scratch, err));
     TRY(bal_joint_place_init(&made->ground, state->memory, &state->best[state->shape_count], err));
-    made->best_rule = -1;
-    made->here_first_layer = arena_array(state->memory, stages + 1, sizeof *of_bound);
     for (int index = 0; index < WALKS_MAX; index++) {
         made->kept[index].shape = -1;
         TRY(bal_joint_place_init(&made->ground, state->memory, &made->kept[index].place, err));
@@ -339,18 +331,6 @@ static void note(search *state, int shape, int source, const bal_joint_place *pl
     state->best_source = source;
 }
 
-/// The best place that is kept of a shape, or NULL.
-static const candidate *best_kept(const shape_state *shape)
-{
-    const candidate *best = NULL;
-    for (int index = 0; index < WALKS_MAX; index++) {
-        const candidate *kept = &shape->kept[index];
-        if (kept->shape < 0) continue;
-        if (best == NULL || kept->place.makespan_ns < best->place.makespan_ns) best = kept;
-    }
-    return best;
-}
-
 /// Plays the lines of the shape's scratch, for its partition on the board.
 static void consider(search *state, int shape, int source)
 {
@@ -417,13 +397,9 @@ static void consider_rule(search *state, int shape, int rule)
 {
     shape_state *own = &state->shapes[shape];
     const int source = state->source_count - SOURCES_EXTRA;
-    own->scratch.makespan_ns = INT64_MAX;
     if (!spend(state, source, BAL_JOINT_DISPATCH_PLAYS - 1)) return;
     if (!bal_joint_dispatch(&own->ground.board, &rules[rule], own->scratch.lines)) return;
     consider(state, shape, source);
-    if (own->best_rule >= 0 && own->scratch.makespan_ns >= own->best_of_rules_ns) return;
-    own->best_rule = rule;
-    own->best_of_rules_ns = own->scratch.makespan_ns;
 }
 
 static void consider_dispatched(search *state, int shape)
@@ -432,39 +408,6 @@ static void consider_dispatched(search *state, int shape)
     const int count = is_double ? RULE_COUNT : RULES_OF_ONE_CHUNK;
     for (int rule = 0; rule < count && !is_over(state); rule++) {
         consider_rule(state, shape, rule);
-    }
-}
-
-/// Walks through the partitions alone, with the orders that the best rule makes of them: faster
-/// than to find for each the order that makes the most of it. Late acceptance, as in joint_walk.h.
-static void search_cuts(search *state, int shape)
-{
-    shape_state *own = &state->shapes[shape];
-    const size_t bytes = ((size_t)own->ground.stage_count + 1) * sizeof(int);
-    const candidate *start = best_kept(own);
-    if (start == NULL || own->best_rule < 0 || own->ground.stage_count == 1) return;
-    int64_t history[CUT_HISTORY];
-    int64_t here_ns = own->best_of_rules_ns;
-    memcpy(own->here_first_layer, start->place.first_layer, bytes);
-    for (int index = 0; index < CUT_HISTORY; index++) {
-        history[index] = here_ns;
-    }
-    rng random = rng_init(state->question->seed, CUT_PURPOSE + (uint64_t)shape);
-    for (int step = 0; step < CUT_STEPS && !is_over(state); step++) {
-        int *tried = own->scratch.first_layer;
-        int64_t *then = &history[step % CUT_HISTORY];
-        const int64_t limit_ns = here_ns > *then ? here_ns : *then;
-        *then = here_ns;
-        memcpy(tried, own->here_first_layer, bytes);
-        if (!bal_joint_shift_cuts(own->ground.stage_count, &random, tried)) continue;
-        if (bal_joint_partition_bound(&state->layers, own->ground.shape, tried) > limit_ns) {
-            continue;
-        }
-        bal_joint_ground_set(&own->ground, tried, false);
-        consider_rule(state, shape, own->best_rule);
-        if (own->scratch.makespan_ns > limit_ns) continue;
-        here_ns = own->scratch.makespan_ns;
-        memcpy(own->here_first_layer, tried, bytes);
     }
 }
 
@@ -508,10 +451,13 @@ static status consider_family(search *state, int shape, int source, error_messag
     return STATUS_OK;
 }
 
-/// Whether a family is the search through building blocks.
-static bool is_blocks(const bal_schedule_family *family)
+/// How many partitions of a shape a family is asked for. The search of v-adaptive takes as long as a
+/// thousand plays, and gains something only where memory is short.
+static int asked_max(const search *state, const bal_schedule_family *family)
 {
-    return strcmp(family->name, "v-adaptive") == 0;
+    if (!family->is_searched) return PARTITIONS_MAX;
+    if (strcmp(family->name, "v-adaptive") != 0) return SEARCHED_MAX;
+    return state->question->problem->stage_memory_bytes != NULL ? BLOCKS_MAX : 0;
 }
 
 static status consider_partition(search *state, int shape, int partition, error_message *err)
@@ -527,48 +473,14 @@ static status consider_partition(search *state, int shape, int partition, error_
     if (partition == 0 && !is_over(state)) consider_serial(state, shape);
     for (int family = 0; family < family_count && !is_over(state); family++) {
         if (!suits(&families[family], placed)) continue;
-        if (families[family].is_searched && partition >= SEARCHED_MAX) continue;
-        if (is_blocks(&families[family])) continue;
+        if (partition >= asked_max(state, &families[family])) continue;
         TRY(consider_family(state, shape, family, err));
     }
     consider_dispatched(state, shape);
     return STATUS_OK;
 }
 
-/// Asks v-adaptive for orders of the best partitions of a shape: its search takes as long as a
-/// thousand plays, and gains something only where memory is short.
-static status consider_blocks(search *state, int shape, error_message *err)
-{
-    shape_state *own = &state->shapes[shape];
-    const bool is_v = own->ground.shape.placement == BAL_PLACEMENT_V;
-    const bool has_caps = state->question->problem->stage_memory_bytes != NULL;
-    int family = 0;
-    int family_count = 0;
-    const bal_schedule_family *families = bal_schedule_families(&family_count);
-    while (family < family_count && !is_blocks(&families[family])) {
-        family++;
-    }
-    if (!is_v || !has_caps || family == family_count) return STATUS_OK;
-    int64_t above_ns = 0; // makespan of the last one that was asked for
-    for (int count = 0; count < BLOCKS_MAX && !is_over(state); count++) {
-        const candidate *next = NULL;
-        for (int index = 0; index < WALKS_MAX; index++) {
-            const candidate *kept = &own->kept[index];
-            if (kept->shape < 0 || kept->place.makespan_ns <= above_ns) continue;
-            if (next == NULL || kept->place.makespan_ns < next->place.makespan_ns) next = kept;
-        }
-        if (next == NULL) return STATUS_OK;
-        above_ns = next->place.makespan_ns;
-        memcpy(own->scratch.first_layer, next->place.first_layer,
-               ((size_t)own->ground.stage_count + 1) * sizeof *next->place.first_layer);
-        bal_joint_ground_set(&own->ground, own->scratch.first_layer, false);
-        TRY(consider_family(state, shape, family, err));
-    }
-    return STATUS_OK;
-}
-
-/// All partitions of all shapes, in turn, so that a small budget sees every shape; then others near
-/// the best.
+/// All partitions of all shapes, in turn, so that a small budget sees every shape.
 static status consider_all(search *state, error_message *err)
 {
     for (int partition = 0; partition < PARTITIONS_MAX; partition++) {
@@ -576,12 +488,6 @@ static status consider_all(search *state, error_message *err)
             if (partition >= state->shapes[shape].partition_count) continue;
             TRY(consider_partition(state, shape, partition, err));
         }
-    }
-    for (int shape = 0; shape < state->shape_count; shape++) {
-        search_cuts(state, shape);
-    }
-    for (int shape = 0; shape < state->shape_count; shape++) {
-        TRY(consider_blocks(state, shape, err));
     }
     return STATUS_OK;
 }
