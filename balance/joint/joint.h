@@ -69,7 +69,7 @@ typedef struct bal_joint_answer {
 ///         above 2 or fewer layers than chunks; STATUS_INFEASIBLE if no partition fits the caps
 ///         even with one microbatch at a time, naming a rank or all, need and limit (with two
 ///         chunks per rank it may be that none was found, and the message says so); STATUS_BACKEND
-///         "interrupted" if the listener ends it; STATUS_NO_MEMORY. answer is then untouched.
+///         "interrupted" if the listener ends it. answer is then untouched.
 ///
 /// Time: bal_joint_bound, and O(ops) per play of the budget.
 enum { BAL_JOINT_DISPATCH_PLAYS = 8 };

@@ -426,16 +426,13 @@ static int64_t bound_divided(const bal_joint_layers *layers, int64_t high)
     return high;
 }
 
-static status init_probe(const bal_joint_layers *layers, bal_joint_shape shape, arena *memory,
-                         double_probe *probe, error_message *err)
+static double_probe make_probe(const bal_joint_layers *layers, bal_joint_shape shape, arena *memory)
 {
     const size_t cells = ((size_t)layers->rank_count + 1) * ((size_t)layers->layer_count + 1);
-    *probe = (double_probe){.layers = layers,
-                            .shape = shape,
-                            .reach = arena_array(memory, cells, sizeof *probe->reach),
-                            .origin = arena_array(memory, cells, sizeof *probe->origin)};
-    if (probe->reach != NULL && probe->origin != NULL) return STATUS_OK;
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for %d layers", layers->layer_count);
+    return (double_probe){.layers = layers,
+                          .shape = shape,
+                          .reach = arena_array(memory, cells, sizeof(int)),
+                          .origin = arena_array(memory, cells, sizeof(int))};
 }
 
 /// Steps of a probe over all middles, in layers that a chunk may hold.
@@ -475,8 +472,7 @@ static int64_t narrow(double_probe *probe, int64_t low, int *first_layer)
 static status bound_double(const bal_joint_layers *layers, bal_joint_shape shape, arena *memory,
                            int64_t *bound_ns, error_message *err)
 {
-    double_probe probe;
-    TRY(init_probe(layers, shape, memory, &probe, err));
+    double_probe probe = make_probe(layers, shape, memory);
     const int64_t divided = bound_divided(layers, INT64_MAX / 4);
     if (shape.placement == BAL_PLACEMENT_LOOP && !is_affordable(layers)) {
         *bound_ns = divided;
@@ -493,9 +489,8 @@ status bal_joint_near_partition(const bal_joint_layers *layers, bal_joint_shape 
                                 int first_min, int second_min, arena *memory, int *first_layer,
                                 error_message *err)
 {
-    double_probe probe;
     assert(shape.chunk_count == 2 && first_min >= 1 && second_min >= 1);
-    TRY(init_probe(layers, shape, memory, &probe, err));
+    double_probe probe = make_probe(layers, shape, memory);
     probe.first_min = first_min;
     probe.second_min = second_min;
     if ((shape.placement == BAL_PLACEMENT_LOOP && !is_affordable(layers)) ||

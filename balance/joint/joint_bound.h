@@ -30,7 +30,7 @@
 ///                    not wanted
 /// @param bound_ns    out; untouched on failure
 /// @return STATUS_INFEASIBLE where no partition fits the memory caps even if every rank holds one
-///         microbatch at a time, or there are fewer layers than stages; STATUS_NO_MEMORY
+///         microbatch at a time, or there are fewer layers than stages
 ///
 /// Time: one chunk O(rank_count * layer_count * w), w layers of the largest stage that is not
 /// too slow; V as much for each of some dozen probes; interleaved layer_count times that.
@@ -42,7 +42,7 @@ enum { BAL_JOINT_BOUND_STEPS_MAX = 1 << 21 };
 /// second chunks have so many layers at least (>= 1). What bal_joint_bound proves with empty runs
 /// this only tries without them, so that it is a partition to begin a search with and no proof.
 ///
-/// @return STATUS_INFEASIBLE where none was found; STATUS_NO_MEMORY
+/// @return STATUS_INFEASIBLE where none was found
 status bal_joint_near_partition(const bal_joint_layers *layers, bal_joint_shape shape,
                                 int first_min, int second_min, arena *memory, int *first_layer,
                                 error_message *err);
@@ -52,7 +52,7 @@ status bal_joint_near_partition(const bal_joint_layers *layers, bal_joint_shape 
 ///
 /// @param goal_ns     a bound that no partition is below; the walk ends where one meets it
 /// @param first_layer [stages + 1] in: every stage has a layer; out
-/// @return STATUS_NO_MEMORY. Time O(steps * rank_count), mostly that of four ranks' bounds a step.
+/// Time O(steps * rank_count), mostly that of four ranks' bounds a step.
 void bal_joint_refine(const bal_joint_layers *layers, bal_joint_shape shape, int64_t goal_ns,
                       int step_count, rng *random, arena *memory, int *first_layer);
 

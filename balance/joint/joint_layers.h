@@ -54,7 +54,7 @@ typedef struct bal_joint_cost {
 /// @return STATUS_INVALID: what bal_chain_of refuses; microbatch_count < 1; empty stages or
 ///         in-flight counts, which the search decides itself; more than BAL_OPS_MAX ops of two
 ///         chunks per rank; an iteration whose ops and messages
-///         together take longer than INT64_MAX / 4 ns or hold more bytes; STATUS_NO_MEMORY
+///         together take longer than INT64_MAX / 4 ns or hold more bytes
 status bal_joint_layers_of(const bal_problem *problem, arena *memory, bal_joint_layers *layers,
                            error_message *err);
 
@@ -69,7 +69,7 @@ bal_joint_cost bal_joint_cost_of(const bal_joint_layers *layers, int rank, int c
 void bal_joint_costs_fill(const bal_joint_layers *layers, bal_joint_shape shape,
                           const int *first_layer, bal_stage_costs *costs);
 
-/// Carves the arrays of costs from memory. STATUS_NO_MEMORY.
+/// Carves the arrays of costs from memory.
 void bal_joint_costs_init(const bal_joint_layers *layers, bal_joint_shape shape, arena *memory,
                           bal_stage_costs *costs);
 

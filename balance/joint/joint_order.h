@@ -53,9 +53,9 @@ typedef struct bal_joint_board {
     int64_t *choice_ns; // [rank_count]
 } bal_joint_board;
 
-/// Carves a board for all partitions of a shape. STATUS_NO_MEMORY.
-status bal_joint_board_init(const bal_joint_layers *layers, bal_joint_shape shape, arena *memory,
-                            bal_joint_board *board, error_message *err);
+/// Carves a board for all partitions of a shape.
+void bal_joint_board_init(const bal_joint_layers *layers, bal_joint_shape shape, arena *memory,
+                          bal_joint_board *board);
 
 /// Puts a partition on the board.
 ///
@@ -67,6 +67,9 @@ void bal_joint_board_set(bal_joint_board *board, const bal_joint_layers *layers,
 
 /// Whether a rank's line has every F before its B before its W, and its memory within the room.
 bool bal_joint_line_fits(const bal_joint_board *board, int rank, const bal_joint_code *line);
+
+/// Whether those of all ranks do.
+bool bal_joint_lines_fit(const bal_joint_board *board, const bal_joint_code *lines);
 
 /// The most that a rank holds along its line, without state.
 int64_t bal_joint_line_peak_bytes(const bal_joint_board *board, int rank,
@@ -88,9 +91,8 @@ typedef struct bal_joint_path {
     int *microbatch; // scratch
 } bal_joint_path;
 
-/// Carves a path for the orders of a board from memory. STATUS_NO_MEMORY.
-status bal_joint_path_init(const bal_joint_board *board, arena *memory, bal_joint_path *path,
-                           error_message *err);
+/// Carves a path for the orders of a board from memory.
+void bal_joint_path_init(const bal_joint_board *board, arena *memory, bal_joint_path *path);
 
 /// Finds the critical path of the last complete play. Where an op waits for both its rank and a
 /// message, a coin decides. Time O(ops).
@@ -105,8 +107,29 @@ void bal_joint_find_path(const bal_joint_board *board, const bal_joint_code *lin
 bool bal_joint_lines_of(const bal_joint_board *board, const bal_schedule *schedule,
                         bal_joint_code *lines, bool *fused);
 
-/// Writes lines as a schedule. STATUS_NO_MEMORY.
+/// Writes lines as a schedule.
 ///
 /// @param schedule carved from memory; name is borrowed
 void bal_joint_lines_schedule(const bal_joint_board *board, const bal_joint_code *lines,
                               const char *name, arena *memory, bal_schedule *schedule);
+
+// Orders by dispatch: whenever a rank is idle, a rule chooses what it runs next.
+
+/// How a rank chooses among ops that may begin. Ops that could begin earliest come first.
+typedef struct bal_joint_rule {
+    int warmup_quarters; // rank r of P runs at most this many quarters of P - r forwards of its
+                         // first chunk ahead of their B; 0: as many as memory allows
+    bool forward_first;  // of an F and a B that may begin together
+    bool outer_first;    // of two chunks, the first (in model order) before the second
+    int gap_quarters;    // a W starts in a gap of at least so many quarters of its time
+    const bal_joint_code *given; // [rank_count][line_op_count] or NULL: F and B in the order of
+                                 // these lines, only W are placed anew
+} bal_joint_rule;
+
+/// Dispatches all ops for the costs on the board, within its memory.
+///
+/// @param lines [rank_count][line_op_count] out: of lines that fit; worthless on failure
+/// @return false where memory stops every rank: not with caps that every rank's one microbatch at a
+///         time fits, unless given asks for more
+/// Time O(ops * rank_count). Uses the board's scratch.
+bool bal_joint_dispatch(bal_joint_board *board, const bal_joint_rule *rule, bal_joint_code *lines);

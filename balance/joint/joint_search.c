@@ -1,7 +1,6 @@
 #include "balance/joint/joint.h"
 
 #include "balance/joint/joint_bound.h"
-#include "balance/joint/joint_dispatch.h"
 #include "balance/joint/joint_walk.h"
 #include "balance/partition/chain.h"
 #include "balance/partition/partition.h"
@@ -125,7 +124,7 @@ static status add_balanced(search *state, shape_state *shape, int *first, error_
     TRY(bal_chain_of(&problem, state->memory, &chain, err));
     const status found = bal_partition_bottleneck(&chain, state->memory, first, &bottleneck, NULL);
     if (found == STATUS_INFEASIBLE) return STATUS_OK;
-    if (found != STATUS_OK) return error_set(err, found, "out of memory for partitions");
+    if (found != STATUS_OK) return found;
     add_partition(state, shape, first);
     int64_t bound = 0;
     if (bal_partition_1f1b(&chain, problem.microbatch_count, state->memory, first, &bound, NULL) ==
@@ -154,7 +153,6 @@ static status add_near(search *state, shape_state *shape, int *first, error_mess
         const status found =
             bal_joint_near_partition(&state->layers, shape->ground.shape, least[index][0],
                                      least[index][1], state->memory, first, err);
-        if (found == STATUS_NO_MEMORY) return found;
         if (found != STATUS_OK) continue;
         rng random = rng_init(state->question->seed, REFINE_PURPOSE + index);
         bal_joint_refine(&state->layers, shape->ground.shape, shape->bound_ns, REFINE_STEPS,
@@ -225,12 +223,12 @@ static status add_shape(search *state, bal_joint_shape shape, error_message *err
     if (bounded == STATUS_INFEASIBLE) return STATUS_OK;
     if (bounded != STATUS_OK) return bounded;
     if (made->bound_ns < state->bound_ns) state->bound_ns = made->bound_ns;
-    TRY(bal_joint_ground_init(&state->layers, shape, state->memory, &made->ground, err));
-    TRY(bal_joint_place_init(&made->ground, state->memory, &made->scratch, err));
-    TRY(bal_joint_place_init(&made->ground, state->memory, &state->best[state->shape_count], err));
+    bal_joint_ground_init(&state->layers, shape, state->memory, &made->ground);
+    bal_joint_place_init(&made->ground, state->memory, &made->scratch);
+    bal_joint_place_init(&made->ground, state->memory, &state->best[state->shape_count]);
     for (int index = 0; index < WALKS_MAX; index++) {
         made->kept[index].shape = -1;
-        TRY(bal_joint_place_init(&made->ground, state->memory, &made->kept[index].place, err));
+        bal_joint_place_init(&made->ground, state->memory, &made->kept[index].place);
     }
     TRY(add_partitions(state, made, of_bound, err));
     state->may_fit = true;
@@ -343,17 +341,6 @@ static void consider(search *state, int shape, int source)
     keep(state, shape, source, place);
 }
 
-static bool scratch_fits(const shape_state *shape)
-{
-    const bal_joint_board *board = &shape->ground.board;
-    for (int rank = 0; rank < board->rank_count; rank++) {
-        const bal_joint_code *line =
-            shape->scratch.lines + (size_t)rank * (size_t)board->line_op_count;
-        if (!bal_joint_line_fits(board, rank, line)) return false;
-    }
-    return true;
-}
-
 /// One microbatch after the other on every rank: the order that needs the least memory.
 static void consider_serial(search *state, int shape)
 {
@@ -413,7 +400,7 @@ static void consider_dispatched(search *state, int shape)
 
 /// Plays what a family makes of the partition on the board; where its backwards are full and there
 /// is a split, also with B and W apart, which later steps can move.
-static status consider_family(search *state, int shape, int source, error_message *err)
+static void consider_family(search *state, int shape, int source)
 {
     shape_state *own = &state->shapes[shape];
     bal_joint_ground *ground = &own->ground;
@@ -429,30 +416,28 @@ static status consider_family(search *state, int shape, int source, error_messag
     bal_schedule schedule;
     bool fused = false;
     arena_reset(state->scratch);
-    const status built = bal_schedule_build(&request, state->scratch, &schedule, err);
-    if (!spend(state, source, placed / ground->op_count)) return STATUS_OK;
-    if (built == STATUS_NO_MEMORY) return built;
-    if (built != STATUS_OK) return STATUS_OK; // it has no order for these counts or this memory
+    const status built = bal_schedule_build(&request, state->scratch, &schedule, NULL);
+    if (!spend(state, source, placed / ground->op_count)) return;
+    if (built != STATUS_OK) return; // it has no order for these counts or this memory
     if (!bal_joint_lines_of(&ground->board, &schedule, own->scratch.lines, &fused)) {
-        return STATUS_OK;
+        return;
     }
-    if (!scratch_fits(own)) return STATUS_OK;
+    if (!bal_joint_lines_fit(&own->ground.board, own->scratch.lines)) return;
     if (fused) {
-        if (!spend(state, source, 1)) return STATUS_OK;
+        if (!spend(state, source, 1)) return;
         bal_joint_ground_set(ground, own->scratch.first_layer, true);
         const int64_t makespan = bal_joint_play(&ground->board, own->scratch.lines, INT64_MAX);
         if (makespan < state->sources[source].makespan_ns) {
             state->sources[source].makespan_ns = makespan;
         }
         bal_joint_ground_set(ground, own->scratch.first_layer, false);
-        if (is_over(state)) return STATUS_OK;
+        if (is_over(state)) return;
     }
     consider(state, shape, fused ? state->source_count - 1 : source);
-    return STATUS_OK;
 }
 
-/// How many partitions of a shape a family is asked for. The search of v-adaptive takes as long as a
-/// thousand plays, and gains something only where memory is short.
+/// How many partitions of a shape a family is asked for. The search of v-adaptive takes as long as
+/// a thousand plays, and gains something only where memory is short.
 static int asked_max(const search *state, const bal_schedule_family *family)
 {
     if (!family->is_searched) return PARTITIONS_MAX;
@@ -460,7 +445,7 @@ static int asked_max(const search *state, const bal_schedule_family *family)
     return state->question->problem->stage_memory_bytes != NULL ? BLOCKS_MAX : 0;
 }
 
-static status consider_partition(search *state, int shape, int partition, error_message *err)
+static void consider_partition(search *state, int shape, int partition)
 {
     shape_state *own = &state->shapes[shape];
     const bal_joint_shape placed = own->ground.shape;
@@ -474,22 +459,20 @@ static status consider_partition(search *state, int shape, int partition, error_
     for (int family = 0; family < family_count && !is_over(state); family++) {
         if (!suits(&families[family], placed)) continue;
         if (partition >= asked_max(state, &families[family])) continue;
-        TRY(consider_family(state, shape, family, err));
+        consider_family(state, shape, family);
     }
     consider_dispatched(state, shape);
-    return STATUS_OK;
 }
 
 /// All partitions of all shapes, in turn, so that a small budget sees every shape.
-static status consider_all(search *state, error_message *err)
+static void consider_all(search *state)
 {
     for (int partition = 0; partition < PARTITIONS_MAX; partition++) {
         for (int shape = 0; shape < state->shape_count && !is_over(state); shape++) {
             if (partition >= state->shapes[shape].partition_count) continue;
-            TRY(consider_partition(state, shape, partition, err));
+            consider_partition(state, shape, partition);
         }
     }
-    return STATUS_OK;
 }
 
 /// A walk with where it walks.
@@ -558,31 +541,31 @@ static void sort_walkers(walker **walkers, int count)
     }
 }
 
-static status begin_walks(search *state, walker **walkers, int *count, error_message *err)
+/// @return how many there are
+static int begin_walks(search *state, walker **walkers)
 {
     const candidate *starts[WALKS_MAX];
-    *count = choose_starts(state, starts);
-    for (int index = 0; index < *count; index++) {
+    const int count = choose_starts(state, starts);
+    for (int index = 0; index < count; index++) {
         const bal_joint_ground *ground = &state->shapes[starts[index]->shape].ground;
         walker *made = arena_array(state->memory, 1, sizeof *made);
-        TRY(bal_joint_place_init(ground, state->memory, &made->walk.here, err));
-        TRY(bal_joint_place_init(ground, state->memory, &made->walk.best, err));
+        bal_joint_place_init(ground, state->memory, &made->walk.here);
+        bal_joint_place_init(ground, state->memory, &made->walk.best);
         made->shape = starts[index]->shape;
         made->makespan_ns = starts[index]->place.makespan_ns;
         bal_joint_walk_begin(ground, &starts[index]->place, state->question->seed, (uint64_t)index,
                              &made->walk);
         walkers[index] = made;
     }
-    return STATUS_OK;
+    return count;
 }
 
 /// Rounds of walks, twice as long each time for half as many, and then the best walk alone, begun
 /// anew from its best place wherever a run has not helped.
-static status walk_all(search *state, error_message *err)
+static void walk_all(search *state)
 {
     walker *walkers[WALKS_MAX];
-    int count = 0;
-    TRY(begin_walks(state, walkers, &count, err));
+    int count = begin_walks(state, walkers);
     uint64_t purpose = WALKS_MAX;
     for (int64_t steps = RUN_STEPS; !is_over(state); steps *= 2) {
         for (int index = 0; index < count && !is_over(state); index++) {
@@ -601,7 +584,6 @@ static status walk_all(search *state, error_message *err)
             walkers[index]->walk.random = rng_init(state->question->seed, purpose++);
         }
     }
-    return STATUS_OK;
 }
 
 static void init_sources(search *state)
@@ -671,8 +653,8 @@ static status search_all(search *state, bal_joint_answer *answer, error_message 
         TRY(add_shape(state, shapes[shape], err));
     }
     if (state->shape_count == 0) return explain_infeasible(state, err);
-    TRY(consider_all(state, err));
-    TRY(walk_all(state, err));
+    consider_all(state);
+    walk_all(state);
     if (state->is_interrupted) return error_set(err, STATUS_BACKEND, "interrupted");
     fill_answer(state, answer);
     return STATUS_OK;

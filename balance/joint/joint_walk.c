@@ -1,7 +1,6 @@
 #include "balance/joint/joint_walk.h"
 
 #include "balance/joint/joint_bound.h"
-#include "balance/joint/joint_dispatch.h"
 
 #include <string.h>
 
@@ -12,31 +11,26 @@ enum {
     DISTANCE_MAX = 24,   // places that an op moves at most
 };
 
-status bal_joint_ground_init(const bal_joint_layers *layers, bal_joint_shape shape, arena *memory,
-                             bal_joint_ground *ground, error_message *err)
+void bal_joint_ground_init(const bal_joint_layers *layers, bal_joint_shape shape, arena *memory,
+                           bal_joint_ground *ground)
 {
     *ground = (bal_joint_ground){.layers = layers, .shape = shape};
-    TRY(bal_joint_board_init(layers, shape, memory, &ground->board, err));
+    bal_joint_board_init(layers, shape, memory, &ground->board);
     bal_joint_costs_init(layers, shape, memory, &ground->costs);
-    TRY(bal_joint_path_init(&ground->board, memory, &ground->path, err));
+    bal_joint_path_init(&ground->board, memory, &ground->path);
     ground->op_count = layers->rank_count * ground->board.line_op_count;
     ground->stage_count = ground->costs.stage_count;
     ground->tried = arena_array(memory, (size_t)ground->op_count, sizeof *ground->tried);
     ground->tried_first_layer =
         arena_array(memory, (size_t)ground->stage_count + 1, sizeof *ground->tried_first_layer);
-    if (ground->tried != NULL && ground->tried_first_layer != NULL) return STATUS_OK;
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for orders of %d ops", ground->op_count);
 }
 
-status bal_joint_place_init(const bal_joint_ground *ground, arena *memory, bal_joint_place *place,
-                            error_message *err)
+void bal_joint_place_init(const bal_joint_ground *ground, arena *memory, bal_joint_place *place)
 {
     place->first_layer =
         arena_array(memory, (size_t)ground->stage_count + 1, sizeof *place->first_layer);
     place->lines = arena_array(memory, (size_t)ground->op_count, sizeof *place->lines);
     place->makespan_ns = INT64_MAX;
-    if (place->first_layer != NULL && place->lines != NULL) return STATUS_OK;
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for orders of %d ops", ground->op_count);
 }
 
 void bal_joint_place_copy(const bal_joint_ground *ground, const bal_joint_place *from,
@@ -72,15 +66,6 @@ typedef struct step {
     bal_joint_walk *walk;
     int64_t limit_ns; // makespans up to it are taken
 } step;
-
-static bool all_lines_fit(const bal_joint_board *board, const bal_joint_code *lines)
-{
-    for (int rank = 0; rank < board->rank_count; rank++) {
-        const bal_joint_code *line = lines + (size_t)rank * (size_t)board->line_op_count;
-        if (!bal_joint_line_fits(board, rank, line)) return false;
-    }
-    return true;
-}
 
 /// Takes what was just played to the end, if it is short enough.
 static bool take(step *now, int64_t makespan_ns)
@@ -159,7 +144,7 @@ static bool replay(step *now, bool weights_anew)
     bal_joint_board *board = &now->ground->board;
     bal_joint_walk *walk = now->walk;
     if (!weights_anew) {
-        return all_lines_fit(board, walk->here.lines) &&
+        return bal_joint_lines_fit(board, walk->here.lines) &&
                take(now, bal_joint_play(board, walk->here.lines, now->limit_ns));
     }
     bal_joint_code *const tried = now->ground->tried;

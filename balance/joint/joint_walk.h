@@ -42,13 +42,12 @@ typedef struct bal_joint_walk {
     rng random;
 } bal_joint_walk;
 
-/// Carves the ground of a shape from memory. STATUS_NO_MEMORY.
-status bal_joint_ground_init(const bal_joint_layers *layers, bal_joint_shape shape, arena *memory,
-                             bal_joint_ground *ground, error_message *err);
+/// Carves the ground of a shape from memory.
+void bal_joint_ground_init(const bal_joint_layers *layers, bal_joint_shape shape, arena *memory,
+                           bal_joint_ground *ground);
 
-/// Carves a place from memory. STATUS_NO_MEMORY.
-status bal_joint_place_init(const bal_joint_ground *ground, arena *memory, bal_joint_place *place,
-                            error_message *err);
+/// Carves a place from memory.
+void bal_joint_place_init(const bal_joint_ground *ground, arena *memory, bal_joint_place *place);
 
 void bal_joint_place_copy(const bal_joint_ground *ground, const bal_joint_place *from,
                           bal_joint_place *to);

@@ -95,7 +95,7 @@ static status play(void *context, const bal_layer_costs *costs, const bal_placed
     (void)costs;
     arena_reset(at->scratch);
     TRY(bal_joint_layers_of(&at->problem, at->scratch, &layers, err));
-    TRY(bal_joint_ground_init(&layers, shape, at->scratch, &ground, err));
+    bal_joint_ground_init(&layers, shape, at->scratch, &ground);
     bal_joint_ground_set(&ground, plan->first_layer, false);
     const bal_schedule_request request = {.name = at->schedule,
                                           .rank_count = plan->rank_count,
