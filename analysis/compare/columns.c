@@ -1,8 +1,10 @@
 #include "analysis/compare/columns.h"
 
-#include <inttypes.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 /// What a column counts: how it is kept, and what it is in JSON and in the table.
 typedef enum column_kind {
@@ -19,8 +21,9 @@ typedef enum column_kind {
 
 typedef struct column {
     ana_column_group group;
-    const char *key;   // NULL: it stands somewhere else in JSON
-    const char *title; // NULL: in JSON only
+    const char *key;   // NULL: it stands somewhere else in JSON; so does "first.bubble_ratio"
+    const char *page;  // title on the report's page; NULL: not there
+    const char *title; // of the table; NULL: not there
     int width;
     column_kind kind;
     size_t offset; // in ana_row
@@ -30,84 +33,86 @@ typedef struct column {
 #define RESULT(member) offsetof(ana_row, result.member)
 
 static const column columns[] = {
-    {ANA_COLUMNS_RATE, NULL, "", 12, KIND_RATE, ROW(per_second)},
-    {ANA_COLUMNS_TIMES, "relative_to_even", "vs even", 8, KIND_GAIN, ROW(relative_to_even)},
-    {ANA_COLUMNS_TIMES, "relative_to_tuned", "vs tuned", 8, KIND_GAIN, ROW(relative_to_tuned)},
-    {ANA_COLUMNS_TIMES, "total_ns", NULL, 0, KIND_NS, RESULT(total_ns)},
-    {ANA_COLUMNS_TIMES, "iteration_mean_ns", "iteration", 9, KIND_NS, ROW(iteration_mean_ns)},
-    {ANA_COLUMNS_TIMES, "pipeline_ns", NULL, 0, KIND_NS, RESULT(pipeline_ns)},
-    {ANA_COLUMNS_TIMES, "reduction_ns", NULL, 0, KIND_NS, RESULT(reduction_ns)},
-    {ANA_COLUMNS_TIMES, "profile_ns", NULL, 0, KIND_NS, RESULT(profile_ns)},
-    {ANA_COLUMNS_TIMES, "decision_ns", NULL, 0, KIND_NS, RESULT(decision_ns)},
-    {ANA_COLUMNS_TIMES, "migration_ns", NULL, 0, KIND_NS, RESULT(migration_ns)},
+    {ANA_COLUMNS_RATE, NULL, NULL, "", 12, KIND_RATE, ROW(per_second)},
+    {ANA_COLUMNS_TIMES, "relative_to_even", "vs even", "vs even", 8, KIND_GAIN,
+     ROW(relative_to_even)},
+    {ANA_COLUMNS_TIMES, "relative_to_tuned", "vs tuned", "vs tuned", 8, KIND_GAIN,
+     ROW(relative_to_tuned)},
+    {ANA_COLUMNS_TIMES, "total_ns", NULL, NULL, 0, KIND_NS, RESULT(total_ns)},
+    {ANA_COLUMNS_TIMES, "iteration_mean_ns", "iteration", "iteration", 9, KIND_NS,
+     ROW(iteration_mean_ns)},
+    {ANA_COLUMNS_TIMES, "pipeline_ns", NULL, NULL, 0, KIND_NS, RESULT(pipeline_ns)},
+    {ANA_COLUMNS_TIMES, "reduction_ns", NULL, NULL, 0, KIND_NS, RESULT(reduction_ns)},
+    {ANA_COLUMNS_TIMES, "profile_ns", NULL, NULL, 0, KIND_NS, RESULT(profile_ns)},
+    {ANA_COLUMNS_TIMES, "decision_ns", NULL, NULL, 0, KIND_NS, RESULT(decision_ns)},
+    {ANA_COLUMNS_TIMES, "migration_ns", NULL, NULL, 0, KIND_NS, RESULT(migration_ns)},
 
-    {ANA_COLUMNS_BUBBLE, NULL, "first", 6, KIND_RATIO, RESULT(first.bubble_ratio)},
-    {ANA_COLUMNS_BUBBLE, NULL, "last", 6, KIND_RATIO, RESULT(last.bubble_ratio)},
-    {ANA_COLUMNS_BUBBLE, "bubble_ratio", "mean", 6, KIND_RATIO, RESULT(bubble_ratio)},
+    {ANA_COLUMNS_BUBBLE, "first.bubble_ratio", "bubble first", "first", 6, KIND_RATIO,
+     RESULT(first.bubble_ratio)},
+    {ANA_COLUMNS_BUBBLE, "last.bubble_ratio", "bubble last", "last", 6, KIND_RATIO,
+     RESULT(last.bubble_ratio)},
+    {ANA_COLUMNS_BUBBLE, "bubble_ratio", NULL, "mean", 6, KIND_RATIO, RESULT(bubble_ratio)},
 
-    {ANA_COLUMNS_LOADS, "imbalance_ratio", "imbalance", 9, KIND_RATIO, RESULT(imbalance_ratio)},
-    {ANA_COLUMNS_LOADS, "changes", NULL, 0, KIND_COUNT, RESULT(change_count)},
-    {ANA_COLUMNS_LOADS, "decisions", NULL, 0, KIND_COUNT, RESULT(decision_count)},
-    {ANA_COLUMNS_LOADS, "rebalances", "rebal.", 6, KIND_COUNT, RESULT(rebalance_count)},
-    {ANA_COLUMNS_LOADS, "moved_layers", "layers", 7, KIND_NUMBER, RESULT(moved_layer_count)},
-    {ANA_COLUMNS_LOADS, "moved_bytes", "bytes", 9, KIND_BYTES, RESULT(moved_bytes)},
-    {ANA_COLUMNS_LOADS, "bottleneck_ns", NULL, 0, KIND_NS, RESULT(bottleneck_ns)},
-    {ANA_COLUMNS_LOADS, "bottleneck_lower_bound_ns", NULL, 0, KIND_NS,
+    {ANA_COLUMNS_LOADS, "imbalance_ratio", "imbalance", "imbalance", 9, KIND_RATIO,
+     RESULT(imbalance_ratio)},
+    {ANA_COLUMNS_LOADS, "changes", NULL, NULL, 0, KIND_COUNT, RESULT(change_count)},
+    {ANA_COLUMNS_LOADS, "decisions", NULL, NULL, 0, KIND_COUNT, RESULT(decision_count)},
+    {ANA_COLUMNS_LOADS, "rebalances", "rebalances", "rebal.", 6, KIND_COUNT,
+     RESULT(rebalance_count)},
+    {ANA_COLUMNS_LOADS, "moved_layers", "layers moved", "layers", 7, KIND_NUMBER,
+     RESULT(moved_layer_count)},
+    {ANA_COLUMNS_LOADS, "moved_bytes", "bytes moved", "bytes", 9, KIND_BYTES, RESULT(moved_bytes)},
+    {ANA_COLUMNS_LOADS, "bottleneck_ns", NULL, NULL, 0, KIND_NS, RESULT(bottleneck_ns)},
+    {ANA_COLUMNS_LOADS, "bottleneck_lower_bound_ns", NULL, NULL, 0, KIND_NS,
      RESULT(bottleneck_lower_bound_ns)},
 
-    {ANA_COLUMNS_SPREAD, NULL, "P5", 10, KIND_NS, ROW(iteration_quantile_ns[0])},
-    {ANA_COLUMNS_SPREAD, NULL, "P50", 10, KIND_NS, ROW(iteration_quantile_ns[1])},
-    {ANA_COLUMNS_SPREAD, NULL, "P95", 10, KIND_NS, ROW(iteration_quantile_ns[2])},
-    {ANA_COLUMNS_SPREAD, NULL, "longest", 10, KIND_NS, ROW(iteration_quantile_ns[3])},
-    {ANA_COLUMNS_SPREAD, "validation_failures", "taken back", 11, KIND_COUNT,
+    {ANA_COLUMNS_SPREAD, NULL, NULL, "P5", 10, KIND_NS, ROW(iteration_quantile_ns[0])},
+    {ANA_COLUMNS_SPREAD, NULL, NULL, "P50", 10, KIND_NS, ROW(iteration_quantile_ns[1])},
+    {ANA_COLUMNS_SPREAD, NULL, NULL, "P95", 10, KIND_NS, ROW(iteration_quantile_ns[2])},
+    {ANA_COLUMNS_SPREAD, NULL, NULL, "longest", 10, KIND_NS, ROW(iteration_quantile_ns[3])},
+    {ANA_COLUMNS_SPREAD, "validation_failures", NULL, "taken back", 11, KIND_COUNT,
      RESULT(validation_failure_count)},
-    {ANA_COLUMNS_SPREAD, "validation_ns", "lost", 10, KIND_NS, RESULT(validation_ns)},
+    {ANA_COLUMNS_SPREAD, "validation_ns", NULL, "lost", 10, KIND_NS, RESULT(validation_ns)},
 
-    {ANA_COLUMNS_GPUS, "count", NULL, 0, KIND_NUMBER, RESULT(gpu_count)},
-    {ANA_COLUMNS_GPUS, "rank_count_mean", "ranks", 6, KIND_RANKS, RESULT(rank_count_mean)},
-    {ANA_COLUMNS_GPUS, "final_rank_count", NULL, 0, KIND_COUNT, RESULT(final_rank_count)},
-    {ANA_COLUMNS_GPUS, "repacks", NULL, 0, KIND_COUNT, RESULT(repack_count)},
-    {ANA_COLUMNS_GPUS, "gpu_s", "hours", 10, KIND_GPU_NS, RESULT(gpu_ns)},
-    {ANA_COLUMNS_GPUS, "idle_gpu_s", "hours", 10, KIND_GPU_NS, RESULT(idle_gpu_ns)},
-    {ANA_COLUMNS_GPUS, "released_rank_s", "rank hours", 10, KIND_GPU_NS, RESULT(released_rank_ns)},
-    {ANA_COLUMNS_GPUS, "released_node_s", "node hours", 10, KIND_GPU_NS, RESULT(released_node_ns)},
+    {ANA_COLUMNS_GPUS, "count", NULL, NULL, 0, KIND_NUMBER, RESULT(gpu_count)},
+    {ANA_COLUMNS_GPUS, "rank_count_mean", NULL, "ranks", 6, KIND_RANKS, RESULT(rank_count_mean)},
+    {ANA_COLUMNS_GPUS, "final_rank_count", NULL, NULL, 0, KIND_COUNT, RESULT(final_rank_count)},
+    {ANA_COLUMNS_GPUS, "repacks", NULL, NULL, 0, KIND_COUNT, RESULT(repack_count)},
+    {ANA_COLUMNS_GPUS, "gpu_s", NULL, "hours", 10, KIND_GPU_NS, RESULT(gpu_ns)},
+    {ANA_COLUMNS_GPUS, "idle_gpu_s", NULL, "hours", 10, KIND_GPU_NS, RESULT(idle_gpu_ns)},
+    {ANA_COLUMNS_GPUS, "released_rank_s", NULL, "rank hours", 10, KIND_GPU_NS,
+     RESULT(released_rank_ns)},
+    {ANA_COLUMNS_GPUS, "released_node_s", NULL, "node hours", 10, KIND_GPU_NS,
+     RESULT(released_node_ns)},
 };
 
 enum { COLUMN_COUNT = (int)(sizeof columns / sizeof columns[0]) };
 
-static double real_of(const column *from, const ana_row *row)
+static bool is_real(const column *from)
 {
-    return *(const double *)((const char *)row + from->offset);
+    return from->kind >= KIND_RATIO && from->kind <= KIND_RATE;
 }
 
-static int64_t whole_of(const column *from, const ana_row *row)
+/// The value of a row; whole ones are within the integers of JSON.
+static double value_of(const column *from, const ana_row *row)
 {
     const char *place = (const char *)row + from->offset;
-    return from->kind == KIND_COUNT ? *(const int *)place : *(const int64_t *)place;
+    if (is_real(from)) return *(const double *)place;
+    return from->kind == KIND_COUNT ? *(const int *)place : (double)*(const int64_t *)place;
 }
 
 static void write_value(const column *from, const ana_row *row, json_writer *writer)
 {
+    const double value = value_of(from, row);
     json_write_key(writer, from->key);
-    switch (from->kind) {
-    case KIND_GAIN:
-        if (real_of(from, row) > 0) {
-            json_write_double(writer, real_of(from, row));
-        } else {
-            json_write_null(writer);
-        }
-        break;
-    case KIND_RATIO:
-    case KIND_RANKS:
-    case KIND_RATE:
-        json_write_double(writer, real_of(from, row));
-        break;
-    case KIND_GPU_NS:
-        json_write_double(writer, (double)whole_of(from, row) / 1e9);
-        break;
-    default:
-        json_write_int64(writer, whole_of(from, row));
-        break;
+    if (from->kind == KIND_GAIN && value <= 0) {
+        json_write_null(writer);
+    } else if (from->kind == KIND_GPU_NS) {
+        json_write_double(writer, value / 1e9);
+    } else if (is_real(from)) {
+        json_write_double(writer, value);
+    } else {
+        json_write_int64(writer, (int64_t)value);
     }
 }
 
@@ -115,39 +120,38 @@ void ana_columns_write(ana_column_group group, const ana_row *row, json_writer *
 {
     for (int index = 0; index < COLUMN_COUNT; index++) {
         const column *each = &columns[index];
-        if (each->group == group && each->key != NULL) write_value(each, row, writer);
+        if (each->group != group || each->key == NULL || strchr(each->key, '.') != NULL) continue;
+        write_value(each, row, writer);
     }
 }
 
 /// A cell's text.
-static void cell_text(const column *from, const ana_row *row, char out[32])
+static void cell_text(const column *from, double value, char out[32])
 {
     switch (from->kind) {
     case KIND_NS:
-        text_duration(whole_of(from, row), out);
+        text_duration((int64_t)value, out);
         break;
     case KIND_BYTES:
-        text_size(whole_of(from, row), out);
+        text_size((int64_t)value, out);
         break;
     case KIND_RATIO:
-        snprintf(out, 32, "%.3f", real_of(from, row));
+        snprintf(out, 32, "%.3f", value);
         break;
     case KIND_RANKS:
-        snprintf(out, 32, "%.2f", real_of(from, row));
+        snprintf(out, 32, "%.2f", value);
         break;
     case KIND_GAIN:
-        snprintf(out, 32, real_of(from, row) > 0 ? "%.3fx" : "-", real_of(from, row));
+        snprintf(out, 32, value > 0 ? "%.3fx" : "-", value);
         break;
-    case KIND_RATE: {
-        const double rate = real_of(from, row);
-        snprintf(out, 32, "%.*f", rate >= 1000 ? 0 : rate >= 10 ? 1 : 3, rate);
+    case KIND_RATE:
+        snprintf(out, 32, "%.*f", value >= 1000 ? 0 : value >= 10 ? 1 : 3, value);
         break;
-    }
     case KIND_GPU_NS:
-        snprintf(out, 32, "%.4g", (double)whole_of(from, row) / 3.6e12);
+        snprintf(out, 32, "%.4g", value / 3.6e12);
         break;
     default:
-        snprintf(out, 32, "%" PRId64, whole_of(from, row));
+        snprintf(out, 32, "%.0f", value);
         break;
     }
 }
@@ -167,7 +171,34 @@ void ana_columns_print(ana_column_group group, const ana_row *row, text_buffer *
         const column *each = &columns[index];
         char text[32] = "-";
         if (each->group != group || each->title == NULL) continue;
-        if (row != NULL) cell_text(each, row, text);
+        if (row != NULL) cell_text(each, value_of(each, row), text);
         text_format(out, " %*s", each->width, text);
+    }
+}
+
+void ana_columns_page_title(ana_column_group group, text_buffer *out)
+{
+    for (int index = 0; index < COLUMN_COUNT; index++) {
+        const column *each = &columns[index];
+        if (each->group != group || each->page == NULL) continue;
+        text_format(out, "<th>%s</th>", each->page);
+    }
+}
+
+void ana_columns_page(ana_column_group group, json_value row, text_buffer *out)
+{
+    for (int index = 0; index < COLUMN_COUNT; index++) {
+        const column *each = &columns[index];
+        char text[32];
+        double value = 0;
+        if (each->group != group || each->page == NULL) continue;
+        const char *dot = strchr(each->key, '.');
+        char around[16] = "";
+        if (dot != NULL) snprintf(around, sizeof around, "%.*s", (int)(dot - each->key), each->key);
+        const json_value cell = dot != NULL ? json_member(json_member(row, around), dot + 1)
+                                            : json_member(row, each->key);
+        if (json_is_number(cell)) (void)json_double(cell, -1e300, 1e300, &value, NULL);
+        cell_text(each, value, text);
+        text_format(out, "<td>%s</td>", text);
     }
 }

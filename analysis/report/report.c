@@ -1,67 +1,10 @@
-#include "analysis/report/report_parts.h"
+#include "analysis/report/report.h"
 
+#include "analysis/compare/columns.h"
 #include "analysis/compare/factors.h"
+#include "analysis/report/html.h"
 
-#include <stdio.h>
 #include <string.h>
-
-double ana_json_number_or(json_value value, double fallback)
-{
-    double number = fallback;
-    if (json_is_number(value)) (void)json_double(value, -1e300, 1e300, &number, NULL);
-    return number;
-}
-
-const char *ana_json_string_or(json_value value, const char *fallback)
-{
-    const char *text = fallback;
-    if (json_is_string(value)) (void)json_string(value, &text, NULL);
-    return text;
-}
-
-/// The key under which rows carry their throughput, and its unit.
-const char *ana_rate_key(json_value row)
-{
-    return json_is_missing(json_member(row, "tokens_per_s")) ? "microbatches_per_s"
-                                                             : "tokens_per_s";
-}
-
-const char *ana_rate_unit(const char *key)
-{
-    return strcmp(key, "tokens_per_s") == 0 ? "tokens/s" : "microbatches/s";
-}
-
-bool ana_row_has_times(json_value row)
-{
-    return json_is_number(json_member(row, ana_rate_key(row)));
-}
-
-void ana_html_begin(const char *title, text_buffer *out)
-{
-    text_append(out, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<title>");
-    text_append_escaped(out, title);
-    text_append(out, "</title>\n<meta name=\"viewport\" content=\"width=device-width\">\n<style>\n"
-                     ":root{color-scheme:light dark}\n"
-                     "body{font:15px/1.5 system-ui,sans-serif;max-width:1040px;margin:2em auto;"
-                     "padding:0 1em;color:#1a1a1a;background:#fff}\n"
-                     "h1{font-size:1.5em;margin-bottom:.2em}h2{font-size:1.15em;margin-top:2em}\n"
-                     ".lead{font-size:1.1em;margin-top:0}\n"
-                     "table{border-collapse:collapse;font-size:.88em;width:100%;"
-                     "font-variant-numeric:tabular-nums}\n"
-                     "th,td{padding:.25em .6em;text-align:right;border-bottom:1px solid #ddd}\n"
-                     "th:first-child,td:first-child,td.text,th.text{text-align:left}\n"
-                     "tr.best td{font-weight:600}\n"
-                     "figure{margin:1em 0;padding:8px;background:#fff;overflow-x:auto}\n"
-                     "figure svg{max-width:100%;height:auto}\n"
-                     ".wide{overflow-x:auto}\n"
-                     "figcaption{font-size:.88em;color:#444;max-width:60em}\n"
-                     "code{font-size:.92em}\n"
-                     "@media(prefers-color-scheme:dark){body{color:#ddd;background:#16181c}"
-                     "th,td{border-color:#3a3d44}}\n"
-                     "</style></head><body>\n<h1>");
-    text_append_escaped(out, title);
-    text_append(out, "</h1>\n");
-}
 
 static json_value best_row(json_value rows)
 {
@@ -103,14 +46,6 @@ static void append_lead(json_value root, json_value best, text_buffer *out)
     text_append(out, "</p>\n");
 }
 
-void ana_html_figure(text_buffer *out, const text_buffer *svg, const char *caption)
-{
-    if (svg->length == 0) return;
-    text_append(out, "<figure>");
-    text_append_bytes(out, svg->bytes, svg->length);
-    text_format(out, "<figcaption>%s</figcaption></figure>\n", caption);
-}
-
 static void append_ratio_cell(text_buffer *out, json_value value)
 {
     if (json_is_number(value)) {
@@ -132,19 +67,14 @@ static int64_t largest_of(json_value array)
 
 static void append_row_times(text_buffer *out, json_value row)
 {
-    char duration[32];
     char memory[32];
     const double rate = ana_json_number_or(json_member(row, ana_rate_key(row)), 0);
-    text_duration((int64_t)ana_json_number_or(json_member(row, "iteration_mean_ns"), 0), duration);
-    text_size(largest_of(json_member(row, "peak_memory_bytes")), memory);
-    text_format(out, "<td>%.*f</td>", rate >= 100 ? 0 : 2, rate);
-    append_ratio_cell(out, json_member(row, "relative_to_even"));
-    append_ratio_cell(out, json_member(row, "relative_to_tuned"));
-    text_format(out, "<td>%s</td><td>%.3f</td><td>%.3f</td>", duration,
-                ana_json_number_or(json_member(json_member(row, "first"), "bubble_ratio"), 0),
-                ana_json_number_or(json_member(json_member(row, "last"), "bubble_ratio"), 0));
     const json_value fits = json_member(row, "fits");
     bool is_enough = true;
+    text_size(largest_of(json_member(row, "peak_memory_bytes")), memory);
+    text_format(out, "<td>%.*f</td>", rate >= 100 ? 0 : 2, rate);
+    ana_columns_page(ANA_COLUMNS_TIMES, row, out);
+    ana_columns_page(ANA_COLUMNS_BUBBLE, row, out);
     if (json_is_bool(fits)) (void)json_bool(fits, &is_enough, NULL);
     text_format(out, "<td>%s%s</td>", memory,
                 !is_enough           ? " (too much)"
@@ -169,24 +99,22 @@ static void append_row(text_buffer *out, json_value row, bool is_best)
     } else {
         text_append(out, "<td class=\"text\" colspan=\"7\">loads only, not executable</td>");
     }
-    char moved[32];
-    text_size((int64_t)ana_json_number_or(json_member(row, "moved_bytes"), 0), moved);
-    text_format(out, "<td>%.3f</td><td>%.0f</td><td>%.0f</td><td>%s</td></tr>\n",
-                ana_json_number_or(json_member(row, "imbalance_ratio"), 1),
-                ana_json_number_or(json_member(row, "rebalances"), 0),
-                ana_json_number_or(json_member(row, "moved_layers"), 0), moved);
+    ana_columns_page(ANA_COLUMNS_LOADS, row, out);
+    text_append(out, "</tr>\n");
 }
 
 static void append_table(text_buffer *out, json_value rows, json_value best)
 {
     const json_value first = json_is_missing(best) ? json_element(rows, 0) : best;
-    text_format(
-        out,
-        "<h2>Comparison</h2>\n<div class=\"wide\"><table><thead><tr><th>balancer</th><th>%s</th>"
-        "<th>vs even</th><th>vs tuned</th><th>iteration</th><th>bubble first</th>"
-        "<th>bubble last</th><th>peak memory</th><th>imbalance</th><th>rebalances</th>"
-        "<th>layers moved</th><th>bytes moved</th></tr></thead><tbody>\n",
-        ana_rate_unit(ana_rate_key(first)));
+    text_format(out,
+                "<h2>Comparison</h2>\n<div class=\"wide\"><table><thead><tr><th>balancer</th>"
+                "<th>%s</th>",
+                ana_rate_unit(ana_rate_key(first)));
+    ana_columns_page_title(ANA_COLUMNS_TIMES, out);
+    ana_columns_page_title(ANA_COLUMNS_BUBBLE, out);
+    text_append(out, "<th>peak memory</th>");
+    ana_columns_page_title(ANA_COLUMNS_LOADS, out);
+    text_append(out, "</tr></thead><tbody>\n");
     for (json_value row = json_element(rows, 0); !json_is_missing(row); row = json_next(row)) {
         append_row(out, row, row.node == best.node);
     }
@@ -234,19 +162,6 @@ static void append_inputs(text_buffer *out, json_value inputs)
         text_append_escaped(out, ana_json_string_or(json_member(input, "value"), ""));
         text_append(out, "</td><td class=\"text\">");
         text_append_escaped(out, ana_json_string_or(json_member(input, "origin"), ""));
-        text_append(out, "</td></tr>\n");
-    }
-    text_append(out, "</tbody></table>\n");
-}
-
-void ana_html_provenance(text_buffer *out, const ana_report_fact *facts, int count)
-{
-    text_append(out, "<h2>Provenance</h2>\n<table><tbody>\n");
-    for (int fact = 0; fact < count; fact++) {
-        text_append(out, "<tr><td>");
-        text_append_escaped(out, facts[fact].name);
-        text_append(out, "</td><td class=\"text\">");
-        text_append_escaped(out, facts[fact].value);
         text_append(out, "</td></tr>\n");
     }
     text_append(out, "</tbody></table>\n");

@@ -1,7 +1,7 @@
 #include "analysis/whatif/study_figures.h"
 
 #include "analysis/report/plot.h"
-#include "analysis/report/report_parts.h"
+#include "analysis/report/html.h"
 
 #include <string.h>
 

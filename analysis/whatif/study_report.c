@@ -1,6 +1,6 @@
 #include "analysis/whatif/study_report.h"
 
-#include "analysis/report/report_parts.h"
+#include "analysis/report/html.h"
 #include "analysis/whatif/result_words.h"
 #include "analysis/whatif/study_figures.h"
 

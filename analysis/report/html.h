@@ -1,5 +1,4 @@
-/// What the files of the report share: reading a comparison that is written down, and the figures
-/// that have a file of their own. Only for report*.c and the page of a study.
+/// What the pages of a run and of a study share: reading what was written down, and their HTML.
 #pragma once
 
 #include "analysis/report/report.h"
@@ -22,6 +21,3 @@ const char *ana_rate_key(json_value row);
 const char *ana_rate_unit(const char *key);
 
 bool ana_row_has_times(json_value row);
-
-/// How much every rank works over the iterations, of the rows before and after, as a heat map.
-status ana_report_load(const ana_report *report, text_buffer *svg, error_message *err);
