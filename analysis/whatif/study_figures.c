@@ -1,7 +1,7 @@
 #include "analysis/whatif/study_figures.h"
 
-#include "analysis/report/plot.h"
 #include "analysis/report/html.h"
+#include "analysis/report/plot.h"
 
 #include <string.h>
 
