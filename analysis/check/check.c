@@ -126,39 +126,45 @@ static int *samples_by_row(const ana_observed *observed, arena *memory)
     return sample;
 }
 
-/// Finds the iterations that both have.
-static void find_pairs(const ana_observed *plan, const ana_observed *measured, arena *memory,
-                       ana_check_pairs *pairs)
+/// Finds the iterations that both have; where there are none, the first of one side goes with the
+/// first of the other, and so on.
+static void find_pairs(ana_check *check, arena *memory)
 {
-    const size_t most =
-        (size_t)(plan->iteration_count < measured->iteration_count ? plan->iteration_count
-                                                                   : measured->iteration_count);
-    int *rows = arena_array(memory, most * 4, sizeof *rows);
-    bool *same_plan = arena_array(memory, most, sizeof *same_plan);
+    const ana_observed *plan = check->plan;
+    const ana_observed *measured = check->measured;
+    const int fewest = plan->iteration_count < measured->iteration_count
+                           ? plan->iteration_count
+                           : measured->iteration_count;
     const int *plan_samples = samples_by_row(plan, memory);
     const int *measured_samples = samples_by_row(measured, memory);
-    int *plan_row = rows;
-    int *measured_row = rows + most;
-    int *plan_sample = rows + 2 * most;
-    int *measured_sample = rows + 3 * most;
+    int *rows = arena_array(memory, (size_t)fewest * 4, sizeof *rows);
+    bool *same_plan = arena_array(memory, (size_t)fewest, sizeof *same_plan);
     int count = 0;
     for (int one = 0, other = 0;
          one < plan->iteration_count && other < measured->iteration_count;) {
         const int planned = plan->iterations[one].iteration;
         const int found = measured->iterations[other].iteration;
         if (planned == found) {
-            plan_row[count] = one;
-            measured_row[count] = other;
-            plan_sample[count] = plan_samples[one];
-            measured_sample[count] = measured_samples[other];
-            same_plan[count++] = ana_observed_is_same_plan(
-                &plan->plans[plan->plan_of[one]], &measured->plans[measured->plan_of[other]]);
+            rows[count] = one;
+            rows[fewest + count++] = other;
         }
         one += planned <= found;
         other += found <= planned;
     }
-    *pairs =
-        (ana_check_pairs){count, plan_row, measured_row, plan_sample, measured_sample, same_plan};
+    check->is_paired = count > 0;
+    for (; !check->is_paired && count < fewest; count++) {
+        rows[count] = rows[fewest + count] = count;
+    }
+    for (int pair = 0; pair < count; pair++) {
+        const int one = rows[pair];
+        const int other = rows[fewest + pair];
+        rows[2 * fewest + pair] = plan_samples[one];
+        rows[3 * fewest + pair] = measured_samples[other];
+        same_plan[pair] = ana_observed_is_same_plan(&plan->plans[plan->plan_of[one]],
+                                                    &measured->plans[measured->plan_of[other]]);
+    }
+    check->pairs = (ana_check_pairs){
+        count, rows, rows + fewest, rows + 2 * fewest, rows + 3 * fewest, same_plan};
 }
 
 static void note_status(ana_check *check, const ana_observed *observed)
@@ -178,7 +184,7 @@ static void note_iterations(ana_check *check, const ana_observed *one, const cha
         ana_check_note(check, "%s lacks %d iterations between %d and %d", one->source, missing,
                        rows[0].iteration, rows[count - 1].iteration);
     }
-    if (check->pairs.count > 0 && count > check->pairs.count && !one->is_predicted) {
+    if (check->is_paired && count > check->pairs.count && !one->is_predicted) {
         ana_check_note(check, "%d iterations are only in %s, not in the %s",
                        count - check->pairs.count, one->source, other);
     }
@@ -374,14 +380,14 @@ static void add_plans(ana_check *check)
 {
     const ana_observed *plan = check->plan;
     const ana_observed *measured = check->measured;
-    if (check->pairs.count == 0) {
-        ana_check_note(check,
-                       "no iteration is on both sides (%d to %d, and %d to %d): they are compared "
-                       "as two samples, and plans not at all",
-                       plan->iterations[0].iteration,
-                       plan->iterations[plan->iteration_count - 1].iteration,
-                       measured->iterations[0].iteration,
-                       measured->iterations[measured->iteration_count - 1].iteration);
+    if (!check->is_paired) {
+        ana_check_note(
+            check,
+            "no iteration is on both sides (%d to %d, and %d to %d): the first goes with "
+            "the first, and plans are not compared",
+            plan->iterations[0].iteration, plan->iterations[plan->iteration_count - 1].iteration,
+            measured->iterations[0].iteration,
+            measured->iterations[measured->iteration_count - 1].iteration);
         return;
     }
     compare_start(check);
@@ -431,7 +437,7 @@ status ana_check_compare(const ana_observed *plan, const ana_observed *measured,
     const size_t ranks = (size_t)plan->rank_count + (size_t)measured->rank_count;
     check->quantities =
         arena_array(memory, 6 + stages * OP_KIND_COUNT * 2 + ranks * 3, sizeof *check->quantities);
-    find_pairs(plan, measured, memory, &check->pairs);
+    find_pairs(check, memory);
     note_status(check, plan);
     note_status(check, measured);
     note_iterations(check, plan, "other");

@@ -109,7 +109,7 @@ typedef struct ana_check_cause {
     int evidence_count;
 } ana_check_cause;
 
-/// Iterations that both sides have, in ascending order.
+/// Iterations that both sides have, in ascending order; or, where they share none, both in order.
 typedef struct ana_check_pairs {
     int count;
     const int *plan_row;        // [count] index into iterations
@@ -124,8 +124,8 @@ typedef struct ana_check {
     const ana_observed *measured;
     ana_check_options options;
     ana_check_pairs pairs;
-    int warmup; // iterations dropped at the start of what is compared
-    bool is_paired;
+    int warmup;                     // iterations dropped at the start of what is compared
+    bool is_paired;                 // false: they share no iteration
     bool is_exact;                  // both are predictions
     ana_check_quantity *quantities; // [quantity_count] in the order of the groups
     int quantity_count;
@@ -142,8 +142,8 @@ typedef struct ana_check {
 /// @param plan, measured borrowed for the life of the check
 /// @param memory         of the arrays of the check
 /// @return STATUS_INVALID for options outside their limits; for runs of different layers,
-///         microbatches, stages, replicas or schedules, naming both; for runs that share no
-///         iteration and are too short to be compared without
+///         microbatches, stages, replicas or schedules, naming both; for a
+///         warm-up that leaves no iteration
 status ana_check_compare(const ana_observed *plan, const ana_observed *measured,
                          const ana_check_options *options, arena *memory, ana_check *check,
                          error_message *err);

@@ -152,7 +152,7 @@ static double effect(int64_t base_ns, int64_t changed_ns)
 static void find_effects(const ana_check *check, arena *memory, pipeline_effects *effects)
 {
     *effects = (pipeline_effects){0};
-    if (check->plan->first == NULL || !has_op_times(check) || check->pairs.count == 0) return;
+    if (check->plan->first == NULL || !has_op_times(check)) return;
     const bal_schedule *schedule = &check->plan->first->schedule;
     const int stages = schedule->rank_count * schedule->chunk_count;
     const times planned = make_times(check, false, false, stages, memory);

@@ -168,19 +168,14 @@ static void print_verdict(const ana_check *check, text_buffer *out)
     }
 }
 
-static int compared_count(const ana_check *check)
-{
-    return check->is_paired ? check->pairs.count - check->warmup
-                            : check->measured->iteration_count - check->warmup;
-}
-
 void ana_check_print(const ana_check *check, bool is_complete, text_buffer *out)
 {
     const ana_check_options *options = &check->options;
     text_format(out, "plan      %s\nmeasured  %s\n", check->plan->source, check->measured->source);
     text_format(out, "%d iterations compared %s, %d dropped as warm-up (%s)\n",
-                compared_count(check), check->is_paired ? "pair by pair" : "as two samples",
-                check->warmup, options->warmup >= 0 ? "as told" : "found");
+                check->pairs.count - check->warmup,
+                check->is_paired ? "pair by pair" : "in their order", check->warmup,
+                options->warmup >= 0 ? "as told" : "found");
     text_format(out, "tolerance %g %%; intervals hold together with %g %% confidence%s\n",
                 options->tolerance * 100, options->confidence * 100,
                 options->only_slower ? "; what is faster or smaller agrees" : "");
@@ -283,7 +278,7 @@ void ana_check_write(const ana_check *check, text_buffer *out)
     write_source(check->plan, "plan", &writer);
     write_source(check->measured, "measured", &writer);
     json_put_bool(&writer, "paired", check->is_paired);
-    json_put_int64(&writer, "iterations", compared_count(check));
+    json_put_int64(&writer, "iterations", check->pairs.count - check->warmup);
     json_put_int64(&writer, "warmup", check->warmup);
     json_write_key(&writer, "first");
     if (check->first >= 0) {

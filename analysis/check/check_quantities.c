@@ -16,13 +16,11 @@ typedef struct moment {
 
 /// What has been gathered of a quantity.
 typedef struct gathered {
-    double *change;   // [count] paired
-    int *iteration;   // [count]
-    double *planned;  // [planned_count] ns
-    double *measured; // [measured_count]
     int count;
-    int planned_count;
-    int measured_count;
+    double *change;   // [count]
+    int *iteration;   // [count] of the plan's side
+    double *planned;  // [count] ns
+    double *measured; // [count]
 } gathered;
 
 static int64_t makespan_ns(const moment *at)
@@ -92,10 +90,15 @@ static bool is_of_any_plan(ana_check_group group)
     return group == ANA_CHECK_ITERATION || group == ANA_CHECK_OUTSIDE;
 }
 
-static void gather_pairs(const ana_check *check, const ana_check_quantity *quantity, gathered *out)
+static gathered gather(const ana_check *check, const ana_check_quantity *quantity, arena *memory)
 {
-    for (int pair = check->warmup; pair < check->pairs.count; pair++) {
-        const ana_check_pairs *pairs = &check->pairs;
+    const ana_check_pairs *pairs = &check->pairs;
+    const size_t most = (size_t)pairs->count;
+    gathered out = {.change = arena_array(memory, most, sizeof(double)),
+                    .iteration = arena_array(memory, most, sizeof(int)),
+                    .planned = arena_array(memory, most, sizeof(double)),
+                    .measured = arena_array(memory, most, sizeof(double))};
+    for (int pair = check->warmup; pair < pairs->count; pair++) {
         const moment one = {check->plan, pairs->plan_row[pair], pairs->plan_sample[pair]};
         const moment other = {check->measured, pairs->measured_row[pair],
                               pairs->measured_sample[pair]};
@@ -105,47 +108,12 @@ static void gather_pairs(const ana_check *check, const ana_check_quantity *quant
         if (!value_at(quantity, &one, &planned) || !value_at(quantity, &other, &measured)) continue;
         const double scale = scale_of(quantity, planned, (double)iteration_ns(&one),
                                       plan_at(&one)->microbatch_count);
-        out->iteration[out->count] = check->plan->iterations[one.row].iteration;
-        out->change[out->count] = (measured - planned) / scale;
-        out->planned[out->count] = planned;
-        out->measured[out->count++] = measured;
+        out.iteration[out.count] = check->plan->iterations[one.row].iteration;
+        out.change[out.count] = (measured - planned) / scale;
+        out.planned[out.count] = planned;
+        out.measured[out.count++] = measured;
     }
-    out->planned_count = out->count;
-    out->measured_count = out->count;
-}
-
-/// All values of a side that stays under the plan which both begin with.
-static int gather_side(const ana_check *check, const ana_observed *observed,
-                       const ana_check_quantity *quantity, double *values)
-{
-    int count = 0;
-    int sample = 0;
-    for (int row = 0; row < observed->iteration_count; row++) {
-        while (sample < observed->sample_count && observed->sample_row[sample] < row) {
-            sample++;
-        }
-        const bool is_sampled =
-            sample < observed->sample_count && observed->sample_row[sample] == row;
-        const moment at = {observed, row, is_sampled ? sample : -1};
-        if (row < check->warmup) continue;
-        if (!is_of_any_plan(quantity->group) &&
-            !ana_observed_is_same_plan(plan_at(&at), &check->plan->plans[0])) {
-            continue;
-        }
-        if (value_at(quantity, &at, &values[count])) count++;
-    }
-    return count;
-}
-
-static gathered make_gathered(const ana_check *check, arena *memory)
-{
-    const size_t pairs = (size_t)check->pairs.count;
-    const size_t planned = (size_t)check->plan->iteration_count;
-    const size_t measured = (size_t)check->measured->iteration_count;
-    return (gathered){.change = arena_array(memory, pairs, sizeof(double)),
-                      .iteration = arena_array(memory, pairs, sizeof(int)),
-                      .planned = arena_array(memory, planned, sizeof(double)),
-                      .measured = arena_array(memory, measured, sizeof(double))};
+    return out;
 }
 
 int ana_check_since(const double *changes, int count, double tolerance)
@@ -226,45 +194,16 @@ void ana_check_decide(const ana_check *check, const double *changes, const int *
         quantity->verdict == ANA_CHECK_DEPARTS ? iteration[since < 0 ? 0 : since] : -1;
 }
 
-/// Decides without pairs: the shift of one sample against the other.
-static void decide_between(const ana_check *check, gathered *values, double alpha, arena *scratch,
-                           ana_check_quantity *quantity)
-{
-    ana_shift shift;
-    const double iteration = (double)check->plan->iterations[0].iteration_ns;
-    const double scale =
-        scale_of(quantity, quantity->planned, iteration, check->plan->microbatch_count);
-    ana_shift_between(values->planned, values->planned_count, values->measured,
-                      values->measured_count, alpha, scratch, &shift);
-    shift.estimate /= scale;
-    shift.low /= scale;
-    shift.high /= scale;
-    take_shift(&shift, quantity);
-    quantity->count = values->measured_count;
-    quantity->verdict = verdict_of(&check->options, &shift);
-    quantity->since = quantity->verdict == ANA_CHECK_DEPARTS
-                          ? check->measured->iterations[check->warmup].iteration
-                          : -1;
-}
-
 static void compare(const ana_check *check, double alpha, arena *scratch,
                     ana_check_quantity *quantity)
 {
-    gathered values = make_gathered(check, scratch);
-    if (check->is_paired) {
-        gather_pairs(check, quantity, &values);
-        ana_check_decide(check, values.change, values.iteration, values.count, alpha, scratch,
-                         quantity);
-    } else {
-        values.planned_count = gather_side(check, check->plan, quantity, values.planned);
-        values.measured_count = gather_side(check, check->measured, quantity, values.measured);
-    }
+    const gathered values = gather(check, quantity, scratch);
+    ana_check_decide(check, values.change, values.iteration, values.count, alpha, scratch,
+                     quantity);
     // Of a departure that begins later, what departs.
-    const int skipped = check->is_paired ? values.count - quantity->count : 0;
-    quantity->planned = ana_shift_median(values.planned + skipped, values.planned_count - skipped);
-    quantity->measured =
-        ana_shift_median(values.measured + skipped, values.measured_count - skipped);
-    if (!check->is_paired) decide_between(check, &values, alpha, scratch, quantity);
+    const int skipped = values.count - quantity->count;
+    quantity->planned = ana_shift_median(values.planned + skipped, quantity->count);
+    quantity->measured = ana_shift_median(values.measured + skipped, quantity->count);
 }
 
 static ana_check_quantity *add(ana_check *check, ana_check_group group, int rank, int stage,
@@ -397,34 +336,22 @@ int ana_check_warmup_of(const double *values, int count, arena *scratch)
 /// The warm-up that was asked for, or that the lengths of the iterations show.
 static status find_warmup(ana_check *check, arena *scratch, error_message *err)
 {
-    const int count = check->is_paired ? check->pairs.count : check->measured->iteration_count;
     const ana_check_quantity length = {.group = ANA_CHECK_ITERATION, .stage = -1, .rank = -1};
     if (check->options.warmup >= 0) {
         check->warmup = check->options.warmup;
-    } else if (!check->measured->is_predicted || !check->plan->is_predicted) {
-        gathered values = make_gathered(check, scratch);
-        check->warmup = 0;
-        if (check->is_paired) {
-            gather_pairs(check, &length, &values);
-        } else {
-            gather_side(check, check->measured, &length, values.measured);
-            for (int row = 0; row < count; row++) {
-                values.measured[row] /= (double)check->plan->iterations[0].iteration_ns;
-            }
-        }
-        check->warmup =
-            ana_check_warmup_of(check->is_paired ? values.change : values.measured, count, scratch);
+    } else if (!check->is_exact) {
+        const gathered values = gather(check, &length, scratch);
+        check->warmup = ana_check_warmup_of(values.change, values.count, scratch);
     }
-    if (check->warmup < count) return STATUS_OK;
+    if (check->warmup < check->pairs.count) return STATUS_OK;
     return error_set(err, STATUS_INVALID, "--warmup %d leaves none of the %d iterations compared",
-                     check->warmup, count);
+                     check->warmup, check->pairs.count);
 }
 
 status ana_check_add_numbers(ana_check *check, error_message *err)
 {
     const int first = check->quantity_count;
     arena *scratch = arena_create(1 << 16);
-    check->is_paired = check->pairs.count > 0;
     const status result = find_warmup(check, scratch, err);
     list_ops(check, ANA_CHECK_OP);
     list_ops(check, ANA_CHECK_MESSAGE);

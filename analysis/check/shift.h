@@ -1,4 +1,4 @@
-/// How far one sample is shifted against another, with an interval that supposes no distribution.
+/// How far pairs of values are apart, with an interval that supposes no distribution.
 #pragma once
 
 #include "base/arena.h"
@@ -13,7 +13,7 @@ typedef struct ana_shift {
     int needed_count; // of values, at least, for that confidence
 } ana_shift;
 
-/// Of pairs: the median of their differences, with the interval between two order statistics that
+/// The median of the differences of pairs, with the interval between two order statistics that
 /// the sign test does not reject.
 ///
 /// Values that resemble their neighbours tell less than as many that do not: where their signs
@@ -24,17 +24,6 @@ typedef struct ana_shift {
 /// @param alpha  in (0, 1): how often the interval may miss the median
 void ana_shift_of_pairs(const double *values, int count, double alpha, arena *scratch,
                         ana_shift *shift);
-
-/// Of two samples: the median of all differences (Hodges-Lehmann), with the interval that the test
-/// of Mann and Whitney does not reject; exact up to 2500 differences, by the normal limit above.
-/// Supposes that both have one shape.
-///
-/// @param from, to [from_count], [to_count] the shift is that of to against from
-///
-/// Time O(n log n) of n = from_count x to_count differences.
-/// Source: Hollander, Wolfe & Chicken, Nonparametric Statistical Methods, 3rd edition, 4.1 to 4.3.
-void ana_shift_between(const double *from, int from_count, const double *to, int to_count,
-                       double alpha, arena *scratch, ana_shift *shift);
 
 /// Sorts in place, ascending. @return the median; 0 of none
 double ana_shift_median(double *values, int count);

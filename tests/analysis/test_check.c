@@ -367,7 +367,7 @@ static void a_store_of_nonsense_is_refused_or_left_out(void **state)
     assert_int_equal(read_changed("UPDATE result SET result_json = '[]'", &read), STATUS_FORMAT);
 }
 
-static void runs_without_common_iterations_are_two_samples(void **state)
+static void runs_without_common_iterations_are_compared_in_their_order(void **state)
 {
     (void)state;
     fake_run plan = fake_run_default(TRACE_RUN_EXEC);
@@ -495,7 +495,7 @@ int main(void)
         CHECKED(a_run_that_failed_is_checked_as_far_as_it_went),
         CHECKED(a_run_that_was_interrupted_is_checked_as_far_as_it_went),
         CHECKED(a_store_of_nonsense_is_refused_or_left_out),
-        CHECKED(runs_without_common_iterations_are_two_samples),
+        CHECKED(runs_without_common_iterations_are_compared_in_their_order),
         CHECKED(other_schedules_and_options_out_of_range_are_refused),
         CHECKED(runs_without_iterations_are_refused),
         CHECKED(noise_is_no_departure),
