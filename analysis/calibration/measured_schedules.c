@@ -5,14 +5,13 @@
 #include "analysis/calibration/shrinkage.h"
 #include "balance/schedule/schedule.h"
 #include "balance/stage_costs.h"
-#include "base/json.h"
 #include "sim/pipeline.h"
 
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { GAUSS_NEWTON_STEPS = 4, FIT_MIN = 4, DIGITS = 6 };
+enum { GAUSS_NEWTON_STEPS = 4, FIT_MIN = 4 };
 
 /// Whether a message occupies the ranks that it connects is not in a profile: anything from not at
 /// all to all of its time, as likely as any other, until rows tell.
@@ -77,10 +76,10 @@ typedef struct measured_schedule {
     sim_summary summary;
 } measured_schedule;
 
-/// Rows of the table that are fitted or predicted, each once.
+/// Rows of the table that are fitted, then those that are predicted.
 typedef struct schedule_set {
-    const table *from;
-    measured_schedule **by_row; // [row_count] NULL: not read
+    measured_schedule *fitted;    // [fitted_count]
+    measured_schedule *predicted; // [predicted_count]
     arena *memory;
 } schedule_set;
 
@@ -203,16 +202,18 @@ static status build(measured_schedule *each, arena *memory, error_message *err)
     return sim_summary_init(&each->compiled, memory, &each->summary);
 }
 
-static status take(schedule_set *set, int row, error_message *err)
+static status read_rows(const table *from, const int *rows, int count, arena *memory,
+                        measured_schedule **out, error_message *err)
 {
-    if (set->by_row[row] != NULL) return STATUS_OK;
-    measured_schedule *each = arena_array(set->memory, 1, sizeof *each);
-    TRY(read_row(set->from, row, each, err));
-    const status built = build(each, set->memory, err);
-    if (built != STATUS_OK) {
-        return error_prefix(err, built, "%s:%d", set->from->path, set->from->lines[row]);
+    *out = arena_array(memory, (size_t)count, sizeof **out);
+    for (int index = 0; index < count; index++) {
+        measured_schedule *each = &(*out)[index];
+        TRY(read_row(from, rows[index], each, err));
+        const status built = build(each, memory, err);
+        if (built != STATUS_OK) {
+            return error_prefix(err, built, "%s:%d", from->path, from->lines[rows[index]]);
+        }
     }
-    set->by_row[row] = each;
     return STATUS_OK;
 }
 
@@ -238,18 +239,17 @@ static int model_of(const ana_schedule_calibration *out, const char *model)
 /// Fills the rows of one step: the simulated time is nearly linear in both factors around where
 /// they are.
 ///
-/// @param values [fit_count][2 + model_count] out: columns of the compute factor, of the message
+/// @param values [fitted_count][2 + model_count] out: columns of the compute factor, of the message
 ///               factor, then of the models'
-/// @param target [fit_count] out
-static void fill_step(const schedule_set *set, const int *fit_rows, int fit_count,
-                      const ana_schedule_calibration *out, arena *scratch, double *values,
-                      double *target)
+/// @param target [fitted_count] out
+static void fill_step(const schedule_set *set, const ana_schedule_calibration *out, arena *scratch,
+                      double *values, double *target)
 {
     const double delta = 0.01;
     const size_t column_count = 2 + (size_t)out->model_count;
-    memset(values, 0, (size_t)fit_count * column_count * sizeof *values);
-    for (int fit = 0; fit < fit_count; fit++) {
-        measured_schedule *each = set->by_row[fit_rows[fit]];
+    memset(values, 0, (size_t)out->fitted_count * column_count * sizeof *values);
+    for (int fit = 0; fit < out->fitted_count; fit++) {
+        measured_schedule *each = &set->fitted[fit];
         const double compute_factor = out->compute_factor;
         const double message_factor = out->message_factor;
         const double base = play(each, compute_factor, message_factor, scratch);
@@ -265,16 +265,16 @@ static void fill_step(const schedule_set *set, const int *fit_rows, int fit_coun
     }
 }
 
-static status fit(schedule_set *set, const int *fit_rows, int fit_count, arena *scratch,
-                  ana_schedule_calibration *out, error_message *err)
+static status fit(const schedule_set *set, arena *scratch, ana_schedule_calibration *out,
+                  error_message *err)
 {
     static const double unused_deviation[] = {1};
-    const size_t rows = (size_t)fit_count;
+    const size_t rows = (size_t)out->fitted_count;
     const size_t models = (size_t)out->model_count;
     double *values = arena_array(set->memory, rows * (2 + models), sizeof *values);
     double *target = arena_array(set->memory, rows, sizeof *target);
     int *class = arena_array(set->memory, 1 + models, sizeof *class);
-    const ana_shrinkage_problem problem = {.row_count = fit_count,
+    const ana_shrinkage_problem problem = {.row_count = out->fitted_count,
                                            .fixed_count = 1,
                                            .random_count = 1 + out->model_count,
                                            .class_count = 2,
@@ -291,7 +291,7 @@ static status fit(schedule_set *set, const int *fit_rows, int fit_count, arena *
     out->message_factor = message_mean;
     for (int step = 0; step < GAUSS_NEWTON_STEPS; step++) {
         ana_shrinkage_fit solved;
-        fill_step(set, fit_rows, fit_count, out, scratch, values, target);
+        fill_step(set, out, scratch, values, target);
         TRY(ana_shrinkage_solve(&problem, set->memory, &solved, err));
         out->compute_factor = solved.coefficients[0];
         out->message_factor = fmax(0, message_mean + solved.coefficients[1]);
@@ -304,13 +304,13 @@ static status fit(schedule_set *set, const int *fit_rows, int fit_count, arena *
     return STATUS_OK;
 }
 
-static void list_models(schedule_set *set, const int *fit_rows, int fit_count,
-                        ana_schedule_calibration *out)
+static void list_models(const schedule_set *set, ana_schedule_calibration *out)
 {
-    out->models = arena_array(set->memory, (size_t)fit_count, sizeof *out->models);
-    out->model_factors = arena_array(set->memory, (size_t)fit_count, sizeof *out->model_factors);
-    for (int fit = 0; fit < fit_count; fit++) {
-        const char *model = set->by_row[fit_rows[fit]]->model;
+    const size_t most = (size_t)out->fitted_count;
+    out->models = arena_array(set->memory, most, sizeof *out->models);
+    out->model_factors = arena_array(set->memory, most, sizeof *out->model_factors);
+    for (int fit = 0; fit < out->fitted_count; fit++) {
+        const char *model = set->fitted[fit].model;
         if (model_of(out, model) < 0) out->models[out->model_count++] = model;
     }
 }
@@ -332,7 +332,7 @@ static ana_schedule_score *score_of(ana_schedule_calibration *out, const char *s
     return &out->scores[out->score_count++];
 }
 
-static void predict(schedule_set *set, const int *predict_rows, arena *scratch,
+static void predict(const schedule_set *set, const int *predict_rows, arena *scratch,
                     ana_schedule_calibration *out)
 {
     const size_t count = (size_t)out->predicted_count;
@@ -340,7 +340,7 @@ static void predict(schedule_set *set, const int *predict_rows, arena *scratch,
     out->rows = arena_array(set->memory, count, sizeof *out->rows);
     out->scores = arena_array(set->memory, count + 1, sizeof *out->scores);
     for (int row = 0; row < out->predicted_count; row++) {
-        measured_schedule *each = set->by_row[predict_rows[row]];
+        measured_schedule *each = &set->predicted[row];
         double ms = play(each, out->compute_factor, out->message_factor, scratch);
         const int model = model_of(out, each->model);
         if (model >= 0) ms *= out->model_factors[model];
@@ -358,21 +358,6 @@ static void predict(schedule_set *set, const int *predict_rows, arena *scratch,
     }
 }
 
-static status calibrate(schedule_set *set, const int *fit_rows, const int *predict_rows,
-                        arena *scratch, ana_schedule_calibration *out, error_message *err)
-{
-    for (int index = 0; index < out->fitted_count; index++) {
-        TRY(take(set, fit_rows[index], err));
-    }
-    for (int index = 0; index < out->predicted_count; index++) {
-        TRY(take(set, predict_rows[index], err));
-    }
-    list_models(set, fit_rows, out->fitted_count, out);
-    TRY(fit(set, fit_rows, out->fitted_count, scratch, out, err));
-    predict(set, predict_rows, scratch, out);
-    return STATUS_OK;
-}
-
 status ana_schedule_calibrate(const table *from, const int *fit_rows, int fit_count,
                               const int *predict_rows, int predict_count, arena *memory,
                               ana_schedule_calibration *out, error_message *err)
@@ -382,78 +367,14 @@ status ana_schedule_calibrate(const table *from, const int *fit_rows, int fit_co
                          fit_count == 1 ? "" : "s", FIT_MIN);
     }
     ana_schedule_calibration made = {.fitted_count = fit_count, .predicted_count = predict_count};
-    schedule_set set = {.from = from,
-                        .by_row = arena_array(memory, (size_t)from->row_count, sizeof *set.by_row),
-                        .memory = memory};
+    schedule_set set = {.memory = memory};
+    TRY(read_rows(from, fit_rows, fit_count, memory, &set.fitted, err));
+    TRY(read_rows(from, predict_rows, predict_count, memory, &set.predicted, err));
+    list_models(&set, &made);
     arena *scratch = arena_create(1 << 16);
-    const status result = calibrate(&set, fit_rows, predict_rows, scratch, &made, err);
+    const status result = fit(&set, scratch, &made, err);
+    if (result == STATUS_OK) predict(&set, predict_rows, scratch, &made);
     arena_destroy(scratch);
     if (result == STATUS_OK) *out = made;
     return result;
-}
-
-static void put_errors(json_writer *writer, const ana_schedule_score *score)
-{
-    json_put_rounded(writer, "mape", score->error_mean, DIGITS);
-    json_put_rounded(writer, "bias", score->error_signed_mean, DIGITS);
-    json_put_rounded(writer, "max", score->error_max, DIGITS);
-}
-
-void ana_schedule_calibration_write_json(const ana_schedule_calibration *found, text_buffer *out)
-{
-    const ana_schedule_score *all = &found->scores[found->score_count - 1];
-    json_writer writer = json_writer_init(out);
-    json_begin_object(&writer);
-    json_put_int64(&writer, "fitted", found->fitted_count);
-    json_put_int64(&writer, "predicted", found->predicted_count);
-    put_errors(&writer, all);
-    json_write_key(&writer, "schedules");
-    json_begin_array(&writer);
-    for (int index = 0; index + 1 < found->score_count; index++) {
-        const ana_schedule_score *score = &found->scores[index];
-        json_begin_object(&writer);
-        json_put_string(&writer, "schedule", score->schedule);
-        json_put_int64(&writer, "rows", score->count);
-        put_errors(&writer, score);
-        json_end_object(&writer);
-    }
-    json_end_array(&writer);
-    json_put_rounded(&writer, "compute_factor", found->compute_factor, DIGITS);
-    json_put_rounded(&writer, "message_factor", found->message_factor, DIGITS);
-    json_write_key(&writer, "models");
-    json_begin_array(&writer);
-    for (int model = 0; model < found->model_count; model++) {
-        json_begin_object(&writer);
-        json_put_string(&writer, "model", found->models[model]);
-        json_put_rounded(&writer, "factor", found->model_factors[model], DIGITS);
-        json_end_object(&writer);
-    }
-    json_end_array(&writer);
-    json_put_rounded(&writer, "residual", found->residual, 3);
-    json_end_object(&writer);
-    text_append(out, "\n");
-}
-
-void ana_schedule_calibration_write_text(const ana_schedule_calibration *found, const table *from,
-                                         text_buffer *out)
-{
-    text_format(out, "%d rows fitted, %d predicted\nsource: %s\n\n", found->fitted_count,
-                found->predicted_count, from->source[0] != '\0' ? from->source : "not said");
-    text_format(out, "an op takes              %.4f of its profiled time\n", found->compute_factor);
-    text_format(out, "a message occupies       %.4f of its own time, at both ends\n",
-                found->message_factor);
-    text_append(out, "factors of models       ");
-    for (int model = 0; model < found->model_count; model++) {
-        text_format(out, " %s %.4f%s", found->models[model], found->model_factors[model],
-                    model + 1 < found->model_count ? "," : "\n");
-    }
-    text_format(out, "residual of a row        %.2f %%\n\n%-16s %5s  %11s  %8s  %6s\n",
-                100 * found->residual, "throughput", "rows", "mean error", "signed", "worst");
-    for (int index = 0; index < found->score_count; index++) {
-        const ana_schedule_score *score = &found->scores[index];
-        text_format(out, "%-16s %5d  %9.2f %%  %+6.2f %%  %5.2f %%\n",
-                    score->schedule != NULL ? score->schedule : "all", score->count,
-                    100 * score->error_mean, 100 * score->error_signed_mean,
-                    100 * score->error_max);
-    }
 }
