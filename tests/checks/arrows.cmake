@@ -1,17 +1,35 @@
 cmake_minimum_required(VERSION 3.25)
 
-# Rejects every #include of another folder that the module's DEPS (arrows.txt) do not name, and the
-# names of libraries outside the folders that may use them.
+# Rejects every #include of another folder that the module's DEPS (arrows.txt) do not name, of a subfolder that
+# the module's FOLDERS do not name before the includer's, and the names of libraries outside the folders that may
+# use them.
+# rank_of(<out> <path> <prefix>): the place in folders of the subfolder that follows the prefix; -1: none.
+macro(rank_of out path prefix)
+  string(REGEX REPLACE "${prefix}" "" rest "${path}")
+  if(rest MATCHES "^([a-z]+)/")
+    list(FIND folders ${CMAKE_MATCH_1} ${out})
+  else()
+    list(FIND folders . ${out})
+  endif()
+endmacro()
+
 file(STRINGS ${ARROWS} lines)
-set(failed FALSE)
 foreach(line IN LISTS lines)
-  string(REGEX MATCH "^([a-z]+): (.*)$" _ "${line}")
+  string(REGEX MATCH "^([a-z]+): ([a-z ]*): ?(.*)$" _ "${line}")
   set(module ${CMAKE_MATCH_1})
   string(REPLACE " " ";" allowed "${CMAKE_MATCH_2}")
+  string(REPLACE " " ";" folders "${CMAKE_MATCH_3}")
   file(GLOB_RECURSE sources ${ROOT}/${module}/*.c ${ROOT}/${module}/*.h ${ROOT}/${module}/*.cu)
   foreach(source IN LISTS sources)
+    rank_of(own ${source} "^${ROOT}/${module}/")
     file(STRINGS ${source} includes REGEX "^#include \"[a-z]+/")
     foreach(include IN LISTS includes)
+      if(folders AND include MATCHES "\"${module}/")
+        rank_of(other ${include} "^#include \"${module}/")
+        if(own EQUAL -1 OR other EQUAL -1 OR other GREATER own)
+          message(SEND_ERROR "${source}: ${include} is against the order of ${module}: ${folders}")
+        endif()
+      endif()
       string(REGEX MATCH "\"([a-z]+)/" _ "${include}")
       if(NOT CMAKE_MATCH_1 IN_LIST allowed)
         message(SEND_ERROR "${source}: ${include} is not an arrow of ${module}")
