@@ -21,12 +21,11 @@ struct exec_buffers {
     int64_t taken_bytes, peak_bytes;
 };
 
-status exec_buffers_create(exec_kernels *kernels, exec_buffers **buffers)
+exec_buffers *exec_buffers_create(exec_kernels *kernels)
 {
     exec_buffers *made = memory_array(1, sizeof *made);
     made->kernels = kernels;
-    *buffers = made;
-    return STATUS_OK;
+    return made;
 }
 
 void exec_buffers_destroy(exec_buffers *buffers)

@@ -15,17 +15,16 @@
 typedef struct exec_buffers exec_buffers;
 
 /// @param kernels borrowed until exec_buffers_destroy
-/// @param buffers out: release with exec_buffers_destroy
-status exec_buffers_create(exec_kernels *kernels, exec_buffers **buffers);
+/// @return owned by the caller: release with exec_buffers_destroy
+exec_buffers *exec_buffers_create(exec_kernels *kernels);
 
-/// Releases every region, also those that are still taken, as behind an op that failed. NULL is
+/// Releases every region, also those that are still taken, as after an op that failed. NULL is
 /// allowed.
 void exec_buffers_destroy(exec_buffers *buffers);
 
 exec_kernels *exec_buffers_kernels(const exec_buffers *buffers);
 
 /// Takes a region. Its content is whatever was left in it.
-/// @return STATUS_NO_MEMORY
 status exec_buffers_take(exec_buffers *buffers, size_t bytes, void **region, error_message *err);
 
 /// NULL is allowed.

@@ -153,5 +153,5 @@ struct exec_device {
 /// Makes the device that only takes time: every op what its layers cost.
 ///
 /// @param layer_count of the model
-/// @param device      out: released with its table's destroy. STATUS_NO_MEMORY
+/// @param device      out: released with its table's destroy
 status exec_device_timed_create(int layer_count, exec_device **device, error_message *err);

@@ -302,10 +302,7 @@ status exec_device_timed_create(int layer_count, exec_device **device, error_mes
     own->model_layer_count = layer_count;
     own->plan_memory = arena_create(1 << 12);
     own->iteration_memory = arena_create(1 << 14);
-    if (own->plan_memory == NULL || own->iteration_memory == NULL) {
-        timed_destroy(&own->device);
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for device 'timed'");
-    }
+    (void)err;
     *device = &own->device;
     return STATUS_OK;
 }

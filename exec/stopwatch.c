@@ -4,8 +4,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
-status exec_stopwatch_init(exec_stopwatch *watch, exec_kernels *kernels, clockid_t clock,
-                           int lap_max, int op_max, error_message *err)
+void exec_stopwatch_init(exec_stopwatch *watch, exec_kernels *kernels, clockid_t clock, int lap_max,
+                         int op_max)
 {
     *watch = (exec_stopwatch){.kernels = kernels,
                               .clock = clock,
@@ -16,12 +16,6 @@ status exec_stopwatch_init(exec_stopwatch *watch, exec_kernels *kernels, clockid
                               .cell = memory_array((size_t)lap_max, sizeof *watch->cell),
                               .first_lap = memory_array((size_t)op_max, sizeof *watch->first_lap),
                               .last_lap = memory_array((size_t)op_max, sizeof *watch->last_lap)};
-    if (watch->lap_ns == NULL || watch->cell == NULL || watch->first_lap == NULL ||
-        watch->last_lap == NULL) {
-        exec_stopwatch_reset(watch);
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d laps", lap_max);
-    }
-    return STATUS_OK;
 }
 
 void exec_stopwatch_reset(exec_stopwatch *watch)

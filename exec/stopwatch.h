@@ -27,9 +27,9 @@ typedef struct exec_stopwatch {
 } exec_stopwatch;
 
 /// @param lap_max laps of an iteration, with the one at its begin
-/// @return STATUS_NO_MEMORY, watch then all zero. Release with exec_stopwatch_reset.
-status exec_stopwatch_init(exec_stopwatch *watch, exec_kernels *kernels, clockid_t clock,
-                           int lap_max, int op_max, error_message *err);
+/// Release with exec_stopwatch_reset.
+void exec_stopwatch_init(exec_stopwatch *watch, exec_kernels *kernels, clockid_t clock, int lap_max,
+                         int op_max);
 void exec_stopwatch_reset(exec_stopwatch *watch);
 
 /// An iteration begins now.

@@ -68,11 +68,12 @@ static status hold_layer(exec_learner *learner, int layer, int microbatch_count,
     }
     if (held->slots.microbatch_count == microbatch_count) return STATUS_OK;
     exec_slot_pool_reset(&held->slots);
-    return exec_slot_pool_init(&held->slots, held->layer, microbatch_count, err);
+    exec_slot_pool_init(&held->slots, held->layer, microbatch_count);
+    return STATUS_OK;
 }
 
-static status carve_plan(exec_learner *learner, const bal_placed_partition *plan, int place,
-                         int microbatch_count, int held_count, error_message *err)
+static void carve_plan(exec_learner *learner, const bal_placed_partition *plan, int place,
+                       int microbatch_count, int held_count)
 {
     arena *memory = learner->memory = arena_create(1 << 14);
     learner->place = place;
@@ -98,8 +99,7 @@ static status carve_plan(exec_learner *learner, const bal_placed_partition *plan
     exec_layer_meter_init(&learner->meter, memory, held_count, microbatch_count, load_columns);
     const int op_max = PASS_COUNT * microbatch_count * plan->chunk_count;
     const int lap_max = 1 + 2 * op_max + PASS_COUNT * microbatch_count * held_count;
-    return exec_stopwatch_init(&learner->watch, learner->kernels, learner->clock, lap_max, op_max,
-                               err);
+    exec_stopwatch_init(&learner->watch, learner->kernels, learner->clock, lap_max, op_max);
 }
 
 /// Bytes of the layer's state: parameters, gradients, moments, what is computed with, and what the
@@ -126,7 +126,7 @@ static status hold_plan(exec_learner *learner, const bal_placed_partition *plan,
     }
     TRY(exec_flow_pool_init(&learner->flows, &learner->model, learner->kernels,
                             learner->hands_over_memory, err));
-    TRY(carve_plan(learner, plan, place, microbatch_count, held_count, err));
+    carve_plan(learner, plan, place, microbatch_count, held_count);
     for (int layer = 0; layer < learner->layer_count; layer++) {
         const exec_held_layer *held = &learner->held[layer];
         if (held->layer == NULL) continue;
@@ -235,22 +235,11 @@ static const exec_device_table *table_of(const exec_training_device *options)
     return options->runs_ahead ? &cuda_ahead_table : &cuda_table;
 }
 
-static status create_parts(exec_learner *learner)
-{
-    TRY(exec_buffers_create(learner->kernels, &learner->buffers));
-    learner->held = memory_array((size_t)learner->layer_count, sizeof *learner->held);
-    return STATUS_OK;
-}
-
 status exec_training_device_create_over(const exec_training_device *options, int world_rank,
                                         exec_kernels *kernels, exec_device **out,
                                         error_message *err)
 {
     exec_learner *learner = memory_array(1, sizeof *learner);
-    if (learner == NULL) {
-        kernels->table->close(kernels);
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for a device");
-    }
     *learner = (exec_learner){
         .device.table = table_of(options),
         .model = *options->model,
@@ -264,11 +253,9 @@ status exec_training_device_create_over(const exec_training_device *options, int
         .layer_count = exec_model_layer_count(options->model),
         .replica_count = 1,
     };
-    const status result = create_parts(learner);
-    if (result != STATUS_OK) {
-        destroy(&learner->device);
-        return result;
-    }
+    (void)err;
+    learner->buffers = exec_buffers_create(learner->kernels);
+    learner->held = memory_array((size_t)learner->layer_count, sizeof *learner->held);
     *out = &learner->device;
     return STATUS_OK;
 }

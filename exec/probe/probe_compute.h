@@ -34,7 +34,7 @@ double exec_probe_rate(int64_t flop, int64_t ns);
 /// Measures each of the products. Operands are small whole numbers.
 ///
 /// @param products [count] times out
-/// @return STATUS_NO_MEMORY; what the backend returns
+/// @return what the backend returns
 status exec_probe_products(exec_kernels *kernels, const exec_probe_options *options,
                            exec_probe_product *products, int count, error_message *err);
 
@@ -47,7 +47,7 @@ typedef struct exec_probe_attention {
     exec_probe_times backward; // out
 } exec_probe_attention;
 
-/// Measures it. @return STATUS_NO_MEMORY; what the backend returns
+/// Measures it. @return what the backend returns
 status exec_probe_attention_measure(exec_kernels *kernels, const exec_probe_options *options,
                                     exec_probe_attention *attention, error_message *err);
 
@@ -62,7 +62,7 @@ typedef struct exec_probe_memory {
 } exec_probe_memory;
 
 /// @param memory value_count in, the rest out
-/// @return STATUS_NO_MEMORY; what the backend returns
+/// @return what the backend returns
 status exec_probe_memory_measure(exec_kernels *kernels, const exec_probe_options *options,
                                  exec_probe_memory *memory, error_message *err);
 

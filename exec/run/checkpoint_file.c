@@ -23,7 +23,7 @@ typedef struct layer_entry {
     uint64_t hash;
 } layer_entry;
 
-static status fill(const exec_checkpoint *checkpoint, exec_parcel *file)
+static void fill(const exec_checkpoint *checkpoint, exec_parcel *file)
 {
     file_head head = {
         .byte_order = BYTE_ORDER_MARK,
@@ -32,30 +32,28 @@ static status fill(const exec_checkpoint *checkpoint, exec_parcel *file)
         .iteration = checkpoint->iteration,
     };
     memcpy(head.magic, magic, sizeof magic);
-    TRY(exec_parcel_put(file, &head, (int64_t)sizeof head));
+    exec_parcel_put(file, &head, (int64_t)sizeof head);
     for (int layer = 0; layer < checkpoint->layer_count; layer++) {
         const layer_entry entry = {
             .byte_count = checkpoint->byte_count[layer],
             .hash = file_hash(FILE_HASH_START, checkpoint->layers[layer],
                               (size_t)checkpoint->byte_count[layer]),
         };
-        TRY(exec_parcel_put(file, &entry, (int64_t)sizeof entry));
+        exec_parcel_put(file, &entry, (int64_t)sizeof entry);
     }
     for (int layer = 0; layer < checkpoint->layer_count; layer++) {
-        TRY(exec_parcel_put(file, checkpoint->layers[layer], checkpoint->byte_count[layer]));
+        exec_parcel_put(file, checkpoint->layers[layer], checkpoint->byte_count[layer]);
     }
     const uint64_t hash = file_hash(FILE_HASH_START, file->bytes, (size_t)file->byte_count);
-    return exec_parcel_put(file, &hash, (int64_t)sizeof hash);
+    exec_parcel_put(file, &hash, (int64_t)sizeof hash);
 }
 
 status exec_checkpoint_write(const char *path, const exec_checkpoint *checkpoint,
                              error_message *err)
 {
     exec_parcel file = {0};
-    status written = fill(checkpoint, &file);
-    if (written == STATUS_OK) {
-        written = file_write(path, (const char *)file.bytes, (size_t)file.byte_count, err);
-    }
+    fill(checkpoint, &file);
+    const status written = file_write(path, (const char *)file.bytes, (size_t)file.byte_count, err);
     exec_parcel_free(&file);
     return written;
 }
@@ -155,7 +153,7 @@ status exec_checkpoint_read(const char *path, arena *memory, exec_checkpoint *ch
     size_t length = 0;
     TRY(file_read(path, SIZE_MAX / 4, &bytes, &length, err));
     void *kept = arena_array(memory, length, 1);
-    if (kept != NULL) memcpy(kept, bytes, length);
+    memcpy(kept, bytes, length);
     free(bytes);
     return exec_checkpoint_parse(kept, length, path, memory, checkpoint, err);
 }

@@ -1,7 +1,7 @@
-#include "exec/run/leader.h"
+/// The rank that leads a run from its start to its end, and keeps the record.
+#include "exec/run/run.h"
 
-#include "balance/schedule/schedule.h"
-#include "base/arena.h"
+#include "balance/repack/repack.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -149,7 +149,7 @@ static status leader_open(exec_leader *leader, exec_endpoint *endpoint,
     leader->microbatch_count = leader->training.microbatch_count;
     TRY(check_device(leader, err));
     if (leader->learns) {
-        // Gradients are reduced behind the pipeline, and the mechanism announces what it changes.
+        // Gradients are reduced after the pipeline, and the mechanism announces what it changes.
         leader->training.reduction_overlap = BAL_REDUCTION_EXPOSED;
         leader->stand_in =
             (bal_cost_source){.layer_count = terms.layer_count, .announces_changes = true};
@@ -176,22 +176,106 @@ static void leader_close(exec_leader *leader)
     exec_run_close(&leader->run);
 }
 
+/// What the optimizer step takes: measured where there is one.
+static int64_t step_ns(const exec_leader *leader)
+{
+    if (!leader->learns) return leader->training.optimizer_step_ns;
+    return leader->reports.stepped_ns - leader->reports.reduced_ns;
+}
+
+/// What the record says of an iteration before anything is decided.
+static status describe(exec_leader *leader, bal_training_iteration *record, error_message *err)
+{
+    const bal_training *training = &leader->training;
+    const bal_placed_partition *placed = leader->played.plan;
+    const bal_gpu_layout layout = bal_training_gpu_layout(training);
+    TRY(bal_gpu_account_of(&layout, placed->machine_rank, placed->rank_count,
+                           leader->iteration_memory, &record->gpus, err));
+    record->metrics = leader->times.metrics;
+    record->rank_count = placed->rank_count;
+    record->replica_count = training->data_parallel;
+    record->microbatch_count = leader->played.schedule->microbatch_count;
+    record->rank_work_ns = leader->times.rank_work_ns;
+    record->pipeline_ns = leader->times.pipeline_ns;
+    record->reduction_ns = leader->times.reduction_ns;
+    record->first_layer = placed->first_layer;
+    record->machine_rank = placed->machine_rank;
+    record->changed = leader->is_changed;
+    if (bal_training_is_profiled(training, record->iteration, leader->is_announced)) {
+        record->profile_ns = training->profile_ns;
+    }
+    return bal_training_ledger_close(record, step_ns(leader), err);
+}
+
+/// Hands the record to the sink; with the timeline of the slowest replica, if it wants one.
+static status put_record(exec_leader *leader, bal_training_iteration *record, error_message *err)
+{
+    const bal_record_sink *sink = &leader->training.sink;
+    const int slowest = leader->times.slowest;
+    if (sink->wants_timeline != NULL && sink->wants_timeline(sink->context, record->iteration)) {
+        bal_stage_costs *stages = arena_array(leader->iteration_memory, 1, sizeof *stages);
+        TRY(bal_stage_costs_from_layers(&leader->replicas[slowest], leader->played.plan,
+                                        &leader->training.machine, leader->played.rank_time_factor,
+                                        leader->iteration_memory, stages, err));
+        record->timeline = &leader->reports.timelines[slowest];
+        record->costs = stages;
+    }
+    return sink->put != NULL ? sink->put(sink->context, record, err) : STATUS_OK;
+}
+
+static status put_measured(exec_leader *leader, const bal_training_iteration *record,
+                           error_message *err)
+{
+    const exec_training_listener *listener = leader->execution->listener;
+    const exec_run_reports *reports = &leader->reports;
+    if (listener == NULL) return STATUS_OK;
+    const exec_measured measured = {
+        .record = record,
+        .played = &leader->played,
+        .timelines = reports->timelines,
+        .load_count = reports->load_columns > 0 ? reports->load_count : NULL,
+        .load_columns = reports->load_columns,
+        .loss = reports->loss,
+        .gradient_norm = reports->gradient_norm,
+        .state_hash = leader->state_hash,
+        .overhead_ns = reports->overhead_ns,
+        .wake_ns = reports->wake_ns,
+        .latency_ns = reports->latency_ns,
+        .op_count = reports->op_count,
+        .message_count = reports->message_count,
+        .migration_finish_ns = leader->moved.finish_ns,
+        .migrated_bytes = leader->moved.bytes,
+    };
+    return listener->put(listener->context, &measured, err);
+}
+
+/// Closes the record of an iteration and hands it to sink and listener.
+static status put_iteration(exec_leader *leader, bal_training_iteration *record, error_message *err)
+{
+    TRY(bal_training_ledger_close(record, step_ns(leader), err));
+    TRY(bal_training_ledger_add(&leader->ledger, record, &leader->times,
+                                leader->training.data_parallel, err));
+    leader->ledger.result.simulated_count++;
+    TRY(put_record(leader, record, err));
+    return put_measured(leader, record, err);
+}
+
 static status lead_iteration(exec_leader *leader, int iteration, error_message *err)
 {
     bal_training_iteration record = {.iteration = iteration};
     leader->moved = (exec_move_times){0};
     TRY(exec_leader_iterate(leader, iteration, err));
-    TRY(exec_leader_describe(leader, &record, err));
+    TRY(describe(leader, &record, err));
     TRY(exec_leader_decide(leader, &record, err));
     TRY(exec_leader_save(leader, iteration, err));
-    return exec_leader_put(leader, &record, err);
+    return put_iteration(leader, &record, err);
 }
 
-/// Copies an array into the caller's arena. NULL if out of memory.
+/// Copies an array into the caller's arena.
 static const int *kept(exec_leader *leader, const int *array, int count)
 {
     int *copy = arena_array(leader->memory, (size_t)count, sizeof *copy);
-    if (copy != NULL) memcpy(copy, array, (size_t)count * sizeof *copy);
+    memcpy(copy, array, (size_t)count * sizeof *copy);
     return copy;
 }
 
@@ -237,12 +321,12 @@ static status lead(exec_leader *leader, error_message *err)
         TRY(lead_iteration(leader, iteration, err));
     }
     finish(leader);
-    TRY(exec_run_begin_command(&leader->run, &end));
+    exec_run_begin_command(&leader->run, &end);
     return exec_run_give_command(&leader->run, err);
 }
 
-status exec_lead(exec_endpoint *endpoint, const exec_training *execution, arena *memory,
-                 bal_training_result *result, error_message *err)
+static status lead_run(exec_endpoint *endpoint, const exec_training *execution, arena *memory,
+                       bal_training_result *result, error_message *err)
 {
     exec_leader *leader = memory_array(1, sizeof *leader);
     status led = leader_open(leader, endpoint, execution, memory, err);
@@ -251,4 +335,22 @@ status exec_lead(exec_endpoint *endpoint, const exec_training *execution, arena 
     leader_close(leader);
     free(leader);
     return led;
+}
+
+/// What every rank but the leader does.
+static status follow(exec_endpoint *endpoint, const exec_training *training, error_message *err)
+{
+    exec_run *run = memory_array(1, sizeof *run);
+    status followed = exec_run_open(run, endpoint, training, NULL, err);
+    if (followed == STATUS_OK) followed = exec_run_follow(run, err);
+    exec_run_close(run);
+    free(run);
+    return followed;
+}
+
+status exec_training_rank(exec_endpoint *endpoint, const exec_training *training, arena *memory,
+                          bal_training_result *result, error_message *err)
+{
+    if (endpoint->rank != EXEC_LEADER) return follow(endpoint, training, err);
+    return lead_run(endpoint, training, memory, result, err);
 }

@@ -1,6 +1,6 @@
-/// What the leader does behind an iteration: it asks the controller, or follows what it was told,
+/// What the leader does after an iteration: it asks the controller, or follows what it was told,
 /// and has the layers moved.
-#include "exec/run/leader.h"
+#include "exec/run/run.h"
 
 #include <math.h>
 
@@ -88,7 +88,7 @@ static status follow_forced(exec_leader *leader, bal_training_iteration *record,
     return STATUS_OK;
 }
 
-/// Starts the controller behind the first iteration, with what has been measured of it.
+/// Starts the controller after the first iteration, with what has been measured of it.
 static status start_late(exec_leader *leader, bal_training_iteration *record, error_message *err)
 {
     TRY(bal_controller_start(leader->controller, &leader->profile, &leader->decision, err));

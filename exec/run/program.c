@@ -11,8 +11,8 @@ static int receiver_of(const bal_schedule *schedule, bal_op op, int stage)
                             stage);
 }
 
-status exec_program_compile(const bal_schedule *schedule, int place, arena *memory,
-                            exec_program *program)
+void exec_program_compile(const bal_schedule *schedule, int place, arena *memory,
+                          exec_program *program)
 {
     const int first = schedule->first_op[place];
     const int count = schedule->first_op[place + 1] - first;
@@ -34,5 +34,4 @@ status exec_program_compile(const bal_schedule *schedule, int place, arena *memo
         };
     }
     *program = (exec_program){.place = place, .step_count = count, .steps = steps};
-    return STATUS_OK;
 }

@@ -28,6 +28,6 @@ typedef struct exec_program {
 /// checks it once, so that no run begins that would get stuck.
 ///
 /// @param place   in [0, schedule->rank_count)
-/// @param program carved from memory. STATUS_NO_MEMORY. Time O(ops of the place).
-status exec_program_compile(const bal_schedule *schedule, int place, arena *memory,
-                            exec_program *program);
+/// @param program carved from memory. Time O(ops of the place).
+void exec_program_compile(const bal_schedule *schedule, int place, arena *memory,
+                          exec_program *program);

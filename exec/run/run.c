@@ -1,8 +1,124 @@
+/// A rank of an execution: its groups, and the commands that it hears or gives.
 #include "exec/run/run.h"
 
-#include "exec/run/run_carry_out.h"
-
 #include <string.h>
+
+/// What tells the messages of the groups apart: two ranks may be in all of them.
+enum { CHANNEL_WORLD, CHANNEL_CREW, CHANNEL_PIPELINE, CHANNEL_REPLICAS };
+
+/// A group without ranks, and room for them.
+static int *group_init(exec_run_ranks *ranks, int channel, int *sequence, arena *memory,
+                       exec_group *group)
+{
+    int *rank = arena_array(memory, (size_t)ranks->endpoint->rank_count, sizeof *rank);
+    *group = (exec_group){.endpoint = ranks->endpoint,
+                          .rank = rank,
+                          .self = -1,
+                          .sequence = sequence,
+                          .channel = channel};
+    return rank;
+}
+
+static void group_clear(exec_group *group)
+{
+    group->rank_count = 0;
+    group->self = -1;
+}
+
+/// Ranks are added in rising order, to the array of the group.
+static void group_add(exec_group *group, int *array, int rank)
+{
+    if (rank == group->endpoint->rank) group->self = group->rank_count;
+    array[group->rank_count++] = rank;
+}
+
+static bool is_in_replica(const exec_run_ranks *ranks, int rank)
+{
+    return rank / ranks->rank_count == ranks->replica;
+}
+
+static void fill_groups(exec_run_ranks *ranks)
+{
+    group_clear(&ranks->crew);
+    group_clear(&ranks->pipeline);
+    for (int rank = 0; rank < ranks->endpoint->rank_count; rank++) {
+        if (ranks->is_active[rank] || rank == EXEC_LEADER) {
+            group_add(&ranks->crew, ranks->crew_rank, rank);
+        }
+        if (ranks->is_active[rank] && is_in_replica(ranks, rank)) {
+            group_add(&ranks->pipeline, ranks->pipeline_rank, rank);
+        }
+    }
+    ranks->crew_sequence = 0;
+    ranks->pipeline_sequence = 0;
+    ranks->replicas_sequence = 0;
+}
+
+/// All ranks active.
+static status ranks_init(exec_run_ranks *ranks, exec_endpoint *endpoint, int replica_count,
+                         int rank_count, arena *memory, error_message *err)
+{
+    const int world = endpoint->rank_count;
+    if ((int64_t)replica_count * rank_count != world) {
+        return error_set(err, STATUS_INVALID,
+                         "%d replicas of %d ranks need %lld ranks, and the world has %d",
+                         replica_count, rank_count, (long long)replica_count * rank_count, world);
+    }
+    *ranks = (exec_run_ranks){
+        .endpoint = endpoint,
+        .replica_count = replica_count,
+        .rank_count = rank_count,
+        .replica = endpoint->rank / rank_count,
+        .machine_rank = endpoint->rank % rank_count,
+        .is_active = arena_array(memory, (size_t)world, sizeof *ranks->is_active),
+    };
+    int *all = group_init(ranks, CHANNEL_WORLD, &ranks->world_sequence, memory, &ranks->world);
+    ranks->crew_rank = group_init(ranks, CHANNEL_CREW, &ranks->crew_sequence, memory, &ranks->crew);
+    ranks->pipeline_rank =
+        group_init(ranks, CHANNEL_PIPELINE, &ranks->pipeline_sequence, memory, &ranks->pipeline);
+    int *same =
+        group_init(ranks, CHANNEL_REPLICAS, &ranks->replicas_sequence, memory, &ranks->replicas);
+    for (int rank = 0; rank < world; rank++) {
+        ranks->is_active[rank] = true;
+        group_add(&ranks->world, all, rank);
+    }
+    for (int replica = 0; replica < replica_count; replica++) {
+        group_add(&ranks->replicas, same, exec_run_world_rank(ranks, replica, ranks->machine_rank));
+    }
+    fill_groups(ranks);
+    return STATUS_OK;
+}
+
+int exec_run_world_rank(const exec_run_ranks *ranks, int replica, int machine_rank)
+{
+    return replica * ranks->rank_count + machine_rank;
+}
+
+int exec_run_place_of(const bal_placed_partition *plan, int machine_rank)
+{
+    for (int place = 0; place < plan->rank_count; place++) {
+        const int rank = plan->machine_rank != NULL ? plan->machine_rank[place] : place;
+        if (rank == machine_rank) return place;
+    }
+    return -1;
+}
+
+bool exec_run_ranks_differ(const exec_run_ranks *ranks, const bal_placed_partition *plan)
+{
+    for (int rank = 0; rank < ranks->rank_count; rank++) {
+        if (ranks->is_active[rank] != (exec_run_place_of(plan, rank) >= 0)) return true;
+    }
+    return false;
+}
+
+void exec_run_ranks_activate(exec_run_ranks *ranks, const bal_placed_partition *plan)
+{
+    for (int rank = 0; rank < ranks->endpoint->rank_count; rank++) {
+        ranks->is_active[rank] = exec_run_place_of(plan, rank % ranks->rank_count) >= 0;
+    }
+    // All earlier collectives are over on all ranks, so that their numbers may come again.
+    fill_groups(ranks);
+}
 
 status exec_run_open(exec_run *run, exec_endpoint *endpoint, const exec_training *training,
                      const exec_run_terms *terms, error_message *err)
@@ -17,11 +133,11 @@ status exec_run_open(exec_run *run, exec_endpoint *endpoint, const exec_training
     run->order_count = arena_array(run->memory, (size_t)world, sizeof *run->order_count);
     // One replica of the whole world, until it is known how many there are.
     exec_activity_set_phase(&endpoint->activity, 0, EXEC_PHASE_START);
-    TRY(exec_run_ranks_init(&run->ranks, endpoint, 1, world, run->memory, err));
+    TRY(ranks_init(&run->ranks, endpoint, 1, world, run->memory, err));
     if (endpoint->rank == EXEC_LEADER) run->terms = *terms;
     TRY(exec_group_broadcast(&run->ranks.world, &run->terms, (int64_t)sizeof run->terms, err));
-    TRY(exec_run_ranks_init(&run->ranks, endpoint, run->terms.replica_count,
-                            run->terms.machine.rank_count, run->memory, err));
+    TRY(ranks_init(&run->ranks, endpoint, run->terms.replica_count, run->terms.machine.rank_count,
+                   run->memory, err));
     return training->devices.create(training->devices.context, endpoint->rank, &run->device, err);
 }
 
@@ -43,10 +159,10 @@ const exec_run_plan *exec_run_plan_in_force(const exec_run *run)
     return &run->plans[run->plan_index];
 }
 
-status exec_run_begin_command(exec_run *run, const exec_command *command)
+void exec_run_begin_command(exec_run *run, const exec_command *command)
 {
     exec_parcel_reset(&run->command);
-    return exec_parcel_put(&run->command, command, (int64_t)sizeof *command);
+    exec_parcel_put(&run->command, command, (int64_t)sizeof *command);
 }
 
 /// Whether ranks that sleep must hear of a command, too.
@@ -61,7 +177,7 @@ static status carry_out(exec_run *run, bool *is_end, error_message *err)
 {
     const exec_command command =
         *(const exec_command *)exec_parcel_take(&run->command, (int64_t)sizeof command);
-    // Behind a change of ranks the group is another; all of the world are awake then.
+    // After a change of ranks the group is another; all of the world are awake then.
     const exec_group *group = concerns_all(&command) ? &run->ranks.world : &run->ranks.crew;
     arena_reset(run->scratch);
     exec_parcel_reset(&run->answer);
@@ -119,7 +235,7 @@ status exec_run_follow(exec_run *run, error_message *err)
     const int self = run->endpoint->rank;
     bool is_end = false;
     while (!is_end) {
-        if (exec_run_ranks_is_awake(&run->ranks)) {
+        if (run->ranks.crew.self >= 0) {
             TRY(exec_parcel_share(&run->ranks.crew, &run->command, err));
         } else {
             exec_activity_set_phase(&run->endpoint->activity, 0, EXEC_PHASE_RELEASED);

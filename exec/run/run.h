@@ -1,38 +1,135 @@
-/// What a rank of an execution has, and the commands that all ranks carry out together.
+/// An execution from inside: what every rank has, the commands that all carry out together, and the
+/// rank that leads.
 ///
-/// The leader makes a command, shares it with the crew, and carries it out like everybody else;
-/// what the ranks answer is gathered at it. The others do what they are told until the end.
-/// Sleeping ranks are only told what concerns them: a change of who is active, and the end.
+/// The leader makes a command, shares it with the crew, carries it out like everybody else, and
+/// gathers the answers. The others do what they are told until the end. Released ranks sleep; they
+/// hear only of a change of who is active, and of the end.
 #pragma once
 
+#include "balance/control/controller.h"
+#include "balance/layer_costs.h"
 #include "balance/machine.h"
+#include "balance/migration/migration.h"
+#include "balance/placement.h"
+#include "balance/run/iteration_times.h"
+#include "balance/run/training.h"
+#include "balance/run/training_costs.h"
+#include "balance/run/training_ledger.h"
+#include "balance/schedule/schedule.h"
+#include "balance/timeline.h"
 #include "base/arena.h"
 #include "base/status.h"
 #include "exec/device.h"
+#include "exec/run/checkpoint_file.h"
 #include "exec/run/execution.h"
-#include "exec/run/run_costs.h"
-#include "exec/run/run_migration.h"
-#include "exec/run/run_plan.h"
-#include "exec/run/run_ranks.h"
-#include "exec/run/run_reports.h"
+#include "exec/run/program.h"
+#include "exec/run/rank.h"
+#include "exec/transport/group.h"
 #include "exec/transport/parcel.h"
+#include "exec/transport/transport.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/// What all ranks know of the run from the start.
-typedef struct exec_run_terms {
-    bal_machine machine;
+enum { EXEC_LEADER = 0 };
+
+// Who takes part
+
+/// Which ranks of the world take part, and the groups in which they speak. The world are
+/// replica_count machines of rank_count ranks each. A rank of the machine is active where the plan
+/// gives it a place of the pipeline, in every replica. Must stay where it is: the groups point into
+/// it.
+typedef struct exec_run_ranks {
+    exec_endpoint *endpoint;
     int replica_count;
+    int rank_count;      // of the machine
+    int replica;         // of this rank
+    int machine_rank;    // of this rank
+    bool *is_active;     // [endpoint->rank_count]
+    exec_group world;    // all ranks
+    exec_group crew;     // the active ones of all replicas and the leader: who hears every command
+    exec_group pipeline; // the active ones of this rank's replica; of a released rank empty
+    exec_group replicas; // this rank of the machine in all replicas
+    int *crew_rank;      // [crew.rank_count]
+    int *pipeline_rank;  // [pipeline.rank_count]
+    int world_sequence;
+    int crew_sequence;
+    int pipeline_sequence;
+    int replicas_sequence;
+} exec_run_ranks;
+
+/// The rank of the world that a rank of the machine is in a replica.
+int exec_run_world_rank(const exec_run_ranks *ranks, int replica, int machine_rank);
+
+/// The place of a rank of the machine under a plan; -1: none.
+int exec_run_place_of(const bal_placed_partition *plan, int machine_rank);
+
+/// Whether a plan needs other ranks than are active.
+bool exec_run_ranks_differ(const exec_run_ranks *ranks, const bal_placed_partition *plan);
+
+/// Makes the ranks of a plan the active ones. All ranks of the world must be awake.
+void exec_run_ranks_activate(exec_run_ranks *ranks, const bal_placed_partition *plan);
+
+// What all know: the plan and the costs
+
+/// The plan as every rank has it. Zero-initialise; release with exec_run_plan_free.
+typedef struct exec_run_plan {
+    arena *memory;
+    bal_placed_partition placed; // with machine_rank
+    bal_schedule schedule;       // one order for all replicas
+    int place;                   // of this rank; -1: none
+    exec_program program;        // of the place; no steps without one
+    const int *layer;            // [layer_count] that this rank holds, in model order
     int layer_count;
-    int64_t time_scale_ppb; // by which a modelled device and its transfers are stretched
-} exec_run_terms;
+} exec_run_plan;
+
+/// Puts a plan into the parcel of a command.
+///
+/// @param schedule one that bal_schedule_check accepts
+void exec_run_plan_put(exec_parcel *parcel, const bal_placed_partition *placed,
+                       const bal_schedule *schedule);
+
+/// Takes it out and compiles the program of this rank. Time O(ops).
+///
+/// @param plan what was in it is given up
+void exec_run_plan_take(exec_run_plan *plan, exec_parcel *parcel, int machine_rank);
+void exec_run_plan_free(exec_run_plan *plan);
+
+/// What the layers cost, as the leader tells the ranks of a modelled device: once, and again only
+/// when a number is another. Zero-initialise; release with exec_run_costs_free.
+typedef struct exec_run_costs {
+    exec_parcel parcel;             // what the leader told last
+    bal_layer_costs layers;         // of this rank's replica; its arrays are in the parcel
+    arena *memory;                  // of the sends
+    const int64_t *send_forward_ns; // [stage_count] as bal_stage_costs, or NULL: take no time
+    const int64_t *send_backward_ns;
+} exec_run_costs;
+
+/// Makes the leader's costs the ones to be told.
+///
+/// @param sources [source_count] of the same layers
+/// @return whether they are others than those that were told last
+bool exec_run_costs_put(exec_run_costs *costs, const bal_layer_costs *sources, int source_count);
+
+/// The costs of a replica, as they were told last: those of source replica % source_count. Its
+/// arrays are in the parcel.
+bal_layer_costs exec_run_costs_of(exec_run_costs *costs, int replica);
+
+/// Computes how long messages travel under a plan.
+///
+/// @param time_scale_ppb they are stretched by this / 10^9
+status exec_run_costs_fill_sends(exec_run_costs *costs, const bal_placed_partition *plan,
+                                 const bal_machine *machine, int64_t time_scale_ppb,
+                                 error_message *err);
+void exec_run_costs_free(exec_run_costs *costs);
+
+// Commands and answers
 
 typedef enum exec_command_kind {
-    EXEC_COMMAND_MOVE,    ///< take a plan into force; the answers are exec_move_answer
-    EXEC_COMMAND_ITERATE, ///< play an iteration; the answers are reports (run_reports.h)
-    EXEC_COMMAND_DIFFUSE, ///< decide among each other; the answers are exec_diffused_answer
-    EXEC_COMMAND_PACK,    ///< tell the state of the layers; the answers are exec_packed_answer
+    EXEC_COMMAND_MOVE,    ///< take a plan into force (run_move.c)
+    EXEC_COMMAND_ITERATE, ///< play an iteration (run_iterate.c); the answers are reports
+    EXEC_COMMAND_DIFFUSE, ///< decide among each other (run_diffuse.c)
+    EXEC_COMMAND_PACK,    ///< tell the state of the layers (run_checkpoint.c)
     EXEC_COMMAND_END,     ///< no answers
 } exec_command_kind;
 
@@ -50,43 +147,90 @@ typedef struct exec_command {
     exec_layer_origin origin; // MOVE; the plan, the legs and the release of each rank follow
     int leg_count;            // MOVE
     bool paces;               // MOVE: transfers last
-    bool changes_ranks;       // MOVE: others are active behind it, so that it concerns all
+    bool changes_ranks;       // MOVE: others are active after it, so that it concerns all
     bool has_costs;           // ITERATE: costs are shared next; the factors of each rank follow
     bool is_profiled;         // ITERATE
     bool wants_bytes;         // PACK: state, not only its hash
 } exec_command;
 
-typedef struct exec_move_answer {
-    int64_t free_ns; // clock behind the last transfer, 0 without one
-    int64_t bytes;   // packed state that came
-} exec_move_answer;
-
-/// What all ranks know of the problem; behind it in the command those of the arrays of stages that
-/// the flags name, in their order.
-typedef struct exec_diffuse_terms {
-    bool allow_empty_stages;
-    bool embedding;
-    bool head;
-    bool by_parameters; // layers are weighed by them; else by time
-    bool has_array[4];  // stage_memory_bytes, stage_inflight, stage_time_factor_ppb,
-                        // stage_fixed_ns: [places] each
-} exec_diffuse_terms;
-
-/// What a place has decided; place -1 of a leader whose rank has been released.
-typedef struct exec_diffused_answer {
-    int64_t place;
-    int64_t first_layer;
-    int64_t end_layer;
-} exec_diffused_answer;
-
-/// One layer of the first replica; with wants_bytes byte_count bytes follow.
-typedef struct exec_packed_answer {
-    int64_t layer;
+/// In front of the packed state of a layer in its parcel.
+typedef struct exec_layer_head {
+    int64_t end_ns; // of the transfer
     int64_t byte_count;
-    uint64_t hash; // file_hash of the bytes
-} exec_packed_answer;
+} exec_layer_head;
 
-/// A rank. Must stay where it is.
+/// Packs a layer of the device into a parcel, after what is in it.
+status exec_parcel_pack(exec_parcel *parcel, exec_device *device, int layer, error_message *err);
+
+/// What one rank tells of an iteration.
+typedef struct exec_rank_report {
+    exec_rank_times times;
+    int step_count;     // 0 without a place
+    int64_t reduced_ns; // of the gradients, from when all ranks had played their ops
+    int64_t stepped_ns; // until after step and adapt, from the same moment
+    bool has_loss;      // the head is on this rank
+    bool has_changed;   // the mechanism's loads may be others from now on
+    double loss;
+    double gradient_norm;
+    exec_layer_report layers; // layer_count 0: not told
+} exec_rank_report;
+
+/// Puts the report of this rank into a parcel for the leader.
+void exec_rank_report_put(exec_parcel *parcel, const exec_rank_report *report);
+
+/// What all ranks of the crew have told, as the leader reads it.
+typedef struct exec_run_reports {
+    const bal_timeline *timelines; // [replica_count]
+    bool has_layers;               // layers were measured
+    bal_layer_costs *layers;       // [replica_count] then, one column per microbatch
+    int64_t *load_count;           // [layer_count][microbatch_count][load_columns], replica 0
+    int load_columns;
+    bool has_changed;
+    double loss;          // mean over the replicas
+    double gradient_norm; // of replica 0
+    int64_t reduced_ns;   // largest over the ranks
+    int64_t stepped_ns;   // likewise
+    int64_t overhead_ns;  // sums over the ranks
+    int64_t wake_ns;
+    int64_t latency_ns;
+    int64_t op_count;
+    int64_t message_count;
+} exec_run_reports;
+
+/// What was gathered of a command, at the leader.
+typedef struct exec_gathered {
+    const exec_group *group;
+    int64_t *sizes; // [group->rank_count] bytes of each rank's parcel
+    void *bytes;    // one after the other
+} exec_gathered;
+
+/// The parcel of a rank of the group.
+///
+/// @param offset in and out: where it begins; 0 for the first. Ranks are read in their order
+exec_parcel exec_gathered_next(const exec_gathered *gathered, int index, int64_t *offset);
+
+/// Reads the reports of an iteration.
+///
+/// @param plan         in force during it
+/// @param layer_memory of layers and load_count: reset where the layers were measured, else kept
+/// @param memory       of the rest
+/// @param reports      layers and load_count in: of the iteration that was profiled last; the rest
+///                     out
+void exec_run_reports_read(const exec_gathered *gathered, const exec_run_ranks *ranks,
+                           const exec_run_plan *plan, int layer_count, arena *layer_memory,
+                           arena *memory, exec_run_reports *reports);
+
+// A rank
+
+/// What all ranks know of the run from the start.
+typedef struct exec_run_terms {
+    bal_machine machine;
+    int replica_count;
+    int layer_count;
+    int64_t time_scale_ppb; // by which a modelled device and its transfers are stretched
+} exec_run_terms;
+
+/// Must stay where it is.
 typedef struct exec_run {
     exec_endpoint *endpoint;
     const exec_training *training;
@@ -108,6 +252,7 @@ typedef struct exec_run {
 /// Makes the rank ready for its first command. Collective.
 ///
 /// @param terms read at the leader only
+/// @return STATUS_INVALID if the world has another number of ranks
 status exec_run_open(exec_run *run, exec_endpoint *endpoint, const exec_training *training,
                      const exec_run_terms *terms, error_message *err);
 void exec_run_close(exec_run *run);
@@ -115,10 +260,120 @@ void exec_run_close(exec_run *run);
 const exec_run_plan *exec_run_plan_in_force(const exec_run *run);
 
 /// Leader: begins a command in run->command. What follows it is put there before it is given.
-status exec_run_begin_command(exec_run *run, const exec_command *command);
+void exec_run_begin_command(exec_run *run, const exec_command *command);
 
 /// Leader: shares the command with whom it concerns, carries it out, and gathers the answers.
 status exec_run_give_command(exec_run *run, error_message *err);
 
 /// All others: carry out commands until the end.
 status exec_run_follow(exec_run *run, error_message *err);
+
+/// Each reads what follows the head in run->command and fills run->answer.
+status exec_run_move(exec_run *run, const exec_command *command, error_message *err);
+status exec_run_iterate(exec_run *run, const exec_command *command, error_message *err);
+status exec_run_diffuse(exec_run *run, const exec_command *command, error_message *err);
+status exec_run_pack(exec_run *run, const exec_command *command, error_message *err);
+
+// The leader
+
+/// A plan that is to be taken into force.
+typedef struct exec_next_plan {
+    bal_placed_partition placed;
+    const bal_schedule *order;      // or NULL: what the run's schedule makes of it
+    const bal_layer_costs *layers;  // what a searched order goes by; NULL: not known
+    const bal_migration *migration; // or NULL: nothing moves
+    const bal_layer_costs *moving;  // with migration: whose state_bytes are on their way
+    int microbatch_count;
+    exec_layer_origin origin;
+    const exec_checkpoint *checkpoint; // with EXEC_ORIGIN_LEADER
+} exec_next_plan;
+
+/// What taking it into force took.
+typedef struct exec_move_times {
+    int64_t elapsed_ns; // on the leader's clock
+    int64_t finish_ns;  // of the last transfer, by the clocks of the ranks
+    int64_t bytes;      // packed state that travelled, of all replicas
+} exec_move_times;
+
+/// Must stay where it is.
+typedef struct exec_leader {
+    exec_run run; // the leader is a rank, too
+    const exec_training *execution;
+    bal_training training; // as given; of a device that learns with a source that has no costs
+    bal_cost_source stand_in;
+    bool learns;
+    bool is_nominal;            // nothing is measured: modelled device, nominal clock
+    int first_iteration;        // that is executed: after the checkpoint's
+    bal_controller *controller; // NULL: the plan stays, or forced ones come
+    bool is_controlled;         // the controller has started
+    int microbatch_count;       // in force: re-packing may choose another
+
+    arena *memory; // the caller's, of the result
+    arena *iteration_memory;
+    arena *layer_memory; // of layers that were measured
+    arena *profile_memory;
+    arena *plan_memory[2]; // of what follows from each of the run's two plans
+    arena *next_memory;    // of the one to come
+
+    bal_training_costs costs; // of a modelled device
+    bool costs_told;          // the crew has those that were told last
+    bool is_changed;          // costs of the iteration at hand are others than before; of sources
+                              // that announce it and of mechanisms: the model has changed before it
+    bool is_announced;        // the latter
+    double *rank_time_factor; // [machine ranks]
+    bal_layer_costs *replicas; // [data_parallel] of the iteration, as given or measured
+    bal_layer_costs profile;   // of all replicas, as the controller sees them
+    bal_layer_costs ahead;     // of the iteration that follows, for foresight
+    const int *last_backward;  // [stage_count] of the plan in force
+    const int *rank_of_layer;  // [layer_count] of the plan in force
+
+    exec_run_reports reports;
+    bal_played_plan played;
+    bal_iteration_times times;
+    exec_move_times moved; // after the iteration
+    int64_t *rank_end_ns;  // [machine ranks]
+    int64_t *peak_memory;  // [machine ranks]
+    bal_decision decision; // the last
+    bal_diffuser diffuser; // with distributes_decisions: the leader's part of it
+    bool has_profile;      // the ranks have measured their layers in the iteration at hand
+    int iteration;         // at hand
+    bal_training_ledger ledger;
+    uint64_t state_hash;
+} exec_leader;
+
+/// Takes a plan into force on all ranks.
+///
+/// @param iteration after which it comes, for the activity of the ranks
+status exec_leader_move(exec_leader *leader, const exec_next_plan *next, int iteration,
+                        exec_move_times *times, error_message *err);
+
+/// Takes the plan of the start into force: the given one, the balancer's, or where nothing is known
+/// the even one.
+status exec_leader_start(exec_leader *leader, error_message *err);
+
+/// Has an iteration played, and measures it: replicas, profile, played and times are then its own.
+status exec_leader_iterate(exec_leader *leader, int iteration, error_message *err);
+
+/// Asks the controller after an iteration and has layers moved; fills what the record says of it.
+status exec_leader_decide(exec_leader *leader, bal_training_iteration *record, error_message *err);
+
+/// Checks whether ranks can decide among themselves, and has the controller ask them.
+///
+/// @return STATUS_UNSUPPORTED naming what stands against it
+status exec_leader_distribute(exec_leader *leader, error_message *err);
+
+/// Reads the checkpoint that the run goes on from, and sets first_iteration.
+status exec_leader_read_checkpoint(exec_leader *leader, exec_checkpoint *checkpoint,
+                                   error_message *err);
+
+/// Sends the state of every layer to the ranks that shall hold it, in all replicas. They receive it
+/// when they take the plan of the start.
+status exec_leader_hand_out(exec_leader *leader, const exec_checkpoint *checkpoint,
+                            const bal_placed_partition *placed, error_message *err);
+
+/// After an iteration: writes the checkpoint if one is due, and of a device that learns notes the
+/// hash of the state after the last.
+status exec_leader_save(exec_leader *leader, int iteration, error_message *err);
+
+/// The partition of a plan that came in a file.
+bal_placed_partition exec_placed_of(const bal_plan *plan);

@@ -1,12 +1,32 @@
-/// Deciding among each other: the ranks of the pipeline run the balancer `diffusion` with what each
-/// has measured of its own layers.
-#include "exec/run/run_carry_out.h"
+/// Decisions of the ranks among themselves: the leader says by which rules, the ranks of the
+/// pipeline run the balancer `diffusion` with what each has measured of its own layers, and the
+/// leader hears the cuts.
+#include "exec/run/run.h"
 
-#include "balance/layer_costs.h"
 #include "exec/transport/activity.h"
 #include "exec/transport/distributed_diffusion.h"
 
-/// Reads the rules behind the head of the command.
+#include <string.h>
+
+/// What all ranks know of the problem; after it in the command those of the arrays of stages that
+/// the flags name, in their order.
+typedef struct exec_diffuse_terms {
+    bool allow_empty_stages;
+    bool embedding;
+    bool head;
+    bool by_parameters; // layers are weighed by them; else by time
+    bool has_array[4];  // stage_memory_bytes, stage_inflight, stage_time_factor_ppb,
+                        // stage_fixed_ns: [places] each
+} exec_diffuse_terms;
+
+/// What a place has decided; place -1 of a leader whose rank has been released.
+typedef struct exec_diffused_answer {
+    int64_t place;
+    int64_t first_layer;
+    int64_t end_layer;
+} exec_diffused_answer;
+
+/// Reads the rules after the head of the command.
 static exec_diffusion_rules take_rules(exec_run *run, const exec_diffuse_terms *terms)
 {
     const bal_placed_partition *placed = &exec_run_plan_in_force(run)->placed;
@@ -98,5 +118,83 @@ status exec_run_diffuse(exec_run *run, const exec_command *command, error_messag
     if (place >= 0) TRY(decide(run, &terms, &decided, err));
     const exec_diffused_answer answer = {
         .place = place, .first_layer = decided.first_layer, .end_layer = decided.end_layer};
-    return exec_parcel_put(&run->answer, &answer, (int64_t)sizeof answer);
+    exec_parcel_put(&run->answer, &answer, (int64_t)sizeof answer);
+    return STATUS_OK;
+}
+
+/// Whether the problem is that of the layers that the ranks have measured, on the places in force.
+static bool is_at_hand(const exec_leader *leader, const bal_problem *problem)
+{
+    const exec_run_plan *plan = exec_run_plan_in_force(&leader->run);
+    return leader->is_controlled && leader->has_profile &&
+           plan->placed.rank_count == problem->stage_count && problem->stage_count > 0 &&
+           plan->placed.chunk_count == 1;
+}
+
+static status give_command(exec_leader *leader, const bal_problem *problem, error_message *err)
+{
+    exec_run *run = &leader->run;
+    const exec_command command = {.kind = EXEC_COMMAND_DIFFUSE, .iteration = leader->iteration};
+    const int64_t *arrays[] = {problem->stage_memory_bytes, problem->stage_inflight,
+                               problem->stage_time_factor_ppb, problem->stage_fixed_ns};
+    exec_diffuse_terms terms = {
+        .allow_empty_stages = problem->allow_empty_stages,
+        .embedding = problem->layers.embedding,
+        .head = problem->layers.head,
+        .by_parameters = problem->weight == BAL_WEIGHT_PARAMETERS,
+    };
+    for (int array = 0; array < 4; array++) {
+        terms.has_array[array] = arrays[array] != NULL;
+    }
+    exec_run_begin_command(run, &command);
+    exec_parcel_put(&run->command, &terms, (int64_t)sizeof terms);
+    for (int array = 0; array < 4; array++) {
+        if (arrays[array] == NULL) continue;
+        exec_parcel_put(&run->command, arrays[array],
+                        problem->stage_count * (int64_t)sizeof *arrays[array]);
+    }
+    return exec_run_give_command(run, err);
+}
+
+static status hear_cuts(void *context, const bal_problem *problem, int *first_layer,
+                        bool *has_decided, error_message *err)
+{
+    exec_leader *leader = context;
+    const exec_gathered *gathered = &leader->run.gathered;
+    int64_t offset = 0;
+    *has_decided = false;
+    if (!is_at_hand(leader, problem)) return STATUS_OK;
+    TRY(give_command(leader, problem, err));
+    for (int index = 0; index < gathered->group->rank_count; index++) {
+        exec_parcel parcel = exec_gathered_next(gathered, index, &offset);
+        const exec_diffused_answer *answer = exec_parcel_take(&parcel, (int64_t)sizeof *answer);
+        if (answer->place < 0) continue;
+        first_layer[answer->place] = (int)answer->first_layer;
+        first_layer[answer->place + 1] = (int)answer->end_layer;
+    }
+    *has_decided = true;
+    return STATUS_OK;
+}
+
+status exec_leader_distribute(exec_leader *leader, error_message *err)
+{
+    const bal_training *training = &leader->training;
+    const char *against =
+        strcmp(training->balancer->name, "diffusion") != 0 ? "another balancer than diffusion"
+        : training->data_parallel > 1                      ? "several replicas"
+        : training->estimates_speed                        ? "estimated speeds"
+        : training->weight == BAL_WEIGHT_TIME_TRANSFER     ? "weighing by transfers"
+        : training->information != BAL_INFORMATION_PROFILE ? "other loads than the profile's"
+        : training->policy.kind == BAL_POLICY_SHADOW       ? "the policy shadow"
+        : training->repack.kind != BAL_REPACK_NONE         ? "re-packing"
+                                                           : NULL;
+    if (against != NULL) {
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "ranks decide among themselves on what each has measured of its own "
+                         "layers: not with %s",
+                         against);
+    }
+    leader->diffuser = (bal_diffuser){.context = leader, .cuts = hear_cuts};
+    leader->training.diffuser = &leader->diffuser;
+    return STATUS_OK;
 }

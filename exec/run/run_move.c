@@ -1,46 +1,143 @@
-/// Taking a plan into force on a rank: layers go and come, ranks are released and taken back.
-#include "exec/run/run_carry_out.h"
+/// Taking a plan into force: its order, the layers on their way, ranks that are released or taken
+/// back.
+///
+/// Sender and receiver of a layer meet: the receiver says that it has room and when it is free, the
+/// sender begins when both are, and both are free again when the transfer has ended. So the clocks
+/// of the ranks go through the very sums of bal_migration_finish_ns, without anybody having them
+/// all.
+#include "exec/run/run.h"
 
+#include "exec/mechanism/weight_order.h"
 #include "exec/transport/activity.h"
 
-/// Makes the layers of this rank's place that come from nowhere.
-static status initialise(exec_run *run, error_message *err)
+#include <math.h>
+#include <string.h>
+
+/// One sending of a layer, as all ranks know it. Ranks are those of the machine.
+typedef struct exec_migration_leg {
+    int layer;
+    int from;
+    int to;
+    int64_t transfer_ns; // by the link; 0 where it takes what it takes
+} exec_migration_leg;
+
+/// What a rank answers to a move.
+typedef struct exec_move_answer {
+    int64_t free_ns; // clock after the last transfer, 0 without one
+    int64_t bytes;   // packed state that came
+} exec_move_answer;
+
+/// A rank in the middle of a migration.
+typedef struct mover {
+    exec_run *run;
+    const exec_command *command;
+    const exec_migration_leg *legs; // [command->leg_count] in their order
+    exec_parcel *layers;            // [layer_count] packed state of the layers that have come
+    int64_t free_ns;                // this rank's clock
+    exec_move_answer answer;
+    error_message *err;
+} mover;
+
+status exec_parcel_pack(exec_parcel *parcel, exec_device *device, int layer, error_message *err)
 {
-    const exec_run_plan *plan = exec_run_plan_in_force(run);
-    if (!run->device->table->learns) return STATUS_OK;
-    for (int index = 0; index < plan->layer_count; index++) {
-        TRY(run->device->table->initialise(run->device, plan->layer[index], err));
+    const int64_t byte_count = device->table->packed_bytes(device, layer);
+    return device->table->pack(device, layer, exec_parcel_room(parcel, byte_count), err);
+}
+
+/// The key of "I have room": parcels of the same kind have stage 0.
+static uint64_t ready_key(int leg)
+{
+    return exec_message_key(EXEC_MESSAGE_MIGRATE, leg, 1, 0);
+}
+
+/// Lasts as long as the transfer, where time is real.
+static status pace(const mover *at, int64_t transfer_ns)
+{
+    exec_endpoint *endpoint = at->run->endpoint;
+    if (!at->command->paces || transfer_ns == 0) return STATUS_OK;
+    const double stretched = (double)transfer_ns * ((double)at->run->terms.time_scale_ppb / 1e9);
+    const int64_t now_ns = endpoint->transport->now_ns(endpoint);
+    return endpoint->transport->sleep_until(endpoint, now_ns + (int64_t)round(stretched), at->err);
+}
+
+/// Fills the parcel of a leg: from the device, or with what has come here on its way to a third
+/// rank.
+static status fill_leg(const mover *at, int layer, int64_t end_ns, exec_parcel *parcel)
+{
+    exec_device *device = at->run->device;
+    exec_parcel *passing = &at->layers[layer];
+    exec_layer_head head = {.end_ns = end_ns};
+    if (passing->bytes == NULL) {
+        head.byte_count = device->table->packed_bytes(device, layer);
+        exec_parcel_put(parcel, &head, (int64_t)sizeof head);
+        return exec_parcel_pack(parcel, device, layer, at->err);
+    }
+    passing->taken_bytes = 0;
+    head.byte_count =
+        ((const exec_layer_head *)exec_parcel_take(passing, (int64_t)sizeof head))->byte_count;
+    exec_parcel_put(parcel, &head, (int64_t)sizeof head);
+    exec_parcel_put(parcel, exec_parcel_take(passing, head.byte_count), head.byte_count);
+    exec_parcel_free(passing);
+    return STATUS_OK;
+}
+
+static status send_leg(mover *at, int leg)
+{
+    const exec_migration_leg *way = &at->legs[leg];
+    const int to = exec_run_world_rank(&at->run->ranks, at->run->ranks.replica, way->to);
+    exec_endpoint *endpoint = at->run->endpoint;
+    exec_message ready;
+    exec_parcel parcel = {0};
+    TRY(endpoint->transport->receive(endpoint, to, ready_key(leg), &ready, NULL, 0, at->err));
+    const int64_t begin_ns = ready.value[0] > at->free_ns ? ready.value[0] : at->free_ns;
+    at->free_ns = begin_ns + way->transfer_ns;
+    status sent = pace(at, way->transfer_ns);
+    if (sent == STATUS_OK) sent = fill_leg(at, way->layer, at->free_ns, &parcel);
+    if (sent == STATUS_OK) {
+        sent = exec_parcel_send(endpoint, to, EXEC_MESSAGE_MIGRATE, leg, &parcel, at->err);
+    }
+    exec_parcel_free(&parcel);
+    return sent;
+}
+
+static status receive_leg(mover *at, int leg)
+{
+    const exec_migration_leg *way = &at->legs[leg];
+    const int from = exec_run_world_rank(&at->run->ranks, at->run->ranks.replica, way->from);
+    exec_endpoint *endpoint = at->run->endpoint;
+    exec_parcel *parcel = &at->layers[way->layer];
+    const exec_message ready = {.key = ready_key(leg), .value = {at->free_ns}};
+    TRY(endpoint->transport->send(endpoint, from, &ready, NULL, at->err));
+    TRY(exec_parcel_receive(endpoint, from, EXEC_MESSAGE_MIGRATE, leg, parcel, at->err));
+    const exec_layer_head *head = exec_parcel_take(parcel, (int64_t)sizeof *head);
+    at->free_ns = head->end_ns;
+    at->answer.bytes += head->byte_count;
+    return STATUS_OK;
+}
+
+/// Sends and receives the layers that change their rank and that this rank has a part in; every
+/// replica for itself.
+static status migrate(mover *at)
+{
+    const int self = at->run->ranks.machine_rank;
+    for (int leg = 0; leg < at->command->leg_count; leg++) {
+        const exec_migration_leg *way = &at->legs[leg];
+        if (way->from != self && way->to != self) continue;
+        TRY(way->from == self ? send_leg(at, leg) : receive_leg(at, leg));
+        at->answer.free_ns = at->free_ns;
     }
     return STATUS_OK;
 }
 
 /// Receives the layers of this rank's place that the leader has read.
-static status load(exec_run *run, const exec_run_plan *plan, exec_migrated *migrated,
-                   error_message *err)
+static status load(const mover *at, const exec_run_plan *plan)
 {
     for (int index = 0; index < plan->layer_count; index++) {
         const int layer = plan->layer[index];
-        TRY(exec_parcel_receive(run->endpoint, EXEC_LEADER, EXEC_MESSAGE_MIGRATE, layer,
-                                &migrated->layers[layer], err));
+        TRY(exec_parcel_receive(at->run->endpoint, EXEC_LEADER, EXEC_MESSAGE_MIGRATE, layer,
+                                &at->layers[layer], at->err));
     }
     return STATUS_OK;
-}
-
-/// Sends and receives the layers that change their rank.
-static status migrate(exec_run *run, const exec_command *command, exec_migrated *migrated,
-                      error_message *err)
-{
-    const int64_t legs = (int64_t)command->leg_count * (int64_t)sizeof(exec_migration_leg);
-    const int64_t releases = (int64_t)run->ranks.rank_count * (int64_t)sizeof(int64_t);
-    const exec_run_migration migration = {
-        .legs = exec_parcel_take(&run->command, legs),
-        .leg_count = command->leg_count,
-        .release_ns = exec_parcel_take(&run->command, releases),
-        .paces = command->paces,
-        .time_scale_ppb = run->terms.time_scale_ppb,
-    };
-    return exec_run_migrate(&run->ranks, &migration, run->device, run->terms.layer_count,
-                            run->scratch, migrated, err);
 }
 
 /// Wakes and releases ranks, when nobody is in the midst of a migration any more.
@@ -52,29 +149,279 @@ static status change_ranks(exec_run *run, const exec_run_plan *plan, error_messa
     return transport->regroup(run->endpoint, run->ranks.is_active, err);
 }
 
-static status move(exec_run *run, const exec_command *command, exec_migrated *migrated,
-                   error_message *err)
+/// Gives the device what has come, and makes the layers that come from nowhere.
+static status fill_layers(const mover *at, const exec_run_plan *plan)
 {
+    exec_device *device = at->run->device;
+    for (int layer = 0; layer < at->run->terms.layer_count; layer++) {
+        exec_parcel *parcel = &at->layers[layer];
+        if (parcel->bytes == NULL) continue;
+        parcel->taken_bytes = 0;
+        const exec_layer_head *head = exec_parcel_take(parcel, (int64_t)sizeof *head);
+        TRY(device->table->unpack(device, layer, exec_parcel_take(parcel, head->byte_count),
+                                  head->byte_count, at->err));
+    }
+    if (at->command->origin != EXEC_ORIGIN_SEED || !device->table->learns) return STATUS_OK;
+    for (int index = 0; index < plan->layer_count; index++) {
+        TRY(device->table->initialise(device, plan->layer[index], at->err));
+    }
+    return STATUS_OK;
+}
+
+static status move(mover *at)
+{
+    exec_run *run = at->run;
     exec_run_plan *plan = &run->plans[1 - run->plan_index];
-    TRY(exec_run_plan_take(plan, &run->command, run->ranks.machine_rank));
-    TRY(migrate(run, command, migrated, err));
-    if (command->origin == EXEC_ORIGIN_LEADER) TRY(load(run, plan, migrated, err));
-    const exec_move_answer answer = {.free_ns = migrated->free_ns, .bytes = migrated->bytes};
+    exec_run_plan_take(plan, &run->command, run->ranks.machine_rank);
+    at->legs = exec_parcel_take(&run->command, at->command->leg_count * (int64_t)sizeof *at->legs);
+    const int64_t *release_ns =
+        exec_parcel_take(&run->command, run->ranks.rank_count * (int64_t)sizeof *release_ns);
+    at->free_ns = release_ns[run->ranks.machine_rank];
+    TRY(migrate(at));
+    if (at->command->origin == EXEC_ORIGIN_LEADER) TRY(load(at, plan));
     run->plan_index = 1 - run->plan_index;
     run->has_sends = false;
-    if (command->changes_ranks) TRY(change_ranks(run, plan, err));
+    if (at->command->changes_ranks) TRY(change_ranks(run, plan, at->err));
     TRY(run->device->table->hold(run->device, &plan->placed, plan->place,
-                                 plan->schedule.microbatch_count, err));
-    TRY(exec_migrated_unpack(migrated, run->device, err));
-    if (command->origin == EXEC_ORIGIN_SEED) TRY(initialise(run, err));
-    return exec_parcel_put(&run->answer, &answer, (int64_t)sizeof answer);
+                                 plan->schedule.microbatch_count, at->err));
+    TRY(fill_layers(at, plan));
+    exec_parcel_put(&run->answer, &at->answer, (int64_t)sizeof at->answer);
+    return STATUS_OK;
 }
 
 status exec_run_move(exec_run *run, const exec_command *command, error_message *err)
 {
-    exec_migrated migrated = {0};
+    const size_t layers = (size_t)run->terms.layer_count;
+    mover at = {.run = run, .command = command, .err = err};
+    at.layers = arena_array(run->scratch, layers, sizeof *at.layers);
     exec_activity_set_phase(&run->endpoint->activity, command->iteration, EXEC_PHASE_MIGRATION);
-    const status moved = move(run, command, &migrated, err);
-    exec_migrated_free(&migrated);
+    const status moved = move(&at);
+    for (size_t layer = 0; layer < layers; layer++) {
+        exec_parcel_free(&at.layers[layer]);
+    }
     return moved;
+}
+
+/// Layers of which nothing is known: all take the same time.
+static void equal_layers(const exec_leader *leader, arena *memory, bal_layer_costs *layers)
+{
+    const size_t count = (size_t)leader->run.terms.layer_count;
+    int64_t *times = arena_array(memory, count, sizeof *times);
+    for (size_t layer = 0; layer < count; layer++) {
+        times[layer] = 1000;
+    }
+    *layers = (bal_layer_costs){
+        .layer_count = (int)count,
+        .microbatch_count = 1,
+        .has_split = true,
+        .embedding = true,
+        .head = true,
+        .forward_ns = times,
+        .backward_input_ns = times,
+        .backward_weight_ns = times,
+    };
+}
+
+/// Finds the order of a plan and proves, before anybody waits for anybody, that it can be played.
+static status find_order(exec_leader *leader, const exec_next_plan *next,
+                         const bal_placed_partition *placed, bal_schedule *order,
+                         error_message *err)
+{
+    bal_layer_costs layers;
+    if (next->order != NULL) {
+        *order = *next->order;
+    } else {
+        if (next->layers != NULL) {
+            layers = *next->layers;
+        } else {
+            equal_layers(leader, leader->next_memory, &layers);
+        }
+        TRY(bal_training_order(&leader->training, placed, &layers, next->microbatch_count,
+                               leader->next_memory, order, err));
+    }
+    TRY(bal_schedule_check(order, NULL, err));
+    return leader->learns ? exec_weight_order_check(order, err) : STATUS_OK;
+}
+
+/// Names the ranks of all places.
+static void name_ranks(exec_leader *leader, bal_placed_partition *placed)
+{
+    if (placed->machine_rank != NULL) return;
+    int *ranks = arena_array(leader->next_memory, (size_t)placed->rank_count, sizeof *ranks);
+    for (int place = 0; place < placed->rank_count; place++) {
+        ranks[place] = place;
+    }
+    placed->machine_rank = ranks;
+}
+
+/// Orders the transfers of a migration.
+static status find_legs(exec_leader *leader, const exec_next_plan *next, exec_migration_leg **legs,
+                        int *leg_count, error_message *err)
+{
+    const bal_layer_costs *layers = next->moving;
+    const bal_machine *machine = &leader->training.machine;
+    const bal_placed_partition *before = &exec_run_plan_in_force(&leader->run)->placed;
+    const bool is_modelled = leader->run.device->table->is_modelled;
+    bal_migration_steps steps;
+    *leg_count = 0;
+    *legs = NULL;
+    if (next->migration == NULL || next->migration->layer_count == 0) return STATUS_OK;
+    TRY(bal_migration_order(before, next->migration, layers, machine, NULL, leader->next_memory,
+                            &steps, err));
+    exec_migration_leg *made =
+        arena_array(leader->next_memory, (size_t)steps.step_count, sizeof *made);
+    for (int index = 0; index < steps.step_count; index++) {
+        const bal_migration_step *step = &steps.step[index];
+        const int64_t bytes = layers->state_bytes != NULL ? layers->state_bytes[step->layer] : 0;
+        const bal_link link = bal_machine_link(machine, step->from, step->to);
+        made[index] = (exec_migration_leg){
+            .layer = step->layer,
+            .from = step->from,
+            .to = step->to,
+            .transfer_ns = is_modelled ? bal_link_transfer_ns(link, bytes) : 0,
+        };
+    }
+    *legs = made;
+    *leg_count = steps.step_count;
+    return STATUS_OK;
+}
+
+/// When each rank takes part at the earliest, by its clock: only where transfers overlap the
+/// backward sweep, and only where clocks are nominal. Really they begin after the decision.
+static void put_releases(exec_leader *leader)
+{
+    const size_t ranks = (size_t)leader->training.machine.rank_count;
+    int64_t *release_ns = arena_array(leader->next_memory, ranks, sizeof *release_ns);
+    if (leader->is_nominal && leader->training.migration.overlaps) {
+        memcpy(release_ns, leader->rank_end_ns, ranks * sizeof *release_ns);
+    }
+    exec_parcel_put(&leader->run.command, release_ns, (int64_t)(ranks * sizeof *release_ns));
+}
+
+/// What follows from the plan that has come into force.
+static void take_plan(exec_leader *leader)
+{
+    const exec_run_plan *plan = exec_run_plan_in_force(&leader->run);
+    arena *memory = leader->plan_memory[leader->run.plan_index];
+    arena_reset(memory);
+    int *owner = arena_array(memory, (size_t)leader->run.terms.layer_count, sizeof *owner);
+    bal_placed_owners(&plan->placed, owner);
+    leader->rank_of_layer = owner;
+    bal_last_backwards(&plan->schedule, memory, &leader->last_backward);
+}
+
+static void read_answers(exec_leader *leader, exec_move_times *times)
+{
+    const exec_gathered *gathered = &leader->run.gathered;
+    int64_t offset = 0;
+    for (int index = 0; index < gathered->group->rank_count; index++) {
+        exec_parcel parcel = exec_gathered_next(gathered, index, &offset);
+        const exec_move_answer *answer = exec_parcel_take(&parcel, (int64_t)sizeof *answer);
+        if (answer->free_ns > times->finish_ns) times->finish_ns = answer->free_ns;
+        times->bytes += answer->bytes;
+    }
+}
+
+status exec_leader_move(exec_leader *leader, const exec_next_plan *next, int iteration,
+                        exec_move_times *times, error_message *err)
+{
+    exec_run *run = &leader->run;
+    const exec_transport *transport = run->endpoint->transport;
+    const int64_t begin_ns = transport->now_ns(run->endpoint);
+    bal_placed_partition placed = next->placed;
+    bal_schedule order;
+    exec_migration_leg *legs = NULL;
+    int leg_count = 0;
+    name_ranks(leader, &placed);
+    TRY(find_order(leader, next, &placed, &order, err));
+    TRY(find_legs(leader, next, &legs, &leg_count, err));
+    const exec_command command = {
+        .kind = EXEC_COMMAND_MOVE,
+        .iteration = iteration,
+        .origin = next->origin,
+        .leg_count = leg_count,
+        .paces = run->device->table->is_modelled && !leader->is_nominal,
+        .changes_ranks = exec_run_ranks_differ(&run->ranks, &placed),
+    };
+    exec_run_begin_command(run, &command);
+    exec_run_plan_put(&run->command, &placed, &order);
+    exec_parcel_put(&run->command, legs, (int64_t)leg_count * (int64_t)sizeof *legs);
+    put_releases(leader);
+    if (next->origin == EXEC_ORIGIN_LEADER) {
+        TRY(exec_leader_hand_out(leader, next->checkpoint, &placed, err));
+    }
+    TRY(exec_run_give_command(run, err));
+    if (command.changes_ranks) leader->costs_told = false;
+    leader->microbatch_count = next->microbatch_count;
+    *times = (exec_move_times){.elapsed_ns = transport->now_ns(run->endpoint) - begin_ns};
+    read_answers(leader, times);
+    take_plan(leader);
+    return STATUS_OK;
+}
+
+/// The partition that somebody would choose who knows nothing of the layers.
+static status find_even(exec_leader *leader, bal_placed_partition *placed, error_message *err)
+{
+    bal_training plain = leader->training;
+    bal_controller *controller = NULL;
+    bal_layer_costs layers;
+    bal_decision decision;
+    plain.balancer = bal_balancer_find("even");
+    plain.policy = (bal_policy){.kind = BAL_POLICY_NEVER};
+    plain.repack = bal_repack_options_default();
+    plain.weight = BAL_WEIGHT_TIME;
+    plain.machine.rank_memory_bytes = 0;
+    equal_layers(leader, leader->next_memory, &layers);
+    TRY(bal_training_controller(&plain, NULL, &controller, err));
+    const status started = bal_controller_start(controller, &layers, &decision, err);
+    if (started == STATUS_OK) {
+        const size_t bounds = (size_t)bal_placed_stage_count(&decision.plan) + 1;
+        int *first_layer = arena_array(leader->next_memory, bounds, sizeof *first_layer);
+        *placed = decision.plan;
+        placed->first_layer = first_layer;
+        placed->machine_rank = NULL; // in their order
+        memcpy(first_layer, decision.plan.first_layer, bounds * sizeof *first_layer);
+    }
+    bal_controller_destroy(controller);
+    return started;
+}
+
+/// The plan of the start: what was given, or the balancer's, or where nothing is known the even
+/// one.
+static status choose_start(exec_leader *leader, exec_next_plan *next, error_message *err)
+{
+    const bal_plan *plan = leader->execution->plan;
+    if (plan != NULL) {
+        next->placed = exec_placed_of(plan);
+        next->order = plan->order;
+        return STATUS_OK;
+    }
+    if (leader->learns) return find_even(leader, &next->placed, err);
+    TRY(bal_controller_start(leader->controller, &leader->profile, &leader->decision, err));
+    leader->is_controlled = true;
+    next->placed = leader->decision.plan;
+    return STATUS_OK;
+}
+
+status exec_leader_start(exec_leader *leader, error_message *err)
+{
+    const int microbatches = leader->microbatch_count;
+    exec_next_plan next = {.microbatch_count = microbatches, .origin = EXEC_ORIGIN_SEED};
+    exec_move_times times;
+    exec_checkpoint checkpoint;
+    bool is_new = false;
+    if (leader->execution->checkpoint_read != NULL) {
+        TRY(exec_leader_read_checkpoint(leader, &checkpoint, err));
+        next.origin = EXEC_ORIGIN_LEADER;
+        next.checkpoint = &checkpoint;
+    }
+    if (!leader->learns) {
+        TRY(bal_training_costs_fetch(&leader->costs, leader->first_iteration,
+                                     (bal_batch){microbatches, microbatches}, &is_new,
+                                     &leader->is_announced, err));
+        TRY(bal_training_costs_measure(&leader->costs, NULL, &leader->profile, err));
+    }
+    TRY(choose_start(leader, &next, err));
+    next.layers = leader->learns ? NULL : &leader->profile;
+    return exec_leader_move(leader, &next, leader->first_iteration, &times, err);
 }

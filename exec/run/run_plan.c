@@ -1,7 +1,7 @@
-#include "exec/run/run_plan.h"
+/// What all ranks know: the plan, and what the layers cost.
+#include "exec/run/run.h"
 
-#include "exec/run/run_ranks.h"
-
+#include <math.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -20,8 +20,8 @@ static int64_t bytes_of(int count, size_t element_bytes)
     return (int64_t)count * (int64_t)element_bytes;
 }
 
-status exec_run_plan_put(exec_parcel *parcel, const bal_placed_partition *placed,
-                         const bal_schedule *schedule)
+void exec_run_plan_put(exec_parcel *parcel, const bal_placed_partition *placed,
+                       const bal_schedule *schedule)
 {
     const int ranks = placed->rank_count;
     const plan_head head = {
@@ -32,21 +32,21 @@ status exec_run_plan_put(exec_parcel *parcel, const bal_placed_partition *placed
         .placement = placed->placement,
         .has_split = schedule->has_split,
     };
-    TRY(exec_parcel_put(parcel, &head, (int64_t)sizeof head));
-    TRY(exec_parcel_put(parcel, placed->first_layer,
-                        bytes_of(bal_placed_stage_count(placed) + 1, sizeof(int))));
-    TRY(exec_parcel_put(parcel, placed->machine_rank, bytes_of(ranks, sizeof(int))));
-    TRY(exec_parcel_put(parcel, schedule->name, (int64_t)strlen(schedule->name) + 1));
-    TRY(exec_parcel_put(parcel, schedule->first_op, bytes_of(ranks + 1, sizeof(int))));
-    return exec_parcel_put(parcel, schedule->ops, bytes_of(head.op_count, sizeof(bal_op)));
+    exec_parcel_put(parcel, &head, (int64_t)sizeof head);
+    exec_parcel_put(parcel, placed->first_layer,
+                    bytes_of(bal_placed_stage_count(placed) + 1, sizeof(int)));
+    exec_parcel_put(parcel, placed->machine_rank, bytes_of(ranks, sizeof(int)));
+    exec_parcel_put(parcel, schedule->name, (int64_t)strlen(schedule->name) + 1);
+    exec_parcel_put(parcel, schedule->first_op, bytes_of(ranks + 1, sizeof(int)));
+    exec_parcel_put(parcel, schedule->ops, bytes_of(head.op_count, sizeof(bal_op)));
 }
 
-/// Copies the next array of the parcel. NULL if out of memory.
+/// Copies the next array of the parcel.
 static void *take_array(exec_parcel *parcel, arena *memory, int count, size_t element_bytes)
 {
     const void *taken = exec_parcel_take(parcel, bytes_of(count, element_bytes));
     void *copy = arena_array(memory, (size_t)count, element_bytes);
-    if (copy != NULL) memcpy(copy, taken, (size_t)count * element_bytes);
+    memcpy(copy, taken, (size_t)count * element_bytes);
     return copy;
 }
 
@@ -75,7 +75,7 @@ static void list_layers(exec_run_plan *plan, int machine_rank)
     }
 }
 
-status exec_run_plan_take(exec_run_plan *plan, exec_parcel *parcel, int machine_rank)
+void exec_run_plan_take(exec_run_plan *plan, exec_parcel *parcel, int machine_rank)
 {
     const plan_head *head = exec_parcel_take(parcel, (int64_t)sizeof *head);
     if (plan->memory == NULL) plan->memory = arena_create(1 << 16);
@@ -99,12 +99,132 @@ status exec_run_plan_take(exec_run_plan *plan, exec_parcel *parcel, int machine_
     plan->place = exec_run_place_of(&plan->placed, machine_rank);
     plan->program = (exec_program){.place = plan->place};
     list_layers(plan, machine_rank);
-    if (plan->place < 0) return STATUS_OK;
-    return exec_program_compile(&plan->schedule, plan->place, plan->memory, &plan->program);
+    if (plan->place < 0) return;
+    exec_program_compile(&plan->schedule, plan->place, plan->memory, &plan->program);
 }
 
 void exec_run_plan_free(exec_run_plan *plan)
 {
     arena_destroy(plan->memory);
     *plan = (exec_run_plan){0};
+}
+
+/// One source as it travels; the arrays that are there follow.
+typedef struct costs_head {
+    int layer_count;
+    int column_count;
+    bool has_split;
+    bool embedding;
+    bool head;
+    bool has_array[BAL_COST_ARRAY_COUNT];
+} costs_head;
+
+static void put_source(exec_parcel *parcel, const bal_layer_costs *source)
+{
+    bal_layer_costs layers = *source;
+    const int64_t **arrays[BAL_COST_ARRAY_COUNT];
+    bal_layer_costs_list(&layers, arrays);
+    costs_head head;
+    memset(&head, 0, sizeof head); // padding is compared, too
+    head.layer_count = layers.layer_count;
+    head.column_count = layers.microbatch_count;
+    head.has_split = layers.has_split;
+    head.embedding = layers.embedding;
+    head.head = layers.head;
+    for (int array = 0; array < BAL_COST_ARRAY_COUNT; array++) {
+        head.has_array[array] = *arrays[array] != NULL;
+    }
+    exec_parcel_put(parcel, &head, (int64_t)sizeof head);
+    for (int array = 0; array < BAL_COST_ARRAY_COUNT; array++) {
+        if (*arrays[array] == NULL) continue;
+        exec_parcel_put(parcel, *arrays[array],
+                        (int64_t)bal_layer_costs_array_bytes(&layers, array));
+    }
+}
+
+static bool is_same(const exec_parcel *parcel, const exec_parcel *other)
+{
+    return parcel->byte_count == other->byte_count &&
+           memcmp(parcel->bytes, other->bytes, (size_t)parcel->byte_count) == 0;
+}
+
+bool exec_run_costs_put(exec_run_costs *costs, const bal_layer_costs *sources, int source_count)
+{
+    exec_parcel made = {0};
+    exec_parcel_put(&made, &source_count, (int64_t)sizeof source_count);
+    for (int source = 0; source < source_count; source++) {
+        put_source(&made, &sources[source]);
+    }
+    const bool is_other = !is_same(&made, &costs->parcel);
+    exec_parcel_free(is_other ? &costs->parcel : &made);
+    if (is_other) costs->parcel = made;
+    return is_other;
+}
+
+static bal_layer_costs take_source(exec_parcel *parcel)
+{
+    const costs_head *head = exec_parcel_take(parcel, (int64_t)sizeof *head);
+    bal_layer_costs layers = {
+        .layer_count = head->layer_count,
+        .microbatch_count = head->column_count,
+        .has_split = head->has_split,
+        .embedding = head->embedding,
+        .head = head->head,
+    };
+    const int64_t **arrays[BAL_COST_ARRAY_COUNT];
+    bal_layer_costs_list(&layers, arrays);
+    for (int array = 0; array < BAL_COST_ARRAY_COUNT; array++) {
+        if (head->has_array[array]) {
+            *arrays[array] =
+                exec_parcel_take(parcel, (int64_t)bal_layer_costs_array_bytes(&layers, array));
+        }
+    }
+    return layers;
+}
+
+bal_layer_costs exec_run_costs_of(exec_run_costs *costs, int replica)
+{
+    exec_parcel *parcel = &costs->parcel;
+    bal_layer_costs layers = {0};
+    parcel->taken_bytes = 0;
+    const int *source_count = exec_parcel_take(parcel, (int64_t)sizeof *source_count);
+    for (int source = 0; source <= replica % *source_count; source++) {
+        layers = take_source(parcel);
+    }
+    return layers;
+}
+
+/// Stretches times in place.
+static const int64_t *stretched(int64_t *times, int count, int64_t time_scale_ppb)
+{
+    for (int index = 0; index < count && time_scale_ppb != 1000000000; index++) {
+        times[index] = (int64_t)round((double)times[index] * ((double)time_scale_ppb / 1e9));
+    }
+    return times;
+}
+
+status exec_run_costs_fill_sends(exec_run_costs *costs, const bal_placed_partition *plan,
+                                 const bal_machine *machine, int64_t time_scale_ppb,
+                                 error_message *err)
+{
+    const int stages = bal_placed_stage_count(plan);
+    if (costs->memory == NULL) costs->memory = arena_create(1 << 14);
+    arena_reset(costs->memory);
+    bal_stage_costs made;
+    TRY(bal_stage_costs_from_layers(&costs->layers, plan, machine, NULL, costs->memory, &made,
+                                    err));
+    int64_t *forward = arena_array(costs->memory, (size_t)stages, sizeof *forward);
+    int64_t *backward = arena_array(costs->memory, (size_t)stages, sizeof *backward);
+    memcpy(forward, made.send_forward_ns, (size_t)stages * sizeof *forward);
+    memcpy(backward, made.send_backward_ns, (size_t)stages * sizeof *backward);
+    costs->send_forward_ns = stretched(forward, stages, time_scale_ppb);
+    costs->send_backward_ns = stretched(backward, stages, time_scale_ppb);
+    return STATUS_OK;
+}
+
+void exec_run_costs_free(exec_run_costs *costs)
+{
+    exec_parcel_free(&costs->parcel);
+    arena_destroy(costs->memory);
+    *costs = (exec_run_costs){0};
 }

@@ -1,4 +1,5 @@
-#include "exec/run/run_reports.h"
+/// What ranks tell of an iteration, and how the leader reads it.
+#include "exec/run/run.h"
 
 #include <assert.h>
 #include <string.h>
@@ -38,23 +39,23 @@ static int64_t numbers(int count)
     return (int64_t)count * (int64_t)sizeof(int64_t);
 }
 
-static status put_layers(exec_parcel *parcel, const exec_layer_report *layers)
+static void put_layers(exec_parcel *parcel, const exec_layer_report *layers)
 {
     const int count = layers->layer_count;
     const int64_t times = numbers(count) * layers->microbatch_count;
     const int64_t *values[VALUES];
     list_values(layers, values);
-    TRY(exec_parcel_put(parcel, layers->layer, (int64_t)sizeof(int) * count));
-    TRY(exec_parcel_put(parcel, layers->forward_ns, times));
-    TRY(exec_parcel_put(parcel, layers->backward_input_ns, times));
-    TRY(exec_parcel_put(parcel, layers->backward_weight_ns, times));
+    exec_parcel_put(parcel, layers->layer, (int64_t)sizeof(int) * count);
+    exec_parcel_put(parcel, layers->forward_ns, times);
+    exec_parcel_put(parcel, layers->backward_input_ns, times);
+    exec_parcel_put(parcel, layers->backward_weight_ns, times);
     for (int value = 0; value < VALUES; value++) {
-        TRY(exec_parcel_put(parcel, values[value], numbers(count)));
+        exec_parcel_put(parcel, values[value], numbers(count));
     }
-    return exec_parcel_put(parcel, layers->load_count, times * layers->load_columns);
+    exec_parcel_put(parcel, layers->load_count, times * layers->load_columns);
 }
 
-status exec_rank_report_put(exec_parcel *parcel, const exec_rank_report *report)
+void exec_rank_report_put(exec_parcel *parcel, const exec_rank_report *report)
 {
     const exec_rank_times *times = &report->times;
     const exec_layer_report *layers = &report->layers;
@@ -74,10 +75,10 @@ status exec_rank_report_put(exec_parcel *parcel, const exec_rank_report *report)
         .has_loss = report->has_loss,
         .has_changed = report->has_changed,
     };
-    TRY(exec_parcel_put(parcel, &head, (int64_t)sizeof head));
-    TRY(exec_parcel_put(parcel, times->begin_ns, numbers(head.step_count)));
-    TRY(exec_parcel_put(parcel, times->end_ns, numbers(head.step_count)));
-    return layers->layer_count > 0 ? put_layers(parcel, layers) : STATUS_OK;
+    exec_parcel_put(parcel, &head, (int64_t)sizeof head);
+    exec_parcel_put(parcel, times->begin_ns, numbers(head.step_count));
+    exec_parcel_put(parcel, times->end_ns, numbers(head.step_count));
+    if (layers->layer_count > 0) put_layers(parcel, layers);
 }
 
 exec_parcel exec_gathered_next(const exec_gathered *gathered, int index, int64_t *offset)
@@ -106,10 +107,9 @@ typedef struct reading {
     arena *memory;
     exec_run_reports *reports;
     layer_rows *rows; // [replica_count] once a rank has told of layers
-    error_message *err;
 } reading;
 
-static status make_timelines(reading *at)
+static void make_timelines(reading *at)
 {
     const bal_schedule *schedule = &at->plan->schedule;
     const size_t ops = (size_t)schedule->first_op[schedule->rank_count];
@@ -122,10 +122,9 @@ static status make_timelines(reading *at)
                                             .end_ns = times + (2 * replica + 1) * ops};
     }
     at->reports->timelines = timelines;
-    return STATUS_OK;
 }
 
-static status make_rows(reading *at, const report_head *head, layer_rows *rows)
+static void make_rows(reading *at, const report_head *head, layer_rows *rows)
 {
     const size_t layers = (size_t)at->layer_count;
     const size_t cells = layers * (size_t)head->column_count;
@@ -138,7 +137,6 @@ static status make_rows(reading *at, const report_head *head, layer_rows *rows)
         rows->values[value] = values + value * layers;
     }
     rows->reduction_ns = values + VALUES * layers;
-    return STATUS_OK;
 }
 
 static bal_layer_costs costs_of(const reading *at, const report_head *head, const layer_rows *rows)
@@ -162,7 +160,7 @@ static bal_layer_costs costs_of(const reading *at, const report_head *head, cons
 }
 
 /// Makes room for the layers of all replicas, when the first rank tells of layers.
-static status make_layers(reading *at, const report_head *head)
+static void make_layers(reading *at, const report_head *head)
 {
     exec_run_reports *reports = at->reports;
     const size_t replicas = (size_t)at->ranks->replica_count;
@@ -175,10 +173,9 @@ static status make_layers(reading *at, const report_head *head)
     reports->load_columns = head->load_columns;
     reports->load_count = arena_array(at->layer_memory, loads, sizeof *reports->load_count);
     for (size_t replica = 0; replica < replicas; replica++) {
-        TRY(make_rows(at, head, &at->rows[replica]));
+        make_rows(at, head, &at->rows[replica]);
         reports->layers[replica] = costs_of(at, head, &at->rows[replica]);
     }
-    return STATUS_OK;
 }
 
 /// Copies a rank's rows to where the model has them.
@@ -211,9 +208,9 @@ static void share_reduction(const report_head *head, const int *layer, layer_row
     }
 }
 
-static status read_layers(reading *at, const report_head *head, int replica, exec_parcel *parcel)
+static void read_layers(reading *at, const report_head *head, int replica, exec_parcel *parcel)
 {
-    if (!at->reports->has_layers) TRY(make_layers(at, head));
+    if (!at->reports->has_layers) make_layers(at, head);
     layer_rows *rows = &at->rows[replica];
     const int count = head->layer_count;
     const int columns = head->column_count;
@@ -226,9 +223,8 @@ static status read_layers(reading *at, const report_head *head, int replica, exe
         copy_rows(parcel, layer, count, 1, rows->values[value]);
     }
     share_reduction(head, layer, rows);
-    if (replica > 0 || head->load_columns == 0) return STATUS_OK;
+    if (replica > 0 || head->load_columns == 0) return;
     copy_rows(parcel, layer, count, columns * head->load_columns, at->reports->load_count);
-    return STATUS_OK;
 }
 
 static void add_sums(exec_run_reports *reports, const report_head *head, int replica)
@@ -246,26 +242,26 @@ static void add_sums(exec_run_reports *reports, const report_head *head, int rep
 }
 
 /// Reads what one rank of the world has told.
-static status read_rank(reading *at, int rank, exec_parcel *parcel)
+static void read_rank(reading *at, int rank, exec_parcel *parcel)
 {
     const report_head *head = exec_parcel_take(parcel, (int64_t)sizeof *head);
     const int replica = rank / at->ranks->rank_count;
     const bal_schedule *schedule = &at->plan->schedule;
     const int place = exec_run_place_of(&at->plan->placed, rank % at->ranks->rank_count);
     add_sums(at->reports, head, replica);
-    if (place < 0) return STATUS_OK;
+    if (place < 0) return;
     const bal_timeline *timeline = &at->reports->timelines[replica];
     const int first = schedule->first_op[place];
     assert(head->step_count == schedule->first_op[place + 1] - first);
     const int64_t bytes = numbers(head->step_count);
     memcpy(timeline->begin_ns + first, exec_parcel_take(parcel, bytes), (size_t)bytes);
     memcpy(timeline->end_ns + first, exec_parcel_take(parcel, bytes), (size_t)bytes);
-    return head->layer_count > 0 ? read_layers(at, head, replica, parcel) : STATUS_OK;
+    if (head->layer_count > 0) read_layers(at, head, replica, parcel);
 }
 
-status exec_run_reports_read(const exec_gathered *gathered, const exec_run_ranks *ranks,
-                             const exec_run_plan *plan, int layer_count, arena *layer_memory,
-                             arena *memory, exec_run_reports *reports, error_message *err)
+void exec_run_reports_read(const exec_gathered *gathered, const exec_run_ranks *ranks,
+                           const exec_run_plan *plan, int layer_count, arena *layer_memory,
+                           arena *memory, exec_run_reports *reports)
 {
     exec_run_reports read = {
         .layers = reports->layers,
@@ -279,15 +275,13 @@ status exec_run_reports_read(const exec_gathered *gathered, const exec_run_ranks
         .layer_memory = layer_memory,
         .memory = memory,
         .reports = &read,
-        .err = err,
     };
     int64_t offset = 0;
-    TRY(make_timelines(&at));
+    make_timelines(&at);
     for (int index = 0; index < gathered->group->rank_count; index++) {
         exec_parcel parcel = exec_gathered_next(gathered, index, &offset);
-        TRY(read_rank(&at, gathered->group->rank[index], &parcel));
+        read_rank(&at, gathered->group->rank[index], &parcel);
     }
     read.loss /= ranks->replica_count;
     *reports = read;
-    return STATUS_OK;
 }

@@ -57,7 +57,7 @@ typedef struct exec_diffusion_answer {
 ///
 /// @param memory for the arrays of the call, of the size of the chain
 /// @return STATUS_INFEASIBLE on the first rank, where the core's balancer returns it;
-///         STATUS_INVALID for weights that are negative or do not fit 64 bits; STATUS_NO_MEMORY
+///         STATUS_INVALID for weights that are negative or do not fit 64 bits
 ///
 /// Time O(rank_count) messages one behind the other per wave.
 status exec_distributed_diffusion(const exec_group *group, const exec_diffusion_rules *rules,

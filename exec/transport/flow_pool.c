@@ -56,12 +56,8 @@ static status create_buffer(exec_flow_pool *pool, exec_flow_buffer **out, error_
     buffer->stage = NO_STAGE;
     buffer->is_live = memory_array(1, (size_t)pool->row_count);
     const size_t bytes = value_count(pool) * (size_t)pool->kernels->table->value_bytes;
-    status result = STATUS_OK;
-    if (buffer->is_live == NULL) {
-        result = error_set(err, STATUS_NO_MEMORY, "out of memory for %d tokens", pool->row_count);
-    } else {
-        result = pool->kernels->table->allocate(pool->kernels, bytes, &buffer->values, err);
-    }
+    const status result =
+        pool->kernels->table->allocate(pool->kernels, bytes, &buffer->values, err);
     if (result != STATUS_OK) {
         destroy_buffer(pool, buffer);
         return result;

@@ -31,7 +31,7 @@ typedef struct exec_flow_pool {
 } exec_flow_pool;
 
 /// @param hands_over only with kernels that offer memory
-/// @return STATUS_NO_MEMORY, pool then all zero
+/// @return what the backend's allocate returns, pool then all zero
 status exec_flow_pool_init(exec_flow_pool *pool, const exec_model *model, exec_kernels *kernels,
                            bool hands_over, error_message *err);
 

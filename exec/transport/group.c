@@ -106,20 +106,6 @@ status exec_group_broadcast(const exec_group *group, void *bytes, int64_t byte_c
     return broadcast(group, next_sequence(group), bytes, byte_count, err);
 }
 
-status exec_group_broadcast_sized(const exec_group *group, arena *memory, void **bytes,
-                                  int64_t *byte_count, error_message *err)
-{
-    TRY(broadcast(group, next_sequence(group), byte_count, sizeof *byte_count, err));
-    if (group->self > 0) {
-        *bytes = arena_array(memory, (size_t)*byte_count, 1);
-        if (*bytes == NULL) {
-            return error_set(err, STATUS_NO_MEMORY, "out of memory for %" PRId64 " bytes",
-                             *byte_count);
-        }
-    }
-    return broadcast(group, next_sequence(group), *bytes, *byte_count, err);
-}
-
 /// What the root does: learns the sizes, then takes the bytes of the others behind its own.
 static status gather_at_root(const exec_group *group, int sequence, const void *bytes,
                              int64_t byte_count, arena *memory, int64_t *sizes, void **out,
@@ -182,9 +168,6 @@ status exec_group_scatter(const exec_group *group, void *bytes, const int64_t *s
     TRY(receive_bytes(group, 0, key_of(group, sequence, PART_SIZE), byte_count, sizeof *byte_count,
                       err));
     *out = arena_array(memory, (size_t)*byte_count, 1);
-    if (*out == NULL) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %" PRId64 " bytes", *byte_count);
-    }
     if (*byte_count == 0) return STATUS_OK;
     return receive_bytes(group, 0, key_of(group, sequence, PART_BYTES), *out, *byte_count, err);
 }

@@ -31,13 +31,6 @@ status exec_group_barrier(const exec_group *group, error_message *err);
 status exec_group_broadcast(const exec_group *group, void *bytes, int64_t byte_count,
                             error_message *err);
 
-/// Gives every rank bytes of the root whose number the others do not know.
-///
-/// @param bytes      in at the root; out elsewhere, carved from memory
-/// @param byte_count in at the root, out elsewhere
-status exec_group_broadcast_sized(const exec_group *group, arena *memory, void **bytes,
-                                  int64_t *byte_count, error_message *err);
-
 /// Gives the root the bytes of every rank. The byte counts may differ.
 ///
 /// @param sizes [rank_count] out at the root, else NULL: bytes of each rank

@@ -34,22 +34,19 @@ static void reserve(exec_parcel *parcel, int64_t byte_count)
     parcel->capacity_bytes = capacity;
 }
 
-void exec_parcel_room(exec_parcel *parcel, int64_t byte_count, void **room)
+void *exec_parcel_room(exec_parcel *parcel, int64_t byte_count)
 {
     const int64_t end = parcel->byte_count + padded(byte_count);
     reserve(parcel, end);
     if (end > parcel->byte_count) memset(parcel->bytes + end - 8, 0, 8);
-    *room = parcel->bytes + parcel->byte_count;
+    void *room = parcel->bytes + parcel->byte_count;
     parcel->byte_count = end;
+    return room;
 }
 
-status exec_parcel_put(exec_parcel *parcel, const void *bytes, int64_t byte_count)
+void exec_parcel_put(exec_parcel *parcel, const void *bytes, int64_t byte_count)
 {
-    void *room = NULL;
-    if (byte_count == 0) return STATUS_OK;
-    exec_parcel_room(parcel, byte_count, &room);
-    memcpy(room, bytes, (size_t)byte_count);
-    return STATUS_OK;
+    if (byte_count > 0) memcpy(exec_parcel_room(parcel, byte_count), bytes, (size_t)byte_count);
 }
 
 const void *exec_parcel_take(exec_parcel *parcel, int64_t byte_count)

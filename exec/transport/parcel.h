@@ -20,13 +20,13 @@ void exec_parcel_free(exec_parcel *parcel);
 /// Empties a parcel; keeps its memory.
 void exec_parcel_reset(exec_parcel *parcel);
 
-/// Puts bytes behind those that are in. STATUS_NO_MEMORY.
-status exec_parcel_put(exec_parcel *parcel, const void *bytes, int64_t byte_count);
+/// Puts bytes after those that are in.
+void exec_parcel_put(exec_parcel *parcel, const void *bytes, int64_t byte_count);
 
 /// Makes room for so many bytes, which the caller fills before anything else is put in.
 ///
-/// @param room out: aligned for any number
-void exec_parcel_room(exec_parcel *parcel, int64_t byte_count, void **room);
+/// @return aligned for any number
+void *exec_parcel_room(exec_parcel *parcel, int64_t byte_count);
 
 /// Takes the next bytes out, as many as were put in at once.
 ///

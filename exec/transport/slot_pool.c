@@ -6,8 +6,7 @@
 
 enum { NO_SLOT = -1 };
 
-status exec_slot_pool_init(exec_slot_pool *pool, exec_layer *layer, int microbatch_count,
-                           error_message *err)
+void exec_slot_pool_init(exec_slot_pool *pool, exec_layer *layer, int microbatch_count)
 {
     const size_t count = (size_t)microbatch_count;
     *pool = (exec_slot_pool){.layer = layer,
@@ -15,15 +14,9 @@ status exec_slot_pool_init(exec_slot_pool *pool, exec_layer *layer, int microbat
                              .slots = memory_array(count, sizeof *pool->slots),
                              .idle = memory_array(count, sizeof *pool->idle),
                              .slot_of = memory_array(count, sizeof *pool->slot_of)};
-    if (pool->slots == NULL || pool->idle == NULL || pool->slot_of == NULL) {
-        exec_slot_pool_reset(pool);
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for %d microbatches",
-                         microbatch_count);
-    }
     for (int microbatch = 0; microbatch < microbatch_count; microbatch++) {
         pool->slot_of[microbatch] = NO_SLOT;
     }
-    return STATUS_OK;
 }
 
 void exec_slot_pool_reset(exec_slot_pool *pool)

@@ -16,9 +16,7 @@ typedef struct exec_slot_pool {
     int *slot_of; // [microbatch_count] slot of a microbatch, -1: none
 } exec_slot_pool;
 
-/// @return STATUS_NO_MEMORY, pool then all zero
-status exec_slot_pool_init(exec_slot_pool *pool, exec_layer *layer, int microbatch_count,
-                           error_message *err);
+void exec_slot_pool_init(exec_slot_pool *pool, exec_layer *layer, int microbatch_count);
 
 /// Destroys the slots. Before the layer is destroyed. A pool that is all zero is allowed.
 void exec_slot_pool_reset(exec_slot_pool *pool);

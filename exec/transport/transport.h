@@ -62,7 +62,7 @@ typedef struct exec_transport {
     ///
     /// @param head    payload_bytes of payload follow it; sent_ns is not read
     /// @param payload NULL where there are none
-    /// @return STATUS_BACKEND, see above; STATUS_NO_MEMORY
+    /// @return STATUS_BACKEND, see above
     status (*send)(exec_endpoint *endpoint, int to, const exec_message *head, const void *payload,
                    error_message *err);
 

@@ -28,7 +28,7 @@ static void create(training *made, const exec_model *model, exec_kernels *kernel
     *made = (training){.model = *model, .kernels = kernels};
     made->layer_count = exec_model_layer_count(model);
     bench_require(exec_model_check(model, &err), &err);
-    bench_require(exec_buffers_create(kernels, &made->buffers), &err);
+    made->buffers = exec_buffers_create(kernels);
     for (int layer = 0; layer < made->layer_count; layer++) {
         bench_require(
             exec_layer_create(&made->model, made->buffers, layer, &made->layers[layer], &err),

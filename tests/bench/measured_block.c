@@ -136,7 +136,7 @@ void measured_block_open(measured_block *block, exec_kernels *kernels, const exe
     const size_t count = rows * (size_t)model->width;
     *block = (measured_block){.model = *model, .kernels = kernels};
     bench_require(exec_model_check(&block->model, &err), &err);
-    bench_require(exec_buffers_create(kernels, &block->buffers), &err);
+    block->buffers = exec_buffers_create(kernels);
     bench_require(exec_layer_create(&block->model, block->buffers, 1, &block->layer, &err), &err);
     bench_require(exec_layer_initialise(block->layer, &err), &err);
     bench_require(exec_slot_create(block->layer, &block->slot, &err), &err);

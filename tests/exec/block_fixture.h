@@ -67,7 +67,7 @@ static inline void open_block(block_fixture *fixture, const exec_model *model, i
     *fixture = (block_fixture){.model = *model};
     require(exec_model_check(&fixture->model, &err), &err);
     require(exec_kernels_cpu_open(&fixture->kernels), &err);
-    require(exec_buffers_create(fixture->kernels, &fixture->buffers), &err);
+    fixture->buffers = exec_buffers_create(fixture->kernels);
     require(exec_layer_create(&fixture->model, fixture->buffers, 1 + block, &fixture->layer, &err),
             &err);
     require(exec_layer_initialise(fixture->layer, &err), &err);

@@ -52,21 +52,9 @@ static status spread(exec_endpoint *endpoint, void *context, error_message *err)
     int ranks[RANKS_MAX];
     int sequence;
     const exec_group group = world_group(endpoint, ranks, &sequence);
-    arena *memory = arena_create(1 << 12);
     int64_t number = endpoint->rank == 0 ? 77 : 0;
-    char text[] = "of the root";
-    void *bytes = endpoint->rank == 0 ? text : NULL;
-    int64_t byte_count = endpoint->rank == 0 ? (int64_t)sizeof text : -1;
-    status code = exec_group_broadcast(&group, &number, sizeof number, err);
-    if (code == STATUS_OK) {
-        code = exec_group_broadcast_sized(&group, memory, &bytes, &byte_count, err);
-    }
-    if (code == STATUS_OK && (number != 77 || byte_count != (int64_t)sizeof text ||
-                              memcmp(bytes, text, sizeof text) != 0)) {
-        code = differs("what was broadcast", err);
-    }
-    arena_destroy(memory);
-    return code;
+    TRY(exec_group_broadcast(&group, &number, sizeof number, err));
+    return number == 77 ? STATUS_OK : differs("what was broadcast", err);
 }
 
 static void broadcasts_give_what_the_root_has(void **state)

@@ -44,7 +44,7 @@ static void network_create(network *made, const exec_model *model)
     made->model = *model;
     assert_int_equal(exec_model_check(model, NULL), STATUS_OK);
     assert_int_equal(exec_kernels_cpu_open(&made->kernels), STATUS_OK);
-    assert_int_equal(exec_buffers_create(made->kernels, &made->buffers), STATUS_OK);
+    made->buffers = exec_buffers_create(made->kernels);
     made->layer_count = exec_model_layer_count(model);
     made->row_count = exec_model_row_count(model);
     const size_t count = (size_t)made->row_count * (size_t)model->width;

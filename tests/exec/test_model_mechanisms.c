@@ -53,7 +53,7 @@ static void open_model(model_fixture *fixture, exec_mechanism mechanism)
     model->early_exit = (exec_early_exit_options){.threshold = 0.7};
     require(exec_model_check(model, &err), &err);
     require(exec_kernels_cpu_open(&fixture->kernels), &err);
-    require(exec_buffers_create(fixture->kernels, &fixture->buffers), &err);
+    fixture->buffers = exec_buffers_create(fixture->kernels);
     for (int layer = 0; layer < LAYERS; layer++) {
         exec_layer **made = &fixture->layers[layer];
         require(exec_layer_create(model, fixture->buffers, layer, made, &err), &err);

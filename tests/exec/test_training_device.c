@@ -72,7 +72,7 @@ static void open_lone(lone_device *lone, arena *memory)
                      STATUS_OK);
     const bal_schedule_request request = {.name = "zb-h1", .rank_count = 1, .microbatch_count = 3};
     assert_int_equal(bal_schedule_build(&request, memory, &lone->schedule, &err), STATUS_OK);
-    assert_int_equal(exec_program_compile(&lone->schedule, 0, memory, &lone->program), STATUS_OK);
+    exec_program_compile(&lone->schedule, 0, memory, &lone->program);
 }
 
 static status hold_all(lone_device *lone, int place)
@@ -238,8 +238,7 @@ static void parts_of_ops_last_as_many_times_as_long_on_a_slow_rank(void **state)
     error_message err = {0};
     int64_t cell = 0;
     assert_int_equal(exec_kernels_cpu_open(&kernels), STATUS_OK);
-    assert_int_equal(exec_stopwatch_init(&watch, kernels, CLOCK_THREAD_CPUTIME_ID, 8, 2, &err),
-                     STATUS_OK);
+    exec_stopwatch_init(&watch, kernels, CLOCK_THREAD_CPUTIME_ID, 8, 2);
     watch.time_factor = 3;
     assert_int_equal(exec_stopwatch_begin(&watch, &err), STATUS_OK);
     assert_int_equal(exec_stopwatch_begin_op(&watch, &err), STATUS_OK);

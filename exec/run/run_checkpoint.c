@@ -1,9 +1,46 @@
-/// The state of the model at the leader: told by those who hold it, in checkpoints, as one number,
-/// and handed out again.
-#include "exec/run/leader.h"
+/// The state of the model: told by those who hold it, in checkpoints, as one number, and handed out
+/// again.
+#include "exec/run/run.h"
 
 #include "base/file.h"
-#include "exec/run/checkpoint_file.h"
+#include "exec/transport/activity.h"
+
+/// One layer of the first replica; with wants_bytes byte_count bytes follow.
+typedef struct exec_packed_answer {
+    int64_t layer;
+    int64_t byte_count;
+    uint64_t hash; // file_hash of the bytes
+} exec_packed_answer;
+
+/// Puts one layer into the answer: its head, and then its bytes or nothing.
+static status pack_layer(exec_run *run, int layer, bool wants_bytes, error_message *err)
+{
+    exec_parcel packed = {0};
+    const status done = exec_parcel_pack(&packed, run->device, layer, err);
+    if (done == STATUS_OK) {
+        const int64_t byte_count = run->device->table->packed_bytes(run->device, layer);
+        const exec_packed_answer answer = {
+            .layer = layer,
+            .byte_count = byte_count,
+            .hash = file_hash(FILE_HASH_START, packed.bytes, (size_t)byte_count),
+        };
+        exec_parcel_put(&run->answer, &answer, (int64_t)sizeof answer);
+        if (wants_bytes) exec_parcel_put(&run->answer, packed.bytes, byte_count);
+    }
+    exec_parcel_free(&packed);
+    return done;
+}
+
+status exec_run_pack(exec_run *run, const exec_command *command, error_message *err)
+{
+    const exec_run_plan *plan = exec_run_plan_in_force(run);
+    exec_activity_set_phase(&run->endpoint->activity, command->iteration, EXEC_PHASE_CHECKPOINT);
+    if (run->ranks.replica > 0) return STATUS_OK; // replicas have the same state
+    for (int index = 0; index < plan->layer_count; index++) {
+        TRY(pack_layer(run, plan->layer[index], command->wants_bytes, err));
+    }
+    return STATUS_OK;
+}
 
 /// What was told of the layers. Arrays are in iteration_memory, states in the answers.
 typedef struct told_layers {
@@ -23,7 +60,7 @@ static status tell(exec_leader *leader, int iteration, bool wants_bytes, told_la
     told->layers = arena_array(leader->iteration_memory, layers, sizeof *told->layers);
     told->byte_count = arena_array(leader->iteration_memory, layers, sizeof *told->byte_count);
     told->hash = arena_array(leader->iteration_memory, layers, sizeof *told->hash);
-    TRY(exec_run_begin_command(&leader->run, &command));
+    exec_run_begin_command(&leader->run, &command);
     TRY(exec_run_give_command(&leader->run, err));
     int64_t offset = 0;
     for (int index = 0; index < gathered->group->rank_count; index++) {
@@ -70,10 +107,9 @@ static status hand_out_layer(exec_run *run, const exec_checkpoint *checkpoint, i
 {
     const exec_layer_head head = {.byte_count = checkpoint->byte_count[layer]};
     exec_parcel parcel = {0};
-    status sent = exec_parcel_put(&parcel, &head, (int64_t)sizeof head);
-    if (sent == STATUS_OK) {
-        sent = exec_parcel_put(&parcel, checkpoint->layers[layer], head.byte_count);
-    }
+    status sent = STATUS_OK;
+    exec_parcel_put(&parcel, &head, (int64_t)sizeof head);
+    exec_parcel_put(&parcel, checkpoint->layers[layer], head.byte_count);
     for (int replica = 0; replica < run->ranks.replica_count && sent == STATUS_OK; replica++) {
         sent = exec_parcel_send(run->endpoint, exec_run_world_rank(&run->ranks, replica, rank),
                                 EXEC_MESSAGE_MIGRATE, layer, &parcel, err);
