@@ -9,15 +9,17 @@
 /// A run with what it can be exchanged for: runs whose trained fields are equal.
 typedef struct candidate {
     int64_t trained[7];
-    int run;
+    int order; // in which they were given
+    double measured_ms;
+    double predicted_ms;
 } candidate;
 
-static candidate candidate_of(const ana_run_shape *shape, int run)
+static candidate candidate_of(const ana_run_shape *shape, int order)
 {
     return (candidate){.trained = {shape->gpu_count, shape->global_batch_count, shape->hidden_size,
                                    shape->head_count, shape->layer_count, shape->sequence_length,
                                    shape->vocabulary_size},
-                       .run = run};
+                       .order = order};
 }
 
 static int compare_trained(const candidate *left, const candidate *right)
@@ -34,24 +36,23 @@ static int compare_candidates(const void *left, const void *right)
 {
     const candidate *first = left;
     const candidate *second = right;
-    const int order = compare_trained(first, second);
-    return order != 0 ? order : first->run - second->run;
+    const int trained = compare_trained(first, second);
+    return trained != 0 ? trained : first->order - second->order;
 }
 
 /// Adds one group to the sums.
-static void add_group(const candidate *group, int count, const double *measured_ms,
-                      const double *predicted_ms, ana_choice *sums)
+static void add_group(const candidate *group, int count, ana_choice *sums)
 {
-    double best_ms = measured_ms[group[0].run];
+    double best_ms = group[0].measured_ms;
     double sum_ms = 0;
-    int chosen = group[0].run;
+    const candidate *chosen = &group[0];
     for (int index = 0; index < count; index++) {
-        const int run = group[index].run;
-        sum_ms += measured_ms[run];
-        if (measured_ms[run] < best_ms) best_ms = measured_ms[run];
-        if (predicted_ms[run] < predicted_ms[chosen]) chosen = run;
+        const candidate *each = &group[index];
+        sum_ms += each->measured_ms;
+        if (each->measured_ms < best_ms) best_ms = each->measured_ms;
+        if (each->predicted_ms < chosen->predicted_ms) chosen = each;
     }
-    const double regret = measured_ms[chosen] / best_ms - 1;
+    const double regret = chosen->measured_ms / best_ms - 1;
     sums->group_count++;
     sums->run_count += count;
     sums->best_share += regret <= 0;
@@ -60,23 +61,23 @@ static void add_group(const candidate *group, int count, const double *measured_
     if (regret > sums->regret_max) sums->regret_max = regret;
 }
 
-void ana_choice_score(const ana_run_shape *shapes, const double *measured_ms,
-                      const double *predicted_ms, int run_count, arena *memory, ana_choice *out)
+void ana_choice_score(const ana_measured_runs *runs, const int *rows, const double *predicted_ms,
+                      int count, arena *memory, ana_choice *out)
 {
-    candidate *runs = arena_array(memory, (size_t)run_count, sizeof *runs);
-    for (int run = 0; run < run_count; run++) {
-        runs[run] = candidate_of(&shapes[run], run);
+    candidate *candidates = arena_array(memory, (size_t)count, sizeof *candidates);
+    for (int index = 0; index < count; index++) {
+        candidates[index] = candidate_of(&runs->shapes[rows[index]], index);
+        candidates[index].measured_ms = runs->iteration_ms[rows[index]];
+        candidates[index].predicted_ms = predicted_ms[index];
     }
-    qsort(runs, (size_t)run_count, sizeof *runs, compare_candidates);
+    qsort(candidates, (size_t)count, sizeof *candidates, compare_candidates);
     ana_choice sums = {0};
-    for (int first = 0; first < run_count;) {
+    for (int first = 0; first < count;) {
         int end = first + 1;
-        while (end < run_count && compare_trained(&runs[first], &runs[end]) == 0) {
+        while (end < count && compare_trained(&candidates[first], &candidates[end]) == 0) {
             end++;
         }
-        if (end - first > 1) {
-            add_group(runs + first, end - first, measured_ms, predicted_ms, &sums);
-        }
+        if (end - first > 1) add_group(candidates + first, end - first, &sums);
         first = end;
     }
     if (sums.group_count > 0) {
@@ -87,79 +88,63 @@ void ana_choice_score(const ana_run_shape *shapes, const double *measured_ms,
     *out = sums;
 }
 
-/// Rows of a table as arrays of their own, and what is predicted of them.
-typedef struct chosen_runs {
+/// Rows to be predicted, then those fitted that are not among them.
+typedef struct chosen_rows {
     int count;
-    ana_run_shape *shapes;
-    double *measured_ms;
-    double *predicted_ms;
-    bool *is_fitted;
-} chosen_runs;
+    int *rows;            // [count]
+    double *predicted_ms; // [count]
+    bool *is_fitted;      // [row_count of the table]
+} chosen_rows;
 
-static void make_room(int count, arena *memory, chosen_runs *out)
+static chosen_rows choose(const ana_measured_runs *runs, const int *fit_rows, int fit_count,
+                          const int *predict_rows, int predict_count, arena *memory)
 {
-    const size_t runs = (size_t)count;
-    *out = (chosen_runs){
-        .shapes = arena_array(memory, runs, sizeof *out->shapes),
-        .measured_ms = arena_array(memory, runs, sizeof *out->measured_ms),
-        .predicted_ms = arena_array(memory, runs, sizeof *out->predicted_ms),
-        .is_fitted = arena_array(memory, runs, sizeof *out->is_fitted),
-    };
-}
-
-static void add_run(chosen_runs *chosen, const ana_measured_runs *runs, int row, bool is_fitted)
-{
-    chosen->shapes[chosen->count] = runs->shapes[row];
-    chosen->is_fitted[chosen->count] = is_fitted;
-    chosen->measured_ms[chosen->count++] = runs->iteration_ms[row];
-}
-
-/// The rows to be predicted, then those fitted that are not among them.
-static void choose(const ana_measured_runs *runs, const int *fit_rows, int fit_count,
-                   const int *predict_rows, int predict_count, arena *memory, chosen_runs *out)
-{
-    bool *is_fitted = arena_array(memory, (size_t)runs->source.row_count, sizeof *is_fitted);
-    bool *is_taken = arena_array(memory, (size_t)runs->source.row_count, sizeof *is_taken);
-    make_room(fit_count + predict_count, memory, out);
-    for (int index = 0; index < fit_count; index++) {
-        is_fitted[fit_rows[index]] = true;
-    }
+    const size_t most = (size_t)fit_count + (size_t)predict_count;
+    const size_t row_count = (size_t)runs->source.row_count;
+    chosen_rows chosen = {.rows = arena_array(memory, most, sizeof *chosen.rows),
+                          .predicted_ms = arena_array(memory, most, sizeof *chosen.predicted_ms),
+                          .is_fitted = arena_array(memory, row_count, sizeof *chosen.is_fitted)};
+    bool *is_taken = arena_array(memory, row_count, sizeof *is_taken);
     for (int index = 0; index < predict_count; index++) {
         is_taken[predict_rows[index]] = true;
-        add_run(out, runs, predict_rows[index], is_fitted[predict_rows[index]]);
+        chosen.rows[chosen.count++] = predict_rows[index];
     }
     for (int index = 0; index < fit_count; index++) {
-        if (!is_taken[fit_rows[index]]) add_run(out, runs, fit_rows[index], true);
+        chosen.is_fitted[fit_rows[index]] = true;
+        if (!is_taken[fit_rows[index]]) chosen.rows[chosen.count++] = fit_rows[index];
     }
+    return chosen;
 }
 
-static void predict(const ana_calibration *calibration, chosen_runs *chosen,
-                    const int *predict_rows, arena *memory, ana_calibration_score *score)
+/// Predicts all of them, with intervals where that was asked for.
+static void predict(const ana_calibration *calibration, const ana_measured_runs *runs,
+                    const chosen_rows *chosen, arena *memory, ana_calibration_score *score)
 {
     const double quantile = ana_calibration_quantile(calibration, score->level);
     double *scratch = arena_array(memory, (size_t)calibration->coefficient_count, sizeof *scratch);
     score->runs = arena_array(memory, (size_t)score->predicted_count, sizeof *score->runs);
     for (int run = 0; run < chosen->count; run++) {
-        const ana_prediction found =
-            ana_calibration_predict(calibration, &chosen->shapes[run], scratch);
-        const double error = found.mean_ms / chosen->measured_ms[run] - 1;
+        const int row = chosen->rows[run];
+        const ana_run_shape *shape = &runs->shapes[row];
+        const ana_prediction found = ana_calibration_predict(calibration, shape, scratch);
+        const double error = found.mean_ms / runs->iteration_ms[row] - 1;
         chosen->predicted_ms[run] = found.mean_ms;
-        if (chosen->is_fitted[run]) score->fitted_error_mean += fabs(error) / score->fitted_count;
+        if (chosen->is_fitted[row]) score->fitted_error_mean += fabs(error) / score->fitted_count;
         if (run >= score->predicted_count) continue;
-        const unsigned beyond = ana_calibration_beyond(calibration, &chosen->shapes[run]);
+        const unsigned beyond = ana_calibration_beyond(calibration, shape);
         for (int field = 0; field < ANA_SHAPE_FIELDS; field++) {
             score->beyond_count[field] += (beyond & 1U << field) != 0;
         }
         const double half = quantile * found.deviation_ms;
-        score->runs[run] = (ana_scored_run){.row = predict_rows[run],
+        score->runs[run] = (ana_scored_run){.row = row,
                                             .predicted_ms = found.mean_ms,
                                             .low_ms = fmax(0, found.mean_ms - half),
                                             .high_ms = found.mean_ms + half};
     }
 }
 
-static void score_predictions(const chosen_runs *chosen, arena *memory,
-                              ana_calibration_score *score)
+static void score_predictions(const ana_measured_runs *runs, const chosen_rows *chosen,
+                              arena *memory, ana_calibration_score *score)
 {
     const size_t count = (size_t)score->predicted_count;
     double *errors = arena_array(memory, count, sizeof *errors);
@@ -168,10 +153,10 @@ static void score_predictions(const chosen_runs *chosen, arena *memory,
     if (count == 0) return;
     for (int run = 0; run < score->predicted_count; run++) {
         const ana_scored_run *each = &score->runs[run];
-        const double measured = chosen->measured_ms[run];
+        const double measured = runs->iteration_ms[each->row];
         const double error = each->predicted_ms / measured - 1;
         errors[run] = fabs(error);
-        score->both_count += chosen->is_fitted[run];
+        score->both_count += chosen->is_fitted[each->row];
         score->error_signed_mean += error / score->predicted_count;
         covered += measured >= each->low_ms && measured <= each->high_ms;
         width += (each->high_ms - each->low_ms) / each->predicted_ms;
@@ -183,10 +168,10 @@ static void score_predictions(const chosen_runs *chosen, arena *memory,
     score->error_median = gsl_stats_median_from_sorted_data(errors, 1, count);
     score->error_p90 = gsl_stats_quantile_from_sorted_data(errors, 1, count, 0.9);
     score->error_max = errors[count - 1];
-    ana_choice_score(chosen->shapes, chosen->measured_ms, chosen->predicted_ms,
-                     score->predicted_count, memory, &score->predicted_choice);
-    ana_choice_score(chosen->shapes, chosen->measured_ms, chosen->predicted_ms, chosen->count,
-                     memory, &score->all_choice);
+    ana_choice_score(runs, chosen->rows, chosen->predicted_ms, score->predicted_count, memory,
+                     &score->predicted_choice);
+    ana_choice_score(runs, chosen->rows, chosen->predicted_ms, chosen->count, memory,
+                     &score->all_choice);
 }
 
 status ana_calibration_try(const ana_measured_runs *runs, const int *fit_rows, int fit_count,
@@ -195,18 +180,18 @@ status ana_calibration_try(const ana_measured_runs *runs, const int *fit_rows, i
                            ana_calibration *calibration, ana_calibration_score *score,
                            error_message *err)
 {
-    chosen_runs fitted;
-    chosen_runs chosen;
-    make_room(fit_count, memory, &fitted);
+    ana_run_shape *shapes = arena_array(memory, (size_t)fit_count, sizeof *shapes);
+    double *iteration_ms = arena_array(memory, (size_t)fit_count, sizeof *iteration_ms);
     for (int index = 0; index < fit_count; index++) {
-        add_run(&fitted, runs, fit_rows[index], true);
+        shapes[index] = runs->shapes[fit_rows[index]];
+        iteration_ms[index] = runs->iteration_ms[fit_rows[index]];
     }
-    TRY(ana_calibration_fit(fitted.shapes, fitted.measured_ms, fit_count, settings, memory,
-                            calibration, err));
+    TRY(ana_calibration_fit(shapes, iteration_ms, fit_count, settings, memory, calibration, err));
     *score = (ana_calibration_score){
         .fitted_count = fit_count, .predicted_count = predict_count, .level = level};
-    choose(runs, fit_rows, fit_count, predict_rows, predict_count, memory, &chosen);
-    predict(calibration, &chosen, predict_rows, memory, score);
-    score_predictions(&chosen, memory, score);
+    const chosen_rows chosen =
+        choose(runs, fit_rows, fit_count, predict_rows, predict_count, memory);
+    predict(calibration, runs, &chosen, memory, score);
+    score_predictions(runs, &chosen, memory, score);
     return STATUS_OK;
 }

@@ -18,14 +18,13 @@ typedef struct ana_choice {
     double blind_mean; // regret of a choice at random, mean over groups
 } ana_choice;
 
-/// Scores the choices.
+/// Scores the choices among some rows.
 ///
-/// @param shapes       [run_count]
-/// @param measured_ms  [run_count] > 0
-/// @param predicted_ms [run_count]; of equal ones the first is chosen
-/// Time O(run_count * log(run_count)).
-void ana_choice_score(const ana_run_shape *shapes, const double *measured_ms,
-                      const double *predicted_ms, int run_count, arena *memory, ana_choice *out);
+/// @param rows         [count] of runs
+/// @param predicted_ms [count]; of equal ones the first is chosen
+/// Time O(count * log(count)).
+void ana_choice_score(const ana_measured_runs *runs, const int *rows, const double *predicted_ms,
+                      int count, arena *memory, ana_choice *out);
 
 /// One predicted run.
 typedef struct ana_scored_run {
