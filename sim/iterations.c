@@ -245,14 +245,6 @@ void sim_iterations_prepare(const bal_schedule *schedule, arena *memory, sim_ite
     *out = made;
 }
 
-status sim_iterations_create(const bal_schedule *schedule, arena *memory, sim_iterations **out,
-                             error_message *err)
-{
-    TRY(bal_schedule_check(schedule, NULL, err));
-    sim_iterations_prepare(schedule, memory, out);
-    return STATUS_OK;
-}
-
 status sim_iterations_check_validation(sim_iterations *iterations, arena *memory,
                                        error_message *err)
 {
@@ -351,7 +343,7 @@ void sim_iterations_play(sim_iterations *iterations, const bal_stage_costs *cost
     }
     playing.is_gated = state->is_unvalidated;
     run(&playing);
-    assert(is_done(iterations, &blocked)); // sim_iterations_create has seen it through
+    assert(is_done(iterations, &blocked)); // the schedule is right
 }
 
 void sim_iterations_end(const sim_update *update, const int64_t *ready_ns, int rank_count,

@@ -76,13 +76,10 @@ typedef struct sim_iterations sim_iterations;
 
 /// Prepares a schedule for iterations.
 ///
-/// @param schedule borrowed for the life of iterations
+/// @param schedule one that bal_schedule_check accepts, borrowed for the life of iterations
 /// @param out      carved from memory; serves one play at a time
-/// @return what bal_schedule_check refuses. Time O(ops).
-status sim_iterations_create(const bal_schedule *schedule, arena *memory, sim_iterations **out,
-                             error_message *err);
-
-/// The same for a schedule that is known to be right. Time O(ranks + stages * microbatches).
+///
+/// Time O(ranks + stages * microbatches).
 void sim_iterations_prepare(const bal_schedule *schedule, arena *memory, sim_iterations **out);
 
 /// Proves that the schedule can be played with post-validation, which plays assume.

@@ -241,7 +241,7 @@ static const char *shape_of(const ana_setup *setup, arena *memory)
     }
     if (parallel->recompute != MODEL_RECOMPUTE_NONE) {
         used += snprintf(text + used, sizeof text - (size_t)used, ", recompute %s",
-                         model_recompute_name(parallel->recompute));
+                         model_recompute_names[parallel->recompute]);
     }
     snprintf(text + used, sizeof text - (size_t)used, ", %s, %.40s", model_dtype_name(shape->dtype),
              setup->hardware.name);

@@ -445,13 +445,6 @@ int64_t model_work_flop(const model_layer_work *work)
                           saturating_add(work->mlp.flop, work->elementwise.flop));
 }
 
-int64_t model_layer_flop(const model_config *config, const model_shape *shape, int layer,
-                         model_pass pass)
-{
-    const model_layer_work work = model_layer_work_of(config, shape, layer, pass);
-    return model_work_flop(&work);
-}
-
 /// Bytes of the inputs of products as they are kept, and of the gradients of their outputs.
 static void add_gemm_bytes(const gemm *gemms, int count, const gpu_share *share, int64_t *inputs,
                            int64_t *outputs)

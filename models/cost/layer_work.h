@@ -79,10 +79,6 @@ model_layer_work model_head_work(const model_config *config, const model_shape *
 /// FLOP of all parts.
 int64_t model_work_flop(const model_layer_work *work);
 
-/// FLOP of a transformer layer in one pass.
-int64_t model_layer_flop(const model_config *config, const model_shape *shape, int layer,
-                         model_pass pass);
-
 /// What a GPU keeps between passes, for one microbatch. With full recomputation a layer keeps its
 /// input until B; what B then makes again is in model_costs.working_bytes.
 typedef struct model_memory {

@@ -21,24 +21,6 @@ static int find_name(const char *const *names, int count, const char *name)
     return index;
 }
 
-const char *model_recompute_name(model_recompute recompute)
-{
-    assert(recompute < MODEL_RECOMPUTE_COUNT);
-    return model_recompute_names[recompute];
-}
-
-const char *model_sharding_name(model_sharding sharding)
-{
-    assert(sharding < MODEL_SHARDING_COUNT);
-    return model_sharding_names[sharding];
-}
-
-const char *model_rank_order_name(model_rank_order order)
-{
-    assert(order < MODEL_RANK_ORDER_COUNT);
-    return model_rank_order_names[order];
-}
-
 model_recompute model_recompute_find(const char *name)
 {
     return (model_recompute)find_name(model_recompute_names, MODEL_RECOMPUTE_COUNT, name);

@@ -48,15 +48,6 @@ extern const char *const model_recompute_names[MODEL_RECOMPUTE_COUNT];
 extern const char *const model_sharding_names[MODEL_SHARDING_COUNT];
 extern const char *const model_rank_order_names[MODEL_RANK_ORDER_COUNT];
 
-/// "none", "selective", "full". Static storage.
-const char *model_recompute_name(model_recompute recompute);
-
-/// "none", "optimizer", "gradients", "parameters". Static storage.
-const char *model_sharding_name(model_sharding sharding);
-
-/// "pipeline-first", "data-first". Static storage.
-const char *model_rank_order_name(model_rank_order order);
-
 /// MODEL_..._COUNT if none has this name.
 model_recompute model_recompute_find(const char *name);
 model_sharding model_sharding_find(const char *name);

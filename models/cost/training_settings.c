@@ -170,14 +170,14 @@ static void assume_parallel(const model_parallel *parallel, model_assumption_lis
     }
     const bool recomputes = parallel->recompute != MODEL_RECOMPUTE_NONE;
     model_assume(list, "recompute", recomputes ? MODEL_ORIGIN_GIVEN : MODEL_ORIGIN_ASSUMED,
-                 recomputes ? "" : "default", "%s", model_recompute_name(parallel->recompute));
+                 recomputes ? "" : "default", "%s", model_recompute_names[parallel->recompute]);
     const bool shards = parallel->sharding != MODEL_SHARDING_NONE;
     model_assume(list, "sharding", shards ? MODEL_ORIGIN_GIVEN : MODEL_ORIGIN_ASSUMED,
-                 shards ? "" : "default", "%s", model_sharding_name(parallel->sharding));
+                 shards ? "" : "default", "%s", model_sharding_names[parallel->sharding]);
     if (is_alone) return;
     const bool is_default = parallel->order == MODEL_RANK_ORDER_PIPELINE_FIRST;
     model_assume(list, "rank_order", is_default ? MODEL_ORIGIN_ASSUMED : MODEL_ORIGIN_GIVEN,
-                 is_default ? "default" : "", "%s", model_rank_order_name(parallel->order));
+                 is_default ? "default" : "", "%s", model_rank_order_names[parallel->order]);
 }
 
 static void assume_groups(const model_parallel *parallel, const model_hardware *hardware,

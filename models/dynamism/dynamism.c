@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { KEYS_MAX = 64 };
+enum { KEYS_MAX = 64, LAYER_ARRAYS = 6 };
 #define COST_MAX (INT64_MAX / 4) // what sums over stages still hold
 
 static const model_dynamism_case *const cases[] = {
@@ -33,12 +33,7 @@ typedef struct replica_costs {
     bal_layer_costs layers;
     int column_capacity;
     int64_t *pass_ns[MODEL_PASS_COUNT]; // [layer_count][layers.microbatch_count]
-    int64_t *parameters;                // [layer_count], as those that follow
-    int64_t *state_bytes;
-    int64_t *activation_bytes;
-    int64_t *gradient_bytes;
-    int64_t *message_bytes;
-    int64_t *reduction_ns;
+    int64_t *arrays[LAYER_ARRAYS];      // [layer_count] each, in the order of fill_arrays
 } replica_costs;
 
 struct model_dynamism {
@@ -398,18 +393,24 @@ static status fill_arrays(const model_dynamism *dynamism, const bal_layer_costs 
                           const model_load *load, replica_costs *to, error_message *err)
 {
     bal_layer_costs *out = &to->layers;
-    TRY(fill_array(dynamism, "parameters", base->parameters, load->parameters, to->parameters,
-                   &out->parameters, err));
-    TRY(fill_array(dynamism, "state_bytes", base->state_bytes, load->state, to->state_bytes,
-                   &out->state_bytes, err));
-    TRY(fill_array(dynamism, "activation_bytes", base->activation_bytes, load->activation,
-                   to->activation_bytes, &out->activation_bytes, err));
-    TRY(fill_array(dynamism, "gradient_bytes", base->gradient_bytes, load->gradient,
-                   to->gradient_bytes, &out->gradient_bytes, err));
-    TRY(fill_array(dynamism, "message_bytes", base->message_bytes, load->message, to->message_bytes,
-                   &out->message_bytes, err));
-    return fill_array(dynamism, "reduction_ns", base->reduction_ns, load->reduction,
-                      to->reduction_ns, &out->reduction_ns, err);
+    const struct {
+        const char *name;
+        const int64_t *base;
+        const double *factor;
+        const int64_t **out;
+    } arrays[LAYER_ARRAYS] = {
+        {"parameters", base->parameters, load->parameters, &out->parameters},
+        {"state_bytes", base->state_bytes, load->state, &out->state_bytes},
+        {"activation_bytes", base->activation_bytes, load->activation, &out->activation_bytes},
+        {"gradient_bytes", base->gradient_bytes, load->gradient, &out->gradient_bytes},
+        {"message_bytes", base->message_bytes, load->message, &out->message_bytes},
+        {"reduction_ns", base->reduction_ns, load->reduction, &out->reduction_ns},
+    };
+    for (int array = 0; array < LAYER_ARRAYS; array++) {
+        TRY(fill_array(dynamism, arrays[array].name, arrays[array].base, arrays[array].factor,
+                       to->arrays[array], arrays[array].out, err));
+    }
+    return STATUS_OK;
 }
 
 /// Makes room for rows of so many columns; what was there before stays in the arena, which happens
@@ -417,7 +418,6 @@ static status fill_arrays(const model_dynamism *dynamism, const bal_layer_costs 
 static void reserve(model_dynamism *dynamism, replica_costs *replica, int columns)
 {
     const size_t layers = (size_t)dynamism->layer_count;
-    enum { LAYER_ARRAYS = 6 };
     if (columns <= replica->column_capacity) return;
     int64_t *all =
         arena_array(dynamism->memory, layers * (MODEL_PASS_COUNT * (size_t)columns + LAYER_ARRAYS),
@@ -426,11 +426,8 @@ static void reserve(model_dynamism *dynamism, replica_costs *replica, int column
         replica->pass_ns[pass] = all;
         all += layers * (size_t)columns;
     }
-    int64_t **arrays[LAYER_ARRAYS] = {&replica->parameters,       &replica->state_bytes,
-                                      &replica->activation_bytes, &replica->gradient_bytes,
-                                      &replica->message_bytes,    &replica->reduction_ns};
     for (int array = 0; array < LAYER_ARRAYS; array++) {
-        *arrays[array] = all;
+        replica->arrays[array] = all;
         all += layers;
     }
     replica->column_capacity = columns;

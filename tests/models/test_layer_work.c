@@ -7,6 +7,14 @@
 
 #include <string.h>
 
+/// FLOP of a transformer layer in one pass.
+static int64_t layer_flop(const model_config *config, const model_shape *shape, int layer,
+                          model_pass pass)
+{
+    const model_layer_work work = model_layer_work_of(config, shape, layer, pass);
+    return model_work_flop(&work);
+}
+
 static const bool all_moe[64] = {true, true};
 static const bool no_moe[64] = {false};
 
@@ -74,9 +82,9 @@ static void the_gpt_of_the_dynmo_paper_has_its_published_figures(void **state)
     const model_config config = gpt(1024, 32);
     const model_shape shape = shape_of(2048, 2, MODEL_ATTENTION_UNFUSED);
 
-    const int64_t forward = model_layer_flop(&config, &shape, 0, MODEL_PASS_FORWARD);
-    const int64_t input = model_layer_flop(&config, &shape, 0, MODEL_PASS_BACKWARD_INPUT);
-    const int64_t weight = model_layer_flop(&config, &shape, 0, MODEL_PASS_BACKWARD_WEIGHT);
+    const int64_t forward = layer_flop(&config, &shape, 0, MODEL_PASS_FORWARD);
+    const int64_t input = layer_flop(&config, &shape, 0, MODEL_PASS_BACKWARD_INPUT);
+    const int64_t weight = layer_flop(&config, &shape, 0, MODEL_PASS_BACKWARD_WEIGHT);
     assert_int_equal(forward, 137438953472); // 137 GFLOP
     assert_int_equal(input, 171798691840);   // 172
     assert_int_equal(weight, 103079215104);  // 103
@@ -110,20 +118,20 @@ static void gpt_layers_follow_the_zero_bubble_formulas(void **state)
         const model_shape unfused = shape_of((int)s, (int)b, MODEL_ATTENTION_UNFUSED);
         const model_shape flash = shape_of((int)s, (int)b, MODEL_ATTENTION_FLASH);
 
-        assert_int_equal(model_layer_flop(&config, &unfused, 1, MODEL_PASS_FORWARD),
+        assert_int_equal(layer_flop(&config, &unfused, 1, MODEL_PASS_FORWARD),
                          s * b * h * (24 * h + 4 * s));
-        assert_int_equal(model_layer_flop(&config, &unfused, 1, MODEL_PASS_BACKWARD_INPUT),
+        assert_int_equal(layer_flop(&config, &unfused, 1, MODEL_PASS_BACKWARD_INPUT),
                          s * b * h * (24 * h + 8 * s));
-        assert_int_equal(model_layer_flop(&config, &unfused, 1, MODEL_PASS_BACKWARD_WEIGHT),
+        assert_int_equal(layer_flop(&config, &unfused, 1, MODEL_PASS_BACKWARD_WEIGHT),
                          24 * s * b * h * h);
         assert_int_equal(model_layer_memory(&config, &unfused, 1).activation_bytes,
                          s * b * (34 * h + 5 * a * s));
         assert_int_equal(model_layer_memory(&config, &unfused, 1).gradient_bytes, 32 * s * b * h);
 
         // Flash: half of the pairs, and 5 products instead of 4 in backward.
-        assert_int_equal(model_layer_flop(&config, &flash, 1, MODEL_PASS_FORWARD),
+        assert_int_equal(layer_flop(&config, &flash, 1, MODEL_PASS_FORWARD),
                          s * b * h * (24 * h + 2 * s));
-        assert_int_equal(model_layer_flop(&config, &flash, 1, MODEL_PASS_BACKWARD_INPUT),
+        assert_int_equal(layer_flop(&config, &flash, 1, MODEL_PASS_BACKWARD_INPUT),
                          s * b * h * (24 * h + 5 * s));
         assert_int_equal(model_layer_memory(&config, &flash, 1).activation_bytes, 34 * s * b * h);
         assert_int_equal(model_layer_memory(&config, &flash, 1).gradient_bytes, 32 * s * b * h);
@@ -157,10 +165,10 @@ static void llama_and_mixtral_meet_the_derived_figures(void **state)
     assert_int_equal(model_layer_memory(&dense, &shape, 0).activation_bytes, 34 * sbh);
     assert_int_equal(model_layer_memory(&sparse, &shape, 0).activation_bytes, 63 * sbh);
     // 2T (2h^2(1 + g) + k 3hf + hE) + 2 s T h: the 3.37 TFLOP of a Mixtral layer.
-    assert_int_equal(model_layer_flop(&sparse, &shape, 0, MODEL_PASS_FORWARD), 3367522795520);
-    assert_int_equal(model_layer_flop(&sparse, &shape, 0, MODEL_PASS_BACKWARD_WEIGHT),
+    assert_int_equal(layer_flop(&sparse, &shape, 0, MODEL_PASS_FORWARD), 3367522795520);
+    assert_int_equal(layer_flop(&sparse, &shape, 0, MODEL_PASS_BACKWARD_WEIGHT),
                      INT64_C(2) * 4096 * 394297344);
-    assert_int_equal(model_layer_flop(&dense, &shape, 0, MODEL_PASS_BACKWARD_WEIGHT),
+    assert_int_equal(layer_flop(&dense, &shape, 0, MODEL_PASS_BACKWARD_WEIGHT),
                      INT64_C(2) * 4096 * 218103808);
 }
 
@@ -330,7 +338,7 @@ static void absurd_sizes_saturate(void **state)
     const model_config config = llama(8);
     const model_shape shape = shape_of(1 << 30, 1 << 30, MODEL_ATTENTION_UNFUSED);
 
-    assert_true(model_layer_flop(&config, &shape, 0, MODEL_PASS_FORWARD) == INT64_MAX);
+    assert_true(layer_flop(&config, &shape, 0, MODEL_PASS_FORWARD) == INT64_MAX);
     assert_true(model_layer_memory(&config, &shape, 0).activation_bytes == INT64_MAX);
     assert_true(model_message_bytes(&config, &shape) == INT64_MAX);
 }
@@ -458,8 +466,8 @@ static void tensor_and_context_ranks_divide_the_work(void **state)
         model_shape part = whole;
         part.parallel = (model_parallel){.tensor = 4, .context = 2};
         for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
-            assert_int_equal(8 * model_layer_flop(&config, &part, 0, (model_pass)pass),
-                             model_layer_flop(&config, &whole, 0, (model_pass)pass));
+            assert_int_equal(8 * layer_flop(&config, &part, 0, (model_pass)pass),
+                             layer_flop(&config, &whole, 0, (model_pass)pass));
         }
     }
 }
@@ -529,8 +537,8 @@ static void folded_experts_compute_as_much_on_fewer_wider_matrices(void **state)
     folded.parallel.expert_tensor = 1;
 
     for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
-        assert_int_equal(model_layer_flop(&config, &folded, 0, (model_pass)pass),
-                         model_layer_flop(&config, &divided, 0, (model_pass)pass));
+        assert_int_equal(layer_flop(&config, &folded, 0, (model_pass)pass),
+                         layer_flop(&config, &divided, 0, (model_pass)pass));
     }
     // Half of two experts, or one whole.
     const model_config slice = model_gpu_slice(&config, &folded.parallel);

@@ -33,16 +33,13 @@ static void names_are_found_again(void **state)
 {
     (void)state;
     for (int recompute = 0; recompute < MODEL_RECOMPUTE_COUNT; recompute++) {
-        assert_int_equal(model_recompute_find(model_recompute_name((model_recompute)recompute)),
-                         recompute);
+        assert_int_equal(model_recompute_find(model_recompute_names[recompute]), recompute);
     }
     for (int sharding = 0; sharding < MODEL_SHARDING_COUNT; sharding++) {
-        assert_int_equal(model_sharding_find(model_sharding_name((model_sharding)sharding)),
-                         sharding);
+        assert_int_equal(model_sharding_find(model_sharding_names[sharding]), sharding);
     }
     for (int order = 0; order < MODEL_RANK_ORDER_COUNT; order++) {
-        assert_int_equal(model_rank_order_find(model_rank_order_name((model_rank_order)order)),
-                         order);
+        assert_int_equal(model_rank_order_find(model_rank_order_names[order]), order);
     }
     assert_int_equal(model_recompute_find("some"), MODEL_RECOMPUTE_COUNT);
     assert_int_equal(model_sharding_find("zero"), MODEL_SHARDING_COUNT);

@@ -76,7 +76,7 @@ static course play_course(const bal_schedule *schedule, const bal_stage_costs *c
     sim_iteration_state state;
     course made = {0};
     assert_int_equal(sim_costs_check(schedule, costs, &err), STATUS_OK);
-    assert_int_equal(sim_iterations_create(schedule, memory, &iterations, &err), STATUS_OK);
+    sim_iterations_prepare(schedule, memory, &iterations);
     assert_int_equal(sim_iterations_check_validation(iterations, memory, &err), STATUS_OK);
     sim_iteration_init(schedule, memory, &iteration, &state);
     for (int index = 0; index < count; index++) {
@@ -238,7 +238,7 @@ static void random_iterations_equal_the_definition(void **state)
         bal_timeline timeline;
         of.op_count = schedule->first_op[schedule->rank_count];
         of.begin_ns = random_row(&generator, ITERATIONS * of.op_count, 0, memory);
-        assert_int_equal(sim_iterations_create(schedule, memory, &iterations, &err), STATUS_OK);
+        sim_iterations_prepare(schedule, memory, &iterations);
         sim_iteration_init(schedule, memory, &iteration, &begins);
         assert_int_equal(sim_timeline_init(schedule, memory, &timeline), STATUS_OK);
         iteration.timeline = &timeline;
@@ -288,7 +288,7 @@ static void without_a_norm_to_wait_for_times_are_those_of_the_static_engine(void
         bal_timeline played;
         bal_timeline expected;
         sim_order order;
-        assert_int_equal(sim_iterations_create(schedule, memory, &iterations, &err), STATUS_OK);
+        sim_iterations_prepare(schedule, memory, &iterations);
         sim_iteration_init(schedule, memory, &iteration, &begins);
         assert_int_equal(sim_timeline_init(schedule, memory, &played), STATUS_OK);
         assert_int_equal(sim_timeline_init(schedule, memory, &expected), STATUS_OK);
@@ -429,7 +429,7 @@ a_period_is_found_when_iterations_repeat_or_refused_when_they_take_too_long(void
     int64_t barrier_ns = 0;
     int64_t untouched_ns = -7;
     error_message err = {0};
-    assert_int_equal(sim_iterations_create(&h2, memory, &iterations, NULL), STATUS_OK);
+    sim_iterations_prepare(&h2, memory, &iterations);
 
     assert_int_equal(sim_iterations_find_period(iterations, &costs, &late, memory, &late_ns, NULL),
                      STATUS_OK);
@@ -508,7 +508,7 @@ static void a_norm_that_cannot_come_back_is_refused_by_name(void **state)
     arena *memory = new_arena();
     sim_iterations *iterations = NULL;
     error_message err = {0};
-    assert_int_equal(sim_iterations_create(&loop, memory, &iterations, &err), STATUS_OK);
+    sim_iterations_prepare(&loop, memory, &iterations);
 
     assert_int_equal(sim_iterations_check_validation(iterations, memory, &err), STATUS_INVALID);
 
