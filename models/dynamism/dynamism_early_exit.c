@@ -3,8 +3,8 @@
 #include "models/cost/parameters.h"
 #include "models/dynamism/dynamism_case.h"
 #include "models/dynamism/random_draw.h"
-#include "models/dynamism/token_survival.h"
 
+#include <assert.h>
 #include <inttypes.h>
 
 enum { STREAM_KEEP = 1 };
@@ -325,9 +325,33 @@ static void set_bytes(exit_state *exits)
     }
 }
 
+/// Share of tokens that go on from layer to layer where everybody may exit. It falls from initial
+/// to final as the model grows confident: final + (initial - final) exp(-k / time_constant), taken
+/// at the last multiple of interval that is not after the iteration.
+static double keep_at(const exit_state *exits, int iteration)
+{
+    enum { EXPONENT_MAX = 700 };
+    const int step = iteration - iteration % exits->interval;
+    const double exponent = step / exits->confidence_iterations;
+    const double confident = exponent < EXPONENT_MAX ? model_portable_exp(-exponent) : 0;
+    return exits->keep_final + (exits->keep_initial - exits->keep_final) * confident;
+}
+
+/// Share of tokens at every layer: 1 up to and including the first with an exit after it,
+/// keep^(l - that) where every later layer has one. Between exits nobody leaves: after an exit the
+/// share is what it would be had all layers since the first exit had one.
 static void share_tokens(exit_state *exits, double keep)
 {
-    model_token_shares(keep, exits->has_exit, exits->block_count + 1, exits->share);
+    assert(keep >= 0 && keep <= 1);
+    double reaching = 1;
+    double due = 1; // what would be left if every layer from the first exit on had one
+    bool has_begun = false;
+    for (int block = 0; block <= exits->block_count; block++) {
+        exits->share[block] = reaching;
+        has_begun = has_begun || exits->has_exit[block];
+        if (has_begun) due *= keep;
+        if (exits->has_exit[block]) reaching = due;
+    }
 }
 
 static void hold_keep(exit_state *exits, double keep)
@@ -347,12 +371,6 @@ static void draw_columns(exit_state *exits, double keep, int iteration, int repl
         share_tokens(exits, varied < 0 ? 0 : varied > 1 ? 1 : varied);
         set_column(exits, column);
     }
-}
-
-static double keep_at(const exit_state *exits, int iteration)
-{
-    return model_exit_keep(exits->keep_initial, exits->keep_final, exits->confidence_iterations,
-                           exits->interval, iteration);
 }
 
 static status exit_load_at(void *state, model_load_model load_model, int iteration, int replica,

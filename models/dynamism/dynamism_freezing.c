@@ -1,10 +1,11 @@
 /// Layer freezing: layers stop learning front to back, and what they no longer need falls away.
 #include "models/dynamism/dynamism_case.h"
-#include "models/dynamism/freezing.h"
 
+#include <assert.h>
+#include <limits.h>
 #include <string.h>
 
-enum { STREAM_PLASTICITY = 1 };
+enum { STREAM_PLASTICITY = 1, NEVER = INT_MAX };
 
 typedef enum freezing_schedule {
     SCHEDULE_PLASTICITY,
@@ -60,6 +61,104 @@ typedef struct freezing_state {
     freezing_moment held; // what the arrays hold; frozen -1: nothing
 } freezing_state;
 
+static int clamp_iteration(int64_t iteration)
+{
+    return iteration < NEVER ? (int)iteration : NEVER;
+}
+
+/// One more layer every so many iterations: layer l freezes at first + l * interval.
+///
+/// @param first, interval, max_frozen >= 0, >= 1, in [0, layer_count]: layers from max_frozen on
+///                                    never freeze
+/// @param freeze_at [layer_count] out
+static void freeze_by_interval(int first, int interval, int max_frozen, int layer_count,
+                               int *freeze_at)
+{
+    assert(first >= 0 && interval >= 1 && max_frozen <= layer_count);
+    for (int layer = 0; layer < layer_count; layer++) {
+        freeze_at[layer] =
+            layer < max_frozen ? clamp_iteration(first + (int64_t)layer * interval) : NEVER;
+    }
+}
+
+/// A share of the layers that are still learning, every interval: after e intervals from first on,
+/// ceil(L (1 - (1 - share)^e)) layers are frozen.
+///
+/// @param share in (0, 1)
+/// Source: He, Li, Soltanolkotabi, Avestimehr, PipeTransformer, ICML 2021, and
+/// freeze/auto_freeze.py of its code, which sums the same series term by term and whose interval is
+/// an epoch.
+static void freeze_by_share(double share, int first, int interval, int max_frozen, int layer_count,
+                            int *freeze_at)
+{
+    assert(share > 0 && share < 1 && interval >= 1 && max_frozen <= layer_count);
+    int frozen = 0;
+    double learning = 1;
+    for (int64_t at = first; frozen < max_frozen; at += interval) {
+        learning *= 1 - share;
+        const int wanted = layer_count - (int)(layer_count * learning); // rounds up
+        const int now = wanted < max_frozen ? wanted : max_frozen;
+        while (frozen < now) {
+            freeze_at[frozen++] = clamp_iteration(at);
+        }
+    }
+    while (frozen < layer_count) {
+        freeze_at[frozen++] = NEVER;
+    }
+}
+
+/// Layers whose loss-change rate falls below a tolerance, the front ones first.
+typedef struct plasticity_plan {
+    int first_iteration;     // when the front layer gets there, >= 1
+    int last_iteration;      // when the last of max_frozen layers does, >= first_iteration
+    int evaluation_interval; // freezing is decided at its multiples only, >= 1
+    double jitter;           // in [0, 1): times vary by up to this share
+} plasticity_plan;
+
+/// The first multiple of interval that is not before iteration.
+static int64_t next_multiple(int64_t iteration, int interval)
+{
+    return (iteration + interval - 1) / interval * interval;
+}
+
+/// The rate of layer l is exp(-k / tau_l) at iteration k and tau_l grows linearly with depth, and
+/// so do the times at which rates reach a tolerance. A layer waits for those in front of it.
+///
+/// Source of the shape (front layers first, decisions at fixed intervals, one after the other):
+/// Wang et al., Egeria, EuroSys 2023. It publishes no times: they are the caller's.
+static void freeze_by_plasticity(const plasticity_plan *plasticity, rng *random, int max_frozen,
+                                 int layer_count, int *freeze_at)
+{
+    assert(max_frozen <= layer_count);
+    const double first = plasticity->first_iteration;
+    const double span = (double)plasticity->last_iteration - first;
+    int64_t before = 0;
+    for (int layer = 0; layer < layer_count; layer++) {
+        const double depth = max_frozen > 1 ? (double)layer / (max_frozen - 1) : 0;
+        const double vary = 1 + plasticity->jitter * (2 * rng_unit(random) - 1);
+        if (layer >= max_frozen) {
+            freeze_at[layer] = NEVER;
+            continue;
+        }
+        const int64_t wanted = (int64_t)((first + span * depth) * vary + 0.5);
+        const int64_t at = next_multiple(wanted, plasticity->evaluation_interval);
+        before = at > before ? at : before;
+        freeze_at[layer] = clamp_iteration(before);
+    }
+}
+
+/// Layers that are frozen while an iteration runs: those at the front with freeze_at <= iteration.
+///
+/// @param freeze_at [layer_count] not falling
+static int frozen_count(const int *freeze_at, int layer_count, int iteration)
+{
+    int frozen = 0;
+    while (frozen < layer_count && freeze_at[frozen] <= iteration) {
+        frozen++;
+    }
+    return frozen;
+}
+
 static status read_list(const model_case_setup *setup, freezing_state *freezing, error_message *err)
 {
     const json_value list = json_member(setup->parameters->object, "freeze_at");
@@ -73,7 +172,7 @@ static status read_list(const model_case_setup *setup, freezing_state *freezing,
                           freezing->block_count);
     }
     for (int block = 0; block < freezing->block_count; block++) {
-        freezing->freeze_at[block] = MODEL_FREEZE_NEVER;
+        freezing->freeze_at[block] = NEVER;
     }
     for (int block = 0; block < given; block++) {
         const json_value element = json_element(list, block);
@@ -96,8 +195,8 @@ static status read_list(const model_case_setup *setup, freezing_state *freezing,
 static status read_plasticity(const model_case_setup *setup, int start, int max_frozen,
                               freezing_state *freezing, error_message *err)
 {
-    model_plasticity plasticity = {.first_iteration = start > 0 ? start : 1,
-                                   .evaluation_interval = freezing->interval};
+    plasticity_plan plasticity = {.first_iteration = start > 0 ? start : 1,
+                                  .evaluation_interval = freezing->interval};
     const model_parameter rows[] = {
         {"last_iteration", .whole = &plasticity.last_iteration,
          .fallback = setup->base->iteration_count, .max = INT32_MAX - 1,
@@ -113,8 +212,8 @@ static status read_plasticity(const model_case_setup *setup, int start, int max_
                          plasticity.last_iteration, plasticity.first_iteration);
     }
     rng random = model_case_stream(setup->seed, STREAM_PLASTICITY, 0, 0, 0);
-    model_freeze_by_plasticity(&plasticity, &random, max_frozen, freezing->block_count,
-                               freezing->freeze_at);
+    freeze_by_plasticity(&plasticity, &random, max_frozen, freezing->block_count,
+                         freezing->freeze_at);
     return STATUS_OK;
 }
 
@@ -150,13 +249,11 @@ static status read_schedule(const model_case_setup *setup, freezing_state *freez
         return read_plasticity(setup, start, max_frozen, freezing, err);
     }
     if (kind == SCHEDULE_INTERVAL) {
-        model_freeze_by_interval(start, freezing->interval, max_frozen, blocks,
-                                 freezing->freeze_at);
+        freeze_by_interval(start, freezing->interval, max_frozen, blocks, freezing->freeze_at);
         return STATUS_OK;
     }
     TRY(model_parameters_read(parameters, &share_row, 1, err));
-    model_freeze_by_share(share, start, freezing->interval, max_frozen, blocks,
-                          freezing->freeze_at);
+    freeze_by_share(share, start, freezing->interval, max_frozen, blocks, freezing->freeze_at);
     return STATUS_OK;
 }
 
@@ -298,9 +395,8 @@ static freezing_moment moment_at(const freezing_state *freezing, int iteration)
     const int cached_since = iteration - freezing->cache_delay;
     const bool reads_cache = freezing->caches && cached_since >= 0;
     return (freezing_moment){
-        .frozen = model_frozen_count(freeze_at, freezing->block_count, iteration),
-        .cached =
-            reads_cache ? model_frozen_count(freeze_at, freezing->block_count, cached_since) : 0,
+        .frozen = frozen_count(freeze_at, freezing->block_count, iteration),
+        .cached = reads_cache ? frozen_count(freeze_at, freezing->block_count, cached_since) : 0,
         .evaluates = freezing->reference_ratio > 0 && iteration % freezing->interval == 0,
     };
 }

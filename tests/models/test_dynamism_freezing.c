@@ -197,6 +197,22 @@ static void schedules_freeze_when_they_say(void **state)
     assert_int_equal(at[0], 100);
     assert_int_equal(at[1], 130);
     assert_int_equal(at[2], 160);
+    // ceil(4 (1 - (2/3)^e)): 2, 3, 3, 4
+    assert_int_equal(changes_of(fixture,
+                                "{'case':'freezing','schedule':'share','interval':30,"
+                                "'share':0.333333333333,'start_iteration':100,'max_frozen':4}",
+                                at, 8),
+                     3);
+    assert_int_equal(at[1], 130);
+    assert_int_equal(at[2], 190);
+    assert_int_equal(changes_of(fixture,
+                                "{'case':'freezing','jitter':0,'interval':300,'max_frozen':3,"
+                                "'last_iteration':900}",
+                                at, 8),
+                     3); // at multiples of the interval only
+    assert_int_equal(at[0], 300);
+    assert_int_equal(at[1], 600);
+    assert_int_equal(at[2], 900);
     assert_int_equal(changes_of(fixture,
                                 "{'case':'freezing','jitter':0,'max_frozen':3,"
                                 "'last_iteration':900}",
